@@ -1,0 +1,43 @@
+# Two commands do everything on a machine with Python >= 3.10, make and git: `make run` and `make test`.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: run test lint types docs bench clean
+
+run: $(VENV)/.installed
+	$(BIN)/boundcheck bound itd --set q=0.9 --set D=1 --set L_E=1 --set L_Phi=1 --set nu_1=0 --set nu_2=1 \
+	  --set eta_1=0 --set eta_2=0 --t 1,10,20,50,100,200 --eps 1e-3
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n auto
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+docs: $(VENV)/.installed
+	$(BIN)/python docs/generate.py
+
+bench: $(VENV)/.installed
+	$(BIN)/python benchmarks/bounds.py
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { \
+	  echo "boundcheck needs Python 3.10 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Try: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "'$(PYTHON)' cannot create a virtual environment; install its venv module (on Debian: python3-venv)" >&2; exit 1; }
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@ $(VENV)/.installed

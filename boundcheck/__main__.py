@@ -1,0 +1,5 @@
+"""``python -m boundcheck``."""
+
+from boundcheck.cli import main
+
+main()

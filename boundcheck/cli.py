@@ -1,0 +1,126 @@
+"""The command line. Heavy imports live inside the commands, so that ``boundcheck --help`` loads none of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.exceptions import TyperException
+
+from boundcheck import __version__
+from boundcheck.errors import BoundcheckError, InputError, UnknownNameError
+
+BAD_INPUT = 2
+
+app = typer.Typer(
+    name="boundcheck",
+    help="Hypergradient error bounds: what they say, whether they hold, how tight they are.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout, and nothing else there.")]
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"boundcheck {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command("list")
+def list_(
+    what: Annotated[str, typer.Argument(metavar="[problems|bounds|methods]", help="What to list.")] = "",
+    as_json: Json = False,
+) -> None:
+    """List what boundcheck knows: problems, bounds and methods."""
+    from boundcheck import listing
+
+    kinds = ("bounds", "methods", "problems")
+    if what and what not in kinds:
+        raise UnknownNameError.among("listing", what, kinds)
+    chosen = (what,) if what else kinds
+    if as_json:
+        _print_json({kind: listing.rows(kind) for kind in chosen})
+    else:
+        listing.show(chosen)
+
+
+@app.command()
+def bound(
+    name: Annotated[str, typer.Argument(help="A name from `boundcheck list bounds`.")],
+    latex: Annotated[bool, typer.Option("--latex", help="Print the statement as LaTeX.")] = False,
+    python: Annotated[bool, typer.Option("--python", help="Print a standalone Python function.")] = False,
+    javascript: Annotated[bool, typer.Option("--javascript", help="Print a standalone JavaScript function.")] = False,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=NUMBER", help="A constant; repeat for each one.")
+    ] = None,
+    rate: Annotated[
+        list[str] | None, typer.Option("--rate", metavar="rho|sigma=RATE", help="A rate by name, as in rho=heavy-ball.")
+    ] = None,
+    t: Annotated[str, typer.Option("--t", help="Iterations: 50, or 1,10,100, or 0:200:10 (start:stop:step).")] = "",
+    k: Annotated[str, typer.Option("--k", help="Linear-solver iterations, likewise; k = t unless given.")] = "",
+    eps: Annotated[str, typer.Option("--eps", help="Find the t (and k) the bound guarantees for this accuracy.")] = "",
+    side: Annotated[str, typer.Option("--side", help="What the constants are: exact, upper or lower.")] = "exact",
+    rigorous: Annotated[bool, typer.Option("--rigorous", help="Interval arithmetic: round every value up.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show a bound, or evaluate it: boundcheck bound itd --set q=0.9 --set D=1 … --t 50 --eps 1e-3."""
+    from boundcheck import present
+    from boundcheck.theory.catalogue import bounds
+
+    theorem = bounds[name]
+    if sum((latex, python, javascript)) > 1:
+        raise InputError("--latex, --python and --javascript were given together; ask for one at a time")
+    if latex or python or javascript:
+        source = theorem.latex() if latex else theorem.python() if python else theorem.javascript()
+        _print_json({"bound": name, "source": source}) if as_json else typer.echo(source.rstrip("\n"))
+        return
+    request = present.request(theorem, set_ or (), rate or (), t, k, eps, side, rigorous)
+    if as_json:
+        _print_json(present.as_json(theorem, request))
+    else:
+        present.show(theorem, request)
+
+
+def _print_json(content: Any) -> None:
+    typer.echo(json.dumps(content, ensure_ascii=False, allow_nan=False))
+
+
+def main() -> None:
+    """The `boundcheck` command: one line and exit code 2 for bad input, never a traceback."""
+    try:
+        code = app(standalone_mode=False)
+    except BoundcheckError as error:
+        _fail(str(error))
+    except TyperException as error:
+        text = " ".join(error.format_message().split()) if hasattr(error, "format_message") else str(error)
+        _fail(f"{text.rstrip('.')}; see boundcheck --help" if text else "")
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(130)
+    except BrokenPipeError:  # the reader went away, as in `boundcheck list | head`
+        sys.stderr.close()
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str) -> None:
+    if message:
+        print(f"boundcheck: {message}", file=sys.stderr)
+    sys.exit(BAD_INPUT)
+
+
+if __name__ == "__main__":
+    main()

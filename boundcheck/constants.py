@@ -1,0 +1,134 @@
+"""Constants with their side: the only thing theory and numerics share.
+
+A bound fed with a constant that is too small is no bound, so no constant travels as a bare float.
+This module knows neither sympy nor torch; constants are keyed by the names of `theory/symbols.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from boundcheck.errors import InputError, UnknownNameError
+
+
+class Side(str, Enum):
+    """What is known of a value relative to the truth it stands for."""
+
+    EXACT = "exact"  # equal to it, up to rounding
+    UPPER = "upper"  # proved to be at least it
+    HIGH_PROBABILITY = "high-probability"  # on the side that is safe for this constant, with probability 1 − δ
+    LOWER = "lower"  # at most it: what sampling and ascent find of a supremum, or a proved minorant
+
+    @classmethod
+    def parse(cls, side: Side | str) -> Side:
+        """A `Side` from itself or from its text, as in ``side="upper"``."""
+        try:
+            return cls(side)
+        except ValueError:
+            raise InputError(f"side = {side!r} is not a side; use one of {', '.join(s.value for s in cls)}") from None
+
+
+@dataclass(frozen=True)
+class Ball:
+    """The ball on which a supremum was taken: its centre in words ("0", "w_star") and its radius."""
+
+    centre: str
+    radius: float
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How a value was obtained: a formula with its reference, or an estimator with what it spent."""
+
+    how: str
+    reference: str = ""
+    products: int | None = None
+    samples: int | None = None
+    seed: int | None = None
+    delta: float | None = None
+    residual: float | None = None
+    ball: Ball | None = None
+    dtype: str | None = None
+    device: str | None = None
+
+
+GIVEN = Provenance("given by the user")
+
+
+@dataclass(frozen=True)
+class Constant:
+    """One number of the theory, the side it is on, and where it comes from."""
+
+    name: str
+    value: float
+    side: Side = Side.EXACT
+    provenance: Provenance = GIVEN
+
+    def __post_init__(self) -> None:
+        try:
+            value = float(self.value)
+        except (TypeError, ValueError):
+            raise InputError(f"{self.name} = {self.value!r} is not a number; give a finite real number") from None
+        if not math.isfinite(value):
+            raise InputError(f"{self.name} = {value} is not finite; give a finite real number")
+        object.__setattr__(self, "value", value)
+        object.__setattr__(self, "side", Side.parse(self.side))
+        delta = self.provenance.delta
+        if self.side is Side.HIGH_PROBABILITY and not (delta is not None and 0 < delta < 1):
+            raise InputError(
+                f"{self.name}: side high-probability needs 0 < delta < 1, got delta = {delta}; "
+                "give Provenance(how, delta=…), the probability that the value is on its unsafe side"
+            )
+
+
+@dataclass(frozen=True)
+class Constants(Mapping[str, Constant]):
+    """A read-only mapping from name to `Constant`."""
+
+    _by_name: Mapping[str, Constant] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, constant in self._by_name.items():
+            if not isinstance(constant, Constant):
+                raise InputError(
+                    f"{name} = {constant!r} is a bare value; wrap it in Constant or use Constants.given({name}=…)"
+                )
+            if name != constant.name:
+                raise InputError(f"the constant stored as {name!r} is named {constant.name!r}; use one name for both")
+        object.__setattr__(self, "_by_name", dict(self._by_name))
+
+    @classmethod
+    def given(
+        cls, *, side: Side | str = Side.EXACT, sides: Mapping[str, Side | str] | None = None, **values: float | Constant
+    ) -> Constants:
+        """Constants typed in by hand: ``Constants.given(q=0.9, D=1.0, side="upper")``.
+
+        `sides` overrides `side` for single names; a value that is already a `Constant` keeps its own side.
+        """
+        sides = dict(sides or {})
+        if stray := sorted(set(sides) - set(values)):
+            raise InputError(f"sides names {stray[0]!r}, which has no value; give {stray[0]}=… as well")
+        made = {
+            name: value if isinstance(value, Constant) else Constant(name, value, Side.parse(sides.get(name, side)))
+            for name, value in values.items()
+        }
+        return cls(made)
+
+    def __getitem__(self, name: str) -> Constant:
+        try:
+            return self._by_name[name]
+        except KeyError:
+            raise UnknownNameError.among("constant", name, self._by_name) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def replace(self, *constants: Constant) -> Constants:
+        """A copy in which these constants stand in place of those of the same name."""
+        return Constants({**self._by_name, **{c.name: c for c in constants}})

@@ -1,0 +1,37 @@
+"""What can go wrong, as one family: every message carries the name, the value and the remedy."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class BoundcheckError(Exception):
+    """Base of every error boundcheck raises on purpose; its text is one line."""
+
+    def __str__(self) -> str:  # KeyError would print the repr of the message
+        return str(self.args[0]) if self.args else ""
+
+
+class InputError(BoundcheckError, ValueError):
+    """A value that cannot be used: wrong sign, not a number, not an integer, not positive."""
+
+
+class MissingConstantError(BoundcheckError, LookupError):
+    """A bound needs a constant that was not given."""
+
+
+class AssumptionError(BoundcheckError):
+    """An assumption of the theorem fails for these values, so the bound says nothing."""
+
+
+class UnknownNameError(BoundcheckError, KeyError):
+    """A name that is not in the catalogue it was looked up in."""
+
+    @classmethod
+    def among(cls, kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
+        """The error for an unknown `name`, with the closest known names as the remedy."""
+        known = sorted(known)
+        close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        remedy = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known) or 'none'}"
+        return cls(f"unknown {kind} {name!r}; {remedy}")

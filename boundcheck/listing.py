@@ -1,0 +1,59 @@
+"""`boundcheck list`: the catalogue as rows, for a terminal or for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from boundcheck.theory.catalogue import bounds
+
+METHODS = {
+    "itd": "differentiate through t lower-level iterations",
+    "itd-truncated": "differentiate through the last K of t iterations",
+    "aid-fp": "implicit differentiation, linear system by k fixed-point iterations",
+    "aid-cg": "implicit differentiation, linear system by k steps of conjugate gradient",
+    "aid-cgn": "implicit differentiation, k steps of conjugate gradient on the normal equations",
+    "exact": "implicit differentiation, linear system solved exactly",
+}
+
+
+def rows(kind: str) -> list[dict[str, str]]:
+    """One row for each thing of this kind."""
+    if kind == "bounds":
+        return [
+            {
+                "name": b.name,
+                "title": b.title,
+                "reference": f"{b.reference.paper.key}, {b.reference.number}",
+                "methods": ", ".join(b.methods),
+            }
+            for b in bounds.values()
+        ]
+    if kind == "methods":
+        return [
+            {
+                "name": name,
+                "title": title,
+                "bounds": ", ".join(b.name for b in bounds.values() if name in b.methods),
+            }
+            for name, title in METHODS.items()
+        ]
+    return []  # no problem is built in yet
+
+
+def show(kinds: Sequence[str]) -> None:
+    console = Console()
+    for kind in kinds:
+        found = rows(kind)
+        if not found:
+            console.print(f"{kind}: none in this version")
+            continue
+        table = Table(title=kind, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        for column in found[0]:
+            table.add_column(column, no_wrap=column == "name", style="bold" if column == "name" else "")
+        for row in found:
+            table.add_row(*row.values())
+        console.print(table)
+        console.print()

@@ -1,0 +1,1 @@
+"""What the papers prove: sympy, never torch. Start at `bounds/`, one theorem per file."""

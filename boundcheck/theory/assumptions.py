@@ -1,0 +1,123 @@
+"""The assumptions of the theorems as data: statement, LaTeX label, constants it introduces, and what checks it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """`key` is the paper's number, such as "1(iii)", or a word for the assumptions of our own statements."""
+
+    key: str
+    statement: str
+    label: str = ""
+    constants: tuple[str, ...] = ()
+    check: str = ""  # how a program can tell whether it holds
+
+
+A1_I = Assumption(
+    "1(i)",
+    "w(λ) is the unique fixed point of Φ(·,λ)",
+    "ass:fixedpoint",
+    check="implied by q < 1; else the residual ‖w−Φ(w)‖ at the computed solution, uniqueness taken on trust",
+)
+A1_II = Assumption(
+    "1(ii)",
+    "I−∂₁Φ(w(λ),λ) is invertible",
+    "ass:invert",
+    check="implied by q < 1; else the smallest singular value at w*",
+)
+A1_III = Assumption(
+    "1(iii)",
+    "∂₁Φ(·,λ) and ∂₂Φ(·,λ) are Lipschitz; calmness at w* on the ball suffices (errata 2)",
+    "ass:philip",
+    ("nu_1", "nu_2"),
+    "closed form, or a sampled estimate from below",
+)
+A1_IV = Assumption(
+    "1(iv)",
+    "∇₁E(·,λ) and ∇₂E(·,λ) are Lipschitz; calmness at w* on the ball suffices (errata 2)",
+    "ass:foLip",
+    ("eta_1", "eta_2"),
+    "closed form, or a sampled estimate from below",
+)
+A2 = Assumption("2", "Φ(·,λ) is a contraction with constant q in [0,1)", "ass:contraction", ("q",), "q < 1")
+A3_I = Assumption(
+    "3(i)",
+    "I−∂₁Φ(w,λ) is invertible for every w",
+    "ass:invertall",
+    ("mu_inv",),
+    "implied by q < 1; else μ_λ > 0 on the ball",
+)
+A3_II = Assumption(
+    "3(ii)",
+    "‖w_t−w*‖ ≤ ρ(t)‖w*‖ with ρ(t) ≤ 1, ρ(t) → 0",
+    "ass:innerconv",
+    ("rho",),
+    "ρ(t) ≤ 1 at every t asked for (it fails for heavy ball, errata 3)",
+)
+A3_III = Assumption(
+    "3(iii)",
+    "‖v_{t,k}−v_t‖ ≤ σ(k)‖v_t‖ with σ(k) → 0",
+    "ass:linapprox",
+    ("sigma",),
+    "v_{t,0} = 0 and the solver's rate",
+)
+
+START_AT_ZERO = Assumption(
+    "w_0 = 0",
+    "the lower-level iteration starts at 0, and constants are sups over ‖w‖ ≤ 2D",
+    "algo1",
+    ("D", "L_E", "L_Phi"),
+    "w_0 = 0; otherwise use a local bound (errata 5)",
+)
+LOCAL = Assumption(
+    "local",
+    "Φ is a contraction on B(w*, r_0) and every constant is a sup over that ball",
+    "",
+    ("q", "r_0"),
+    "q < 1 on the ball; the ball the constants were taken on",
+)
+LOCAL_PEAK = Assumption(
+    "local-peak",
+    "every constant is a sup over B(w*, r_0·max ρ), the ball the iterates visit",
+    "",
+    ("r_0",),
+    "the ball the constants were taken on (errata 3)",
+)
+CONSTANT_START = Assumption("w_0' = 0", "the start does not depend on λ", "", (), "w_0 is a constant (errata 5)")
+ZERO_SOLVE = Assumption(
+    "v_0 = 0", "the linear solver starts at 0", "ass:fixedpointmethod", (), "v_{t,0} = 0 (errata 4)"
+)
+SYMMETRIC = Assumption(
+    "symmetric",
+    "∂₁Φ(w_t,λ) is symmetric, so that I−∂₁Φ is positive definite",
+    "eq:minquadraticsym",
+    ("kappa",),
+    "a randomised symmetry test",
+)
+QUADRATIC = Assumption(
+    "quadratic",
+    "ℓ(·,λ) is a strongly convex quadratic with spectrum in [μ, L]; step sizes frozen",
+    "",
+    ("kappa", "alpha"),
+    "a constant Hessian, so ν₁ = 0",
+)
+GRADIENT_STEP = Assumption(
+    "gradient step",
+    "Φ = w − α(λ)∇₁ℓ with ℓ(·,λ) μ-strongly convex and L-smooth, 0 < α < 2/L",
+    "appB",
+    ("alpha", "mu", "L"),
+    "α·L < 2",
+)
+VALUE_FUNCTION = Assumption("E = ℓ", "the upper objective is the lower one, so that ∇₁E(w*) = 0", "", (), "E is ℓ")
+P_NORM = Assumption(
+    "P-norm",
+    "Φ acts on the state z = (w_t, w_{t−1}) and contracts in ‖z‖_P = ‖P^½z‖",
+    "caseb",
+    ("q_P",),
+    "the Lyapunov inequality MᵀPM ≼ q_P²P",
+)
+
+PAPER = (A1_I, A1_II, A1_III, A1_IV, A2, A3_I, A3_II, A3_III)

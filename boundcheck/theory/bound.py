@@ -1,0 +1,162 @@
+"""A theorem as an object: formula, assumptions, reference, and what can be computed from them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from boundcheck.constants import Constant, Constants
+from boundcheck.theory import codegen, complexity, typeset
+from boundcheck.theory.assumptions import Assumption
+from boundcheck.theory.call import Call, Recursion, prepare
+from boundcheck.theory.chain import Chain
+from boundcheck.theory.coefficients import COEFFICIENTS
+from boundcheck.theory.complexity import Hump, Iterations, Split
+from boundcheck.theory.evaluation import BoundValues
+from boundcheck.theory.rates import Rate
+from boundcheck.theory.reference import Reference
+from boundcheck.theory.symbols import QUANTITIES, error
+
+Number = float | int | Sequence[float] | Sequence[int] | np.ndarray
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`left` ≤ `right` (or < when `strict`), without which the theorem says nothing; `remedy` says what to do."""
+
+    left: sp.Expr
+    right: sp.Expr
+    remedy: str
+    strict: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """One theorem. `formula` is the only copy of its right-hand side; everything else is generated from it.
+
+    `formula` may use shorthand that `where` defines: c₁, c₂, c₃ unless said otherwise. `defaults` says what stands for
+    a symbol that is not given: the rate ρ(t) = q^t, or what the proof puts for a quantity that was not measured.
+    """
+
+    name: str
+    title: str
+    reference: Reference
+    assumptions: tuple[Assumption, ...]
+    formula: sp.Expr
+    bounds: sp.Symbol = error
+    methods: tuple[str, ...] = ()
+    where: Mapping[sp.Symbol, sp.Expr] = field(default_factory=lambda: COEFFICIENTS)
+    defaults: Mapping[sp.Symbol, sp.Expr] = field(default_factory=lambda: MappingProxyType({}))
+    conditions: tuple[Condition, ...] = ()
+    directions: Mapping[sp.Symbol, int] = field(default_factory=lambda: MappingProxyType({}))
+    recursion: Recursion | None = None
+    shape: Hump | Split | None = None
+    chain: Chain | None = None
+    t_min: int = 0
+
+    @cached_property
+    def primitive(self) -> sp.Expr:
+        """The formula in the primitive constants, in the form that evaluates without cancellation."""
+        return self.expand(self.formula)
+
+    def expand(self, expression: sp.Expr) -> sp.Expr:
+        """`expression` with the shorthand of `where` written out."""
+        return _substitute(expression, tuple(self.where.items()), frozenset())
+
+    @cached_property
+    def expression(self) -> sp.Expr:
+        """The right-hand side in the primitive constants, as plain sympy."""
+        return self.primitive.doit()
+
+    @cached_property
+    def in_coefficients(self) -> sp.Expr | None:
+        """The same in c₁, c₂, c₃, where the paper states it so."""
+        return self.formula.doit() if self.formula.free_symbols & COEFFICIENTS.keys() else None
+
+    @cached_property
+    def symbols(self) -> tuple[str, ...]:
+        """What has to be given when nothing optional is: the names left once `defaults` have been put in."""
+        needed = set(self.resolved().free_symbols)
+        if self.recursion:
+            needed = (needed | self.recursion.free_symbols) - set(self.recursion.state)
+        return tuple(name for name, quantity in QUANTITIES.items() if quantity.symbol in needed)
+
+    def resolved(self, available: frozenset[str] = frozenset(), rates: tuple[Rate, ...] = ()) -> sp.Expr:
+        """The formula with a default for every symbol that is not in `available`."""
+        return self.substitute(self.primitive, available, rates)
+
+    def substitute(self, expression: sp.Expr, available: frozenset[str], rates: tuple[Rate, ...] = ()) -> sp.Expr:
+        defaults = {**self.defaults, **{rate.stands_for: rate.expression for rate in rates}}
+        return _substitute(expression, tuple(defaults.items()), available - {rate.stands_for.name for rate in rates})
+
+    def direction(self, name: str) -> int:
+        """+1 if the bound grows with the symbol, −1 if it falls, 0 if it is not monotone in it."""
+        quantity = QUANTITIES[name]
+        return self.directions.get(quantity.symbol, quantity.direction)
+
+    def evaluate(
+        self,
+        constants: Constants | Mapping[str, float | Constant],
+        t: Number | None = None,
+        k: Number | None = None,
+        *,
+        rigorous: bool = False,
+        **given: Number | str | Constant,
+    ) -> BoundValues:
+        """The bound at every t and k (k = t unless given), broadcast together.
+
+        `given` takes measured observables (``r_t=…``), a truncation ``K=…``, and rates by name
+        (``rho="heavy-ball"``). With `rigorous`, values are computed in interval arithmetic and rounded up.
+        """
+        return self.call(constants, t, k, given).values(rigorous=rigorous)
+
+    def iterations(
+        self,
+        constants: Constants | Mapping[str, float | Constant],
+        eps: float,
+        *,
+        cost_t: float = 1.0,
+        cost_k: float = 1.0,
+        **given: Number | str | Constant,
+    ) -> Iterations:
+        """The smallest t, or the cheapest pair (t, k), at which the bound is at most `eps`."""
+        return complexity.solve(self, constants, eps, cost_t, cost_k, given)
+
+    def call(
+        self,
+        constants: Constants | Mapping[str, float | Constant],
+        t: Any = None,
+        k: Any = None,
+        given: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Call:
+        """The inputs of one evaluation, checked."""
+        return prepare(self, constants, {"t": t, "k": k, **given})
+
+    def latex(self, *, coefficients: bool = True) -> str:
+        """The statement as LaTeX, with its shorthand defined (or, if not `coefficients`, written out)."""
+        return typeset.latex(self, coefficients=coefficients)
+
+    def python(self) -> str:
+        """The bound as the source of one standalone Python function, needing only the standard library."""
+        return codegen.python(self)
+
+    def javascript(self) -> str:
+        """The bound as the source of one standalone JavaScript function."""
+        return codegen.javascript(self)
+
+
+@functools.lru_cache(maxsize=1024)
+def _substitute(
+    expression: sp.Expr, defaults: tuple[tuple[sp.Symbol, sp.Expr], ...], available: frozenset[str]
+) -> sp.Expr:
+    pending = {symbol: value for symbol, value in defaults if symbol.name not in available}
+    while missing := pending.keys() & expression.free_symbols:
+        expression = expression.subs({symbol: pending[symbol] for symbol in missing})
+    return expression

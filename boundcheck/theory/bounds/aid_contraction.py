@@ -1,0 +1,31 @@
+"""Theorem 2.2 (`th:gradBoundImplicit`), second part: the AID bound when Φ(·,λ) is a contraction.
+
+    ‖∇̂f−∇f‖ ≤ (c₁ + c₂/(1−q)) ρ(t) + c₃ σ(k)
+
+the general bound at μ_λ = 1−q. Unless given, ρ(t) = q^t and σ(k) = q^k.
+"""
+
+from boundcheck.theory.assumptions import A1_I, A1_III, A1_IV, A2, A3_II, A3_III, START_AT_ZERO
+from boundcheck.theory.bound import Bound
+from boundcheck.theory.bounds import aid
+from boundcheck.theory.complexity import Split
+from boundcheck.theory.rates import CONTRACTION, FIXED_POINT
+from boundcheck.theory.reference import GRAZZI, Reference
+from boundcheck.theory.symbols import c_1, c_2, c_3, mu_inv, q, rho, sigma
+
+LOWER = c_1 + c_2 / (1 - q)
+
+CHAIN = aid.CHAIN.replacing("contraction", {mu_inv: 1 - q}, "Lemma lm:optnormcontractive: μ_λ ≥ 1−q", ("q",))
+
+BOUND = Bound(
+    name="aid-contraction",
+    title="AID bound under contraction",
+    reference=Reference(GRAZZI, "Theorem 2.2, second part", "eq:boundInvertibleContraction"),
+    assumptions=(A1_I, A1_III, A1_IV, A2, A3_II, A3_III, START_AT_ZERO),
+    formula=LOWER * rho + c_3 * sigma,
+    methods=("aid-fp", "aid-cg", "aid-cgn"),
+    defaults={rho: CONTRACTION.expression, sigma: FIXED_POINT.expression},
+    conditions=(aid.STAYS_IN_BALL,),
+    shape=Split(LOWER, c_3),
+    chain=CHAIN,
+)

@@ -1,0 +1,75 @@
+"""Theorem 2.4 (`boundFixed`), the AID-FP bound: the linear system solved by k fixed-point iterations from 0.
+
+    ‖∇̂f−∇f‖ ≤ (c₁ + c₂ (1−q^k)/(1−q)) ρ(t) + c₃ q^k
+
+under Assumptions 1(i), (iii), (iv) and 2. Unless given, ρ(t) = q^t.
+"""
+
+from boundcheck.theory.assumptions import A1_I, A1_III, A1_IV, A2, A3_II, START_AT_ZERO, ZERO_SOLVE
+from boundcheck.theory.bound import Bound
+from boundcheck.theory.bounds import aid, aid_fp_derivative
+from boundcheck.theory.chain import Chain
+from boundcheck.theory.complexity import Split
+from boundcheck.theory.functions import GeometricSum
+from boundcheck.theory.rates import CONTRACTION
+from boundcheck.theory.reference import GRAZZI, Reference
+from boundcheck.theory.symbols import (
+    L_E,
+    W,
+    c_1,
+    c_2,
+    c_3,
+    dE_1,
+    dE_2,
+    du,
+    duT_g,
+    error,
+    eta_1,
+    eta_2,
+    g_t,
+    k,
+    q,
+    r_0,
+    r_t,
+    rho,
+    wT_dE_1,
+)
+
+# up to the recursion for u_{t,k} the proof is that of the local bound as well
+PROOF = (
+    Chain.from_measured(error)
+    .to(
+        "triangle inequality",
+        dE_2 + wT_dE_1 + duT_g,
+        "Proposition thm:20200124a: ∇̂f = ∇₂E(w_t) + u_{t,k}ᵀ∇₁E(w_t), then as for ITD",
+    )
+    .replacing("norms of products", {wT_dE_1: W * dE_1, duT_g: du * g_t}, "‖Mᵀx‖ ≤ ‖M‖‖x‖", ("W",))
+    .replacing(
+        "Lipschitz gradients of E", {dE_2: eta_2 * r_t, dE_1: eta_1 * r_t}, "Assumption 1(iv)", ("eta_1", "eta_2")
+    )
+)
+
+CHAIN = (
+    PROOF.replacing(
+        "derivative that FP implies",
+        {du: aid_fp_derivative.RECURSION},
+        "Proposition lm:diffFix with the true W and r_t",
+        ("nu_1", "nu_2", "q"),
+    )
+    .replacing("lower-level rate", {r_t: rho * r_0}, "Assumption 3(ii)", ("rho", "r_0"))
+    .replacing("∇₁E on the ball", {g_t: L_E}, "Lemma lm:boundEPhi: ‖w_t‖ ≤ 2D", ("L_E",))
+    .with_paper_constants()
+)
+
+BOUND = Bound(
+    name="aid-fp",
+    title="AID-FP bound",
+    reference=Reference(GRAZZI, "Theorem 2.4", "boundFixed"),
+    assumptions=(A1_I, A1_III, A1_IV, A2, A3_II, START_AT_ZERO, ZERO_SOLVE),
+    formula=(c_1 + c_2 * GeometricSum(q, k)) * rho + c_3 * q**k,
+    methods=("aid-fp",),
+    defaults={rho: CONTRACTION.expression},
+    conditions=(aid.STAYS_IN_BALL,),
+    shape=Split(c_1 + c_2 / (1 - q), c_3, cross=c_2 / (1 - q)),
+    chain=CHAIN,
+)

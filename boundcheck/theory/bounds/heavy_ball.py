@@ -1,0 +1,35 @@
+"""ITD through optimal heavy ball on a quadratic lower level, in the Euclidean norm and without a contraction.
+
+With s = (√κ−1)/(√κ+1), step α = 4/(√L+√μ)², momentum s², w_{−1} = w_0 and frozen step sizes,
+
+    S_t = s^t (1 + (1+s) t),   S'_t = α s^(t−1) t (t+1) (t + 2 + s(t−1)) / 6
+    ‖∇f_t−∇f‖ ≤ (η₂ + η₁W) S_t r_0 + (g* + η₁S_t r_0) (S_t W + S'_t ρ̂₂ r_0)
+
+S_t is the exact supremum of |P_t| on [μ, L] (it exceeds 1: the peak is about √κ/e, errata 3) and S'_t that of |P_t'|,
+w_t−w* = P_t(H)(w_0−w*). Constants on B(w*, r_0·max S_t). Proof: docs/proofs.md.
+"""
+
+from sympy import Max
+
+from boundcheck.theory.assumptions import A1_IV, CONSTANT_START, LOCAL_PEAK, QUADRATIC
+from boundcheck.theory.bound import Bound
+from boundcheck.theory.rates import HEAVY_BALL, S
+from boundcheck.theory.reference import BOUNDCHECK, Reference
+from boundcheck.theory.symbols import S_t, W, alpha, dS_t, eta_1, eta_2, g_star, hat_rho_2, r_0, s, t
+
+# for any method with w_t−w* = P_t(H)(w_0−w*), sup|P_t| = S_t and ‖DP_t‖ ≤ S'_t
+POLYNOMIAL_METHOD = (eta_2 + eta_1 * W) * S_t * r_0 + (g_star + eta_1 * S_t * r_0) * (S_t * W + dS_t * hat_rho_2 * r_0)
+
+BOUND = Bound(
+    name="heavy-ball",
+    title="ITD bound for heavy ball on quadratics",
+    reference=Reference(BOUNDCHECK, "heavy ball", "heavy-ball"),
+    assumptions=(A1_IV, QUADRATIC, LOCAL_PEAK, CONSTANT_START),
+    formula=POLYNOMIAL_METHOD,
+    where={
+        S_t: HEAVY_BALL.expression.subs(S, s),
+        dS_t: alpha * s ** Max(t - 1, 0) * t * (t + 1) * (t + 2 + s * (t - 1)) / 6,
+        s: S,
+    },
+    methods=("itd",),
+)

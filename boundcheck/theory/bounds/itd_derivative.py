@@ -1,0 +1,45 @@
+"""Proposition 2.1 (`lm:boundDiff`): how far the derivative of the t-th iterate is from w'(λ).
+
+    ‖w_t'−w'‖ ≤ (ν₂ + ν₁L_Φ/(1−q)) D t q^(t−1) + L_Φ/(1−q) q^t
+
+under Assumptions 1(iii) and 2, with w_0 = 0. Proof: Δ'_t ≤ qΔ'_{t−1} + pr_{t−1} with p = ν₂ + ν₁W, and
+Lemma `lem:sequence` (ii).
+"""
+
+from sympy import Max
+
+from boundcheck.theory.assumptions import A1_III, A2, CONSTANT_START, START_AT_ZERO
+from boundcheck.theory.bound import Bound
+from boundcheck.theory.chain import Chain
+from boundcheck.theory.coefficients import W_BOUND
+from boundcheck.theory.complexity import Hump
+from boundcheck.theory.reference import GRAZZI, Reference
+from boundcheck.theory.symbols import D, W, dw, nu_1, nu_2, q, r_0, t
+
+SLOPE = (nu_2 + nu_1 * W_BOUND) * D
+
+# what the recursion gives before W and r_0 are bounded
+RECURSION = (nu_2 + nu_1 * W) * r_0 * t * q ** Max(t - 1, 0) + W * q**t
+
+CHAIN = (
+    Chain.from_measured(dw)
+    .to(
+        "recursion",
+        RECURSION,
+        "differentiate both fixed-point equations, Assumptions 1(iii) and 2, Lemma lem:sequence (ii)",
+        ("nu_1", "nu_2", "q"),
+    )
+    .with_paper_constants()
+)
+
+BOUND = Bound(
+    name="itd-derivative",
+    title="Derivative of the unrolled iterate",
+    reference=Reference(GRAZZI, "Proposition 2.1", "lm:boundDiff"),
+    assumptions=(A1_III, A2, START_AT_ZERO, CONSTANT_START),
+    formula=SLOPE * t * q ** Max(t - 1, 0) + W_BOUND * q**t,
+    bounds=dw,
+    methods=("itd",),
+    shape=Hump(level=W_BOUND, slope=SLOPE),
+    chain=CHAIN,
+)

@@ -1,0 +1,40 @@
+"""Appendix B (`appB`): the ITD bound for gradient descent, Φ = w − α(λ)∇₁ℓ(w,λ).
+
+    q = max(1−αμ, αL−1),  ν₁ = αρ̂₁,  ν₂ = L‖∇α‖ + αρ̂₂,  L_Φ = αL_ℓ with ‖∇²₂₁ℓ(w(λ),λ)‖ ≤ L_ℓ
+
+put into Theorem 2.1. With a frozen step size ‖∇α‖ = 0 (errata 6). There is no such form of the general AID bound
+(errata 1).
+"""
+
+from sympy import Integer
+
+from boundcheck.theory.assumptions import GRADIENT_STEP
+from boundcheck.theory.bound import Bound, Condition
+from boundcheck.theory.bounds import itd
+from boundcheck.theory.coefficients import GRADIENT_DESCENT, coefficients_with
+from boundcheck.theory.reference import GRAZZI, Reference
+from boundcheck.theory.symbols import L, alpha, grad_alpha, mu, q
+
+CONTRACTS = Condition(
+    alpha * L, Integer(2), "gradient descent is no contraction; take α below 2/L, best 2/(μ+L)", strict=True
+)
+ORDERED = Condition(mu, L, "the strong convexity constant cannot exceed the smoothness constant; check mu and L")
+
+# c₁, c₂, c₃ as appendix B specialises them, in terms of q
+WHERE = {
+    **coefficients_with({symbol: value for symbol, value in GRADIENT_DESCENT.items() if symbol != q}),
+    q: GRADIENT_DESCENT[q],
+}
+
+BOUND = Bound(
+    name="itd-gd",
+    title="ITD bound for gradient descent",
+    reference=Reference(GRAZZI, "appendix B", "appB"),
+    assumptions=(*itd.BOUND.assumptions, GRADIENT_STEP),
+    formula=itd.BOUND.formula,
+    methods=("itd",),
+    where=WHERE,
+    defaults={grad_alpha: Integer(0)},
+    conditions=(CONTRACTS, ORDERED),
+    shape=itd.BOUND.shape,
+)

@@ -1,0 +1,23 @@
+"""One-step differentiation: truncated ITD with K = 1, t ≥ 1.
+
+    ‖g−∇f‖ ≤ (c₁ + c₂/q) q^t + c₃ q
+
+However large t is, c₃q remains: the price of storing a single step.
+"""
+
+from sympy import Integer
+
+from boundcheck.theory.bound import Bound
+from boundcheck.theory.bounds import itd_truncated
+from boundcheck.theory.reference import BOUNDCHECK, Reference
+from boundcheck.theory.symbols import K
+
+BOUND = Bound(
+    name="itd-one-step",
+    title="One-step differentiation bound",
+    reference=Reference(BOUNDCHECK, "truncated ITD at K = 1", "itd-truncated"),
+    assumptions=itd_truncated.BOUND.assumptions,
+    formula=itd_truncated.BOUND.formula.subs(K, Integer(1)),
+    methods=("itd-truncated",),
+    t_min=1,
+)

@@ -1,0 +1,25 @@
+"""ITD with gradient descent on a quadratic lower level: Theorem 2.1 at ν₁ = 0.
+
+The setting of Scieur et al. 2022: the term t q^(t−1) makes unrolling get worse before it gets better, with a
+burn-in whose peak lies at t = −1/ln q when that term dominates.
+"""
+
+from sympy import Integer
+
+from boundcheck.theory.assumptions import QUADRATIC
+from boundcheck.theory.bound import Bound
+from boundcheck.theory.bounds import itd
+from boundcheck.theory.coefficients import coefficients_with
+from boundcheck.theory.reference import SCIEUR, Reference
+from boundcheck.theory.symbols import nu_1
+
+BOUND = Bound(
+    name="itd-quadratic",
+    title="ITD bound on quadratics",
+    reference=Reference(SCIEUR, "the setting of the curse of unrolling", "boundSolver at nu_1 = 0"),
+    assumptions=(*itd.BOUND.assumptions, QUADRATIC),
+    formula=itd.BOUND.formula,
+    where=coefficients_with({nu_1: Integer(0)}),
+    methods=("itd",),
+    shape=itd.BOUND.shape,
+)

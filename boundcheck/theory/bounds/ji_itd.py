@@ -1,0 +1,33 @@
+"""ITD bound of Ji et al. 2021 for gradient descent with α ≤ 1/L, in the constants of this project.
+
+    (L(L+μ)/μ (1−αμ)^{t/2} + 2L_E(ρ̂₂μ + Lρ̂₁)/μ² (1−αμ)^{(t−1)/2}) r_0 + LL_E/μ (1−αμ)^t
+
+Here L bounds every second derivative of ℓ and E, and L_E the gradient of E everywhere. t ≥ 1. Never below `itd-local`
+in the constants it implies; a test shows it.
+"""
+
+from sympy import Integer
+
+from boundcheck.theory.assumptions import A1_IV, CONSTANT_START, GRADIENT_STEP
+from boundcheck.theory.bound import Bound, Condition
+from boundcheck.theory.bounds import itd_gd
+from boundcheck.theory.reference import JI, Reference
+from boundcheck.theory.symbols import L_E, L, alpha, hat_rho_1, hat_rho_2, mu, r_0, t
+
+CONTRACTION = 1 - alpha * mu
+
+BOUND = Bound(
+    name="ji-itd",
+    title="ITD bound of Ji et al.",
+    reference=Reference(JI, "ITD-BiO, error of the estimate", "ITD hypergradient lemma"),
+    assumptions=(A1_IV, GRADIENT_STEP, CONSTANT_START),
+    formula=(
+        L * (L + mu) / mu * CONTRACTION ** (t / 2)
+        + 2 * L_E * (hat_rho_2 * mu + L * hat_rho_1) / mu**2 * CONTRACTION ** ((t - 1) / 2)
+    )
+    * r_0
+    + L * L_E / mu * CONTRACTION**t,
+    methods=("itd",),
+    conditions=(Condition(alpha * L, Integer(1), "the result is for α ≤ 1/L; take a smaller step"), itd_gd.ORDERED),
+    t_min=1,
+)

@@ -1,0 +1,32 @@
+"""ITD through Nesterov's method on a quadratic lower level, in the Euclidean norm and without a contraction.
+
+Step α = 1/L, momentum (√κ−1)/(√κ+1), w_{−1} = w_0, frozen step sizes; with s = 1−1/√κ
+
+    S_t = s^t (1 + t/√κ),   S'_t = α s^(t−1) t (t+1) (3 + (t+2)/√κ) / (6 (1 + 1/√κ))
+    ‖∇f_t−∇f‖ ≤ (η₂ + η₁W) S_t r_0 + (g* + η₁S_t r_0) (S_t W + S'_t ρ̂₂ r_0)
+
+S_t is the exact supremum of |P_t| on [μ, L] and S'_t that of |P_t'|, both attained at μ. Constants on
+B(w*, r_0). Proof: docs/proofs.md.
+"""
+
+from sympy import Max, sqrt
+
+from boundcheck.theory.bound import Bound
+from boundcheck.theory.bounds import heavy_ball
+from boundcheck.theory.rates import NESTEROV, S_NESTEROV
+from boundcheck.theory.reference import BOUNDCHECK, Reference
+from boundcheck.theory.symbols import S_t, alpha, dS_t, kappa, s, t
+
+BOUND = Bound(
+    name="nesterov",
+    title="ITD bound for Nesterov's method on quadratics",
+    reference=Reference(BOUNDCHECK, "Nesterov", "nesterov"),
+    assumptions=heavy_ball.BOUND.assumptions,
+    formula=heavy_ball.POLYNOMIAL_METHOD,
+    where={
+        S_t: NESTEROV.expression.subs(S_NESTEROV, s),
+        dS_t: alpha * s ** Max(t - 1, 0) * t * (t + 1) * (3 + (t + 2) / sqrt(kappa)) / (6 * (1 + 1 / sqrt(kappa))),
+        s: S_NESTEROV,
+    },
+    methods=("itd",),
+)

@@ -1,0 +1,213 @@
+"""One evaluation of a bound: the inputs gathered from where they come, checked, and turned into values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sympy as sp
+
+from boundcheck.constants import Constant, Constants
+from boundcheck.errors import AssumptionError, InputError, MissingConstantError, UnknownNameError
+from boundcheck.theory.evaluation import (
+    BoundValues,
+    compiled_scalars,
+    enclose,
+    evaluate,
+    evaluate_upwards,
+    interval,
+    upper_end,
+)
+from boundcheck.theory.rates import Rate, rate
+from boundcheck.theory.sides import combine
+from boundcheck.theory.symbols import INDICES, QUANTITIES
+
+if TYPE_CHECKING:
+    from boundcheck.theory.bound import Bound
+
+INDEX_NAMES = frozenset(quantity.name for quantity in INDICES)
+
+
+@dataclass(frozen=True)
+class Recursion:
+    """State symbols that a formula contains and that only a recursion over t gives.
+
+    `start` is the state at t = 0; `first` takes it to t = 1, `step` from any later t to t + 1.
+    """
+
+    state: tuple[sp.Symbol, ...]
+    start: tuple[sp.Expr, ...]
+    first: tuple[sp.Expr, ...]
+    step: tuple[sp.Expr, ...]
+
+    @property
+    def free_symbols(self) -> frozenset[sp.Symbol]:
+        return frozenset().union(*(e.free_symbols for e in (*self.start, *self.first, *self.step)))
+
+
+@dataclass(frozen=True)
+class Call:
+    """A bound with checked inputs: arrays by name, and the constants among them with their sides."""
+
+    bound: Bound
+    expression: sp.Expr
+    arrays: Mapping[str, np.ndarray]
+    used: tuple[Constant, ...]
+    rates: tuple[Rate, ...]
+
+    def values(self, *, rigorous: bool = False, check: bool = True) -> BoundValues:
+        """The values with their side; `check=False` leaves out the conditions of the theorem."""
+        if check:
+            self.check_conditions()
+        compute = evaluate_upwards if rigorous else evaluate
+        needed = {symbol.name for symbol in self.expression.free_symbols}
+        arrays = dict(self.arrays)
+        if self.bound.recursion:
+            arrays |= _run(self.bound.recursion, arrays, rigorous)
+        # every index is kept, so that the shape of t and k is the shape of the answer
+        arrays = {name: array for name, array in arrays.items() if name in needed or name in INDEX_NAMES}
+        side = combine((constant, self.bound.direction(constant.name)) for constant in self.used)
+        return BoundValues(compute(self.expression, arrays), side.side, side.delta, side.weakest, rigorous)
+
+    def satisfied(self, at: int) -> np.ndarray:
+        """Where the condition number `at` of the theorem holds."""
+        condition = self.bound.conditions[at]
+        left, right = (self._side(expression) for expression in (condition.left, condition.right))
+        return left < right if condition.strict else left <= right
+
+    def check_conditions(self) -> None:
+        for number, condition in enumerate(self.bound.conditions):
+            failing = np.atleast_1d(~self.satisfied(number))
+            if failing.any():
+                at = tuple(np.argwhere(failing)[0])
+                left, right = (
+                    np.atleast_1d(np.broadcast_to(self._side(e), failing.shape))[at]
+                    for e in (condition.left, condition.right)
+                )
+                where = "".join(
+                    f" at {name} = {np.atleast_1d(np.broadcast_to(self.arrays[name], failing.shape))[at]:g}"
+                    for name in ("t",)
+                    if name in self.arrays and np.shape(self.arrays[name]) == failing.shape
+                )
+                sign = "≥" if condition.strict else ">"
+                raise AssumptionError(
+                    f"{self.bound.name}: {condition.left} = {left:g} {sign} {condition.right}"
+                    f"{'' if condition.right.is_number else f' = {right:g}'}{where}; {condition.remedy}"
+                )
+
+    def _side(self, expression: sp.Expr) -> np.ndarray:
+        resolved = self.bound.substitute(expression, frozenset(self.arrays), self.rates)
+        return evaluate(resolved, self.arrays)
+
+
+def _run(recursion: Recursion, arrays: Mapping[str, np.ndarray], rigorous: bool) -> dict[str, np.ndarray]:
+    """The state at every t asked for, by running the recursion once up to the largest."""
+    state = tuple(symbol.name for symbol in recursion.state)
+    fixed = {name: float(array) for name, array in arrays.items() if array.ndim == 0 and name not in INDEX_NAMES}
+    advance = (_advance_upwards if rigorous else _advance)(fixed, state)
+    values = advance(recursion.start, [0.0] * len(state))
+    history = [values]
+    for i in range(int(arrays["t"].max(initial=0))):
+        values = advance(recursion.step if i else recursion.first, values)
+        if i and values == history[-1]:  # underflowed: it stays there
+            break
+        history.append(values)
+    table = np.array(history)
+    at = np.minimum(arrays["t"].astype(int), len(history) - 1)
+    return {name: table[at, column] for column, name in enumerate(state)}
+
+
+Advance = Callable[[tuple[sp.Expr, ...], list[float]], list[float]]
+
+
+def _advance(fixed: Mapping[str, float], state: tuple[str, ...]) -> Advance:
+    names, numbers = (*fixed, *state), tuple(fixed.values())
+    return lambda expressions, values: compiled_scalars(expressions, names)(*numbers, *values)
+
+
+def _advance_upwards(fixed: Mapping[str, float], state: tuple[str, ...]) -> Advance:
+    """Each state rounded up: recursions grow with their state, so the bound on the state stays one."""
+    thin = {name: interval(value) for name, value in fixed.items()}
+
+    def advance(expressions: tuple[sp.Expr, ...], values: list[float]) -> list[float]:
+        point = {**thin, **{name: interval(value) for name, value in zip(state, values, strict=True)}}
+        return [upper_end(enclose(expression, point)) for expression in expressions]
+
+    return advance
+
+
+def _index(bound: Bound, name: str, value: Any) -> np.ndarray:
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} = {value!r} is not a whole number; give 0, 1, 2, … or a list of them") from None
+    low = bound.t_min if name == "t" else 0
+    if array.size and (np.isnan(array).any() or (array != np.floor(array)).any()):
+        wrong = array[np.isnan(array) | (array != np.floor(array))].flat[0]
+        raise InputError(f"{name} = {wrong:g} is not a whole number; give 0, 1, 2, …")
+    if array.size and array.min() < low:
+        raise InputError(f"{name} = {array.min():g} < {low}; {bound.name} holds for {name} ≥ {low}")
+    return array
+
+
+def _observed(name: str, value: Any) -> np.ndarray:
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} = {value!r} is not a number; give a number or an array of them") from None
+    quantity = QUANTITIES[name]
+    for extreme in (array.min(initial=np.inf), array.max(initial=-np.inf)) if array.size else ():
+        quantity.check(float(extreme))
+    return array
+
+
+def prepare(bound: Bound, constants: Constants | Mapping[str, Any], given: Mapping[str, Any]) -> Call:
+    """Gather the inputs of `bound`, refuse what is missing or out of its domain, and fill in the defaults."""
+    if not isinstance(constants, Constants):
+        constants = Constants.given(**constants)
+    given = {name: value for name, value in given.items() if value is not None}
+    for name in given:
+        if name not in QUANTITIES:
+            raise UnknownNameError.among("symbol", name, QUANTITIES)
+    rates = tuple(
+        value if isinstance(value, Rate) else rate(value, QUANTITIES[name].symbol)
+        for name, value in given.items()
+        if isinstance(value, str | Rate)
+    )
+    typed = {name: value for name, value in given.items() if isinstance(value, Constant)}
+    constants = constants.replace(*typed.values())
+    arrays = {
+        name: _index(bound, name, value) if name in INDEX_NAMES else _observed(name, value)
+        for name, value in given.items()
+        if name not in typed and not isinstance(value, str | Rate)
+    }
+    available = frozenset(constants) | frozenset(arrays)
+    expression = bound.resolved(available, rates)
+    needed = set(expression.free_symbols)
+    if bound.recursion:
+        needed = (needed | bound.recursion.free_symbols) - set(bound.recursion.state)
+    names = [name for name, quantity in QUANTITIES.items() if quantity.symbol in needed]
+    if bound.recursion and "t" not in names:
+        names.append("t")
+    if "k" in names and "k" not in arrays and "t" in arrays:
+        arrays["k"] = arrays["t"]  # the paper's choice when nothing else is said
+    conditions = set().union(*(c.left.free_symbols | c.right.free_symbols for c in bound.conditions), set())
+    names += [s.name for s in conditions if s.name in constants and s.name not in names]
+    used = tuple(constants[name] for name in names if name in constants and name not in arrays)
+    for constant in used:
+        QUANTITIES[constant.name].check(constant.value)
+    arrays |= {constant.name: np.asarray(constant.value) for constant in used}
+    _refuse_missing(bound, [name for name in names if name not in arrays], constants)
+    return Call(bound, expression, MappingProxyType(arrays), used, rates)
+
+
+def _refuse_missing(bound: Bound, missing: list[str], constants: Constants) -> None:
+    if not missing:
+        return
+    listed = ", ".join(f"{name} ({QUANTITIES[name].meaning})" for name in missing)
+    stray = [name for name in constants if name not in QUANTITIES]
+    hint = f"; {stray[0]!r} is no symbol of boundcheck" if stray else ""
+    raise MissingConstantError(f"{bound.name} needs {listed}; give {missing[0]}=…{hint}")

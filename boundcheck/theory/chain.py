@@ -1,0 +1,94 @@
+"""A proof as an ordered list of inequalities, from the measured error to the bound.
+
+Each link replaces one measured quantity by what the proof puts in its place, so the product of the slacks
+value_i / value_{i−1} is bound / error. On a concrete problem the slacks say where the proof is loose; a slack
+below 1 names the assumption or constant that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import sympy as sp
+
+from boundcheck.errors import MissingConstantError
+from boundcheck.theory.coefficients import COEFFICIENTS
+from boundcheck.theory.evaluation import evaluate
+from boundcheck.theory.symbols import QUANTITIES, D, L_Phi, L_Phi_star, W, q, r_0
+
+
+@dataclass(frozen=True)
+class Link:
+    """One inequality: `formula` is its right-hand side, `because` what justifies it, `uses` what can be wrong."""
+
+    name: str
+    formula: sp.Expr
+    because: str
+    uses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ChainValues:
+    """A chain on numbers: `values[i]` after link i, `slacks[i] = values[i] / values[i−1]`, `slacks[0] = 1`."""
+
+    links: tuple[Link, ...]
+    values: np.ndarray
+    slacks: np.ndarray
+
+
+@dataclass(frozen=True)
+class Chain:
+    links: tuple[Link, ...]
+
+    @classmethod
+    def from_measured(cls, symbol: sp.Symbol) -> Chain:
+        """The start of every proof: what is measured."""
+        return cls((Link("measured", symbol, QUANTITIES[symbol.name].meaning),))
+
+    def to(self, name: str, formula: sp.Expr, because: str, uses: tuple[str, ...] = ()) -> Chain:
+        """One more link, to a new formula."""
+        return Chain((*self.links, Link(name, formula, because, uses)))
+
+    def replacing(
+        self, name: str, replacements: Mapping[sp.Symbol, sp.Expr], because: str, uses: tuple[str, ...] = ()
+    ) -> Chain:
+        """One more link: each symbol of the last formula by what the proof puts in its place."""
+        return self.to(name, self.links[-1].formula.subs(replacements, simultaneous=True), because, uses)
+
+    def with_paper_constants(self) -> Chain:
+        """The three replacements with which the proofs of ITD and AID-FP end."""
+        return (
+            self.replacing(
+                "‖w'‖", {W: L_Phi_star / (1 - q)}, "Lemma lm:optnormcontractive and eq:gradexist_1", ("L_Phi_star", "q")
+            )
+            .replacing("∂₂Φ on the ball", {L_Phi_star: L_Phi}, "Lemma lm:boundEPhi: ‖∂₂Φ(w*)‖ ≤ L_Φ", ("L_Phi",))
+            .replacing("start", {r_0: D}, "w_0 = 0, so r_0 = ‖w(λ)‖ ≤ D", ("D",))
+        )
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The names a chain needs, in the order of the vocabulary."""
+        needed = {symbol.name for link in self.links for symbol in link.formula.subs(COEFFICIENTS).free_symbols}
+        return tuple(name for name in QUANTITIES if name in needed)
+
+    @property
+    def observables(self) -> tuple[str, ...]:
+        """What has to be measured on a run."""
+        return tuple(name for name in self.symbols if QUANTITIES[name].kind == "observable")
+
+    def evaluate(self, values: Mapping[str, np.ndarray | float]) -> ChainValues:
+        """Every link at `values` (scalars, or arrays over t); 0/0 counts as slack 1."""
+        missing = [name for name in self.symbols if name not in values]
+        if missing:
+            raise MissingConstantError(
+                f"the chain needs {missing[0]} ({QUANTITIES[missing[0]].meaning}); missing: {', '.join(missing)}"
+            )
+        arrays = {name: np.asarray(values[name], float) for name in self.symbols}
+        stack = np.stack([evaluate(link.formula.subs(COEFFICIENTS), arrays) for link in self.links])
+        previous = np.concatenate([stack[:1], stack[:-1]])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slacks = np.where((stack == 0) & (previous == 0), 1.0, stack / previous)
+        slacks[0] = 1.0
+        return ChainValues(self.links, stack, slacks)

@@ -1,0 +1,84 @@
+"""Python and JavaScript, generated from a bound's formula, so that no form can disagree with another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import sympy as sp
+from sympy.printing.jscode import JavascriptCodePrinter
+from sympy.printing.pycode import PythonCodePrinter
+
+from boundcheck.theory.functions import GeometricSum
+from boundcheck.theory.symbols import QUANTITIES
+
+if TYPE_CHECKING:
+    from boundcheck.theory.bound import Bound
+
+PYTHON_GEOMETRIC_SUM = '''\
+def geometric_sum(x, n):
+    """1 + x + ... + x**(n-1), without cancellation as x -> 1."""
+    return -math.expm1(n * math.log(x)) / (1 - x) if x > 0 else float(min(n, 1))
+'''
+JAVASCRIPT_GEOMETRIC_SUM = """\
+  // 1 + x + ... + x^(n-1), without cancellation as x -> 1
+  const geometricSum = (x, n) => x > 0 ? -Math.expm1(n * Math.log(x)) / (1 - x) : Math.min(n, 1);
+"""
+
+
+def arguments(bound: Bound) -> tuple[str, ...]:
+    """The arguments of the generated functions: indices first, then constants, in the order of the vocabulary."""
+    names = bound.symbols
+    if bound.recursion and "t" not in names:
+        names = ("t", *names)
+    return tuple(sorted(names, key=lambda name: QUANTITIES[name].kind != "index"))
+
+
+def _body(expressions: tuple[sp.Expr, ...], printer: Any) -> tuple[list[tuple[str, str]], list[str]]:
+    """Common subexpressions as (name, code), and the code of each expression."""
+    shared, reduced = sp.cse(expressions, symbols=sp.numbered_symbols("x"))
+    return [(str(name), printer.doprint(value)) for name, value in shared], [printer.doprint(e) for e in reduced]
+
+
+def _uses_geometric_sum(bound: Bound) -> bool:
+    return bool(bound.resolved().has(GeometricSum))
+
+
+def python(bound: Bound) -> str:
+    printer = PythonCodePrinter({"user_functions": {"GeometricSum": "geometric_sum"}, "standard": "python3"})
+    lines = [f"def {bound.name.replace('-', '_')}({', '.join(arguments(bound))}):"]
+    lines.append(f'    """{bound.title}: {bound.reference}."""')
+    if bound.recursion:
+        state = ", ".join(symbol.name for symbol in bound.recursion.state)
+        start, first, step = (
+            ", ".join(printer.doprint(e) for e in part)
+            for part in (bound.recursion.start, bound.recursion.first, bound.recursion.step)
+        )
+        lines += [f"    {state} = {start}", "    for i in range(t):"]
+        lines += ["        if i == 0:", f"            {state} = {first}"]
+        lines += ["        else:", f"            {state} = {step}"]
+    shared, (result,) = _body((bound.resolved(),), printer)
+    lines += [f"    {name} = {code}" for name, code in shared]
+    lines.append(f"    return {result}")
+    source = "\n".join(lines) + "\n"
+    helper = PYTHON_GEOMETRIC_SUM + "\n\n" if _uses_geometric_sum(bound) else ""
+    return ("import math\n\n\n" if "math." in helper + source else "") + helper + source
+
+
+def javascript(bound: Bound) -> str:
+    printer = JavascriptCodePrinter({"user_functions": {"GeometricSum": "geometricSum"}})
+    lines = [f"// {bound.title}: {bound.reference}"]
+    lines.append(f"function {bound.name.replace('-', '_')}({{{', '.join(arguments(bound))}}}) {{")
+    text = "\n".join(lines) + "\n"
+    if _uses_geometric_sum(bound):
+        text += JAVASCRIPT_GEOMETRIC_SUM
+    if bound.recursion:
+        state = ", ".join(symbol.name for symbol in bound.recursion.state)
+        start, first, step = (
+            ", ".join(printer.doprint(e) for e in part)
+            for part in (bound.recursion.start, bound.recursion.first, bound.recursion.step)
+        )
+        text += f"  let [{state}] = [{start}];\n"
+        text += f"  for (let i = 0; i < t; i++) [{state}] = i === 0 ? [{first}] : [{step}];\n"
+    shared, (result,) = _body((bound.resolved(),), printer)
+    text += "".join(f"  const {name} = {code};\n" for name, code in shared)
+    return text + f"  return {result};\n}}\n"

@@ -1,0 +1,170 @@
+"""Numbers from expressions: in double precision over arrays, and in interval arithmetic with a guarantee."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from mpmath.ctx_iv import MPIntervalContext
+
+from boundcheck.constants import Side
+from boundcheck.theory.functions import GeometricSum
+
+
+@dataclass(frozen=True)
+class BoundValues:
+    """Values of a bound, and what they are worth.
+
+    `side`: EXACT or UPPER, no smaller than the bound at the true constants; HIGH_PROBABILITY, so with probability
+    at least 1 − `delta`; LOWER, nothing is known, because the constants in `weakest` may be on their unsafe side.
+    """
+
+    values: np.ndarray
+    side: Side
+    delta: float = 0.0
+    weakest: tuple[str, ...] = ()
+    rigorous: bool = False
+
+
+def geometric_sum(x: Any, n: Any) -> Any:
+    """1 + x + … + x^(n−1) for 0 ≤ x < 1, without cancellation as x → 1."""
+    x, n = np.asarray(x, float), np.asarray(n, float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(x > 0, -np.expm1(n * np.log(x)) / (1 - x), np.minimum(n, 1.0))
+
+
+def _amax(items: tuple[Any, ...], axis: int = 0) -> Any:
+    """sympy prints Max as amax over a tuple, which cannot mix scalars and arrays."""
+    return functools.reduce(np.maximum, items)
+
+
+def _amin(items: tuple[Any, ...], axis: int = 0) -> Any:
+    return functools.reduce(np.minimum, items)
+
+
+_NUMPY = {"amax": _amax, "amin": _amin, "GeometricSum": geometric_sum}
+
+
+@functools.lru_cache(maxsize=512)
+def compiled(expression: sp.Expr, names: tuple[str, ...]) -> Callable[..., Any]:
+    """`expression` as a numpy function of its symbols in the order of `names`; compiled once."""
+    by_name = {symbol.name: symbol for symbol in expression.free_symbols}
+    arguments = [by_name.get(name, sp.Dummy(name)) for name in names]
+    function: Callable[..., Any] = sp.lambdify(arguments, expression, modules=[_NUMPY, "numpy"], cse=True)
+    return function
+
+
+@functools.lru_cache(maxsize=64)
+def compiled_scalars(expressions: tuple[sp.Expr, ...], names: tuple[str, ...]) -> Callable[..., list[float]]:
+    """Several expressions as one function of floats, for loops that numpy would slow down."""
+    by_name = {symbol.name: symbol for expression in expressions for symbol in expression.free_symbols}
+    arguments = [by_name.get(name, sp.Dummy(name)) for name in names]
+    function: Callable[..., list[float]] = sp.lambdify(arguments, list(expressions), modules="math", cse=True)
+    return function
+
+
+def evaluate(expression: sp.Expr, values: Mapping[str, np.ndarray]) -> np.ndarray:
+    """`expression` at `values`, broadcast together, as float64.
+
+    Where double precision overflows on the way to a finite number (a huge constant times an underflowed
+    power), the point is recomputed in interval arithmetic, whose exponents do not overflow.
+    """
+    names = tuple(sorted(symbol.name for symbol in expression.free_symbols))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        raw = compiled(expression, names)(*(values[name] for name in names))
+    shape = np.broadcast_shapes(*(np.shape(value) for value in values.values()))
+    result = np.array(np.broadcast_to(raw, shape), dtype=float)
+    bad = ~np.isfinite(result)
+    if bad.any():
+        result[bad] = (
+            evaluate_upwards(expression, values)[bad]
+            if bad.all()
+            else evaluate_upwards(
+                expression, {name: np.broadcast_to(value, shape)[bad] for name, value in values.items()}
+            )
+        )
+    return result
+
+
+_IV = MPIntervalContext()  # our own context: the precision of the global mpmath.iv belongs to the user
+_IV.prec = 160
+
+
+def _enclose_power(base: Any, exponent: sp.Expr, values: Mapping[str, Any]) -> Any:
+    if exponent == sp.Rational(1, 2):
+        return _IV.sqrt(base)
+    if exponent == sp.Rational(-1, 2):
+        return 1 / _IV.sqrt(base)
+    n = enclose(exponent, values)
+    power = float(n.mid)
+    if float(n.delta) == 0 and power == int(power):
+        return base ** int(power)
+    if float(n.delta) == 0 and 2 * power == int(2 * power):  # half an index, as in (1−αμ)^{t/2}
+        return _IV.sqrt(base ** int(2 * power))
+    raise ValueError(f"no enclosure for the exponent {exponent}")
+
+
+def _extremum(items: list[Any], pick: Callable[..., Any]) -> Any:
+    return _IV.mpf([pick(item.a for item in items), pick(item.b for item in items)])
+
+
+def enclose(expression: sp.Expr, values: Mapping[str, Any]) -> Any:
+    """An interval that contains the value of `expression`; `values` are intervals by name."""
+    if isinstance(expression, sp.Symbol):
+        return values[expression.name]
+    if isinstance(expression, sp.Rational):
+        return _IV.mpf(int(expression.p)) / int(expression.q)
+    if isinstance(expression, sp.Pow):
+        return _enclose_power(enclose(expression.base, values), expression.exp, values)
+    if isinstance(expression, GeometricSum):
+        x, n = (enclose(arg, values) for arg in expression.args)
+        return (1 - x ** int(n.mid)) / (1 - x)
+    if isinstance(expression, sp.Piecewise):
+        for branch, condition in expression.args:
+            if condition == sp.true or _certainly(condition, values):
+                return enclose(branch, values)
+    items = [enclose(arg, values) for arg in expression.args]
+    if isinstance(expression, sp.Add):
+        return functools.reduce(lambda a, b: a + b, items)
+    if isinstance(expression, sp.Mul):
+        return functools.reduce(lambda a, b: a * b, items)
+    if isinstance(expression, sp.Max):
+        return _extremum(items, max)
+    if isinstance(expression, sp.Min):
+        return _extremum(items, min)
+    raise ValueError(f"no enclosure for {expression.func.__name__}")
+
+
+def _certainly(condition: sp.Rel, values: Mapping[str, Any]) -> bool:
+    difference = enclose(condition.lhs, values) - enclose(condition.rhs, values)
+    return bool(difference.a >= 0)  # the only relation in use is lhs ≥ rhs
+
+
+def interval(value: float) -> Any:
+    """The thin interval at a double."""
+    return _IV.mpf(float(value))
+
+
+def upper_end(enclosure: Any) -> float:
+    """The smallest double known to be no smaller than the interval's upper end."""
+    top = enclosure.b
+    nearest = float(top)
+    if math.isinf(nearest) or _IV.mpf(nearest).a >= top:
+        return nearest
+    return math.nextafter(nearest, math.inf)
+
+
+def evaluate_upwards(expression: sp.Expr, values: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Like `evaluate`, but every result is an upper bound on the exact value at these doubles."""
+    arrays = np.broadcast_arrays(*values.values()) if values else []
+    shape = arrays[0].shape if arrays else ()
+    result = np.empty(shape)
+    for index in np.ndindex(shape):
+        point = {name: interval(array[index]) for name, array in zip(values, arrays, strict=True)}
+        result[index] = upper_end(enclose(expression, point))
+    return result

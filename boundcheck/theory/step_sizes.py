@@ -1,0 +1,193 @@
+"""Step sizes and contraction constants from μ and L: gradient descent, heavy ball, Nesterov, and the Lyapunov norm.
+
+The formulas are sympy expressions, written once, here and in `coefficients.py` and `rates.py`; the functions below put
+numbers into them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import sympy as sp
+from scipy.linalg import solve_discrete_lyapunov
+from scipy.optimize import minimize_scalar
+
+from boundcheck.constants import Constant, Constants, Provenance
+from boundcheck.errors import InputError, MissingConstantError
+from boundcheck.theory.bounds import heavy_ball as heavy_ball_bound
+from boundcheck.theory.bounds import nesterov as nesterov_bound
+from boundcheck.theory.coefficients import GRADIENT_DESCENT
+from boundcheck.theory.evaluation import evaluate
+from boundcheck.theory.rates import S
+from boundcheck.theory.sides import combine
+from boundcheck.theory.symbols import QUANTITIES, L, S_t, dS_t, mu, q, s
+
+ALPHA_STAR = 2 / (mu + L)  # minimises max(1−αμ, αL−1); `appB`
+HEAVY_BALL_STEP = 4 / (sp.sqrt(L) + sp.sqrt(mu)) ** 2
+HEAVY_BALL_MOMENTUM = S**2
+NESTEROV_STEP = 1 / L
+NESTEROV_MOMENTUM = S
+
+
+def _number(expression: sp.Expr, **values: float) -> float:
+    return float(evaluate(expression, {name: np.asarray(value, float) for name, value in values.items()}))
+
+
+def _checked(mu_value: float, L_value: float) -> None:
+    QUANTITIES["mu"].check(mu_value)
+    QUANTITIES["L"].check(L_value)
+    if mu_value > L_value:
+        raise InputError(f"mu = {mu_value:g} > L = {L_value:g}; strong convexity cannot exceed smoothness, check both")
+
+
+@dataclass(frozen=True)
+class GradientDescent:
+    """Φ = w − α∇₁ℓ: its contraction constant, and the largest step size that contracts (excluded itself)."""
+
+    alpha: float
+    q: float
+    kappa: float
+    largest_alpha: float
+
+    @property
+    def contracts(self) -> bool:
+        return self.q < 1
+
+
+def gradient_descent(mu: float, L: float, alpha: float | None = None) -> GradientDescent:
+    """Gradient descent at `alpha`, or at the best step size 2/(μ+L), where q = (κ−1)/(κ+1)."""
+    _checked(mu, L)
+    step = _number(ALPHA_STAR, mu=mu, L=L) if alpha is None else alpha
+    QUANTITIES["alpha"].check(step)
+    contraction = _number(GRADIENT_DESCENT[q], alpha=step, mu=mu, L=L)
+    return GradientDescent(step, contraction, L / mu, 2 / L)
+
+
+@dataclass(frozen=True)
+class Momentum:
+    """A momentum method on quadratics with spectrum in [μ, L], from w_{−1} = w_0.
+
+    w_{t+1} = w_t + β(w_t−w_{t−1}) − α∇ℓ, the gradient at w_t for heavy ball, at w_t + β(w_t−w_{t−1}) for Nesterov.
+    """
+
+    name: str
+    alpha: float
+    beta: float
+    kappa: float
+    mu: float
+    rate: float
+
+    def factor(self, t: np.ndarray | int) -> np.ndarray:
+        """The exact worst case of ‖w_t−w*‖/‖w_0−w*‖."""
+        return self._of(S_t, t)
+
+    def slope(self, t: np.ndarray | int) -> np.ndarray:
+        """The exact worst case of ‖D_H w_t‖/‖w_0−w*‖, what a change of the Hessian does to the t-th iterate."""
+        return self._of(dS_t, t)
+
+    def _of(self, symbol: sp.Symbol, t: np.ndarray | int) -> np.ndarray:
+        values = {"t": np.asarray(t, float), "kappa": np.asarray(self.kappa), "alpha": np.asarray(self.alpha)}
+        return evaluate(_BOUNDS[self.name].expand(symbol), values)
+
+    def matrix(self, h: float) -> np.ndarray:
+        """The 2×2 matrix that takes (w_t, w_{t−1}) − w* one step on, for the eigenvalue h of the Hessian."""
+        x = 1 - self.alpha * h
+        if self.name == "heavy-ball":
+            return np.array([[x + self.beta, -self.beta], [1.0, 0.0]])
+        return np.array([[(1 + self.beta) * x, -self.beta * x], [1.0, 0.0]])
+
+
+_BOUNDS = {"heavy-ball": heavy_ball_bound.BOUND, "nesterov": nesterov_bound.BOUND}
+
+
+def _momentum(name: str, step: sp.Expr, momentum: sp.Expr, mu: float, L: float) -> Momentum:
+    _checked(mu, L)
+    ratio = L / mu
+    rate = _number(_BOUNDS[name].where[s], kappa=ratio)
+    return Momentum(name, _number(step, mu=mu, L=L), _number(momentum, kappa=ratio), ratio, mu, rate)
+
+
+def heavy_ball(mu: float, L: float) -> Momentum:
+    """Heavy ball at its optimal α = 4/(√L+√μ)², β = ((√κ−1)/(√κ+1))²."""
+    return _momentum("heavy-ball", HEAVY_BALL_STEP, HEAVY_BALL_MOMENTUM, mu, L)
+
+
+def nesterov(mu: float, L: float) -> Momentum:
+    """Nesterov's method at α = 1/L, β = (√κ−1)/(√κ+1)."""
+    return _momentum("nesterov", NESTEROV_STEP, NESTEROV_MOMENTUM, mu, L)
+
+
+@dataclass(frozen=True)
+class Lyapunov:
+    """A norm ‖z‖ ≤ ‖z‖_P ≤ √`stretch`·‖z‖ in which a momentum method contracts by q_P, on all of [μ, L].
+
+    For each eigenvalue h, P(h) solves MᵀPM/q_P² − P + I = 0. P ≽ I, and ‖P(h)‖ is largest at h = μ (docs/proofs.md), so
+    `stretch` = ‖P(μ)‖ holds for every spectrum in the interval.
+    """
+
+    method: Momentum
+    theta: float
+    q_P: float
+    P: np.ndarray
+    stretch: float
+
+    def factor(self, t: np.ndarray | int) -> np.ndarray:
+        """A bound on ‖M^t‖ in the Euclidean norm."""
+        return math.sqrt(self.stretch) * self.q_P ** np.asarray(t, float)
+
+    def constants(self, constants: Mapping[str, Constant]) -> Constants:
+        """The P-norm constants of the weighted bounds from the Euclidean ones, for a quadratic lower level.
+
+        Needs r_0, L_E, L_ell, eta_1, eta_2, hat_rho_2 on the ball the iterates visit. The state starts at (w_0, w_0),
+        E and ∂₂Φ see it only through w_t (heavy ball) or w_t + β(w_t−w_{t−1}) (Nesterov).
+        """
+        names = ("r_0", "L_E", "L_ell", "eta_1", "eta_2", "hat_rho_2")
+        if missing := [name for name in names if name not in constants]:
+            raise MissingConstantError(
+                f"the P-norm constants need {', '.join(missing)}; give {missing[0]} ({QUANTITIES[missing[0]].meaning})"
+            )
+        value = {name: constants[name].value for name in names}
+        root, b = math.sqrt(self.stretch), self.method.beta
+        seen = 1.0 if self.method.name == "heavy-ball" else math.hypot(1 + b, b)
+        in_norm = {
+            "q_P": self.q_P,
+            "D_P": root * math.sqrt(2) * value["r_0"],
+            "L_E_P": value["L_E"],
+            "L_Phi_P": root * self.method.alpha * value["L_ell"],
+            "eta_1_P": value["eta_1"],
+            "eta_2_P": value["eta_2"],
+            "nu_1_P": 0.0,
+            "nu_2_P": root * self.method.alpha * value["hat_rho_2"] * seen,
+        }
+        side = combine((constants[name], QUANTITIES[name].direction) for name in names)
+        how = Provenance("P-norm of a momentum method", "docs/proofs.md, weighted-norm", delta=side.delta or None)
+        return Constants({name: Constant(name, number, side.side, how) for name, number in in_norm.items()})
+
+
+def lyapunov(method: Momentum, *, theta: float | None = None, t: int | None = None) -> Lyapunov:
+    """The Lyapunov norm at q_P = s + θ(1−s), or at the θ that makes its factor at `t` smallest.
+
+    At the optimal parameters M(μ) is defective, so no norm has q_P = s and θ = 0 is excluded.
+    """
+    if (theta is None) == (t is None):
+        raise InputError(f"theta = {theta} and t = {t}: give exactly one of them")
+    if t is not None:
+        if t < 0:
+            raise InputError(f"t = {t} < 0; give the number of iterations the norm is to be best for")
+        found = minimize_scalar(
+            lambda x: (
+                math.log(lyapunov(method, theta=math.exp(x)).stretch) / 2
+                + t * math.log(lyapunov(method, theta=math.exp(x)).q_P)
+            ),
+            bounds=(math.log(1e-6), math.log(1 - 1e-9)),
+            method="bounded",
+        )
+        theta = math.exp(float(found.x))
+    if theta is None or not 0 < theta < 1:
+        raise InputError(f"theta = {theta} is outside (0, 1); q_P = s + theta(1−s) has to lie between s and 1")
+    q_P = method.rate + theta * (1 - method.rate)
+    P = solve_discrete_lyapunov((method.matrix(method.mu) / q_P).T, np.eye(2))
+    return Lyapunov(method, theta, q_P, P, float(np.linalg.eigvalsh(P)[-1]))

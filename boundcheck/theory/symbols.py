@@ -1,0 +1,206 @@
+"""Every symbol of the theory: its sympy assumptions, LaTeX, domain and one-line meaning.
+
+λ is fixed throughout, so the paper's subscript λ is dropped. Four kinds:
+
+* constant: a property of the problem (q, D, L_E, …), bounded or estimated once;
+* observable: measured on a run (r_t, ‖∇₁E(w_t)‖, …); proofs replace observables by constants;
+* index: a number of iterations (t, k, K);
+* coefficient: shorthand that a bound defines in its `where` (c₁, c₂, c₃ are in `coefficients.py`).
+
+`direction` says how a bound moves with the symbol: +1 up, −1 down (so that a safe value is one from
+below, as for μ), 0 for what is chosen rather than measured. A contract test checks it for every bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+
+import sympy as sp
+
+from boundcheck.errors import AssumptionError, InputError
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One symbol with everything people and programs want to know of it."""
+
+    name: str
+    latex: str
+    meaning: str
+    kind: str = "constant"
+    direction: int = +1
+    low: float = 0.0
+    low_open: bool = False
+    high: float = math.inf  # always excluded
+    assumption: str = ""  # the assumption that fails outside the domain
+    remedy: str = ""
+    text: str = ""  # how a terminal shows it, where sympy's own rendering of the name will not do
+
+    @cached_property
+    def symbol(self) -> sp.Symbol:
+        if self.kind == "index":
+            return sp.Symbol(self.name, integer=True, nonnegative=True)
+        return sp.Symbol(self.name, positive=True) if self.low_open else sp.Symbol(self.name, nonnegative=True)
+
+    def check(self, value: float) -> None:
+        """Raise unless `value` is in the domain: with the assumption that fails, or as plain bad input."""
+        if math.isnan(value) or math.isinf(value):
+            raise InputError(f"{self.name} = {value} is not finite; give a finite number ({self.meaning})")
+        too_low = value <= self.low if self.low_open else value < self.low
+        if too_low:
+            sign = "≤" if self.low_open else "<"
+            raise InputError(
+                f"{self.name} = {value:g} {sign} {self.low:g}; {self.meaning} must be "
+                f"{'above' if self.low_open else 'at least'} {self.low:g}"
+            )
+        if value >= self.high:
+            raise AssumptionError(f"{self.name} = {value:g} ≥ {self.high:g}, so {self.assumption} fails; {self.remedy}")
+
+
+def _symbols(table: tuple[Quantity, ...]) -> Iterator[sp.Symbol]:
+    return (quantity.symbol for quantity in table)
+
+
+CONTRACTION_REMEDY = "take a smaller step size (gradient descent contracts below 2/L) or a norm in which it contracts"
+
+CONSTANTS = (
+    Quantity(
+        "q",
+        "q",
+        "contraction constant sup ‖∂₁Φ(·,λ)‖, a spectral norm",
+        high=1.0,
+        assumption="Assumption 2 (the map is a contraction)",
+        remedy=CONTRACTION_REMEDY,
+    ),
+    Quantity(
+        "q_star",
+        r"q_\star",
+        "‖∂₁Φ(w*,λ)‖, the contraction constant at the fixed point alone",
+        high=1.0,
+        assumption="contraction at the fixed point",
+        remedy=CONTRACTION_REMEDY,
+        text="q*",
+    ),
+    Quantity("nu_1", r"\nu_1", "Lipschitz constant of ∂₁Φ(·,λ)"),
+    Quantity("nu_2", r"\nu_2", "Lipschitz constant of ∂₂Φ(·,λ)"),
+    Quantity("eta_1", r"\eta_1", "Lipschitz constant of ∇₁E(·,λ)"),
+    Quantity("eta_2", r"\eta_2", "Lipschitz constant of ∇₂E(·,λ)"),
+    Quantity("D", "D", "bound on ‖w(λ)‖"),
+    Quantity("L_E", "L_E", "sup of ‖∇₁E(w,λ)‖ over the ball"),
+    Quantity("L_Phi", r"L_\Phi", "sup of ‖∂₂Φ(w,λ)‖ over the ball"),
+    Quantity("L_Phi_star", r"L_\Phi^\star", "‖∂₂Φ(w*,λ)‖", text="L_Φ*"),
+    Quantity(
+        "mu_inv",
+        r"\mu_\lambda",
+        "μ_λ with ‖(I−∂₁Φ)⁻¹‖ ≤ 1/μ_λ on the ball; 1−q under contraction",
+        direction=-1,
+        low_open=True,
+        text="μ_λ",
+    ),
+    Quantity("kappa", r"\kappa", "condition number: L/μ of ℓ(·,λ), and of I−∂₁Φ", low=1.0),
+    Quantity("m", "m", "number of distinct eigenvalues of I−∂₁Φ(w_t,λ)", low=1.0),
+    Quantity("mu", r"\mu", "strong convexity constant of ℓ(·,λ)", direction=-1, low_open=True),
+    Quantity("L", "L", "smoothness constant of ℓ(·,λ)", low_open=True),
+    Quantity("alpha", r"\alpha", "step size", direction=0, low_open=True),
+    Quantity("grad_alpha", r"\|\nabla\alpha\|", "‖∇α(λ)‖; 0 when the step size is frozen", text="‖∇α‖"),
+    Quantity("hat_rho_1", r"\hat\rho_1", "Lipschitz constant of ∇²₁ℓ(·,λ)", text="ρ̂₁"),
+    Quantity("hat_rho_2", r"\hat\rho_2", "Lipschitz constant of ∇²₂₁ℓ(·,λ)", text="ρ̂₂"),
+    Quantity("L_ell", r"L_\ell", "bound on ‖∇²₂₁ℓ(w(λ),λ)‖", text="L_ℓ"),
+    Quantity("r_0", "r_0", "‖w_0−w*‖, how far the start is from the solution"),
+    Quantity("W", "W", "‖w'(λ)‖"),
+    Quantity("g_star", r"g_\star", "‖∇₁E(w*,λ)‖", text="g*"),
+)
+(
+    q, q_star, nu_1, nu_2, eta_1, eta_2, D, L_E, L_Phi, L_Phi_star, mu_inv, kappa, m, mu, L, alpha, grad_alpha,
+    hat_rho_1, hat_rho_2, L_ell, r_0, W, g_star
+) = _symbols(CONSTANTS)  # fmt: skip
+
+# The same constants in the norm ‖z‖_P = ‖P^½ z‖ of a momentum method's state z; λ-space stays Euclidean.
+WEIGHTED = tuple(
+    Quantity(
+        f"{name}_P",
+        latex,
+        f"{meaning}, in the P-norm",
+        high=1.0 if name == "q" else math.inf,
+        assumption="contraction in the P-norm" if name == "q" else "",
+        remedy="take theta in (0, 1), so that q_P = s + theta(1−s) < 1" if name == "q" else "",
+    )
+    for name, latex, meaning in (
+        ("q", "q_P", "contraction constant"),
+        ("nu_1", r"\nu_{1,P}", "Lipschitz constant of ∂₁Φ"),
+        ("nu_2", r"\nu_{2,P}", "Lipschitz constant of ∂₂Φ"),
+        ("eta_1", r"\eta_{1,P}", "Lipschitz constant of ∇₁E"),
+        ("eta_2", r"\eta_{2,P}", "Lipschitz constant of ∇₂E"),
+        ("D", "D_P", "bound on ‖z_0−z*‖"),
+        ("L_E", "L_{E,P}", "sup of ‖P^{−½}∇₁E‖"),
+        ("L_Phi", r"L_{\Phi,P}", "sup of ‖P^½∂₂Φ‖"),
+    )
+)
+(q_P, nu_1_P, nu_2_P, eta_1_P, eta_2_P, D_P, L_E_P, L_Phi_P) = _symbols(WEIGHTED)
+
+BOUNDED = {"error": "‖g − ∇f‖", "dw": "‖w_t' − w'‖", "du": "‖u_{t,k} − w'‖"}  # what a bound may have on its left
+
+OBSERVABLES = tuple(
+    Quantity(name, latex, meaning, "observable", text=BOUNDED.get(name, ""))
+    for name, latex, meaning in (
+        ("error", r"\|g(\lambda)-\nabla f(\lambda)\|", "hypergradient error; g is ∇f_t for ITD, ∇̂f for AID"),
+        ("r_t", "r_t", "‖w_t−w*‖"),
+        ("rho", r"\rho(t)", "rate of the lower-level solver: ‖w_t−w*‖ ≤ ρ(t)‖w_0−w*‖"),
+        ("sigma", r"\sigma(k)", "rate of the linear solver: ‖v_{t,k}−v_t‖ ≤ σ(k)‖v_t‖"),
+        ("dw", r"\|w_t'-w'\|", "‖w_t'(λ)−w'(λ)‖"),
+        ("du", r"\|u_{t,k}-w'\|", "‖u_{t,k}−w'(λ)‖, the derivative that AID-FP implies"),
+        ("g_t", r"\|\nabla_1E(w_t)\|", "‖∇₁E(w_t,λ)‖"),
+        ("Z_t", r"\|\partial_2\Phi(w_t)\|", "‖∂₂Φ(w_t,λ)‖"),
+        ("v_t", r"\|v_t\|", "‖v_t‖, v_t = (I−∂₁Φ(w_t)ᵀ)⁻¹∇₁E(w_t)"),
+        ("v_star", r"\|v\|", "‖v(λ)‖, v = (I−∂₁Φ(w*)ᵀ)⁻¹∇₁E(w*)"),
+        ("solve_error", r"\|\partial_2\Phi(w_t)^\top(v_{t,k}-v_t)\|", "‖∂₂Φ(w_t)ᵀ(v_{t,k}−v_t)‖"),
+        ("eps_w", r"\varepsilon_w", "‖w−Φ(w,λ)‖, the residual of the fixed point"),
+        ("eps_v", r"\varepsilon_v", "‖(I−∂₁Φ(w)ᵀ)v−∇₁E(w)‖, the residual of the linear system"),
+        ("dE_1", r"\|\nabla_1E(w_t)-\nabla_1E(w)\|", "‖∇₁E(w_t)−∇₁E(w*)‖"),
+        ("dE_2", r"\|\nabla_2E(w_t)-\nabla_2E(w)\|", "‖∇₂E(w_t)−∇₂E(w*)‖"),
+        ("wT_dE_1", r"\|w'^\top(\nabla_1E(w_t)-\nabla_1E(w))\|", "‖w'ᵀ(∇₁E(w_t)−∇₁E(w*))‖"),
+        ("dwT_g", r"\|(w_t'-w')^\top\nabla_1E(w_t)\|", "‖(w_t'−w')ᵀ∇₁E(w_t)‖"),
+        ("duT_g", r"\|(u_{t,k}-w')^\top\nabla_1E(w_t)\|", "‖(u_{t,k}−w')ᵀ∇₁E(w_t)‖"),
+        ("ZT_dv", r"\|\partial_2\Phi(w_t)^\top(v_{t,k}-v)\|", "‖∂₂Φ(w_t)ᵀ(v_{t,k}−v)‖"),
+        ("dZT_v", r"\|(\partial_2\Phi(w_t)-\partial_2\Phi(w))^\top v\|", "‖(∂₂Φ(w_t)−∂₂Φ(w*))ᵀv‖"),
+        ("dv_k", r"\|v_{t,k}-v\|", "‖v_{t,k}−v‖"),
+        ("dv_kt", r"\|v_{t,k}-v_t\|", "‖v_{t,k}−v_t‖"),
+        ("dv_t", r"\|v_t-v\|", "‖v_t−v‖"),
+        ("dY", r"\|\partial_1\Phi(w_t)-\partial_1\Phi(w)\|", "‖∂₁Φ(w_t)−∂₁Φ(w*)‖"),
+        ("dZ", r"\|\partial_2\Phi(w_t)-\partial_2\Phi(w)\|", "‖∂₂Φ(w_t)−∂₂Φ(w*)‖"),
+        ("A_t_inv", r"\|A_t^{-1}\|", "‖(I−∂₁Φ(w_t)ᵀ)⁻¹‖"),
+        ("A_inv", r"\|A^{-1}\|", "‖(I−∂₁Φ(w*)ᵀ)⁻¹‖"),
+        ("Delta_t", r"\Delta'_t", "bound on ‖w_t'−w'‖ carried by a recursion"),
+    )
+)
+(
+    error, r_t, rho, sigma, dw, du, g_t, Z_t, v_t, v_star, solve_error, eps_w, eps_v, dE_1, dE_2, wT_dE_1, dwT_g,
+    duT_g, ZT_dv, dZT_v, dv_k, dv_kt, dv_t, dY, dZ, A_t_inv, A_inv, Delta_t
+) = _symbols(OBSERVABLES)  # fmt: skip
+
+INDICES = (
+    Quantity("t", "t", "number of lower-level iterations", "index", direction=0),
+    Quantity("k", "k", "number of linear-solver iterations", "index", direction=0),
+    Quantity("K", "K", "number of last steps that truncated ITD differentiates through", "index", direction=0),
+)
+t, k, K = _symbols(INDICES)
+
+COEFFICIENTS = (
+    Quantity("c_1", "c_1", "weight of ‖w_t−w*‖ through E", "coefficient"),
+    Quantity("c_2", "c_2", "weight of ‖w_t−w*‖ through the derivatives of Φ", "coefficient"),
+    Quantity("c_3", "c_3", "weight of the unfinished differentiation", "coefficient"),
+    Quantity("s", "s", "rate of a method with square-root dependence on κ", "coefficient"),
+    Quantity("S_t", "S_t", "sup |P_t| over the spectrum, where w_t−w* = P_t(H)(w_0−w*)", "coefficient"),
+    Quantity("dS_t", "S'_t", "sup ‖DP_t‖ over the spectrum", "coefficient", text="S'_t"),
+)
+c_1, c_2, c_3, s, S_t, dS_t = _symbols(COEFFICIENTS)
+
+QUANTITIES = MappingProxyType(
+    {quantity.name: quantity for quantity in (*CONSTANTS, *WEIGHTED, *OBSERVABLES, *INDICES, *COEFFICIENTS)}
+)
+
+LATEX_NAMES = MappingProxyType({quantity.symbol: quantity.latex for quantity in QUANTITIES.values()})
