@@ -61,6 +61,9 @@ class Bound:
     chain: Chain | None = None
     t_min: int = 0
 
+    def __repr__(self) -> str:
+        return f"Bound({self.name!r}, {str(self.reference)!r})"
+
     @cached_property
     def primitive(self) -> sp.Expr:
         """The formula in the primitive constants, in the form that evaluates without cancellation."""

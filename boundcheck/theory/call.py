@@ -28,6 +28,7 @@ from boundcheck.theory.symbols import INDICES, QUANTITIES
 if TYPE_CHECKING:
     from boundcheck.theory.bound import Bound
 
+RATE_NAMES = ("rho", "sigma")
 INDEX_NAMES = frozenset(quantity.name for quantity in INDICES)
 
 
@@ -104,37 +105,41 @@ class Call:
 
 
 def _run(recursion: Recursion, arrays: Mapping[str, np.ndarray], rigorous: bool) -> dict[str, np.ndarray]:
-    """The state at every t asked for, by running the recursion once up to the largest."""
+    """The state at every t asked for, by running the recursion once up to the largest.
+
+    With `rigorous` the state is a tuple of intervals, and what is returned are their upper ends: formulas of recursive
+    bounds grow with the state, so they stay upper bounds.
+    """
     state = tuple(symbol.name for symbol in recursion.state)
     fixed = {name: float(array) for name, array in arrays.items() if array.ndim == 0 and name not in INDEX_NAMES}
-    advance = (_advance_upwards if rigorous else _advance)(fixed, state)
+    advance = (_advance_intervals if rigorous else _advance_floats)(fixed, state)
     values = advance(recursion.start, [0.0] * len(state))
-    history = [values]
+    history = [[upper_end(value) for value in values] if rigorous else values]
     for i in range(int(arrays["t"].max(initial=0))):
         values = advance(recursion.step if i else recursion.first, values)
-        if i and values == history[-1]:  # underflowed: it stays there
+        recorded = [upper_end(value) for value in values] if rigorous else values
+        if i and recorded == history[-1]:  # underflowed: it stays there
             break
-        history.append(values)
+        history.append(recorded)
     table = np.array(history)
     at = np.minimum(arrays["t"].astype(int), len(history) - 1)
     return {name: table[at, column] for column, name in enumerate(state)}
 
 
-Advance = Callable[[tuple[sp.Expr, ...], list[float]], list[float]]
+Advance = Callable[[tuple[sp.Expr, ...], list[Any]], list[Any]]
 
 
-def _advance(fixed: Mapping[str, float], state: tuple[str, ...]) -> Advance:
+def _advance_floats(fixed: Mapping[str, float], state: tuple[str, ...]) -> Advance:
     names, numbers = (*fixed, *state), tuple(fixed.values())
     return lambda expressions, values: compiled_scalars(expressions, names)(*numbers, *values)
 
 
-def _advance_upwards(fixed: Mapping[str, float], state: tuple[str, ...]) -> Advance:
-    """Each state rounded up: recursions grow with their state, so the bound on the state stays one."""
+def _advance_intervals(fixed: Mapping[str, float], state: tuple[str, ...]) -> Advance:
     thin = {name: interval(value) for name, value in fixed.items()}
 
-    def advance(expressions: tuple[sp.Expr, ...], values: list[float]) -> list[float]:
-        point = {**thin, **{name: interval(value) for name, value in zip(state, values, strict=True)}}
-        return [upper_end(enclose(expression, point)) for expression in expressions]
+    def advance(expressions: tuple[sp.Expr, ...], values: list[Any]) -> list[Any]:
+        point = {**thin, **dict(zip(state, values, strict=True))}
+        return [enclose(expression, point) for expression in expressions]
 
     return advance
 
@@ -145,9 +150,9 @@ def _index(bound: Bound, name: str, value: Any) -> np.ndarray:
     except (TypeError, ValueError):
         raise InputError(f"{name} = {value!r} is not a whole number; give 0, 1, 2, … or a list of them") from None
     low = bound.t_min if name == "t" else 0
-    if array.size and (np.isnan(array).any() or (array != np.floor(array)).any()):
-        wrong = array[np.isnan(array) | (array != np.floor(array))].flat[0]
-        raise InputError(f"{name} = {wrong:g} is not a whole number; give 0, 1, 2, …")
+    whole = np.isfinite(array) & (array == np.floor(array))
+    if not whole.all():
+        raise InputError(f"{name} = {array[~whole].flat[0]:g} is not a whole number; give 0, 1, 2, …")
     if array.size and array.min() < low:
         raise InputError(f"{name} = {array.min():g} < {low}; {bound.name} holds for {name} ≥ {low}")
     return array
@@ -172,17 +177,16 @@ def prepare(bound: Bound, constants: Constants | Mapping[str, Any], given: Mappi
     for name in given:
         if name not in QUANTITIES:
             raise UnknownNameError.among("symbol", name, QUANTITIES)
+    named = {name: value for name, value in given.items() if name in RATE_NAMES and isinstance(value, str | Rate)}
     rates = tuple(
-        value if isinstance(value, Rate) else rate(value, QUANTITIES[name].symbol)
-        for name, value in given.items()
-        if isinstance(value, str | Rate)
+        value if isinstance(value, Rate) else rate(value, QUANTITIES[name].symbol) for name, value in named.items()
     )
     typed = {name: value for name, value in given.items() if isinstance(value, Constant)}
     constants = constants.replace(*typed.values())
     arrays = {
         name: _index(bound, name, value) if name in INDEX_NAMES else _observed(name, value)
         for name, value in given.items()
-        if name not in typed and not isinstance(value, str | Rate)
+        if name not in typed and name not in named
     }
     available = frozenset(constants) | frozenset(arrays)
     expression = bound.resolved(available, rates)

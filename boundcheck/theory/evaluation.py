@@ -81,13 +81,8 @@ def evaluate(expression: sp.Expr, values: Mapping[str, np.ndarray]) -> np.ndarra
     result = np.array(np.broadcast_to(raw, shape), dtype=float)
     bad = ~np.isfinite(result)
     if bad.any():
-        result[bad] = (
-            evaluate_upwards(expression, values)[bad]
-            if bad.all()
-            else evaluate_upwards(
-                expression, {name: np.broadcast_to(value, shape)[bad] for name, value in values.items()}
-            )
-        )
+        points = {name: np.broadcast_to(values[name], shape)[bad] for name in names}
+        result[bad] = evaluate_upwards(expression, points)
     return result
 
 

@@ -1,0 +1,33 @@
+"""Random constants for any bound, related to each other as the theory relates them."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from boundcheck.theory.bound import Bound
+from boundcheck.theory.symbols import QUANTITIES
+
+PLAIN = st.floats(0, 10, allow_subnormal=False).map(lambda x: x if x > 1e-6 else 0.0)
+UNIT = st.floats(0, 0.999).map(lambda x: x if x > 1e-6 else 0.0)
+
+
+@st.composite
+def constants_for(draw: st.DrawFn, bound: Bound) -> dict[str, float]:
+    """A value for every constant and observable the bound needs; mu ≤ L, alpha·L ≤ 1/2, rho ≤ 1, q_star ≤ q."""
+    mu = draw(st.floats(1e-3, 1))
+    L = mu * draw(st.floats(1, 1e4))
+    q = draw(UNIT)
+    special = {
+        "q": q,
+        "q_star": q * draw(UNIT),
+        "q_P": draw(UNIT),
+        "rho": draw(UNIT),
+        "sigma": draw(UNIT),
+        "mu_inv": 1 - q,
+        "kappa": draw(st.floats(1, 1e6)),
+        "mu": mu,
+        "L": L,
+        "alpha": draw(st.floats(0.01, 0.5)) / L,
+    }
+    names = [name for name in bound.symbols if QUANTITIES[name].kind != "index"]
+    return {name: special[name] if name in special else draw(PLAIN) for name in names}
