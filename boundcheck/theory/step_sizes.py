@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import sympy as sp
-from scipy.linalg import solve_discrete_lyapunov
 from scipy.optimize import minimize_scalar
 
 from boundcheck.constants import Constant, Constants, Provenance
@@ -124,8 +123,8 @@ def nesterov(mu: float, L: float) -> Momentum:
 class Lyapunov:
     """A norm ‖z‖ ≤ ‖z‖_P ≤ √`stretch`·‖z‖ in which a momentum method contracts by q_P, on all of [μ, L].
 
-    For each eigenvalue h, P(h) solves MᵀPM/q_P² − P + I = 0. P ≽ I, and ‖P(h)‖ is largest at h = μ (docs/proofs.md), so
-    `stretch` = ‖P(μ)‖ holds for every spectrum in the interval.
+    For each eigenvalue h, P(h) = Σ_j (M^j)ᵀM^j/q_P^{2j} solves MᵀPM/q_P² − P + I = 0. P ≽ I, and ‖P(h)‖ is largest at
+    h = μ (docs/proofs.md), so `stretch` = ‖P(μ)‖ holds for every spectrum in the interval.
     """
 
     method: Momentum
@@ -189,5 +188,25 @@ def lyapunov(method: Momentum, *, theta: float | None = None, t: int | None = No
     if theta is None or not 0 < theta < 1:
         raise InputError(f"theta = {theta} is outside (0, 1); q_P = s + theta(1−s) has to lie between s and 1")
     q_P = method.rate + theta * (1 - method.rate)
-    P = solve_discrete_lyapunov((method.matrix(method.mu) / q_P).T, np.eye(2))
+    P = _lyapunov_matrix(method.rate, q_P, gap=theta * (1 - method.rate) / q_P)
     return Lyapunov(method, theta, q_P, P, float(np.linalg.eigvalsh(P)[-1]))
+
+
+def _lyapunov_matrix(s: float, q_P: float, gap: float) -> np.ndarray:
+    """P(μ) = Σ_j (MᵀM)-powers/q_P^{2j} in closed form, where a solver would meet a system singular to rounding.
+
+    M(μ) has the double eigenvalue s, so M^j = [[(j+1)s^j, −js^{j+1}], [js^{j−1}, −(j−1)s^j]] for both methods; the sums
+    of j^i y^j, y = (s/q_P)², are rational in y. `gap` = 1 − s/q_P is given so as not to cancel.
+    """
+    y = (s / q_P) ** 2
+    rest = gap * (1 + s / q_P)  # 1 − y
+    sum_0, sum_1, sum_2 = 1 / rest, y / rest**2, y * (1 + y) / rest**3
+    pairs = 2 * y / (q_P**2 * rest**3)  # Σ j(j−1)y^j / s²
+    squares = (1 + y) / (q_P**2 * rest**3)  # Σ j²y^j / s²
+    corner = -s * (sum_2 + sum_1 + pairs)
+    return np.array(
+        [
+            [sum_2 + 2 * sum_1 + sum_0 + squares, corner],
+            [corner, s**2 * sum_2 + sum_2 - 2 * sum_1 + sum_0],
+        ]
+    )

@@ -1,0 +1,170 @@
+"""The command line as a user meets it: output, JSON, exit codes, and one line for each mistake."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+import boundcheck as bc
+from boundcheck import cli
+
+CONSTANTS = {"q": 0.9, "D": 1, "L_E": 2, "L_Phi": 3, "nu_1": 0.1, "nu_2": 0.2, "eta_1": 0.3, "eta_2": 0.4}
+ITD = ["bound", "itd", *(word for name, value in CONSTANTS.items() for word in ("--set", f"{name}={value}"))]
+
+
+@dataclass(frozen=True)
+class Run:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def boundcheck(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
+    """The command, run in this process."""
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def run(*arguments: str) -> Run:
+        monkeypatch.setattr(sys, "argv", ["boundcheck", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        out = capsys.readouterr()
+        return Run(int(stop.value.code or 0), out.out, out.err)
+
+    return run
+
+
+Command = Callable[..., Run]
+
+
+def test_as_a_process() -> None:
+    """The same through the interpreter: output on stdout, one line on stderr, the exit code."""
+    good = subprocess.run([sys.executable, "-m", "boundcheck", *ITD, "--json"], capture_output=True, encoding="utf-8")
+    assert (good.returncode, good.stderr) == (0, "")
+    assert json.loads(good.stdout)["values"]["t"] == [1, 10, 100, 1000]
+    bad = subprocess.run([sys.executable, "-m", "boundcheck", "bound", "itt"], capture_output=True, encoding="utf-8")
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert bad.stderr.count("\n") == 1
+
+
+def test_bound_shows_the_theorem(boundcheck: Command) -> None:
+    run = boundcheck("bound", "itd")
+    assert run.returncode == 0
+    for expected in ("Theorem 2.1 (boundSolver)", "‖g − ∇f‖ ≤", "c₁ = ", "1(iii)", "L_Phi", "contraction"):
+        assert expected in run.stdout
+
+
+def test_bound_evaluates(boundcheck: Command) -> None:
+    run = boundcheck(*ITD, "--t", "50", "--eps", "1e-3")
+    assert run.returncode == 0
+    value = float(bc.bounds["itd"].evaluate(CONSTANTS, t=50).values)
+    assert f"{value:.6g}" in run.stdout
+    assert f"t = {bc.bounds['itd'].iterations(CONSTANTS, 1e-3).t}" in run.stdout
+
+
+def test_json_is_strict_and_alone_on_stdout(boundcheck: Command) -> None:
+    run = boundcheck(*ITD, "--t", "0:4:2", "--eps", "1e-3", "--json", "--side", "upper")
+    content = json.loads(run.stdout, parse_constant=lambda x: pytest.fail(f"{x} in JSON"))
+    assert run.stderr == ""
+    assert content["schema"] == 1
+    assert content["version"] == bc.__version__
+    assert content["values"]["t"] == [0, 2, 4]
+    assert content["values"]["k"] is None
+    assert content["values"]["side"] == "upper"
+    assert content["values"]["bound"] == pytest.approx(bc.bounds["itd"].evaluate(CONSTANTS, t=[0, 2, 4]).values)
+    assert content["iterations"]["t"] == bc.bounds["itd"].iterations(CONSTANTS, 1e-3).t
+    assert content["constants"]["q"] == {"value": 0.9, "side": "upper"}
+    assert content["bound"]["reference"]["label"] == "boundSolver"
+
+
+def test_json_has_null_for_infinity(boundcheck: Command) -> None:
+    huge = [x.replace("D=1", "D=1e200").replace("L_E=2", "L_E=1e200") for x in ITD]
+    content = json.loads(boundcheck(*huge, "--t", "1", "--json").stdout)
+    assert content["values"]["bound"] == [None]
+
+
+def test_sources(boundcheck: Command) -> None:
+    assert boundcheck("bound", "aid-fp", "--python").stdout.rstrip() == bc.bounds["aid-fp"].python().rstrip()
+    assert boundcheck("bound", "aid-fp", "--javascript").stdout.rstrip() == bc.bounds["aid-fp"].javascript().rstrip()
+    assert boundcheck("bound", "aid-fp", "--latex").stdout.rstrip() == bc.bounds["aid-fp"].latex()
+    assert json.loads(boundcheck("bound", "itd", "--latex", "--json").stdout)["source"] == bc.bounds["itd"].latex()
+
+
+def test_rigorous_and_rates(boundcheck: Command) -> None:
+    run = boundcheck(*ITD, "--t", "3", "--rigorous", "--json")
+    assert json.loads(run.stdout)["values"]["bound"] == [
+        float(bc.bounds["itd"].evaluate(CONSTANTS, t=3, rigorous=True).values)
+    ]
+    aid = ["bound", "aid-contraction", *ITD[2:], "--set", "kappa=19", "--t", "9", "--k", "4", "--json"]
+    value = json.loads(boundcheck(*aid, "--rate", "sigma=cg").stdout)["values"]["bound"]
+    assert value == pytest.approx([float(bc.bounds["aid-cg"].evaluate({**CONSTANTS, "kappa": 19}, t=9, k=4).values)])
+
+
+def test_lower_constants_are_called_what_they_are(boundcheck: Command) -> None:
+    assert "proves nothing" in boundcheck(*ITD, "--t", "3", "--side", "lower").stdout
+
+
+def test_list(boundcheck: Command) -> None:
+    run = boundcheck("list")
+    assert run.returncode == 0
+    assert all(name in run.stdout for name in bc.bounds)
+    found = json.loads(boundcheck("list", "bounds", "--json").stdout)
+    assert [row["name"] for row in found["bounds"]] == list(bc.bounds)
+    assert json.loads(boundcheck("list", "problems", "--json").stdout) == {"problems": []}
+    methods = {row["name"] for row in json.loads(boundcheck("list", "methods", "--json").stdout)["methods"]}
+    assert methods == {method for bound in bc.bounds.values() for method in bound.methods}
+
+
+def test_version_and_help(boundcheck: Command) -> None:
+    assert boundcheck("--version").stdout.strip() == f"boundcheck {bc.__version__}"
+    assert "bound" in boundcheck("--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bound", "itd", "--set", "q=1.03"], "q = 1.03 ≥ 1"),
+        (["bound", "itd", "--set", "q=1"], "q = 1 ≥ 1"),
+        (["bound", "itd", "--set", "q=-0.1"], "q = -0.1 < 0"),
+        (["bound", "itd", "--set", "q=nan"], "q = nan is not finite"),
+        (["bound", "itd", "--set", "q=inf"], "q = inf is not finite"),
+        (["bound", "itd", "--set", "q=__import__('os')"], "is not a number"),
+        (["bound", "itd", "--set", "q=1/2"], "q = '1/2' is not a number"),
+        (["bound", "itd", "--set", "q"], "'q' has no '='"),
+        (["bound", "itd", "--set", "q=.5", "--set", "q=.6"], "gives q twice"),
+        (["bound", "itd", "--set", "foo=1"], "unknown symbol 'foo'"),
+        (["bound", "itd", "--set", "c_1=1"], "unknown symbol 'c_1'"),
+        (["bound", "itd", "--set", "t=5"], "use --t 5"),
+        (["bound", "itd", "--set", "q=0.9"], "itd needs nu_1"),
+        ([*ITD, "--t", "-1"], "t = -1"),
+        ([*ITD, "--t", "1.5"], "t = '1.5' is not a count"),
+        ([*ITD, "--t", "5:1"], "negative or empty"),
+        ([*ITD, "--t", "0:99999999999"], "is not a count"),
+        ([*ITD, "--t", "1,2,3", "--k", "1,2"], "k has 2 values and t has 3"),
+        ([*ITD, "--eps", "0"], "eps = 0 ≤ 0"),
+        ([*ITD, "--eps", "-1e-3"], "eps = -0.001 ≤ 0"),
+        ([*ITD, "--eps", "small"], "eps = 'small' is not a number"),
+        ([*ITD, "--side", "above"], "side = 'above' is not a side"),
+        ([*ITD, "--side", "high-probability"], "needs a delta"),
+        (["bound", "aid-fp", *ITD[2:], "--rate", "rho=fast"], "unknown rate for rho 'fast'"),
+        (["bound", "aid-fp", *ITD[2:], "--rate", "q=fast"], "unknown rate symbol 'q'"),
+        (["bound", "itt"], "unknown bound 'itt'; did you mean itd"),
+        (["bound", "itd", "--latex", "--python"], "one at a time"),
+        (["bound"], "Missing argument"),
+        (["bound", "itd", "--colour"], "No such option"),
+        (["bond", "itd"], "No such command"),
+        (["list", "theorems"], "unknown listing 'theorems'"),
+    ],
+)
+def test_bad_input_gets_one_line(arguments: list[str], message: str, boundcheck: Command) -> None:
+    run = boundcheck(*arguments)
+    assert run.returncode == 2
+    assert run.stdout == ""
+    assert len(run.stderr.strip().splitlines()) == 1
+    assert run.stderr.startswith("boundcheck: ")
+    assert message in run.stderr

@@ -1,0 +1,68 @@
+"""The documentation cannot go stale: generated pages, anchors, and every command and code block of the README."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import boundcheck as bc
+from boundcheck.theory.rates import RATES
+from boundcheck.theory.reference import BOUNDCHECK
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_theorems_page_is_fresh() -> None:
+    page = runpy.run_path(str(ROOT / "docs" / "generate.py"))["page"]()
+    written = (ROOT / "docs" / "theorems.md").read_text(encoding="utf-8")
+    assert written == page, "docs/theorems.md is stale; run `make docs`"
+
+
+def test_every_statement_of_our_own_has_its_proof() -> None:
+    anchors = set(re.findall(r'<a id="([^"]+)">', (ROOT / "docs" / "proofs.md").read_text(encoding="utf-8")))
+    cited = [b.reference for b in bc.bounds.values()] + [r.reference for r in RATES.values()]
+    for reference in cited:
+        if reference.paper is BOUNDCHECK:
+            assert reference.label in anchors, reference
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+    for page in pages:
+        prose = re.sub(r"\$+[^$]*\$+", "", page.read_text(encoding="utf-8"))  # P_t(H)[E](w_0) is no link
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", prose):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def blocks(language: str) -> list[str]:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.S)
+
+
+@pytest.mark.parametrize("number", range(len(blocks("python"))))
+def test_python_of_the_readme(number: int) -> None:
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", blocks("python")[number]], capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_commands_of_the_readme() -> None:
+    lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("boundcheck ")]
+    assert lines
+    for line in lines:
+        words = line.split("#")[0].split()
+        run = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True)
+        assert run.returncode == 0, f"{line}: {run.stderr}"
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_examples_run(script: Path, tmp_path: Path) -> None:
+    run = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr

@@ -1,0 +1,132 @@
+"""Step sizes and contraction constants against linear algebra done directly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.linalg import solve_discrete_lyapunov
+
+import boundcheck as bc
+from boundcheck.theory.step_sizes import Momentum, gradient_descent, heavy_ball, lyapunov, nesterov
+
+MU, L = 0.1, 10.0
+METHODS = [heavy_ball(MU, L), nesterov(MU, L), heavy_ball(1.0, 1e4), nesterov(1.0, 1e4), heavy_ball(2.0, 2.0)]
+ids = [f"{m.name}-{m.kappa:g}" for m in METHODS]
+
+
+def residual(method: Momentum, h: float, t: int) -> float:
+    """P_t(h): what t steps leave of w_0 − w*, from w_{−1} = w_0."""
+    return float((np.linalg.matrix_power(method.matrix(h), t) @ np.ones(2))[0])
+
+
+@given(mu=st.floats(1e-3, 1), ratio=st.floats(1, 1e6), share=st.floats(0.01, 3))
+@settings(max_examples=200, deadline=None)
+def test_gradient_descent_contracts_as_its_spectrum_says(mu: float, ratio: float, share: float) -> None:
+    smooth = mu * ratio
+    found = gradient_descent(mu, smooth, share / smooth)
+    spectrum = np.linspace(mu, smooth, 101)
+    assert found.q == pytest.approx(np.abs(1 - found.alpha * spectrum).max(), rel=1e-12, abs=1e-12)
+    assert found.contracts == (found.q < 1)
+    assert found.alpha < found.largest_alpha or not found.contracts
+
+
+def test_the_best_step_size() -> None:
+    best = gradient_descent(MU, L)
+    assert best.alpha == pytest.approx(2 / (MU + L))
+    assert best.q == pytest.approx((best.kappa - 1) / (best.kappa + 1))
+    assert all(gradient_descent(MU, L, best.alpha * x).q > best.q for x in (0.5, 0.99, 1.005))
+
+
+@pytest.mark.parametrize("method", METHODS, ids=ids)
+@pytest.mark.parametrize("t", [0, 1, 2, 5, 30])
+def test_factor_is_the_worst_over_the_spectrum(method: Momentum, t: int) -> None:
+    """Never exceeded on a fine grid of [μ, L], and attained at one of its ends."""
+    ends = [method.mu, method.mu * method.kappa]
+    grid = np.linspace(*ends, 4001)
+    worst = max(abs(residual(method, h, t)) for h in grid)
+    assert worst <= method.factor(t) * (1 + 1e-9) + 1e-15  # at κ = 1 nothing but rounding is left
+    assert max(abs(residual(method, h, t)) for h in ends) == pytest.approx(float(method.factor(t)), rel=1e-9, abs=1e-15)
+
+
+@pytest.mark.parametrize("method", METHODS[:4], ids=ids[:4])
+@pytest.mark.parametrize("t", [1, 2, 5, 12])
+def test_slope_is_the_worst_derivative(method: Momentum, t: int) -> None:
+    """|P_t'| at the worse end equals the slope; as a polynomial, so with no difference quotient."""
+    h = np.polynomial.Polynomial([0.0, 1.0])
+    x, b = 1 - method.alpha * h, method.beta
+    before, now = np.polynomial.Polynomial([1.0]), np.polynomial.Polynomial([1.0])
+    for _ in range(t):
+        after = (x + b) * now - b * before if method.name == "heavy-ball" else x * ((1 + b) * now - b * before)
+        before, now = now, after
+    ends = np.array([method.mu, method.mu * method.kappa])
+    assert np.abs(now.deriv()(ends)).max() == pytest.approx(float(method.slope(t)), rel=1e-7)
+    assert (np.abs(now.deriv()(np.linspace(*ends, 501))) <= method.slope(t) * (1 + 1e-7)).all()
+
+
+def test_heavy_ball_first_gets_worse_by_root_kappa_over_e() -> None:
+    method = heavy_ball(1.0, 1e4)
+    peak = method.factor(np.arange(400)).max()
+    assert peak == pytest.approx(np.sqrt(1e4) / np.e, rel=0.02)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=ids)
+@pytest.mark.parametrize("t", [1, 10, 100])
+def test_lyapunov_norm_bounds_every_power(method: Momentum, t: int) -> None:
+    norm = lyapunov(method, t=t)
+    for h in np.linspace(method.mu, method.mu * method.kappa, 23):
+        power = np.linalg.norm(np.linalg.matrix_power(method.matrix(h), t), 2)
+        assert power <= norm.factor(t) * (1 + 1e-9) + 1e-15
+
+
+@pytest.mark.parametrize("method", METHODS[:4], ids=ids[:4])
+@pytest.mark.parametrize("theta", [0.3, 0.9])
+def test_the_norm_at_mu_is_the_most_stretched(method: Momentum, theta: float) -> None:
+    norm = lyapunov(method, theta=theta)
+    solved = solve_discrete_lyapunov((method.matrix(method.mu) / norm.q_P).T, np.eye(2))
+    np.testing.assert_allclose(norm.P, solved, rtol=1e-5)  # the solver loses digits, the closed form does not
+    for h in np.linspace(method.mu, method.mu * method.kappa, 57):
+        M = method.matrix(h) / norm.q_P
+        P = solve_discrete_lyapunov(M.T, np.eye(2))
+        eigenvalues = np.linalg.eigvalsh(P)
+        assert eigenvalues[0] >= 1 - 1e-5
+        assert eigenvalues[-1] <= norm.stretch * (1 + 1e-5)
+        root = np.linalg.cholesky(P).T
+        assert np.linalg.norm(root @ M @ np.linalg.inv(root), 2) < 1
+
+
+@pytest.mark.parametrize("t", [1, 20, 200])
+def test_theta_is_the_best_for_its_t(t: int) -> None:
+    method = heavy_ball(MU, L)
+    best = lyapunov(method, t=t)
+    others = [lyapunov(method, theta=theta).factor(t) for theta in np.geomspace(1e-4, 0.999, 60)]
+    assert best.factor(t) <= min(others) * (1 + 1e-6)
+
+
+def test_weighted_constants_need_their_ingredients_and_keep_their_side() -> None:
+    norm = lyapunov(heavy_ball(MU, L), t=10)
+    given_ = {"r_0": 1.0, "L_E": 1.0, "L_ell": 1.0, "eta_1": 1.0, "eta_2": 0.0, "hat_rho_2": 0.5}
+    made = norm.constants(bc.Constants.given(**given_, side="upper"))
+    assert made["q_P"].value == norm.q_P
+    assert all(c.side is bc.Side.UPPER for c in made.values())
+    assert bc.bounds["itd-weighted"].evaluate(made, t=10).side is bc.Side.UPPER
+    with pytest.raises(bc.MissingConstantError, match="need hat_rho_2"):
+        norm.constants(bc.Constants.given(**{n: v for n, v in given_.items() if n != "hat_rho_2"}))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: gradient_descent(0.0, 1.0), "mu = 0 ≤ 0"),
+        (lambda: gradient_descent(2.0, 1.0), "mu = 2 > L = 1"),
+        (lambda: gradient_descent(1.0, float("nan")), "L = nan is not finite"),
+        (lambda: gradient_descent(1.0, 2.0, -0.1), "alpha = -0.1 ≤ 0"),
+        (lambda: lyapunov(heavy_ball(MU, L)), "give exactly one"),
+        (lambda: lyapunov(heavy_ball(MU, L), theta=1.0), r"theta = 1.0 is outside \(0, 1\)"),
+        (lambda: lyapunov(heavy_ball(MU, L), t=-3), "t = -3 < 0"),
+    ],
+)
+def test_bad_input(call, message: str) -> None:
+    with pytest.raises(bc.BoundcheckError, match=message):
+        call()
