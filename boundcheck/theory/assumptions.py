@@ -81,7 +81,7 @@ LOCAL = Assumption(
 )
 LOCAL_PEAK = Assumption(
     "local-peak",
-    "every constant is a sup over B(w*, r_0·max ρ), the ball the iterates visit",
+    "every constant, q too where it enters, is a sup over B(w*, r_0·max ρ), the ball the iterates visit",
     "",
     ("r_0",),
     "the ball the constants were taken on (errata 3)",

@@ -203,9 +203,10 @@ def prepare(bound: Bound, constants: Constants | Mapping[str, Any], given: Mappi
     used = tuple(constants[name] for name in names if name in constants and name not in arrays)
     for constant in used:
         QUANTITIES[constant.name].check(constant.value)
-    arrays |= {constant.name: np.asarray(constant.value) for constant in used}
+    arrays |= {c.name: _index(bound, c.name, c.value) if c.name in INDEX_NAMES else np.asarray(c.value) for c in used}
     _refuse_missing(bound, [name for name in names if name not in arrays], constants)
-    return Call(bound, expression, MappingProxyType(arrays), used, rates)
+    measured = tuple(constant for constant in used if constant.name not in INDEX_NAMES)
+    return Call(bound, expression, MappingProxyType(arrays), measured, rates)
 
 
 def _refuse_missing(bound: Bound, missing: list[str], constants: Constants) -> None:

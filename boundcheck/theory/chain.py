@@ -16,7 +16,8 @@ import sympy as sp
 from boundcheck.errors import MissingConstantError
 from boundcheck.theory.coefficients import COEFFICIENTS
 from boundcheck.theory.evaluation import evaluate
-from boundcheck.theory.symbols import QUANTITIES, D, L_Phi, L_Phi_star, W, q, r_0
+from boundcheck.theory.lemmas import W_BOUND
+from boundcheck.theory.symbols import QUANTITIES, D, L_Phi, L_Phi_star, W, r_0
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,7 @@ class Chain:
     def with_paper_constants(self) -> Chain:
         """The three replacements with which the proofs of ITD and AID-FP end."""
         return (
-            self.replacing(
-                "‖w'‖", {W: L_Phi_star / (1 - q)}, "Lemma lm:optnormcontractive and eq:gradexist_1", ("L_Phi_star", "q")
-            )
+            self.replacing("‖w'‖", {W: W_BOUND}, "Lemma lm:optnormcontractive and eq:gradexist_1", ("L_Phi_star", "q"))
             .replacing("∂₂Φ on the ball", {L_Phi_star: L_Phi}, "Lemma lm:boundEPhi: ‖∂₂Φ(w*)‖ ≤ L_Φ", ("L_Phi",))
             .replacing("start", {r_0: D}, "w_0 = 0, so r_0 = ‖w(λ)‖ ≤ D", ("D",))
         )

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import sympy as sp
 
+from boundcheck.theory.lemmas import W_BOUND
 from boundcheck.theory.symbols import (
     D_P,
     L_E,
@@ -16,6 +17,7 @@ from boundcheck.theory.symbols import (
     L_ell,
     L_Phi,
     L_Phi_P,
+    L_Phi_star,
     alpha,
     c_1,
     c_2,
@@ -36,14 +38,14 @@ from boundcheck.theory.symbols import (
     q_P,
 )
 
-# Lemma `lm:optnormcontractive` with `eq:gradexist_1`: ‖w'‖ = ‖(I−∂₁Φ)⁻¹∂₂Φ‖ ≤ L_Φ/(1−q).
-W_BOUND = L_Phi / (1 - q)
+# ‖w'‖ with the constant of the paper: the supremum over the ball in place of ‖∂₂Φ(w*)‖
+W_PAPER = W_BOUND.subs(L_Phi_star, L_Phi)
 
 COEFFICIENTS: Mapping[sp.Symbol, sp.Expr] = MappingProxyType(
     {
-        c_1: (eta_2 + eta_1 * W_BOUND) * D,
-        c_2: (nu_2 + nu_1 * W_BOUND) * L_E * D,
-        c_3: L_E * W_BOUND,
+        c_1: (eta_2 + eta_1 * W_PAPER) * D,
+        c_2: (nu_2 + nu_1 * W_PAPER) * L_E * D,
+        c_3: L_E * W_PAPER,
     }
 )
 

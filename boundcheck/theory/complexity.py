@@ -191,9 +191,10 @@ def _split(
     def least_k(ts: np.ndarray) -> np.ndarray:
         left = np.power(rate_t, ts)
         room, weight = eps - lower * left, upper - cross * left
+        if rate_k == 0:  # one step solves the system
+            return np.where(room >= weight, 0.0, np.where(room >= 0, 1.0, np.inf))
         with np.errstate(divide="ignore", invalid="ignore"):
-            real = np.where(room >= weight, 0.0, np.where(room > 0, np.log(weight / room) / log_k, np.inf))
-        return np.where(np.isnan(real), np.inf, real)
+            return np.where(room >= weight, 0.0, np.where(room > 0, np.log(weight / room) / log_k, np.inf))
 
     omega_t, omega_k = cost_t / log_t, cost_k / log_k
     share = omega_t / (omega_t + omega_k) if omega_t + omega_k > 0 else 0.5
@@ -205,7 +206,7 @@ def _split(
         costs = cost_t * ts + cost_k * np.maximum(np.ceil(real), 0)
         best = int(np.argmin(costs))
         relaxed = cost_t * ts + cost_k * real
-        if (ts[0] == low or relaxed[0] >= costs[best]) and relaxed[-1] >= costs[best] and math.isfinite(costs[best]):
+        if (ts[0] == low or relaxed[0] > costs[best]) and relaxed[-1] > costs[best]:
             break
         half *= 2
         if half > 2**24:
@@ -242,12 +243,15 @@ def _search_pair(value: Callable[..., np.ndarray], low: int, eps: float, cost_t:
     def least_k(ts: np.ndarray) -> np.ndarray:
         bad, good = np.full(ts.shape, -1), np.full(ts.shape, most_k)
         feasible = value(ts, good) <= eps
-        zero = value(ts, np.zeros_like(good)) <= eps  # a bound may also rise with k: then k = 0 is the best
         while (good - bad).max() > 1:
             middle = (good + bad) // 2
             fits = value(ts, np.maximum(middle, 0)) <= eps
             good, bad = np.where(fits, middle, good), np.where(fits, bad, middle)
-        return np.where(zero, 0.0, np.where(feasible, good, np.inf))
+        least = np.where(feasible, good, np.inf)
+        # for fixed t a bound may also rise with k (from k = 1 on, when the first step is counted apart)
+        for early in (1, 0):
+            least = np.where(value(ts, np.full(ts.shape, early)) <= eps, early, least)
+        return least
 
     start, stop = low, most_t
     while True:

@@ -32,14 +32,20 @@ def mild(values: dict[str, float]) -> dict[str, float]:
 
 
 def brute_t(bound: bc.Bound, values: dict[str, float], eps: float) -> int:
-    hits = np.flatnonzero(bound.evaluate(values, np.arange(bound.t_min, MOST * 10)).values <= eps)
-    assume(hits.size > 0)
-    return int(hits[0]) + bound.t_min
+    values_at = bound.evaluate(values, np.arange(bound.t_min, MOST * 10)).values
+    assume((values_at <= eps).any())
+    assume(clear(values_at, eps))
+    return int(np.argmax(values_at <= eps)) + bound.t_min
+
+
+def clear(values: np.ndarray, eps: float) -> bool:
+    """No value is so close to eps that its rounding decides."""
+    return bool((np.abs(values - eps) > 1e-12 * eps).all())
 
 
 @pytest.mark.parametrize("name", HUMPS + SEARCHED)
 @given(data=st.data(), eps=st.floats(1e-9, 1e2))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=40)
 def test_smallest_t(name: str, data: st.DataObject, eps: float) -> None:
     bound = bc.bounds[name]
     values = mild(data.draw(constants_for(bound)))
@@ -58,13 +64,15 @@ def test_smallest_t(name: str, data: st.DataObject, eps: float) -> None:
     cost_t=st.sampled_from([1.0, 0.25, 3.7]),
     cost_k=st.sampled_from([1.0, 2.5]),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=40)
 def test_cheapest_pair(name: str, data: st.DataObject, eps: float, cost_t: float, cost_k: float) -> None:
     bound = bc.bounds[name]
     values = mild(data.draw(constants_for(bound)))
     t, k = np.arange(MOST)[:, None], np.arange(MOST)[None, :]
-    enough = bound.evaluate(values, t, k).values <= eps
+    grid = bound.evaluate(values, t, k).values
+    enough = grid <= eps
     assume(enough.any())
+    assume(clear(grid, eps))
     costs = np.where(enough, cost_t * t + cost_k * k, np.inf)
     assume(costs.min() < min(cost_t, cost_k) * MOST)  # else the best pair may lie outside the grid
     found = bound.iterations(values, eps, cost_t=cost_t, cost_k=cost_k)

@@ -178,6 +178,15 @@ def test_conditions_of_a_theorem() -> None:
         bc.bounds["itd-one-step"].evaluate(C, t=0)
 
 
+def test_an_index_among_the_constants_is_still_a_count_and_has_no_side() -> None:
+    truncated = bc.bounds["itd-truncated"]
+    found = truncated.evaluate(Constants.given(**C, K=1, sides={"K": "lower"}), t=5)
+    assert found.values == truncated.evaluate(C, t=5, K=1).values
+    assert found.side is Side.EXACT
+    with pytest.raises(bc.InputError, match=r"K = 1\.5 is not a whole number"):
+        truncated.evaluate({**C, "K": 1.5}, t=5)
+
+
 def test_heavy_ball_leaves_the_ball() -> None:
     """Assumption 3(ii) wants ρ(t) ≤ 1, which heavy ball breaks on its way."""
     with pytest.raises(bc.AssumptionError, match=r"aid-fp: rho = [\d.]+ > 1 at t = 5; Assumption 3\(ii\) fails"):

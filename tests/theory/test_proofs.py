@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from strategies import constants_for
 
 import boundcheck as bc
-from boundcheck.theory.bounds import aid, aid_fp_local, itd_derivative, itd_gd, itd_local
-from boundcheck.theory.coefficients import COEFFICIENTS, W_BOUND
+from boundcheck.theory.bounds import aid, aid_fp_local, itd_gd, itd_local
+from boundcheck.theory.coefficients import COEFFICIENTS, W_PAPER
+from boundcheck.theory.lemmas import sequence_constant, sequence_shrinking
 from boundcheck.theory.rates import CG, CGN, FIXED_POINT, INVERSE_CHEBYSHEV, S_NORMAL, S
 from boundcheck.theory.symbols import (
     L_E,
@@ -54,38 +55,33 @@ def at_least_one(expression: sp.Expr) -> sp.Expr:
     return expression.subs(positive).doit()
 
 
+x = sp.Symbol("q", positive=True)  # q = 0 apart, where rsolve has nothing to solve
+
+
 def test_lemma_sequence_i() -> None:
-    """u_k = q u_{k−1} + τ solves to q^k u_0 + τ(1−q^k)/(1−q)."""
-    solved = sp.rsolve(u(n + 1) - q * u(n) - tau, u(n), {u(0): u_0})
-    assert sp.simplify(solved - (q**n * u_0 + tau * (1 - q**n) / (1 - q))) == 0
+    """u_n = q u_{n−1} + τ, solved by sympy, is the lemma."""
+    solved = sp.rsolve(u(n + 1) - x * u(n) - tau, u(n), {u(0): u_0})
+    assert sp.simplify(solved - sequence_constant(n, u_0, tau).doit().subs(q, x)) == 0
 
 
 def test_lemma_sequence_ii() -> None:
-    """u_k = q u_{k−1} + q^{k−1}τ_0 solves to q^k u_0 + k q^{k−1} τ_0."""
-    x = sp.Symbol("q", positive=True)
+    """u_n = q u_{n−1} + q^{n−1}τ_0, solved by sympy, is the lemma."""
     solved = sp.rsolve(u(n + 1) - x * u(n) - x**n * tau, u(n), {u(0): u_0})
-    assert sp.simplify(solved - (x**n * u_0 + n * x ** (n - 1) * tau)) == 0
+    assert sp.simplify(solved - sequence_shrinking(n, u_0, tau).subs(q, x)) == 0
 
 
 def test_itd_derivative_is_lemma_ii() -> None:
-    """Δ'_t with u_0 = W and τ_0 = p r_0; then W and r_0 bounded as in the paper."""
-    lemma = q**n * u_0 + n * q ** (n - 1) * tau
-    recursion = lemma.subs({u_0: W, tau: (nu_2 + nu_1 * W) * r_0})
-    assert (
-        sp.simplify(
-            at_least_one(itd_derivative.RECURSION).subs(sp.Symbol("t", integer=True, positive=True), n) - recursion
-        )
-        == 0
-    )
-    stated = at_least_one(bc.bounds["itd-derivative"].expression).subs(sp.Symbol("t", integer=True, positive=True), n)
-    assert sp.simplify(stated - recursion.subs({W: W_BOUND, r_0: D})) == 0
+    """Proposition 2.1 as printed is the lemma with u_0 = L_Φ/(1−q) and τ_0 = (ν₂ + ν₁L_Φ/(1−q))D."""
+    printed = (nu_2 + nu_1 * L_Phi / (1 - q)) * D * n * q ** (n - 1) + L_Phi / (1 - q) * q**n
+    assert sp.simplify(bc.bounds["itd-derivative"].expression.subs(t, n) - printed) == 0
+    assert sp.simplify(sequence_shrinking(n, W_PAPER, (nu_2 + nu_1 * W_PAPER) * D) - printed) == 0
 
 
 def test_aid_fp_derivative_is_lemma_i() -> None:
-    lemma = q**k * u_0 + tau * (1 - q**k) / (1 - q)
-    recursion = lemma.subs({u_0: W, tau: (nu_2 + nu_1 * W) * r_t})
-    stated = bc.bounds["aid-fp-derivative"].expression
-    assert sp.simplify(stated - recursion.subs({W: W_BOUND, r_t: rho * D})) == 0
+    """Proposition A.2 as printed is the lemma with u_0 = L_Φ/(1−q) and τ = (ν₂ + ν₁L_Φ/(1−q))Dρ(t)."""
+    printed = (nu_2 + nu_1 * L_Phi / (1 - q)) * D * (1 - q**k) / (1 - q) * rho + L_Phi / (1 - q) * q**k
+    assert sp.simplify(bc.bounds["aid-fp-derivative"].expression - printed) == 0
+    assert sp.simplify(sequence_constant(k, W_PAPER, (nu_2 + nu_1 * W_PAPER) * D * rho).doit() - printed) == 0
 
 
 @pytest.mark.parametrize(
@@ -211,7 +207,7 @@ BELOW = [
 
 @pytest.mark.parametrize(("sharper", "looser"), BELOW)
 @given(c=related())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_is_below(sharper: str, looser: str, c: dict[str, float]) -> None:
     grid = np.array([1, 2, 3, 10, 57, 300])
     small, large = (bc.bounds[name].evaluate(c, grid).values for name in (sharper, looser))
@@ -219,7 +215,7 @@ def test_is_below(sharper: str, looser: str, c: dict[str, float]) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_ji_is_above_the_local_bound(data: st.DataObject) -> None:
     """In the constants it implies: q = 1−αμ, W = L/μ, η₁ = η₂ = L, ν₁ = αρ̂₁, ν₂ = αρ̂₂, ‖∇₁E‖ ≤ L_E."""
     c = data.draw(constants_for(bc.bounds["ji-itd"]))

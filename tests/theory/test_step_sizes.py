@@ -22,7 +22,7 @@ def residual(method: Momentum, h: float, t: int) -> float:
 
 
 @given(mu=st.floats(1e-3, 1), ratio=st.floats(1, 1e6), share=st.floats(0.01, 3))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_gradient_descent_contracts_as_its_spectrum_says(mu: float, ratio: float, share: float) -> None:
     smooth = mu * ratio
     found = gradient_descent(mu, smooth, share / smooth)

@@ -9,15 +9,15 @@ from boundcheck.theory.assumptions import A1_I, A1_III, A2, A3_II, START_AT_ZERO
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid
 from boundcheck.theory.chain import Chain
-from boundcheck.theory.coefficients import W_BOUND
+from boundcheck.theory.coefficients import W_PAPER
 from boundcheck.theory.complexity import Split
-from boundcheck.theory.functions import GeometricSum
+from boundcheck.theory.lemmas import sequence_constant
 from boundcheck.theory.rates import CONTRACTION
 from boundcheck.theory.reference import GRAZZI, Reference
 from boundcheck.theory.symbols import D, W, du, k, nu_1, nu_2, q, r_0, r_t, rho
 
-# what the recursion gives before W and r_t are bounded
-RECURSION = (nu_2 + nu_1 * W) * r_t * GeometricSum(q, k) + W * q**k
+# what the lemma gives before W and r_t are bounded
+RECURSION = sequence_constant(k, start=W, forcing=(nu_2 + nu_1 * W) * r_t)
 
 CHAIN = (
     Chain.from_measured(du)
@@ -31,18 +31,18 @@ CHAIN = (
     .with_paper_constants()
 )
 
-P_D = (nu_2 + nu_1 * W_BOUND) * D
+P_D = (nu_2 + nu_1 * W_PAPER) * D
 
 BOUND = Bound(
     name="aid-fp-derivative",
     title="Derivative implied by AID-FP",
     reference=Reference(GRAZZI, "Proposition A.2", "lm:diffFix"),
     assumptions=(A1_I, A1_III, A2, A3_II, START_AT_ZERO, ZERO_SOLVE),
-    formula=P_D * GeometricSum(q, k) * rho + W_BOUND * q**k,
+    formula=RECURSION.subs({W: W_PAPER, r_t: rho * D}),
     bounds=du,
     methods=("aid-fp",),
     defaults={rho: CONTRACTION.expression},
     conditions=(aid.STAYS_IN_BALL,),
-    shape=Split(P_D / (1 - q), W_BOUND, cross=P_D / (1 - q)),
+    shape=Split(P_D / (1 - q), W_PAPER, cross=P_D / (1 - q)),
     chain=CHAIN,
 )

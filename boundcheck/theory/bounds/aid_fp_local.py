@@ -9,7 +9,7 @@ so that part counts k−1 steps. Attained for every t and k by Φ = λw + b at �
 
 from sympy import Max
 
-from boundcheck.theory.assumptions import A1_III, A1_IV, LOCAL, LOCAL_PEAK, ZERO_SOLVE
+from boundcheck.theory.assumptions import A1_III, A1_IV, A2, LOCAL_PEAK, ZERO_SOLVE
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid_fp
 from boundcheck.theory.functions import GeometricSum
@@ -30,7 +30,7 @@ BOUND = Bound(
     name="aid-fp-local",
     title="AID-FP bound with local constants",
     reference=Reference(BOUNDCHECK, "AID-FP, local", "aid-fp-local"),
-    assumptions=(A1_III, A1_IV, LOCAL, LOCAL_PEAK, ZERO_SOLVE),
+    assumptions=(A1_III, A1_IV, A2, LOCAL_PEAK, ZERO_SOLVE),
     formula=(eta_2 + eta_1 * W) * r_t + (g_star + eta_1 * r_t) * DERIVATIVE,
     methods=("aid-fp",),
     defaults={r_t: rho * r_0, rho: CONTRACTION.expression},

@@ -6,20 +6,17 @@ under Assumptions 1(iii) and 2, with w_0 = 0. Proof: Δ'_t ≤ qΔ'_{t−1} + pr
 Lemma `lem:sequence` (ii).
 """
 
-from sympy import Max
-
 from boundcheck.theory.assumptions import A1_III, A2, CONSTANT_START, START_AT_ZERO
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.chain import Chain
-from boundcheck.theory.coefficients import W_BOUND
+from boundcheck.theory.coefficients import W_PAPER
 from boundcheck.theory.complexity import Hump
+from boundcheck.theory.lemmas import sequence_shrinking
 from boundcheck.theory.reference import GRAZZI, Reference
-from boundcheck.theory.symbols import D, W, dw, nu_1, nu_2, q, r_0, t
+from boundcheck.theory.symbols import D, W, dw, nu_1, nu_2, r_0, t
 
-SLOPE = (nu_2 + nu_1 * W_BOUND) * D
-
-# what the recursion gives before W and r_0 are bounded
-RECURSION = (nu_2 + nu_1 * W) * r_0 * t * q ** Max(t - 1, 0) + W * q**t
+# what the lemma gives before W and r_0 are bounded
+RECURSION = sequence_shrinking(t, start=W, forcing=(nu_2 + nu_1 * W) * r_0)
 
 CHAIN = (
     Chain.from_measured(dw)
@@ -37,9 +34,9 @@ BOUND = Bound(
     title="Derivative of the unrolled iterate",
     reference=Reference(GRAZZI, "Proposition 2.1", "lm:boundDiff"),
     assumptions=(A1_III, A2, START_AT_ZERO, CONSTANT_START),
-    formula=SLOPE * t * q ** Max(t - 1, 0) + W_BOUND * q**t,
+    formula=RECURSION.subs({W: W_PAPER, r_0: D}),
     bounds=dw,
     methods=("itd",),
-    shape=Hump(level=W_BOUND, slope=SLOPE),
+    shape=Hump(level=W_PAPER, slope=(nu_2 + nu_1 * W_PAPER) * D),
     chain=CHAIN,
 )
