@@ -55,7 +55,6 @@ class Bound:
     where: Mapping[sp.Symbol, sp.Expr] = field(default_factory=lambda: COEFFICIENTS)
     defaults: Mapping[sp.Symbol, sp.Expr] = field(default_factory=lambda: MappingProxyType({}))
     conditions: tuple[Condition, ...] = ()
-    directions: Mapping[sp.Symbol, int] = field(default_factory=lambda: MappingProxyType({}))
     recursion: Recursion | None = None
     shape: Hump | Split | None = None
     chain: Chain | None = None
@@ -101,8 +100,7 @@ class Bound:
 
     def direction(self, name: str) -> int:
         """+1 if the bound grows with the symbol, −1 if it falls, 0 if it is not monotone in it."""
-        quantity = QUANTITIES[name]
-        return self.directions.get(quantity.symbol, quantity.direction)
+        return QUANTITIES[name].direction
 
     def evaluate(
         self,
