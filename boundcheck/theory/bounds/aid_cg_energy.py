@@ -8,9 +8,38 @@ Proof: docs/proofs.md.
 
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid, aid_cg, aid_contraction
+from boundcheck.theory.chain import Chain
 from boundcheck.theory.rates import CONTRACTION, INVERSE_CHEBYSHEV
 from boundcheck.theory.reference import BOUNDCHECK, Reference
-from boundcheck.theory.symbols import c_3, rho
+from boundcheck.theory.symbols import (
+    A_t_inv,
+    Z_t,
+    ZT_dv,
+    c_3,
+    dE_1,
+    dv_t,
+    dY,
+    dZ,
+    dZT_v,
+    g_t,
+    mu_inv,
+    q,
+    rho,
+    solve_error,
+    v_star,
+)
+
+CHAIN = aid.with_ball_constants(
+    Chain(aid.PROOF.links[:2])
+    .replacing("two errors in v", {ZT_dv: solve_error + Z_t * dv_t, dZT_v: dZ * v_star}, "through v_t; ‖Mᵀx‖ ≤ ‖M‖‖x‖")
+    .replacing("perturbed system", {dv_t: A_t_inv * (dE_1 + dY * v_star)}, "v_t−v = A_t⁻¹((b_t−b) + (A−A_t)v)")
+    .replacing(
+        "CG in the energy norm",
+        {solve_error: Z_t * A_t_inv * g_t * INVERSE_CHEBYSHEV},
+        "‖Zᵀe‖ ≤ ‖Z‖‖A^{−½}‖‖e‖_A, Chebyshev, ‖v_t‖_A = ‖A^{−½}b_t‖",
+        ("kappa",),
+    )
+).replacing("contraction", {mu_inv: 1 - q}, "Lemma lm:optnormcontractive: μ_λ ≥ 1−q", ("q",))
 
 BOUND = Bound(
     name="aid-cg-energy",
@@ -21,4 +50,5 @@ BOUND = Bound(
     methods=("aid-cg",),
     defaults={rho: CONTRACTION.expression},
     conditions=(aid.STAYS_IN_BALL,),
+    chain=CHAIN,
 )

@@ -11,10 +11,56 @@ Proof: docs/proofs.md.
 
 from boundcheck.theory.assumptions import A1_III, A1_IV, A2
 from boundcheck.theory.bound import Bound
+from boundcheck.theory.chain import Chain
+from boundcheck.theory.lemmas import INVERSE
 from boundcheck.theory.reference import BOUNDCHECK, Reference
-from boundcheck.theory.symbols import Z_t, eps_v, eps_w, eta_1, eta_2, g_t, nu_1, nu_2, q
+from boundcheck.theory.symbols import (
+    Z_t,
+    dE_1,
+    dE_2,
+    dv_t,
+    dY,
+    dZ,
+    eps_v,
+    eps_w,
+    error,
+    eta_1,
+    eta_2,
+    g_t,
+    nu_1,
+    nu_2,
+    q,
+    r_t,
+    solve_error,
+    v_star,
+    v_t,
+)
 
-DELTA = eps_w / (1 - q)
+DELTA = eps_w * INVERSE
+
+CHAIN = (
+    Chain.from_measured(error)
+    .to(
+        "triangle inequality and norms of products",
+        dE_2 + solve_error + Z_t * dv_t + dZ * v_star,
+        "∇̂f−∇f = (c(w)−c) + Z(w)ᵀ(v−ṽ) + Z(w)ᵀ(ṽ−v*) + (Z(w)−Z)ᵀv*, where ṽ solves the system at w",
+    )
+    .replacing("residual of the system", {solve_error: Z_t * INVERSE * eps_v}, "v−ṽ = A(w)⁻¹ times it", ("q",))
+    .replacing("perturbed system", {dv_t: INVERSE * (dE_1 + dY * v_t)}, "ṽ−v* = A⁻¹((A−A(w))ṽ + b(w)−b)", ("q",))
+    .replacing(
+        "solutions by inverses",
+        {v_t: INVERSE * g_t, v_star: INVERSE * (g_t + dE_1)},
+        "Lemma lm:optnormcontractive, and ‖b‖ ≤ ‖b(w)‖ + ‖b(w)−b‖",
+        ("q",),
+    )
+    .replacing(
+        "Lipschitz derivatives",
+        {dE_2: eta_2 * r_t, dE_1: eta_1 * r_t, dZ: nu_2 * r_t, dY: nu_1 * r_t},
+        "Assumptions 1(iii) and 1(iv)",
+        ("nu_1", "nu_2", "eta_1", "eta_2"),
+    )
+    .replacing("residual of the fixed point", {r_t: DELTA}, "‖w−w*‖ ≤ ε_w + q‖w−w*‖", ("q",))
+)
 
 BOUND = Bound(
     name="aid-posteriori",
@@ -25,4 +71,5 @@ BOUND = Bound(
     + nu_2 * eta_1 / (1 - q) * DELTA**2
     + Z_t * eps_v / (1 - q),
     methods=("aid-fp", "aid-cg", "aid-cgn"),
+    chain=CHAIN,
 )

@@ -13,7 +13,7 @@ from boundcheck.theory.bounds import aid
 from boundcheck.theory.complexity import Hump
 from boundcheck.theory.rates import CONTRACTION, EXACT_SOLVE
 from boundcheck.theory.reference import GHADIMI, Reference
-from boundcheck.theory.symbols import mu_inv, q, rho, sigma
+from boundcheck.theory.symbols import dv_kt, mu_inv, q, rho, sigma
 
 BOUND = Bound(
     name="ghadimi-wang",
@@ -25,4 +25,5 @@ BOUND = Bound(
     defaults={rho: CONTRACTION.expression, mu_inv: 1 - q},
     conditions=(aid.STAYS_IN_BALL,),
     shape=Hump(level=aid.LOWER, slope=Integer(0)),
+    chain=aid.with_ball_constants(aid.PROOF.replacing("linear solver", {dv_kt: Integer(0)}, "solved exactly")),
 )
