@@ -15,6 +15,7 @@ test: $(VENV)/.installed-dev
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check boundcheck tests docs examples benchmarks
 
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy

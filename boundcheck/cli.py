@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import sys
 from typing import Annotated, Any
 
@@ -84,6 +86,8 @@ def bound(
     theorem = bounds[name]
     if sum((latex, python, javascript)) > 1:
         raise InputError("--latex, --python and --javascript were given together; ask for one at a time")
+    if (latex or python or javascript) and (set_ or rate or t or k or eps):
+        raise InputError("--latex, --python and --javascript print the statement alone; leave out --set and --t")
     if latex or python or javascript:
         source = theorem.latex() if latex else theorem.python() if python else theorem.javascript()
         _print_json({"bound": name, "source": source}) if as_json else typer.echo(source.rstrip("\n"))
@@ -101,8 +105,12 @@ def _print_json(content: Any) -> None:
 
 def main() -> None:
     """The `boundcheck` command: one line and exit code 2 for bad input, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal without Unicode shows question marks, not a traceback
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         code = app(standalone_mode=False)
+        sys.stdout.flush()
     except BoundcheckError as error:
         _fail(str(error))
     except TyperException as error:
@@ -111,8 +119,10 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
     except BrokenPipeError:  # the reader went away, as in `boundcheck list | head`
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        _fail(f"cannot write the output: {error}")
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -70,7 +70,7 @@ class Constant:
     def __post_init__(self) -> None:
         try:
             value = float(self.value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InputError(f"{self.name} = {self.value!r} is not a number; give a finite real number") from None
         if not math.isfinite(value):
             raise InputError(f"{self.name} = {value} is not finite; give a finite real number")

@@ -43,8 +43,15 @@ def rows(kind: str) -> list[dict[str, str]]:
     return []  # no problem is built in yet
 
 
+class Screen(Console):
+    """A console that leaves a closed pipe to the command line to deal with."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def show(kinds: Sequence[str]) -> None:
-    console = Console()
+    console = Screen()
     for kind in kinds:
         found = rows(kind)
         if not found:

@@ -15,7 +15,9 @@ from rich.text import Text
 from boundcheck import __version__
 from boundcheck.constants import Constant, Constants, Side
 from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.listing import Screen
 from boundcheck.theory.bound import Bound
+from boundcheck.theory.call import Recursion
 from boundcheck.theory.complexity import Iterations
 from boundcheck.theory.evaluation import BoundValues
 from boundcheck.theory.rates import RATES
@@ -42,6 +44,8 @@ class Request:
 
 def _number(name: str, text: str) -> float:
     try:
+        if "_" in text or not text.isascii():
+            raise ValueError
         value = float(text)
     except ValueError:
         raise InputError(f"{name} = {text!r} is not a number; write it like 0.9 or 1e-3") from None
@@ -53,12 +57,12 @@ def _number(name: str, text: str) -> float:
 def _pairs(option: str, items: Sequence[str]) -> dict[str, str]:
     pairs: dict[str, str] = {}
     for item in items:
-        name, equals, text = item.partition("=")
+        name, equals, text = (part.strip() for part in item.partition("="))
         if not equals:
             raise InputError(f"{option} {item!r} has no '='; write {option} NAME=VALUE")
         if name in pairs:
             raise InputError(f"{option} gives {name} twice, {pairs[name]} and {text}; give it once")
-        pairs[name.strip()] = text.strip()
+        pairs[name] = text
     return pairs
 
 
@@ -111,6 +115,12 @@ def request(
     for name in rates:
         if name not in ("rho", "sigma"):
             raise UnknownNameError.among("rate symbol", name, ("rho", "sigma"))
+        if not theorem.mentions(QUANTITIES[name].symbol):
+            raise InputError(f"--rate {name}={rates[name]}: {theorem.name} has no {name}; leave it out")
+    if k and not uses_k(theorem, rates):
+        raise InputError(f"--k {k}: {theorem.name} does not depend on k; leave it out")
+    if k and eps and not t:
+        raise InputError(f"--k {k}: --eps chooses k itself; give --t as well for values at this k")
     accuracy = _number("eps", eps) if eps else None
     if accuracy is not None and accuracy <= 0:
         raise InputError(f"eps = {accuracy:g} ≤ 0; give a positive accuracy, such as 1e-3")
@@ -126,13 +136,17 @@ def request(
     return Request(constants, rates, ts, ks, values, accuracy, found)
 
 
+def uses_k(theorem: Bound, rates: Mapping[str, str]) -> bool:
+    """Whether k matters: by itself, or through the rate of the linear solver."""
+    return "k" in theorem.symbols or "sigma" in rates
+
+
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
 def as_json(theorem: Bound, asked: Request) -> dict[str, Any]:
     """The theorem and the answers, without NaN or infinity."""
-    uses_k = "k" in theorem.symbols or "sigma" in asked.rates
     content: dict[str, Any] = {
         "schema": 1,
         "version": __version__,
@@ -156,7 +170,9 @@ def as_json(theorem: Bound, asked: Request) -> dict[str, Any]:
         shape = asked.values.values.shape
         content["values"] = {
             "t": [int(x) for x in np.broadcast_to(asked.t, shape)],
-            "k": [int(x) for x in np.broadcast_to(asked.t if asked.k is None else asked.k, shape)] if uses_k else None,
+            "k": [int(x) for x in np.broadcast_to(asked.t if asked.k is None else asked.k, shape)]
+            if uses_k(theorem, asked.rates)
+            else None,
             "bound": [_finite(float(x)) for x in asked.values.values],
             "side": asked.values.side.value,
             "weakest": list(asked.values.weakest),
@@ -178,7 +194,7 @@ def as_json(theorem: Bound, asked: Request) -> dict[str, Any]:
 
 def show(theorem: Bound, asked: Request) -> None:
     """The theorem as a person wants to read it."""
-    console = Console(highlight=False)
+    console = Screen(highlight=False)
     console.print(Text(f"{theorem.title}", style="bold"), Text(f"  {theorem.reference}", style="dim"))
     console.print()
     left = QUANTITIES[theorem.bounds.name].text
@@ -188,10 +204,12 @@ def show(theorem: Bound, asked: Request) -> None:
         if symbol in used:
             used = used | value.free_symbols
             console.print(Text(_indent(_equation(expression_text(symbol), value, "="), 6)), soft_wrap=True)
+    if theorem.recursion:
+        _show_recursion(console, theorem.recursion)
     console.print()
     _show_assumptions(console, theorem)
     _show_symbols(console, theorem, asked)
-    _show_answers(console, asked, "k" in theorem.symbols or "sigma" in asked.rates)
+    _show_answers(console, asked, uses_k(theorem, asked.rates))
 
 
 def _indent(text: str, by: int = 2) -> str:
@@ -205,6 +223,15 @@ def _equation(left: str, value: Any, sign: str) -> str:
     return "\n".join(
         (f"{left} {sign} " if number == middle else " " * (len(left) + 3)) + line for number, line in enumerate(lines)
     )
+
+
+def _show_recursion(console: Console, recursion: Recursion) -> None:
+    for symbol, start, first, step in zip(
+        recursion.state, recursion.start, recursion.first, recursion.step, strict=True
+    ):
+        name = QUANTITIES[symbol.name].text
+        for index, value in (("₀", start), ("₁", first), ("ₜ₊₁", step)):
+            console.print(Text(_indent(_equation(f"{name}{index}", value, "="), 6)), soft_wrap=True)
 
 
 def _show_assumptions(console: Console, theorem: Bound) -> None:
@@ -245,7 +272,7 @@ WORTH = {
 }
 
 
-def _show_answers(console: Console, asked: Request, uses_k: bool) -> None:
+def _show_answers(console: Console, asked: Request, with_k: bool) -> None:
     if asked.values is not None and asked.t is not None:
         values = asked.values.values
         worth = WORTH[asked.values.side]
@@ -255,7 +282,7 @@ def _show_answers(console: Console, asked: Request, uses_k: bool) -> None:
         table = Table(box=None)
         ts = np.broadcast_to(asked.t, values.shape)
         columns = {"t": ts, "k": np.broadcast_to(asked.t if asked.k is None else asked.k, values.shape)}
-        if not uses_k:
+        if not with_k:
             del columns["k"]
         for header in (*columns, "bound"):
             table.add_column(header, justify="right")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +52,28 @@ def test_as_a_process() -> None:
     bad = subprocess.run([sys.executable, "-m", "boundcheck", "bound", "itt"], capture_output=True, encoding="utf-8")
     assert (bad.returncode, bad.stdout) == (2, "")
     assert bad.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["bound", "itd"], ["list"]])
+def test_a_terminal_without_unicode_is_no_reason_to_crash(arguments: list[str]) -> None:
+    env = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    run = subprocess.run([sys.executable, "-m", "boundcheck", *arguments], capture_output=True, env=env)
+    assert run.returncode == 0
+    assert b"Traceback" not in run.stderr
+
+
+def test_a_reader_that_goes_away_is_no_failure() -> None:
+    command = f"set -o pipefail; {sys.executable} -m boundcheck list | head -1"
+    run = subprocess.run(["bash", "-c", command], capture_output=True)
+    assert (run.returncode, run.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+def test_a_full_disk_is_reported() -> None:
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run([sys.executable, "-m", "boundcheck", "list"], stdout=full, stderr=subprocess.PIPE)
+    assert run.returncode == 2
+    assert b"Traceback" not in run.stderr
 
 
 def test_bound_shows_the_theorem(boundcheck: Command) -> None:
@@ -100,6 +124,9 @@ def test_rigorous_and_rates(boundcheck: Command) -> None:
     assert json.loads(run.stdout)["values"]["bound"] == [
         float(bc.bounds["itd"].evaluate(CONSTANTS, t=3, rigorous=True).values)
     ]
+    recursion = boundcheck("bound", "itd-recursive").stdout
+    assert "Δ'ₜ₊₁ = " in recursion
+    assert "r₀ = r₀" in recursion
     aid = ["bound", "aid-contraction", *ITD[2:], "--set", "kappa=19", "--t", "9", "--k", "4", "--json"]
     value = json.loads(boundcheck(*aid, "--rate", "sigma=cg").stdout)["values"]["bound"]
     assert value == pytest.approx([float(bc.bounds["aid-cg"].evaluate({**CONSTANTS, "kappa": 19}, t=9, k=4).values)])
@@ -145,7 +172,7 @@ def test_version_and_help(boundcheck: Command) -> None:
         ([*ITD, "--t", "1.5"], "t = '1.5' is not a count"),
         ([*ITD, "--t", "5:1"], "negative or empty"),
         ([*ITD, "--t", "0:99999999999"], "is not a count"),
-        ([*ITD, "--t", "1,2,3", "--k", "1,2"], "k has 2 values and t has 3"),
+        (["bound", "aid-fp", *ITD[2:], "--t", "1,2,3", "--k", "1,2"], "k has 2 values and t has 3"),
         ([*ITD, "--eps", "0"], "eps = 0 ≤ 0"),
         ([*ITD, "--eps", "-1e-3"], "eps = -0.001 ≤ 0"),
         ([*ITD, "--eps", "small"], "eps = 'small' is not a number"),
@@ -155,6 +182,15 @@ def test_version_and_help(boundcheck: Command) -> None:
         (["bound", "aid-fp", *ITD[2:], "--rate", "q=fast"], "unknown rate symbol 'q'"),
         (["bound", "itt"], "unknown bound 'itt'; did you mean itd"),
         (["bound", "itd", "--latex", "--python"], "one at a time"),
+        (["bound", "itd", "--latex", "--set", "q=5"], "print the statement alone"),
+        ([*ITD, "--k", "5"], "itd does not depend on k"),
+        ([*ITD, "--rate", "rho=heavy-ball"], "itd has no rho"),
+        (["bound", "itd", "--set", "q=.5", "--set", "q =.6"], "gives q twice"),
+        (["bound", "itd", "--set", "q=0_9"], "q = '0_9' is not a number"),
+        (["bound", "itd", "--set", "q=٠.٩"], "is not a number"),
+        (["bound", "itd", "--set", "q="], "q = '' is not a number"),
+        (["bound", "itd", "--set", "q=1e400"], "q = 1e400 is not finite"),
+        (["bound", "aid-contraction", *ITD[2:]], "needs sigma"),
         (["bound"], "Missing argument"),
         (["bound", "itd", "--colour"], "No such option"),
         (["bond", "itd"], "No such command"),

@@ -81,7 +81,7 @@ LOCAL = Assumption(
 )
 LOCAL_PEAK = Assumption(
     "local-peak",
-    "every constant, q too where it enters, is a sup over B(w*, r_0·max ρ), the ball the iterates visit",
+    "every constant, with q < 1 where it enters, is a sup over B(w*, r_0·max ρ), the ball the iterates visit",
     "",
     ("r_0",),
     "the ball the constants were taken on (errata 3)",
@@ -92,7 +92,7 @@ ZERO_SOLVE = Assumption(
 )
 SYMMETRIC = Assumption(
     "symmetric",
-    "∂₁Φ(w_t,λ) is symmetric, so that I−∂₁Φ is positive definite",
+    "∂₁Φ(w_t,λ) is symmetric and I−∂₁Φ(w_t,λ) positive definite",
     "eq:minquadraticsym",
     ("kappa",),
     "a randomised symmetry test",
@@ -114,10 +114,39 @@ GRADIENT_STEP = Assumption(
 VALUE_FUNCTION = Assumption("E = ℓ", "the upper objective is the lower one, so that ∇₁E(w*) = 0", "", (), "E is ℓ")
 P_NORM = Assumption(
     "P-norm",
-    "Φ acts on the state z = (w_t, w_{t−1}) and contracts in ‖z‖_P = ‖P^½z‖",
+    "Φ acts on the state z = (w_t, w_{t−1}) and contracts in ‖z‖_P = ‖P^½z‖; constants on the P-ball B(z*, D_P)",
     "caseb",
     ("q_P",),
     "the Lyapunov inequality MᵀPM ≼ q_P²P",
+)
+
+BALL_AROUND_ITERATE = Assumption(
+    "ball",
+    "every constant is a sup over a ball around w that contains w*, such as B(w, ε_w/(1−q))",
+    "",
+    ("eps_w",),
+    "the ball the constants were taken on",
+)
+OPTIMAL_HEAVY_BALL = Assumption(
+    "heavy ball",
+    "α = 4/(√L+√μ)², β = ((√κ−1)/(√κ+1))², w_{−1} = w_0, both frozen",
+    "",
+    ("alpha", "kappa"),
+    "the step sizes that were used (`step_sizes.heavy_ball`)",
+)
+NESTEROV_STEPS = Assumption(
+    "Nesterov",
+    "α = 1/L, β = (√κ−1)/(√κ+1), w_{−1} = w_0, both frozen",
+    "",
+    ("alpha", "kappa"),
+    "the step sizes that were used (`step_sizes.nesterov`)",
+)
+JI_SMOOTH = Assumption(
+    "smooth",
+    "L bounds every second derivative of ℓ and E, and L_E bounds ‖∇₁E‖ everywhere; α ≤ 1/L",
+    "",
+    ("L", "L_E"),
+    "closed form",
 )
 
 PAPER = (A1_I, A1_II, A1_III, A1_IV, A2, A3_I, A3_II, A3_III)

@@ -59,6 +59,7 @@ class Bound:
     shape: Hump | Split | None = None
     chain: Chain | None = None
     t_min: int = 0
+    takes_rates: bool = True  # rates by name are Euclidean
 
     def __repr__(self) -> str:
         return f"Bound({self.name!r}, {str(self.reference)!r})"
@@ -95,8 +96,12 @@ class Bound:
         return self.substitute(self.primitive, available, rates)
 
     def substitute(self, expression: sp.Expr, available: frozenset[str], rates: tuple[Rate, ...] = ()) -> sp.Expr:
-        defaults = {**self.defaults, **{rate.stands_for: rate.expression for rate in rates}}
+        defaults = {**self.defaults, **{rate.stands_for: self.expand(rate.expression) for rate in rates}}
         return _substitute(expression, tuple(defaults.items()), available - {rate.stands_for.name for rate in rates})
+
+    def mentions(self, symbol: sp.Symbol) -> bool:
+        """Whether the symbol stands in the formula or in what may be put for one of its symbols."""
+        return any(symbol in e.free_symbols for e in (self.primitive, *self.defaults.values()))
 
     def direction(self, name: str) -> int:
         """+1 if the bound grows with the symbol, −1 if it falls, 0 if it is not monotone in it."""

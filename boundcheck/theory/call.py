@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from boundcheck.theory.bound import Bound
 
 RATE_NAMES = ("rho", "sigma")
+LARGEST_INDEX = 2**53
+LONGEST_RECURSION = 2_000_000
 INDEX_NAMES = frozenset(quantity.name for quantity in INDICES)
 
 
@@ -91,7 +93,9 @@ class Call:
                 where = "".join(
                     f" at {name} = {np.atleast_1d(np.broadcast_to(self.arrays[name], failing.shape))[at]:g}"
                     for name in ("t",)
-                    if name in self.arrays and np.shape(self.arrays[name]) == failing.shape
+                    if name in self.arrays
+                    and np.shape(self.arrays[name]) == failing.shape
+                    and QUANTITIES[name].symbol != condition.right
                 )
                 sign = "≥" if condition.strict else ">"
                 raise AssumptionError(
@@ -118,10 +122,12 @@ def _run(recursion: Recursion, arrays: Mapping[str, np.ndarray], rigorous: bool)
     for i in range(int(arrays["t"].max(initial=0))):
         values = advance(recursion.step if i else recursion.first, values)
         recorded = [upper_end(value) for value in values] if rigorous else values
-        if i and recorded == history[-1]:  # underflowed: it stays there
+        if i and not rigorous and recorded == history[-1]:  # a fixed point in double precision
             break
         history.append(recorded)
     table = np.array(history)
+    if not rigorous and not np.isfinite(table).all():  # overflow: intervals have a wider range of exponents
+        return _run(recursion, arrays, rigorous=True)
     at = np.minimum(arrays["t"].astype(int), len(history) - 1)
     return {name: table[at, column] for column, name in enumerate(state)}
 
@@ -144,24 +150,38 @@ def _advance_intervals(fixed: Mapping[str, float], state: tuple[str, ...]) -> Ad
     return advance
 
 
-def _index(bound: Bound, name: str, value: Any) -> np.ndarray:
+def _real_array(value: Any) -> np.ndarray:
+    if np.iscomplexobj(value):
+        raise TypeError("complex")
+    return np.asarray(value, dtype=float)
+
+
+def count(name: str, value: Any, low: int = 0, holds: str = "it") -> np.ndarray:
+    """`value` as an array of whole numbers from `low` on."""
     try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
+        array = _real_array(value)
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} = {value!r} is not a whole number; give 0, 1, 2, … or a list of them") from None
-    low = bound.t_min if name == "t" else 0
     whole = np.isfinite(array) & (array == np.floor(array))
     if not whole.all():
         raise InputError(f"{name} = {array[~whole].flat[0]:g} is not a whole number; give 0, 1, 2, …")
+    if array.size and array.max() > LARGEST_INDEX:
+        raise InputError(f"{name} = {array.max():g} is more than a double counts exactly; give at most 2^53")
     if array.size and array.min() < low:
-        raise InputError(f"{name} = {array.min():g} < {low}; {bound.name} holds for {name} ≥ {low}")
+        raise InputError(f"{name} = {array.min():g} < {low}; {holds} holds for {name} ≥ {low}")
     return array
+
+
+def _index(bound: Bound, name: str, value: Any) -> np.ndarray:
+    return count(name, value, bound.t_min if name == "t" else 0, bound.name)
 
 
 def _observed(name: str, value: Any) -> np.ndarray:
     try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
+        array = (
+            np.asarray(value).astype(float, casting="same_kind") if np.iscomplexobj(value) else np.asarray(value, float)
+        )
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} = {value!r} is not a number; give a number or an array of them") from None
     quantity = QUANTITIES[name]
     for extreme in (array.min(initial=np.inf), array.max(initial=-np.inf)) if array.size else ():
@@ -169,25 +189,35 @@ def _observed(name: str, value: Any) -> np.ndarray:
     return array
 
 
+def _as_constants(constants: Any) -> Constants:
+    if not isinstance(constants, Mapping) or not all(isinstance(name, str) for name in constants):
+        raise InputError(f"constants = {constants!r} is no mapping from names; use Constants.given(q=0.9, …) or a dict")
+    return Constants({n: c if isinstance(c, Constant) else Constant(n, c) for n, c in constants.items()})
+
+
 def prepare(bound: Bound, constants: Constants | Mapping[str, Any], given: Mapping[str, Any]) -> Call:
     """Gather the inputs of `bound`, refuse what is missing or out of its domain, and fill in the defaults."""
     if not isinstance(constants, Constants):
-        constants = Constants.given(**constants)
+        constants = _as_constants(constants)
     given = {name: value for name, value in given.items() if value is not None}
     for name in given:
         if name not in QUANTITIES:
             raise UnknownNameError.among("symbol", name, QUANTITIES)
     named = {name: value for name, value in given.items() if name in RATE_NAMES and isinstance(value, str | Rate)}
     rates = tuple(
-        value if isinstance(value, Rate) else rate(value, QUANTITIES[name].symbol) for name, value in named.items()
+        rate(value if isinstance(value, str) else value.name, QUANTITIES[name].symbol) for name, value in named.items()
     )
-    typed = {name: value for name, value in given.items() if isinstance(value, Constant)}
+    if rates and not bound.takes_rates:
+        raise InputError(f"{bound.name}: {rates[0].name!r} is a Euclidean rate; give {next(iter(named))} as numbers")
+    typed = _as_constants({name: value for name, value in given.items() if isinstance(value, Constant)})
     constants = constants.replace(*typed.values())
     arrays = {
         name: _index(bound, name, value) if name in INDEX_NAMES else _observed(name, value)
         for name, value in given.items()
         if name not in typed and name not in named
     }
+    if bound.recursion and (state := [x.name for x in bound.recursion.state if x.name in {*constants, *arrays}]):
+        raise InputError(f"{bound.name} computes {state[0]} by its recursion; leave {state[0]} out")
     available = frozenset(constants) | frozenset(arrays)
     expression = bound.resolved(available, rates)
     needed = set(expression.free_symbols)
@@ -205,8 +235,27 @@ def prepare(bound: Bound, constants: Constants | Mapping[str, Any], given: Mappi
         QUANTITIES[constant.name].check(constant.value)
     arrays |= {c.name: _index(bound, c.name, c.value) if c.name in INDEX_NAMES else np.asarray(c.value) for c in used}
     _refuse_missing(bound, [name for name in names if name not in arrays], constants)
+    _refuse_shapes(bound, {name: array for name, array in arrays.items() if name in names})
     measured = tuple(constant for constant in used if constant.name not in INDEX_NAMES)
     return Call(bound, expression, MappingProxyType(arrays), measured, rates)
+
+
+def _refuse_shapes(bound: Bound, arrays: Mapping[str, np.ndarray]) -> None:
+    shapes = {name: array.shape for name, array in arrays.items() if array.ndim}
+    try:
+        np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise InputError(f"{bound.name}: shapes do not fit together: {listed}; give arrays that broadcast") from None
+    if bound.recursion:
+        if wrong := [name for name in shapes if name not in INDEX_NAMES]:
+            raise InputError(
+                f"{bound.name}: {wrong[0]} has shape {shapes[wrong[0]]}; a recursion takes one number for it"
+            )
+        if arrays["t"].max(initial=0) > LONGEST_RECURSION:
+            raise InputError(
+                f"{bound.name}: t = {arrays['t'].max():g} is too long for a recursion; give t ≤ {LONGEST_RECURSION}"
+            )
 
 
 def _refuse_missing(bound: Bound, missing: list[str], constants: Constants) -> None:

@@ -25,7 +25,7 @@ class Catalogue(Mapping[str, "Bound"]):
 
     def __getitem__(self, name: str) -> Bound:
         if name not in self._modules:
-            raise UnknownNameError.among("bound", name, self._modules)
+            raise UnknownNameError.among("bound", str(name), self._modules)
         found: Bound = import_module(self._modules[name]).BOUND
         return found
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import sympy as sp
 
-from boundcheck.errors import MissingConstantError
+from boundcheck.errors import InputError, MissingConstantError
 from boundcheck.theory.coefficients import COEFFICIENTS
 from boundcheck.theory.evaluation import evaluate
 from boundcheck.theory.lemmas import W_BOUND
@@ -66,10 +67,15 @@ class Chain:
             .replacing("start", {r_0: D}, "w_0 = 0, so r_0 = ‖w(λ)‖ ≤ D", ("D",))
         )
 
-    @property
+    @cached_property
+    def formulas(self) -> tuple[sp.Expr, ...]:
+        """The right-hand sides in the primitive constants."""
+        return tuple(link.formula.subs(COEFFICIENTS) for link in self.links)
+
+    @cached_property
     def symbols(self) -> tuple[str, ...]:
         """The names a chain needs, in the order of the vocabulary."""
-        needed = {symbol.name for link in self.links for symbol in link.formula.subs(COEFFICIENTS).free_symbols}
+        needed = {symbol.name for formula in self.formulas for symbol in formula.free_symbols}
         return tuple(name for name in QUANTITIES if name in needed)
 
     @property
@@ -85,9 +91,17 @@ class Chain:
                 f"the chain needs {missing[0]} ({QUANTITIES[missing[0]].meaning}); missing: {', '.join(missing)}"
             )
         arrays = {name: np.asarray(values[name], float) for name in self.symbols}
-        stack = np.stack([evaluate(link.formula.subs(COEFFICIENTS), arrays) for link in self.links])
+        for name, array in arrays.items():
+            for extreme in (array.min(), array.max()) if array.size else ():
+                QUANTITIES[name].check(float(extreme))
+        try:
+            np.broadcast_shapes(*(array.shape for array in arrays.values()))
+        except ValueError:
+            listed = ", ".join(f"{name} {array.shape}" for name, array in arrays.items() if array.ndim)
+            raise InputError(f"shapes do not fit together: {listed}; give arrays that broadcast") from None
+        stack = np.stack([evaluate(formula, arrays) for formula in self.formulas])
         previous = np.concatenate([stack[:1], stack[:-1]])
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             slacks = np.where((stack == 0) & (previous == 0), 1.0, stack / previous)
         slacks[0] = 1.0
         return ChainValues(self.links, stack, slacks)

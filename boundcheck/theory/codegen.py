@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from boundcheck.theory.bound import Bound
 
 PYTHON_GEOMETRIC_SUM = '''\
-def geometric_sum(x, n):
-    """1 + x + ... + x**(n-1), without cancellation as x -> 1."""
-    return -math.expm1(n * math.log(x)) / (1 - x) if x > 0 else float(min(n, 1))
+def geometric_sum(gap, n):
+    """1 + x + ... + x**(n-1) for x = 1 - gap, without cancellation as x -> 1."""
+    return -math.expm1(n * math.log1p(-gap)) / gap if gap < 1 else float(min(n, 1))
 '''
 JAVASCRIPT_GEOMETRIC_SUM = """\
-  // 1 + x + ... + x^(n-1), without cancellation as x -> 1
-  const geometricSum = (x, n) => x > 0 ? -Math.expm1(n * Math.log(x)) / (1 - x) : Math.min(n, 1);
+  // 1 + x + ... + x^(n-1) for x = 1 - gap, without cancellation as x -> 1
+  const geometricSum = (gap, n) => gap < 1 ? -Math.expm1(n * Math.log1p(-gap)) / gap : Math.min(n, 1);
 """
 
 

@@ -26,6 +26,7 @@ from boundcheck.theory.symbols import (
     eta_1_P,
     eta_2,
     eta_2_P,
+    gap,
     grad_alpha,
     hat_rho_1,
     hat_rho_2,
@@ -49,10 +50,11 @@ COEFFICIENTS: Mapping[sp.Symbol, sp.Expr] = MappingProxyType(
     }
 )
 
-# Φ(w,λ) = w − α(λ)∇₁ℓ(w,λ), appendix B: what stands for q, ν₁, ν₂ and L_Φ (at w*, see errata 1).
+# Φ(w,λ) = w − α(λ)∇₁ℓ(w,λ), appendix B: what stands for q, 1−q, ν₁, ν₂ and L_Φ (at w*, see errata 1).
 GRADIENT_DESCENT: Mapping[sp.Symbol, sp.Expr] = MappingProxyType(
     {
         q: sp.Max(1 - alpha * mu, alpha * L - 1),
+        gap: sp.Min(alpha * mu, 2 - alpha * L),
         nu_1: alpha * hat_rho_1,
         nu_2: L * grad_alpha + alpha * hat_rho_2,
         L_Phi: alpha * L_ell,

@@ -18,8 +18,11 @@ from boundcheck.theory.symbols import k, q, t
 
 if TYPE_CHECKING:
     from boundcheck.theory.bound import Bound
+    from boundcheck.theory.call import Call
 
 LARGEST = 2**52  # beyond this a double no longer counts single iterations
+SMALLEST = 1e-300
+LARGEST_RATIO = 1e9
 
 
 @dataclass(frozen=True)
@@ -65,9 +68,11 @@ def solve(
     bound: Bound, constants: Any, eps: float, cost_t: float, cost_k: float, given: Mapping[str, Any]
 ) -> Iterations:
     """Dispatch on what the bound depends on and on whether its shape has a closed form."""
-    for name, number in (("eps", eps), ("cost_t", cost_t), ("cost_k", cost_k)):
-        if not (isinstance(number, int | float | np.number) and math.isfinite(number) and number > 0):
-            raise InputError(f"{name} = {number} is not positive; give a positive finite number, such as 1e-3")
+    eps, cost_t, cost_k = (_positive(n, x) for n, x in (("eps", eps), ("cost_t", cost_t), ("cost_k", cost_k)))
+    if eps < SMALLEST:
+        raise InputError(f"eps = {eps:g} is below what double precision resolves here; give eps ≥ {SMALLEST:g}")
+    if not 1 / LARGEST_RATIO <= cost_t / cost_k <= LARGEST_RATIO:
+        raise InputError(f"cost_t = {cost_t:g} and cost_k = {cost_k:g} differ too much; give a ratio up to 10⁹")
     first = bound.call(constants, bound.t_min, 0, given)
     used = {symbol for symbol in (t, k) if symbol in first.expression.free_symbols}
     if bound.recursion:
@@ -84,13 +89,8 @@ def solve(
 
     replaced = set(given) | (set(first.arrays) & {symbol.name for symbol in bound.defaults})
     shape = None if replaced else bound.shape
-    if shape:
-        numbers = {
-            name: float(
-                evaluate(bound.substitute(bound.expand(getattr(shape, name)), frozenset(first.arrays)), first.arrays)
-            )
-            for name in shape.__dataclass_fields__
-        }
+    numbers = _shape_numbers(bound, first) if shape else {}
+    if shape and all(math.isfinite(number) for number in numbers.values()):
         pick_t, pick_k, how = (_hump if isinstance(shape, Hump) else _split)(
             value, bound.t_min, eps, cost_t, cost_k, **numbers
         )
@@ -105,6 +105,25 @@ def solve(
     cost = cost_t * (pick_t or 0) + cost_k * (pick_k or 0)
     reached = float(value(pick_t if pick_t is not None else bound.t_min, pick_k or 0))
     return Iterations(pick_t, pick_k, reached, cost, first.values(check=False).side, how)
+
+
+def _shape_numbers(bound: Bound, first: Call) -> dict[str, float]:
+    """The coefficients and rates of a closed form at the constants of a call."""
+    available = frozenset(first.arrays)
+    return {
+        name: float(evaluate(bound.substitute(bound.expand(getattr(bound.shape, name)), available), first.arrays))
+        for name in (bound.shape.__dataclass_fields__ if bound.shape else ())
+    }
+
+
+def _positive(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} = {value!r} is not a number; give a positive finite number, such as 1e-3") from None
+    if not (math.isfinite(number) and number > 0):
+        raise InputError(f"{name} = {number} is not positive; give a positive finite number, such as 1e-3")
+    return number
 
 
 Pick = tuple[int, int | None, str]
@@ -127,7 +146,7 @@ def _hump(
     guess = float(low)
     if 0 < rate < 1:
         decay = -math.log(rate)
-        guess = math.log(level / eps) / decay if level > eps else low
+        guess = (math.log(level) - math.log(eps)) / decay if level > eps else low
         b = slope / rate
         # below this share the hump moves the answer by less than one step, and a/b would cancel
         if b > 1e-12 * level * decay:
@@ -198,7 +217,9 @@ def _split(
 
     omega_t, omega_k = cost_t / log_t, cost_k / log_k
     share = omega_t / (omega_t + omega_k) if omega_t + omega_k > 0 else 0.5
-    centre = max(float(low), math.log(max(lower / (eps * share), 1.0)) / log_t if share > 0 and lower > 0 else 0.0)
+    reach = math.log(lower) - math.log(eps) - math.log(share) if share > 0 and lower > 0 else 0.0
+    centre = max(float(low), reach / log_t)
+    plateau = max(0.0, math.ceil((math.log(upper) - math.log(eps)) / log_k)) if upper > eps else 0.0  # least k at t = ∞
     half = 64
     while True:
         ts = np.arange(max(low, math.floor(centre) - half), math.floor(centre) + half + 1, dtype=float)
@@ -206,7 +227,8 @@ def _split(
         costs = cost_t * ts + cost_k * np.maximum(np.ceil(real), 0)
         best = int(np.argmin(costs))
         relaxed = cost_t * ts + cost_k * real
-        if (ts[0] == low or relaxed[0] > costs[best]) and relaxed[-1] > costs[best]:
+        right = relaxed[-1] > costs[best] or math.ceil(min(real[-1], 1e300)) <= plateau
+        if (ts[0] == low or relaxed[0] > costs[best]) and right:
             break
         half *= 2
         if half > 2**24:

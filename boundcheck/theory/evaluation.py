@@ -31,11 +31,10 @@ class BoundValues:
     rigorous: bool = False
 
 
-def geometric_sum(x: Any, n: Any) -> Any:
-    """1 + x + … + x^(n−1) for 0 ≤ x < 1, without cancellation as x → 1."""
-    x, n = np.asarray(x, float), np.asarray(n, float)
+def geometric_sum(gap: Any, n: Any) -> Any:
+    """1 + x + … + x^(n−1) for x = 1 − gap, 0 < gap ≤ 1, without cancellation as x → 1."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(x > 0, -np.expm1(n * np.log(x)) / (1 - x), np.minimum(n, 1.0))
+        return np.where(gap < 1, -np.expm1(n * np.log1p(-np.asarray(gap))) / gap, np.minimum(n, 1.0))
 
 
 def _amax(items: tuple[Any, ...], axis: int = 0) -> Any:
@@ -71,18 +70,38 @@ def compiled_scalars(expressions: tuple[sp.Expr, ...], names: tuple[str, ...]) -
 def evaluate(expression: sp.Expr, values: Mapping[str, np.ndarray]) -> np.ndarray:
     """`expression` at `values`, broadcast together, as float64.
 
-    Where double precision overflows on the way to a finite number (a huge constant times an underflowed
-    power), the point is recomputed in interval arithmetic, whose exponents do not overflow.
+    Where double precision overflows or underflows on the way to a number it could hold (a huge constant times an
+    underflowed power), the point is computed again with a wider range of exponents.
     """
     names = tuple(sorted(symbol.name for symbol in expression.free_symbols))
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        raw = compiled(expression, names)(*(values[name] for name in names))
     shape = np.broadcast_shapes(*(np.shape(value) for value in values.values()))
+    function = compiled(expression, names)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        raw = function(*(values[name] for name in names))
     result = np.array(np.broadcast_to(raw, shape), dtype=float)
-    bad = ~np.isfinite(result)
-    if bad.any():
-        points = {name: np.broadcast_to(values[name], shape)[bad] for name in names}
-        result[bad] = evaluate_upwards(expression, points)
+    doubtful = ~np.isfinite(result)
+    if any(np.size(value) and np.max(value) > HUGE for value in values.values()):
+        doubtful |= result < TINY
+    if doubtful.any():
+        points = {name: np.broadcast_to(values[name], shape)[doubtful] for name in names}
+        result[doubtful] = _evaluate_wide(expression, function, points)
+    return result
+
+
+HUGE, TINY = 1e6, 1e-200  # products of a dozen constants below HUGE cannot lift an underflowed power above TINY
+
+
+def _evaluate_wide(expression: sp.Expr, function: Callable[..., Any], points: Mapping[str, np.ndarray]) -> np.ndarray:
+    """In extended precision where the platform has its range of exponents, else (and where that fails) in intervals."""
+    count = next(iter(points.values())).size
+    result = np.full(count, np.nan)
+    if np.finfo(np.longdouble).maxexp > np.finfo(float).maxexp:
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            wide = function(*(value.astype(np.longdouble) for value in points.values()))
+            result[:] = np.where(np.isfinite(wide), wide, np.nan)
+    left = np.isnan(result)
+    if left.any():
+        result[left] = evaluate_upwards(expression, {name: value[left] for name, value in points.items()})
     return result
 
 
@@ -95,12 +114,10 @@ def _enclose_power(base: Any, exponent: sp.Expr, values: Mapping[str, Any]) -> A
         return _IV.sqrt(base)
     if exponent == sp.Rational(-1, 2):
         return 1 / _IV.sqrt(base)
-    n = enclose(exponent, values)
-    power = float(n.mid)
-    if float(n.delta) == 0 and power == int(power):
-        return base ** int(power)
-    if float(n.delta) == 0 and 2 * power == int(2 * power):  # half an index, as in (1−αμ)^{t/2}
-        return _IV.sqrt(base ** int(2 * power))
+    twice = 2 * enclose(exponent, values)  # exponents are whole, or half an index as in (1−αμ)^{t/2}
+    whole = int(twice.mid)
+    if twice.a == twice.b == whole:
+        return base ** (whole // 2) if whole % 2 == 0 else _IV.sqrt(base**whole)
     raise ValueError(f"no enclosure for the exponent {exponent}")
 
 
@@ -117,8 +134,8 @@ def enclose(expression: sp.Expr, values: Mapping[str, Any]) -> Any:
     if isinstance(expression, sp.Pow):
         return _enclose_power(enclose(expression.base, values), expression.exp, values)
     if isinstance(expression, GeometricSum):
-        x, n = (enclose(arg, values) for arg in expression.args)
-        return (1 - x ** int(n.mid)) / (1 - x)
+        gap, n = (enclose(arg, values) for arg in expression.args)
+        return (1 - (1 - gap) ** int(n.mid)) / gap
     if isinstance(expression, sp.Piecewise):
         for branch, condition in expression.args:
             if condition == sp.true or _certainly(condition, values):

@@ -8,17 +8,25 @@ import sympy as sp
 
 
 class GeometricSum(sp.Function):
-    """1 + x + … + x^(n−1) = (1−xⁿ)/(1−x): exact near x = 1, where the quotient loses every digit."""
+    """1 + x + … + x^(n−1) = (1−xⁿ)/(1−x) as a function of the gap 1−x and n.
+
+    The gap is the argument because near x = 1 the quotient loses every digit, and so does 1−x when x was computed.
+    """
 
     nargs = 2
     is_nonnegative = True
 
     def doit(self, **hints: Any) -> sp.Expr:
-        x, n = (arg.doit(**hints) for arg in self.args)
-        return (1 - x**n) / (1 - x)
+        gap, n = (arg.doit(**hints) for arg in self.args)
+        return (1 - (1 - gap) ** n) / gap
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
-        x, n = self.args
-        base = printer.doprint(x) if x.is_Symbol else rf"\left({printer.doprint(x)}\right)"
+        gap, n = self.args
+        base = printer.doprint(_base(gap))
         body = rf"\frac{{1-{base}^{{{printer.doprint(n)}}}}}{{1-{base}}}"
         return body if exp is None else rf"\left({body}\right)^{{{exp}}}"
+
+
+def _base(gap: sp.Expr) -> sp.Expr:
+    """q for the gap 1−q, however that is written."""
+    return sp.Symbol("q", nonnegative=True) if gap == sp.Symbol("gap", positive=True) else 1 - gap

@@ -10,7 +10,7 @@ from boundcheck.theory.symbols import L_Phi_star, q
 
 def sequence_constant(n: sp.Expr, start: sp.Expr, forcing: sp.Expr) -> sp.Expr:
     """Lemma A.1 (i), `lem:sequence`: u_n ≤ qu_{n−1} + τ gives q^n u_0 + τ(1−q^n)/(1−q). At q = 1: errata 10."""
-    return q**n * start + forcing * GeometricSum(q, n)
+    return q**n * start + forcing * GeometricSum(1 - q, n)
 
 
 def sequence_shrinking(n: sp.Expr, start: sp.Expr, forcing: sp.Expr) -> sp.Expr:

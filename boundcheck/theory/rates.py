@@ -13,7 +13,15 @@ from types import MappingProxyType
 import sympy as sp
 
 from boundcheck.errors import UnknownNameError
-from boundcheck.theory.assumptions import A2, QUADRATIC, SYMMETRIC, ZERO_SOLVE, Assumption
+from boundcheck.theory.assumptions import (
+    A2,
+    NESTEROV_STEPS,
+    OPTIMAL_HEAVY_BALL,
+    QUADRATIC,
+    SYMMETRIC,
+    ZERO_SOLVE,
+    Assumption,
+)
 from boundcheck.theory.reference import BOUNDCHECK, GHADIMI, GRAZZI, Reference
 from boundcheck.theory.symbols import k, kappa, m, q, rho, sigma, t
 
@@ -38,14 +46,18 @@ CONTRACTION = Rate(
     "contraction", rho, q**t, Reference(GRAZZI, "Assumption 3(ii) for Algorithm 1", "ass:innerconv"), (A2,)
 )
 HEAVY_BALL = Rate(
-    "heavy-ball", rho, S**t * (1 + (1 + S) * t), Reference(BOUNDCHECK, "heavy ball", "heavy-ball"), (QUADRATIC,)
+    "heavy-ball",
+    rho,
+    S**t * (1 + (1 + S) * t),
+    Reference(BOUNDCHECK, "heavy ball", "heavy-ball"),
+    (QUADRATIC, OPTIMAL_HEAVY_BALL),
 )
 NESTEROV = Rate(
     "nesterov",
     rho,
     S_NESTEROV**t * (1 + t / sp.sqrt(kappa)),
     Reference(BOUNDCHECK, "Nesterov", "nesterov"),
-    (QUADRATIC,),
+    (QUADRATIC, NESTEROV_STEPS),
 )
 
 FIXED_POINT = Rate("fixed-point", sigma, q**k, Reference(GRAZZI, "Theorem 2.3", "thm:fixedpoint"), (A2, ZERO_SOLVE))

@@ -7,21 +7,23 @@ numbers into them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import sympy as sp
 from scipy.optimize import minimize_scalar
 
-from boundcheck.constants import Constant, Constants, Provenance
+from boundcheck.constants import Constant, Constants, Provenance, Side
 from boundcheck.errors import InputError, MissingConstantError
+from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import heavy_ball as heavy_ball_bound
 from boundcheck.theory.bounds import nesterov as nesterov_bound
+from boundcheck.theory.call import count
 from boundcheck.theory.coefficients import GRADIENT_DESCENT
 from boundcheck.theory.evaluation import evaluate
 from boundcheck.theory.rates import S
-from boundcheck.theory.sides import combine
 from boundcheck.theory.symbols import QUANTITIES, L, S_t, dS_t, mu, q, s
 
 ALPHA_STAR = 2 / (mu + L)  # minimises max(1−αμ, αL−1); `appB`
@@ -35,11 +37,23 @@ def _number(expression: sp.Expr, **values: float) -> float:
     return float(evaluate(expression, {name: np.asarray(value, float) for name, value in values.items()}))
 
 
-def _checked(mu_value: float, L_value: float) -> None:
-    QUANTITIES["mu"].check(mu_value)
-    QUANTITIES["L"].check(L_value)
-    if mu_value > L_value:
-        raise InputError(f"mu = {mu_value:g} > L = {L_value:g}; strong convexity cannot exceed smoothness, check both")
+def _real(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} = {value!r} is not a number; give a finite real number") from None
+    QUANTITIES[name].check(number)
+    return number
+
+
+def _spectrum(mu: Any, L: Any) -> tuple[float, float]:
+    """μ and L as floats, if they are the ends of a spectrum that double precision can work with."""
+    low, high = _real("mu", mu), _real("L", L)
+    if low > high:
+        raise InputError(f"mu = {low:g} > L = {high:g}; strong convexity cannot exceed smoothness, check both")
+    if not (low > 1e-150 and high < 1e150 and high / low < 1e15):
+        raise InputError(f"mu = {low:g}, L = {high:g}: out of range; scale the problem so that κ = L/μ < 1e15")
+    return low, high
 
 
 @dataclass(frozen=True)
@@ -58,9 +72,8 @@ class GradientDescent:
 
 def gradient_descent(mu: float, L: float, alpha: float | None = None) -> GradientDescent:
     """Gradient descent at `alpha`, or at the best step size 2/(μ+L), where q = (κ−1)/(κ+1)."""
-    _checked(mu, L)
-    step = _number(ALPHA_STAR, mu=mu, L=L) if alpha is None else alpha
-    QUANTITIES["alpha"].check(step)
+    mu, L = _spectrum(mu, L)
+    step = _number(ALPHA_STAR, mu=mu, L=L) if alpha is None else _real("alpha", alpha)
     contraction = _number(GRADIENT_DESCENT[q], alpha=step, mu=mu, L=L)
     return GradientDescent(step, contraction, L / mu, 2 / L)
 
@@ -88,7 +101,7 @@ class Momentum:
         return self._of(dS_t, t)
 
     def _of(self, symbol: sp.Symbol, t: np.ndarray | int) -> np.ndarray:
-        values = {"t": np.asarray(t, float), "kappa": np.asarray(self.kappa), "alpha": np.asarray(self.alpha)}
+        values = {"t": count("t", t), "kappa": np.asarray(self.kappa), "alpha": np.asarray(self.alpha)}
         return evaluate(_BOUNDS[self.name].expand(symbol), values)
 
     def matrix(self, h: float) -> np.ndarray:
@@ -103,7 +116,7 @@ _BOUNDS = {"heavy-ball": heavy_ball_bound.BOUND, "nesterov": nesterov_bound.BOUN
 
 
 def _momentum(name: str, step: sp.Expr, momentum: sp.Expr, mu: float, L: float) -> Momentum:
-    _checked(mu, L)
+    mu, L = _spectrum(mu, L)
     ratio = L / mu
     rate = _number(_BOUNDS[name].where[s], kappa=ratio)
     return Momentum(name, _number(step, mu=mu, L=L), _number(momentum, kappa=ratio), ratio, mu, rate)
@@ -135,7 +148,7 @@ class Lyapunov:
 
     def factor(self, t: np.ndarray | int) -> np.ndarray:
         """A bound on ‖M^t‖ in the Euclidean norm."""
-        return math.sqrt(self.stretch) * self.q_P ** np.asarray(t, float)
+        return math.sqrt(self.stretch) * self.q_P ** count("t", t)
 
     def constants(self, constants: Mapping[str, Constant]) -> Constants:
         """The P-norm constants of the weighted bounds from the Euclidean ones, for a quadratic lower level.
@@ -148,48 +161,71 @@ class Lyapunov:
             raise MissingConstantError(
                 f"the P-norm constants need {', '.join(missing)}; give {missing[0]} ({QUANTITIES[missing[0]].meaning})"
             )
-        value = {name: constants[name].value for name in names}
         root, b = math.sqrt(self.stretch), self.method.beta
         seen = 1.0 if self.method.name == "heavy-ball" else math.hypot(1 + b, b)
-        in_norm = {
-            "q_P": self.q_P,
-            "D_P": root * math.sqrt(2) * value["r_0"],
-            "L_E_P": value["L_E"],
-            "L_Phi_P": root * self.method.alpha * value["L_ell"],
-            "eta_1_P": value["eta_1"],
-            "eta_2_P": value["eta_2"],
-            "nu_1_P": 0.0,
-            "nu_2_P": root * self.method.alpha * value["hat_rho_2"] * seen,
+        step = root * self.method.alpha
+        from_euclidean = {
+            "D_P": ("r_0", root * math.sqrt(2)),
+            "L_E_P": ("L_E", 1.0),
+            "L_Phi_P": ("L_ell", step),
+            "eta_1_P": ("eta_1", 1.0),
+            "eta_2_P": ("eta_2", 1.0),
+            "nu_2_P": ("hat_rho_2", step * seen),
         }
-        side = combine((constants[name], QUANTITIES[name].direction) for name in names)
-        how = Provenance("P-norm of a momentum method", "docs/proofs.md, weighted-norm", delta=side.delta or None)
-        return Constants({name: Constant(name, number, side.side, how) for name, number in in_norm.items()})
+        how = "P-norm of a momentum method"
+        made = {
+            name: Constant(
+                name,
+                factor * constants[source].value,
+                constants[source].side,
+                Provenance(f"{how}, from {source}", "docs/proofs.md", delta=constants[source].provenance.delta),
+            )
+            for name, (source, factor) in from_euclidean.items()
+        }
+        for name, value in (("q_P", self.q_P), ("nu_1_P", 0.0)):
+            made[name] = Constant(name, value, Side.EXACT, Provenance(how, "docs/proofs.md"))
+        return Constants(made)
 
 
 def lyapunov(method: Momentum, *, theta: float | None = None, t: int | None = None) -> Lyapunov:
-    """The Lyapunov norm at q_P = s + θ(1−s), or at the θ that makes its factor at `t` smallest.
+    """The Lyapunov norm at q_P = s + θ(1−s), or at the θ that makes its factor √stretch·q_P^t at `t` smallest.
 
     At the optimal parameters M(μ) is defective, so no norm has q_P = s and θ = 0 is excluded.
     """
     if (theta is None) == (t is None):
         raise InputError(f"theta = {theta} and t = {t}: give exactly one of them")
     if t is not None:
-        if t < 0:
-            raise InputError(f"t = {t} < 0; give the number of iterations the norm is to be best for")
-        found = minimize_scalar(
-            lambda x: (
-                math.log(lyapunov(method, theta=math.exp(x)).stretch) / 2
-                + t * math.log(lyapunov(method, theta=math.exp(x)).q_P)
-            ),
-            bounds=(math.log(1e-6), math.log(1 - 1e-9)),
-            method="bounded",
-        )
-        theta = math.exp(float(found.x))
-    if theta is None or not 0 < theta < 1:
+        steps = float(count("t", t))
+        return _best_norm(method, lambda norm: math.log(norm.stretch) / 2 + steps * math.log(norm.q_P))
+    try:
+        share = float(theta)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise InputError(f"theta = {theta!r} is not a number; give one in (0, 1)") from None
+    if not SMALLEST_THETA <= share < 1:
         raise InputError(f"theta = {theta} is outside (0, 1); q_P = s + theta(1−s) has to lie between s and 1")
-    q_P = method.rate + theta * (1 - method.rate)
-    P = _lyapunov_matrix(method.rate, q_P, gap=theta * (1 - method.rate) / q_P)
-    return Lyapunov(method, theta, q_P, P, float(np.linalg.eigvalsh(P)[-1]))
+    q_P = method.rate + share * (1 - method.rate)
+    P = _lyapunov_matrix(method.rate, q_P, gap=share * (1 - method.rate) / q_P)
+    return Lyapunov(method, share, q_P, P, float(np.linalg.eigvalsh(P)[-1]))
+
+
+def lyapunov_for(
+    bound: Bound, method: Momentum, constants: Mapping[str, Constant], t: int, k: int | None = None
+) -> Lyapunov:
+    """The Lyapunov norm whose θ makes a weighted bound smallest at t (and k)."""
+    return _best_norm(method, lambda norm: float(bound.evaluate(norm.constants(constants), t, k).values))
+
+
+SMALLEST_THETA = 1e-9
+
+
+def _best_norm(method: Momentum, objective: Callable[[Lyapunov], float]) -> Lyapunov:
+    found = minimize_scalar(
+        lambda x: objective(lyapunov(method, theta=math.exp(x))),
+        bounds=(math.log(SMALLEST_THETA), math.log(1 - 1e-9)),
+        method="bounded",
+        options={"xatol": 1e-6},
+    )
+    return lyapunov(method, theta=math.exp(float(found.x)))
 
 
 def _lyapunov_matrix(s: float, q_P: float, gap: float) -> np.ndarray:

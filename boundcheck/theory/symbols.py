@@ -109,7 +109,9 @@ CONSTANTS = (
     Quantity("grad_alpha", r"\|\nabla\alpha\|", "‖∇α(λ)‖; 0 when the step size is frozen", text="‖∇α‖"),
     Quantity("hat_rho_1", r"\hat\rho_1", "Lipschitz constant of ∇²₁ℓ(·,λ)", text="ρ̂₁"),
     Quantity("hat_rho_2", r"\hat\rho_2", "Lipschitz constant of ∇²₂₁ℓ(·,λ)", text="ρ̂₂"),
-    Quantity("L_ell", r"L_\ell", "bound on ‖∇²₂₁ℓ(w(λ),λ)‖", text="L_ℓ"),
+    Quantity(
+        "L_ell", r"L_\ell", "bound on ‖∇²₂₁ℓ‖: at w(λ) in appendix B, over the ball for the weighted norm", text="L_ℓ"
+    ),
     Quantity("r_0", "r_0", "‖w_0−w*‖, how far the start is from the solution"),
     Quantity("W", "W", "‖w'(λ)‖"),
     Quantity("g_star", r"g_\star", "‖∇₁E(w*,λ)‖", text="g*"),
@@ -142,10 +144,11 @@ WEIGHTED = tuple(
 )
 (q_P, nu_1_P, nu_2_P, eta_1_P, eta_2_P, D_P, L_E_P, L_Phi_P) = _symbols(WEIGHTED)
 
-BOUNDED = {"error": "‖g − ∇f‖", "dw": "‖w_t' − w'‖", "du": "‖u_{t,k} − w'‖"}  # what a bound may have on its left
+# how a terminal shows what a bound may have on its left, and the states of a recursion
+SHOWN = {"error": "‖g − ∇f‖", "dw": "‖w_t' − w'‖", "du": "‖u_{t,k} − w'‖", "r_t": "r", "Delta_t": "Δ'"}
 
 OBSERVABLES = tuple(
-    Quantity(name, latex, meaning, "observable", text=BOUNDED.get(name, ""))
+    Quantity(name, latex, meaning, "observable", text=SHOWN.get(name, ""))
     for name, latex, meaning in (
         ("error", r"\|g(\lambda)-\nabla f(\lambda)\|", "hypergradient error; g is ∇f_t for ITD, ∇̂f for AID"),
         ("r_t", "r_t", "‖w_t−w*‖"),
@@ -193,11 +196,12 @@ COEFFICIENTS = (
     Quantity("c_1", "c_1", "weight of ‖w_t−w*‖ through E", "coefficient"),
     Quantity("c_2", "c_2", "weight of ‖w_t−w*‖ through the derivatives of Φ", "coefficient"),
     Quantity("c_3", "c_3", "weight of the unfinished differentiation", "coefficient"),
+    Quantity("gap", "(1-q)", "1−q, written so that nothing cancels", "coefficient", low_open=True, text="(1 - q)"),
     Quantity("s", "s", "rate of a method with square-root dependence on κ", "coefficient"),
     Quantity("S_t", "S_t", "sup |P_t| over the spectrum, where w_t−w* = P_t(H)(w_0−w*)", "coefficient"),
     Quantity("dS_t", "S'_t", "sup ‖DP_t‖ over the spectrum", "coefficient", text="S'_t"),
 )
-c_1, c_2, c_3, s, S_t, dS_t = _symbols(COEFFICIENTS)
+c_1, c_2, c_3, gap, s, S_t, dS_t = _symbols(COEFFICIENTS)
 
 QUANTITIES = MappingProxyType(
     {quantity.name: quantity for quantity in (*CONSTANTS, *WEIGHTED, *OBSERVABLES, *INDICES, *COEFFICIENTS)}

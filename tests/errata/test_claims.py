@@ -241,7 +241,7 @@ def test_erratum_10_lemma_sequence_at_q_one(factor: Q) -> None:
             with pytest.raises(ZeroDivisionError):
                 factor**k * u_0 + tau * (1 - factor**k) / (1 - factor)
             assert u == u_0 + k * tau
-            assert sp.limit(GeometricSum(x, k).doit(), x, 1) == k
+            assert sp.limit(GeometricSum(1 - x, k).doit(), x, 1) == k
         else:
             assert u == factor**k * u_0 + tau * (1 - factor**k) / (1 - factor)
         u = factor * u + tau  # the recursion with equality

@@ -16,8 +16,8 @@ import boundcheck as bc
 C = {"q": 0.9, "nu_1": 0.1, "nu_2": 0.2, "eta_1": 0.3, "eta_2": 0.4, "D": 1.0, "L_E": 2.0, "L_Phi": 3.0, "kappa": 19.0}
 C |= {"r_0": 1.0, "W": 5.0, "g_star": 1.0, "L_Phi_star": 1.0, "q_star": 0.8}
 HUMPS = ["itd", "itd-derivative", "itd-quadratic", "itd-weighted", "ghadimi-wang", "itd-gd"]
-SPLITS = ["aid-contraction", "aid-fp", "aid-fp-derivative", "aid-cg", "aid-cgn", "aid-fp-weighted"]
-SEARCHED_PAIRS = ["aid-fp-local", "aid-local", "aid-cg-chebyshev", "aid-cg-energy"]
+SPLITS = ["aid-fp-gd", "aid-fp", "aid-fp-derivative", "aid-cg", "aid-cgn", "aid-fp-weighted"]
+SEARCHED_PAIRS = ["aid-fp-local", "aid-cg-chebyshev", "aid-cg-energy"]
 SEARCHED = ["itd-local", "itd-recursive", "itd-truncated", "heavy-ball", "nesterov"]
 MOST = 400
 
@@ -125,7 +125,7 @@ def test_split_far_out_is_optimal_to_a_step() -> None:
 def test_equal_costs_split_the_accuracy() -> None:
     """With t + k = N fixed, t* = (N + ln(A/c₃)/ln(1/q))/2 (theory, complexity)."""
     bound, eps = bc.bounds["aid-contraction"], 1e-8
-    found = bound.iterations(C, eps)
+    found = bound.iterations(C, eps, sigma="fixed-point")
     A = float(bound.evaluate(C, t=0, sigma=0.0).values)
     c_3 = float(bound.evaluate(C, t=0, rho=0.0, sigma=1.0).values)
     assert found.t is not None
@@ -135,7 +135,7 @@ def test_equal_costs_split_the_accuracy() -> None:
 
 def test_rates_change_the_answer() -> None:
     aid = bc.bounds["aid-contraction"]
-    fixed_point, cg = aid.iterations(C, 1e-6), aid.iterations(C, 1e-6, sigma="cg")
+    fixed_point, cg = (aid.iterations(C, 1e-6, sigma=rate) for rate in ("fixed-point", "cg"))
     assert cg.cost < fixed_point.cost
     assert cg.how == "search"
     assert cg.cost == bc.bounds["aid-cg"].iterations(C, 1e-6).cost
@@ -154,7 +154,11 @@ def test_side_comes_along() -> None:
         ("itd", {}, math.nan, "eps = nan is not positive"),
         ("itd", {"cost_t": 0.0}, 1e-3, "cost_t = 0.0 is not positive"),
         ("itd-one-step", {}, 1e-3, "no number of iterations up to"),
-        ("aid-contraction", {"rho": 0.5}, 1e-9, "no number of iterations|stays above eps"),
+        ("aid-fp", {"rho": 0.5}, 1e-9, "no number of iterations"),
+        ("itd", {}, 1e-310, "below what double precision resolves"),
+        ("itd", {}, "small", "eps = 'small' is not a number"),
+        ("itd", {}, 10**400, "is not a number"),
+        ("aid-fp", {"cost_t": 1e-12}, 1e-3, "differ too much"),
         ("aid-contraction", {"rho": 0.5, "sigma": 0.5}, 1e-9, "has no t or k to choose"),
     ],
 )

@@ -77,14 +77,13 @@ def test_moves_as_declared(bound: Bound, data: st.DataObject) -> None:
 def test_is_accurate(bound: Bound, data: st.DataObject) -> None:
     """Within (50 + 16t)u of the exact value: dozens of operations, and products of powers of a rate rounded four times.
 
-    Where q is computed as max(1−αμ, αL−1), its rounding counts 1/(1−q) ≤ 1/(αμ) times in 1/(1−q).
+    Below 1e-280 a power that underflowed on the way may be missing, unless a constant is huge.
     """
     values = data.draw(constants_for(bound))
     t, k = data.draw(st.integers(bound.t_min, 300)), data.draw(st.integers(0, 300))
     exact = exactly(bound, values, t, k)
-    loss = 1 / (values["alpha"] * values["mu"]) if QUANTITIES["q"].symbol in bound.where else 1.0
-    tolerance = (50 + 16 * max(t, k)) * U * loss
-    assert float(bound.evaluate(values, t, k).values) == pytest.approx(float(exact), rel=tolerance, abs=1e-300)
+    tolerance = (50 + 16 * max(t, k)) * U
+    assert float(bound.evaluate(values, t, k).values) == pytest.approx(float(exact), rel=tolerance, abs=1e-280)
 
 
 @every_bound
@@ -127,6 +126,8 @@ def test_closed_form_is_the_bound(name: str) -> None:
     t, k = sp.symbols("t k", positive=True, integer=True)
     difference = bound.substitute(bound.expand(bound.shape.expression()), frozenset()) - bound.resolved()
     difference = difference.subs({QUANTITIES["t"].symbol: t, QUANTITIES["k"].symbol: k}).doit()
+    if QUANTITIES["q"].symbol in bound.where:  # q and 1−q written apart: tie them together again
+        difference = difference.replace(sp.Min, lambda *args: 1 - sp.Max(*(1 - arg for arg in args)))
     assert sp.simplify(difference) == 0
 
 

@@ -50,19 +50,45 @@ def test_zero_contraction_constant() -> None:
     assert (values[2:] == 0).all()
 
 
-@pytest.mark.parametrize("x", [0.0, 1e-300, 0.5, 1 - 1e-12, 1 - 2.0**-53])
+@pytest.mark.parametrize("gap", [1.0, 0.75, 0.5, 1e-12, 2.0**-53, 1e-60])
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 1000])
-def test_geometric_sum_does_not_cancel(x: float, n: int) -> None:
-    with mpmath.workdps(60):
-        exact = mpmath.fsum(mpmath.mpf(x) ** i for i in range(n))
-    assert float(geometric_sum(x, n)) == pytest.approx(float(exact), rel=8 * 2.0**-53)
+def test_geometric_sum_does_not_cancel(gap: float, n: int) -> None:
+    with mpmath.workdps(90):
+        exact = mpmath.fsum((1 - mpmath.mpf(gap)) ** i for i in range(n))
+    assert float(geometric_sum(gap, n)) == pytest.approx(float(exact), rel=8 * 2.0**-53)
 
 
-def test_huge_constants_do_not_make_nan() -> None:
-    """c₂ overflows on its own; the bound at t = 10⁶ does not."""
+def test_huge_constants_neither_overflow_nor_underflow_on_the_way() -> None:
+    """c₂ overflows on its own, and q^t underflows on its own; the bound does neither."""
     huge = {**C, "D": 1e200, "L_E": 1e200}
-    assert ITD.evaluate(huge, t=10**6).values == pytest.approx(5e-324, abs=5e-324)
+    assert ITD.evaluate(huge, t=10**6).values == pytest.approx(0, abs=1e-323)
     assert math.isinf(ITD.evaluate(huge, t=1).values)
+    big = {**LOCAL, "r_0": 1e300, "W": 1e300}
+    for t in (6000, 7074, 9000):
+        exact = bc.bounds["itd-local"].evaluate(big, t=t, rigorous=True).values
+        assert bc.bounds["itd-local"].evaluate(big, t=t).values == pytest.approx(exact, rel=1e-10)
+    found = bc.bounds["itd-local"].iterations(big, 1e-3)
+    assert found.t is not None
+    before, after = bc.bounds["itd-local"].evaluate(big, t=[found.t - 1, found.t]).values
+    assert after <= 1e-3 < before
+
+
+def test_a_tiny_step_size_loses_nothing() -> None:
+    """1−q = αμ is not computed from q: with α = 1e-60, q is 1 in double precision."""
+    bound = bc.bounds["aid-fp-gd"]
+    values = {n: 1.0 for n in bound.symbols if n not in ("t", "k")} | {"L": 2.0, "alpha": 1e-60}
+    assert bound.evaluate(values, t=3).values == pytest.approx(3.0, rel=1e-14)
+    assert bound.evaluate(values, t=3, rigorous=True).values == pytest.approx(3.0, rel=1e-14)
+
+
+def test_rigorous_recursion_does_not_stop_where_doubles_stand_still() -> None:
+    q = 1 - 2.0**-53
+    values = {"q": q, "q_star": q, "nu_1": 0.0, "nu_2": 1.2 * 2.0**-53, "W": 1.0, "r_0": 1.0, "g_star": 1.0}
+    values |= {"eta_1": 0.0, "eta_2": 0.0}
+    recursive, closed = (
+        bc.bounds[x].evaluate(values, 3000, rigorous=True).values for x in ("itd-recursive", "itd-local")
+    )
+    assert recursive == pytest.approx(closed, rel=4 * 2.0**-53)
 
 
 def test_rates_by_name_and_by_number() -> None:
@@ -85,7 +111,7 @@ def test_finite_termination_of_cg() -> None:
 
 def test_measured_observables_replace_their_bounds() -> None:
     local = bc.bounds["aid-local"]
-    assumed = local.evaluate(LOCAL, t=10, k=10).values
+    assumed = local.evaluate(LOCAL, t=10, k=10, sigma="fixed-point").values
     measured = local.evaluate(LOCAL, t=10, k=10, r_t=0.0, solve_error=0.0).values
     assert measured == 0 < assumed
 
@@ -149,6 +175,11 @@ def test_a_step_size_is_chosen_so_only_its_exact_value_will_do() -> None:
         ({}, {}, r"itd needs t \(number of lower-level iterations\); give t=…"),
         ({}, {"t": 1, "r_t": math.nan}, r"r_t = nan is not finite"),
         ({}, {"t": 1, "foo": 3}, r"unknown symbol 'foo'"),
+        ({}, {"t": 10**400}, r"is not a whole number"),
+        ({}, {"t": 2**60}, r"more than a double counts exactly"),
+        ({}, {"t": 1 + 2j}, r"is not a whole number"),
+        ({"D": 10**400}, {"t": 1}, r"is not a number"),
+        ({}, {"t": 1, "D": bc.Constant("q", 0.1)}, r"stored as 'D' is named 'q'"),
     ],
 )
 def test_bad_values(change: dict[str, float], at: dict[str, float], message: str) -> None:
@@ -191,6 +222,38 @@ def test_heavy_ball_leaves_the_ball() -> None:
     """Assumption 3(ii) wants ρ(t) ≤ 1, which heavy ball breaks on its way."""
     with pytest.raises(bc.AssumptionError, match=r"aid-fp: rho = [\d.]+ > 1 at t = 5; Assumption 3\(ii\) fails"):
         FP.evaluate({**C, "kappa": 100.0}, t=[0, 5], rho="heavy-ball")
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "message"),
+    [
+        ("aid-fp", {"t": [1, 2], "k": [1, 2, 3]}, r"shapes do not fit together: .*t \(2,\), k \(3,\)"),
+        ("itd-recursive", {"t": 1, "nu_1": [0.1, 0.2]}, "a recursion takes one number"),
+        ("itd-recursive", {"t": 1, "r_t": 0.5}, "computes r_t by its recursion"),
+        ("itd-recursive", {"t": 10**9}, "too long for a recursion"),
+        ("aid-contraction", {"t": 1}, r"needs sigma \(rate of the linear solver"),
+    ],
+)
+def test_inputs_that_do_not_fit_the_bound(name: str, at: dict[str, float], message: str) -> None:
+    constants = {n: v for n, v in {**LOCAL, "q_star": 0.8}.items() if n not in at}
+    with pytest.raises(bc.BoundcheckError, match=message):
+        bc.bounds[name].evaluate(constants, **at)
+
+
+@pytest.mark.parametrize("constants", [None, [0.9], {1: 0.9}])
+def test_constants_that_are_no_mapping(constants: object) -> None:
+    with pytest.raises(bc.InputError, match="is no mapping from names"):
+        ITD.evaluate(constants, t=1)
+
+
+def test_rates_mean_the_norm_and_the_constants_of_their_bound() -> None:
+    gd = bc.bounds["aid-fp-gd"]
+    values = {n: 0.5 for n in gd.symbols if n not in ("t", "k")} | {"L": 2.0, "alpha": 0.5, "q": 0.1}
+    assert gd.evaluate(values, 5, rho="contraction").values == gd.evaluate(values, 5).values
+    weighted = bc.bounds["aid-fp-weighted"]
+    values = {n: 0.5 for n in weighted.symbols if n not in ("t", "k")}
+    with pytest.raises(bc.InputError, match="'nesterov' is a Euclidean rate; give rho as numbers"):
+        weighted.evaluate({**values, "kappa": 4.0}, 5, rho="nesterov")
 
 
 def test_unknown_rate() -> None:

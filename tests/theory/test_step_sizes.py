@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from scipy.linalg import solve_discrete_lyapunov
 
 import boundcheck as bc
-from boundcheck.theory.step_sizes import Momentum, gradient_descent, heavy_ball, lyapunov, nesterov
+from boundcheck.theory.step_sizes import (
+    Lyapunov,
+    Momentum,
+    gradient_descent,
+    heavy_ball,
+    lyapunov,
+    lyapunov_for,
+    nesterov,
+)
 
 MU, L = 0.1, 10.0
 METHODS = [heavy_ball(MU, L), nesterov(MU, L), heavy_ball(1.0, 1e4), nesterov(1.0, 1e4), heavy_ball(2.0, 2.0)]
@@ -109,10 +117,32 @@ def test_weighted_constants_need_their_ingredients_and_keep_their_side() -> None
     given_ = {"r_0": 1.0, "L_E": 1.0, "L_ell": 1.0, "eta_1": 1.0, "eta_2": 0.0, "hat_rho_2": 0.5}
     made = norm.constants(bc.Constants.given(**given_, side="upper"))
     assert made["q_P"].value == norm.q_P
-    assert all(c.side is bc.Side.UPPER for c in made.values())
+    assert {n for n, c in made.items() if c.side is bc.Side.EXACT} == {"q_P", "nu_1_P"}
     assert bc.bounds["itd-weighted"].evaluate(made, t=10).side is bc.Side.UPPER
     with pytest.raises(bc.MissingConstantError, match="need hat_rho_2"):
         norm.constants(bc.Constants.given(**{n: v for n, v in given_.items() if n != "hat_rho_2"}))
+
+
+def test_failure_probabilities_are_counted_once() -> None:
+    how = bc.Provenance("Lanczos", delta=0.01)
+    names = ("r_0", "L_E", "L_ell", "eta_1", "eta_2", "hat_rho_2")
+    likely = bc.Constants({n: bc.Constant(n, 1.0, bc.Side.HIGH_PROBABILITY, how) for n in names})
+    norm = lyapunov(heavy_ball(MU, L), t=10)
+    assert bc.bounds["itd-weighted"].evaluate(norm.constants(likely), t=10).delta == pytest.approx(0.06)
+
+
+@pytest.mark.parametrize("name", ["itd-weighted", "aid-fp-weighted"])
+@pytest.mark.parametrize("t", [5, 50, 500])
+def test_theta_for_a_bound_is_the_best_for_it(name: str, t: int) -> None:
+    given_ = bc.Constants.given(r_0=1.0, L_E=1.0, L_ell=1.0, eta_1=1.0, eta_2=0.0, hat_rho_2=0.5)
+    method, bound = heavy_ball(MU, L), bc.bounds[name]
+
+    def value(norm: Lyapunov) -> float:
+        return float(bound.evaluate(norm.constants(given_), t).values)
+
+    best = value(lyapunov_for(bound, method, given_, t))
+    assert best <= min(value(lyapunov(method, theta=x)) for x in np.geomspace(1e-3, 0.999, 60)) * (1 + 1e-6)
+    assert best <= value(lyapunov(method, t=t)) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +155,14 @@ def test_weighted_constants_need_their_ingredients_and_keep_their_side() -> None
         (lambda: lyapunov(heavy_ball(MU, L)), "give exactly one"),
         (lambda: lyapunov(heavy_ball(MU, L), theta=1.0), r"theta = 1.0 is outside \(0, 1\)"),
         (lambda: lyapunov(heavy_ball(MU, L), t=-3), "t = -3 < 0"),
+        (lambda: lyapunov(heavy_ball(MU, L), t=1.5), "t = 1.5 is not a whole number"),
+        (lambda: lyapunov(heavy_ball(MU, L), theta=1e-300), "theta = 1e-300 is outside"),
+        (lambda: lyapunov(heavy_ball(MU, L), theta="a"), "theta = 'a' is not a number"),
+        (lambda: heavy_ball(MU, L).factor(-3), "t = -3 < 0"),
+        (lambda: heavy_ball(MU, L).factor(float("nan")), "t = nan is not a whole number"),
+        (lambda: heavy_ball("a", L), "mu = 'a' is not a number"),
+        (lambda: heavy_ball(5e-324, 1.0), "out of range"),
+        (lambda: nesterov(1e308, 1e308), "out of range"),
     ],
 )
 def test_bad_input(call, message: str) -> None:

@@ -67,7 +67,7 @@ PROOF = (
 def with_ball_constants(proof: Chain) -> Chain:
     """The end of the proof, once the error of the linear solver has been bounded in terms of ‖v_t‖ or ‖∇₁E(w_t)‖."""
     return (
-        proof.replacing("solutions by inverses", {v_star: A_inv * g_star, v_t: A_t_inv * g_t}, "v = A⁻¹b")
+        proof.replacing("solutions by inverses", {v_star: A_inv * g_star, v_t: A_t_inv * g_t}, "v = A⁻¹b", ("g_star",))
         .replacing(
             "Lipschitz derivatives",
             {dE_2: eta_2 * r_t, dE_1: eta_1 * r_t, dZ: nu_2 * r_t, dY: nu_1 * r_t},
@@ -89,7 +89,7 @@ BOUND = Bound(
     reference=Reference(GRAZZI, "Theorem 2.2", "th:gradBoundImplicit"),
     assumptions=(A1_I, A1_III, A1_IV, A3_I, A3_II, A3_III, START_AT_ZERO),
     formula=LOWER * rho + UPPER * sigma,
-    methods=("aid-fp", "aid-cg", "aid-cgn"),
+    methods=("aid-fp", "aid-cg", "aid-cgn", "exact"),
     conditions=(STAYS_IN_BALL,),
     chain=CHAIN,
 )

@@ -2,14 +2,14 @@
 
     ‖∇̂f−∇f‖ ≤ (c₁ + c₂/(1−q)) ρ(t) + c₃ σ(k)
 
-the general bound at μ_λ = 1−q. Unless given, ρ(t) = q^t and σ(k) = q^k.
+the general bound at μ_λ = 1−q. Unless given, ρ(t) = q^t. σ is that of the solver: give it as
+numbers, or as a rate by name.
 """
 
 from boundcheck.theory.assumptions import A1_I, A1_III, A1_IV, A2, A3_II, A3_III, START_AT_ZERO
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid
-from boundcheck.theory.complexity import Split
-from boundcheck.theory.rates import CONTRACTION, FIXED_POINT
+from boundcheck.theory.rates import CONTRACTION
 from boundcheck.theory.reference import GRAZZI, Reference
 from boundcheck.theory.symbols import c_1, c_2, c_3, mu_inv, q, rho, sigma
 
@@ -23,9 +23,8 @@ BOUND = Bound(
     reference=Reference(GRAZZI, "Theorem 2.2, second part", "eq:boundInvertibleContraction"),
     assumptions=(A1_I, A1_III, A1_IV, A2, A3_II, A3_III, START_AT_ZERO),
     formula=LOWER * rho + c_3 * sigma,
-    methods=("aid-fp", "aid-cg", "aid-cgn"),
-    defaults={rho: CONTRACTION.expression, sigma: FIXED_POINT.expression},
+    methods=("aid-fp", "aid-cg", "aid-cgn", "exact"),
+    defaults={rho: CONTRACTION.expression},
     conditions=(aid.STAYS_IN_BALL,),
-    shape=Split(LOWER, c_3),
     chain=CHAIN,
 )

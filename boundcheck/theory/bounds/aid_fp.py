@@ -54,7 +54,7 @@ CHAIN = (
         "derivative that FP implies",
         {du: aid_fp_derivative.RECURSION},
         "Proposition lm:diffFix with the true W and r_t",
-        ("nu_1", "nu_2", "q"),
+        ("nu_1", "nu_2", "q", "W"),
     )
     .replacing("lower-level rate", {r_t: rho * r_0}, "Assumption 3(ii)", ("rho", "r_0"))
     .replacing("∇₁E on the ball", {g_t: L_E}, "Lemma lm:boundEPhi: ‖w_t‖ ≤ 2D", ("L_E",))
@@ -66,7 +66,7 @@ BOUND = Bound(
     title="AID-FP bound",
     reference=Reference(GRAZZI, "Theorem 2.4", "boundFixed"),
     assumptions=(A1_I, A1_III, A1_IV, A2, A3_II, START_AT_ZERO, ZERO_SOLVE),
-    formula=(c_1 + c_2 * GeometricSum(q, k)) * rho + c_3 * q**k,
+    formula=(c_1 + c_2 * GeometricSum(1 - q, k)) * rho + c_3 * q**k,
     methods=("aid-fp",),
     defaults={rho: CONTRACTION.expression},
     conditions=(aid.STAYS_IN_BALL,),

@@ -25,7 +25,7 @@ CHAIN = (
         "recursion",
         RECURSION,
         "subtract the fixed-point equations of u_{t,k} and w', Lemma lem:sequence (i)",
-        ("nu_1", "nu_2", "q"),
+        ("nu_1", "nu_2", "q", "W"),
     )
     .replacing("lower-level rate", {r_t: rho * r_0}, "Assumption 3(ii)", ("rho", "r_0"))
     .with_paper_constants()

@@ -9,19 +9,20 @@ from sympy import Integer
 from boundcheck.theory.assumptions import GRADIENT_STEP
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid, aid_fp, itd_gd
+from boundcheck.theory.complexity import Split
 from boundcheck.theory.rates import CONTRACTION
 from boundcheck.theory.reference import GRAZZI, Reference
-from boundcheck.theory.symbols import grad_alpha, rho
+from boundcheck.theory.symbols import c_1, c_2, c_3, gap, grad_alpha, q, rho
 
 BOUND = Bound(
     name="aid-fp-gd",
     title="AID-FP bound for gradient descent",
     reference=Reference(GRAZZI, "appendix B", "appB"),
     assumptions=(*aid_fp.BOUND.assumptions, GRADIENT_STEP),
-    formula=aid_fp.BOUND.formula,
+    formula=aid_fp.BOUND.formula.subs(1 - q, gap),
     where=itd_gd.WHERE,
     methods=("aid-fp",),
     defaults={rho: itd_gd.BOUND.expand(CONTRACTION.expression), grad_alpha: Integer(0)},
-    shape=aid_fp.BOUND.shape,
+    shape=Split(c_1 + c_2 / gap, c_3, cross=c_2 / gap),
     conditions=(itd_gd.CONTRACTS, itd_gd.ORDERED, aid.STAYS_IN_BALL),
 )

@@ -22,5 +22,6 @@ BOUND = Bound(
     methods=("aid-fp",),
     defaults={rho: CONTRACTION.expression.subs(q, q_P)},
     conditions=(aid.STAYS_IN_BALL,),
+    takes_rates=False,
     shape=Split(c_1 + c_2 / (1 - q_P), c_3, cross=c_2 / (1 - q_P), rate_t=q_P, rate_k=q_P),
 )

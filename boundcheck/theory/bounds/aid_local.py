@@ -3,13 +3,13 @@
     ‖∇̂f−∇f‖ ≤ (η₂ + η₁W + (ν₂ + ν₁W)‖v_t‖) r_t + ‖∂₂Φ(w_t)ᵀ(v_{t,k}−v_t)‖
 
 All constants on B(w*, r_0·max ρ). What is not measured is replaced by its bound: r_t by ρ(t) r_0, ‖v_t‖ by
-(g* + η₁r_t)/μ_λ, the last term by (L_Φ* + ν₂r_t)‖v_t‖σ(k), μ_λ by 1−q. Proof: docs/proofs.md.
+(g* + η₁r_t)/μ_λ, the last term by (L_Φ* + ν₂r_t)‖v_t‖σ(k) with the σ of the solver, μ_λ by 1−q. Proof: docs/proofs.md.
 """
 
 from boundcheck.theory.assumptions import A1_III, A1_IV, A3_III, LOCAL_PEAK
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.chain import Chain
-from boundcheck.theory.rates import CONTRACTION, FIXED_POINT
+from boundcheck.theory.rates import CONTRACTION
 from boundcheck.theory.reference import BOUNDCHECK, Reference
 from boundcheck.theory.symbols import (
     L_Phi_star,
@@ -56,13 +56,12 @@ BOUND = Bound(
     reference=Reference(BOUNDCHECK, "AID, local", "aid-local"),
     assumptions=(A1_III, A1_IV, A3_III, LOCAL_PEAK),
     formula=(eta_2 + eta_1 * W + (nu_2 + nu_1 * W) * v_t) * r_t + solve_error,
-    methods=("aid-fp", "aid-cg", "aid-cgn"),
+    methods=("aid-fp", "aid-cg", "aid-cgn", "exact"),
     defaults={
         r_t: rho * r_0,
         rho: CONTRACTION.expression,
         v_t: (g_star + eta_1 * r_t) / mu_inv,
         solve_error: (L_Phi_star + nu_2 * r_t) * v_t * sigma,
-        sigma: FIXED_POINT.expression,
         mu_inv: 1 - q,
     },
     chain=CHAIN,

@@ -9,7 +9,7 @@ Constants on a ball around w that contains w*, such as B(w, δ). It certifies a 
 Proof: docs/proofs.md.
 """
 
-from boundcheck.theory.assumptions import A1_III, A1_IV, A2
+from boundcheck.theory.assumptions import A1_III, A1_IV, A2, BALL_AROUND_ITERATE
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.chain import Chain
 from boundcheck.theory.lemmas import INVERSE
@@ -66,10 +66,10 @@ BOUND = Bound(
     name="aid-posteriori",
     title="A posteriori AID bound",
     reference=Reference(BOUNDCHECK, "a posteriori", "aid-posteriori"),
-    assumptions=(A1_III, A1_IV, A2),
+    assumptions=(A1_III, A1_IV, A2, BALL_AROUND_ITERATE),
     formula=(eta_2 + (eta_1 * Z_t + nu_2 * g_t) / (1 - q) + nu_1 * Z_t * g_t / (1 - q) ** 2) * DELTA
     + nu_2 * eta_1 / (1 - q) * DELTA**2
     + Z_t * eps_v / (1 - q),
-    methods=("aid-fp", "aid-cg", "aid-cgn"),
+    methods=("aid-fp", "aid-cg", "aid-cgn", "exact"),
     chain=CHAIN,
 )

@@ -7,7 +7,7 @@ Unless given, μ_λ = 1−q and ρ(t) = q^t.
 
 from sympy import Integer
 
-from boundcheck.theory.assumptions import A1_I, A1_III, A1_IV, A3_I, A3_II, START_AT_ZERO
+from boundcheck.theory.assumptions import A1_I, A1_III, A1_IV, A2, A3_I, A3_II, START_AT_ZERO
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid
 from boundcheck.theory.complexity import Hump
@@ -19,7 +19,7 @@ BOUND = Bound(
     name="ghadimi-wang",
     title="AID bound with an exact linear solve",
     reference=Reference(GHADIMI, "Lemma 2.2", "th:gradBoundImplicit at sigma = 0"),
-    assumptions=(A1_I, A1_III, A1_IV, A3_I, A3_II, START_AT_ZERO),
+    assumptions=(A1_I, A1_III, A1_IV, A3_I, A3_II, START_AT_ZERO, A2),
     formula=aid.BOUND.formula.subs(sigma, EXACT_SOLVE.expression),
     methods=("exact",),
     defaults={rho: CONTRACTION.expression, mu_inv: 1 - q},

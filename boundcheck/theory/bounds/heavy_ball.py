@@ -11,7 +11,7 @@ w_t−w* = P_t(H)(w_0−w*). Constants on B(w*, r_0·max S_t). Proof: docs/proof
 
 from sympy import Max
 
-from boundcheck.theory.assumptions import A1_IV, CONSTANT_START, LOCAL_PEAK, QUADRATIC
+from boundcheck.theory.assumptions import A1_IV, CONSTANT_START, LOCAL_PEAK, OPTIMAL_HEAVY_BALL, QUADRATIC
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.rates import HEAVY_BALL, S
 from boundcheck.theory.reference import BOUNDCHECK, Reference
@@ -24,7 +24,7 @@ BOUND = Bound(
     name="heavy-ball",
     title="ITD bound for heavy ball on quadratics",
     reference=Reference(BOUNDCHECK, "heavy ball", "heavy-ball"),
-    assumptions=(A1_IV, QUADRATIC, LOCAL_PEAK, CONSTANT_START),
+    assumptions=(A1_IV, QUADRATIC, OPTIMAL_HEAVY_BALL, LOCAL_PEAK, CONSTANT_START),
     formula=POLYNOMIAL_METHOD,
     where={
         S_t: HEAVY_BALL.expression.subs(S, s),

@@ -55,7 +55,7 @@ CHAIN = (
         "derivative of the iterate",
         {dw: itd_derivative.RECURSION},
         "Proposition lm:boundDiff with the true W",
-        ("nu_1", "nu_2", "q"),
+        ("nu_1", "nu_2", "q", "W", "r_0"),
     )
     .replacing("∇₁E on the ball", {g_t: L_E}, "Lemma lm:boundEPhi: ‖w_t‖ ≤ 2D", ("L_E",))
     .with_paper_constants()

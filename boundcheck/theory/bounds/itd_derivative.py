@@ -24,7 +24,7 @@ CHAIN = (
         "recursion",
         RECURSION,
         "differentiate both fixed-point equations, Assumptions 1(iii) and 2, Lemma lem:sequence (ii)",
-        ("nu_1", "nu_2", "q"),
+        ("nu_1", "nu_2", "q", "W", "r_0"),
     )
     .with_paper_constants()
 )

@@ -13,16 +13,17 @@ from boundcheck.theory.bound import Bound, Condition
 from boundcheck.theory.bounds import itd
 from boundcheck.theory.coefficients import GRADIENT_DESCENT, coefficients_with
 from boundcheck.theory.reference import GRAZZI, Reference
-from boundcheck.theory.symbols import L, alpha, grad_alpha, mu, q
+from boundcheck.theory.symbols import L, L_Phi, alpha, gap, grad_alpha, mu, nu_1, nu_2, q
 
 CONTRACTS = Condition(
     alpha * L, Integer(2), "gradient descent is no contraction; take α below 2/L, best 2/(μ+L)", strict=True
 )
 ORDERED = Condition(mu, L, "the strong convexity constant cannot exceed the smoothness constant; check mu and L")
 
-# c₁, c₂, c₃ as appendix B specialises them, in terms of q
+# c₁, c₂, c₃ as appendix B specialises them; q and 1−q apart, for 1−q would cancel where α is small
 WHERE = {
-    **coefficients_with({symbol: value for symbol, value in GRADIENT_DESCENT.items() if symbol != q}),
+    **coefficients_with({1 - q: gap, **{x: GRADIENT_DESCENT[x] for x in (nu_1, nu_2, L_Phi)}}),
+    gap: GRADIENT_DESCENT[gap],
     q: GRADIENT_DESCENT[q],
 }
 

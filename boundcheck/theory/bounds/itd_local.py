@@ -23,7 +23,7 @@ CHAIN = itd.PROOF.replacing(
     "derivative of the iterate",
     {dw: DERIVATIVE},
     "the recursion of lm:boundDiff, its first step from w_0' = 0",
-    ("nu_1", "nu_2", "q", "W"),
+    ("nu_1", "nu_2", "q", "W", "r_0"),
 ).replacing("∇₁E near w*", {g_t: g_star + eta_1 * DISTANCE}, "Assumption 1(iv)", ("g_star", "eta_1"))
 
 BOUND = Bound(

@@ -2,13 +2,13 @@
 
     (L(L+μ)/μ (1−αμ)^{t/2} + 2L_E(ρ̂₂μ + Lρ̂₁)/μ² (1−αμ)^{(t−1)/2}) r_0 + LL_E/μ (1−αμ)^t
 
-Here L bounds every second derivative of ℓ and E, and L_E the gradient of E everywhere. t ≥ 1. Never below `itd-local`
-in the constants it implies; a test shows it.
+Here L bounds every second derivative of ℓ and E, and L_E the gradient of E everywhere. t ≥ 1. Never below `itd` in the
+constants it implies (q = 1−αμ, η₁ = η₂ = L, L_Φ = αL, D = r_0); a test shows it.
 """
 
 from sympy import Integer
 
-from boundcheck.theory.assumptions import A1_IV, CONSTANT_START, GRADIENT_STEP
+from boundcheck.theory.assumptions import A1_IV, CONSTANT_START, GRADIENT_STEP, JI_SMOOTH
 from boundcheck.theory.bound import Bound, Condition
 from boundcheck.theory.bounds import itd_gd
 from boundcheck.theory.reference import JI, Reference
@@ -20,7 +20,7 @@ BOUND = Bound(
     name="ji-itd",
     title="ITD bound of Ji et al.",
     reference=Reference(JI, "ITD-BiO, error of the estimate", "ITD hypergradient lemma"),
-    assumptions=(A1_IV, GRADIENT_STEP, CONSTANT_START),
+    assumptions=(A1_IV, GRADIENT_STEP, JI_SMOOTH, CONSTANT_START),
     formula=(
         L * (L + mu) / mu * CONTRACTION ** (t / 2)
         + 2 * L_E * (hat_rho_2 * mu + L * hat_rho_1) / mu**2 * CONTRACTION ** ((t - 1) / 2)

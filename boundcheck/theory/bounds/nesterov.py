@@ -11,6 +11,7 @@ B(w*, r_0). Proof: docs/proofs.md.
 
 from sympy import Max, sqrt
 
+from boundcheck.theory.assumptions import A1_IV, CONSTANT_START, LOCAL_PEAK, NESTEROV_STEPS, QUADRATIC
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import heavy_ball
 from boundcheck.theory.rates import NESTEROV, S_NESTEROV
@@ -21,7 +22,7 @@ BOUND = Bound(
     name="nesterov",
     title="ITD bound for Nesterov's method on quadratics",
     reference=Reference(BOUNDCHECK, "Nesterov", "nesterov"),
-    assumptions=heavy_ball.BOUND.assumptions,
+    assumptions=(A1_IV, QUADRATIC, NESTEROV_STEPS, LOCAL_PEAK, CONSTANT_START),
     formula=heavy_ball.POLYNOMIAL_METHOD,
     where={
         S_t: NESTEROV.expression.subs(S_NESTEROV, s),
