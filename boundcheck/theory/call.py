@@ -23,7 +23,7 @@ from boundcheck.theory.evaluation import (
 )
 from boundcheck.theory.rates import Rate, rate
 from boundcheck.theory.sides import combine
-from boundcheck.theory.symbols import INDICES, QUANTITIES
+from boundcheck.theory.symbols import INDEX_NAMES, QUANTITIES
 
 if TYPE_CHECKING:
     from boundcheck.theory.bound import Bound
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 RATE_NAMES = ("rho", "sigma")
 LARGEST_INDEX = 2**53
 LONGEST_RECURSION = 2_000_000
-INDEX_NAMES = frozenset(quantity.name for quantity in INDICES)
+LONGEST_IN_INTERVALS = 10_000
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ def _run(recursion: Recursion, arrays: Mapping[str, np.ndarray], rigorous: bool)
             break
         history.append(recorded)
     table = np.array(history)
-    if not rigorous and not np.isfinite(table).all():  # overflow: intervals have a wider range of exponents
-        return _run(recursion, arrays, rigorous=True)
+    if not rigorous and len(history) <= LONGEST_IN_INTERVALS and not np.isfinite(table).all():
+        return _run(recursion, arrays, rigorous=True)  # overflow: intervals have a wider range of exponents
     at = np.minimum(arrays["t"].astype(int), len(history) - 1)
     return {name: table[at, column] for column, name in enumerate(state)}
 

@@ -73,6 +73,7 @@ def solve(
         raise InputError(f"eps = {eps:g} is below what double precision resolves here; give eps ≥ {SMALLEST:g}")
     if not 1 / LARGEST_RATIO <= cost_t / cost_k <= LARGEST_RATIO:
         raise InputError(f"cost_t = {cost_t:g} and cost_k = {cost_k:g} differ too much; give a ratio up to 10⁹")
+    price_t, price_k = cost_t / max(cost_t, cost_k), cost_k / max(cost_t, cost_k)
     first = bound.call(constants, bound.t_min, 0, given)
     used = {symbol for symbol in (t, k) if symbol in first.expression.free_symbols}
     if bound.recursion:
@@ -92,10 +93,10 @@ def solve(
     numbers = _shape_numbers(bound, first) if shape else {}
     if shape and all(math.isfinite(number) for number in numbers.values()):
         pick_t, pick_k, how = (_hump if isinstance(shape, Hump) else _split)(
-            value, bound.t_min, eps, cost_t, cost_k, **numbers
+            value, bound.t_min, eps, price_t, price_k, **numbers
         )
     elif len(used) == 2:
-        pick_t, pick_k, how = _search_pair(value, bound.t_min, eps, cost_t, cost_k)
+        pick_t, pick_k, how = _search_pair(value, bound.t_min, eps, price_t, price_k)
     else:
         low = bound.t_min if t in used else 0
         along: Callable[[Any], np.ndarray] = (lambda n: value(n, 0)) if t in used else (lambda n: value(low, n))

@@ -14,6 +14,7 @@ from mpmath.ctx_iv import MPIntervalContext
 
 from boundcheck.constants import Side
 from boundcheck.theory.functions import GeometricSum
+from boundcheck.theory.symbols import INDEX_NAMES
 
 
 @dataclass(frozen=True)
@@ -79,16 +80,22 @@ def evaluate(expression: sp.Expr, values: Mapping[str, np.ndarray]) -> np.ndarra
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         raw = function(*(values[name] for name in names))
     result = np.array(np.broadcast_to(raw, shape), dtype=float)
-    doubtful = ~np.isfinite(result)
-    if any(np.size(value) and np.max(value) > HUGE for value in values.values()):
+    doubtful = np.asarray(~np.isfinite(result))
+    if any(np.size(value) and np.max(value) > HUGE for name, value in values.items() if name not in INDEX_NAMES):
         doubtful |= result < TINY
-    if doubtful.any():
+    for name in names:
+        finite = np.isfinite(values[name])
+        if not finite.all():  # a recursion overflowed: no range of exponents will help
+            result = np.where(finite, result, np.inf)
+            doubtful = doubtful & finite
+    if names and doubtful.any():
         points = {name: np.broadcast_to(values[name], shape)[doubtful] for name in names}
         result[doubtful] = _evaluate_wide(expression, function, points)
     return result
 
 
-HUGE, TINY = 1e6, 1e-200  # products of a dozen constants below HUGE cannot lift an underflowed power above TINY
+# a dozen constants below HUGE and a cube of t cannot together lift an underflowed power above TINY
+HUGE, TINY = 1e6, 1e-200
 
 
 def _evaluate_wide(expression: sp.Expr, function: Callable[..., Any], points: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -191,6 +191,7 @@ INDICES = (
     Quantity("K", "K", "number of last steps that truncated ITD differentiates through", "index", direction=0),
 )
 t, k, K = _symbols(INDICES)
+INDEX_NAMES = frozenset(quantity.name for quantity in INDICES)
 
 COEFFICIENTS = (
     Quantity("c_1", "c_1", "weight of ‖w_t−w*‖ through E", "coefficient"),
