@@ -123,6 +123,24 @@ def test_weighted_constants_need_their_ingredients_and_keep_their_side() -> None
         norm.constants(bc.Constants.given(**{n: v for n, v in given_.items() if n != "hat_rho_2"}))
 
 
+@pytest.mark.parametrize("method", METHODS[:2], ids=ids[:2])
+def test_weighted_constants_bound_what_they_stand_for(method: Momentum) -> None:
+    """For random vectors in the P(μ)-norm, and with the factors that docs/proofs.md derives."""
+    norm = lyapunov(method, t=30)
+    made = norm.constants(bc.Constants.given(r_0=2.0, L_E=3.0, L_ell=5.0, eta_1=7.0, eta_2=11.0, hat_rho_2=13.0))
+    root = np.linalg.cholesky(norm.P).T  # ‖z‖_P = ‖root z‖
+    top = np.linalg.norm(root, 2)
+    rng = np.random.default_rng(0)
+    for z in rng.normal(size=(200, 2)):
+        assert np.linalg.norm(root @ z) >= np.linalg.norm(z) * (1 - 1e-6)  # so L_E, η₁ and η₂ need no factor
+        seen = z[0] if method.name == "heavy-ball" else (1 + method.beta) * z[0] - method.beta * z[1]
+        change = method.alpha * 13.0 * abs(seen) * top
+        assert change <= made["nu_2_P"].value * np.linalg.norm(root @ z) * (1 + 1e-6)
+    assert made["D_P"].value == pytest.approx(top * np.linalg.norm([2.0, 2.0]))
+    assert made["L_Phi_P"].value == pytest.approx(top * method.alpha * 5.0)
+    assert [made[n].value for n in ("L_E_P", "eta_1_P", "eta_2_P", "nu_1_P")] == [3.0, 7.0, 11.0, 0.0]
+
+
 def test_failure_probabilities_are_counted_once() -> None:
     how = bc.Provenance("Lanczos", delta=0.01)
     names = ("r_0", "L_E", "L_ell", "eta_1", "eta_2", "hat_rho_2")
