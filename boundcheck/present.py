@@ -230,7 +230,9 @@ def _show_recursion(console: Console, recursion: Recursion) -> None:
         recursion.state, recursion.start, recursion.first, recursion.step, strict=True
     ):
         name = QUANTITIES[symbol.name].text
-        for index, value in (("₀", start), ("₁", first), ("ₜ₊₁", step)):
+        shown = [("₀", start)] if str(start) != symbol.name.replace("_t", "_0") else []
+        shown += [("₁", first)] if first != step else []
+        for index, value in (*shown, ("ₜ₊₁", step)):
             console.print(Text(_indent(_equation(f"{name}{index}", value, "="), 6)), soft_wrap=True)
 
 

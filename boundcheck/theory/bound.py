@@ -22,7 +22,7 @@ from boundcheck.theory.complexity import Hump, Iterations, Split
 from boundcheck.theory.evaluation import BoundValues
 from boundcheck.theory.rates import Rate
 from boundcheck.theory.reference import Reference
-from boundcheck.theory.symbols import QUANTITIES, error
+from boundcheck.theory.symbols import QUANTITIES, error, t
 
 Number = float | int | Sequence[float] | Sequence[int] | np.ndarray
 
@@ -88,7 +88,7 @@ class Bound:
         """What has to be given when nothing optional is: the names left once `defaults` have been put in."""
         needed = set(self.resolved().free_symbols)
         if self.recursion:
-            needed = (needed | self.recursion.free_symbols) - set(self.recursion.state)
+            needed = (needed | self.recursion.free_symbols | {t}) - set(self.recursion.state)
         return tuple(name for name, quantity in QUANTITIES.items() if quantity.symbol in needed)
 
     def resolved(self, available: frozenset[str] = frozenset(), rates: tuple[Rate, ...] = ()) -> sp.Expr:

@@ -27,10 +27,7 @@ JAVASCRIPT_GEOMETRIC_SUM = """\
 
 def arguments(bound: Bound) -> tuple[str, ...]:
     """The arguments of the generated functions: indices first, then constants, in the order of the vocabulary."""
-    names = bound.symbols
-    if bound.recursion and "t" not in names:
-        names = ("t", *names)
-    return tuple(sorted(names, key=lambda name: QUANTITIES[name].kind != "index"))
+    return tuple(sorted(bound.symbols, key=lambda name: QUANTITIES[name].kind != "index"))
 
 
 def _body(expressions: tuple[sp.Expr, ...], printer: Any) -> tuple[list[tuple[str, str]], list[str]]:

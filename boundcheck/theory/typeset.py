@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import sympy as sp
 from sympy.printing.latex import LatexPrinter
 from sympy.printing.pretty.pretty import PrettyPrinter
-from sympy.printing.pretty.stringpict import prettyForm
+from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
 from boundcheck.theory.functions import GeometricSum
 from boundcheck.theory.symbols import LATEX_NAMES, QUANTITIES
@@ -42,7 +42,14 @@ class _Unicode(PrettyPrinter):
 
     def _print_Max(self, expr: sp.Max) -> prettyForm:
         guarded = _guarded(expr)
-        return super()._print_Function(expr) if guarded is None else self._print(guarded)
+        return self._named("max", expr) if guarded is None else self._print(guarded)
+
+    def _print_Min(self, expr: sp.Min) -> prettyForm:
+        return self._named("min", expr)
+
+    def _named(self, name: str, expr: sp.Expr) -> prettyForm:
+        items = self._print_seq(expr.args, "(", ")", delimiter=", ")
+        return prettyForm(*stringPict.next(prettyForm(name), items), binding=prettyForm.FUNC)
 
     def _print_GeometricSum(self, expr: GeometricSum) -> prettyForm:
         return self._print(expr.doit())

@@ -22,6 +22,15 @@ def test_itd_by_hand() -> None:
     assert ITD.evaluate(C, t=5).values == pytest.approx((c_1 + c_2 * 5 / 0.9 + c_3) * 0.9**5, rel=1e-14)
 
 
+def test_ji_by_hand() -> None:
+    values = {"L": 2.0, "mu": 0.5, "alpha": 0.25, "L_E": 3.0, "hat_rho_1": 5.0, "hat_rho_2": 7.0, "r_0": 11.0}
+    x = 1 - 0.25 * 0.5
+    first = 2.0 * (2.0 + 0.5) / 0.5 * x ** (9 / 2)
+    second = 2 * 3.0 * (7.0 * 0.5 + 2.0 * 5.0) / 0.5**2 * x ** ((9 - 1) / 2)
+    by_hand = (first + second) * 11.0 + 2.0 * 3.0 / 0.5 * x**9
+    assert bc.bounds["ji-itd"].evaluate(values, t=9).values == pytest.approx(by_hand, rel=1e-14)
+
+
 def test_scalars_lists_and_broadcasting() -> None:
     assert ITD.evaluate(C, t=3).values.shape == ()
     assert ITD.evaluate(C, t=[1, 2, 3]).values.shape == (3,)
@@ -152,7 +161,11 @@ def test_strong_convexity_is_safe_from_below() -> None:
 
 def test_a_step_size_is_chosen_so_only_its_exact_value_will_do() -> None:
     values = {n: 0.5 for n in bc.bounds["itd-gd"].symbols if n != "t"} | {"L": 2.0, "alpha": 0.5}
-    assert bc.bounds["itd-gd"].evaluate(Constants.given(**values, sides={"alpha": "upper"}), t=1).side is Side.LOWER
+    likely = Constant("alpha", 0.5, Side.HIGH_PROBABILITY, Provenance("guess", delta=0.01))
+    for alpha in (Constant("alpha", 0.5, Side.UPPER), Constant("alpha", 0.5, Side.LOWER), likely):
+        found = bc.bounds["itd-gd"].evaluate(Constants.given(**{**values, "alpha": alpha}), t=1)
+        assert found.side is Side.LOWER
+        assert found.weakest == ("alpha",)
 
 
 # --- bad input -------------------------------------------------------------------------------------------------------

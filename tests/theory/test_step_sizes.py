@@ -37,7 +37,7 @@ def test_gradient_descent_contracts_as_its_spectrum_says(mu: float, ratio: float
     spectrum = np.linspace(mu, smooth, 101)
     assert found.q == pytest.approx(np.abs(1 - found.alpha * spectrum).max(), rel=1e-12, abs=1e-12)
     assert found.contracts == (found.q < 1)
-    assert found.alpha < found.largest_alpha or not found.contracts
+    assert found.alpha <= found.largest_alpha or not found.contracts  # equal where αL−1 rounds below 1
 
 
 def test_the_best_step_size() -> None:
