@@ -81,6 +81,7 @@ def bound(
 ) -> None:
     """Show a bound, or evaluate it: boundcheck bound itd --set q=0.9 --set D=1 … --t 50 --eps 1e-3."""
     from boundcheck import present
+    from boundcheck.request import read
     from boundcheck.theory.catalogue import bounds
 
     theorem = bounds[name]
@@ -92,7 +93,7 @@ def bound(
         source = theorem.latex() if latex else theorem.python() if python else theorem.javascript()
         _print_json({"bound": name, "source": source}) if as_json else typer.echo(source.rstrip("\n"))
         return
-    request = present.request(theorem, set_ or (), rate or (), t, k, eps, side, rigorous)
+    request = read(theorem, set_ or (), rate or (), t, k, eps, side, rigorous)
     if as_json:
         _print_json(present.as_json(theorem, request))
     else:

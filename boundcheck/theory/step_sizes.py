@@ -194,11 +194,11 @@ def lyapunov(method: Momentum, *, theta: float | None = None, t: int | None = No
     """
     if (theta is None) == (t is None):
         raise InputError(f"theta = {theta} and t = {t}: give exactly one of them")
-    if t is not None:
+    if theta is None:
         steps = float(count("t", t))
         return _best_norm(method, lambda norm: math.log(norm.stretch) / 2 + steps * math.log(norm.q_P))
     try:
-        share = float(theta)  # type: ignore[arg-type]
+        share = float(theta)
     except (TypeError, ValueError):
         raise InputError(f"theta = {theta!r} is not a number; give one in (0, 1)") from None
     if not SMALLEST_THETA <= share < 1:
