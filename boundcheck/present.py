@@ -15,8 +15,8 @@ from boundcheck.constants import Side
 from boundcheck.listing import Screen
 from boundcheck.request import Request, uses_k
 from boundcheck.theory.bound import Bound
-from boundcheck.theory.call import Recursion
 from boundcheck.theory.rates import RATES
+from boundcheck.theory.recursion import Recursion
 from boundcheck.theory.symbols import QUANTITIES
 from boundcheck.theory.typeset import expression_text
 

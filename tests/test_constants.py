@@ -27,9 +27,9 @@ def test_a_constant_keeps_its_own_side() -> None:
 def test_read_only() -> None:
     constants = Constants.given(q=0.9)
     with pytest.raises(TypeError):
-        constants["q"] = 1.0  # type: ignore[index]
+        constants["q"] = 1.0
     with pytest.raises(dataclasses.FrozenInstanceError):
-        constants["q"].value = 1.0  # type: ignore[misc]
+        constants["q"].value = 1.0
     source = {"q": Constant("q", 0.9)}
     made = Constants(source)
     source["D"] = Constant("D", 1.0)

@@ -15,12 +15,13 @@ import sympy as sp
 from boundcheck.constants import Constant, Constants
 from boundcheck.theory import codegen, complexity, typeset
 from boundcheck.theory.assumptions import Assumption
-from boundcheck.theory.call import Call, Recursion, prepare
+from boundcheck.theory.call import Call, prepare
 from boundcheck.theory.chain import Chain
 from boundcheck.theory.coefficients import COEFFICIENTS
 from boundcheck.theory.complexity import Hump, Iterations, Split
 from boundcheck.theory.evaluation import BoundValues
 from boundcheck.theory.rates import Rate
+from boundcheck.theory.recursion import Recursion
 from boundcheck.theory.reference import Reference
 from boundcheck.theory.symbols import QUANTITIES, error, t
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -12,43 +12,17 @@ import sympy as sp
 
 from boundcheck.constants import Constant, Constants
 from boundcheck.errors import AssumptionError, InputError, MissingConstantError, UnknownNameError
-from boundcheck.theory.evaluation import (
-    BoundValues,
-    compiled_scalars,
-    enclose,
-    evaluate,
-    evaluate_upwards,
-    interval,
-    upper_end,
-)
+from boundcheck.theory.evaluation import BoundValues, evaluate, evaluate_upwards
 from boundcheck.theory.rates import Rate, rate
+from boundcheck.theory.recursion import LONGEST
 from boundcheck.theory.sides import combine
-from boundcheck.theory.symbols import INDEX_NAMES, QUANTITIES
+from boundcheck.theory.symbols import INDEX_NAMES, QUANTITIES, t
 
 if TYPE_CHECKING:
     from boundcheck.theory.bound import Bound
 
 RATE_NAMES = ("rho", "sigma")
 LARGEST_INDEX = 2**53
-LONGEST_RECURSION = 2_000_000
-LONGEST_IN_INTERVALS = 10_000
-
-
-@dataclass(frozen=True)
-class Recursion:
-    """State symbols that a formula contains and that only a recursion over t gives.
-
-    `start` is the state at t = 0; `first` takes it to t = 1, `step` from any later t to t + 1.
-    """
-
-    state: tuple[sp.Symbol, ...]
-    start: tuple[sp.Expr, ...]
-    first: tuple[sp.Expr, ...]
-    step: tuple[sp.Expr, ...]
-
-    @property
-    def free_symbols(self) -> frozenset[sp.Symbol]:
-        return frozenset().union(*(e.free_symbols for e in (*self.start, *self.first, *self.step)))
 
 
 @dataclass(frozen=True)
@@ -69,7 +43,7 @@ class Call:
         needed = {symbol.name for symbol in self.expression.free_symbols}
         arrays = dict(self.arrays)
         if self.bound.recursion:
-            arrays |= _run(self.bound.recursion, arrays, rigorous)
+            arrays |= self.bound.recursion.run(arrays, rigorous=rigorous)
         # every index is kept, so that the shape of t and k is the shape of the answer
         arrays = {name: array for name, array in arrays.items() if name in needed or name in INDEX_NAMES}
         side = combine((constant, self.bound.direction(constant.name)) for constant in self.used)
@@ -90,13 +64,8 @@ class Call:
                     np.atleast_1d(np.broadcast_to(self._side(e), failing.shape))[at]
                     for e in (condition.left, condition.right)
                 )
-                where = "".join(
-                    f" at {name} = {np.atleast_1d(np.broadcast_to(self.arrays[name], failing.shape))[at]:g}"
-                    for name in ("t",)
-                    if name in self.arrays
-                    and np.shape(self.arrays[name]) == failing.shape
-                    and QUANTITIES[name].symbol != condition.right
-                )
+                ts = self.arrays.get("t", np.asarray(0))
+                where = f" at t = {ts[at]:g}" if ts.shape == failing.shape and condition.right != t else ""
                 sign = "≥" if condition.strict else ">"
                 raise AssumptionError(
                     f"{self.bound.name}: {condition.left} = {left:g} {sign} {condition.right}"
@@ -106,48 +75,6 @@ class Call:
     def _side(self, expression: sp.Expr) -> np.ndarray:
         resolved = self.bound.substitute(expression, frozenset(self.arrays), self.rates)
         return evaluate(resolved, self.arrays)
-
-
-def _run(recursion: Recursion, arrays: Mapping[str, np.ndarray], rigorous: bool) -> dict[str, np.ndarray]:
-    """The state at every t asked for, by running the recursion once up to the largest.
-
-    With `rigorous` the state is a tuple of intervals, and what is returned are their upper ends: formulas of recursive
-    bounds grow with the state, so they stay upper bounds.
-    """
-    state = tuple(symbol.name for symbol in recursion.state)
-    fixed = {name: float(array) for name, array in arrays.items() if array.ndim == 0 and name not in INDEX_NAMES}
-    advance = (_advance_intervals if rigorous else _advance_floats)(fixed, state)
-    values = advance(recursion.start, [0.0] * len(state))
-    history = [[upper_end(value) for value in values] if rigorous else values]
-    for i in range(int(arrays["t"].max(initial=0))):
-        values = advance(recursion.step if i else recursion.first, values)
-        recorded = [upper_end(value) for value in values] if rigorous else values
-        if i and not rigorous and recorded == history[-1]:  # a fixed point in double precision
-            break
-        history.append(recorded)
-    table = np.array(history)
-    if not rigorous and len(history) <= LONGEST_IN_INTERVALS and not np.isfinite(table).all():
-        return _run(recursion, arrays, rigorous=True)  # overflow: intervals have a wider range of exponents
-    at = np.minimum(arrays["t"].astype(int), len(history) - 1)
-    return {name: table[at, column] for column, name in enumerate(state)}
-
-
-Advance = Callable[[tuple[sp.Expr, ...], list[Any]], list[Any]]
-
-
-def _advance_floats(fixed: Mapping[str, float], state: tuple[str, ...]) -> Advance:
-    names, numbers = (*fixed, *state), tuple(fixed.values())
-    return lambda expressions, values: compiled_scalars(expressions, names)(*numbers, *values)
-
-
-def _advance_intervals(fixed: Mapping[str, float], state: tuple[str, ...]) -> Advance:
-    thin = {name: interval(value) for name, value in fixed.items()}
-
-    def advance(expressions: tuple[sp.Expr, ...], values: list[Any]) -> list[Any]:
-        point = {**thin, **dict(zip(state, values, strict=True))}
-        return [enclose(expression, point) for expression in expressions]
-
-    return advance
 
 
 def _real_array(value: Any) -> np.ndarray:
@@ -178,9 +105,7 @@ def _index(bound: Bound, name: str, value: Any) -> np.ndarray:
 
 def _observed(name: str, value: Any) -> np.ndarray:
     try:
-        array = (
-            np.asarray(value).astype(float, casting="same_kind") if np.iscomplexobj(value) else np.asarray(value, float)
-        )
+        array = _real_array(value)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} = {value!r} is not a number; give a number or an array of them") from None
     quantity = QUANTITIES[name]
@@ -228,8 +153,8 @@ def prepare(bound: Bound, constants: Constants | Mapping[str, Any], given: Mappi
         names.append("t")
     if "k" in names and "k" not in arrays and "t" in arrays:
         arrays["k"] = arrays["t"]  # the paper's choice when nothing else is said
-    conditions = set().union(*(c.left.free_symbols | c.right.free_symbols for c in bound.conditions), set())
-    names += [s.name for s in conditions if s.name in constants and s.name not in names]
+    in_conditions = {s.name for c in bound.conditions for s in (c.left - c.right).free_symbols}
+    names += [name for name in QUANTITIES if name in in_conditions & set(constants) and name not in names]
     used = tuple(constants[name] for name in names if name in constants and name not in arrays)
     for constant in used:
         QUANTITIES[constant.name].check(constant.value)
@@ -252,10 +177,8 @@ def _refuse_shapes(bound: Bound, arrays: Mapping[str, np.ndarray]) -> None:
             raise InputError(
                 f"{bound.name}: {wrong[0]} has shape {shapes[wrong[0]]}; a recursion takes one number for it"
             )
-        if arrays["t"].max(initial=0) > LONGEST_RECURSION:
-            raise InputError(
-                f"{bound.name}: t = {arrays['t'].max():g} is too long for a recursion; give t ≤ {LONGEST_RECURSION}"
-            )
+        if arrays["t"].max(initial=0) > LONGEST:
+            raise InputError(f"{bound.name}: t = {arrays['t'].max():g} is too long for a recursion; give t ≤ {LONGEST}")
 
 
 def _refuse_missing(bound: Bound, missing: list[str], constants: Constants) -> None:

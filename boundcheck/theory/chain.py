@@ -18,7 +18,23 @@ from boundcheck.errors import InputError, MissingConstantError
 from boundcheck.theory.coefficients import COEFFICIENTS
 from boundcheck.theory.evaluation import evaluate
 from boundcheck.theory.lemmas import W_BOUND
-from boundcheck.theory.symbols import QUANTITIES, D, L_Phi, L_Phi_star, W, r_0
+from boundcheck.theory.symbols import (
+    QUANTITIES,
+    D,
+    L_Phi,
+    L_Phi_star,
+    W,
+    dE_1,
+    dE_2,
+    dY,
+    dZ,
+    eta_1,
+    eta_2,
+    nu_1,
+    nu_2,
+    r_0,
+    r_t,
+)
 
 
 @dataclass(frozen=True)
@@ -58,6 +74,15 @@ class Chain:
     ) -> Chain:
         """One more link: each symbol of the last formula by what the proof puts in its place."""
         return self.to(name, self.links[-1].formula.subs(replacements, simultaneous=True), because, uses)
+
+    def with_lipschitz_derivatives(self) -> Chain:
+        """Every difference between w_t and w* by its constant times r_t."""
+        return self.replacing(
+            "Lipschitz derivatives",
+            {dE_2: eta_2 * r_t, dE_1: eta_1 * r_t, dZ: nu_2 * r_t, dY: nu_1 * r_t},
+            "Assumptions 1(iii) and 1(iv)",
+            ("nu_1", "nu_2", "eta_1", "eta_2"),
+        )
 
     def with_paper_constants(self) -> Chain:
         """The three replacements with which the proofs of ITD and AID-FP end."""

@@ -91,10 +91,12 @@ def solve(
     replaced = set(given) | (set(first.arrays) & {symbol.name for symbol in bound.defaults})
     shape = None if replaced else bound.shape
     numbers = _shape_numbers(bound, first) if shape else {}
-    if shape and all(math.isfinite(number) for number in numbers.values()):
-        pick_t, pick_k, how = (_hump if isinstance(shape, Hump) else _split)(
-            value, bound.t_min, eps, price_t, price_k, **numbers
-        )
+    # a rate that rounds to 1 has no logarithm to divide by
+    solvable = all(math.isfinite(x) and not (name.startswith("rate") and x >= 1) for name, x in numbers.items())
+    if isinstance(shape, Hump) and solvable:
+        pick_t, pick_k, how = _hump(value, bound.t_min, eps, **numbers)
+    elif isinstance(shape, Split) and solvable:
+        pick_t, pick_k, how = _split(value, bound.t_min, eps, price_t, price_k, **numbers)
     elif len(used) == 2:
         pick_t, pick_k, how = _search_pair(value, bound.t_min, eps, price_t, price_k)
     else:
@@ -130,22 +132,12 @@ def _positive(name: str, value: Any) -> float:
 Pick = tuple[int, int | None, str]
 
 
-def _hump(
-    value: Callable[..., np.ndarray],
-    low: int,
-    eps: float,
-    cost_t: float,
-    cost_k: float,
-    *,
-    level: float,
-    slope: float,
-    rate: float,
-) -> Pick:
+def _hump(value: Callable[..., np.ndarray], low: int, eps: float, *, level: float, slope: float, rate: float) -> Pick:
     """t = −W₋₁(−(εℓ/b)e^{−ℓa/b})/ℓ − a/b with a = level, b = slope/q, ℓ = ln(1/q); then settled on whole numbers."""
     if float(value(low, 0)) <= eps:
         return low, None, "closed form"
     guess = float(low)
-    if 0 < rate < 1:
+    if rate > 0:
         decay = -math.log(rate)
         guess = (math.log(level) - math.log(eps)) / decay if level > eps else low
         b = slope / rate

@@ -167,6 +167,13 @@ def test_bad_requests(name: str, given_: dict[str, float], eps: float, message: 
         bc.bounds[name].iterations(C, eps, **given_)
 
 
+@pytest.mark.parametrize("name", ["itd-gd", "aid-fp-gd"])
+def test_a_rate_that_rounds_to_one(name: str) -> None:
+    values = {n: 1.0 for n in bc.bounds[name].symbols if n not in ("t", "k")} | {"L": 2.0, "alpha": 1e-20}
+    with pytest.raises(bc.InputError, match=r"no number of iterations|stays above eps"):
+        bc.bounds[name].iterations(values, 1e-3)
+
+
 def test_posteriori_has_nothing_to_choose() -> None:
     values = {**C, "eps_w": 0.1, "eps_v": 0.1, "Z_t": 1.0, "g_t": 1.0}
     with pytest.raises(bc.InputError, match=re.escape("aid-posteriori has no t or k to choose")):

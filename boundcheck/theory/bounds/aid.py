@@ -68,12 +68,7 @@ def with_ball_constants(proof: Chain) -> Chain:
     """The end of the proof, once the error of the linear solver has been bounded in terms of ‖v_t‖ or ‖∇₁E(w_t)‖."""
     return (
         proof.replacing("solutions by inverses", {v_star: A_inv * g_star, v_t: A_t_inv * g_t}, "v = A⁻¹b", ("g_star",))
-        .replacing(
-            "Lipschitz derivatives",
-            {dE_2: eta_2 * r_t, dE_1: eta_1 * r_t, dZ: nu_2 * r_t, dY: nu_1 * r_t},
-            "Assumptions 1(iii) and 1(iv)",
-            ("nu_1", "nu_2", "eta_1", "eta_2"),
-        )
+        .with_lipschitz_derivatives()
         .replacing("inverses", {A_inv: 1 / mu_inv, A_t_inv: 1 / mu_inv}, "eq20200123c", ("mu_inv",))
         .replacing("ball", {Z_t: L_Phi, g_t: L_E, g_star: L_E}, "Lemma lm:boundEPhi: ‖w_t‖ ≤ 2D", ("L_Phi", "L_E"))
         .replacing("lower-level rate", {r_t: rho * r_0}, "Assumption 3(ii)", ("rho", "r_0"))

@@ -42,12 +42,7 @@ CHAIN = (
         "∇̂f−∇f = (c_t−c) + w'ᵀ((b_t−b) + (A−A_t)v_t) + (Z_t−Z)ᵀv_t + Z_tᵀ(v_{t,k}−v_t), as Zᵀ = w'ᵀA",
         ("W",),
     )
-    .replacing(
-        "Lipschitz derivatives",
-        {dE_2: eta_2 * r_t, dE_1: eta_1 * r_t, dZ: nu_2 * r_t, dY: nu_1 * r_t},
-        "Assumptions 1(iii) and 1(iv)",
-        ("nu_1", "nu_2", "eta_1", "eta_2"),
-    )
+    .with_lipschitz_derivatives()
 )
 
 BOUND = Bound(

@@ -53,12 +53,7 @@ CHAIN = (
         "Lemma lm:optnormcontractive, and ‖b‖ ≤ ‖b(w)‖ + ‖b(w)−b‖",
         ("q",),
     )
-    .replacing(
-        "Lipschitz derivatives",
-        {dE_2: eta_2 * r_t, dE_1: eta_1 * r_t, dZ: nu_2 * r_t, dY: nu_1 * r_t},
-        "Assumptions 1(iii) and 1(iv)",
-        ("nu_1", "nu_2", "eta_1", "eta_2"),
-    )
+    .with_lipschitz_derivatives()
     .replacing("residual of the fixed point", {r_t: DELTA}, "‖w−w*‖ ≤ ε_w + q‖w−w*‖", ("q",))
 )
 

@@ -11,7 +11,7 @@ from sympy import Min
 
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import itd_local
-from boundcheck.theory.call import Recursion
+from boundcheck.theory.recursion import Recursion
 from boundcheck.theory.reference import BOUNDCHECK, Reference
 from boundcheck.theory.symbols import Delta_t, W, eta_1, eta_2, g_star, nu_1, nu_2, q, q_star, r_0, r_t
 
