@@ -11,8 +11,22 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from boundcheck import problems
+    from boundcheck.compare.curves import Curves, error_curves
     from boundcheck.constants import Ball, Constant, Constants, Provenance, Side
-    from boundcheck.errors import AssumptionError, BoundcheckError, InputError, MissingConstantError, UnknownNameError
+    from boundcheck.errors import (
+        AssumptionError,
+        BoundcheckError,
+        DivergenceError,
+        InputError,
+        MissingConstantError,
+        UnknownNameError,
+        UserCodeError,
+    )
+    from boundcheck.loading import load_problem
+    from boundcheck.problem import Problem
+    from boundcheck.solvers.hypergradient import hypergradient
+    from boundcheck.solvers.result import Hypergradient
     from boundcheck.theory.bound import Bound
     from boundcheck.theory.catalogue import bounds
     from boundcheck.theory.evaluation import BoundValues
@@ -25,12 +39,20 @@ _HOME = {
     "BoundcheckError": "boundcheck.errors",
     "Constant": "boundcheck.constants",
     "Constants": "boundcheck.constants",
+    "Curves": "boundcheck.compare.curves",
+    "DivergenceError": "boundcheck.errors",
+    "Hypergradient": "boundcheck.solvers.result",
     "InputError": "boundcheck.errors",
     "MissingConstantError": "boundcheck.errors",
+    "Problem": "boundcheck.problem",
     "Provenance": "boundcheck.constants",
     "Side": "boundcheck.constants",
     "UnknownNameError": "boundcheck.errors",
+    "UserCodeError": "boundcheck.errors",
     "bounds": "boundcheck.theory.catalogue",
+    "error_curves": "boundcheck.compare.curves",
+    "hypergradient": "boundcheck.solvers.hypergradient",
+    "load_problem": "boundcheck.loading",
 }
 
 __all__ = [
@@ -41,17 +63,28 @@ __all__ = [
     "BoundcheckError",
     "Constant",
     "Constants",
+    "Curves",
+    "DivergenceError",
+    "Hypergradient",
     "InputError",
     "MissingConstantError",
+    "Problem",
     "Provenance",
     "Side",
     "UnknownNameError",
+    "UserCodeError",
     "__version__",
     "bounds",
+    "error_curves",
+    "hypergradient",
+    "load_problem",
+    "problems",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "problems":
+        return import_module("boundcheck.problems")
     if name not in _HOME:
         raise AttributeError(f"module 'boundcheck' has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)

@@ -35,3 +35,11 @@ class UnknownNameError(BoundcheckError, KeyError):
         close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         remedy = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known) or 'none'}"
         return cls(f"unknown {kind} {name!r}; {remedy}")
+
+
+class DivergenceError(BoundcheckError, ArithmeticError):
+    """An iteration left the finite numbers, or did not come to rest where it had to."""
+
+
+class UserCodeError(BoundcheckError, RuntimeError):
+    """A function that the user brought raised; the original error is the `__cause__`."""

@@ -7,16 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from boundcheck.methods import METHODS
 from boundcheck.theory.catalogue import bounds
-
-METHODS = {
-    "itd": "differentiate through t lower-level iterations",
-    "itd-truncated": "differentiate through the last K of t iterations",
-    "aid-fp": "implicit differentiation, linear system by k fixed-point iterations",
-    "aid-cg": "implicit differentiation, linear system by k steps of conjugate gradient",
-    "aid-cgn": "implicit differentiation, k steps of conjugate gradient on the normal equations",
-    "exact": "implicit differentiation, linear system solved exactly",
-}
 
 
 def rows(kind: str) -> list[dict[str, str]]:
@@ -40,7 +32,11 @@ def rows(kind: str) -> list[dict[str, str]]:
             }
             for name, title in METHODS.items()
         ]
-    return []  # no problem is built in yet
+    from boundcheck.problems import CATALOGUE  # torch is loaded for this listing only
+
+    return [
+        {"name": entry.name, "title": entry.title, "function": f"problems.{entry.file}"} for entry in CATALOGUE.values()
+    ]
 
 
 class Screen(Console):

@@ -1,0 +1,125 @@
+"""AID at every t at once: the linear systems of all t as rows, and the iterates read off on the way.
+
+The system of row t is (I − ∂₁Φ(w_t)ᵀ)v = ∇₁E(w_t). With k = t its row is done after t steps and is dropped; a fixed k
+reads all rows after k steps. Rows go in blocks, since products are quickest for one or two thousand rows at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from boundcheck.compare.batch import Batch
+from boundcheck.products import Linearisation, rows
+from boundcheck.solvers.conjugate_gradient import SPENT
+
+DROP = 8  # a block gets rid of its finished rows when they are one in this many
+
+
+class Rows(Protocol):
+    """An iteration on all rows of a block."""
+
+    v: Tensor
+
+    def step(self, at: Linearisation) -> None: ...
+    def drop(self, count: int) -> None: ...
+
+
+def iterates(batch: Batch, b: Tensor, solver: str, ks: Sequence[int | None], block: int) -> dict[int | None, Tensor]:
+    """v_k for every t = 1 … T and every k asked for (None: k = t), each of shape (λ, T, d)."""
+    result = {k: torch.zeros_like(b) for k in ks}
+    for start in range(0, batch.T, block):
+        _block(batch, b, solver, result, start, min(start + block, batch.T))
+    return result
+
+
+def _block(batch: Batch, b: Tensor, solver: str, result: dict[int | None, Tensor], start: int, stop: int) -> None:
+    """The rows t = start + 1 … stop."""
+    phi, ready, w = rows(batch.problem.phi_at), batch.prepared.ready, batch.w
+    state: Rows = SOLVERS[solver](b[:, start:stop])
+    at = Linearisation(phi, w[:, start:stop], ready)
+    fixed = max((k for k in result if k is not None), default=0)
+    first = start
+    for k in range(1, max(fixed, stop if None in result else 0) + 1):
+        state.step(at)
+        if k in result:
+            result[k][:, start:stop] = state.v
+        if None in result and start < k <= stop:
+            result[None][:, k - 1] = state.v[:, k - 1 - first]
+        if fixed <= k < stop and DROP * (k - first) >= stop - start:
+            state.drop(k - first)
+            first = k
+            at = Linearisation(phi, w[:, first:stop], ready)
+
+
+class FixedPoint:
+    """v ← ∂₁Φᵀv + b."""
+
+    def __init__(self, b: Tensor) -> None:
+        self.b, self.v = b, torch.zeros_like(b)
+
+    def step(self, at: Linearisation) -> None:
+        self.v = at.d1_T(self.v).add_(self.b)
+
+    def drop(self, count: int) -> None:
+        self.b, self.v = self.b[:, count:], self.v[:, count:]
+
+
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    return torch.linalg.vecdot(a, b).unsqueeze(-1)
+
+
+class ConjugateGradient:
+    """As in solvers/conjugate_gradient.py, a row a system."""
+
+    def __init__(self, b: Tensor) -> None:
+        self.v, self.r, self.p = torch.zeros_like(b), b.clone(), b.clone()
+        self.rr = _dot(b, b)
+        self.spent = SPENT * torch.finfo(b.dtype).eps ** 2 * self.rr
+
+    def step(self, at: Linearisation) -> None:
+        Ap = self.p - at.d1_T(self.p)
+        going = self.rr > self.spent
+        step = torch.where(going, self.rr / _dot(self.p, Ap), 0)
+        self.v.addcmul_(step, self.p)
+        self.r.addcmul_(step, Ap, value=-1)
+        rr = _dot(self.r, self.r)
+        self.p.mul_(torch.where(going, rr / self.rr, 0)).add_(self.r)
+        self.rr = rr
+
+    def drop(self, count: int) -> None:
+        for name in ("v", "r", "p", "rr", "spent"):
+            setattr(self, name, getattr(self, name)[:, count:].contiguous())
+
+
+class NormalEquations:
+    """As in solvers/normal_equations.py, a row a system."""
+
+    def __init__(self, b: Tensor) -> None:
+        self.v, self.r = torch.zeros_like(b), b.clone()
+        self.p = self.ss = self.spent = torch.empty(0)
+
+    def step(self, at: Linearisation) -> None:
+        if not self.p.numel():
+            self.p = self.r - at.d1(self.r)
+            self.ss = _dot(self.p, self.p)
+            self.spent = SPENT * torch.finfo(self.p.dtype).eps ** 2 * self.ss
+        Ap = self.p - at.d1_T(self.p)
+        going = self.ss > self.spent
+        step = torch.where(going, self.ss / _dot(Ap, Ap), 0)
+        self.v.addcmul_(step, self.p)
+        self.r.addcmul_(step, Ap, value=-1)
+        s = self.r - at.d1(self.r)
+        ss = _dot(s, s)
+        self.p.mul_(torch.where(going, ss / self.ss, 0)).add_(s)
+        self.ss = ss
+
+    def drop(self, count: int) -> None:
+        for name in ("v", "r", "p", "ss", "spent"):
+            setattr(self, name, getattr(self, name)[:, count:].contiguous())
+
+
+SOLVERS = {"aid-fp": FixedPoint, "aid-cg": ConjugateGradient, "aid-cgn": NormalEquations}

@@ -1,0 +1,119 @@
+"""Lower-level iterations as maps on a state: what produces w_t.
+
+All are written with Φ alone. For Φ = w − α∇₁ℓ a gradient step of size a is w + ω(Φ(w) − w) with ω = a/α, so momentum
+methods need no second copy of the gradient. The state of a method with momentum is z_t = (w_t, w_{t−1}), one vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from boundcheck.errors import InputError, UnknownNameError
+
+Map = Callable[[Tensor], Tensor]
+Coefficients = Callable[[Any], tuple[Any, Any]]  # from what a problem prepared to (ω, β)
+
+
+@dataclass(frozen=True)
+class Dynamics:
+    """z⁺ = step(Φ(·, λ), z, ready); `copies` is how many iterates the state holds, the newest first.
+
+    Only the newest iterate may depend on λ directly: the others are copies of what z held.
+    """
+
+    name: str
+    step: Callable[[Map, Tensor, Any], Tensor]
+    copies: int = 1
+
+    def start(self, w0: Tensor) -> Tensor:
+        """z_0: no step has been taken, so every iterate in it is w_0."""
+        return w0 if self.copies == 1 else torch.cat([w0] * self.copies, dim=-1)
+
+    def iterate(self, z: Tensor) -> Tensor:
+        """w_t out of z_t."""
+        return z if self.copies == 1 else z[..., : z.shape[-1] // self.copies]
+
+    def lift(self, v: Tensor) -> Tensor:
+        """The transpose of `iterate`: a cotangent of w_t as one of z_t."""
+        return v if self.copies == 1 else torch.cat([v] + [torch.zeros_like(v)] * (self.copies - 1), dim=-1)
+
+
+def _fixed_point(phi: Map, z: Tensor, ready: Any) -> Tensor:
+    return phi(z)
+
+
+FIXED_POINT = Dynamics("fixed-point", _fixed_point)
+GRADIENT_DESCENT = Dynamics("gradient-descent", _fixed_point)  # the same map, where Φ is a gradient step
+
+
+def heavy_ball(coefficients: Coefficients) -> Dynamics:
+    """w⁺ = w + ω(Φ(w) − w) + β(w − w₋), Polyak 1964."""
+
+    def step(phi: Map, z: Tensor, ready: Any) -> Tensor:
+        omega, beta = coefficients(ready)
+        w, w_before = z.chunk(2, dim=-1)
+        return torch.cat((w + omega * (phi(w) - w) + beta * (w - w_before), w), dim=-1)
+
+    return Dynamics("heavy-ball", step, copies=2)
+
+
+def nesterov(coefficients: Coefficients) -> Dynamics:
+    """y = w + β(w − w₋), w⁺ = y + ω(Φ(y) − y), Nesterov 1983 with constant momentum."""
+
+    def step(phi: Map, z: Tensor, ready: Any) -> Tensor:
+        omega, beta = coefficients(ready)
+        w, w_before = z.chunk(2, dim=-1)
+        y = w + beta * (w - w_before)
+        return torch.cat((y + omega * (phi(y) - y), w), dim=-1)
+
+    return Dynamics("nesterov", step, copies=2)
+
+
+NAMES = ("gradient-descent", "heavy-ball", "nesterov")
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Step α of the map Φ = w − α∇₁ℓ, and the ω and β with which the dynamics use it."""
+
+    alpha: Tensor
+    omega: Tensor
+    beta: Tensor
+
+
+def optimal_steps(name: str, mu: Tensor, L: Tensor) -> Steps:
+    """Φ takes α = 2/(μ+L); heavy ball 4/(√L+√μ)² and Nesterov 1/L on top of it, with their optimal momentum."""
+    alpha = 2 / (mu + L)
+    s = (L.sqrt() - mu.sqrt()) / (L.sqrt() + mu.sqrt())
+    if name == "gradient-descent":
+        return Steps(alpha, torch.ones_like(alpha), torch.zeros_like(alpha))
+    if name == "heavy-ball":
+        return Steps(alpha, 4 / (L.sqrt() + mu.sqrt()) ** 2 / alpha, s**2)
+    if name == "nesterov":
+        return Steps(alpha, 1 / L / alpha, s)
+    raise UnknownNameError.among("dynamics", name, NAMES)
+
+
+def by_name(name: str, coefficients: Coefficients) -> Dynamics:
+    """The dynamics of this name, with (ω, β) read from what the problem prepared."""
+    if name == "gradient-descent":
+        return GRADIENT_DESCENT
+    if name == "heavy-ball":
+        return heavy_ball(coefficients)
+    if name == "nesterov":
+        return nesterov(coefficients)
+    raise UnknownNameError.among("dynamics", name, NAMES)
+
+
+def constant(name: str, alpha: float, step_size: float, beta: float) -> Dynamics:
+    """Momentum with a fixed step `step_size` and momentum β over a map Φ = w − α∇₁ℓ."""
+    if not (alpha > 0 and step_size > 0):
+        raise InputError(f"step_size = {step_size} over alpha = {alpha}; both must be positive")
+    if not 0 <= beta < 1:
+        raise InputError(f"beta = {beta} is no momentum; give 0 <= beta < 1")
+    return by_name(name, lambda ready: (step_size / alpha, beta))

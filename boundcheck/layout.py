@@ -1,0 +1,128 @@
+"""The door: what users bring (tensors, lists, tuples, dicts, an `nn.Module`) to flat vectors and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from boundcheck.errors import InputError
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a flat vector is cut into pieces, and what is built from the pieces."""
+
+    paths: tuple[str, ...]
+    shapes: tuple[torch.Size, ...]
+    build: Callable[[Iterator[Tensor]], Any]
+
+    @property
+    def size(self) -> int:
+        return sum(math.prod(shape) for shape in self.shapes)
+
+    def unflatten(self, flat: Tensor) -> Any:
+        """The user's structure from a flat vector."""
+        if len(self.shapes) == 1:
+            return self.build(iter((flat.reshape(self.shapes[0]),)))
+        sizes = [math.prod(shape) for shape in self.shapes]
+        pieces = (piece.reshape(shape) for piece, shape in zip(torch.split(flat, sizes), self.shapes, strict=True))
+        return self.build(pieces)
+
+    def flatten(self, tree: Any, name: str) -> Tensor:
+        """The flat vector of a structure that must be of this layout."""
+        leaves = dict(_leaves(tree, name))
+        if tuple(leaves) != self.paths or tuple(leaf.shape for leaf in leaves.values()) != self.shapes:
+            raise InputError(
+                f"{name} has {_shapes(leaves)}; give {_shapes(dict(zip(self.paths, self.shapes, strict=True)))}"
+            )
+        return _join(list(leaves.values()))
+
+
+@dataclass(frozen=True)
+class Functional:
+    """An `nn.Module` with other parameters plugged in: what a user's loss receives in the module's place."""
+
+    module: nn.Module
+    values: dict[str, Tensor]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return torch.func.functional_call(self.module, self.values, args, kwargs)
+
+    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
+        yield from self.values.items()
+
+    def parameters(self) -> Iterator[Tensor]:
+        yield from self.values.values()
+
+
+def read(tree: Any, name: str) -> tuple[Layout, Tensor]:
+    """The layout of what a user brought and its values as one flat, detached vector."""
+    leaves = dict(_leaves(tree, name))
+    if not leaves:
+        raise InputError(f"{name} holds no tensor; give a tensor, a list, tuple or dict of tensors, or an nn.Module")
+    first = next(iter(leaves))
+    for path, leaf in leaves.items():
+        if not leaf.dtype.is_floating_point:
+            raise InputError(f"{path} has dtype {leaf.dtype}; give a floating-point tensor")
+        if leaf.dtype != leaves[first].dtype:
+            raise InputError(
+                f"{path} has dtype {leaf.dtype} and {first} has {leaves[first].dtype}; convert all to one dtype"
+            )
+        if leaf.device != leaves[first].device:
+            raise InputError(
+                f"{path} is on {leaf.device} and {first} on {leaves[first].device}; move all to one device"
+            )
+        if leaf.numel() and not bool(torch.isfinite(leaf.detach()).all()):
+            raise InputError(f"{path} has entries that are not finite; remove NaN and infinity first")
+    layout = Layout(tuple(leaves), tuple(leaf.shape for leaf in leaves.values()), _builder(tree))
+    if layout.size == 0:
+        raise InputError(f"{name} has no entries: {_shapes(leaves)}; give at least one number")
+    return layout, _join([leaf.detach() for leaf in leaves.values()]).clone()
+
+
+def _join(leaves: Sequence[Tensor]) -> Tensor:
+    return leaves[0].reshape(-1) if len(leaves) == 1 else torch.cat([leaf.reshape(-1) for leaf in leaves])
+
+
+def _shapes(leaves: dict[str, Any]) -> str:
+    return ", ".join(f"{path}: {tuple(getattr(leaf, 'shape', leaf))}" for path, leaf in leaves.items()) or "no tensor"
+
+
+def _leaves(tree: Any, path: str) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(tree, Tensor):
+        yield path, tree
+    elif isinstance(tree, nn.Module | Functional):
+        for name, value in tree.named_parameters():
+            yield f"{path}.{name}", value
+    elif isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from _leaves(value, f"{path}[{key!r}]")
+    elif isinstance(tree, list | tuple):
+        for i, value in enumerate(tree):
+            yield from _leaves(value, f"{path}[{i}]")
+    else:
+        raise InputError(
+            f"{path} is a {type(tree).__name__}; give a tensor, a list, tuple or dict of tensors, or an nn.Module"
+        )
+
+
+def _builder(tree: Any) -> Callable[[Iterator[Tensor]], Any]:
+    """A function that rebuilds `tree` from its leaves, in the order of `_leaves`."""
+    if isinstance(tree, Tensor):
+        return lambda leaves: next(leaves)
+    if isinstance(tree, nn.Module):
+        names = [name for name, _ in tree.named_parameters()]
+        return lambda leaves: Functional(tree, {name: next(leaves) for name in names})
+    if isinstance(tree, dict):
+        inside = {key: _builder(value) for key, value in tree.items()}
+        return lambda leaves: {key: build(leaves) for key, build in inside.items()}
+    parts = [_builder(value) for value in tree]
+    if isinstance(tree, list):
+        return lambda leaves: [build(leaves) for build in parts]
+    make = type(tree)._make if hasattr(tree, "_make") else tuple  # a named tuple stays one
+    return lambda leaves: make(build(leaves) for build in parts)

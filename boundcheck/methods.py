@@ -1,0 +1,56 @@
+"""The methods by name, and the notation `aid-cg:10` for a fixed k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from boundcheck.errors import InputError, UnknownNameError
+
+METHODS = {
+    "itd": "differentiate through t lower-level iterations",
+    "itd-truncated": "differentiate through the last K of t iterations",
+    "aid-fp": "implicit differentiation, linear system by k fixed-point iterations",
+    "aid-cg": "implicit differentiation, linear system by k steps of conjugate gradient",
+    "aid-cgn": "implicit differentiation, k steps of conjugate gradient on the normal equations",
+    "exact": "implicit differentiation, linear system solved exactly",
+}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method and its k: fixed, or None for k = t."""
+
+    name: str
+    k: int | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.k is None else f"{self.name}:{self.k}"
+
+    def steps(self, t: int) -> int:
+        """k at this t; no more than t steps can be differentiated through."""
+        if self.k is None:
+            return t
+        return min(self.k, t) if self.name == "itd-truncated" else self.k
+
+
+def parse(text: str) -> Method:
+    """`aid-cg` or `aid-cg:10`."""
+    name, colon, k = str(text).partition(":")
+    if name not in METHODS:
+        raise UnknownNameError.among("method", name, METHODS)
+    if not colon:
+        if name == "itd-truncated":
+            raise InputError("itd-truncated needs the number of steps to differentiate through; write itd-truncated:10")
+        return Method(name)
+    if name in ("itd", "exact"):
+        raise InputError(f"{name} takes no k; write {name}" + (" or itd-truncated:K" if name == "itd" else ""))
+    if not k.isdecimal():
+        raise InputError(f"k = {k!r} in {text!r} is no number of steps; write for example {name}:10")
+    return Method(name, int(k))
+
+
+def count(value: object, name: str) -> int:
+    """A number of steps: an integer that is not negative."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InputError(f"{name} = {value!r} is no number of steps; give an integer >= 0")
+    return value

@@ -1,0 +1,312 @@
+"""A bilevel problem: min_λ E(w(λ), λ) with w(λ) = Φ(w(λ), λ).
+
+Inside, w and λ are flat vectors. `prepare(lam)` is what depends on λ only (a kernel matrix, a step size): computed once
+per λ and differentiated through like the rest. Without it, what is prepared is λ itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from boundcheck import layout
+from boundcheck.dynamics import FIXED_POINT, GRADIENT_DESCENT, Dynamics
+from boundcheck.errors import BoundcheckError, InputError, UserCodeError
+from boundcheck.layout import Layout
+
+Ready = Any  # a tensor, or a tuple, named tuple, list or dict of tensors
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Where λ may lie, in words and as a test."""
+
+    says: str
+    holds: Callable[[Tensor], Tensor]
+
+
+POSITIVE = Domain("every entry of lam is > 0", lambda lam: (lam > 0).all())
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """μ and L of ℓ(·, λ), as 0-dimensional tensors."""
+
+    mu: Tensor
+    L: Tensor
+
+    def contraction(self, alpha: Tensor | float) -> Tensor:
+        """q = max(1 − αμ, αL − 1) of Φ = w − α∇₁ℓ."""
+        return torch.maximum(1 - alpha * self.mu, alpha * self.L - 1)
+
+
+def _itself(lam: Tensor) -> Tensor:
+    return lam
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Φ, E and where to start; made by `from_loss`, `from_map` or a `make` of `boundcheck.problems`.
+
+    `phi`, `outer` and `inner` take flat vectors (w, λ); `phi_at`, `outer_at` and `inner_at` what `prepare` made of λ.
+    """
+
+    name: str
+    w0: Tensor
+    lam: Tensor
+    phi_at: Callable[[Tensor, Ready], Tensor]
+    outer_at: Callable[[Tensor, Ready], Tensor]
+    inner_at: Callable[[Tensor, Ready], Tensor] | None = None
+    prepare: Callable[[Tensor], Ready] = _itself
+    dynamics: Dynamics = FIXED_POINT
+    symmetric: bool | None = None  # is ∂₁Φ symmetric? None: not known
+    affine: bool = False  # does ∂₁Φ depend on λ only?
+    curvature: Callable[[Ready], Curvature] | None = None
+    contraction: Callable[[Ready], Tensor] | None = None  # q: at least ‖∂₁Φ‖ wherever the iterates go
+    solution: Callable[[Ready], Tensor] | None = None  # w(λ) in closed form, or to machine precision
+    domain: Domain | None = None
+    sampler: Callable[[torch.Generator], Tensor] | None = None  # a λ on the CPU
+    seed: int = 0
+    w_layout: Layout | None = None
+    lam_layout: Layout | None = None
+
+    @property
+    def d(self) -> int:
+        return self.w0.numel()
+
+    @property
+    def n(self) -> int:
+        return self.lam.numel()
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.w0.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.w0.device
+
+    def phi(self, w: Tensor, lam: Tensor) -> Tensor:
+        return self.phi_at(w, self.prepare(lam))
+
+    def outer(self, w: Tensor, lam: Tensor) -> Tensor:
+        return self.outer_at(w, self.prepare(lam))
+
+    def inner(self, w: Tensor, lam: Tensor) -> Tensor:
+        if self.inner_at is None:
+            raise InputError(f"{self.name}: the problem is a fixed-point map without a loss; build it with from_loss")
+        return self.inner_at(w, self.prepare(lam))
+
+    def psi_at(self, z: Tensor, ready: Ready) -> Tensor:
+        """One step of the dynamics on its state; Φ itself for plain iterations."""
+        return self.dynamics.step(lambda w: self.phi_at(w, ready), z, ready)
+
+    def sample(self, count: int, seed: int | None = None) -> Tensor:
+        """`count` values of λ, one a row, the same on every device."""
+        if self.sampler is None:
+            raise InputError(f"{self.name} has no sampler for lam; pass lam=…, or sampler=… when you make the problem")
+        generator = torch.Generator(device="cpu").manual_seed(self.seed if seed is None else seed)
+        drawn = [self.sampler(generator) for _ in range(count)]
+        return torch.stack(drawn).to(dtype=self.dtype, device=self.device)
+
+    def checked(self, value: Any, name: str) -> Tensor:
+        """`value` as a flat vector in the place of `name` ("lam" or "w0"), or an error that says what is wrong."""
+        shape, known = (self.n, self.lam_layout) if name == "lam" else (self.d, self.w_layout)
+        if isinstance(value, Tensor) and value.shape == (shape,):
+            flat = value
+        elif known is not None:
+            flat = known.flatten(value, name)
+        else:
+            got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise InputError(f"{self.name}: {name} has shape {got}; give a flat tensor of {shape} entries")
+        if flat.dtype != self.dtype or flat.device != self.device:
+            raise InputError(
+                f"{self.name}: {name} is {flat.dtype} on {flat.device} and the problem {self.dtype} on {self.device}; "
+                "convert one of them"
+            )
+        if not bool(torch.isfinite(flat).all()):
+            raise InputError(f"{self.name}: {name} has entries that are not finite; remove NaN and infinity first")
+        if name == "lam" and self.domain is not None and not bool(self.domain.holds(flat)):
+            raise InputError(f"{self.name}: lam is outside its domain: {self.domain.says}; choose lam inside it")
+        return flat.detach()
+
+    def at(self, lam: Any) -> Problem:
+        """The same problem at another λ."""
+        return replace(self, lam=self.checked(lam, "lam"))
+
+    @classmethod
+    def from_map(
+        cls,
+        fp_map: Callable[[Any, Any], Any],
+        outer_loss: Callable[[Any, Any], Tensor],
+        params: Any,
+        hparams: Any,
+        *,
+        name: str = "user",
+        prepare: Callable[[Any], Ready] | None = None,
+        dynamics: Dynamics = FIXED_POINT,
+        symmetric: bool | None = None,
+        sampler: Callable[[torch.Generator], Tensor] | None = None,
+        domain: Domain | None = None,
+    ) -> Problem:
+        """A problem from Φ = `fp_map(params, hparams)` and E = `outer_loss(params, hparams)`.
+
+        With `prepare(hparams)`, both receive what it returns in place of `hparams`.
+        """
+        w_layout, w0 = layout.read(params, "params")
+        lam_layout, lam = layout.read(hparams, "hparams")
+
+        def phi_at(w: Tensor, ready: Ready) -> Tensor:
+            result = _call(fp_map, "fp_map", w_layout.unflatten(w), _hparams(lam_layout, prepare, ready))
+            return w_layout.flatten(result, "the value of fp_map")
+
+        return _from_user(
+            phi_at, None, outer_loss, w_layout, w0, lam_layout, lam, prepare,
+            name=name, dynamics=dynamics, symmetric=symmetric, sampler=sampler, domain=domain,
+        )  # fmt: skip
+
+    @classmethod
+    def from_loss(
+        cls,
+        inner_loss: Callable[[Any, Any], Tensor],
+        outer_loss: Callable[[Any, Any], Tensor],
+        params: Any,
+        hparams: Any,
+        step_size: float | Callable[[Any], Tensor] | None = None,
+        *,
+        name: str = "user",
+        prepare: Callable[[Any], Ready] | None = None,
+        dynamics: Dynamics = GRADIENT_DESCENT,
+        differentiate_step: bool = False,
+        sampler: Callable[[torch.Generator], Tensor] | None = None,
+        domain: Domain | None = None,
+    ) -> Problem:
+        """A problem from ℓ = `inner_loss(params, hparams)`: Φ = w − α(λ)∇₁ℓ, with α = `step_size`.
+
+        `step_size` is a number, or a function of what the losses receive as `hparams`, held fixed under differentiation
+        unless `differentiate_step`. Without one, α = 2/(μ+L) of the Hessian at `params`, which suits a loss whose
+        curvature is largest there.
+        """
+        w_layout, w0 = layout.read(params, "params")
+        lam_layout, lam = layout.read(hparams, "hparams")
+
+        def inner_at(w: Tensor, ready: Ready) -> Tensor:
+            value = _call(inner_loss, "inner_loss", w_layout.unflatten(w), _hparams(lam_layout, prepare, ready))
+            return _scalar(value, "inner_loss")
+
+        _first(inner_at, w0, lam, lam_layout, prepare)
+        gradient = torch.func.grad(inner_at)
+        alpha = _step(step_size, inner_at, w0, lam, lam_layout, prepare)
+
+        def phi_at(w: Tensor, ready: Ready) -> Tensor:
+            step = alpha(_hparams(lam_layout, prepare, ready)) if callable(alpha) else alpha
+            if isinstance(step, Tensor) and not differentiate_step:
+                step = step.detach()
+            w_next: Tensor = w - step * gradient(w, ready)
+            return w_next
+
+        return _from_user(
+            phi_at, inner_at, outer_loss, w_layout, w0, lam_layout, lam, prepare,
+            name=name, dynamics=dynamics, symmetric=True, sampler=sampler, domain=domain,
+        )  # fmt: skip
+
+
+def _from_user(
+    phi_at: Callable[[Tensor, Ready], Tensor],
+    inner_at: Callable[[Tensor, Ready], Tensor] | None,
+    outer_loss: Callable[[Any, Any], Tensor],
+    w_layout: Layout,
+    w0: Tensor,
+    lam_layout: Layout,
+    lam: Tensor,
+    prepare: Callable[[Any], Ready] | None,
+    **rest: Any,
+) -> Problem:
+    if w0.dtype != lam.dtype or w0.device != lam.device:
+        raise InputError(
+            f"params are {w0.dtype} on {w0.device} and hparams {lam.dtype} on {lam.device}; convert one of them"
+        )
+
+    def outer_at(w: Tensor, ready: Ready) -> Tensor:
+        value = _call(outer_loss, "outer_loss", w_layout.unflatten(w), _hparams(lam_layout, prepare, ready))
+        return _scalar(value, "outer_loss")
+
+    made = Problem(
+        w0=w0, lam=lam, phi_at=phi_at, outer_at=outer_at, inner_at=inner_at,
+        prepare=_itself if prepare is None else (lambda lam: _call(prepare, "prepare", lam_layout.unflatten(lam))),
+        w_layout=w_layout, lam_layout=lam_layout, **rest,
+    )  # fmt: skip
+    made.checked(lam, "lam")
+    for what, value in (("fp_map", made.phi(w0, lam)), ("outer_loss", made.outer(w0, lam))):
+        if value.dtype != w0.dtype:
+            raise InputError(f"{what} returned {value.dtype} and params are {w0.dtype}; keep one dtype throughout")
+        if not bool(torch.isfinite(value).all()):
+            raise InputError(f"{what} is not finite at params and hparams; check the data for NaN and infinity")
+    return made
+
+
+def _hparams(known: Layout, prepare: Callable[[Any], Ready] | None, ready: Ready) -> Any:
+    """What a user's function receives second: its own structure of λ, or what its `prepare` returned."""
+    return known.unflatten(ready) if prepare is None else ready
+
+
+def _first(
+    inner_at: Callable[[Tensor, Ready], Tensor],
+    w0: Tensor,
+    lam: Tensor,
+    known: Layout,
+    prepare: Callable[[Any], Ready] | None,
+) -> Ready:
+    """ℓ once at the start, so that a mistake in it is reported as its own and not as one of a derivative."""
+    ready = lam if prepare is None else _call(prepare, "prepare", known.unflatten(lam))
+    value = inner_at(w0, ready)
+    if not bool(torch.isfinite(value)):
+        raise InputError(f"inner_loss = {float(value)} at params and hparams; check the data for NaN and infinity")
+    return ready
+
+
+def _step(
+    step_size: float | Callable[[Any], Tensor] | None,
+    inner_at: Callable[[Tensor, Ready], Tensor],
+    w0: Tensor,
+    lam: Tensor,
+    known: Layout,
+    prepare: Callable[[Any], Ready] | None,
+) -> float | Callable[[Any], Tensor]:
+    if callable(step_size):
+        return step_size
+    if step_size is not None:
+        if not 0 < step_size < float("inf"):
+            raise InputError(f"step_size = {step_size} is no step; give a positive number")
+        return float(step_size)
+    from boundcheck.products import extreme_curvature  # only here: problems do not need autograd otherwise
+
+    ready = _first(inner_at, w0, lam, known, prepare)
+    found = extreme_curvature(lambda w: inner_at(w, ready), w0)
+    if not float(found.L) > 0:
+        raise InputError(
+            f"the Hessian of inner_loss at params has largest eigenvalue {float(found.L):.3g}, so no step size follows "
+            "from it; give step_size=…"
+        )
+    return float(2 / (found.mu.clamp(min=0) + found.L))
+
+
+def _call(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
+    try:
+        return function(*arguments)
+    except BoundcheckError:
+        raise
+    except Exception as error:
+        text = " ".join(str(error).split())
+        raise UserCodeError(f"{name} raised {type(error).__name__}: {text[:300]}") from error
+
+
+def _scalar(value: Any, name: str) -> Tensor:
+    if not isinstance(value, Tensor) or value.numel() != 1:
+        got = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+        raise InputError(f"{name} returned {got}; return one number, as in .sum() or .mean()")
+    return value.reshape(())

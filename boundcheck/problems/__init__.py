@@ -1,0 +1,42 @@
+"""The built-in problems, one file each: `problems.logistic_regression(seed=0)`, or `CATALOGUE["lr"].make(seed=0)`.
+
+A file here is found by itself. It holds NAME (the short name), TITLE and `make(*, seed, dtype, device, …)`; files whose
+name starts with an underscore hold what several problems share.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from boundcheck.problem import Problem
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One built-in problem: its short name, the name of its file, a title, and the function that makes it."""
+
+    name: str
+    file: str
+    title: str
+    make: Callable[..., Problem]
+
+
+def _discover() -> dict[str, Entry]:
+    found = []
+    for info in pkgutil.iter_modules(__path__):
+        if not info.name.startswith("_"):
+            module = import_module(f"{__name__}.{info.name}")
+            found.append(Entry(module.NAME, info.name, module.TITLE, module.make))
+    return {entry.name: entry for entry in sorted(found, key=lambda entry: entry.name)}
+
+
+CATALOGUE = _discover()
+globals().update({entry.file: entry.make for entry in CATALOGUE.values()})  # the function in the place of its module
+
+
+def __getattr__(name: str) -> Any:  # reached for unknown names only; its type tells checkers that the names above exist
+    raise AttributeError(f"no problem file {name!r}; known: {', '.join(entry.file for entry in CATALOGUE.values())}")

@@ -1,0 +1,68 @@
+"""What the synthetic problems of section 4.1 share: data of appendix C.1, λ drawn from an interval, steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from boundcheck.errors import InputError
+from boundcheck.problem import Curvature
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training data (X, y) and validation data (X_val, y_val)."""
+
+    X: Tensor
+    y: Tensor
+    X_val: Tensor
+    y_val: Tensor
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Random numbers on the CPU in double precision, so that a seed means the same data for every dtype and device."""
+
+    generator: torch.Generator
+    dtype: torch.dtype
+    device: torch.device | str
+
+    @classmethod
+    def seeded(cls, seed: int, dtype: torch.dtype, device: torch.device | str) -> Draw:
+        return cls(torch.Generator(device="cpu").manual_seed(seed), dtype, device)
+
+    def normal(self, *shape: int) -> Tensor:
+        return torch.randn(*shape, generator=self.generator, dtype=torch.float64)
+
+    def place(self, x: Tensor) -> Tensor:
+        return x.to(dtype=self.dtype, device=self.device)
+
+
+def split(draw: Draw, size: int, features: int, label: Callable[[Tensor], Tensor], scale: float = 1.0) -> Split:
+    """Two sets of `size` examples with normal entries times `scale`, labelled by `label`."""
+    X, X_val = scale * draw.normal(size, features), scale * draw.normal(size, features)
+    return Split(*(draw.place(x) for x in (X, label(X), X_val, label(X_val))))
+
+
+def uniform(low: float, high: float, size: int) -> Callable[[torch.Generator], Tensor]:
+    """A sampler of λ with independent entries, uniform on [low, high]."""
+    return lambda generator: low + (high - low) * torch.rand(size, generator=generator, dtype=torch.float64)
+
+
+def measured(mu: Tensor, L: Tensor, differentiate_step: bool) -> Curvature:
+    """μ and L, held fixed under differentiation unless asked (as in the paper's experiments)."""
+    return Curvature(mu, L) if differentiate_step else Curvature(mu.detach(), L.detach())
+
+
+def ridge_for(least: Tensor, most: Tensor, kappa: float) -> float:
+    """β with (β + λmax)/(β + λmin) = κ."""
+    if not 1 < kappa < float("inf"):
+        raise InputError(f"kappa = {kappa} is no condition number to aim at; give a finite number above 1")
+    low, high = float(least), float(most)
+    beta = (high - kappa * low) / (kappa - 1)
+    if beta <= 0:
+        raise InputError(f"kappa = {kappa} is above that of the data without ridge, {high / low:.3g}; ask for less")
+    return beta

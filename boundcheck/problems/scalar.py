@@ -1,0 +1,61 @@
+"""The smallest bilevel problems, on which bounds are attained: d = n = 1, E = w.
+
+"linear":  Φ = λw + b at λ = q: the local bounds of ITD and AID-FP are equalities for every t and k.
+"curved":  Φ = qw − (ν/2)w|w| + λ: Φ' has Lipschitz constant ν, and its term in the bounds is what is seen.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.problem import Domain, Problem
+
+NAME = "scalar"
+TITLE = "one number: the instances on which bounds are attained"
+
+
+def make(
+    *,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str = "cpu",
+    kind: str = "linear",
+    q: float = 0.9,
+    b: float = 1.0,
+    nu: float = 0.1,
+    lam: float | None = None,
+) -> Problem:
+    """`kind` "linear" at λ = q, or "curved" with curvature `nu` at λ = `lam` (0.1 unless given)."""
+    if not 0 <= q < 1:
+        raise InputError(f"q = {q} is no contraction constant; give 0 <= q < 1")
+    if kind not in ("linear", "curved"):
+        raise UnknownNameError.among("kind of scalar problem", kind, ("linear", "curved"))
+    if nu < 0:
+        raise InputError(f"nu = {nu} is no Lipschitz constant; give nu >= 0")
+    linear = kind == "linear"
+
+    def phi_at(w: Tensor, lam: Tensor) -> Tensor:
+        return lam * w + b if linear else q * w - nu / 2 * w * w.abs() + lam
+
+    def solution(lam: Tensor) -> Tensor:
+        """b/(1 − λ); else the root of (1 − q)|w| + (ν/2)w² = |λ|, written without cancellation, with the sign of λ."""
+        if linear:
+            return b / (1 - lam)
+        return 2 * lam / ((1 - q) + torch.sqrt((1 - q) ** 2 + 2 * nu * lam.abs()))
+
+    return Problem(
+        name=NAME,
+        w0=torch.zeros(1, dtype=dtype, device=device),
+        lam=torch.full((1,), (q if linear else 0.1) if lam is None else lam, dtype=dtype, device=device),
+        phi_at=phi_at,
+        outer_at=lambda w, lam: w[0],
+        symmetric=True,
+        affine=linear,
+        contraction=(lambda lam: lam.abs()[0]) if linear else None,
+        solution=solution,
+        domain=Domain("|lam| < 1", lambda lam: (lam.abs() < 1).all()) if linear else None,
+        sampler=lambda generator: (1.0 if linear else 0.1) * torch.rand(1, generator=generator, dtype=torch.float64),
+        seed=seed,
+    )

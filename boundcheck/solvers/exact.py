@@ -1,0 +1,169 @@
+"""The reference: w(λ) and ∇f(λ) to machine precision, with residuals that say how well it was reached.
+
+w(λ) by Newton on w − Φ(w) = 0 from the closed form where there is one; then (I − ∂₁Φᵀ)v = ∇₁E. Up to d = `DENSE` with
+dense matrices, for many λ at once; above that matrix-free, with CG (on the normal equations unless ∂₁Φ is symmetric).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from boundcheck.errors import AssumptionError, DivergenceError
+from boundcheck.problem import Problem
+from boundcheck.products import DENSE, Linearisation, Prepared, jacobian, outer_gradients, rows_d2_T, rows_outer
+from boundcheck.solvers import conjugate_gradient, normal_equations
+from boundcheck.solvers.result import Certificate, LinearSolution
+
+NEWTON = 100  # rounds at most
+KRYLOV = 20_000  # steps of CG at most, in the matrix-free way
+PLAIN = 50  # steps of Φ where a Newton step does not help
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """One row for each λ: ∇f, w(λ), v, and the residuals ‖w − Φ(w)‖ and ‖(I − ∂₁Φᵀ)v − ∇₁E‖."""
+
+    value: Tensor
+    w: Tensor
+    v: Tensor
+    residual_w: Tensor
+    residual_v: Tensor
+
+
+def reference(problem: Problem, lams: Tensor) -> Reference:
+    """The exact hypergradient at every row of `lams`."""
+    if problem.d > DENSE:
+        found = [_matrix_free(problem, lam) for lam in lams]
+        names = ("value", "w", "v", "residual_w", "residual_v")
+        return Reference(**{name: torch.stack([getattr(one, name) for one in found]) for name in names})
+    prepared = Prepared(problem, lams)
+    ready = prepared.ready
+    phi = vmap(problem.phi_at)
+
+    def differentiate(w: Tensor) -> Tensor:
+        """I − ∂₁Φ at each w."""
+        eye = torch.eye(problem.d, dtype=w.dtype, device=w.device)
+        return eye - vmap(lambda w, ready: jacobian(lambda x: problem.phi_at(x, ready), w))(w, ready)
+
+    start = vmap(problem.solution)(ready) if problem.solution else problem.w0.expand(len(lams), -1)
+    w, A = _newton(problem.name, lambda w: w - phi(w, ready), differentiate, start)
+    outer = rows_outer(problem, w[:, None], prepared.leaves)
+    b = outer.w[:, 0]
+    A_T, solve = A.mT, torch.linalg.lu_factor(A.mT)
+    v = torch.linalg.lu_solve(*solve, b[..., None])
+    v = (v + torch.linalg.lu_solve(*solve, b[..., None] - A_T @ v))[..., 0]  # one refinement
+    residual_v = (b - (A_T @ v[..., None])[..., 0]).norm(dim=-1)
+    parts = rows_d2_T(problem.phi_at, w[:, None], prepared.leaves, v[:, None])
+    total = tuple(x + y for x, y in zip(outer.lam, parts, strict=True))
+    return Reference(prepared.pull_back_rows(total)[:, 0], w, v, (w - phi(w, ready)).norm(dim=-1), residual_v)
+
+
+def _newton(
+    name: str, excess: Callable[[Tensor], Tensor], differentiate: Callable[[Tensor], Tensor], w: Tensor
+) -> tuple[Tensor, Tensor]:
+    """A zero of w − Φ(w) for each row of w, and the derivative there.
+
+    A row takes the Newton step where it lowers the residual, else some steps of Φ; it is done when neither lowers it.
+    """
+    F = excess(w)
+    tight = 4 * torch.finfo(w.dtype).eps
+    for _ in range(NEWTON):
+        A = differentiate(w)
+        tried = w - torch.linalg.solve(A, F)
+        F_tried = excess(tried)
+        better = F_tried.norm(dim=-1) < F.norm(dim=-1)
+        settled = F.norm(dim=-1) <= tight * w.norm(dim=-1)
+        if not bool((better & ~settled).any()):
+            if bool((F.norm(dim=-1) <= 1e3 * tight * w.norm(dim=-1).clamp(min=1)).all()):
+                return w, A
+            tried = w
+            for _ in range(PLAIN):
+                tried = tried - excess(tried)
+            F_tried = excess(tried)
+            better = F_tried.norm(dim=-1) < F.norm(dim=-1)
+            if not bool(better.any()):
+                break
+        take = better[:, None]
+        w, F = torch.where(take, tried, w), torch.where(take, F_tried, F)
+    worst = float(F.norm(dim=-1).max())
+    raise DivergenceError(
+        f"{name}: no fixed point found: ‖w − Φ(w)‖ = {worst:.2e} at best; check that Φ is a contraction at this lam"
+    )
+
+
+def _matrix_free(problem: Problem, lam: Tensor) -> Reference:
+    prepared = Prepared(problem, lam)
+    ready = prepared.ready
+    eps = torch.finfo(lam.dtype).eps
+    w = problem.solution(ready) if problem.solution else problem.w0
+
+    def excess(w: Tensor) -> Tensor:
+        with torch.no_grad():
+            return w - problem.phi_at(w, ready)
+
+    F = excess(w)
+    for _ in range(NEWTON):
+        if bool(F.norm() <= 4 * eps * w.norm()):
+            break
+        at = Linearisation(problem.phi_at, w, ready)
+        tried = w - _krylov(problem, at, F, transposed=False)
+        F_tried = excess(tried)
+        if not bool(F_tried.norm() < F.norm()):
+            if bool(F.norm() <= 4e3 * eps * w.norm().clamp(min=1)):
+                break
+            tried = w
+            for _ in range(PLAIN):
+                tried = tried - excess(tried)
+            F_tried = excess(tried)
+            if not bool(F_tried.norm() < F.norm()):
+                raise DivergenceError(
+                    f"{problem.name}: no fixed point found: ‖w − Φ(w)‖ = {float(F.norm()):.2e} at best; "
+                    "check that Φ is a contraction at this lam"
+                )
+        w, F = tried, F_tried
+    at = Linearisation(problem.phi_at, w, ready, prepared.leaves)
+    outer = outer_gradients(problem, w, prepared.leaves)
+    v = _krylov(problem, at, outer.w, transposed=True)
+    residual_v = (outer.w - (v - at.d1_T(v))).norm()
+    total = tuple(x + y for x, y in zip(outer.lam, at.d2_T(v), strict=True))
+    return Reference(prepared.pull_back(total), w, v, F.norm(), residual_v)
+
+
+def _krylov(problem: Problem, at: Linearisation, b: Tensor, *, transposed: bool) -> Tensor:
+    """(I − ∂₁Φᵀ)⁻¹b, or (I − ∂₁Φ)⁻¹b; a second solve for what the first left over."""
+    symmetric = problem.symmetric
+    if symmetric is None:
+        symmetric = _is_symmetric(at, problem.name)
+
+    def solve(b: Tensor) -> LinearSolution:
+        tol = 4 * torch.finfo(b.dtype).eps
+        if symmetric:
+            return conjugate_gradient.solve(at.d1_T, b, KRYLOV, None, tol)
+        if transposed:
+            return normal_equations.solve(at.d1_T, at.d1, b, KRYLOV, None, tol)
+        return normal_equations.solve(at.d1, at.d1_T, b, KRYLOV, None, tol)
+
+    v = solve(b).v
+    A = at.d1_T if transposed or symmetric else at.d1
+    return v + solve(b - (v - A(v))).v
+
+
+def _is_symmetric(at: Linearisation, name: str) -> bool:
+    try:
+        conjugate_gradient.refuse_unless_symmetric(at, name, None)
+    except AssumptionError:
+        return False
+    return True
+
+
+def certificate(problem: Problem, found: Reference, lam: Tensor) -> Certificate | None:
+    """Rigorous distances where the contraction constant of Φ is known."""
+    if problem.contraction is None:
+        return None
+    gap = float(1 - problem.contraction(problem.prepare(lam)))
+    return Certificate(float(found.residual_w[0]) / gap, float(found.residual_v[0]) / gap)

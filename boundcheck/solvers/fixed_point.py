@@ -1,0 +1,17 @@
+"""Fixed-point iteration for (I − ∂₁Φᵀ)v = b: one transposed product a step."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from boundcheck.products import Product
+from boundcheck.solvers.result import LinearSolution
+
+
+def solve(d1phi_T: Product, b: Tensor, k: int, v0: Tensor | None, tol: float | None) -> LinearSolution:
+    v = b.new_zeros(b.shape) if v0 is None else v0
+    for done in range(k):
+        v_before, v = v, d1phi_T(v) + b  # ass:fixedpointmethod
+        if tol is not None and bool((v - v_before).norm() <= tol * b.norm()):
+            return LinearSolution(v, done + 1, f"residual below tol = {tol:g} at k = {done + 1}")
+    return LinearSolution(v, k)
