@@ -28,6 +28,7 @@ class Dynamics:
 
     name: str
     step: Callable[[Map, Tensor, Any], Tensor]
+    adjoint: Callable[[Map, Tensor, Any], Tensor]  # ∂₁Ψᵀv from v ↦ ∂₁Φᵀv, for Φ affine in w
     copies: int = 1
 
     def start(self, w0: Tensor) -> Tensor:
@@ -44,11 +45,12 @@ class Dynamics:
 
 
 def _fixed_point(phi: Map, z: Tensor, ready: Any) -> Tensor:
+    """Both Ψ = Φ, and its adjoint from that of Φ."""
     return phi(z)
 
 
-FIXED_POINT = Dynamics("fixed-point", _fixed_point)
-GRADIENT_DESCENT = Dynamics("gradient-descent", _fixed_point)  # the same map, where Φ is a gradient step
+FIXED_POINT = Dynamics("fixed-point", _fixed_point, _fixed_point)
+GRADIENT_DESCENT = Dynamics("gradient-descent", _fixed_point, _fixed_point)  # the same map, where Φ is a gradient step
 
 
 def heavy_ball(coefficients: Coefficients) -> Dynamics:
@@ -59,7 +61,12 @@ def heavy_ball(coefficients: Coefficients) -> Dynamics:
         w, w_before = z.chunk(2, dim=-1)
         return torch.cat((w + omega * (phi(w) - w) + beta * (w - w_before), w), dim=-1)
 
-    return Dynamics("heavy-ball", step, copies=2)
+    def adjoint(d1phi_T: Map, v: Tensor, ready: Any) -> Tensor:
+        omega, beta = coefficients(ready)
+        v, v_before = v.chunk(2, dim=-1)
+        return torch.cat(((1 - omega + beta) * v + omega * d1phi_T(v) + v_before, -beta * v), dim=-1)
+
+    return Dynamics("heavy-ball", step, adjoint, copies=2)
 
 
 def nesterov(coefficients: Coefficients) -> Dynamics:
@@ -71,7 +78,13 @@ def nesterov(coefficients: Coefficients) -> Dynamics:
         y = w + beta * (w - w_before)
         return torch.cat((y + omega * (phi(y) - y), w), dim=-1)
 
-    return Dynamics("nesterov", step, copies=2)
+    def adjoint(d1phi_T: Map, v: Tensor, ready: Any) -> Tensor:
+        omega, beta = coefficients(ready)
+        v, v_before = v.chunk(2, dim=-1)
+        at_y = (1 - omega) * v + omega * d1phi_T(v)
+        return torch.cat(((1 + beta) * at_y + v_before, -beta * at_y), dim=-1)
+
+    return Dynamics("nesterov", step, adjoint, copies=2)
 
 
 NAMES = ("gradient-descent", "heavy-ball", "nesterov")

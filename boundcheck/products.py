@@ -49,6 +49,18 @@ class Leaves:
         """The leaves that depend on λ."""
         return tuple(self.flat[i] for i in self.active)
 
+    def used_by(self, function: Function, x: Tensor) -> Leaves:
+        """The same, differentiated only where `function` depends on it, so that no zeros are carried along.
+
+        `x` is one point, or rows of points if the leaves are rows; dependence is that of the graph at this point.
+        """
+        at = Linearisation(function, x, None, self)
+        if not at.y.requires_grad or not at.tensors:
+            return Leaves(self.flat, self.spec, ())
+        grads = torch.autograd.grad(at.y, at.tensors, torch.ones_like(at.y), allow_unused=True)
+        used = tuple(i for i, grad in zip(self.active, grads, strict=True) if grad is not None)
+        return Leaves(self.flat, self.spec, used)
+
     def ready(self, tensors: tuple[Tensor, ...] = ()) -> Ready:
         """What was prepared, with `tensors` (when given) in the place of the leaves that depend on λ."""
         flat = list(self.flat)
@@ -72,38 +84,41 @@ class Prepared:
         if stray := [leaf for leaf in flat if not isinstance(leaf, Tensor)]:
             raise InputError(f"{problem.name}: prepare returned a {type(stray[0]).__name__}; return tensors only")
         active = tuple(i for i, leaf in enumerate(flat) if leaf.requires_grad)
-        self._made = tuple(flat[i] for i in active)
+        self._made = {i: flat[i] for i in active}
         self.leaves = Leaves(tuple(leaf.detach() for leaf in flat), spec, active)
         self.ready: Ready = self.leaves.ready()
 
     def pull_back(self, cotangents: Cotangents) -> Tensor:
         """From cotangents shaped like the leaves to one shaped like λ."""
-        return self._pull(cotangents, batched=False)
+        if not cotangents:
+            return torch.zeros_like(self._lam.detach())
+        return self._pull(self.leaves, cotangents, batched=False)
 
-    def pull_back_rows(self, cotangents: Cotangents) -> Tensor:
-        """The same for cotangents of shape (λ, rows, …): the result has shape (λ, rows, n)."""
-        return self._pull(tuple(v.transpose(0, 1) for v in cotangents), batched=True).transpose(0, 1)
+    def pull_back_rows(self, leaves: Leaves, cotangents: Cotangents) -> Tensor | float:
+        """The same for cotangents of shape (λ, rows, …), one for each of `leaves`: a result of shape (λ, rows, n)."""
+        if not cotangents:
+            return 0.0
+        return self._pull(leaves, tuple(v.transpose(0, 1) for v in cotangents), batched=True).transpose(0, 1)
 
     def push_forward(self, i: int) -> Cotangents:
-        """The derivative of the leaves in the direction of the i-th entry of λ."""
+        """The derivative of the leaves in the direction of the i-th entry of λ (of every λ, for rows)."""
         direction = torch.zeros_like(self._lam)
-        direction[i] = 1
+        direction[..., i] = 1
+        prepare = self._prepare if self._lam.dim() == 1 else vmap(self._prepare)
 
         def tensors(lam: Tensor) -> tuple[Tensor, ...]:
-            flat = tree_flatten(self._prepare(lam))[0]
+            flat = tree_flatten(prepare(lam))[0]
             return tuple(flat[i] for i in self.leaves.active)
 
         tangents: tuple[Tensor, ...] = jvp(tensors, (self._lam.detach(),), (direction,))[1]
         return tangents
 
-    def _pull(self, cotangents: Cotangents, batched: bool) -> Tensor:
-        if not self._made:
-            count = cotangents[0].shape[:1] if batched and cotangents else ()
-            return torch.zeros(*count, *self._lam.shape, dtype=self._lam.dtype, device=self._lam.device)
-        if len(self._made) == 1 and self._made[0] is self._lam:
+    def _pull(self, leaves: Leaves, cotangents: Cotangents, batched: bool) -> Tensor:
+        made = [self._made[i] for i in leaves.active]
+        if len(made) == 1 and made[0] is self._lam:
             return cotangents[0]
         return torch.autograd.grad(
-            self._made, self._lam, cotangents, retain_graph=True, materialize_grads=True, is_grads_batched=batched
+            made, self._lam, cotangents, retain_graph=True, materialize_grads=True, is_grads_batched=batched
         )[0]
 
 
@@ -161,6 +176,37 @@ def push_forward(
     """f(x, ready) and its derivative in the direction (dx, dleaves), by forward mode."""
     pair = jvp(lambda x, *tensors: function(x, leaves.ready(tensors)), (x, *leaves.tensors), (dx, *dleaves))
     return pair[0], pair[1]
+
+
+class PushForward:
+    """Directional derivatives of f(x, ready) along all entries of λ at once, for each of several λ.
+
+    By a double transposed product: `vmap` of forward mode would carry zero tangents for the problem's data.
+    """
+
+    def __init__(self, function: Function, prepared: Prepared, n: int) -> None:
+        self._function = vmap(function)  # a row for each pair of a λ and one of its entries
+        self._leaves = prepared.leaves
+        self._rows = tuple(leaf.repeat_interleave(n, dim=0) for leaf in self._leaves.flat)
+        directions = [prepared.push_forward(i) for i in range(n)]
+        self._tangents = tuple(torch.stack(leaf, dim=1).flatten(0, 1) for leaf in zip(*directions, strict=True))
+
+    def __call__(self, x: Tensor, dx: Tensor) -> Tensor:
+        """From x of shape (λ, size) and tangents (λ, n, size) to tangents (λ, n, size)."""
+        count, n, size = dx.shape
+        point = x.repeat_interleave(n, dim=0).requires_grad_()
+        leaves = Leaves(self._rows, self._leaves.spec, self._leaves.active)
+        tensors = tuple(leaf.detach().requires_grad_() for leaf in leaves.tensors)
+        with torch.enable_grad():
+            y = self._function(point, leaves.ready(tensors))
+            v = torch.zeros_like(y, requires_grad=True)
+            transposed = _grad(y, (point, *tensors), v, create_graph=True)
+        pairs = zip(transposed, (dx.reshape(count * n, size), *self._tangents), strict=True)
+        kept = [(output, tangent) for output, tangent in pairs if output.requires_grad]
+        if not kept:
+            return torch.zeros_like(dx)
+        outputs, tangents = zip(*kept, strict=True)
+        return torch.autograd.grad(outputs, v, tangents, materialize_grads=True)[0].reshape(dx.shape)
 
 
 @dataclass(frozen=True, eq=False)

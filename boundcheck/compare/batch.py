@@ -1,15 +1,36 @@
-"""The data of one batch of λ that every method shares: the iterates, and the gradients of E at them."""
+"""The data of one batch of λ that every method shares: the iterates, and products with ∂₁Φ at them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.func import vmap
 
 from boundcheck.problem import Problem
-from boundcheck.products import Prepared
+from boundcheck.products import Linearisation, Prepared, jacobian, rows
+
+
+class Products(Protocol):
+    """∂₁Φᵀv and ∂₁Φu for rows v and u."""
+
+    def d1_T(self, v: Tensor) -> Tensor: ...
+    def d1(self, u: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True, eq=False)
+class ConstantJacobian:
+    """∂₁Φ = J for all points of a λ; J has shape (λ, d, d)."""
+
+    J: Tensor
+
+    def d1_T(self, v: Tensor) -> Tensor:
+        return v @ self.J
+
+    def d1(self, u: Tensor) -> Tensor:
+        return u @ self.J.mT
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,6 +40,7 @@ class Batch:
     problem: Problem
     prepared: Prepared
     z: Tensor
+    constant: ConstantJacobian | None = None  # where ∂₁Φ is one matrix for each λ and was formed
 
     @property
     def T(self) -> int:
@@ -29,9 +51,13 @@ class Batch:
         """w_1 … w_T, of shape (λ, T, d)."""
         return self.problem.dynamics.iterate(self.z[:, 1:])
 
+    def products(self, w: Tensor) -> Products:
+        """Products with ∂₁Φ at the rows of w."""
+        return self.constant or Linearisation(rows(self.problem.phi_at), w, self.prepared.ready)
 
-def run(problem: Problem, lams: Tensor, T: int) -> Batch:
-    """T steps of the dynamics for all rows of `lams` at once."""
+
+def run(problem: Problem, lams: Tensor, T: int, *, dense: bool) -> Batch:
+    """T steps of the dynamics for all rows of `lams` at once; with `dense`, also ∂₁Φ as a matrix for each λ."""
     prepared = Prepared(problem, lams)
     z0 = problem.dynamics.start(problem.w0)
     states = torch.empty(len(lams), T + 1, z0.numel(), dtype=z0.dtype, device=z0.device)
@@ -40,4 +66,7 @@ def run(problem: Problem, lams: Tensor, T: int) -> Batch:
     with torch.no_grad():
         for t in range(T):
             states[:, t + 1] = step(states[:, t], prepared.ready)
-    return Batch(problem, prepared, states)
+    if not dense:
+        return Batch(problem, prepared, states)
+    J = vmap(lambda ready: jacobian(lambda w: problem.phi_at(w, ready), problem.w0))(prepared.ready)
+    return Batch(problem, prepared, states, ConstantJacobian(J))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,26 +12,33 @@ from torch import Tensor
 
 from boundcheck import methods as names
 from boundcheck.compare import batch as batches
-from boundcheck.compare import systems, wavefront
+from boundcheck.compare import cost, sensitivities, systems, wavefront
+from boundcheck.compare.batch import Batch
+from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.methods import Method
 from boundcheck.problem import Problem
-from boundcheck.products import Cotangents, rows_d2_T, rows_outer
+from boundcheck.products import Linearisation, Prepared, rows, rows_d2_T, rows_outer
+from boundcheck.solvers.conjugate_gradient import refuse_unless_symmetric
 from boundcheck.solvers.exact import reference
 
-ROWS = 1000  # rows for which a batched product is quickest
+Progress = Callable[[int, int], None]  # (pieces done, pieces in all)
 
 
 @dataclass(frozen=True, eq=False)
 class Curves(Mapping[str, "np.ndarray"]):
-    """`curves["itd"]` is an array of shape samples × t."""
+    """`curves["itd"]` is an array of errors, of shape samples × t; a point that is not finite says that it diverged."""
 
     t: np.ndarray
     errors: Mapping[str, np.ndarray]
-    lam: Tensor
-    exact: Tensor
+    lam: Tensor  # samples × n
+    exact: Tensor  # ∇f at each of them
+    algorithm: str | None  # how ITD was computed
 
     def __getitem__(self, method: str) -> np.ndarray:
-        return self.errors[method]
+        try:
+            return self.errors[method]
+        except KeyError:
+            raise UnknownNameError.among("curve", method, self.errors) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.errors)
@@ -49,41 +56,94 @@ def error_curves(
     *,
     lam: Any = None,
     memory: int = 1 << 30,
+    algorithm: str = "auto",
+    progress: Progress | None = None,
 ) -> Curves:
-    asked = [names.parse(m) for m in methods]
+    """‖g(t) − ∇f(λ)‖ for every t = 1 … `t`, every method, and `samples` values of λ.
+
+    λ is `lam` (one, or one a row), else drawn with `seed`; one sample without a seed is the problem's own λ. `memory`
+    is the budget in bytes; `algorithm` is how ITD is computed: "wavefront", "forward", "dense", or "auto" for the
+    cheapest.
+    """
+    asked = _methods(methods)
     T = names.count(t, "t")
-    lams = problem.sample(samples, seed)
-    exact = reference(problem, lams)
-    errors = _errors(problem, lams, exact.value, asked, T)
-    return Curves(np.arange(1, T + 1), {str(m): e.cpu().numpy() for m, e in errors.items()}, lams, exact.value)
+    if T == 0:
+        raise InputError("t = 0 leaves nothing to draw; give t >= 1")
+    lams = _lams(problem, samples, seed, lam)
+    exact = reference(problem, lams).value
+    sizes = cost.measure(problem, Prepared(problem, lams[0]), T)
+    itd = any(m.name == "itd" for m in asked)
+    way = cost.choose(algorithm, sizes, len(lams), memory) if itd else None
+    stored = way or ("wavefront" if any(m.name == "itd-truncated" for m in asked) else None)
+    cut = cost.cut(sizes, len(lams), sum(m.name in systems.SOLVERS for m in asked), stored, memory)
+    errors = {m: np.empty((len(lams), T)) for m in asked}
+    starts = range(0, len(lams), cut.samples)
+    for done, start in enumerate(starts):
+        piece = slice(start, start + cut.samples)
+        batch = batches.run(problem, lams[piece], T, dense=cost.constant_jacobian(problem, sizes, memory))
+        for m, values in _errors(batch, exact[piece], asked, way, cut.block).items():
+            errors[m][piece] = values.cpu().numpy()
+        if progress is not None:
+            progress(done + 1, len(starts))
+    return Curves(np.arange(1, T + 1), {str(m): e for m, e in errors.items()}, lams, exact, way)
 
 
-def _errors(problem: Problem, lams: Tensor, exact: Tensor, asked: Sequence[Method], T: int) -> dict[Method, Tensor]:
-    batch = batches.run(problem, lams, T)
-    leaves, w = batch.prepared.leaves, batch.w
-    b = torch.empty_like(w)
-    block = max(1, min(T, ROWS // len(lams)))
-    blocks = [slice(start, min(start + block, T)) for start in range(0, T, block)]
-    outer: list[Cotangents] = []
-    for part in blocks:
-        gradients = rows_outer(problem, w[:, part], leaves)
-        b[:, part] = gradients.w
-        outer.append(gradients.lam)
-    errors = {m: torch.empty(len(lams), T, dtype=problem.dtype, device=problem.device) for m in asked}
+def _methods(asked: Sequence[str]) -> list[Method]:
+    if isinstance(asked, str):
+        asked = [asked]
+    parsed = list(dict.fromkeys(names.parse(m) for m in asked))
+    if not parsed:
+        raise InputError("methods is empty; name at least one, as in methods=['itd', 'aid-cg:10']")
+    if any(m.name == "exact" for m in parsed):
+        raise InputError("the method exact is what errors are measured against; leave it out")
+    return parsed
 
-    def record(m: Method, i: int, parts: Cotangents) -> None:
-        total = tuple(x + y for x, y in zip(outer[i], parts, strict=True))
-        errors[m][:, blocks[i]] = (batch.prepared.pull_back_rows(total) - exact[:, None]).norm(dim=-1)
 
+def _lams(problem: Problem, samples: int, seed: int | None, lam: Any) -> Tensor:
+    if lam is not None:
+        many = isinstance(lam, Tensor) and lam.dim() == 2 and lam.shape[-1] == problem.n
+        return torch.stack([problem.checked(one, "lam") for one in (lam if many else [lam])])
+    if names.count(samples, "samples") == 0:
+        raise InputError("samples = 0 leaves nothing to draw; give samples >= 1")
+    if samples == 1 and seed is None:
+        return problem.checked(problem.lam, "lam")[None]
+    return problem.sample(samples, seed)
+
+
+def _errors(batch: Batch, exact: Tensor, asked: Sequence[Method], way: str | None, block: int) -> dict[Method, Tensor]:
+    """All curves of one batch: the linear systems first, then block by block of t what they come to."""
+    problem, prepared, w = batch.problem, batch.prepared, batch.w
+    if any(m.name == "aid-cg" for m in asked):
+        refuse_unless_symmetric(Linearisation(rows(problem.phi_at), w[:, -1:], prepared.ready), problem)
+    blocks = [slice(start, min(start + block, batch.T)) for start in range(0, batch.T, block)]
+    of_outer = prepared.leaves.used_by(rows(problem.outer_at), w[:, :1])
+    of_phi = prepared.leaves.used_by(rows(problem.phi_at), w[:, :1])
+    of_psi = prepared.leaves.used_by(rows(problem.psi_at), batch.z[:, :1])
+    outer = [rows_outer(problem, w[:, part], of_outer) for part in blocks]
+    b = torch.cat([gradients.w for gradients in outer], dim=1)
+    solved = {}
     for solver in systems.SOLVERS:
-        wanted = [m for m in asked if m.name == solver]
-        if wanted:
-            found = systems.iterates(batch, b, solver, [m.k for m in wanted], block)
-            for m in wanted:
-                for i, part in enumerate(blocks):
-                    record(m, i, rows_d2_T(problem.phi_at, w[:, part], leaves, found[m.k][:, part]))
-    for m in asked:
-        if m.name == "itd":
-            for i, part in enumerate(blocks):
-                record(m, i, wavefront.itd(batch, b, part.start, part.stop))
+        if ks := [m.k for m in asked if m.name == solver]:
+            solved[solver] = systems.iterates(batch, b, solver, ks, block)
+    carried: Tensor | None = None
+    if way == "forward":
+        carried = sensitivities.forward(batch, b)
+    elif way == "dense":
+        carried = sensitivities.dense(batch, b, of_psi, max(1, block // problem.d))
+
+    def indirect(m: Method, part: slice) -> Tensor | float:
+        """(dw/dλ)ᵀ∇₁E, or what the method puts in its place."""
+        if m.name in solved:
+            v = solved[m.name][m.k][:, part]
+            return prepared.pull_back_rows(of_phi, rows_d2_T(problem.phi_at, w[:, part], of_phi, v))
+        if m.name == "itd" and carried is not None:
+            return carried[:, part]
+        cotangents = wavefront.itd(batch, b, of_psi, part.start, part.stop, m.k)
+        return prepared.pull_back_rows(of_psi, cotangents)
+
+    errors = {m: torch.empty_like(b[..., 0]) for m in asked}
+    for part, gradients in zip(blocks, outer, strict=True):
+        rest = prepared.pull_back_rows(of_outer, gradients.lam) - exact[:, None]  # what all methods share
+        for m in asked:
+            errors[m][:, part] = (indirect(m, part) + rest).norm(dim=-1)
     return errors

@@ -6,14 +6,13 @@ reads all rows after k steps. Rows go in blocks, since products are quickest for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from boundcheck.compare.batch import Batch
-from boundcheck.products import Linearisation, rows
+from boundcheck.compare.batch import Batch, Products
 from boundcheck.solvers.conjugate_gradient import SPENT
 
 DROP = 8  # a block gets rid of its finished rows when they are one in this many
@@ -24,7 +23,7 @@ class Rows(Protocol):
 
     v: Tensor
 
-    def step(self, at: Linearisation) -> None: ...
+    def step(self, at: Products) -> None: ...
     def drop(self, count: int) -> None: ...
 
 
@@ -38,9 +37,9 @@ def iterates(batch: Batch, b: Tensor, solver: str, ks: Sequence[int | None], blo
 
 def _block(batch: Batch, b: Tensor, solver: str, result: dict[int | None, Tensor], start: int, stop: int) -> None:
     """The rows t = start + 1 … stop."""
-    phi, ready, w = rows(batch.problem.phi_at), batch.prepared.ready, batch.w
-    state: Rows = SOLVERS[solver](b[:, start:stop])
-    at = Linearisation(phi, w[:, start:stop], ready)
+    w = batch.w
+    state = SOLVERS[solver](b[:, start:stop])
+    at = batch.products(w[:, start:stop])
     fixed = max((k for k in result if k is not None), default=0)
     first = start
     for k in range(1, max(fixed, stop if None in result else 0) + 1):
@@ -52,7 +51,7 @@ def _block(batch: Batch, b: Tensor, solver: str, result: dict[int | None, Tensor
         if fixed <= k < stop and DROP * (k - first) >= stop - start:
             state.drop(k - first)
             first = k
-            at = Linearisation(phi, w[:, first:stop], ready)
+            at = batch.products(w[:, first:stop])
 
 
 class FixedPoint:
@@ -61,7 +60,7 @@ class FixedPoint:
     def __init__(self, b: Tensor) -> None:
         self.b, self.v = b, torch.zeros_like(b)
 
-    def step(self, at: Linearisation) -> None:
+    def step(self, at: Products) -> None:
         self.v = at.d1_T(self.v).add_(self.b)
 
     def drop(self, count: int) -> None:
@@ -69,7 +68,8 @@ class FixedPoint:
 
 
 def _dot(a: Tensor, b: Tensor) -> Tensor:
-    return torch.linalg.vecdot(a, b).unsqueeze(-1)
+    product: Tensor = torch.linalg.vecdot(a, b)
+    return product.unsqueeze(-1)
 
 
 class ConjugateGradient:
@@ -80,7 +80,7 @@ class ConjugateGradient:
         self.rr = _dot(b, b)
         self.spent = SPENT * torch.finfo(b.dtype).eps ** 2 * self.rr
 
-    def step(self, at: Linearisation) -> None:
+    def step(self, at: Products) -> None:
         Ap = self.p - at.d1_T(self.p)
         going = self.rr > self.spent
         step = torch.where(going, self.rr / _dot(self.p, Ap), 0)
@@ -102,7 +102,7 @@ class NormalEquations:
         self.v, self.r = torch.zeros_like(b), b.clone()
         self.p = self.ss = self.spent = torch.empty(0)
 
-    def step(self, at: Linearisation) -> None:
+    def step(self, at: Products) -> None:
         if not self.p.numel():
             self.p = self.r - at.d1(self.r)
             self.ss = _dot(self.p, self.p)
@@ -122,4 +122,8 @@ class NormalEquations:
             setattr(self, name, getattr(self, name)[:, count:].contiguous())
 
 
-SOLVERS = {"aid-fp": FixedPoint, "aid-cg": ConjugateGradient, "aid-cgn": NormalEquations}
+SOLVERS: dict[str, Callable[[Tensor], Rows]] = {
+    "aid-fp": FixedPoint,
+    "aid-cg": ConjugateGradient,
+    "aid-cgn": NormalEquations,
+}

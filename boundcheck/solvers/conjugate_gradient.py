@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.errors import AssumptionError
+from boundcheck.problem import Problem
 from boundcheck.products import Linearisation, Product
 from boundcheck.solvers.result import LinearSolution
 
@@ -41,18 +42,20 @@ def solve(d1phi_T: Product, b: Tensor, k: int, v0: Tensor | None, tol: float | N
     return LinearSolution(v, k)
 
 
-def refuse_unless_symmetric(at: Linearisation, name: str, declared: bool | None, seed: int = 0) -> None:
+def refuse_unless_symmetric(at: Linearisation, problem: Problem, seed: int = 0) -> None:
     """Two random products tell a matrix that is not symmetric, or that is not definite along them, almost surely.
 
-    For a random pair, uᵀAv − vᵀAu is zero if A is symmetric and otherwise differs from zero with probability one.
+    At one point, or at rows of points. For a random pair, uᵀAv − vᵀAu is zero if A is symmetric and otherwise differs
+    from zero with probability one.
     """
-    if declared is False:
+    name = problem.name
+    if problem.symmetric is False:
         raise AssumptionError(f"{name}: ∂₁Φ is declared not symmetric, so CG does not apply; use aid-cgn")
     generator = torch.Generator(device="cpu").manual_seed(seed)
     x = at.x
-    u, v = (torch.randn(x.numel(), generator=generator, dtype=torch.float64).to(x) for _ in range(2))
+    u, v = (torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x) for _ in range(2))
     Yu, Yv = at.d1_T(u), at.d1_T(v)
-    gap = (v @ Yu - u @ Yv).abs()
+    gap = ((v * Yu).sum() - (u * Yv).sum()).abs()
     # each inner product is summed in rounding of relative size about ε√d of its terms
     noise = 100 * torch.finfo(x.dtype).eps * x.numel() ** 0.5 * (u.norm() * Yv.norm() + v.norm() * Yu.norm())
     if bool(gap > noise):
@@ -60,7 +63,7 @@ def refuse_unless_symmetric(at: Linearisation, name: str, declared: bool | None,
             f"{name}: ∂₁Φ is not symmetric (uᵀ∂₁Φv − vᵀ∂₁Φu = {float(gap):.2e} for random u, v), so CG does not apply; "
             "use aid-cgn"
         )
-    along = torch.minimum(u @ (u - Yu), v @ (v - Yv))
+    along = torch.minimum((u * (u - Yu)).sum(-1).min(), (v * (v - Yv)).sum(-1).min())
     if not bool(along > 0):
         raise not_definite(float(along), f"{name}: uᵀ(I − ∂₁Φᵀ)u for a random u")
 

@@ -59,8 +59,8 @@ def reference(problem: Problem, lams: Tensor) -> Reference:
     v = (v + torch.linalg.lu_solve(*solve, b[..., None] - A_T @ v))[..., 0]  # one refinement
     residual_v = (b - (A_T @ v[..., None])[..., 0]).norm(dim=-1)
     parts = rows_d2_T(problem.phi_at, w[:, None], prepared.leaves, v[:, None])
-    total = tuple(x + y for x, y in zip(outer.lam, parts, strict=True))
-    return Reference(prepared.pull_back_rows(total)[:, 0], w, v, (w - phi(w, ready)).norm(dim=-1), residual_v)
+    total = tuple((x + y)[:, 0] for x, y in zip(outer.lam, parts, strict=True))
+    return Reference(prepared.pull_back(total), w, v, (w - phi(w, ready)).norm(dim=-1), residual_v)
 
 
 def _newton(
@@ -138,7 +138,7 @@ def _krylov(problem: Problem, at: Linearisation, b: Tensor, *, transposed: bool)
     """(I − ∂₁Φᵀ)⁻¹b, or (I − ∂₁Φ)⁻¹b; a second solve for what the first left over."""
     symmetric = problem.symmetric
     if symmetric is None:
-        symmetric = _is_symmetric(at, problem.name)
+        symmetric = _is_symmetric(at, problem)
 
     def solve(b: Tensor) -> LinearSolution:
         tol = 4 * torch.finfo(b.dtype).eps
@@ -153,9 +153,9 @@ def _krylov(problem: Problem, at: Linearisation, b: Tensor, *, transposed: bool)
     return v + solve(b - (v - A(v))).v
 
 
-def _is_symmetric(at: Linearisation, name: str) -> bool:
+def _is_symmetric(at: Linearisation, problem: Problem) -> bool:
     try:
-        conjugate_gradient.refuse_unless_symmetric(at, name, None)
+        conjugate_gradient.refuse_unless_symmetric(at, problem)
     except AssumptionError:
         return False
     return True

@@ -119,7 +119,7 @@ def _aid(
     at = Linearisation(problem.phi_at, w, ready, prepared.leaves)
     outer = outer_gradients(problem, w, prepared.leaves)
     if asked.name == "aid-cg" and bool(torch.isfinite(w).all()):
-        conjugate_gradient.refuse_unless_symmetric(at, problem.name, problem.symmetric)
+        conjugate_gradient.refuse_unless_symmetric(at, problem)
     solved = solve(asked.name, at, outer.w, asked.steps(t), v0, tol)
     total = tuple(a + b for a, b in zip(outer.lam, at.d2_T(solved.v), strict=True))
     residual_v = (solved.v - at.d1_T(solved.v) - outer.w).norm()

@@ -1,0 +1,134 @@
+"""What the ways to compute ITD curves cost, in arithmetic and in memory: the choice among them, how to cut the work.
+
+Arithmetic is counted in multiplications and additions of matrix products; a pass over memory counts as 10 of them,
+about what it takes on one core. The constants are rough: the choice matters where the costs are far apart.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.problem import Problem
+from boundcheck.products import DENSE, Prepared
+
+ALGORITHMS = ("wavefront", "forward", "dense")
+PASS = 10  # arithmetic that takes as long as one pass over a number in memory
+STEP = 10_000_000  # … as long as the Python side of one batched step
+ROWS = 1000  # rows for which a batched product is quickest
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the costs depend on, for one λ."""
+
+    T: int
+    d: int
+    n: int
+    state: int
+    leaves: int  # numbers that were prepared from λ
+    phi: int  # arithmetic of one Φ
+    itself: bool  # is what was prepared λ itself, or a vector like it?
+    element: int  # bytes of a number
+
+
+def measure(problem: Problem, prepared: Prepared, T: int) -> Sizes:
+    """Counts one evaluation of Φ at the start; `prepared` is that of one λ."""
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        problem.phi_at(problem.w0, prepared.ready)
+    tensors = prepared.leaves.tensors
+    return Sizes(
+        T=T,
+        d=problem.d,
+        n=problem.n,
+        state=problem.d * problem.dynamics.copies,
+        leaves=sum(leaf.numel() for leaf in tensors),
+        phi=int(counter.get_total_flops()),
+        itself=all(leaf.numel() <= problem.n for leaf in tensors),
+        element=problem.w0.element_size(),
+    )
+
+
+def product(of: Sizes) -> int:
+    """One transposed product with ∂₁Ψ."""
+    return 2 * of.phi + 4 * PASS * of.state
+
+
+def itd(of: Sizes, samples: int) -> dict[str, float]:
+    """Arithmetic of each way to compute the ITD curves of `samples` values of λ."""
+    pull = PASS * of.n if of.itself else 2 * of.leaves * of.n
+    pairs = of.T**2 / 2
+    wave_steps = of.T * max(1, samples * of.T // ROWS)
+    return {
+        "wavefront": samples * (pairs * (product(of) + of.phi + 3 * PASS * of.d) + of.T * pull) + 2 * wave_steps * STEP,
+        "forward": samples * of.T * of.n * 2 * product(of) + 10 * of.T * STEP,
+        "dense": samples * of.T * (of.d * (product(of) + PASS * of.leaves + pull) + 2 * of.state * of.d * of.n)
+        + of.T * STEP,
+    }
+
+
+def choose(asked: str, of: Sizes, samples: int, memory: int) -> str:
+    """The way asked for, or the cheapest that fits."""
+    if asked != "auto":
+        if asked not in ALGORITHMS:
+            raise UnknownNameError.among("algorithm", asked, ("auto", *ALGORITHMS))
+        return asked
+    costs = itd(of, samples)
+    fitting = [way for way in ALGORITHMS if _itd_bytes(way, of, 1, 1) <= memory]
+    return min(fitting or ["wavefront"], key=costs.__getitem__)
+
+
+def constant_jacobian(problem: Problem, of: Sizes, memory: int) -> bool:
+    """Is it worth forming ∂₁Φ, where it is one matrix for each λ?"""
+    fits = of.d <= DENSE and 4 * of.d**2 * of.element <= memory
+    return problem.affine and fits and of.d <= of.T**2 / 2 and 2 * of.d**2 <= 2 * product(of)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How many λ, and how many values of t, to work on at once."""
+
+    samples: int
+    block: int
+
+
+def cut(of: Sizes, samples: int, reads: int, way: str | None, memory: int) -> Cut:
+    """The largest pieces that stay inside `memory`, with about `ROWS` rows in a batched product.
+
+    `reads` is how many curves of AID are read off, `way` how ITD is computed (None if it is not).
+    """
+    count = samples
+    while True:
+        block = max(1, min(of.T, math.ceil(ROWS / count)))
+        while block > 1 and _bytes(of, count, block, reads, way) > memory:
+            block //= 2
+        need = _bytes(of, count, block, reads, way)
+        if need <= memory:
+            return Cut(count, block)
+        if count == 1:
+            raise InputError(
+                f"memory = {memory} bytes is too little for t = {of.T} and d = {of.d}; give memory = {need} or more, "
+                "or a smaller t"
+            )
+        count = -(-count // 2)
+
+
+def _bytes(of: Sizes, count: int, block: int, reads: int, way: str | None) -> int:
+    shared = of.T * (of.state + (1 + reads) * of.d) + 4 * of.leaves
+    rows = 12 * of.state + 4 * of.leaves + 4 * of.n
+    numbers = count * (shared + block * rows)
+    return numbers * of.element + (0 if way is None else _itd_bytes(way, of, count, block))
+
+
+def _itd_bytes(way: str, of: Sizes, count: int, block: int) -> int:
+    if way == "wavefront":
+        numbers = block * of.T * of.d + of.T * 12 * of.state
+    elif way == "forward":
+        numbers = of.n * (12 * of.state + 3 * of.leaves) + of.T * of.n
+    else:
+        numbers = block * of.d * (of.state + of.leaves + 2 * of.n) + of.T * of.n + of.state * of.n
+    return count * numbers * of.element

@@ -1,0 +1,155 @@
+"""Equilibrium model with convolutions, appendix "Equilibrium Models with Convolutions" of the paper, `eq:EQM_CONV`.
+
+    φ_i(w_i, γ) = tanh(K ⋆ w_i + μ(K' ⋆ x_i) + c),   E(w, θ) = mean_i cross-entropy(θ μ(w_i) + b, y_i),
+    λ = (K, K', c, θ, b),   ⋆ cross-correlation with 3 × 3 kernels,   μ max-pooling of 2 × 2 windows.
+
+As in `eqm`, q = ‖K ⋆ ·‖ is a contraction constant and ∂₁Φ is not symmetric. c is one number a channel.
+
+Padding. The paper projects onto ‖c(K)‖ ≤ 0.999 with c(K) the *circular* correlation, and does not say how it pads.
+Here "circular" is the default, as then K ⋆ · is c(K) and q = ‖c(K)‖ exactly. With "zeros" on states of side s, ‖c(K)‖
+on the torus of side s is no bound: at s = 14, one channel and the taps −½, 0, 1 in a row, ‖K ⋆ ·‖ = 1.0038 ‖c(K)‖, so
+0.999 would not suffice. On the torus of side s + 1 it is one. Let P extend a state by zeros to that torus; ‖P‖ = 1. An
+output at 0 ≤ y < s reads inputs at y−1, y, y+1; those outside, −1 and s, are on the torus both the place s, where P put
+zeros. So K ⋆ · = Pᵀ c(K) P, of norm ≤ ‖c(K)‖.
+
+Max-pooling makes E (and the drive, in K') smooth only piece by piece. On a tie the derivative goes to the first of the
+equal entries. Where they are equal because they see equal inputs, as on the background of an image, their derivatives
+in λ are equal too, so the hypergradient does not depend on that choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import conv2d, max_pool2d, pad
+
+from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.layout import Layout
+from boundcheck.problem import Domain, Problem
+from boundcheck.problems._synthetic import Draw
+from boundcheck.problems.equilibrium import (
+    OTHER_STREAM,
+    checked_norm,
+    cross_entropy,
+    gaussian_examples,
+    given,
+    mnist_examples,
+)
+from boundcheck.projections import convolution_norm, project_convolution
+
+NAME = "conv-eqm"
+TITLE = "equilibrium model with convolutions, logistic classifier on its pooled states"
+PADDING = {"circular": "circular", "zeros": "constant"}  # our names to torch's
+
+
+class Parameters(NamedTuple):
+    """The pieces of λ, in the order in which they lie in it."""
+
+    K: Tensor
+    K_in: Tensor
+    c: Tensor
+    theta: Tensor
+    b: Tensor
+
+
+class Ready(NamedTuple):
+    """What depends on λ only; `drive` is μ(K' ⋆ x_i) + c for every i."""
+
+    K: Tensor
+    drive: Tensor
+    theta: Tensor
+    b: Tensor
+
+
+def make(
+    *,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str = "cpu",
+    mnist: bool = False,
+    size: int | None = None,
+    hidden: int | None = None,
+    side: int | None = None,
+    classes: int | None = None,
+    norm: float = 0.95,
+    padding: str = "circular",
+) -> Problem:
+    """Small images of Gaussian classes, or with `mnist` the paper's (5000, h = 10); λ is drawn with ‖c(K)‖ = `norm`.
+
+    `side` is the side of an image: states have half of it, pooled states a quarter.
+    """
+    draw = Draw.seeded(seed + OTHER_STREAM, dtype, device)
+    pixels = 28 if mnist else given("side", side, 8)
+    if pixels % 4 or pixels < 8:
+        raise InputError(f"side = {pixels} cannot be pooled twice and leave 3 x 3 kernels room; give 8, 12, 16, …")
+    if mnist:
+        data = mnist_examples(draw, size, side=side, classes=classes)
+    else:
+        data = gaussian_examples(draw, given("size", size, 6), pixels**2, given("classes", classes, 3))
+    n_e = len(data.X)
+    images = data.X.reshape(n_e, 1, pixels, pixels)
+    h = given("hidden", hidden, 10 if mnist else 2)
+    k = data.Y.shape[1]
+    s = pixels // 2
+    f = h * (s // 2) ** 2
+    q = checked_norm(norm)
+    grid = torus(s, padding)
+    shapes = ((h, h, 3, 3), (h, 1, 3, 3), (h,), (k, f), (k,))
+    pieces = Layout(Parameters._fields, tuple(map(torch.Size, shapes)), lambda leaves: Parameters(*leaves))
+
+    def sampler(generator: torch.Generator) -> Tensor:
+        K, K_in, c, theta, b = (torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in shapes)
+        K = K * (q / convolution_norm(K, grid))
+        return torch.cat([x.reshape(-1) for x in (K, K_in / 3, 0.1 * c, theta / f**0.5, 0.1 * b)])
+
+    def correlate(K: Tensor, x: Tensor) -> Tensor:
+        return conv2d(pad(x, (1, 1, 1, 1), mode=PADDING[padding]), K)
+
+    def prepare(lam: Tensor) -> Ready:
+        K, K_in, c, theta, b = pieces.unflatten(lam)
+        return Ready(K, max_pool2d(correlate(K_in, images), 2) + c[:, None, None], theta, b)
+
+    def phi_at(w: Tensor, ready: Ready) -> Tensor:
+        return torch.tanh(correlate(ready.K, w.reshape(n_e, h, s, s)) + ready.drive).reshape(-1)
+
+    def outer_at(w: Tensor, ready: Ready) -> Tensor:
+        pooled = max_pool2d(w.reshape(n_e, h, s, s), 2).reshape(n_e, f)
+        return cross_entropy(pooled @ ready.theta.T + ready.b, data.Y)
+
+    return Problem(
+        name=NAME,
+        w0=torch.zeros(n_e * h * s * s, dtype=dtype, device=device),
+        lam=draw.place(sampler(torch.Generator().manual_seed(seed))),
+        phi_at=phi_at,
+        outer_at=outer_at,
+        prepare=prepare,
+        symmetric=False,
+        contraction=lambda ready: convolution_norm(ready.K, grid),
+        domain=Domain(
+            f"K, the first {9 * h * h} entries of lam, as a convolution on a torus of side {grid} has norm below 1",
+            lambda lam: convolution_norm(pieces.unflatten(lam).K, grid) < 1,
+        ),
+        sampler=sampler,
+        seed=seed,
+    )
+
+
+def projection(hidden: int, side: int, norm: float = 0.999, padding: str = "circular") -> Callable[[Tensor], Tensor]:
+    """λ ↦ λ with K projected so that ‖K ⋆ ·‖ ≤ `norm` on the states of images of this `side`, the rest as it is."""
+    grid = torus(side // 2, padding)
+
+    def project(lam: Tensor) -> Tensor:
+        K, rest = lam[: 9 * hidden**2], lam[9 * hidden**2 :]
+        return torch.cat((project_convolution(K.reshape(hidden, hidden, 3, 3), grid, norm).reshape(-1), rest))
+
+    return project
+
+
+def torus(side: int, padding: str) -> int:
+    """Side of the torus on which ‖c(K)‖ bounds ‖K ⋆ ·‖ for states of this side; see the proof above."""
+    if padding not in PADDING:
+        raise UnknownNameError.among("padding", padding, PADDING)
+    return side if padding == "circular" else side + 1

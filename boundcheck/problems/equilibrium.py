@@ -1,0 +1,174 @@
+"""Equilibrium model (EQM), section 4.2 of the paper: problem `mainprob2` with the dynamics `eq:qlin_eqm`.
+
+    φ_i(w_i, γ) = tanh(A w_i + B x_i + c),   E(w, θ) = mean_i cross-entropy(θ w_i + b, y_i),   λ = (A, B, c, θ, b).
+
+∂₁Φ is block diagonal, with one block diag(tanh') A an example, and not symmetric. As |tanh'| ≤ 1, q = ‖A‖ is a
+contraction constant for all w, and the least one if A is invertible (tanh' = 1 where A w_i + B x_i + c = 0). The paper
+sums the losses in `mainprob2`; here they are averaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from boundcheck.errors import InputError
+from boundcheck.layout import Layout
+from boundcheck.problem import Domain, Problem
+from boundcheck.problems._synthetic import Draw
+from boundcheck.projections import project_matrix
+
+NAME = "eqm"
+TITLE = "equilibrium model tanh(Aw + Bx + c), logistic classifier on its states"
+OTHER_STREAM = 10**9  # added to the seed for the data, or they would repeat the numbers that λ is drawn from
+
+
+class Parameters(NamedTuple):
+    """The pieces of λ, in the order in which they lie in it."""
+
+    A: Tensor
+    B: Tensor
+    c: Tensor
+    theta: Tensor
+    b: Tensor
+
+
+class Ready(NamedTuple):
+    """What depends on λ only; row i of `drive` is B x_i + c."""
+
+    A: Tensor
+    drive: Tensor
+    theta: Tensor
+    b: Tensor
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Inputs, one a row, and their classes as rows of the identity."""
+
+    X: Tensor
+    Y: Tensor
+
+
+def make(
+    *,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str = "cpu",
+    mnist: bool = False,
+    size: int | None = None,
+    hidden: int | None = None,
+    features: int | None = None,
+    classes: int | None = None,
+    norm: float = 0.95,
+) -> Problem:
+    """A small EQM on Gaussian classes, or with `mnist` the paper's (5000 images, h = 200); λ is drawn with ‖A‖ = norm.
+
+    The same data at another λ: `problem.at(problem.sample(1, seed=1)[0])`. The paper's runs without projection leave
+    the domain; `dataclasses.replace(problem, domain=None)` lets them.
+    """
+    draw = Draw.seeded(seed + OTHER_STREAM, dtype, device)
+    if mnist:
+        data = mnist_examples(draw, size, features=features, classes=classes)
+    else:
+        data = gaussian_examples(
+            draw, given("size", size, 20), given("features", features, 8), given("classes", classes, 3)
+        )
+    h = given("hidden", hidden, 200 if mnist else 10)
+    n_e, p = data.X.shape
+    k = data.Y.shape[1]
+    q = checked_norm(norm)
+    shapes = ((h, h), (h, p), (h,), (k, h), (k,))
+    pieces = Layout(Parameters._fields, tuple(map(torch.Size, shapes)), lambda leaves: Parameters(*leaves))
+
+    def sampler(generator: torch.Generator) -> Tensor:
+        A, B, c, theta, b = (torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in shapes)
+        A = A * (q / spectral_norm(A))
+        return torch.cat([x.reshape(-1) for x in (A, B / p**0.5, 0.1 * c, theta / h**0.5, 0.1 * b)])
+
+    def prepare(lam: Tensor) -> Ready:
+        A, B, c, theta, b = pieces.unflatten(lam)
+        return Ready(A, data.X @ B.T + c, theta, b)
+
+    def phi_at(w: Tensor, ready: Ready) -> Tensor:
+        return torch.tanh(w.reshape(n_e, h) @ ready.A.T + ready.drive).reshape(-1)
+
+    def outer_at(w: Tensor, ready: Ready) -> Tensor:
+        return cross_entropy(w.reshape(n_e, h) @ ready.theta.T + ready.b, data.Y)
+
+    return Problem(
+        name=NAME,
+        w0=torch.zeros(n_e * h, dtype=dtype, device=device),
+        lam=draw.place(sampler(torch.Generator().manual_seed(seed))),
+        phi_at=phi_at,
+        outer_at=outer_at,
+        prepare=prepare,
+        symmetric=False,
+        contraction=lambda ready: spectral_norm(ready.A),
+        domain=Domain(
+            f"the spectral norm of A, the first {h} x {h} entries of lam, is below 1",
+            lambda lam: spectral_norm(pieces.unflatten(lam).A) < 1,
+        ),
+        sampler=sampler,
+        seed=seed,
+    )
+
+
+def projection(hidden: int, norm: float = 0.999) -> Callable[[Tensor], Tensor]:
+    """λ ↦ λ with the singular values of A clipped at `norm` = 1−ε, the rest as it is."""
+
+    def project(lam: Tensor) -> Tensor:
+        A, rest = lam[: hidden * hidden], lam[hidden * hidden :]
+        return torch.cat((project_matrix(A.reshape(hidden, hidden), norm).reshape(-1), rest))
+
+    return project
+
+
+def spectral_norm(A: Tensor) -> Tensor:
+    norm: Tensor = torch.linalg.matrix_norm(A, ord=2)
+    return norm
+
+
+def cross_entropy(logits: Tensor, Y: Tensor) -> Tensor:
+    """Mean over the rows of −log softmax(logits)[class]."""
+    return (torch.logsumexp(logits, -1) - (logits * Y).sum(-1)).mean()
+
+
+def gaussian_examples(draw: Draw, size: int, features: int, classes: int) -> Examples:
+    """Each class a normal centre; its examples lie around it with half the spread of the centres."""
+    y = torch.arange(size) % classes
+    X = draw.normal(classes, features)[y] + draw.normal(size, features) / 2
+    return Examples(draw.place(X), draw.place(torch.eye(classes)[y]))
+
+
+def mnist_examples(draw: Draw, size: int | None, **fixed: int | None) -> Examples:
+    """`size` (5000 as in the paper) training images of MNIST at random, pixels in [0, 1]."""
+    for name, value in fixed.items():
+        if value is not None:
+            raise InputError(f"{name} = {value} with mnist=True; MNIST fixes it, so leave {name} out")
+    from boundcheck import data  # only here: the synthetic problem needs no files
+
+    found = data.mnist()
+    total = len(found.train_labels)
+    count = given("size", size, 5000)
+    if count > total:
+        raise InputError(f"size = {count} with mnist=True, which has {total} training images; give at most that")
+    chosen = torch.randperm(total, generator=draw.generator)[:count]
+    X = torch.as_tensor(found.train_images)[chosen].reshape(count, -1).to(torch.float64) / 255
+    return Examples(draw.place(X), draw.place(torch.eye(10)[torch.as_tensor(found.train_labels)[chosen].long()]))
+
+
+def given(name: str, value: int | None, default: int) -> int:
+    if value is not None and value < 1:
+        raise InputError(f"{name} = {value} is no size; give a whole number from 1")
+    return default if value is None else value
+
+
+def checked_norm(norm: float) -> float:
+    if not 0 <= norm < 1:
+        raise InputError(f"norm = {norm} gives no contraction; give 0 <= norm < 1")
+    return float(norm)

@@ -1,0 +1,154 @@
+"""Training data optimisation on Fashion-MNIST, section 4.2 and appendix C.2 of the paper.
+
+    E(W) = CE(X'W, y'),   ℓ(W, X) = CE(XW, y) + (β/2cp)‖W‖²,   W ∈ R^{p×c},  λ = X ∈ R^{c×p},  y = (0, …, c−1),
+    μ = β/cp,   L ≤ ‖X‖²/2c + β/cp.
+
+CE is the mean cross-entropy; (X', y') is the usual training set with pixels in [0, 1], p = 784, c = 10, β = 1. At the
+start X = 0, where W(X) = 0 and Φ = (1 − αβ/cp)W; with the paper's step of 10⁴ that is −0.28 W, and Φ is a contraction on
+all of R^{p×c} while ‖X‖² < 1.4·10⁻³.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from boundcheck import data
+from boundcheck.errors import InputError
+from boundcheck.problem import Curvature, Problem
+from boundcheck.problems._multinomial import (
+    around,
+    cross_entropy,
+    cross_entropy_gradient,
+    fixed_step,
+    one_hot,
+    only_synthetic,
+    synthetic_size,
+)
+from boundcheck.problems._synthetic import Draw
+
+NAME = "fashion-mnist"
+TITLE = "training data optimisation on Fashion-MNIST, one image a class"
+STEP = 1e4 / 7840  # the paper's step over its cp, so that data of other sizes have the same αμ
+
+
+class Ready(NamedTuple):
+    """λ as the images that it is."""
+
+    X: Tensor
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Validation and test images, one a row, with their classes as rows of the identity."""
+
+    X_val: Tensor
+    Y_val: Tensor
+    X_test: Tensor
+    Y_test: Tensor
+
+
+def load(
+    *,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str = "cpu",
+    validation_size: int | None = None,
+    synthetic: bool = False,
+    features: int | None = None,
+    classes: int | None = None,
+    download: bool | None = None,
+) -> Parts:
+    """The images of `make` with the same arguments, and those to test on."""
+    draw = Draw.seeded(seed, dtype, device)
+    if synthetic:
+        p, c = synthetic_size("features", features, 12), synthetic_size("classes", classes, 4)
+        size = synthetic_size("validation_size", validation_size, 40)
+        y = torch.arange(2 * size) % c
+        X = draw.normal(c, p)[y] + draw.normal(2 * size, p) / 2
+        X_val, y_val, X_test, y_test = X[:size], y[:size], X[size:], y[size:]
+    else:
+        only_synthetic(features=features, classes=classes)
+        found, c = data.fashion_mnist(download), 10
+        X_val, y_val, X_test, y_test = (
+            torch.from_numpy(x) for x in (found.train_images, found.train_labels, found.test_images, found.test_labels)
+        )
+        if validation_size is not None:
+            if not 1 <= validation_size <= len(y_val):
+                raise InputError(f"validation_size = {validation_size}; give a whole number from 1 to {len(y_val)}")
+            chosen = torch.randperm(len(y_val), generator=draw.generator)[:validation_size]
+            X_val, y_val = X_val[chosen], y_val[chosen]
+        X_val, X_test = (draw.place(x.reshape(len(x), -1)).div_(255) for x in (X_val, X_test))
+    return Parts(*(draw.place(x) for x in (X_val, one_hot(y_val, c), X_test, one_hot(y_test, c))))
+
+
+def make(
+    *,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str = "cpu",
+    beta: float = 1.0,
+    validation_size: int | None = None,
+    step_size: float | None = None,
+    dynamics: str = "gradient-descent",
+    momentum: float = 0.0,
+    spread: float | None = None,
+    synthetic: bool = False,
+    features: int | None = None,
+    classes: int | None = None,
+    download: bool | None = None,
+) -> Problem:
+    """The paper's problem, on `validation_size` of the 60000 images (all), or with `synthetic` one on Gaussian classes.
+
+    Without `step_size` it is 10⁴·cp/7840, the paper's 10⁴ for its data. The paper draws no λ; `sample` gives normal
+    numbers times `spread`, without which ‖X‖² is about c/α and Φ a contraction.
+    """
+    if not 0 < beta < float("inf"):
+        raise InputError(f"beta = {beta} is no penalty; give a positive number")
+    parts = load(
+        seed=seed, dtype=dtype, device=device, validation_size=validation_size, synthetic=synthetic,
+        features=features, classes=classes, download=download,
+    )  # fmt: skip
+    X_val, Y_val = parts.X_val, parts.Y_val  # the closures below hold these two only, not the images to test on
+    p, c = X_val.shape[1], Y_val.shape[1]
+    Y = torch.eye(c, dtype=dtype, device=device)
+    mu = beta / (c * p)
+    alpha = STEP * c * p if step_size is None else step_size
+    steps = fixed_step(dynamics, alpha, momentum)
+    scale = (c / alpha) ** 0.5 / (p**0.5 + c**0.5) if spread is None else spread  # ‖X‖ ≈ scale·(√p + √c)
+
+    def prepare(lam: Tensor) -> Ready:
+        return Ready(lam.reshape(c, p))
+
+    def inner_at(w: Tensor, ready: Ready) -> Tensor:
+        return cross_entropy(ready.X @ w.reshape(p, c), Y) + mu / 2 * (w * w).sum()
+
+    def phi_at(w: Tensor, ready: Ready) -> Tensor:
+        R = alpha * cross_entropy_gradient(ready.X @ w.reshape(p, c), Y)
+        return (1 - alpha * mu) * w - (ready.X.T @ R).reshape(-1)
+
+    def outer_at(w: Tensor, ready: Ready) -> Tensor:
+        return cross_entropy(X_val @ w.reshape(p, c), Y_val)
+
+    def curvature(ready: Ready) -> Curvature:
+        norm = torch.linalg.eigvalsh(ready.X @ ready.X.T)[-1]  # ‖X‖²
+        return Curvature(torch.full_like(norm, mu), norm / (2 * c) + mu)
+
+    return Problem(
+        name=NAME,
+        w0=torch.zeros(p * c, dtype=dtype, device=device),
+        lam=torch.zeros(c * p, dtype=dtype, device=device),
+        phi_at=phi_at,
+        outer_at=outer_at,
+        inner_at=inner_at,
+        prepare=prepare,
+        dynamics=steps,
+        symmetric=True,
+        curvature=curvature,
+        contraction=lambda ready: curvature(ready).contraction(alpha),
+        sampler=around(torch.zeros(c * p, dtype=torch.float64), scale),
+        seed=seed,
+    )

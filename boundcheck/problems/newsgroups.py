@@ -1,0 +1,173 @@
+"""Multinomial logistic regression on 20 newsgroups, one penalty a word, section 4.2 and appendix C.2 of the paper.
+
+    E(W) = CE(X'W, y'),   ℓ(W, λ) = CE(XW, y) + (1/2cp) Σ_j e^{λ_j} Σ_i W_ji²,   W ∈ R^{p×c},  λ ∈ R^p,  λ₀ = 0,
+    μ = min e^λ/cp,   L ≤ λmax(XᵀX)/2n + max e^λ/cp.
+
+CE is the mean cross-entropy; p = 101631, c = 20, three equal parts of 6282 documents. X stays sparse throughout.
+At λ₀ 2/L is 13 (63 with tf-idf), so that Φ with the paper's step α = 10³ is no contraction on all of R^{p×c}: from W = 0
+it first takes ℓ from 3.0 up to 53, then down to 0.25 in 300 steps (with tf-idf straight down, to 0.15). Near W(λ₀) it is
+one, with q = 1 − αμ = 0.9995.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor
+
+from boundcheck import data
+from boundcheck.problem import Curvature, Problem
+from boundcheck.problems._multinomial import (
+    around,
+    cross_entropy,
+    cross_entropy_gradient,
+    fixed_step,
+    one_hot,
+    only_synthetic,
+    synthetic_size,
+)
+from boundcheck.problems._synthetic import Draw
+from boundcheck.sparse import SparseMatrix, squared_norm_bound
+
+NAME = "newsgroups"
+TITLE = "multinomial logistic regression on 20 newsgroups, one ℓ₂ penalty a word"
+STEP = 1e3  # the paper's
+
+
+class Ready(NamedTuple):
+    """What depends on λ only."""
+
+    penalty: Tensor  # e^λ/cp
+    shrink: Tensor  # 1 − α e^λ/cp
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Training, validation and test documents, with their classes as rows of the identity."""
+
+    X: SparseMatrix
+    Y: Tensor
+    X_val: SparseMatrix
+    Y_val: Tensor
+    X_test: SparseMatrix
+    Y_test: Tensor
+    squared_norm: float  # at least λmax(XᵀX)
+
+
+def load(
+    *,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str = "cpu",
+    tfidf: bool = False,
+    synthetic: bool = False,
+    size: int | None = None,
+    features: int | None = None,
+    classes: int | None = None,
+    download: bool | None = None,
+) -> Parts:
+    """The three parts of `make` with the same arguments."""
+    draw = Draw.seeded(seed, dtype, device)
+    if synthetic:
+        sizes = (("size", size, 30), ("features", features, 40), ("classes", classes, 4))
+        n, p, c = (synthetic_size(*each) for each in sizes)
+        found = _random_documents(draw, 3 * n, p, c)
+    else:
+        only_synthetic(size=size, features=features, classes=classes)
+        found, c = data.newsgroups(download), 20
+    X = inverse_frequencies(found.features) if tfidf else found.features
+    parts = data.thirds(len(found.labels), seed)
+    rows = (parts.train, parts.validation, parts.test)
+    X_train, X_val, X_test = (SparseMatrix.from_scipy(X[some], dtype=dtype, device=device) for some in rows)
+    Y, Y_val, Y_test = (draw.place(one_hot(torch.from_numpy(found.labels[some]), c)) for some in rows)
+    # rounding to dtype makes an entry, at most, larger by the factor 1 + eps
+    squared_norm = squared_norm_bound(X[parts.train]) * (1 + torch.finfo(dtype).eps) ** 2
+    return Parts(X_train, Y, X_val, Y_val, X_test, Y_test, squared_norm)
+
+
+def make(
+    *,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str = "cpu",
+    tfidf: bool = False,
+    step_size: float | None = None,
+    dynamics: str = "gradient-descent",
+    momentum: float = 0.0,
+    spread: float = 0.1,
+    synthetic: bool = False,
+    size: int | None = None,
+    features: int | None = None,
+    classes: int | None = None,
+    download: bool | None = None,
+) -> Problem:
+    """The paper's problem on a random split, or with `synthetic` one on `size` random documents a part.
+
+    Features are counts of unit length, or with `tfidf` weighted by rarity. The paper says tf-idf; its accuracies of
+    59-64 % are those of counts (at λ₀ 64 % after 2000 steps, and 70 % with tf-idf). Without `step_size` it is 10³, and
+    1/L at λ₀ for synthetic data. The paper draws no λ; `sample` gives normal numbers times `spread`.
+    """
+    parts = load(
+        seed=seed, dtype=dtype, device=device, tfidf=tfidf, synthetic=synthetic, size=size, features=features,
+        classes=classes, download=download,
+    )  # fmt: skip
+    X, Y, X_val, Y_val = parts.X, parts.Y, parts.X_val, parts.Y_val
+    (n, p), c = X.shape, Y.shape[1]
+    steepest = parts.squared_norm / (2 * n)
+    alpha = step_size if step_size is not None else 1 / (steepest + 1 / (c * p)) if synthetic else STEP
+
+    def prepare(lam: Tensor) -> Ready:
+        penalty = lam.exp() / (c * p)
+        return Ready(penalty, 1 - alpha * penalty)
+
+    def inner_at(w: Tensor, ready: Ready) -> Tensor:
+        W = w.reshape(p, c)
+        return cross_entropy(X @ W, Y) + (ready.penalty * (W * W).sum(-1)).sum() / 2
+
+    def phi_at(w: Tensor, ready: Ready) -> Tensor:
+        W = w.reshape(p, c)
+        R = alpha * cross_entropy_gradient(X @ W, Y)
+        return (ready.shrink[:, None] * W - X.T @ R).reshape(-1)  # two passes over W, where w − α∇₁ℓ takes four
+
+    def outer_at(w: Tensor, ready: Ready) -> Tensor:
+        return cross_entropy(X_val @ w.reshape(p, c), Y_val)
+
+    def curvature(ready: Ready) -> Curvature:
+        return Curvature(ready.penalty.min(), steepest + ready.penalty.max())
+
+    return Problem(
+        name=NAME,
+        w0=torch.zeros(p * c, dtype=dtype, device=device),
+        lam=torch.zeros(p, dtype=dtype, device=device),
+        phi_at=phi_at,
+        outer_at=outer_at,
+        inner_at=inner_at,
+        prepare=prepare,
+        dynamics=fixed_step(dynamics, alpha, momentum),
+        symmetric=True,
+        curvature=curvature,
+        contraction=lambda ready: curvature(ready).contraction(alpha),
+        sampler=around(torch.zeros(p, dtype=torch.float64), spread),
+        seed=seed,
+    )
+
+
+def inverse_frequencies(X: Any) -> Any:
+    """tf-idf from counts of any scale: times log((1+n)/(1+documents with the word)) + 1, then unit length.
+
+    As scikit-learn's `TfidfTransformer`, with the words of all documents counted.
+    """
+    n, p = X.shape
+    weights = np.log((1 + n) / (1 + np.bincount(X.indices, minlength=p))) + 1
+    return data.unit_rows(scipy.sparse.csr_matrix((X.data * weights[X.indices], X.indices, X.indptr), shape=X.shape))
+
+
+def _random_documents(draw: Draw, count: int, p: int, c: int) -> data.Newsgroups:
+    """About six words a document, whose weights in a random linear model decide on the class."""
+    words = draw.normal(count, p).abs() * (torch.rand(count, p, generator=draw.generator) < min(1.0, 6 / p))
+    labels = (words @ draw.normal(p, c) + 0.1 * draw.normal(count, c)).argmax(dim=1)
+    return data.Newsgroups(data.unit_rows(scipy.sparse.csr_matrix(words.numpy())), labels.numpy())

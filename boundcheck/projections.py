@@ -1,0 +1,73 @@
+"""Projections that make an equilibrium model a contraction: onto matrices, or convolutions, of bounded spectral norm.
+
+The circular convolution of several channels with a kernel K (out × in × k × k) on a torus of side `grid` is block
+diagonal in the Fourier basis, with one out × in block a frequency: the Fourier transform of K padded to the torus
+(Sedghi, Gupta and Long 2019). Cross-correlation has the complex conjugates as its blocks, so the same singular values;
+and where the padded kernel lies on the torus does not matter, as a cyclic shift is unitary.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from boundcheck.errors import InputError
+
+
+def project_matrix(A: Tensor, norm: float) -> Tensor:
+    """The nearest matrix to A with singular values in [0, norm]; A itself, unchanged, where it has them already."""
+    return A - _excess(A, _checked(norm))
+
+
+def convolution_norm(K: Tensor, grid: int) -> Tensor:
+    """Spectral norm of the circular convolution (or cross-correlation) with K, exactly, as a 0-dimensional tensor."""
+    norm: Tensor = torch.linalg.svdvals(_blocks(K, grid)).amax()
+    return norm
+
+
+def project_convolution(K: Tensor, grid: int, norm: float, rounds: int = 1) -> Tensor:
+    """A kernel of the size of K near it, with `convolution_norm` at most `norm`; K itself where it has that already.
+
+    Clipping the singular values gives an operator whose kernel fills the torus, and cropping it to the size of K
+    (Sedghi et al.) can raise the norm above `norm` again. What is left above is scaled away, so the bound holds for any
+    `rounds`. Many rounds, which are Dykstra's alternating projections, tend to the nearest such kernel.
+    """
+    limit = _checked(norm)
+    if rounds < 1:
+        raise InputError(f"rounds = {rounds} would not project at all; give at least 1")
+    projected, correction = K, _blocks(torch.zeros_like(K), grid)
+    for _ in range(rounds):
+        # K is in the subspace of small kernels, so only the set of small norm needs a correction (Dykstra's increment)
+        correction = _excess(_blocks(projected, grid) + correction, limit)
+        projected = K - _crop(correction, K, grid)
+    reached = convolution_norm(projected, grid)
+    return torch.where(reached > limit, projected * (limit / reached), projected)
+
+
+def _blocks(K: Tensor, grid: int) -> Tensor:
+    """One out × in matrix a frequency. K is real, so half of the frequencies hold all singular values."""
+    if K.ndim != 4 or max(K.shape[-2:]) > grid:
+        raise InputError(
+            f"a kernel of shape {tuple(K.shape)} does not fit a torus of side {grid}; give out x in x k x k, k <= grid"
+        )
+    blocks: Tensor = torch.fft.rfft2(K, s=(grid, grid)).permute(2, 3, 0, 1)
+    return blocks
+
+
+def _crop(blocks: Tensor, K: Tensor, grid: int) -> Tensor:
+    """The part of a kernel on the whole grid that lies where `_blocks` had put K."""
+    kernel: Tensor = torch.fft.irfft2(blocks.permute(2, 3, 0, 1), s=(grid, grid))
+    return kernel[..., : K.shape[-2], : K.shape[-1]]
+
+
+def _excess(A: Tensor, norm: float) -> Tensor:
+    """What clipping the singular values at `norm` takes away; exactly zero where there is nothing to clip."""
+    U, S, Vh = torch.linalg.svd(A, full_matrices=False)
+    excess: Tensor = (U * (S - norm).clamp(min=0).unsqueeze(-2)) @ Vh
+    return excess
+
+
+def _checked(norm: float) -> float:
+    if not 0 <= norm < float("inf"):
+        raise InputError(f"norm = {norm} is no spectral norm to project to; give a finite number that is not negative")
+    return float(norm)

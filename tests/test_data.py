@@ -1,0 +1,342 @@
+"""Finding, checking and reading the real data sets; nothing here touches the network."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from boundcheck import data
+from boundcheck.errors import InputError
+
+PARKINSONS = "parkinsons/parkinsons.data"
+GIVEN = os.environ.get("BOUNDCHECK_DATA", "")
+
+
+def needs(*names: str) -> pytest.MarkDecorator:
+    there = bool(GIVEN) and all((Path(GIVEN) / name).is_file() for name in names)
+    return pytest.mark.skipif(not there, reason=f"BOUNDCHECK_DATA lacks {', '.join(names)}")
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for BOUNDCHECK_DATA and one for the cache, both without files, and no permission to download."""
+    (tmp_path / "data").mkdir()
+    monkeypatch.setenv("BOUNDCHECK_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(data, "_cache", lambda: tmp_path / "cache" / "boundcheck")
+    monkeypatch.delenv("BOUNDCHECK_DOWNLOAD", raising=False)
+    return tmp_path
+
+
+def put(path: Path, contents: bytes) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(contents)
+    return hashlib.sha256(contents).hexdigest()
+
+
+def idx(array: np.ndarray[Any, Any], kind: int = 8) -> bytes:
+    header = bytes((0, 0, kind, array.ndim)) + b"".join(n.to_bytes(4, "big") for n in array.shape)
+    return gzip.compress(header + array.tobytes())
+
+
+LOADERS: dict[str, Callable[..., Any]] = {
+    PARKINSONS: data.parkinsons,
+    "mnist/train-images-idx3-ubyte.gz": data.mnist,
+    "fashion-mnist/train-images-idx3-ubyte.gz": data.fashion_mnist,
+    data.NEWSGROUPS[0]: data.newsgroups,
+    data.NEWSGROUPS[1]: data.newsgroups,
+}
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_missing_file_says_what_to_put_where(name: str, empty: Path) -> None:
+    for permission in (None, False):
+        with pytest.raises(InputError) as caught:
+            LOADERS[name](download=permission)
+        text = str(caught.value)
+        assert "\n" not in text
+        for part in (
+            str(empty / "data" / name),
+            str(empty / "cache" / "boundcheck" / name),
+            data.SHA256[name],
+            "BOUNDCHECK_DOWNLOAD=1",
+            "download=True",
+        ):
+            assert part in text
+
+
+def test_missing_file_with_no_folder_named(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BOUNDCHECK_DATA")
+    with pytest.raises(InputError, match=r"at \$BOUNDCHECK_DATA/parkinsons/parkinsons.data .* is not set"):
+        data.parkinsons()
+
+
+@pytest.mark.parametrize("place", ["data", "cache/boundcheck"])
+def test_found_in_both_places_and_named_folder_first(place: str, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = empty / place / PARKINSONS
+    monkeypatch.setitem(data.SHA256, PARKINSONS, put(path, b"contents"))
+    assert data.find(PARKINSONS) == path
+    put(empty / "cache" / "boundcheck" / PARKINSONS, b"contents")
+    assert data.find(PARKINSONS) == path
+
+
+@pytest.mark.parametrize("name", LOADERS)
+@pytest.mark.parametrize("place", ["data", "cache/boundcheck"])
+def test_changed_file_is_refused(name: str, place: str, empty: Path) -> None:
+    path = empty / place / name
+    found = put(path, b"something else")
+    with pytest.raises(InputError) as caught:
+        LOADERS[name](download=True)  # a file that is there and wrong is no reason to download
+    for part in (str(path), found, data.SHA256[name], "not used"):
+        assert part in str(caught.value)
+
+
+def test_checksum_is_computed_once_until_the_file_changes(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = empty / "file"
+    right = put(path, b"first")
+    reads: list[Path] = []
+    read_bytes = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda self: (reads.append(self), read_bytes(self))[1])
+    assert data.verified(path, right) == data.verified(path, right) == path
+    assert reads == [path]
+    put(path, b"second, longer")
+    with pytest.raises(InputError, match="not used"):
+        data.verified(path, right)
+
+
+class Trap:
+    """Leaves a trace when unpickled."""
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return os.mkdir, (os.environ["TRAP"],)
+
+
+@pytest.mark.parametrize("place", ["data", "cache/boundcheck"])
+@pytest.mark.parametrize("name", data.NEWSGROUPS)
+def test_no_unknown_pickle_is_opened(name: str, place: str, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = empty / "unpickled"
+    monkeypatch.setenv("TRAP", str(trace))
+    for each in data.NEWSGROUPS:
+        put(empty / place / each, pickle.dumps(Trap()))
+    for permission in (False, True):
+        with pytest.raises(InputError, match="not used"):
+            data.newsgroups(download=permission)
+    # one right and one wrong file are no better
+    other = next(each for each in data.NEWSGROUPS if each != name)
+    monkeypatch.setitem(data.SHA256, other, put(empty / place / other, b"right"))
+    with pytest.raises(InputError, match="not used"):
+        data.newsgroups(download=True)
+    assert not trace.exists()
+    pickle.loads(pickle.dumps(Trap()))
+    assert trace.exists()  # the trap works
+
+
+def small_counts() -> tuple[Any, np.ndarray[Any, Any]]:
+    counts = scipy.sparse.csr_matrix(np.array([[3, 0, 4], [0, 0, 0], [0, 2, 0]], dtype=np.int16))
+    return counts, np.array([1, 0, 2])
+
+
+def contents(counts: Any, labels: Any) -> str:
+    try:
+        data._checked(counts, labels, origin=Path("here"))
+    except InputError as error:
+        return str(error).split("have sha256 ")[1][:64]
+    return data.NEWSGROUPS_CONTENTS
+
+
+def test_download_by_scikit_learn_is_kept_without_pickle(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pooch")
+    counts, labels = small_counts()
+    homes: list[tuple[Path, bool]] = []
+
+    def fetch(home: Path, *, download: bool) -> tuple[Any, Any]:
+        homes.append((home, home.exists()))
+        assert download
+        return counts, labels
+
+    monkeypatch.setattr(data, "_from_sklearn", fetch)
+    monkeypatch.setattr("pooch.os_cache", lambda project: empty / "cache" / project)
+    with pytest.raises(InputError, match=r"word counts have sha256 .* not used: put the file"):
+        data.newsgroups(download=True)
+    cache = empty / "cache" / "boundcheck"
+    assert list(cache.iterdir()) == []  # neither a copy of unknown contents nor what it was made from
+    monkeypatch.setattr(data, "NEWSGROUPS_CONTENTS", contents(counts, labels))
+    first = data.newsgroups(download=True)
+    np.testing.assert_allclose(first.features.toarray(), [[0.6, 0, 0.8], [0, 0, 0], [0, 1, 0]], rtol=1e-15)
+    assert [existed for _, existed in homes] == [False, False]  # scikit-learn always starts from nothing
+    assert [path.name for path in cache.iterdir()] == [data.NEWSGROUPS_COPY]
+    again = data.newsgroups()  # now without permission, from the copy
+    assert len(homes) == 2
+    np.testing.assert_array_equal(again.features.toarray(), first.features.toarray())
+    np.testing.assert_array_equal(again.labels, labels)
+
+    counts.data[0] += 1
+    np.savez(cache / data.NEWSGROUPS_COPY, data=counts.data, indices=counts.indices, indptr=counts.indptr,
+             shape=counts.shape, labels=labels)  # fmt: skip
+    with pytest.raises(InputError, match=r"word counts have sha256 .* not used: put the file"):
+        data.newsgroups()
+    np.savez(cache / data.NEWSGROUPS_COPY, data=np.array([{}], dtype=object))
+    with pytest.raises(InputError, match=r"cannot be read \(ValueError: Object arrays cannot be loaded"):
+        data.newsgroups()
+
+
+def test_contents_see_every_part() -> None:
+    counts, labels = small_counts()
+    seen = {contents(counts, labels), contents(counts, labels[::-1]), contents(2 * counts, labels)}
+    seen |= {contents(counts[::-1].tocsr(), labels), contents(counts[:, ::-1].tocsr().sorted_indices(), labels)}
+    wider = scipy.sparse.csr_matrix((counts.data, counts.indices, counts.indptr), shape=(3, 4))
+    assert len(seen | {contents(wider, labels)}) == 6
+
+
+def test_permission_to_download(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pooch")
+    asked: list[dict[str, Any]] = []
+    good = put(empty / "upstream", b"the file")
+
+    def retrieve(url: str, **options: Any) -> str:
+        asked.append({"url": url, **options})
+        path = Path(options["path"]) / options["fname"]
+        put(path, b"the file")
+        return str(path)
+
+    monkeypatch.setattr("pooch.retrieve", retrieve)
+    monkeypatch.setattr("pooch.os_cache", lambda project: empty / "cache" / project)
+    monkeypatch.setitem(data.SHA256, PARKINSONS, good)
+    monkeypatch.setenv("BOUNDCHECK_DOWNLOAD", "1")
+    with pytest.raises(InputError, match="not found"):
+        data.find(PARKINSONS, download=False)  # the argument is above the environment
+    path = data.find(PARKINSONS)
+    assert path == empty / "cache" / "boundcheck" / PARKINSONS
+    assert data.find(PARKINSONS, download=False) == path
+    assert [(a["url"].split("/")[-1], a["known_hash"]) for a in asked] == [("parkinsons.data", f"sha256:{good}")]
+
+
+def test_failed_download_is_one_line(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pooch")
+
+    def retrieve(url: str, **options: Any) -> str:
+        raise ConnectionError("no\nnetwork")
+
+    monkeypatch.setattr("pooch.retrieve", retrieve)
+    with pytest.raises(InputError, match=r"failed \(ConnectionError: no network\); put the file"):
+        data.parkinsons(download=True)
+
+
+def test_without_the_optional_packages(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setenv("BOUNDCHECK_DATA", str(empty / "data"))
+    for module in ("pooch", "sklearn", "sklearn.datasets"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(InputError, match=r"parkinsons/parkinsons.data, or allow") as caught:
+        data.parkinsons(download=False)
+    assert "cache" not in str(caught.value).replace(str(empty), "")
+    with pytest.raises(InputError, match=r"needs pooch, not installed: pip install 'boundcheck\[data\]'"):
+        data.parkinsons(download=True)
+    monkeypatch.setitem(data.SHA256, PARKINSONS, put(empty / "data" / PARKINSONS, b"here"))
+    assert data.find(PARKINSONS).is_file()  # a file at hand needs neither
+    for name in data.NEWSGROUPS:
+        monkeypatch.setitem(data.SHA256, name, put(empty / "data" / name, b"here"))
+    with pytest.raises(InputError, match=r"needs scikit-learn, not installed: pip install 'boundcheck\[data\]'"):
+        data.newsgroups()
+
+
+def test_idx(tmp_path: Path) -> None:
+    images = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
+    path = tmp_path / "images.gz"
+    put(path, idx(images))
+    np.testing.assert_array_equal(data.read_idx(path, 3), images)
+    put(path, idx(images[0, 0]))
+    np.testing.assert_array_equal(data.read_idx(path, 1), images[0, 0])
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (idx(np.zeros((2, 3), np.uint8)), "starts with 00000802, not 00000803"),
+        (idx(np.zeros((2, 3, 1), np.uint8), kind=9), "starts with 00000903, not 00000803"),
+        (gzip.compress(b""), "starts with , not 00000803"),
+        (
+            gzip.compress(gzip.decompress(idx(np.zeros((2, 3, 4), np.uint8)))[:-1]),
+            r"holds 23 bytes .* says \(2, 3, 4\)",
+        ),
+        (gzip.compress(gzip.decompress(idx(np.zeros((2, 3, 4), np.uint8))) + b"x"), r"holds 25 bytes"),
+        (b"plain", r"is no gzip file \(BadGzipFile"),
+        (idx(np.zeros((2, 3, 4), np.uint8))[:-6], r"is no gzip file \(EOFError"),
+    ],
+)
+def test_broken_idx(raw: bytes, message: str, tmp_path: Path) -> None:
+    put(tmp_path / "broken.gz", raw)
+    with pytest.raises(InputError, match=message):
+        data.read_idx(tmp_path / "broken.gz", 3)
+
+
+def test_csv(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["name", *(f"a{i}" for i in range(16)), "status", *(f"b{i}" for i in range(6))]
+    rows = [[f"phon_{i}", *(f"{i}.5" for _ in range(16)), str(i % 2), *(f"-{i}e2" for _ in range(6))] for i in range(3)]
+    text = "\n".join(",".join(row) for row in [names, *rows]) + "\n"
+    monkeypatch.setitem(data.SHA256, PARKINSONS, put(empty / "data" / PARKINSONS, text.encode()))
+    found = data.parkinsons()
+    np.testing.assert_array_equal(found.labels, [0, 1, 0])
+    np.testing.assert_array_equal(found.features, [[i + 0.5] * 16 + [-100.0 * i] * 6 for i in range(3)])
+    swapped = text.replace("status", "spread")
+    monkeypatch.setitem(data.SHA256, PARKINSONS, put(empty / "data" / PARKINSONS, swapped.encode()))
+    with pytest.raises(InputError, match="columns 0 and 17 are 'name' and 'spread'"):
+        data.parkinsons()
+
+
+def test_thirds() -> None:
+    parts = data.thirds(20, seed=3)
+    rows = np.concatenate([parts.train, parts.validation, parts.test])
+    assert [len(part) for part in (parts.train, parts.validation, parts.test)] == [6, 6, 6]
+    assert len(set(rows.tolist())) == 18
+    np.testing.assert_array_equal(data.thirds(20, seed=3).test, parts.test)
+    assert not np.array_equal(data.thirds(20, seed=4).test, parts.test)
+
+
+@needs(PARKINSONS)
+def test_real_parkinsons() -> None:
+    found = data.parkinsons()
+    assert found.features.shape == (195, 22)
+    assert found.features.dtype == np.float64
+    assert np.bincount(found.labels).tolist() == [48, 147]
+    assert found.features[0, 0] == 119.992
+    assert found.features[-1, -1] == 0.148569
+    assert found.features[0, 15] == 21.033  # HNR, the last before `status`
+    assert found.features[0, 16] == 0.414783  # RPDE, the first after it
+
+
+@needs(*(name for name in data.SHA256 if "mnist/" in name))
+@pytest.mark.parametrize(("load", "mean"), [(data.mnist, 33.3), (data.fashion_mnist, 72.9)])
+def test_real_images(load: Callable[[], data.Images], mean: float) -> None:
+    found = load()
+    assert found.train_images.shape == (60000, 28, 28)
+    assert found.test_images.shape == (10000, 28, 28)
+    assert np.bincount(found.train_labels).min() > 5000
+    assert len(np.bincount(found.train_labels)) == len(np.bincount(found.test_labels)) == 10
+    assert len(found.train_labels) == 60000
+    assert len(found.test_labels) == 10000
+    assert abs(found.train_images.mean() - mean) < 0.1
+
+
+@needs(*data.NEWSGROUPS)
+def test_real_newsgroups() -> None:
+    pytest.importorskip("sklearn")
+    found = data.newsgroups()
+    assert found.features.shape == (18846, 101631)
+    assert found.features.nnz == 1769365
+    assert found.features.dtype == np.float64
+    lengths = np.sqrt(np.asarray(found.features.multiply(found.features).sum(axis=1)).ravel())
+    assert int((lengths == 0).sum()) == 535
+    np.testing.assert_allclose(lengths[lengths > 0], 1, rtol=1e-13)  # sums of at most some hundred squares
+    assert len(np.bincount(found.labels)) == 20
+    assert len(found.labels) == 18846
