@@ -174,8 +174,8 @@ def read_idx(path: Path, dims: int) -> NDArray[np.uint8]:
         raise InputError(
             f"{path} holds {len(raw) - start} bytes and its header says {shape}; replace it by the original file"
         )
-    array: NDArray[np.uint8] = np.frombuffer(raw, np.uint8, offset=start).reshape(shape)
-    return array.copy()  # torch warns of arrays that cannot be written
+    array: NDArray[np.uint8] = np.frombuffer(bytearray(raw), np.uint8, offset=start)  # writable, as torch wants it
+    return array.reshape(shape)
 
 
 def _images(folder: str, download: bool | None) -> Images:

@@ -35,11 +35,10 @@ class Layout:
 
     def flatten(self, tree: Any, name: str) -> Tensor:
         """The flat vector of a structure that must be of this layout."""
-        leaves = dict(_leaves(tree, name))
+        leaves = dict(_leaves(tree, "", name))
         if tuple(leaves) != self.paths or tuple(leaf.shape for leaf in leaves.values()) != self.shapes:
-            raise InputError(
-                f"{name} has {_shapes(leaves)}; give {_shapes(dict(zip(self.paths, self.shapes, strict=True)))}"
-            )
+            wanted = dict(zip(self.paths, self.shapes, strict=True))
+            raise InputError(f"{name} has {_shapes(leaves)}; give {_shapes(wanted)}")
         return _join(list(leaves.values()))
 
 
@@ -62,23 +61,23 @@ class Functional:
 
 def read(tree: Any, name: str) -> tuple[Layout, Tensor]:
     """The layout of what a user brought and its values as one flat, detached vector."""
-    leaves = dict(_leaves(tree, name))
+    leaves = dict(_leaves(tree, "", name))
     if not leaves:
         raise InputError(f"{name} holds no tensor; give a tensor, a list, tuple or dict of tensors, or an nn.Module")
     first = next(iter(leaves))
     for path, leaf in leaves.items():
         if not leaf.dtype.is_floating_point:
-            raise InputError(f"{path} has dtype {leaf.dtype}; give a floating-point tensor")
+            raise InputError(f"{name}{path} has dtype {leaf.dtype}; give a floating-point tensor")
         if leaf.dtype != leaves[first].dtype:
             raise InputError(
-                f"{path} has dtype {leaf.dtype} and {first} has {leaves[first].dtype}; convert all to one dtype"
+                f"{name}{path} has dtype {leaf.dtype} and {name}{first} {leaves[first].dtype}; use one dtype"
             )
         if leaf.device != leaves[first].device:
             raise InputError(
-                f"{path} is on {leaf.device} and {first} on {leaves[first].device}; move all to one device"
+                f"{name}{path} is on {leaf.device} and {name}{first} on {leaves[first].device}; move all to one device"
             )
         if leaf.numel() and not bool(torch.isfinite(leaf.detach()).all()):
-            raise InputError(f"{path} has entries that are not finite; remove NaN and infinity first")
+            raise InputError(f"{name}{path} has entries that are not finite; remove NaN and infinity first")
     layout = Layout(tuple(leaves), tuple(leaf.shape for leaf in leaves.values()), _builder(tree))
     if layout.size == 0:
         raise InputError(f"{name} has no entries: {_shapes(leaves)}; give at least one number")
@@ -90,24 +89,29 @@ def _join(leaves: Sequence[Tensor]) -> Tensor:
 
 
 def _shapes(leaves: dict[str, Any]) -> str:
-    return ", ".join(f"{path}: {tuple(getattr(leaf, 'shape', leaf))}" for path, leaf in leaves.items()) or "no tensor"
+    """The shape of a single tensor, or of each with where it is."""
+    shapes = {path: tuple(getattr(leaf, "shape", leaf)) for path, leaf in leaves.items()}
+    if list(shapes) == [""]:
+        return f"shape {shapes['']}"
+    return ", ".join(f"{path}: {shape}" for path, shape in shapes.items()) or "no tensor"
 
 
-def _leaves(tree: Any, path: str) -> Iterator[tuple[str, Tensor]]:
+def _leaves(tree: Any, path: str, name: str) -> Iterator[tuple[str, Tensor]]:
+    """The tensors in `tree` with where they are; `name` is what the user calls the whole."""
     if isinstance(tree, Tensor):
         yield path, tree
     elif isinstance(tree, nn.Module | Functional):
-        for name, value in tree.named_parameters():
-            yield f"{path}.{name}", value
+        for parameter, value in tree.named_parameters():
+            yield f"{path}.{parameter}", value
     elif isinstance(tree, dict):
         for key, value in tree.items():
-            yield from _leaves(value, f"{path}[{key!r}]")
+            yield from _leaves(value, f"{path}[{key!r}]", name)
     elif isinstance(tree, list | tuple):
         for i, value in enumerate(tree):
-            yield from _leaves(value, f"{path}[{i}]")
+            yield from _leaves(value, f"{path}[{i}]", name)
     else:
         raise InputError(
-            f"{path} is a {type(tree).__name__}; give a tensor, a list, tuple or dict of tensors, or an nn.Module"
+            f"{name}{path} is a {type(tree).__name__}; give a tensor, a list, tuple or dict of tensors, or an nn.Module"
         )
 
 

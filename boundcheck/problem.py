@@ -74,6 +74,10 @@ class Problem:
     w_layout: Layout | None = None
     lam_layout: Layout | None = None
 
+    def __repr__(self) -> str:
+        kind = f"{str(self.dtype).removeprefix('torch.')} on {self.device}"
+        return f"Problem({self.name}, d={self.d}, n={self.n}, {self.dynamics.name}, {kind})"
+
     @property
     def d(self) -> int:
         return self.w0.numel()

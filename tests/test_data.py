@@ -46,7 +46,7 @@ def put(path: Path, contents: bytes) -> str:
 
 def idx(array: np.ndarray[Any, Any], kind: int = 8) -> bytes:
     header = bytes((0, 0, kind, array.ndim)) + b"".join(n.to_bytes(4, "big") for n in array.shape)
-    return gzip.compress(header + array.tobytes())
+    return gzip.compress(header + array.tobytes(), mtime=0)
 
 
 LOADERS: dict[str, Callable[..., Any]] = {
@@ -273,6 +273,7 @@ def test_idx(tmp_path: Path) -> None:
         (b"plain", r"is no gzip file \(BadGzipFile"),
         (idx(np.zeros((2, 3, 4), np.uint8))[:-6], r"is no gzip file \(EOFError"),
     ],
+    ids=["axes", "kind", "empty", "short", "long", "plain", "cut"],
 )
 def test_broken_idx(raw: bytes, message: str, tmp_path: Path) -> None:
     put(tmp_path / "broken.gz", raw)

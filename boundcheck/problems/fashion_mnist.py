@@ -4,8 +4,8 @@
     μ = β/cp,   L ≤ ‖X‖²/2c + β/cp.
 
 CE is the mean cross-entropy; (X', y') is the usual training set with pixels in [0, 1], p = 784, c = 10, β = 1. At the
-start X = 0, where W(X) = 0 and Φ = (1 − αβ/cp)W; with the paper's step of 10⁴ that is −0.28 W, and Φ is a contraction on
-all of R^{p×c} while ‖X‖² < 1.4·10⁻³.
+start X = 0, where W(X) = 0 and Φ = (1 − αβ/cp)W; with the paper's step of 10⁴ that is −0.28 W, and Φ is a contraction
+on all of R^{p×c} while ‖X‖² < 1.4·10⁻³.
 """
 
 from __future__ import annotations

@@ -54,10 +54,14 @@ def reference(problem: Problem, lams: Tensor) -> Reference:
     w, A = _newton(problem.name, lambda w: w - phi(w, ready), differentiate, start)
     outer = rows_outer(problem, w[:, None], prepared.leaves)
     b = outer.w[:, 0]
-    A_T, solve = A.mT, torch.linalg.lu_factor(A.mT)
+    A_T, solve = A.mT, torch.linalg.lu_factor_ex(A.mT)[:2]
     v = torch.linalg.lu_solve(*solve, b[..., None])
     v = (v + torch.linalg.lu_solve(*solve, b[..., None] - A_T @ v))[..., 0]  # one refinement
     residual_v = (b - (A_T @ v[..., None])[..., 0]).norm(dim=-1)
+    if not bool(torch.isfinite(residual_v).all()):
+        raise DivergenceError(
+            f"{problem.name}: I − ∂₁Φ is singular at the fixed point, so w(λ) has no derivative there; change lam"
+        )
     parts = rows_d2_T(problem.phi_at, w[:, None], prepared.leaves, v[:, None])
     total = tuple((x + y)[:, 0] for x, y in zip(outer.lam, parts, strict=True))
     return Reference(prepared.pull_back(total), w, v, (w - phi(w, ready)).norm(dim=-1), residual_v)
@@ -74,7 +78,7 @@ def _newton(
     tight = 4 * torch.finfo(w.dtype).eps
     for _ in range(NEWTON):
         A = differentiate(w)
-        tried = w - torch.linalg.solve(A, F)
+        tried = w - torch.linalg.solve_ex(A, F)[0]  # not finite where A is singular, hence no better
         F_tried = excess(tried)
         better = F_tried.norm(dim=-1) < F.norm(dim=-1)
         settled = F.norm(dim=-1) <= tight * w.norm(dim=-1)

@@ -198,6 +198,8 @@ def test_parkinson_is_the_papers_formula() -> None:
     assert float(problem.inner(w, lam)) == pytest.approx(float(w @ H @ w / 2 - w @ parts.y), rel=1e-12)
     outer = float((parts.y_val - kernel(parts.X_val) @ w).norm()) ** 2 / 2
     assert float(problem.outer(w, lam)) == pytest.approx(outer, rel=1e-12)
+    w_star = problem.solution(problem.prepare(lam))  # type: ignore[misc]
+    torch.testing.assert_close(H @ w_star, parts.y, rtol=0, atol=1e-13)
     torch.testing.assert_close(problem.lam, torch.tensor([0.0] + 3 * [-math.log(3)], dtype=torch.float64))
     assert set(parts.y.tolist()) <= {0.0, 1.0}
 

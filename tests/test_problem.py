@@ -1,0 +1,236 @@
+"""The door: what users may bring, and what they are told when it cannot be used."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import boundcheck as bc
+
+X = torch.randn(20, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+Y = X @ torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
+Pair = namedtuple("Pair", ["weights", "bias"])
+
+
+def zeros(*shape: int) -> Tensor:
+    return torch.zeros(*shape, dtype=torch.float64)
+
+
+def ridge(weights: Tensor, bias: Tensor, penalty: Tensor) -> Tensor:
+    return ((X @ weights + bias - Y) ** 2).mean() + penalty.exp() * ((weights**2).sum() + (bias**2).sum())
+
+
+BROUGHT = {
+    "tuple": ((zeros(3), zeros(1)), lambda w: (w[0], w[1])),
+    "list": ([zeros(3), zeros(1)], lambda w: (w[0], w[1])),
+    "dict": ({"weights": zeros(3), "bias": zeros(1)}, lambda w: (w["weights"], w["bias"])),
+    "named tuple": (Pair(zeros(3), zeros(1)), lambda w: (w.weights, w.bias)),
+    "nested": ({"layer": [zeros(3), (zeros(1),)]}, lambda w: (w["layer"][0], w["layer"][1][0])),
+    "flat": (zeros(4), lambda w: (w[:3], w[3:])),
+}
+
+
+@pytest.mark.parametrize("kind", BROUGHT)
+def test_structures_give_the_same_hypergradient(kind: str) -> None:
+    params, pieces = BROUGHT[kind]
+    problem = bc.Problem.from_loss(
+        lambda w, lam: ridge(*pieces(w), lam["penalty"]),
+        lambda w, lam: ((X @ pieces(w)[0] - Y) ** 2).mean(),
+        params,
+        {"penalty": torch.tensor(-2.0, dtype=torch.float64)},
+    )
+    exact = bc.hypergradient(problem, "exact")
+    assert set(exact.hparams) == {"penalty"}
+    w = torch.linalg.solve
+    A = torch.cat((X, torch.ones(20, 1, dtype=torch.float64)), 1)
+    penalty = torch.tensor(-2.0, dtype=torch.float64, requires_grad=True)
+    solved = w(A.T @ A / 20 + penalty.exp() * torch.eye(4, dtype=torch.float64), A.T @ Y / 20)
+    ((X @ solved[:3] - Y) ** 2).mean().backward()
+    assert float(exact.hparams["penalty"]) == pytest.approx(float(penalty.grad), rel=1e-9)
+
+
+def test_a_module_is_used_through_functional_call() -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(3, 2), nn.Tanh(), nn.Linear(2, 1)).double()
+    before = [p.clone() for p in module.parameters()]
+
+    def loss(model: Callable[[Tensor], Tensor]) -> Tensor:
+        return ((model(X)[:, 0] - Y) ** 2).mean()
+
+    problem = bc.Problem.from_loss(
+        lambda model, lam: (
+            ((model(X)[:, 0] - Y) ** 2).mean() + lam.exp() * sum((p**2).sum() for p in model.parameters())
+        ),
+        lambda model, lam: ((model(X)[:, 0] - Y) ** 2).mean(),
+        module,
+        zeros(()),
+        step_size=0.1,
+    )
+    assert problem.d == sum(p.numel() for p in module.parameters())
+    exact = bc.hypergradient(problem, "exact")
+    found = bc.hypergradient(problem, "aid-cg", t=2000, k=40)
+    assert (found.value - exact.value).norm() <= 1e-8 * exact.value.norm()
+    assert all(torch.equal(a, b) for a, b in zip(before, module.parameters(), strict=True))
+    curves = bc.error_curves(problem, ["itd", "aid-fp"], t=5)
+    for method in curves:
+        value = bc.hypergradient(problem, method, t=5).value
+        assert curves[method][0, -1] == pytest.approx(float((value - exact.value).norm()), rel=1e-9)
+
+
+def test_hyperparameters_may_be_a_module_too() -> None:
+    reweight = nn.Linear(3, 1, bias=False).double()
+    problem = bc.Problem.from_loss(
+        lambda w, net: (torch.sigmoid(net(X)[:, 0]) * (X @ w - Y - 1) ** 2).mean() + 0.1 * (w**2).sum(),
+        lambda w, net: ((X @ w - Y) ** 2).mean(),
+        zeros(3),
+        reweight,
+    )
+    found = bc.hypergradient(problem, "aid-cg", t=3000, k=10)
+    assert dict(found.hparams.named_parameters())["weight"].shape == (1, 3)
+    assert (found.value - bc.hypergradient(problem, "exact").value).norm() <= 1e-9
+
+
+def test_prepare_is_run_once_and_differentiated_through() -> None:
+    calls = []
+
+    def prepare(lam: Tensor) -> dict[str, Tensor]:
+        calls.append(1)
+        return {"A": torch.diag(torch.sigmoid(lam)) / 2, "shift": lam**2}
+
+    def plain_map(w: Tensor, lam: Tensor) -> Tensor:
+        return torch.diag(torch.sigmoid(lam)) / 2 @ w + lam**2
+
+    lam = torch.linspace(-1, 1, 3, dtype=torch.float64)
+    common = (lambda w, lam: (w**3).sum(), zeros(3), lam)
+    with_it = bc.Problem.from_map(lambda w, r: r["A"] @ w + r["shift"], *common, prepare=prepare)
+    without = bc.Problem.from_map(plain_map, *common)
+    for method in ("itd", "aid-fp", "aid-cg"):
+        calls.clear()
+        found = bc.hypergradient(with_it, method, t=9).value
+        assert len(calls) == 1
+        assert (found - bc.hypergradient(without, method, t=9).value).norm() <= 1e-14
+
+
+def test_momentum_on_a_loss_of_ones_own() -> None:
+    from boundcheck.dynamics import constant
+
+    H = torch.diag(torch.tensor([1.0, 5.0], dtype=torch.float64))
+    problem = bc.Problem.from_loss(
+        lambda w, lam: w @ H @ w / 2 - lam @ w, lambda w, lam: (w**2).sum(), zeros(2), torch.ones(2).double(),
+        step_size=0.2, dynamics=constant("heavy-ball", 0.2, 0.3, 0.2),
+    )  # fmt: skip
+    w_before = w = zeros(2)
+    for _ in range(7):
+        w, w_before = w - 0.3 * (H @ w - 1) + 0.2 * (w - w_before), w
+    assert (bc.hypergradient(problem, "aid-fp", t=7, k=1).w - w).norm() <= 1e-15
+    assert bc.hypergradient(problem, "aid-fp", t=7, k=1).dynamics == "heavy-ball"
+
+
+def quadratic(w: Tensor, lam: Tensor) -> Tensor:
+    return ((w - lam) ** 2).sum()
+
+
+def test_the_step_size_is_found_where_none_is_given() -> None:
+    problem = bc.Problem.from_loss(lambda w, lam: 3 * quadratic(w, lam), quadratic, zeros(2), zeros(2))
+    w = torch.ones(2, dtype=torch.float64)
+    assert (problem.phi(w, problem.lam)).norm() <= 1e-15  # α = 2/(μ+L) = 1/6 solves 3‖w‖² in one step
+    from_lam = bc.Problem.from_loss(
+        lambda w, lam: lam.exp().sum() * (w**2).sum(), quadratic, zeros(2), zeros(2),
+        step_size=lambda lam: 1 / (4 * lam.exp().sum()),
+    )  # fmt: skip
+    assert torch.equal(from_lam.phi(w, zeros(2)), w / 2)
+    gradient = torch.func.grad(lambda lam: from_lam.phi(w, lam).sum())(zeros(2))
+    assert gradient.norm() > 0.1  # the step is held fixed: only ∇₁ℓ moves with λ
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((zeros(2).long(), zeros(2)), "params has dtype torch.int64; give a floating-point tensor"),
+        (
+            ([zeros(2), zeros(2).float()], zeros(2)),
+            r"params\[1\] has dtype torch.float32 and params\[0\] torch.float64",
+        ),
+        ((zeros(2), zeros(2).float()), "params are torch.float64 on cpu and hparams torch.float32"),
+        ((torch.tensor([1.0, torch.nan]), zeros(2)), "params has entries that are not finite"),
+        (({}, zeros(2)), "params holds no tensor"),
+        (("text", zeros(2)), "params is a str; give a tensor"),
+        ((zeros(0), zeros(2)), "params has no entries"),
+        ((zeros(3), zeros(2)), "fp_map raised RuntimeError: The size of tensor"),
+    ],
+)
+def test_bad_parameters_get_one_clear_error(arguments: tuple[object, object], message: str) -> None:
+    with pytest.raises(bc.BoundcheckError, match=message) as caught:
+        bc.Problem.from_map(lambda w, lam: 0.5 * w + lam, quadratic, *arguments)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fp_map", "outer", "message"),
+    [
+        (lambda w, lam: w[:1], quadratic, r"the value of fp_map has shape \(1,\); give shape \(2,\)"),
+        (lambda w, lam: 0.5 * w, lambda w, lam: w, r"outer_loss returned a tensor of shape \(2,\); return one number"),
+        (lambda w, lam: 0.5 * w, lambda w, lam: 1.0, "outer_loss returned a float"),
+        (lambda w, lam: w / 0, quadratic, "fp_map is not finite"),
+        (lambda w, lam: w["a"], quadratic, "fp_map raised TypeError"),
+        (lambda w, lam: (0.5 * w).float(), quadratic, "fp_map returned torch.float32"),
+    ],
+)
+def test_bad_functions_get_one_clear_error(fp_map: object, outer: object, message: str) -> None:
+    with pytest.raises(bc.BoundcheckError, match=message) as caught:
+        bc.Problem.from_map(fp_map, outer, zeros(2), zeros(2))
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_losses_and_steps_get_one_clear_error() -> None:
+    with pytest.raises(bc.InputError, match="inner_loss returned a tensor of shape"):
+        bc.Problem.from_loss(lambda w, lam: w, quadratic, zeros(2), zeros(2))
+    with pytest.raises(bc.InputError, match="inner_loss = nan at params"):
+        bc.Problem.from_loss(lambda w, lam: w.sum() * torch.nan, quadratic, zeros(2), zeros(2))
+    with pytest.raises(bc.InputError, match=r"step_size = -1 is no step"):
+        bc.Problem.from_loss(quadratic, quadratic, zeros(2), zeros(2), step_size=-1)
+    with pytest.raises(bc.InputError, match=r"largest eigenvalue -2.*give step_size"):
+        bc.Problem.from_loss(lambda w, lam: -quadratic(w, lam), quadratic, zeros(2), zeros(2))
+    with pytest.raises(bc.InputError, match="without a loss"):
+        bc.Problem.from_map(lambda w, lam: 0.5 * w, quadratic, zeros(2), zeros(2)).inner(zeros(2), zeros(2))
+
+
+def test_load_problem_by_name_and_from_a_file(tmp_path: Path) -> None:
+    assert bc.load_problem("lr", features=5, seed=3).d == 5
+    assert bc.problems.logistic_regression(features=5).d == 5
+    mine = tmp_path / "mine.py"
+    mine.write_text(
+        "import torch, boundcheck as bc\n"
+        "def make(scale=0.5):\n"
+        "    phi = lambda w, lam: scale * w + lam\n"
+        "    return bc.Problem.from_map(phi, lambda w, lam: w.sum(), torch.zeros(2), torch.ones(2))\n"
+        "problem = make()\n"
+        "number = 3\n"
+        "def broken():\n"
+        "    return 1 / 0\n"
+    )
+    assert bc.load_problem(f"{mine}:problem").d == 2
+    assert bc.load_problem(f"{mine}:make", scale=0.25).phi(torch.ones(2), torch.zeros(2))[0] == 0.25
+    for spec, options, message in (
+        (f"{mine}:number", {}, "number in mine.py is a int"),
+        (f"{mine}:prob", {}, "unknown name in mine.py 'prob'; did you mean problem"),
+        (f"{mine}:broken", {}, "mine.py:broken, line 8 raised ZeroDivisionError: division by zero"),
+        (f"{mine}:make", {"size": 1}, "unknown option of mine.py:make 'size'"),
+        (f"{mine}:problem", {"seed": 1}, "takes no seed"),
+        (str(mine), {}, "names a file but nothing in it"),
+        (str(tmp_path / "other.py:problem"), {}, "is no file"),
+        ("logistic", {}, "unknown problem 'logistic'"),
+        ("lr", {"sise": 3}, "unknown option of lr 'sise'; did you mean size"),
+    ):
+        with pytest.raises(bc.BoundcheckError, match=message) as caught:
+            bc.load_problem(spec, **options)
+        assert "\n" not in str(caught.value)
+    bad = tmp_path / "bad.py"
+    bad.write_text("x = 1\nraise ValueError('two\\nlines')\n")
+    with pytest.raises(bc.UserCodeError, match=r"running bad\.py, line 2 raised ValueError: two lines; mend the file"):
+        bc.load_problem(f"{bad}:problem")
