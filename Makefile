@@ -23,8 +23,10 @@ types: $(VENV)/.installed-dev
 docs: $(VENV)/.installed
 	$(BIN)/python docs/generate.py
 
-bench: $(VENV)/.installed
+bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/bounds.py
+	$(BIN)/python benchmarks/curves.py
+	$(BIN)/python benchmarks/hypergradient.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info
@@ -40,5 +42,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev,data]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-bench: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[data,bench]'
 	@touch $@ $(VENV)/.installed

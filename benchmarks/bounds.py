@@ -6,10 +6,10 @@ scalar Python function in a loop. Also the cost of certainty (interval arithmeti
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
+from clock import seconds
 
 import boundcheck as bc
 
@@ -24,17 +24,6 @@ def by_hand(t: np.ndarray) -> np.ndarray:
     c_1 = (C["eta_2"] + C["eta_1"] * w) * C["D"]
     c_2 = (C["nu_2"] + C["nu_1"] * w) * C["L_E"] * C["D"]
     return (c_1 + C["L_E"] * w) * q**t + c_2 * t * q ** np.maximum(t - 1, 0)
-
-
-def seconds(run: Callable[[], object], repeat: int = 5) -> float:
-    """The best of a few runs, after one to warm up."""
-    run()
-    best = np.inf
-    for _ in range(repeat):
-        start = time.perf_counter()
-        run()
-        best = min(best, time.perf_counter() - start)
-    return float(best)
 
 
 def main() -> None:

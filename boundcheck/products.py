@@ -33,7 +33,8 @@ def rows(function: Function) -> Function:
 def _grad(output: Tensor, inputs: tuple[Tensor, ...], cotangent: Tensor, **options: Any) -> tuple[Tensor, ...]:
     if not output.requires_grad:  # constant in all inputs
         return tuple(torch.zeros_like(x) for x in inputs)
-    return torch.autograd.grad(output, inputs, cotangent, materialize_grads=True, **options)
+    grads = torch.autograd.grad(output, inputs, cotangent, allow_unused=True, **options)
+    return tuple(torch.zeros_like(x) if g is None else g for x, g in zip(inputs, grads, strict=True))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,41 @@
+"""What the benchmarks share: the best of a few runs, and the peak memory of a piece of code in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def seconds(run: Callable[[], object], repeat: int = 5, warm: bool = True) -> float:
+    """The best of a few runs, after one to warm up."""
+    if warm:
+        run()
+    best = float("inf")
+    for _ in range(repeat):
+        start = time.perf_counter()
+        run()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+PEAK = """
+import resource, torch, boundcheck as bc
+torch.set_num_threads(1)
+{setup}
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+{code}
+print(before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def peak_megabytes(setup: str, code: str) -> float:
+    """By how much `code` raises the peak memory that `setup` left, in a fresh process (Linux counts kilobytes)."""
+    run = subprocess.run(
+        [sys.executable, "-c", PEAK.format(setup=setup, code=code)],
+        capture_output=True, text=True, check=True, cwd=Path(__file__).parent,
+    )  # fmt: skip
+    before, after = map(int, run.stdout.split()[-2:])
+    return (after - before) / (1 if sys.platform != "darwin" else 1024) / 1024

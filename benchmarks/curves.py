@@ -1,0 +1,77 @@
+"""Error curves at every t, as ratios in one run: ``make bench``, or ``python benchmarks/curves.py [--full] [problems]``.
+
+Against the plain per-t loop (rivals/plain.py) and against jitted JAX (rivals/jax_curves.py), one thread each. The plain
+loop is linear in the number of λ, so one λ is timed and multiplied; ``--full`` times all of them.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+from clock import peak_megabytes, seconds
+from rivals import plain
+
+import boundcheck as bc
+
+METHODS = ["itd", "aid-fp", "aid-cg", "aid-fp:10", "aid-cg:10"]
+LEAST = {"lr": 40, "krr": 40, "br": 40, "hr": 12}
+MEMORY = 1 << 28
+
+
+def rival(name: str, T: int) -> object:
+    """The JAX curves, compiled; None without JAX."""
+    try:
+        from rivals import jax_curves
+    except ImportError:
+        return None
+    return jax_curves.compiled(name, T, METHODS)
+
+
+def against(name: str, T: int, samples: int, full: bool) -> None:
+    problem = bc.load_problem(name)
+    lams = problem.sample(samples, seed=0)
+    curves = bc.error_curves(problem, METHODS, t=T, lam=lams)
+    ours = seconds(lambda: bc.error_curves(problem, METHODS, t=T, lam=lams), repeat=3, warm=False)
+    line = f"{name:4s} T={T} {samples:2d} lam: {ours:6.2f} s (itd by {curves.algorithm})"
+    timed = samples if full else 1
+    if T <= 200:
+        loop = seconds(
+            lambda: [plain.error_curves(problem, lams[i], curves.exact[i], T, METHODS) for i in range(timed)],
+            repeat=1, warm=False,
+        ) * samples / timed  # fmt: skip
+        line += f"   plain loop {loop:7.1f} s  x{loop / ours:5.1f} (at least x{LEAST[name]})"
+    compiled = rival(name, T)
+    if compiled is None:
+        line += "   jax not installed"
+    else:
+        jitted = seconds(lambda: compiled(lams, curves.exact), repeat=3)
+        line += f"   jax {jitted:6.2f} s  x{jitted / ours:5.2f}"
+    print(line, flush=True)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    full = "--full" in sys.argv
+    names = [a for a in sys.argv[1:] if not a.startswith("-")] or list(LEAST)
+    bc.error_curves(bc.load_problem("scalar"), t=5)  # torch.func loads itself once
+    print("whole curves of", ", ".join(METHODS))
+    for name in names:
+        against(name, 200, 20, full)
+    for name in names:
+        against(name, 500, 1, full)
+    print("growth with T (one lam; T² would be x4 each time)")
+    for name in names:
+        problem = bc.load_problem(name)
+        times = [seconds(lambda T=T, p=problem: bc.error_curves(p, METHODS, t=T), repeat=3) for T in (100, 200, 400)]
+        ratios = ", ".join(f"x{b / a:.1f}" for a, b in zip(times, times[1:], strict=False))
+        print(f"{name:4s} T=100, 200, 400: {', '.join(f'{s:.2f}' for s in times)} s  {ratios}", flush=True)
+    print(f"peak memory at T=1000, one lam, budget {MEMORY >> 20} MB")
+    for name in names:
+        setup = f"p = bc.load_problem({name!r}); bc.error_curves(p, {METHODS}, t=3)"
+        peak = peak_megabytes(setup, f"bc.error_curves(p, {METHODS}, t=1000, memory={MEMORY})")
+        print(f"{name:4s} {peak:6.0f} MB", flush=True)
+
+
+if __name__ == "__main__":
+    main()

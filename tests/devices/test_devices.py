@@ -1,0 +1,213 @@
+"""`device` and `dtype` run through everything: every problem, every solver and the curves, on a device that pretends.
+
+Each run is compared with the same run on the CPU. Both go through kernels of the CPU, in part different ones, so they
+differ by rounding, which a Krylov iteration in mid-convergence amplifies: hence a tolerance of √ε.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from pretend import DEVICE, DeviceError, DtypeError, OnlyDtype, host, pretending
+from small import NAMES, small
+from torch import Tensor, nn
+
+from boundcheck import error_curves, hypergradient
+from boundcheck.compare import cost
+from boundcheck.dynamics import constant
+from boundcheck.errors import AssumptionError, InputError
+from boundcheck.problem import Problem
+from boundcheck.problems import conv_equilibrium, equilibrium
+from boundcheck.solvers import exact
+
+TINY: dict[str, dict[str, Any]] = {  # forward mode runs once for each entry of λ
+    "lr": {"features": 4},
+    "hr": {"features": 2, "represented": 3},
+    "eqm": {"hidden": 2, "classes": 2},
+    "conv-eqm": {"size": 1, "hidden": 1, "classes": 2},
+    "newsgroups": {"features": 5},
+    "fashion-mnist": {"features": 3, "classes": 2},
+}
+DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+SOLVERS = {
+    "itd-reverse": ("itd", "reverse"),
+    "itd-checkpoint": ("itd", "checkpoint"),
+    "itd-forward": ("itd", "forward"),
+    "itd-truncated": ("itd-truncated:2", "auto"),
+    "aid-fp": ("aid-fp", "auto"),
+    "aid-cg": ("aid-cg", "auto"),
+    "aid-cgn": ("aid-cgn", "auto"),
+    "exact": ("exact", "auto"),
+}
+EVERY_SOLVER = pytest.mark.parametrize("solver", SOLVERS)
+EVERY_PROBLEM = pytest.mark.parametrize("name", NAMES)
+EVERY_ALGORITHM = pytest.mark.parametrize("algorithm", cost.ALGORITHMS)
+
+
+@cache
+def make(name: str, dtype: torch.dtype, device: str) -> Problem:
+    if device == "cpu":
+        return small(name, dtype=dtype, device="cpu", **TINY.get(name, {}))
+    with pretending():
+        return small(name, dtype=dtype, device=DEVICE, **TINY.get(name, {}))
+
+
+def agrees(found: Tensor, expected: Tensor) -> None:
+    assert found.dtype == expected.dtype
+    gap = (host(found) - expected).norm()
+    assert gap <= torch.finfo(expected.dtype).eps ** 0.5 * expected.norm(), f"{host(found)} and on the CPU {expected}"
+
+
+def applies(problem: Problem, solver: str) -> bool:
+    """CG refuses what is declared not symmetric; that it does is tested beside it."""
+    return solver != "aid-cg" or problem.symmetric is not False
+
+
+def steps_of(solver: str) -> tuple[int, int]:
+    return (1, 2) if solver == "itd-forward" else (3, 6)  # forward mode costs n runs
+
+
+def curve_methods(problem: Problem) -> list[str]:
+    return [m for m in ("itd", "itd-truncated:2", "aid-fp", "aid-fp:2", "aid-cgn", "aid-cg") if applies(problem, m)]
+
+
+def counted(run: Callable[[int], Any], steps: int) -> tuple[Any, Counter[str]]:
+    with pretending() as waits:
+        result = run(steps)
+    return result, waits
+
+
+@DTYPES
+@EVERY_PROBLEM
+def test_problem_functions(name: str, dtype: torch.dtype) -> None:
+    """Values are where the problem is, nothing in Φ, E and ℓ waits for the device, and `prepare` asks for no number."""
+    problem, same = make(name, dtype, "pretend"), make(name, dtype, "cpu")
+    assert (problem.device, problem.lam.device) == (DEVICE, DEVICE)
+    with pretending():
+        lam = problem.sample(2, seed=1)[1]
+        w = torch.linspace(-0.3, 0.4, problem.d, dtype=dtype, device=DEVICE)
+    agrees(lam, same.sample(2, seed=1)[1])
+    with pretending() as waits:
+        ready = problem.prepare(lam)
+    assert not [what for what in waits if "linalg" not in what], waits
+    with pretending() as waits:
+        values = [problem.phi_at(w, ready), problem.outer_at(w, ready), problem.psi_at(problem.dynamics.start(w), ready)]
+        if problem.inner_at is not None:
+            values.append(problem.inner_at(w, ready))
+    assert not waits
+    with pretending():
+        if problem.curvature is not None:
+            values += [problem.curvature(ready).mu, problem.curvature(ready).L]
+        values += [function(ready) for function in (problem.contraction, problem.solution) if function is not None]
+    assert [(value.device, value.dtype) for value in values] == [(DEVICE, dtype)] * len(values)
+
+
+@DTYPES
+@EVERY_SOLVER
+@EVERY_PROBLEM
+def test_solvers(name: str, solver: str, dtype: torch.dtype) -> None:
+    """On the device to the end, as on the CPU, and with as many waits whatever t and k are."""
+    problem, same = make(name, dtype, "pretend"), make(name, dtype, "cpu")
+    method, mode = SOLVERS[solver]
+    few, many = steps_of(solver)
+    if not applies(problem, solver):
+        with pytest.raises(AssumptionError, match="not symmetric"), pretending():
+            hypergradient(problem, method, few)
+        return
+    found, waits = counted(lambda t: hypergradient(problem, method, t, mode=mode), many)
+    expected = hypergradient(same, method, many, mode=mode)
+    agrees(found.value, expected.value)
+    agrees(found.w, expected.w)
+    if found.v is not None and expected.v is not None:
+        agrees(found.v, expected.v)
+    assert counted(lambda t: hypergradient(problem, method, t, mode=mode), few)[1] == waits
+
+
+@DTYPES
+@EVERY_ALGORITHM
+@EVERY_PROBLEM
+def test_curves(name: str, algorithm: str, dtype: torch.dtype) -> None:
+    problem, same = make(name, dtype, "pretend"), make(name, dtype, "cpu")
+    methods = curve_methods(problem)
+    curves, waits = counted(lambda t: error_curves(problem, methods, t, 2, seed=1, algorithm=algorithm), 4)
+    expected = error_curves(same, methods, 4, 2, seed=1, algorithm=algorithm)
+    agrees(curves.exact, expected.exact)
+    agrees(curves.lam, expected.lam)
+    scale = torch.finfo(dtype).eps ** 0.5 * expected.exact.norm(dim=-1, keepdim=True).numpy()
+    for method in methods:
+        assert (abs(curves[method] - expected[method]) <= scale + 10 * scale * expected[method]).all(), method
+    fewer = counted(lambda t: error_curves(problem, methods, t, 2, seed=1, algorithm=algorithm), 2)[1]
+    assert fewer == waits
+
+
+@pytest.mark.parametrize("name", ["lr", "br", "eqm"])
+def test_curves_in_blocks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of rows, from which finished ones are dropped."""
+    monkeypatch.setattr(cost, "ROWS", 3)
+    problem, same = make(name, torch.float64, "pretend"), make(name, torch.float64, "cpu")
+    with pretending():
+        curves = error_curves(problem, curve_methods(problem), 5, algorithm="wavefront")
+    expected = error_curves(same, curve_methods(same), 5, algorithm="wavefront")
+    for method in curves:
+        assert curves[method] == pytest.approx(expected[method], rel=1e-6, abs=1e-9)
+
+
+VARIANTS = {
+    "lr-kappa": ("lr", {"kappa": 20.0}),
+    "lr-nesterov": ("lr", {"dynamics": "nesterov", "differentiate_step": True}),
+    "krr-kappa": ("krr", {"kappa": 20.0, "differentiate_step": True}),
+    "br-kappa": ("br", {"kappa": 20.0, "dynamics": "nesterov"}),
+    "hr-kappa": ("hr", {"kappa": 20.0, "differentiate_step": True}),
+    "hr-narrow": ("hr", {"size": 6, "represented": 3}),
+    "parkinson-standardised": ("parkinson", {"standardise": True, "differentiate_step": True}),
+    "newsgroups-tfidf": ("newsgroups", {"tfidf": True, "dynamics": "heavy-ball", "momentum": 0.3}),
+    "fashion-mnist-momentum": ("fashion-mnist", {"dynamics": "nesterov", "momentum": 0.3}),
+    "conv-eqm-zeros": ("conv-eqm", {"padding": "zeros", "size": 1, "hidden": 1, "classes": 2}),
+    "scalar-curved": ("scalar", {"kind": "curved"}),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_variants(variant: str) -> None:
+    """The options of the problems, through the solvers that differ most."""
+    name, options = VARIANTS[variant]
+    same = small(name, **options)
+    for method in ("itd", "aid-cgn", "exact"):
+        with pretending():
+            found = hypergradient(small(name, device=DEVICE, **options), method, 4)
+        agrees(found.value, hypergradient(same, method, 4).value)
+
+
+@pytest.mark.parametrize("name", ["lr", "eqm"])
+def test_matrix_free_reference(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "DENSE", 0)
+    with pretending():
+        found = hypergradient(make(name, torch.float64, "pretend"), "exact")
+    agrees(found.value, hypergradient(make(name, torch.float64, "cpu"), "exact").value)
+
+
+def test_tolerances_and_warm_starts() -> None:
+    problem, same = make("lr", torch.float64, "pretend"), make("lr", torch.float64, "cpu")
+    expected = hypergradient(same, "aid-cg", 1000, tol=1e-6)
+    with pretending():
+        first = hypergradient(problem, "aid-cg", 1000, tol=1e-6)
+        again = hypergradient(problem, "aid-fp", 1000, w0=first.w, v0=first.v, tol=1e-6)
+    assert (first.t, first.k, first.status) == (expected.t, expected.k, expected.status)
+    assert again.t < first.t
+    with pretending(), pytest.raises(InputError, match="lam is torch.float64 on cpu and the problem .* on lazy:0"):
+        hypergradient(problem, lam=same.lam)
+
+
+def test_projections() -> None:
+    for name, project in (("eqm", equilibrium), ("conv-eqm", conv_equilibrium)):
+        problem, same = make(name, torch.float32, "pretend"), make(name, torch.float32, "cpu")
+        project = {"eqm": _projection("equilibrium")(2, 0.5), "conv-eqm": _projection("conv_equilibrium")(1, 8, 0.5)}[name]
+        with pretending():
+            found = project(problem.lam)
+        agrees(found, project(same.lam))
