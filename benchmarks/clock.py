@@ -21,6 +21,14 @@ def seconds(run: Callable[[], object], repeat: int = 5, warm: bool = True) -> fl
     return best
 
 
+def race(*runs: Callable[[], object], repeat: int) -> list[float]:
+    """The best of each, run in turn, so that a noisy minute hurts all of them alike."""
+    for run in runs:
+        run()
+    rounds = [[seconds(run, 1, warm=False) for run in runs] for _ in range(repeat)]
+    return [min(times) for times in zip(*rounds, strict=True)]
+
+
 PEAK = """
 import resource, torch, boundcheck as bc
 torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""Error curves at every t, as ratios in one run: ``make bench``, or ``python benchmarks/curves.py [--full] [problems]``.
+"""Error curves at every t, as ratios in one run: ``make bench`` or ``python benchmarks/curves.py [--full] [problems]``.
 
 Against the plain per-t loop (rivals/plain.py) and against jitted JAX (rivals/jax_curves.py), one thread each. The plain
 loop is linear in the number of λ, so one λ is timed and multiplied; ``--full`` times all of them.
@@ -7,6 +7,7 @@ loop is linear in the number of λ, so one λ is timed and multiplied; ``--full`
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 
 import torch
 from clock import peak_megabytes, seconds
@@ -64,7 +65,7 @@ def main() -> None:
     for name in names:
         problem = bc.load_problem(name)
         times = [seconds(lambda T=T, p=problem: bc.error_curves(p, METHODS, t=T), repeat=3) for T in (100, 200, 400)]
-        ratios = ", ".join(f"x{b / a:.1f}" for a, b in zip(times, times[1:], strict=False))
+        ratios = ", ".join(f"x{b / a:.1f}" for a, b in pairwise(times))
         print(f"{name:4s} T=100, 200, 400: {', '.join(f'{s:.2f}' for s in times)} s  {ratios}", flush=True)
     print(f"peak memory at T=1000, one lam, budget {MEMORY >> 20} MB")
     for name in names:

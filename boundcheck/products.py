@@ -138,7 +138,11 @@ class Linearisation:
 
     def d1_T(self, v: Tensor) -> Tensor:
         """∂₁fᵀ v."""
-        return _grad(self.y, (self.x,), v, retain_graph=True)[0]
+        if self.y.requires_grad:  # this is the inner loop of every solver, hence no detour through `_grad`
+            product = torch.autograd.grad(self.y, self.x, v, retain_graph=True, allow_unused=True)[0]
+            if product is not None:
+                return product
+        return torch.zeros_like(self.x)
 
     def d2_T(self, v: Tensor) -> Cotangents:
         """∂₂fᵀ v, as cotangents of the leaves."""

@@ -40,16 +40,18 @@ def test_links_between_pages_lead_somewhere() -> None:
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def blocks(language: str) -> list[str]:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def blocks(language: str, page: str = "README.md") -> list[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.S)
 
 
-@pytest.mark.parametrize("number", range(len(blocks("python"))))
-def test_python_of_the_readme(number: int) -> None:
-    run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", blocks("python")[number]], capture_output=True, text=True
-    )
+CODE = [(page, i) for page in ("README.md", "docs/numerics.md") for i in range(len(blocks("python", page)))]
+
+
+@pytest.mark.parametrize(("page", "number"), CODE)
+def test_python_of_the_pages(page: str, number: int) -> None:
+    code = blocks("python", page)[number]
+    run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
 
 

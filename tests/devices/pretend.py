@@ -186,6 +186,8 @@ class OnlyDtype(TorchDispatchMode):
         name = func.overloadpacket.__name__
         if name not in DRAWS:
             for x in _tensors((*args, *kwargs.values(), result)):
+                if x._is_zerotensor() or x.is_meta:  # what forward mode makes of Python numbers
+                    continue
                 if (x.is_floating_point() or x.is_complex()) and x.dtype not in PRECISION[self.dtype]:
                     raise DtypeError(f"{name} meets {x.dtype} of shape {tuple(x.shape)} in a {self.dtype} problem")
         return result

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pytest
 import torch
-from pretend import DEVICE, DeviceError, DtypeError, OnlyDtype, host, pretending
+from pretend import DEVICE, OnlyDtype, host, pretending
 from small import NAMES, small
 from torch import Tensor, nn
 
-from boundcheck import error_curves, hypergradient
+from boundcheck import error_curves, hypergradient, products
 from boundcheck.compare import cost
-from boundcheck.dynamics import constant
 from boundcheck.errors import AssumptionError, InputError
 from boundcheck.problem import Problem
-from boundcheck.problems import conv_equilibrium, equilibrium
+from boundcheck.problems.conv_equilibrium import projection as convolution_projection
+from boundcheck.problems.equilibrium import projection as matrix_projection
 from boundcheck.solvers import exact
 
 TINY: dict[str, dict[str, Any]] = {  # forward mode runs once for each entry of λ
@@ -204,10 +203,114 @@ def test_tolerances_and_warm_starts() -> None:
         hypergradient(problem, lam=same.lam)
 
 
-def test_projections() -> None:
-    for name, project in (("eqm", equilibrium), ("conv-eqm", conv_equilibrium)):
-        problem, same = make(name, torch.float32, "pretend"), make(name, torch.float32, "cpu")
-        project = {"eqm": _projection("equilibrium")(2, 0.5), "conv-eqm": _projection("conv_equilibrium")(1, 8, 0.5)}[name]
+@pytest.mark.parametrize(
+    ("name", "project"), [("eqm", matrix_projection(2, 0.5)), ("conv-eqm", convolution_projection(1, 8, 0.5))]
+)
+def test_projections(name: str, project: Callable[[Tensor], Tensor]) -> None:
+    with pretending() as waits:
+        found = project(make(name, torch.float32, "pretend").lam)
+    agrees(found, project(make(name, torch.float32, "cpu").lam))
+    assert set(waits) == {"_linalg_svd"}
+
+
+def ridge(device: Any, dtype: torch.dtype) -> Problem:
+    """A user's problem: a module, a dict of hyperparameters, a step size from the curvature."""
+    X = torch.linspace(-1, 1, 12, dtype=dtype, device=device).reshape(4, 3)
+    y = torch.ones(4, 1, dtype=dtype, device=device)
+    model = nn.Linear(3, 1, dtype=dtype, device=device)
+    for p in model.parameters():
+        nn.init.constant_(p, 0.5)
+    hparams = {"log": torch.zeros(2, dtype=dtype, device=device), "shift": torch.ones((), dtype=dtype, device=device)}
+
+    def inner(model: Any, hparams: Any) -> Tensor:
+        penalties = [scale.exp() * (p**2).sum() for scale, p in zip(hparams["log"], model.parameters(), strict=True)]
+        return ((model(X) - hparams["shift"] * y) ** 2).sum() + sum(penalties)
+
+    return Problem.from_loss(inner, lambda model, hparams: ((model(X) - y) ** 2).mean(), model, hparams)
+
+
+@DTYPES
+@pytest.mark.parametrize("dense", [0, 2000])
+def test_users_problems(dense: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the curvature from a dense Hessian, or from power iterations."""
+    monkeypatch.setattr(products, "DENSE", dense)
+    same = ridge("cpu", dtype)
+    with pretending():
+        problem = ridge(DEVICE, dtype)
+    for method in ("itd", "aid-cg", "aid-cgn"):
         with pretending():
-            found = project(problem.lam)
-        agrees(found, project(same.lam))
+            found = hypergradient(problem, method, 3)
+            assert found.hparams["log"].device == DEVICE
+        agrees(found.value, hypergradient(same, method, 3).value)
+
+
+@DTYPES
+@EVERY_SOLVER
+@EVERY_PROBLEM
+def test_dtype_of_solvers(name: str, solver: str, dtype: torch.dtype) -> None:
+    """No number of another precision on the way, on the CPU (whose kernels are partly others)."""
+    problem = make(name, dtype, "cpu")
+    method, mode = SOLVERS[solver]
+    if applies(problem, solver):
+        with OnlyDtype(dtype):
+            found = hypergradient(problem, method, steps_of(solver)[0], mode=mode)
+        results = [x for x in (found.value, found.w, found.v) if x is not None]
+        assert [x.dtype for x in results] == [dtype] * len(results)
+
+
+@DTYPES
+@EVERY_ALGORITHM
+@EVERY_PROBLEM
+def test_dtype_of_curves(name: str, algorithm: str, dtype: torch.dtype) -> None:
+    problem = make(name, dtype, "cpu")
+    lams = problem.sample(2, seed=1)  # drawn in double precision, the same for every dtype
+    with OnlyDtype(dtype):
+        curves = error_curves(problem, curve_methods(problem), 2, lam=lams, algorithm=algorithm)
+    assert (curves.lam.dtype, curves.exact.dtype) == (dtype, dtype)
+
+
+@pytest.fixture
+def other_defaults() -> Iterator[None]:
+    """A user's torch.set_default_device and torch.set_default_dtype."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.device("meta"):
+            yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@EVERY_PROBLEM
+def test_defaults_of_torch_change_nothing(name: str, other_defaults: None) -> None:
+    problem = small(name, dtype=torch.float32, **TINY.get(name, {}))
+    with torch.device("cpu"):
+        torch.set_default_dtype(torch.float32)
+        same = small(name, dtype=torch.float32, **TINY.get(name, {}))
+        expected = error_curves(same, curve_methods(same), 2, 2, seed=1)
+        torch.set_default_dtype(torch.float64)
+    curves = error_curves(problem, curve_methods(problem), 2, 2, seed=1)
+    for method in curves:
+        assert (curves[method] == expected[method]).all()
+
+
+REAL = [
+    pytest.param("cuda", torch.float64, marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA")),
+    pytest.param(
+        "mps", torch.float32, marks=pytest.mark.skipif(not torch.backends.mps.is_available(), reason="no MPS")
+    ),
+]
+
+
+@EVERY_SOLVER
+@pytest.mark.parametrize(("device", "dtype"), REAL)
+def test_on_a_real_device(device: str, dtype: torch.dtype, solver: str) -> None:
+    """As on the CPU but for rounding; MPS has no float64, and not every decomposition."""
+    method, mode = SOLVERS[solver]
+    expected = hypergradient(small("lr", dtype=dtype), method, 6, mode=mode).value
+    try:
+        found = hypergradient(small("lr", dtype=dtype, device=device), method, 6, mode=mode).value
+    except NotImplementedError as error:
+        pytest.skip(f"{device} lacks a kernel: {error}")
+    assert (found.device.type, found.dtype) == (device, dtype)
+    assert (found.cpu() - expected).norm() <= torch.finfo(dtype).eps ** 0.5 * expected.norm()
