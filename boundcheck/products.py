@@ -50,6 +50,10 @@ class Leaves:
         """The leaves that depend on λ."""
         return tuple(self.flat[i] for i in self.active)
 
+    def none(self) -> Leaves:
+        """The same with nothing to be differentiated."""
+        return Leaves(self.flat, self.spec, ())
+
     def used_by(self, function: Function, x: Tensor) -> Leaves:
         """The same, differentiated only where `function` depends on it, so that no zeros are carried along.
 
@@ -57,7 +61,7 @@ class Leaves:
         """
         at = Linearisation(function, x, None, self)
         if not at.y.requires_grad or not at.tensors:
-            return Leaves(self.flat, self.spec, ())
+            return self.none()
         grads = torch.autograd.grad(at.y, at.tensors, torch.ones_like(at.y), allow_unused=True)
         used = tuple(i for i, grad in zip(self.active, grads, strict=True) if grad is not None)
         return Leaves(self.flat, self.spec, used)

@@ -19,7 +19,7 @@ Solver = Callable[[Callable[[Tensor], Tensor], Tensor, int], Tensor]  # from ∂
 
 
 def error_curves(problem: Problem, lam: Tensor, exact: Tensor, T: int, methods: list[str]) -> dict[str, Tensor]:
-    """‖hypergradient − exact‖ for t = 1..T; the methods are "itd", "aid-fp" and "aid-cg" (k = t), or "aid-fp:10" (k = 10)."""
+    """‖hypergradient − exact‖ for t = 1..T, by "itd", "aid-fp" or "aid-cg" with k = t, "aid-fp:10" or "aid-cg:10"."""
     lam = lam.detach().requires_grad_()
     ready = problem.prepare(lam)  # its graph is kept and shared by all t
     curves = {}

@@ -34,6 +34,19 @@ class ConstantJacobian:
 
 
 @dataclass(frozen=True, eq=False)
+class Spectrum:
+    """∂₁Φ = U diag(j) Uᵀ: for rows in the coordinates Uᵀv a product is one pass."""
+
+    U: Tensor  # (λ, d, d)
+    j: Tensor  # (λ, 1, d)
+
+    def d1_T(self, v: Tensor) -> Tensor:
+        return v * self.j
+
+    d1 = d1_T
+
+
+@dataclass(frozen=True, eq=False)
 class Batch:
     """States z_0 … z_T for each of several λ, of shape (λ, T + 1, state)."""
 
@@ -41,6 +54,7 @@ class Batch:
     prepared: Prepared
     z: Tensor
     constant: ConstantJacobian | None = None  # where ∂₁Φ is one matrix for each λ and was formed
+    spectrum: Spectrum | None = None  # … and is symmetric
 
     @property
     def T(self) -> int:
@@ -69,4 +83,7 @@ def run(problem: Problem, lams: Tensor, T: int, *, dense: bool) -> Batch:
     if not dense:
         return Batch(problem, prepared, states)
     J = vmap(lambda ready: jacobian(lambda w: problem.phi_at(w, ready), problem.w0))(prepared.ready)
-    return Batch(problem, prepared, states, ConstantJacobian(J))
+    if not problem.symmetric:
+        return Batch(problem, prepared, states, ConstantJacobian(J))
+    j, U = torch.linalg.eigh((J + J.mT) / 2)
+    return Batch(problem, prepared, states, ConstantJacobian(J), Spectrum(U, j[:, None]))

@@ -10,16 +10,18 @@ import math
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.problem import Problem
-from boundcheck.products import DENSE, Prepared
+from boundcheck.products import DENSE, Prepared, rows
 
 ALGORITHMS = ("wavefront", "forward", "dense")
 PASS = 10  # arithmetic that takes as long as one pass over a number in memory
 STEP = 10_000_000  # … as long as the Python side of one batched step
 ROWS = 1000  # rows for which a batched product is quickest
+CACHE = 1_000_000  # numbers that are quick to pass over again and again
 
 
 @dataclass(frozen=True)
@@ -34,12 +36,14 @@ class Sizes:
     phi: int  # arithmetic of one Φ
     itself: bool  # is what was prepared λ itself, or a vector like it?
     element: int  # bytes of a number
+    affine: bool = False  # is ∂₁Φ one matrix for each λ?
 
 
-def measure(problem: Problem, prepared: Prepared, T: int) -> Sizes:
-    """Counts one evaluation of Φ at the start; `prepared` is that of one λ."""
+def measure(problem: Problem, lam: Tensor, T: int) -> Sizes:
+    """Counts an evaluation of Φ at the start, on two rows: the counter sees products of matrices, not with vectors."""
+    prepared = Prepared(problem, lam[None])
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        problem.phi_at(problem.w0, prepared.ready)
+        rows(problem.phi_at)(problem.w0.expand(1, 2, -1), prepared.ready)
     tensors = prepared.leaves.tensors
     return Sizes(
         T=T,
@@ -47,9 +51,10 @@ def measure(problem: Problem, prepared: Prepared, T: int) -> Sizes:
         n=problem.n,
         state=problem.d * problem.dynamics.copies,
         leaves=sum(leaf.numel() for leaf in tensors),
-        phi=int(counter.get_total_flops()),
+        phi=int(counter.get_total_flops()) // 2,
         itself=all(leaf.numel() <= problem.n for leaf in tensors),
         element=problem.w0.element_size(),
+        affine=problem.affine,
     )
 
 
@@ -82,18 +87,19 @@ def choose(asked: str, of: Sizes, samples: int, memory: int) -> str:
     return min(fitting or ["wavefront"], key=costs.__getitem__)
 
 
-def constant_jacobian(problem: Problem, of: Sizes, memory: int) -> bool:
+def constant_jacobian(of: Sizes, memory: int) -> bool:
     """Is it worth forming ∂₁Φ, where it is one matrix for each λ?"""
     fits = of.d <= DENSE and 4 * of.d**2 * of.element <= memory
-    return problem.affine and fits and of.d <= of.T**2 / 2 and 2 * of.d**2 <= 2 * product(of)
+    return of.affine and fits and of.d <= of.T**2 / 2 and 2 * of.d**2 <= 2 * product(of)
 
 
 @dataclass(frozen=True)
 class Cut:
-    """How many λ, and how many values of t, to work on at once."""
+    """How many λ, and how many values of t, to work on at once; and for how many t to bring cotangents back to λ."""
 
     samples: int
     block: int
+    read: int
 
 
 def cut(of: Sizes, samples: int, reads: int, way: str | None, memory: int) -> Cut:
@@ -108,7 +114,7 @@ def cut(of: Sizes, samples: int, reads: int, way: str | None, memory: int) -> Cu
             block //= 2
         need = _bytes(of, count, block, reads, way)
         if need <= memory:
-            return Cut(count, block)
+            return Cut(count, block, max(1, min(block, CACHE // (max(of.n, of.leaves) * count))))
         if count == 1:
             raise InputError(
                 f"memory = {memory} bytes is too little for t = {of.T} and d = {of.d}; give memory = {need} or more, "

@@ -17,7 +17,7 @@ from boundcheck.compare.batch import Batch
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.methods import Method
 from boundcheck.problem import Problem
-from boundcheck.products import Linearisation, Prepared, rows, rows_d2_T, rows_outer
+from boundcheck.products import Linearisation, rows, rows_d2_T, rows_outer
 from boundcheck.solvers.conjugate_gradient import refuse_unless_symmetric
 from boundcheck.solvers.exact import reference
 
@@ -71,7 +71,7 @@ def error_curves(
         raise InputError("t = 0 leaves nothing to draw; give t >= 1")
     lams = _lams(problem, samples, seed, lam)
     exact = reference(problem, lams).value
-    sizes = cost.measure(problem, Prepared(problem, lams[0]), T)
+    sizes = cost.measure(problem, lams[0], T)
     itd = any(m.name == "itd" for m in asked)
     way = cost.choose(algorithm, sizes, len(lams), memory) if itd else None
     stored = way or ("wavefront" if any(m.name == "itd-truncated" for m in asked) else None)
@@ -80,8 +80,8 @@ def error_curves(
     starts = range(0, len(lams), cut.samples)
     for done, start in enumerate(starts):
         piece = slice(start, start + cut.samples)
-        batch = batches.run(problem, lams[piece], T, dense=cost.constant_jacobian(problem, sizes, memory))
-        for m, values in _errors(batch, exact[piece], asked, way, cut.block).items():
+        batch = batches.run(problem, lams[piece], T, dense=cost.constant_jacobian(sizes, memory))
+        for m, values in _errors(batch, exact[piece], asked, way, cut).items():
             errors[m][piece] = values.cpu().numpy()
         if progress is not None:
             progress(done + 1, len(starts))
@@ -110,40 +110,50 @@ def _lams(problem: Problem, samples: int, seed: int | None, lam: Any) -> Tensor:
     return problem.sample(samples, seed)
 
 
-def _errors(batch: Batch, exact: Tensor, asked: Sequence[Method], way: str | None, block: int) -> dict[Method, Tensor]:
-    """All curves of one batch: the linear systems first, then block by block of t what they come to."""
-    problem, prepared, w = batch.problem, batch.prepared, batch.w
+def _errors(
+    batch: Batch, exact: Tensor, asked: Sequence[Method], way: str | None, cut: cost.Cut
+) -> dict[Method, Tensor]:
+    """All curves of one batch: the linear systems first, then for some t at a time what they come to."""
+    problem, prepared, w, T = batch.problem, batch.prepared, batch.w, batch.T
     if any(m.name == "aid-cg" for m in asked):
         refuse_unless_symmetric(Linearisation(rows(problem.phi_at), w[:, -1:], prepared.ready), problem)
-    blocks = [slice(start, min(start + block, batch.T)) for start in range(0, batch.T, block)]
     of_outer = prepared.leaves.used_by(rows(problem.outer_at), w[:, :1])
     of_phi = prepared.leaves.used_by(rows(problem.phi_at), w[:, :1])
     of_psi = prepared.leaves.used_by(rows(problem.psi_at), batch.z[:, :1])
-    outer = [rows_outer(problem, w[:, part], of_outer) for part in blocks]
-    b = torch.cat([gradients.w for gradients in outer], dim=1)
+    b = torch.cat([rows_outer(problem, w[:, part], of_outer.none()).w for part in pieces(0, T, cut.block)], dim=1)
     solved = {}
     for solver in systems.SOLVERS:
         if ks := [m.k for m in asked if m.name == solver]:
-            solved[solver] = systems.iterates(batch, b, solver, ks, block)
+            solved[solver] = systems.iterates(batch, b, solver, ks, cut.block)
     carried: Tensor | None = None
     if way == "forward":
         carried = sensitivities.forward(batch, b)
     elif way == "dense":
-        carried = sensitivities.dense(batch, b, of_psi, max(1, block // problem.d))
-
-    def indirect(m: Method, part: slice) -> Tensor | float:
-        """(dw/dλ)ᵀ∇₁E, or what the method puts in its place."""
-        if m.name in solved:
-            v = solved[m.name][m.k][:, part]
-            return prepared.pull_back_rows(of_phi, rows_d2_T(problem.phi_at, w[:, part], of_phi, v))
-        if m.name == "itd" and carried is not None:
-            return carried[:, part]
-        cotangents = wavefront.itd(batch, b, of_psi, part.start, part.stop, m.k)
-        return prepared.pull_back_rows(of_psi, cotangents)
+        carried = sensitivities.dense(batch, b, of_psi, max(1, cut.block // problem.d))
 
     errors = {m: torch.empty_like(b[..., 0]) for m in asked}
-    for part, gradients in zip(blocks, outer, strict=True):
-        rest = prepared.pull_back_rows(of_outer, gradients.lam) - exact[:, None]  # what all methods share
-        for m in asked:
-            errors[m][:, part] = (indirect(m, part) + rest).norm(dim=-1)
+    for block in pieces(0, T, cut.block):
+        waves = {
+            m: wavefront.itd(batch, b, of_psi, block.start, block.stop, m.k)
+            for m in asked
+            if m.name == "itd-truncated" or (m.name == "itd" and carried is None)
+        }
+        for part in pieces(block.start, block.stop, cut.read):
+            outer = prepared.pull_back_rows(of_outer, rows_outer(problem, w[:, part], of_outer).lam)
+            rest = outer - exact[:, None]  # what all methods share
+            for m in asked:
+                # (dw/dλ)ᵀ∇₁E, or what the method puts in its place
+                if m in waves:
+                    here = slice(part.start - block.start, part.stop - block.start)
+                    indirect = prepared.pull_back_rows(of_psi, tuple(c[:, here] for c in waves[m]))
+                elif m.name == "itd" and carried is not None:
+                    indirect = carried[:, part]
+                else:
+                    v = solved[m.name][m.k][:, part]
+                    indirect = prepared.pull_back_rows(of_phi, rows_d2_T(problem.phi_at, w[:, part], of_phi, v))
+                errors[m][:, part] = torch.linalg.vector_norm(indirect + rest, dim=-1)
     return errors
+
+
+def pieces(start: int, stop: int, size: int) -> list[slice]:
+    return [slice(i, min(i + size, stop)) for i in range(start, stop, size)]

@@ -2,6 +2,7 @@
 
 The system of row t is (I − ∂₁Φ(w_t)ᵀ)v = ∇₁E(w_t). With k = t its row is done after t steps and is dropped; a fixed k
 reads all rows after k steps. Rows go in blocks, since products are quickest for one or two thousand rows at a time.
+Where ∂₁Φ is one symmetric matrix for all t, rows are taken to its eigenvectors first: a product there is one pass.
 """
 
 from __future__ import annotations
@@ -29,17 +30,19 @@ class Rows(Protocol):
 
 def iterates(batch: Batch, b: Tensor, solver: str, ks: Sequence[int | None], block: int) -> dict[int | None, Tensor]:
     """v_k for every t = 1 … T and every k asked for (None: k = t), each of shape (λ, T, d)."""
+    spectrum = batch.spectrum
+    b = b if spectrum is None else b @ spectrum.U
     result = {k: torch.zeros_like(b) for k in ks}
     for start in range(0, batch.T, block):
         _block(batch, b, solver, result, start, min(start + block, batch.T))
-    return result
+    return result if spectrum is None else {k: v @ spectrum.U.mT for k, v in result.items()}
 
 
 def _block(batch: Batch, b: Tensor, solver: str, result: dict[int | None, Tensor], start: int, stop: int) -> None:
     """The rows t = start + 1 … stop."""
     w = batch.w
     state = SOLVERS[solver](b[:, start:stop])
-    at = batch.products(w[:, start:stop])
+    at = batch.spectrum or batch.products(w[:, start:stop])
     fixed = max((k for k in result if k is not None), default=0)
     first = start
     for k in range(1, max(fixed, stop if None in result else 0) + 1):
@@ -51,7 +54,7 @@ def _block(batch: Batch, b: Tensor, solver: str, result: dict[int | None, Tensor
         if fixed <= k < stop and DROP * (k - first) >= stop - start:
             state.drop(k - first)
             first = k
-            at = batch.products(w[:, first:stop])
+            at = batch.spectrum or batch.products(w[:, first:stop])
 
 
 class FixedPoint:

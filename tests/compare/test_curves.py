@@ -119,7 +119,7 @@ def test_pieces_do_not_change_the_result() -> None:
 
 def test_the_budget_is_kept_in_the_cut() -> None:
     problem = small("lr")
-    sizes = cost.measure(problem, Prepared(problem, problem.lam), 1000)
+    sizes = cost.measure(problem, problem.lam, 1000)
     for memory in (2_000_000, 20_000_000, 1 << 30):
         cut = cost.cut(sizes, 20, 4, "wavefront", memory)
         assert cost._bytes(sizes, cut.samples, cut.block, 4, "wavefront") <= memory

@@ -36,32 +36,34 @@ class DeviceError(RuntimeError):
 class Pretend(Tensor):
     """A tensor on the pretend device."""
 
-    inner: Tensor
+    numbers: Tensor  # on the CPU
 
     @staticmethod
-    def __new__(cls, inner: Tensor) -> Pretend:
-        where: dict[str, Any] = {"dtype": inner.dtype, "layout": inner.layout, "device": DEVICE}
-        if inner.layout is torch.strided:
-            where.update(strides=inner.stride(), storage_offset=inner.storage_offset())
-        made: Pretend = Tensor._make_wrapper_subclass(cls, inner.shape, **where)
-        made.inner = inner
+    def __new__(cls, numbers: Tensor) -> Pretend:
+        where: dict[str, Any] = {"dtype": numbers.dtype, "layout": numbers.layout, "device": DEVICE}
+        if numbers.layout is torch.strided:
+            where.update(strides=numbers.stride(), storage_offset=numbers.storage_offset())
+        made: Pretend = Tensor._make_wrapper_subclass(cls, numbers.shape, **where)
+        made.numbers = numbers
         return made
 
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         raise DeviceError(f"{func} on a tensor of the pretend device outside of `with pretending()`")
 
     def __repr__(self) -> str:  # type: ignore[override]
-        return f"Pretend({self.inner!r})"
+        return f"Pretend({self.numbers!r})"
 
 
 def host(x: Tensor) -> Tensor:
     """The numbers, for a test to look at; counts as nothing."""
     if not isinstance(x, Pretend):
         raise DeviceError(f"a tensor on {x.device} where one on {DEVICE} was expected")
-    return x.inner
+    return x.numbers
 
 
 @contextmanager
@@ -77,10 +79,22 @@ class _Factories(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func in _device_constructors() and kwargs.get("device") is None and kwargs.get("generator") is None:
-            if not any(True for _ in _tensors((*args, *kwargs.values()))):
-                raise DeviceError(f"torch.{func.__name__} without a device; take device and dtype from the data")
+        if func is Tensor.new_tensor and isinstance(args[0], Pretend):
+            func, args, kwargs = torch.tensor, args[1:], {"dtype": args[0].dtype, "device": DEVICE, **kwargs}
+        if func not in FACTORIES or any(True for _ in _tensors((*args, *kwargs.values()))):
+            return func(*args, **kwargs)
+        device = kwargs.get("device")
+        if device is None and kwargs.get("generator") is None:
+            raise DeviceError(f"torch.{func.__name__} without a device; take device and dtype from the data")
+        if func in FROM_DATA and device is not None and torch.device(device).type == DEVICE.type:
+            # numbers of Python go through the CPU, where the mode below would not see them
+            made: Tensor = func(*args, **{**kwargs, "device": "cpu", "requires_grad": False}).to(DEVICE)
+            return made.requires_grad_(kwargs.get("requires_grad", False))
         return func(*args, **kwargs)
+
+
+FACTORIES = frozenset(_device_constructors())
+FROM_DATA = (torch.tensor, torch.asarray)
 
 
 # what waits for the device: its answer decides on the host, or gives the size of the result, or an error code is read
@@ -93,11 +107,11 @@ METADATA = {"is_same_size", "_has_same_storage_numel", "_new_zeros_with_same_fea
 HOST_SCALARS = {"where", "copy_", "fill_", "index_put_"}  # take a number from the host, as pointwise operations do
 
 
-class _Operations(TorchDispatchMode):
+class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Carries every operation out on the CPU, after a look at where its arguments are."""
 
     def __init__(self, waits: Counter[str]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.waits = waits
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -108,19 +122,21 @@ class _Operations(TorchDispatchMode):
         asked = kwargs.get("device")
         there = bool(pretend) if asked is None else torch.device(asked).type == DEVICE.type
         if there and kwargs.get("generator") is not None:
-            raise DeviceError(f"{name} on {DEVICE} with a generator on {kwargs['generator'].device}; draw there, then .to")
+            raise DeviceError(
+                f"{name} on {DEVICE} with a generator on {kwargs['generator'].device}; draw there, then .to"
+            )
         if pretend and name not in METADATA:
             _refuse_strangers(func, name, [x for x in found if not isinstance(x, Pretend)])
         if asked is not None and found and there != bool(pretend):
             self.waits[f"copy to {asked}"] += 1
-        elif pretend and (name in WAITING or name.startswith("index") and _masked(args)):
+        elif pretend and (name in WAITING or (name.startswith("index") and _masked(args))):
             self.waits[name] += 1
         if asked is not None:
             kwargs = {**kwargs, "device": "cpu" if there else asked}
         if name == "_efficientzerotensor":  # zeros without storage, of which forward mode can make no wrapper
             func = aten.zeros.default
         result = func(*_unwrap(args), **{key: _unwrap(value) for key, value in kwargs.items()})
-        return _wrap(result, {id(x.inner): x for x in pretend}) if there else result
+        return _wrap(result, {id(x.numbers): x for x in pretend}) if there else result
 
 
 def _refuse_strangers(func: Any, name: str, others: list[Tensor]) -> None:
@@ -146,7 +162,7 @@ def _tensors(values: Any) -> Iterator[Tensor]:
 
 def _unwrap(value: Any) -> Any:
     if isinstance(value, Pretend):
-        return value.inner
+        return value.numbers
     return [_unwrap(x) for x in value] if isinstance(value, list | tuple) else value
 
 
@@ -173,18 +189,18 @@ class DtypeError(RuntimeError):
     """A number of another precision than the problem's."""
 
 
-class OnlyDtype(TorchDispatchMode):
+class OnlyDtype(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Refuses tensors of another floating-point precision than `dtype`, whether they come in or go out."""
 
     def __init__(self, dtype: torch.dtype) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.dtype = dtype
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         name = func.overloadpacket.__name__
-        if name not in DRAWS:
+        if name not in DRAWS | METADATA:
             for x in _tensors((*args, *kwargs.values(), result)):
                 if x._is_zerotensor() or x.is_meta:  # what forward mode makes of Python numbers
                     continue

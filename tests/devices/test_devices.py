@@ -7,73 +7,46 @@ differ by rounding, which a Krylov iteration in mid-convergence amplifies: hence
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from pretend import DEVICE, OnlyDtype, host, pretending
-from small import NAMES, small
+from cases import (
+    DTYPES,
+    EVERY_ALGORITHM,
+    EVERY_PROBLEM,
+    EVERY_SOLVER,
+    SOLVERS,
+    applies,
+    curve_methods,
+    make,
+    steps_of,
+)
+from pretend import DEVICE, host, pretending
+from small import small
 from torch import Tensor, nn
 
 from boundcheck import error_curves, hypergradient, products
 from boundcheck.compare import cost
 from boundcheck.errors import AssumptionError, InputError
+from boundcheck.methods import METHODS
 from boundcheck.problem import Problem
 from boundcheck.problems.conv_equilibrium import projection as convolution_projection
 from boundcheck.problems.equilibrium import projection as matrix_projection
 from boundcheck.solvers import exact
-
-TINY: dict[str, dict[str, Any]] = {  # forward mode runs once for each entry of λ
-    "lr": {"features": 4},
-    "hr": {"features": 2, "represented": 3},
-    "eqm": {"hidden": 2, "classes": 2},
-    "conv-eqm": {"size": 1, "hidden": 1, "classes": 2},
-    "newsgroups": {"features": 5},
-    "fashion-mnist": {"features": 3, "classes": 2},
-}
-DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
-SOLVERS = {
-    "itd-reverse": ("itd", "reverse"),
-    "itd-checkpoint": ("itd", "checkpoint"),
-    "itd-forward": ("itd", "forward"),
-    "itd-truncated": ("itd-truncated:2", "auto"),
-    "aid-fp": ("aid-fp", "auto"),
-    "aid-cg": ("aid-cg", "auto"),
-    "aid-cgn": ("aid-cgn", "auto"),
-    "exact": ("exact", "auto"),
-}
-EVERY_SOLVER = pytest.mark.parametrize("solver", SOLVERS)
-EVERY_PROBLEM = pytest.mark.parametrize("name", NAMES)
-EVERY_ALGORITHM = pytest.mark.parametrize("algorithm", cost.ALGORITHMS)
+from boundcheck.solvers.hypergradient import MODES
 
 
-@cache
-def make(name: str, dtype: torch.dtype, device: str) -> Problem:
-    if device == "cpu":
-        return small(name, dtype=dtype, device="cpu", **TINY.get(name, {}))
-    with pretending():
-        return small(name, dtype=dtype, device=DEVICE, **TINY.get(name, {}))
+def test_every_solver_takes_part() -> None:
+    assert {method.partition(":")[0] for method, _ in SOLVERS.values()} == set(METHODS)
+    assert {mode for _, mode in SOLVERS.values()} == set(MODES)
 
 
 def agrees(found: Tensor, expected: Tensor) -> None:
     assert found.dtype == expected.dtype
     gap = (host(found) - expected).norm()
     assert gap <= torch.finfo(expected.dtype).eps ** 0.5 * expected.norm(), f"{host(found)} and on the CPU {expected}"
-
-
-def applies(problem: Problem, solver: str) -> bool:
-    """CG refuses what is declared not symmetric; that it does is tested beside it."""
-    return solver != "aid-cg" or problem.symmetric is not False
-
-
-def steps_of(solver: str) -> tuple[int, int]:
-    return (1, 2) if solver == "itd-forward" else (3, 6)  # forward mode costs n runs
-
-
-def curve_methods(problem: Problem) -> list[str]:
-    return [m for m in ("itd", "itd-truncated:2", "aid-fp", "aid-fp:2", "aid-cgn", "aid-cg") if applies(problem, m)]
 
 
 def counted(run: Callable[[int], Any], steps: int) -> tuple[Any, Counter[str]]:
@@ -96,7 +69,11 @@ def test_problem_functions(name: str, dtype: torch.dtype) -> None:
         ready = problem.prepare(lam)
     assert not [what for what in waits if "linalg" not in what], waits
     with pretending() as waits:
-        values = [problem.phi_at(w, ready), problem.outer_at(w, ready), problem.psi_at(problem.dynamics.start(w), ready)]
+        values = [
+            problem.phi_at(w, ready),
+            problem.outer_at(w, ready),
+            problem.psi_at(problem.dynamics.start(w), ready),
+        ]
         if problem.inner_at is not None:
             values.append(problem.inner_at(w, ready))
     assert not waits
@@ -125,7 +102,8 @@ def test_solvers(name: str, solver: str, dtype: torch.dtype) -> None:
     agrees(found.w, expected.w)
     if found.v is not None and expected.v is not None:
         agrees(found.v, expected.v)
-    assert counted(lambda t: hypergradient(problem, method, t, mode=mode), few)[1] == waits
+    if dtype == torch.float64:
+        assert counted(lambda t: hypergradient(problem, method, t, mode=mode), few)[1] == waits
 
 
 @DTYPES
@@ -133,7 +111,7 @@ def test_solvers(name: str, solver: str, dtype: torch.dtype) -> None:
 @EVERY_PROBLEM
 def test_curves(name: str, algorithm: str, dtype: torch.dtype) -> None:
     problem, same = make(name, dtype, "pretend"), make(name, dtype, "cpu")
-    methods = curve_methods(problem)
+    methods = curve_methods(problem, algorithm)
     curves, waits = counted(lambda t: error_curves(problem, methods, t, 2, seed=1, algorithm=algorithm), 4)
     expected = error_curves(same, methods, 4, 2, seed=1, algorithm=algorithm)
     agrees(curves.exact, expected.exact)
@@ -141,8 +119,8 @@ def test_curves(name: str, algorithm: str, dtype: torch.dtype) -> None:
     scale = torch.finfo(dtype).eps ** 0.5 * expected.exact.norm(dim=-1, keepdim=True).numpy()
     for method in methods:
         assert (abs(curves[method] - expected[method]) <= scale + 10 * scale * expected[method]).all(), method
-    fewer = counted(lambda t: error_curves(problem, methods, t, 2, seed=1, algorithm=algorithm), 2)[1]
-    assert fewer == waits
+    if dtype == torch.float64:
+        assert counted(lambda t: error_curves(problem, methods, t, 2, seed=1, algorithm=algorithm), 2)[1] == waits
 
 
 @pytest.mark.parametrize("name", ["lr", "br", "eqm"])
@@ -157,13 +135,12 @@ def test_curves_in_blocks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert curves[method] == pytest.approx(expected[method], rel=1e-6, abs=1e-9)
 
 
-VARIANTS = {
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "lr-kappa": ("lr", {"kappa": 20.0}),
     "lr-nesterov": ("lr", {"dynamics": "nesterov", "differentiate_step": True}),
     "krr-kappa": ("krr", {"kappa": 20.0, "differentiate_step": True}),
     "br-kappa": ("br", {"kappa": 20.0, "dynamics": "nesterov"}),
     "hr-kappa": ("hr", {"kappa": 20.0, "differentiate_step": True}),
-    "hr-narrow": ("hr", {"size": 6, "represented": 3}),
     "parkinson-standardised": ("parkinson", {"standardise": True, "differentiate_step": True}),
     "newsgroups-tfidf": ("newsgroups", {"tfidf": True, "dynamics": "heavy-ball", "momentum": 0.3}),
     "fashion-mnist-momentum": ("fashion-mnist", {"dynamics": "nesterov", "momentum": 0.3}),
@@ -199,7 +176,7 @@ def test_tolerances_and_warm_starts() -> None:
         again = hypergradient(problem, "aid-fp", 1000, w0=first.w, v0=first.v, tol=1e-6)
     assert (first.t, first.k, first.status) == (expected.t, expected.k, expected.status)
     assert again.t < first.t
-    with pretending(), pytest.raises(InputError, match="lam is torch.float64 on cpu and the problem .* on lazy:0"):
+    with pretending(), pytest.raises(InputError, match=r"lam is torch.float64 on cpu and the problem .* on lazy:0"):
         hypergradient(problem, lam=same.lam)
 
 
@@ -224,7 +201,8 @@ def ridge(device: Any, dtype: torch.dtype) -> Problem:
 
     def inner(model: Any, hparams: Any) -> Tensor:
         penalties = [scale.exp() * (p**2).sum() for scale, p in zip(hparams["log"], model.parameters(), strict=True)]
-        return ((model(X) - hparams["shift"] * y) ** 2).sum() + sum(penalties)
+        loss: Tensor = ((model(X) - hparams["shift"] * y) ** 2).sum() + sum(penalties)
+        return loss
 
     return Problem.from_loss(inner, lambda model, hparams: ((model(X) - y) ** 2).mean(), model, hparams)
 
@@ -242,56 +220,6 @@ def test_users_problems(dense: int, dtype: torch.dtype, monkeypatch: pytest.Monk
             found = hypergradient(problem, method, 3)
             assert found.hparams["log"].device == DEVICE
         agrees(found.value, hypergradient(same, method, 3).value)
-
-
-@DTYPES
-@EVERY_SOLVER
-@EVERY_PROBLEM
-def test_dtype_of_solvers(name: str, solver: str, dtype: torch.dtype) -> None:
-    """No number of another precision on the way, on the CPU (whose kernels are partly others)."""
-    problem = make(name, dtype, "cpu")
-    method, mode = SOLVERS[solver]
-    if applies(problem, solver):
-        with OnlyDtype(dtype):
-            found = hypergradient(problem, method, steps_of(solver)[0], mode=mode)
-        results = [x for x in (found.value, found.w, found.v) if x is not None]
-        assert [x.dtype for x in results] == [dtype] * len(results)
-
-
-@DTYPES
-@EVERY_ALGORITHM
-@EVERY_PROBLEM
-def test_dtype_of_curves(name: str, algorithm: str, dtype: torch.dtype) -> None:
-    problem = make(name, dtype, "cpu")
-    lams = problem.sample(2, seed=1)  # drawn in double precision, the same for every dtype
-    with OnlyDtype(dtype):
-        curves = error_curves(problem, curve_methods(problem), 2, lam=lams, algorithm=algorithm)
-    assert (curves.lam.dtype, curves.exact.dtype) == (dtype, dtype)
-
-
-@pytest.fixture
-def other_defaults() -> Iterator[None]:
-    """A user's torch.set_default_device and torch.set_default_dtype."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        with torch.device("meta"):
-            yield
-    finally:
-        torch.set_default_dtype(before)
-
-
-@EVERY_PROBLEM
-def test_defaults_of_torch_change_nothing(name: str, other_defaults: None) -> None:
-    problem = small(name, dtype=torch.float32, **TINY.get(name, {}))
-    with torch.device("cpu"):
-        torch.set_default_dtype(torch.float32)
-        same = small(name, dtype=torch.float32, **TINY.get(name, {}))
-        expected = error_curves(same, curve_methods(same), 2, 2, seed=1)
-        torch.set_default_dtype(torch.float64)
-    curves = error_curves(problem, curve_methods(problem), 2, 2, seed=1)
-    for method in curves:
-        assert (curves[method] == expected[method]).all()
 
 
 REAL = [
