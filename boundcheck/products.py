@@ -116,7 +116,8 @@ class Prepared:
             return tuple(flat[i] for i in self.leaves.active)
 
         tangents: tuple[Tensor, ...] = jvp(tensors, (self._lam.detach(),), (direction,))[1]
-        return tangents
+        # forward mode gives double precision to a single number plus or times a Python number
+        return tuple(tangent.to(self._lam.dtype) for tangent in tangents)
 
     def _pull(self, leaves: Leaves, cotangents: Cotangents, batched: bool) -> Tensor:
         made = [self._made[i] for i in leaves.active]
@@ -274,7 +275,7 @@ def extreme_curvature(loss: Callable[[Tensor], Tensor], w: Tensor) -> Curvature:
         eigenvalues = torch.linalg.eigvalsh((H + H.T) / 2)
         return Curvature(eigenvalues[0], eigenvalues[-1])
     generator = torch.Generator(device="cpu").manual_seed(0)
-    u = torch.randn(w.numel(), generator=generator, dtype=w.dtype).to(w.device)
+    u = torch.randn(w.numel(), generator=generator, dtype=w.dtype, device="cpu").to(w.device)
     at = Linearisation(lambda x, _: gradient(x), w, None)
     for _ in range(100):
         u = at.d1_T(u / u.norm())

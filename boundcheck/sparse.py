@@ -98,7 +98,9 @@ def _csr(X: Any, dtype: torch.dtype, device: torch.device | str) -> Tensor:
     values = torch.from_numpy(X.data.astype(np.float64)).to(dtype)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state", category=UserWarning)
-        return torch.sparse_csr_tensor(crow, col, values, size=X.shape, dtype=dtype, check_invariants=True).to(device)
+        return torch.sparse_csr_tensor(
+            crow, col, values, size=X.shape, dtype=dtype, device="cpu", check_invariants=True
+        ).to(device)
 
 
 def squared_norm_bound(X: Any, iterations: int = 10) -> float:

@@ -1,12 +1,13 @@
-"""Error curves in jitted JAX, for LR, KRR, BR and HR: the same data, λ and methods, the quickest way that was found.
+"""Error curves in jitted JAX for LR, KRR, BR and HR: the same data, λ and methods, the quickest way that was found.
 
-All t at once: AID iterates on the rows w_1..w_T together, reads row t off after t steps and drops the rows that are done; ITD
-is a forward recursion of ∂w_t/∂λ for LR, KRR and BR, and one reverse sweep for all horizons for HR, whose λ is too large.
+All t at once. AID iterates on the rows w_1..w_T together, reads row t off after t steps and drops the rows that are done.
+ITD is a forward recursion of ∂w_t/∂λ for LR, KRR and BR; for HR, with 20,000 entries in λ, a reverse sweep for all horizons.
 
-One thread. XLA sizes its pool by the cores that the process may use when its client is made, so this module makes the client
-while only one is allowed, and then allows all again; XLA_FLAGS="--xla_cpu_multi_thread_eigen=false" alone leaves several
-threads at work. LAPACK (for the step sizes) is scipy's OpenBLAS, which reads OPENBLAS_NUM_THREADS when it is loaded: set it to
-1 in the shell, or import this module before numpy and scipy, and before anything else that starts JAX.
+One thread. XLA sizes its pool by the cores that the process may use when its client is made, so this module makes the
+client while only one is allowed and then allows all again (Linux; elsewhere XLA uses what it likes). The flag
+--xla_cpu_multi_thread_eigen=false, with or without NPROC=1, leaves two threads at work. LAPACK, for the step sizes, is
+scipy's OpenBLAS, whose idle threads cost more than its work here; it reads OPENBLAS_NUM_THREADS when it is loaded. So
+import this module before numpy, scipy and boundcheck, or set OPENBLAS_NUM_THREADS=1 in the shell.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from collections.abc import Callable, Iterable, Sequence  # noqa: E402
-from functools import lru_cache  # noqa: E402
-from importlib import import_module  # noqa: E402
-from itertools import pairwise  # noqa: E402
-from typing import Any, NamedTuple  # noqa: E402
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from importlib import import_module
+from itertools import pairwise
+from typing import Any, NamedTuple
 
-import jax  # noqa: E402
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
-from jax import Array, lax, vmap  # noqa: E402
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+from jax import Array, lax, vmap
 
 Curves = dict[str, np.ndarray]
 BLOCKS = 8  # how often finished rows are dropped; more blocks win little and compile longer
@@ -61,7 +62,8 @@ class Model(NamedTuple):
     phi: Callable[[Array, Array, Any], Array]  # of w, inside, α
     outer: Callable[[Array, Array], Array]  # of w, λ
     direct: Callable[[Array, Array, Any], Array]  # of w, λ, α
-    together: int  # how many values of λ in one vmap
+    together: int = 1  # how many values of λ in one vmap
+    dense: bool = False  # is ∂₂Φ(w_t) kept for all t? it pays where a product with ∂₂Φᵀ is dear
     reverse: Callable[[Array, Steps, Array, Array], Array] | None = None  # ITD: a cotangent of `inside` for each t
 
 
@@ -90,7 +92,7 @@ def _lr() -> Model:
     def outer(w: Array, lam: Array) -> Array:
         return jax.nn.softplus(U_val @ w).sum()
 
-    return Model(100, 100, False, steps, lambda lam: lam, phi, outer, phi, 20)
+    return Model(100, 100, False, steps, lambda lam: lam, phi, outer, phi, together=5)
 
 
 def _krr() -> Model:
@@ -113,7 +115,7 @@ def _krr() -> Model:
     def direct(w: Array, lam: Array, alpha: Any) -> Array:
         return phi(w, inside(lam), alpha)
 
-    return Model(50, 101, True, steps, inside, phi, outer, direct, 1)
+    return Model(50, 101, True, steps, inside, phi, outer, direct, dense=True)
 
 
 def _br(ridge: float = 1.0) -> Model:
@@ -127,7 +129,7 @@ def _br(ridge: float = 1.0) -> Model:
     def outer(w: Array, lam: Array) -> Array:
         return ((X_val @ w - y_val) ** 2).sum() / 2
 
-    return Model(100, 100, True, lambda lam: known, lambda lam: lam, phi, outer, phi, 20)
+    return Model(100, 100, True, lambda lam: known, lambda lam: lam, phi, outer, phi, together=10)
 
 
 def _hr(ridge: float = 10.0) -> Model:
@@ -151,7 +153,7 @@ def _hr(ridge: float = 10.0) -> Model:
         return ((X_val @ (lam.reshape(100, 200) @ w) - y_val) ** 2).sum() / 2
 
     def reverse(A: Array, s: Steps, W: Array, G: Array) -> Array:
-        """By hand, as AD would compute Af twice: −α Σ_i (r_i f_iᵀ + (Af_i)w_iᵀ) with f the cotangent of Φ(w_i), r = Aw − y."""
+        """−α Σ_i (r_i f_iᵀ + (Af_i)w_iᵀ), f_i the cotangent of Φ(w_i) and r = Aw − y; by hand, as AD computes Af twice."""
         R, found = W[:-1] @ A.T - y, []
 
         def step(z: tuple[Array, Array], _: Any) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
@@ -161,21 +163,23 @@ def _hr(ridge: float = 10.0) -> Model:
             new = f - s.alpha * (Af @ A + ridge * f) + (1 - s.omega + s.beta) * u + before
             return (new, -s.beta * u), (f, Af)
 
+        def contract(steps: slice, f: Array, Af: Array) -> Array:
+            return R[steps].T @ f.transpose(1, 0, 2) + Af.transpose(1, 2, 0) @ W[steps]
+
         for a, b in pairwise(len(G) * i // BLOCKS for i in range(BLOCKS + 1)):  # horizons a+1..b
 
             def enter(z: Any, i: Array, g: Array = G[a:b]) -> Any:  # horizon i+1 begins with ∇₁E(w_{i+1})
                 return step((z[0].at[i].set(g[i]), z[1]), None)
 
-            u = jnp.zeros_like(G[a:b])
-            z, (f, Af) = lax.scan(enter, (u, u), jnp.arange(b - a), reverse=True)
-            total = jnp.einsum("ia,itb->tab", R[a:b], f) + jnp.einsum("ita,ib->tab", Af, W[a:b])
+            zeros = jnp.zeros_like(G[a:b])
+            z, kept = lax.scan(enter, (zeros, zeros), jnp.arange(b - a), reverse=True)
+            total = contract(slice(a, b), *kept)
             if a:
-                _, (f, Af) = lax.scan(step, z, None, length=a, reverse=True)
-                total += jnp.einsum("ia,itb->tab", R[:a], f) + jnp.einsum("ita,ib->tab", Af, W[:a])
+                total += contract(slice(a), *lax.scan(step, z, None, length=a, reverse=True)[1])
             found.append(-s.alpha * total)
         return jnp.concatenate(found)
 
-    return Model(200, 20000, True, steps, inside, phi, outer, direct, 1, reverse)
+    return Model(200, 20000, True, steps, inside, phi, outer, direct, reverse=reverse)
 
 
 MODELS = {"lr": _lr, "krr": _krr, "br": _br, "hr": _hr}
@@ -196,52 +200,45 @@ def _trajectory(model: Model, inside: Array, s: Steps, T: int) -> Array:
 
 
 State = tuple[Array, ...]  # v first, one row a t
+Step = Callable[[State], State]
+Found = dict[int | None, Array]
 
 
-def _solve(
-    state: State, stepper: Callable[[int], Callable[[State], State]], T: int, diagonal: bool, fixed: Iterable[int]
-) -> dict[int | None, Array]:
-    """v of row t after t steps (under None), and of all rows after each fixed k.
-
-    `stepper(first)` makes the step on rows first..T.
-    """
-    found: dict[int | None, Array] = {}
-    whole = max(fixed, default=0)  # until then all rows are needed
-    first, diag = 0, []
-    for a, b in pairwise(sorted({0, *fixed, *(T * i // BLOCKS for i in range(BLOCKS + 1) if diagonal)})):
-        keep = a if a >= whole else 0
+def _solve(state: State, stepper: Callable[[int], Step], T: int, ks: set[int | None]) -> Found:
+    """v of all rows after each k of `ks`; for None, of row t after t steps. `stepper(first)` steps the rows from `first`."""
+    found: Found = {}
+    fixed = {k for k in ks if k is not None}
+    first, read = 0, []
+    for a, b in pairwise(sorted({0, *fixed, *(T * i // BLOCKS for i in range(BLOCKS + 1) if None in ks)})):
+        keep = a if a >= max(fixed, default=0) else 0  # a fixed k needs all rows until then
         state, first = tuple(x[keep - first :] for x in state), keep
         step = stepper(keep)
 
-        def body(state: State, i: Array, step: Callable[[State], State] = step) -> tuple[State, Array]:
+        def body(state: State, i: Array, step: Step = step) -> tuple[State, Array]:
             state = step(state)
             return state, state[0][i]
 
-        state, read = lax.scan(body, state, jnp.arange(a, b) - keep)
-        diag.append(read)
+        state, rows = lax.scan(body, state, jnp.arange(a, b) - keep)
+        read.append(rows)
         if b in fixed:
             found[b] = state[0]
-    if diagonal:
-        found[None] = jnp.concatenate(diag)[:T]
+    if None in ks:
+        found[None] = jnp.concatenate(read)[:T]
     return found
 
 
-def _fixed_point(
-    phi: Callable[[Array], Array], W: Array, G: Array, diagonal: bool, fixed: Iterable[int]
-) -> dict[int | None, Array]:
-    def stepper(first: int) -> Callable[[State], State]:
+def _fixed_point(phi: Callable[[Array], Array], W: Array, G: Array, ks: set[int | None]) -> Found:
+    def stepper(first: int) -> Step:
         _, d1phi_T = jax.vjp(vmap(phi), W[first:])
         return lambda state: (d1phi_T(state[0])[0] + G[first:],)
 
-    return _solve((jnp.zeros_like(G),), stepper, len(G), diagonal, fixed)
+    return _solve((jnp.zeros_like(G),), stepper, len(G), ks)
 
 
-def _conjugate_gradient(
-    phi: Callable[[Array], Array], W: Array, G: Array, diagonal: bool, fixed: Iterable[int]
-) -> dict[int | None, Array]:
-    tiny = jnp.finfo(G.dtype).tiny  # 0/0 after convergence becomes 0; no other quotient changes
+def _conjugate_gradient(phi: Callable[[Array], Array], W: Array, G: Array, ks: set[int | None]) -> Found:
+    tiny = np.finfo(G.dtype).tiny  # 0/0 after convergence becomes 0; no other quotient changes
 
-    def stepper(first: int) -> Callable[[State], State]:
+    def stepper(first: int) -> Step:
         _, d1phi_T = jax.vjp(vmap(phi), W[first:])
 
         def step(state: State) -> State:
@@ -254,56 +251,69 @@ def _conjugate_gradient(
 
         return step
 
-    return _solve((jnp.zeros_like(G), G, G, (G * G).sum(1, keepdims=True)), stepper, len(G), diagonal, fixed)
+    return _solve((jnp.zeros_like(G), G, G, (G * G).sum(1, keepdims=True)), stepper, len(G), ks)
 
 
-def _forward(model: Model, lam: Array, inside: Array, s: Steps, W: Array, G: Array) -> Array:
-    """(∂w_t/∂λ)ᵀ∇₁E(w_t), one t a row: S_t = ∂₁Ψ S_{t−1} + ∂₂Ψ, with the rows of S for the entries of λ."""
-    tangents = vmap(jax.linearize(model.inside, lam)[1])(jnp.eye(lam.size))
+def _partials(model: Model, lam: Array, inside: Array, s: Steps, W: Array) -> Array:
+    """∂₂Φ(w)ᵀ for the rows w of W, as one matrix product."""
+    tangents = _tangents(model, lam)
+    return vmap(lambda w: vmap(jax.linearize(lambda x: model.phi(w, x, s.alpha), inside)[1])(tangents))(W)
 
-    def step(z: tuple[Array, Array], at: tuple[Array, Array]) -> tuple[tuple[Array, Array], Array]:
-        (S, before), (w, g) = z, at
-        _, derivative = jax.linearize(lambda w, inside: model.phi(w, inside, s.alpha), w, inside)
-        new = vmap(derivative)(S, tangents)
+
+def _tangents(model: Model, lam: Array) -> Array:
+    """The derivative of `inside`, one entry of λ a row."""
+    return vmap(jax.linearize(model.inside, lam)[1])(jnp.eye(model.n))
+
+
+def _forward(model: Model, lam: Array, inside: Array, s: Steps, W: Array, G: Array, P: Array | None) -> Array:
+    """(∂w_t/∂λ)ᵀ∇₁E(w_t), one t a row: S_t = ∂₁Ψ S_{t−1} + ∂₂Ψ, transposed, so one entry of λ a row of S."""
+    tangents = _tangents(model, lam)
+
+    def step(z: tuple[Array, Array], at: tuple[Array, Array, Any]) -> tuple[tuple[Array, Array], Array]:
+        (S, before), (w, g, P) = z, at
+        if P is None:
+            new = vmap(jax.linearize(lambda w, x: model.phi(w, x, s.alpha), w, inside)[1])(S, tangents)
+        else:
+            new = vmap(jax.linearize(lambda w: model.phi(w, inside, s.alpha), w)[1])(S) + P
         if model.momentum:
             new = S + s.omega * (new - S) + s.beta * (S - before)
         return (new, S), new @ g
 
-    S = jnp.zeros((lam.size, model.d))
-    return lax.scan(step, (S, S), (W[:-1], G))[1]
+    S = jnp.zeros((model.n, model.d))
+    return lax.scan(step, (S, S), (W[:-1], G, None if P is None else P[:-1]))[1]
 
 
-def _curves(model: Model, T: int, methods: Sequence[str], lam: Array, exact: Array) -> dict[str, Array]:
+def _curves(model: Model, T: int, methods: Sequence[str], lam: Array, exact: Array) -> Any:
     s, inside = model.steps(lam), model.inside(lam)
     W = _trajectory(model, inside, s, T)
     G = vmap(jax.grad(model.outer), (0, None))(W[1:], lam)
-    found = {}  # for each t: v of AID; of ITD the derivative through w_t, or its cotangent of `inside`
+    P = _partials(model, lam, inside, s, W) if model.dense else None
+    found: dict[
+        str, Array
+    ] = {}  # for each t: v of AID; of ITD the derivative through w_t, or its cotangent of `inside`
     for solver, solve in (("aid-fp", _fixed_point), ("aid-cg", _conjugate_gradient)):
         asked = {m: int(m.split(":")[1]) if ":" in m else None for m in methods if m.startswith(solver)}
         if asked:
-            fixed = {k for k in asked.values() if k is not None}
-            v = solve(lambda w: model.phi(w, inside, s.alpha), W[1:], G, None in asked.values(), fixed)
+            v = solve(lambda w: model.phi(w, inside, s.alpha), W[1:], G, set(asked.values()))
             found |= {method: v[k] for method, k in asked.items()}
-    if "itd" in methods and model.reverse is None:
-        found["itd"] = _forward(model, lam, inside, s, W, G)
-    elif "itd" in methods and model.reverse is not None:
-        found["itd"] = model.reverse(inside, s, W, G)
+    if "itd" in methods:
+        reverse = model.reverse
+        found["itd"] = reverse(inside, s, W, G) if reverse else _forward(model, lam, inside, s, W, G, P)
 
-    def norms(at: tuple[Array, dict[str, Array]]) -> dict[str, Array]:
-        w, v = at
+    def norms(at: tuple[Array, dict[str, Array], Any]) -> dict[str, Array]:
+        w, part, P = at
         rest = jax.grad(model.outer, 1)(w, lam) - exact
         _, d2phi_T = jax.vjp(lambda lam: model.direct(w, lam, s.alpha), lam)
-        errors = {}
         for method in methods:
             if method != "itd":
-                part = d2phi_T(v[method])[0]
-            else:
-                part = v["itd"] if model.reverse is None else jax.vjp(model.inside, lam)[1](v["itd"])[0]
-            errors[method] = jnp.sqrt(((part + rest) ** 2).sum())
-        return errors
+                part[method] = d2phi_T(part[method])[0] if P is None else P @ part[method]
+            elif model.reverse:
+                part[method] = jax.vjp(model.inside, lam)[1](part[method])[0]
+        return {method: jnp.sqrt(((part[method] + rest) ** 2).sum()) for method in methods}
 
-    # a large λ one t after the other, so that a gradient stays in the cache
-    return vmap(norms)((W[1:], found)) if model.reverse is None else lax.map(norms, (W[1:], found))
+    each = (W[1:], found, None if P is None else P[1:])
+    # a gradient of 20,000 entries stays in the cache when one t follows the other
+    return lax.map(norms, each) if model.reverse else vmap(norms)(each)
 
 
 @lru_cache

@@ -103,7 +103,7 @@ class NormalEquations:
 
     def __init__(self, b: Tensor) -> None:
         self.v, self.r = torch.zeros_like(b), b.clone()
-        self.p = self.ss = self.spent = torch.empty(0)
+        self.p = self.ss = self.spent = b.new_empty(0)
 
     def step(self, at: Products) -> None:
         if not self.p.numel():

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from boundcheck.dynamics import Dynamics, by_name, constant
 from boundcheck.errors import InputError
+from boundcheck.problems._synthetic import normal
 
 
 def one_hot(y: Tensor, classes: int) -> Tensor:
@@ -39,7 +40,7 @@ def fixed_step(dynamics: str, step_size: float, momentum: float) -> Dynamics:
 
 def around(centre: Tensor, spread: float) -> Callable[[torch.Generator], Tensor]:
     """A sampler of λ: `centre` plus normal numbers times `spread`."""
-    return lambda generator: centre + spread * torch.randn(centre.numel(), generator=generator, dtype=torch.float64)
+    return lambda generator: centre + spread * normal(generator, centre.numel())
 
 
 def synthetic_size(name: str, value: int | None, default: int) -> int:

@@ -12,6 +12,11 @@ from boundcheck.errors import InputError
 from boundcheck.problem import Curvature
 
 
+def normal(generator: torch.Generator, *shape: int) -> Tensor:
+    """Normal numbers on the CPU in double precision, whatever torch's default device and dtype are."""
+    return torch.randn(*shape, generator=generator, dtype=torch.float64, device="cpu")
+
+
 @dataclass(frozen=True)
 class Split:
     """Training data (X, y) and validation data (X_val, y_val)."""
@@ -35,7 +40,7 @@ class Draw:
         return cls(torch.Generator(device="cpu").manual_seed(seed), dtype, device)
 
     def normal(self, *shape: int) -> Tensor:
-        return torch.randn(*shape, generator=self.generator, dtype=torch.float64)
+        return normal(self.generator, *shape)
 
     def place(self, x: Tensor) -> Tensor:
         return x.to(dtype=self.dtype, device=self.device)
@@ -49,7 +54,9 @@ def split(draw: Draw, size: int, features: int, label: Callable[[Tensor], Tensor
 
 def uniform(low: float, high: float, size: int) -> Callable[[torch.Generator], Tensor]:
     """A sampler of λ with independent entries, uniform on [low, high]."""
-    return lambda generator: low + (high - low) * torch.rand(size, generator=generator, dtype=torch.float64)
+    return lambda generator: (
+        low + (high - low) * torch.rand(size, generator=generator, dtype=torch.float64, device="cpu")
+    )
 
 
 def measured(mu: Tensor, L: Tensor, differentiate_step: bool) -> Curvature:

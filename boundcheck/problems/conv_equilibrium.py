@@ -29,7 +29,7 @@ from torch.nn.functional import conv2d, max_pool2d, pad
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.layout import Layout
 from boundcheck.problem import Domain, Problem
-from boundcheck.problems._synthetic import Draw
+from boundcheck.problems._synthetic import Draw, normal
 from boundcheck.problems.equilibrium import (
     OTHER_STREAM,
     checked_norm,
@@ -101,7 +101,7 @@ def make(
     pieces = Layout(Parameters._fields, tuple(map(torch.Size, shapes)), lambda leaves: Parameters(*leaves))
 
     def sampler(generator: torch.Generator) -> Tensor:
-        K, K_in, c, theta, b = (torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in shapes)
+        K, K_in, c, theta, b = (normal(generator, *shape) for shape in shapes)
         K = K * (q / convolution_norm(K, grid))
         return torch.cat([x.reshape(-1) for x in (K, K_in / 3, 0.1 * c, theta / f**0.5, 0.1 * b)])
 

@@ -19,7 +19,8 @@ from torch import Tensor
 from boundcheck.errors import InputError
 from boundcheck.layout import Layout
 from boundcheck.problem import Domain, Problem
-from boundcheck.problems._synthetic import Draw
+from boundcheck.problems._multinomial import one_hot
+from boundcheck.problems._synthetic import Draw, normal
 from boundcheck.projections import project_matrix
 
 NAME = "eqm"
@@ -86,7 +87,7 @@ def make(
     pieces = Layout(Parameters._fields, tuple(map(torch.Size, shapes)), lambda leaves: Parameters(*leaves))
 
     def sampler(generator: torch.Generator) -> Tensor:
-        A, B, c, theta, b = (torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in shapes)
+        A, B, c, theta, b = (normal(generator, *shape) for shape in shapes)
         A = A * (q / spectral_norm(A))
         return torch.cat([x.reshape(-1) for x in (A, B / p**0.5, 0.1 * c, theta / h**0.5, 0.1 * b)])
 
@@ -140,9 +141,9 @@ def cross_entropy(logits: Tensor, Y: Tensor) -> Tensor:
 
 def gaussian_examples(draw: Draw, size: int, features: int, classes: int) -> Examples:
     """Each class a normal centre; its examples lie around it with half the spread of the centres."""
-    y = torch.arange(size) % classes
+    y = torch.arange(size, device="cpu") % classes
     X = draw.normal(classes, features)[y] + draw.normal(size, features) / 2
-    return Examples(draw.place(X), draw.place(torch.eye(classes)[y]))
+    return Examples(draw.place(X), draw.place(one_hot(y, classes)))
 
 
 def mnist_examples(draw: Draw, size: int | None, **fixed: int | None) -> Examples:
@@ -157,9 +158,9 @@ def mnist_examples(draw: Draw, size: int | None, **fixed: int | None) -> Example
     count = given("size", size, 5000)
     if count > total:
         raise InputError(f"size = {count} with mnist=True, which has {total} training images; give at most that")
-    chosen = torch.randperm(total, generator=draw.generator)[:count]
-    X = torch.as_tensor(found.train_images)[chosen].reshape(count, -1).to(torch.float64) / 255
-    return Examples(draw.place(X), draw.place(torch.eye(10)[torch.as_tensor(found.train_labels)[chosen].long()]))
+    chosen = torch.randperm(total, generator=draw.generator, device="cpu")[:count]
+    X = torch.from_numpy(found.train_images)[chosen].reshape(count, -1).to(torch.float64) / 255
+    return Examples(draw.place(X), draw.place(one_hot(torch.from_numpy(found.train_labels)[chosen].long(), 10)))
 
 
 def given(name: str, value: int | None, default: int) -> int:

@@ -67,7 +67,7 @@ def load(
     if synthetic:
         p, c = synthetic_size("features", features, 12), synthetic_size("classes", classes, 4)
         size = synthetic_size("validation_size", validation_size, 40)
-        y = torch.arange(2 * size) % c
+        y = torch.arange(2 * size, device="cpu") % c
         X = draw.normal(c, p)[y] + draw.normal(2 * size, p) / 2
         X_val, y_val, X_test, y_test = X[:size], y[:size], X[size:], y[size:]
     else:
@@ -79,7 +79,7 @@ def load(
         if validation_size is not None:
             if not 1 <= validation_size <= len(y_val):
                 raise InputError(f"validation_size = {validation_size}; give a whole number from 1 to {len(y_val)}")
-            chosen = torch.randperm(len(y_val), generator=draw.generator)[:validation_size]
+            chosen = torch.randperm(len(y_val), generator=draw.generator, device="cpu")[:validation_size]
             X_val, y_val = X_val[chosen], y_val[chosen]
         X_val, X_test = (draw.place(x.reshape(len(x), -1)).div_(255) for x in (X_val, X_test))
     return Parts(*(draw.place(x) for x in (X_val, one_hot(y_val, c), X_test, one_hot(y_test, c))))
@@ -149,6 +149,6 @@ def make(
         symmetric=True,
         curvature=curvature,
         contraction=lambda ready: curvature(ready).contraction(alpha),
-        sampler=around(torch.zeros(c * p, dtype=torch.float64), scale),
+        sampler=around(torch.zeros(c * p, dtype=torch.float64, device="cpu"), scale),
         seed=seed,
     )

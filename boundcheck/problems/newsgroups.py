@@ -151,7 +151,7 @@ def make(
         symmetric=True,
         curvature=curvature,
         contraction=lambda ready: curvature(ready).contraction(alpha),
-        sampler=around(torch.zeros(p, dtype=torch.float64), spread),
+        sampler=around(torch.zeros(p, dtype=torch.float64, device="cpu"), spread),
         seed=seed,
     )
 
@@ -168,6 +168,7 @@ def inverse_frequencies(X: Any) -> Any:
 
 def _random_documents(draw: Draw, count: int, p: int, c: int) -> data.Newsgroups:
     """About six words a document, whose weights in a random linear model decide on the class."""
-    words = draw.normal(count, p).abs() * (torch.rand(count, p, generator=draw.generator) < min(1.0, 6 / p))
+    chance = torch.rand(count, p, generator=draw.generator, dtype=torch.float32, device="cpu")
+    words = draw.normal(count, p).abs() * (chance < min(1.0, 6 / p))
     labels = (words @ draw.normal(p, c) + 0.1 * draw.normal(count, c)).argmax(dim=1)
     return data.Newsgroups(data.unit_rows(scipy.sparse.csr_matrix(words.numpy())), labels.numpy())

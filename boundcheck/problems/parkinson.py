@@ -108,7 +108,7 @@ def make(
     n_e, p = parts.X.shape
     Q, Q_val = squared_differences(parts.X, parts.X), squared_differences(parts.X_val, parts.X)
     ridge = torch.eye(n_e, dtype=dtype, device=device)
-    start = torch.cat((torch.zeros(1, dtype=torch.float64), torch.full((p,), -math.log(p), dtype=torch.float64)))
+    start = torch.tensor([0.0] + [-math.log(p)] * p, dtype=torch.float64, device="cpu")
 
     def prepare(lam: Tensor) -> Ready:
         gamma = lam[1:].exp()

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.problem import Domain, Problem
+from boundcheck.problems._synthetic import uniform
 
 NAME = "scalar"
 TITLE = "one number: the instances on which bounds are attained"
@@ -56,6 +57,6 @@ def make(
         contraction=(lambda lam: lam.abs()[0]) if linear else None,
         solution=solution,
         domain=Domain("|lam| < 1", lambda lam: (lam.abs() < 1).all()) if linear else None,
-        sampler=lambda generator: (1.0 if linear else 0.1) * torch.rand(1, generator=generator, dtype=torch.float64),
+        sampler=uniform(0.0, 1.0 if linear else 0.1, 1),
         seed=seed,
     )

@@ -53,7 +53,10 @@ def refuse_unless_symmetric(at: Linearisation, problem: Problem, seed: int = 0) 
         raise AssumptionError(f"{name}: ∂₁Φ is declared not symmetric, so CG does not apply; use aid-cgn")
     generator = torch.Generator(device="cpu").manual_seed(seed)
     x = at.x
-    u, v = (torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x) for _ in range(2))
+    u, v = (
+        torch.randn(x.shape, generator=generator, dtype=torch.float64, device="cpu").to(x)  # the same on every device
+        for _ in range(2)
+    )
     Yu, Yv = at.d1_T(u), at.d1_T(v)
     gap = ((v * Yu).sum() - (u * Yv).sum()).abs()
     # each inner product is summed in rounding of relative size about ε√d of its terms

@@ -125,8 +125,8 @@ class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
             raise DeviceError(
                 f"{name} on {DEVICE} with a generator on {kwargs['generator'].device}; draw there, then .to"
             )
-        if pretend and name not in METADATA:
-            _refuse_strangers(func, name, [x for x in found if not isinstance(x, Pretend)])
+        if 0 < len(pretend) < len(found) and name not in METADATA:
+            _refuse_strangers(func, name, found)
         if asked is not None and found and there != bool(pretend):
             self.waits[f"copy to {asked}"] += 1
         elif pretend and (name in WAITING or (name.startswith("index") and _masked(args))):
@@ -139,11 +139,12 @@ class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return _wrap(result, {id(x.numbers): x for x in pretend}) if there else result
 
 
-def _refuse_strangers(func: Any, name: str, others: list[Tensor]) -> None:
-    """Beside a tensor on the device there may only be single numbers of the host, where a GPU takes them."""
+def _refuse_strangers(func: Any, name: str, found: list[Tensor]) -> None:
+    """Beside tensors on the device there may only be single numbers of the host, read where a GPU would read them."""
     scalars = torch.Tag.pointwise in func.tags or name in HOST_SCALARS
-    for x in others:
-        if x.dim() or not scalars:
+    for i, x in enumerate(found):
+        written = func._schema.is_mutable and i == 0
+        if not isinstance(x, Pretend) and (x.dim() or written or not scalars):
             raise DeviceError(f"{name} meets a tensor of shape {tuple(x.shape)} on {x.device} and one on {DEVICE}")
 
 

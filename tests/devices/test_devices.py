@@ -96,14 +96,23 @@ def test_solvers(name: str, solver: str, dtype: torch.dtype) -> None:
         with pytest.raises(AssumptionError, match="not symmetric"), pretending():
             hypergradient(problem, method, few)
         return
-    found, waits = counted(lambda t: hypergradient(problem, method, t, mode=mode), many)
-    expected = hypergradient(same, method, many, mode=mode)
+    found, waits = counted(lambda t: hypergradient(problem, method, t, mode=mode), few)
+    expected = hypergradient(same, method, few, mode=mode)
     agrees(found.value, expected.value)
     agrees(found.w, expected.w)
     if found.v is not None and expected.v is not None:
         agrees(found.v, expected.v)
-    if dtype == torch.float64:
-        assert counted(lambda t: hypergradient(problem, method, t, mode=mode), few)[1] == waits
+    if dtype == torch.float64 and solver != "exact":
+        assert counted(lambda t: hypergradient(problem, method, t, mode=mode), many)[1] == waits
+
+
+@EVERY_SOLVER
+def test_no_steps(solver: str) -> None:
+    problem, same = make("lr", torch.float64, "pretend"), make("lr", torch.float64, "cpu")
+    method, mode = SOLVERS[solver]
+    with pretending():
+        found = hypergradient(problem, method, 0, mode=mode)
+    agrees(found.value, hypergradient(same, method, 0, mode=mode).value)
 
 
 @DTYPES
@@ -112,25 +121,25 @@ def test_solvers(name: str, solver: str, dtype: torch.dtype) -> None:
 def test_curves(name: str, algorithm: str, dtype: torch.dtype) -> None:
     problem, same = make(name, dtype, "pretend"), make(name, dtype, "cpu")
     methods = curve_methods(problem, algorithm)
-    curves, waits = counted(lambda t: error_curves(problem, methods, t, 2, seed=1, algorithm=algorithm), 4)
-    expected = error_curves(same, methods, 4, 2, seed=1, algorithm=algorithm)
+    curves, waits = counted(lambda t: error_curves(problem, methods, t, 2, seed=1, algorithm=algorithm), 3)
+    expected = error_curves(same, methods, 3, 2, seed=1, algorithm=algorithm)
     agrees(curves.exact, expected.exact)
     agrees(curves.lam, expected.lam)
     scale = torch.finfo(dtype).eps ** 0.5 * expected.exact.norm(dim=-1, keepdim=True).numpy()
     for method in methods:
         assert (abs(curves[method] - expected[method]) <= scale + 10 * scale * expected[method]).all(), method
     if dtype == torch.float64:
-        assert counted(lambda t: error_curves(problem, methods, t, 2, seed=1, algorithm=algorithm), 2)[1] == waits
+        assert counted(lambda t: error_curves(problem, methods, t, 2, seed=1, algorithm=algorithm), 6)[1] == waits
 
 
-@pytest.mark.parametrize("name", ["lr", "br", "eqm"])
-def test_curves_in_blocks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of rows, from which finished ones are dropped."""
+@pytest.mark.parametrize(("name", "t"), [("lr", 5), ("br", 5), ("br", 2), ("eqm", 5)])
+def test_curves_in_blocks(name: str, t: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of rows, from which finished ones are dropped; t = 2 does not pay for ∂₁Φ of br as a matrix."""
     monkeypatch.setattr(cost, "ROWS", 3)
     problem, same = make(name, torch.float64, "pretend"), make(name, torch.float64, "cpu")
     with pretending():
-        curves = error_curves(problem, curve_methods(problem), 5, algorithm="wavefront")
-    expected = error_curves(same, curve_methods(same), 5, algorithm="wavefront")
+        curves = error_curves(problem, curve_methods(problem), t, algorithm="wavefront")
+    expected = error_curves(same, curve_methods(same), t, algorithm="wavefront")
     for method in curves:
         assert curves[method] == pytest.approx(expected[method], rel=1e-6, abs=1e-9)
 

@@ -38,6 +38,8 @@ WRONG: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "index": lambda w, lam: (lam * w / 2)[torch.tensor([0, 2, 1], device="cpu")],
     "written into": lambda w, lam: torch.empty_like(w).copy_(on_cpu(3)),
     "written from": lambda w, lam: on_cpu(3).copy_(w),
+    "written from a number": lambda w, lam: w / 2 + on_cpu().copy_(w[0]),
+    "added to": lambda w, lam: w / 2 + on_cpu().add_(w[0]),
     "generator": lambda w, lam: w / 2 + torch.randn(3, device=w.device, generator=torch.Generator().manual_seed(0)),
     "no device": lambda w, lam: w / 2 + torch.zeros(3, dtype=w.dtype),
     "no device for a number": lambda w, lam: w * torch.tensor(0.5, dtype=w.dtype),
