@@ -1,6 +1,6 @@
 """Section 4.1 of the paper in one page: the error of every method at every t, on LR, KRR, BR and HR.
 
-Problem: the four synthetic problems, five values of λ each.
+Problem: the four synthetic problems, three values of λ each.
 Method: ITD, AID-FP and AID-CG with k = t and with k = 10.
 Reference: Figure 1 of Grazzi et al. 2020 (there with 20 values of λ).
 
@@ -20,7 +20,7 @@ METHODS = {"itd": "#0072B2", "aid-fp": "#D55E00", "aid-cg": "#009E73", "aid-fp:1
 figure, panels = plt.subplots(1, 4, figsize=(12, 3.2), layout="constrained")
 for axes, name in zip(panels, ("lr", "krr", "br", "hr"), strict=True):
     problem = bc.load_problem(name, seed=0)
-    curves = bc.error_curves(problem, list(METHODS), t=200, samples=5, seed=0)
+    curves = bc.error_curves(problem, list(METHODS), t=150, samples=3, seed=0)
     scale = np.linalg.norm(curves.exact.numpy(), axis=1, keepdims=True)
     for method, colour in METHODS.items():
         relative = curves[method] / scale
@@ -28,7 +28,7 @@ for axes, name in zip(panels, ("lr", "krr", "br", "hr"), strict=True):
         axes.fill_between(curves.t, relative.min(axis=0), relative.max(axis=0), color=colour, alpha=0.15, lw=0)
         axes.semilogy(curves.t, middle, color=colour, label=method)
     best = min(METHODS, key=lambda m: np.median(curves[m][:, -1]))
-    print(f"{name:4s} d = {problem.d}, n = {problem.n}, {problem.dynamics.name}: least error at t = 200 by {best}")
+    print(f"{name:4s} d = {problem.d}, n = {problem.n}, {problem.dynamics.name}: least error at t = 150 by {best}")
     axes.set_title(f"{name.upper()}, {problem.dynamics.name}", fontsize=10)
     axes.set_xlabel("$t$")
 panels[0].set_ylabel(r"$\|g(\lambda)-\nabla f(\lambda)\|\,/\,\|\nabla f(\lambda)\|$")

@@ -76,17 +76,18 @@ def fixed_point(d1phi_T: Callable[[Tensor], Tensor], grad_w: Tensor, k: int) -> 
 
 
 def conjugate_gradient(d1phi_T: Callable[[Tensor], Tensor], grad_w: Tensor, k: int) -> Tensor:
-    tiny = torch.finfo(grad_w.dtype).tiny  # 0/0 after convergence becomes 0; no other quotient changes
     r = p = grad_w
     rr = r @ r
+    # against 0/0 and underflow once ‖r‖ < eps²‖r_0‖, long after v has come to rest; before, no quotient changes
+    least = torch.finfo(r.dtype).eps ** 4 * rr + torch.finfo(r.dtype).tiny
     v = torch.zeros_like(r)
     for _ in range(k):
         Ap = p - d1phi_T(p)
-        step = rr / (p @ Ap + tiny)
+        step = rr / (p @ Ap + least)
         v = torch.addcmul(v, step, p)
         r = torch.addcmul(r, step, Ap, value=-1)
         rr, rr_before = r @ r, rr
-        p = torch.addcmul(r, rr / (rr_before + tiny), p)
+        p = torch.addcmul(r, rr / (rr_before + least), p)
     return v
 
 

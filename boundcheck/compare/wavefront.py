@@ -66,8 +66,8 @@ def _adjoints(batch: Batch, b: Tensor, start: int, stop: int, count: int) -> Ten
 def _spectral_adjoints(batch: Batch, spectrum: Spectrum, b: Tensor, count: int) -> Tensor:
     """The same where ∂₁Φ = U diag(j) Uᵀ at every point, from the adjoints b at j = 0, of shape (λ, horizons, d).
 
-    In the eigenvectors ∂₁Ψᵀ is a small matrix B for each j: a number, or 2 × 2 with momentum. By Cayley and Hamilton the
-    newest part of Bⁱx follows v_{i+1} = tr(B)v_i − det(B)v_{i−1} from v_0 = x and v_1 = B_00 x.
+    In the eigenvectors ∂₁Ψᵀ is a small matrix B for each j: a number, or 2 × 2 with momentum. By Cayley and Hamilton
+    the newest part of Bⁱx follows v_{i+1} = tr(B)v_i − det(B)v_{i−1} from v_0 = x and v_1 = B_00 x.
     """
     dynamics, j = batch.problem.dynamics, spectrum.j
     v = b @ spectrum.U
