@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from boundcheck import problems
     from boundcheck.compare.curves import Curves, error_curves
     from boundcheck.constants import Ball, Constant, Constants, Provenance, Side
+    from boundcheck.dynamics import Dynamics
     from boundcheck.errors import (
         AssumptionError,
         BoundcheckError,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
         UserCodeError,
     )
     from boundcheck.loading import load_problem
-    from boundcheck.problem import Problem
+    from boundcheck.problem import Domain, Problem
     from boundcheck.solvers.hypergradient import hypergradient
     from boundcheck.solvers.result import Hypergradient
     from boundcheck.theory.bound import Bound
@@ -41,6 +42,8 @@ _HOME = {
     "Constants": "boundcheck.constants",
     "Curves": "boundcheck.compare.curves",
     "DivergenceError": "boundcheck.errors",
+    "Domain": "boundcheck.problem",
+    "Dynamics": "boundcheck.dynamics",
     "Hypergradient": "boundcheck.solvers.result",
     "InputError": "boundcheck.errors",
     "MissingConstantError": "boundcheck.errors",
@@ -65,6 +68,8 @@ __all__ = [
     "Constants",
     "Curves",
     "DivergenceError",
+    "Domain",
+    "Dynamics",
     "Hypergradient",
     "InputError",
     "MissingConstantError",

@@ -36,6 +36,8 @@ class Layout:
     def flatten(self, tree: Any, name: str) -> Tensor:
         """The flat vector of a structure that must be of this layout."""
         leaves = dict(_leaves(tree, "", name))
+        if set(leaves) == set(self.paths):
+            leaves = {path: leaves[path] for path in self.paths}  # the keys of a dict in whatever order
         if tuple(leaves) != self.paths or tuple(leaf.shape for leaf in leaves.values()) != self.shapes:
             wanted = dict(zip(self.paths, self.shapes, strict=True))
             raise InputError(f"{name} has {_shapes(leaves)}; give {_shapes(wanted)}")
@@ -52,6 +54,14 @@ class Functional:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return torch.func.functional_call(self.module, self.values, args, kwargs)
 
+    def __getattr__(self, name: str) -> Any:
+        """A parameter, or a submodule with its share of the parameters; of anything else, the module's own."""
+        if name in self.values:
+            return self.values[name]
+        inside = {k.removeprefix(f"{name}."): v for k, v in self.values.items() if k.startswith(f"{name}.")}
+        found = getattr(self.module, name)
+        return Functional(found, inside) if isinstance(found, nn.Module) else found
+
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
         yield from self.values.items()
 
@@ -66,8 +76,8 @@ def read(tree: Any, name: str) -> tuple[Layout, Tensor]:
         raise InputError(f"{name} holds no tensor; give a tensor, a list, tuple or dict of tensors, or an nn.Module")
     first = next(iter(leaves))
     for path, leaf in leaves.items():
-        if not leaf.dtype.is_floating_point:
-            raise InputError(f"{name}{path} has dtype {leaf.dtype}; give a floating-point tensor")
+        if leaf.dtype not in (torch.float32, torch.float64):
+            raise InputError(f"{name}{path} has dtype {leaf.dtype}; give float32 or float64")
         if leaf.dtype != leaves[first].dtype:
             raise InputError(
                 f"{name}{path} has dtype {leaf.dtype} and {name}{first} {leaves[first].dtype}; use one dtype"
@@ -78,6 +88,13 @@ def read(tree: Any, name: str) -> tuple[Layout, Tensor]:
             )
         if leaf.numel() and not bool(torch.isfinite(leaf.detach()).all()):
             raise InputError(f"{name}{path} has entries that are not finite; remove NaN and infinity first")
+    if isinstance(tree, nn.Module):
+        for path, part in tree.named_modules():
+            if part.training and isinstance(part, nn.modules.dropout._DropoutNd | nn.modules.batchnorm._BatchNorm):
+                raise InputError(
+                    f"{name}: {path or 'the module'} is a {type(part).__name__} in training mode, so that "
+                    f"a step is no function of its parameters; call .eval() on the module first"
+                )
     layout = Layout(tuple(leaves), tuple(leaf.shape for leaf in leaves.values()), _builder(tree))
     if layout.size == 0:
         raise InputError(f"{name} has no entries: {_shapes(leaves)}; give at least one number")

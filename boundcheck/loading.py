@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +38,16 @@ def _from_file(path: Path, name: str, options: dict[str, Any]) -> Problem:
     if module_spec is None or module_spec.loader is None:
         raise InputError(f"{str(path)!r} cannot be loaded as Python; give a file that ends in .py")
     module = importlib.util.module_from_spec(module_spec)
+    sys.modules[module_spec.name] = module  # dataclasses look their module up
+    sys.path.insert(0, str(path.resolve().parent))  # for what the file imports from beside it
     try:
         module_spec.loader.exec_module(module)
     except BoundcheckError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserCodeError(_told(error, path, f"running {path.name}")) from error
+    finally:
+        sys.path.pop(0)
     if not name or not hasattr(module, name):
         have = [key for key, value in vars(module).items() if isinstance(value, Problem)]
         known = have or [key for key, value in vars(module).items() if inspect.isfunction(value)]
@@ -62,7 +67,10 @@ def _from_file(path: Path, name: str, options: dict[str, Any]) -> Problem:
 
 
 def _make(function: Any, spec: str, options: dict[str, Any], path: Path | None = None) -> Problem:
-    parameters = inspect.signature(function).parameters
+    try:
+        parameters = dict(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        raise InputError(f"{spec} is a {type(function).__name__} that makes no problem; give a function") from None
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         for option in options:
             if option not in parameters:
@@ -80,7 +88,7 @@ def _make(function: Any, spec: str, options: dict[str, Any], path: Path | None =
     return made
 
 
-def _told(error: Exception, path: Path, what: str) -> str:
+def _told(error: BaseException, path: Path, what: str) -> str:
     """The error with the line of the user's file on which it arose."""
     line, trace = "", error.__traceback__
     while trace is not None:

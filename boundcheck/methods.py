@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 
 from boundcheck.errors import InputError, UnknownNameError
@@ -50,7 +51,11 @@ def parse(text: str) -> Method:
 
 
 def count(value: object, name: str) -> int:
-    """A number of steps: an integer that is not negative."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    """A number of steps: an integer (numpy's too) that is not negative."""
+    try:
+        number = -1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = -1
+    if number < 0:
         raise InputError(f"{name} = {value!r} is no number of steps; give an integer >= 0")
-    return value
+    return number

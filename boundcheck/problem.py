@@ -113,9 +113,21 @@ class Problem:
         """`count` values of λ, one a row, the same on every device."""
         if self.sampler is None:
             raise InputError(f"{self.name} has no sampler for lam; pass lam=…, or sampler=… when you make the problem")
-        generator = torch.Generator(device="cpu").manual_seed(self.seed if seed is None else seed)
-        drawn = [self.sampler(generator) for _ in range(count)]
-        return torch.stack(drawn).to(dtype=self.dtype, device=self.device)
+        seed = self.seed if seed is None else seed
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise InputError(f"seed = {seed!r} is no seed; give an integer")
+        if count < 1:
+            raise InputError(f"count = {count} draws nothing; give a number >= 1")
+        generator = torch.Generator(device="cpu").manual_seed(seed)
+        drawn = []
+        for _ in range(count):
+            lam = _call(self.sampler, "sampler", generator)
+            if not isinstance(lam, Tensor) or lam.numel() != self.n:
+                raise InputError(
+                    f"{self.name}: sampler returned {_what(lam)}; return a flat tensor of {self.n} entries"
+                )
+            drawn.append(self.checked(lam.reshape(-1).to(dtype=self.dtype, device=self.device), "lam"))
+        return torch.stack(drawn)
 
     def checked(self, value: Any, name: str) -> Tensor:
         """`value` as a flat vector in the place of `name` ("lam" or "w0"), or an error that says what is wrong."""
@@ -239,13 +251,18 @@ def _from_user(
         value = _call(outer_loss, "outer_loss", w_layout.unflatten(w), _hparams(lam_layout, prepare, ready))
         return _scalar(value, "outer_loss")
 
+    if not isinstance(rest["dynamics"], Dynamics):
+        raise InputError(
+            f"dynamics = {rest['dynamics']!r} is none; give a Dynamics, as from boundcheck.dynamics.constant(…)"
+        )
     made = Problem(
         w0=w0, lam=lam, phi_at=phi_at, outer_at=outer_at, inner_at=inner_at,
         prepare=_itself if prepare is None else (lambda lam: _call(prepare, "prepare", lam_layout.unflatten(lam))),
         w_layout=w_layout, lam_layout=lam_layout, **rest,
     )  # fmt: skip
     made.checked(lam, "lam")
-    for what, value in (("fp_map", made.phi(w0, lam)), ("outer_loss", made.outer(w0, lam))):
+    what_phi = "fp_map" if inner_at is None else "the gradient step on inner_loss"
+    for what, value in ((what_phi, made.phi(w0, lam)), ("outer_loss", made.outer(w0, lam))):
         if value.dtype != w0.dtype:
             raise InputError(f"{what} returned {value.dtype} and params are {w0.dtype}; keep one dtype throughout")
         if not bool(torch.isfinite(value).all()):
@@ -282,15 +299,20 @@ def _step(
     prepare: Callable[[Any], Ready] | None,
 ) -> float | Callable[[Any], Tensor]:
     if callable(step_size):
-        return step_size
+        first = _call(step_size, "step_size", _hparams(known, prepare, _first(inner_at, w0, lam, known, prepare)))
+        value = first if isinstance(first, Tensor) else torch.as_tensor(first)
+        if value.numel() != 1 or not bool(0 < value < float("inf")):
+            raise InputError(f"step_size returned {_what(first)}; return one positive number")
+        return lambda hparams: _scalar(torch.as_tensor(step_size(hparams)), "step_size")
     if step_size is not None:
-        if not 0 < step_size < float("inf"):
-            raise InputError(f"step_size = {step_size} is no step; give a positive number")
+        if isinstance(step_size, bool) or not isinstance(step_size, int | float) or not 0 < step_size < float("inf"):
+            raise InputError(f"step_size = {step_size!r} is no step; give a positive number")
         return float(step_size)
     from boundcheck.products import extreme_curvature  # only here: problems do not need autograd otherwise
 
     ready = _first(inner_at, w0, lam, known, prepare)
-    found = extreme_curvature(lambda w: inner_at(w, ready), w0)
+    with torch.no_grad():
+        found = extreme_curvature(lambda w: inner_at(w, ready), w0)
     if not float(found.L) > 0:
         raise InputError(
             f"the Hessian of inner_loss at params has largest eigenvalue {float(found.L):.3g}, so no step size follows "
@@ -309,8 +331,13 @@ def _call(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
         raise UserCodeError(f"{name} raised {type(error).__name__}: {text[:300]}") from error
 
 
+def _what(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{float(value):g}" if value.numel() == 1 else f"a tensor of shape {tuple(value.shape)}"
+    return f"a {type(value).__name__}"
+
+
 def _scalar(value: Any, name: str) -> Tensor:
     if not isinstance(value, Tensor) or value.numel() != 1:
-        got = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
-        raise InputError(f"{name} returned {got}; return one number, as in .sum() or .mean()")
+        raise InputError(f"{name} returned {_what(value)}; return one number, as in .sum() or .mean()")
     return value.reshape(())

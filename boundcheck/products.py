@@ -276,7 +276,7 @@ def extreme_curvature(loss: Callable[[Tensor], Tensor], w: Tensor) -> Curvature:
         return Curvature(eigenvalues[0], eigenvalues[-1])
     generator = torch.Generator(device="cpu").manual_seed(0)
     u = torch.randn(w.numel(), generator=generator, dtype=w.dtype, device="cpu").to(w.device)
-    at = Linearisation(lambda x, _: gradient(x), w, None)
+    at = Linearisation(lambda x, _: gradient(x), w, None)  # differentiable whatever the mode around it
     for _ in range(100):
         u = at.d1_T(u / u.norm())
     return Curvature(torch.zeros_like(u.norm()), u.norm())

@@ -6,6 +6,7 @@ from collections import namedtuple
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -151,7 +152,7 @@ def test_the_step_size_is_found_where_none_is_given() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((zeros(2).long(), zeros(2)), "params has dtype torch.int64; give a floating-point tensor"),
+        ((zeros(2).long(), zeros(2)), "params has dtype torch.int64; give float32 or float64"),
         (
             ([zeros(2), zeros(2).float()], zeros(2)),
             r"params\[1\] has dtype torch.float32 and params\[0\] torch.float64",
@@ -234,3 +235,130 @@ def test_load_problem_by_name_and_from_a_file(tmp_path: Path) -> None:
     bad.write_text("x = 1\nraise ValueError('two\\nlines')\n")
     with pytest.raises(bc.UserCodeError, match=r"running bad\.py, line 2 raised ValueError: two lines; mend the file"):
         bc.load_problem(f"{bad}:problem")
+
+
+def test_files_with_dataclasses_and_neighbours(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("SCALE = 0.5\n")
+    (tmp_path / "mine.py").write_text(
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
+        "import torch, boundcheck as bc\n"
+        "from beside import SCALE\n"
+        "@dataclass\n"
+        "class Options:\n"
+        "    scale: float = SCALE\n"
+        "def make():\n"
+        "    phi = lambda w, lam: Options().scale * w + lam\n"
+        "    return bc.Problem.from_map(phi, lambda w, lam: w.sum(), torch.zeros(2), torch.ones(2))\n"
+    )
+    assert bc.load_problem(f"{tmp_path / 'mine.py'}:make").d == 2
+    (tmp_path / "leaves.py").write_text("import sys\nsys.exit(3)\n")
+    with pytest.raises(bc.UserCodeError, match="raised SystemExit"):
+        bc.load_problem(f"{tmp_path / 'leaves.py'}:make")
+
+
+def test_what_a_sampler_returns_is_checked() -> None:
+    def with_sampler(sampler: Callable[[torch.Generator], object]) -> bc.Problem:
+        return bc.Problem.from_map(
+            lambda w, lam: 0.5 * w + lam, quadratic, zeros(2), zeros(2) + 1, sampler=sampler,
+            domain=bc.Domain("every entry of lam is > 0", lambda lam: (lam > 0).all()),
+        )  # fmt: skip
+
+    assert with_sampler(lambda g: torch.rand(2, generator=g, dtype=torch.float64)).sample(3).shape == (3, 2)
+    for sampler, message in (
+        (lambda g: zeros(3), "sampler returned a tensor of shape"),
+        (lambda g: {"a": 1}, "sampler returned a dict"),
+        (lambda g: 1 / 0, "sampler raised ZeroDivisionError"),
+        (lambda g: zeros(2) - 1, "lam is outside its domain"),
+        (lambda g: zeros(2) * torch.nan, "not finite"),
+    ):
+        with pytest.raises(bc.BoundcheckError, match=message):
+            with_sampler(sampler).sample(1)
+    with pytest.raises(bc.InputError, match=r"seed = 1\.5 is no seed"):
+        bc.load_problem("scalar").sample(1, seed=1.5)
+    with pytest.raises(bc.InputError, match="count = 0 draws nothing"):
+        bc.load_problem("scalar").sample(0)
+
+
+def test_the_problems_own_seed_draws_lam() -> None:
+    problem = bc.load_problem("lr", features=4, seed=5)
+    assert torch.equal(problem.sample(2), problem.sample(2, seed=5))
+    assert torch.equal(problem.sample(1)[0], problem.lam)
+
+
+def test_lam_does_not_repeat_the_numbers_of_the_data() -> None:
+    """One seed, two streams: with one, λ would be a function of the first numbers of w_true."""
+    from boundcheck.problems._synthetic import Draw
+
+    data = Draw.seeded(0, torch.float64, "cpu").generator
+    assert data.initial_seed() != torch.Generator().manual_seed(0).initial_seed()
+
+
+def test_modules_with_parts_and_modes() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.layer(x)
+
+    problem = bc.Problem.from_loss(
+        lambda net, lam: (net(X)[:, 0] - Y).square().mean() + lam.sum() * net.layer.weight.square().sum(),
+        lambda net, lam: (net(X)[:, 0] - Y).square().mean(), Net().double(), zeros(1) + 1,
+    )  # fmt: skip
+    assert bc.hypergradient(problem, "aid-cg", t=50, k=4).residual.v <= 1e-9
+    for part in (nn.Dropout(), nn.BatchNorm1d(1)):
+        with pytest.raises(bc.InputError, match=r"in training mode.*call .eval\(\)"):
+            bc.Problem.from_loss(lambda m, lam: m(X).sum(), quadratic, nn.Sequential(nn.Linear(3, 1), part), zeros(1))
+
+
+def test_data_that_require_gradients_are_data() -> None:
+    A = X.clone().requires_grad_()
+    problem = bc.Problem.from_loss(
+        lambda w, lam: ((A @ w - Y) ** 2).sum() + (lam * w**2).sum(), lambda w, lam: ((A @ w) ** 2).sum(), zeros(3),
+        zeros(3) + 1,
+    )  # fmt: skip
+    for way in ("wavefront", "forward", "dense"):
+        assert bc.error_curves(problem, ["itd", "aid-cg"], t=3, algorithm=way)["itd"].shape == (1, 3)
+    assert not bc.hypergradient(problem, "exact").value.requires_grad
+    assert not bc.hypergradient(problem, "itd", t=3).value.requires_grad
+
+
+def test_dicts_in_any_order_and_numbers_of_numpy() -> None:
+    problem = bc.Problem.from_map(
+        lambda w, lam: {"b": w["b"] / 2, "a": w["a"] / 4 + lam}, lambda w, lam: w["a"].sum(),
+        {"a": zeros(1), "b": zeros(2)}, zeros(1),
+    )  # fmt: skip
+    ones = torch.ones(3, dtype=torch.float64)
+    assert problem.phi(ones, zeros(1)).tolist() == [0.25, 0.5, 0.5]
+    assert bc.hypergradient(problem, "aid-fp", np.int64(3), np.int32(2)).k == 2
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: bc.load_problem("lr", size=0), r"sizes \(0, 100\) make no problem"),
+        (lambda: bc.load_problem("hr", features=2.5), "make no problem"),
+        (lambda: bc.load_problem("krr", kappa=0.5), "kappa = 0.5 is no condition number"),
+        (lambda: bc.error_curves(bc.load_problem("scalar"), t=3, memory="1GB"), "memory = '1GB' is no budget"),
+        (
+            lambda: bc.error_curves(bc.load_problem("scalar"), t=3, lam=zeros(1), seed=1),
+            "samples and seed mean nothing",
+        ),
+        (lambda: bc.hypergradient(bc.load_problem("scalar"), "exact", t=-1), "t = -1 is no number"),
+        (lambda: bc.hypergradient(bc.load_problem("scalar"), "exact", w0=zeros(1)), "takes no w0"),
+        (lambda: bc.hypergradient(bc.load_problem("scalar"), "aid-fp", mode="forward"), "is how ITD differentiates"),
+        (
+            lambda: bc.Problem.from_loss(quadratic, quadratic, zeros(2), zeros(2), step_size=lambda lam: lam + 1),
+            r"step_size returned a tensor of shape \(2,\)",
+        ),
+        (
+            lambda: bc.Problem.from_map(lambda w, lam: w / 2, quadratic, zeros(1), zeros(1), dynamics="nesterov"),
+            "dynamics = 'nesterov' is none",
+        ),
+    ],
+)
+def test_more_bad_input(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(bc.InputError, match=message):
+        make()

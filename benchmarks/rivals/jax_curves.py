@@ -4,46 +4,50 @@ All t at once. AID iterates on the rows w_1..w_T together, reads row t off after
 forward recursion of ∂w_t/∂λ for LR, KRR and BR; for HR, whose λ has 20,000 entries, a reverse sweep for all horizons.
 
 One thread. XLA sizes its pool by the cores that the process may use when its client is made, so this module makes the
-client while one is allowed and then allows all again (Linux; elsewhere XLA takes what it likes). XLA_FLAGS with
---xla_cpu_multi_thread_eigen=false leaves two threads at work, also under NPROC=1. The step sizes come from LAPACK in
-scipy's OpenBLAS, whose second thread only slows it; import this module before numpy, or set OPENBLAS_NUM_THREADS=1.
+client while one is allowed and then allows all again; XLA_FLAGS with --xla_cpu_multi_thread_eigen=false leaves two
+threads at work, also under NPROC=1. LAPACK, for the step sizes, is scipy's OpenBLAS, which has a switch of its own. All
+this on Linux, and only if nothing has started JAX before.
 """
-# JAX's transformations return Any
 # mypy: disable-error-code="no-any-return,no-untyped-call"
 
 from __future__ import annotations
 
+import ctypes
 import os
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg  # noqa: F401  # loads the LAPACK that JAX uses
 import torch
 from jax import Array, grad, lax, linearize, vjp, vmap
 
 Curves = dict[str, np.ndarray]
+Product = Callable[[Array], Array]
+State = tuple[Array, ...]  # of a solver: v first, one row a t
 EPS, TINY = np.finfo(np.float64).eps, np.finfo(np.float64).tiny
 BLOCKS = 8  # how often finished rows are dropped; more blocks win little and compile longer
 
 
 def _one_thread() -> None:
-    if hasattr(os, "sched_setaffinity"):
-        allowed = os.sched_getaffinity(0)
-        os.sched_setaffinity(0, {max(allowed)})
-        jax.devices()
-        for thread in os.listdir("/proc/self/task"):
-            os.sched_setaffinity(int(thread), allowed)
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(allowed)})
+    jax.devices()
+    for thread in os.listdir("/proc/self/task"):
+        os.sched_setaffinity(int(thread), allowed)
+    for library in {word for word in Path("/proc/self/maps").read_text().split() if "openblas" in word}:
+        for name in ("scipy_openblas_set_num_threads", "scipy_openblas_set_num_threads64_"):
+            getattr(ctypes.CDLL(library), name, lambda _: None)(1)
 
 
 jax.config.update("jax_enable_x64", True)
-_one_thread()
+if hasattr(os, "sched_setaffinity"):
+    _one_thread()
 
 
 class Steps(NamedTuple):
@@ -190,10 +194,6 @@ def _trajectory(model: Model, inside: Array, s: Steps, T: int) -> Array:
     return jnp.concatenate([w0[None], lax.scan(step, (w0, w0), None, length=T)[1]])
 
 
-State = tuple[Array, ...]  # v first, one row a t
-Product = Callable[[Array], Array]
-
-
 def _fixed_point(d1phi_T: Product, G: Array, state: State) -> State:
     return (d1phi_T(state[0]) + G,)
 
@@ -260,8 +260,8 @@ def _curves(model: Model, T: int, methods: Sequence[str], lam: Array, exact: Arr
     if "itd" in methods and model.reverse:
         found["itd"] = model.reverse(inside, s, W, G)
     elif "itd" in methods:
-        S, P_before = jnp.zeros((model.n, model.d)), None if P is None else P[:-1]
-        found["itd"] = lax.scan(forward, (S, S), (W[:-1], G, P_before))[1]
+        S = jnp.zeros((model.n, model.d))
+        found["itd"] = lax.scan(forward, (S, S), (W[:-1], G, None if P is None else P[:-1]))[1]
 
     def norms(at: tuple[Array, dict[str, Array], Any]) -> dict[str, Array]:
         w, part, P = at
@@ -280,12 +280,12 @@ def _curves(model: Model, T: int, methods: Sequence[str], lam: Array, exact: Arr
 
 
 def compiled(name: str, T: int, methods: Sequence[str], count: int = 1) -> Callable[[Any, Any], Curves]:
-    """`error_curves` as a function of (lam, exact) for `count` values of λ, compiled and run once."""
+    """`error_curves` as a function of (lam, exact), compiled and run once for `count` values of λ."""
     model = MODELS[name]()
 
     @jax.jit
     def run(lam: Array, exact: Array) -> dict[str, Array]:
-        return lax.map(lambda at: _curves(model, T, methods, *at), (lam, exact), batch_size=min(model.together, count))
+        return lax.map(lambda at: _curves(model, T, methods, *at), (lam, exact), batch_size=model.together)
 
     def curves(lam: Any, exact: Any) -> Curves:
         found = jax.device_get(run(np.atleast_2d(lam), np.atleast_2d(exact)))

@@ -91,7 +91,7 @@ def choose(asked: str, of: Sizes, samples: int, memory: int) -> str:
 
 def constant_jacobian(of: Sizes, memory: int) -> bool:
     """Is it worth forming ∂₁Φ, where it is one matrix for each λ?"""
-    fits = of.d <= DENSE and 4 * of.d**2 * of.element <= memory
+    fits = of.d <= DENSE and 6 * of.d**2 * of.element <= memory
     return of.affine and fits and of.d <= of.T**2 / 2 and 2 * of.d**2 <= 2 * product(of)
 
 
@@ -102,6 +102,9 @@ class Cut:
     samples: int
     block: int
     read: int
+
+
+SLACK = 1.3  # what allocators and temporaries take on top of what is counted
 
 
 def cut(of: Sizes, samples: int, reads: int, way: str | None, memory: int) -> Cut:
@@ -126,15 +129,17 @@ def cut(of: Sizes, samples: int, reads: int, way: str | None, memory: int) -> Cu
 
 
 def _bytes(of: Sizes, count: int, block: int, reads: int, way: str | None) -> int:
-    shared = of.T * (of.state + (1 + reads) * of.d) + 4 * of.leaves
-    rows = 12 * of.state + 4 * of.leaves + 4 * of.n
-    numbers = count * (shared + block * rows)
-    return numbers * of.element + (0 if way is None else _itd_bytes(way, of, count, block))
+    matrices = 5 * of.d**2 if of.d <= DENSE else 0  # of the exact reference, and ∂₁Φ with its eigenvectors
+    shared = of.T * (of.state + (1 + reads) * of.d) + 4 * of.leaves + matrices
+    rows = 12 * of.state + 2 * of.leaves
+    reading = 6 * max(of.n, of.leaves) * min(block, max(1, CACHE // (max(of.n, of.leaves) * count)))
+    numbers = count * (shared + block * rows + reading)
+    return int(SLACK * (numbers * of.element + (0 if way is None else _itd_bytes(way, of, count, block))))
 
 
 def _itd_bytes(way: str, of: Sizes, count: int, block: int) -> int:
     if way == "wavefront":
-        numbers = block * of.T * of.d + of.T * 12 * of.state
+        numbers = 2 * block * of.T * of.d + of.T * 12 * of.state + block * 2 * of.leaves
     elif way == "forward":
         numbers = of.n * (12 * of.state + 3 * of.leaves) + of.T * of.n
     else:

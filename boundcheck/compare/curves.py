@@ -26,13 +26,27 @@ Progress = Callable[[int, int], None]  # (pieces done, pieces in all)
 
 @dataclass(frozen=True, eq=False)
 class Curves(Mapping[str, "np.ndarray"]):
-    """`curves["itd"]` is an array of errors, of shape samples × t; a point that is not finite says that it diverged."""
+    """`curves["itd"]` is an array of errors, samples × t; `diverged` says where one left the finite numbers."""
 
     t: np.ndarray
     errors: Mapping[str, np.ndarray]
     lam: Tensor  # samples × n
     exact: Tensor  # ∇f at each of them
     algorithm: str | None  # how ITD was computed
+
+    @property
+    def diverged(self) -> dict[str, list[int | None]]:
+        """For each method, the first t of each sample at which its error is not finite (None where all are)."""
+        broken = {method: ~np.isfinite(errors) for method, errors in self.errors.items()}
+        return {
+            method: [int(self.t[row.argmax()]) if row.any() else None for row in rows]
+            for method, rows in broken.items()
+        }
+
+    def __repr__(self) -> str:
+        shape = f"{len(self.lam)} λ, t = 1 … {len(self.t)}"
+        broken = {m: min(t for t in ts if t) for m, ts in self.diverged.items() if any(ts)}
+        return f"Curves({', '.join(self.errors)}; {shape}{f'; diverged from t = {broken}' if broken else ''})"
 
     def __getitem__(self, method: str) -> np.ndarray:
         try:
@@ -47,6 +61,7 @@ class Curves(Mapping[str, "np.ndarray"]):
         return len(self.errors)
 
 
+@torch.no_grad()
 def error_curves(
     problem: Problem,
     methods: Sequence[str] = ("itd", "aid-fp", "aid-cg"),
@@ -69,17 +84,20 @@ def error_curves(
     T = names.count(t, "t")
     if T == 0:
         raise InputError("t = 0 leaves nothing to draw; give t >= 1")
+    if isinstance(memory, bool) or not isinstance(memory, int) or memory <= 0:
+        raise InputError(f"memory = {memory!r} is no budget; give a number of bytes, as in memory=2**30")
     lams = _lams(problem, samples, seed, lam)
-    exact = reference(problem, lams).value
     sizes = cost.measure(problem, lams[0], T)
     itd = any(m.name == "itd" for m in asked)
     way = cost.choose(algorithm, sizes, len(lams), memory) if itd else None
     stored = way or ("wavefront" if any(m.name == "itd-truncated" for m in asked) else None)
     cut = cost.cut(sizes, len(lams), sum(m.name in systems.SOLVERS for m in asked), stored, memory)
     errors = {m: np.empty((len(lams), T)) for m in asked}
+    exact = torch.empty_like(lams)
     starts = range(0, len(lams), cut.samples)
     for done, start in enumerate(starts):
         piece = slice(start, start + cut.samples)
+        exact[piece] = reference(problem, lams[piece]).value
         batch = batches.run(problem, lams[piece], T, dense=cost.constant_jacobian(sizes, memory))
         for m, values in _errors(batch, exact[piece], asked, way, cut).items():
             errors[m][piece] = values.cpu().numpy()
@@ -101,6 +119,8 @@ def _methods(asked: Sequence[str]) -> list[Method]:
 
 def _lams(problem: Problem, samples: int, seed: int | None, lam: Any) -> Tensor:
     if lam is not None:
+        if samples != 1 or seed is not None:
+            raise InputError("lam was given, so samples and seed mean nothing; leave them out")
         many = isinstance(lam, Tensor) and lam.dim() == 2 and lam.shape[-1] == problem.n
         return torch.stack([problem.checked(one, "lam") for one in (lam if many else [lam])])
     if names.count(samples, "samples") == 0:
@@ -116,7 +136,9 @@ def _errors(
     """All curves of one batch: the linear systems first, then for some t at a time what they come to."""
     problem, prepared, w, T = batch.problem, batch.prepared, batch.w, batch.T
     if any(m.name == "aid-cg" for m in asked):
-        refuse_unless_symmetric(Linearisation(rows(problem.phi_at), w[:, -1:], prepared.ready), problem)
+        some = w[:, sorted({0, T // 2, T - 1})]
+        if bool(torch.isfinite(some).all()):
+            refuse_unless_symmetric(Linearisation(rows(problem.phi_at), some, prepared.ready), problem)
     of_outer = prepared.leaves.used_by(rows(problem.outer_at), w[:, :1])
     of_phi = prepared.leaves.used_by(rows(problem.phi_at), w[:, :1])
     of_psi = prepared.leaves.used_by(rows(problem.psi_at), batch.z[:, :1])

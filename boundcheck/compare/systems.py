@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.compare.batch import Batch, Products
-from boundcheck.solvers.conjugate_gradient import SPENT
+from boundcheck.solvers.conjugate_gradient import SPENT, not_definite
 
 DROP = 8  # a block gets rid of its finished rows when they are one in this many
 
@@ -26,6 +26,7 @@ class Rows(Protocol):
 
     def step(self, at: Products) -> None: ...
     def drop(self, count: int) -> None: ...
+    def finish(self) -> None: ...
 
 
 def iterates(batch: Batch, b: Tensor, solver: str, ks: Sequence[int | None], block: int) -> dict[int | None, Tensor]:
@@ -55,6 +56,7 @@ def _block(batch: Batch, b: Tensor, solver: str, result: dict[int | None, Tensor
             state.drop(k - first)
             first = k
             at = batch.spectrum or batch.products(w[:, first:stop])
+    state.finish()
 
 
 class FixedPoint:
@@ -69,6 +71,9 @@ class FixedPoint:
     def drop(self, count: int) -> None:
         self.b, self.v = self.b[:, count:], self.v[:, count:]
 
+    def finish(self) -> None:
+        pass
+
 
 def _dot(a: Tensor, b: Tensor) -> Tensor:
     product: Tensor = torch.linalg.vecdot(a, b)
@@ -82,11 +87,18 @@ class ConjugateGradient:
         self.v, self.r, self.p = torch.zeros_like(b), b.clone(), b.clone()
         self.rr = _dot(b, b)
         self.spent = SPENT * torch.finfo(b.dtype).eps ** 2 * self.rr
+        self.least = torch.full_like(self.rr[0, 0, 0], torch.inf)  # of pᵀAp over all rows
+
+    def finish(self) -> None:
+        if bool(self.least <= 0):
+            raise not_definite(float(self.least), "pᵀ(I − ∂₁Φᵀ)p at some t")
 
     def step(self, at: Products) -> None:
         Ap = self.p - at.d1_T(self.p)
         going = self.rr > self.spent
-        step = torch.where(going, self.rr / _dot(self.p, Ap), 0)
+        pAp = _dot(self.p, Ap)
+        self.least = torch.minimum(self.least, torch.where(going & torch.isfinite(pAp), pAp, torch.inf).min())
+        step = torch.where(going, self.rr / pAp, 0)
         self.v.addcmul_(step, self.p)
         self.r.addcmul_(step, Ap, value=-1)
         rr = _dot(self.r, self.r)
@@ -123,6 +135,9 @@ class NormalEquations:
     def drop(self, count: int) -> None:
         for name in ("v", "r", "p", "ss", "spent"):
             setattr(self, name, getattr(self, name)[:, count:].contiguous())
+
+    def finish(self) -> None:
+        pass
 
 
 SOLVERS: dict[str, Callable[[Tensor], Rows]] = {

@@ -17,6 +17,9 @@ def normal(generator: torch.Generator, *shape: int) -> Tensor:
     return torch.randn(*shape, generator=generator, dtype=torch.float64, device="cpu")
 
 
+OTHER_STREAM = 10**9  # added to the seed for the data, or they would repeat the numbers that λ is drawn from
+
+
 @dataclass(frozen=True)
 class Split:
     """Training data (X, y) and validation data (X_val, y_val)."""
@@ -37,18 +40,20 @@ class Draw:
 
     @classmethod
     def seeded(cls, seed: int, dtype: torch.dtype, device: torch.device | str) -> Draw:
-        return cls(torch.Generator(device="cpu").manual_seed(seed), dtype, device)
+        return cls(torch.Generator(device="cpu").manual_seed(seed + OTHER_STREAM), dtype, device)
 
     def normal(self, *shape: int) -> Tensor:
+        if any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in shape):
+            raise InputError(f"sizes {shape} make no problem; give whole numbers from 1")
         return normal(self.generator, *shape)
 
     def place(self, x: Tensor) -> Tensor:
         return x.to(dtype=self.dtype, device=self.device)
 
 
-def split(draw: Draw, size: int, features: int, label: Callable[[Tensor], Tensor], scale: float = 1.0) -> Split:
-    """Two sets of `size` examples with normal entries times `scale`, labelled by `label`."""
-    X, X_val = scale * draw.normal(size, features), scale * draw.normal(size, features)
+def split(draw: Draw, size: int, features: int, label: Callable[[Tensor], Tensor]) -> Split:
+    """Two sets of `size` examples with normal entries, labelled by `label`."""
+    X, X_val = draw.normal(size, features), draw.normal(size, features)
     return Split(*(draw.place(x) for x in (X, label(X), X_val, label(X_val))))
 
 
@@ -70,6 +75,7 @@ def ridge_for(least: Tensor, most: Tensor, kappa: float) -> float:
         raise InputError(f"kappa = {kappa} is no condition number to aim at; give a finite number above 1")
     low, high = float(least), float(most)
     beta = (high - kappa * low) / (kappa - 1)
-    if beta <= 0:
-        raise InputError(f"kappa = {kappa} is above that of the data without ridge, {high / low:.3g}; ask for less")
+    if not beta > 0:
+        own = high / low if low else float("inf")
+        raise InputError(f"kappa = {kappa} is above that of the data without ridge, {own:.3g}; ask for less")
     return beta

@@ -29,11 +29,10 @@ from torch.nn.functional import conv2d, max_pool2d, pad
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.layout import Layout
 from boundcheck.problem import Domain, Problem
+from boundcheck.problems._multinomial import cross_entropy
 from boundcheck.problems._synthetic import Draw, normal
 from boundcheck.problems.equilibrium import (
-    OTHER_STREAM,
     checked_norm,
-    cross_entropy,
     gaussian_examples,
     given,
     mnist_examples,
@@ -81,7 +80,7 @@ def make(
 
     `side` is the side of an image: states have half of it, pooled states a quarter.
     """
-    draw = Draw.seeded(seed + OTHER_STREAM, dtype, device)
+    draw = Draw.seeded(seed, dtype, device)
     pixels = 28 if mnist else given("side", side, 8)
     if pixels % 4 or pixels < 8:
         raise InputError(f"side = {pixels} cannot be pooled twice and leave 3 x 3 kernels room; give 8, 12, 16, …")

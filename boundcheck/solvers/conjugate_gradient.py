@@ -60,7 +60,8 @@ def refuse_unless_symmetric(at: Linearisation, problem: Problem, seed: int = 0) 
     Yu, Yv = at.d1_T(u), at.d1_T(v)
     gap = ((v * Yu).sum() - (u * Yv).sum()).abs()
     # each inner product is summed in rounding of relative size about ε√d of its terms
-    noise = 100 * torch.finfo(x.dtype).eps * x.numel() ** 0.5 * (u.norm() * Yv.norm() + v.norm() * Yu.norm())
+    scale = u.norm() * (v.norm() + Yv.norm()) + v.norm() * (u.norm() + Yu.norm())  # ∂₁Φu = u − αHu is rounded like u
+    noise = 100 * torch.finfo(x.dtype).eps * x.numel() ** 0.5 * scale
     if bool(gap > noise):
         raise AssumptionError(
             f"{name}: ∂₁Φ is not symmetric (uᵀ∂₁Φv − vᵀ∂₁Φu = {float(gap):.2e} for random u, v), so CG does not apply; "

@@ -14,13 +14,14 @@ from torch import Tensor
 from torch.func import vmap
 
 from boundcheck.errors import AssumptionError, DivergenceError
-from boundcheck.problem import Problem
+from boundcheck.problem import Problem, Ready
 from boundcheck.products import DENSE, Linearisation, Prepared, jacobian, outer_gradients, rows_d2_T, rows_outer
 from boundcheck.solvers import conjugate_gradient, normal_equations
 from boundcheck.solvers.result import Certificate, LinearSolution
 
 NEWTON = 100  # rounds at most
 KRYLOV = 20_000  # steps of CG at most, in the matrix-free way
+START = 100  # steps of the dynamics before Newton
 PLAIN = 50  # steps of Φ where a Newton step does not help
 
 
@@ -35,8 +36,12 @@ class Reference:
     residual_v: Tensor
 
 
+@torch.no_grad()
 def reference(problem: Problem, lams: Tensor) -> Reference:
-    """The exact hypergradient at every row of `lams`."""
+    """The exact hypergradient at every row of `lams`.
+
+    Where Φ has several fixed points it is at the one near which `START` steps of the dynamics arrive.
+    """
     if problem.d > DENSE:
         found = [_matrix_free(problem, lam) for lam in lams]
         names = ("value", "w", "v", "residual_w", "residual_v")
@@ -50,7 +55,7 @@ def reference(problem: Problem, lams: Tensor) -> Reference:
         eye = torch.eye(problem.d, dtype=w.dtype, device=w.device)
         return eye - vmap(lambda w, ready: jacobian(lambda x: problem.phi_at(x, ready), w))(w, ready)
 
-    start = vmap(problem.solution)(ready) if problem.solution else problem.w0.expand(len(lams), -1)
+    start = vmap(problem.solution)(ready) if problem.solution else _start(problem, ready, len(lams))
     w, A = _newton(problem.name, lambda w: w - phi(w, ready), differentiate, start)
     outer = rows_outer(problem, w[:, None], prepared.leaves)
     b = outer.w[:, 0]
@@ -58,6 +63,8 @@ def reference(problem: Problem, lams: Tensor) -> Reference:
     v = torch.linalg.lu_solve(*solve, b[..., None])
     v = (v + torch.linalg.lu_solve(*solve, b[..., None] - A_T @ v))[..., 0]  # one refinement
     residual_v = (b - (A_T @ v[..., None])[..., 0]).norm(dim=-1)
+    if not bool(torch.isfinite(b).all()):
+        raise DivergenceError(f"{problem.name}: ∇₁E is not finite at the fixed point; E has no gradient there")
     if not bool(torch.isfinite(residual_v).all()):
         raise DivergenceError(
             f"{problem.name}: I − ∂₁Φ is singular at the fixed point, so w(λ) has no derivative there; change lam"
@@ -65,6 +72,16 @@ def reference(problem: Problem, lams: Tensor) -> Reference:
     parts = rows_d2_T(problem.phi_at, w[:, None], prepared.leaves, v[:, None])
     total = tuple((x + y)[:, 0] for x, y in zip(outer.lam, parts, strict=True))
     return Reference(prepared.pull_back(total), w, v, (w - phi(w, ready)).norm(dim=-1), residual_v)
+
+
+def _start(problem: Problem, ready: Ready, count: int) -> Tensor:
+    """Some steps of the dynamics from w_0 where they stay finite, so that Newton starts where the iterates go."""
+    w0 = problem.w0.expand(count, -1)
+    z, step = problem.dynamics.start(w0), vmap(problem.psi_at)
+    for _ in range(START):
+        z = step(z, ready)
+    w = problem.dynamics.iterate(z)
+    return torch.where(torch.isfinite(w).all(dim=-1, keepdim=True), w, w0)
 
 
 def _newton(
@@ -94,8 +111,12 @@ def _newton(
                 break
         take = better[:, None]
         w, F = torch.where(take, tried, w), torch.where(take, F_tried, F)
+    raise _not_found(name, F)
+
+
+def _not_found(name: str, F: Tensor) -> DivergenceError:
     worst = float(F.norm(dim=-1).max())
-    raise DivergenceError(
+    return DivergenceError(
         f"{name}: no fixed point found: ‖w − Φ(w)‖ = {worst:.2e} at best; check that Φ is a contraction at this lam"
     )
 
@@ -104,11 +125,10 @@ def _matrix_free(problem: Problem, lam: Tensor) -> Reference:
     prepared = Prepared(problem, lam)
     ready = prepared.ready
     eps = torch.finfo(lam.dtype).eps
-    w = problem.solution(ready) if problem.solution else problem.w0
+    w = problem.solution(ready) if problem.solution else _start(problem, Prepared(problem, lam[None]).ready, 1)[0]
 
     def excess(w: Tensor) -> Tensor:
-        with torch.no_grad():
-            return w - problem.phi_at(w, ready)
+        return w - problem.phi_at(w, ready)
 
     F = excess(w)
     for _ in range(NEWTON):
@@ -125,15 +145,19 @@ def _matrix_free(problem: Problem, lam: Tensor) -> Reference:
                 tried = tried - excess(tried)
             F_tried = excess(tried)
             if not bool(F_tried.norm() < F.norm()):
-                raise DivergenceError(
-                    f"{problem.name}: no fixed point found: ‖w − Φ(w)‖ = {float(F.norm()):.2e} at best; "
-                    "check that Φ is a contraction at this lam"
-                )
+                raise _not_found(problem.name, F)
         w, F = tried, F_tried
+    if bool(F.norm() > 4e3 * eps * w.norm().clamp(min=1)):
+        raise _not_found(problem.name, F)
     at = Linearisation(problem.phi_at, w, ready, prepared.leaves)
     outer = outer_gradients(problem, w, prepared.leaves)
     v = _krylov(problem, at, outer.w, transposed=True)
     residual_v = (outer.w - (v - at.d1_T(v))).norm()
+    if not bool(residual_v <= 1e6 * eps * outer.w.norm()):
+        raise DivergenceError(
+            f"{problem.name}: the linear system is solved to {float(residual_v):.2e} only, after {KRYLOV} steps; "
+            "it is too ill-conditioned for the matrix-free reference"
+        )
     total = tuple(x + y for x, y in zip(outer.lam, at.d2_T(v), strict=True))
     return Reference(prepared.pull_back(total), w, v, F.norm(), residual_v)
 
@@ -147,7 +171,10 @@ def _krylov(problem: Problem, at: Linearisation, b: Tensor, *, transposed: bool)
     def solve(b: Tensor) -> LinearSolution:
         tol = 4 * torch.finfo(b.dtype).eps
         if symmetric:
-            return conjugate_gradient.solve(at.d1_T, b, KRYLOV, None, tol)
+            try:
+                return conjugate_gradient.solve(at.d1_T, b, KRYLOV, None, tol)
+            except AssumptionError:  # symmetric but not definite: the normal equations do it
+                return normal_equations.solve(at.d1_T, at.d1_T, b, KRYLOV, None, tol)
         if transposed:
             return normal_equations.solve(at.d1_T, at.d1, b, KRYLOV, None, tol)
         return normal_equations.solve(at.d1, at.d1_T, b, KRYLOV, None, tol)
@@ -170,4 +197,6 @@ def certificate(problem: Problem, found: Reference, lam: Tensor) -> Certificate 
     if problem.contraction is None:
         return None
     gap = float(1 - problem.contraction(problem.prepare(lam)))
+    if gap <= 0:
+        return None
     return Certificate(float(found.residual_w[0]) / gap, float(found.residual_v[0]) / gap)

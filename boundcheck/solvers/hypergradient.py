@@ -51,9 +51,14 @@ def hypergradient(
         problem = problem.at(lam)
     else:
         problem.checked(problem.lam, "lam")
-    if asked.name == "exact":
-        return _exact(problem)
     t = methods.count(t, "t")
+    if asked.name == "exact":
+        for name, value in (("w0", w0), ("v0", v0), ("tol", tol)):
+            if value is not None:
+                raise InputError(f"exact iterates to machine precision and takes no {name}; leave it out")
+        return _exact(problem)
+    if mode != "auto" and not asked.name.startswith("itd"):
+        raise InputError(f"mode = {mode!r} is how ITD differentiates; {asked.name} takes none")
     prepared = Prepared(problem, problem.lam)
     z0 = problem.dynamics.start(problem.w0 if w0 is None else problem.checked(w0, "w0"))
     if asked.name.startswith("itd"):
@@ -63,10 +68,10 @@ def hypergradient(
     else:
         v0 = None if v0 is None else problem.checked(v0, "v0")
         found = _aid(problem, prepared, z0, t, asked, v0, tol)
-    if not math.isfinite(found.residual.w):
+    if not bool(torch.isfinite(found.w).all()):
         raise lower.explain_divergence(problem, prepared.ready, z0, t)
-    if not bool(torch.isfinite(found.value).all()):
-        raise _linear_divergence(problem, prepared, found)
+    if not bool(torch.isfinite(found.value).all() & (found.v is None or torch.isfinite(found.v).all())):
+        raise _linear_divergence(problem, prepared, found, v0)
     return found
 
 
@@ -122,16 +127,16 @@ def _aid(
         conjugate_gradient.refuse_unless_symmetric(at, problem)
     solved = solve(asked.name, at, outer.w, asked.steps(t), v0, tol)
     total = tuple(a + b for a, b in zip(outer.lam, at.d2_T(solved.v), strict=True))
-    residual_v = (solved.v - at.d1_T(solved.v) - outer.w).norm()
+    residual_v = lower.length(solved.v - at.d1_T(solved.v) - outer.w)
     return Hypergradient(
         value=prepared.pull_back(total),
         method=str(asked),
         t=ended.t,
         k=solved.k,
-        residual=Residuals(float((w - at.y.detach()).norm()), float(residual_v)),
+        residual=Residuals(float(lower.length(w - at.y.detach())), float(residual_v)),
         status="; ".join(filter(None, (ended.stopped, solved.stopped))) or COMPLETED,
         dynamics=problem.dynamics.name,
-        linear_map=problem.name,
+        linear_map=f"Φ of {problem.name}",
         w=w,
         v=solved.v,
         layout=problem.lam_layout,
@@ -159,7 +164,7 @@ def _exact(problem: Problem) -> Hypergradient:
         residual=Residuals(float(found.residual_w[0]), float(found.residual_v[0])),
         status=COMPLETED,
         dynamics="Newton",
-        linear_map=problem.name,
+        linear_map=f"Φ of {problem.name}",
         w=found.w[0],
         v=found.v[0],
         certificate=exact.certificate(problem, found, problem.lam),
@@ -167,7 +172,9 @@ def _exact(problem: Problem) -> Hypergradient:
     )
 
 
-def _linear_divergence(problem: Problem, prepared: Prepared, found: Hypergradient) -> DivergenceError:
+def _linear_divergence(
+    problem: Problem, prepared: Prepared, found: Hypergradient, v0: Tensor | None
+) -> DivergenceError:
     """Solve again with fewer steps, to say at which one the numbers stopped being finite."""
     if found.k is None or found.method.startswith("itd"):
         return DivergenceError(
@@ -176,9 +183,11 @@ def _linear_divergence(problem: Problem, prepared: Prepared, found: Hypergradien
     name = found.method.partition(":")[0]
     at = Linearisation(problem.phi_at, found.w, prepared.ready)
     b = outer_gradients(problem, found.w, prepared.leaves).w
+    if not bool(torch.isfinite(b).all()):
+        return DivergenceError(f"{problem.name}: ∇₁E(w_t) is not finite at t = {found.t}; E has no gradient there")
 
     def broken(k: int) -> bool:
-        return not bool(torch.isfinite(solve(name, at, b, k).v).all())
+        return not bool(torch.isfinite(solve(name, at, b, k, v0).v).all())
 
     first = bisect_left(range(found.k + 1), True, key=broken)  # once not finite, never finite again
     return DivergenceError(

@@ -38,8 +38,15 @@ def run(problem: Problem, ready: Ready, z: Tensor, t: int, tol: float | None = N
 def residual(problem: Problem, ready: Ready, w: Tensor) -> Tensor:
     """‖w − Φ(w)‖."""
     with torch.no_grad():
-        distance: Tensor = (w - problem.phi_at(w, ready)).norm()
-        return distance
+        return length(w - problem.phi_at(w, ready))
+
+
+def length(x: Tensor) -> Tensor:
+    """‖x‖ without overflow of the squares."""
+    largest = x.abs().max()
+    scale = torch.where(largest > 0, largest, 1)
+    norm: Tensor = scale * (x / scale).norm()
+    return norm
 
 
 def explain_divergence(problem: Problem, ready: Ready, z: Tensor, t: int) -> DivergenceError:

@@ -153,12 +153,16 @@ def test_lam_is_the_problems_own_given_or_drawn() -> None:
 
 
 def test_divergence_is_seen_as_such() -> None:
-    """A curve that leaves the finite numbers is not finite from there on, and the others are not touched."""
+    """A curve that leaves the finite numbers says from which t on, and the others are not touched."""
     problem = bc.Problem.from_map(
         lambda w, lam: 40 * w + lam, lambda w, lam: w.sum(), torch.zeros(1).double(), torch.ones(1).double()
     )
     curves = bc.error_curves(problem, ["itd", "aid-fp:2"], t=300)
-    assert not np.isfinite(curves["itd"][0, -1])
+    first = curves.diverged["itd"][0]
+    assert first is not None
+    assert np.isfinite(curves["itd"][0, : first - 1]).all()
+    assert not np.isfinite(curves["itd"][0, first - 1])
+    assert f"'itd': {first}" in repr(curves)
     assert np.isfinite(curves["aid-fp:2"][0, :100]).all()
 
 

@@ -199,7 +199,7 @@ def test_single_precision_stays_single(problem: Problem, method: str) -> None:
 def test_the_result_says_what_was_run(problem: Problem) -> None:
     found = bc.hypergradient(problem, "aid-fp", t=3, k=2)
     assert found.dynamics == problem.dynamics.name
-    assert found.linear_map == problem.name
+    assert found.linear_map == f"Φ of {problem.name}"
     assert bc.hypergradient(problem, "itd", t=3).linear_map is None
     w, ready = found.w, problem.prepare(problem.lam)
     assert found.residual.w == pytest.approx(float((w - problem.phi_at(w, ready)).norm()), rel=1e-6, abs=1e-14)

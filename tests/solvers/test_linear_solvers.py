@@ -181,3 +181,58 @@ def test_lam_outside_its_domain_is_refused() -> None:
     problem = small("lr")
     with pytest.raises(bc.InputError, match="lr: lam is outside its domain: every entry of lam is > 0"):
         bc.hypergradient(problem, "itd", t=3, lam=-problem.lam)
+
+
+def test_curves_refuse_what_single_calls_refuse() -> None:
+    """∂₁Φ not symmetric at early t only; and symmetric but not definite."""
+    ones = torch.ones(2, dtype=torch.float64)
+    early = bc.Problem.from_map(
+        lambda w, lam: torch.stack((0.5 * w[0] + 0.3 * w[1] ** 2 + lam[0] * w[1], 0.5 * w[1])),
+        lambda w, lam: (w**2).sum(), ones, ones,
+    )  # fmt: skip
+    with pytest.raises(bc.AssumptionError, match=r"not symmetric.*aid-cgn"):
+        bc.error_curves(early, ["aid-cg"], t=100)
+    Y = torch.diag(torch.tensor([1.5] + [0.1] * 29)).double()
+    with pytest.raises(bc.AssumptionError, match=r"not positive definite.*aid-cgn"):
+        bc.error_curves(linear(Y), ["aid-cg"], t=5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["lr", "krr", "br", "hr"])
+def test_cg_accepts_what_is_symmetric_up_to_rounding(name: str, dtype: torch.dtype) -> None:
+    """Close to κ = 1 ∂₁Φ is all cancellation, and its rounding is that of the identity."""
+    assert bc.hypergradient(small(name, kappa=1.0001, dtype=dtype), "aid-cg", t=3).k == 3
+
+
+def test_definiteness_is_tested_along_random_directions() -> None:
+    with pytest.raises(bc.AssumptionError, match="not positive definite"):
+        bc.hypergradient(linear(3 * torch.eye(5, dtype=torch.float64)), "aid-cg", t=0, k=0)
+
+
+def test_tolerances_are_relative_to_the_right_thing() -> None:
+    """The linear residual to ‖∇₁E‖, a step of w to max(1, ‖w‖)."""
+    problem = linear(0.9 * torch.eye(2, dtype=torch.float64))
+    start = torch.full((2,), 1e3, dtype=torch.float64)
+    stopped = bc.hypergradient(problem, "aid-fp", t=0, k=1000, w0=start, tol=1e-3)
+    assert stopped.residual.v <= 1e-3 * float(start.norm())
+    assert stopped.residual.v >= 0.8e-3 * float(start.norm())
+    small_w = bc.Problem.from_map(
+        lambda w, lam: 0.9 * w + 1e-9 * lam, lambda w, lam: w.sum(), start * 0, torch.ones(2, dtype=torch.float64)
+    )
+    assert bc.hypergradient(small_w, "itd", t=1000, tol=1e-6).t == 1
+
+
+def test_large_but_finite_is_not_called_divergence() -> None:
+    problem = linear(2 * torch.eye(1, dtype=torch.float64))
+    found = bc.hypergradient(problem, "aid-fp", t=600, k=2)
+    assert found.residual.w == pytest.approx(float(found.w[0]) + 1, rel=1e-12)
+    assert found.residual.w > 1e180
+
+
+def test_a_gradient_that_is_not_finite_is_named() -> None:
+    problem = bc.Problem.from_map(
+        lambda w, lam: 0.5 * w, lambda w, lam: w.abs().sqrt().sum() + lam.sum(), torch.zeros(1), torch.zeros(1)
+    )
+    for method in ("aid-fp", "aid-cg", "aid-cgn", "exact"):
+        with pytest.raises(bc.DivergenceError, match=r"∇₁E.* is not finite"):
+            bc.hypergradient(problem, method, t=3)

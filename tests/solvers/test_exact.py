@@ -1,0 +1,120 @@
+"""The reference: matrix-free as dense, at the fixed point that iterates reach, with a certificate that is true."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from small import NAMES, small
+
+import boundcheck as bc
+from boundcheck.dynamics import NAMES as DYNAMICS
+from boundcheck.dynamics import optimal_steps
+from boundcheck.solvers import exact, hypergradient
+from boundcheck.theory import step_sizes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_matrix_free_is_as_good_as_dense(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = small(name)
+    lam = problem.sample(1, seed=11)
+    dense = exact.reference(problem, lam)
+    monkeypatch.setattr(exact, "DENSE", 0)
+    free = exact.reference(problem, lam)
+    assert (free.value - dense.value).norm() <= 1e-9 * (1 + dense.value.norm())
+    assert (free.w - dense.w).norm() <= 1e-10 * (1 + dense.w.norm())
+    assert (free.v - dense.v).norm() <= 1e-9 * (1 + dense.v.norm())
+
+
+def test_matrix_free_without_a_declaration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A map that is not symmetric and does not say so: found out, and solved by the normal equations."""
+    generator = torch.Generator().manual_seed(0)
+    Y = 0.2 * torch.randn(6, 6, generator=generator, dtype=torch.float64)
+    zeros = torch.zeros(6, dtype=torch.float64)
+    problem = bc.Problem.from_map(
+        lambda w, lam: torch.tanh(Y @ w + lam), lambda w, lam: (w**2).sum(), zeros, zeros + 0.3
+    )
+    dense = bc.hypergradient(problem, "exact")
+    monkeypatch.setattr(exact, "DENSE", 0)
+    free = bc.hypergradient(problem, "exact")
+    assert (free.value - dense.value).norm() <= 1e-12
+    assert free.residual.v <= 1e-13
+
+
+def test_refinement_lowers_the_residual() -> None:
+    """On a badly conditioned system one refinement brings the residual of v to rounding of ‖A‖‖v‖."""
+    problem = small("br", kappa=1e9)
+    found = bc.hypergradient(problem, "exact")
+    assert found.residual.v <= 4e-16 * 2 * float(found.v.norm())
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_where_there_are_several_fixed_points_it_is_the_one_iterates_reach(
+    many: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A double well from near its top: Newton alone would go to the maximum in the middle."""
+    if many:
+        monkeypatch.setattr(exact, "DENSE", 0)
+    problem = bc.Problem.from_loss(
+        lambda w, lam: ((w**2 - 1) ** 2).sum() / 4 + 0.1 * lam.sum() * w.sum(), lambda w, lam: (w**2).sum(),
+        torch.tensor([0.1], dtype=torch.float64), torch.tensor([0.1], dtype=torch.float64), step_size=0.1,
+    )  # fmt: skip
+    found, itd = bc.hypergradient(problem, "exact"), bc.hypergradient(problem, "itd", t=500)
+    assert float(found.w) == pytest.approx(float(itd.w), abs=1e-12)
+    assert float(found.value) == pytest.approx(float(itd.value), abs=1e-12)
+
+
+def test_the_certificate_follows_from_the_residuals_and_is_true() -> None:
+    problem = small("lr")
+    found = bc.hypergradient(problem, "exact")
+    q = float(problem.contraction(problem.prepare(problem.lam)))
+    assert found.certificate.w == pytest.approx(found.residual.w / (1 - q))
+    assert found.certificate.v == pytest.approx(found.residual.v / (1 - q))
+    off = exact.Reference(found.value[None], found.w[None] + 1e-3, found.v[None], *torch.tensor([[1.0], [1.0]]))
+    moved = off.w[0] - problem.phi(off.w[0], problem.lam)
+    certified = exact.certificate(
+        problem, exact.Reference(off.value, off.w, off.v, moved.norm()[None], moved.norm()[None]), problem.lam
+    )
+    assert float((off.w[0] - found.w).norm()) <= certified.w
+    assert bc.hypergradient(small("eqm"), "exact").certificate is not None
+    assert bc.hypergradient(bc.load_problem("scalar", kind="curved"), "exact").certificate is None
+
+
+def test_no_certificate_without_a_contraction() -> None:
+    problem = small("newsgroups", step_size=1e3)
+    assert float(problem.contraction(problem.prepare(problem.lam))) >= 1
+    found = exact.reference(problem, problem.lam[None])
+    assert exact.certificate(problem, found, problem.lam) is None
+
+
+def test_checkpoints_keep_square_roots_and_recompute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For t = 16: 12 steps forward and 4 with a graph, then 3 segments of 4 again; and one Φ for the residual."""
+    problem = small("lr")
+    calls = []
+    counted = bc.Problem.from_map(
+        lambda w, lam: (calls.append(1), 0.5 * w + lam)[1], lambda w, lam: (w**2).sum(), problem.w0, problem.w0 + 1
+    )
+    counts = {}
+    for mode in ("reverse", "checkpoint"):
+        calls.clear()
+        bc.hypergradient(counted, "itd", t=16, mode=mode)
+        counts[mode] = len(calls)
+    assert counts == {"reverse": 17, "checkpoint": 29}
+    monkeypatch.setattr(hypergradient, "GRAPH_BUDGET", 0)
+    calls.clear()
+    bc.hypergradient(counted, "itd", t=16)
+    assert len(calls) == 29
+
+
+@pytest.mark.parametrize("name", DYNAMICS)
+def test_steps_are_those_of_the_theory(name: str) -> None:
+    """The numbers that numerics computes with tensors are those that the theory gives for the same μ and L."""
+    mu, L = 0.3, 12.0
+    steps = optimal_steps(name, torch.tensor(mu, dtype=torch.float64), torch.tensor(L, dtype=torch.float64))
+    assert float(steps.alpha) == pytest.approx(2 / (mu + L), rel=1e-15)
+    if name == "gradient-descent":
+        assert step_sizes.gradient_descent(mu, L).alpha == pytest.approx(float(steps.alpha), rel=1e-14)
+        assert (float(steps.omega), float(steps.beta)) == (1.0, 0.0)
+    else:
+        theory = {"heavy-ball": step_sizes.heavy_ball, "nesterov": step_sizes.nesterov}[name](mu, L)
+        assert float(steps.omega * steps.alpha) == pytest.approx(theory.alpha, rel=1e-14)
+        assert float(steps.beta) == pytest.approx(theory.beta, rel=1e-14)
