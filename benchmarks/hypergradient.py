@@ -49,9 +49,7 @@ def sparse(**options: Any) -> None:
     ours = seconds(lambda: at.d1_T(v), 7)
     step = seconds(lambda: problem.phi(problem.w0, problem.lam), 7)
     state = problem.d * problem.w0.element_size() / 2**20
-    print(
-        f"newsgroups: d = {problem.d}, a state is {state:.0f} MB; bare products X W and X^T R {1e3 * bare:.0f} ms"
-    )
+    print(f"newsgroups: d = {problem.d}, a state is {state:.0f} MB; bare products X W and X^T R {1e3 * bare:.0f} ms")
     print(
         f"  transposed product {1e3 * ours:.0f} ms, x{ours / bare:.2f} of them; a step x{step / bare:.2f} (at most x2)"
     )
