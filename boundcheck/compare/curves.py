@@ -136,7 +136,7 @@ def _errors(
     """All curves of one batch: the linear systems first, then for some t at a time what they come to."""
     problem, prepared, w, T = batch.problem, batch.prepared, batch.w, batch.T
     if any(m.name == "aid-cg" for m in asked):
-        some = w[:, sorted({0, T // 2, T - 1})]
+        some = torch.stack([w[:, i] for i in sorted({0, T // 2, T - 1})], dim=1)
         if bool(torch.isfinite(some).all()):
             refuse_unless_symmetric(Linearisation(rows(problem.phi_at), some, prepared.ready), problem)
     of_outer = prepared.leaves.used_by(rows(problem.outer_at), w[:, :1])
