@@ -30,20 +30,22 @@ def race(*runs: Callable[[], object], repeat: int) -> list[float]:
 
 
 PEAK = """
-import resource, torch, boundcheck as bc
+import torch, boundcheck as bc
 torch.set_num_threads(1)
+def peak():  # not ru_maxrss, which a child takes over from its parent
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
 {setup}
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
 {code}
-print(before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(before, peak())
 """
 
 
 def peak_megabytes(setup: str, code: str) -> float:
-    """By how much `code` raises the peak memory that `setup` left, in a fresh process (Linux counts kilobytes)."""
+    """By how much `code` raises the peak memory that `setup` left, in a fresh process (Linux only)."""
     run = subprocess.run(
         [sys.executable, "-c", PEAK.format(setup=setup, code=code)],
         capture_output=True, text=True, check=True, cwd=Path(__file__).parent,
     )  # fmt: skip
     before, after = map(int, run.stdout.split()[-2:])
-    return (after - before) / (1 if sys.platform != "darwin" else 1024) / 1024
+    return (after - before) / 1024

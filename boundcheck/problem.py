@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from boundcheck import layout
+from boundcheck import layout, user
 from boundcheck.dynamics import FIXED_POINT, GRADIENT_DESCENT, Dynamics
-from boundcheck.errors import BoundcheckError, InputError, UserCodeError
+from boundcheck.errors import InputError
 from boundcheck.layout import Layout
 
 Ready = Any  # a tensor, or a tuple, named tuple, list or dict of tensors
@@ -121,10 +121,10 @@ class Problem:
         generator = torch.Generator(device="cpu").manual_seed(seed)
         drawn = []
         for _ in range(count):
-            lam = _call(self.sampler, "sampler", generator)
+            lam = user.call(self.sampler, "sampler", generator)
             if not isinstance(lam, Tensor) or lam.numel() != self.n:
                 raise InputError(
-                    f"{self.name}: sampler returned {_what(lam)}; return a flat tensor of {self.n} entries"
+                    f"{self.name}: sampler returned {user.what(lam)}; return a flat tensor of {self.n} entries"
                 )
             drawn.append(self.checked(lam.reshape(-1).to(dtype=self.dtype, device=self.device), "lam"))
         return torch.stack(drawn)
@@ -177,7 +177,7 @@ class Problem:
         lam_layout, lam = layout.read(hparams, "hparams")
 
         def phi_at(w: Tensor, ready: Ready) -> Tensor:
-            result = _call(fp_map, "fp_map", w_layout.unflatten(w), _hparams(lam_layout, prepare, ready))
+            result = user.call(fp_map, "fp_map", w_layout.unflatten(w), user.hparams(lam_layout, prepare, ready))
             return w_layout.flatten(result, "the value of fp_map")
 
         return _from_user(
@@ -211,15 +211,15 @@ class Problem:
         lam_layout, lam = layout.read(hparams, "hparams")
 
         def inner_at(w: Tensor, ready: Ready) -> Tensor:
-            value = _call(inner_loss, "inner_loss", w_layout.unflatten(w), _hparams(lam_layout, prepare, ready))
-            return _scalar(value, "inner_loss")
+            value = user.call(inner_loss, "inner_loss", w_layout.unflatten(w), user.hparams(lam_layout, prepare, ready))
+            return user.scalar(value, "inner_loss")
 
-        _first(inner_at, w0, lam, lam_layout, prepare)
+        user.prepared_once(inner_at, w0, lam, lam_layout, prepare)
         gradient = torch.func.grad(inner_at)
-        alpha = _step(step_size, inner_at, w0, lam, lam_layout, prepare)
+        alpha = user.step_of(step_size, inner_at, w0, lam, lam_layout, prepare)
 
         def phi_at(w: Tensor, ready: Ready) -> Tensor:
-            step = alpha(_hparams(lam_layout, prepare, ready)) if callable(alpha) else alpha
+            step = alpha(user.hparams(lam_layout, prepare, ready)) if callable(alpha) else alpha
             if isinstance(step, Tensor) and not differentiate_step:
                 step = step.detach()
             w_next: Tensor = w - step * gradient(w, ready)
@@ -248,8 +248,8 @@ def _from_user(
         )
 
     def outer_at(w: Tensor, ready: Ready) -> Tensor:
-        value = _call(outer_loss, "outer_loss", w_layout.unflatten(w), _hparams(lam_layout, prepare, ready))
-        return _scalar(value, "outer_loss")
+        value = user.call(outer_loss, "outer_loss", w_layout.unflatten(w), user.hparams(lam_layout, prepare, ready))
+        return user.scalar(value, "outer_loss")
 
     if not isinstance(rest["dynamics"], Dynamics):
         raise InputError(
@@ -257,7 +257,7 @@ def _from_user(
         )
     made = Problem(
         w0=w0, lam=lam, phi_at=phi_at, outer_at=outer_at, inner_at=inner_at,
-        prepare=_itself if prepare is None else (lambda lam: _call(prepare, "prepare", lam_layout.unflatten(lam))),
+        prepare=_itself if prepare is None else (lambda lam: user.call(prepare, "prepare", lam_layout.unflatten(lam))),
         w_layout=w_layout, lam_layout=lam_layout, **rest,
     )  # fmt: skip
     made.checked(lam, "lam")
@@ -268,76 +268,3 @@ def _from_user(
         if not bool(torch.isfinite(value).all()):
             raise InputError(f"{what} is not finite at params and hparams; check the data for NaN and infinity")
     return made
-
-
-def _hparams(known: Layout, prepare: Callable[[Any], Ready] | None, ready: Ready) -> Any:
-    """What a user's function receives second: its own structure of λ, or what its `prepare` returned."""
-    return known.unflatten(ready) if prepare is None else ready
-
-
-def _first(
-    inner_at: Callable[[Tensor, Ready], Tensor],
-    w0: Tensor,
-    lam: Tensor,
-    known: Layout,
-    prepare: Callable[[Any], Ready] | None,
-) -> Ready:
-    """ℓ once at the start, so that a mistake in it is reported as its own and not as one of a derivative."""
-    ready = lam if prepare is None else _call(prepare, "prepare", known.unflatten(lam))
-    value = inner_at(w0, ready)
-    if not bool(torch.isfinite(value)):
-        raise InputError(f"inner_loss = {float(value)} at params and hparams; check the data for NaN and infinity")
-    return ready
-
-
-def _step(
-    step_size: float | Callable[[Any], Tensor] | None,
-    inner_at: Callable[[Tensor, Ready], Tensor],
-    w0: Tensor,
-    lam: Tensor,
-    known: Layout,
-    prepare: Callable[[Any], Ready] | None,
-) -> float | Callable[[Any], Tensor]:
-    if callable(step_size):
-        first = _call(step_size, "step_size", _hparams(known, prepare, _first(inner_at, w0, lam, known, prepare)))
-        value = first if isinstance(first, Tensor) else torch.as_tensor(first)
-        if value.numel() != 1 or not bool(0 < value < float("inf")):
-            raise InputError(f"step_size returned {_what(first)}; return one positive number")
-        return lambda hparams: _scalar(torch.as_tensor(step_size(hparams)), "step_size")
-    if step_size is not None:
-        if isinstance(step_size, bool) or not isinstance(step_size, int | float) or not 0 < step_size < float("inf"):
-            raise InputError(f"step_size = {step_size!r} is no step; give a positive number")
-        return float(step_size)
-    from boundcheck.products import extreme_curvature  # only here: problems do not need autograd otherwise
-
-    ready = _first(inner_at, w0, lam, known, prepare)
-    with torch.no_grad():
-        found = extreme_curvature(lambda w: inner_at(w, ready), w0)
-    if not float(found.L) > 0:
-        raise InputError(
-            f"the Hessian of inner_loss at params has largest eigenvalue {float(found.L):.3g}, so no step size follows "
-            "from it; give step_size=…"
-        )
-    return float(2 / (found.mu.clamp(min=0) + found.L))
-
-
-def _call(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
-    try:
-        return function(*arguments)
-    except BoundcheckError:
-        raise
-    except Exception as error:
-        text = " ".join(str(error).split())
-        raise UserCodeError(f"{name} raised {type(error).__name__}: {text[:300]}") from error
-
-
-def _what(value: Any) -> str:
-    if isinstance(value, Tensor):
-        return f"{float(value):g}" if value.numel() == 1 else f"a tensor of shape {tuple(value.shape)}"
-    return f"a {type(value).__name__}"
-
-
-def _scalar(value: Any, name: str) -> Tensor:
-    if not isinstance(value, Tensor) or value.numel() != 1:
-        raise InputError(f"{name} returned {_what(value)}; return one number, as in .sum() or .mean()")
-    return value.reshape(())

@@ -33,6 +33,7 @@ FORBIDDEN = {
     "problem.py": ("sympy", "boundcheck.theory", "boundcheck.compare"),
     "products.py": ("sympy", "boundcheck.theory", "boundcheck.compare"),
     "dynamics.py": ("sympy", "boundcheck.theory", "boundcheck.problem", "boundcheck.compare"),
+    "user.py": ("sympy", "boundcheck.theory", "boundcheck.problem", "boundcheck.compare"),
     "layout.py": ("sympy", "boundcheck.theory", "boundcheck.problem", "boundcheck.compare"),
     "data.py": ("sympy", "boundcheck.theory", "boundcheck.problem", "boundcheck.compare"),
     "sparse.py": ("sympy", "boundcheck.theory", "boundcheck.problem", "boundcheck.compare"),
