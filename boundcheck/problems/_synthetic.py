@@ -1,4 +1,4 @@
-"""What the synthetic problems of section 4.1 share: data of appendix C.1, λ drawn from an interval, steps."""
+"""What the synthetic problems of section 4.1 share: data of appendix C.1, λ drawn from an interval, a ridge."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from boundcheck.errors import InputError
-from boundcheck.problem import Curvature
 
 
 def normal(generator: torch.Generator, *shape: int) -> Tensor:
@@ -51,10 +50,17 @@ class Draw:
         return x.to(dtype=self.dtype, device=self.device)
 
 
-def split(draw: Draw, size: int, features: int, label: Callable[[Tensor], Tensor]) -> Split:
-    """Two sets of `size` examples with normal entries, labelled by `label`."""
+def linear_data(
+    *, seed: int, dtype: torch.dtype, device: torch.device | str, size: int = 50, features: int = 100,
+    noise: float = 0.1, weights: Callable[[Draw, int], Tensor] = Draw.normal,
+    label: Callable[[Tensor], Tensor] = lambda y: y,
+) -> Split:  # fmt: skip
+    """y = label(Xw + noise) on two sets of `size` examples, with normal X and w = weights(draw, features)."""
+    draw = Draw.seeded(seed, dtype, device)
+    w_true = weights(draw, features)
     X, X_val = draw.normal(size, features), draw.normal(size, features)
-    return Split(*(draw.place(x) for x in (X, label(X), X_val, label(X_val))))
+    y, y_val = (label(A @ w_true + noise * draw.normal(size)) for A in (X, X_val))
+    return Split(*(draw.place(x) for x in (X, y, X_val, y_val)))
 
 
 def uniform(low: float, high: float, size: int) -> Callable[[torch.Generator], Tensor]:
@@ -64,9 +70,9 @@ def uniform(low: float, high: float, size: int) -> Callable[[torch.Generator], T
     )
 
 
-def measured(mu: Tensor, L: Tensor, differentiate_step: bool) -> Curvature:
-    """μ and L, held fixed under differentiation unless asked (as in the paper's experiments)."""
-    return Curvature(mu, L) if differentiate_step else Curvature(mu.detach(), L.detach())
+def drawn(sampler: Callable[[torch.Generator], Tensor], seed: int, like: Tensor) -> Tensor:
+    """The first λ of a seed, of the dtype and on the device of `like`."""
+    return sampler(torch.Generator(device="cpu").manual_seed(seed)).to(like)
 
 
 def ridge_for(least: Tensor, most: Tensor, kappa: float) -> float:

@@ -5,14 +5,15 @@ E(w, H) = ½‖X'Hw − y'‖²,   ℓ(w, H) = ½‖XHw − y‖² + (β/2)‖w�
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from boundcheck.dynamics import by_name, optimal_steps
-from boundcheck.problem import Curvature, Problem
-from boundcheck.problems._synthetic import Draw, Split, measured, ridge_for, split, uniform
+from boundcheck.problem import Problem
+from boundcheck.problems._gradient_step import Tuned, known, tuned
+from boundcheck.problems._synthetic import Draw, drawn, linear_data, ridge_for, uniform
 
 NAME = "hr"
 TITLE = "hyper-representation: ridge regression on learnt features"
@@ -23,45 +24,30 @@ class Ready(NamedTuple):
 
     A: Tensor  # XH
     A_val: Tensor  # X'H
-    mu: Tensor
-    L: Tensor
-    alpha: Tensor
-    omega: Tensor
-    beta: Tensor  # momentum, not the ridge
+    steps: Tuned
 
 
-def generate(
-    *, seed: int, dtype: torch.dtype, device: torch.device | str, size: int = 50, features: int = 100,
-    represented: int = 200, noise: float = 0.1,
-) -> Split:  # fmt: skip
-    """y = XHw + noise, with normal X, H and w."""
-    draw = Draw.seeded(seed, dtype, device)
+def weights(draw: Draw, features: int, represented: int = 200) -> Tensor:
+    """Hw, with normal H and w."""
     w_true, H_true = draw.normal(represented), draw.normal(features, represented)
-    return split(draw, size, features, lambda X: X @ (H_true @ w_true) + noise * draw.normal(size))
+    return H_true @ w_true
+
+
+generate = partial(linear_data, weights=weights)  # y = XHw + noise, with normal X
 
 
 def make(
-    *,
-    seed: int = 0,
-    dtype: torch.dtype = torch.float64,
-    device: torch.device | str = "cpu",
-    size: int = 50,
-    features: int = 100,
-    represented: int = 200,
-    noise: float = 0.1,
-    low: float = -1.0,
-    high: float = 1.0,
-    ridge: float = 10.0,
-    kappa: float | None = None,
-    dynamics: str = "heavy-ball",
-    differentiate_step: bool = False,
-) -> Problem:
+    *, seed: int = 0, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu", size: int = 50,
+    features: int = 100, represented: int = 200, noise: float = 0.1, low: float = -1.0, high: float = 1.0,
+    ridge: float = 10.0, kappa: float | None = None, dynamics: str = "heavy-ball", differentiate_step: bool = False,
+) -> Problem:  # fmt: skip
     """The paper's HR with β = `ridge`; with `kappa`, β is chosen so that L/μ = kappa at `problem.lam`."""
     data = generate(
-        seed=seed, dtype=dtype, device=device, size=size, features=features, represented=represented, noise=noise
-    )
+        seed=seed, dtype=dtype, device=device, size=size, features=features, noise=noise,
+        weights=partial(weights, represented=represented),
+    )  # fmt: skip
     sampler = uniform(low, high, features * represented)
-    lam = sampler(torch.Generator().manual_seed(seed)).to(dtype=dtype, device=device)
+    lam = drawn(sampler, seed, data.X)
 
     def spectrum(A: Tensor) -> tuple[Tensor, Tensor]:
         """λ_min and λ_max of AᵀA, from the smaller of the two Gram matrices."""
@@ -76,15 +62,13 @@ def make(
         H = lam.view(features, represented)
         A = data.X @ H
         least, most = spectrum(A)
-        found = measured(least + ridge, most + ridge, differentiate_step)
-        step = optimal_steps(dynamics, found.mu, found.L)
-        return Ready(A, data.X_val @ H, found.mu, found.L, step.alpha, step.omega, step.beta)
+        return Ready(A, data.X_val @ H, tuned(dynamics, least + ridge, most + ridge, differentiate_step))
 
     def inner_at(w: Tensor, ready: Ready) -> Tensor:
         return ((ready.A @ w - data.y) ** 2).sum() / 2 + ridge * (w * w).sum() / 2
 
     def phi_at(w: Tensor, ready: Ready) -> Tensor:
-        return w - ready.alpha * (ready.A.mT @ (ready.A @ w - data.y) + ridge * w)
+        return w - ready.steps.alpha * (ready.A.mT @ (ready.A @ w - data.y) + ridge * w)
 
     def outer_at(w: Tensor, ready: Ready) -> Tensor:
         return ((ready.A_val @ w - data.y_val) ** 2).sum() / 2
@@ -99,19 +83,6 @@ def make(
         return w
 
     return Problem(
-        name=NAME,
-        w0=torch.zeros(represented, dtype=dtype, device=device),
-        lam=lam,
-        phi_at=phi_at,
-        outer_at=outer_at,
-        inner_at=inner_at,
-        prepare=prepare,
-        dynamics=by_name(dynamics, lambda ready: (ready.omega, ready.beta)),
-        symmetric=True,
-        affine=True,
-        curvature=lambda ready: Curvature(ready.mu, ready.L),
-        contraction=lambda ready: Curvature(ready.mu, ready.L).contraction(ready.alpha),
-        solution=solution,
-        sampler=sampler,
-        seed=seed,
-    )
+        name=NAME, w0=lam.new_zeros(represented), lam=lam, phi_at=phi_at, outer_at=outer_at, inner_at=inner_at,
+        prepare=prepare, affine=True, solution=solution, sampler=sampler, seed=seed, **known(dynamics),
+    )  # fmt: skip

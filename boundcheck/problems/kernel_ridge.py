@@ -6,17 +6,19 @@ K(γ)_ij = exp(−(x_i − x_j)ᵀdiag(γ)(x_i − x_j)),   μ, L = β + λ_min,
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from boundcheck.dynamics import by_name, optimal_steps
-from boundcheck.problem import POSITIVE, Curvature, Problem
-from boundcheck.problems._synthetic import Draw, Split, measured, ridge_for, split, uniform
+from boundcheck.problem import POSITIVE, Problem
+from boundcheck.problems._gradient_step import Tuned, known, tuned
+from boundcheck.problems._synthetic import Split, drawn, linear_data, ridge_for, uniform
 
 NAME = "krr"
 TITLE = "kernel ridge regression, one width a feature"
+generate = linear_data  # y = Xw + noise, with normal X and w
 
 
 class Ready(NamedTuple):
@@ -24,86 +26,52 @@ class Ready(NamedTuple):
 
     H: Tensor  # K + βI
     K_val: Tensor
-    mu: Tensor
-    L: Tensor
-    alpha: Tensor
-    omega: Tensor
-    beta: Tensor  # momentum, not the ridge
+    steps: Tuned
 
 
-def generate(
-    *,
-    seed: int,
-    dtype: torch.dtype,
-    device: torch.device | str,
-    size: int = 50,
-    features: int = 100,
-    noise: float = 0.1,
-) -> Split:
-    """y = Xw + noise, with normal X and w."""
-    draw = Draw.seeded(seed, dtype, device)
-    w_true = draw.normal(features)
-    return split(draw, size, features, lambda X: X @ w_true + noise * draw.normal(size))
-
-
-def make(
-    *,
-    seed: int = 0,
-    dtype: torch.dtype = torch.float64,
-    device: torch.device | str = "cpu",
-    size: int = 50,
-    features: int = 100,
-    noise: float = 0.1,
-    low: float = 0.0005,
-    high: float = 0.005,
-    kappa: float | None = None,
-    dynamics: str = "heavy-ball",
-    differentiate_step: bool = False,
-) -> Problem:
-    """The paper's KRR; with `kappa`, `problem.lam` is chosen so that L/μ = kappa there: β, if need be γ."""
-    data = generate(seed=seed, dtype=dtype, device=device, size=size, features=features, noise=noise)
+def regression(
+    name: str, data: Split, lam: Tensor, dynamics: str, differentiate_step: bool,
+    positive: Callable[[Tensor], Tensor] = lambda lam: lam, **rest: Any,
+) -> Problem:  # fmt: skip
+    """Kernel ridge regression on `data` with (β, γ) = positive(λ); `rest` are fields of `Problem`."""
     Q, Q_val = squared_differences(data.X, data.X), squared_differences(data.X_val, data.X)
-    sampler = uniform(low, high, 1 + features)
-    lam = sampler(torch.Generator().manual_seed(seed)).to(dtype=dtype, device=device)
-    if kappa is not None:
-        lam = _conditioned(Q, lam, kappa)
-    ridge = torch.eye(size, dtype=dtype, device=device)
+    eye = torch.eye(len(data.y), dtype=data.y.dtype, device=data.y.device)
 
     def prepare(lam: Tensor) -> Ready:
-        H = torch.exp(-(Q @ lam[1:])) + lam[0] * ridge
+        beta, gamma = positive(lam[0]), positive(lam[1:])
+        H = torch.exp(-(Q @ gamma)) + beta * eye
         eigenvalues = torch.linalg.eigvalsh(H)
-        found = measured(eigenvalues[0], eigenvalues[-1], differentiate_step)
-        step = optimal_steps(dynamics, found.mu, found.L)
-        K_val = torch.exp(-(Q_val @ lam[1:]))
-        return Ready(H, K_val, found.mu, found.L, step.alpha, step.omega, step.beta)
+        steps = tuned(dynamics, eigenvalues[0], eigenvalues[-1], differentiate_step)
+        return Ready(H, torch.exp(-(Q_val @ gamma)), steps)
 
     def inner_at(w: Tensor, ready: Ready) -> Tensor:
         return w @ (ready.H @ w) / 2 - w @ data.y
 
     def phi_at(w: Tensor, ready: Ready) -> Tensor:
-        return w - ready.alpha * (ready.H @ w - data.y)
+        return w - ready.steps.alpha * (ready.H @ w - data.y)
 
     def outer_at(w: Tensor, ready: Ready) -> Tensor:
         return ((data.y_val - ready.K_val @ w) ** 2).sum() / 2
 
     return Problem(
-        name=NAME,
-        w0=torch.zeros(size, dtype=dtype, device=device),
-        lam=lam,
-        phi_at=phi_at,
-        outer_at=outer_at,
-        inner_at=inner_at,
-        prepare=prepare,
-        dynamics=by_name(dynamics, lambda ready: (ready.omega, ready.beta)),
-        symmetric=True,
-        affine=True,
-        curvature=lambda ready: Curvature(ready.mu, ready.L),
-        contraction=lambda ready: Curvature(ready.mu, ready.L).contraction(ready.alpha),
-        solution=lambda ready: torch.linalg.solve(ready.H, data.y),
-        domain=POSITIVE,
-        sampler=sampler,
-        seed=seed,
-    )
+        name=name, w0=torch.zeros_like(data.y), lam=lam, phi_at=phi_at, outer_at=outer_at, inner_at=inner_at,
+        prepare=prepare, affine=True, solution=lambda ready: torch.linalg.solve(ready.H, data.y),
+        **known(dynamics), **rest,
+    )  # fmt: skip
+
+
+def make(
+    *, seed: int = 0, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu", size: int = 50,
+    features: int = 100, noise: float = 0.1, low: float = 0.0005, high: float = 0.005, kappa: float | None = None,
+    dynamics: str = "heavy-ball", differentiate_step: bool = False,
+) -> Problem:  # fmt: skip
+    """The paper's KRR; with `kappa`, `problem.lam` is chosen so that L/μ = kappa there: β, if need be γ."""
+    data = generate(seed=seed, dtype=dtype, device=device, size=size, features=features, noise=noise)
+    sampler = uniform(low, high, 1 + features)
+    lam = drawn(sampler, seed, data.X)
+    if kappa is not None:
+        lam = _conditioned(data.X, lam, kappa)
+    return regression(NAME, data, lam, dynamics, differentiate_step, domain=POSITIVE, sampler=sampler, seed=seed)
 
 
 def squared_differences(A: Tensor, B: Tensor) -> Tensor:
@@ -111,8 +79,9 @@ def squared_differences(A: Tensor, B: Tensor) -> Tensor:
     return (A[:, None, :] - B[None, :, :]) ** 2
 
 
-def _conditioned(Q: Tensor, lam: Tensor, kappa: float) -> Tensor:
+def _conditioned(X: Tensor, lam: Tensor, kappa: float) -> Tensor:
     """λ with the β for which L/μ = κ; γ is halved until the kernel matrix alone is conditioned worse than that."""
+    Q = squared_differences(X, X)
     for _ in range(60):
         eigenvalues = torch.linalg.eigvalsh(torch.exp(-(Q @ lam[1:])))
         if eigenvalues[-1] > 2 * kappa * eigenvalues[0]:

@@ -112,7 +112,7 @@ def test_derivatives_against_finite_differences(name: str) -> None:
 def test_step_is_held_fixed_unless_asked() -> None:
     fixed, free = (MAKES["parkinson"](differentiate_step=d) for d in (False, True))
     w, lam = point(fixed)
-    alpha = fixed.prepare(lam).alpha
+    alpha = fixed.prepare(lam).steps.alpha
     v = normal(fixed.d, seed=8)
 
     def frozen(lam: Tensor) -> Tensor:
@@ -307,7 +307,7 @@ def test_real_parkinson() -> None:
     for lam in (problem.lam, *problem.sample(2)):
         ready = problem.prepare(lam)
         w = problem.solution(ready)
-        kappa = float(ready.L / ready.mu)
+        kappa = float(ready.steps.L / ready.steps.mu)
         assert float((problem.phi_at(w, ready) - w).norm()) <= 100 * kappa * 2.0**-52 * float(w.norm())
         z = problem.dynamics.start(problem.w0)
         for _ in range(200):

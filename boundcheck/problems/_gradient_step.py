@@ -1,0 +1,53 @@
+"""What problems share whose Φ = w − α∇₁ℓ takes the best step for the μ and L of ℓ(·, λ)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypedDict
+
+from torch import Tensor
+
+from boundcheck.dynamics import Dynamics, by_name, optimal_steps
+from boundcheck.problem import Curvature
+
+
+class Tuned(NamedTuple):
+    """μ and L, the step α of Φ, and the ω and the momentum β with which the dynamics use it."""
+
+    mu: Tensor
+    L: Tensor
+    alpha: Tensor
+    omega: Tensor
+    beta: Tensor
+
+
+def tuned(dynamics: str, mu: Tensor, L: Tensor, differentiate_step: bool) -> Tuned:
+    """The best steps for μ and L, held fixed under differentiation unless asked (as in the paper's experiments)."""
+    if not differentiate_step:
+        mu, L = mu.detach(), L.detach()
+    best = optimal_steps(dynamics, mu, L)
+    return Tuned(mu, L, best.alpha, best.omega, best.beta)
+
+
+class Known(TypedDict):
+    """The fields of a `Problem` that follow from its steps."""
+
+    dynamics: Dynamics
+    symmetric: bool
+    curvature: Callable[[Any], Curvature]
+    contraction: Callable[[Any], Tensor]
+
+
+def known(dynamics: str, steps: Callable[[Any], Tuned] = lambda ready: ready.steps) -> Known:
+    """For `Problem(…, **known(dynamics))`; `steps` finds them in what was prepared."""
+
+    def coefficients(ready: Any) -> tuple[Tensor, Tensor]:
+        return steps(ready).omega, steps(ready).beta
+
+    def curvature(ready: Any) -> Curvature:
+        return Curvature(steps(ready).mu, steps(ready).L)
+
+    def contraction(ready: Any) -> Tensor:
+        return curvature(ready).contraction(steps(ready).alpha)
+
+    return Known(dynamics=by_name(dynamics, coefficients), symmetric=True, curvature=curvature, contraction=contraction)
