@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from boundcheck import data
+from boundcheck import data, files
 from boundcheck.errors import InputError
 
 PARKINSONS = "parkinsons/parkinsons.data"
@@ -33,7 +33,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "data").mkdir()
     monkeypatch.setenv("BOUNDCHECK_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(data, "_cache", lambda: tmp_path / "cache" / "boundcheck")
+    monkeypatch.setattr(files, "user_cache", lambda: tmp_path / "cache" / "boundcheck")
     monkeypatch.delenv("BOUNDCHECK_DOWNLOAD", raising=False)
     return tmp_path
 
@@ -68,7 +68,7 @@ def test_missing_file_says_what_to_put_where(name: str, empty: Path) -> None:
         for part in (
             str(empty / "data" / name),
             str(empty / "cache" / "boundcheck" / name),
-            data.SHA256[name],
+            files.SHA256[name],
             "BOUNDCHECK_DOWNLOAD=1",
             "download=True",
         ):
@@ -84,10 +84,10 @@ def test_missing_file_with_no_folder_named(empty: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("place", ["data", "cache/boundcheck"])
 def test_found_in_both_places_and_named_folder_first(place: str, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = empty / place / PARKINSONS
-    monkeypatch.setitem(data.SHA256, PARKINSONS, put(path, b"contents"))
-    assert data.find(PARKINSONS) == path
+    monkeypatch.setitem(files.SHA256, PARKINSONS, put(path, b"contents"))
+    assert files.find(PARKINSONS) == path
     put(empty / "cache" / "boundcheck" / PARKINSONS, b"contents")
-    assert data.find(PARKINSONS) == path
+    assert files.find(PARKINSONS) == path
 
 
 @pytest.mark.parametrize("name", LOADERS)
@@ -97,7 +97,7 @@ def test_changed_file_is_refused(name: str, place: str, empty: Path) -> None:
     found = put(path, b"something else")
     with pytest.raises(InputError) as caught:
         LOADERS[name](download=True)  # a file that is there and wrong is no reason to download
-    for part in (str(path), found, data.SHA256[name], "not used"):
+    for part in (str(path), found, files.SHA256[name], "not used"):
         assert part in str(caught.value)
 
 
@@ -107,11 +107,11 @@ def test_checksum_is_computed_once_until_the_file_changes(empty: Path, monkeypat
     reads: list[Path] = []
     read_bytes = Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda self: (reads.append(self), read_bytes(self))[1])
-    assert data.verified(path, right) == data.verified(path, right) == path
+    assert files.verified(path, right) == files.verified(path, right) == path
     assert reads == [path]
     put(path, b"second, longer")
     with pytest.raises(InputError, match="not used"):
-        data.verified(path, right)
+        files.verified(path, right)
 
 
 class Trap:
@@ -133,7 +133,7 @@ def test_no_unknown_pickle_is_opened(name: str, place: str, empty: Path, monkeyp
             data.newsgroups(download=permission)
     # one right and one wrong file are no better
     other = next(each for each in data.NEWSGROUPS if each != name)
-    monkeypatch.setitem(data.SHA256, other, put(empty / place / other, b"right"))
+    monkeypatch.setitem(files.SHA256, other, put(empty / place / other, b"right"))
     with pytest.raises(InputError, match="not used"):
         data.newsgroups(download=True)
     assert not trace.exists()
@@ -211,13 +211,13 @@ def test_permission_to_download(empty: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr("pooch.retrieve", retrieve)
     monkeypatch.setattr("pooch.os_cache", lambda project: empty / "cache" / project)
-    monkeypatch.setitem(data.SHA256, PARKINSONS, good)
+    monkeypatch.setitem(files.SHA256, PARKINSONS, good)
     monkeypatch.setenv("BOUNDCHECK_DOWNLOAD", "1")
     with pytest.raises(InputError, match="not found"):
-        data.find(PARKINSONS, download=False)  # the argument is above the environment
-    path = data.find(PARKINSONS)
+        files.find(PARKINSONS, download=False)  # the argument is above the environment
+    path = files.find(PARKINSONS)
     assert path == empty / "cache" / "boundcheck" / PARKINSONS
-    assert data.find(PARKINSONS, download=False) == path
+    assert files.find(PARKINSONS, download=False) == path
     assert [(a["url"].split("/")[-1], a["known_hash"]) for a in asked] == [("parkinsons.data", f"sha256:{good}")]
 
 
@@ -242,10 +242,10 @@ def test_without_the_optional_packages(empty: Path, monkeypatch: pytest.MonkeyPa
     assert "cache" not in str(caught.value).replace(str(empty), "")
     with pytest.raises(InputError, match=r"needs pooch, not installed: pip install 'boundcheck\[data\]'"):
         data.parkinsons(download=True)
-    monkeypatch.setitem(data.SHA256, PARKINSONS, put(empty / "data" / PARKINSONS, b"here"))
-    assert data.find(PARKINSONS).is_file()  # a file at hand needs neither
+    monkeypatch.setitem(files.SHA256, PARKINSONS, put(empty / "data" / PARKINSONS, b"here"))
+    assert files.find(PARKINSONS).is_file()  # a file at hand needs neither
     for name in data.NEWSGROUPS:
-        monkeypatch.setitem(data.SHA256, name, put(empty / "data" / name, b"here"))
+        monkeypatch.setitem(files.SHA256, name, put(empty / "data" / name, b"here"))
     with pytest.raises(InputError, match=r"needs scikit-learn, not installed: pip install 'boundcheck\[data\]'"):
         data.newsgroups()
 
@@ -285,12 +285,12 @@ def test_csv(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["name", *(f"a{i}" for i in range(16)), "status", *(f"b{i}" for i in range(6))]
     rows = [[f"phon_{i}", *(f"{i}.5" for _ in range(16)), str(i % 2), *(f"-{i}e2" for _ in range(6))] for i in range(3)]
     text = "\n".join(",".join(row) for row in [names, *rows]) + "\n"
-    monkeypatch.setitem(data.SHA256, PARKINSONS, put(empty / "data" / PARKINSONS, text.encode()))
+    monkeypatch.setitem(files.SHA256, PARKINSONS, put(empty / "data" / PARKINSONS, text.encode()))
     found = data.parkinsons()
     np.testing.assert_array_equal(found.labels, [0, 1, 0])
     np.testing.assert_array_equal(found.features, [[i + 0.5] * 16 + [-100.0 * i] * 6 for i in range(3)])
     swapped = text.replace("status", "spread")
-    monkeypatch.setitem(data.SHA256, PARKINSONS, put(empty / "data" / PARKINSONS, swapped.encode()))
+    monkeypatch.setitem(files.SHA256, PARKINSONS, put(empty / "data" / PARKINSONS, swapped.encode()))
     with pytest.raises(InputError, match="columns 0 and 17 are 'name' and 'spread'"):
         data.parkinsons()
 
@@ -316,7 +316,7 @@ def test_real_parkinsons() -> None:
     assert found.features[0, 16] == 0.414783  # RPDE, the first after it
 
 
-@needs(*(name for name in data.SHA256 if "mnist/" in name))
+@needs(*(name for name in files.SHA256 if "mnist/" in name))
 @pytest.mark.parametrize(("load", "mean"), [(data.mnist, 33.3), (data.fashion_mnist, 72.9)])
 def test_real_images(load: Callable[[], data.Images], mean: float) -> None:
     found = load()

@@ -36,6 +36,7 @@ FORBIDDEN = {
     "user.py": ("sympy", "boundcheck.theory", "boundcheck.problem", "boundcheck.compare"),
     "layout.py": ("sympy", "boundcheck.theory", "boundcheck.problem", "boundcheck.compare"),
     "data.py": ("sympy", "boundcheck.theory", "boundcheck.problem", "boundcheck.compare"),
+    "files.py": ("sympy", "boundcheck.theory", "boundcheck.problem", "boundcheck.compare"),
     "sparse.py": ("sympy", "boundcheck.theory", "boundcheck.problem", "boundcheck.compare"),
     "projections.py": ("sympy", "boundcheck.theory", "boundcheck.problem", "boundcheck.compare"),
     "methods.py": ("sympy", "torch", "numpy", "boundcheck.theory"),

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.func import grad, vmap
 from torch.nn.functional import cross_entropy
 
-from boundcheck import data, problems, products
+from boundcheck import data, files, problems, products
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.problem import Problem
 from boundcheck.problems import fashion_mnist, newsgroups, parkinson
@@ -46,7 +46,7 @@ def one_thread() -> Iterator[None]:
 
 
 def needs(folder: str) -> pytest.MarkDecorator:
-    names = [name for name in data.SHA256 if name.startswith(f"{folder}/")]
+    names = [name for name in files.SHA256 if name.startswith(f"{folder}/")]
     there = bool(GIVEN) and all((Path(GIVEN) / name).is_file() for name in names)
     return pytest.mark.skipif(not there, reason=f"BOUNDCHECK_DATA lacks {folder}")
 
@@ -290,7 +290,7 @@ def test_unknown_dynamics(name: str) -> None:
 @pytest.mark.parametrize("make", [parkinson, newsgroups, fashion_mnist])
 def test_without_data(make: Callable[..., Problem], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BOUNDCHECK_DATA", str(tmp_path))
-    monkeypatch.setattr(data, "_cache", lambda: tmp_path / "cache")
+    monkeypatch.setattr(files, "user_cache", lambda: tmp_path / "cache")
     with pytest.raises(InputError, match="not found: put the file"):
         make(download=False)
 
