@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from pieces import normal
 from torch import Tensor
 
 from boundcheck.errors import InputError
@@ -11,10 +12,6 @@ from boundcheck.projections import convolution_norm, project_convolution, projec
 
 # Singular values of these matrices (at most 75 × 75, norm at most 30) are right to some hundred units in the last place
 EPS = 1e-12
-
-
-def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
 def dense(K: Tensor, side: int, *, sign: int = 1, circular: bool = True) -> Tensor:

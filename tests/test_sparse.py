@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
+from pieces import normal
 from torch import Tensor
 from torch.func import grad, jacrev, jvp, vmap
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -41,10 +42,6 @@ def sample(rows: int = N, columns: int = P, density: float = 0.15, seed: int = 0
 def both(dtype: torch.dtype) -> tuple[SparseMatrix, Tensor]:
     X = sample()
     return SparseMatrix.from_scipy(X, dtype=dtype), torch.from_numpy(X.toarray()).to(dtype)
-
-
-def normal(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 1) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
 def close(a: Tensor, b: Tensor) -> None:
