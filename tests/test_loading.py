@@ -1,0 +1,66 @@
+"""Problems by their name, and from users' own files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import boundcheck as bc
+
+
+def test_load_problem_by_name_and_from_a_file(tmp_path: Path) -> None:
+    assert bc.load_problem("lr", features=5, seed=3).d == 5
+    assert bc.problems.logistic_regression(features=5).d == 5
+    mine = tmp_path / "mine.py"
+    mine.write_text(
+        "import torch, boundcheck as bc\n"
+        "def make(scale=0.5):\n"
+        "    phi = lambda w, lam: scale * w + lam\n"
+        "    return bc.Problem.from_map(phi, lambda w, lam: w.sum(), torch.zeros(2), torch.ones(2))\n"
+        "problem = make()\n"
+        "number = 3\n"
+        "def broken():\n"
+        "    return 1 / 0\n"
+    )
+    assert bc.load_problem(f"{mine}:problem").d == 2
+    assert bc.load_problem(f"{mine}:make", scale=0.25).phi(torch.ones(2), torch.zeros(2))[0] == 0.25
+    for spec, options, message in (
+        (f"{mine}:number", {}, "number in mine.py is a int"),
+        (f"{mine}:prob", {}, "unknown name in mine.py 'prob'; did you mean problem"),
+        (f"{mine}:broken", {}, "mine.py:broken, line 8 raised ZeroDivisionError: division by zero"),
+        (f"{mine}:make", {"size": 1}, "unknown option of mine.py:make 'size'"),
+        (f"{mine}:problem", {"seed": 1}, "takes no seed"),
+        (str(mine), {}, "names a file but nothing in it"),
+        (str(tmp_path / "other.py:problem"), {}, "is no file"),
+        ("logistic", {}, "unknown problem 'logistic'"),
+        ("lr", {"sise": 3}, "unknown option of lr 'sise'; did you mean size"),
+    ):
+        with pytest.raises(bc.BoundcheckError, match=message) as caught:
+            bc.load_problem(spec, **options)
+        assert "\n" not in str(caught.value)
+    bad = tmp_path / "bad.py"
+    bad.write_text("x = 1\nraise ValueError('two\\nlines')\n")
+    with pytest.raises(bc.UserCodeError, match=r"running bad\.py, line 2 raised ValueError: two lines; mend the file"):
+        bc.load_problem(f"{bad}:problem")
+
+
+def test_files_with_dataclasses_and_neighbours(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("SCALE = 0.5\n")
+    (tmp_path / "mine.py").write_text(
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
+        "import torch, boundcheck as bc\n"
+        "from beside import SCALE\n"
+        "@dataclass\n"
+        "class Options:\n"
+        "    scale: float = SCALE\n"
+        "def make():\n"
+        "    phi = lambda w, lam: Options().scale * w + lam\n"
+        "    return bc.Problem.from_map(phi, lambda w, lam: w.sum(), torch.zeros(2), torch.ones(2))\n"
+    )
+    assert bc.load_problem(f"{tmp_path / 'mine.py'}:make").d == 2
+    (tmp_path / "leaves.py").write_text("import sys\nsys.exit(3)\n")
+    with pytest.raises(bc.UserCodeError, match="raised SystemExit"):
+        bc.load_problem(f"{tmp_path / 'leaves.py'}:make")
