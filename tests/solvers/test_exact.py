@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from pieces import normal, zeros
 from small import NAMES, small
+from torch import Tensor
 
 import boundcheck as bc
 from boundcheck.dynamics import NAMES as DYNAMICS
@@ -40,11 +42,46 @@ def test_matrix_free_without_a_declaration(monkeypatch: pytest.MonkeyPatch) -> N
     assert free.residual.v <= 1e-13
 
 
-def test_refinement_lowers_the_residual() -> None:
-    """On a badly conditioned system one refinement brings the residual of v to rounding of ‖A‖‖v‖."""
+def test_newton_is_newton_where_the_jacobian_is_not_symmetric(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow rotation is far from its end after the first steps of the dynamics; Newton then needs few rounds.
+
+    A round evaluates Φ twice. Steps with the transposed Jacobian turn the wrong way, and do not arrive at all.
+    """
+    Q = torch.linalg.qr(normal(6, 6)).Q
+    calls = []
+
+    def turn(w: Tensor, lam: Tensor) -> Tensor:
+        calls.append(1)
+        return 0.99 * Q @ torch.asinh(w) + lam
+
+    problem = bc.Problem.from_map(turn, lambda w, lam: (w**2).sum(), zeros(6), zeros(6) + 0.1)
+    dense = exact.reference(problem, problem.lam[None])
+    monkeypatch.setattr(exact, "DENSE", 0)
+    calls.clear()
+    free = exact.reference(problem, problem.lam[None])
+    assert len(calls) <= exact.START + 20
+    assert (free.w - dense.w).norm() <= 2e-13 * dense.w.norm()  # both within 4ε‖w‖/(1 − q), and q ≤ 0.99
+
+
+def test_the_residual_of_v_is_rounding_on_a_badly_conditioned_system() -> None:
+    """Rounding of ‖A‖‖v‖, however small μ is."""
     problem = small("br", kappa=1e9)
     found = bc.hypergradient(problem, "exact")
     assert found.residual.v <= 4e-16 * 2 * float(found.v.norm())
+
+
+def test_one_refinement_makes_up_for_bad_pivots() -> None:
+    """Variables in units that differ by 1/ε: the pivot 2ε is the largest of its column and the smallest of its row.
+
+    (I − ∂₁Φᵀ)v = ∇₁E is 2εv₁ + v₂ = 1 and εv₂ = εv₁, so both are 1/(1 + 2ε) and scaling the rows would make it
+    harmless. Elimination alone finds v₁ = (1 − v₂)/(2ε), of which rounding of v₂ leaves half of the digits.
+    """
+    eps = 3 * 2.0**-28  # so that 1 − ε and 1 − 2ε are exact
+    A = torch.tensor([[2 * eps, -eps], [1.0, eps]], dtype=torch.float64)
+    problem = bc.Problem.from_map(lambda w, lam: w - A @ w + lam, lambda w, lam: w[0], zeros(2), zeros(2))
+    found = exact.reference(problem, problem.lam[None])
+    assert torch.linalg.eigvals(torch.eye(2, dtype=torch.float64) - A).abs().max() < 1  # the iterates do converge
+    torch.testing.assert_close(found.v[0], torch.full_like(found.v[0], 1 / (1 + 2 * eps)), rtol=1e-15, atol=0)
 
 
 @pytest.mark.parametrize("many", [False, True])
