@@ -39,6 +39,17 @@ class Dynamics:
         """w_t out of z_t."""
         return z if self.copies == 1 else z[..., : z.shape[-1] // self.copies]
 
+    def point(self, z: Tensor, ready: Any) -> Tensor:
+        """Where a step from z evaluates Φ."""
+        seen: list[Tensor] = []
+
+        def phi(w: Tensor) -> Tensor:
+            seen.append(w)
+            return w
+
+        self.step(phi, z, ready)
+        return seen[0]
+
     def lift(self, v: Tensor) -> Tensor:
         """The transpose of `iterate`: a cotangent of w_t as one of z_t."""
         return v if self.copies == 1 else torch.cat([v] + [torch.zeros_like(v)] * (self.copies - 1), dim=-1)

@@ -53,6 +53,8 @@ class Problem:
     """Φ, E and where to start; made by `from_loss`, `from_map` or a `make` of `boundcheck.problems`.
 
     `phi`, `outer` and `inner` take flat vectors (w, λ); `phi_at`, `outer_at` and `inner_at` what `prepare` made of λ.
+    Products with ∂₁Φ come from autograd, or from `d1phi_T_at` where a formula is quicker; that one is given rows: w and
+    v of shape (…, d), what was prepared with the same leading axes.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Problem:
     outer_at: Callable[[Tensor, Ready], Tensor]
     inner_at: Callable[[Tensor, Ready], Tensor] | None = None
     prepare: Callable[[Tensor], Ready] = _itself
+    d1phi_T_at: Callable[[Tensor, Ready], Callable[[Tensor], Tensor]] | None = None  # v ↦ ∂₁Φ(w)ᵀv as a formula
     dynamics: Dynamics = FIXED_POINT
     symmetric: bool | None = None  # is ∂₁Φ symmetric? None: not known
     affine: bool = False  # does ∂₁Φ depend on λ only?

@@ -20,6 +20,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten  # the tr
 from boundcheck.errors import InputError
 from boundcheck.problem import Curvature, Problem, Ready
 
+CACHE = 500_000  # numbers that are quick to pass over again and again
 Function = Callable[[Tensor, Ready], Tensor]
 Product = Callable[[Tensor], Tensor]
 Cotangents = tuple[Tensor, ...]  # one for each leaf that depends on λ
@@ -66,6 +67,14 @@ class Leaves:
         used = tuple(i for i, grad in zip(self.active, grads, strict=True) if grad is not None)
         return Leaves(self.flat, self.spec, used)
 
+    def at(self, i: int) -> Ready:
+        """What was prepared for the i-th of several λ."""
+        return tree_unflatten([leaf[i] for leaf in self.flat], self.spec)
+
+    def for_rows(self) -> Ready:
+        """What was prepared for each of several λ, with an axis for the rows of each."""
+        return tree_unflatten([leaf.unsqueeze(1) for leaf in self.flat], self.spec)
+
     def ready(self, tensors: tuple[Tensor, ...] = ()) -> Ready:
         """What was prepared, with `tensors` (when given) in the place of the leaves that depend on λ."""
         flat = list(self.flat)
@@ -99,25 +108,39 @@ class Prepared:
             return torch.zeros_like(self._lam.detach())
         return self._pull(self.leaves, cotangents, batched=False)
 
-    def pull_back_rows(self, leaves: Leaves, cotangents: Cotangents) -> Tensor | float:
+    @property
+    def lams(self) -> Tensor:
+        """The rows of λ that this was prepared for."""
+        return self._lam.detach()
+
+    def pull_back_rows(self, leaves: Leaves, cotangents: Cotangents) -> Tensor:
         """The same for cotangents of shape (λ, rows, …), one for each of `leaves`: a result of shape (λ, rows, n)."""
         if not cotangents:
-            return 0.0
+            return self.lams.new_zeros(len(self.lams), 1, self.lams.shape[-1])
         return self._pull(leaves, tuple(v.transpose(0, 1) for v in cotangents), batched=True).transpose(0, 1)
 
     def push_forward(self, i: int) -> Cotangents:
         """The derivative of the leaves in the direction of the i-th entry of λ (of every λ, for rows)."""
+        return self._push(self.leaves, self._unit(i), batched=False)
+
+    def push_forward_rows(self, leaves: Leaves, start: int, stop: int) -> Cotangents:
+        """The derivatives of `leaves` along the entries start … stop − 1 of λ, for rows: (stop − start, λ, …)."""
+        return self._push(leaves, torch.stack([self._unit(i) for i in range(start, stop)]), batched=True)
+
+    def _unit(self, i: int) -> Tensor:
         direction = torch.zeros_like(self._lam)
         direction[..., i] = 1
-        prepare = self._prepare if self._lam.dim() == 1 else vmap(self._prepare)
+        return direction
 
-        def tensors(lam: Tensor) -> tuple[Tensor, ...]:
-            flat = tree_flatten(prepare(lam))[0]
-            return tuple(flat[i] for i in self.leaves.active)
-
-        tangents: tuple[Tensor, ...] = jvp(tensors, (self._lam.detach(),), (direction,))[1]
-        # forward mode gives double precision to a single number plus or times a Python number
-        return tuple(tangent.to(self._lam.dtype) for tangent in tangents)
+    def _push(self, leaves: Leaves, directions: Tensor, batched: bool) -> Cotangents:
+        """The derivative of c ↦ (the cotangents c pulled back), which is linear: a double transposed product."""
+        if not leaves.active:
+            return ()
+        with torch.enable_grad():
+            made = [self._made[i] for i in leaves.active]
+            c = [torch.zeros_like(leaf, requires_grad=True) for leaf in made]
+            pulled = torch.autograd.grad(made, self._lam, c, create_graph=True)[0]
+        return torch.autograd.grad(pulled, c, directions, is_grads_batched=batched, materialize_grads=True)
 
     def _pull(self, leaves: Leaves, cotangents: Cotangents, batched: bool) -> Tensor:
         made = [self._made[i] for i in leaves.active]
@@ -134,7 +157,10 @@ class Linearisation:
     Making it costs one evaluation of f, a transposed product one backward pass, a forward product two (the first time).
     """
 
-    def __init__(self, function: Function, x: Tensor, ready: Ready, leaves: Leaves | None = None) -> None:
+    def __init__(
+        self, function: Function, x: Tensor, ready: Ready, leaves: Leaves | None = None, d1_T: Product | None = None
+    ) -> None:
+        self._formula = d1_T
         self.x = x.detach().requires_grad_()
         self.tensors = tuple(leaf.detach().requires_grad_() for leaf in leaves.tensors) if leaves else ()
         with torch.enable_grad():
@@ -143,6 +169,8 @@ class Linearisation:
 
     def d1_T(self, v: Tensor) -> Tensor:
         """∂₁fᵀ v."""
+        if self._formula is not None:
+            return self._formula(v)
         if self.y.requires_grad:  # this is the inner loop of every solver, hence no detour through `_grad`
             product = torch.autograd.grad(self.y, self.x, v, retain_graph=True, allow_unused=True)[0]
             if product is not None:
@@ -168,6 +196,23 @@ class Linearisation:
         return _grad(transposed, (v,), u, retain_graph=True)[0]
 
 
+def linearise(problem: Problem, w: Tensor, prepared: Prepared) -> Linearisation:
+    """Φ at one point, with ∂₁Φᵀv by formula where the problem has one."""
+    formula = None if problem.d1phi_T_at is None else problem.d1phi_T_at(w, prepared.ready)
+    return Linearisation(problem.phi_at, w, prepared.ready, prepared.leaves, formula)
+
+
+def mixed(function: Function, x: Tensor, leaves: Leaves) -> bool:
+    """Does ∂₂f depend on x? By the graph at rows x."""
+    at = Linearisation(rows(function), x, None, leaves)
+    if not at.tensors or not at.y.requires_grad:
+        return False
+    with torch.enable_grad():
+        grads = torch.autograd.grad(at.y, at.tensors, torch.ones_like(at.y), create_graph=True, allow_unused=True)
+        total = sum(grad.sum() for grad in grads if grad is not None and grad.requires_grad)
+    return isinstance(total, Tensor) and torch.autograd.grad(total, at.x, allow_unused=True)[0] is not None
+
+
 class LamLinearisation:
     """y = f(x, ready) for rows x that share λ, for products ∂₂fᵀ v summed over the rows."""
 
@@ -186,37 +231,6 @@ def push_forward(
     """f(x, ready) and its derivative in the direction (dx, dleaves), by forward mode."""
     pair = jvp(lambda x, *tensors: function(x, leaves.ready(tensors)), (x, *leaves.tensors), (dx, *dleaves))
     return pair[0], pair[1]
-
-
-class PushForward:
-    """Directional derivatives of f(x, ready) along all entries of λ at once, for each of several λ.
-
-    By a double transposed product: `vmap` of forward mode would carry zero tangents for the problem's data.
-    """
-
-    def __init__(self, function: Function, prepared: Prepared, n: int) -> None:
-        self._function = vmap(function)  # a row for each pair of a λ and one of its entries
-        self._leaves = prepared.leaves
-        self._rows = tuple(leaf.repeat_interleave(n, dim=0) for leaf in self._leaves.flat)
-        directions = [prepared.push_forward(i) for i in range(n)]
-        self._tangents = tuple(torch.stack(leaf, dim=1).flatten(0, 1) for leaf in zip(*directions, strict=True))
-
-    def __call__(self, x: Tensor, dx: Tensor) -> Tensor:
-        """From x of shape (λ, size) and tangents (λ, n, size) to tangents (λ, n, size)."""
-        count, n, size = dx.shape
-        point = x.repeat_interleave(n, dim=0).requires_grad_()
-        leaves = Leaves(self._rows, self._leaves.spec, self._leaves.active)
-        tensors = tuple(leaf.detach().requires_grad_() for leaf in leaves.tensors)
-        with torch.enable_grad():
-            y = self._function(point, leaves.ready(tensors))
-            v = torch.zeros_like(y, requires_grad=True)
-            transposed = _grad(y, (point, *tensors), v, create_graph=True)
-        pairs = zip(transposed, (dx.reshape(count * n, size), *self._tangents), strict=True)
-        kept = [(output, tangent) for output, tangent in pairs if output.requires_grad]
-        if not kept:
-            return torch.zeros_like(dx)
-        outputs, tangents = zip(*kept, strict=True)
-        return torch.autograd.grad(outputs, v, tangents, materialize_grads=True)[0].reshape(dx.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,21 +260,52 @@ def rows_outer(problem: Problem, w: Tensor, leaves: Leaves) -> OuterGradients:
 
 
 def rows_d2_T(function: Function, w: Tensor, leaves: Leaves, v: Tensor) -> Cotangents:
-    """∂₂f(w)ᵀv for every row on its own: cotangents of the leaves, of shape (λ, rows, …)."""
+    """∂₂f(w)ᵀv for every row w and each of its vectors v, of shape (λ, rows, vectors, d): cotangents of the leaves."""
 
     def one(w: Tensor, v: Tensor, flat: tuple[Tensor, ...]) -> Cotangents:
         here = Leaves(flat, leaves.spec, leaves.active)
         transposed = vjp(lambda tensors: function(w, here.ready(tensors)), here.tensors)[1]
-        result: Cotangents = transposed(v)[0]
+        result: Cotangents = vmap(transposed)(v)[0]
         return result
 
     return vmap(vmap(one, in_dims=(0, 0, None)), in_dims=(0, 0, 0))(w, v, leaves.flat) if leaves.active else ()
 
 
+def rows_d2(function: Function, w: Tensor, prepared: Prepared, leaves: Leaves, d: int) -> Tensor:
+    """∂₂f(w) for every row w, from λ all the way to the d values of f: matrices of shape (λ, rows, d, n).
+
+    By the derivatives of the leaves along λ, or from the d values back where there is no more in the leaves than in λ.
+    """
+    count, n = prepared.lams.shape
+    size = sum(leaf[0].numel() for leaf in leaves.tensors)
+    if not size:
+        return w.new_zeros(count, w.shape[1], d, n)
+    if size <= n:
+        eye = torch.eye(d, dtype=w.dtype, device=w.device).expand(count, w.shape[1], d, d)
+        cotangents = rows_d2_T(function, w, leaves, eye)
+        pulled = prepared.pull_back_rows(leaves, tuple(c.flatten(1, 2) for c in cotangents))
+        return pulled.reshape(count, w.shape[1], d, n)
+
+    def one(flat: tuple[Tensor, ...], tangents: Cotangents, w: Tensor) -> Tensor:
+        here = Leaves(flat, leaves.spec, leaves.active)
+        along: Tensor = jvp(lambda *tensors: function(w, here.ready(tensors)), here.tensors, tangents)[1]
+        return along
+
+    directions = vmap(one, in_dims=(None, 0, None))
+    matrices = vmap(vmap(directions, in_dims=(None, None, 0)), in_dims=(0, 1, 0))
+    found = w.new_empty(count, w.shape[1], d, n)
+    step = max(1, CACHE // (count * max(size, w.shape[1] * d)))
+    for i in range(0, n, step):
+        tangents = prepared.push_forward_rows(leaves, i, min(i + step, n))
+        found[..., i : i + step] = matrices(leaves.flat, tangents, w).mT
+    return found
+
+
 def jacobian(function: Callable[[Tensor], Tensor], w: Tensor) -> Tensor:
-    """The d × d Jacobian at one point, by d transposed products in one batch."""
-    transposed = vjp(function, w)[1]
-    J: Tensor = vmap(lambda v: transposed(v)[0])(torch.eye(w.numel(), dtype=w.dtype, device=w.device))
+    """The Jacobian at one point, by a transposed product for each value in one batch."""
+    found = vjp(function, w)
+    y, transposed = found[0], found[1]
+    J: Tensor = vmap(lambda v: transposed(v)[0])(torch.eye(y.numel(), dtype=w.dtype, device=w.device))
     return J
 
 

@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.func import vmap
 
 from boundcheck.problem import Problem
-from boundcheck.products import Linearisation, Prepared, jacobian, rows
+from boundcheck.products import Linearisation, Prepared, Product, jacobian, rows
+from boundcheck.solvers import lower
 
 
 class Products(Protocol):
@@ -34,16 +35,58 @@ class ConstantJacobian:
 
 
 @dataclass(frozen=True, eq=False)
+class Formula:
+    """A symmetric ∂₁Φ by the formula of the problem."""
+
+    d1_T: Product
+
+    @property
+    def d1(self) -> Product:
+        return self.d1_T
+
+
+@dataclass(frozen=True, eq=False)
 class Spectrum:
-    """∂₁Φ = U diag(j) Uᵀ: for rows in the coordinates Uᵀv a product is one pass."""
+    """∂₁Φ = U diag(j) Uᵀ with the distinct numbers `values` in j; products are of vectors with one entry for each.
+
+    A polynomial in ∂₁Φ times b is U times (Uᵀb scaled by one number for each distinct eigenvalue).
+    """
 
     U: Tensor  # (λ, d, d)
-    j: Tensor  # (λ, 1, d)
+    values: Tensor  # (λ, distinct); where a λ has fewer, zeros at the end
+    which: Tensor  # (λ, d): which of the values belongs to a column of U
+    simple: bool  # has every λ d distinct values?
+
+    def __getitem__(self, lams: slice) -> Spectrum:
+        return Spectrum(self.U[lams], self.values[lams], self.which[lams], self.simple)
 
     def d1_T(self, v: Tensor) -> Tensor:
-        return v * self.j
+        return v * self.values[:, None]
 
     d1 = d1_T
+
+    def spread(self, x: Tensor) -> Tensor:
+        """From (λ, rows, distinct) to (λ, rows, d)."""
+        if self.simple:
+            return x
+        return x.gather(-1, self.which[:, None].expand(-1, x.shape[1], -1))
+
+    def lengths(self, v: Tensor) -> Tensor:
+        """The norms of the parts of v = Uᵀb, of shape (λ, rows, d), that belong to each distinct value."""
+        squares = v.new_zeros(*v.shape[:-1], self.values.shape[-1])
+        return squares.scatter_add_(-1, self.which[:, None].expand_as(v), v * v).sqrt_()
+
+
+def spectrum_of(J: Tensor) -> Spectrum:
+    """Of symmetric matrices; eigenvalues that differ by rounding only are taken as one, their mean."""
+    j, U = torch.linalg.eigh((J + J.mT) / 2)
+    noise = 64 * torch.finfo(j.dtype).eps * j.abs().amax(dim=-1, keepdim=True)
+    which = torch.nn.functional.pad((j.diff(dim=-1) > noise).cumsum(-1), (1, 0))
+    least, most = which[:, -1].aminmax()
+    sums = j.new_zeros(len(j), int(most) + 1)
+    counts = torch.zeros_like(sums).scatter_add_(-1, which, torch.ones_like(j))
+    values = sums.scatter_add_(-1, which, j) / counts.clamp(min=1)
+    return Spectrum(U, values, which, simple=int(least) + 1 == j.shape[-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,23 +110,33 @@ class Batch:
 
     def products(self, w: Tensor) -> Products:
         """Products with ∂₁Φ at the rows of w."""
-        return self.constant or Linearisation(rows(self.problem.phi_at), w, self.prepared.ready)
+        if self.constant is not None:
+            return self.constant
+        if self.problem.d1phi_T_at is not None and self.problem.symmetric:
+            return Formula(self.problem.d1phi_T_at(w, self.prepared.leaves.for_rows()))
+        return Linearisation(rows(self.problem.phi_at), w, self.prepared.ready)
+
+    def products_along(self, w: Tensor, count: int) -> Products:
+        """The same for `count` rows at each of several points w, one a λ."""
+        by_formula = self.constant is not None or (self.problem.d1phi_T_at is not None and self.problem.symmetric)
+        return self.products(w[:, None] if by_formula else w[:, None].expand(-1, count, -1))
 
 
-def run(problem: Problem, lams: Tensor, T: int, *, dense: bool) -> Batch:
-    """T steps of the dynamics for all rows of `lams` at once; with `dense`, also ∂₁Φ as a matrix for each λ."""
+def run(problem: Problem, lams: Tensor, T: int, *, constant: bool) -> Batch:
+    """T steps of the dynamics for all rows of `lams` at once; with `constant`, also ∂₁Φ as a matrix for each λ."""
     prepared = Prepared(problem, lams)
     z0 = problem.dynamics.start(problem.w0)
     states = torch.empty(len(lams), T + 1, z0.numel(), dtype=z0.dtype, device=z0.device)
     states[:, 0] = z0
-    step = vmap(problem.psi_at)
-    with torch.no_grad():
-        for t in range(T):
-            states[:, t + 1] = step(states[:, t], prepared.ready)
-    if not dense:
+    for t, z in enumerate(lower.many(problem, prepared, z0.expand(len(lams), -1), T)):
+        states[:, t + 1] = z
+    if not constant:
         return Batch(problem, prepared, states)
     J = vmap(lambda ready: jacobian(lambda w: problem.phi_at(w, ready), problem.w0))(prepared.ready)
     if not problem.symmetric:
         return Batch(problem, prepared, states, ConstantJacobian(J))
-    j, U = torch.linalg.eigh((J + J.mT) / 2)
-    return Batch(problem, prepared, states, ConstantJacobian(J), Spectrum(U, j[:, None]))
+    return Batch(problem, prepared, states, ConstantJacobian(J), spectrum_of(J))
+
+
+def pieces(start: int, stop: int, size: int) -> list[slice]:
+    return [slice(i, min(i + size, stop)) for i in range(start, stop, size)]

@@ -7,21 +7,22 @@ about what it takes on one core. The constants are rough: the choice matters whe
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from boundcheck.compare.modes import frozen
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.problem import Problem
-from boundcheck.products import DENSE, Prepared, rows
+from boundcheck.products import CACHE, DENSE, Prepared, rows
 
 ALGORITHMS = ("wavefront", "forward", "dense")
 PASS = 10  # arithmetic that takes as long as one pass over a number in memory
 STEP = 8_000_000  # … as long as the Python side of one batched step
 ROWS = 1000  # rows for which a batched product is quickest
-CACHE = 1_000_000  # numbers that are quick to pass over again and again
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Sizes:
     itself: bool  # is what was prepared λ itself, or a vector like it?
     element: int  # bytes of a number
     affine: bool = False  # is ∂₁Φ one matrix for each λ?
+    modes: bool = False  # … and symmetric, with dynamics that depend on λ through Φ only: does modes.py apply?
 
 
 def measure(problem: Problem, lam: Tensor, T: int) -> Sizes:
@@ -55,6 +57,10 @@ def measure(problem: Problem, lam: Tensor, T: int) -> Sizes:
         itself=all(leaf.numel() <= problem.n for leaf in tensors),
         element=problem.w0.element_size(),
         affine=problem.affine,
+        modes=problem.affine
+        and problem.symmetric is True
+        and problem.d <= DENSE
+        and frozen(problem, prepared.leaves, problem.dynamics.start(problem.w0).expand(1, 1, -1)),
     )
 
 
@@ -68,80 +74,114 @@ def itd(of: Sizes, samples: int) -> dict[str, float]:
     pull = PASS * of.n if of.itself else 2 * of.leaves * of.n  # one cotangent of the leaves back to λ
     blocks = math.ceil(samples * of.T / ROWS)
     wave = of.T**2 / 2 * (product(of) + of.phi + 3 * PASS * of.d) + of.T * pull
-    forward = of.T * of.n * (2 * product(of) + 4 * PASS * of.leaves)
-    dense = of.T * (of.d * (product(of) + PASS * of.leaves + pull) + 2 * of.state * of.d * of.n)
+    d2 = PASS * of.n * of.d if of.itself else of.n * 2 * of.leaves  # ∂₂Ψ as a matrix
+    forward = of.T * (of.n * (product(of) + 2 * PASS * of.state) + d2)
+    dense = of.T * (of.d * product(of) + d2 + 2 * of.state * of.d * of.n)
+    if of.modes:
+        dense = of.T * (of.d * (2 * of.d + of.phi + 3 * PASS * of.d) + pull) + 30 * of.d**3
     return {
         "wavefront": samples * wave
         + of.T * ((blocks + 1) / 2 + 1) * STEP,  # the steps of each block, and a pull for each t
-        "forward": samples * forward + 5 * of.T * STEP,
+        "forward": samples * forward + of.T * STEP,
         "dense": samples * dense + of.T / 2 * STEP,
     }
 
 
-def choose(asked: str, of: Sizes, samples: int, memory: int) -> str:
-    """The way asked for, or the cheapest that fits."""
-    if asked != "auto":
-        if asked not in ALGORITHMS:
-            raise UnknownNameError.among("algorithm", asked, ("auto", *ALGORITHMS))
-        return asked
-    costs = itd(of, samples)
-    fitting = [way for way in ALGORITHMS if _itd_bytes(way, of, 1, 1) <= memory]
-    return min(fitting or ["wavefront"], key=costs.__getitem__)
-
-
-def constant_jacobian(of: Sizes, memory: int) -> bool:
-    """Is it worth forming ∂₁Φ, where it is one matrix for each λ?"""
-    fits = of.d <= DENSE and 6 * of.d**2 * of.element <= memory
-    return of.affine and fits and of.d <= of.T**2 / 2 and 2 * of.d**2 <= 2 * product(of)
-
-
 @dataclass(frozen=True)
-class Cut:
-    """How many λ, and how many values of t, to work on at once; and for how many t to bring cotangents back to λ."""
+class Plan:
+    """How the curves are computed, and how much of them at once."""
 
-    samples: int
-    block: int
-    read: int
+    way: str | None  # how ITD is computed; None if it is not asked for
+    constant: bool  # form ∂₁Φ once for each λ?
+    modes: bool  # … and work in its eigenvectors throughout (modes.py)?
+    matrices: bool  # … with ∂₂Φ formed?
+    samples: int  # λ at once
+    rows: int  # t at once in a batched product
+    horizons: int  # t at once for which ITD is brought back to cotangents of the leaves
+    read: int  # t at once for which cotangents are brought back to λ
+    formed: int  # t at once for which ∂₁Ψ and ∂₂Ψ are formed
+
+
+def plan(of: Sizes, samples: int, names: Sequence[str], algorithm: str, memory: int) -> Plan:
+    """The cheapest way that fits, or the one asked for, in the largest pieces that stay inside `memory`."""
+    if algorithm != "auto" and algorithm not in ALGORITHMS:
+        raise UnknownNameError.among("algorithm", algorithm, ("auto", *ALGORITHMS))
+    costs = itd(of, samples)
+    for way in sorted(costs, key=costs.__getitem__) if algorithm == "auto" else [algorithm]:
+        if found := _fit(of, samples, names, way if "itd" in names else None, memory):
+            return found
+    least = _pieces(of, 1, names, "wavefront" if algorithm == "auto" else algorithm, smallest=True)
+    raise InputError(
+        f"memory = {memory} bytes is too little for t = {of.T} and d = {of.d}; give "
+        f"memory = {bytes_of(of, least, names)} or more, or a smaller t"
+    )
+
+
+def _fit(of: Sizes, samples: int, names: Sequence[str], way: str | None, memory: int) -> Plan | None:
+    """The largest pieces, with fewer and fewer λ and t at once."""
+    count = samples
+    while True:
+        found = _pieces(of, count, names, way)
+        while bytes_of(of, found, names) > memory and max(found.rows, found.horizons, found.formed, found.read) > 1:
+            halves = {name: max(1, getattr(found, name) // 2) for name in ("rows", "horizons", "formed", "read")}
+            found = replace(found, **halves)
+        if bytes_of(of, found, names) <= memory:
+            return found
+        if count == 1:
+            return None
+        count = -(-count // 2)
+
+
+def _pieces(of: Sizes, count: int, names: Sequence[str], way: str | None, smallest: bool = False) -> Plan:
+    """Pieces for `count` λ at once that keep batched products at about `ROWS` rows and other passes in the cache."""
+    aid = sum(not name.startswith("itd") for name in names)
+    modes = of.modes and (way in ("dense", None)) and _constant(of, way)
+    matrices = modes and not of.itself and of.n <= of.T * (aid + 1)
+
+    def at_once(numbers: int) -> int:
+        return 1 if smallest else max(1, min(of.T, CACHE // max(1, numbers * count)))
+
+    rows = 1 if smallest else max(1, min(of.T, math.ceil(ROWS / count)))
+    return Plan(
+        way=way,
+        constant=modes or _constant(of, way),
+        modes=modes,
+        matrices=matrices,
+        samples=count,
+        rows=rows,
+        horizons=at_once(of.leaves) if modes else rows,
+        read=at_once(max(of.n, of.leaves) * (1 if matrices else max(1, aid))),
+        formed=at_once(of.n * of.d // 2),
+    )
+
+
+def _constant(of: Sizes, way: str | None) -> bool:
+    """Is it worth forming ∂₁Φ, where it is one matrix for each λ?"""
+    if of.modes and way == "dense":
+        return True
+    return of.affine and of.d <= DENSE and of.d <= of.T**2 / 2 and of.d**2 <= product(of)
 
 
 SLACK = 1.3  # what allocators and temporaries take on top of what is counted
 
 
-def cut(of: Sizes, samples: int, reads: int, way: str | None, memory: int) -> Cut:
-    """The largest pieces that stay inside `memory`, with about `ROWS` rows in a batched product.
-
-    `reads` is how many curves of AID are read off, `way` how ITD is computed (None if it is not).
-    """
-    count = samples
-    while True:
-        block = max(1, min(of.T, math.ceil(ROWS / count)))
-        while block > 1 and _bytes(of, count, block, reads, way) > memory:
-            block //= 2
-        need = _bytes(of, count, block, reads, way)
-        if need <= memory:
-            return Cut(count, block, max(1, min(block, CACHE // (max(of.n, of.leaves) * count))))
-        if count == 1:
-            raise InputError(
-                f"memory = {memory} bytes is too little for t = {of.T} and d = {of.d}; give memory = {need} or more, "
-                "or a smaller t"
-            )
-        count = -(-count // 2)
-
-
-def _bytes(of: Sizes, count: int, block: int, reads: int, way: str | None) -> int:
+def bytes_of(of: Sizes, plan: Plan, names: Sequence[str]) -> int:
+    """The most that is held at once."""
+    aid = sum(not name.startswith("itd") for name in names)
     matrices = 5 * of.d**2 if of.d <= DENSE else 0  # of the exact reference, and ∂₁Φ with its eigenvectors
-    shared = of.T * (of.state + (1 + reads) * of.d) + 4 * of.leaves + matrices
-    rows = 12 * of.state + 2 * of.leaves
-    reading = 6 * max(of.n, of.leaves) * min(block, max(1, CACHE // (max(of.n, of.leaves) * count)))
-    numbers = count * (shared + block * rows + reading)
-    return int(SLACK * (numbers * of.element + (0 if way is None else _itd_bytes(way, of, count, block))))
-
-
-def _itd_bytes(way: str, of: Sizes, count: int, block: int) -> int:
-    if way == "wavefront":
-        numbers = 2 * block * of.T * of.d + of.T * 12 * of.state + block * 2 * of.leaves
-    elif way == "forward":
-        numbers = of.n * (12 * of.state + 3 * of.leaves) + of.T * of.n
-    else:
-        numbers = block * of.d * (of.state + of.leaves + 2 * of.n) + of.T * of.n + of.state * of.n
-    return count * numbers * of.element
+    kept = of.T * (of.state + (1 + aid) * of.d) + 4 * of.leaves + matrices
+    if plan.matrices:
+        kept += 2 * of.d**2 * of.n + (1 + aid) * of.T * of.n
+    needs = [
+        plan.rows * 12 * of.state,
+        plan.read * 6 * max(of.n, of.leaves) * (1 if plan.matrices else max(1, aid)),
+    ]
+    if plan.modes:
+        needs.append(plan.horizons * 2 * of.leaves + 8 * of.d**2)
+    elif plan.way == "wavefront" or "itd-truncated" in names:
+        needs.append(plan.horizons * (2 * of.T * of.d + 2 * of.leaves) + of.T * 12 * of.state)
+    if plan.way in ("forward", "dense") and not plan.modes:
+        kept += of.T * of.n
+        jacobian = of.d * (of.state + 4 * of.d) if plan.way == "dense" else 0
+        needs.append(plan.formed * (3 * of.n * of.d + jacobian) + 4 * of.n * of.state)
+    return int(SLACK * plan.samples * (kept + max(needs)) * of.element)

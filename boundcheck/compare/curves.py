@@ -12,13 +12,11 @@ from torch import Tensor
 
 from boundcheck import methods as names
 from boundcheck.compare import batch as batches
-from boundcheck.compare import cost, sensitivities, systems, wavefront
-from boundcheck.compare.batch import Batch
+from boundcheck.compare import cost
+from boundcheck.compare.evaluate import evaluate
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.methods import Method
 from boundcheck.problem import Problem
-from boundcheck.products import Linearisation, rows, rows_d2_T, rows_outer
-from boundcheck.solvers.conjugate_gradient import refuse_unless_symmetric
 from boundcheck.solvers.exact import reference
 
 Progress = Callable[[int, int], None]  # (pieces done, pieces in all)
@@ -87,23 +85,19 @@ def error_curves(
     if isinstance(memory, bool) or not isinstance(memory, int) or memory <= 0:
         raise InputError(f"memory = {memory!r} is no budget; give a number of bytes, as in memory=2**30")
     lams = _lams(problem, samples, seed, lam)
-    sizes = cost.measure(problem, lams[0], T)
-    itd = any(m.name == "itd" for m in asked)
-    way = cost.choose(algorithm, sizes, len(lams), memory) if itd else None
-    stored = way or ("wavefront" if any(m.name == "itd-truncated" for m in asked) else None)
-    cut = cost.cut(sizes, len(lams), sum(m.name in systems.SOLVERS for m in asked), stored, memory)
+    plan = cost.plan(cost.measure(problem, lams[0], T), len(lams), [m.name for m in asked], algorithm, memory)
     errors = {m: np.empty((len(lams), T)) for m in asked}
     exact = torch.empty_like(lams)
-    starts = range(0, len(lams), cut.samples)
+    starts = range(0, len(lams), plan.samples)
     for done, start in enumerate(starts):
-        piece = slice(start, start + cut.samples)
+        piece = slice(start, start + plan.samples)
         exact[piece] = reference(problem, lams[piece]).value
-        batch = batches.run(problem, lams[piece], T, dense=cost.constant_jacobian(sizes, memory))
-        for m, values in _errors(batch, exact[piece], asked, way, cut).items():
+        batch = batches.run(problem, lams[piece], T, constant=plan.constant)
+        for m, values in evaluate(batch, exact[piece], asked, plan).items():
             errors[m][piece] = values.cpu().numpy()
         if progress is not None:
             progress(done + 1, len(starts))
-    return Curves(np.arange(1, T + 1), {str(m): e for m, e in errors.items()}, lams, exact, way)
+    return Curves(np.arange(1, T + 1), {str(m): e for m, e in errors.items()}, lams, exact, plan.way)
 
 
 def _methods(asked: Sequence[str]) -> list[Method]:
@@ -128,54 +122,3 @@ def _lams(problem: Problem, samples: int, seed: int | None, lam: Any) -> Tensor:
     if samples == 1 and seed is None:
         return problem.checked(problem.lam, "lam")[None]
     return problem.sample(samples, seed)
-
-
-def _errors(
-    batch: Batch, exact: Tensor, asked: Sequence[Method], way: str | None, cut: cost.Cut
-) -> dict[Method, Tensor]:
-    """All curves of one batch: the linear systems first, then for some t at a time what they come to."""
-    problem, prepared, w, T = batch.problem, batch.prepared, batch.w, batch.T
-    if any(m.name == "aid-cg" for m in asked):
-        some = torch.stack([w[:, i] for i in sorted({0, T // 2, T - 1})], dim=1)
-        if bool(torch.isfinite(some).all()):
-            refuse_unless_symmetric(Linearisation(rows(problem.phi_at), some, prepared.ready), problem)
-    of_outer = prepared.leaves.used_by(rows(problem.outer_at), w[:, :1])
-    of_phi = prepared.leaves.used_by(rows(problem.phi_at), w[:, :1])
-    of_psi = prepared.leaves.used_by(rows(problem.psi_at), batch.z[:, :1])
-    b = torch.cat([rows_outer(problem, w[:, part], of_outer.none()).w for part in pieces(0, T, cut.block)], dim=1)
-    solved = {}
-    for solver in systems.SOLVERS:
-        if ks := [m.k for m in asked if m.name == solver]:
-            solved[solver] = systems.iterates(batch, b, solver, ks, cut.block)
-    carried: Tensor | None = None
-    if way == "forward":
-        carried = sensitivities.forward(batch, b)
-    elif way == "dense":
-        carried = sensitivities.dense(batch, b, of_psi, max(1, cut.block // problem.d))
-
-    errors = {m: torch.empty_like(b[..., 0]) for m in asked}
-    for block in pieces(0, T, cut.block):
-        waves = {
-            m: wavefront.itd(batch, b, of_psi, block.start, block.stop, m.k)
-            for m in asked
-            if m.name == "itd-truncated" or (m.name == "itd" and carried is None)
-        }
-        for part in pieces(block.start, block.stop, cut.read):
-            outer = prepared.pull_back_rows(of_outer, rows_outer(problem, w[:, part], of_outer).lam)
-            rest = outer - exact[:, None]  # what all methods share
-            for m in asked:
-                # (dw/dλ)ᵀ∇₁E, or what the method puts in its place
-                if m in waves:
-                    here = slice(part.start - block.start, part.stop - block.start)
-                    indirect = prepared.pull_back_rows(of_psi, tuple(c[:, here] for c in waves[m]))
-                elif m.name == "itd" and carried is not None:
-                    indirect = carried[:, part]
-                else:
-                    v = solved[m.name][m.k][:, part]
-                    indirect = prepared.pull_back_rows(of_phi, rows_d2_T(problem.phi_at, w[:, part], of_phi, v))
-                errors[m][:, part] = torch.linalg.vector_norm(indirect + rest, dim=-1)
-    return errors
-
-
-def pieces(start: int, stop: int, size: int) -> list[slice]:
-    return [slice(i, min(i + size, stop)) for i in range(start, stop, size)]

@@ -1,56 +1,62 @@
 """ITD at every t at once, forwards: S_t = dz_t/dλ is carried along, and every t reads off S_tᵀ∇E(w_t).
 
-S⁺ = ∂₁Ψ S + ∂₂Ψ, in one of two ways. `forward` takes n directional derivatives a step: for n small against T. `dense`
-forms ∂₁Ψ and ∂₂Ψ as matrices, for many t in one batch, and multiplies: for d and n small against T.
+S⁺ = ∂₁Ψ S + ∂₂Ψ, in one of two ways. `forward` takes n products a step: for n small against T. `dense` forms ∂₁Ψ as a
+matrix, for many t in one batch, and multiplies: for d small against T and n. Both form ∂₂Ψ for many t in one batch.
 """
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.func import vjp, vmap
+from torch.func import vmap
 
 from boundcheck.compare.batch import Batch
-from boundcheck.problem import Ready
-from boundcheck.products import Leaves, PushForward
+from boundcheck.problem import Problem, Ready
+from boundcheck.products import Function, Leaves, jacobian, rows, rows_d2
 
 
-def forward(batch: Batch, b: Tensor) -> Tensor:
-    """(dw_t/dλ)ᵀ∇₁E(w_t) for t = 1 … T, of shape (λ, T, n); T·n directional derivatives."""
-    problem = batch.problem
-    count, n = b.shape[0], problem.n
-    push = PushForward(problem.psi_at, batch.prepared, n)
-    S = batch.z.new_zeros(count, n, batch.z.shape[-1])
-    found = b.new_empty(count, batch.T, n)
-    for t in range(batch.T):
-        S = push(batch.z[:, t], S)
-        found[:, t] = (problem.dynamics.iterate(S) @ b[:, t, :, None])[..., 0]
+def newest(problem: Problem) -> Function:
+    """The part of Ψ that depends on λ directly: the rest of a state are copies."""
+
+    def step(z: Tensor, ready: Ready) -> Tensor:
+        return problem.dynamics.iterate(problem.psi_at(z, ready))
+
+    return step
+
+
+def forward(batch: Batch, b: Tensor, leaves: Leaves, block: int) -> Tensor:
+    """(dw_t/dλ)ᵀ∇₁E(w_t) for t = 1 … T, of shape (λ, T, n); `block` is for how many t to form ∂₂Ψ at once."""
+    problem, dynamics, ready = batch.problem, batch.problem.dynamics, batch.prepared.ready
+    S = batch.z.new_zeros(len(b), problem.n, batch.z.shape[-1])  # an entry of λ a row
+    found = b.new_empty(len(b), batch.T, problem.n)
+    step = vmap(lambda value, S, ready: dynamics.step(lambda _: value, S, ready))
+    for start in range(0, batch.T, block):
+        z = batch.z[:, start : min(start + block, batch.T)]
+        D = rows_d2(newest(problem), z, batch.prepared, leaves, problem.d)
+        w = rows(dynamics.point)(z, ready)
+        for i in range(z.shape[1]):
+            at = batch.products_along(w[:, i], problem.n)
+            product = at.d1_T if problem.symmetric else at.d1
+            if dynamics.copies == 1:
+                S = product(S).add_(D[:, i].mT)
+            else:
+                S = step(product(vmap(dynamics.point)(S, ready)), S, ready)
+                S[..., : problem.d] += D[:, i].mT
+            found[:, start + i] = (dynamics.iterate(S) @ b[:, start + i, :, None])[..., 0]
     return found
 
 
 def dense(batch: Batch, b: Tensor, leaves: Leaves, block: int) -> Tensor:
-    """The same, with ∂₁Ψ and ∂₂Ψ formed for `block` values of t at a time by T·d transposed products."""
-    problem, prepared = batch.problem, batch.prepared
-    count, d, size = b.shape[0], problem.d, batch.z.shape[-1]
-    eye = torch.eye(d, dtype=b.dtype, device=b.device)
-
-    def newest(z: Tensor, ready: Ready) -> Tensor:
-        return problem.dynamics.iterate(problem.psi_at(z, ready))  # the rest of a state are copies
-
-    def one(z: Tensor, flat: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        here = Leaves(flat, leaves.spec, leaves.active)
-        transposed = vjp(lambda z, tensors: newest(z, here.ready(tensors)), z, here.tensors)[1]
-        matrices: tuple[Tensor, tuple[Tensor, ...]] = vmap(transposed)(eye)
-        return matrices
-
-    S = batch.z.new_zeros(count, size, problem.n)
-    found = b.new_empty(count, batch.T, problem.n)
+    """The same, with ∂₁Ψ formed too, by T·d transposed products."""
+    problem, ready = batch.problem, batch.prepared.ready
+    d, size = problem.d, batch.z.shape[-1]
+    jacobians = rows(lambda z, ready: jacobian(lambda z: newest(problem)(z, ready), z))
+    S = batch.z.new_zeros(len(b), size, problem.n)
+    found = b.new_empty(len(b), batch.T, problem.n)
     for start in range(0, batch.T, block):
         z = batch.z[:, start : min(start + block, batch.T)]
-        J, cotangents = vmap(vmap(one, in_dims=(0, None)))(z, leaves.flat)
-        P = prepared.pull_back_rows(leaves, tuple(v.flatten(1, 2) for v in cotangents))
-        P = P.reshape(*J.shape[:3], problem.n) if isinstance(P, Tensor) else J.new_zeros(*J.shape[:3], problem.n)
+        J, D = jacobians(z, ready), rows_d2(newest(problem), z, batch.prepared, leaves, d)
         for i in range(z.shape[1]):
-            S = torch.cat((torch.baddbmm(P[:, i], J[:, i], S), S[:, : size - d]), dim=1)
+            S = torch.cat((torch.baddbmm(D[:, i], J[:, i], S), S[:, : size - d]), dim=1)
             found[:, start + i] = (b[:, start + i, None] @ S[:, :d])[:, 0]
     return found

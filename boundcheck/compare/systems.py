@@ -13,10 +13,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from boundcheck.compare.batch import Batch, Products
+from boundcheck.compare.batch import Batch, Products, Spectrum
 from boundcheck.solvers.conjugate_gradient import SPENT, not_definite
 
 DROP = 8  # a block gets rid of its finished rows when they are one in this many
+ASK = 16  # after every so many steps the host asks whether any row still moves
 
 
 class Rows(Protocol):
@@ -26,27 +27,60 @@ class Rows(Protocol):
 
     def step(self, at: Products) -> None: ...
     def drop(self, count: int) -> None: ...
+    def spent(self) -> bool: ...
     def finish(self) -> None: ...
 
 
 def iterates(batch: Batch, b: Tensor, solver: str, ks: Sequence[int | None], block: int) -> dict[int | None, Tensor]:
     """v_k for every t = 1 … T and every k asked for (None: k = t), each of shape (λ, T, d)."""
-    spectrum = batch.spectrum
-    b = b if spectrum is None else b @ spectrum.U
+    if batch.spectrum is not None:
+        return _in_eigenvectors(batch.spectrum, b, solver, ks, block)
     result = {k: torch.zeros_like(b) for k in ks}
     for start in range(0, batch.T, block):
-        _block(batch, b, solver, result, start, min(start + block, batch.T))
-    return result if spectrum is None else {k: v @ spectrum.U.mT for k, v in result.items()}
+        _block(lambda rows: batch.products(batch.w[:, rows]), b, solver, result, start, min(start + block, batch.T))
+    return result
 
 
-def _block(batch: Batch, b: Tensor, solver: str, result: dict[int | None, Tensor], start: int, stop: int) -> None:
+def _in_eigenvectors(
+    spectrum: Spectrum, b: Tensor, solver: str, ks: Sequence[int | None], block: int
+) -> dict[int | None, Tensor]:
+    """The same where ∂₁Φ is one symmetric matrix for all t: v_k = p(∂₁Φ)b, a number for each distinct eigenvalue."""
+    b_hat = b @ spectrum.U
+    T = b.shape[1]
+    if solver == "aid-fp":
+        sums = _geometric_sums(spectrum.values, max(T if k is None else k for k in ks))
+        scales = {k: sums[:, 1 : T + 1] if k is None else sums[:, k : k + 1] for k in ks}
+    else:
+        lengths = spectrum.lengths(b_hat)
+        scales = {k: torch.zeros_like(lengths) for k in ks}
+        for start in range(0, T, block):
+            _block(lambda rows: spectrum, lengths, solver, scales, start, min(start + block, T))
+        scales = {k: x.div_(lengths.clamp(min=torch.finfo(b.dtype).tiny)) for k, x in scales.items()}
+    return {k: (b_hat * spectrum.spread(scale)) @ spectrum.U.mT for k, scale in scales.items()}
+
+
+def _geometric_sums(values: Tensor, k: int) -> Tensor:
+    """1 + j + … + j^(i−1) for i = 0 … k, of shape (λ, k + 1, distinct)."""
+    sums = values.new_zeros(len(values), k + 1, values.shape[-1])
+    for i in range(k):
+        torch.addcmul(torch.ones_like(values), sums[:, i], values, out=sums[:, i + 1])
+    return sums
+
+
+def _block(
+    products: Callable[[slice], Products],
+    b: Tensor,
+    solver: str,
+    result: dict[int | None, Tensor],
+    start: int,
+    stop: int,
+) -> None:
     """The rows t = start + 1 … stop."""
-    w = batch.w
     state = SOLVERS[solver](b[:, start:stop])
-    at = batch.spectrum or batch.products(w[:, start:stop])
+    at = products(slice(start, stop))
     fixed = max((k for k in result if k is not None), default=0)
-    first = start
-    for k in range(1, max(fixed, stop if None in result else 0) + 1):
+    first, last = start, max(fixed, stop if None in result else 0)
+    for k in range(1, last + 1):
         state.step(at)
         if k in result:
             result[k][:, start:stop] = state.v
@@ -55,7 +89,13 @@ def _block(batch: Batch, b: Tensor, solver: str, result: dict[int | None, Tensor
         if fixed <= k < stop and DROP * (k - first) >= stop - start:
             state.drop(k - first)
             first = k
-            at = batch.spectrum or batch.products(w[:, first:stop])
+            at = products(slice(first, stop))
+        if k % ASK == 0 and k < last and state.spent():
+            for later in (i for i in result if i is not None and i > k):
+                result[later][:, start:stop] = state.v
+            if None in result:
+                result[None][:, max(k, start) : stop] = state.v[:, max(k, start) - first :]
+            break
     state.finish()
 
 
@@ -70,6 +110,9 @@ class FixedPoint:
 
     def drop(self, count: int) -> None:
         self.b, self.v = self.b[:, count:], self.v[:, count:]
+
+    def spent(self) -> bool:
+        return False
 
     def finish(self) -> None:
         pass
@@ -86,8 +129,11 @@ class ConjugateGradient:
     def __init__(self, b: Tensor) -> None:
         self.v, self.r, self.p = torch.zeros_like(b), b.clone(), b.clone()
         self.rr = _dot(b, b)
-        self.spent = SPENT * torch.finfo(b.dtype).eps ** 2 * self.rr
+        self.floor = SPENT * torch.finfo(b.dtype).eps ** 2 * self.rr
         self.least = torch.full_like(self.rr[0, 0, 0], torch.inf)  # of pᵀAp over all rows
+
+    def spent(self) -> bool:
+        return not bool((self.rr > self.floor).any())
 
     def finish(self) -> None:
         if bool(self.least <= 0):
@@ -95,7 +141,7 @@ class ConjugateGradient:
 
     def step(self, at: Products) -> None:
         Ap = self.p - at.d1_T(self.p)
-        going = self.rr > self.spent
+        going = self.rr > self.floor
         pAp = _dot(self.p, Ap)
         self.least = torch.minimum(self.least, torch.where(going & torch.isfinite(pAp), pAp, torch.inf).min())
         step = torch.where(going, self.rr / pAp, 0)
@@ -106,7 +152,7 @@ class ConjugateGradient:
         self.rr = rr
 
     def drop(self, count: int) -> None:
-        for name in ("v", "r", "p", "rr", "spent"):
+        for name in ("v", "r", "p", "rr", "floor"):
             setattr(self, name, getattr(self, name)[:, count:].contiguous())
 
 
@@ -115,15 +161,15 @@ class NormalEquations:
 
     def __init__(self, b: Tensor) -> None:
         self.v, self.r = torch.zeros_like(b), b.clone()
-        self.p = self.ss = self.spent = b.new_empty(0)
+        self.p = self.ss = self.floor = b.new_empty(0)
 
     def step(self, at: Products) -> None:
         if not self.p.numel():
             self.p = self.r - at.d1(self.r)
             self.ss = _dot(self.p, self.p)
-            self.spent = SPENT * torch.finfo(self.p.dtype).eps ** 2 * self.ss
+            self.floor = SPENT * torch.finfo(self.p.dtype).eps ** 2 * self.ss
         Ap = self.p - at.d1_T(self.p)
-        going = self.ss > self.spent
+        going = self.ss > self.floor
         step = torch.where(going, self.ss / _dot(Ap, Ap), 0)
         self.v.addcmul_(step, self.p)
         self.r.addcmul_(step, Ap, value=-1)
@@ -133,8 +179,11 @@ class NormalEquations:
         self.ss = ss
 
     def drop(self, count: int) -> None:
-        for name in ("v", "r", "p", "ss", "spent"):
+        for name in ("v", "r", "p", "ss", "floor"):
             setattr(self, name, getattr(self, name)[:, count:].contiguous())
+
+    def spent(self) -> bool:
+        return not bool((self.ss > self.floor).any())
 
     def finish(self) -> None:
         pass

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.func import vmap
 from torch.nn.functional import pad
 
-from boundcheck.compare.batch import Batch, Spectrum
-from boundcheck.problem import Ready
+from boundcheck.compare.batch import Batch
+from boundcheck.compare.sensitivities import newest
 from boundcheck.products import Cotangents, LamLinearisation, Leaves, Linearisation, rows
 
 GROUP = 25  # horizons that share an evaluation of Ψ in the λ-part, padded to the longest
@@ -38,8 +38,6 @@ def _adjoints(batch: Batch, b: Tensor, start: int, stop: int, count: int) -> Ten
     """
     dynamics, psi, ready = batch.problem.dynamics, rows(batch.problem.psi_at), batch.prepared.ready
     points, size = batch.z[:, :stop].flip(1), stop - start
-    if batch.spectrum is not None and dynamics.copies <= 2:
-        return _spectral_adjoints(batch, batch.spectrum, b[:, start:stop].flip(1), max(1, count))
     a = b.new_empty(b.shape[0], max(1, count), size, b.shape[-1])
     a[:, 0] = b[:, start:stop].flip(1)
     band = dynamics.lift(a[:, 0])
@@ -63,44 +61,12 @@ def _adjoints(batch: Batch, b: Tensor, start: int, stop: int, count: int) -> Ten
     return a
 
 
-def _spectral_adjoints(batch: Batch, spectrum: Spectrum, b: Tensor, count: int) -> Tensor:
-    """The same where ∂₁Φ = U diag(j) Uᵀ at every point, from the adjoints b at j = 0, of shape (λ, horizons, d).
-
-    In the eigenvectors ∂₁Ψᵀ is a small matrix B for each j: a number, or 2 × 2 with momentum. By Cayley and Hamilton
-    the newest part of Bⁱx follows v_{i+1} = tr(B)v_i − det(B)v_{i−1} from v_0 = x and v_1 = B_00 x.
-    """
-    dynamics, j = batch.problem.dynamics, spectrum.j
-    v = b @ spectrum.U
-    a = v.new_empty(len(v), count, *v.shape[1:])
-    a[:, 0] = v
-    adjoint = vmap(lambda j, x, ready: dynamics.adjoint(lambda v: v * j, x, ready))
-    units = [torch.cat([torch.full_like(j, float(i == c)) for c in range(dynamics.copies)], dim=-1) for i in (0, 1)]
-    columns = [
-        adjoint(j, unit, batch.prepared.ready).chunk(dynamics.copies, dim=-1) for unit in units[: dynamics.copies]
-    ]
-    if dynamics.copies == 1:
-        for i in range(1, count):
-            torch.mul(a[:, i - 1], columns[0][0], out=a[:, i])
-    else:
-        (B_00, B_10), (B_01, B_11) = columns
-        trace, minus_det = B_00 + B_11, B_01 * B_10 - B_00 * B_11
-        if count > 1:
-            torch.mul(v, B_00, out=a[:, 1])
-        for i in range(2, count):
-            torch.mul(a[:, i - 1], trace, out=a[:, i]).addcmul_(a[:, i - 2], minus_det)
-    return (a.flatten(1, 2) @ spectrum.U.mT).view_as(a)
-
-
 def _contract(batch: Batch, a: Tensor, leaves: Leaves, start: int, stop: int, count: int) -> Cotangents:
     """Σ_p ∂₂Ψ(z_p)ᵀa for each horizon."""
     problem, points = batch.problem, batch.z[:, :stop].flip(1)
-
-    def newest(z: Tensor, ready: Ready) -> Tensor:
-        return problem.dynamics.iterate(problem.psi_at(z, ready))  # the only part that depends on λ directly
-
     parts, group = [], min(stop - start, GROUP)
     for first in range(0, stop - start, group):
-        at = LamLinearisation(newest, points[:, first:], leaves)
+        at = LamLinearisation(newest(problem), points[:, first:], leaves)
         for i in range(first, min(first + group, stop - start)):
             used = a[:, : min(count, stop - i), i]
             parts.append(at.d2_T(pad(used, (0, 0, i - first, stop - i - used.shape[1]))))

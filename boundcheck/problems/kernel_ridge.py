@@ -39,10 +39,10 @@ def regression(
 
     def prepare(lam: Tensor) -> Ready:
         beta, gamma = positive(lam[0]), positive(lam[1:])
-        H = torch.exp(-(Q @ gamma)) + beta * eye
+        H = kernel(Q, gamma) + beta * eye
         eigenvalues = torch.linalg.eigvalsh(H)
         steps = tuned(dynamics, eigenvalues[0], eigenvalues[-1], differentiate_step)
-        return Ready(H, torch.exp(-(Q_val @ gamma)), steps)
+        return Ready(H, kernel(Q_val, gamma), steps)
 
     def inner_at(w: Tensor, ready: Ready) -> Tensor:
         return w @ (ready.H @ w) / 2 - w @ data.y
@@ -75,15 +75,20 @@ def make(
 
 
 def squared_differences(A: Tensor, B: Tensor) -> Tensor:
-    """Q with Q_ijk = (a_ik − b_jk)², so that a kernel matrix is exp(−Qγ)."""
-    return (A[:, None, :] - B[None, :, :]) ** 2
+    """Q with Q_kij = (a_ik − b_jk)², a matrix for each feature k."""
+    return (A.T[:, :, None] - B.T[:, None, :]) ** 2
+
+
+def kernel(Q: Tensor, gamma: Tensor) -> Tensor:
+    """K(γ)_ij = exp(−Σ_k γ_k Q_kij)."""
+    return torch.exp(-(gamma[None] @ Q.flatten(1)).view(Q.shape[1:]))
 
 
 def _conditioned(X: Tensor, lam: Tensor, kappa: float) -> Tensor:
     """λ with the β for which L/μ = κ; γ is halved until the kernel matrix alone is conditioned worse than that."""
     Q = squared_differences(X, X)
     for _ in range(60):
-        eigenvalues = torch.linalg.eigvalsh(torch.exp(-(Q @ lam[1:])))
+        eigenvalues = torch.linalg.eigvalsh(kernel(Q, lam[1:]))
         if eigenvalues[-1] > 2 * kappa * eigenvalues[0]:
             break
         lam = lam / 2

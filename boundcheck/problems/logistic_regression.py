@@ -6,6 +6,7 @@ E(w) = Σ_val ψ(y xᵀw),   ℓ(w, λ) = Σ_train ψ(y xᵀw) + ½ wᵀdiag(λ)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -58,12 +59,18 @@ def make(
     def phi_at(w: Tensor, ready: Ready) -> Tensor:
         return w - ready.steps.alpha * (U.T @ torch.sigmoid(U @ w) + ready.lam * w)
 
+    def d1phi_T_at(w: Tensor, ready: Ready) -> Callable[[Tensor], Tensor]:
+        """∂₁Φ = diag(1 − αλ) − αUᵀdiag(σ')U."""
+        s, alpha = torch.sigmoid(w @ U.T), ready.steps.alpha[..., None]
+        kept, weight = 1 - alpha * ready.lam, alpha * s * (s - 1)
+        return lambda v: (((v @ U.T) * weight) @ U).addcmul_(kept, v)
+
     def outer_at(w: Tensor, ready: Ready) -> Tensor:
         return -logsigmoid(-(U_val @ w)).sum()
 
     return Problem(
         name=NAME, w0=lam.new_zeros(features), lam=lam, phi_at=phi_at, outer_at=outer_at, inner_at=inner_at,
-        prepare=prepare, domain=POSITIVE, sampler=sampler, seed=seed, **known(dynamics),
+        prepare=prepare, d1phi_T_at=d1phi_T_at, domain=POSITIVE, sampler=sampler, seed=seed, **known(dynamics),
     )  # fmt: skip
 
 

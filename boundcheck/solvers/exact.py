@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.func import vmap
 
 from boundcheck.errors import AssumptionError, DivergenceError
-from boundcheck.problem import Problem, Ready
+from boundcheck.problem import Problem
 from boundcheck.products import DENSE, Linearisation, Prepared, jacobian, outer_gradients, rows_d2_T, rows_outer
-from boundcheck.solvers import conjugate_gradient, normal_equations
+from boundcheck.solvers import conjugate_gradient, lower, normal_equations
 from boundcheck.solvers.result import Certificate, LinearSolution
 
 NEWTON = 100  # rounds at most
@@ -55,7 +55,7 @@ def reference(problem: Problem, lams: Tensor) -> Reference:
         eye = torch.eye(problem.d, dtype=w.dtype, device=w.device)
         return eye - vmap(lambda w, ready: jacobian(lambda x: problem.phi_at(x, ready), w))(w, ready)
 
-    start = vmap(problem.solution)(ready) if problem.solution else _start(problem, ready, len(lams))
+    start = vmap(problem.solution)(ready) if problem.solution else _start(problem, prepared)
     w, A = _newton(problem.name, lambda w: w - phi(w, ready), differentiate, start)
     outer = rows_outer(problem, w[:, None], prepared.leaves)
     b = outer.w[:, 0]
@@ -69,17 +69,15 @@ def reference(problem: Problem, lams: Tensor) -> Reference:
         raise DivergenceError(
             f"{problem.name}: I − ∂₁Φ is singular at the fixed point, so w(λ) has no derivative there; change lam"
         )
-    parts = rows_d2_T(problem.phi_at, w[:, None], prepared.leaves, v[:, None])
-    total = tuple((x + y)[:, 0] for x, y in zip(outer.lam, parts, strict=True))
+    parts = rows_d2_T(problem.phi_at, w[:, None], prepared.leaves, v[:, None, None])
+    total = tuple(x[:, 0] + y[:, 0, 0] for x, y in zip(outer.lam, parts, strict=True))
     return Reference(prepared.pull_back(total), w, v, (w - phi(w, ready)).norm(dim=-1), residual_v)
 
 
-def _start(problem: Problem, ready: Ready, count: int) -> Tensor:
+def _start(problem: Problem, prepared: Prepared) -> Tensor:
     """Some steps of the dynamics from w_0 where they stay finite, so that Newton starts where the iterates go."""
-    w0 = problem.w0.expand(count, -1)
-    z, step = problem.dynamics.start(w0), vmap(problem.psi_at)
-    for _ in range(START):
-        z = step(z, ready)
+    w0 = problem.w0.expand(len(prepared.lams), -1)
+    *_, z = lower.many(problem, prepared, problem.dynamics.start(w0), START)
     w = problem.dynamics.iterate(z)
     return torch.where(torch.isfinite(w).all(dim=-1, keepdim=True), w, w0)
 
@@ -125,7 +123,7 @@ def _matrix_free(problem: Problem, lam: Tensor) -> Reference:
     prepared = Prepared(problem, lam)
     ready = prepared.ready
     eps = torch.finfo(lam.dtype).eps
-    w = problem.solution(ready) if problem.solution else _start(problem, Prepared(problem, lam[None]).ready, 1)[0]
+    w = problem.solution(ready) if problem.solution else _start(problem, Prepared(problem, lam[None]))[0]
 
     def excess(w: Tensor) -> Tensor:
         return w - problem.phi_at(w, ready)

@@ -13,7 +13,7 @@ from boundcheck import methods
 from boundcheck.errors import DivergenceError, InputError, UnknownNameError
 from boundcheck.methods import Method
 from boundcheck.problem import Problem
-from boundcheck.products import Linearisation, Prepared, outer_gradients
+from boundcheck.products import Linearisation, Prepared, linearise, outer_gradients
 from boundcheck.solvers import conjugate_gradient, exact, fixed_point, itd, lower, normal_equations
 from boundcheck.solvers.result import COMPLETED, Hypergradient, LinearSolution, Residuals
 
@@ -121,7 +121,7 @@ def _aid(
     ready = prepared.ready
     ended = lower.run(problem, ready, z0, t, tol)
     w = problem.dynamics.iterate(ended.z)
-    at = Linearisation(problem.phi_at, w, ready, prepared.leaves)
+    at = linearise(problem, w, prepared)
     outer = outer_gradients(problem, w, prepared.leaves)
     if asked.name == "aid-cg" and bool(torch.isfinite(w).all()):
         conjugate_gradient.refuse_unless_symmetric(at, problem)
@@ -181,7 +181,7 @@ def _linear_divergence(
             f"{problem.name}: {found.method} is not finite at t = {found.t}; reduce t or the step size"
         )
     name = found.method.partition(":")[0]
-    at = Linearisation(problem.phi_at, found.w, prepared.ready)
+    at = linearise(problem, found.w, prepared)
     b = outer_gradients(problem, found.w, prepared.leaves).w
     if not bool(torch.isfinite(b).all()):
         return DivergenceError(f"{problem.name}: ∇₁E(w_t) is not finite at t = {found.t}; E has no gradient there")

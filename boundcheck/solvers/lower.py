@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.func import vmap
 
 from boundcheck.errors import DivergenceError
 from boundcheck.problem import Problem, Ready
+from boundcheck.products import Prepared
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +36,17 @@ def run(problem: Problem, ready: Ready, z: Tensor, t: int, tol: float | None = N
             if bool((w - w_before).norm() <= tol * w.norm().clamp(min=1)):
                 return Lower(z, done + 1, f"step below tol = {tol:g} at t = {done + 1}")
     return Lower(z, t)
+
+
+def many(problem: Problem, prepared: Prepared, z: Tensor, t: int) -> Iterator[Tensor]:
+    """The states after 1 … t steps for several λ, a row for each; one λ alone is spared the costs of `vmap`."""
+    one = len(z) == 1
+    step, ready = (problem.psi_at, prepared.leaves.at(0)) if one else (vmap(problem.psi_at), prepared.ready)
+    z = z[0] if one else z
+    for _ in range(t):
+        with torch.no_grad():
+            z = step(z, ready)
+        yield z[None] if one else z
 
 
 def residual(problem: Problem, ready: Ready, w: Tensor) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -117,27 +119,40 @@ def test_pieces_do_not_change_the_result() -> None:
     assert seen[-1][0] == seen[-1][1]
 
 
-def test_the_budget_is_kept_in_the_cut() -> None:
-    problem = small("lr")
+METHODS = ["itd", "aid-fp", "aid-cg", "aid-fp:10", "aid-cg:10"]
+
+
+@pytest.mark.parametrize("name", ["lr", "krr", "br", "hr"])
+@pytest.mark.parametrize("algorithm", [*cost.ALGORITHMS, "auto"])
+def test_the_plan_keeps_to_the_budget(name: str, algorithm: str) -> None:
+    problem = small(name)
     sizes = cost.measure(problem, problem.lam, 1000)
-    for memory in (2_000_000, 20_000_000, 1 << 30):
-        cut = cost.cut(sizes, 20, 4, "wavefront", memory)
-        assert cost._bytes(sizes, cut.samples, cut.block, 4, "wavefront") <= memory
-    with pytest.raises(bc.InputError, match=r"memory = 1000 bytes is too little for t = 1000 and d = 8; give memory ="):
-        cost.cut(sizes, 20, 4, "wavefront", 1000)
+    for memory in (4_000_000, 20_000_000, 1 << 30):
+        plan = cost.plan(sizes, 20, METHODS, algorithm, memory)
+        assert cost.bytes_of(sizes, plan, METHODS) <= memory
+        assert algorithm in (plan.way, "auto")
+
+
+def test_too_little_memory_says_how_much_is_needed() -> None:
+    problem = small("lr")
+    with pytest.raises(bc.InputError, match=r"too little for t = 300 and d = 8; give memory = (\d+) or more") as caught:
+        bc.error_curves(problem, METHODS, t=300, memory=1000)
+    enough = int(re.search(r"memory = (\d+) or more", str(caught.value))[1])  # type: ignore[index]
+    assert bc.error_curves(problem, METHODS, t=300, memory=enough)["itd"].shape == (1, 300)
 
 
 def test_the_choice_follows_the_cost() -> None:
-    """As measured: forward for one hyperparameter and many unknowns, dense for long runs of small problems."""
+    """As measured: forward for few hyperparameters, dense for long runs of small or affine problems."""
 
-    def chosen(T: int, d: int, n: int, leaves: int, phi: int, itself: bool = True) -> str:
-        sizes = cost.Sizes(T=T, d=d, n=n, state=d, leaves=leaves, phi=phi, itself=itself, element=8)
-        return cost.choose("auto", sizes, 1, 1 << 30)
+    def chosen(T: int, d: int, n: int, leaves: int, phi: int, samples: int = 1, **more: bool) -> str | None:
+        sizes = cost.Sizes(T=T, d=d, n=n, state=d, leaves=leaves, phi=phi, element=8, **{"itself": True, **more})
+        return cost.plan(sizes, samples, ["itd"], "auto", 1 << 30).way
 
     assert chosen(500, 1000, 1, 1, 2_000_000) == "forward"
-    assert chosen(1100, 100, 100, 100, 20_000) == "dense"
-    assert chosen(500, 50, 101, 5000, 5_000, itself=False) == "wavefront"
+    assert chosen(200, 100, 100, 100, 20_000, samples=20) == "forward"
+    assert chosen(1100, 20, 400, 400, 1_000) == "dense"
     assert chosen(100, 200, 20_000, 20_000, 40_000, itself=False) == "wavefront"
+    assert chosen(200, 200, 20_000, 20_000, 40_000, itself=False, affine=True, modes=True) == "dense"
 
 
 def test_lam_is_the_problems_own_given_or_drawn() -> None:

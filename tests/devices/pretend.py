@@ -171,11 +171,8 @@ def _wrap(value: Any, known: dict[int, Pretend]) -> Any:
     """Results as pretend tensors; what was written in place is the tensor that came in."""
     if isinstance(value, Tensor):
         same = known.get(id(value))
-        if same is None:
-            return Pretend(value)
-        if same.shape != value.shape:
-            raise NotImplementedError("an operation that changes the shape of a tensor in place")
-        return same
+        reshaped = same is not None and same.shape != value.shape  # as squeeze_ does in a product of vector and matrix
+        return Pretend(value) if same is None or reshaped else same
     return type(value)(_wrap(x, known) for x in value) if isinstance(value, list | tuple) else value
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten
 
 from boundcheck.problem import Problem
-from boundcheck.products import Prepared, jacobian, rows
+from boundcheck.products import Linearisation, Prepared, jacobian, rows
 from boundcheck.solvers.exact import reference
 
 EPS = torch.finfo(torch.float64).eps
@@ -167,3 +167,23 @@ def test_the_step_is_differentiated_on_request_only(name: str) -> None:
     numerical = (up - down) / (2 * h)
     assert float(derivative(moving) @ direction) == pytest.approx(float(numerical), rel=1e-5)
     assert abs(float((derivative(fixed) - derivative(moving)) @ direction)) > 1e-3 * abs(float(numerical))
+
+
+def test_the_formula_for_products_is_the_derivative(problem: Problem) -> None:
+    """At one point, and at rows of points for each of several λ, one vector or several at each."""
+    if problem.d1phi_T_at is None:
+        pytest.skip("products by autograd")
+    v = points(problem, 2)
+    w = points(problem, 1)[0]
+    by_hand = problem.d1phi_T_at(w, problem.prepare(problem.lam))
+    J = d1phi(problem, w)
+    assert torch.allclose(by_hand(v[0]), J.T @ v[0], rtol=1e-12, atol=1e-14)
+    prepared = Prepared(problem, problem.sample(2, seed=1))
+    at = points(problem, 6).view(2, 3, -1)
+    vectors = points(problem, 6, scale=1).view(2, 3, -1)
+    expected = Linearisation(rows(problem.phi_at), at, prepared.ready).d1_T(vectors)
+    assert torch.allclose(problem.d1phi_T_at(at, prepared.leaves.for_rows())(vectors), expected, rtol=1e-12, atol=1e-14)
+    one = at[:, :1].expand_as(at)
+    expected = Linearisation(rows(problem.phi_at), one, prepared.ready).d1_T(vectors)
+    found = problem.d1phi_T_at(at[:, :1], prepared.leaves.for_rows())(vectors)
+    assert torch.allclose(found, expected, rtol=1e-12, atol=1e-14)

@@ -1,0 +1,123 @@
+"""All curves of one batch of λ: the systems of AID, the derivatives of ITD, and for some t at a time their way to λ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from boundcheck.compare import sensitivities, systems, wavefront
+from boundcheck.compare.batch import Batch, pieces
+from boundcheck.compare.cost import Plan
+from boundcheck.compare.modes import Formed, Modes
+from boundcheck.methods import Method
+from boundcheck.products import Cotangents, Leaves, Linearisation, Prepared, rows, rows_d2_T, rows_outer
+from boundcheck.solvers.conjugate_gradient import refuse_unless_symmetric
+
+# (dw_t/dλ)ᵀ∇₁E(w_t), or what a method puts in its place, for some t of a block; of shape (λ, t, n)
+Indirect = Callable[[slice], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What all methods share: ∇₁E at w_1 … w_T as `b`, and which leaves E, Φ and Ψ depend on."""
+
+    batch: Batch
+    plan: Plan
+    of_outer: Leaves
+    of_phi: Leaves
+    of_psi: Leaves
+    b: Tensor
+    modes: Modes | None
+    formed: Formed | None
+
+
+def evaluate(batch: Batch, exact: Tensor, asked: Sequence[Method], plan: Plan) -> dict[Method, Tensor]:
+    """‖g(t) − ∇f‖ of every method asked for, each of shape (λ, T)."""
+    problem, prepared, w = batch.problem, batch.prepared, batch.w
+    if any(m.name == "aid-cg" for m in asked):
+        _refuse_cg_unless_symmetric(batch)
+    at = _setting(batch, plan)
+    solved: dict[Method, Tensor] = {}  # v of every AID method
+    for solver in systems.SOLVERS:
+        if ks := {m.k: m for m in asked if m.name == solver}:
+            found = systems.iterates(batch, at.b, solver, list(ks), plan.rows)
+            solved |= {m: found[k] for k, m in ks.items()}
+    read = at.formed.read(torch.stack(list(solved.values()), dim=2)) if at.formed is not None and solved else None
+
+    errors = {m: torch.empty_like(at.b[..., 0]) for m in asked}
+    for block, differentiated in _itd(at, [m for m in asked if m not in solved]):
+        for part in pieces(block.start, block.stop, plan.read):
+            direct = prepared.pull_back_rows(at.of_outer, rows_outer(problem, w[:, part], at.of_outer).lam)
+            rest = direct - exact[:, None]
+            here = slice(part.start - block.start, part.stop - block.start)
+            indirect = {m: values(here) for m, values in differentiated.items()}
+            if solved:
+                v = torch.stack([v[:, part] for v in solved.values()], dim=2)
+                values = _read(at, w[:, part], v) if read is None else read[:, part]
+                indirect |= dict(zip(solved, values.unbind(2), strict=True))
+            for m in asked:
+                errors[m][:, part] = torch.linalg.vector_norm(indirect[m] + rest, dim=-1)
+    return errors
+
+
+def _refuse_cg_unless_symmetric(batch: Batch) -> None:
+    some = torch.stack([batch.w[:, i] for i in sorted({0, batch.T // 2, batch.T - 1})], dim=1)
+    if bool(torch.isfinite(some).all()):
+        at = Linearisation(rows(batch.problem.phi_at), some, batch.prepared.ready)
+        refuse_unless_symmetric(at, batch.problem)
+
+
+def _setting(batch: Batch, plan: Plan) -> Setting:
+    problem, leaves, w = batch.problem, batch.prepared.leaves, batch.w
+    of_outer = leaves.used_by(rows(problem.outer_at), w[:, :1])
+    of_phi = leaves.used_by(rows(problem.phi_at), w[:, :1])
+    of_psi = leaves.used_by(rows(problem.psi_at), batch.z[:, :1])
+    b = [rows_outer(problem, w[:, part], of_outer.none()).w for part in pieces(0, batch.T, plan.rows)]
+    modes = Modes(batch, batch.spectrum, of_phi) if plan.modes and batch.spectrum is not None else None
+    formed = Formed(modes) if plan.matrices and modes is not None else None
+    return Setting(batch, plan, of_outer, of_phi, of_psi, torch.cat(b, dim=1), modes, formed)
+
+
+def _itd(at: Setting, asked: Sequence[Method]) -> Iterator[tuple[slice, dict[Method, Indirect]]]:
+    """Block after block of t, and what ITD, whole or truncated, has there."""
+    batch, b, plan = at.batch, at.b, at.plan
+    carried: Tensor | None = None
+    by_modes: Iterator[Cotangents] | None = None
+    if plan.way == "dense" and at.formed is not None:
+        carried = at.formed.itd(b)
+    elif plan.way == "dense" and at.modes is not None:
+        by_modes = at.modes.itd(b, plan.horizons)
+    elif plan.way == "forward":
+        carried = sensitivities.forward(batch, b, at.of_psi, plan.formed)
+    elif plan.way == "dense":
+        carried = sensitivities.dense(batch, b, at.of_psi, plan.formed)
+    for block in pieces(0, batch.T, plan.horizons):
+        found: dict[Method, Indirect] = {}
+        for m in asked:
+            if m.name == "itd" and carried is not None:
+                found[m] = partial(_part, carried[:, block])
+            elif m.name == "itd" and by_modes is not None:
+                found[m] = partial(_pulled, batch.prepared, at.of_phi, next(by_modes))
+            else:
+                cotangents = wavefront.itd(batch, b, at.of_psi, block.start, block.stop, m.k)
+                found[m] = partial(_pulled, batch.prepared, at.of_psi, cotangents)
+        yield block, found
+
+
+def _part(values: Tensor, part: slice) -> Tensor:
+    return values[:, part]
+
+
+def _pulled(prepared: Prepared, leaves: Leaves, cotangents: Cotangents, part: slice) -> Tensor:
+    return prepared.pull_back_rows(leaves, tuple(c[:, part] for c in cotangents))
+
+
+def _read(at: Setting, w: Tensor, v: Tensor) -> Tensor:
+    """∂₂Φ(w)ᵀv for the rows w and vectors v of shape (λ, rows, vectors, d): (λ, rows, vectors, n)."""
+    cotangents = rows_d2_T(at.batch.problem.phi_at, w, at.of_phi, v)
+    pulled = at.batch.prepared.pull_back_rows(at.of_phi, tuple(c.flatten(1, 2) for c in cotangents))
+    return pulled.expand(-1, v.shape[1] * v.shape[2], -1).reshape(*v.shape[:3], -1)

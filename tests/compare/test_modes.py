@@ -1,0 +1,117 @@
+"""Curves in the eigenvectors of ∂₁Φ against those that know nothing of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from rivals import plain
+from small import small
+
+import boundcheck as bc
+from boundcheck.compare import batch as batches
+from boundcheck.compare import cost, wavefront
+from boundcheck.compare.modes import Formed, Modes, frozen
+from boundcheck.problem import Problem
+from boundcheck.products import Prepared, rows, rows_outer
+
+T = 15
+DYNAMICS = pytest.mark.parametrize("dynamics", ["gradient-descent", "heavy-ball", "nesterov"])
+AFFINE = pytest.mark.parametrize("name", ["krr", "br", "hr"])
+
+
+@DYNAMICS
+@AFFINE
+@torch.no_grad()
+def test_modes_equal_the_wave(name: str, dynamics: str) -> None:
+    """As cotangents, with ∂₂Φ formed, and by adjoints of every horizon."""
+    problem = small(name, dynamics=dynamics)
+    batch = batches.run(problem, problem.sample(3, seed=2), T, constant=True)
+    leaves = batch.prepared.leaves.used_by(rows(problem.phi_at), batch.w[:, :1])
+    b = rows_outer(problem, batch.w, leaves.none()).w
+    pull = batch.prepared.pull_back_rows
+    expected = pull(leaves, wavefront.itd(batch, b, leaves, 0, T))
+    assert batch.spectrum is not None
+    modes = Modes(batch, batch.spectrum, leaves)
+    blocks = [pull(leaves, cotangents) for cotangents in modes.itd(b, 4)]
+    assert [block.shape[1] for block in blocks] == [4, 4, 4, 3]
+    scale = expected.abs().max()
+    assert (torch.cat(blocks, dim=1) - expected).abs().max() <= 1e-12 * scale
+    assert (Formed(modes).itd(b) - expected).abs().max() <= 1e-12 * scale
+
+
+@AFFINE
+def test_points_that_are_not_needed_are_not_kept(name: str) -> None:
+    """On BR ∂₂Φ is the same at every w, on HR there are fewer eigenspaces than coordinates."""
+    problem = small(name)
+    with torch.no_grad():
+        batch = batches.run(problem, problem.sample(2, seed=2), T, constant=True)
+        assert batch.spectrum is not None
+        leaves = batch.prepared.leaves.used_by(rows(problem.phi_at), batch.w[:, :1])
+        points = Modes(batch, batch.spectrum, leaves).points.shape[1]
+    assert points == {"krr": problem.d + 1, "br": 1, "hr": 1 + batch.spectrum.values.shape[-1]}[name]
+    assert batch.spectrum.simple == (name == "krr")
+    if name == "hr":
+        assert points < problem.d
+
+
+def test_spectrum_counts_what_differs_by_rounding_once() -> None:
+    U = torch.linalg.qr(torch.randn(6, 6, generator=torch.Generator().manual_seed(0)).double()).Q
+    values = torch.tensor([[0.5, 0.5, 0.5, -0.2, 0.9, 0.9], [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]]).double()
+    found = batches.spectrum_of(U * values[:, None] @ U.T)
+    assert found.values.shape == (2, 6)
+    assert torch.allclose(found.values[0], torch.tensor([-0.2, 0.5, 0.9, 0, 0, 0]).double(), atol=1e-15)
+    assert not found.simple
+    spread = found.spread(found.values[:, None])[:, 0]
+    assert torch.allclose(found.U * spread[:, None] @ found.U.mT, U * values[:, None] @ U.T, atol=1e-14)
+    v = torch.ones(2, 1, 6).double()
+    assert torch.allclose(found.lengths(v)[0, 0] ** 2, torch.tensor([1, 3, 2, 0, 0, 0]).double())
+
+
+def test_steps_that_depend_on_lam_are_not_frozen() -> None:
+    for differentiate_step in (False, True):
+        problem = small("krr", dynamics="heavy-ball", differentiate_step=differentiate_step)
+        sizes = cost.measure(problem, problem.lam, T)
+        assert sizes.modes == (not differentiate_step)
+        z = problem.dynamics.start(problem.w0).expand(1, 1, -1)
+        assert frozen(problem, Prepared(problem, problem.lam[None]).leaves, z) == sizes.modes
+
+
+@DYNAMICS
+def test_every_method_on_repeated_eigenvalues(dynamics: str) -> None:
+    problem = small("hr", dynamics=dynamics)
+    methods = ["itd", "aid-fp", "aid-fp:3"]
+    curves = bc.error_curves(problem, methods, t=T, algorithm="dense")
+    expected = plain.error_curves(problem, problem.lam, curves.exact[0], T, methods)
+    for method in methods:
+        assert np.abs(curves[method][0] - expected[method].numpy()).max() <= 1e-11 * curves[method].max()
+
+
+def affine(q: float) -> Problem:
+    def phi(w: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
+        return q * w + lam
+
+    w0, lam = torch.ones(2).double(), torch.tensor([1.0, 2.0]).double()
+    return Problem("affine", w0, lam, phi, lambda w, lam: (w * w).sum() / 2, symmetric=True, affine=True)
+
+
+def test_divergence_stays_visible_in_eigenvectors() -> None:
+    """q = 3: the error of ITD grows like 9ᵗ until it overflows, and says so."""
+    curves = bc.error_curves(affine(3.0), ["itd", "aid-fp"], t=200, algorithm="dense")
+    for method in curves:
+        first = curves.diverged[method][0]
+        assert first is not None
+        assert 150 < first < 170  # 9ᵗ is past 10¹⁵⁴, and its square no number any more
+        ratios = curves[method][0, 20:100] / curves[method][0, 19:99]
+        assert np.allclose(ratios, 9, rtol=1e-3)
+
+
+def test_iteration_at_the_edge_of_convergence() -> None:
+    """q = −1: nothing converges, nothing overflows, and ITD follows its closed form."""
+    curves = bc.error_curves(affine(-1.0), ["itd"], t=6, algorithm="dense")
+    lam = np.array([1.0, 2.0])
+    w, dw, expected = np.ones(2), 0.0, []
+    for _ in range(6):
+        w, dw = lam - w, 1 - dw
+        expected.append(np.linalg.norm(dw * w - lam / 4))
+    assert np.allclose(curves["itd"][0], expected, rtol=1e-13)
