@@ -1,9 +1,9 @@
-"""The only autograd: products with ∂₁Φ, ∂₂Φ and their transposes, gradients of E, Hessians; at one point or at a batch.
+"""Autograd: products with ∂₁Φ, ∂₂Φ and their transposes, gradients of E, Hessians; at one point or at a batch.
 
 A batch is rows of points for each of several λ: w has shape (λ, rows, d), what is prepared has a leading axis of λ. The
 same functions of flat vectors serve both, through `vmap`; derivatives are taken outside it, so that products over data
 that rows share are single matrix products. Derivatives with respect to λ come as cotangents of what was prepared from
-it (its leaves), and `Prepared` takes them back to λ.
+it (its leaves), which `prepared.py` takes back to λ.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.func import jvp, vjp, vmap
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten  # the trees that vmap itself takes apart
 
-from boundcheck.errors import InputError
+from boundcheck.prepared import Cotangents, Leaves, Prepared
 from boundcheck.problem import Curvature, Problem, Ready
 
 CACHE = 500_000  # numbers that are quick to pass over again and again
 Function = Callable[[Tensor, Ready], Tensor]
 Product = Callable[[Tensor], Tensor]
-Cotangents = tuple[Tensor, ...]  # one for each leaf that depends on λ
 
 
 def rows(function: Function) -> Function:
@@ -36,119 +34,6 @@ def _grad(output: Tensor, inputs: tuple[Tensor, ...], cotangent: Tensor, **optio
         return tuple(torch.zeros_like(x) for x in inputs)
     grads = torch.autograd.grad(output, inputs, cotangent, allow_unused=True, **options)
     return tuple(torch.zeros_like(x) if g is None else g for x, g in zip(inputs, grads, strict=True))
-
-
-@dataclass(frozen=True, eq=False)
-class Leaves:
-    """The tensors in what a problem prepared, which of them depend on λ, and how to put it together again."""
-
-    flat: tuple[Tensor, ...]
-    spec: TreeSpec
-    active: tuple[int, ...]
-
-    @property
-    def tensors(self) -> tuple[Tensor, ...]:
-        """The leaves that depend on λ."""
-        return tuple(self.flat[i] for i in self.active)
-
-    def none(self) -> Leaves:
-        """The same with nothing to be differentiated."""
-        return Leaves(self.flat, self.spec, ())
-
-    def used_by(self, function: Function, x: Tensor) -> Leaves:
-        """The same, differentiated only where `function` depends on it, so that no zeros are carried along.
-
-        `x` is one point, or rows of points if the leaves are rows; dependence is that of the graph at this point.
-        """
-        at = Linearisation(function, x, None, self)
-        if not at.y.requires_grad or not at.tensors:
-            return self.none()
-        grads = torch.autograd.grad(at.y, at.tensors, torch.ones_like(at.y), allow_unused=True)
-        used = tuple(i for i, grad in zip(self.active, grads, strict=True) if grad is not None)
-        return Leaves(self.flat, self.spec, used)
-
-    def at(self, i: int) -> Ready:
-        """What was prepared for the i-th of several λ."""
-        return tree_unflatten([leaf[i] for leaf in self.flat], self.spec)
-
-    def for_rows(self) -> Ready:
-        """What was prepared for each of several λ, with an axis for the rows of each."""
-        return tree_unflatten([leaf.unsqueeze(1) for leaf in self.flat], self.spec)
-
-    def ready(self, tensors: tuple[Tensor, ...] = ()) -> Ready:
-        """What was prepared, with `tensors` (when given) in the place of the leaves that depend on λ."""
-        flat = list(self.flat)
-        for i, tensor in zip(self.active, tensors, strict=False):
-            flat[i] = tensor
-        return tree_unflatten(flat, self.spec)
-
-
-class Prepared:
-    """What a problem prepares for one λ, or for each row of a matrix of λ, with the way back to λ.
-
-    `prepare` runs once. `ready` is cut off from λ; cotangents of its leaves are pulled back through the kept graph.
-    """
-
-    def __init__(self, problem: Problem, lam: Tensor) -> None:
-        self._prepare = problem.prepare
-        self._lam = lam.detach().requires_grad_()
-        with torch.enable_grad():
-            prepare = problem.prepare if lam.dim() == 1 else vmap(problem.prepare)
-            flat, spec = tree_flatten(prepare(self._lam))
-        if stray := [leaf for leaf in flat if not isinstance(leaf, Tensor)]:
-            raise InputError(f"{problem.name}: prepare returned a {type(stray[0]).__name__}; return tensors only")
-        active = tuple(i for i, leaf in enumerate(flat) if leaf.requires_grad)
-        self._made = {i: flat[i] for i in active}
-        self.leaves = Leaves(tuple(leaf.detach() for leaf in flat), spec, active)
-        self.ready: Ready = self.leaves.ready()
-
-    def pull_back(self, cotangents: Cotangents) -> Tensor:
-        """From cotangents shaped like the leaves to one shaped like λ."""
-        if not cotangents:
-            return torch.zeros_like(self._lam.detach())
-        return self._pull(self.leaves, cotangents, batched=False)
-
-    @property
-    def lams(self) -> Tensor:
-        """The rows of λ that this was prepared for."""
-        return self._lam.detach()
-
-    def pull_back_rows(self, leaves: Leaves, cotangents: Cotangents) -> Tensor:
-        """The same for cotangents of shape (λ, rows, …), one for each of `leaves`: a result of shape (λ, rows, n)."""
-        if not cotangents:
-            return self.lams.new_zeros(len(self.lams), 1, self.lams.shape[-1])
-        return self._pull(leaves, tuple(v.transpose(0, 1) for v in cotangents), batched=True).transpose(0, 1)
-
-    def push_forward(self, i: int) -> Cotangents:
-        """The derivative of the leaves in the direction of the i-th entry of λ (of every λ, for rows)."""
-        return self._push(self.leaves, self._unit(i), batched=False)
-
-    def push_forward_rows(self, leaves: Leaves, start: int, stop: int) -> Cotangents:
-        """The derivatives of `leaves` along the entries start … stop − 1 of λ, for rows: (stop − start, λ, …)."""
-        return self._push(leaves, torch.stack([self._unit(i) for i in range(start, stop)]), batched=True)
-
-    def _unit(self, i: int) -> Tensor:
-        direction = torch.zeros_like(self._lam)
-        direction[..., i] = 1
-        return direction
-
-    def _push(self, leaves: Leaves, directions: Tensor, batched: bool) -> Cotangents:
-        """The derivative of c ↦ (the cotangents c pulled back), which is linear: a double transposed product."""
-        if not leaves.active:
-            return ()
-        with torch.enable_grad():
-            made = [self._made[i] for i in leaves.active]
-            c = [torch.zeros_like(leaf, requires_grad=True) for leaf in made]
-            pulled = torch.autograd.grad(made, self._lam, c, create_graph=True)[0]
-        return torch.autograd.grad(pulled, c, directions, is_grads_batched=batched, materialize_grads=True)
-
-    def _pull(self, leaves: Leaves, cotangents: Cotangents, batched: bool) -> Tensor:
-        made = [self._made[i] for i in leaves.active]
-        if len(made) == 1 and made[0] is self._lam:
-            return cotangents[0]
-        return torch.autograd.grad(
-            made, self._lam, cotangents, retain_graph=True, materialize_grads=True, is_grads_batched=batched
-        )[0]
 
 
 class Linearisation:
@@ -202,6 +87,19 @@ def linearise(problem: Problem, w: Tensor, prepared: Prepared) -> Linearisation:
     return Linearisation(problem.phi_at, w, prepared.ready, prepared.leaves, formula)
 
 
+def used(leaves: Leaves, function: Function, x: Tensor) -> Leaves:
+    """The leaves, differentiated only where `function` depends on them, so that no zeros are carried along.
+
+    `x` is one point, or rows of points if the leaves are rows; dependence is that of the graph at this point.
+    """
+    at = Linearisation(function, x, None, leaves)
+    if not at.y.requires_grad or not at.tensors:
+        return leaves.none()
+    grads = torch.autograd.grad(at.y, at.tensors, torch.ones_like(at.y), allow_unused=True)
+    active = tuple(i for i, grad in zip(leaves.active, grads, strict=True) if grad is not None)
+    return Leaves(leaves.flat, leaves.spec, active)
+
+
 def mixed(function: Function, x: Tensor, leaves: Leaves) -> bool:
     """Does ∂₂f depend on x? By the graph at rows x."""
     at = Linearisation(rows(function), x, None, leaves)
@@ -214,15 +112,31 @@ def mixed(function: Function, x: Tensor, leaves: Leaves) -> bool:
 
 
 class LamLinearisation:
-    """y = f(x, ready) for rows x that share λ, for products ∂₂fᵀ v summed over the rows."""
+    """y = f(x, ready) for rows x that share λ, for products with ∂₂f."""
 
     def __init__(self, function: Function, x: Tensor, leaves: Leaves) -> None:
         self.tensors = tuple(leaf.detach().requires_grad_() for leaf in leaves.tensors)
         with torch.enable_grad():
             self.y = rows(function)(x.detach(), leaves.ready(self.tensors))
+        self._reverse: tuple[Tensor, Cotangents] | None = None
 
     def d2_T(self, v: Tensor) -> Cotangents:
+        """∂₂fᵀ v summed over the rows."""
         return _grad(self.y, self.tensors, v, retain_graph=True) if self.tensors else ()
+
+    def d2(self, along: Cotangents) -> Tensor:
+        """∂₂f times a tangent of the leaves, for every row: the derivative of `d2_T`, which is linear."""
+        if self._reverse is None:
+            with torch.enable_grad():
+                v = torch.zeros_like(self.y, requires_grad=True)
+                self._reverse = v, _grad(self.y, self.tensors, v, create_graph=True)
+        v, transposed = self._reverse
+        pairs = [(g, tangent) for g, tangent in zip(transposed, along, strict=True) if g.requires_grad]
+        if not pairs:
+            return torch.zeros_like(v)
+        outputs, tangents = zip(*pairs, strict=True)
+        product: Tensor = torch.autograd.grad(outputs, v, tangents, retain_graph=True, materialize_grads=True)[0]
+        return product
 
 
 def push_forward(
@@ -286,18 +200,12 @@ def rows_d2(function: Function, w: Tensor, prepared: Prepared, leaves: Leaves, d
         pulled = prepared.pull_back_rows(leaves, tuple(c.flatten(1, 2) for c in cotangents))
         return pulled.reshape(count, w.shape[1], d, n)
 
-    def one(flat: tuple[Tensor, ...], tangents: Cotangents, w: Tensor) -> Tensor:
-        here = Leaves(flat, leaves.spec, leaves.active)
-        along: Tensor = jvp(lambda *tensors: function(w, here.ready(tensors)), here.tensors, tangents)[1]
-        return along
-
-    directions = vmap(one, in_dims=(None, 0, None))
-    matrices = vmap(vmap(directions, in_dims=(None, None, 0)), in_dims=(0, 1, 0))
+    at = LamLinearisation(function, w, leaves)
     found = w.new_empty(count, w.shape[1], d, n)
-    step = max(1, CACHE // (count * max(size, w.shape[1] * d)))
-    for i in range(0, n, step):
-        tangents = prepared.push_forward_rows(leaves, i, min(i + step, n))
-        found[..., i : i + step] = matrices(leaves.flat, tangents, w).mT
+    step = max(1, CACHE // (count * size))
+    for start in range(0, n, step):
+        tangents = prepared.push_forward_rows(leaves, start, min(start + step, n))
+        found[..., start : start + step] = torch.stack([at.d2(along) for along in zip(*tangents, strict=True)], dim=-1)
     return found
 
 

@@ -31,6 +31,7 @@ FORBIDDEN = {
     "solvers": ("sympy", "boundcheck.theory", "boundcheck.compare"),
     "estimate": ("sympy", "boundcheck.theory", "boundcheck.compare"),
     "problem.py": ("sympy", "boundcheck.theory", "boundcheck.compare"),
+    "prepared.py": ("sympy", "boundcheck.theory", "boundcheck.compare"),
     "products.py": ("sympy", "boundcheck.theory", "boundcheck.compare"),
     "dynamics.py": ("sympy", "boundcheck.theory", "boundcheck.problem", "boundcheck.compare"),
     "user.py": ("sympy", "boundcheck.theory", "boundcheck.problem", "boundcheck.compare"),

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
+from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
-from boundcheck.products import Linearisation, Prepared, Product, jacobian, rows
+from boundcheck.products import Linearisation, Product, jacobian, rows
 from boundcheck.solvers import lower
 
 

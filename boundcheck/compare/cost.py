@@ -16,8 +16,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from boundcheck.compare.modes import frozen
 from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
-from boundcheck.products import CACHE, DENSE, Prepared, rows
+from boundcheck.products import CACHE, DENSE, rows
 
 ALGORITHMS = ("wavefront", "forward", "dense")
 PASS = 10  # arithmetic that takes as long as one pass over a number in memory

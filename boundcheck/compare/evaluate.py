@@ -14,7 +14,8 @@ from boundcheck.compare.batch import Batch, pieces
 from boundcheck.compare.cost import Plan
 from boundcheck.compare.modes import Formed, Modes
 from boundcheck.methods import Method
-from boundcheck.products import Cotangents, Leaves, Linearisation, Prepared, rows, rows_d2_T, rows_outer
+from boundcheck.prepared import Cotangents, Leaves, Prepared
+from boundcheck.products import Linearisation, rows, rows_d2_T, rows_outer, used
 from boundcheck.solvers.conjugate_gradient import refuse_unless_symmetric
 
 # (dw_t/dλ)ᵀ∇₁E(w_t), or what a method puts in its place, for some t of a block; of shape (λ, t, n)
@@ -73,9 +74,9 @@ def _refuse_cg_unless_symmetric(batch: Batch) -> None:
 
 def _setting(batch: Batch, plan: Plan) -> Setting:
     problem, leaves, w = batch.problem, batch.prepared.leaves, batch.w
-    of_outer = leaves.used_by(rows(problem.outer_at), w[:, :1])
-    of_phi = leaves.used_by(rows(problem.phi_at), w[:, :1])
-    of_psi = leaves.used_by(rows(problem.psi_at), batch.z[:, :1])
+    of_outer = used(leaves, rows(problem.outer_at), w[:, :1])
+    of_phi = used(leaves, rows(problem.phi_at), w[:, :1])
+    of_psi = used(leaves, rows(problem.psi_at), batch.z[:, :1])
     b = [rows_outer(problem, w[:, part], of_outer.none()).w for part in pieces(0, batch.T, plan.rows)]
     modes = Modes(batch, batch.spectrum, of_phi) if plan.modes and batch.spectrum is not None else None
     formed = Formed(modes) if plan.matrices and modes is not None else None

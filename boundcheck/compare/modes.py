@@ -15,8 +15,9 @@ from torch import Tensor
 from torch.func import vmap
 
 from boundcheck.compare.batch import Batch, Spectrum, pieces
+from boundcheck.prepared import Cotangents, Leaves
 from boundcheck.problem import Problem, Ready
-from boundcheck.products import CACHE, Cotangents, LamLinearisation, Leaves, mixed, rows, rows_d2
+from boundcheck.products import CACHE, LamLinearisation, mixed, rows, rows_d2, used
 
 LAMS, TIMES = 4, 64  # at once in products with large matrices that each λ has its own of
 
@@ -27,7 +28,7 @@ def frozen(problem: Problem, leaves: Leaves, z: Tensor) -> bool:
     def coefficients(z: Tensor, ready: Ready) -> Tensor:
         return problem.dynamics.step(lambda w: w, z, ready)
 
-    return not leaves.used_by(rows(coefficients), z).active
+    return not used(leaves, rows(coefficients), z).active
 
 
 class Modes:

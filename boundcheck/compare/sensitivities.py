@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.func import vmap
 
 from boundcheck.compare.batch import Batch
+from boundcheck.prepared import Leaves
 from boundcheck.problem import Problem, Ready
-from boundcheck.products import Function, Leaves, jacobian, rows, rows_d2
+from boundcheck.products import Function, jacobian, rows, rows_d2
 
 
 def newest(problem: Problem) -> Function:

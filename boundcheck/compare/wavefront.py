@@ -15,7 +15,8 @@ from torch.nn.functional import pad
 
 from boundcheck.compare.batch import Batch
 from boundcheck.compare.sensitivities import newest
-from boundcheck.products import Cotangents, LamLinearisation, Leaves, Linearisation, rows
+from boundcheck.prepared import Cotangents, Leaves
+from boundcheck.products import LamLinearisation, Linearisation, rows
 
 GROUP = 25  # horizons that share an evaluation of Ψ in the λ-part, padded to the longest
 RENEW = 8  # the window of points is renewed when the wave has moved by this part of a block

@@ -76,7 +76,7 @@ def make(
 
 def squared_differences(A: Tensor, B: Tensor) -> Tensor:
     """Q with Q_kij = (a_ik − b_jk)², a matrix for each feature k."""
-    return (A.T[:, :, None] - B.T[:, None, :]) ** 2
+    return ((A.T[:, :, None] - B.T[:, None, :]) ** 2).contiguous()
 
 
 def kernel(Q: Tensor, gamma: Tensor) -> Tensor:

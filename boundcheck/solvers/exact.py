@@ -14,8 +14,9 @@ from torch import Tensor
 from torch.func import vmap
 
 from boundcheck.errors import AssumptionError, DivergenceError
+from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
-from boundcheck.products import DENSE, Linearisation, Prepared, jacobian, outer_gradients, rows_d2_T, rows_outer
+from boundcheck.products import DENSE, Linearisation, jacobian, outer_gradients, rows_d2_T, rows_outer
 from boundcheck.solvers import conjugate_gradient, lower, normal_equations
 from boundcheck.solvers.result import Certificate, LinearSolution
 

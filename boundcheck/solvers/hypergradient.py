@@ -12,8 +12,9 @@ from torch import Tensor
 from boundcheck import methods
 from boundcheck.errors import DivergenceError, InputError, UnknownNameError
 from boundcheck.methods import Method
+from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
-from boundcheck.products import Linearisation, Prepared, linearise, outer_gradients
+from boundcheck.products import Linearisation, linearise, outer_gradients
 from boundcheck.solvers import conjugate_gradient, exact, fixed_point, itd, lower, normal_equations
 from boundcheck.solvers.result import COMPLETED, Hypergradient, LinearSolution, Residuals
 

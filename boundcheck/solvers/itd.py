@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem, Ready
-from boundcheck.products import Linearisation, Prepared, outer_gradients, push_forward
+from boundcheck.products import Linearisation, outer_gradients, push_forward
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.func import vmap
 
 from boundcheck.errors import DivergenceError
+from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem, Ready
-from boundcheck.products import Prepared
 
 
 @dataclass(frozen=True, eq=False)

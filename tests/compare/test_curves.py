@@ -12,8 +12,8 @@ from small import NAMES, small
 
 import boundcheck as bc
 from boundcheck.compare import cost
+from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
-from boundcheck.products import Prepared
 
 T = 12
 

@@ -12,8 +12,9 @@ import boundcheck as bc
 from boundcheck.compare import batch as batches
 from boundcheck.compare import cost, wavefront
 from boundcheck.compare.modes import Formed, Modes, frozen
+from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
-from boundcheck.products import Prepared, rows, rows_outer
+from boundcheck.products import rows, rows_outer, used
 
 T = 15
 DYNAMICS = pytest.mark.parametrize("dynamics", ["gradient-descent", "heavy-ball", "nesterov"])
@@ -27,7 +28,7 @@ def test_modes_equal_the_wave(name: str, dynamics: str) -> None:
     """As cotangents, with ∂₂Φ formed, and by adjoints of every horizon."""
     problem = small(name, dynamics=dynamics)
     batch = batches.run(problem, problem.sample(3, seed=2), T, constant=True)
-    leaves = batch.prepared.leaves.used_by(rows(problem.phi_at), batch.w[:, :1])
+    leaves = used(batch.prepared.leaves, rows(problem.phi_at), batch.w[:, :1])
     b = rows_outer(problem, batch.w, leaves.none()).w
     pull = batch.prepared.pull_back_rows
     expected = pull(leaves, wavefront.itd(batch, b, leaves, 0, T))
@@ -47,7 +48,7 @@ def test_points_that_are_not_needed_are_not_kept(name: str) -> None:
     with torch.no_grad():
         batch = batches.run(problem, problem.sample(2, seed=2), T, constant=True)
         assert batch.spectrum is not None
-        leaves = batch.prepared.leaves.used_by(rows(problem.phi_at), batch.w[:, :1])
+        leaves = used(batch.prepared.leaves, rows(problem.phi_at), batch.w[:, :1])
         points = Modes(batch, batch.spectrum, leaves).points.shape[1]
     assert points == {"krr": problem.d + 1, "br": 1, "hr": 1 + batch.spectrum.values.shape[-1]}[name]
     assert batch.spectrum.simple == (name == "krr")

@@ -8,8 +8,9 @@ from small import NAMES, small
 from torch import Tensor
 from torch.utils._pytree import tree_flatten
 
+from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
-from boundcheck.products import Linearisation, Prepared, jacobian, rows
+from boundcheck.products import Linearisation, jacobian, rows
 from boundcheck.solvers.exact import reference
 
 EPS = torch.finfo(torch.float64).eps

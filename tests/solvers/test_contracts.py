@@ -12,8 +12,9 @@ from small import NAMES, small
 from torch import Tensor
 
 import boundcheck as bc
+from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
-from boundcheck.products import Linearisation, Prepared, jacobian, outer_gradients
+from boundcheck.products import Linearisation, jacobian, outer_gradients
 
 METHODS = ("itd", "aid-fp", "aid-cg", "aid-cgn")
 
