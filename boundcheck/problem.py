@@ -14,8 +14,10 @@ import torch
 from torch import Tensor
 
 from boundcheck import layout, user
+from boundcheck.constants import Constants
 from boundcheck.dynamics import FIXED_POINT, GRADIENT_DESCENT, Dynamics
 from boundcheck.errors import InputError
+from boundcheck.known import Known
 from boundcheck.layout import Layout
 
 Ready = Any  # a tensor, or a tuple, named tuple, list or dict of tensors
@@ -71,6 +73,7 @@ class Problem:
     curvature: Callable[[Ready], Curvature] | None = None
     contraction: Callable[[Ready], Tensor] | None = None  # q: at least ‖∂₁Φ‖ wherever the iterates go
     solution: Callable[[Ready], Tensor] | None = None  # w(λ) in closed form, or to machine precision
+    known: Known | Constants | None = None  # constants in closed form, or given by the user
     domain: Domain | None = None
     sampler: Callable[[torch.Generator], Tensor] | None = None  # a λ on the CPU
     seed: int = 0
@@ -171,6 +174,7 @@ class Problem:
         symmetric: bool | None = None,
         sampler: Callable[[torch.Generator], Tensor] | None = None,
         domain: Domain | None = None,
+        known: Constants | None = None,
     ) -> Problem:
         """A problem from Φ = `fp_map(params, hparams)` and E = `outer_loss(params, hparams)`.
 
@@ -185,7 +189,7 @@ class Problem:
 
         return _from_user(
             phi_at, None, outer_loss, w_layout, w0, lam_layout, lam, prepare,
-            name=name, dynamics=dynamics, symmetric=symmetric, sampler=sampler, domain=domain,
+            name=name, dynamics=dynamics, symmetric=symmetric, sampler=sampler, domain=domain, known=known,
         )  # fmt: skip
 
     @classmethod
@@ -203,6 +207,7 @@ class Problem:
         differentiate_step: bool = False,
         sampler: Callable[[torch.Generator], Tensor] | None = None,
         domain: Domain | None = None,
+        known: Constants | None = None,
     ) -> Problem:
         """A problem from ℓ = `inner_loss(params, hparams)`: Φ = w − α(λ)∇₁ℓ, with α = `step_size`.
 
@@ -230,7 +235,7 @@ class Problem:
 
         return _from_user(
             phi_at, inner_at, outer_loss, w_layout, w0, lam_layout, lam, prepare,
-            name=name, dynamics=dynamics, symmetric=True, sampler=sampler, domain=domain,
+            name=name, dynamics=dynamics, symmetric=True, sampler=sampler, domain=domain, known=known,
         )  # fmt: skip
 
 
