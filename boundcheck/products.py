@@ -155,6 +155,11 @@ class OuterGradients:
     lam: Cotangents
 
 
+def gradient(function: Function) -> Function:
+    """∇₁f for a scalar f(w, ready)."""
+    return torch.func.grad(function)
+
+
 def outer_gradients(problem: Problem, w: Tensor, leaves: Leaves) -> OuterGradients:
     """∇₁E and ∇₂E at one point."""
     at = Linearisation(problem.outer_at, w, None, leaves)
