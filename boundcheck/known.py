@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from boundcheck.constants import Ball, Constant, Provenance, Side
@@ -40,7 +41,15 @@ class Known:
     on: Callable[[Tensor, Region], Sequence[Constant]]
 
 
+ROUNDING = 1e3  # how many ε of its dtype an upper bound is raised by, so that rounding does not put it below the truth
+
+
 def upper(name: str, value: Tensor | float, how: str, region: Region | None = None, *, exact: bool = False) -> Constant:
-    """A constant from a formula, `how`, that is proved to be an upper bound, or to be exact."""
+    """A constant from a formula, `how`, that is proved to be an upper bound, or to be exact.
+
+    Upper bounds are multiplied by 1 + 1000ε; exact values are left as they are: exact up to rounding.
+    """
     ball = None if region is None else region.ball
-    return Constant(name, float(value), Side.EXACT if exact else Side.UPPER, Provenance(how, "closed form", ball=ball))
+    eps = torch.finfo(value.dtype if isinstance(value, Tensor) else torch.float64).eps
+    raised = float(value) * (1.0 if exact else 1 + ROUNDING * eps)
+    return Constant(name, raised, Side.EXACT if exact else Side.UPPER, Provenance(how, "closed form", ball=ball))
