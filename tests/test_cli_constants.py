@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from test_cli import run
+from command import Command
 
 STEEP = """
 import torch
@@ -23,16 +23,16 @@ def problem(alpha=0.5075):
 """
 
 
-def test_a_table_for_people() -> None:
-    done = run("constants", "br")
+def test_a_table_for_people(boundcheck: Command) -> None:
+    done = boundcheck("constants", "br")
     assert done.returncode == 0, done.stderr
     for piece in ("q", "nu_1", "L_E", "exact", "at most", "heavy-ball", "α* = 2/(μ+L)"):
         assert piece in done.stdout
     assert "no contraction" not in done.stdout
 
 
-def test_json_for_programs() -> None:
-    done = run("constants", "br", "--json", "--seed", "2", "--ball", "local")
+def test_json_for_programs(boundcheck: Command) -> None:
+    done = boundcheck("constants", "br", "--json", "--seed", "2", "--ball", "local")
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)
     assert content["problem"] == {
@@ -43,9 +43,9 @@ def test_json_for_programs() -> None:
     assert content["step_sizes"]["own"]["contracts"] is True
 
 
-def test_a_step_that_is_too_long_is_named(tmp_path: Path) -> None:
+def test_a_step_that_is_too_long_is_named(boundcheck: Command, tmp_path: Path) -> None:
     (tmp_path / "steep.py").write_text(STEEP)
-    done = run("constants", f"{tmp_path / 'steep.py'}:problem")
+    done = boundcheck("constants", f"{tmp_path / 'steep.py'}:problem")
     assert done.returncode == 0, done.stderr
     assert "no contraction: q = 1.03 ≥ 1" in done.stdout
     assert "α < 2/L = 0.5" in done.stdout
@@ -61,8 +61,8 @@ def test_a_step_that_is_too_long_is_named(tmp_path: Path) -> None:
         (("constants", "nothing.py:problem"), "is no file"),
     ],
 )
-def test_bad_input_gets_one_line(arguments: tuple[str, ...], message: str) -> None:
-    done = run(*arguments)
+def test_bad_input_gets_one_line(boundcheck: Command, arguments: tuple[str, ...], message: str) -> None:
+    done = boundcheck(*arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

@@ -6,7 +6,7 @@ that is the same for all w), norms at the fixed point, and suprema over the regi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -101,7 +101,7 @@ def estimate_constants(
     return Constants(made) if claimed is None else _with_claims(Constants(made), claimed)
 
 
-def _add(made: dict[str, Constant], constants: Iterator[Constant] | list[Constant] | tuple[Constant, ...]) -> None:
+def _add(made: dict[str, Constant], constants: Iterable[Constant]) -> None:
     """The first to give a name keeps it."""
     for constant in constants:
         made.setdefault(constant.name, constant)

@@ -67,30 +67,22 @@ def gradient_bound(
     return _supremum("∇₁E", problem, prepared, region, w_star, effort)
 
 
-def nu_1(
-    problem: Problem, prepared: Prepared, region: Region, w_star: Tensor, effort: Effort = EFFORT
-) -> Supremum:
+def nu_1(problem: Problem, prepared: Prepared, region: Region, w_star: Tensor, effort: Effort = EFFORT) -> Supremum:
     """ν₁: sup ‖∂₁Φ(w) − ∂₁Φ(w*)‖/‖w − w*‖ over the region."""
     return _supremum("∂₁Φ", problem, prepared, region, w_star, effort, calm=True)
 
 
-def nu_2(
-    problem: Problem, prepared: Prepared, region: Region, w_star: Tensor, effort: Effort = EFFORT
-) -> Supremum:
+def nu_2(problem: Problem, prepared: Prepared, region: Region, w_star: Tensor, effort: Effort = EFFORT) -> Supremum:
     """ν₂: sup ‖∂₂Φ(w) − ∂₂Φ(w*)‖/‖w − w*‖ over the region."""
     return _supremum("∂₂Φ", problem, prepared, region, w_star, effort, calm=True)
 
 
-def eta_1(
-    problem: Problem, prepared: Prepared, region: Region, w_star: Tensor, effort: Effort = EFFORT
-) -> Supremum:
+def eta_1(problem: Problem, prepared: Prepared, region: Region, w_star: Tensor, effort: Effort = EFFORT) -> Supremum:
     """η₁: sup ‖∇₁E(w) − ∇₁E(w*)‖/‖w − w*‖ over the region."""
     return _supremum("∇₁E", problem, prepared, region, w_star, effort, calm=True)
 
 
-def eta_2(
-    problem: Problem, prepared: Prepared, region: Region, w_star: Tensor, effort: Effort = EFFORT
-) -> Supremum:
+def eta_2(problem: Problem, prepared: Prepared, region: Region, w_star: Tensor, effort: Effort = EFFORT) -> Supremum:
     """η₂: sup ‖∇₂E(w) − ∇₂E(w*)‖/‖w − w*‖ over the region."""
     return _supremum("∇₂E", problem, prepared, region, w_star, effort, calm=True)
 

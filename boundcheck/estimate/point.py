@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from boundcheck.constants import Constant, Provenance, Side
+from boundcheck.constants import Ball, Constant, Provenance, Side
 from boundcheck.estimate import spectral
 from boundcheck.estimate.spectral import Extreme
 from boundcheck.prepared import Prepared
@@ -45,23 +46,23 @@ def at_solution(problem: Problem, prepared: Prepared, found: Reference, spend: S
 
 
 def _plain(name: str, value: Tensor, how: str, problem: Problem, products: int = 1) -> Constant:
-    return Constant(name, float(value), Side.EXACT, Provenance(how, products=products, **where(problem)))
+    return Constant(name, float(value), Side.EXACT, made(how, problem, products=products))
 
 
-def where(problem: Problem) -> dict[str, str]:
-    return {"dtype": str(problem.dtype).removeprefix("torch."), "device": str(problem.device)}
+def made(
+    how: str, problem: Problem, *, products: int | None = None, delta: float | None = None, seed: int | None = None,
+    residual: float | None = None, samples: int | None = None, ball: Ball | None = None,
+) -> Provenance:  # fmt: skip
+    """How a value was obtained, and in which arithmetic."""
+    dtype, device = str(problem.dtype).removeprefix("torch."), str(problem.device)
+    return Provenance(how, "", products, samples, seed, delta, residual, ball, dtype, device)
 
 
 def constant(name: str, found: Extreme, how: str, problem: Problem, seed: int | None = None) -> Constant:
     """A `Constant` from one end of a spectrum."""
-    return Constant(
-        name,
-        found.value,
-        found.side,
-        Provenance(
-            how, products=found.products, seed=seed, delta=found.delta, residual=found.residual, **where(problem)
-        ),
-    )
+    how += "" if found.converged else ", which has not come to rest"
+    provenance = made(how, problem, products=found.products, seed=seed, delta=found.delta, residual=found.residual)
+    return Constant(name, found.value, found.side, provenance)
 
 
 def _dense(problem: Problem, prepared: Prepared, w: Tensor) -> Iterator[Constant]:
@@ -80,10 +81,9 @@ def _by_products(problem: Problem, prepared: Prepared, w: Tensor, spend: Spend) 
     ready = prepared.leaves.at(0)
     at = Linearisation(problem.phi_at, w, ready)
     generator = torch.Generator(device="cpu").manual_seed(spend.seed)
-    options = {"delta": spend.delta, "generator": generator, "dtype": w.dtype, "device": w.device}
     most = STEPS if spend.budget is None else max(4, min(STEPS, spend.budget // 4))
-    d1 = at.d1_T if problem.symmetric else at.d1
-    found = spectral.norm(d1, at.d1_T, (problem.d, problem.d), most=most, **options)
+    norm = partial(spectral.norm, delta=spend.delta, most=most, generator=generator, dtype=w.dtype, device=w.device)
+    found = norm(at.d1_T if problem.symmetric else at.d1, at.d1_T, (problem.d, problem.d))
     yield constant("q_star", found, "‖∂₁Φ(w*)‖ by Golub-Kahan from a random start", problem, spend.seed)
     of_lam = LamLinearisation(problem.phi_at, w[None, None], prepared.leaves)
 
@@ -93,5 +93,5 @@ def _by_products(problem: Problem, prepared: Prepared, w: Tensor, spend: Spend) 
     def d2_T(v: Tensor) -> Tensor:
         return prepared.pull_back(of_lam.d2_T(v[None, None]))[0]
 
-    found = spectral.norm(d2, d2_T, (problem.d, problem.n), most=most, **options)
+    found = norm(d2, d2_T, (problem.d, problem.n))
     yield constant("L_Phi_star", found, "‖∂₂Φ(w*)‖ by Golub-Kahan from a random start", problem, spend.seed)

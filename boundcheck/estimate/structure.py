@@ -62,7 +62,13 @@ def find(problem: Problem, prepared: Prepared, region: Region, seed: int) -> Str
         return rows_outer(problem, w, leaves).lam
 
     scale = float(v[0, 0].norm())
-    return Structure(*(_same(values, scale) for values in (d1phi, d2phi, hessian, d2E)), products=4 * POINTS)
+    return Structure(
+        d1phi=_same(d1phi, scale),
+        d2phi=_same(d2phi, scale),
+        hessian_of_E=_same(hessian, scale),
+        d2E=_same(d2E, scale),
+        products=4 * POINTS,
+    )
 
 
 def _same(values: Callable[[], tuple[Tensor, ...]], scale: float) -> bool:

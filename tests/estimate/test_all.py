@@ -88,7 +88,7 @@ def test_no_contraction_is_reported_as_such() -> None:
     found = bc.estimate_constants(quadratic(alpha=0.5075))
     assert found["q"].value == pytest.approx(1.03)
     assert found["D"].side is Side.LOWER
-    with pytest.raises(bc.AssumptionError, match="q = 1.03 ≥ 1"):
+    with pytest.raises(bc.AssumptionError, match=r"q = 1\.03 ≥ 1"):
         bc.bounds["itd"].evaluate(found, t=3)
 
 
