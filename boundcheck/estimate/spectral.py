@@ -82,8 +82,8 @@ def lanczos(
     """Both ends of the spectrum of a symmetric A, definite or not, from at most `most` products.
 
     Stops when the wanted end has come to rest within rtol of itself, or when no more is to be found. Each end is
-    certified on its own with probability 1 − delta, also the one not waited for; with delta = None neither is. For n ≤ 2
-    the n products give the matrix.
+    certified on its own with probability 1 − delta, also the one not waited for; with delta = None neither is.
+    For n ≤ 2 the n products give the matrix.
     """
     if not 0 < rtol < 1 or most < 1:
         raise InputError(f"rtol = {rtol}, most = {most} allow no steps; give 0 < rtol < 1 and most ≥ 1")
