@@ -97,7 +97,7 @@ class Prepared:
         return self._push(leaves, torch.stack([self._unit(i) for i in range(start, stop)]), batched=True)
 
     def push_rows(self, leaves: Leaves, directions: Tensor) -> Cotangents:
-        """The derivatives of `leaves` along directions in λ of shape (λ, rows, n), the transpose of `pull_back_rows`."""
+        """The derivatives of `leaves` along directions of shape (λ, rows, n): the transpose of `pull_back_rows`."""
         return tuple(x.transpose(0, 1) for x in self._push(leaves, directions.transpose(0, 1), batched=True))
 
     def _unit(self, i: int) -> Tensor:

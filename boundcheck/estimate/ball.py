@@ -1,8 +1,8 @@
 """Suprema over a ball from below: many starts as rows of one batch, each climbing without ever losing height.
 
 What is maximised is h(w, v), for w in the ball and v on the unit sphere: ‖F(w)ᵀv‖, whose supremum over v is the
-spectral norm, or ‖F(w)‖ where F is a vector and v is empty. Every value is one that h takes, so that the best of them is
-a lower estimate whatever the landscape; only how close it comes is left to the climbing.
+spectral norm, or ‖F(w)‖ where F is a vector and v is empty. Every value is one that h takes, so that the best of them
+is a lower estimate whatever the landscape; only how close it comes is left to the climbing.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def unit(x: Tensor, otherwise: Tensor | None = None) -> Tensor:
 def project(region: Region, w: Tensor) -> Tensor:
     away = w - region.point
     length = away.norm(dim=-1, keepdim=True)
-    return torch.where(length > region.radius, region.point + away * (region.radius / length.clamp(min=1e-300)), w)
+    outside = length > region.radius
+    return torch.where(outside, region.point + away * (region.radius / torch.where(outside, length, 1)), w)
 
 
 def ascend(objective: Objective, w: Tensor, v: Tensor, region: Region, step: Tensor, steps: int) -> Climb:
@@ -92,7 +93,7 @@ def ascend(objective: Objective, w: Tensor, v: Tensor, region: Region, step: Ten
             torch.where(take, tried.by_w, here.by_w),
             torch.where(take, tried.by_v, here.by_v),
         )
-        step = (step * torch.where(take, 2.0, 0.5).to(step)).clamp(max=LARGEST_STEP * region.radius)
+        step = torch.where(take, 2 * step, step / 2).clamp(max=LARGEST_STEP * region.radius)
     return Climb(w, v, step, here.value)
 
 
@@ -113,8 +114,8 @@ def top(apply: Apply, x: Tensor, steps: int) -> Tensor:
         along = dot(x, p)
         p, Ap = p - along * x, Ap - along * Ax
         length = p.norm(dim=-1, keepdim=True)
-        scale = torch.where(length > 0, 1 / torch.where(length > 0, length, 1), 0)
-        p, Ap = p * scale, Ap * scale
+        scale = torch.where(length > 0, length, 1)
+        p, Ap = p / scale, Ap / scale
         angle = torch.atan2(2 * dot(x, Ap), dot(x, Ax) - dot(p, Ap)) / 2
         c, s = angle.cos(), angle.sin()
         x, Ax, p, Ap = c * x + s * p, c * Ax + s * Ap, (c * p - s * x) * length, (c * Ap - s * Ax) * length
@@ -155,7 +156,7 @@ class Draws:
         self._generator, self._like = torch.Generator(device="cpu").manual_seed(seed), like
 
     def directions(self, rows: int, d: int) -> Tensor:
-        return unit(torch.randn(rows, d, generator=self._generator, dtype=torch.float64, device="cpu")).to(self._like)
+        return unit(torch.randn(rows, d, generator=self._generator, dtype=torch.float64, device="cpu").to(self._like))
 
     def points(self, region: Region, rows: int) -> Tensor:
         """By turns on the sphere, and inside at a distance from the centre that is uniform."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -28,6 +29,9 @@ ITERATES = 16  # of the lower level, some of which are starts
 CLOSE = 1e-3  # of the largest distance from w*: nearer to it, differences would be rounding
 RTOL = 1e-7  # by which a round has to improve the best value, for another one
 OTHERS = 1e-4  # of the best value: another round, too, while a start that is behind gains more than this
+LIMIT = CYCLES * 3 * 4 + 4  # products for a row of a first block of cycles, at most
+ROUND = (TOP + 1) * 4 + (STEPS + 1) * 5  # … of a round
+NEEDED = LIMIT + ROUND
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ class Effort:
     def __post_init__(self) -> None:
         if self.starts < 1:
             raise InputError(f"starts = {self.starts} leaves nothing to climb; give a number from 1")
+        if self.budget < NEEDED:
+            raise InputError(f"budget = {self.budget} is less than one start needs; give {NEEDED} products or more")
 
 
 EFFORT = Effort()
@@ -142,6 +148,11 @@ class _Field:
         self.spent += len(w) * (2 + (self.width > 0))
         return by_a[0], by_v[0], self._pull(by_t, len(w))
 
+    def squared_slope(self, w: Tensor, v: Tensor, a: Tensor) -> Tensor:
+        """TᵀTa for the matrix T that v leaves of the derivative."""
+        u = self.slots(w, v, None, a)[2]
+        return self.slots(w, v, u, a)[0]
+
 
 @dataclass(frozen=True, eq=False)
 class _Limit:
@@ -152,25 +163,31 @@ class _Limit:
     value: Tensor
 
 
-def _limit(field: _Field, point: Tensor, a: Tensor, v: Tensor, watch: Watch, budget: int) -> _Limit:
-    """The norm of the derivative T of F at a point: in turn each of u, a and v is made the best for the others."""
-    w = point.expand(len(a), -1)
-    cost = len(a) * 4 * 3 * CYCLES
-    best = -math.inf
-    while True:
+def _limit(field: _Field, point: Tensor, a: Tensor, v: Tensor, watch: Watch | None, budget: int, rtol: float) -> _Limit:
+    """The norm of the derivative T of F at a point: in turn each of u, a and v is made the best for the others.
+
+    Without `watch`, rows where T is not finite stay as they came.
+    """
+    w, drawn = point.expand(len(a), -1), (a, v)
+    best, settled = -math.inf, False
+    while not settled:
         if field.width:
             for _ in range(CYCLES):
                 u = unit(field.slots(w, v, None, a)[2])
                 a = unit(field.slots(w, v, u, a)[0], otherwise=a)
                 v = unit(field.slots(w, v, u, a)[1], otherwise=v)
         else:
-            a = top(lambda a: field.slots(w, v, field.slots(w, v, None, a)[2], a)[0], a, CYCLES)
+            a = top(partial(field.squared_slope, w, v), a, CYCLES)
         value = field.slots(w, v, None, a)[2].norm(dim=-1)
-        watch.look(value, w)
-        before, (best,) = best, watch.check(value.max())
-        if best - before <= RTOL * best or field.spent + cost > budget:
-            order = value.argsort(descending=True)
-            return _Limit(a[order], v[order], value[order])
+        finite = torch.isfinite(value)
+        if watch is not None:
+            watch.look(value, w)
+        value = torch.where(finite, value, 0)
+        a, v = (torch.where(finite[:, None], x, x0) for x, x0 in zip((a, v), drawn, strict=True))
+        before, (best,) = best, value.max()[None].tolist() if watch is None else watch.check(value.max())
+        settled = best - before <= rtol * best or field.spent + len(a) * LIMIT > budget
+    order = value.argsort(descending=True)
+    return _Limit(a[order], v[order], value[order])
 
 
 def _supremum(
@@ -187,14 +204,22 @@ def _supremum(
         raise InputError(f"radius = {region.radius} of the region is no radius; give a finite number from 0")
     if prepared.lams.dim() == 1:
         prepared = Prepared(problem, prepared.lams[None])
-    watch = Watch(problem.name, f"{name}" if not calm else f"{name}, or its derivative,", region)
+    eps = torch.finfo(problem.dtype).eps
+    rtol = max(RTOL, 8 * eps)
+    watch = Watch(problem.name, f"the difference of {name} from that at w*" if calm else name, region)
     field = _Field(name, problem, prepared, watch)
     draws = Draws(effort.seed, region.point)
-    count = max(min(effort.starts, 2), min(effort.starts, CELLS // field.longest))
+    count = min(effort.starts, effort.budget // NEEDED, max(2, CELLS // field.longest))
     base = w_star if calm else None
     origin = region.point if base is None else base
-    reach = region.radius + float((origin - region.point).norm())
-    floor = max(CLOSE * reach, torch.finfo(origin.dtype).eps ** 0.5 * float(origin.norm())) or 1.0
+    apart, size = torch.stack(((origin - region.point).norm(), origin.norm())).tolist()
+    if apart > region.radius + eps**0.5 * size:
+        raise InputError(
+            f"{problem.name}: w* is at distance {apart:.3g} from the centre of the region, whose radius is "
+            f"{region.radius:.3g}; give a region that holds w*"
+        )
+    reach = region.radius + apart
+    floor = max(CLOSE * reach, eps**0.5 * size) or 1.0
 
     def objective(w: Tensor, v: Tensor) -> Slopes:
         """‖F(w)ᵀv‖, or the difference from w* over the distance; nearer than `floor`, over that, which is less."""
@@ -208,32 +233,30 @@ def _supremum(
         return Slopes(here.value / R[:, 0], here.by_w / R - lost, here.by_v / R)
 
     a, v = draws.directions(count, problem.d), draws.directions(count, field.width)
-    limit = _limit(field, origin, a, v, watch, effort.budget // 3)
+    limit = _limit(field, origin, a, v, watch if calm else None, effort.budget // 3, rtol)
     K = max(1, count // 8)
     a = reach * limit.a[:K]
-    informed = [origin + a, origin - a, origin + a / 2]
-    informed += [problem.w0, _iterates(problem, prepared)]
-    if not calm:
-        informed = [origin, origin + a[:1], origin - a[:1], *([] if w_star is None else [w_star]), *informed[3:]]
+    informed = [origin + a, origin - a, origin + a / 2] if calm else [origin, origin + a[:1], origin - a[:1]]
+    informed += [x for x in (w_star, problem.w0, _iterates(problem, prepared)) if x is not None]
     w = starts(region, count, informed, draws)
     if base is not None:
         w = torch.where((w - base).norm(dim=-1, keepdim=True) < floor, draws.points(region, count), w)
     v = limit.v[torch.arange(count, device=w.device) % K] + draws.directions(count, field.width) / 2
     step = torch.full_like(w[:, :1], region.radius / 2)
     values = limit.value if calm else torch.zeros_like(limit.value)
-    climbed = torch.full_like(values, -math.inf)
-    cost = count * (TOP * 4 + STEPS * 5)
+    climbed, kept = torch.full_like(values, -math.inf), torch.arange(count, device=w.device)
     best, converged = -math.inf, False
     while not converged:
         if field.width:
-            v = top(lambda v, w=w: field.squared(w, v, base), v, TOP)
+            v = top(partial(field.squared, w, base=base), v, TOP)
         climb = ascend(objective, w, v, region, step, STEPS)
-        w, v, step = climb.w, climb.v, climb.step
-        gained, values = (climb.value - climbed).max(), torch.maximum(values, climb.value)
-        climbed = climb.value
+        gained = (climb.value - climbed).max()
+        values = values.index_copy(0, kept, torch.maximum(values[kept], climb.value))
         before, (best, median, gain) = best, watch.check(values.max(), values.median(), gained)
-        converged = best - before <= RTOL * best and gain <= OTHERS * best
-        if field.spent + cost > effort.budget:
+        converged = best - before <= rtol * best and gain <= OTHERS * best
+        order = climb.value.argsort(descending=True)[: max(4, 3 * len(kept) // 4)]  # the last do not go on
+        kept, climbed, w, v, step = kept[order], climb.value[order], climb.w[order], climb.v[order], climb.step[order]
+        if field.spent + len(kept) * ROUND > effort.budget:
             break
     return Supremum(best, (best - median) / best if best else 0.0, count, field.spent, converged)
 
