@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from boundcheck.constants import Ball, Constant, Provenance, Side
@@ -40,7 +41,16 @@ class Known:
     on: Callable[[Tensor, Region], Sequence[Constant]]
 
 
+ROUNDING = 1e3  # in units of eps: what sums, eigenvalues and square roots of a formula may lose
+
+
 def upper(name: str, value: Tensor | float, how: str, region: Region | None = None, *, exact: bool = False) -> Constant:
-    """A constant from a formula, `how`, that is proved to be an upper bound, or to be exact."""
+    """A constant from a formula, `how`, that is proved to be an upper bound, or to be exact.
+
+    So that rounding does not take an upper bound below the truth, it is raised by the factor 1 + 1000 eps of the dtype
+    in which it was computed: that of a tensor, double for a number. An exact value stays as it is.
+    """
+    eps = torch.finfo(value.dtype if isinstance(value, Tensor) else torch.float64).eps
+    raised = float(value) * (1.0 if exact else 1 + ROUNDING * eps)
     ball = None if region is None else region.ball
-    return Constant(name, float(value), Side.EXACT if exact else Side.UPPER, Provenance(how, "closed form", ball=ball))
+    return Constant(name, raised, Side.EXACT if exact else Side.UPPER, Provenance(how, "closed form", ball=ball))
