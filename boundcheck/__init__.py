@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         UnknownNameError,
         UserCodeError,
     )
+    from boundcheck.estimate.all import estimate_constants
     from boundcheck.loading import load_problem
     from boundcheck.problem import Domain, Problem
     from boundcheck.solvers.hypergradient import hypergradient
@@ -54,6 +55,7 @@ _HOME = {
     "UserCodeError": "boundcheck.errors",
     "bounds": "boundcheck.theory.catalogue",
     "error_curves": "boundcheck.compare.curves",
+    "estimate_constants": "boundcheck.estimate.all",
     "hypergradient": "boundcheck.solvers.hypergradient",
     "load_problem": "boundcheck.loading",
 }
@@ -81,6 +83,7 @@ __all__ = [
     "__version__",
     "bounds",
     "error_curves",
+    "estimate_constants",
     "hypergradient",
     "load_problem",
     "problems",

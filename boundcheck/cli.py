@@ -27,6 +27,12 @@ app = typer.Typer(
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout, and nothing else there.")]
 
 
+Seed = Annotated[int | None, typer.Option("--seed", help="For the data of built-in problems and for random starts.")]
+Dtype = Annotated[str, typer.Option("--dtype", help="float64 or float32, for problems that can be made in both.")]
+Device = Annotated[str, typer.Option("--device", help="cpu, cuda, mps.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+
+
 def _version(value: bool) -> None:
     if value:
         typer.echo(f"boundcheck {__version__}")
@@ -98,6 +104,47 @@ def bound(
         _print_json(present.as_json(theorem, request))
     else:
         present.show(theorem, request)
+
+
+@app.command()
+def constants(
+    problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="A built-in name, or path/to/file.py:name.")],
+    ball: Annotated[str, typer.Option("--ball", help="Suprema over ‖w‖ ≤ 2D (paper) or around w* (local).")] = "paper",
+    budget: Annotated[int | None, typer.Option("--budget", help="At most so many products for each constant.")] = None,
+    delta: Annotated[float, typer.Option("--delta", help="Failure probability of each random certificate.")] = 1e-3,
+    seed: Seed = None,
+    dtype: Dtype = "",
+    device: Device = "",
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Measure q, κ, step sizes, Lipschitz constants and D of a problem: value, side, how."""
+    from boundcheck import measured
+    from boundcheck.estimate.all import estimate_constants
+    from boundcheck.loading import load_problem
+
+    made = load_problem(problem, **_options(seed, dtype, device))
+    with measured.progress(quiet or as_json) as tell:
+        found = estimate_constants(made, ball=ball, budget=budget, delta=delta, seed=seed or 0, progress=tell)
+    if as_json:
+        _print_json(measured.as_json(made, found))
+    else:
+        measured.show(made, found)
+
+
+def _options(seed: int | None, dtype: str, device: str) -> dict[str, Any]:
+    """What goes to the function that makes a problem; nothing that was not asked for."""
+    options: dict[str, Any] = {} if seed is None else {"seed": seed}
+    if dtype:
+        import torch
+
+        known = {"float32": torch.float32, "float64": torch.float64}
+        if dtype not in known:
+            raise UnknownNameError.among("dtype", dtype, known)
+        options["dtype"] = known[dtype]
+    if device:
+        options["device"] = device
+    return options
 
 
 def _print_json(content: Any) -> None:

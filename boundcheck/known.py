@@ -34,23 +34,23 @@ class Known:
     """Closed forms, proved where they are written: `everywhere` those of λ alone, `on` those of λ and a region.
 
     `everywhere` gives what there is of mu, L, kappa, alpha, grad_alpha, q and D; `on` of L_E, L_Phi, nu_1, nu_2, eta_1,
-    eta_2, hat_rho_1 and hat_rho_2, where a ball constant need hold only between a w of the region and w*.
+    eta_2, hat_rho_1 and hat_rho_2, where a ball constant need hold only between a w of the region and w*; and of q, if
+    none serves for all w.
     """
 
     everywhere: Callable[[Tensor], Sequence[Constant]]
     on: Callable[[Tensor, Region], Sequence[Constant]]
 
 
-ROUNDING = 1e3  # in units of eps: what sums, eigenvalues and square roots of a formula may lose
+ROUNDING = 1e3  # how many ε of its dtype an upper bound is raised by, so that rounding does not put it below the truth
 
 
 def upper(name: str, value: Tensor | float, how: str, region: Region | None = None, *, exact: bool = False) -> Constant:
     """A constant from a formula, `how`, that is proved to be an upper bound, or to be exact.
 
-    So that rounding does not take an upper bound below the truth, it is raised by the factor 1 + 1000 eps of the dtype
-    in which it was computed: that of a tensor, double for a number. An exact value stays as it is.
+    Upper bounds are multiplied by 1 + 1000ε; exact values are left as they are: exact up to rounding.
     """
+    ball = None if region is None else region.ball
     eps = torch.finfo(value.dtype if isinstance(value, Tensor) else torch.float64).eps
     raised = float(value) * (1.0 if exact else 1 + ROUNDING * eps)
-    ball = None if region is None else region.ball
     return Constant(name, raised, Side.EXACT if exact else Side.UPPER, Provenance(how, "closed form", ball=ball))

@@ -86,11 +86,19 @@ class Prepared:
 
     def push_forward(self, i: int) -> Cotangents:
         """The derivative of the leaves in the direction of the i-th entry of λ (of every λ, for rows)."""
-        return self._push(self.leaves, self._unit(i), batched=False)
+        return self.along(self._unit(i))
+
+    def along(self, direction: Tensor) -> Cotangents:
+        """The derivative of the leaves in a direction shaped like λ."""
+        return self._push(self.leaves, direction, batched=False)
 
     def push_forward_rows(self, leaves: Leaves, start: int, stop: int) -> Cotangents:
         """The derivatives of `leaves` along the entries start … stop − 1 of λ, for rows: (stop − start, λ, …)."""
         return self._push(leaves, torch.stack([self._unit(i) for i in range(start, stop)]), batched=True)
+
+    def push_rows(self, leaves: Leaves, directions: Tensor) -> Cotangents:
+        """The derivatives of `leaves` along directions in λ of shape (λ, rows, n), the transpose of `pull_back_rows`."""
+        return tuple(x.transpose(0, 1) for x in self._push(leaves, directions.transpose(0, 1), batched=True))
 
     def _unit(self, i: int) -> Tensor:
         direction = torch.zeros_like(self._lam)

@@ -77,6 +77,7 @@ class Problem:
     domain: Domain | None = None
     sampler: Callable[[torch.Generator], Tensor] | None = None  # a λ on the CPU
     seed: int = 0
+    remake: Callable[..., Problem] | None = None  # the same problem again, with other options such as dtype
     w_layout: Layout | None = None
     lam_layout: Layout | None = None
 
@@ -159,6 +160,10 @@ class Problem:
     def at(self, lam: Any) -> Problem:
         """The same problem at another λ."""
         return replace(self, lam=self.checked(lam, "lam"))
+
+    def in_dtype(self, dtype: torch.dtype) -> Problem | None:
+        """The same problem at the same λ in another precision, where it can be made again."""
+        return None if self.remake is None else self.remake(dtype=dtype).at(self.lam.to(dtype))
 
     @classmethod
     def from_map(

@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 import pytest
+from command import boundcheck  # noqa: F401
 from hypothesis import settings
 
 from boundcheck import files

@@ -6,42 +6,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from command import Command
 
 import boundcheck as bc
-from boundcheck import cli
 
 CONSTANTS = {"q": 0.9, "D": 1, "L_E": 2, "L_Phi": 3, "nu_1": 0.1, "nu_2": 0.2, "eta_1": 0.3, "eta_2": 0.4}
 ITD = ["bound", "itd", *(word for name, value in CONSTANTS.items() for word in ("--set", f"{name}={value}"))]
-
-
-@dataclass(frozen=True)
-class Run:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-@pytest.fixture
-def boundcheck(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
-    """The command, run in this process."""
-    monkeypatch.setenv("COLUMNS", "120")
-
-    def run(*arguments: str) -> Run:
-        monkeypatch.setattr(sys, "argv", ["boundcheck", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        out = capsys.readouterr()
-        return Run(int(stop.value.code or 0), out.out, out.err)
-
-    return run
-
-
-Command = Callable[..., Run]
 
 
 def test_as_a_process() -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial, wraps
 from importlib import import_module
 from typing import Any
 
@@ -25,12 +26,22 @@ class Entry:
     make: Callable[..., Problem]
 
 
+def _remembering(make: Callable[..., Problem]) -> Callable[..., Problem]:
+    """The same function; what it makes can be made again in another dtype, with the same data."""
+
+    @wraps(make)
+    def remembered(**options: Any) -> Problem:
+        return replace(make(**options), remake=partial(remembered, **options))
+
+    return remembered
+
+
 def _discover() -> dict[str, Entry]:
     found = []
     for info in pkgutil.iter_modules(__path__):
         if not info.name.startswith("_"):
             module = import_module(f"{__name__}.{info.name}")
-            found.append(Entry(module.NAME, info.name, module.TITLE, module.make))
+            found.append(Entry(module.NAME, info.name, module.TITLE, _remembering(module.make)))
     return {entry.name: entry for entry in sorted(found, key=lambda entry: entry.name)}
 
 

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple, TypedDict
 
 from torch import Tensor
 
+from boundcheck.constants import Constant
 from boundcheck.dynamics import Dynamics, by_name, optimal_steps
+from boundcheck.known import upper
 from boundcheck.problem import Curvature
 
 
@@ -51,3 +53,21 @@ def known(dynamics: str, steps: Callable[[Any], Tuned] = lambda ready: ready.ste
         return curvature(ready).contraction(steps(ready).alpha)
 
     return Known(dynamics=by_name(dynamics, coefficients), symmetric=True, curvature=curvature, contraction=contraction)
+
+
+def step_constants(steps: Tuned, grad_alpha: Tensor | None) -> tuple[Constant, ...]:
+    """μ, L, κ, α, ‖∇α‖ and q of Φ = w − α∇₁ℓ with the exact μ and L of ℓ(·, λ); no ∇α for a step that is held fixed.
+
+    q = max(1 − αμ, αL − 1), which α = 2/(μ+L) makes equal: the supremum of ‖I − α∇²₁ℓ‖ over all w.
+    """
+    mu, L, alpha = steps.mu, steps.L, steps.alpha
+    slope = 0.0 if grad_alpha is None else grad_alpha.norm()
+    how = "the step is held fixed" if grad_alpha is None else "(α²/2)‖∇(μ+L)‖"
+    return (
+        upper("mu", mu, "the least eigenvalue of ∇²₁ℓ(w, λ) over all w", exact=True),
+        upper("L", L, "the largest eigenvalue of ∇²₁ℓ(w, λ) over all w", exact=True),
+        upper("kappa", L / mu, "L/μ", exact=True),
+        upper("alpha", alpha, "2/(μ+L)", exact=True),
+        upper("grad_alpha", slope, how, exact=grad_alpha is None),
+        upper("q", Curvature(mu, L).contraction(alpha), "max(1 − αμ, αL − 1) = (κ−1)/(κ+1)", exact=True),
+    )

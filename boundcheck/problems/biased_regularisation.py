@@ -11,9 +11,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from boundcheck.constants import Constant
+from boundcheck.known import Known, Region, upper
 from boundcheck.problem import Problem
-from boundcheck.problems._gradient_step import known, tuned
-from boundcheck.problems._synthetic import drawn, linear_data, ridge_for, uniform
+from boundcheck.problems._gradient_step import Tuned, known, step_constants, tuned
+from boundcheck.problems._norms import farthest, solved, spectral
+from boundcheck.problems._synthetic import Split, drawn, linear_data, ridge_for, uniform
 
 NAME = "br"
 TITLE = "biased regularisation: ridge regression towards λ"
@@ -62,5 +65,34 @@ def make(
     return Problem(
         name=NAME, w0=data.X.new_zeros(features), lam=drawn(sampler, seed, data.X), phi_at=phi_at, outer_at=outer_at,
         inner_at=inner_at, prepare=prepare, affine=True, solution=lambda ready: torch.linalg.solve(H, ready.target),
-        sampler=sampler, seed=seed, **known(dynamics, lambda ready: steps),
+        sampler=sampler, seed=seed, known=closed_forms(data, H, ridge, steps), **known(dynamics, lambda ready: steps),
     )  # fmt: skip
+
+
+def closed_forms(data: Split, H: Tensor, ridge: float, steps: Tuned) -> Known:
+    """The constants: ∇²₁ℓ = H = XᵀX + βI and ∇²₂₁ℓ = −βI depend on nothing, so that ν₁ = ν₂ = 0 and L_Φ = αβ.
+
+    ∇₁E = X'ᵀ(X'w − y') is affine, with η₁ = ‖X'ᵀX'‖; its supremum over a ball is that of `farthest`. E knows no λ.
+    """
+    G, Xy, Xy_val = data.X_val.T @ data.X_val, data.X.T @ data.y, data.X_val.T @ data.y_val
+
+    def everywhere(lam: Tensor) -> tuple[Constant, ...]:
+        target = Xy + ridge * lam
+        w = torch.linalg.solve(H, target)
+        rounding = torch.linalg.matrix_norm(H) * w.norm() + target.norm()
+        D = solved(w, H @ w - target, rounding, steps.mu).reach
+        how = "‖w‖ + ‖∇₁ℓ(w)‖/μ at the computed w = (XᵀX + βI)⁻¹(Xᵀy + βλ)"
+        return *step_constants(steps, None), upper("D", D, how)
+
+    def on(lam: Tensor, region: Region) -> tuple[Constant, ...]:
+        L_E = farthest(G, G @ region.point - Xy_val, region.radius)
+        none = ("nu_1", "nu_2", "hat_rho_1", "hat_rho_2")
+        return (
+            upper("L_E", L_E, "sup ‖X'ᵀ(X'w − y')‖ over the ball, by duality", region),
+            upper("L_Phi", steps.alpha * ridge, "αβ, as ∂₂Φ = αβI", region, exact=True),
+            *(upper(name, 0.0, "Φ is affine in (w, λ)", region, exact=True) for name in none),
+            upper("eta_1", spectral(G), "‖X'‖²", region, exact=True),
+            upper("eta_2", 0.0, "E does not depend on λ", region, exact=True),
+        )
+
+    return Known(everywhere, on)

@@ -5,15 +5,19 @@ E(w, H) = ½‖X'Hw − y'‖²,   ℓ(w, H) = ½‖XHw − y‖² + (β/2)‖w�
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from boundcheck.constants import Constant
+from boundcheck.known import Known, Region, upper
 from boundcheck.problem import Problem
-from boundcheck.problems._gradient_step import Tuned, known, tuned
-from boundcheck.problems._synthetic import Draw, drawn, linear_data, ridge_for, uniform
+from boundcheck.problems._gradient_step import Tuned, known, step_constants, tuned
+from boundcheck.problems._norms import Solved, farthest, solved, spectral, top
+from boundcheck.problems._synthetic import Draw, Split, drawn, linear_data, ridge_for, uniform
 
 NAME = "hr"
 TITLE = "hyper-representation: ridge regression on learnt features"
@@ -84,5 +88,86 @@ def make(
 
     return Problem(
         name=NAME, w0=lam.new_zeros(represented), lam=lam, phi_at=phi_at, outer_at=outer_at, inner_at=inner_at,
-        prepare=prepare, affine=True, solution=solution, sampler=sampler, seed=seed, **known(dynamics),
+        prepare=prepare, affine=True, solution=solution, sampler=sampler, seed=seed,
+        known=closed_forms(data, ridge, prepare, solution, differentiate_step), **known(dynamics),
     )  # fmt: skip
+
+
+def pair_form(C: Tensor, e: Tensor, w: Tensor) -> Tensor:
+    """The matrix of the quadratic form ‖eaᵀ + Cawᵀ‖_F² = ‖e‖²‖a‖² + ‖w‖²‖Ca‖² + 2(aᵀCᵀe)(wᵀa) in a."""
+    crossed = torch.outer(C.T @ e, w)
+    eye = torch.eye(len(w), dtype=w.dtype, device=w.device)
+    return (e @ e) * eye + (w @ w) * (C.T @ C) + crossed + crossed.T
+
+
+def closed_forms(
+    data: Split, ridge: float, prepare: Callable[[Tensor], Ready], solution: Callable[[Ready], Tensor],
+    differentiate_step: bool,
+) -> Known:  # fmt: skip
+    """The constants, with A = XH, C = XᵀA, e(w) = Xᵀ(Aw − y), G = ∇α, norms on λ-space those of Frobenius.
+
+    aᵀ∂₂Φ(w) is the matrix −(α(eaᵀ + Cawᵀ) + (aᵀ∇₁ℓ)G), so that ‖∂₂Φ(w)‖² is λmax of a quadratic form in a.
+    Its part linear in w, along δ, is α(Cδaᵀ + Caδᵀ) + (aᵀ∇²₁ℓδ)G, which is symmetric in a and δ: its largest value is at
+    a = δ, where the square is aᵀ(4α²CᵀC + 2αh(CᵀG + GᵀC))a + h²‖G‖² with h = aᵀ∇²₁ℓa. For any h between μ and L that is
+    at most λmax(…) + h²‖G‖², convex in h: ν₂² is at most its larger end; and 4α²‖C‖², attained, if G = 0.
+
+    ∇μ and ∇L are 2Cvvᵀ for the unit eigenvectors v of μ and L (∇μ = 0 where AᵀA is singular for every H).
+    ∇₂E(w) = X'ᵀ(A'w − y')wᵀ, so ∇₂E(w) − ∇₂E(w*) = e'(m)δᵀ + C'δmᵀ with δ = w − w*, m = (w + w*)/2, which is within
+    radius/2 of (centre + w*)/2; and e'(s)δᵀ + C'δsᵀ is at most 2‖C'‖‖s‖ for its linear part.
+    """
+    X, y, X_val, y_val = data.X, data.y, data.X_val, data.y_val
+
+    def gradient(w: Tensor, ready: Ready) -> Tensor:
+        return ready.A.T @ (ready.A @ w - y) + ridge * w
+
+    def gradient_of_step(ready: Ready) -> Tensor:
+        A, alpha = ready.A, ready.steps.alpha
+        ends = [-1] if A.shape[1] > A.shape[0] else [0, -1]
+        v = torch.linalg.eigh(A.T @ A).eigenvectors[:, ends]
+        return -(alpha**2) * (X.T @ (A @ v)) @ v.T
+
+    def found(ready: Ready) -> Solved:
+        w = solution(ready)
+        rounding = ready.steps.L.sqrt() * (torch.linalg.matrix_norm(ready.A) * w.norm() + y.norm())
+        return solved(w, gradient(w, ready), rounding, ready.steps.mu)
+
+    def everywhere(lam: Tensor) -> tuple[Constant, ...]:
+        ready = prepare(lam)
+        D = upper("D", found(ready).reach, "‖w‖ + ‖∇₁ℓ(w)‖/μ at the computed w = (AᵀA + βI)⁻¹Aᵀy, A = XH")
+        return *step_constants(ready.steps, gradient_of_step(ready) if differentiate_step else None), D
+
+    def on(lam: Tensor, region: Region) -> tuple[Constant, ...]:
+        ready, c, radius = prepare(lam), region.point, region.radius
+        A_val, alpha = ready.A_val, ready.steps.alpha
+        C, C_val = X.T @ ready.A, X_val.T @ A_val
+        G = gradient_of_step(ready) if differentiate_step else torch.zeros_like(C)
+        steep, crossed = (G * G).sum(), C.T @ G
+        ends = [
+            top(4 * alpha**2 * C.T @ C + 2 * alpha * h * (crossed + crossed.T)) + h * h * steep
+            for h in (ready.steps.mu, ready.steps.L)
+        ]
+        nu_2 = torch.stack(ends).max().sqrt()
+        e, g = C @ c - X.T @ y, gradient(c, ready)
+        mixed = torch.outer(g, G.T @ e + C.T @ (G @ c))
+        form = alpha**2 * pair_form(C, e, c) + alpha * (mixed + mixed.T) + steep * torch.outer(g, g)
+
+        near = found(ready)
+        middle = (c + near.w) / 2
+        at_middle = top(pair_form(C_val, C_val @ middle - X_val.T @ y_val, middle)).sqrt()
+        L_E = farthest(A_val.T @ A_val, A_val.T @ (A_val @ c - y_val), radius)
+        rate = "max over h = μ, L of (λmax(4α²CᵀC + 2αh(CᵀG + GᵀC)) + h²‖G‖²)^½, C = XᵀXH, G = ∇α"
+        return (
+            upper("L_E", L_E, "sup ‖A'ᵀ(A'w − y')‖ over the ball, by duality; A' = X'H", region),
+            upper("L_Phi", top(form).sqrt() + nu_2 * radius, "‖∂₂Φ(centre)‖ + ν₂·radius", region),
+            upper("nu_1", 0.0, "∂₁Φ does not depend on w", region, exact=True),
+            upper("nu_2", nu_2, rate if differentiate_step else "2α‖XᵀXH‖", region, exact=not differentiate_step),
+            upper("eta_1", spectral(A_val) ** 2, "‖X'H‖²", region, exact=True),
+            upper(
+                "eta_2", at_middle + spectral(C_val) * (radius + near.error),
+                "sup ‖e'(m)δᵀ + C'δmᵀ‖ over unit δ at m = (centre+w*)/2, + ‖C'‖·radius; C' = X'ᵀX'H", region,
+            ),
+            upper("hat_rho_1", 0.0, "∇²₁ℓ does not depend on w", region, exact=True),
+            upper("hat_rho_2", 2 * spectral(C), "2‖XᵀXH‖", region, exact=True),
+        )  # fmt: skip
+
+    return Known(everywhere, on)

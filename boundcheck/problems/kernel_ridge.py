@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from boundcheck.constants import Constant
+from boundcheck.known import Known, Region, upper
 from boundcheck.problem import POSITIVE, Problem
-from boundcheck.problems._gradient_step import Tuned, known, tuned
+from boundcheck.problems._gradient_step import Tuned, known, step_constants, tuned
+from boundcheck.problems._norms import Solved, farthest, solved, spectral, tensor_norm
 from boundcheck.problems._synthetic import Split, drawn, linear_data, ridge_for, uniform
 
 NAME = "krr"
@@ -31,9 +34,13 @@ class Ready(NamedTuple):
 
 def regression(
     name: str, data: Split, lam: Tensor, dynamics: str, differentiate_step: bool,
-    positive: Callable[[Tensor], Tensor] = lambda lam: lam, **rest: Any,
+    positive: Callable[[Tensor], Tensor] = lambda lam: lam, slope: Callable[[Tensor], Tensor] = torch.ones_like,
+    **rest: Any,
 ) -> Problem:  # fmt: skip
-    """Kernel ridge regression on `data` with (β, γ) = positive(λ); `rest` are fields of `Problem`."""
+    """Kernel ridge regression on `data` with (β, γ) = positive(λ), entry by entry; `slope` is the derivative of that.
+
+    `rest` are fields of `Problem`.
+    """
     Q, Q_val = squared_differences(data.X, data.X), squared_differences(data.X_val, data.X)
     eye = torch.eye(len(data.y), dtype=data.y.dtype, device=data.y.device)
 
@@ -56,7 +63,7 @@ def regression(
     return Problem(
         name=name, w0=torch.zeros_like(data.y), lam=lam, phi_at=phi_at, outer_at=outer_at, inner_at=inner_at,
         prepare=prepare, affine=True, solution=lambda ready: torch.linalg.solve(ready.H, data.y),
-        **known(dynamics), **rest,
+        known=closed_forms(data, Q, Q_val, prepare, slope, differentiate_step), **known(dynamics), **rest,
     )  # fmt: skip
 
 
@@ -82,6 +89,76 @@ def squared_differences(A: Tensor, B: Tensor) -> Tensor:
 def kernel(Q: Tensor, gamma: Tensor) -> Tensor:
     """K(γ)_ij = exp(−Σ_k γ_k Q_kij)."""
     return torch.exp(-(gamma[None] @ Q.flatten(1)).view(Q.shape[1:]))
+
+
+class _Derivatives(NamedTuple):
+    """What the constants need of H = K + βI at one λ, with the derivatives ∂_j along λ_0 = β and λ_j = γ_j."""
+
+    ready: Ready
+    dH: Tensor  # ∂_jH: I for β, −Q_j∘K for γ_j, times the slope of β or γ_j in λ
+    dK_val: Tensor  # ∂_jK' for γ_j; for β it is 0
+    dalpha: Tensor  # ∂_jα = −(α²/2)∂_j(μ+L), 0 for a step that is held fixed
+    at: Solved
+
+
+def closed_forms(
+    data: Split, Q: Tensor, Q_val: Tensor, prepare: Callable[[Tensor], Ready], slope: Callable[[Tensor], Tensor],
+    differentiate_step: bool,
+) -> Known:  # fmt: skip
+    """The constants. ∂_jμ and ∂_jL are vᵀ∂_jHv for the unit eigenvectors v of μ and L.
+
+    ∂₂Φ(w) = −[M_j w − ∂_jα y]_j with M_j = α∂_jH + ∂_jα H is affine in w: ν₂ = sup ‖[M_j δ]_j‖ over unit δ, for which
+    `tensor_norm` is better than α·sup ‖[∂_jH δ]_j‖ + L‖∇α‖, and L_Φ = ‖∂₂Φ(centre)‖ + ν₂·radius.
+
+    ∂_jE(w) = (K'w − y')ᵀ∂_jK' w is quadratic: ∇₂E(w) − ∇₂E(w*) = [B_j m − ∂_jK'ᵀy']_jᵀ(w − w*) with
+    B_j = K'ᵀ∂_jK' + ∂_jK'ᵀK' and m = (w + w*)/2, which is within radius/2 of (centre + w*)/2.
+    """
+
+    def at(lam: Tensor) -> _Derivatives:
+        ready, scale = prepare(lam), slope(lam)
+        H, alpha = ready.H, ready.steps.alpha
+        eye = torch.eye(len(H), dtype=H.dtype, device=H.device)
+        dH = scale[:, None, None] * torch.cat((eye[None], -Q * H))  # Q_j is 0 on the diagonal, where H is not K
+        dalpha = torch.zeros_like(lam)
+        if differentiate_step:
+            ends = torch.linalg.eigh(H).eigenvectors[:, [0, -1]]
+            dalpha = -(alpha**2) / 2 * ((dH @ ends) * ends).sum((1, 2))
+        w = torch.linalg.solve(H, data.y)
+        rounding = torch.linalg.matrix_norm(H) * w.norm() + data.y.norm()
+        found = solved(w, H @ w - data.y, rounding, ready.steps.mu)
+        return _Derivatives(ready, dH, -scale[1:, None, None] * Q_val * ready.K_val, dalpha, found)
+
+    def everywhere(lam: Tensor) -> tuple[Constant, ...]:
+        here = at(lam)
+        how = "‖w‖ + ‖∇₁ℓ(w)‖/μ at the computed w = (K + βI)⁻¹y"
+        D = upper("D", here.at.reach, how)
+        return *step_constants(here.ready.steps, here.dalpha if differentiate_step else None), D
+
+    def on(lam: Tensor, region: Region) -> tuple[Constant, ...]:
+        here, c = at(lam), region.point
+        H, K_val, alpha = here.ready.H, here.ready.K_val, here.ready.steps.alpha
+        M = alpha * here.dH + here.dalpha[:, None, None] * H
+        nu_2 = tensor_norm(M)
+        L_Phi = spectral((M @ c).T - torch.outer(data.y, here.dalpha)) + nu_2 * region.radius
+
+        product = K_val.T @ here.dK_val
+        B, middle = product + product.mT, (c + here.at.w) / 2
+        within = (region.radius + here.at.error) / 2
+        eta_2 = spectral(B @ middle - data.y_val @ here.dK_val) + tensor_norm(B) * within
+        L_E = farthest(K_val.T @ K_val, K_val.T @ (K_val @ c - data.y_val), region.radius)
+        flattened = "the lesser flattening norm of"
+        return (
+            upper("L_E", L_E, "sup ‖K'ᵀ(K'w − y')‖ over the ball, by duality", region),
+            upper("L_Phi", L_Phi, "‖∂₂Φ(centre)‖ + ν₂·radius", region),
+            upper("nu_1", 0.0, "∂₁Φ does not depend on w", region, exact=True),
+            upper("nu_2", nu_2, f"{flattened} [α∂_jH + ∂_jα H]_j", region),
+            upper("eta_1", spectral(K_val) ** 2, "‖K'‖²", region, exact=True),
+            upper("eta_2", eta_2, "‖[B_j m − ∂_jK'ᵀy']_j‖ at m = (centre+w*)/2, + ‖B‖·radius/2", region),
+            upper("hat_rho_1", 0.0, "∇²₁ℓ does not depend on w", region, exact=True),
+            upper("hat_rho_2", tensor_norm(here.dH), f"{flattened} [∂_jH]_j", region),
+        )
+
+    return Known(everywhere, on)
 
 
 def _conditioned(X: Tensor, lam: Tensor, kappa: float) -> Tensor:

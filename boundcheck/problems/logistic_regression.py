@@ -6,6 +6,7 @@ E(w) = Σ_val ψ(y xᵀw),   ℓ(w, λ) = Σ_train ψ(y xᵀw) + ½ wᵀdiag(λ)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -15,9 +16,12 @@ from scipy.optimize import brentq
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from boundcheck.constants import Constant
 from boundcheck.errors import InputError
+from boundcheck.known import Known, Region, upper
 from boundcheck.problem import POSITIVE, Problem
-from boundcheck.problems._gradient_step import Tuned, known, tuned
+from boundcheck.problems._gradient_step import Tuned, known, step_constants, tuned
+from boundcheck.problems._norms import spectral, top
 from boundcheck.problems._synthetic import drawn, linear_data, uniform
 
 NAME = "lr"
@@ -70,7 +74,8 @@ def make(
 
     return Problem(
         name=NAME, w0=lam.new_zeros(features), lam=lam, phi_at=phi_at, outer_at=outer_at, inner_at=inner_at,
-        prepare=prepare, d1phi_T_at=d1phi_T_at, domain=POSITIVE, sampler=sampler, seed=seed, **known(dynamics),
+        prepare=prepare, d1phi_T_at=d1phi_T_at, domain=POSITIVE, sampler=sampler, seed=seed,
+        known=closed_forms(U, U_val, prepare, differentiate_step), **known(dynamics),
     )  # fmt: skip
 
 
@@ -85,3 +90,107 @@ def _scale(X: Tensor, lam: Tensor, kappa: float) -> float:
         return float(torch.linalg.eigvalsh(c * c * G + ridge)[-1]) - target
 
     return float(brentq(excess, 0.0, 2 * (target / float(torch.linalg.eigvalsh(G)[-1])) ** 0.5, xtol=1e-15))
+
+
+PEAK = math.log(2 + math.sqrt(3))  # where |σ''| is largest: 1/(6√3)
+OMEGA = 0.2784645427610738  # W(1/e), the maximum of z/(1 + eᶻ)
+STEPS = 100
+
+
+def closed_forms(U: Tensor, U_val: Tensor, prepare: Callable[[Tensor], Ready], differentiate_step: bool) -> Known:
+    """The constants; rows u of U are −y x, and uᵀw stays within ‖u‖·radius of uᵀcentre on the ball.
+
+    η₁: ∇₁E(w) − ∇₁E(w*) = U'ᵀdiag(s)U'(w − w*) with 0 ≤ s_i ≤ sup σ'(u_iᵀw), at most ¼.
+    ρ̂₁: ∇²₁ℓ(w) − ∇²₁ℓ(w*) = Uᵀdiag(r)U with |r_i| ≤ c_i|u_iᵀδ|, δ = w − w*, c_i = sup |σ''(u_iᵀw)|. By Hölder that is
+    at most sup Σ c_i|u_iᵀa|³ over unit a, times ‖δ‖. With rows v_i = c_i^⅓ u_i of V it is Σ|v_iᵀa|³ ≤ ‖Va‖(Σ(v_iᵀa)⁴)^½,
+    and (Σ(v_iᵀa)⁴)^½ = max Σ z_i(v_iᵀa)² ≤ max ‖Σ z_i v_i v_iᵀ‖_F = λmax(VVᵀ∘VVᵀ)^½ over unit z; or max‖v_i‖·‖Va‖².
+    ρ̂₂, L_Φ: ∇²₂₁ℓ = diag(w), of norm ‖w‖_∞, so ρ̂₂ = 1 and the supremum over the ball is ‖centre‖_∞ + radius.
+
+    With ∇α = −G, G = (α²/2)(e_i + v∘v) ≥ 0 for i the place of min λ and v the eigenvector of L, ∂₂Φ has the further part
+    ∇₁ℓ Gᵀ. Along δ, for M the mean of ∇²₁ℓ between w* and w, ‖−α diag(δ) + MδGᵀ‖_F² = α²‖δ‖² + ‖Mδ‖²‖G‖²
+    − αδᵀ(diag(G)M + M diag(G))δ, and AB + BA ≽ −‖A‖‖B‖/4 for A, B ≽ 0: there Ax, Bx lie in the balls with diameters
+    from 0 to ‖A‖x, ‖B‖x. Hence ν₂² ≤ α² + L²‖G‖² + αL‖G‖_∞/4, and L_Φ = ‖∂₂Φ(centre)‖ + ν₂·radius.
+
+    D: w(λ) is in the ellipsoid wᵀΛw ≤ OMEGA·n (from w*ᵀΛw* = −Σ zσ(z), z = Uw*). For every w and g = ∇₁ℓ(w), monotonicity
+    gives gᵀ(w − w*) ≥ ‖w − w*‖²_Λ: w* is in the ellipsoid around w − ½Λ⁻¹g with ‖·‖_Λ ≤ ½‖g‖_Λ⁻¹, so that
+    ‖w*‖ ≤ ‖w − ½Λ⁻¹g‖ + ½(gᵀΛ⁻¹g/μ)^½. From w = 0 this is at most ‖∇₁ℓ(0)‖/μ; steps w − (¼UᵀU + Λ)⁻¹g improve it.
+    """
+    quarter = U.T @ U / 4
+
+    def gradient(w: Tensor, lam: Tensor) -> Tensor:
+        return U.T @ torch.sigmoid(U @ w) + lam * w
+
+    def slope(ready: Ready) -> Tensor:
+        """∇α, or 0 where the step is held fixed."""
+        if not differentiate_step:
+            return torch.zeros_like(ready.lam)
+        v = torch.linalg.eigh(quarter + torch.diag(ready.lam)).eigenvectors[:, -1]
+        at_least = (ready.lam == ready.lam.min()).to(v)
+        return -(ready.steps.alpha**2) / 2 * (at_least / at_least.sum() + v * v)
+
+    def reach(ready: Ready) -> Tensor:
+        lam, mu = ready.lam, ready.steps.mu
+        eps = torch.finfo(lam.dtype).eps
+
+        def ellipsoid(w: Tensor) -> Tensor:
+            g = gradient(w, lam)
+            rounding = eps * (spectral(U) * len(U) ** 0.5 + lam.max() * w.norm())
+            return (w - g / lam / 2).norm() + ((g * g / lam).sum().sqrt() + rounding / mu.sqrt()) / mu.sqrt() / 2
+
+        factor = torch.linalg.cholesky(quarter + torch.diag(lam))
+        w = torch.zeros_like(lam)
+        least = torch.minimum(ellipsoid(w), (OMEGA * len(U) / mu).sqrt())
+        for _ in range(STEPS):
+            w = w - torch.cholesky_solve(gradient(w, lam)[:, None], factor)[:, 0]
+        return torch.minimum(least, ellipsoid(w))
+
+    def everywhere(lam: Tensor) -> tuple[Constant, ...]:
+        ready = prepare(lam)
+        how = f"‖w − ½Λ⁻¹g‖ + ½(gᵀΛ⁻¹g/μ)^½ at w after {STEPS} steps w − (¼XᵀX + Λ)⁻¹g from 0, g = ∇₁ℓ(w)"
+        D = upper("D", reach(ready), how)
+        return *step_constants(ready.steps, slope(ready) if differentiate_step else None), D
+
+    def on(lam: Tensor, region: Region) -> tuple[Constant, ...]:
+        ready, c, radius = prepare(lam), region.point, region.radius
+        L, alpha, G = ready.steps.L, ready.steps.alpha, -slope(ready)
+        V = _steepest_slope(U @ c, U.norm(dim=1) * radius)[:, None] ** (1 / 3) * U
+        rows = V.norm(dim=1, keepdim=True)
+        rho_1 = torch.minimum(spectral(V) * top((V @ V.T) ** 2).sqrt(), spectral(rows.sqrt() * V) ** 2)
+        nu_2 = (alpha**2 + (L * G.norm()) ** 2 + alpha * L * G.max() / 4).sqrt()
+        L_Phi = spectral(torch.outer(gradient(c, lam), G) - alpha * torch.diag(c)) + nu_2 * radius
+
+        u, spread = U_val @ c, U_val.norm(dim=1) * radius
+        eta_1 = spectral(_largest_slope(u, spread).sqrt()[:, None] * U_val) ** 2
+        low, high = torch.sigmoid(u - spread), torch.sigmoid(u + spread)
+        L_E = torch.stack((
+            (U_val.T @ torch.sigmoid(u)).norm() + eta_1 * radius,
+            (U_val.T @ (high + low)).norm() / 2 + spectral(U_val) * (high - low).norm() / 2,
+            U_val.sum(0).norm() / 2 + spectral(U_val) * len(U_val) ** 0.5 / 2,
+        )).min()  # fmt: skip
+        how_E = "least of ‖∇₁E(centre)‖ + η₁·radius and ‖X'ᵀm‖ + ‖X'‖‖h‖ with σ(u) between m − h and m + h"
+        cubes = "min(‖V‖λmax(VVᵀ∘VVᵀ)^½, λmax(Vᵀdiag‖v_i‖V)), v_i = (sup |σ''|)^⅓ x_i"
+        fixed = not differentiate_step
+        return (
+            upper("L_E", L_E, how_E, region),
+            upper("L_Phi", L_Phi, "‖∂₂Φ(centre)‖ + ν₂·radius", region, exact=fixed),
+            upper("nu_1", alpha * rho_1, f"α·{cubes}", region),
+            upper("nu_2", nu_2, "(α² + L²‖∇α‖² + αL‖∇α‖_∞/4)^½", region, exact=fixed),
+            upper("eta_1", eta_1, "λmax(X'ᵀdiag(sup σ')X')", region),
+            upper("eta_2", 0.0, "E does not depend on λ", region, exact=True),
+            upper("hat_rho_1", rho_1, cubes, region),
+            upper("hat_rho_2", 1.0, "1, as ∇²₂₁ℓ = diag(w)", region, exact=True),
+        )
+
+    return Known(everywhere, on)
+
+
+def _largest_slope(u: Tensor, spread: Tensor) -> Tensor:
+    """sup of σ' within `spread` of u: σ' falls with |u|."""
+    s = torch.sigmoid((u.abs() - spread).clamp_min(0))
+    return s * (1 - s)
+
+
+def _steepest_slope(u: Tensor, spread: Tensor) -> Tensor:
+    """sup of |σ''| within `spread` of u: |σ''| = σ'|1 − 2σ| rises with |u| up to PEAK and falls from there."""
+    s = torch.sigmoid(torch.clamp(torch.full_like(u, PEAK), (u.abs() - spread).clamp_min(0), u.abs() + spread))
+    return s * (1 - s) * (2 * s - 1)

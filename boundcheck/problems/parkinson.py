@@ -3,7 +3,8 @@
     E(w, λ) = ½‖y' − K'(e^γ)w‖²,   ℓ(w, λ) = ½wᵀ(K(e^γ) + e^β I)w − wᵀy,   λ = (β, γ) ∈ R²³,
     K(γ)_ij = exp(−(x_i − x_j)ᵀdiag(γ)(x_i − x_j)),   μ, L = e^β + λ_min, λ_max(K),   λ₀ = (0, −log p · 1).
 
-ℓ, Φ and E are those of `kernel_ridge.regression`, at e^λ and with other data.
+ℓ, Φ and E are those of `kernel_ridge.regression`, at e^λ and with other data; so are the constants, where the derivative
+along an entry of λ is e^λ times that along β or γ_j.
 
 The paper does not say how labels become targets, nor whether features are scaled. Its recipe (best of 30 steps, 1000
 iterations) with exact hypergradients ends, over 14 splits, at f = 0.9-2.3 (median 1.5) for targets 0/1 and features as
@@ -93,5 +94,5 @@ def make(
     start = torch.tensor([0.0] + [-math.log(p)] * p, dtype=torch.float64, device="cpu")
     return regression(
         NAME, parts, start.to(parts.X), dynamics, differentiate_step,
-        positive=torch.exp, sampler=around(start, spread), seed=seed,
+        positive=torch.exp, slope=torch.exp, sampler=around(start, spread), seed=seed,
     )  # fmt: skip

@@ -1,0 +1,170 @@
+"""`estimate_constants`: every constant that the bounds need, each from the best source there is.
+
+In this order: what the user gave (checked against what is found), closed forms of the problem, structure (a derivative
+that is the same for all w), norms at the fixed point, and suprema over the region from below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from boundcheck.constants import Constant, Constants, Provenance, Side
+from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.estimate import checks, curvature, point, structure, suprema
+from boundcheck.estimate.point import Spend
+from boundcheck.estimate.structure import Structure
+from boundcheck.known import Known, Region
+from boundcheck.prepared import Prepared
+from boundcheck.problem import Problem
+from boundcheck.solvers.exact import Reference, reference
+
+BALLS = ("paper", "local")
+Progress = Callable[[str], None]  # told what is being measured next
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What the estimators share."""
+
+    problem: Problem
+    prepared: Prepared  # for λ as the only row
+    found: Reference
+    spend: Spend
+    tell: Progress
+
+    @property
+    def w_star(self) -> Tensor:
+        return self.found.w[0]
+
+
+def estimate_constants(
+    problem: Problem,
+    *,
+    ball: str = "paper",
+    known: Constants | None = None,
+    peak: float = 1.0,
+    delta: float = 1e-3,
+    seed: int = 0,
+    budget: int | None = None,
+    progress: Progress | None = None,
+) -> Constants:
+    """The constants of `problem` at its λ, each with its side and how it was obtained.
+
+    Suprema are over the ball of the paper, ‖w‖ ≤ 2D, or over the local one, ‖w − w*‖ ≤ peak·r_0, where `peak` is how
+    far the iterates may leave the ball they start on (1 unless they have momentum). `known` are constants that you
+    vouch for; `delta` is the probability with which each certificate by random starts may fail; `budget` caps the
+    products with derivatives for each constant.
+    """
+    if ball not in BALLS:
+        raise UnknownNameError.among("ball", ball, BALLS)
+    if not 0 < delta < 1:
+        raise InputError(f"delta = {delta} is no probability of failure; give a number between 0 and 1")
+    if not peak >= 1:
+        raise InputError(f"peak = {peak} < 1; the iterates start on the ball, so give a number >= 1")
+    if budget is not None and (isinstance(budget, bool) or budget < 1):
+        raise InputError(f"budget = {budget} pays for nothing; give a number of products >= 1, or leave it out")
+    tell = progress or (lambda what: None)
+    lam = problem.checked(problem.lam, "lam")
+    prepared = Prepared(problem, lam[None])
+    tell("the problem itself")
+    checks.check(problem, prepared)
+    tell("w*")
+    found = reference(problem, lam[None])
+    at = Setting(problem, prepared, found, Spend(delta, seed, budget), tell)
+
+    made: dict[str, Constant] = {}
+    closed = problem.known if isinstance(problem.known, Known) else None
+    if closed is not None:
+        _add(made, closed.everywhere(lam))
+    tell("norms at w*")
+    _add(made, point.at_solution(problem, prepared, found, at.spend))
+    shape = structure.find(problem, prepared, Region("w_star", at.w_star, 1.0), seed)
+    _add(made, curvature.of_inner_loss(problem, prepared, at.w_star, shape, at.spend))
+    _add(made, _from_structure(shape, made))
+    if "q" not in made:
+        near = Region("w_star", at.w_star, 2 * float(at.w_star.norm()) + 1)
+        _add(made, [suprema.measure("q", problem, prepared, near, at.w_star, at.spend)])
+    _add(made, _distances(at, made["q"]))
+    region = _region(at, ball, peak, made)
+    if closed is not None:
+        _add(made, closed.on(lam, region))
+    _add(made, _on_structure(at, shape, region, made))
+    for name in suprema.NAMES:
+        if name not in made:
+            tell(name)
+            _add(made, [suprema.measure(name, problem, prepared, region, at.w_star, at.spend)])
+    claimed = known if known is not None else problem.known if isinstance(problem.known, Constants) else None
+    return Constants(made) if claimed is None else _with_claims(Constants(made), claimed)
+
+
+def _add(made: dict[str, Constant], constants: Iterable[Constant]) -> None:
+    """The first to give a name keeps it."""
+    for constant in constants:
+        made.setdefault(constant.name, constant)
+
+
+def _from_structure(shape: Structure, made: dict[str, Constant]) -> Iterator[Constant]:
+    """What follows from derivatives that are the same for all w."""
+    if shape.d1phi:
+        how = "∂₁Φ is the same at random points, so for all w"
+        yield Constant("nu_1", 0.0, Side.EXACT, Provenance(how, products=shape.products))
+        if "q_star" in made:
+            yield replace(made["q_star"], name="q")
+    if shape.d2phi:
+        how = "∂₂Φ is the same at random points, so for all w"
+        yield Constant("nu_2", 0.0, Side.EXACT, Provenance(how, products=shape.products))
+        if "L_Phi_star" in made:
+            yield replace(made["L_Phi_star"], name="L_Phi")
+    if shape.d2E:
+        how = "∇₂E is the same at random points, so for all w"
+        yield Constant("eta_2", 0.0, Side.EXACT, Provenance(how, products=shape.products))
+
+
+def _distances(at: Setting, q: Constant) -> Iterator[Constant]:
+    """D and r_0 a posteriori: w* is within ‖w − Φ(w)‖/(1 − q) of the w that was found."""
+    w, residual = at.w_star, float(at.found.residual_w[0])
+    gap = 1 - q.value
+    off = residual / gap if gap > 0 else 0.0
+    side = {Side.EXACT: Side.UPPER}.get(q.side, q.side) if gap > 0 else Side.LOWER
+    how = "to ‖w − Φ(w)‖/(1 − q)" if gap > 0 else "at the computed w*, with no contraction to certify it"
+    provenance = Provenance(f"‖w*‖ {how}", residual=residual, delta=q.provenance.delta)
+    yield Constant("D", float(w.norm()) + off, side, provenance)
+    start = Provenance(f"‖w_0 − w*‖ {how}", residual=residual, delta=q.provenance.delta)
+    yield Constant("r_0", float((at.problem.w0 - w).norm()) + off, side, start)
+
+
+def _region(at: Setting, ball: str, peak: float, made: dict[str, Constant]) -> Region:
+    if ball == "paper":
+        return Region("0", torch.zeros_like(at.w_star), 2 * made["D"].value)
+    return Region("w_star", at.w_star, peak * made["r_0"].value)
+
+
+def _on_structure(at: Setting, shape: Structure, region: Region, made: dict[str, Constant]) -> Iterator[Constant]:
+    """With a constant Hessian of E: η₁ is its norm, and ‖∇₁E‖ grows from the centre by at most η₁ a unit."""
+    if not shape.hessian_of_E:
+        return
+    eta_1 = curvature.of_outer_loss(at.problem, at.prepared, at.w_star, at.spend)
+    yield eta_1
+    centre = curvature.gradient_norm(at.problem, at.prepared, region.point)
+    how = "‖∇₁E(centre)‖ + η₁·radius, E being quadratic in w"
+    side = {Side.EXACT: Side.UPPER}.get(eta_1.side, eta_1.side)
+    provenance = Provenance(how, products=1, delta=eta_1.provenance.delta, ball=region.ball)
+    yield Constant("L_E", centre + eta_1.value * region.radius, side, provenance)
+
+
+def _with_claims(made: Constants, claimed: Constants) -> Constants:
+    """The user's constants in the place of ours, unless an estimate from below contradicts them."""
+    settled = []
+    for name, claim in claimed.items():
+        ours = made.get(name)
+        beaten = ours is not None and claim.side is Side.UPPER and ours.side in (Side.LOWER, Side.EXACT)
+        if ours is not None and beaten and ours.value > claim.value * (1 + 1e-9):
+            how = f"given as at most {claim.value:.6g}, but {ours.value:.6g} was found: {ours.provenance.how}"
+            settled.append(Constant(name, ours.value, ours.side, replace(ours.provenance, how=how)))
+        else:
+            settled.append(claim)
+    return made.replace(*settled)

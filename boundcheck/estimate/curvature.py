@@ -1,0 +1,85 @@
+"""μ, L, κ and α of an inner loss, and the curvature of E, at the fixed point; for all w where Hessians are constant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from boundcheck.constants import Constant, Provenance, Side
+from boundcheck.estimate import point, spectral
+from boundcheck.estimate.point import Spend
+from boundcheck.estimate.spectral import Symmetric
+from boundcheck.estimate.structure import Structure
+from boundcheck.prepared import Prepared
+from boundcheck.problem import Problem
+from boundcheck.products import DENSE, Function, Linearisation, gradient, jacobian
+
+
+def _ends(function: Function, problem: Problem, prepared: Prepared, w: Tensor, spend: Spend) -> Symmetric:
+    """Both ends of the spectrum of ∇²₁f at w."""
+    ready, slope = prepared.leaves.at(0), gradient(function)
+    if problem.d <= DENSE:
+        H = jacobian(lambda x: slope(x, ready), w)
+        return spectral.dense_symmetric((H + H.T) / 2)
+    at = Linearisation(slope, w, ready)
+    generator = torch.Generator(device="cpu").manual_seed(spend.seed)
+    most = point.STEPS if spend.budget is None else max(4, min(point.STEPS, spend.budget))
+    return spectral.lanczos(
+        at.d1_T, problem.d, delta=spend.delta, most=most, generator=generator, dtype=w.dtype, device=w.device
+    )
+
+
+def of_inner_loss(
+    problem: Problem, prepared: Prepared, w_star: Tensor, shape: Structure, spend: Spend
+) -> Iterator[Constant]:
+    """μ, L, κ and the step α with Φ = w − α∇₁ℓ; at w* only, unless the Hessian is constant."""
+    if problem.inner_at is None:
+        return
+    ends = _ends(problem.inner_at, problem, prepared, w_star, spend)
+    where = "the Hessian of ℓ, constant" if shape.d1phi else "the Hessian of ℓ at w* alone"
+    mu = point.constant("mu", ends.smallest, f"smallest eigenvalue of {where}", problem, spend.seed)
+    L = point.constant("L", ends.largest, f"largest eigenvalue of {where}", problem, spend.seed)
+    if not shape.d1phi:  # elsewhere it may be less convex and less smooth
+        mu = Constant("mu", mu.value, Side.UPPER, mu.provenance)
+        L = Constant("L", L.value, Side.LOWER, L.provenance)
+    yield mu
+    yield L
+    if mu.value > 0:
+        side = L.side if L.side is not Side.EXACT else mu.side
+        yield Constant("kappa", L.value / mu.value, side, Provenance("L/μ", delta=L.provenance.delta))
+    alpha = _step(problem, prepared)
+    if alpha is not None:
+        yield Constant("alpha", alpha, Side.EXACT, Provenance("⟨w − Φ(w), ∇₁ℓ(w)⟩/‖∇₁ℓ(w)‖² at two points", products=2))
+
+
+def _step(problem: Problem, prepared: Prepared) -> float | None:
+    """α if Φ = w − α∇₁ℓ at w_0 and at another point with the same α."""
+    if problem.inner_at is None:
+        return None
+    ready, slope = prepared.leaves.at(0), gradient(problem.inner_at)
+    found = []
+    for w in (problem.w0 + 0.5, problem.w0 - 0.25):
+        g, moved = slope(w, ready), w - problem.phi_at(w, ready)
+        alpha = float((moved @ g) / (g @ g))
+        if not bool((moved - alpha * g).norm() <= 1e-6 * moved.norm()):
+            return None
+        found.append(alpha)
+    return found[0] if abs(found[0] - found[1]) <= 1e-6 * abs(found[0]) else None
+
+
+def of_outer_loss(problem: Problem, prepared: Prepared, w_star: Tensor, spend: Spend) -> Constant:
+    """η₁ = ‖∇²₁E‖ where it is the same for all w."""
+    ends = _ends(problem.outer_at, problem, prepared, w_star, spend)
+    top, bottom = ends.largest, ends.smallest
+    end = top if top.value >= -bottom.value else bottom
+    provenance = Provenance(
+        "‖∇²₁E‖, the same at random points", products=end.products, delta=end.delta, residual=end.residual
+    )
+    return Constant("eta_1", abs(end.value), end.side, provenance)
+
+
+def gradient_norm(problem: Problem, prepared: Prepared, w: Tensor) -> float:
+    """‖∇₁E(w)‖."""
+    return float(gradient(problem.outer_at)(w, prepared.leaves.at(0)).norm())

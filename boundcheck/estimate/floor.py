@@ -1,0 +1,65 @@
+"""The rounding floor: below it a measured error is rounding, not theory (docs/constants.md).
+
+Measured: the same run in float32 and in float64 differ by the rounding of the former, and the floor of float64 is that
+scaled by the ratio of the two units. From the model: u·κ·(S_w‖w*‖ + ‖∂₂Φ‖‖v‖), where S_w bounds by how much the
+hypergradient moves with w, and κ is the condition number of I − ∂₁Φ, by which rounding in Φ moves w* and v.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+
+from boundcheck.constants import Constants
+from boundcheck.errors import DivergenceError, InputError
+from boundcheck.problem import Problem
+from boundcheck.solvers.exact import Reference, reference
+from boundcheck.solvers.hypergradient import hypergradient
+
+FACTOR = 10  # a bound is taken to hold up to this many floors
+LOWER_PRECISION = {torch.float64: torch.float32}
+
+
+def unit(dtype: torch.dtype) -> float:
+    """The unit round-off u."""
+    return torch.finfo(dtype).eps / 2
+
+
+def model(constants: Constants, found: Reference, dtype: torch.dtype) -> float:
+    """F = u·κ·(S_w‖w*‖ + L_Φ*‖v‖), S_w = η₂ + η₁W + ν₂‖v‖ + ν₁W‖v‖."""
+    value = {name: constants[name].value for name in ("eta_1", "eta_2", "nu_1", "nu_2", "W", "L_Phi_star")}
+    w, v = float(found.w[0].norm()), float(found.v[0].norm())
+    gap = constants["mu_inv"].value if "mu_inv" in constants else 1 - constants["q"].value
+    if gap <= 0:
+        raise InputError(f"1 − q = {gap:.3g}: without a contraction there is no model of rounding; measure it instead")
+    kappa = constants["kappa"].value if "kappa" in constants else (1 + constants["q"].value) / gap
+    S_w = value["eta_2"] + value["eta_1"] * value["W"] + (value["nu_2"] + value["nu_1"] * value["W"]) * v
+    return unit(dtype) * kappa * (S_w * w + value["L_Phi_star"] * v)
+
+
+def measured(problem: Problem, methods: Sequence[str], ts: Sequence[int]) -> Mapping[str, np.ndarray] | None:
+    """The floor of every method at each t of `ts`; None where the problem exists in one precision only.
+
+    floor = (u/u')(‖g' − g‖ + ‖ref' − ref‖): g the hypergradient, ref the reference, and ' marks the lower precision.
+    """
+    lower = LOWER_PRECISION.get(problem.dtype)
+    other = None if lower is None else problem.in_dtype(lower)
+    if lower is None or other is None:
+        return None
+    ratio = unit(problem.dtype) / unit(lower)
+    try:
+        refs = [reference(p, p.lam[None]).value[0].to(problem.dtype) for p in (problem, other)]
+    except DivergenceError:  # the lower precision does not resolve the fixed point
+        return None
+    apart = float((refs[1] - refs[0]).norm())
+
+    def floor(method: str, t: int) -> float:
+        try:
+            found = [hypergradient(p, method, t).value.to(problem.dtype) for p in (problem, other)]
+        except DivergenceError:
+            return float("inf")
+        return ratio * (float((found[1] - found[0]).norm()) + apart)
+
+    return {method: np.array([floor(method, t) for t in ts]) for method in methods}

@@ -1,0 +1,35 @@
+"""A supremum over a region as a `Constant`: what ascent found, from below."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from boundcheck.constants import Constant, Side
+from boundcheck.estimate import lipschitz
+from boundcheck.estimate.lipschitz import Effort
+from boundcheck.estimate.point import Spend, made
+from boundcheck.known import Region
+from boundcheck.prepared import Prepared
+from boundcheck.problem import Problem
+
+ASCENTS = {
+    "q": ("sup ‖∂₁Φ‖", lipschitz.contraction),
+    "L_E": ("sup ‖∇₁E‖", lipschitz.gradient_bound),
+    "L_Phi": ("sup ‖∂₂Φ‖", lipschitz.sensitivity_bound),
+    "nu_1": ("sup ‖∂₁Φ(w) − ∂₁Φ(w*)‖/‖w − w*‖", lipschitz.nu_1),
+    "nu_2": ("sup ‖∂₂Φ(w) − ∂₂Φ(w*)‖/‖w − w*‖", lipschitz.nu_2),
+    "eta_1": ("sup ‖∇₁E(w) − ∇₁E(w*)‖/‖w − w*‖", lipschitz.eta_1),
+    "eta_2": ("sup ‖∇₂E(w) − ∇₂E(w*)‖/‖w − w*‖", lipschitz.eta_2),
+}
+NAMES = tuple(ASCENTS)
+
+
+def measure(name: str, problem: Problem, prepared: Prepared, region: Region, w_star: Tensor, spend: Spend) -> Constant:
+    """The best value that projected ascent from many starts finds."""
+    says, ascend = ASCENTS[name]
+    effort = Effort(seed=spend.seed) if spend.budget is None else Effort(seed=spend.seed, budget=spend.budget)
+    found = ascend(problem, prepared, region, w_star, effort)
+    how = f"{says} by ascent from {found.starts} starts, which agree to {100 * found.spread:.2g} %"
+    how += "" if found.converged else ", stopped by the budget"
+    provenance = made(how, problem, products=found.products, samples=found.starts, seed=spend.seed, ball=region.ball)
+    return Constant(name, found.value, Side.LOWER, provenance)

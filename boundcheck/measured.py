@@ -1,0 +1,137 @@
+"""`boundcheck constants`: the constants of a problem and the step sizes they give, for a person or for a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from boundcheck import __version__
+from boundcheck.constants import Constants, Side
+from boundcheck.errors import InputError
+from boundcheck.estimate.all import Progress as Tell
+from boundcheck.listing import Screen
+from boundcheck.problem import Problem
+from boundcheck.theory import step_sizes
+from boundcheck.theory.symbols import QUANTITIES
+
+SIDES = {
+    Side.EXACT: "exact",
+    Side.UPPER: "at most",
+    Side.HIGH_PROBABILITY: "at most, prob.",
+    Side.LOWER: "at least",
+}
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Tell]:
+    """A spinner on stderr that says what is being measured; nothing where there is no terminal."""
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+        task = bar.add_task("measuring", total=None)
+        yield lambda what: bar.update(task, description=f"measuring {what}")
+
+
+def steps(constants: Constants) -> dict[str, Any] | None:
+    """What μ and L give: the best gradient step, whether the problem's own contracts, and the momentum methods."""
+    if not {"mu", "L"} <= set(constants) or constants["mu"].value <= 0:
+        return None
+    mu, L = constants["mu"].value, constants["L"].value
+    try:
+        best = step_sizes.gradient_descent(mu, L)
+        heavy, nesterov = step_sizes.heavy_ball(mu, L), step_sizes.nesterov(mu, L)
+    except InputError:
+        return None
+    found: dict[str, Any] = {
+        "gradient-descent": {"alpha": best.alpha, "q": best.q, "kappa": best.kappa, "largest_alpha": best.largest_alpha}
+    }
+    for method in (heavy, nesterov):
+        found[method.name] = {"alpha": method.alpha, "beta": method.beta, "rate": method.rate}
+    if "alpha" in constants:
+        own = step_sizes.gradient_descent(mu, L, constants["alpha"].value)
+        found["own"] = {"alpha": own.alpha, "q": own.q, "contracts": own.contracts}
+    return found
+
+
+def as_json(problem: Problem, constants: Constants) -> dict[str, Any]:
+    """Everything, without NaN or infinity."""
+    return {
+        "schema": 1,
+        "version": __version__,
+        "problem": {
+            "name": problem.name,
+            "dim": problem.d,
+            "hdim": problem.n,
+            "seed": problem.seed,
+            "dtype": str(problem.dtype).removeprefix("torch."),
+            "device": str(problem.device),
+        },
+        "constants": {
+            name: {
+                "value": constant.value,
+                "side": constant.side.value,
+                **{key: value for key, value in asdict(constant.provenance).items() if value not in (None, "")},
+            }
+            for name, constant in constants.items()
+        },
+        "step_sizes": steps(constants),
+    }
+
+
+def show(problem: Problem, constants: Constants) -> None:
+    """A table: name, meaning, value, side, how, products; then what follows for step sizes."""
+    console = Screen(highlight=False)
+    console.print(f"[bold]{problem.name}[/bold]  d = {problem.d}, n = {problem.n}, {problem.dynamics.name}")
+    table = Table(box=None, pad_edge=False)
+    for title, justify in (("", "left"), ("value", "right"), ("side", "left"), ("meaning", "left"), ("how", "left")):
+        table.add_column(title, justify=justify, no_wrap=title in ("", "value"))  # type: ignore[arg-type]
+    table.add_column("products", justify="right")
+    for name in (n for n in QUANTITIES if n in constants):
+        constant = constants[name]
+        side, how = SIDES[constant.side], constant.provenance.how
+        if constant.provenance.delta is not None and constant.side is Side.HIGH_PROBABILITY:
+            side = f"{side} 1−{constant.provenance.delta:g}"
+        products = constant.provenance.products
+        spent = "" if products is None else str(products)
+        table.add_row(name, f"{constant.value:.6g}", side, QUANTITIES[name].meaning, how, spent)
+    console.print(table)
+    _contraction(console, constants)
+    _steps(console, constants)
+
+
+def _contraction(console: Console, constants: Constants) -> None:
+    q = constants["q"]
+    if q.value < 1:
+        return
+    line = f"Φ is no contraction: q = {q.value:.4g} ≥ 1, so no bound of the paper applies."
+    if "L" in constants:
+        line += f" Gradient descent contracts for α < 2/L = {2 / constants['L'].value:.4g}"
+        line += f", and yours is α = {constants['alpha'].value:.4g}." if "alpha" in constants else "."
+    console.print(line, style="bold red")
+
+
+def _steps(console: Console, constants: Constants) -> None:
+    found = steps(constants)
+    if found is None:
+        return
+    best = found["gradient-descent"]
+    console.print(
+        f"gradient descent  α* = 2/(μ+L) = {best['alpha']:.6g}, q = {best['q']:.6g}, κ = {best['kappa']:.6g}; "
+        f"contracts for α < {best['largest_alpha']:.6g}"
+    )
+    if own := found.get("own"):
+        verdict = "contracts" if own["contracts"] else "does not contract"
+        console.print(f"your own step     α = {own['alpha']:.6g}, q = {own['q']:.6g}: {verdict}")
+    for name in ("heavy-ball", "nesterov"):
+        method = found[name]
+        console.print(
+            f"{name:17s} α = {method['alpha']:.6g}, β = {method['beta']:.6g}, rate {method['rate']:.6g} on quadratics"
+        )
+    if any(constants[name].side not in (Side.EXACT, Side.UPPER) for name in ("mu", "L")):
+        console.print("μ and L are not both exact, so these step sizes are estimates too.", style="dim")

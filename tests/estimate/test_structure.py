@@ -1,0 +1,75 @@
+"""What a black box is made of, found by looking."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from pieces import normal
+from small import small
+
+import boundcheck as bc
+from boundcheck.estimate import checks, structure
+from boundcheck.known import Region
+from boundcheck.prepared import Prepared
+from boundcheck.problem import Problem
+
+
+def found(problem: Problem, seed: int = 0) -> structure.Structure:
+    prepared = Prepared(problem, problem.lam[None])
+    return structure.find(problem, prepared, Region("w_star", problem.w0, 1.0), seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "d1phi", "d2phi", "hessian", "d2E"),
+    [
+        ("lr", False, False, False, True),
+        ("krr", True, False, True, False),
+        ("br", True, True, True, True),
+        ("hr", True, False, True, False),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_problems_of_the_paper(
+    name: str, d1phi: bool, d2phi: bool, hessian: bool, d2E: bool, dtype: torch.dtype
+) -> None:
+    for seed in (0, 1):
+        shape = found(small(name, dtype=dtype), seed)
+        assert (shape.d1phi, shape.d2phi, shape.hessian_of_E, shape.d2E) == (d1phi, d2phi, hessian, d2E)
+
+
+def test_what_the_graph_hides_is_seen_in_the_numbers() -> None:
+    """(w²).sum() has a constant Hessian although autograd reaches w through it; w³ has not."""
+    data = normal(6, 3)
+
+    def of(power: int) -> Problem:
+        def inner(w: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
+            return ((data @ w) ** power).sum() / 100 + (lam * w * w).sum()
+
+        return bc.Problem.from_loss(
+            inner, lambda w, lam: (w**power).sum(), torch.zeros(3).double(), torch.ones(3).double(), step_size=0.1
+        )
+
+    assert found(of(2)).d1phi
+    assert found(of(2)).hessian_of_E
+    assert not found(of(3)).d1phi
+    assert not found(of(3)).hessian_of_E
+
+
+def test_a_stochastic_function_is_refused() -> None:
+    generator = torch.Generator().manual_seed(0)
+
+    def phi(w: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
+        return 0.5 * w + lam + 1e-6 * torch.rand((), generator=generator, dtype=w.dtype)
+
+    problem = bc.Problem.from_map(phi, lambda w, lam: w.sum(), torch.zeros(2).double(), torch.ones(2).double())
+    with pytest.raises(bc.InputError, match=r"two calls of Φ at one w and lam differ by .*, so it is stochastic; fix"):
+        checks.check(problem, Prepared(problem, problem.lam[None]))
+
+
+def test_what_is_not_finite_names_the_call_and_the_point() -> None:
+    problem = bc.Problem.from_map(
+        lambda w, lam: 0.5 * w + lam, lambda w, lam: w.sum(), torch.ones(2).double(), torch.ones(2).double()
+    )
+    broken = problem.__class__(**{**vars(problem), "outer_at": lambda w, ready: (w / 0).sum()})
+    with pytest.raises(bc.UserCodeError, match=r"E is not finite at w_0 \(‖w_0‖ = 1.41\)"):
+        checks.check(broken, Prepared(broken, broken.lam[None]))

@@ -1,0 +1,68 @@
+"""`boundcheck constants` as people and programs use it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command import Command
+
+STEEP = """
+import torch
+import boundcheck as bc
+
+H = torch.tensor([1.0, 4.0]).double()
+
+def problem(alpha=0.5075):
+    return bc.Problem.from_loss(
+        lambda w, lam: (H * w * w).sum() / 2 - lam @ w,
+        lambda w, lam: (w * w).sum() / 2,
+        torch.zeros(2).double(), torch.ones(2).double(), alpha,
+    )
+"""
+
+
+def test_a_table_for_people(boundcheck: Command) -> None:
+    done = boundcheck("constants", "br")
+    assert done.returncode == 0, done.stderr
+    for piece in ("q", "nu_1", "L_E", "exact", "at most", "heavy-ball", "α* = 2/(μ+L)"):
+        assert piece in done.stdout
+    assert "no contraction" not in done.stdout
+
+
+def test_json_for_programs(boundcheck: Command) -> None:
+    done = boundcheck("constants", "br", "--json", "--seed", "2", "--ball", "local")
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert content["problem"] == {
+        "name": "br", "dim": 100, "hdim": 100, "seed": 2, "dtype": "float64", "device": "cpu",
+    }  # fmt: skip
+    assert content["constants"]["nu_1"]["value"] == 0
+    assert content["constants"]["q"]["side"] == "exact"
+    assert content["step_sizes"]["own"]["contracts"] is True
+
+
+def test_a_step_that_is_too_long_is_named(boundcheck: Command, tmp_path: Path) -> None:
+    (tmp_path / "steep.py").write_text(STEEP)
+    done = boundcheck("constants", f"{tmp_path / 'steep.py'}:problem")
+    assert done.returncode == 0, done.stderr
+    assert "no contraction: q = 1.03 ≥ 1" in done.stdout
+    assert "α < 2/L = 0.5" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("constants", "lrr"), "unknown problem 'lrr'; did you mean lr"),
+        (("constants", "br", "--dtype", "half"), "unknown dtype 'half'"),
+        (("constants", "br", "--ball", "round"), "unknown ball 'round'"),
+        (("constants", "br", "--budget", "0"), "budget = 0 pays for nothing"),
+        (("constants", "nothing.py:problem"), "is no file"),
+    ],
+)
+def test_bad_input_gets_one_line(boundcheck: Command, arguments: tuple[str, ...], message: str) -> None:
+    done = boundcheck(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
