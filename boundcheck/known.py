@@ -34,7 +34,8 @@ class Known:
     """Closed forms, proved where they are written: `everywhere` those of λ alone, `on` those of λ and a region.
 
     `everywhere` gives what there is of mu, L, kappa, alpha, grad_alpha, q and D; `on` of L_E, L_Phi, nu_1, nu_2, eta_1,
-    eta_2, hat_rho_1 and hat_rho_2, where a ball constant need hold only between a w of the region and w*.
+    eta_2, hat_rho_1 and hat_rho_2, where a ball constant need hold only between a w of the region and w*; and of q, if
+    none serves for all w.
     """
 
     everywhere: Callable[[Tensor], Sequence[Constant]]

@@ -21,6 +21,17 @@ def top(S: Tensor) -> Tensor:
     return largest
 
 
+def largest(G: Tensor) -> Tensor:
+    """λmax of a positive semidefinite G, or of each of a batch; never below 0 by rounding."""
+    found: Tensor = torch.linalg.eigvalsh(G)[..., -1].clamp(min=0)
+    return found
+
+
+def spectral_norm(A: Tensor) -> Tensor:
+    """‖A‖₂ of a matrix of any shape, or of each of a batch, from the smaller of its Gram matrices."""
+    return largest(A.mT @ A if A.shape[-1] < A.shape[-2] else A @ A.mT).sqrt()
+
+
 def tensor_norm(M: Tensor) -> Tensor:
     """At least sup ‖[M_1 δ, …, M_n δ]‖ over unit δ, for symmetric M_j: the lesser of two flattenings.
 
