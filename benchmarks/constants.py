@@ -1,9 +1,10 @@
 """Constants, as ratios in one run: ``make bench`` or ``python benchmarks/constants.py``.
 
-Whole estimates against the error curves that they are compared with; all constants of 20 newsgroups, in seconds and
-memory; and extreme eigenvalues in products: Lanczos with its stopping rule against eigsh and the power method, all from the same random start to a true relative error of 1e-6 of the largest eigenvalue, at d = 10⁴ and κ = 10⁴.
-Lanczos stops by itself; eigsh is given the loosest of some tolerances with which its answer is that good, and the power
-method is stopped by the truth. Products are counted, not seconds.
+Whole estimates against the error curves that they are compared with, and all constants of 20 newsgroups in seconds and
+memory. Then extreme eigenvalues: Lanczos with its stopping rule against eigsh and the power method, all from the same
+random start to a true relative error of 1e-6 of the largest eigenvalue, at d = 10⁴ and κ = 10⁴. Lanczos stops by
+itself; eigsh is given the loosest of some tolerances with which its answer is that good, and the power method is
+stopped by the truth. Products are counted, not seconds.
 """
 
 from __future__ import annotations
@@ -119,9 +120,7 @@ def whole(name: str) -> None:
         lambda: bc.error_curves(problem, METHODS, t=200),
         repeat=5,
     )
-    print(
-        f"{name:4s} constants on both balls {estimate:.2f} s, x{estimate / curves:.2f} of the curves of one lam (below 1)"
-    )
+    print(f"{name:4s} constants on both balls {estimate:.2f} s, x{estimate / curves:.2f} of the curves (below 1)")
 
 
 def newsgroups() -> None:

@@ -75,6 +75,8 @@ def _dense(problem: Problem, prepared: Prepared, w: Tensor) -> Iterator[Constant
     yield norm("q_star", Y, "‖∂₁Φ(w*)‖")
     if d * n <= MATRIX:
         Z = rows_d2(problem.phi_at, w[None, None], prepared, prepared.leaves, d)[0, 0]
+        if n > d:  # Z = RᵀQᵀ, of which Qᵀ changes no norm
+            Z = torch.linalg.qr(Z.T, mode="r").R.T
         yield norm("L_Phi_star", Z, "‖∂₂Φ(w*)‖")
         yield norm(
             "W", torch.linalg.solve(torch.eye(d, dtype=w.dtype, device=w.device) - Y, Z), "‖(I − ∂₁Φ)⁻¹∂₂Φ‖ at w*"
