@@ -137,7 +137,7 @@ class Watch:
 
     def check(self, *values: Tensor) -> list[float]:
         """The values as numbers of the host, or the error; one wait for all."""
-        norm, distance, *numbers = torch.cat((self._at, *(value.reshape(1) for value in values))).tolist()
+        norm, distance, *numbers = torch.cat((self._at, *(value.reshape(1) for value in values))).cpu().tolist()
         if norm >= 0:
             raise DivergenceError(
                 f"{self._problem}: {self._quantity} is not finite at a w with ‖w‖ = {norm:.3g}, at distance "

@@ -103,8 +103,8 @@ class _Field:
         self._form = forms(problem, self._leaves, prepared.ready)[name]
         self._by_lam = "₂" in name
         self.width = problem.d if name.endswith("Φ") else 0  # of v
-        lengths = [problem.d] + [leaf.numel() for leaf in self._leaves.tensors if self._by_lam]
-        self.longest = max(lengths)
+        lengths = [problem.n, *(leaf.numel() for leaf in self._leaves.tensors)] if self._by_lam else []
+        self.longest = max(problem.d, *lengths, 1)
         self.spent = 0
 
     def _pair(self, w: Tensor, v: Tensor, base: Tensor | None = None) -> Pairing:
@@ -184,7 +184,7 @@ def _limit(field: _Field, point: Tensor, a: Tensor, v: Tensor, watch: Watch | No
             watch.look(value, w)
         value = torch.where(finite, value, 0)
         a, v = (torch.where(finite[:, None], x, x0) for x, x0 in zip((a, v), drawn, strict=True))
-        before, (best,) = best, value.max()[None].tolist() if watch is None else watch.check(value.max())
+        before, (best,) = best, value.max()[None].cpu().tolist() if watch is None else watch.check(value.max())
         settled = best - before <= rtol * best or field.spent + len(a) * LIMIT > budget
     order = value.argsort(descending=True)
     return _Limit(a[order], v[order], value[order])
@@ -212,7 +212,7 @@ def _supremum(
     count = min(effort.starts, effort.budget // NEEDED, max(2, CELLS // field.longest))
     base = w_star if calm else None
     origin = region.point if base is None else base
-    apart, size = torch.stack(((origin - region.point).norm(), origin.norm())).tolist()
+    apart, size = torch.stack(((origin - region.point).norm(), origin.norm())).cpu().tolist()
     if apart > region.radius + eps**0.5 * size:
         raise InputError(
             f"{problem.name}: w* is at distance {apart:.3g} from the centre of the region, whose radius is "
