@@ -229,3 +229,13 @@ def test_a_ball_without_extent(name: str) -> None:
     assert on(problem, region)["L_E"].value == pytest.approx(float(at.fields["L_E"](w, a).detach().norm()))
     J = torch.func.jacrev(lambda lam: problem.phi(at.w_star, lam))(problem.lam)
     assert on(problem, region)["L_Phi"].value == pytest.approx(float(torch.linalg.matrix_norm(J, ord=2)), rel=1e-6)
+
+
+@pytest.mark.parametrize("size", ["small-0", "small-1", "small-2", "shape-3"])
+def test_nu_2_of_lr_bounds_the_frobenius_norm(size: str) -> None:
+    """It is proved for that norm, which is larger than the spectral norm and sees every term of the formula."""
+    problem = made("lr", size, True)
+    d2phi = torch.func.jacrev(problem.phi, argnums=1)
+    T = torch.func.jacrev(d2phi)(torch.zeros_like(problem.w0), problem.lam)  # ∇²₁ℓ is largest at 0
+    found = float(torch.linalg.matrix_norm(T.flatten(0, 1), ord=2))
+    holds(on(problem, the_ball("lr", size, PAPER))["nu_2"], found, 1.25)
