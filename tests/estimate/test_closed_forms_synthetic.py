@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import torch
 from ascent import Ascent, regions
+from cases import make
+from pretend import DEVICE, pretending
 from small import small
 
 from boundcheck.constants import Constant, Side
@@ -239,3 +241,15 @@ def test_nu_2_of_lr_bounds_the_frobenius_norm(size: str) -> None:
     T = torch.func.jacrev(d2phi)(torch.zeros_like(problem.w0), problem.lam)  # ∇²₁ℓ is largest at 0
     found = float(torch.linalg.matrix_norm(T.flatten(0, 1), ord=2))
     holds(on(problem, the_ball("lr", size, PAPER))["nu_2"], found, 1.25)
+
+
+@EVERY
+def test_constants_of_a_problem_on_another_device(name: str) -> None:
+    here, there = (make(name, torch.float64, device) for device in ("cpu", DEVICE))
+    expected = everywhere(here)
+    region = Region("0", torch.zeros_like(here.w0), 2 * expected["D"].value)
+    expected |= on(here, region)
+    with pretending():
+        found = everywhere(there) | on(there, Region("0", torch.zeros_like(there.w0), region.radius))
+    for key, constant in found.items():
+        assert constant.value == pytest.approx(expected[key].value), key
