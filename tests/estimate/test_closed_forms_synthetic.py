@@ -126,6 +126,7 @@ def test_constants_of_lam_alone(name: str, size: str, differentiate_step: bool) 
     assert at.w_star.norm() <= found["D"].value <= 1.001 * at.w_star.norm()
     assert found["kappa"].value == pytest.approx(found["L"].value / found["mu"].value)
     assert found["q"].value == pytest.approx((found["kappa"].value - 1) / (found["kappa"].value + 1))
+    holds(found["q"], at.best("q", the_ball(name, size, PAPER), steps=20), 1.2)  # LR: 1.1, where ascent stops early
     assert found["alpha"].value == pytest.approx(2 / (found["mu"].value + found["L"].value))
     for w in (torch.zeros_like(at.w_star), at.w_star, 30 * torch.ones_like(at.w_star)):
         H = torch.func.hessian(lambda w: problem.inner_at(w, ready))(w)
