@@ -51,6 +51,7 @@ def upper(name: str, value: Tensor | float, how: str, region: Region | None = No
     Upper bounds are multiplied by 1 + 1000ε; exact values are left as they are: exact up to rounding.
     """
     ball = None if region is None else region.ball
-    value = torch.as_tensor(value, dtype=None if isinstance(value, Tensor) else torch.float64).detach()
-    raised = float(value) * (1.0 if exact else 1 + ROUNDING * torch.finfo(value.dtype).eps)
+    dtype = value.dtype if isinstance(value, Tensor) else torch.float64
+    number = float(value.detach() if isinstance(value, Tensor) else value)
+    raised = number if exact else number * (1 + ROUNDING * torch.finfo(dtype).eps)
     return Constant(name, raised, Side.EXACT if exact else Side.UPPER, Provenance(how, "closed form", ball=ball))

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import torch
 from ascent import Ascent, regions
+from cases import make
+from pretend import DEVICE, pretending
 from small import small
 
 from boundcheck.constants import Constant, Side
@@ -124,6 +126,7 @@ def test_constants_of_lam_alone(name: str, size: str, differentiate_step: bool) 
     assert at.w_star.norm() <= found["D"].value <= 1.001 * at.w_star.norm()
     assert found["kappa"].value == pytest.approx(found["L"].value / found["mu"].value)
     assert found["q"].value == pytest.approx((found["kappa"].value - 1) / (found["kappa"].value + 1))
+    holds(found["q"], at.best("q", the_ball(name, size, PAPER), steps=20), 1.2)  # LR: 1.1, where ascent stops early
     assert found["alpha"].value == pytest.approx(2 / (found["mu"].value + found["L"].value))
     for w in (torch.zeros_like(at.w_star), at.w_star, 30 * torch.ones_like(at.w_star)):
         H = torch.func.hessian(lambda w: problem.inner_at(w, ready))(w)
@@ -229,3 +232,25 @@ def test_a_ball_without_extent(name: str) -> None:
     assert on(problem, region)["L_E"].value == pytest.approx(float(at.fields["L_E"](w, a).detach().norm()))
     J = torch.func.jacrev(lambda lam: problem.phi(at.w_star, lam))(problem.lam)
     assert on(problem, region)["L_Phi"].value == pytest.approx(float(torch.linalg.matrix_norm(J, ord=2)), rel=1e-6)
+
+
+@pytest.mark.parametrize("size", ["small-0", "small-1", "small-2", "shape-3"])
+def test_nu_2_of_lr_bounds_the_frobenius_norm(size: str) -> None:
+    """It is proved for that norm, which is larger than the spectral norm and sees every term of the formula."""
+    problem = made("lr", size, True)
+    d2phi = torch.func.jacrev(problem.phi, argnums=1)
+    T = torch.func.jacrev(d2phi)(torch.zeros_like(problem.w0), problem.lam)  # ∇²₁ℓ is largest at 0
+    found = float(torch.linalg.matrix_norm(T.flatten(0, 1), ord=2))
+    holds(on(problem, the_ball("lr", size, PAPER))["nu_2"], found, 1.25)
+
+
+@EVERY
+def test_constants_of_a_problem_on_another_device(name: str) -> None:
+    here, there = (make(name, torch.float64, device) for device in ("cpu", DEVICE))
+    expected = everywhere(here)
+    region = Region("0", torch.zeros_like(here.w0), 2 * expected["D"].value)
+    expected |= on(here, region)
+    with pretending():
+        found = everywhere(there) | on(there, Region("0", torch.zeros_like(there.w0), region.radius))
+    for key, constant in found.items():
+        assert constant.value == pytest.approx(expected[key].value), key
