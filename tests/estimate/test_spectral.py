@@ -30,7 +30,7 @@ from boundcheck.estimate.spectral import (
     slack,
     smallest_singular,
 )
-from boundcheck.estimate.spectral_certificate import Tridiagonal, least_overlap
+from boundcheck.estimate.spectral_certificate import ROUNDING, Tridiagonal, least_overlap
 from boundcheck.estimate.spectral_dense import passes
 
 F64 = torch.float64
@@ -221,6 +221,14 @@ def test_failure_rate_in_single_precision(above: float) -> None:
     assert sum(value < top for value in found) <= runs * DELTA + 3 * math.sqrt(runs * DELTA)
 
 
+def test_overlaps_of_the_size_of_rounding_prove_nothing() -> None:
+    """An eigenvector of I, to rounding: another eigenvalue may hide behind an overlap t as far away as rounding/t."""
+    n, t, eps = 10_000, 1e-5, torch.finfo(torch.float32).eps
+    margin = ROUNDING * eps
+    found = Tridiagonal.of((1.0,), (0.0,), n, eps).upper_end(t)
+    assert found == pytest.approx(1 + margin + margin / math.sqrt(n) / t, abs=1e-9)
+
+
 def test_failure_rate_of_the_slack_by_steps_alone() -> None:
     """A rank one matrix and k = 1, where θ = (v₁ᵀb)²: equality in the theorem."""
     theta = starts(50)[:, 0] ** 2
@@ -259,7 +267,18 @@ def test_rectangular_norms(shape: tuple[int, int]) -> None:
     assert found.value <= 1.1 * truth
     assert found.products == forward.count + back.count
     assert forward.count == back.count <= 2 * min(shape) + 2
+    assert (found.side is Side.EXACT) == (min(shape) < 3)  # the shorter side is the one searched
     encloses(dense_norm(J), truth, truth)
+
+
+def test_a_norm_is_half_of_a_squared_spectrum() -> None:
+    J = torch.randn(60, 50, generator=draws(1), dtype=F64)
+    found = norm(times(J), times(J.T), (60, 50), most=9, generator=draws())
+    squared = lanczos(times(J.T @ J), 50, most=9, generator=draws()).largest
+    assert (found.steps, found.products) == (9, 18)
+    assert found.value**2 == pytest.approx(squared.value)
+    assert found.slack**2 == pytest.approx(squared.slack)
+    assert found.residual * found.estimate == pytest.approx(squared.residual)  # JᵀJv − σ²v = σ(Jᵀu − σv)
 
 
 def quarter_turns(n: int) -> Tensor:
