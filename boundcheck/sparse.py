@@ -41,6 +41,12 @@ class SparseMatrix:
     def T(self) -> SparseMatrix:
         return SparseMatrix(self.X_T, self.X)
 
+    def row_norms(self) -> Tensor:
+        """The Euclidean lengths of the rows of X."""
+        crow, values = self.X.crow_indices().long(), self.X.values()
+        row = torch.repeat_interleave(torch.arange(len(crow) - 1, device=crow.device), crow.diff())
+        return values.new_zeros(len(crow) - 1).index_add_(0, row, values**2).sqrt()
+
     def matmul(self, W: Tensor) -> Tensor:
         """XW for W of shape (p,) or (p, c)."""
         if W.dim() not in (1, 2) or W.shape[0] != self.shape[1]:

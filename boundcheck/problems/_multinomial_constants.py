@@ -16,7 +16,8 @@ v ≤ W₀((c−1)/e), Lambert's function, and D² ≤ W₀((c−1)/e)/μ. Also 
 Cauchy and Schwarz Σ ≤ ‖XU‖_F (Σ_i ‖Vᵀx_i‖²‖V'ᵀx_i‖²)^½, and Σ_i ⟨x_ix_iᵀ, VVᵀ⟩⟨x_ix_iᵀ, V'V'ᵀ⟩ ≤ λmax(G∘G) with G =
 XXᵀ. So hat_rho_1 = S3‖X‖λmax(G∘G)^½/n.
 
-**L_E**, of ∇₁E = X'ᵀR/n', R = S − Y'. **eta_1** = ‖X'‖²/2n'. From the centre of the ball ‖∇₁E‖ + eta_1 r. Everywhere
+**eta_1** = λmax(X'ᵀdiag(g)X')/n' with g_i ≥ ‖H_i‖ on the ball: ½, or ‖H_i‖ at its centre and S3‖x'_i‖r.
+**L_E**, of ∇₁E = X'ᵀR/n', R = S − Y'. From the centre of the ball ‖∇₁E‖ + eta_1 r. Everywhere
 ‖X'‖√(2/n'), as ‖R‖_F² ≤ 2n'; and from 0, ‖∇₁E(0)‖ + ‖X'‖√((1 − 1/c)/n'), as ‖S − 1/c‖_F² ≤ n'(1 − 1/c). Where X' has
 no negative entries, r_a·r_b ≤ 1 + [y_a = y_b] gives ‖X'ᵀR‖_F² = Σ_ab G'_ab r_a·r_b ≤ ‖X'ᵀ1‖² + ‖X'ᵀY'‖_F².
 **eta_2** = 0, as E does not depend on λ.
@@ -34,7 +35,8 @@ from torch import Tensor
 from boundcheck.constants import Constant
 from boundcheck.known import Region, upper
 from boundcheck.problems._multinomial import cross_entropy_gradient
-from boundcheck.sparse import SparseMatrix
+from boundcheck.problems._norms import largest, spectral_norm
+from boundcheck.sparse import SparseMatrix, perron_bound
 
 S3 = 6**0.5 / 9
 
@@ -72,10 +74,12 @@ def times_step(name: str, alpha: float, of: Constant, region: Region) -> Constan
 
 @dataclass(frozen=True, eq=False)
 class Validation:
-    """X', Y', an upper bound of ‖X'‖², and what of L_E does not depend on the ball."""
+    """X', Y', ‖x'_i‖, whether X' ≥ 0, an upper bound of ‖X'‖², and what of L_E does not depend on the ball."""
 
     X: Tensor | SparseMatrix
     Y: Tensor
+    lengths: Tensor
+    nonnegative: bool
     squared_norm: Tensor
     anywhere: Tensor
 
@@ -85,15 +89,31 @@ class Validation:
         squared = torch.as_tensor(squared_norm).to(Y)
         from_0 = (X.T @ (Y - 1 / c)).norm() / n + (squared * (1 - 1 / c) / n).sqrt()
         anywhere = torch.minimum(from_0, (2 * squared / n).sqrt())
-        if bool(((X if isinstance(X, Tensor) else X.X.values()) >= 0).all()):
+        nonnegative = bool(((X if isinstance(X, Tensor) else X.X.values()) >= 0).all())
+        if nonnegative:
             sums = torch.hypot((X.T @ Y.new_ones(n, 1)).norm(), (X.T @ Y).norm())
             anywhere = torch.minimum(anywhere, sums / n)
-        return cls(X, Y, squared, anywhere)
+        lengths = X.norm(dim=1) if isinstance(X, Tensor) else X.row_norms()
+        return cls(X, Y, lengths, nonnegative, squared, anywhere)
+
+    def eta_1(self, W: Tensor, r: float) -> Tensor:
+        """λmax(X'ᵀdiag(g)X')/n'."""
+        X, n = self.X, len(self.Y)
+        S = (X @ W).softmax(-1)
+        g = (largest(S.diag_embed() - S[:, :, None] * S[:, None]) + S3 * self.lengths * r).clamp(max=0.5)
+        if bool(g.min() == 0.5):
+            return self.squared_norm / (2 * n)
+        if isinstance(X, Tensor):
+            return spectral_norm(g.sqrt()[:, None] * X) ** 2 / n
+        if not self.nonnegative:
+            return self.squared_norm * g.max() / n
+        top = perron_bound(lambda v: X.T @ (g * (X @ v)), W.new_ones(len(W))) / n
+        return torch.minimum(top, self.squared_norm * g.max() / n)
 
     def constants(self, W: Tensor, region: Region) -> list[Constant]:
         """L_E, eta_1 and eta_2; W is the centre of the ball as a matrix."""
         gradient = self.X.T @ cross_entropy_gradient(self.X @ W, self.Y)
-        eta_1 = self.squared_norm / (2 * len(self.Y))
+        eta_1 = self.eta_1(W, region.radius)
         return [
             upper(
                 "L_E",
@@ -101,6 +121,6 @@ class Validation:
                 "min{(‖X'ᵀ1‖²+‖X'ᵀY'‖²)^½/n' if X' ≥ 0, ‖X'‖√(2/n'), from 0 or the centre}",
                 region,
             ),
-            upper("eta_1", eta_1, "‖X'‖²/2n'", region),
+            upper("eta_1", eta_1, "λmax(X'ᵀdiag(g)X')/n', g_i ≥ ‖H_i‖ on the ball, at most ½", region),
             upper("eta_2", 0.0, "E does not depend on λ", region, exact=True),
         ]
