@@ -23,6 +23,7 @@ from boundcheck.problem import Problem
 from boundcheck.solvers.exact import Reference, reference
 
 BALLS = ("paper", "local")
+ROUNDING = 8  # ε‖w‖ by which the residual ‖w − Φ(w)‖ may be off
 Progress = Callable[[str], None]  # told what is being measured next
 
 
@@ -85,14 +86,17 @@ def estimate_constants(
     shape = structure.find(problem, prepared, Region("w_star", at.w_star, 1.0), seed)
     _add(made, curvature.of_inner_loss(problem, prepared, at.w_star, shape, at.spend))
     _add(made, _from_structure(shape, made))
-    if "q" not in made:
-        near = Region("w_star", at.w_star, 2 * float(at.w_star.norm()) + 1)
-        _add(made, [suprema.measure("q", problem, prepared, near, at.w_star, at.spend)])
-    _add(made, _distances(at, made["q"]))
-    _add(made, _sensitivity(made))
+    q = made.get("q")
+    if q is None:  # wide enough for either ball; measured again on the ball itself below
+        wide = Region("w_star", at.w_star, 2 * float(at.w_star.norm()) + 1)
+        q = suprema.measure("q", problem, prepared, wide, at.w_star, at.spend)
+    for found_here in _distances(at, q):
+        made[found_here.name] = _better(found_here, made.get(found_here.name))
+    _add(made, _sensitivity(made, q))
     region = _region(at, ball, peak, made)
     if closed is not None:
-        _add(made, closed.on(lam, region))
+        on_region = {constant.name: constant for constant in closed.on(lam, region)}
+        made |= {name: constant for name, constant in on_region.items() if name not in made or name == "q"}
     _add(made, _on_structure(at, shape, region, made))
     for name in suprema.NAMES:
         if name not in made:
@@ -106,6 +110,14 @@ def _add(made: dict[str, Constant], constants: Iterable[Constant]) -> None:
     """The first to give a name keeps it."""
     for constant in constants:
         made.setdefault(constant.name, constant)
+
+
+def _better(new: Constant, old: Constant | None) -> Constant:
+    """The smaller of two proved bounds; a proved one rather than one that is not."""
+    if old is None:
+        return new
+    proved = (Side.EXACT, Side.UPPER)
+    return new if new.side in proved and (old.side not in proved or new.value < old.value) else old
 
 
 def _from_structure(shape: Structure, made: dict[str, Constant]) -> Iterator[Constant]:
@@ -127,7 +139,8 @@ def _from_structure(shape: Structure, made: dict[str, Constant]) -> Iterator[Con
 
 def _distances(at: Setting, q: Constant) -> Iterator[Constant]:
     """D and r_0 a posteriori: w* is within ‖w − Φ(w)‖/(1 − q) of the w that was found."""
-    w, residual = at.w_star, float(at.found.residual_w[0])
+    w = at.w_star
+    residual = float(at.found.residual_w[0]) + ROUNDING * torch.finfo(w.dtype).eps * float(w.norm())
     gap = 1 - q.value
     off = residual / gap if gap > 0 else 0.0
     side = {Side.EXACT: Side.UPPER}.get(q.side, q.side) if gap > 0 else Side.LOWER
@@ -138,9 +151,9 @@ def _distances(at: Setting, q: Constant) -> Iterator[Constant]:
     yield Constant("r_0", float((at.problem.w0 - w).norm()) + off, side, start)
 
 
-def _sensitivity(made: dict[str, Constant]) -> Iterator[Constant]:
+def _sensitivity(made: dict[str, Constant], q: Constant) -> Iterator[Constant]:
     """W ≤ L_Φ*/(1 − q), where the matrix is too large to form."""
-    q, z = made["q"], made.get("L_Phi_star")
+    z = made.get("L_Phi_star")
     if z is None or q.value >= 1:
         return
     sides = {q.side, z.side}
