@@ -27,6 +27,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/bounds.py
 	$(BIN)/python benchmarks/curves.py
 	$(BIN)/python benchmarks/hypergradient.py
+	$(BIN)/python benchmarks/constants.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -34,7 +34,8 @@ class Known:
     """Closed forms, proved where they are written: `everywhere` those of λ alone, `on` those of λ and a region.
 
     `everywhere` gives what there is of mu, L, kappa, alpha, grad_alpha, q and D; `on` of L_E, L_Phi, nu_1, nu_2, eta_1,
-    eta_2, hat_rho_1 and hat_rho_2, where a ball constant need hold only between a w of the region and w*.
+    eta_2, hat_rho_1 and hat_rho_2, where a ball constant need hold only between a w of the region and w*; and of q, if
+    none serves for all w.
     """
 
     everywhere: Callable[[Tensor], Sequence[Constant]]
@@ -50,6 +51,7 @@ def upper(name: str, value: Tensor | float, how: str, region: Region | None = No
     Upper bounds are multiplied by 1 + 1000ε; exact values are left as they are: exact up to rounding.
     """
     ball = None if region is None else region.ball
-    eps = torch.finfo(value.dtype if isinstance(value, Tensor) else torch.float64).eps
-    raised = float(value) * (1.0 if exact else 1 + ROUNDING * eps)
+    dtype = value.dtype if isinstance(value, Tensor) else torch.float64
+    number = float(value.detach() if isinstance(value, Tensor) else value)
+    raised = number if exact else number * (1 + ROUNDING * torch.finfo(dtype).eps)
     return Constant(name, raised, Side.EXACT if exact else Side.UPPER, Provenance(how, "closed form", ball=ball))

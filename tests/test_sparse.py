@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from boundcheck.errors import InputError
-from boundcheck.sparse import SparseMatrix, squared_norm_bound
+from boundcheck.sparse import SparseMatrix, perron_bound, squared_gram_bound, squared_norm_bound
 
 DTYPES = (torch.float64, torch.float32)
 N, P, C = 23, 41, 3
@@ -183,3 +183,24 @@ def test_squared_norm_bound_is_valid_and_tight(seed: int) -> None:
         assert true <= squared_norm_bound(X, 40) <= slack * true
     assert squared_norm_bound(signed, 40) <= squared_norm_bound(signed, 2)
     assert squared_norm_bound(scipy.sparse.csr_matrix((3, 4))) == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("block", [1, 7, N, 100])
+def test_squared_gram_bound_is_above_and_close(dtype: torch.dtype, block: int) -> None:
+    matrix, X = both(dtype)
+    exact = float(torch.linalg.eigvalsh((X @ X.T) ** 2)[-1])
+    found = float(squared_gram_bound(matrix, block))
+    assert exact <= found * (1 + 100 * torch.finfo(dtype).eps)  # N terms, then P: a Collatz-Wielandt quotient is exact
+    assert found <= exact * 1.01
+
+
+def test_perron_bound_of_blocks_and_of_nothing() -> None:
+    M = torch.block_diag(torch.ones(3, 3), torch.ones(2, 2), torch.zeros(1, 1)).double()
+    assert float(perron_bound(lambda v: M @ v, torch.ones(6, dtype=torch.float64))) == pytest.approx(3, rel=1e-12)
+    assert float(perron_bound(lambda v: 0 * v, torch.ones(6, dtype=torch.float64))) == 0
+
+
+def test_row_norms() -> None:
+    matrix, X = both(torch.float64)
+    close(matrix.row_norms(), X.norm(dim=1))

@@ -89,6 +89,7 @@ def estimate_constants(
         near = Region("w_star", at.w_star, 2 * float(at.w_star.norm()) + 1)
         _add(made, [suprema.measure("q", problem, prepared, near, at.w_star, at.spend)])
     _add(made, _distances(at, made["q"]))
+    _add(made, _sensitivity(made))
     region = _region(at, ball, peak, made)
     if closed is not None:
         _add(made, closed.on(lam, region))
@@ -135,6 +136,17 @@ def _distances(at: Setting, q: Constant) -> Iterator[Constant]:
     yield Constant("D", float(w.norm()) + off, side, provenance)
     start = Provenance(f"‖w_0 − w*‖ {how}", residual=residual, delta=q.provenance.delta)
     yield Constant("r_0", float((at.problem.w0 - w).norm()) + off, side, start)
+
+
+def _sensitivity(made: dict[str, Constant]) -> Iterator[Constant]:
+    """W ≤ L_Φ*/(1 − q), where the matrix is too large to form."""
+    q, z = made["q"], made.get("L_Phi_star")
+    if z is None or q.value >= 1:
+        return
+    sides = {q.side, z.side}
+    side = next(side for side in (Side.LOWER, Side.HIGH_PROBABILITY, Side.UPPER) if side in (*sides, Side.UPPER))
+    delta = sum(c.provenance.delta or 0.0 for c in (q, z)) or None
+    yield Constant("W", z.value / (1 - q.value), side, Provenance("L_Φ*/(1 − q)", delta=delta))
 
 
 def _region(at: Setting, ball: str, peak: float, made: dict[str, Constant]) -> Region:

@@ -7,7 +7,7 @@ start, certified with probability 1 − δ.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -67,14 +67,20 @@ def constant(name: str, found: Extreme, how: str, problem: Problem, seed: int | 
 
 def _dense(problem: Problem, prepared: Prepared, w: Tensor) -> Iterator[Constant]:
     d, n, ready = problem.d, problem.n, prepared.leaves.at(0)
+
+    def norm(name: str, M: Tensor, how: str) -> Constant:
+        return constant(name, replace(spectral.dense_norm(M), products=min(M.shape)), f"{how}, of the matrix", problem)
+
     Y = jacobian(lambda x: problem.phi_at(x, ready), w)
-    yield constant("q_star", spectral.dense_norm(Y), "‖∂₁Φ(w*)‖, singular values of the matrix", problem)
-    A = torch.eye(d, dtype=w.dtype, device=w.device) - Y
-    inverse = torch.linalg.inv(A)
+    yield norm("q_star", Y, "‖∂₁Φ(w*)‖")
     if d * n <= MATRIX:
         Z = rows_d2(problem.phi_at, w[None, None], prepared, prepared.leaves, d)[0, 0]
-        yield constant("L_Phi_star", spectral.dense_norm(Z), "‖∂₂Φ(w*)‖, singular values of the matrix", problem)
-        yield constant("W", spectral.dense_norm(inverse @ Z), "‖(I − ∂₁Φ)⁻¹∂₂Φ‖ at w*, of the matrix", problem)
+        if n > d:  # Z = RᵀQᵀ, of which Qᵀ changes no norm
+            Z = torch.linalg.qr(Z.T, mode="r").R.T
+        yield norm("L_Phi_star", Z, "‖∂₂Φ(w*)‖")
+        yield norm(
+            "W", torch.linalg.solve(torch.eye(d, dtype=w.dtype, device=w.device) - Y, Z), "‖(I − ∂₁Φ)⁻¹∂₂Φ‖ at w*"
+        )
 
 
 def _by_products(problem: Problem, prepared: Prepared, w: Tensor, spend: Spend) -> Iterator[Constant]:

@@ -83,6 +83,7 @@ def lanczos(
 
     Stops when the wanted end has come to rest within rtol of itself, or when no more is to be found. Each end is
     certified on its own with probability 1 − delta, also the one not waited for; with delta = None neither is.
+    For n ≤ 2 the n products give the matrix.
     """
     if not 0 < rtol < 1 or most < 1:
         raise InputError(f"rtol = {rtol}, most = {most} allow no steps; give 0 < rtol < 1 and most ≥ 1")
@@ -150,6 +151,13 @@ def _checked(product: Product, q: Tensor) -> Tensor:
     return r
 
 
+def _length(r: Tensor) -> Tensor:
+    """‖r‖, also where squares would overflow or vanish: a β that is zero ends the search."""
+    size = r.abs().max()
+    length: Tensor = size * (r / torch.where(size > 0, size, 1)).norm()
+    return length
+
+
 def _krylov(product: Product, q: Tensor, rtol: float, most: int, want: End) -> _Run:
     """Looks at T after 1, 2, 4, 8, 12, … products, later at every sixteenth more: the only waits for the device."""
     n, eps = len(q), torch.finfo(q.dtype).eps
@@ -166,7 +174,7 @@ def _krylov(product: Product, q: Tensor, rtol: float, most: int, want: End) -> _
         for _ in range(2):  # twice is enough
             for Q in blocks:  # rows not yet used are zero
                 r = r - (Q @ r) @ Q
-        beta = r.norm()
+        beta = _length(r)
         coefficients[1, k - 1] = beta
         q = r / torch.where(beta > 0, beta, 1)
         if k < min(look, most):

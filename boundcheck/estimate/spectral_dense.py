@@ -33,6 +33,11 @@ def _on_host(M: Tensor, name: str) -> Tensor:
     return M
 
 
+def _unit(M: Tensor) -> float:
+    """A power of two near the largest entry: to divide by it is exact, and squares neither overflow nor vanish."""
+    return math.ldexp(1.0, math.frexp(float(M.abs().max()))[1])
+
+
 def certified_margin(H: Tensor, top: float) -> float | None:
     """m with λmax(H) ≤ top + m, by a Cholesky factorisation; None if none of a few margins passes."""
     size = len(H)
@@ -78,13 +83,16 @@ def dense_symmetric(H: Tensor) -> Symmetric:
     gap = float((H - H.T).abs().max())
     if gap > math.sqrt(eps) * float(H.abs().max()):
         raise InputError(f"H is not symmetric (H_ij − H_ji = {gap:.2e} somewhere); give (H + Hᵀ)/2, or use dense_norm")
-    H = (H + H.T) / 2
+    if not bool(H.any()):
+        return Symmetric(_end(0.0, 0.0), _end(0.0, 0.0))
+    unit = _unit(H)
+    H = (H / unit + H.T / unit) / 2
     theta = torch.linalg.eigvalsh(H)
     low, top = float(theta[0]), float(theta[-1])
-    above, below = (certified_margin(H, top), certified_margin(-H, -low)) if bool(H.any()) else (0.0, 0.0)
+    above, below = certified_margin(H, top), certified_margin(-H, -low)
     return Symmetric(
-        largest=_end(None if above is None else top + above, top),
-        smallest=_end(None if below is None else low - below, low),
+        largest=_end(None if above is None else unit * (top + above), unit * top),
+        smallest=_end(None if below is None else unit * (low - below), unit * low),
     )
 
 
@@ -92,15 +100,14 @@ def dense_symmetric(H: Tensor) -> Symmetric:
 def dense_norm(J: Tensor) -> Extreme:
     """‖J‖, through the smaller of JᵀJ and JJᵀ."""
     J = _on_host(J, "J")
-    size = float(J.abs().max())
-    if size == 0:
+    if not bool(J.any()):
         return _end(0.0, 0.0)
-    J = J / size  # so that squares neither overflow nor vanish; off by a rounding of each entry
-    J = J.T if J.shape[0] < J.shape[1] else J
+    unit = _unit(J)
+    J = J.T / unit if J.shape[0] < J.shape[1] else J / unit
     G = J.T @ J
     top = float(torch.linalg.eigvalsh(G)[-1])
     margin = certified_margin(G, top)
     if margin is None:
-        return _end(None, size * math.sqrt(top))
-    rounding = _gamma(len(J) + 4) * float((J**2).sum())  # of J/size and of the product, ‖|J|ᵀ|J|‖ ≤ ‖J‖²_F
-    return _end(size * math.sqrt(top + margin + 2 * rounding) * (1 + 4 * UNIT), size * math.sqrt(top))
+        return _end(None, unit * math.sqrt(top))
+    rounding = _gamma(len(J) + 2) * float((J**2).sum())  # of JᵀJ, as ‖|J|ᵀ|J|‖ ≤ ‖J‖²_F
+    return _end(unit * math.sqrt(top + margin + rounding) * (1 + 4 * UNIT), unit * math.sqrt(top))

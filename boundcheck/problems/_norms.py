@@ -11,12 +11,25 @@ from torch import Tensor
 
 def spectral(A: Tensor) -> Tensor:
     """‖A‖₂."""
-    return torch.linalg.matrix_norm(A, ord=2)
+    norm: Tensor = torch.linalg.matrix_norm(A, ord=2)
+    return norm
 
 
 def top(S: Tensor) -> Tensor:
     """λmax of a symmetric S."""
-    return torch.linalg.eigvalsh(S)[-1]
+    largest: Tensor = torch.linalg.eigvalsh(S)[-1]
+    return largest
+
+
+def largest(G: Tensor) -> Tensor:
+    """λmax of a positive semidefinite G, or of each of a batch; never below 0 by rounding."""
+    found: Tensor = torch.linalg.eigvalsh(G)[..., -1].clamp(min=0)
+    return found
+
+
+def spectral_norm(A: Tensor) -> Tensor:
+    """‖A‖₂ of a matrix of any shape, or of each of a batch, from the smaller of its Gram matrices."""
+    return largest(A.mT @ A if A.shape[-1] < A.shape[-2] else A @ A.mT).sqrt()
 
 
 def tensor_norm(M: Tensor) -> Tensor:
@@ -29,22 +42,34 @@ def tensor_norm(M: Tensor) -> Tensor:
     return torch.minimum(top(rows.T @ rows), top(slices @ slices.T)).clamp_min(0).sqrt()
 
 
-def farthest(A: Tensor, b: Tensor, radius: float) -> Tensor:
+def farthest(A: Tensor, b: Tensor, radius: float | Tensor) -> Tensor:
     """sup ‖As + b‖ over ‖s‖ ≤ radius, from above and to three digits.
 
-    By weak duality, for every τ > ‖A‖²:  ‖As + b‖² ≤ max_s ‖As + b‖² + τ(radius² − ‖s‖²) = τ radius² + Σ τb_i²/(τ−σ_i²),
-    with b in the left singular vectors of A (σ_i = 0 beside them). The least over τ is the supremum (S-lemma); every τ
-    is safe, so a grid of τ = (1+x)‖A‖² will do.
+    By weak duality, for τ > ‖A‖²:  ‖As + b‖² ≤ max_s ‖As + b‖² + τ(radius² − ‖s‖²) = τ radius² + ‖b‖² + gᵀ(τ − AᵀA)⁻¹g,
+    g = Aᵀb. The least over τ is the supremum (S-lemma); every τ is safe, so a grid of τ = (1+x)‖A‖² will do.
     """
-    U, sigma, _ = torch.linalg.svd(A, full_matrices=False)
-    triangle = b.norm() + sigma[0] * radius
-    along = (U.T @ b) ** 2
-    beside = (b @ b - along.sum()).clamp_min(0)
-    least = max(1e-9, 10 * torch.finfo(A.dtype).eps)
-    x = torch.logspace(math.log10(least), 3, 600, dtype=A.dtype, device=A.device)[:, None]
-    apart = 1 - (sigma / sigma[0].clamp_min(torch.finfo(A.dtype).tiny)) ** 2
-    squared = (1 + x[:, 0]) * (sigma[0] * radius) ** 2 + beside + ((1 + x) / (x + apart)) @ along
-    return torch.minimum(squared.min().sqrt(), triangle)
+    eps, tiny = torch.finfo(A.dtype).eps, torch.finfo(A.dtype).tiny
+    eigenvalues, V = torch.linalg.eigh(A.T @ A)
+    most = eigenvalues[-1].clamp_min(tiny)
+    g = (V.T @ (A.T @ b)) ** 2 / most
+    x = torch.logspace(math.log10(max(1e-9, 10 * eps)), 3, 600, dtype=A.dtype, device=A.device)
+    squared = (1 + x) * most * radius**2 + b @ b + (1 / (x[:, None] + (1 - eigenvalues / most))) @ g
+    return torch.minimum(squared.min().sqrt(), b.norm() + most.sqrt() * radius)
+
+
+def affine_norm(M: Tensor, b: Tensor, radius: float | Tensor) -> Tensor:
+    """At least sup ‖[M_1 s + b_1, …, M_n s + b_n]‖ over ‖s‖ ≤ radius, for symmetric M_j; b_j are the rows of b.
+
+    The least of three: ‖b‖ + radius·(the norm of M); the supremum of the Frobenius norm; and the square root of
+    (1+x²)·λmax(radius² Gram(M) + Gram(b)/x²) for any x > 0: by Cauchy-Schwarz, radius ‖Σ z_j M_j‖_F + ‖Σ z_j b_j‖ is at
+    most that for every unit z, and the two norms need not be large for the same z.
+    """
+    slices = M.flatten(1)
+    x = torch.logspace(-1.5, 1.5, 24, dtype=M.dtype, device=M.device)[:, None, None] ** 2
+    grams = (1 + x) * (radius**2 * (slices @ slices.T) + b @ b.T / x)
+    joint = torch.linalg.eigvalsh(grams)[:, -1].min().clamp_min(0).sqrt()
+    triangle = spectral(b) + tensor_norm(M) * radius
+    return torch.stack((triangle, farthest(M.flatten(0, 1), b.flatten(), radius), joint)).min()
 
 
 class Solved(NamedTuple):
@@ -56,7 +81,8 @@ class Solved(NamedTuple):
     @property
     def reach(self) -> Tensor:
         """At least ‖w(λ)‖."""
-        return self.w.norm() + self.error
+        reach: Tensor = self.w.norm() + self.error
+        return reach
 
 
 def solved(w: Tensor, gradient: Tensor, rounding: Tensor, mu: Tensor) -> Solved:

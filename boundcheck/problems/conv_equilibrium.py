@@ -19,16 +19,20 @@ in λ are equal too, so the hypergradient does not depend on that choice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import conv2d, max_pool2d, pad
 
+from boundcheck.constants import Constant
 from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.known import Known, Region
 from boundcheck.layout import Layout
 from boundcheck.problem import Domain, Problem
+from boundcheck.problems import _conv_equilibrium_constants as constants
+from boundcheck.problems._classifier_constants import Classifier
 from boundcheck.problems._multinomial import cross_entropy
 from boundcheck.problems._synthetic import Draw, normal
 from boundcheck.problems.equilibrium import (
@@ -104,8 +108,11 @@ def make(
         K = K * (q / convolution_norm(K, grid))
         return torch.cat([x.reshape(-1) for x in (K, K_in / 3, 0.1 * c, theta / f**0.5, 0.1 * b)])
 
+    def padded(x: Tensor) -> Tensor:
+        return pad(x, (1, 1, 1, 1), mode=PADDING[padding])
+
     def correlate(K: Tensor, x: Tensor) -> Tensor:
-        return conv2d(pad(x, (1, 1, 1, 1), mode=PADDING[padding]), K)
+        return conv2d(padded(x), K)
 
     def prepare(lam: Tensor) -> Ready:
         K, K_in, c, theta, b = pieces.unflatten(lam)
@@ -118,6 +125,15 @@ def make(
         pooled = max_pool2d(w.reshape(n_e, h, s, s), 2).reshape(n_e, f)
         return cross_entropy(pooled @ ready.theta.T + ready.b, data.Y)
 
+    def layer(lam: Tensor) -> constants.Layer:
+        ready = prepare(lam)
+        chosen = max_pool2d(correlate(pieces.unflatten(lam).K_in, images), 2, return_indices=True)[1]
+        return constants.Layer(ready.K, ready.drive, padded(images), chosen, grid, padded, padding == "circular")
+
+    def on(lam: Tensor, region: Region) -> Sequence[Constant]:
+        ready = prepare(lam)
+        return constants.on(layer(lam), Classifier(ready.theta, ready.b, data.Y), region)
+
     return Problem(
         name=NAME,
         w0=torch.zeros(n_e * h * s * s, dtype=dtype, device=device),
@@ -127,6 +143,7 @@ def make(
         prepare=prepare,
         symmetric=False,
         contraction=lambda ready: convolution_norm(ready.K, grid),
+        known=Known(lambda lam: constants.everywhere(layer(lam)), on),
         domain=Domain(
             f"K, the first {9 * h * h} entries of lam, as a convolution on a torus of side {grid} has norm below 1",
             lambda lam: convolution_norm(pieces.unflatten(lam).K, grid) < 1,

@@ -9,16 +9,20 @@ sums the losses in `mainprob2`; here they are averaged.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from boundcheck.constants import Constant
 from boundcheck.errors import InputError
+from boundcheck.known import Known, Region
 from boundcheck.layout import Layout
 from boundcheck.problem import Domain, Problem
+from boundcheck.problems import _equilibrium_constants as constants
+from boundcheck.problems._classifier_constants import Classifier
 from boundcheck.problems._multinomial import cross_entropy, one_hot
 from boundcheck.problems._synthetic import Draw, normal
 from boundcheck.projections import project_matrix
@@ -100,6 +104,14 @@ def make(
     def outer_at(w: Tensor, ready: Ready) -> Tensor:
         return cross_entropy(w.reshape(n_e, h) @ ready.theta.T + ready.b, data.Y)
 
+    def layer(ready: Ready) -> constants.Layer:
+        rest = torch.cat((data.X, data.X.new_ones(n_e, 1)), dim=1)
+        return constants.Layer(ready.A, ready.drive, rest, spectral_norm(ready.A))
+
+    def on(lam: Tensor, region: Region) -> Sequence[Constant]:
+        ready = prepare(lam)
+        return constants.on(layer(ready), Classifier(ready.theta, ready.b, data.Y), region)
+
     return Problem(
         name=NAME,
         w0=torch.zeros(n_e * h, dtype=dtype, device=device),
@@ -109,6 +121,7 @@ def make(
         prepare=prepare,
         symmetric=False,
         contraction=lambda ready: spectral_norm(ready.A),
+        known=Known(lambda lam: constants.everywhere(layer(prepare(lam))), on),
         domain=Domain(
             f"the spectral norm of A, the first {h} x {h} entries of lam, is below 1",
             lambda lam: spectral_norm(pieces.unflatten(lam).A) < 1,

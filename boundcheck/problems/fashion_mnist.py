@@ -6,18 +6,31 @@
 CE is the mean cross-entropy; (X', y') is the usual training set with pixels in [0, 1], p = 784, c = 10, β = 1. At the
 start X = 0, where W(X) = 0 and Φ = (1 − αβ/cp)W; with the paper's step of 10⁴ that is −0.28 W, and Φ is a contraction
 on all of R^{p×c} while ‖X‖² < 1.4·10⁻³.
+
+Constants beyond those of `_multinomial_constants.py`, with n = c examples. In the direction Δ, ∇²₂₁ℓ is
+(Δᵀ(S − Y) + XᵀK)/n where row i of K is H_iWᵀδ_i, δ_i being row i of Δ; rows ‖K_i‖ ≤ k_i‖δ_i‖ give ‖XᵀK‖_F ≤
+‖diag(k)X‖‖Δ‖_F. On a ball with centre P, ‖H_i‖ ≤ g_i = min{½, ‖H_i(P)‖ + S3‖x_i‖r}.
+* hat_rho_2: S − S* has rows of at most g_i‖(W−W*)ᵀx_i‖, and H_iWᵀ − H_i*W*ᵀ = H_i(W−W*)ᵀ + (H_i−H_i*)W*ᵀ. So
+  hat_rho_2 = (‖diag(g)X‖ + ‖diag(g + S3‖x_i‖‖W*‖)X‖)/n, ‖W*‖ being a spectral norm.
+* L_Phi = (α/n) sup (‖S − Y‖ + ‖diag(k)X‖). Less their means 1/c, Y has norm 1 and S rows of at most √(1−1/c), so
+  ‖S − Y‖ ≤ 1 + √(c−1), which is at most √(2c); or ‖S − Y‖ at P, plus ‖diag(g)X‖r. And k_i is the lesser of
+  g_i(‖P‖ + r) and ‖H_i(P)Pᵀ‖ + g_i r + S3‖x_i‖r‖P‖.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from boundcheck import data
+from boundcheck.constants import Constant
 from boundcheck.errors import InputError
+from boundcheck.known import Known, Region, upper
 from boundcheck.problem import Curvature, Problem
 from boundcheck.problems._multinomial import (
     around,
@@ -28,6 +41,15 @@ from boundcheck.problems._multinomial import (
     only_synthetic,
     synthetic_size,
 )
+from boundcheck.problems._multinomial_constants import (
+    S3,
+    Validation,
+    curvature_change,
+    of_the_step,
+    solution_norm,
+    times_step,
+)
+from boundcheck.problems._norms import largest, spectral_norm
 from boundcheck.problems._synthetic import Draw
 
 NAME = "fashion-mnist"
@@ -137,6 +159,44 @@ def make(
         norm = torch.linalg.eigvalsh(ready.X @ ready.X.T)[-1]  # ‖X‖²
         return Curvature(torch.full_like(norm, mu), norm / (2 * c) + mu)
 
+    @cache  # does not depend on λ
+    def validation() -> Validation:
+        return Validation.of(X_val, Y_val, spectral_norm(X_val) ** 2)
+
+    def everywhere(lam: Tensor) -> Sequence[Constant]:
+        ready = prepare(lam)
+        gradient = ready.X.T @ cross_entropy_gradient(torch.zeros_like(Y), Y)
+        steps = of_the_step(mu, curvature(ready).L, "‖X‖²/2c + β/cp", alpha)
+        return [*steps, solution_norm(mu, c, gradient)]
+
+    def on(lam: Tensor, region: Region) -> Sequence[Constant]:
+        X, P, r = prepare(lam).X, region.point.reshape(p, c), region.radius
+        lengths, reach = X.norm(dim=1), spectral_norm(P) + r
+        D = next(known.value for known in everywhere(lam) if known.name == "D")
+        star = spectral_norm(P) if region.centre == "w_star" else reach.clamp(max=D)
+        S = (X @ P).softmax(-1)
+        H = S.diag_embed() - S[:, :, None] * S[:, None]
+        g = (largest(H) + S3 * lengths * r).clamp(max=0.5)
+        changed = spectral_norm(g[:, None] * X)  # ‖diag(g)X‖
+        k = torch.minimum(g * reach, spectral_norm(H @ P.T) + g * r + S3 * lengths * r * spectral_norm(P))
+        residual = torch.clamp(spectral_norm(S - Y) + changed * r, max=1 + (c - 1) ** 0.5)
+        rho_1 = curvature_change(spectral_norm(X), largest((X @ X.T) ** 2), c, region)
+        rho_2 = upper(
+            "hat_rho_2",
+            (changed + spectral_norm((g + S3 * lengths * star)[:, None] * X)) / c,
+            "(‖diag(g)X‖ + ‖diag(g + S3‖x_i‖‖W*‖)X‖)/c, g_i ≥ ‖H_i‖ on the ball",
+            region,
+        )
+        L_Phi = alpha / c * (residual + spectral_norm(k[:, None] * X))
+        return [
+            rho_1,
+            rho_2,
+            times_step("nu_1", alpha, rho_1, region),
+            times_step("nu_2", alpha, rho_2, region),
+            upper("L_Phi", L_Phi, "(α/c)(‖S−Y‖ + ‖diag(k)X‖), k_i ≥ ‖H_iWᵀ‖ on the ball", region),
+            *validation().constants(P, region),
+        ]
+
     return Problem(
         name=NAME,
         w0=torch.zeros(p * c, dtype=dtype, device=device),
@@ -149,6 +209,7 @@ def make(
         symmetric=True,
         curvature=curvature,
         contraction=lambda ready: curvature(ready).contraction(alpha),
+        known=Known(everywhere, on),
         sampler=around(torch.zeros(c * p, dtype=torch.float64, device="cpu"), scale),
         seed=seed,
     )

@@ -107,13 +107,13 @@ def closed_forms(
     """The constants, with A = XH, C = XᵀA, e(w) = Xᵀ(Aw − y), G = ∇α, norms on λ-space those of Frobenius.
 
     aᵀ∂₂Φ(w) is the matrix −(α(eaᵀ + Cawᵀ) + (aᵀ∇₁ℓ)G), so that ‖∂₂Φ(w)‖² is λmax of a quadratic form in a.
-    Its part linear in w, along δ, is α(Cδaᵀ + Caδᵀ) + (aᵀ∇²₁ℓδ)G, which is symmetric in a and δ: its largest value is at
-    a = δ, where the square is aᵀ(4α²CᵀC + 2αh(CᵀG + GᵀC))a + h²‖G‖² with h = aᵀ∇²₁ℓa. For any h between μ and L that is
-    at most λmax(…) + h²‖G‖², convex in h: ν₂² is at most its larger end; and 4α²‖C‖², attained, if G = 0.
+    Its part linear in w, along δ, is α(Cδaᵀ + Caδᵀ) + (aᵀ∇²₁ℓδ)G, symmetric in a and δ, so that its norm is largest at
+    a = δ: squared, aᵀ(4α²CᵀC + 2αh(CᵀG + GᵀC))a + h²‖G‖² with h = aᵀ∇²₁ℓa between μ and L. That is at most
+    λmax(4α²CᵀC + 2αh(CᵀG + GᵀC)) + h²‖G‖², which is convex in h: ν₂² is the larger of its ends; 4α²‖C‖² if G = 0.
 
     ∇μ and ∇L are 2Cvvᵀ for the unit eigenvectors v of μ and L (∇μ = 0 where AᵀA is singular for every H).
     ∇₂E(w) = X'ᵀ(A'w − y')wᵀ, so ∇₂E(w) − ∇₂E(w*) = e'(m)δᵀ + C'δmᵀ with δ = w − w*, m = (w + w*)/2, which is within
-    radius/2 of (centre + w*)/2; and e'(s)δᵀ + C'δsᵀ is at most 2‖C'‖‖s‖ for its linear part.
+    radius/2 of (centre + w*)/2, where the supremum over unit δ is a λmax; a change s of m adds at most 2‖C'‖‖s‖.
     """
     X, y, X_val, y_val = data.X, data.y, data.X_val, data.y_val
 
@@ -124,7 +124,8 @@ def closed_forms(
         A, alpha = ready.A, ready.steps.alpha
         ends = [-1] if A.shape[1] > A.shape[0] else [0, -1]
         v = torch.linalg.eigh(A.T @ A).eigenvectors[:, ends]
-        return -(alpha**2) * (X.T @ (A @ v)) @ v.T
+        G: Tensor = -(alpha**2) * (X.T @ (A @ v)) @ v.T
+        return G
 
     def found(ready: Ready) -> Solved:
         w = solution(ready)

@@ -16,7 +16,7 @@ from boundcheck.constants import Constant
 from boundcheck.known import Known, Region, upper
 from boundcheck.problem import POSITIVE, Problem
 from boundcheck.problems._gradient_step import Tuned, known, step_constants, tuned
-from boundcheck.problems._norms import Solved, farthest, solved, spectral, tensor_norm
+from boundcheck.problems._norms import Solved, affine_norm, farthest, solved, spectral, tensor_norm
 from boundcheck.problems._synthetic import Split, drawn, linear_data, ridge_for, uniform
 
 NAME = "krr"
@@ -108,7 +108,7 @@ def closed_forms(
     """The constants. ∂_jμ and ∂_jL are vᵀ∂_jHv for the unit eigenvectors v of μ and L.
 
     ∂₂Φ(w) = −[M_j w − ∂_jα y]_j with M_j = α∂_jH + ∂_jα H is affine in w: ν₂ = sup ‖[M_j δ]_j‖ over unit δ, for which
-    `tensor_norm` is better than α·sup ‖[∂_jH δ]_j‖ + L‖∇α‖, and L_Φ = ‖∂₂Φ(centre)‖ + ν₂·radius.
+    `tensor_norm` is better than α·sup ‖[∂_jH δ]_j‖ + L‖∇α‖.
 
     ∂_jE(w) = (K'w − y')ᵀ∂_jK' w is quadratic: ∇₂E(w) − ∇₂E(w*) = [B_j m − ∂_jK'ᵀy']_jᵀ(w − w*) with
     B_j = K'ᵀ∂_jK' + ∂_jK'ᵀK' and m = (w + w*)/2, which is within radius/2 of (centre + w*)/2.
@@ -138,22 +138,25 @@ def closed_forms(
         here, c = at(lam), region.point
         H, K_val, alpha = here.ready.H, here.ready.K_val, here.ready.steps.alpha
         M = alpha * here.dH + here.dalpha[:, None, None] * H
-        nu_2 = tensor_norm(M)
-        L_Phi = spectral((M @ c).T - torch.outer(data.y, here.dalpha)) + nu_2 * region.radius
+        L_Phi = affine_norm(M, M @ c - torch.outer(here.dalpha, data.y), region.radius)
 
         product = K_val.T @ here.dK_val
         B, middle = product + product.mT, (c + here.at.w) / 2
-        within = (region.radius + here.at.error) / 2
-        eta_2 = spectral(B @ middle - data.y_val @ here.dK_val) + tensor_norm(B) * within
+        eta_2 = affine_norm(B, B @ middle - data.y_val @ here.dK_val, (region.radius + here.at.error) / 2)
         L_E = farthest(K_val.T @ K_val, K_val.T @ (K_val @ c - data.y_val), region.radius)
         flattened = "the lesser flattening norm of"
         return (
             upper("L_E", L_E, "sup ‖K'ᵀ(K'w − y')‖ over the ball, by duality", region),
-            upper("L_Phi", L_Phi, "‖∂₂Φ(centre)‖ + ν₂·radius", region),
+            upper(
+                "L_Phi",
+                L_Phi,
+                "sup of ‖∂₂Φ‖ over the ball: ‖∂₂Φ(centre)‖ + ν₂·radius, or in the Frobenius norm",
+                region,
+            ),
             upper("nu_1", 0.0, "∂₁Φ does not depend on w", region, exact=True),
-            upper("nu_2", nu_2, f"{flattened} [α∂_jH + ∂_jα H]_j", region),
+            upper("nu_2", tensor_norm(M), f"{flattened} [α∂_jH + ∂_jα H]_j", region),
             upper("eta_1", spectral(K_val) ** 2, "‖K'‖²", region, exact=True),
-            upper("eta_2", eta_2, "‖[B_j m − ∂_jK'ᵀy']_j‖ at m = (centre+w*)/2, + ‖B‖·radius/2", region),
+            upper("eta_2", eta_2, "sup of ‖[B_j m − ∂_jK'ᵀy']_j‖ over ‖m − (centre+w*)/2‖ ≤ radius/2", region),
             upper("hat_rho_1", 0.0, "∇²₁ℓ does not depend on w", region, exact=True),
             upper("hat_rho_2", tensor_norm(here.dH), f"{flattened} [∂_jH]_j", region),
         )

@@ -102,17 +102,19 @@ def closed_forms(U: Tensor, U_val: Tensor, prepare: Callable[[Tensor], Ready], d
 
     η₁: ∇₁E(w) − ∇₁E(w*) = U'ᵀdiag(s)U'(w − w*) with 0 ≤ s_i ≤ sup σ'(u_iᵀw), at most ¼.
     ρ̂₁: ∇²₁ℓ(w) − ∇²₁ℓ(w*) = Uᵀdiag(r)U with |r_i| ≤ c_i|u_iᵀδ|, δ = w − w*, c_i = sup |σ''(u_iᵀw)|. By Hölder that is
-    at most sup Σ c_i|u_iᵀa|³ over unit a, times ‖δ‖. With rows v_i = c_i^⅓ u_i of V it is Σ|v_iᵀa|³ ≤ ‖Va‖(Σ(v_iᵀa)⁴)^½,
-    and (Σ(v_iᵀa)⁴)^½ = max Σ z_i(v_iᵀa)² ≤ max ‖Σ z_i v_i v_iᵀ‖_F = λmax(VVᵀ∘VVᵀ)^½ over unit z; or max‖v_i‖·‖Va‖².
+    at most ‖δ‖ times sup Σ c_i|u_iᵀa|³ = sup Σ|v_iᵀa|³ over unit a, with rows v_i = c_i^⅓ u_i of V. This is at most
+    λmax(Vᵀdiag‖v_i‖V); and ‖V‖(Σ(v_iᵀa)⁴)^½, where the root is sup Σ z_i(v_iᵀa)² over unit z, at most
+    sup ‖Σ z_i v_i v_iᵀ‖_F = λmax(VVᵀ∘VVᵀ)^½.
     ρ̂₂, L_Φ: ∇²₂₁ℓ = diag(w), of norm ‖w‖_∞, so ρ̂₂ = 1 and the supremum over the ball is ‖centre‖_∞ + radius.
 
-    With ∇α = −G, G = (α²/2)(e_i + v∘v) ≥ 0 for i the place of min λ and v the eigenvector of L, ∂₂Φ has the further part
+    With ∇α = −G, G = (α²/2)(e_i + v∘v) ≥ 0 for i the place of min λ and v the eigenvector of L, ∂₂Φ has a further part
     ∇₁ℓ Gᵀ. Along δ, for M the mean of ∇²₁ℓ between w* and w, ‖−α diag(δ) + MδGᵀ‖_F² = α²‖δ‖² + ‖Mδ‖²‖G‖²
-    − αδᵀ(diag(G)M + M diag(G))δ, and AB + BA ≽ −‖A‖‖B‖/4 for A, B ≽ 0: there Ax, Bx lie in the balls with diameters
-    from 0 to ‖A‖x, ‖B‖x. Hence ν₂² ≤ α² + L²‖G‖² + αL‖G‖_∞/4, and L_Φ = ‖∂₂Φ(centre)‖ + ν₂·radius.
+    − αδᵀ(diag(G)M + M diag(G))δ, and AB + BA ≽ −‖A‖‖B‖/4 for A, B ≽ 0: 2A/‖A‖ − I and 2B/‖B‖ − I take a unit x to r, s
+    with norms ≤ 1, and xᵀ(AB + BA)x = ½‖A‖‖B‖(x + r)ᵀ(x + s) = ¼‖A‖‖B‖(‖x + r + s‖² + 1 − ‖r‖² − ‖s‖²).
+    Hence ν₂² ≤ α² + L²‖G‖² + αL‖G‖_∞/4, and L_Φ = ‖∂₂Φ(centre)‖ + ν₂·radius.
 
-    D: w(λ) is in the ellipsoid wᵀΛw ≤ OMEGA·n (from w*ᵀΛw* = −Σ zσ(z), z = Uw*). For every w and g = ∇₁ℓ(w), monotonicity
-    gives gᵀ(w − w*) ≥ ‖w − w*‖²_Λ: w* is in the ellipsoid around w − ½Λ⁻¹g with ‖·‖_Λ ≤ ½‖g‖_Λ⁻¹, so that
+    D: w*ᵀΛw* = −Σ zσ(z) ≤ OMEGA·n for z = Uw*. For every w and g = ∇₁ℓ(w), monotonicity gives
+    gᵀ(w − w*) ≥ ‖w − w*‖²_Λ: w* is in the ellipsoid around w − ½Λ⁻¹g with ‖·‖_Λ ≤ ½(gᵀΛ⁻¹g)^½, so that
     ‖w*‖ ≤ ‖w − ½Λ⁻¹g‖ + ½(gᵀΛ⁻¹g/μ)^½. From w = 0 this is at most ‖∇₁ℓ(0)‖/μ; steps w − (¼UᵀU + Λ)⁻¹g improve it.
     """
     quarter = U.T @ U / 4
@@ -126,16 +128,17 @@ def closed_forms(U: Tensor, U_val: Tensor, prepare: Callable[[Tensor], Ready], d
             return torch.zeros_like(ready.lam)
         v = torch.linalg.eigh(quarter + torch.diag(ready.lam)).eigenvectors[:, -1]
         at_least = (ready.lam == ready.lam.min()).to(v)
-        return -(ready.steps.alpha**2) / 2 * (at_least / at_least.sum() + v * v)
+        grad_alpha: Tensor = -(ready.steps.alpha**2) / 2 * (at_least / at_least.sum() + v * v)
+        return grad_alpha
 
     def reach(ready: Ready) -> Tensor:
-        lam, mu = ready.lam, ready.steps.mu
-        eps = torch.finfo(lam.dtype).eps
+        lam, mu, eps = ready.lam, ready.steps.mu, torch.finfo(ready.lam.dtype).eps
 
         def ellipsoid(w: Tensor) -> Tensor:
             g = gradient(w, lam)
             rounding = eps * (spectral(U) * len(U) ** 0.5 + lam.max() * w.norm())
-            return (w - g / lam / 2).norm() + ((g * g / lam).sum().sqrt() + rounding / mu.sqrt()) / mu.sqrt() / 2
+            reach: Tensor = (w - g / lam / 2).norm() + (g * g / lam / mu).sum().sqrt() / 2 + rounding / mu
+            return reach
 
         factor = torch.linalg.cholesky(quarter + torch.diag(lam))
         w = torch.zeros_like(lam)

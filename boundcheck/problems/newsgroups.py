@@ -7,11 +7,17 @@ CE is the mean cross-entropy; p = 101631, c = 20, three equal parts of 6282 docu
 At λ₀ 2/L is 13 (63 with tf-idf), so that Φ with the paper's step α = 10³ is no contraction on all of R^{p×c}: from
 W = 0 it first takes ℓ from 3.0 up to 53, then down to 0.25 in 300 steps (with tf-idf straight down, to 0.15). At W(λ₀)
 itself ‖∂₁Φ‖ is 1.03, no contraction either; with tf-idf it is 1 − αμ = 0.9995.
+
+Constants beyond those of `_multinomial_constants.py`: column j of ∇²₂₁ℓ is (e^λ_j/cp) W_j in the place of row j of W
+and zero elsewhere, so that its norm is max_j (e^λ_j/cp)‖W_j‖. Hence hat_rho_2 = max e^λ/cp, and on a ball with centre P
+L_Phi = α max_j (e^λ_j/cp)(‖P_j‖ + r), both attained with all of the change in one row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +26,8 @@ import torch
 from torch import Tensor
 
 from boundcheck import data
+from boundcheck.constants import Constant
+from boundcheck.known import Known, Region, upper
 from boundcheck.problem import Curvature, Problem
 from boundcheck.problems._multinomial import (
     around,
@@ -30,8 +38,15 @@ from boundcheck.problems._multinomial import (
     only_synthetic,
     synthetic_size,
 )
+from boundcheck.problems._multinomial_constants import (
+    Validation,
+    curvature_change,
+    of_the_step,
+    solution_norm,
+    times_step,
+)
 from boundcheck.problems._synthetic import Draw
-from boundcheck.sparse import SparseMatrix, squared_norm_bound
+from boundcheck.sparse import SparseMatrix, perron_bound, squared_gram_bound, squared_norm_bound
 
 NAME = "newsgroups"
 TITLE = "multinomial logistic regression on 20 newsgroups, one ℓ₂ penalty a word"
@@ -56,6 +71,7 @@ class Parts:
     X_test: SparseMatrix
     Y_test: Tensor
     squared_norm: float  # at least λmax(XᵀX)
+    squared_norm_val: float  # the same for X_val
 
 
 def load(
@@ -85,8 +101,9 @@ def load(
     X_train, X_val, X_test = (SparseMatrix.from_scipy(X[some], dtype=dtype, device=device) for some in rows)
     Y, Y_val, Y_test = (draw.place(one_hot(torch.from_numpy(found.labels[some]), c)) for some in rows)
     # rounding to dtype makes an entry, at most, larger by the factor 1 + eps
-    squared_norm = squared_norm_bound(X[parts.train]) * (1 + torch.finfo(dtype).eps) ** 2
-    return Parts(X_train, Y, X_val, Y_val, X_test, Y_test, squared_norm)
+    rounding = (1 + torch.finfo(dtype).eps) ** 2
+    squared_norm, squared_norm_val = (squared_norm_bound(X[some]) * rounding for some in rows[:2])
+    return Parts(X_train, Y, X_val, Y_val, X_test, Y_test, squared_norm, squared_norm_val)
 
 
 def make(
@@ -139,6 +156,31 @@ def make(
     def curvature(ready: Ready) -> Curvature:
         return Curvature(ready.penalty.min(), steepest + ready.penalty.max())
 
+    squared_gram = cache(lambda: squared_gram_bound(X))  # these two do not depend on λ and take a while
+    validation = cache(lambda: Validation.of(X_val, Y_val, parts.squared_norm_val))
+
+    def everywhere(lam: Tensor) -> Sequence[Constant]:
+        ready = prepare(lam)
+        summed = perron_bound(lambda v: X.T @ (X @ v) / (2 * n) + ready.penalty * v, torch.ones_like(lam))
+        L = torch.minimum(summed, curvature(ready).L)
+        gradient = X.T @ cross_entropy_gradient(torch.zeros_like(Y), Y)
+        steps = of_the_step(ready.penalty.min(), L, "λmax(XᵀX/2n + diag(e^λ)/cp)", alpha)
+        return [*steps, solution_norm(ready.penalty.min(), c, gradient)]
+
+    def on(lam: Tensor, region: Region) -> Sequence[Constant]:
+        W, penalty = region.point.reshape(p, c), prepare(lam).penalty
+        rho_1 = curvature_change(parts.squared_norm**0.5, squared_gram(), n, region)
+        rho_2 = upper("hat_rho_2", penalty.max(), "max e^λ/cp", region, exact=True)
+        L_Phi = alpha * (penalty * (W.norm(dim=1) + region.radius)).max()
+        return [
+            rho_1,
+            rho_2,
+            times_step("nu_1", alpha, rho_1, region),
+            times_step("nu_2", alpha, rho_2, region),
+            upper("L_Phi", L_Phi, "α max_j (e^λ_j/cp) sup ‖W_j‖", region, exact=True),
+            *validation().constants(W, region),
+        ]
+
     return Problem(
         name=NAME,
         w0=torch.zeros(p * c, dtype=dtype, device=device),
@@ -151,6 +193,7 @@ def make(
         symmetric=True,
         curvature=curvature,
         contraction=lambda ready: curvature(ready).contraction(alpha),
+        known=Known(everywhere, on),
         sampler=around(torch.zeros(p, dtype=torch.float64, device="cpu"), spread),
         seed=seed,
     )

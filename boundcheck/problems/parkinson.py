@@ -3,8 +3,8 @@
     E(w, λ) = ½‖y' − K'(e^γ)w‖²,   ℓ(w, λ) = ½wᵀ(K(e^γ) + e^β I)w − wᵀy,   λ = (β, γ) ∈ R²³,
     K(γ)_ij = exp(−(x_i − x_j)ᵀdiag(γ)(x_i − x_j)),   μ, L = e^β + λ_min, λ_max(K),   λ₀ = (0, −log p · 1).
 
-ℓ, Φ and E are those of `kernel_ridge.regression`, at e^λ and with other data; so are the constants, where the derivative
-along an entry of λ is e^λ times that along β or γ_j.
+ℓ, Φ and E are those of `kernel_ridge.regression`, at e^λ and with other data; so are the constants, with derivatives
+along λ that are e^λ times those along β and γ.
 
 The paper does not say how labels become targets, nor whether features are scaled. Its recipe (best of 30 steps, 1000
 iterations) with exact hypergradients ends, over 14 splits, at f = 0.9-2.3 (median 1.5) for targets 0/1 and features as

@@ -2,14 +2,22 @@
 
 "linear":  Φ = λw + b at λ = q: the local bounds of ITD and AID-FP are equalities for every t and k.
 "curved":  Φ = qw − (ν/2)w|w| + λ: Φ' has Lipschitz constant ν, and its term in the bounds is what is seen.
+
+All constants are exact. "linear": ∂₁Φ = λ and ∂₂Φ = w, so q = |λ|, nu_1 = 0, nu_2 = 1 and L_Phi = sup |w|. "curved":
+∂₁Φ = q − ν|w| and ∂₂Φ = 1, so nu_1 = ν, nu_2 = 0 and L_Phi = 1; no q serves for all w, and that of a ball is
+max{q − ν inf |w|, ν sup |w| − q}: given with the others of a ball, and as a constant of λ for the ball of radius 2D.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
+from boundcheck.constants import Constant
 from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.known import Known, Region, upper
 from boundcheck.problem import Domain, Problem
 from boundcheck.problems._synthetic import uniform
 
@@ -46,6 +54,31 @@ def make(
             return b / (1 - lam)
         return 2 * lam / ((1 - q) + torch.sqrt((1 - q) ** 2 + 2 * nu * lam.abs()))
 
+    def contraction(lam: Tensor, region: Region) -> Constant:
+        if linear:
+            return upper("q", lam.abs()[0], "|λ|", exact=True)
+        nearest = max(0.0, float(region.point.abs()) - region.radius)
+        slopes = (q - nu * nearest, nu * region.reach - q)
+        return upper("q", max(slopes), "max{q − ν inf |w|, ν sup |w| − q}", region, exact=True)
+
+    def everywhere(lam: Tensor) -> Sequence[Constant]:
+        D = solution(lam).abs()[0]
+        zero = torch.zeros_like(lam)
+        return [contraction(lam, Region("0", zero, 2 * float(D))), upper("D", D, "|w(λ)|", exact=True)]
+
+    def on(lam: Tensor, region: Region) -> Sequence[Constant]:
+        nus = ((0.0, "∂₁Φ = λ"), (1.0, "∂₂Φ = w")) if linear else ((nu, "∂₁Φ = q − ν|w|"), (0.0, "∂₂Φ = 1"))
+        values = {
+            "nu_1": nus[0],
+            "nu_2": nus[1],
+            "L_Phi": (region.reach, "sup |w|") if linear else (1.0, "∂₂Φ = 1"),
+            "L_E": (1.0, "E = w"),
+            "eta_1": (0.0, "E = w"),
+            "eta_2": (0.0, "E = w"),
+        }
+        found = [upper(name, value, how, region, exact=True) for name, (value, how) in values.items()]
+        return found if linear else [*found, contraction(lam, region)]
+
     return Problem(
         name=NAME,
         w0=torch.zeros(1, dtype=dtype, device=device),
@@ -56,6 +89,7 @@ def make(
         affine=linear,
         contraction=(lambda lam: lam.abs()[0]) if linear else None,
         solution=solution,
+        known=Known(everywhere, on),
         domain=Domain("|lam| < 1", lambda lam: (lam.abs() < 1).all()) if linear else None,
         sampler=uniform(0.0, 1.0 if linear else 0.1, 1),
         seed=seed,

@@ -18,9 +18,10 @@ from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 from boundcheck.products import DENSE, Linearisation, jacobian, outer_gradients, rows_d2_T, rows_outer
 from boundcheck.solvers import conjugate_gradient, lower, normal_equations
-from boundcheck.solvers.result import Certificate, LinearSolution
+from boundcheck.solvers.result import Certificate
 
 NEWTON = 100  # rounds at most
+NEWTON_TOL = 1e-4  # of a Newton step in the matrix-free way: the next one makes up for it
 KRYLOV = 20_000  # steps of CG at most, in the matrix-free way
 START = 100  # steps of the dynamics before Newton
 PLAIN = 50  # steps of Φ where a Newton step does not help
@@ -134,7 +135,7 @@ def _matrix_free(problem: Problem, lam: Tensor) -> Reference:
         if bool(F.norm() <= 4 * eps * w.norm()):
             break
         at = Linearisation(problem.phi_at, w, ready)
-        tried = w - _krylov(problem, at, F, transposed=False)
+        tried = w - _krylov(problem, at, F, NEWTON_TOL, transposed=False)
         F_tried = excess(tried)
         if not bool(F_tried.norm() < F.norm()):
             if bool(F.norm() <= 4e3 * eps * w.norm().clamp(min=1)):
@@ -150,7 +151,9 @@ def _matrix_free(problem: Problem, lam: Tensor) -> Reference:
         raise _not_found(problem.name, F)
     at = Linearisation(problem.phi_at, w, ready, prepared.leaves)
     outer = outer_gradients(problem, w, prepared.leaves)
-    v = _krylov(problem, at, outer.w, transposed=True)
+    tol = 4 * eps
+    v = _krylov(problem, at, outer.w, tol, transposed=True)
+    v = v + _krylov(problem, at, outer.w - (v - at.d1_T(v)), tol, transposed=True)  # for what the first left over
     residual_v = (outer.w - (v - at.d1_T(v))).norm()
     if not bool(residual_v <= 1e6 * eps * outer.w.norm()):
         raise DivergenceError(
@@ -161,26 +164,19 @@ def _matrix_free(problem: Problem, lam: Tensor) -> Reference:
     return Reference(prepared.pull_back(total), w, v, F.norm(), residual_v)
 
 
-def _krylov(problem: Problem, at: Linearisation, b: Tensor, *, transposed: bool) -> Tensor:
-    """(I − ∂₁Φᵀ)⁻¹b, or (I − ∂₁Φ)⁻¹b; a second solve for what the first left over."""
+def _krylov(problem: Problem, at: Linearisation, b: Tensor, tol: float, *, transposed: bool) -> Tensor:
+    """(I − ∂₁Φᵀ)⁻¹b, or (I − ∂₁Φ)⁻¹b, to a residual of tol‖b‖."""
     symmetric = problem.symmetric
     if symmetric is None:
         symmetric = _is_symmetric(at, problem)
-
-    def solve(b: Tensor) -> LinearSolution:
-        tol = 4 * torch.finfo(b.dtype).eps
-        if symmetric:
-            try:
-                return conjugate_gradient.solve(at.d1_T, b, KRYLOV, None, tol)
-            except AssumptionError:  # symmetric but not definite: the normal equations do it
-                return normal_equations.solve(at.d1_T, at.d1_T, b, KRYLOV, None, tol)
-        if transposed:
-            return normal_equations.solve(at.d1_T, at.d1, b, KRYLOV, None, tol)
-        return normal_equations.solve(at.d1, at.d1_T, b, KRYLOV, None, tol)
-
-    v = solve(b).v
-    A = at.d1_T if transposed or symmetric else at.d1
-    return v + solve(b - (v - A(v))).v
+    if symmetric:
+        try:
+            return conjugate_gradient.solve(at.d1_T, b, KRYLOV, None, tol).v
+        except AssumptionError:  # symmetric but not definite: the normal equations do it
+            return normal_equations.solve(at.d1_T, at.d1_T, b, KRYLOV, None, tol).v
+    if transposed:
+        return normal_equations.solve(at.d1_T, at.d1, b, KRYLOV, None, tol).v
+    return normal_equations.solve(at.d1, at.d1_T, b, KRYLOV, None, tol).v
 
 
 def _is_symmetric(at: Linearisation, problem: Problem) -> bool:
