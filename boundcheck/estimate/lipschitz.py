@@ -25,13 +25,14 @@ from boundcheck.solvers import lower
 
 CELLS = 4_000_000  # numbers in the rows of one vector, at most
 TOP, STEPS, CYCLES = 10, 15, 8  # a round: of conjugate gradients in v and ascent in w, or over the slots of T
+ROUNDS = 4  # more of them shall be affordable for the starts that go on
 ITERATES = 16  # of the lower level, some of which are starts
 CLOSE = 1e-3  # of the largest distance from w*: nearer to it, differences would be rounding
 RTOL = 1e-7  # by which a round has to improve the best value, for another one
 OTHERS = 1e-4  # of the best value: another round, too, while a start that is behind gains more than this
-LIMIT = CYCLES * 3 * 4 + 4  # products for a row of a first block of cycles, at most
-ROUND = (TOP + 1) * 4 + (STEPS + 1) * 5  # … of a round
-NEEDED = LIMIT + ROUND
+LIMIT = CYCLES * 3 * 4 + 4  # products for a row of the first block of cycles, at most
+NEEDED = LIMIT + (TOP + 1) * 4 + (STEPS + 1) * 5  # … and of a first round
+LEAST = 40  # the same with loops as short as can be
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,12 @@ class Effort:
     def __post_init__(self) -> None:
         if self.starts < 1:
             raise InputError(f"starts = {self.starts} leaves nothing to climb; give a number from 1")
-        if self.budget < NEEDED:
-            raise InputError(f"budget = {self.budget} is less than one start needs; give {NEEDED} products or more")
+        if self.budget < LEAST:
+            raise InputError(f"budget = {self.budget} is less than one start needs; give {LEAST} products or more")
+
+    def shortened(self, steps: int) -> int:
+        """Of a loop of so many steps, those that the budget leaves for a single start."""
+        return max(1, min(steps, steps * self.budget // NEEDED))
 
 
 EFFORT = Effort()
@@ -128,7 +133,8 @@ class _Field:
         u = self._pull(at.c, len(w))
         value = u.norm(dim=-1)
         self._watch.look(value, w)
-        by_w, by_v = user.call(at.by_w_and_v, f"a derivative of {self.name}", self._push(unit(u)))
+        t = self._push(unit(u, otherwise=torch.ones_like(u)))  # at a zero of F every direction is as good
+        by_w, by_v = user.call(at.by_w_and_v, f"a derivative of {self.name}", t)
         self.spent += len(w) * (1 + (self.width > 0) * (1 if base is None else 2))
         by_w = torch.where(torch.isfinite(by_w), by_w, 0)  # where there is no slope, w stays
         return Slopes(value, by_w[0], by_v[0])
@@ -163,21 +169,23 @@ class _Limit:
     value: Tensor
 
 
-def _limit(field: _Field, point: Tensor, a: Tensor, v: Tensor, watch: Watch | None, budget: int, rtol: float) -> _Limit:
+def _limit(
+    field: _Field, point: Tensor, a: Tensor, v: Tensor, watch: Watch | None, effort: Effort, rtol: float
+) -> _Limit:
     """The norm of the derivative T of F at a point: in turn each of u, a and v is made the best for the others.
 
     Without `watch`, rows where T is not finite stay as they came.
     """
-    w, drawn = point.expand(len(a), -1), (a, v)
+    w, drawn, cycles = point.expand(len(a), -1), (a, v), effort.shortened(CYCLES)
     best, settled = -math.inf, False
     while not settled:
         if field.width:
-            for _ in range(CYCLES):
+            for _ in range(cycles):
                 u = unit(field.slots(w, v, None, a)[2])
                 a = unit(field.slots(w, v, u, a)[0], otherwise=a)
                 v = unit(field.slots(w, v, u, a)[1], otherwise=v)
         else:
-            a = top(partial(field.squared_slope, w, v), a, CYCLES)
+            a = top(partial(field.squared_slope, w, v), a, cycles)
         value = field.slots(w, v, None, a)[2].norm(dim=-1)
         finite = torch.isfinite(value)
         if watch is not None:
@@ -185,7 +193,7 @@ def _limit(field: _Field, point: Tensor, a: Tensor, v: Tensor, watch: Watch | No
         value = torch.where(finite, value, 0)
         a, v = (torch.where(finite[:, None], x, x0) for x, x0 in zip((a, v), drawn, strict=True))
         before, (best,) = best, value.max()[None].cpu().tolist() if watch is None else watch.check(value.max())
-        settled = best - before <= rtol * best or field.spent + len(a) * LIMIT > budget
+        settled = best - before <= rtol * best or field.spent + len(a) * LIMIT > effort.budget // 3
     order = value.argsort(descending=True)
     return _Limit(a[order], v[order], value[order])
 
@@ -209,7 +217,7 @@ def _supremum(
     watch = Watch(problem.name, f"the difference of {name} from that at w*" if calm else name, region)
     field = _Field(name, problem, prepared, watch)
     draws = Draws(effort.seed, region.point)
-    count = min(effort.starts, effort.budget // NEEDED, max(2, CELLS // field.longest))
+    count = max(1, min(effort.starts, effort.budget // NEEDED, max(2, CELLS // field.longest)))
     base = w_star if calm else None
     origin = region.point if base is None else base
     apart, size = torch.stack(((origin - region.point).norm(), origin.norm())).cpu().tolist()
@@ -233,7 +241,7 @@ def _supremum(
         return Slopes(here.value / R[:, 0], here.by_w / R - lost, here.by_v / R)
 
     a, v = draws.directions(count, problem.d), draws.directions(count, field.width)
-    limit = _limit(field, origin, a, v, watch if calm else None, effort.budget // 3, rtol)
+    limit = _limit(field, origin, a, v, watch if calm else None, effort, rtol)
     K = max(1, count // 8)
     a = reach * limit.a[:K]
     informed = [origin + a, origin - a, origin + a / 2] if calm else [origin, origin + a[:1], origin - a[:1]]
@@ -247,16 +255,19 @@ def _supremum(
     climbed, kept = torch.full_like(values, -math.inf), torch.arange(count, device=w.device)
     best, converged = -math.inf, False
     while not converged:
+        spent = field.spent
         if field.width:
-            v = top(partial(field.squared, w, base=base), v, TOP)
-        climb = ascend(objective, w, v, region, step, STEPS)
+            v = top(partial(field.squared, w, base=base), v, effort.shortened(TOP))
+        climb = ascend(objective, w, v, region, step, effort.shortened(STEPS))
         gained = (climb.value - climbed).max()
         values = values.index_copy(0, kept, torch.maximum(values[kept], climb.value))
         before, (best, median, gain) = best, watch.check(values.max(), values.median(), gained)
         converged = best - before <= rtol * best and gain <= OTHERS * best
-        order = climb.value.argsort(descending=True)[: max(4, 3 * len(kept) // 4)]  # the last do not go on
+        round_cost = (field.spent - spent) // len(w)
+        affordable = (effort.budget - field.spent) // (ROUNDS * round_cost)
+        order = climb.value.argsort(descending=True)[: max(4, affordable)]  # the last do not go on
         kept, climbed, w, v, step = kept[order], climb.value[order], climb.w[order], climb.v[order], climb.step[order]
-        if field.spent + len(kept) * ROUND > effort.budget:
+        if field.spent + len(kept) * round_cost > effort.budget:
             break
     return Supremum(best, (best - median) / best if best else 0.0, count, field.spent, converged)
 

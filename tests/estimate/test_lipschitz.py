@@ -271,6 +271,9 @@ def test_budget() -> None:
     planted = PLANTED["cubic"]
     few = measure("nu_1", planted.problem, R, budget=1000)
     assert (few.starts, few.products <= 1000, few.converged) == (1000 // lipschitz.NEEDED, True, False)
+    for budget in range(lipschitz.LEAST, lipschitz.NEEDED, 7):
+        for name in ("q", "L_E", "nu_1", "eta_1"):
+            assert measure(name, planted.problem, R, budget=budget).starts == 1  # and no more products than that
     with pytest.raises(InputError, match=r"budget = 10 is less than one start needs; give \d+ products or more"):
         Effort(budget=10)
     with pytest.raises(InputError, match="starts = 0 leaves nothing to climb"):
