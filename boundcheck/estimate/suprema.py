@@ -22,12 +22,14 @@ ASCENTS = {
     "eta_2": ("sup ‖∇₂E(w) − ∇₂E(w*)‖/‖w − w*‖", lipschitz.eta_2),
 }
 NAMES = tuple(ASCENTS)
+LEAST, MOST, NUMBERS = 200, 20_000, 400_000_000  # products without a budget: so many numbers, but not few or endless
 
 
 def measure(name: str, problem: Problem, prepared: Prepared, region: Region, w_star: Tensor, spend: Spend) -> Constant:
     """The best value that projected ascent from many starts finds."""
     says, ascend = ASCENTS[name]
-    effort = Effort(seed=spend.seed) if spend.budget is None else Effort(seed=spend.seed, budget=spend.budget)
+    budget = spend.budget or max(LEAST, min(MOST, NUMBERS // (problem.d + problem.n)))
+    effort = Effort(seed=spend.seed, budget=budget)
     found = ascend(problem, prepared, region, w_star, effort)
     how = f"{says} by ascent from {found.starts} starts, which agree to {100 * found.spread:.2g} %"
     how += "" if found.converged else ", stopped by the budget"
