@@ -32,6 +32,7 @@ RTOL = 1e-7  # by which a round has to improve the best value, for another one
 OTHERS = 1e-4  # of the best value: another round, too, while a start that is behind gains more than this
 LIMIT = CYCLES * 3 * 4 + 4  # products for a row of the first block of cycles, at most
 NEEDED = LIMIT + (TOP + 1) * 4 + (STEPS + 1) * 5  # … and of a first round
+FIXED = 13  # of these, whatever the lengths of the loops
 LEAST = 40  # the same with loops as short as can be
 
 
@@ -51,7 +52,7 @@ class Effort:
 
     def shortened(self, steps: int) -> int:
         """Of a loop of so many steps, those that the budget leaves for a single start."""
-        return max(1, min(steps, steps * self.budget // NEEDED))
+        return max(1, min(steps, steps * (self.budget - FIXED) // (NEEDED - FIXED)))
 
 
 EFFORT = Effort()
