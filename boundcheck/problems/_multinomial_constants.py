@@ -57,7 +57,7 @@ def of_the_step(mu: Tensor | float, L: Tensor, how: str, alpha: float) -> list[C
 
 def solution_norm(mu: Tensor | float, classes: int, gradient_at_0: Tensor) -> Constant:
     """D."""
-    D = torch.sqrt(float(lambertw((classes - 1) / math.e).real) / torch.as_tensor(mu).to(gradient_at_0))
+    D = torch.sqrt(float(lambertw((classes - 1) / math.e).real) / (mu * gradient_at_0.new_ones(())))
     return upper("D", torch.minimum(D, gradient_at_0.norm() / mu), "min{(W₀((c−1)/e)/μ)^½, ‖∇₁ℓ(0)‖/μ}")
 
 
@@ -86,7 +86,7 @@ class Validation:
     @classmethod
     def of(cls, X: Tensor | SparseMatrix, Y: Tensor, squared_norm: Tensor | float) -> Validation:
         n, c = Y.shape
-        squared = torch.as_tensor(squared_norm).to(Y)
+        squared = squared_norm * Y.new_ones(())
         from_0 = (X.T @ (Y - 1 / c)).norm() / n + (squared * (1 - 1 / c) / n).sqrt()
         anywhere = torch.minimum(from_0, (2 * squared / n).sqrt())
         nonnegative = bool(((X if isinstance(X, Tensor) else X.X.values()) >= 0).all())
