@@ -84,7 +84,9 @@ def estimate_constants(
     tell("norms at w*")
     _add(made, point.at_solution(problem, prepared, found, at.spend))
     shape = structure.find(problem, prepared, Region("w_star", at.w_star, 1.0), seed)
-    _add(made, curvature.of_inner_loss(problem, prepared, at.w_star, shape, at.spend))
+    if not {"mu", "L"} <= set(made):
+        tell("mu and L")
+        _add(made, curvature.of_inner_loss(problem, prepared, at.w_star, shape, at.spend))
     _add(made, _from_structure(shape, made))
     q = made.get("q")
     if q is None:  # wide enough for either ball; measured again on the ball itself below
@@ -170,7 +172,7 @@ def _region(at: Setting, ball: str, peak: float, made: dict[str, Constant]) -> R
 
 def _on_structure(at: Setting, shape: Structure, region: Region, made: dict[str, Constant]) -> Iterator[Constant]:
     """With a constant Hessian of E: η₁ is its norm, and ‖∇₁E‖ grows from the centre by at most η₁ a unit."""
-    if not shape.hessian_of_E:
+    if not shape.hessian_of_E or {"eta_1", "L_E"} <= set(made):
         return
     eta_1 = curvature.of_outer_loss(at.problem, at.prepared, at.w_star, at.spend)
     yield eta_1
