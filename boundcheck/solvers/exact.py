@@ -22,6 +22,7 @@ from boundcheck.solvers.result import Certificate
 
 NEWTON = 100  # rounds at most
 NEWTON_TOL = 1e-4  # of a Newton step in the matrix-free way: the next one makes up for it
+LEFT_OVER = 1e-3  # to which v is corrected for what its first solve, by rounding, left over
 KRYLOV = 20_000  # steps of CG at most, in the matrix-free way
 START = 100  # steps of the dynamics before Newton
 PLAIN = 50  # steps of Φ where a Newton step does not help
@@ -151,9 +152,8 @@ def _matrix_free(problem: Problem, lam: Tensor) -> Reference:
         raise _not_found(problem.name, F)
     at = Linearisation(problem.phi_at, w, ready, prepared.leaves)
     outer = outer_gradients(problem, w, prepared.leaves)
-    tol = 4 * eps
-    v = _krylov(problem, at, outer.w, tol, transposed=True)
-    v = v + _krylov(problem, at, outer.w - (v - at.d1_T(v)), tol, transposed=True)  # for what the first left over
+    v = _krylov(problem, at, outer.w, 4 * eps, transposed=True)
+    v = v + _krylov(problem, at, outer.w - (v - at.d1_T(v)), LEFT_OVER, transposed=True)
     residual_v = (outer.w - (v - at.d1_T(v))).norm()
     if not bool(residual_v <= 1e6 * eps * outer.w.norm()):
         raise DivergenceError(
