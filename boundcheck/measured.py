@@ -89,8 +89,10 @@ def show(problem: Problem, constants: Constants) -> None:
     console = Screen(highlight=False)
     console.print(f"[bold]{problem.name}[/bold]  d = {problem.d}, n = {problem.n}, {problem.dynamics.name}")
     table = Table(box=None, pad_edge=False)
-    for title, justify in (("", "left"), ("value", "right"), ("side", "left"), ("meaning", "left"), ("how", "left")):
-        table.add_column(title, justify=justify, no_wrap=title in ("", "value"))  # type: ignore[arg-type]
+    table.add_column("", no_wrap=True)
+    table.add_column("value", justify="right", no_wrap=True)
+    for title in ("side", "meaning", "how"):
+        table.add_column(title)
     table.add_column("products", justify="right")
     for name in (n for n in QUANTITIES if n in constants):
         constant = constants[name]

@@ -184,14 +184,22 @@ def _on_structure(at: Setting, shape: Structure, region: Region, made: dict[str,
 
 
 def _with_claims(made: Constants, claimed: Constants) -> Constants:
-    """The user's constants in the place of ours, unless an estimate from below contradicts them."""
+    """The user's constants in the place of ours, unless what was found contradicts them."""
     settled = []
     for name, claim in claimed.items():
         ours = made.get(name)
-        beaten = ours is not None and claim.side is Side.UPPER and ours.side in (Side.LOWER, Side.EXACT)
-        if ours is not None and beaten and ours.value > claim.value * (1 + 1e-9):
-            how = f"given as at most {claim.value:.6g}, but {ours.value:.6g} was found: {ours.provenance.how}"
-            settled.append(Constant(name, ours.value, ours.side, replace(ours.provenance, how=how)))
+        if ours is not None and _refuted(claim, ours):
+            words = {Side.UPPER: "at most ", Side.LOWER: "at least "}.get(claim.side, "")
+            how = f"given as {words}{claim.value:.6g}, but {ours.value:.6g} was found: {ours.provenance.how}"
+            settled.append(replace(ours, provenance=replace(ours.provenance, how=how)))
         else:
             settled.append(claim)
     return made.replace(*settled)
+
+
+def _refuted(claim: Constant, ours: Constant) -> bool:
+    """Is the truth, which is on our side of `ours`, on the wrong side of the claim?"""
+    above = claim.side in (Side.UPPER, Side.EXACT) and ours.side in (Side.LOWER, Side.EXACT)
+    below = claim.side in (Side.LOWER, Side.EXACT) and ours.side in (Side.UPPER, Side.EXACT)
+    slack = 1e-9 * abs(claim.value)
+    return (above and ours.value > claim.value + slack) or (below and ours.value < claim.value - slack)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -42,13 +43,16 @@ def of_inner_loss(
     mu = point.constant("mu", ends.smallest, f"smallest eigenvalue of {where}", problem, spend.seed)
     L = point.constant("L", ends.largest, f"largest eigenvalue of {where}", problem, spend.seed)
     if not shape.d1phi:  # elsewhere it may be less convex and less smooth
-        mu = Constant("mu", mu.value, Side.UPPER, mu.provenance)
-        L = Constant("L", L.value, Side.LOWER, L.provenance)
+        mu, L = replace(mu, side=Side.UPPER), replace(L, side=Side.LOWER)
+    elif mu.side is Side.LOWER:  # not certified: inside the spectrum, which for its lower end is the unsafe side
+        mu = replace(mu, side=Side.UPPER)
     yield mu
     yield L
     if mu.value > 0:
-        side = L.side if L.side is not Side.EXACT else mu.side
-        yield Constant("kappa", L.value / mu.value, side, Provenance("L/μ", delta=L.provenance.delta))
+        exact, unsafe = mu.side is L.side is Side.EXACT, mu.side is Side.UPPER or L.side is Side.LOWER
+        side = Side.EXACT if exact else Side.LOWER if unsafe else Side.HIGH_PROBABILITY
+        delta = sum(c.provenance.delta or 0.0 for c in (mu, L)) or None
+        yield Constant("kappa", L.value / mu.value, side, Provenance("L/μ", delta=delta))
     alpha = _step(problem, prepared)
     if alpha is not None:
         yield Constant("alpha", alpha, Side.EXACT, Provenance("⟨w − Φ(w), ∇₁ℓ(w)⟩/‖∇₁ℓ(w)‖² at two points", products=2))
@@ -72,12 +76,7 @@ def _step(problem: Problem, prepared: Prepared) -> float | None:
 def of_outer_loss(problem: Problem, prepared: Prepared, w_star: Tensor, spend: Spend) -> Constant:
     """η₁ = ‖∇²₁E‖ where it is the same for all w."""
     ends = _ends(problem.outer_at, problem, prepared, w_star, spend)
-    top, bottom = ends.largest, ends.smallest
-    end = top if top.value >= -bottom.value else bottom
-    provenance = Provenance(
-        "‖∇²₁E‖, the same at random points", products=end.products, delta=end.delta, residual=end.residual
-    )
-    return Constant("eta_1", abs(end.value), end.side, provenance)
+    return point.constant("eta_1", ends.norm, "‖∇²₁E‖, the same at random points", problem, spend.seed)
 
 
 def gradient_norm(problem: Problem, prepared: Prepared, w: Tensor) -> float:

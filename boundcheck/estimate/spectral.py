@@ -20,10 +20,7 @@ from boundcheck.errors import DivergenceError, InputError
 from boundcheck.estimate.spectral_certificate import Extreme, Slack, Symmetric, Tridiagonal, least_overlap, ratio, slack
 from boundcheck.estimate.spectral_dense import dense_norm, dense_symmetric
 
-__all__ = [
-    "Extreme", "Slack", "Symmetric", "dense_norm", "dense_symmetric", "lanczos", "norm", "power", "slack",
-    "smallest_singular",
-]  # fmt: skip
+__all__ = ["Extreme", "Slack", "Symmetric", "dense_norm", "dense_symmetric", "lanczos", "norm", "power", "slack"]
 
 Product = Callable[[Tensor], Tensor]
 End = Literal["largest", "smallest", "both"]
@@ -248,31 +245,6 @@ def norm(
         generator=generator, dtype=dtype, device=device,
     )  # fmt: skip
     return _singular(found.largest)
-
-
-def smallest_singular(
-    d1: Product,
-    d1_T: Product,
-    shape: tuple[int, int],
-    *,
-    delta: float | None = 1e-3,
-    rtol: float = 1e-6,
-    most: int = 1000,
-    memory: int = MEMORY,
-    generator: torch.Generator,
-    dtype: torch.dtype = torch.float64,
-    device: torch.device | str = "cpu",
-) -> Extreme:
-    """The smallest of the min(shape) singular values, as `norm`; of I − J it gives ‖(I − J)⁻¹‖ = 1/σ.
-
-    Through squares, so that less than √ε‖J‖ cannot be told from zero; slow if σ is not well apart from the next one.
-    """
-    gram, n = _gram(d1, d1_T, shape)
-    found = lanczos(
-        gram, n, delta=delta, rtol=rtol, most=most, want="smallest", memory=memory,
-        generator=generator, dtype=dtype, device=device,
-    )  # fmt: skip
-    return _singular(found.smallest)
 
 
 def _gram(d1: Product, d1_T: Product, shape: tuple[int, int]) -> tuple[Product, int]:

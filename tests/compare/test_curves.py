@@ -59,8 +59,6 @@ def test_every_dynamics(name: str, dynamics: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_ways_of_computing_itd_agree(name: str) -> None:
     problem = small(name)
-    if problem.n > 60:
-        pytest.skip("n directions at a time are for small n")
     lams = lams_of(problem)
     found = {way: bc.error_curves(problem, ["itd"], t=T, lam=lams, algorithm=way) for way in cost.ALGORITHMS}
     scale = 1 + float(found["wavefront"].exact.norm())

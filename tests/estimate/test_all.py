@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from small import NAMES, small
 
 import boundcheck as bc
 from boundcheck.constants import Constants, Side
+from boundcheck.estimate import spectral
 from boundcheck.problem import Problem
 
 NEEDED = {"q", "q_star", "nu_1", "nu_2", "eta_1", "eta_2", "D", "L_E", "L_Phi", "L_Phi_star", "r_0", "W", "g_star"}
@@ -61,6 +63,19 @@ def test_a_quadratic_black_box_is_known_exactly() -> None:
     assert values.side is Side.UPPER
 
 
+def test_ends_that_are_not_certified_are_on_their_unsafe_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inside the spectrum μ is too large, not too small: a lower bound of it would be a safe one."""
+    certified = spectral.dense_symmetric
+
+    def uncertified(H: torch.Tensor) -> spectral.Symmetric:
+        ends = certified(H)
+        return spectral.Symmetric(replace(ends.largest, side=Side.LOWER), replace(ends.smallest, side=Side.LOWER))
+
+    monkeypatch.setattr(spectral, "dense_symmetric", uncertified)
+    found = bc.estimate_constants(quadratic())
+    assert (found["mu"].side, found["L"].side, found["kappa"].side) == (Side.UPPER, Side.LOWER, Side.LOWER)
+
+
 def test_what_is_found_by_ascent_is_from_below_and_says_so() -> None:
     problem = bc.Problem.from_map(
         lambda w, lam: torch.tanh(0.9 * w + lam), lambda w, lam: torch.cos(w).sum(), torch.zeros(1).double(),
@@ -81,6 +96,17 @@ def test_claims_are_kept_unless_they_are_refuted() -> None:
     assert found["q"].side is Side.EXACT
     assert "given as at most 0.5, but 0.6 was found" in found["q"].provenance.how
     assert (found["L"].value, found["L"].side) == (10.0, Side.UPPER)
+
+
+def test_claims_from_below_and_exact_ones_are_checked_too() -> None:
+    """μ = 1 and η₁ = 1: more convex than it is, and an exact value that is not."""
+    claimed = Constants.given(mu=1.5, eta_1=0.9, L=4.0, sides={"mu": "lower"})
+    found = bc.estimate_constants(quadratic(), known=claimed)
+    assert found["mu"].value == pytest.approx(1)
+    assert "given as at least 1.5, but 1 was found" in found["mu"].provenance.how
+    assert found["eta_1"].value == pytest.approx(1)
+    assert "given as 0.9, but 1 was found" in found["eta_1"].provenance.how
+    assert found["L"].provenance.how == "given by the user"
 
 
 def test_no_contraction_is_reported_as_such() -> None:

@@ -28,7 +28,6 @@ from boundcheck.estimate.spectral import (
     norm,
     power,
     slack,
-    smallest_singular,
 )
 from boundcheck.estimate.spectral_certificate import ROUNDING, Tridiagonal, least_overlap
 from boundcheck.estimate.spectral_dense import passes
@@ -303,18 +302,6 @@ def test_not_normal() -> None:
     assert float(torch.linalg.eigvals(J).abs().max()) == pytest.approx(0.1)
     assert found.estimate == pytest.approx(5)
     assert 5 <= found.value <= 5.0001
-
-
-def test_smallest_singular_value() -> None:
-    """‖(I − J)⁻¹‖ = 1/σ."""
-    A = torch.eye(40, dtype=F64) - 0.9 * quarter_turns(40) + torch.diag(torch.linspace(0, 1, 39, dtype=F64), 1)
-    truth = float(torch.linalg.svdvals(A)[-1])
-    found = smallest_singular(times(A), times(A.T), (40, 40), generator=draws())
-    encloses(found, truth, 2.0, 1e-10, low=True)
-    assert found.estimate == pytest.approx(truth, rel=1e-5)
-    assert found.value > 0
-    singular = smallest_singular(times(0 * A), times(0 * A.T), (40, 40), generator=draws())
-    assert (singular.value, singular.estimate) == (0, 0)
 
 
 def test_products_are_counted_truly() -> None:
