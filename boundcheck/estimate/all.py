@@ -6,7 +6,7 @@ that is the same for all w), norms at the fixed point, and suprema over the regi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -62,49 +62,71 @@ def estimate_constants(
     """
     if ball not in BALLS:
         raise UnknownNameError.among("ball", ball, BALLS)
-    if not 0 < delta < 1:
-        raise InputError(f"delta = {delta} is no probability of failure; give a number between 0 and 1")
     if not peak >= 1:
         raise InputError(f"peak = {peak} < 1; the iterates start on the ball, so give a number >= 1")
+    if not 0 < delta < 1:
+        raise InputError(f"delta = {delta} is no probability of failure; give a number between 0 and 1")
     if budget is not None and (isinstance(budget, bool) or budget < 1):
         raise InputError(f"budget = {budget} pays for nothing; give a number of products >= 1, or leave it out")
     tell = progress or (lambda what: None)
     lam = problem.checked(problem.lam, "lam")
-    prepared = Prepared(problem, lam[None])
     tell("the problem itself")
-    checks.check(problem, prepared)
+    checks.check(problem, lam)
     tell("w*")
     found = reference(problem, lam[None])
-    at = Setting(problem, prepared, found, Spend(delta, seed, budget), tell)
+    return on_balls(problem, found, (ball,), known=known, peak=peak, spend=Spend(delta, seed, budget), tell=tell)[ball]
 
-    made: dict[str, Constant] = {}
+
+def on_balls(
+    problem: Problem,
+    found: Reference,
+    balls: Sequence[str],
+    *,
+    known: Constants | None = None,
+    peak: float = 1.0,
+    spend: Spend,
+    tell: Progress,
+) -> dict[str, Constants]:
+    """The constants on each of several balls around the reference, what does not depend on the ball measured once."""
+    lam = problem.lam
+    prepared = Prepared(problem, lam[None])
+    at = Setting(problem, prepared, found, spend, tell)
+
+    shared: dict[str, Constant] = {}
     closed = problem.known if isinstance(problem.known, Known) else None
     if closed is not None:
-        _add(made, closed.everywhere(lam))
+        _add(shared, closed.everywhere(lam))
     tell("norms at w*")
-    _add(made, point.at_solution(problem, prepared, found, at.spend))
-    shape = structure.find(problem, prepared, Region("w_star", at.w_star, 1.0), seed)
-    if not {"mu", "L"} <= set(made):
+    _add(shared, point.at_solution(problem, prepared, found, spend))
+    shape = structure.find(problem, prepared, Region("w_star", at.w_star, 1.0), spend.seed)
+    if not {"mu", "L"} <= set(shared):
         tell("mu and L")
-        _add(made, curvature.of_inner_loss(problem, prepared, at.w_star, shape, at.spend))
-    _add(made, _from_structure(shape, made))
-    q = made.get("q")
+        _add(shared, curvature.of_inner_loss(problem, prepared, at.w_star, shape, spend))
+    _add(shared, _from_structure(shape, shared))
+    q = shared.get("q")
     if q is None:  # wide enough for either ball; measured again on the ball itself below
         wide = Region("w_star", at.w_star, 2 * float(at.w_star.norm()) + 1)
-        q = suprema.measure("q", problem, prepared, wide, at.w_star, at.spend)
-    for found_here in _distances(at, q):
-        made[found_here.name] = _better(found_here, made.get(found_here.name))
-    _add(made, _sensitivity(made, q))
-    region = _region(at, ball, peak, made)
+        q = suprema.measure("q", problem, prepared, wide, at.w_star, spend)
+    for found_here in _distances(at, q, shared):
+        shared[found_here.name] = _better(found_here, shared.get(found_here.name))
+    _add(shared, _sensitivity(shared, q))
+    claimed = known if known is not None else problem.known if isinstance(problem.known, Constants) else None
+    return {ball: _on_ball(at, shape, closed, claimed, _region(at, ball, peak, shared), shared) for ball in balls}
+
+
+def _on_ball(
+    at: Setting, shape: Structure, closed: Known | None, claimed: Constants | None, region: Region,
+    shared: dict[str, Constant],
+) -> Constants:  # fmt: skip
+    made = dict(shared)
     if closed is not None:
-        on_region = {constant.name: constant for constant in closed.on(lam, region)}
+        on_region = {constant.name: constant for constant in closed.on(at.problem.lam, region)}
         made |= {name: constant for name, constant in on_region.items() if name not in made or name == "q"}
     _add(made, _on_structure(at, shape, region, made))
     for name in suprema.NAMES:
         if name not in made:
-            tell(name)
-            _add(made, [suprema.measure(name, problem, prepared, region, at.w_star, at.spend)])
-    claimed = known if known is not None else problem.known if isinstance(problem.known, Constants) else None
+            at.tell(name)
+            _add(made, [suprema.measure(name, at.problem, at.prepared, region, at.w_star, at.spend)])
     return Constants(made) if claimed is None else _with_claims(Constants(made), claimed)
 
 
@@ -139,17 +161,25 @@ def _from_structure(shape: Structure, made: dict[str, Constant]) -> Iterator[Con
         yield Constant("eta_2", 0.0, Side.EXACT, Provenance(how, products=shape.products))
 
 
-def _distances(at: Setting, q: Constant) -> Iterator[Constant]:
-    """D and r_0 a posteriori: w* is within ‖w − Φ(w)‖/(1 − q) of the w that was found."""
+def _distances(at: Setting, q: Constant, made: Mapping[str, Constant]) -> Iterator[Constant]:
+    """D and r_0 a posteriori: w* is within ‖w − Φ(w)‖/(1 − q) of the w that was found.
+
+    Where Φ is a gradient step, ‖w − Φ(w)‖ = α‖∇₁ℓ(w)‖ ≥ αμ‖w − w*‖, which never is worse and needs no contraction.
+    """
     w = at.w_star
     residual = float(at.found.residual_w[0]) + ROUNDING * torch.finfo(w.dtype).eps * float(w.norm())
-    gap = 1 - q.value
-    off = residual / gap if gap > 0 else 0.0
-    side = {Side.EXACT: Side.UPPER}.get(q.side, q.side) if gap > 0 else Side.LOWER
-    how = "to ‖w − Φ(w)‖/(1 − q)" if gap > 0 else "at the computed w*, with no contraction to certify it"
-    provenance = Provenance(f"‖w*‖ {how}", residual=residual, delta=q.provenance.delta)
-    yield Constant("D", float(w.norm()) + off, side, provenance)
-    start = Provenance(f"‖w_0 − w*‖ {how}", residual=residual, delta=q.provenance.delta)
+    gap, name, side, delta = 1 - q.value, "1 − q", q.side, q.provenance.delta
+    if {"alpha", "mu"} <= set(made) and made["alpha"].side is Side.EXACT:
+        mu, own = made["mu"], made["alpha"].value * made["mu"].value
+        if own > gap and mu.side is not Side.UPPER:
+            gap, name, side, delta = own, "αμ", mu.side, mu.provenance.delta
+            side = Side.UPPER if side is Side.LOWER else side  # a minorant of μ is the safe side
+    if gap <= 0:
+        side, off, how = Side.LOWER, 0.0, "at the computed w*, with no contraction to certify it"
+    else:
+        side, off, how = Side.UPPER if side is Side.EXACT else side, residual / gap, f"to ‖w − Φ(w)‖/({name})"
+    yield Constant("D", float(w.norm()) + off, side, Provenance(f"‖w*‖ {how}", residual=residual, delta=delta))
+    start = Provenance(f"‖w_0 − w*‖ {how}", residual=residual, delta=delta)
     yield Constant("r_0", float((at.problem.w0 - w).norm()) + off, side, start)
 
 

@@ -13,10 +13,9 @@ from boundcheck.problem import Problem
 
 
 @torch.no_grad()
-def check(problem: Problem, prepared: Prepared) -> None:
+def check(problem: Problem, lam: Tensor) -> None:
     """Refuses a problem whose functions are not finite at w_0, or give two answers to one question."""
-    ready = prepared.leaves.at(0)
-    again = Prepared(problem, prepared.lams).leaves.at(0)  # `prepare` may be the one that draws lots
+    ready, again = (Prepared(problem, lam).ready for _ in range(2))  # `prepare` may be the one that draws lots
     for what, function in (("Φ", problem.phi_at), ("E", problem.outer_at)):
         _finite(problem, what, function, problem.w0, ready)
         first, second = function(problem.w0, ready), function(problem.w0, again)

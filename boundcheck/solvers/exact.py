@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,7 +22,8 @@ from boundcheck.solvers import conjugate_gradient, lower, normal_equations
 from boundcheck.solvers.result import Certificate
 
 NEWTON = 100  # rounds at most
-NEWTON_TOL = 1e-4  # of a Newton step in the matrix-free way: the next one makes up for it
+LOOSE = 0.3  # to which the first matrix-free Newton steps are solved; the nearer to w*, the better
+SHORTEST = 2**-12  # part of a Newton step
 LEFT_OVER = 1e-3  # to which v is corrected for what its first solve, by rounding, left over
 KRYLOV = 20_000  # steps of CG at most, in the matrix-free way
 START = 100  # steps of the dynamics before Newton
@@ -131,25 +133,7 @@ def _matrix_free(problem: Problem, lam: Tensor) -> Reference:
     def excess(w: Tensor) -> Tensor:
         return w - problem.phi_at(w, ready)
 
-    F = excess(w)
-    for _ in range(NEWTON):
-        if bool(F.norm() <= 4 * eps * w.norm()):
-            break
-        at = Linearisation(problem.phi_at, w, ready)
-        tried = w - _krylov(problem, at, F, NEWTON_TOL, transposed=False)
-        F_tried = excess(tried)
-        if not bool(F_tried.norm() < F.norm()):
-            if bool(F.norm() <= 4e3 * eps * w.norm().clamp(min=1)):
-                break
-            tried = w
-            for _ in range(PLAIN):
-                tried = tried - excess(tried)
-            F_tried = excess(tried)
-            if not bool(F_tried.norm() < F.norm()):
-                raise _not_found(problem.name, F)
-        w, F = tried, F_tried
-    if bool(F.norm() > 4e3 * eps * w.norm().clamp(min=1)):
-        raise _not_found(problem.name, F)
+    w, F = _inexact_newton(problem, excess, ready, w)
     at = Linearisation(problem.phi_at, w, ready, prepared.leaves)
     outer = outer_gradients(problem, w, prepared.leaves)
     v = _krylov(problem, at, outer.w, 4 * eps, transposed=True)
@@ -162,6 +146,41 @@ def _matrix_free(problem: Problem, lam: Tensor) -> Reference:
         )
     total = tuple(x + y for x, y in zip(outer.lam, at.d2_T(v), strict=True))
     return Reference(prepared.pull_back(total), w, v, F.norm(), residual_v)
+
+
+def _inexact_newton(
+    problem: Problem, excess: Callable[[Tensor], Tensor], ready: Any, w: Tensor
+) -> tuple[Tensor, Tensor]:
+    """A zero of w − Φ(w), and the residual there.
+
+    A step is solved as well as its place deserves, to the root of the residual relative to ‖w‖, and halved until the
+    residual falls; where no part of it helps, some steps of Φ are tried.
+    """
+    eps = torch.finfo(w.dtype).eps
+    F = excess(w)
+    for _ in range(NEWTON):
+        if bool(F.norm() <= 4 * eps * w.norm()):
+            return w, F
+        tol = min(LOOSE, float(F.norm() / w.norm().clamp(min=1)) ** 0.5)
+        step = _krylov(problem, Linearisation(problem.phi_at, w, ready), F, tol, transposed=False)
+        part = 1.0
+        F_tried = excess(tried := w - step)
+        while part > SHORTEST and not bool(F_tried.norm() < (1 - 1e-4 * part) * F.norm()):
+            part /= 2
+            F_tried = excess(tried := w - part * step)
+        if not bool(F_tried.norm() < F.norm()):
+            if bool(F.norm() <= 4e3 * eps * w.norm().clamp(min=1)):
+                return w, F
+            tried = w
+            for _ in range(PLAIN):
+                tried = tried - excess(tried)
+            F_tried = excess(tried)
+            if not bool(F_tried.norm() < F.norm()):
+                break
+        w, F = tried, F_tried
+    if bool(F.norm() <= 4e3 * eps * w.norm().clamp(min=1)):
+        return w, F
+    raise _not_found(problem.name, F)
 
 
 def _krylov(problem: Problem, at: Linearisation, b: Tensor, tol: float, *, transposed: bool) -> Tensor:

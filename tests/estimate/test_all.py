@@ -113,9 +113,19 @@ def test_no_contraction_is_reported_as_such() -> None:
     """α = 0.5075 and L = 4: q = 1.03."""
     found = bc.estimate_constants(quadratic(alpha=0.5075))
     assert found["q"].value == pytest.approx(1.03)
-    assert found["D"].side is Side.LOWER
     with pytest.raises(bc.AssumptionError, match=r"q = 1\.03 ≥ 1"):
         bc.bounds["itd"].evaluate(found, t=3)
+
+
+def test_d_is_certified_by_convexity_where_there_is_no_contraction_and_by_nothing_without_a_loss() -> None:
+    problem = quadratic(alpha=0.5075)
+    found = bc.estimate_constants(problem)
+    w_star = bc.hypergradient(problem, "exact").w
+    assert found["D"].side is found["r_0"].side is Side.UPPER
+    assert "αμ" in found["D"].provenance.how
+    assert float(w_star.norm()) <= found["D"].value <= float(w_star.norm()) * (1 + 1e-12)
+    as_map = replace(problem, inner_at=None)
+    assert bc.estimate_constants(as_map)["D"].side is Side.LOWER
 
 
 def test_twice_the_same_from_one_seed() -> None:

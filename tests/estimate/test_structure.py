@@ -63,7 +63,7 @@ def test_a_stochastic_function_is_refused() -> None:
 
     problem = bc.Problem.from_map(phi, lambda w, lam: w.sum(), torch.zeros(2).double(), torch.ones(2).double())
     with pytest.raises(bc.InputError, match=r"two calls of Φ at one w and lam differ by .*, so it is stochastic; fix"):
-        checks.check(problem, Prepared(problem, problem.lam[None]))
+        checks.check(problem, problem.lam)
 
 
 def test_what_is_not_finite_names_the_call_and_the_point() -> None:
@@ -72,4 +72,4 @@ def test_what_is_not_finite_names_the_call_and_the_point() -> None:
     )
     broken = problem.__class__(**{**vars(problem), "outer_at": lambda w, ready: (w / 0).sum()})
     with pytest.raises(bc.UserCodeError, match=r"E is not finite at w_0 \(‖w_0‖ = 1.41\)"):
-        checks.check(broken, Prepared(broken, broken.lam[None]))
+        checks.check(broken, broken.lam)
