@@ -1,0 +1,52 @@
+"""Does the error stay below the bound, and what does that say? A bound is only worth what its constants are."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+
+from boundcheck.constants import Side
+from boundcheck.estimate.floor import FACTOR
+
+
+class Verdict(str, Enum):
+    """From good to bad; NOT_APPLICABLE says nothing about the bound."""
+
+    HOLDS = "holds"
+    HOLDS_PROBABLY = "holds with high probability"
+    CONSISTENT = "consistent"  # with constants that may be too small: no proof
+    NOT_APPLICABLE = "not applicable"
+    INCONCLUSIVE = "inconclusive"  # the error is larger, and so may be a constant
+    VIOLATED_PROBABLY = "violated with high probability"
+    VIOLATED = "violated"
+
+    @property
+    def is_violation(self) -> bool:
+        return self in (Verdict.VIOLATED, Verdict.VIOLATED_PROBABLY)
+
+
+WHEN = {
+    Side.EXACT: (Verdict.HOLDS, Verdict.VIOLATED),
+    Side.UPPER: (Verdict.HOLDS, Verdict.VIOLATED),
+    Side.HIGH_PROBABILITY: (Verdict.HOLDS_PROBABLY, Verdict.VIOLATED_PROBABLY),
+    Side.LOWER: (Verdict.CONSISTENT, Verdict.INCONCLUSIVE),
+}
+
+
+def excess(errors: np.ndarray, values: np.ndarray, floor: np.ndarray) -> np.ndarray:
+    """Where the error is larger than the bound by more than rounding; never where the theorem says nothing (NaN)."""
+    return errors > values + FACTOR * floor
+
+
+def judge(errors: np.ndarray, values: np.ndarray, floor: np.ndarray, side: Side) -> Verdict:
+    """The verdict over all samples and t at which the bound speaks."""
+    if not np.isfinite(values).any():
+        return Verdict.NOT_APPLICABLE
+    return WHEN[side][bool(excess(errors, values, floor).any())]
+
+
+def worst(verdicts: list[Verdict]) -> Verdict:
+    """Of several, the one to be told first."""
+    order = list(Verdict)
+    return max(verdicts, key=order.index, default=Verdict.NOT_APPLICABLE)
