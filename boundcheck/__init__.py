@@ -12,7 +12,10 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from boundcheck import problems
+    from boundcheck.compare.check import check
     from boundcheck.compare.curves import Curves, error_curves
+    from boundcheck.compare.report import Report
+    from boundcheck.compare.verdict import Verdict
     from boundcheck.constants import Ball, Constant, Constants, Provenance, Side
     from boundcheck.dynamics import Dynamics
     from boundcheck.errors import (
@@ -50,10 +53,13 @@ _HOME = {
     "MissingConstantError": "boundcheck.errors",
     "Problem": "boundcheck.problem",
     "Provenance": "boundcheck.constants",
+    "Report": "boundcheck.compare.report",
     "Side": "boundcheck.constants",
     "UnknownNameError": "boundcheck.errors",
     "UserCodeError": "boundcheck.errors",
+    "Verdict": "boundcheck.compare.verdict",
     "bounds": "boundcheck.theory.catalogue",
+    "check": "boundcheck.compare.check",
     "error_curves": "boundcheck.compare.curves",
     "estimate_constants": "boundcheck.estimate.all",
     "hypergradient": "boundcheck.solvers.hypergradient",
@@ -77,11 +83,14 @@ __all__ = [
     "MissingConstantError",
     "Problem",
     "Provenance",
+    "Report",
     "Side",
     "UnknownNameError",
     "UserCodeError",
+    "Verdict",
     "__version__",
     "bounds",
+    "check",
     "error_curves",
     "estimate_constants",
     "hypergradient",

@@ -12,9 +12,9 @@ import typer
 from typer.exceptions import TyperException
 
 from boundcheck import __version__
-from boundcheck.errors import BoundcheckError, InputError, UnknownNameError
+from boundcheck.errors import AssumptionError, BoundcheckError, InputError, UnknownNameError
 
-BAD_INPUT = 2
+VIOLATED, BAD_INPUT, SILENT = 1, 2, 3  # exit codes; 0 is no violation
 
 app = typer.Typer(
     name="boundcheck",
@@ -132,6 +132,58 @@ def constants(
         measured.show(made, found)
 
 
+@app.command()
+def check(
+    problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="A built-in name, or path/to/file.py:name.")],
+    method: Annotated[
+        list[str] | None, typer.Option("--method", help="itd, aid-fp, aid-cg:10, …; repeat for several.")
+    ] = None,
+    t: Annotated[int, typer.Option("--t", help="Lower-level iterations, at most.")] = 200,
+    samples: Annotated[int, typer.Option("--samples", help="Values of λ; more than one are drawn with --seed.")] = 1,
+    bound: Annotated[
+        list[str] | None, typer.Option("--bound", help="A name from `boundcheck list bounds`; all unless given.")
+    ] = None,
+    out: Annotated[str, typer.Option("--out", help="Write report.json, curves.csv and figures here.")] = "",
+    budget: Annotated[int | None, typer.Option("--budget", help="At most so many products for each constant.")] = None,
+    delta: Annotated[float, typer.Option("--delta", help="Failure probability of each random certificate.")] = 1e-3,
+    seed: Seed = None,
+    dtype: Dtype = "",
+    device: Device = "",
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> int:
+    """Run the real solvers and compare their error with every bound that applies: verdict, tightness, proof."""
+    from boundcheck import checked
+    from boundcheck.compare.check import check as run
+    from boundcheck.loading import load_problem
+
+    made = load_problem(problem, **_options(seed, dtype, device))
+    methods = method or _usual(made)
+    with checked.progress(quiet or as_json) as tell:
+        report = run(made, methods, t, samples, seed, bounds=bound, budget=budget, delta=delta, progress=tell)
+        if out:
+            tell("files", 0, 1)
+            checked.save(report, out)
+    if as_json:
+        _print_json(report.to_json())
+    else:
+        checked.show(report)
+        if out:
+            typer.echo(f"written to {out}")
+    return _exit_code(report)
+
+
+def _usual(problem: Any) -> list[str]:
+    """The methods of the paper, with CG where ∂₁Φ is symmetric as far as is known."""
+    return ["itd", "aid-fp", "aid-cgn" if problem.symmetric is False else "aid-cg"]
+
+
+def _exit_code(report: Any) -> int:
+    from boundcheck.compare.verdict import Verdict
+
+    return VIOLATED if report.verdict.is_violation else SILENT if report.verdict is Verdict.NOT_APPLICABLE else 0
+
+
 def _options(seed: int | None, dtype: str, device: str) -> dict[str, Any]:
     """What goes to the function that makes a problem; nothing that was not asked for."""
     options: dict[str, Any] = {} if seed is None else {"seed": seed}
@@ -159,6 +211,8 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
         sys.stdout.flush()
+    except AssumptionError as error:  # nothing is wrong with the input, but no theorem speaks of it
+        _fail(str(error), SILENT)
     except BoundcheckError as error:
         _fail(str(error))
     except TyperException as error:
@@ -174,10 +228,10 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _fail(message: str) -> None:
+def _fail(message: str, code: int = BAD_INPUT) -> None:
     if message:
         print(f"boundcheck: {message}", file=sys.stderr)
-    sys.exit(BAD_INPUT)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

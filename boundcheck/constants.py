@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import Enum
+from typing import Any
 
 from boundcheck.errors import InputError, UnknownNameError
 
@@ -132,3 +133,24 @@ class Constants(Mapping[str, Constant]):
     def replace(self, *constants: Constant) -> Constants:
         """A copy in which these constants stand in place of those of the same name."""
         return Constants({**self._by_name, **{c.name: c for c in constants}})
+
+    def as_json(self) -> dict[str, dict[str, Any]]:
+        """By name: value, side, and what there is to say of how it was obtained."""
+        return {
+            name: {
+                "value": constant.value,
+                "side": constant.side.value,
+                **{key: value for key, value in asdict(constant.provenance).items() if value not in (None, "")},
+            }
+            for name, constant in self.items()
+        }
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Mapping[str, Any]]) -> Constants:
+        """What `as_json` wrote."""
+        made = {}
+        for name, entry in content.items():
+            rest = {key: value for key, value in entry.items() if key not in ("value", "side")}
+            ball = Ball(**rest.pop("ball")) if "ball" in rest else None
+            made[name] = Constant(name, entry["value"], Side(entry["side"]), Provenance(**rest, ball=ball))
+        return cls(made)

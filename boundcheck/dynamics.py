@@ -30,6 +30,7 @@ class Dynamics:
     step: Callable[[Map, Tensor, Any], Tensor]
     adjoint: Callable[[Map, Tensor, Any], Tensor]  # ∂₁Ψᵀv from v ↦ ∂₁Φᵀv, for Φ affine in w
     copies: int = 1
+    coefficients: Coefficients | None = None  # ω and β, for methods with momentum
 
     def start(self, w0: Tensor) -> Tensor:
         """z_0: no step has been taken, so every iterate in it is w_0."""
@@ -77,7 +78,7 @@ def heavy_ball(coefficients: Coefficients) -> Dynamics:
         v, v_before = v.chunk(2, dim=-1)
         return torch.cat(((1 - omega + beta) * v + omega * d1phi_T(v) + v_before, -beta * v), dim=-1)
 
-    return Dynamics("heavy-ball", step, adjoint, copies=2)
+    return Dynamics("heavy-ball", step, adjoint, 2, coefficients)
 
 
 def nesterov(coefficients: Coefficients) -> Dynamics:
@@ -95,7 +96,7 @@ def nesterov(coefficients: Coefficients) -> Dynamics:
         at_y = (1 - omega) * v + omega * d1phi_T(v)
         return torch.cat(((1 + beta) * at_y + v_before, -beta * at_y), dim=-1)
 
-    return Dynamics("nesterov", step, adjoint, copies=2)
+    return Dynamics("nesterov", step, adjoint, 2, coefficients)
 
 
 NAMES = ("gradient-descent", "heavy-ball", "nesterov")

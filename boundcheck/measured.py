@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -59,27 +58,25 @@ def steps(constants: Constants) -> dict[str, Any] | None:
     return found
 
 
+def about(problem: Problem) -> dict[str, Any]:
+    """What a report says of a problem."""
+    return {
+        "name": problem.name,
+        "dim": problem.d,
+        "hdim": problem.n,
+        "seed": problem.seed,
+        "dtype": str(problem.dtype).removeprefix("torch."),
+        "device": str(problem.device),
+    }
+
+
 def as_json(problem: Problem, constants: Constants) -> dict[str, Any]:
     """Everything, without NaN or infinity."""
     return {
         "schema": 1,
         "version": __version__,
-        "problem": {
-            "name": problem.name,
-            "dim": problem.d,
-            "hdim": problem.n,
-            "seed": problem.seed,
-            "dtype": str(problem.dtype).removeprefix("torch."),
-            "device": str(problem.device),
-        },
-        "constants": {
-            name: {
-                "value": constant.value,
-                "side": constant.side.value,
-                **{key: value for key, value in asdict(constant.provenance).items() if value not in (None, "")},
-            }
-            for name, constant in constants.items()
-        },
+        "problem": about(problem),
+        "constants": constants.as_json(),
         "step_sizes": steps(constants),
     }
 

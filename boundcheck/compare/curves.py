@@ -17,7 +17,7 @@ from boundcheck.compare.evaluate import evaluate
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.methods import Method
 from boundcheck.problem import Problem
-from boundcheck.solvers.exact import reference
+from boundcheck.solvers.exact import Reference, reference
 
 Progress = Callable[[int, int], None]  # (pieces done, pieces in all)
 
@@ -29,8 +29,13 @@ class Curves(Mapping[str, "np.ndarray"]):
     t: np.ndarray
     errors: Mapping[str, np.ndarray]
     lam: Tensor  # samples × n
-    exact: Tensor  # ∇f at each of them
+    reference: Reference  # ∇f, w(λ) and v at each of them
     algorithm: str | None  # how ITD was computed
+
+    @property
+    def exact(self) -> Tensor:
+        """∇f at each λ."""
+        return self.reference.value
 
     @property
     def diverged(self) -> dict[str, list[int | None]]:
@@ -78,29 +83,30 @@ def error_curves(
     is the budget in bytes; `algorithm` is how ITD is computed: "wavefront", "forward", "dense", or "auto" for the
     cheapest.
     """
-    asked = _methods(methods)
+    asked = methods_of(methods)
     T = names.count(t, "t")
     if T == 0:
         raise InputError("t = 0 leaves nothing to draw; give t >= 1")
     if isinstance(memory, bool) or not isinstance(memory, int) or memory <= 0:
         raise InputError(f"memory = {memory!r} is no budget; give a number of bytes, as in memory=2**30")
-    lams = _lams(problem, samples, seed, lam)
+    lams = lams_of(problem, samples, seed, lam)
     plan = cost.plan(cost.measure(problem, lams[0], T), len(lams), [m.name for m in asked], algorithm, memory)
     errors = {m: np.empty((len(lams), T)) for m in asked}
-    exact = torch.empty_like(lams)
+    found = []
     starts = range(0, len(lams), plan.samples)
     for done, start in enumerate(starts):
         piece = slice(start, start + plan.samples)
-        exact[piece] = reference(problem, lams[piece]).value
+        found.append(reference(problem, lams[piece]))
         batch = batches.run(problem, lams[piece], T, constant=plan.constant)
-        for m, values in evaluate(batch, exact[piece], asked, plan).items():
+        for m, values in evaluate(batch, found[-1].value, asked, plan).items():
             errors[m][piece] = values.cpu().numpy()
         if progress is not None:
             progress(done + 1, len(starts))
-    return Curves(np.arange(1, T + 1), {str(m): e for m, e in errors.items()}, lams, exact, plan.way)
+    return Curves(np.arange(1, T + 1), {str(m): e for m, e in errors.items()}, lams, Reference.of(found), plan.way)
 
 
-def _methods(asked: Sequence[str]) -> list[Method]:
+def methods_of(asked: Sequence[str]) -> list[Method]:
+    """The methods of which errors can be asked, each once."""
     if isinstance(asked, str):
         asked = [asked]
     parsed = list(dict.fromkeys(names.parse(m) for m in asked))
@@ -111,7 +117,8 @@ def _methods(asked: Sequence[str]) -> list[Method]:
     return parsed
 
 
-def _lams(problem: Problem, samples: int, seed: int | None, lam: Any) -> Tensor:
+def lams_of(problem: Problem, samples: int, seed: int | None, lam: Any) -> Tensor:
+    """The λ that are meant, one a row."""
     if lam is not None:
         if samples != 1 or seed is not None:
             raise InputError("lam was given, so samples and seed mean nothing; leave them out")

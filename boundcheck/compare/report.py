@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
+from os import PathLike
+from typing import Any
 
 import numpy as np
 
@@ -83,6 +86,15 @@ class Curve:
     bounds: Mapping[str, BoundCurve]
 
     @property
+    def certified(self) -> np.ndarray:
+        """The least of the bounds that are proved for these constants, samples × t; NaN where there is none."""
+        proved = [b.values for b in self.bounds.values() if b.verdict is Verdict.HOLDS]
+        if not proved:
+            return np.full(self.errors.shape, np.nan)
+        least: np.ndarray = np.fmin.reduce(proved)
+        return least
+
+    @property
     def applicable(self) -> dict[str, BoundCurve]:
         return {name: bound for name, bound in self.bounds.items() if bound.verdict is not Verdict.NOT_APPLICABLE}
 
@@ -94,6 +106,7 @@ class Report:
     problem: Mapping[str, object]  # name, dim, hdim, seed, dtype, device, dynamics
     constants: Mapping[str, Constants]  # of the first λ, by ball
     curves: Mapping[str, Curve]
+    refused: Mapping[str, str]  # methods that cannot be run, and why
     reference_error: float | None  # a bound on the error of the reference itself
     reference_side: Side
     floor_how: str
@@ -110,7 +123,23 @@ class Report:
         applied = [v for v in self.verdicts.values() if v is not Verdict.NOT_APPLICABLE]
         return worst(applied)
 
+    @property
+    def samples(self) -> int:
+        return len(next(iter(self.curves.values())).errors)
+
+    @property
+    def ordering(self) -> list[tuple[str, str, float]]:
+        """For each pair of methods, at which part of the t above the floor the first has the smaller mean error."""
+        found = []
+        for a, b in combinations(self.curves.values(), 2):
+            seen = (a.errors.mean(axis=0) > a.floor.mean(axis=0)) | (b.errors.mean(axis=0) > b.floor.mean(axis=0))
+            if seen.any():
+                less = a.errors.mean(axis=0)[seen] <= b.errors.mean(axis=0)[seen]
+                found.append((a.method, b.method, float(less.mean())))
+        return found
+
     def curve(self, method: str) -> Curve:
+        """That of a method, by the name under which it was asked for."""
         try:
             return self.curves[method]
         except KeyError:
@@ -126,3 +155,34 @@ class Report:
         if found.trace is None:
             raise InputError(f"{name} has no trace on {method}: {found.reason or 'its proof is not encoded'}")
         return found.trace
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, without NaN or infinity; `load` makes it a report again."""
+        from boundcheck.compare import serialise
+
+        return serialise.to_json(self)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Report:
+        """From a `report.json`, or from the directory that `save` wrote."""
+        from boundcheck.compare import serialise
+
+        return serialise.load(path)
+
+    def table(self) -> str:
+        """The terminal view as text."""
+        from boundcheck import checked
+
+        return checked.as_text(self)
+
+    def plot(self, path: str | PathLike[str]) -> None:
+        """Errors and their bounds, as png, pdf or svg."""
+        from boundcheck import plot
+
+        plot.save(plot.errors(self), path)
+
+    def save(self, directory: str | PathLike[str]) -> None:
+        """report.json, curves.csv and all figures; each file is there whole or not at all."""
+        from boundcheck import checked
+
+        checked.save(self, directory)

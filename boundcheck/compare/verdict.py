@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 import numpy as np
@@ -36,7 +37,8 @@ WHEN = {
 
 def excess(errors: np.ndarray, values: np.ndarray, floor: np.ndarray) -> np.ndarray:
     """Where the error is larger than the bound by more than rounding; never where the theorem says nothing (NaN)."""
-    return errors > values + FACTOR * floor
+    larger: np.ndarray = errors > values + FACTOR * floor
+    return larger
 
 
 def judge(errors: np.ndarray, values: np.ndarray, floor: np.ndarray, side: Side) -> Verdict:
@@ -46,7 +48,7 @@ def judge(errors: np.ndarray, values: np.ndarray, floor: np.ndarray, side: Side)
     return WHEN[side][bool(excess(errors, values, floor).any())]
 
 
-def worst(verdicts: list[Verdict]) -> Verdict:
+def worst(verdicts: Sequence[Verdict]) -> Verdict:
     """Of several, the one to be told first."""
     order = list(Verdict)
     return max(verdicts, key=order.index, default=Verdict.NOT_APPLICABLE)

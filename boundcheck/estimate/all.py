@@ -127,6 +127,7 @@ def _on_ball(
         if name not in made:
             at.tell(name)
             _add(made, [suprema.measure(name, at.problem, at.prepared, region, at.w_star, at.spend)])
+    _add(made, _inverse(made))
     return Constants(made) if claimed is None else _with_claims(Constants(made), claimed)
 
 
@@ -192,6 +193,24 @@ def _sensitivity(made: dict[str, Constant], q: Constant) -> Iterator[Constant]:
     side = next(side for side in (Side.LOWER, Side.HIGH_PROBABILITY, Side.UPPER) if side in (*sides, Side.UPPER))
     delta = sum(c.provenance.delta or 0.0 for c in (q, z)) or None
     yield Constant("W", z.value / (1 - q.value), side, Provenance("L_Φ*/(1 − q)", delta=delta))
+
+
+def _inverse(made: Mapping[str, Constant]) -> Iterator[Constant]:
+    """μ_λ and κ of I − ∂₁Φ on the ball: 1 − q and (1 + q)/(1 − q), or αμ, as I − ∂₁Φ = α∇²₁ℓ for a gradient step."""
+    q, delta = made["q"], made["q"].provenance.delta
+    below = {Side.EXACT: Side.LOWER, Side.UPPER: Side.LOWER, Side.LOWER: Side.UPPER}  # as 1 − q falls with q
+    candidates = [(1 - q.value, below.get(q.side, q.side), Provenance("1 − q", delta=delta))]
+    if {"alpha", "mu"} <= set(made):
+        alpha, mu = made["alpha"], made["mu"]
+        of_mu = Side.LOWER if mu.side is Side.EXACT else mu.side
+        candidates.append((alpha.value * mu.value, of_mu, Provenance("αμ", delta=mu.provenance.delta)))
+    safe = [c for c in candidates if c[0] > 0 and c[1] is not Side.UPPER] or [c for c in candidates if c[0] > 0]
+    if safe:
+        value, side, how = max(safe, key=lambda c: c[0])
+        yield Constant("mu_inv", value, side, how)
+    if q.value < 1:
+        above = Side.UPPER if q.side is Side.EXACT else q.side
+        yield Constant("kappa", (1 + q.value) / (1 - q.value), above, Provenance("(1 + q)/(1 − q)", delta=delta))
 
 
 def _region(at: Setting, ball: str, peak: float, made: dict[str, Constant]) -> Region:

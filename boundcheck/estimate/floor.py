@@ -1,7 +1,7 @@
 """The rounding floor: below it a measured error is rounding, not theory (docs/constants.md).
 
-Measured: the same run in float32 and in float64 differ by the rounding of the former, and the floor of float64 is that
-scaled by the ratio of the two units. From the model: u·κ·(S_w‖w*‖ + ‖∂₂Φ‖‖v‖), where S_w bounds by how much the
+Measured: the same run in float32 and in float64 differ by the rounding of the former, which is its floor; scaled by the
+ratio of the two units it is that of float64. From the model: u·κ·(S_w‖w*‖ + ‖∂₂Φ‖‖v‖), where S_w bounds by how much the
 hypergradient moves with w, and κ is the condition number of I − ∂₁Φ, by which rounding in Φ moves w* and v.
 """
 
@@ -19,7 +19,7 @@ from boundcheck.solvers.exact import Reference, reference
 from boundcheck.solvers.hypergradient import hypergradient
 
 FACTOR = 10  # a bound is taken to hold up to this many floors
-LOWER_PRECISION = {torch.float64: torch.float32}
+OTHER = {torch.float64: torch.float32, torch.float32: torch.float64}
 
 
 def unit(dtype: torch.dtype) -> float:
@@ -42,22 +42,23 @@ def model(constants: Constants, found: Reference, dtype: torch.dtype) -> float:
 def measured(problem: Problem, methods: Sequence[str], ts: Sequence[int]) -> Mapping[str, np.ndarray] | None:
     """The floor of every method at each t of `ts`; None where the problem exists in one precision only.
 
-    floor = (u/u')(‖g' − g‖ + ‖ref' − ref‖): g the hypergradient, ref the reference, and ' marks the lower precision.
+    floor = (u/u')(‖g' − g‖ + ‖ref' − ref‖): g the hypergradient, ref the reference, u' the unit of the lower of the two
+    precisions, whose rounding is what is seen: for a problem in float32 the floor is the difference itself.
     """
-    lower = LOWER_PRECISION.get(problem.dtype)
-    other = None if lower is None else problem.in_dtype(lower)
-    if lower is None or other is None:
+    dtype = OTHER.get(problem.dtype)
+    other = None if dtype is None else problem.in_dtype(dtype)
+    if dtype is None or other is None:
         return None
-    ratio = unit(problem.dtype) / unit(lower)
+    ratio = min(1.0, unit(problem.dtype) / unit(dtype))
     try:
-        refs = [reference(p, p.lam[None]).value[0].to(problem.dtype) for p in (problem, other)]
+        refs = [reference(p, p.lam[None]).value[0].double() for p in (problem, other)]
     except DivergenceError:  # the lower precision does not resolve the fixed point
         return None
     apart = float((refs[1] - refs[0]).norm())
 
     def floor(method: str, t: int) -> float:
         try:
-            found = [hypergradient(p, method, t).value.to(problem.dtype) for p in (problem, other)]
+            found = [hypergradient(p, method, t).value.double() for p in (problem, other)]
         except DivergenceError:
             return float("inf")
         return ratio * (float((found[1] - found[0]).norm()) + apart)

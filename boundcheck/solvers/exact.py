@@ -6,8 +6,8 @@ dense matrices, for many λ at once; above that matrix-free, with CG (on the nor
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -40,6 +40,15 @@ class Reference:
     residual_w: Tensor
     residual_v: Tensor
 
+    @classmethod
+    def of(cls, several: Sequence[Reference]) -> Reference:
+        """Their rows, one after the other."""
+        return cls(*(torch.cat([getattr(one, field.name) for one in several]) for field in fields(cls)))
+
+    def row(self, i: int) -> Reference:
+        """That of the i-th λ alone."""
+        return Reference(*(getattr(self, field.name)[i : i + 1] for field in fields(self)))
+
 
 @torch.no_grad()
 def reference(problem: Problem, lams: Tensor) -> Reference:
@@ -48,9 +57,7 @@ def reference(problem: Problem, lams: Tensor) -> Reference:
     Where Φ has several fixed points it is at the one near which `START` steps of the dynamics arrive.
     """
     if problem.d > DENSE:
-        found = [_matrix_free(problem, lam) for lam in lams]
-        names = ("value", "w", "v", "residual_w", "residual_v")
-        return Reference(**{name: torch.stack([getattr(one, name) for one in found]) for name in names})
+        return Reference.of([_matrix_free(problem, lam) for lam in lams])
     prepared = Prepared(problem, lams)
     ready = prepared.ready
     phi = vmap(problem.phi_at)
@@ -145,7 +152,7 @@ def _matrix_free(problem: Problem, lam: Tensor) -> Reference:
             "it is too ill-conditioned for the matrix-free reference"
         )
     total = tuple(x + y for x, y in zip(outer.lam, at.d2_T(v), strict=True))
-    return Reference(prepared.pull_back(total), w, v, F.norm(), residual_v)
+    return Reference(*(x[None] for x in (prepared.pull_back(total), w, v, F.norm(), residual_v)))
 
 
 def _inexact_newton(

@@ -146,6 +146,19 @@ class Bound:
         """The inputs of one evaluation, checked."""
         return prepare(self, constants, {"t": t, "k": k, **given})
 
+    def proof(self, given: frozenset[str]) -> Chain | None:
+        """The chain to the bound as it is evaluated when only `given` is known: with its defaults as last links."""
+        chain = self.chain
+        pending = {symbol: value for symbol, value in self.defaults.items() if symbol.name not in given}
+        while chain is not None and (missing := pending.keys() & chain.links[-1].formula.free_symbols):
+            # first what stands in no other default, so that each is replaced once
+            symbol = next(s for s in missing if not any(s in pending[other].free_symbols for other in missing - {s}))
+            value = pending[symbol]
+            uses = tuple(sorted(x.name for x in value.free_symbols if QUANTITIES[x.name].kind == "constant"))
+            because = f"{QUANTITIES[symbol.name].meaning} is at most {value}"
+            chain = chain.replacing(f"{symbol} a priori", {symbol: value}, because, uses)
+        return chain
+
     def latex(self, *, coefficients: bool = True) -> str:
         """The statement as LaTeX, with its shorthand defined (or, if not `coefficients`, written out)."""
         return typeset.latex(self, coefficients=coefficients)

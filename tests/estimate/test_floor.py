@@ -46,7 +46,18 @@ def test_a_problem_of_the_user_has_one_precision() -> None:
     )
     assert problem.in_dtype(torch.float32) is None
     assert floor.measured(problem, ["itd"], [5]) is None
-    assert floor.measured(small("br", dtype=torch.float32), ["itd"], [5]) is None
+
+
+def test_the_floor_of_float32_is_its_distance_to_float64() -> None:
+    problem = small("br", dtype=torch.float32)
+    found = floor.measured(problem, ["aid-cg"], [3000])
+    assert found is not None
+    error = float((bc.hypergradient(problem, "aid-cg", 3000).value - bc.hypergradient(problem, "exact").value).norm())
+    truth = bc.hypergradient(small("br"), "exact").value
+    away = float((bc.hypergradient(problem, "aid-cg", 3000).value.double() - truth).norm())
+    assert error <= floor.FACTOR * found["aid-cg"][0]
+    assert away <= 2 * found["aid-cg"][0]
+    assert 1e-9 < found["aid-cg"][0] / float(truth.norm()) < 1e-3
 
 
 def test_the_model_in_numbers() -> None:

@@ -1,0 +1,280 @@
+"""`boundcheck check`: a report for a person to read, and as files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from boundcheck.compare.report import BoundCurve, Curve, Report, Trace
+from boundcheck.compare.verdict import Verdict
+from boundcheck.errors import InputError
+from boundcheck.listing import Screen
+
+STYLES = {
+    Verdict.HOLDS: "green",
+    Verdict.HOLDS_PROBABLY: "green",
+    Verdict.CONSISTENT: "yellow",
+    Verdict.INCONCLUSIVE: "yellow",
+    Verdict.NOT_APPLICABLE: "dim",
+    Verdict.VIOLATED: "bold red",
+    Verdict.VIOLATED_PROBABLY: "bold red",
+}
+WIDTH = 120  # of the text without a terminal
+WIDE = 105  # from where on there is room for the theorems
+Tell = Callable[[str, int, int], None]
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Tell]:
+    """A bar on stderr that says what is being done; nothing where there is no terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:20s}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda what, done, of: bar.update(task, description=what, completed=done, total=of if of > 1 else None)
+
+
+def as_text(report: Report, width: int = WIDTH) -> str:
+    """The terminal view without colours."""
+    console = Console(file=io.StringIO(), width=width, highlight=False, color_system=None)
+    show(report, console)
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return text
+
+
+def show(report: Report, console: Console | None = None) -> None:
+    """The verdict first, then each method with its bounds, what they ask for, and where the proofs are loose."""
+    console = console or Screen(highlight=False)
+    _head(console, report)
+    console.print(_verdicts(report, console.width >= WIDE))
+    _silent(console, report)
+    console.print()
+    console.print(_iterations(report))
+    console.print()
+    _looseness(console, report)
+    _footnotes(console, report)
+
+
+def _head(console: Console, report: Report) -> None:
+    p, T = report.problem, int(next(iter(report.curves.values())).t[-1])
+    several = f", {report.samples} values of λ" if report.samples > 1 else ""
+    console.print(
+        f"[bold]{p['name']}[/bold]  d = {p['dim']}, n = {p['hdim']}, {p['dynamics']}, {p['dtype']} on {p['device']}, "
+        f"t ≤ {T}{several}"
+    )
+    counts = {v: sum(found is v for found in report.verdicts.values()) for v in Verdict}
+    applied = sum(count for verdict, count in counts.items() if verdict is not Verdict.NOT_APPLICABLE)
+    told = ", ".join(f"{n} {v.value}" for v, n in counts.items() if n and v is not Verdict.NOT_APPLICABLE)
+    text = f"{report.verdict.value}: of {applied} bounds that apply {told}" if applied else "no bound applies"
+    console.print(Text(text, style=f"bold {STYLES[report.verdict].removeprefix('bold ')}"))
+    for curve in report.curves.values():
+        for bound in curve.bounds.values():
+            if bound.verdict.is_violation or bound.verdict is Verdict.INCONCLUSIVE:
+                words = f"  {bound.name} on {curve.method}: {bound.reason}"
+                console.print(Text(words, style=STYLES[bound.verdict]))
+    for method, why in report.refused.items():
+        console.print(Text(f"  {method} was not run: {why}", style="yellow"))
+    console.print()
+
+
+def number(x: float | None) -> str:
+    """Three digits, in few characters."""
+    if x is None or math.isnan(x):
+        return "–"
+    if math.isinf(x):
+        return "∞"
+    if x != 0 and (abs(x) >= 1e5 or abs(x) < 1e-3):
+        return f"{x:.1e}"
+    return f"{x:.3f}" if abs(x) < 10 else f"{x:.0f}" if abs(x) >= 1000 else f"{x:.3g}"
+
+
+def _verdicts(report: Report, wide: bool) -> Table:
+    table = Table(box=None, pad_edge=False, title="bound/error over t, and rates", title_justify="left")
+    table.title_style = "bold"
+    for title in ("method", "bound", *(["theorem"] if wide else []), "verdict"):
+        table.add_column(title, no_wrap=True)
+    for title in ("best", "worst", "at end", "rate"):
+        table.add_column(title, justify="right", no_wrap=True, min_width=7)
+
+    def row(*cells: str | Text) -> None:
+        table.add_row(*(cells if wide else (*cells[:2], *cells[3:])))
+
+    for curve in report.curves.values():
+        rate = "–" if curve.rate is None else f"{curve.rate.value:.5f}"
+        last = number(float(curve.errors[:, -1].mean()))
+        where = "" if curve.rate is None else f"rate on t = {curve.rate.first}–{curve.rate.last}"
+        row(Text(curve.method, style="bold"), "error", Text(where, "dim"), "", "", "", last, rate)
+        for bound in sorted(curve.applicable.values(), key=_at_the_end):
+            predicted = "–" if bound.rate_predicted is None else f"{bound.rate_predicted:.5f}"
+            verdict = Text(bound.verdict.value, style=STYLES[bound.verdict])
+            best, worst, end = (number(x) for x in (bound.best, bound.worst, _at_the_end(bound)))
+            row("", bound.name, bound.reference, verdict, best, worst, end, predicted)
+    return table
+
+
+def _at_the_end(bound: BoundCurve) -> float:
+    """bound/error at the last t where the error is no rounding, the mean over λ."""
+    seen = np.isfinite(bound.tightness).any(axis=0)
+    if not seen.any():
+        return math.inf
+    return float(np.nanmean(bound.tightness[:, np.flatnonzero(seen)[-1]]))
+
+
+def _silent(console: Console, report: Report) -> None:
+    """What there is to say of verdicts, and what does not apply; each reason once."""
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for curve in report.curves.values():
+        for bound in curve.bounds.values():
+            told = bound.verdict.is_violation or bound.verdict is Verdict.INCONCLUSIVE  # at the head
+            if bound.reason and not told:
+                silent = bound.verdict is Verdict.NOT_APPLICABLE
+                names = reasons[("not applicable: " if silent else "") + f"{{}}: {bound.reason}"]
+                names += [bound.name] if bound.name not in names else []
+    for reason, names in sorted(reasons.items(), key=lambda item: item[0].startswith("not applicable")):
+        console.print(Text(reason.replace("{}", ", ".join(names), 1), style="dim"))
+
+
+def _iterations(report: Report) -> Table:
+    """For each accuracy the t really needed, and what the bound that asks for least asks for."""
+    table = Table(box=None, pad_edge=False, title="iterations", title_justify="left", title_style="bold")
+    table.add_column("error ≤", justify="right")
+    for curve in report.curves.values():
+        table.add_column(f"{curve.method} needs", justify="right")
+        table.add_column("guaranteed", justify="right", style="dim")
+    T = int(next(iter(report.curves.values())).t[-1])
+    for eps in next(iter(report.curves.values())).needs:
+        cells = []
+        for curve in report.curves.values():
+            needed, asked = curve.needs[eps], _least(curve, eps)
+            cells += [f"> {T}" if needed is None else str(needed), "–" if asked is None else str(asked)]
+        table.add_row(f"{eps:.0e}", *cells)
+    return table
+
+
+def _least(curve: Curve, eps: float) -> int | None:
+    """The least t that a proved bound guarantees."""
+    asked = [b.asks.get(eps) for b in curve.bounds.values() if b.verdict is Verdict.HOLDS]
+    return min((t for t in asked if t is not None), default=None)
+
+
+def _looseness(console: Console, report: Report) -> None:
+    """For each method the proof of its paper bound and of its tightest one, at the last t."""
+    for curve in report.curves.values():
+        own, tightest = curve.method.partition(":")[0], min(curve.applicable.values(), key=_at_the_end, default=None)
+        names = dict.fromkeys([own, *([tightest.name] if tightest else [])])
+        for name in names:
+            bound = curve.bounds.get(name)
+            if bound is not None and bound.trace is not None:
+                console.print(waterfall(bound.trace, f"where {name} loses on {curve.method}"))
+                console.print()
+
+
+def waterfall(trace: Trace, title: str, at: int = -1) -> Table:
+    """The proof at one t: the value after each link, its slack, and its share of the whole looseness."""
+    table = Table(box=None, pad_edge=False, title_justify="left", title_style="bold")
+    table.title = f"{title}, t = {trace.t[at]}"
+    for header in ("link", "value", "slack", "share", "because"):
+        table.add_column(header, justify="left" if header in ("link", "because") else "right")
+    logs = np.log(np.maximum(trace.slacks[:, at], 1e-300))
+    total = float(logs.sum())
+    for i, name in enumerate(trace.links):
+        share = f"{100 * logs[i] / total:.0f} %" if i and total > 1e-9 else ""
+        slack = f"×{trace.slacks[i, at]:.4g}" if i else ""
+        style = "bold red" if trace.broken[i, at] else ""
+        because = ("BROKEN: " if trace.broken[i, at] else "") + trace.because[i]
+        table.add_row(name, f"{trace.values[i, at]:.4g}", slack, share, because, style=style)
+    return table
+
+
+def _footnotes(console: Console, report: Report) -> None:
+    for a, b, share in report.ordering:
+        first, second, part = (a, b, share) if share >= 0.5 else (b, a, 1 - share)
+        console.print(f"{first} has the smaller error than {second} at {100 * part:.0f} % of all t")
+    for curve in report.curves.values():
+        with np.errstate(all="ignore"):
+            ratio = np.where(curve.errors > curve.floor, curve.certified / curve.errors, np.nan)
+        if np.isfinite(ratio).any():
+            low, high = number(float(np.nanmin(ratio))), number(float(np.nanmax(ratio)))
+            console.print(f"best certified bound/error of {curve.method}: between {low} and {high} over all t")
+    value = report.reference_error
+    known = "not certified" if value is None else f"at most {value:.1e} off ({report.reference_side.value})"
+    console.print(Text(f"reference hypergradient: {known}; rounding floor: {report.floor_how}", style="dim"))
+    console.print(Text(f"{report.seconds:.1f} s", style="dim"))
+
+
+def save(report: Report, directory: str | os.PathLike[str], *, figures: bool = True) -> list[Path]:
+    """report.json, curves.csv and the figures in `directory`; each file is there whole or not at all."""
+    place = Path(directory)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as why:
+        raise InputError(f"--out {place} cannot be made: {why.strerror}; give another directory") from None
+    content = json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False)
+    written = [_write(place / "report.json", content), _write(place / "curves.csv", curves_csv(report))]
+    return written + (_figures(report, place) if figures else [])
+
+
+def _write(path: Path, text: str) -> Path:
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, suffix=".part", delete=False) as file:
+        part = Path(file.name)
+        try:
+            file.write(text)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+    os.replace(part, path)
+    return path
+
+
+def curves_csv(report: Report) -> str:
+    """One row for each method, λ and t."""
+    names = list(dict.fromkeys(name for curve in report.curves.values() for name in curve.applicable))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["method", "sample", "t", "k", "error", "floor", *names])
+    for curve in report.curves.values():
+        for sample in range(len(curve.errors)):
+            for i, t in enumerate(curve.t.tolist()):
+                values = [curve.bounds[n].values[sample, i] if n in curve.bounds else math.nan for n in names]
+                k = "" if curve.k is None else int(curve.k[i])
+                numbers = _cells([curve.errors[sample, i], curve.floor[sample, i], *values])
+                writer.writerow([curve.method, sample, t, k, *numbers])
+    return out.getvalue()
+
+
+def _cells(values: Iterable[float]) -> list[str]:
+    return [repr(float(x)) if math.isfinite(x) else "" for x in values]
+
+
+def _figures(report: Report, place: Path) -> list[Path]:
+    from boundcheck import plot
+
+    made = {"errors": plot.errors(report), "tightness": plot.tightness(report), "constants": plot.constants(report)}
+    for curve in report.curves.values():
+        bound = curve.bounds.get(curve.method.partition(":")[0])
+        if bound is not None and bound.trace is not None:
+            name = f"trace-{curve.method.replace(':', '-')}"
+            title = f"{bound.reference} on {curve.method}"
+            made[name] = plot.waterfall(bound.trace, title=title)
+            made[f"{name}-over-t"] = plot.trace_over_t(bound.trace, title=title)
+    written = []
+    for name, figure in made.items():
+        for suffix in ("png", "pdf"):
+            path = place / f"{name}.{suffix}"
+            plot.save(figure, path)
+            written.append(path)
+    return written

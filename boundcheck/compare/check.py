@@ -1,0 +1,162 @@
+"""`check`: from a problem to errors, bounds, verdicts, and the place where the proof is loose."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from boundcheck.compare import certify, judged
+from boundcheck.compare.applicable import Case, momentum_of
+from boundcheck.compare.curves import error_curves, lams_of, methods_of
+from boundcheck.compare.observe import observe
+from boundcheck.compare.report import Curve, Report
+from boundcheck.constants import Constants
+from boundcheck.errors import AssumptionError, InputError
+from boundcheck.estimate import checks
+from boundcheck.estimate.all import BALLS, on_balls
+from boundcheck.estimate.point import Spend
+from boundcheck.methods import Method
+from boundcheck.problem import Problem
+from boundcheck.solvers.exact import Reference
+from boundcheck.theory.bound import Bound
+from boundcheck.theory.catalogue import bounds as catalogue
+from boundcheck.theory.symbols import error
+
+Progress = Callable[[str, int, int], None]  # (what, done, of)
+DENSE_TRACE = 2_000_000_000  # T·d³ up to which proofs are traced at every t, else at some
+PLACES = 16
+A_PRIORI = frozenset({"error", "rho", "sigma", "Delta_t"})  # names that no run is observed for
+
+
+def check(
+    problem: Problem,
+    methods: Sequence[str] = ("itd", "aid-fp", "aid-cg"),
+    t: int = 200,
+    samples: int = 1,
+    seed: int | None = None,
+    *,
+    lam: Any = None,
+    bounds: Sequence[str] | None = None,
+    known: Constants | None = None,
+    constants: Mapping[str, Constants] | None = None,
+    delta: float = 1e-3,
+    budget: int | None = None,
+    memory: int = 1 << 30,
+    progress: Progress | None = None,
+) -> Report:
+    """Errors of the real solvers at every t, the bounds on them, verdicts, and the proofs on this problem.
+
+    With more than one of `samples`, λ is drawn with `seed`; else it is `lam`, or the problem's own. `bounds` are names
+    from the catalogue (all unless given). `known` are constants that you vouch for, which the estimator checks;
+    `constants` by ball are taken as they are, with no estimate at all: for trying what a wrong one does. `delta` and
+    `budget` are those of `estimate_constants`.
+    """
+    start = time.perf_counter()
+    tell = progress or (lambda what, done, of: None)
+    asked, chosen = methods_of(methods), _bounds(bounds)
+    lams = lams_of(problem, samples, seed if samples > 1 else None, lam)
+    checks.check(problem, lams[0])
+    tell("error curves", 0, 1)
+    asked, refused = _runnable(problem, asked, lams[:1])
+    curves = error_curves(problem, [str(m) for m in asked], t, lam=lams, memory=memory)
+    spend = Spend(delta, seed or 0, budget)
+    cases = []
+    for i, row in enumerate(lams):
+        tell("constants", i, len(lams))
+        cases.append(_case(problem.at(row), curves.reference.row(i), known, constants, spend, t))
+    tell("the rounding floor", 0, 1)
+    here, local = cases[0].problem, [case.constants["local"] for case in cases]
+    found = [curves.reference.row(i) for i in range(len(lams))]
+    floors, floor_how = certify.rounding_floor(here, asked, t, local, found)
+    certificates = [certify.certify(f, c, problem.dtype) for f, c in zip(found, local, strict=True)]
+    own = np.array([[c.value or 0.0] for c in certificates])
+    tell("the proofs", 0, 1)
+    ts = _places(problem, t)
+    observed = observe(here, found[0], asked, t, _names(chosen, asked), ts=ts)
+    made: dict[str, Curve] = {}
+    for method in asked:
+        tell("bounds", len(made), len(asked))
+        fitting = [b for b in chosen if method.name in b.methods]
+        made[str(method)] = judged.curve(
+            method, curves, np.maximum(floors[method], own), fitting, cases, observed[method], ts
+        )
+    return Report(
+        problem=_about(problem, samples),
+        constants=cases[0].constants,
+        curves=made,
+        refused=refused,
+        reference_error=certificates[0].value,
+        reference_side=certificates[0].side,
+        floor_how=floor_how,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _bounds(names: Sequence[str] | None) -> list[Bound]:
+    chosen = [catalogue[name] for name in (names if names is not None else catalogue)]
+    if names is not None and (stray := [b for b in chosen if b.bounds != error]):
+        raise InputError(f"{stray[0].name} bounds {stray[0].bounds}, not the hypergradient's error; leave it out")
+    return [b for b in chosen if b.bounds == error]
+
+
+def _runnable(problem: Problem, asked: Sequence[Method], lams: Tensor) -> tuple[list[Method], dict[str, str]]:
+    """The methods that can be run, and why the others cannot: CG on a system that is not symmetric."""
+    refused: dict[str, str] = {}
+    for method in asked:
+        if method.name == "aid-cg":
+            try:
+                error_curves(problem, [str(method)], 1, lam=lams)
+            except AssumptionError as why:
+                refused[str(method)] = str(why)
+    left = [method for method in asked if str(method) not in refused]
+    if not left:
+        raise AssumptionError(next(iter(refused.values())))
+    return left, refused
+
+
+def _case(
+    problem: Problem, found: Reference, known: Constants | None, constants: Mapping[str, Constants] | None,
+    spend: Spend, T: int,
+) -> Case:  # fmt: skip
+    if constants is not None:
+        if missing := [ball for ball in BALLS if ball not in constants]:
+            raise InputError(f"constants has no ball {missing[0]!r}; give both, {' and '.join(BALLS)}")
+        return Case(problem, constants, momentum_of(problem, constants["local"]))
+    made = on_balls(problem, found, BALLS, known=known, spend=spend, tell=lambda what: None)
+    momentum = momentum_of(problem, made["local"])
+    if momentum is not None:  # the iterates leave the ball they start on
+        peak = max(1.0, float(momentum.factor(np.arange(T + 1)).max()))
+        made |= on_balls(problem, found, ("local",), known=known, peak=peak, spend=spend, tell=lambda what: None)
+    return Case(problem, made, momentum)
+
+
+def _places(problem: Problem, T: int) -> np.ndarray:
+    """Where the proofs are traced: at every t, or at some where that costs too much."""
+    every = np.arange(1, T + 1)
+    if T * problem.d**3 <= DENSE_TRACE:
+        return every
+    return np.unique(np.geomspace(1, T, PLACES).astype(int))
+
+
+def _names(chosen: Sequence[Bound], asked: Sequence[Method]) -> frozenset[str]:
+    """All that the proofs and the a posteriori bounds of these methods want to know of a run."""
+    used = {method.name for method in asked}
+    chains = [b.chain for b in chosen if b.chain is not None and used & set(b.methods)]
+    return frozenset(name for chain in chains for name in chain.observables) - A_PRIORI
+
+
+def _about(problem: Problem, samples: int) -> dict[str, object]:
+    return {
+        "name": problem.name,
+        "dim": problem.d,
+        "hdim": problem.n,
+        "seed": problem.seed,
+        "dtype": str(problem.dtype).removeprefix("torch."),
+        "device": str(problem.device),
+        "dynamics": problem.dynamics.name,
+        "samples": samples,
+    }

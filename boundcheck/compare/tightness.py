@@ -1,0 +1,77 @@
+"""How close a bound is to the error: their ratio, the rates of both, and the iterations that each asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from boundcheck.compare.report import Rate
+from boundcheck.errors import AssumptionError
+
+ACCURACIES = tuple(10.0**-i for i in range(1, 9))
+LINEAR = 0.999  # R² of what counts as a line
+SHORTEST = 8  # points of a line
+CLEAR = 10  # floors that an error must exceed to count in a rate
+LONGEST = 1 << 20  # iterations up to which a bound is searched
+
+
+def ratio(values: np.ndarray, errors: np.ndarray, floor: np.ndarray) -> np.ndarray:
+    """bound/error; NaN where the error is at the floor, hence rounding."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(errors > floor, values / errors, np.nan)
+
+
+def rate(errors: np.ndarray, floor: np.ndarray) -> Rate | None:
+    """The slope of log(error) on the longest line that ends where the floor is reached.
+
+    t counts from 1. Of the windows that end at the last clear point, the longest with R² ≥ `LINEAR`; if none has that,
+    the last third, where the fastest part of a curve is over.
+    """
+    clear = np.isfinite(errors) & (errors > np.maximum(CLEAR * floor, 0))
+    count = int(np.argmin(clear)) if not clear.all() else len(clear)
+    if count < SHORTEST:
+        return None
+    t, y = np.arange(1, count + 1, dtype=float), np.log(errors[:count])
+    starts = np.unique(np.linspace(0, count - SHORTEST, 64).astype(int))
+    for start in starts:
+        slope, fit = _line(t[start:], y[start:])
+        if fit >= LINEAR:
+            return Rate(float(np.exp(slope)), int(start) + 1, count)
+    start = max(0, min(count - SHORTEST, 2 * count // 3))
+    return Rate(float(np.exp(_line(t[start:], y[start:])[0])), start + 1, count)
+
+
+def _line(t: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Slope and R² of the least-squares line."""
+    dt, dy = t - t.mean(), y - y.mean()
+    slope = float(dt @ dy / (dt @ dt))
+    total = float(dy @ dy)
+    return slope, 1.0 if total == 0 else 1 - float(((dy - slope * dt) ** 2).sum()) / total
+
+
+def first_below(values: np.ndarray) -> dict[float, int | None]:
+    """For each accuracy the least t (from 1) from which on all values are below it, or None."""
+    found: dict[float, int | None] = {}
+    for eps in ACCURACIES:
+        above = np.flatnonzero(~(values <= eps))
+        last = int(above[-1]) + 1 if above.size else 0
+        found[eps] = last + 1 if last < len(values) else None
+    return found
+
+
+def asks(values_at: Callable[[np.ndarray], np.ndarray]) -> dict[float, int | None]:
+    """For each accuracy the least t with a bound below it from there on, as far as `LONGEST`."""
+    pieces: list[np.ndarray] = []
+    start, size = 1, 1024
+    while start < LONGEST:
+        try:
+            pieces.append(values_at(np.arange(start, start + size)))
+        except AssumptionError:  # the theorem does not speak yet
+            pieces.append(np.full(size, np.nan))
+        start, size = start + size, 2 * size
+        if pieces[-1][-1] <= ACCURACIES[-1]:
+            break
+        if len(pieces) > 1 and abs(pieces[-1][-1] - pieces[-2][-1]) <= 1e-12 * pieces[-1][-1]:  # it no longer falls
+            break
+    return first_below(np.concatenate(pieces))
