@@ -58,7 +58,7 @@ def evaluate(batch: Batch, exact: Tensor, asked: Sequence[Method], plan: Plan) -
             indirect = {m: values(here) for m, values in differentiated.items()}
             if solved:
                 v = torch.stack([v[:, part] for v in solved.values()], dim=2)
-                values = _read(at, w[:, part], v) if read is None else read[:, part]
+                values = read_off(batch, at.of_phi, w[:, part], v) if read is None else read[:, part]
                 indirect |= dict(zip(solved, values.unbind(2), strict=True))
             for m in asked:
                 errors[m][:, part] = torch.linalg.vector_norm(indirect[m] + rest, dim=-1)
@@ -117,8 +117,8 @@ def _pulled(prepared: Prepared, leaves: Leaves, cotangents: Cotangents, part: sl
     return prepared.pull_back_rows(leaves, tuple(c[:, part] for c in cotangents))
 
 
-def _read(at: Setting, w: Tensor, v: Tensor) -> Tensor:
+def read_off(batch: Batch, leaves: Leaves, w: Tensor, v: Tensor) -> Tensor:
     """∂₂Φ(w)ᵀv for the rows w and vectors v of shape (λ, rows, vectors, d): (λ, rows, vectors, n)."""
-    cotangents = rows_d2_T(at.batch.problem.phi_at, w, at.of_phi, v)
-    pulled = at.batch.prepared.pull_back_rows(at.of_phi, tuple(c.flatten(1, 2) for c in cotangents))
+    cotangents = rows_d2_T(batch.problem.phi_at, w, leaves, v)
+    pulled = batch.prepared.pull_back_rows(leaves, tuple(c.flatten(1, 2) for c in cotangents))
     return pulled.expand(-1, v.shape[1] * v.shape[2], -1).reshape(*v.shape[:3], -1)
