@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from boundcheck import problems
     from boundcheck.compare.check import check
     from boundcheck.compare.curves import Curves, error_curves
+    from boundcheck.compare.plan import Plan, plan
     from boundcheck.compare.report import Report
     from boundcheck.compare.verdict import Verdict
     from boundcheck.constants import Ball, Constant, Constants, Provenance, Side
@@ -51,6 +52,7 @@ _HOME = {
     "Hypergradient": "boundcheck.solvers.result",
     "InputError": "boundcheck.errors",
     "MissingConstantError": "boundcheck.errors",
+    "Plan": "boundcheck.compare.plan",
     "Problem": "boundcheck.problem",
     "Provenance": "boundcheck.constants",
     "Report": "boundcheck.compare.report",
@@ -64,6 +66,7 @@ _HOME = {
     "estimate_constants": "boundcheck.estimate.all",
     "hypergradient": "boundcheck.solvers.hypergradient",
     "load_problem": "boundcheck.loading",
+    "plan": "boundcheck.compare.plan",
 }
 
 __all__ = [
@@ -81,6 +84,7 @@ __all__ = [
     "Hypergradient",
     "InputError",
     "MissingConstantError",
+    "Plan",
     "Problem",
     "Provenance",
     "Report",
@@ -95,6 +99,7 @@ __all__ = [
     "estimate_constants",
     "hypergradient",
     "load_problem",
+    "plan",
     "problems",
 ]
 

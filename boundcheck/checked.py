@@ -34,6 +34,7 @@ STYLES = {
     Verdict.VIOLATED_PROBABLY: "bold red",
 }
 WIDTH = 120  # of the text without a terminal
+NOTHING = 5e-4  # slack beyond 1 that is not worth a line
 WIDE = 105  # from where on there is room for the theorems
 Tell = Callable[[str, int, int], None]
 
@@ -172,31 +173,32 @@ def _least(curve: Curve, eps: float) -> int | None:
 
 
 def _looseness(console: Console, report: Report) -> None:
-    """For each method the proof of its paper bound and of its tightest one, at the last t."""
+    """For each method the proof of the bound that is named like it, or else of its tightest, at the last t."""
     for curve in report.curves.values():
-        own, tightest = curve.method.partition(":")[0], min(curve.applicable.values(), key=_at_the_end, default=None)
-        names = dict.fromkeys([own, *([tightest.name] if tightest else [])])
-        for name in names:
-            bound = curve.bounds.get(name)
-            if bound is not None and bound.trace is not None:
-                console.print(waterfall(bound.trace, f"where {name} loses on {curve.method}"))
+        traced = [bound for bound in curve.applicable.values() if bound.trace is not None]
+        named = [bound for bound in traced if bound.name == curve.method.partition(":")[0]]
+        for bound in named or sorted(traced, key=_at_the_end)[:1]:
+            if bound.trace is not None:
+                title = f"where {bound.name} loses on {curve.method}"
+                console.print(waterfall(bound.trace, title, because=console.width >= WIDE))
                 console.print()
 
 
-def waterfall(trace: Trace, title: str, at: int = -1) -> Table:
-    """The proof at one t: the value after each link, its slack, and its share of the whole looseness."""
+def waterfall(trace: Trace, title: str, at: int = -1, *, because: bool = True) -> Table:
+    """The proof at one t: the links that lose or break, the value after each, slack, and share of the whole."""
+    total = float(trace.values[-1, at] / trace.values[0, at]) if trace.values[0, at] > 0 else math.inf
     table = Table(box=None, pad_edge=False, title_justify="left", title_style="bold")
-    table.title = f"{title}, t = {trace.t[at]}"
-    for header in ("link", "value", "slack", "share", "because"):
+    table.title = f"{title}: ×{total:.4g} at t = {trace.t[at]}"
+    for header in ("link", "value", "slack", "share", *(["because"] if because else [])):
         table.add_column(header, justify="left" if header in ("link", "because") else "right")
-    logs = np.log(np.maximum(trace.slacks[:, at], 1e-300))
-    total = float(logs.sum())
+    slacks, shares = trace.slacks[:, at], trace.shares[:, at]
     for i, name in enumerate(trace.links):
-        share = f"{100 * logs[i] / total:.0f} %" if i and total > 1e-9 else ""
-        slack = f"×{trace.slacks[i, at]:.4g}" if i else ""
-        style = "bold red" if trace.broken[i, at] else ""
-        because = ("BROKEN: " if trace.broken[i, at] else "") + trace.because[i]
-        table.add_row(name, f"{trace.values[i, at]:.4g}", slack, share, because, style=style)
+        if 0 < i < len(slacks) - 1 and abs(slacks[i] - 1) < NOTHING and not trace.broken[i, at]:
+            continue
+        share = f"{100 * shares[i]:.0f} %" if i and math.isfinite(shares[i]) else ""
+        why = ("BROKEN: " if trace.broken[i, at] else "") + trace.because[i]
+        cells = (name, f"{trace.values[i, at]:.4g}", f"×{slacks[i]:.4g}" if i else "", share)
+        table.add_row(*cells, *([why] if because else []), style="bold red" if trace.broken[i, at] else "")
     return table
 
 

@@ -173,6 +173,34 @@ def check(
     return _exit_code(report)
 
 
+@app.command()
+def plan(
+    problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="A built-in name, or path/to/file.py:name.")],
+    eps: Annotated[float, typer.Option("--eps", help="The accuracy that is wanted.")],
+    method: Annotated[list[str] | None, typer.Option("--method", help="itd, aid-fp, aid-cg, aid-cgn.")] = None,
+    no_run: Annotated[bool, typer.Option("--no-run", help="Do not run the methods to see what they need.")] = False,
+    budget: Annotated[int | None, typer.Option("--budget", help="At most so many products for each constant.")] = None,
+    seed: Seed = None,
+    dtype: Dtype = "",
+    device: Device = "",
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> int:
+    """Step sizes, and the t and k that the bounds guarantee for an accuracy; then what was really needed."""
+    from boundcheck import checked, planned
+    from boundcheck.compare.plan import plan as make
+    from boundcheck.loading import load_problem
+
+    made = load_problem(problem, **_options(seed, dtype, device))
+    with checked.progress(quiet or as_json) as tell:
+        found = make(made, eps, method or _usual(made), budget=budget, seed=seed or 0, run=not no_run, progress=tell)
+    if as_json:
+        _print_json(planned.as_json(found))
+    else:
+        planned.show(found)
+    return 0 if found.guarantees else SILENT
+
+
 def _usual(problem: Any) -> list[str]:
     """The methods of the paper, with CG where ∂₁Φ is symmetric as far as is known."""
     return ["itd", "aid-fp", "aid-cgn" if problem.symmetric is False else "aid-cg"]

@@ -101,7 +101,7 @@ def show(problem: Problem, constants: Constants) -> None:
         table.add_row(name, f"{constant.value:.6g}", side, QUANTITIES[name].meaning, how, spent)
     console.print(table)
     _contraction(console, constants)
-    _steps(console, constants)
+    show_steps(console, constants)
 
 
 def _contraction(console: Console, constants: Constants) -> None:
@@ -115,7 +115,8 @@ def _contraction(console: Console, constants: Constants) -> None:
     console.print(line, style="bold red")
 
 
-def _steps(console: Console, constants: Constants) -> None:
+def show_steps(console: Console, constants: Constants) -> None:
+    """A line for each method of which μ and L give the steps."""
     found = steps(constants)
     if found is None:
         return

@@ -18,6 +18,7 @@ from boundcheck.theory.evaluation import BoundValues, evaluate
 from boundcheck.theory.rates import RATES
 from boundcheck.theory.symbols import QUANTITIES, rho, sigma
 
+OWN_RATE = {"aid-cg": "cg", "aid-cg-chebyshev": "cg-chebyshev"}  # σ where the formula has it written out
 FAR, TINY = 1 << 18, 1e-250  # up to where a bound is followed for its rate
 NORMS = 6  # Lyapunov norms among which a weighted bound takes the best at each t
 
@@ -67,7 +68,8 @@ class Applied:
         numbers |= {"t": ts.astype(float), "k": self.k(ts).astype(float)}
         arrays = {name: np.asarray(value, float) for name, value in numbers.items()}
         defaults = {symbol.name: expression for symbol, expression in self.bound.defaults.items() if symbol == rho}
-        rates = {name: RATES[rate].expression for name, rate in self.rates.items()}
+        named = {"sigma": OWN_RATE[self.bound.name]} if self.bound.name in OWN_RATE else self.rates
+        rates = {name: RATES[rate].expression for name, rate in {**self.rates, **named}.items()}
         for name, expression in {**defaults, **rates}.items():
             needed = {symbol.name: arrays[symbol.name] for symbol in expression.free_symbols}
             numbers[name] = np.broadcast_to(evaluate(expression, needed), ts.shape)

@@ -67,7 +67,7 @@ def check(
     cases = []
     for i, row in enumerate(lams):
         tell("constants", i, len(lams))
-        cases.append(_case(problem.at(row), curves.reference.row(i), known, constants, spend, t))
+        cases.append(case_at(problem.at(row), curves.reference.row(i), known, constants, spend, t))
     tell("the rounding floor", 0, 1)
     here, local = cases[0].problem, [case.constants["local"] for case in cases]
     found = [curves.reference.row(i) for i in range(len(lams))]
@@ -118,10 +118,11 @@ def _runnable(problem: Problem, asked: Sequence[Method], lams: Tensor) -> tuple[
     return left, refused
 
 
-def _case(
+def case_at(
     problem: Problem, found: Reference, known: Constants | None, constants: Mapping[str, Constants] | None,
     spend: Spend, T: int,
 ) -> Case:  # fmt: skip
+    """The problem with its constants on both balls; the local one as wide as T steps of its dynamics may reach."""
     if constants is not None:
         if missing := [ball for ball in BALLS if ball not in constants]:
             raise InputError(f"constants has no ball {missing[0]!r}; give both, {' and '.join(BALLS)}")

@@ -28,6 +28,14 @@ class Trace:
     broken: np.ndarray  # links × t: does the link fall by more than rounding?
 
     @property
+    def shares(self) -> np.ndarray:
+        """log(slack) of each link over log(bound/error), links × t; NaN where the bound is attained."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log(self.slacks)
+            total = logs.sum(axis=0)
+            return np.where(np.abs(total) > 1e-9, logs / total, np.nan)
+
+    @property
     def first_broken(self) -> str | None:
         """The first link that falls, at the first t where one does."""
         at = self.broken.any(axis=0)

@@ -1,0 +1,74 @@
+"""`boundcheck plan`: step sizes, and the t and k for an accuracy, for a person or for a program."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from boundcheck import __version__, measured
+from boundcheck.compare.plan import Plan
+from boundcheck.constants import Side
+from boundcheck.listing import Screen
+
+
+def as_json(plan: Plan) -> dict[str, Any]:
+    """Everything, without NaN or infinity."""
+    cheapest = plan.cheapest
+    return {
+        "schema": 1,
+        "version": __version__,
+        "problem": measured.about(plan.problem),
+        "eps": plan.eps,
+        "constants": plan.constants.as_json(),
+        "step_sizes": measured.steps(plan.constants),
+        "costs": asdict(plan.costs),
+        "guarantees": [{**asdict(g), "side": g.side.value} for g in plan.guarantees],
+        "silent": plan.silent,
+        "cheapest": None if cheapest is None else cheapest.method,
+    }
+
+
+def memory(size: float) -> str:
+    """Bytes in the largest fitting unit."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
+
+
+def show(plan: Plan, console: Console | None = None) -> None:
+    """Step sizes, the guarantees, and what a run needed."""
+    console = console or Screen(highlight=False)
+    p = plan.problem
+    q = plan.constants["q"]
+    console.print(f"[bold]{p.name}[/bold]  d = {p.d}, n = {p.n}, {p.dynamics.name}, q = {q.value:.6g} ({q.side.value})")
+    measured.show_steps(console, plan.constants)
+    console.print(f"a step of the linear solver costs {plan.costs.ratio:.2g} inner steps (measured)\n")
+    table = Table(box=None, pad_edge=False, title=f"error ≤ {plan.eps:g}", title_justify="left", title_style="bold")
+    for header in ("method", "bound"):
+        table.add_column(header, no_wrap=True)
+    for header in ("t", "k", "cost", "memory", "error", "needs t", "k"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for g in plan.guarantees:
+        run = "not run" if g.error is None else f"{g.error:.1e}"
+        t, k = ("–", "–") if g.needed is None else (str(g.needed[0]), str(g.needed[1] or "–"))
+        style = "bold red" if g.met is False and g.side is not Side.LOWER else ""
+        table.add_row(
+            g.method, g.bound, str(g.t), "–" if g.k is None else str(g.k), f"{g.cost:.0f}", memory(g.memory),
+            run, t, k, style=style,
+        )  # fmt: skip
+    console.print(table)
+    for reason in plan.silent.values():
+        console.print(Text(reason, style="yellow"))
+    weak = [g.method for g in plan.guarantees if g.side is Side.LOWER]
+    if weak:
+        words = f"{', '.join(weak)}: some constants are estimates from below, so nothing is guaranteed"
+        console.print(Text(words, style="yellow"))
+    if (best := plan.cheapest) is not None and not weak:
+        k = f", k = {best.k}" if best.k is not None else ""
+        console.print(f"cheapest with a guarantee: {best.method}, t = {best.t}{k} ({best.cost:.0f} inner steps)")
