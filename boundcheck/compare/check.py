@@ -58,12 +58,12 @@ def check(
     start = time.perf_counter()
     tell = progress or (lambda what, done, of: None)
     asked, chosen = methods_of(methods), _bounds(bounds)
+    spend = Spend(delta, seed or 0, budget)
     lams = lams_of(problem, samples, seed if samples > 1 else None, lam)
     checks.check(problem, lams[0])
     tell("error curves", 0, 1)
     asked, refused = _runnable(problem, asked, lams[:1])
     curves = error_curves(problem, [str(m) for m in asked], t, lam=lams, memory=memory)
-    spend = Spend(delta, seed or 0, budget)
     cases = []
     for i, row in enumerate(lams):
         tell("constants", i, len(lams))
@@ -85,7 +85,7 @@ def check(
             method, curves, np.maximum(floors[method], own), fitting, cases, observed[method], ts
         )
     return Report(
-        problem=_about(problem, samples),
+        problem=_about(problem, len(lams)),
         constants=cases[0].constants,
         curves=made,
         refused=refused,

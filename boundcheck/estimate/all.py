@@ -64,17 +64,14 @@ def estimate_constants(
         raise UnknownNameError.among("ball", ball, BALLS)
     if not peak >= 1:
         raise InputError(f"peak = {peak} < 1; the iterates start on the ball, so give a number >= 1")
-    if not 0 < delta < 1:
-        raise InputError(f"delta = {delta} is no probability of failure; give a number between 0 and 1")
-    if budget is not None and (isinstance(budget, bool) or budget < 1):
-        raise InputError(f"budget = {budget} pays for nothing; give a number of products >= 1, or leave it out")
+    spend = Spend(delta, seed, budget)
     tell = progress or (lambda what: None)
     lam = problem.checked(problem.lam, "lam")
     tell("the problem itself")
     checks.check(problem, lam)
     tell("w*")
     found = reference(problem, lam[None])
-    return on_balls(problem, found, (ball,), known=known, peak=peak, spend=Spend(delta, seed, budget), tell=tell)[ball]
+    return on_balls(problem, found, (ball,), known=known, peak=peak, spend=spend, tell=tell)[ball]
 
 
 def on_balls(

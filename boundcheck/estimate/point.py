@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.constants import Ball, Constant, Provenance, Side
+from boundcheck.errors import InputError
 from boundcheck.estimate import spectral
 from boundcheck.estimate.spectral import Extreme
 from boundcheck.prepared import Prepared
@@ -32,6 +33,13 @@ class Spend:
     delta: float
     seed: int
     budget: int | None = None  # products
+
+    def __post_init__(self) -> None:
+        if not 0 < self.delta < 1:
+            raise InputError(f"delta = {self.delta} is no probability of failure; give a number between 0 and 1")
+        if self.budget is not None and (isinstance(self.budget, bool) or self.budget < 1):
+            words = "pays for nothing; give a number of products >= 1, or leave it out"
+            raise InputError(f"budget = {self.budget} {words}")
 
 
 def at_solution(problem: Problem, prepared: Prepared, found: Reference, spend: Spend) -> Iterator[Constant]:
