@@ -1,4 +1,4 @@
-"""Pictures of a report, for papers: each function returns a matplotlib Figure, `save` writes it. No display is needed."""
+"""Pictures of a report, for papers: each function returns a matplotlib Figure, which `save` writes without a display."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import NullLocator
 from matplotlib.transforms import ScaledTranslation, blended_transform_factory
 
-from boundcheck.canvas import (
-    BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, SMALL, TEXT, VERMILLION, WIDTH, YELLOW,
-    dress, extent, legend_below, log_axis, mean, note, number, over_t, save, wrapped,
-)  # fmt: skip
+from boundcheck import canvas
+from boundcheck.canvas import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, SMALL, TEXT, VERMILLION, WIDTH, YELLOW, save
 from boundcheck.constants import Side
 from boundcheck.errors import InputError
 from boundcheck.theory.symbols import QUANTITIES
@@ -44,7 +42,7 @@ def errors(report: Report) -> Figure:
     low, high = _limits(report, [bound for bounds in drawn.values() for bound in bounds])
     for i, (axes, curve) in enumerate(panels):
         colour, samples = COLOURS[i % len(COLOURS)], len(curve.errors)
-        error, floor = mean(curve.errors), np.where(np.isfinite(curve.floor), curve.floor, high).mean(axis=0)
+        error, floor = canvas.mean(curve.errors), np.where(np.isfinite(curve.floor), curve.floor, high).mean(axis=0)
         marker = "o" if len(curve.t) == 1 else None
         axes.fill_between(curve.t, low / 10, floor, color=FLOOR, lw=0)
         if samples > 1:
@@ -54,17 +52,21 @@ def errors(report: Report) -> Figure:
         axes.plot(curve.t, error, color=colour, lw=1.2, alpha=0.35, marker=marker, ms=3, gid="faint")
         label = f"error, mean ± std over {samples} λ" if samples > 1 else "error"
         above = np.where(error > floor, error, np.nan)
+        label += "" if np.isfinite(above).any() else ", nowhere above the floor"
         handles: list[Any] = axes.plot(curve.t, above, color=colour, lw=1.6, marker=marker, ms=4, label=label)
         for bound, dashes in zip(drawn[curve.method], DASHES, strict=False):
-            style = {"color": colour, "lw": 1.3, "ls": dashes, "marker": "_" if marker else None}
-            handles += axes.plot(curve.t, mean(bound.values), label=_label(bound), gid=bound.name, **style)
+            style: dict[str, Any] = {"color": colour, "lw": 1.3, "ls": dashes, "marker": "_" if marker else None}
+            handles += axes.plot(
+                curve.t, canvas.mean(bound.values), label=_label(bound) + _attained(bound), gid=bound.name, **style
+            )
         if (floor > low).any():
             handles.append(Patch(color=FLOOR, label="below the rounding floor"))
         others = [name for name in curve.applicable if name not in {bound.name for bound in drawn[curve.method]}]
         if others:
-            handles.append(note(f"not drawn: {', '.join(others)}"))
-        legend_below(axes, handles if drawn[curve.method] else [*handles, note("no bound applies")])
-        log_axis(axes, "y", low, high)
+            handles.append(canvas.note(f"not drawn: {', '.join(others)}"))
+        canvas.legend_below(axes, handles if drawn[curve.method] else [*handles, canvas.note("no bound applies")])
+        canvas.log_axis(axes, "y", low, high)
+    canvas.fit_height(figure, [axes for axes, _ in panels])
     return figure
 
 
@@ -72,7 +74,7 @@ def tightness(report: Report) -> Figure:
     """bound/error over t of every bound that applies, with its best and worst value; nothing where rounding rules."""
     figure, panels = _panels(report, "bound / error")
     found = [bound.tightness for _, curve in panels for bound in curve.applicable.values()]
-    low, high = extent([*found, np.ones(1)])
+    low, high = canvas.extent([*found, np.ones(1)])
     for axes, curve in panels:
         axes.axhline(1, color="black", lw=0.8, gid="one")
         handles: list[Any] = []
@@ -80,17 +82,18 @@ def tightness(report: Report) -> Figure:
         step = max(1, len(curve.t) // 4)
         for i, bound in enumerate(ranked):
             with np.errstate(divide="ignore", invalid="ignore"):
-                ratio = np.exp(mean(np.log(bound.tightness)))
+                ratio = np.exp(canvas.mean(np.log(bound.tightness)))
             said = "every error is at the floor"
             if bound.best is not None and bound.worst is not None:
-                said = f"{number(bound.best)} to {number(bound.worst)}"
+                said = f"{canvas.number(bound.best)} to {canvas.number(bound.worst)}"
             style = AFTER if bound.name.endswith("posteriori") else STYLES.get(bound.ball, "-.")
             handles += axes.plot(
                 curve.t, ratio, color=COLOURS[i % len(COLOURS)], ls=style, lw=1.3, marker=MARKERS[i % len(MARKERS)],
                 ms=3.5, markevery=(i * step // len(ranked), step), label=f"{_label(bound)}: {said}", gid=bound.name,
             )  # fmt: skip
-        legend_below(axes, handles or [note("no bound applies")])
-        log_axis(axes, "y", low, high)
+        canvas.legend_below(axes, handles or [canvas.note("no bound applies")])
+        canvas.log_axis(axes, "y", low, high)
+    canvas.fit_height(figure, [axes for axes, _ in panels])
     return figure
 
 
@@ -99,15 +102,16 @@ def waterfall(trace: Trace, title: str = "From the error to the bound", t: int |
     at = len(trace.t) - 1 if t is None else _position(trace.t, t)
     values, slacks, broken = trace.values[:, at], trace.slacks[:, at], trace.broken[:, at]
     links = [*trace.links, "bound"]
-    because = [wrapped(text, 46) for text in (*trace.because, f"bound / error = {number(slacks.prod())}")]
+    because = [canvas.wrapped(text, 46) for text in (*trace.because, f"bound / error = {canvas.number(slacks.prod())}")]
     heights = np.array([0.26 + 0.125 * (1 + text.count("\n")) for text in because])  # inches
     tops = heights.cumsum() - heights
     rows = tops + heights / 2
     figure = Figure(figsize=(2 * WIDTH, heights.sum() + 0.8), layout="constrained")
     axes = figure.add_subplot()
-    low, high = extent([values], room=1.2)
-    log_axis(axes, "x", low, high)
-    axes.set_xlim(low, high * (high / low) ** 0.35)  # room for words
+    low, high = canvas.extent([values], room=1, least=1.2)
+    low *= (low / high) ** 0.04
+    canvas.log_axis(axes, "x", low, high)
+    axes.set_xlim(low, high * (high / low) ** (0.35 if broken.any() else 0.25))  # room for words
     axes.set_ylim(heights.sum(), 0)
     axes.yaxis.set_major_locator(NullLocator())
     left = blended_transform_factory(axes.transAxes, axes.transData)
@@ -121,16 +125,16 @@ def waterfall(trace: Trace, title: str = "From the error to the bound", t: int |
         if 0 < i < len(values):
             colour, words = (VERMILLION, "broken") if broken[i] else (BLUE, "")
             axes.barh(y, after - before, left=before, height=0.2, color=colour, edgecolor=colour, lw=1, gid=links[i])
-            said = f"×{number(slacks[i])} {words}".strip()
+            said = f"×{canvas.number(slacks[i])} {words}".strip()
         else:
             colour = "black"
             axes.plot(after, y, "D" if i else "o", color=colour, ms=5, gid="bound" if i else "error")
-            said = number(values[-1] if i else values[0])
+            said = canvas.number(values[-1] if i else values[0])
         if i:
             axes.plot([before, before], [rows[i - 1], y], color=GREY, lw=0.6, zorder=0)
         ink = VERMILLION if colour == VERMILLION else "black"
         axes.text(max(before, after), y, said, transform=right, va="center", fontsize=TEXT, color=ink)
-    dress(axes, f"{title}, $t={trace.t[at]}$")
+    canvas.dress(axes, f"{title}, $t={trace.t[at]}$")
     axes.set_xlabel("value after each step of the proof", fontsize=TEXT)
     return figure
 
@@ -147,20 +151,22 @@ def trace_over_t(trace: Trace, title: str = "Where the bound is lost") -> Figure
     axes = figure.add_subplot()
     handles: list[Any] = []
     for i, name in enumerate(trace.links[1:]):
-        style = {"facecolor": LAYERS[i % len(LAYERS)], "edgecolor": "white", "lw": 0.6}
+        style: dict[str, Any] = {"facecolor": LAYERS[i % len(LAYERS)], "edgecolor": "white", "lw": 0.6}
         style |= {"hatch": "" if i < len(LAYERS) else "////"}
-        label = wrapped(f"{name}, ×{number(trace.slacks[i + 1, -1])}", 34)
-        axes.fill_between(trace.t, up[i], up[i + 1], gid=name, **style)  # type: ignore[arg-type]
-        handles.insert(0, Patch(label=label, **style))  # type: ignore[arg-type]
+        label = f"{name}, ×{canvas.number(trace.slacks[i + 1, -1])}"
+        axes.fill_between(trace.t, up[i], up[i + 1], gid=name, **style)
+        if not trace.broken[i + 1].all():
+            handles.insert(0, Patch(label=canvas.wrapped(label, 34), **style))
         if trace.broken[i + 1].any():
             wrong: dict[str, Any] = {"facecolor": VERMILLION, "edgecolor": "white", "lw": 0.6}
             axes.fill_between(trace.t, down[i], down[i + 1], gid=f"broken: {name}", **wrong)
-            handles.append(Patch(label=wrapped(f"broken: {name}", 34), **wrong))
+            handles.append(Patch(label=canvas.wrapped(f"broken: {label}", 34), **wrong))
     total = axes.plot(trace.t, logs.sum(axis=0), color="black", lw=1.4, label="bound / error")
     axes.axhline(0, color="black", lw=0.8)
     axes.margins(y=0.05)
-    dress(axes, title)
-    over_t(axes, trace.t)
+    axes.set_ylim(bottom=None if trace.broken.any() else 0)
+    canvas.dress(axes, title)
+    canvas.over_t(axes, trace.t)
     axes.set_ylabel(r"$\log_{10}$ of the slack", fontsize=TEXT)
     axes.legend(
         handles=[*total, *handles], loc="upper left", bbox_to_anchor=(1.02, 1), borderaxespad=0, borderpad=0,
@@ -176,9 +182,8 @@ def constants(report: Report) -> Figure:
     if not names:
         raise InputError("the report has no constants to draw; check at least one bound")
     every = [constant for found in report.constants.values() for constant in found.values()]
-    low, high = extent([np.array([constant.value for constant in every])])
+    low, high = canvas.extent([np.array([constant.value for constant in every])])
     zero = low * (low / high) ** 0.06
-    meanings = [wrapped(f"${QUANTITIES[name].latex}$  {QUANTITIES[name].meaning}", 52) for name in names]
     figure = Figure(figsize=(2 * WIDTH, 0.27 * len(names) + 0.9), layout="constrained")
     axes = figure.add_subplot()
     balls = dict(zip(report.constants, (BLUE, ORANGE, GREEN), strict=False))
@@ -188,16 +193,23 @@ def constants(report: Report) -> Figure:
                 one = report.constants[ball][name]
                 height = row + 0.34 * (place - (len(balls) - 1) / 2)
                 face = "white" if one.side is Side.LOWER else colour
-                axes.plot(one.value or zero, height, SIDES[one.side], color=colour, mfc=face, ms=4.5, gid=f"{ball} {name}")
+                axes.plot(
+                    one.value or zero, height, SIDES[one.side], color=colour, mfc=face, ms=4.5, gid=f"{ball} {name}"
+                )
     handles = [Line2D([], [], color=colour, lw=4, label=f"{ball} ball") for ball, colour in balls.items()]
     for side in (side for side in SIDES if side in {constant.side for constant in every}):
         face = "white" if side is Side.LOWER else "black"
         handles.append(Line2D([], [], color="black", ls="", marker=SIDES[side], mfc=face, ms=4.5, label=side.value))
-    dress(axes, "Constants")
-    log_axis(axes, "x", low, high, zero)
+    canvas.dress(axes, "Constants")
+    canvas.log_axis(axes, "x", low, high, zero)
     axes.set_xlim(zero * (low / high) ** 0.03, high)
     axes.axvline((zero * low) ** 0.5, color=GREY, lw=0.8, ls=":")
-    axes.set_yticks(range(len(names)), meanings, fontsize=SMALL)
+    axes.set_yticks(range(len(names)), [f"${QUANTITIES[name].latex}$".replace(r"\star", "*") for name in names])
+    axes.tick_params("y", labelsize=TEXT + 1, length=0)
+    left = axes.get_yaxis_transform() + ScaledTranslation(-0.5, 0, figure.dpi_scale_trans)
+    for row, name in enumerate(names):
+        meaning = canvas.wrapped(QUANTITIES[name].meaning, 44)
+        axes.text(0, row, meaning, transform=left, ha="right", va="center", fontsize=SMALL, color=GREY)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.grid(axis="y", color="0.92", lw=0.6)
     axes.set_axisbelow(True)
@@ -226,6 +238,13 @@ def _label(bound: BoundCurve) -> str:
     return f"{bound.reference}{ball}" + (f", {bound.verdict.value}" if bound.verdict.is_violation else "")
 
 
+def _attained(bound: BoundCurve) -> str:
+    """Said where a bound cannot be seen, because the error covers it."""
+    best, worst = bound.best, bound.worst
+    covered = best is not None and worst is not None and 0.98 < best <= worst < 1.02
+    return ", equal to the error" if covered else ""
+
+
 def _method(name: str, k: np.ndarray | None) -> str:
     name, _, fixed = name.partition(":")
     if name == "itd-truncated":
@@ -242,9 +261,9 @@ def _position(ts: np.ndarray, t: int) -> int:
 def _limits(report: Report, bounds: list[BoundCurve]) -> tuple[float, float]:
     """Of all errors and bounds; of what is at the floor or below it only a decade."""
     curves = report.curves.values()
-    low, high = extent([curve.errors for curve in curves])
-    floor, _ = extent([curve.floor for curve in curves], room=10)
-    _, top = extent([bound.values for bound in bounds] + [np.array([high / 2])])
+    low, high = canvas.extent([curve.errors for curve in curves])
+    floor, _ = canvas.extent([curve.floor for curve in curves], room=10)
+    _, top = canvas.extent([bound.values for bound in bounds] + [np.array([high / 2])])
     return (max(low, floor) if floor < high / 10 else low), max(high, top)
 
 
@@ -255,14 +274,15 @@ def _panels(report: Report, label: str) -> tuple[Figure, list[tuple[Axes, Curve]
     count = len(report.curves)
     columns = 2 if count in (2, 4) else min(count, 3)
     rows = -(-count // columns)
-    figure = Figure(figsize=(WIDTH * columns, 3.3 * rows), layout="constrained")
+    figure = Figure(figsize=(WIDTH * columns, 3.3 * rows))
+    figure.set_layout_engine("constrained", h_pad=0.08)
     grid = figure.add_gridspec(rows, columns)
     panels: list[tuple[Axes, Curve]] = []
     for place, curve in enumerate(report.curves.values()):
         shared = panels[0][0] if panels else None
         axes = figure.add_subplot(grid[place // columns, place % columns], sharex=shared, sharey=shared)
-        dress(axes, _method(curve.method, curve.k))
-        over_t(axes, np.concatenate([curve.t for curve in report.curves.values()]))
+        canvas.dress(axes, _method(curve.method, curve.k))
+        canvas.over_t(axes, np.concatenate([curve.t for curve in report.curves.values()]))
         axes.tick_params(labelleft=place % columns == 0)
         if place % columns == 0:
             axes.set_ylabel(label, fontsize=TEXT)
