@@ -121,7 +121,8 @@ def dress(axes: Axes, title: str) -> None:
 
 def over_t(axes: Axes, t: np.ndarray) -> None:
     """The axis of iterations."""
-    axes.set_xlim(float(t.min()) - (0.5 if t.min() == t.max() else 0), float(t.max()) + 0.5)
+    alone = t.min() == t.max()
+    axes.set_xlim(float(t.min()) - alone, float(t.max()) + (1 if alone else 0.5))
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.set_xlabel("$t$", fontsize=TEXT)
 

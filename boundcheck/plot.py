@@ -1,4 +1,4 @@
-"""Pictures of a report, for papers: each function returns a matplotlib Figure, which `save` writes without a display."""
+"""Pictures of a report, for papers: each function returns a matplotlib Figure, and `save` writes it; no display needed."""
 
 from __future__ import annotations
 
@@ -71,7 +71,10 @@ def errors(report: Report) -> Figure:
 
 
 def tightness(report: Report) -> Figure:
-    """bound/error over t of every bound that applies, with its best and worst value; nothing where rounding rules."""
+    """bound/error over t of every bound that applies, with its best and worst value; nothing where rounding rules.
+
+    Of several λ the geometric mean, faint where not all of them are above the floor.
+    """
     figure, panels = _panels(report, "bound / error")
     found = [bound.tightness for _, curve in panels for bound in curve.applicable.values()]
     low, high = canvas.extent([*found, np.ones(1)])
@@ -83,14 +86,15 @@ def tightness(report: Report) -> Figure:
         for i, bound in enumerate(ranked):
             with np.errstate(divide="ignore", invalid="ignore"):
                 ratio = np.exp(canvas.mean(np.log(bound.tightness)))
+            of_all = np.where(np.isnan(bound.tightness).any(axis=0), np.nan, ratio)
             said = "every error is at the floor"
             if bound.best is not None and bound.worst is not None:
                 said = f"{canvas.number(bound.best)} to {canvas.number(bound.worst)}"
-            style = AFTER if bound.name.endswith("posteriori") else STYLES.get(bound.ball, "-.")
-            handles += axes.plot(
-                curve.t, ratio, color=COLOURS[i % len(COLOURS)], ls=style, lw=1.3, marker=MARKERS[i % len(MARKERS)],
-                ms=3.5, markevery=(i * step // len(ranked), step), label=f"{_label(bound)}: {said}", gid=bound.name,
-            )  # fmt: skip
+            dashes = AFTER if bound.name.endswith("posteriori") else STYLES.get(bound.ball, "-.")
+            style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "ls": dashes, "lw": 1.3}
+            axes.plot(curve.t, ratio, alpha=0.35, gid="faint", **style)
+            style |= {"marker": MARKERS[i % len(MARKERS)], "ms": 3.5, "markevery": (i * step // len(ranked), step)}
+            handles += axes.plot(curve.t, of_all, label=f"{_label(bound)}: {said}", gid=bound.name, **style)
         canvas.legend_below(axes, handles or [canvas.note("no bound applies")])
         canvas.log_axis(axes, "y", low, high)
     canvas.fit_height(figure, [axes for axes, _ in panels])
@@ -128,7 +132,7 @@ def waterfall(trace: Trace, title: str = "From the error to the bound", t: int |
             said = f"×{canvas.number(slacks[i])} {words}".strip()
         else:
             colour = "black"
-            axes.plot(after, y, "D" if i else "o", color=colour, ms=5, gid="bound" if i else "error")
+            axes.plot(after, y, "D" if i else "o", color=colour, ms=5, gid="bound" if i else "error", clip_on=False)
             said = canvas.number(values[-1] if i else values[0])
         if i:
             axes.plot([before, before], [rows[i - 1], y], color=GREY, lw=0.6, zorder=0)
@@ -143,8 +147,10 @@ def trace_over_t(trace: Trace, title: str = "Where the bound is lost") -> Figure
     """log₁₀ of the slack of every link over t, one on the other, so that the top is log₁₀(bound/error)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log10(trace.slacks[1:])
-    logs = np.where(np.isfinite(logs).all(axis=0), logs, np.nan)
-    start = np.zeros((1, len(trace.t)))
+    logs, ts = np.where(np.isfinite(logs).all(axis=0), logs, np.nan), trace.t
+    if len(ts) == 1:  # no area over a point
+        logs, ts = np.repeat(logs, 2, axis=1), ts[0] + np.array([-0.4, 0.4])
+    start = np.zeros((1, len(ts)))
     up = np.vstack([start, np.maximum(logs, 0).cumsum(axis=0)])
     down = np.vstack([start, np.minimum(logs, 0).cumsum(axis=0)])
     figure = Figure(figsize=(2 * WIDTH, 3.0), layout="constrained")
@@ -154,15 +160,18 @@ def trace_over_t(trace: Trace, title: str = "Where the bound is lost") -> Figure
         style: dict[str, Any] = {"facecolor": LAYERS[i % len(LAYERS)], "edgecolor": "white", "lw": 0.6}
         style |= {"hatch": "" if i < len(LAYERS) else "////"}
         label = f"{name}, ×{canvas.number(trace.slacks[i + 1, -1])}"
-        axes.fill_between(trace.t, up[i], up[i + 1], gid=name, **style)
+        axes.fill_between(ts, up[i], up[i + 1], gid=name, **style)
         if not trace.broken[i + 1].all():
             handles.insert(0, Patch(label=canvas.wrapped(label, 34), **style))
         if trace.broken[i + 1].any():
             wrong: dict[str, Any] = {"facecolor": VERMILLION, "edgecolor": "white", "lw": 0.6}
-            axes.fill_between(trace.t, down[i], down[i + 1], gid=f"broken: {name}", **wrong)
+            axes.fill_between(ts, down[i], down[i + 1], gid=f"broken: {name}", **wrong)
             handles.append(Patch(label=canvas.wrapped(f"broken: {label}", 34), **wrong))
-    total = axes.plot(trace.t, logs.sum(axis=0), color="black", lw=1.4, label="bound / error")
+    total = axes.plot(ts, logs.sum(axis=0), color="black", lw=1.4, label="bound / error")
     axes.axhline(0, color="black", lw=0.8)
+    if np.isnan(logs).all():
+        style = {"transform": axes.transAxes, "ha": "center", "va": "center", "fontsize": TEXT}
+        axes.text(0.5, 0.5, "at no t is every slack a finite number", **style)
     axes.margins(y=0.05)
     axes.set_ylim(bottom=None if trace.broken.any() else 0)
     canvas.dress(axes, title)
@@ -201,6 +210,7 @@ def constants(report: Report) -> Figure:
         face = "white" if side is Side.LOWER else "black"
         handles.append(Line2D([], [], color="black", ls="", marker=SIDES[side], mfc=face, ms=4.5, label=side.value))
     canvas.dress(axes, "Constants")
+    axes.set_xlabel("value", fontsize=TEXT)
     canvas.log_axis(axes, "x", low, high, zero)
     axes.set_xlim(zero * (low / high) ** 0.03, high)
     axes.axvline((zero * low) ** 0.5, color=GREY, lw=0.8, ls=":")
