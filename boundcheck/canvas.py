@@ -102,7 +102,10 @@ def log_axis(axes: Axes, which: str, low: float, high: float, zero: float | None
     if len(powers) < 3 and step == 1:
         major = [x for x in fine if f"{x:e}"[0] in "125"]
     if len(major) < 3:
-        major, fine = [float(x) for x in MaxNLocator(5).tick_values(low, high) if low <= x <= high], []
+        major, fine = (
+            [float(x) for x in MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high) if low <= x <= high],
+            [],
+        )
     plain = major is not powers or all(0.01 <= x <= 1000 for x in major)
     written = {x: number(x) if plain else f"$10^{{{round(np.log10(x))}}}$" for x in major}
     if zero is not None:

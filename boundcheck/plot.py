@@ -1,4 +1,4 @@
-"""Pictures of a report, for papers: each function returns a matplotlib Figure, and `save` writes it; no display needed."""
+"""Pictures of a report, for papers: each function returns a Figure, and `save` writes it; no display is needed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # the report brings torch along
 __all__ = ["chosen", "constants", "errors", "save", "tightness", "trace_over_t", "waterfall"]
 
 COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, GREY)
-LAYERS = (BLUE, SKY, GREEN, YELLOW, PURPLE, ORANGE, "#BBBBBB")  # neighbours differ in grey too
+LAYERS = (BLUE, PURPLE, YELLOW, GREY, ORANGE, GREEN, SKY)  # neighbours differ in grey too
 DASHES = ((0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.2, 1, 1.2)), (0, (3, 1, 1, 1, 1, 1)))
 STYLES = {"paper": "-", "local": (0, (4, 1.5))}
 AFTER = (0, (1, 1))  # how an a posteriori bound is drawn among others
@@ -238,8 +238,10 @@ def chosen(curve: Curve) -> list[BoundCurve]:
 
 
 def _looseness(bound: BoundCurve) -> float:
+    """The mean logarithm of bound/error, or of the bound where no error is above the floor."""
     values = bound.values if bound.best is None else bound.tightness
-    return float(np.median(values[np.isfinite(values)]))
+    logs = np.log(values[np.isfinite(values) & (values > 0)])
+    return float(logs.mean()) if logs.size else -np.inf
 
 
 def _label(bound: BoundCurve) -> str:

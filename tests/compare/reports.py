@@ -13,11 +13,12 @@ from boundcheck.compare.report import BoundCurve, Curve, Report, Trace
 from boundcheck.compare.verdict import Verdict, judge
 from boundcheck.methods import parse
 from boundcheck.problem import Problem
+from boundcheck.theory.chain import Link
 
 BALLS = ("paper", "local")
 LOCAL = ("itd-local", "itd-recursive", "aid-fp-local", "aid-local", "aid-posteriori")
 OTHER_SETTINGS = ("ablin-automatic", "heavy-ball", "nesterov", "itd-quadratic")
-SHARES = (0, 1, 2, 0, 3, 4, 2, 3, 2, 1)  # of log(bound/error), by link of the ITD proof
+SHARES = (1, 2, 0, 3, 4, 2, 3, 2, 1)  # of log(bound/error), by link after the first; repeated in a longer proof
 RATES = {"aid-fp": "fixed-point", "aid-cg": "cg", "aid-cgn": "cgn"}
 
 
@@ -73,18 +74,18 @@ def _bound(name, constants, method, t, k, errors, floors, broken, applies):  # t
         reason = str(error)
     with np.errstate(divide="ignore", invalid="ignore"):
         tightness = np.where(errors > floors, values / errors, np.nan)
-    trace = _trace(t, errors[0], values[0], broken) if name == "itd" and verdict is not Verdict.NOT_APPLICABLE else None
+    proved = theorem.chain is not None and verdict is not Verdict.NOT_APPLICABLE
+    trace = _trace(theorem.chain.links, t, errors[0], values[0], broken) if proved else None
     number = theorem.reference.number
     return BoundCurve(
         name, theorem.title, number, ball, values, side, 0.0, (), verdict, reason, tightness, None, {}, trace
     )
 
 
-def _trace(t: np.ndarray, error: np.ndarray, bound: np.ndarray, broken: bool) -> Trace:
-    links = bc.bounds["itd"].chain.links
-    shares = np.array(SHARES, float)
+def _trace(links: tuple[Link, ...], t: np.ndarray, error: np.ndarray, bound: np.ndarray, broken: bool) -> Trace:
+    shares = np.append(0.0, np.resize(SHARES, len(links) - 1))
     if broken:
-        shares[[3, 4]] += (-2, 2)
+        shares[[2, 3]] += (-4, 4)
     with np.errstate(divide="ignore"):
         slacks = (bound / error) ** (shares[:, None] / shares.sum())
     values = error * slacks.cumprod(axis=0)
