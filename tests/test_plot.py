@@ -1,0 +1,417 @@
+"""Pictures have the panels, lines and words they must have, nothing overlaps, and files are whole and reproducible."""
+
+from __future__ import annotations
+
+import re
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.text import Text
+from reports import made
+
+from boundcheck import Constant, Constants, InputError, Provenance, Side, canvas, plot
+from boundcheck.compare.report import Report, Trace
+from boundcheck.compare.verdict import Verdict
+
+FIVE = ("itd", "aid-fp", "aid-cg", "aid-fp:10", "aid-cg:10")
+DIRT = 1.5  # pixels by which boxes of letters may touch
+
+
+@cache
+def report(case: str = "lr") -> Report:
+    return {
+        "lr": lambda: made("lr"),
+        "scalar": lambda: made("scalar", ("itd", "aid-fp")),
+        "five": lambda: made("hr", FIVE, samples=4, T=120),
+        "floor": lambda: made("lr", floor=1e3),
+        "none": lambda: made("lr", only=()),
+        "broken": lambda: made("lr", ("itd",), broken=True),
+        "one": lambda: made("lr", ("itd", "itd-truncated:5"), T=1),
+    }[case]()
+
+
+def trace(case: str = "lr", method: str = "itd") -> Trace:
+    return report(case).trace(method)
+
+
+def line(axes: Axes, gid: str) -> Line2D:
+    return next(found for found in axes.lines if found.get_gid() == gid)
+
+
+def legend(axes: Axes) -> list[str]:
+    made = axes.get_legend()
+    assert made is not None
+    return [text.get_text() for text in made.get_texts()]
+
+
+def written(figure: Figure) -> Iterator[Text]:
+    """All that can be read."""
+    for axes in figure.axes:
+        yield from (axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts)
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            ticks = (*axis.get_major_ticks(), *axis.get_minor_ticks())
+            yield from (tick.label1 for tick in ticks if low <= tick.get_loc() <= high)
+        if (found := axes.get_legend()) is not None:
+            yield from (*found.get_texts(), found.get_title())
+    for found in figure.legends:
+        yield from found.get_texts()
+
+
+FIGURES: dict[str, Any] = {
+    **{f"{what} {case}": (what, case) for what in ("errors", "tightness") for case in
+       ("lr", "scalar", "five", "floor", "none", "one")},
+    **{f"constants {case}": ("constants", case) for case in ("lr", "scalar", "five")},
+}  # fmt: skip
+TRACES = [("lr", "itd"), ("lr", "aid-cg"), ("scalar", "itd"), ("broken", "itd"), ("five", "aid-fp"), ("one", "itd")]
+
+
+def crowded(figure: Figure) -> list[str]:
+    """Texts that overlap, are too small, or leave the figure."""
+    drawer = FigureCanvasAgg(figure)
+    drawer.draw()
+    renderer = drawer.get_renderer()
+    texts = [text for text in written(figure) if text.get_visible() and text.get_text()]
+    boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in texts]
+    whole = figure.bbox
+    wrong = [f"small: {text.get_text()}" for text in texts if text.get_fontsize() < 7]
+    wrong += [
+        f"outside: {words}" for words, box in boxes
+        if box.x0 < whole.x0 or box.y0 < whole.y0 or box.x1 > whole.x1 or box.y1 > whole.y1
+    ]  # fmt: skip
+    for (one, a), (other, b) in combinations(boxes, 2):
+        width = min(a.x1, b.x1) - max(a.x0, b.x0)
+        height = min(a.y1, b.y1) - max(a.y0, b.y0)
+        if width > DIRT and height > DIRT:
+            wrong.append(f"overlap: {one!r} and {other!r}")
+    return wrong
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_nothing_overlaps_or_leaves_the_figure(name: str) -> None:
+    what, case = FIGURES[name]
+    assert not crowded(getattr(plot, what)(report(case)))
+
+
+@pytest.mark.parametrize(("case", "method"), TRACES)
+@pytest.mark.parametrize("draw", [plot.waterfall, plot.trace_over_t])
+def test_nothing_overlaps_in_a_proof(draw: Any, case: str, method: str) -> None:
+    assert not crowded(draw(trace(case, method)))
+
+
+def test_overlaps_are_found() -> None:
+    figure = Figure()
+    axes = figure.add_subplot()
+    axes.text(0.5, 0.5, "one")
+    axes.text(0.51, 0.5, "two")
+    axes.text(1.1, 0.2, "a long way out of the figure", fontsize=5)
+    assert [text.partition(":")[0] for text in crowded(figure)] == ["small", "outside", "overlap"]
+
+
+def test_a_panel_a_method() -> None:
+    for figure in (plot.errors(report("five")), plot.tightness(report("five"))):
+        titles = [axes.get_title() for axes in figure.axes]
+        assert titles == ["ITD", "AID-FP $k=t$", "AID-CG $k=t$", "AID-FP $k=10$", "AID-CG $k=10$"]
+        assert figure.get_figwidth() == pytest.approx(3 * 3.3)
+        assert len({(axes.get_xlim(), axes.get_ylim()) for axes in figure.axes}) == 1
+        assert all(axes.get_xlabel() == "$t$" and axes.get_yscale() == "log" for axes in figure.axes)
+    assert plot.errors(report()).axes[0].get_ylabel() == r"$\|g(\lambda)-\nabla f(\lambda)\|$"
+    assert plot.errors(report("one")).axes[1].get_title() == "ITD through the last 5 steps"
+
+
+def test_error_solid_and_bounds_dashed_in_its_colour() -> None:
+    figure = plot.errors(report("five"))
+    colours = set()
+    for axes, curve in zip(figure.axes, report("five").curves.values(), strict=True):
+        error = next(found for found in axes.lines if str(found.get_label()).startswith("error"))
+        assert error.get_linestyle() == "-"
+        drawn = [line(axes, bound.name) for bound in plot.chosen(curve)]
+        assert 2 <= len(drawn) <= plot.MOST
+        dashes = [found._unscaled_dash_pattern for found in drawn]  # type: ignore[attr-defined]
+        assert len({str(pattern) for pattern in dashes}) == len(drawn)
+        assert all(pattern[1] for pattern in dashes)
+        assert {to_hex(found.get_color()) for found in drawn} == {to_hex(error.get_color())}
+        colours.add(to_hex(error.get_color()))
+        for found, bound in zip(drawn, plot.chosen(curve), strict=True):
+            np.testing.assert_allclose(found.get_ydata(), bound.values.mean(axis=0))
+    assert len(colours) == len(figure.axes)
+
+
+def test_the_legend_numbers_theorems_and_names_what_is_left_out() -> None:
+    first, second, third = (legend(axes) for axes in plot.errors(report()).axes)
+    assert first == ["error", "Theorem 2.1", "ITD, recursive (local ball)", "not drawn: itd-local"]
+    assert second[1] == "Theorem 2.4"
+    assert "a posteriori (local ball)" in third
+    assert third[-1].replace("\n", " ") == "not drawn: aid, aid-cg-chebyshev, aid-contraction"
+    assert legend(plot.errors(report("none")).axes[0]) == ["error", "no bound applies"]
+    assert legend(plot.tightness(report("none")).axes[0]) == ["no bound applies"]
+    assert legend(plot.errors(report("scalar")).axes[0])[2] == "ITD, local, equal to the error"
+
+
+def test_chosen_bounds() -> None:
+    curve = report().curve("aid-cg")
+    names = [bound.name for bound in plot.chosen(curve)]
+    assert names == ["aid-cg", "aid-cg-energy", "aid-local", "aid-posteriori"]
+    tighter = replace(curve.bounds["aid"], tightness=curve.bounds["aid"].tightness / 2)
+    changed = replace(curve, bounds={**curve.bounds, "aid": tighter})
+    assert [bound.name for bound in plot.chosen(changed)] == ["aid-cg", "aid", "aid-local", "aid-posteriori"]
+
+
+def test_a_violation_is_said() -> None:
+    curve = report().curve("itd")
+    bounds = {**curve.bounds, "itd": replace(curve.bounds["itd"], verdict=Verdict.VIOLATED)}
+    changed = replace(report(), curves={"itd": replace(curve, bounds=bounds)})
+    assert legend(plot.errors(changed).axes[0])[1] == "Theorem 2.1, violated"
+
+
+def test_mean_and_spread_over_samples() -> None:
+    axes, curve = plot.errors(report("five")).axes[0], report("five").curve("itd")
+    assert legend(axes)[0] == "error, mean ± std over 4 λ"
+    np.testing.assert_allclose(line(axes, "faint").get_ydata(), curve.errors.mean(axis=0))
+    assert len(axes.collections) == 2  # floor and band
+    band = axes.collections[1].get_paths()[0].vertices
+    top = curve.errors.mean(axis=0) + curve.errors.std(axis=0)
+    assert band[:, 1].min() > 0
+    assert band[:, 1].max() == pytest.approx(top.max())
+    assert len(plot.errors(report()).axes[0].collections) == 1
+
+
+def test_at_the_floor_the_error_is_faint() -> None:
+    axes, curve = plot.errors(report("five")).axes[0], report("five").curve("itd")
+    above = curve.errors.mean(axis=0) > curve.floor.mean(axis=0)
+    assert above.any()
+    assert not above.all()
+    strong = next(found for found in axes.lines if str(found.get_label()).startswith("error"))
+    assert (np.isfinite(strong.get_ydata()) == above).all()
+    assert line(axes, "faint").get_alpha() < 0.5
+    assert "below the rounding floor" in legend(axes)
+    assert legend(plot.errors(report("floor")).axes[0])[0] == "error, nowhere above the floor"
+    assert "below the rounding floor" not in legend(plot.errors(report()).axes[0])
+
+
+def test_errors_that_diverge_and_bounds_that_are_silent_leave_gaps() -> None:
+    curve = report().curve("itd")
+    broken, silent = curve.errors.copy(), curve.bounds["itd"].values.copy()
+    broken[:, 30:], silent[:, :10] = np.inf, np.nan
+    bounds = {**curve.bounds, "itd": replace(curve.bounds["itd"], values=silent)}
+    floor = np.where(np.isfinite(broken), curve.floor, np.inf)
+    changed = replace(report(), curves={"itd": replace(curve, errors=broken, floor=floor, bounds=bounds)})
+    figure = plot.errors(changed)
+    assert not crowded(figure)
+    assert np.isnan(line(figure.axes[0], "faint").get_ydata()[30:]).all()
+    assert np.isnan(line(figure.axes[0], "itd").get_ydata()[:10]).all()
+
+
+def test_tightness_says_best_and_worst() -> None:
+    figure = plot.tightness(report("scalar"))
+    axes, curve = figure.axes[0], report("scalar").curve("itd")
+    assert legend(axes)[0] == "Theorem 2.1: 1.13 to 1.9"
+    assert line(axes, "one").get_ydata()[0] == 1
+    assert line(axes, "itd").get_linestyle() == "-"
+    assert line(axes, "itd-local").get_linestyle() == "--"
+    np.testing.assert_allclose(line(axes, "itd").get_ydata(), curve.bounds["itd"].tightness[0])
+    assert {found.get_gid() for found in axes.lines} == {"one", "faint", *curve.applicable}
+    assert "at the floor" in legend(plot.tightness(report("floor")).axes[0])[0]
+
+
+def test_waterfall() -> None:
+    shown = trace()
+    axes = plot.waterfall(shown, title="ITD").axes[0]
+    assert axes.get_title() == "ITD, $t=60$"
+    assert axes.get_xscale() == "log"
+    words = [text.get_text() for text in axes.texts]
+    assert [name for name in words if name in shown.links] == list(shown.links)
+    bars = {bar.get_gid(): bar for bar in axes.patches}
+    assert list(bars) == list(shown.links[1:])
+    for i, name in enumerate(shown.links[1:], start=1):
+        assert bars[name].get_x() == pytest.approx(shown.values[i - 1, -1])
+        assert bars[name].get_x() + bars[name].get_width() == pytest.approx(shown.values[i, -1])
+        assert to_hex(bars[name].get_facecolor()) == canvas.BLUE.lower()
+        assert f"×{canvas.number(shown.slacks[i, -1])}" in words
+    assert line(axes, "error").get_xdata()[0] == pytest.approx(shown.values[0, -1])
+    assert line(axes, "bound").get_xdata()[0] == pytest.approx(shown.values[-1, -1])
+    assert not [word for word in words if "broken" in word]
+    early = plot.waterfall(shown, t=3).axes[0]
+    assert line(early, "error").get_xdata()[0] == pytest.approx(shown.values[0, 2])
+    with pytest.raises(InputError, match=r"t = 61 is not in the trace; give one of 1 … 60"):
+        plot.waterfall(shown, t=61)
+
+
+def test_a_broken_link_is_vermillion() -> None:
+    shown = trace("broken")
+    axes = plot.waterfall(shown).axes[0]
+    red = [bar.get_gid() for bar in axes.patches if to_hex(bar.get_facecolor()) == canvas.VERMILLION.lower()]
+    assert red == [shown.first_broken]
+    assert len([text for text in axes.texts if text.get_text().endswith(" broken")]) == 1
+    areas = {area.get_gid(): area for area in plot.trace_over_t(shown).axes[0].collections}
+    wrong = areas[f"broken: {shown.first_broken}"]
+    assert to_hex(wrong.get_facecolor()[0]) == canvas.VERMILLION.lower()
+    assert wrong.get_paths()[0].vertices[:, 1].max() <= 0
+
+
+def test_stack_adds_up_to_bound_over_error() -> None:
+    shown = trace()
+    axes = plot.trace_over_t(shown, title="ITD").axes[0]
+    top = np.log10(shown.values[-1] / shown.values[0])
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), top)
+    areas = {area.get_gid(): area.get_paths()[0].vertices[:, 1] for area in axes.collections}
+    assert list(areas) == list(shown.links[1:])
+    assert areas[shown.links[-1]].max() == pytest.approx(top.max())
+    assert axes.get_title() == "ITD"
+    assert legend(axes)[0] == "bound / error"
+    assert legend(axes)[-1] == f"{shown.links[1]}, ×{canvas.number(shown.slacks[1, -1])}"
+
+
+def test_an_error_of_zero() -> None:
+    shown = trace()
+    values, slacks = shown.values.copy(), shown.slacks.copy()
+    values[0], slacks[1] = 0, np.inf
+    nothing = replace(shown, values=values, slacks=slacks)
+    figure = plot.waterfall(nothing)
+    assert not crowded(figure)
+    assert {"0", "×∞"} <= {text.get_text() for text in figure.axes[0].texts}
+    assert "finite" in plot.trace_over_t(nothing).axes[0].texts[0].get_text()
+
+
+def test_constants() -> None:
+    probable = Constant("L_E", 3e4, Side.HIGH_PROBABILITY, Provenance("sampled", delta=0.01))
+    paper = Constants.given(q=0.9, nu_1=0, L_E=probable, D=2, sides={"D": "lower", "nu_1": "upper"})
+    local = Constants.given(q=0.8, W=4e-3, side="lower")
+    figure = plot.constants(replace(report(), constants={"paper": paper, "local": local}))
+    axes = figure.axes[0]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["$q$", r"$\nu_1$", "$D$", "$L_E$", "$W$"]
+    assert "bound on ‖w(λ)‖" in [text.get_text() for text in axes.texts]
+    marks = {name: line(axes, f"paper {name}") for name in paper}
+    assert {name: mark.get_marker() for name, mark in marks.items()} == {"q": "o", "nu_1": "^", "L_E": "D", "D": "v"}
+    assert marks["D"].get_markerfacecolor() == "white"
+    assert marks["q"].get_markerfacecolor() == canvas.BLUE
+    assert line(axes, "local q").get_ydata()[0] > marks["q"].get_ydata()[0]  # its own place, not under the other
+    assert to_hex(line(axes, "local q").get_color()) == canvas.ORANGE.lower()
+    zero = float(marks["nu_1"].get_xdata()[0])
+    assert axes.get_xlim()[0] < zero < 4e-3
+    assert axes.xaxis.get_major_formatter()(zero) == "0"
+    words = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert words == ["paper ball", "local ball", "exact", "upper", "high-probability", "lower"]
+    assert not crowded(figure)
+
+
+def test_nothing_to_draw() -> None:
+    empty = replace(report(), curves={}, constants={})
+    for draw in (plot.errors, plot.tightness, plot.constants):
+        with pytest.raises(InputError, match=r"to draw; check at least one"):
+            draw(empty)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1.2345, "1.23"), (1359, "1359"), (0.0765, "0.0765"), (8.31e7, "8.31×10⁷"), (3e-10, "3×10⁻¹⁰"), (0, "0"),
+     (np.inf, "∞"), (np.nan, "–"), (9999.9, "1×10⁴"), (100.4, "100")],
+)  # fmt: skip
+def test_numbers(value: float, text: str) -> None:
+    assert canvas.number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "labels"),
+    [(0.5, 2e3, ["1", "10", "100", "1000"]), (1e-13, 1e3, ["$10^{-12}$", "$10^{-9}$", "$10^{-6}$", "$10^{-3}$"]),
+     (0.3, 30, ["0.5", "1", "2", "5", "10", "20"]), (1.3, 1.6, ["1.3", "1.4", "1.5", "1.6"])],
+)  # fmt: skip
+def test_ticks(low: float, high: float, labels: list[str]) -> None:
+    axes = Figure().add_subplot()
+    canvas.log_axis(axes, "y", low, high)
+    shown = [text.get_text() for text in axes.get_yticklabels()]
+    assert shown[: len(labels)] == labels
+    assert len(shown) <= 8
+
+
+@pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])
+def test_files_are_valid_and_the_same_twice(suffix: str, tmp_path: Path) -> None:
+    paths = [plot.save(plot.errors(report()), tmp_path / f"{name}.{suffix}") for name in ("one", "two")]
+    first, second = (path.read_bytes() for path in paths)
+    assert first == second
+    if suffix == "png":
+        assert first.startswith(b"\x89PNG\r\n\x1a\n")
+        figure = plot.errors(report())
+        assert struct.unpack(">II", first[16:24]) == tuple(round(x * canvas.DPI) for x in figure.get_size_inches())
+    elif suffix == "pdf":
+        assert first.startswith(b"%PDF-")
+        assert b"CreationDate" not in first
+        assert b"/Type3" not in first.replace(b" ", b"")
+    else:
+        assert first.startswith(b"<?xml")
+        assert b"</svg>" in first
+        assert b"<dc:date>" not in first
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in paths}
+
+
+def test_saving_changes_no_settings(tmp_path: Path) -> None:
+    before = dict(mpl.rcParams)
+    plot.save(plot.constants(report()), str(tmp_path / "a.PDF"))
+    assert dict(mpl.rcParams) == before
+
+
+def test_bad_suffix(tmp_path: Path) -> None:
+    for name in ("a.jpg", "a"):
+        with pytest.raises(InputError, match=rf"{name}' is no picture; end it in .png, .pdf, .svg"):
+            plot.save(Figure(), tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = tmp_path / "a.png"
+    old.write_text("old")
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("boundcheck.canvas.os.replace", refuse)
+        with pytest.raises(InputError, match=r"a.png' cannot be written \(No space left on device\)"):
+            plot.save(Figure(), old)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
+    assert old.read_text() == "old"
+    with pytest.raises(InputError, match=re.escape("cannot be written (No such file or directory)")):
+        plot.save(Figure(), tmp_path / "nowhere" / "a.png")
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_in_threads(tmp_path: Path) -> None:
+    alone = plot.save(plot.waterfall(trace()), tmp_path / "alone.svg").read_bytes()
+    names = [tmp_path / f"{n}.svg" for n in range(4)]
+    threads = [Thread(target=lambda path=path: plot.save(plot.waterfall(trace()), path)) for path in names]  # type: ignore[misc]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {path.read_bytes() for path in names} == {alone}
+
+
+def test_neither_pyplot_nor_torch_is_loaded(tmp_path: Path) -> None:
+    script = f"""
+import sys
+from matplotlib.figure import Figure
+from boundcheck import plot
+for suffix in ("png", "pdf", "svg"):
+    plot.save(Figure(), {str(tmp_path)!r} + "/a." + suffix)
+print(*sys.modules)
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    loaded = set(run.stdout.split())
+    assert "boundcheck.plot" in loaded
+    assert loaded.isdisjoint({"matplotlib.pyplot", "torch"})
