@@ -1,8 +1,8 @@
 """Norms of the d × n and d × d matrices that the proofs speak of, along one run: ∂₂Φ(w_t), w_t' − w', u_{t,k} − w', …
 
-Matrices are formed for a few t at a time, as many as fit the memory. Norms are those of d × d Gram matrices, summed over
-columns that stay in the cache. Where ∂₁Φ is one symmetric matrix for all t, rows are those in its eigenvectors, which
-changes no norm: there ∂₁Φ is diagonal, and products with it are passes over columns.
+Matrices are formed for a few t at a time, as many as fit the memory. Norms are those of d × d Gram matrices, summed
+over columns that stay in the cache. Where ∂₁Φ is one symmetric matrix for all t, rows are those in its eigenvectors,
+which changes no norm: there ∂₁Φ is diagonal, and products with it are passes over columns.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def product(M: Tensor, X: Tensor) -> Tensor:
     return M * X if M.shape[-1] == 1 else M @ X
 
 
-def sums(Y: Tensor, one: Tensor, k: Tensor) -> Tensor:
-    """I + Y + … + Y^(k−1) for each of several k, one a row of Y or all for the same Y: by the binary digits of k.
+def sums(Y: Tensor, one: Tensor, k: Tensor, digits: int) -> Tensor:
+    """I + Y + … + Y^(k−1) for each of several k, one a row of Y or all for the same Y: by the binary `digits` of k.
 
     S_{2m} = S_m + Y^m S_m and S_{m+1} = I + Y S_m: sums only, whereas (I − Y^k)(I − Y)⁻¹ cancels where Y is near I.
     """
     S, power = torch.zeros_like(one).expand(len(k), -1, -1), one.expand(len(k), -1, -1)
-    for bit in reversed(range(int(k.max()).bit_length())):
+    for bit in reversed(range(digits)):
         S, power = S + product(power, S), product(power, power)
         odd = (k >> bit & 1).bool()[:, None, None]
         S, power = torch.where(odd, one + product(Y, S), S), torch.where(odd, product(Y, power), power)
@@ -64,7 +64,7 @@ def norms(M: Tensor) -> Tensor:
     """The spectral norms of a few matrices; of diagonal ones where M holds their columns."""
     if M.shape[-1] == 1:
         return M.abs().amax(dim=(-2, -1))
-    gram = Gram(*M.shape, M)
+    gram = Gram(len(M), M.shape[1], M.shape[2], M)
     gram.add(M)
     return gram.norms()
 
@@ -149,6 +149,7 @@ class Matrices:
     def at_points(self, w: Tensor, ks: Mapping[str, Tensor], names: set[str]) -> dict[str, Tensor]:
         """The norms asked for at rows w; for each k of `ks`, under its key, ‖u_{t,k} − w'‖."""
         found = {name: w.new_zeros(len(w)) for name in (*names, *ks)}
+        digits = {key: int(k.max()).bit_length() for key, k in ks.items()}
         for part in pieces(0, len(w), self.at_once(0)):
             Y = self.Y(w[part])
             if "dY" in names and self.whole.constant is None:
@@ -159,7 +160,7 @@ class Matrices:
             if not of_Z:
                 continue
             Z = self.Z(w[part])
-            S = {key: sums(Y, self.one, k[part]) for key, k in ks.items()}
+            S = {key: sums(Y, self.one, k[part], digits[key]) for key, k in ks.items()}
             for some in self.columns(len(Z)):
                 here = Z[..., some]
                 if "Z_t" in of_Z:
