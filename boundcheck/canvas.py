@@ -10,7 +10,6 @@ import io
 import os
 import textwrap
 import threading
-import uuid
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullForm
 from matplotlib.transforms import ScaledTranslation
 
 from boundcheck.errors import InputError
+from boundcheck.writing import write_whole
 
 BLUE, VERMILLION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 PURPLE, SKY, YELLOW, GREY = "#CC79A7", "#56B4E9", "#F0E442", "#666666"
@@ -45,17 +45,10 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
     suffix = target.suffix.lower().removeprefix(".")
     if suffix not in METADATA:
         raise InputError(f"path = {str(path)!r} is no picture; end it in {', '.join(f'.{kind}' for kind in METADATA)}")
-    contents, part = io.BytesIO(), target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    contents = io.BytesIO()
     with _saving, mpl.rc_context({"svg.hashsalt": "boundcheck", "pdf.fonttype": 42}):
         figure.savefig(contents, format=suffix, dpi=DPI, metadata=METADATA[suffix])
-    try:
-        part.write_bytes(contents.getvalue())
-        os.replace(part, target)
-    except OSError as error:
-        raise InputError(f"path = {str(path)!r} cannot be written ({error.strerror}); give another path") from error
-    finally:
-        part.unlink(missing_ok=True)
-    return target
+    return write_whole(target, contents.getvalue())
 
 
 def number(value: float) -> str:

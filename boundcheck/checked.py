@@ -7,7 +7,6 @@ import io
 import json
 import math
 import os
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from boundcheck.compare.report import BoundCurve, Curve, Report, Trace
 from boundcheck.compare.verdict import Verdict
 from boundcheck.errors import InputError
 from boundcheck.listing import Screen
+from boundcheck.writing import write_whole
 
 STYLES = {
     Verdict.HOLDS: "green",
@@ -226,20 +226,9 @@ def save(report: Report, directory: str | os.PathLike[str], *, figures: bool = T
     except OSError as why:
         raise InputError(f"--out {place} cannot be made: {why.strerror}; give another directory") from None
     content = json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False)
-    written = [_write(place / "report.json", content), _write(place / "curves.csv", curves_csv(report))]
+    texts = {"report.json": content, "curves.csv": curves_csv(report)}
+    written = [write_whole(place / name, text.encode()) for name, text in texts.items()]
     return written + (_figures(report, place) if figures else [])
-
-
-def _write(path: Path, text: str) -> Path:
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, suffix=".part", delete=False) as file:
-        part = Path(file.name)
-        try:
-            file.write(text)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
-    os.replace(part, path)
-    return path
 
 
 def curves_csv(report: Report) -> str:

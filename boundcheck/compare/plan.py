@@ -146,7 +146,7 @@ def measure(problem: Problem) -> Costs:
 
 def _best(method: Method, case: Case, eps: float, costs: Costs) -> tuple[Applied, Iterations]:
     """The bound that guarantees the accuracy at the least cost; AssumptionError if none speaks of the method."""
-    choices, reasons = [], []
+    choices, reasons = [], {}
     for bound in catalogue.values():
         if method.name not in bound.methods or bound.bounds != error:
             continue
@@ -156,9 +156,10 @@ def _best(method: Method, case: Case, eps: float, costs: Costs) -> tuple[Applied
             applied = apply(bound, method, case)
             choices.append((applied, _iterations(applied, eps, costs)))
         except (AssumptionError, MissingConstantError, InputError) as why:
-            reasons.append(f"{bound.name}: {str(why).removeprefix(f'{bound.name}: ')}")
+            reasons[bound.name] = str(why).removeprefix(f"{bound.name}: ")
     if not choices:
-        raise AssumptionError(f"{method}: no bound applies; {'; '.join(reasons[:1])}")
+        name = method.name if method.name in reasons else next(iter(reasons), "")
+        raise AssumptionError(f"{method}: no bound applies; {name}: {reasons.get(name, 'there is none')}")
     safe = [choice for choice in choices if choice[1].side is not Side.LOWER]
     return min(safe or choices, key=lambda choice: choice[1].cost)
 

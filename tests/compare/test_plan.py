@@ -1,0 +1,91 @@
+"""`plan`: what is guaranteed is met, the split follows the costs, and refusals say why."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from small import small
+
+import boundcheck as bc
+from boundcheck.compare import plan as planning
+from boundcheck.compare.plan import Costs
+
+METHODS = ["itd", "aid-fp", "aid-cg"]
+
+
+@pytest.mark.parametrize("name", ["lr", "krr", "br", "hr", "scalar"])
+def test_the_guarantee_is_met_and_what_was_needed_is_less(name: str) -> None:
+    problem = bc.load_problem("scalar") if name == "scalar" else small(name)
+    truth = bc.hypergradient(problem, "exact").value
+    eps = 1e-3 * float(truth.norm())
+    found = bc.plan(problem, eps, METHODS)
+    assert [g.method for g in found.guarantees] == METHODS
+    for g in found.guarantees:
+        assert g.value <= eps
+        assert g.met is True
+        assert g.error is not None
+        assert g.error <= g.value * (1 + 1e-9)
+        assert g.needed is not None
+        t, k = g.needed
+        assert t <= g.t
+        error = float((bc.hypergradient(problem, g.method, t, k).value - truth).norm())
+        assert error <= eps
+        fewer = t - 1, None if k is None else max(1, round(g.k * (t - 1) / g.t))  # type: ignore[operator]
+        if t > 1:
+            assert float((bc.hypergradient(problem, g.method, *fewer).value - truth).norm()) > eps
+    assert found.cheapest is not None
+    assert found.cheapest.cost == min(g.cost for g in found.guarantees)
+
+
+def test_the_split_follows_the_cost_of_a_linear_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = bc.load_problem("scalar")
+    splits = []
+    for ratio in (0.1, 10.0):
+        monkeypatch.setattr(planning, "measure", lambda problem, ratio=ratio: Costs(1e-6, ratio * 1e-6))
+        (guarantee,) = bc.plan(problem, 1e-3, ["aid-fp"], run=False).guarantees
+        assert guarantee.cost == pytest.approx(guarantee.t + ratio * guarantee.k)
+        assert guarantee.error is None
+        splits.append(guarantee)
+    cheap, dear = splits
+    assert dear.k < cheap.k  # type: ignore[operator]
+    assert dear.t > cheap.t
+
+
+def test_memory_grows_with_t_for_itd_alone() -> None:
+    problem = bc.load_problem("scalar", q=0.99)
+    plans = [{g.method: g for g in bc.plan(problem, eps, ["itd", "aid-fp"], run=False).guarantees} for eps in (1, 1e-6)]
+    assert plans[1]["itd"].memory > plans[0]["itd"].memory
+    assert plans[1]["aid-fp"].memory == plans[0]["aid-fp"].memory
+
+
+def test_a_momentum_method_is_given_the_ball_that_it_visits() -> None:
+    problem = small("br")
+    found = bc.plan(problem, 1e-2, ["itd"], run=False)
+    ball = found.constants["L_E"].provenance.ball
+    assert ball is not None
+    assert ball.radius > found.constants["r_0"].value
+
+
+def test_without_a_contraction_nothing_is_guaranteed() -> None:
+    problem = bc.Problem.from_map(
+        lambda w, lam: 1.5 * w + lam, lambda w, lam: w.sum(), torch.zeros(1).double(), torch.ones(1).double()
+    )
+    found = bc.plan(problem, 1e-3, ["itd", "aid-fp"])
+    assert found.guarantees == ()
+    assert found.cheapest is None
+    assert "q = 1.5 ≥ 1" in found.silent["itd"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0,), "eps = 0 is no accuracy"),
+        ((-1.0,), r"eps = -1\.0 is no accuracy"),
+        ((float("nan"),), "eps = nan is no accuracy"),
+        (("small",), "eps = 'small' is no accuracy"),
+        ((1e-3, ["aid-cg:5"]), "aid-cg:5 fixes k, which a plan is to find; write aid-cg"),
+    ],
+)
+def test_bad_input(arguments: tuple[object, ...], message: str) -> None:
+    with pytest.raises(bc.InputError, match=message):
+        bc.plan(bc.load_problem("scalar"), *arguments)  # type: ignore[arg-type]

@@ -1,0 +1,112 @@
+"""`boundcheck check` and `boundcheck plan` as a user meets them: output, JSON, files, exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command import Command
+
+WRONG = """
+from dataclasses import replace
+import boundcheck as bc
+from boundcheck.known import Known
+
+right = bc.load_problem("scalar")
+halve = lambda c: replace(c, value=c.value / 2) if c.name == "nu_2" else c
+on = lambda lam, region: [halve(c) for c in right.known.on(lam, region)]
+problem = replace(right, known=Known(right.known.everywhere, on))
+"""
+EXPANSIVE = """
+import torch
+import boundcheck as bc
+
+one = torch.ones(1, dtype=torch.float64)
+problem = bc.Problem.from_map(lambda w, lam: 1.5 * w + lam, lambda w, lam: w.sum(), 0 * one, one)
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "wrong.py").write_text(WRONG)
+    (tmp_path / "expansive.py").write_text(EXPANSIVE)
+    return tmp_path
+
+
+def test_the_verdict_comes_first(boundcheck: Command) -> None:
+    done = boundcheck("check", "scalar", "--t", "20")
+    assert done.returncode == 0
+    head, verdict = done.stdout.splitlines()[:2]
+    assert head.startswith("scalar  d = 1, n = 1")
+    assert verdict.startswith("holds: of ")
+    for words in ("itd-local", "Theorem 2.1", "where itd loses on itd", "guaranteed", "best certified bound/error"):
+        assert words in done.stdout
+    assert done.stderr == ""
+
+
+def test_json_is_all_there_is_on_stdout(boundcheck: Command) -> None:
+    done = boundcheck("check", "scalar", "--t", "5", "--method", "aid-fp:2", "--bound", "aid-fp", "--json")
+    content = json.loads(done.stdout)
+    assert [c["method"] for c in content["curves"]] == ["aid-fp:2"]
+    assert list(content["curves"][0]["bounds"]) == ["aid-fp"]
+    assert content["verdict"] == "holds"
+
+
+def test_a_violation_is_exit_code_1_and_names_the_link(boundcheck: Command, files: Path) -> None:
+    done = boundcheck("check", f"{files / 'wrong.py'}:problem", "--t", "20", "--method", "itd")
+    assert done.returncode == 1
+    text = " ".join(done.stdout.split())
+    assert "violated: of " in text
+    assert "itd-local on itd: error/bound = " in text
+    assert "the proof breaks at 'derivative of the iterate', which uses nu_1, nu_2" in text
+    assert "BROKEN" in text
+
+
+def test_where_no_theorem_speaks_it_is_exit_code_3(boundcheck: Command, files: Path) -> None:
+    done = boundcheck("check", f"{files / 'expansive.py'}:problem", "--t", "5", "--method", "itd")
+    assert done.returncode == 3
+    assert "no bound applies" in done.stdout
+    assert "q = 1.5 ≥ 1" in done.stdout
+    done = boundcheck("plan", f"{files / 'expansive.py'}:problem", "--eps", "1e-3", "--method", "itd")
+    assert done.returncode == 3
+    assert "no bound applies; itd: q = 1.5 ≥ 1" in " ".join(done.stdout.split())
+
+
+def test_files_are_written(boundcheck: Command, tmp_path: Path) -> None:
+    done = boundcheck("check", "scalar", "--t", "10", "--method", "itd", "--out", str(tmp_path / "out"))
+    assert done.returncode == 0
+    assert (tmp_path / "out" / "report.json").exists()
+    assert (tmp_path / "out" / "errors.pdf").exists()
+
+
+def test_plan_in_words_and_in_json(boundcheck: Command) -> None:
+    done = boundcheck("plan", "br", "--eps", "1e-2", "--method", "aid-cg")
+    assert done.returncode == 0
+    for words in ("gradient descent", "heavy-ball", "costs", "error ≤ 0.01", "needs t", "cheapest with a guarantee"):
+        assert words in done.stdout
+    content = json.loads(boundcheck("plan", "scalar", "--eps", "1e-2", "--json", "--no-run").stdout)
+    assert [g["method"] for g in content["guarantees"]] == ["itd", "aid-fp", "aid-cg"]
+    assert content["guarantees"][0]["error"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("check", "scaler"), "unknown problem 'scaler'; did you mean scalar"),
+        (("check", "scalar", "--method", "itf"), "unknown method 'itf'"),
+        (("check", "scalar", "--bound", "itt"), "unknown bound 'itt'"),
+        (("check", "scalar", "--t", "0"), "t = 0 leaves nothing to draw"),
+        (("check", "scalar", "--t", "many"), "--t"),
+        (("check", "scalar", "--samples", "0"), "samples = 0"),
+        (("check", "scalar", "--dtype", "float16"), "unknown dtype 'float16'"),
+        (("plan", "scalar"), "eps"),
+        (("plan", "scalar", "--eps", "0"), "eps = 0.0 is no accuracy"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(boundcheck: Command, arguments: tuple[str, ...], message: str) -> None:
+    done = boundcheck(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""
