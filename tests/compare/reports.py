@@ -49,7 +49,7 @@ def made(
                 bounds[bound] = _bound(bound, constants, name, found.t, k, errors, floors, broken, applies)
         curves[name] = Curve(name, found.t, k, errors, floors, None, MappingProxyType({}), bounds)
     problem_is = {"name": problem.name, "dim": problem.d, "hdim": problem.n}
-    return Report(problem_is, constants, curves, None, bc.Side.EXACT, "by hand", 0.0)
+    return Report(problem_is, constants, curves, {}, None, bc.Side.EXACT, "by hand", 0.0)
 
 
 def _bound(name, constants, method, t, k, errors, floors, broken, applies):  # type: ignore[no-untyped-def]
