@@ -16,7 +16,10 @@ ROUNDING = 1e-9  # relative: chains are sums of products of a dozen numbers, eac
 def trace(
     applied: Applied, ts: np.ndarray, observed: Mapping[str, np.ndarray], errors: np.ndarray, floor: np.ndarray
 ) -> Trace | None:
-    """The chain at every t of `ts` where all is finite; None where the proof is not encoded or cannot be measured."""
+    """The chain at every t of `ts` where the error is more than rounding and all is finite.
+
+    None where there is no such t, and where the proof is not encoded or cannot be measured.
+    """
     inputs = applied.inputs(ts)
     given = frozenset(inputs) | frozenset(applied.observed)
     chain = applied.bound.proof(given)
@@ -26,7 +29,7 @@ def trace(
     if any(name not in numbers for name in chain.symbols):
         return None
     spread = {name: np.broadcast_to(numbers[name], ts.shape) for name in chain.symbols}
-    fine = np.all([np.isfinite(x) for x in spread.values()], axis=0)
+    fine = np.all([np.isfinite(x) for x in spread.values()], axis=0) & (errors > floor)
     if not fine.any():
         return None
     found = chain.evaluate({name: x[fine] for name, x in spread.items()})
