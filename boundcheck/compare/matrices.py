@@ -26,6 +26,11 @@ def product(M: Tensor, X: Tensor) -> Tensor:
     return M * X if M.shape[-1] == 1 else M @ X
 
 
+def plus(A: Tensor, M: Tensor, X: Tensor, sign: int = 1) -> Tensor:
+    """A ± MX, in one pass where M is diagonal."""
+    return torch.addcmul(A, M, X, value=sign) if M.shape[-1] == 1 else torch.add(A, M @ X, alpha=sign)
+
+
 def sums(Y: Tensor, one: Tensor, k: Tensor, digits: int) -> Tensor:
     """I + Y + … + Y^(k−1) for each of several k, one a row of Y or all for the same Y: by the binary `digits` of k.
 
@@ -33,9 +38,9 @@ def sums(Y: Tensor, one: Tensor, k: Tensor, digits: int) -> Tensor:
     """
     S, power = torch.zeros_like(one).expand(len(k), -1, -1), one.expand(len(k), -1, -1)
     for bit in reversed(range(digits)):
-        S, power = S + product(power, S), product(power, power)
+        S, power = plus(S, power, S), product(power, power)
         odd = (k >> bit & 1).bool()[:, None, None]
-        S, power = torch.where(odd, one + product(Y, S), S), torch.where(odd, product(Y, power), power)
+        S, power = torch.where(odd, plus(one, Y, S), S), torch.where(odd, product(Y, power), power)
     return S
 
 
@@ -168,7 +173,7 @@ class Matrices:
                 if "dZ" in of_Z:
                     of_Z["dZ"].add(here - self.Z_star[:, some])
                 for key in ks:
-                    of_Z[key].add(product(S[key], here) - self.w_prime[:, some])
+                    of_Z[key].add(plus(self.w_prime[:, some], S[key], here, -1))
             for name, gram in of_Z.items():
                 found[name][part] = gram.norms()
         return found
@@ -209,7 +214,7 @@ class Matrices:
                 for i in range(len(D)):
                     new = D[i, :, some]
                     for Y, x in zip(J_here, state, strict=True):
-                        new = new + product(Y[i], x)
+                        new = plus(new, Y[i], x)
                     state = [new, *state[:-1]]
                     if i in place:
                         torch.sub(new, self.w_prime[:, some], out=place[i])
