@@ -208,12 +208,9 @@ def constants(report: Report) -> Figure:
             if name in report.constants[ball]:
                 one = report.constants[ball][name]
                 height = row + 0.34 * (place - (len(balls) - 1) / 2)
-                style: dict[str, Any] = {
-                    "color": colour,
-                    "mfc": "white" if one.side is Side.LOWER else colour,
-                    "ms": 4.5,
-                }
-                axes.plot(one.value or zero, height, SIDES[one.side], gid=f"{ball} {name}", **style)
+                style: dict[str, Any] = {"color": colour, "ms": 4.5, "gid": f"{ball} {name}"}
+                style |= {"mfc": "white"} if one.side is Side.LOWER else {}
+                axes.plot(one.value or zero, height, SIDES[one.side], **style)
     handles = [Line2D([], [], color=colour, lw=4, label=f"{ball} ball") for ball, colour in balls.items()]
     for side in (side for side in SIDES if side in {constant.side for constant in every}):
         face = "white" if side is Side.LOWER else "black"
@@ -287,10 +284,9 @@ def _panels(report: Report, label: str) -> tuple[Figure, list[tuple[Axes, Curve]
     if not report.curves:
         raise InputError("the report has no curves to draw; check at least one method")
     columns = {1: 1, 2: 2, 4: 2}.get(len(report.curves), 3)
-    rows = -(-len(report.curves) // columns)
-    figure = Figure(figsize=(WIDTH * columns, 3.3 * rows))
+    figure = Figure(figsize=(WIDTH * columns, WIDTH))
     figure.set_layout_engine("constrained", h_pad=0.08)
-    grid = figure.add_gridspec(rows, columns)
+    grid = figure.add_gridspec(-(-len(report.curves) // columns), columns)
     panels: list[tuple[Axes, Curve]] = []
     for place, curve in enumerate(report.curves.values()):
         shared = panels[0][0] if panels else None
