@@ -33,6 +33,7 @@ WIDTH, SMALL, TEXT = 3.3, 7.0, 8.0  # of a column in inches; of letters in point
 HEIGHT, LINE = 2.7, 0.15  # of a panel with its title and labels, of a line below it; inches
 LETTERS = 42  # of the small ones in the width of a panel, beside the handle of a legend
 MOST_TICKS = 7
+HUGE = 1e290  # limits of an axis keep away from overflow
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 DPI = 200
 METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
@@ -68,15 +69,15 @@ def wrapped(text: str, letters: int = LETTERS) -> str:
 def mean(values: np.ndarray) -> np.ndarray:
     """Over the samples (the rows) that say something; NaN where none does."""
     speaks = np.isfinite(values)
-    total = np.where(speaks, values, 0.0).sum(axis=0)
-    found: np.ndarray = np.divide(total, speaks.sum(axis=0), out=np.full(total.shape, np.nan), where=speaks.any(axis=0))
-    return found
+    count = np.where(speaks.any(axis=0), speaks.sum(axis=0), np.nan)
+    means: np.ndarray = np.where(speaks, values / count, 0.0).sum(axis=0)
+    return np.where(np.isnan(count), np.nan, means)
 
 
 def extent(arrays: Iterable[np.ndarray], room: float = 2.0, least: float = 10.0) -> tuple[float, float]:
     """Limits of a logarithmic axis for the positive values among these, at least a factor of `least` apart."""
     values = np.concatenate([np.ravel(array) for array in arrays])
-    values = values[np.isfinite(values) & (values > 0)]
+    values = values[np.isfinite(values) & (values > 0)].clip(1 / HUGE, HUGE)
     low, high = (values.min() / room, values.max() * room) if values.size else (0.1, 10.0)
     widen = max(1.0, (least * low / high) ** 0.5)
     return float(low / widen), float(high * widen)
@@ -85,7 +86,7 @@ def extent(arrays: Iterable[np.ndarray], room: float = 2.0, least: float = 10.0)
 def log_axis(axes: Axes, which: str, low: float, high: float, zero: float | None = None) -> None:
     """A logarithmic axis with ticks at some powers of ten; at 1, 2, 5 or closer on a short one; 0 at `zero`."""
     axis: Axis = getattr(axes, f"{which}axis")
-    axes.set(**{f"{which}scale": "log", f"{which}lim": (low, high)})
+    axes.set(**{f"{which}lim": (low, high), f"{which}scale": "log"})  # in this order: no other limits are tried
     first, last = int(np.ceil(np.log10(low))), int(np.floor(np.log10(high)))
     step = max(1, -(-(last - first + 1) // MOST_TICKS))
     powers = [10.0**n for n in range(step * -(-first // step), last + 1, step)]
@@ -128,10 +129,10 @@ def note(text: str) -> Line2D:
     return Line2D([], [], ls="", label=text)
 
 
-def fit_height(figure: Figure, panels: Sequence[Axes]) -> None:
+def fit_height(figure: Figure) -> None:
     """Panels of one height, whatever is written below them."""
     lines: dict[int, int] = {}
-    for axes in panels:
+    for axes in figure.axes:
         legend, place = axes.get_legend(), axes.get_subplotspec()
         if legend is not None and place is not None:
             count = sum(1 + text.get_text().count("\n") for text in legend.get_texts())

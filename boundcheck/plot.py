@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,37 +37,40 @@ FLOOR = "0.87"
 
 
 def errors(report: Report) -> Figure:
-    """The error of every method over t, the rounding floor, and the bounds that say most: at most four a method."""
+    """The error of every method over t, the rounding floor, and the bounds that say most: at most four a method.
+
+    Of several λ the mean with a band of one standard deviation, cut below at the least error.
+    """
     figure, panels = _panels(report, ERROR)
-    drawn = {method: chosen(curve) for method, curve in report.curves.items()}
-    low, high = _limits(report, [bound for bounds in drawn.values() for bound in bounds])
-    for i, (axes, curve) in enumerate(panels):
-        colour, samples = COLOURS[i % len(COLOURS)], len(curve.errors)
-        error, floor = canvas.mean(curve.errors), np.where(np.isfinite(curve.floor), curve.floor, high).mean(axis=0)
-        marker = "o" if len(curve.t) == 1 else None
-        axes.fill_between(curve.t, low / 10, floor, color=FLOOR, lw=0)
-        if samples > 1:
-            finite = np.where(np.isfinite(curve.errors), curve.errors, error)
-            below = np.maximum(error - finite.std(axis=0), finite.min(axis=0)).clip(min=low / 10)
-            axes.fill_between(curve.t, below, error + finite.std(axis=0), color=colour, alpha=0.2, lw=0)
-        axes.plot(curve.t, error, color=colour, lw=1.2, alpha=0.35, marker=marker, ms=3, gid="faint")
-        label = f"error, mean ± std over {samples} λ" if samples > 1 else "error"
+    low, high = _limits(report)
+    for (axes, curve), colour in zip(panels, cycle(COLOURS), strict=False):
+        drawn, samples = chosen(curve), len(curve.errors)
+        found = np.where(np.isfinite(curve.errors).all(axis=0), curve.errors, np.nan)
+        error, floor = found.mean(axis=0), np.where(np.isfinite(curve.floor), curve.floor, high).mean(axis=0)
         above = np.where(error > floor, error, np.nan)
+        alone = len(curve.t) == 1  # a point is no line
+        axes.fill_between(curve.t, low / 10, floor, color=FLOOR, lw=0)
+        label = "error"
+        if samples > 1:
+            label += f", mean ± std over {samples} λ"
+            below = np.maximum(error - found.std(axis=0), found.min(axis=0)).clip(min=low / 10)
+            axes.fill_between(curve.t, below, error + found.std(axis=0), color=colour, alpha=0.2, lw=0)
         label += "" if np.isfinite(above).any() else ", nowhere above the floor"
+        marker = "o" if alone else ""
+        axes.plot(curve.t, error, color=colour, lw=1.2, alpha=0.35, marker=marker, ms=4, gid="faint")
         handles: list[Any] = axes.plot(curve.t, above, color=colour, lw=1.6, marker=marker, ms=4, label=label)
-        for bound, dashes in zip(drawn[curve.method], DASHES, strict=False):
-            style: dict[str, Any] = {"color": colour, "lw": 1.3, "ls": dashes, "marker": "_" if marker else None}
-            handles += axes.plot(
-                curve.t, canvas.mean(bound.values), label=_label(bound) + _attained(bound), gid=bound.name, **style
-            )
+        for bound, dashes in zip(drawn, DASHES, strict=False):
+            style: dict[str, Any] = {"color": colour, "lw": 1.3, "ls": dashes, "marker": "_" if alone else ""}
+            style |= {"label": _label(bound) + _attained(bound), "gid": bound.name}
+            handles += axes.plot(curve.t, canvas.mean(bound.values), **style)
         if (floor > low).any():
             handles.append(Patch(color=FLOOR, label="below the rounding floor"))
-        others = [name for name in curve.applicable if name not in {bound.name for bound in drawn[curve.method]}]
-        if others:
-            handles.append(canvas.note(f"not drawn: {', '.join(others)}"))
-        canvas.legend_below(axes, handles if drawn[curve.method] else [*handles, canvas.note("no bound applies")])
+        others = [name for name, bound in curve.applicable.items() if bound not in drawn]
+        if others or not drawn:
+            handles.append(canvas.note(f"not drawn: {', '.join(others)}" if others else "no bound applies"))
+        canvas.legend_below(axes, handles)
         canvas.log_axis(axes, "y", low, high)
-    canvas.fit_height(figure, [axes for axes, _ in panels])
+    canvas.fit_height(figure)
     return figure
 
 
@@ -97,16 +101,21 @@ def tightness(report: Report) -> Figure:
             handles += axes.plot(curve.t, of_all, label=f"{_label(bound)}: {said}", gid=bound.name, **style)
         canvas.legend_below(axes, handles or [canvas.note("no bound applies")])
         canvas.log_axis(axes, "y", low, high)
-    canvas.fit_height(figure, [axes for axes, _ in panels])
+    canvas.fit_height(figure)
     return figure
 
 
 def waterfall(trace: Trace, title: str = "From the error to the bound", t: int | None = None) -> Figure:
     """The proof at one t, the last unless told: a bar a link, from the value before it to the value after it."""
-    at = len(trace.t) - 1 if t is None else _position(trace.t, t)
+    t = trace.t[-1] if t is None else t
+    if t not in trace.t:
+        raise InputError(f"t = {t} is not in the trace; give one of {trace.t[0]} … {trace.t[-1]}")
+    at = int(np.flatnonzero(trace.t == t)[0])
     values, slacks, broken = trace.values[:, at], trace.slacks[:, at], trace.broken[:, at]
     links = [*trace.links, "bound"]
-    because = [canvas.wrapped(text, 46) for text in (*trace.because, f"bound / error = {canvas.number(slacks.prod())}")]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        total = canvas.number(values[-1] / values[0])
+    because = [canvas.wrapped(text, 46) for text in (*trace.because, f"bound / error = {total}")]
     heights = np.array([0.26 + 0.125 * (1 + text.count("\n")) for text in because])  # inches
     tops = heights.cumsum() - heights
     rows = tops + heights / 2
@@ -138,7 +147,7 @@ def waterfall(trace: Trace, title: str = "From the error to the bound", t: int |
             axes.plot([before, before], [rows[i - 1], y], color=GREY, lw=0.6, zorder=0)
         ink = VERMILLION if colour == VERMILLION else "black"
         axes.text(max(before, after), y, said, transform=right, va="center", fontsize=TEXT, color=ink)
-    canvas.dress(axes, f"{title}, $t={trace.t[at]}$")
+    canvas.dress(axes, f"{title}, $t={t}$")
     axes.set_xlabel("value after each step of the proof", fontsize=TEXT)
     return figure
 
@@ -150,9 +159,7 @@ def trace_over_t(trace: Trace, title: str = "Where the bound is lost") -> Figure
     logs, ts = np.where(np.isfinite(logs).all(axis=0), logs, np.nan), trace.t
     if len(ts) == 1:  # no area over a point
         logs, ts = np.repeat(logs, 2, axis=1), ts[0] + np.array([-0.4, 0.4])
-    start = np.zeros((1, len(ts)))
-    up = np.vstack([start, np.maximum(logs, 0).cumsum(axis=0)])
-    down = np.vstack([start, np.minimum(logs, 0).cumsum(axis=0)])
+    up, down = (np.pad(part.cumsum(axis=0), ((1, 0), (0, 0))) for part in (np.maximum(logs, 0), np.minimum(logs, 0)))
     figure = Figure(figsize=(2 * WIDTH, 3.0), layout="constrained")
     axes = figure.add_subplot()
     handles: list[Any] = []
@@ -201,10 +208,9 @@ def constants(report: Report) -> Figure:
             if name in report.constants[ball]:
                 one = report.constants[ball][name]
                 height = row + 0.34 * (place - (len(balls) - 1) / 2)
-                face = "white" if one.side is Side.LOWER else colour
-                axes.plot(
-                    one.value or zero, height, SIDES[one.side], color=colour, mfc=face, ms=4.5, gid=f"{ball} {name}"
-                )
+                style: dict[str, Any] = {"color": colour, "ms": 4.5, "gid": f"{ball} {name}"}
+                style |= {"mfc": "white"} if one.side is Side.LOWER else {}
+                axes.plot(one.value or zero, height, SIDES[one.side], **style)
     handles = [Line2D([], [], color=colour, lw=4, label=f"{ball} ball") for ball, colour in balls.items()]
     for side in (side for side in SIDES if side in {constant.side for constant in every}):
         face = "white" if side is Side.LOWER else "black"
@@ -264,18 +270,12 @@ def _method(name: str, k: np.ndarray | None) -> str:
     return name.upper() if k is None or name == "exact" else f"{name.upper()} $k={fixed or 't'}$"
 
 
-def _position(ts: np.ndarray, t: int) -> int:
-    if t not in ts:
-        raise InputError(f"t = {t} is not in the trace; give one of {ts[0]} … {ts[-1]}, as in t={ts[-1]}")
-    return int(np.flatnonzero(ts == t)[0])
-
-
-def _limits(report: Report, bounds: list[BoundCurve]) -> tuple[float, float]:
-    """Of all errors and bounds; of what is at the floor or below it only a decade."""
+def _limits(report: Report) -> tuple[float, float]:
+    """From the least error, or a decade below the floor, to the largest of the errors and of the bounds drawn."""
     curves = report.curves.values()
     low, high = canvas.extent([curve.errors for curve in curves])
     floor, _ = canvas.extent([curve.floor for curve in curves], room=10)
-    _, top = canvas.extent([bound.values for bound in bounds] + [np.array([high / 2])])
+    _, top = canvas.extent([np.array([high / 2]), *(bound.values for curve in curves for bound in chosen(curve))])
     return (max(low, floor) if floor < high / 10 else low), max(high, top)
 
 
@@ -283,12 +283,10 @@ def _panels(report: Report, label: str) -> tuple[Figure, list[tuple[Axes, Curve]
     """A panel a method, in at most three columns, with common axes."""
     if not report.curves:
         raise InputError("the report has no curves to draw; check at least one method")
-    count = len(report.curves)
-    columns = 2 if count in (2, 4) else min(count, 3)
-    rows = -(-count // columns)
-    figure = Figure(figsize=(WIDTH * columns, 3.3 * rows))
+    columns = {1: 1, 2: 2, 4: 2}.get(len(report.curves), 3)
+    figure = Figure(figsize=(WIDTH * columns, WIDTH))
     figure.set_layout_engine("constrained", h_pad=0.08)
-    grid = figure.add_gridspec(rows, columns)
+    grid = figure.add_gridspec(-(-len(report.curves) // columns), columns)
     panels: list[tuple[Axes, Curve]] = []
     for place, curve in enumerate(report.curves.values()):
         shared = panels[0][0] if panels else None

@@ -28,6 +28,7 @@ from reports import made
 from boundcheck import Constant, Constants, InputError, Provenance, Side, canvas, plot
 from boundcheck.compare.report import Report, Trace
 from boundcheck.compare.verdict import Verdict
+from boundcheck.theory.symbols import QUANTITIES
 
 FIVE = ("itd", "aid-fp", "aid-cg", "aid-fp:10", "aid-cg:10")
 DIRT = 1.5  # pixels by which boxes of letters may touch
@@ -281,7 +282,7 @@ def test_stack_adds_up_to_bound_over_error() -> None:
 def test_an_error_of_zero() -> None:
     shown = trace()
     values, slacks = shown.values.copy(), shown.slacks.copy()
-    values[0], slacks[1] = 0, np.inf
+    values[0], slacks[1], slacks[2] = 0, np.inf, 0
     nothing = replace(shown, values=values, slacks=slacks)
     figure = plot.waterfall(nothing)
     assert not crowded(figure)
@@ -309,6 +310,29 @@ def test_constants() -> None:
     words = [text.get_text() for text in figure.legends[0].get_texts()]
     assert words == ["paper ball", "local ball", "exact", "upper", "high-probability", "lower"]
     assert not crowded(figure)
+
+
+def test_every_constant_has_room() -> None:
+    names = [name for name, quantity in QUANTITIES.items() if quantity.kind == "constant"]
+    values = {name: 0.5 * 7.0 ** (i % 5) for i, name in enumerate(names)}
+    figure = plot.constants(replace(report(), constants={"local": Constants.given(**values)}))
+    assert len(figure.axes[0].get_yticklabels()) == len(names) > 30
+    assert not crowded(figure)
+
+
+def test_a_sample_that_diverges_is_not_averaged_away() -> None:
+    curve = report("five").curve("itd")
+    errors = curve.errors.copy()
+    errors[1, 50:] = np.inf
+    axes = plot.errors(replace(report(), curves={"itd": replace(curve, errors=errors)})).axes[0]
+    assert (np.isnan(line(axes, "faint").get_ydata()) == (np.arange(120) >= 50)).all()
+
+
+def test_huge_numbers() -> None:
+    curve = report("five").curve("itd")
+    bound = replace(curve.bounds["itd"], values=curve.bounds["itd"].values * 1e305)
+    changed = replace(report(), curves={"itd": replace(curve, bounds={"itd": bound})})
+    assert not crowded(plot.errors(changed))
 
 
 def test_nothing_to_draw() -> None:

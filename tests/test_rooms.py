@@ -41,6 +41,8 @@ FORBIDDEN = {
     "files.py": ("sympy", "boundcheck.theory", "boundcheck.problem", "boundcheck.compare"),
     "sparse.py": ("sympy", "boundcheck.theory", "boundcheck.problem", "boundcheck.compare"),
     "projections.py": ("sympy", "boundcheck.theory", "boundcheck.problem", "boundcheck.compare"),
+    "canvas.py": ("sympy", "torch", "matplotlib.pyplot", "boundcheck.theory", "boundcheck.compare"),
+    "plot.py": ("sympy", "torch", "matplotlib.pyplot", "boundcheck.solvers", "boundcheck.estimate"),
     "methods.py": ("sympy", "torch", "numpy", "boundcheck.theory"),
     "constants.py": ("sympy", "torch", "numpy", "boundcheck.theory"),
     "errors.py": ("sympy", "torch", "numpy", "boundcheck"),
