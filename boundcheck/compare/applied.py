@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import sympy as sp
 
 from boundcheck.compare.applicable import SOLVER_RATES, Case, ball_of
 from boundcheck.constants import Constant, Constants, Provenance
@@ -67,13 +68,17 @@ class Applied:
         numbers: dict[str, Any] = {name: constant.value for name, constant in constants.items()}
         numbers |= {"t": ts.astype(float), "k": self.k(ts).astype(float)}
         arrays = {name: np.asarray(value, float) for name, value in numbers.items()}
-        defaults = {symbol.name: expression for symbol, expression in self.bound.defaults.items() if symbol == rho}
-        named = {"sigma": OWN_RATE[self.bound.name]} if self.bound.name in OWN_RATE else self.rates
-        rates = {name: RATES[rate].expression for name, rate in {**self.rates, **named}.items()}
-        for name, expression in {**defaults, **rates}.items():
+        for name, expression in self.rate_formulas.items():
             needed = {symbol.name: arrays[symbol.name] for symbol in expression.free_symbols}
             numbers[name] = np.broadcast_to(evaluate(expression, needed), ts.shape)
         return numbers
+
+    @property
+    def rate_formulas(self) -> dict[str, sp.Expr]:
+        """ρ and σ in the constants."""
+        defaults = {symbol.name: expression for symbol, expression in self.bound.defaults.items() if symbol == rho}
+        named = {"sigma": OWN_RATE[self.bound.name]} if self.bound.name in OWN_RATE else {}
+        return defaults | {name: RATES[rate].expression for name, rate in {**self.rates, **named}.items()}
 
 
 def apply(bound: Bound, method: Method, case: Case, observed: Mapping[str, np.ndarray] | None = None) -> Applied:

@@ -27,8 +27,8 @@ from boundcheck.theory.catalogue import bounds as catalogue
 from boundcheck.theory.symbols import error
 
 Progress = Callable[[str, int, int], None]  # (what, done, of)
-DENSE_TRACE = 2_000_000_000  # T·d³ up to which proofs are traced at every t, else at some
-PLACES = 16
+AFFORDABLE = 4_000_000_000  # arithmetic for one of the matrices in the proofs, at all t together
+PLACES = 20  # t at which proofs are traced at the least
 A_PRIORI = frozenset({"error", "rho", "sigma", "Delta_t"})  # names that no run is observed for
 
 
@@ -136,11 +136,12 @@ def case_at(
 
 
 def _places(problem: Problem, T: int) -> np.ndarray:
-    """Where the proofs are traced: at every t, or at some where that costs too much."""
-    every = np.arange(1, T + 1)
-    if T * problem.d**3 <= DENSE_TRACE:
-        return every
-    return np.unique(np.geomspace(1, T, PLACES).astype(int))
+    """Where the proofs are traced: at every t, or at as many as can be afforded, some of them early ones."""
+    d, n = problem.d, problem.n
+    count = max(PLACES, AFFORDABLE // (d * d * (d + n)))
+    if T <= count:
+        return np.arange(1, T + 1)
+    return np.unique(np.concatenate([np.geomspace(1, T, count // 2), np.linspace(1, T, count // 2)]).astype(int))
 
 
 def _names(chosen: Sequence[Bound], asked: Sequence[Method]) -> frozenset[str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import sympy as sp
 
 from boundcheck.compare.applied import Applied
 from boundcheck.compare.report import Trace
 from boundcheck.estimate.floor import FACTOR
+from boundcheck.theory.symbols import QUANTITIES
 
 ROUNDING = 1e-9  # relative: chains are sums of products of a dozen numbers, each rounded once
 
@@ -39,9 +41,20 @@ def trace(
     return Trace(
         links=tuple(link.name for link in links),
         because=tuple(link.because for link in links),
-        uses=tuple(link.uses for link in links),
+        uses=tuple(_spelled_out(link.uses, applied) for link in links),
         t=ts[fine],
         values=found.values,
         slacks=found.slacks,
         broken=broken,
     )
+
+
+def _spelled_out(uses: Sequence[str], applied: Applied) -> tuple[str, ...]:
+    """What a link uses, a rate followed by the constants that it is made of: a wrong one shows there first."""
+    formulas = applied.rate_formulas
+    found = [[name, *_constants(formulas[name])] if name in formulas else [name] for name in uses]
+    return tuple(dict.fromkeys(name for names in found for name in names))
+
+
+def _constants(formula: sp.Expr) -> list[str]:
+    return sorted(symbol.name for symbol in formula.free_symbols if QUANTITIES[symbol.name].kind == "constant")

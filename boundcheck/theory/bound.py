@@ -23,7 +23,7 @@ from boundcheck.theory.evaluation import BoundValues
 from boundcheck.theory.rates import Rate
 from boundcheck.theory.recursion import Recursion
 from boundcheck.theory.reference import Reference
-from boundcheck.theory.symbols import QUANTITIES, error, t
+from boundcheck.theory.symbols import QUANTITIES, error, rho, sigma, t
 
 Number = float | int | Sequence[float] | Sequence[int] | np.ndarray
 
@@ -154,7 +154,8 @@ class Bound:
             # first what stands in no other default, so that each is replaced once
             symbol = next(s for s in missing if not any(s in pending[other].free_symbols for other in missing - {s}))
             value = pending[symbol]
-            uses = tuple(sorted(x.name for x in value.free_symbols if QUANTITIES[x.name].kind == "constant"))
+            brought = (x for x in value.free_symbols if QUANTITIES[x.name].kind == "constant" or x in (rho, sigma))
+            uses = tuple(sorted(x.name for x in brought))
             because = f"{QUANTITIES[symbol.name].meaning} is at most {value}"
             chain = chain.replacing(f"{symbol} a priori", {symbol: value}, because, uses)
         return chain

@@ -1,0 +1,173 @@
+"""A constant on its wrong side is caught: by a violated bound where it is attained, by the estimator elsewhere.
+
+Wrong is half of it, or twice where a bound falls with it (μ, μ_λ). One case at least for every constant of a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import attained
+import pytest
+from attained import Instance, constants_of
+from small import small
+
+import boundcheck as bc
+from boundcheck.compare.report import BoundCurve
+from boundcheck.compare.verdict import Verdict
+from boundcheck.constants import Constants, Side
+from boundcheck.theory.symbols import CONSTANTS, QUANTITIES, WEIGHTED
+
+T = 25
+UNPROVED = ""  # the proof of the bound is not encoded, nor that of any other bound with this constant
+
+
+@dataclass(frozen=True)
+class Case:
+    """Where a constant is attained, and the link of the proof at which a wrong one shows."""
+
+    constant: str
+    make: Callable[[], Instance]
+    method: str
+    bound: str
+    link: str
+    given: str = ""  # the constant to change, where `check` makes this one from it
+
+    def __str__(self) -> str:
+        return f"{self.constant}-{self.make.__name__}-{self.method}-{self.bound}"
+
+    def check(self, *, wrong: bool, side: Side | None = None) -> BoundCurve:
+        """The bound with all constants right, or with this one wrong on both balls."""
+        problem, constants = constants_of(self.make)
+        if wrong:
+            constants = {ball: _wrong(those, self.given or self.constant, side) for ball, those in constants.items()}
+        report = bc.check(problem, [self.method], t=T, bounds=[self.bound], constants=constants)
+        return report.curve(self.method).bounds[self.bound]
+
+
+def _wrong(constants: Constants, name: str, side: Side | None) -> Constants:
+    """One constant on its unsafe side, with the side it had unless one is given."""
+    right = constants[name]
+    assert right.value > 0, f"{name} = 0 is as good as half of it"
+    factor = 2.0 if QUANTITIES[name].direction < 0 else 0.5
+    return constants.replace(replace(right, value=factor * right.value, side=side or right.side))
+
+
+CASES = (
+    Case("q", attained.square, "itd", "itd-local", "contraction"),
+    Case("q", attained.linear, "itd", "itd", "derivative of the iterate"),
+    Case("q", attained.shifted, "aid-fp", "aid-contraction", "linear solver"),  # q as the rate of the linear solver
+    Case("q", attained.linear, "aid-cg", "aid-cg", "lower-level rate"),  # and as that of the iterates
+    Case("q", attained.linear, "aid-fp", "aid-local", "r_t a priori"),
+    Case("q", attained.shifted, "aid-fp", "aid-posteriori", "residual of the system"),
+    Case("q_star", attained.linear, "itd", "itd-recursive", UNPROVED),
+    Case("nu_1", attained.kinked, "aid-cg", "aid-local", "Lipschitz derivatives"),
+    Case("nu_1", attained.kinked, "aid-fp", "aid", "Lipschitz derivatives"),
+    Case("nu_1", attained.kinked, "itd", "itd", "derivative of the iterate"),
+    Case("nu_1", attained.kinked, "aid-fp", "aid-fp", "derivative that FP implies"),
+    Case("nu_2", attained.linear, "itd", "itd", "derivative of the iterate"),
+    Case("nu_2", attained.linear, "aid-fp", "aid-fp-local", "derivative that FP implies"),
+    Case("nu_2", attained.linear, "aid-cg", "aid-cg", "Lipschitz derivatives"),
+    Case("eta_1", attained.square, "itd", "itd-local", "Lipschitz gradients of E"),
+    Case("eta_1", attained.square, "aid-cg", "aid", "Lipschitz derivatives"),
+    Case("eta_2", attained.product, "itd", "itd", "Lipschitz gradients of E"),
+    Case("eta_2", attained.product, "aid-fp", "aid-posteriori", "Lipschitz derivatives"),
+    Case("D", attained.product, "itd", "itd", "start"),
+    Case("D", attained.linear, "aid-cg", "aid-contraction", "start"),
+    Case("L_E", attained.linear, "itd", "itd", "∇₁E on the ball"),
+    Case("L_E", attained.shifted, "aid-fp", "aid", "ball"),
+    Case("L_Phi", attained.shifted, "itd", "itd", "∂₂Φ on the ball"),
+    Case("L_Phi", attained.shifted, "aid-fp", "aid", "ball"),
+    Case("L_Phi_star", attained.shifted, "aid-fp", "aid-local", "solve_error a priori"),
+    Case("mu_inv", attained.shifted, "aid-fp", "aid", "inverses"),
+    Case("mu_inv", attained.shifted, "aid-fp", "aid-local", "v_t a priori"),
+    Case("kappa", attained.two_eigenvalues, "aid-cg:1", "aid-cg-energy", "CG in the energy norm"),
+    Case("kappa", attained.two_eigenvalues, "aid-cg:1", "aid-cg", "linear solver"),
+    Case("kappa", attained.two_eigenvalues, "aid-cg:1", "aid-local", "solve_error a priori"),
+    Case("kappa", attained.two_eigenvalues, "aid-cgn:1", "aid-cgn", "CG on the normal equations"),
+    Case("mu", attained.slow, "itd", "itd-gd", UNPROVED),
+    Case("L", attained.alternating, "itd", "itd-gd", UNPROVED),
+    Case("grad_alpha", attained.step, "itd", "itd-gd", UNPROVED),
+    Case("hat_rho_1", attained.kinked, "itd", "itd-gd", UNPROVED),
+    Case("hat_rho_2", attained.curvature, "itd", "itd-gd", UNPROVED),
+    Case("L_ell", attained.curvature, "aid-fp", "aid-fp-gd", UNPROVED, given="L_Phi_star"),  # L_ℓ = L_Φ*/α
+    Case("r_0", attained.square, "itd", "itd-local", "contraction"),
+    Case("r_0", attained.square, "aid-fp", "aid-fp-local", "r_t a priori"),
+    Case("W", attained.square, "itd", "itd-local", "norms of products"),
+    Case("W", attained.linear, "aid-fp", "aid-fp-local", "derivative that FP implies"),
+    Case("W", attained.kinked, "aid-cg", "aid-local", "triangle inequality and norms of products"),
+    Case("g_star", attained.linear, "itd", "itd-local", "∇₁E near w*"),
+    Case("g_star", attained.shifted, "aid-fp", "aid-local", "v_t a priori"),
+)
+each = pytest.mark.parametrize("case", CASES, ids=str)
+
+WITHOUT = {
+    "alpha": "chosen, not bounded: it has no wrong side",
+    **{p.name: "made from the Euclidean constants, in a norm in which nothing is attained" for p in WEIGHTED},
+}
+
+
+def test_every_constant_of_a_bound_has_a_case() -> None:
+    run = [bound for bound in bc.bounds.values() if bound.methods]
+    used = {name for bound in run for name in bound.symbols if QUANTITIES[name].kind == "constant"}
+    used |= {c.name for c in CONSTANTS if any(bound.mentions(c.symbol) for bound in run)}  # those with defaults too
+    assert {case.constant for case in CASES} == used - set(WITHOUT)
+    assert set(WITHOUT) <= used
+
+
+def test_a_bound_with_a_proof_is_tried_where_there_is_one() -> None:
+    """The verdict alone is asked for only of constants that no encoded proof uses."""
+    proved = {name for b in bc.bounds.values() if b.methods and b.chain is not None for name in b.symbols}
+    assert {case.constant for case in CASES if case.link == UNPROVED}.isdisjoint(proved)
+
+
+@each
+def test_the_bound_holds_with_the_right_constants(case: Case) -> None:
+    found = case.check(wrong=False)
+    assert found.verdict is Verdict.HOLDS, found.reason
+    assert found.trace is None or found.trace.first_broken is None
+
+
+@each
+def test_a_wrong_constant_violates_the_bound_and_the_proof_says_where(case: Case) -> None:
+    found = case.check(wrong=True)
+    assert found.verdict is Verdict.VIOLATED
+    if case.link == UNPROVED:
+        assert found.trace is None
+        return
+    assert found.trace is not None
+    assert found.trace.first_broken == case.link
+    assert case.constant in found.trace.uses[found.trace.links.index(case.link)]
+    assert f"breaks at {case.link!r}" in found.reason
+    assert case.constant in found.reason.partition("which uses ")[2].split(", ")
+
+
+@each
+def test_no_bound_is_called_violated_for_a_constant_on_its_unsafe_side(case: Case) -> None:
+    """The same numbers, known to be on that side: they refute nothing, and the reason says which they are."""
+    down = QUANTITIES[case.given or case.constant].direction < 0
+    found = case.check(wrong=True, side=Side.UPPER if down else Side.LOWER)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert f"; {case.constant} may be too " in found.reason
+
+
+SUPREMA = ("q", "L_E", "L_Phi", "nu_1", "nu_2", "eta_1", "eta_2")
+# E is quadratic in w there: what is found of L_E bounds it from above, and nothing is sampled
+NOT_REFUTED = {("krr", "L_E"), ("br", "L_E"), ("hr", "L_E")}
+
+
+@pytest.mark.parametrize("name", ["lr", "krr", "br", "hr", "eqm"])
+def test_half_of_a_supremum_is_refuted_by_what_the_estimator_finds(name: str) -> None:
+    """Claimed as an upper bound, of a problem that is stripped of its own closed forms."""
+    problem = small(name)
+    proved = bc.estimate_constants(problem, ball="local")
+    halves = {x: proved[x].value / 2 for x in SUPREMA if proved[x].value > 0}
+    assert len(halves) >= 4
+    assert all(proved[x].side in (Side.EXACT, Side.UPPER) for x in halves)
+    claimed = Constants.given(**halves, side="upper")
+    found = bc.estimate_constants(replace(problem, known=None), ball="local", known=claimed, budget=200)
+    kept = {(name, x) for x in halves if "was found" not in found[x].provenance.how}
+    assert kept == {pair for pair in NOT_REFUTED if pair[0] == name}
+    for x in halves:
+        assert (found[x].value > halves[x]) is ((name, x) not in kept), x
