@@ -7,8 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 .PHONY: run test lint types docs bench clean
 
 run: $(VENV)/.installed
-	$(BIN)/boundcheck bound itd --set q=0.9 --set D=1 --set L_E=1 --set L_Phi=1 --set nu_1=0 --set nu_2=1 \
-	  --set eta_1=0 --set eta_2=0 --t 1,10,20,50,100,200 --eps 1e-3
+	$(BIN)/boundcheck check lr --t 200 --out out
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n auto
@@ -28,6 +27,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/curves.py
 	$(BIN)/python benchmarks/hypergradient.py
 	$(BIN)/python benchmarks/constants.py
+	$(BIN)/python benchmarks/check.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -45,7 +45,8 @@ def blocks(language: str, page: str = "README.md") -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.S)
 
 
-CODE = [(page, i) for page in ("README.md", "docs/numerics.md") for i in range(len(blocks("python", page)))]
+PAGES = ("README.md", "docs/numerics.md", "docs/checking.md")
+CODE = [(page, i) for page in PAGES for i in range(len(blocks("python", page)))]
 
 
 @pytest.mark.parametrize(("page", "number"), CODE)

@@ -139,7 +139,7 @@ def _places(problem: Problem, T: int) -> np.ndarray:
     """Where the proofs are traced: at every t, or at as many as can be afforded, some of them early ones."""
     d, n = problem.d, problem.n
     count = max(PLACES, AFFORDABLE // (d * d * (d + n)))
-    if T <= count:
+    if count >= T:
         return np.arange(1, T + 1)
     return np.unique(np.concatenate([np.geomspace(1, T, count // 2), np.linspace(1, T, count // 2)]).astype(int))
 
