@@ -1,8 +1,8 @@
 """Norms of the d × n and d × d matrices that the proofs speak of, along one run: ∂₂Φ(w_t), w_t' − w', u_{t,k} − w', …
 
-Matrices are formed for a few t at a time, as many as fit the memory. Norms are those of d × d Gram matrices, summed over
-columns that stay in the cache. Where ∂₁Φ is one symmetric matrix for all t, rows are those in its eigenvectors, which
-changes no norm: there ∂₁Φ is diagonal, and products with it are passes over columns.
+Matrices are formed for a few t at a time, as many as fit the memory. Norms are those of d × d Gram matrices, summed
+over columns that stay in the cache. Where ∂₁Φ is one symmetric matrix for all t, rows are those in its eigenvectors,
+which changes no norm: there ∂₁Φ is diagonal, and products with it are passes over columns.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def norms(M: Tensor) -> Tensor:
     """The spectral norms of a few matrices; of diagonal ones where M holds their columns."""
     if M.shape[-1] == 1:
         return M.abs().amax(dim=(-2, -1))
-    gram = Gram(*M.shape, M)
+    count, d, n = M.shape
+    gram = Gram(count, d, n, M)
     gram.add(M)
     return gram.norms()
 

@@ -272,7 +272,8 @@ class Run:
         M = self.matrices
         if self.whole.constant is not None:
             eye = torch.eye(self.problem.d, dtype=self.w.dtype, device=self.w.device)
-            return torch.linalg.solve_ex(eye - self.whole.constant.J[0].mT, self.b.mT)[0].mT
+            v: Tensor = torch.linalg.solve_ex(eye - self.whole.constant.J[0].mT, self.b.mT)[0].mT
+            return v
         parts = self.parts(8 * self.problem.d**2)
         solved = [torch.linalg.solve_ex(M.one - M.Y(self.w[part]).mT, self.b[part, :, None])[0] for part in parts]
         return torch.cat(solved)[..., 0]
