@@ -17,7 +17,7 @@ from boundcheck.constants import Side
 from boundcheck.errors import AssumptionError, MissingConstantError
 from boundcheck.methods import Method
 from boundcheck.theory.bound import Bound
-from boundcheck.theory.symbols import rho
+from boundcheck.theory.symbols import QUANTITIES, rho
 
 Observed = Mapping[str, np.ndarray]
 
@@ -110,7 +110,7 @@ def _reason(
     limits = f"for t ≥ {since}" if since > 1 else ""
     limits += ", as ρ(t) > 1 before" if limits and any(c.left == rho for c in bound.conditions) else ""
     if verdict is Verdict.CONSISTENT:
-        return f"no proof: {', '.join(weakest)} {_is(weakest)} estimated from below"
+        return "no proof: " + _doubt(weakest, "{names} {are} estimated from {side}", ("below", "above"))
     if verdict is Verdict.HOLDS_PROBABLY:
         return f"with probability at least {1 - delta:.6g}, for {', '.join(weakest)}"
     if verdict is Verdict.HOLDS:
@@ -120,7 +120,7 @@ def _reason(
     ratio = errors[sample, at] / values[sample, at] if values[sample, at] > 0 else np.inf
     told = f"error/bound = {ratio:.3g} at t = {at + 1}" + (f", λ number {sample}" if len(errors) > 1 else "")
     if verdict is Verdict.INCONCLUSIVE:
-        return f"{told}; {', '.join(weakest)} may be too small"
+        return f"{told}; " + _doubt(weakest, "{names} may be too {side}", ("small", "large"))
     link = None if seen is None else seen.first_broken
     if link is None or seen is None:
         return told
@@ -128,5 +128,12 @@ def _reason(
     return f"{told}; the proof breaks at {link!r}" + (f", which uses {', '.join(uses)}" if uses else "")
 
 
-def _is(names: Sequence[str]) -> str:
-    return "is" if len(names) == 1 else "are"
+def _doubt(names: Sequence[str], says: str, sides: tuple[str, str]) -> str:
+    """Which constants are in doubt, and on what side: the second is that of μ and μ_λ, with which bounds fall."""
+    falling = [name for name in names if QUANTITIES[name].direction < 0]
+    both = ([name for name in names if name not in falling], falling)
+    return ", ".join(
+        says.format(names=", ".join(some), are="is" if len(some) == 1 else "are", side=side)
+        for some, side in zip(both, sides, strict=True)
+        if some
+    )

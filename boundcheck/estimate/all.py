@@ -125,7 +125,14 @@ def _on_ball(
             at.tell(name)
             _add(made, [suprema.measure(name, at.problem, at.prepared, region, at.w_star, at.spend)])
     _add(made, _inverse(made))
-    return Constants(made) if claimed is None else _with_claims(Constants(made), claimed)
+    if claimed is None:
+        return Constants(made)
+    sampled: dict[str, Constant] = {}
+    for name, claim in claimed.items():
+        if name in suprema.NAMES and _is_below(claim, made[name]):
+            at.tell(name)
+            sampled[name] = suprema.measure(name, at.problem, at.prepared, region, at.w_star, at.spend)
+    return _with_claims(Constants(made), claimed, sampled)
 
 
 def _add(made: dict[str, Constant], constants: Iterable[Constant]) -> None:
@@ -229,14 +236,22 @@ def _on_structure(at: Setting, shape: Structure, region: Region, made: dict[str,
     yield Constant("L_E", centre + eta_1.value * region.radius, side, provenance)
 
 
-def _with_claims(made: Constants, claimed: Constants) -> Constants:
-    """The user's constants in the place of ours, unless what was found contradicts them."""
+def _is_below(claim: Constant, ours: Constant) -> bool:
+    """Is an upper bound claimed that is better than ours? What refutes it can only be sampled."""
+    above = claim.side in (Side.UPPER, Side.EXACT) and ours.side in (Side.UPPER, Side.HIGH_PROBABILITY)
+    return above and claim.value < ours.value
+
+
+def _with_claims(made: Constants, claimed: Constants, sampled: Mapping[str, Constant]) -> Constants:
+    """The user's constants in the place of ours, unless what was found or sampled contradicts them."""
     settled = []
     for name, claim in claimed.items():
         ours = made.get(name)
-        if ours is not None and _refuted(claim, ours):
+        seen = sampled.get(name, ours)
+        if ours is not None and seen is not None and _refuted(claim, seen):
             words = {Side.UPPER: "at most ", Side.LOWER: "at least "}.get(claim.side, "")
-            how = f"given as {words}{claim.value:.6g}, but {ours.value:.6g} was found: {ours.provenance.how}"
+            how = f"given as {words}{claim.value:.6g}, but {seen.value:.6g} was found: {seen.provenance.how}"
+            how += f"; taken in its place: {ours.provenance.how}" if seen is not ours else ""
             settled.append(replace(ours, provenance=replace(ours.provenance, how=how)))
         else:
             settled.append(claim)

@@ -19,7 +19,7 @@ from boundcheck.problem import Problem
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 Q, NU = 0.5, 0.05
-BUDGET = 300  # products for each supremum: one dimension needs no more
+BUDGET = 100  # products for each supremum: one dimension needs no more
 
 
 def vector(*entries: float) -> Tensor:
