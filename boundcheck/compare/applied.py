@@ -11,16 +11,15 @@ import sympy as sp
 
 from boundcheck.compare.applicable import SOLVER_RATES, Case, ball_of
 from boundcheck.constants import Constant, Constants, Provenance
-from boundcheck.errors import AssumptionError
 from boundcheck.methods import Method
 from boundcheck.theory import step_sizes
 from boundcheck.theory.bound import Bound
+from boundcheck.theory.call import Call
 from boundcheck.theory.evaluation import BoundValues, evaluate
 from boundcheck.theory.rates import RATES
 from boundcheck.theory.symbols import QUANTITIES, rho, sigma
 
 OWN_RATE = {"aid-cg": "cg", "aid-cg-chebyshev": "cg-chebyshev"}  # σ where the formula has it written out
-FAR, TINY = 1 << 18, 1e-250  # up to where a bound is followed for its rate
 NORMS = 6  # Lyapunov norms among which a weighted bound takes the best at each t
 
 
@@ -37,17 +36,20 @@ class Applied:
 
     def values(self, ts: np.ndarray) -> BoundValues:
         """At every t, with NaN where a condition of the theorem fails; AssumptionError where it fails for all t."""
-        found = [self._with(constants, ts) for constants in self.constants]
+        call = self.bound.call(self.constants[0], ts, self.k(ts), self._given(ts))
+        return self._least(call, ts)
+
+    def values_at(self, others: Sequence[Applied], ts: np.ndarray) -> list[BoundValues]:
+        """The same at the constants of each of several λ, this one's inputs being prepared once."""
+        call = self.bound.call(self.constants[0], ts, self.k(ts), self._given(ts))
+        return [other._least(call.with_constants(other.constants[0]), ts) for other in others]
+
+    def _least(self, call: Call, ts: np.ndarray) -> BoundValues:
+        """The smallest over the sets of constants, of which the call has the first."""
+        calls = [call, *(call.with_constants(constants) for constants in self.constants[1:])]
+        found = [_masked(one, ts) for one in calls]
         best = np.min([one.values for one in found], axis=0) if len(found) > 1 else found[0].values
         return replace(found[0], values=best)
-
-    def _with(self, constants: Constants, ts: np.ndarray) -> BoundValues:
-        call = self.bound.call(constants, ts, self.k(ts), self._given(ts))
-        values = call.values(check=False)
-        fits = np.all([np.broadcast_to(call.satisfied(i), ts.shape) for i in range(len(self.bound.conditions))], axis=0)
-        if not fits.any():
-            call.check_conditions()
-        return replace(values, values=np.where(fits, np.broadcast_to(values.values, ts.shape), np.nan))
 
     def k(self, ts: np.ndarray) -> np.ndarray:
         return ts if self.method.k is None else np.minimum(self.method.k, ts) if self._truncated else self._fixed(ts)
@@ -117,23 +119,10 @@ def _over_step(name: str, of: Constant, constants: Constants) -> Constant:
     return Constant(name, of.value / constants["alpha"].value, of.side, how)
 
 
-def rate_of(applied: Applied) -> float | None:
-    """lim bound(t+1)/bound(t), from three points far out: a·t^p·r^t goes through them; None if it cannot be had."""
-    if applied.observed:
-        return None
-    t = 64
-    while t < FAR and not _value(applied, 2 * t) <= TINY:  # not a number where the theorem does not speak yet
-        t *= 2
-    ts = np.array([t // 2, 3 * t // 4, t])
-    values = np.array([_value(applied, int(n)) for n in ts])
-    if not (np.isfinite(values).all() and (values > 0).all()):
-        return None
-    steps, powers = np.diff(ts).astype(float), np.diff(np.log(ts))
-    return float(np.exp(np.linalg.solve(np.stack([steps, powers], axis=1), np.diff(np.log(values)))[0]))
-
-
-def _value(applied: Applied, t: int) -> float:
-    try:
-        return float(applied.values(np.array([t])).values[0])
-    except AssumptionError:
-        return np.nan
+def _masked(call: Call, ts: np.ndarray) -> BoundValues:
+    values = call.values(check=False)
+    conditions = [np.broadcast_to(call.satisfied(i), ts.shape) for i in range(len(call.bound.conditions))]
+    fits = np.all(conditions, axis=0) if conditions else np.ones(ts.shape, dtype=bool)
+    if not fits.any():
+        call.check_conditions()
+    return replace(values, values=np.where(fits, np.broadcast_to(values.values, ts.shape), np.nan))

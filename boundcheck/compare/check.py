@@ -62,8 +62,12 @@ def check(
     lams = lams_of(problem, samples, seed if samples > 1 else None, lam)
     checks.check(problem, lams[0])
     tell("error curves", 0, 1)
-    asked, refused = _runnable(problem, asked, lams[:1])
-    curves = error_curves(problem, [str(m) for m in asked], t, lam=lams, memory=memory)
+    refused: dict[str, str] = {}
+    try:
+        curves = error_curves(problem, [str(m) for m in asked], t, lam=lams, memory=memory)
+    except AssumptionError:
+        asked, refused = _runnable(problem, asked, lams[:1])
+        curves = error_curves(problem, [str(m) for m in asked], t, lam=lams, memory=memory)
     cases = []
     for i, row in enumerate(lams):
         tell("constants", i, len(lams))

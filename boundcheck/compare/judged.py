@@ -8,7 +8,7 @@ import numpy as np
 
 from boundcheck.compare import tightness
 from boundcheck.compare.applicable import Case, ball_of, refusal
-from boundcheck.compare.applied import apply, rate_of
+from boundcheck.compare.applied import apply
 from boundcheck.compare.curves import Curves
 from boundcheck.compare.report import BoundCurve, Curve, Trace
 from boundcheck.compare.trace import trace
@@ -56,7 +56,7 @@ def _bound_curve(
             worths = [first.values(ts)]
             values[0, ts - 1] = worths[0].values
         else:
-            worths = [one.values(every) for one in applied]
+            worths = first.values_at(applied, every)
             values[:] = [worth.values for worth in worths]
     except (AssumptionError, MissingConstantError) as why:
         return _not_applicable(bound, str(why), values)
@@ -64,6 +64,7 @@ def _bound_curve(
     delta = min(1.0, sum(worth.delta for worth in worths))
     verdict = judge(errors, values, floor, side)
     seen = trace(first, ts, observed, errors[0, ts - 1], floor[0, ts - 1])
+    followed = None if first.observed else tightness.follow(lambda n: first.values(n).values)
     return BoundCurve(
         name=bound.name,
         title=bound.title,
@@ -76,8 +77,8 @@ def _bound_curve(
         verdict=verdict,
         reason=_reason(verdict, bound, worths[0].weakest, delta, errors, values, floor, seen),
         tightness=tightness.ratio(values, errors, floor),
-        rate_predicted=rate_of(first),
-        asks={} if first.observed else tightness.asks(lambda n: first.values(n).values),
+        rate_predicted=None if followed is None else tightness.last_rate(followed),
+        asks={} if followed is None else tightness.first_below(followed),
         trace=seen,
     )
 

@@ -60,8 +60,8 @@ def first_below(values: np.ndarray) -> dict[float, int | None]:
     return found
 
 
-def asks(values_at: Callable[[np.ndarray], np.ndarray]) -> dict[float, int | None]:
-    """For each accuracy the least t with a bound below it from there on, as far as `LONGEST`."""
+def follow(values_at: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """A bound at t = 1, 2, …: until it is below the smallest accuracy, or falls no more, or `LONGEST`."""
     pieces: list[np.ndarray] = []
     start, size = 1, 1024
     while start < LONGEST:
@@ -72,6 +72,20 @@ def asks(values_at: Callable[[np.ndarray], np.ndarray]) -> dict[float, int | Non
         start, size = start + size, 2 * size
         if pieces[-1][-1] <= ACCURACIES[-1]:
             break
-        if len(pieces) > 1 and abs(pieces[-1][-1] - pieces[-2][-1]) <= 1e-12 * pieces[-1][-1]:  # it no longer falls
+        if len(pieces) > 1 and abs(pieces[-1][-1] - pieces[-2][-1]) <= 1e-12 * pieces[-1][-1]:
             break
-    return first_below(np.concatenate(pieces))
+    return np.concatenate(pieces)
+
+
+def last_rate(values: np.ndarray) -> float | None:
+    """r of the a·t^p·r^t through three of the last points above the smallest accuracy; None where there are none."""
+    enough = np.flatnonzero(values > ACCURACIES[-1])
+    last = min(int(enough[-1]) + 2, len(values)) if enough.size else len(values)
+    if last < SHORTEST:
+        return None
+    ts = np.array([last - max(2, last // 8), last - max(1, last // 16), last])
+    at = values[ts - 1]
+    if not (np.isfinite(at).all() and (at > 0).all()):
+        return None
+    steps, powers = np.diff(ts).astype(float), np.diff(np.log(ts))
+    return float(np.exp(np.linalg.solve(np.stack([steps, powers], axis=1), np.diff(np.log(at)))[0]))

@@ -102,7 +102,11 @@ class Bound:
 
     def mentions(self, symbol: sp.Symbol) -> bool:
         """Whether the symbol stands in the formula or in what may be put for one of its symbols."""
-        return any(symbol in e.free_symbols for e in (self.primitive, *self.defaults.values()))
+        return symbol in self._mentioned
+
+    @cached_property
+    def _mentioned(self) -> frozenset[sp.Symbol]:
+        return frozenset().union(*(e.free_symbols for e in (self.primitive, *self.defaults.values())))
 
     def direction(self, name: str) -> int:
         """+1 if the bound grows with the symbol, −1 if it falls, 0 if it is not monotone in it."""

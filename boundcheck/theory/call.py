@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,14 @@ class Call:
     arrays: Mapping[str, np.ndarray]
     used: tuple[Constant, ...]
     rates: tuple[Rate, ...]
+
+    def with_constants(self, constants: Constants) -> Call:
+        """The same evaluation at other constants of the same names."""
+        used = tuple(constants[constant.name] for constant in self.used)
+        for constant in used:
+            QUANTITIES[constant.name].check(constant.value)
+        numbers = {constant.name: np.asarray(constant.value) for constant in used}
+        return replace(self, arrays=MappingProxyType({**self.arrays, **numbers}), used=used)
 
     def values(self, *, rigorous: bool = False, check: bool = True) -> BoundValues:
         """The values with their side; `check=False` leaves out the conditions of the theorem."""
