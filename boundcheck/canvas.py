@@ -47,9 +47,19 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
     if suffix not in METADATA:
         raise InputError(f"path = {str(path)!r} is no picture; end it in {', '.join(f'.{kind}' for kind in METADATA)}")
     contents = io.BytesIO()
+    _lay_out(figure)
     with _saving, mpl.rc_context({"svg.hashsalt": "boundcheck", "pdf.fonttype": 42}):
         figure.savefig(contents, format=suffix, dpi=DPI, metadata=METADATA[suffix])
     return write_whole(target, contents.getvalue())
+
+
+def _lay_out(figure: Figure) -> None:
+    """Once for all formats: left to matplotlib, each saving would draw the figure twice."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        figure.set_dpi(DPI)
+        engine.execute(figure)
+        figure.set_layout_engine("none")
 
 
 def number(value: float) -> str:
