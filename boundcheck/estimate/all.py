@@ -23,6 +23,8 @@ from boundcheck.problem import Problem
 from boundcheck.solvers.exact import Reference, reference
 
 BALLS = ("paper", "local")
+AT_W_STAR = {"q": "q_star", "L_E": "g_star", "L_Phi": "L_Phi_star"}
+SAFE_BELOW = ("mu", "mu_inv")  # for all other constants the safe side is above
 ROUNDING = 8  # ε‖w‖ by which the residual ‖w − Φ(w)‖ may be off
 Progress = Callable[[str], None]  # told what is being measured next
 
@@ -58,7 +60,7 @@ def estimate_constants(
     Suprema are over the ball of the paper, ‖w‖ ≤ 2D, or over the local one, ‖w − w*‖ ≤ peak·r_0, where `peak` is how
     far the iterates may leave the ball they start on (1 unless they have momentum). `known` are constants that you
     vouch for; `delta` is the probability with which each certificate by random starts may fail; `budget` caps the
-    products with derivatives for each constant.
+    products with derivatives for each constant that is not read off a matrix.
     """
     if ball not in BALLS:
         raise UnknownNameError.among("ball", ball, BALLS)
@@ -66,7 +68,11 @@ def estimate_constants(
         raise InputError(f"peak = {peak} < 1; the iterates start on the ball, so give a number >= 1")
     if not 0 < delta < 1:
         raise InputError(f"delta = {delta} is no probability of failure; give a number between 0 and 1")
-    if budget is not None and (isinstance(budget, bool) or budget < 1):
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise InputError(f"seed = {seed!r} is no seed; give an integer")
+    if known is not None and not isinstance(known, Constants):
+        raise InputError(f"known is a {type(known).__name__}; give Constants.given(q=0.9, side='upper') or the like")
+    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 1):
         raise InputError(f"budget = {budget} pays for nothing; give a number of products >= 1, or leave it out")
     tell = progress or (lambda what: None)
     lam = problem.checked(problem.lam, "lam")
@@ -98,24 +104,21 @@ def on_balls(
         _add(shared, closed.everywhere(lam))
     tell("norms at w*")
     _add(shared, point.at_solution(problem, prepared, found, spend))
-    shape = structure.find(problem, prepared, Region("w_star", at.w_star, 1.0), spend.seed)
+    wide = max(2 * float(at.w_star.norm()), peak * float((problem.w0 - at.w_star).norm()))
+    shape = structure.find(problem, prepared, Region("w_star", at.w_star, wide), spend.seed)
     if not {"mu", "L"} <= set(shared):
         tell("mu and L")
         _add(shared, curvature.of_inner_loss(problem, prepared, at.w_star, shape, spend))
     _add(shared, _from_structure(shape, shared))
-    q = shared.get("q")
-    if q is None:  # wide enough for either ball; measured again on the ball itself below
-        wide = Region("w_star", at.w_star, 2 * float(at.w_star.norm()) + 1)
-        q = suprema.measure("q", problem, prepared, wide, at.w_star, spend)
-    for found_here in _distances(at, q, shared):
+    claimed = known if known is not None else problem.known if isinstance(problem.known, Constants) else Constants()
+    for found_here in _distances(at, _near(at, shared, claimed, balls, peak), shared):
         shared[found_here.name] = _better(found_here, shared.get(found_here.name))
-    _add(shared, _sensitivity(shared, q))
-    claimed = known if known is not None else problem.known if isinstance(problem.known, Constants) else None
+    _add(shared, _sensitivity(shared))
     return {ball: _on_ball(at, shape, closed, claimed, _region(at, ball, peak, shared), shared) for ball in balls}
 
 
 def _on_ball(
-    at: Setting, shape: Structure, closed: Known | None, claimed: Constants | None, region: Region,
+    at: Setting, shape: Structure, closed: Known | None, claimed: Constants, region: Region,
     shared: dict[str, Constant],
 ) -> Constants:  # fmt: skip
     made = dict(shared)
@@ -126,8 +129,9 @@ def _on_ball(
     for name in suprema.NAMES:
         if name not in made:
             at.tell(name)
-            _add(made, [suprema.measure(name, at.problem, at.prepared, region, at.w_star, at.spend)])
-    return Constants(made) if claimed is None else _with_claims(Constants(made), claimed)
+            found = suprema.measure(name, at.problem, at.prepared, region, at.w_star, at.spend)
+            _add(made, [_no_less(found, made.get(AT_W_STAR.get(name, "")))])
+    return _with_claims(Constants(made), claimed)
 
 
 def _add(made: dict[str, Constant], constants: Iterable[Constant]) -> None:
@@ -142,6 +146,29 @@ def _better(new: Constant, old: Constant | None) -> Constant:
         return new
     proved = (Side.EXACT, Side.UPPER)
     return new if new.side in proved and (old.side not in proved or new.value < old.value) else old
+
+
+def _no_less(supremum: Constant, at_w_star: Constant | None) -> Constant:
+    """w* is in the region, so what is found of a supremum from below is no less than the value there."""
+    if at_w_star is None or at_w_star.side is not Side.EXACT or at_w_star.value <= (1 + 1e-9) * supremum.value:
+        return supremum
+    how = f"{at_w_star.provenance.how}, above {supremum.value:.6g}: {supremum.provenance.how}"
+    return replace(supremum, value=at_w_star.value, provenance=replace(supremum.provenance, how=how))
+
+
+def _near(at: Setting, made: Mapping[str, Constant], claimed: Constants, balls: Sequence[str], peak: float) -> Constant:
+    """q as the distance from w* needs it: known, or vouched for and not refuted, or else that of w* alone."""
+    if "q" in made:
+        return made["q"]
+    claim, here = claimed.get("q"), Constant("q", made["q_star"].value, Side.LOWER, Provenance("‖∂₁Φ(w*)‖"))
+    if claim is None or claim.side is Side.LOWER:
+        return here
+    D, r_0 = (Constant(n, float(x.norm())) for n, x in (("D", at.w_star), ("r_0", at.problem.w0 - at.w_star)))
+    for ball in balls:
+        region = _region(at, ball, peak, {"D": D, "r_0": r_0})
+        if _refuted(claim, suprema.measure("q", at.problem, at.prepared, region, at.w_star, at.spend)):
+            return here
+    return claim
 
 
 def _from_structure(shape: Structure, made: dict[str, Constant]) -> Iterator[Constant]:
@@ -168,7 +195,8 @@ def _distances(at: Setting, q: Constant, made: Mapping[str, Constant]) -> Iterat
     """
     w = at.w_star
     residual = float(at.found.residual_w[0]) + ROUNDING * torch.finfo(w.dtype).eps * float(w.norm())
-    gap, name, side, delta = 1 - q.value, "1 − q", q.side, q.provenance.delta
+    gap, side, delta = 1 - q.value, q.side, q.provenance.delta
+    name = "1 − ‖∂₁Φ(w*)‖" if side is Side.LOWER else "1 − q"
     if {"alpha", "mu"} <= set(made) and made["alpha"].side is Side.EXACT:
         mu, own = made["mu"], made["alpha"].value * made["mu"].value
         if own > gap and mu.side is not Side.UPPER:
@@ -183,15 +211,16 @@ def _distances(at: Setting, q: Constant, made: Mapping[str, Constant]) -> Iterat
     yield Constant("r_0", float((at.problem.w0 - w).norm()) + off, side, start)
 
 
-def _sensitivity(made: dict[str, Constant], q: Constant) -> Iterator[Constant]:
-    """W ≤ L_Φ*/(1 − q), where the matrix is too large to form."""
-    z = made.get("L_Phi_star")
+def _sensitivity(made: dict[str, Constant]) -> Iterator[Constant]:
+    """W ≤ L_Φ*/(1 − q*), where the matrix is too large to form; with q where that is known and no larger."""
+    z, at_w_star, q = made.get("L_Phi_star"), made["q_star"], made.get("q")
+    q = at_w_star if q is None or q.side is Side.LOWER or q.value > at_w_star.value else q
     if z is None or q.value >= 1:
         return
     sides = {q.side, z.side}
     side = next(side for side in (Side.LOWER, Side.HIGH_PROBABILITY, Side.UPPER) if side in (*sides, Side.UPPER))
     delta = sum(c.provenance.delta or 0.0 for c in (q, z)) or None
-    yield Constant("W", z.value / (1 - q.value), side, Provenance("L_Φ*/(1 − q)", delta=delta))
+    yield Constant("W", z.value / (1 - q.value), side, Provenance("L_Φ*/(1 − ‖∂₁Φ(w*)‖)", delta=delta))
 
 
 def _region(at: Setting, ball: str, peak: float, made: dict[str, Constant]) -> Region:
@@ -219,7 +248,7 @@ def _with_claims(made: Constants, claimed: Constants) -> Constants:
     for name, claim in claimed.items():
         ours = made.get(name)
         if ours is not None and _refuted(claim, ours):
-            words = {Side.UPPER: "at most ", Side.LOWER: "at least "}.get(claim.side, "")
+            words = {Side.UPPER: "at most ", Side.LOWER: "at least "}.get(_at(claim), "")
             how = f"given as {words}{claim.value:.6g}, but {ours.value:.6g} was found: {ours.provenance.how}"
             settled.append(replace(ours, provenance=replace(ours.provenance, how=how)))
         else:
@@ -229,7 +258,15 @@ def _with_claims(made: Constants, claimed: Constants) -> Constants:
 
 def _refuted(claim: Constant, ours: Constant) -> bool:
     """Is the truth, which is on our side of `ours`, on the wrong side of the claim?"""
-    above = claim.side in (Side.UPPER, Side.EXACT) and ours.side in (Side.LOWER, Side.EXACT)
-    below = claim.side in (Side.LOWER, Side.EXACT) and ours.side in (Side.UPPER, Side.EXACT)
+    said, found = _at(claim), _at(ours)
+    above = said in (Side.UPPER, Side.EXACT) and found in (Side.LOWER, Side.EXACT)
+    below = said in (Side.LOWER, Side.EXACT) and found in (Side.UPPER, Side.EXACT)
     slack = 1e-9 * abs(claim.value)
     return (above and ours.value > claim.value + slack) or (below and ours.value < claim.value - slack)
+
+
+def _at(constant: Constant) -> Side:
+    """Its side, with that of high probability as the one it stands for."""
+    if constant.side is not Side.HIGH_PROBABILITY:
+        return constant.side
+    return Side.LOWER if constant.name in SAFE_BELOW else Side.UPPER

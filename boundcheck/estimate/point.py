@@ -33,6 +33,11 @@ class Spend:
     seed: int
     budget: int | None = None  # products
 
+    @property
+    def half(self) -> float:
+        """δ of one certificate of two, so that what needs both fails with probability δ at most."""
+        return self.delta / 2
+
 
 def at_solution(problem: Problem, prepared: Prepared, found: Reference, spend: Spend) -> Iterator[Constant]:
     """q*, L_Φ*, W and g* at w*, as far as they can be had; `prepared` is for one λ as a row."""
@@ -87,8 +92,8 @@ def _by_products(problem: Problem, prepared: Prepared, w: Tensor, spend: Spend) 
     ready = prepared.leaves.at(0)
     at = Linearisation(problem.phi_at, w, ready)
     generator = torch.Generator(device="cpu").manual_seed(spend.seed)
-    most = STEPS if spend.budget is None else max(4, min(STEPS, spend.budget // 4))
-    norm = partial(spectral.norm, delta=spend.delta, most=most, generator=generator, dtype=w.dtype, device=w.device)
+    most = STEPS if spend.budget is None else max(1, min(STEPS, spend.budget // 4))
+    norm = partial(spectral.norm, delta=spend.half, most=most, generator=generator, dtype=w.dtype, device=w.device)
     found = norm(at.d1_T if problem.symmetric else at.d1, at.d1_T, (problem.d, problem.d))
     yield constant("q_star", found, "‖∂₁Φ(w*)‖ by Golub-Kahan from a random start", problem, spend.seed)
     of_lam = LamLinearisation(problem.phi_at, w[None, None], prepared.leaves)
