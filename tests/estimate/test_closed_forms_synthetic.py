@@ -249,7 +249,7 @@ def test_nu_2_of_lr_where_the_step_counts_as_much_as_the_weights() -> None:
     problem = CATALOGUE["lr"].make(size=1, features=100, kappa=1e5, differentiate_step=True)
     steps = everywhere(problem)
     alpha, L, G = (steps[name].value for name in ("alpha", "L", "grad_alpha"))
-    assert L * G == pytest.approx(alpha, rel=0.1)
+    assert pytest.approx(alpha, rel=0.1) == L * G
     w = torch.zeros_like(problem.w0)
     g = torch.func.grad(lambda w: problem.inner(w, problem.lam))(w)
     d2phi = torch.func.jacrev(problem.phi, argnums=1)
