@@ -21,7 +21,8 @@ from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem, Ready
 from boundcheck.products import Function, Linearisation, gradient, rows, rows_d2_T, rows_outer
 
-POINTS = 2  # around each of three centres, near and far
+POINTS = 2  # around each of three centres, near and far; 1 where vectors are as long as this
+LONG = 100_000
 ROUNDING = 1e4  # in units of ε and of the numbers that were added up
 # operations that are not analytic, as PyTorch calls them
 IN_PIECES = {
@@ -57,10 +58,11 @@ def find(problem: Problem, prepared: Prepared, region: Region, seed: int) -> Str
     """Looks within about 1 and within about the radius of the centre, of w_0 and of 0; `prepared` is for one λ."""
     generator = torch.Generator(device="cpu").manual_seed(seed)
     d = problem.d
-    centres = torch.stack((region.point, problem.w0, torch.zeros_like(problem.w0)))
+    centres = [region.point, problem.w0, torch.zeros_like(problem.w0)][: 3 if bool(problem.w0.any()) else 2]
+    count = POINTS if d < LONG else 1
     w = torch.cat(
         [
-            centre + spread / d**0.5 * normal(generator, problem.w0, POINTS, d)
+            centre + spread / d**0.5 * normal(generator, problem.w0, count, d)
             for centre in centres
             for spread in (1.0, max(region.radius, 1.0))
         ]

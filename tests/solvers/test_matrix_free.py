@@ -12,7 +12,7 @@ from torch import Tensor
 
 import boundcheck as bc
 from boundcheck.products import DENSE
-from boundcheck.solvers import exact
+from boundcheck.solvers import exact, normal_equations
 
 
 def test_newton_arrives_where_full_steps_and_steps_of_phi_do_not() -> None:
@@ -67,3 +67,16 @@ def test_what_the_first_solve_for_v_leaves_over_a_second_takes_up(monkeypatch: p
     found = exact.reference(problem, problem.lam[None])
     b = torch.func.grad(problem.outer)(found.w[0], problem.lam)
     assert float(found.residual_v[0]) <= 1.1e-13 * float(b.norm())
+
+
+def test_the_normal_equations_stop_where_rounding_ends_them() -> None:
+    """κ = 10⁵: ‖r‖ cannot come below 4ε‖b‖, and steps that change nothing are not taken 20 000 times."""
+    Q, R = (torch.linalg.qr(normal(20, 20, seed=seed)).Q for seed in (0, 1))
+    A = (Q * torch.logspace(-5, 0, 20, dtype=torch.float64)) @ R.T
+    b = normal(20, seed=2)
+    found = normal_equations.solve(
+        lambda v: v - A @ v, lambda v: v - A.T @ v, b, 20_000, None, 4 * torch.finfo(torch.float64).eps
+    )
+    assert found.k < 2000
+    assert "rounding" in found.stopped
+    assert float((A @ found.v - b).norm()) <= 1e-10 * float(b.norm())
