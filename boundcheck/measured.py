@@ -37,8 +37,17 @@ def progress(quiet: bool) -> Iterator[Tell]:
         yield lambda what: bar.update(task, description=f"measuring {what}")
 
 
+def _vouched(constants: Constants) -> bool:
+    """Are μ and L on the sides on which a step that contracts for them contracts for the truth?"""
+    mu, L = constants["mu"].side, constants["L"].side
+    return mu in (Side.EXACT, Side.LOWER) and L in (Side.EXACT, Side.UPPER)
+
+
 def steps(constants: Constants) -> dict[str, Any] | None:
-    """What μ and L give: the best gradient step, whether the problem's own contracts, and the momentum methods."""
+    """What μ and L give: the best gradient step, whether the problem's own contracts, and the momentum methods.
+
+    `proved` is false where μ and L are measured at w* alone or with some probability only: then these are estimates.
+    """
     if not {"mu", "L"} <= set(constants) or constants["mu"].value <= 0:
         return None
     mu, L = constants["mu"].value, constants["L"].value
@@ -48,13 +57,20 @@ def steps(constants: Constants) -> dict[str, Any] | None:
     except InputError:
         return None
     found: dict[str, Any] = {
-        "gradient-descent": {"alpha": best.alpha, "q": best.q, "kappa": best.kappa, "largest_alpha": best.largest_alpha}
+        "proved": _vouched(constants),
+        "gradient-descent": {
+            "alpha": best.alpha,
+            "q": best.q,
+            "kappa": best.kappa,
+            "largest_alpha": best.largest_alpha,
+        },
     }
     for method in (heavy, nesterov):
         found[method.name] = {"alpha": method.alpha, "beta": method.beta, "rate": method.rate}
     if "alpha" in constants:
-        own = step_sizes.gradient_descent(mu, L, constants["alpha"].value)
-        found["own"] = {"alpha": own.alpha, "q": own.q, "contracts": own.contracts}
+        own, q = step_sizes.gradient_descent(mu, L, constants["alpha"].value), constants["q"]
+        refuted = q.value >= 1 and q.side in (Side.EXACT, Side.LOWER)  # somewhere on the ball, if not at w*
+        found["own"] = {"alpha": own.alpha, "q": own.q, "contracts": own.contracts and not refuted}
     return found
 
 
@@ -108,10 +124,17 @@ def _contraction(console: Console, constants: Constants) -> None:
     q = constants["q"]
     if q.value < 1:
         return
-    line = f"Φ is no contraction: q = {q.value:.4g} ≥ 1, so no bound of the paper applies."
-    if "L" in constants:
-        line += f" Gradient descent contracts for α < 2/L = {2 / constants['L'].value:.4g}"
-        line += f", and yours is α = {constants['alpha'].value:.4g}." if "alpha" in constants else "."
+    if q.side in (Side.EXACT, Side.LOWER):
+        line = f"Φ is no contraction: q = {q.value:.4g} ≥ 1, so no bound of the paper applies."
+    else:
+        line = f"Φ is not known to be a contraction: q is at most {q.value:.4g} ≥ 1, so no bound of the paper applies."
+    mu, L, alpha = (constants.get(name) for name in ("mu", "L", "alpha"))
+    if mu is not None and mu.value <= 0 and mu.side in (Side.EXACT, Side.UPPER):
+        line += f" ℓ is not strongly convex (μ = {mu.value:.4g} ≤ 0), so gradient descent contracts for no α."
+    elif L is not None and L.value > 0:
+        where = "" if L.side in (Side.EXACT, Side.UPPER) else " at w*"
+        line += f" Gradient descent contracts{where} for α < 2/L = {2 / L.value:.4g}"
+        line += f", and yours is α = {alpha.value:.4g}." if alpha is not None else "."
     console.print(line, style="bold red")
 
 
@@ -127,11 +150,12 @@ def show_steps(console: Console, constants: Constants) -> None:
     )
     if own := found.get("own"):
         verdict = "contracts" if own["contracts"] else "does not contract"
-        console.print(f"your own step     α = {own['alpha']:.6g}, q = {own['q']:.6g}: {verdict}")
+        where = "" if found["proved"] else " at w*"
+        console.print(f"your own step     α = {own['alpha']:.6g}, q = {own['q']:.6g}{where}: {verdict}")
     for name in ("heavy-ball", "nesterov"):
         method = found[name]
         console.print(
             f"{name:17s} α = {method['alpha']:.6g}, β = {method['beta']:.6g}, rate {method['rate']:.6g} on quadratics"
         )
-    if any(constants[name].side not in (Side.EXACT, Side.UPPER) for name in ("mu", "L")):
-        console.print("μ and L are not both exact, so these step sizes are estimates too.", style="dim")
+    if not found["proved"]:
+        console.print("μ and L are not proved for all w, so these step sizes are estimates too.", style="dim")

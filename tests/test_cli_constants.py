@@ -51,6 +51,42 @@ def test_a_step_that_is_too_long_is_named(boundcheck: Command, tmp_path: Path) -
     assert "α < 2/L = 0.5" in done.stdout
 
 
+SADDLE = """
+import torch
+import boundcheck as bc
+
+def made(inner):
+    return bc.Problem.from_loss(
+        inner, lambda w, lam: (w * w).sum() / 2, torch.zeros(2).double(), torch.ones(2).double(), 0.5,
+    )
+
+def saddle():
+    return made(lambda w, lam: (w[0] ** 2 - 0.1 * w[1] ** 2) / 2 - lam @ w)
+
+def wavy():
+    return made(lambda w, lam: (w * w).sum() / 2 - lam @ w + 0.3 * torch.cos(2 * w).sum())
+"""
+
+
+def test_no_step_is_promised_where_none_contracts(boundcheck: Command, tmp_path: Path) -> None:
+    (tmp_path / "saddle.py").write_text(SADDLE)
+    done = boundcheck("constants", f"{tmp_path / 'saddle.py'}:saddle")
+    assert done.returncode == 0, done.stderr
+    assert "not strongly convex (μ = -0.1 ≤ 0), so gradient descent contracts for no α" in " ".join(done.stdout.split())
+
+
+def test_steps_from_one_point_are_not_proved(boundcheck: Command, tmp_path: Path) -> None:
+    """μ and L at w* would let the step contract; elsewhere on the ball it does not."""
+    (tmp_path / "saddle.py").write_text(SADDLE)
+    done = boundcheck("constants", f"{tmp_path / 'saddle.py'}:wavy", "--json", "--budget", "500")
+    content = json.loads(done.stdout)
+    assert content["constants"]["q"]["value"] > 1
+    assert content["step_sizes"]["proved"] is False
+    assert content["step_sizes"]["own"]["q"] < 1
+    assert content["step_sizes"]["own"]["contracts"] is False
+    assert json.loads(boundcheck("constants", "br", "--json").stdout)["step_sizes"]["proved"] is True
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

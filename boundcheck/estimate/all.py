@@ -14,7 +14,7 @@ from torch import Tensor
 
 from boundcheck.constants import Constant, Constants, Provenance, Side
 from boundcheck.errors import InputError, UnknownNameError
-from boundcheck.estimate import checks, curvature, point, structure, suprema
+from boundcheck.estimate import checks, claims, curvature, point, structure, suprema
 from boundcheck.estimate.point import Spend
 from boundcheck.estimate.structure import Structure
 from boundcheck.known import Known, Region
@@ -23,6 +23,7 @@ from boundcheck.problem import Problem
 from boundcheck.solvers.exact import Reference, reference
 
 BALLS = ("paper", "local")
+AT_W_STAR = {"q": "q_star", "L_E": "g_star", "L_Phi": "L_Phi_star"}
 ROUNDING = 8  # ε‖w‖ by which the residual ‖w − Φ(w)‖ may be off
 Progress = Callable[[str], None]  # told what is being measured next
 
@@ -41,6 +42,11 @@ class Setting:
     def w_star(self) -> Tensor:
         return self.found.w[0]
 
+    def supremum(self, name: str, region: Region) -> Constant:
+        """What ascent finds of it, from below."""
+        self.tell(name)
+        return suprema.measure(name, self.problem, self.prepared, region, self.w_star, self.spend)
+
 
 def estimate_constants(
     problem: Problem,
@@ -58,12 +64,14 @@ def estimate_constants(
     Suprema are over the ball of the paper, ‖w‖ ≤ 2D, or over the local one, ‖w − w*‖ ≤ peak·r_0, where `peak` is how
     far the iterates may leave the ball they start on (1 unless they have momentum). `known` are constants that you
     vouch for; `delta` is the probability with which each certificate by random starts may fail; `budget` caps the
-    products with derivatives for each constant.
+    products with derivatives for each constant that is not read off a matrix.
     """
     if ball not in BALLS:
         raise UnknownNameError.among("ball", ball, BALLS)
     if not peak >= 1:
         raise InputError(f"peak = {peak} < 1; the iterates start on the ball, so give a number >= 1")
+    if known is not None and not isinstance(known, Constants):
+        raise InputError(f"known is a {type(known).__name__}; give Constants.given(q=0.9, side='upper') or the like")
     spend = Spend(delta, seed, budget)
     tell = progress or (lambda what: None)
     lam = problem.checked(problem.lam, "lam")
@@ -95,24 +103,21 @@ def on_balls(
         _add(shared, closed.everywhere(lam))
     tell("norms at w*")
     _add(shared, point.at_solution(problem, prepared, found, spend))
-    shape = structure.find(problem, prepared, Region("w_star", at.w_star, 1.0), spend.seed)
+    wide = max(2 * float(at.w_star.norm()), peak * float((problem.w0 - at.w_star).norm()))
+    shape = structure.find(problem, prepared, Region("w_star", at.w_star, wide), spend.seed)
     if not {"mu", "L"} <= set(shared):
         tell("mu and L")
         _add(shared, curvature.of_inner_loss(problem, prepared, at.w_star, shape, spend))
     _add(shared, _from_structure(shape, shared))
-    q = shared.get("q")
-    if q is None:  # wide enough for either ball; measured again on the ball itself below
-        wide = Region("w_star", at.w_star, 2 * float(at.w_star.norm()) + 1)
-        q = suprema.measure("q", problem, prepared, wide, at.w_star, spend)
-    for found_here in _distances(at, q, shared):
+    claimed = known if known is not None else problem.known if isinstance(problem.known, Constants) else Constants()
+    for found_here in _distances(at, _near(at, shared, claimed, balls, peak), shared):
         shared[found_here.name] = _better(found_here, shared.get(found_here.name))
-    _add(shared, _sensitivity(shared, q))
-    claimed = known if known is not None else problem.known if isinstance(problem.known, Constants) else None
+    _add(shared, _sensitivity(shared))
     return {ball: _on_ball(at, shape, closed, claimed, _region(at, ball, peak, shared), shared) for ball in balls}
 
 
 def _on_ball(
-    at: Setting, shape: Structure, closed: Known | None, claimed: Constants | None, region: Region,
+    at: Setting, shape: Structure, closed: Known | None, claimed: Constants, region: Region,
     shared: dict[str, Constant],
 ) -> Constants:  # fmt: skip
     made = dict(shared)
@@ -122,17 +127,11 @@ def _on_ball(
     _add(made, _on_structure(at, shape, region, made))
     for name in suprema.NAMES:
         if name not in made:
-            at.tell(name)
-            _add(made, [suprema.measure(name, at.problem, at.prepared, region, at.w_star, at.spend)])
-    _add(made, _inverse(made))
-    if claimed is None:
-        return Constants(made)
-    sampled: dict[str, Constant] = {}
-    for name, claim in claimed.items():
-        if name in suprema.NAMES and _is_below(claim, made[name]):
-            at.tell(name)
-            sampled[name] = suprema.measure(name, at.problem, at.prepared, region, at.w_star, at.spend)
-    return _with_claims(Constants(made), claimed, sampled)
+            _add(made, [_no_less(at.supremum(name, region), made.get(AT_W_STAR.get(name, "")))])
+    doubtful = [n for n, claim in claimed.items() if n in suprema.NAMES and claims.is_below(claim, made[n])]
+    settled = claims.settle(made, claimed, {name: at.supremum(name, region) for name in doubtful})
+    _add(settled, _inverse(settled))
+    return Constants(settled)
 
 
 def _add(made: dict[str, Constant], constants: Iterable[Constant]) -> None:
@@ -147,6 +146,29 @@ def _better(new: Constant, old: Constant | None) -> Constant:
         return new
     proved = (Side.EXACT, Side.UPPER)
     return new if new.side in proved and (old.side not in proved or new.value < old.value) else old
+
+
+def _no_less(supremum: Constant, at_w_star: Constant | None) -> Constant:
+    """w* is in the region, so what is found of a supremum from below is no less than the value there."""
+    if at_w_star is None or at_w_star.side is not Side.EXACT or at_w_star.value <= (1 + 1e-9) * supremum.value:
+        return supremum
+    how = f"{at_w_star.provenance.how}, above {supremum.value:.6g}: {supremum.provenance.how}"
+    return replace(supremum, value=at_w_star.value, provenance=replace(supremum.provenance, how=how))
+
+
+def _near(at: Setting, made: Mapping[str, Constant], claimed: Constants, balls: Sequence[str], peak: float) -> Constant:
+    """q as the distance from w* needs it: known, or vouched for and not refuted, or else that of w* alone."""
+    if "q" in made:
+        return made["q"]
+    claim, here = claimed.get("q"), Constant("q", made["q_star"].value, Side.LOWER, Provenance("‖∂₁Φ(w*)‖"))
+    if claim is None or claim.side is Side.LOWER:
+        return here
+    D, r_0 = (Constant(n, float(x.norm())) for n, x in (("D", at.w_star), ("r_0", at.problem.w0 - at.w_star)))
+    for ball in balls:
+        region = _region(at, ball, peak, {"D": D, "r_0": r_0})
+        if claims.refuted(claim, at.supremum("q", region)):
+            return here
+    return claim
 
 
 def _from_structure(shape: Structure, made: dict[str, Constant]) -> Iterator[Constant]:
@@ -173,7 +195,8 @@ def _distances(at: Setting, q: Constant, made: Mapping[str, Constant]) -> Iterat
     """
     w = at.w_star
     residual = float(at.found.residual_w[0]) + ROUNDING * torch.finfo(w.dtype).eps * float(w.norm())
-    gap, name, side, delta = 1 - q.value, "1 − q", q.side, q.provenance.delta
+    gap, side, delta = 1 - q.value, q.side, q.provenance.delta
+    name = "1 − ‖∂₁Φ(w*)‖" if side is Side.LOWER else "1 − q"
     if {"alpha", "mu"} <= set(made) and made["alpha"].side is Side.EXACT:
         mu, own = made["mu"], made["alpha"].value * made["mu"].value
         if own > gap and mu.side is not Side.UPPER:
@@ -188,15 +211,16 @@ def _distances(at: Setting, q: Constant, made: Mapping[str, Constant]) -> Iterat
     yield Constant("r_0", float((at.problem.w0 - w).norm()) + off, side, start)
 
 
-def _sensitivity(made: dict[str, Constant], q: Constant) -> Iterator[Constant]:
-    """W ≤ L_Φ*/(1 − q), where the matrix is too large to form."""
-    z = made.get("L_Phi_star")
+def _sensitivity(made: dict[str, Constant]) -> Iterator[Constant]:
+    """W ≤ L_Φ*/(1 − q*), where the matrix is too large to form; with q where that is known and no larger."""
+    z, at_w_star, q = made.get("L_Phi_star"), made["q_star"], made.get("q")
+    q = at_w_star if q is None or q.side is Side.LOWER or q.value > at_w_star.value else q
     if z is None or q.value >= 1:
         return
     sides = {q.side, z.side}
     side = next(side for side in (Side.LOWER, Side.HIGH_PROBABILITY, Side.UPPER) if side in (*sides, Side.UPPER))
     delta = sum(c.provenance.delta or 0.0 for c in (q, z)) or None
-    yield Constant("W", z.value / (1 - q.value), side, Provenance("L_Φ*/(1 − q)", delta=delta))
+    yield Constant("W", z.value / (1 - q.value), side, Provenance("L_Φ*/(1 − ‖∂₁Φ(w*)‖)", delta=delta))
 
 
 def _inverse(made: Mapping[str, Constant]) -> Iterator[Constant]:
@@ -234,33 +258,3 @@ def _on_structure(at: Setting, shape: Structure, region: Region, made: dict[str,
     side = {Side.EXACT: Side.UPPER}.get(eta_1.side, eta_1.side)
     provenance = Provenance(how, products=1, delta=eta_1.provenance.delta, ball=region.ball)
     yield Constant("L_E", centre + eta_1.value * region.radius, side, provenance)
-
-
-def _is_below(claim: Constant, ours: Constant) -> bool:
-    """Is an upper bound claimed that is better than ours? What refutes it can only be sampled."""
-    above = claim.side in (Side.UPPER, Side.EXACT) and ours.side in (Side.UPPER, Side.HIGH_PROBABILITY)
-    return above and claim.value < ours.value
-
-
-def _with_claims(made: Constants, claimed: Constants, sampled: Mapping[str, Constant]) -> Constants:
-    """The user's constants in the place of ours, unless what was found or sampled contradicts them."""
-    settled = []
-    for name, claim in claimed.items():
-        ours = made.get(name)
-        seen = sampled.get(name, ours)
-        if ours is not None and seen is not None and _refuted(claim, seen):
-            words = {Side.UPPER: "at most ", Side.LOWER: "at least "}.get(claim.side, "")
-            how = f"given as {words}{claim.value:.6g}, but {seen.value:.6g} was found: {seen.provenance.how}"
-            how += f"; taken in its place: {ours.provenance.how}" if seen is not ours else ""
-            settled.append(replace(ours, provenance=replace(ours.provenance, how=how)))
-        else:
-            settled.append(claim)
-    return made.replace(*settled)
-
-
-def _refuted(claim: Constant, ours: Constant) -> bool:
-    """Is the truth, which is on our side of `ours`, on the wrong side of the claim?"""
-    above = claim.side in (Side.UPPER, Side.EXACT) and ours.side in (Side.LOWER, Side.EXACT)
-    below = claim.side in (Side.LOWER, Side.EXACT) and ours.side in (Side.UPPER, Side.EXACT)
-    slack = 1e-9 * abs(claim.value)
-    return (above and ours.value > claim.value + slack) or (below and ours.value < claim.value - slack)

@@ -141,8 +141,8 @@ class Watch:
         if norm >= 0:
             raise DivergenceError(
                 f"{self._problem}: {self._quantity} is not finite at a w with ‖w‖ = {norm:.3g}, at distance "
-                f"{distance:.3g} from the centre {self._region.centre} of the region; take a radius below "
-                f"{self._region.radius:.3g}, or check the function for overflow and division by zero"
+                f"{distance:.3g} from the centre {self._region.centre} of the region; take a smaller one "
+                f"(ball='local', or a radius below {self._region.radius:.3g}), or check the function for overflow"
             )
         return numbers
 

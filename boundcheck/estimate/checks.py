@@ -11,15 +11,23 @@ from boundcheck.errors import InputError, UserCodeError
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 
+BESIDE = 1e-3  # relative
+
 
 @torch.no_grad()
 def check(problem: Problem, lam: Tensor) -> None:
-    """Refuses a problem whose functions are not finite at w_0, or give two answers to one question."""
+    """Refuses a problem whose functions are not finite at w_0, or give two answers to one question.
+
+    Asked at w_0 and beside it, since noise that is multiplied with w does not show at 0.
+    """
     ready, again = (Prepared(problem, lam).ready for _ in range(2))  # `prepare` may be the one that draws lots
+    beside = problem.w0 + BESIDE * (1 + problem.w0.abs())
     for what, function in (("Φ", problem.phi_at), ("E", problem.outer_at)):
         _finite(problem, what, function, problem.w0, ready)
-        first, second = function(problem.w0, ready), function(problem.w0, again)
-        if not torch.equal(first, second):
+        for w in (problem.w0, beside):
+            first, second = function(w, ready), function(w, again)
+            if torch.allclose(first, second, rtol=0, atol=0, equal_nan=True):
+                continue
             apart = float((first - second).norm())
             raise InputError(
                 f"{problem.name}: two calls of {what} at one w and lam differ by {apart:.2e}, so it is stochastic; "

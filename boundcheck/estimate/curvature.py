@@ -26,9 +26,9 @@ def _ends(function: Function, problem: Problem, prepared: Prepared, w: Tensor, s
         return spectral.dense_symmetric((H + H.T) / 2)
     at = Linearisation(slope, w, ready)
     generator = torch.Generator(device="cpu").manual_seed(spend.seed)
-    most = point.STEPS if spend.budget is None else max(4, min(point.STEPS, spend.budget))
+    most = point.STEPS if spend.budget is None else max(1, min(point.STEPS, spend.budget))
     return spectral.lanczos(
-        at.d1_T, problem.d, delta=spend.delta, most=most, generator=generator, dtype=w.dtype, device=w.device
+        at.d1_T, problem.d, delta=spend.half, most=most, generator=generator, dtype=w.dtype, device=w.device
     )
 
 

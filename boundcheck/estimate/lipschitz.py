@@ -33,7 +33,8 @@ OTHERS = 1e-4  # of the best value: another round, too, while a start that is be
 LIMIT = CYCLES * 3 * 4 + 4  # products for a row of the first block of cycles, at most
 NEEDED = LIMIT + (TOP + 1) * 4 + (STEPS + 1) * 5  # … and of a first round
 FIXED = 13  # of these, whatever the lengths of the loops
-LEAST = 40  # the same with loops as short as can be
+LEAST = 40  # the same with loops as short as can be; with less, there is one look only
+ONE_LOOK = 5  # at most
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,8 @@ class Effort:
     def __post_init__(self) -> None:
         if self.starts < 1:
             raise InputError(f"starts = {self.starts} leaves nothing to climb; give a number from 1")
-        if self.budget < LEAST:
-            raise InputError(f"budget = {self.budget} is less than one start needs; give {LEAST} products or more")
+        if self.budget < 1:
+            raise InputError(f"budget = {self.budget} pays for nothing; give a number of products from 1")
 
     def shortened(self, steps: int) -> int:
         """Of a loop of so many steps, those that the budget leaves for a single start."""
@@ -240,6 +241,14 @@ def _supremum(
         R = r.clamp(min=floor)
         lost = torch.where(r > floor, here.value[:, None] / R**3, 0) * away
         return Slopes(here.value / R[:, 0], here.by_w / R - lost, here.by_v / R)
+
+    if effort.budget < LEAST:  # a look at one point, with v improved as far as that goes
+        w, v = draws.points(region, 1), draws.directions(1, field.width)
+        a_step = 2 if base is None else 4
+        if field.width and (steps := (effort.budget - ONE_LOOK) // a_step - 1) > 0:
+            v = top(partial(field.squared, w, base=base), v, steps)
+        (value,) = watch.check(objective(w, v).value[0])
+        return Supremum(value, 0.0, 1, field.spent, False)
 
     a, v = draws.directions(count, problem.d), draws.directions(count, field.width)
     limit = _limit(field, origin, a, v, watch if calm else None, effort, rtol)

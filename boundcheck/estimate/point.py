@@ -37,9 +37,16 @@ class Spend:
     def __post_init__(self) -> None:
         if not 0 < self.delta < 1:
             raise InputError(f"delta = {self.delta} is no probability of failure; give a number between 0 and 1")
-        if self.budget is not None and (isinstance(self.budget, bool) or self.budget < 1):
-            words = "pays for nothing; give a number of products >= 1, or leave it out"
-            raise InputError(f"budget = {self.budget} {words}")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
+            raise InputError(f"seed = {self.seed!r} is no seed; give an integer")
+        budget = self.budget
+        if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 1):
+            raise InputError(f"budget = {budget} pays for nothing; give a number of products >= 1, or leave it out")
+
+    @property
+    def half(self) -> float:
+        """δ of one certificate of two, so that what needs both fails with probability δ at most."""
+        return self.delta / 2
 
 
 def at_solution(problem: Problem, prepared: Prepared, found: Reference, spend: Spend) -> Iterator[Constant]:
@@ -95,8 +102,8 @@ def _by_products(problem: Problem, prepared: Prepared, w: Tensor, spend: Spend) 
     ready = prepared.leaves.at(0)
     at = Linearisation(problem.phi_at, w, ready)
     generator = torch.Generator(device="cpu").manual_seed(spend.seed)
-    most = STEPS if spend.budget is None else max(4, min(STEPS, spend.budget // 4))
-    norm = partial(spectral.norm, delta=spend.delta, most=most, generator=generator, dtype=w.dtype, device=w.device)
+    most = STEPS if spend.budget is None else max(1, min(STEPS, spend.budget // 4))
+    norm = partial(spectral.norm, delta=spend.half, most=most, generator=generator, dtype=w.dtype, device=w.device)
     found = norm(at.d1_T if problem.symmetric else at.d1, at.d1_T, (problem.d, problem.d))
     yield constant("q_star", found, "‖∂₁Φ(w*)‖ by Golub-Kahan from a random start", problem, spend.seed)
     of_lam = LamLinearisation(problem.phi_at, w[None, None], prepared.leaves)

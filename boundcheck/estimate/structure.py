@@ -1,25 +1,40 @@
 """What a black box is made of: is ∂₁Φ, ∂₂Φ, ∇²₁E or ∇₂E the same for all w?
 
 Compared at random points, along random vectors. A derivative that is analytic and not constant differs there with
-probability one, so agreement to rounding verifies constancy; the points are spread wider than the region, since in a
-tiny one everything looks constant.
+probability one, so agreement to rounding verifies constancy. In floating point tanh is flat far out and w³ is flat
+near 0, so the points lie near and far, around w*, w_0 and 0. Of a function made of pieces, as by ReLU, points that all
+lie in one of them say nothing: one that computes with such an operation is never taken to have constant derivatives.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from boundcheck.known import Region
 from boundcheck.prepared import Prepared
-from boundcheck.problem import Problem
-from boundcheck.products import Linearisation, gradient, rows, rows_d2_T, rows_outer
+from boundcheck.problem import Problem, Ready
+from boundcheck.products import Function, Linearisation, gradient, rows, rows_d2_T, rows_outer
 
-POINTS = 4
+POINTS = 2  # around each of three centres, near and far; 1 where vectors are as long as this
+LONG = 100_000
 ROUNDING = 1e4  # in units of ε and of the numbers that were added up
+# operations that are not analytic, as PyTorch calls them
+IN_PIECES = {
+    "abs", "sgn", "sign", "heaviside", "ceil", "floor", "round", "trunc", "frac", "fmod", "remainder", "eq", "ne",
+    "lt", "le", "gt", "ge", "where", "masked_fill", "isclose", "max", "min", "amax", "amin", "aminmax", "maximum",
+    "minimum", "fmax", "fmin", "argmax", "argmin", "cummax", "cummin", "clamp", "clamp_min", "clamp_max", "sort",
+    "argsort", "topk", "kthvalue", "median", "nanmedian", "mode", "searchsorted", "bucketize", "_cdist_forward",
+    "relu", "threshold", "hardtanh", "hardsigmoid", "hardswish", "hardshrink", "softshrink", "leaky_relu", "elu",
+    "celu", "prelu", "_prelu_kernel", "rrelu_with_noise", "huber_loss", "smooth_l1_loss", "multi_margin_loss",
+    "multilabel_margin_loss_forward", "adaptive_max_pool2d", "adaptive_max_pool3d", "max_pool2d_with_indices",
+    "max_pool3d_with_indices",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,14 +55,21 @@ def normal(generator: torch.Generator, like: Tensor, *shape: int) -> Tensor:
 
 @torch.no_grad()
 def find(problem: Problem, prepared: Prepared, region: Region, seed: int) -> Structure:
-    """Looks at `POINTS` random points; `prepared` is for one λ as a row."""
+    """Looks within about 1 and within about the radius of the centre, of w_0 and of 0; `prepared` is for one λ."""
     generator = torch.Generator(device="cpu").manual_seed(seed)
     d = problem.d
-    spread = max(region.radius, 1.0) / d**0.5
-    w = region.point + spread * normal(generator, problem.w0, POINTS, d)
-    v = normal(generator, problem.w0, d).expand(1, POINTS, d)
+    centres = [region.point, problem.w0, torch.zeros_like(problem.w0)][: 3 if bool(problem.w0.any()) else 2]
+    count = POINTS if d < LONG else 1
+    w = torch.cat(
+        [
+            centre + spread / d**0.5 * normal(generator, problem.w0, count, d)
+            for centre in centres
+            for spread in (1.0, max(region.radius, 1.0))
+        ]
+    )
+    v = normal(generator, problem.w0, d).expand(1, len(w), d)
     w = w[None]
-    leaves = prepared.leaves
+    leaves, ready = prepared.leaves, prepared.leaves.at(0)
 
     def d1phi() -> tuple[Tensor, ...]:
         return (Linearisation(rows(problem.phi_at), w, prepared.ready).d1_T(v),)
@@ -61,23 +83,42 @@ def find(problem: Problem, prepared: Prepared, region: Region, seed: int) -> Str
     def d2E() -> tuple[Tensor, ...]:
         return rows_outer(problem, w, leaves).lam
 
-    scale = float(v[0, 0].norm())
+    phi, E = (not _in_pieces(f, problem.w0, ready) for f in (problem.phi_at, problem.outer_at))
     return Structure(
-        d1phi=_same(d1phi, scale),
-        d2phi=_same(d2phi, scale),
-        hessian_of_E=_same(hessian, scale),
-        d2E=_same(d2E, scale),
-        products=4 * POINTS,
+        d1phi=phi and _same(d1phi, float(v[0, 0].norm()) / d**0.5),  # of I, from which it may have been subtracted
+        d2phi=phi and _same(d2phi),
+        hessian_of_E=E and _same(hessian),
+        d2E=E and _same(d2E),
+        products=4 * w.shape[1],
     )
 
 
-def _same(values: Callable[[], tuple[Tensor, ...]], scale: float) -> bool:
-    """Are all rows alike up to rounding?"""
+class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes the names of all operations."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.add(func.overloadpacket.__name__.removesuffix("_"))
+        return func(*args, **(kwargs or {}))
+
+
+def _in_pieces(function: Function, w: Tensor, ready: Ready) -> bool:
+    """Is any operation of it one that is not analytic?"""
+    with _Operations() as seen:
+        function(w, ready)
+    return not IN_PIECES.isdisjoint(seen.names)
+
+
+def _same(values: Callable[[], tuple[Tensor, ...]], scale: float = 0.0) -> bool:
+    """Are all rows alike up to rounding, of numbers of at least this scale?"""
     for found in values():
-        flat = found[0].flatten(1)
+        flat = found[0].reshape(found.shape[1], -1)
         if not flat.numel():
             continue
-        size = flat.abs().amax() + scale / flat.shape[-1] ** 0.5
+        size = flat.abs().amax() + scale
         if not bool((flat - flat[:1]).abs().amax() <= ROUNDING * torch.finfo(flat.dtype).eps * size):
             return False
     return True

@@ -31,7 +31,8 @@ def measure(name: str, problem: Problem, prepared: Prepared, region: Region, w_s
     budget = spend.budget or max(LEAST, min(MOST, NUMBERS // (problem.d + problem.n)))
     effort = Effort(seed=spend.seed, budget=budget)
     found = ascend(problem, prepared, region, w_star, effort)
-    how = f"{says} by ascent from {found.starts} starts, which agree to {100 * found.spread:.2g} %"
+    many = f"{found.starts} starts, which agree to {100 * found.spread:.2g} %"
+    how = f"{says} by ascent from {many if found.starts > 1 else 'one start'}"
     how += "" if found.converged else ", stopped by the budget"
     provenance = made(how, problem, products=found.products, samples=found.starts, seed=spend.seed, ball=region.ball)
     return Constant(name, found.value, Side.LOWER, provenance)

@@ -32,6 +32,8 @@ def solve(d1phi_T: Product, d1phi: Product, b: Tensor, k: int, v0: Tensor | None
     for done in range(k):
         if target is not None and bool(r.norm() <= target):
             return LinearSolution(v, done, f"residual below tol = {tol:g} at k = {done}")
+        if target is not None and not bool(ss > spent):
+            return LinearSolution(v, done, f"residual rounding, but above tol = {tol:g}, at k = {done}")
         Ap = A(p)
         going = ss > spent
         step = torch.where(going, ss / (Ap @ Ap), 0)

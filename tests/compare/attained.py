@@ -83,7 +83,18 @@ def kinked() -> Instance:
         return ((1 - Q) / 2 * x * x + NU / 6 * x * x * x.abs() - lam * w).sum()
 
     problem = bc.Problem.from_loss(inner, lambda w, lam: w.sum(), vector(0.0), vector(0.0), 1.0)
-    exact = {"q": Q, "nu_1": NU, "D": 1.0, "r_0": 1.0, "mu_inv": 1 - Q, "mu": 1 - Q, "hat_rho_1": NU, "hat_rho_2": 0.0}
+    exact = {
+        "q": Q,
+        "nu_1": NU,
+        "nu_2": 0.0,
+        "L_Phi": 1.0,
+        "D": 1.0,
+        "r_0": 1.0,
+        "mu_inv": 1 - Q,
+        "mu": 1 - Q,
+        "hat_rho_1": NU,
+        "hat_rho_2": 0.0,
+    }
     local, paper = ({"L": L, "kappa": L / (1 - Q)} for L in (1 - Q + NU, 1 - Q + 3 * NU))
     return Instance(problem, {**exact, **local}, paper)
 

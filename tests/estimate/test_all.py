@@ -7,28 +7,16 @@ from dataclasses import replace
 
 import pytest
 import torch
-from pieces import normal
+from black_boxes import quadratic, tanh
+from pieces import zeros
 from small import NAMES, small
 
 import boundcheck as bc
-from boundcheck.constants import Constants, Side
-from boundcheck.estimate import spectral
-from boundcheck.problem import Problem
+from boundcheck.constants import Side
+from boundcheck.estimate import curvature, point, spectral
+from boundcheck.solvers import exact
 
 NEEDED = {"q", "q_star", "nu_1", "nu_2", "eta_1", "eta_2", "D", "L_E", "L_Phi", "L_Phi_star", "r_0", "W", "g_star"}
-
-
-def quadratic(alpha: float | None = None, d: int = 5, scale: float = 1.0) -> Problem:
-    """ℓ = ½wᵀHw − λᵀw with the spectrum 1 … 4 of H, E = ½‖w − 1‖²."""
-    Q = torch.linalg.qr(normal(d, d)).Q
-    H = scale * (Q * torch.linspace(1, 4, d, dtype=torch.float64)) @ Q.T
-
-    def inner(w: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
-        return w @ H @ w / 2 - lam @ w
-
-    return bc.Problem.from_loss(
-        inner, lambda w, lam: ((w - 1) ** 2).sum() / 2, torch.zeros(d).double(), torch.ones(d).double(), alpha
-    )
 
 
 @pytest.mark.parametrize("ball", ["paper", "local"])
@@ -88,27 +76,6 @@ def test_what_is_found_by_ascent_is_from_below_and_says_so() -> None:
     assert bc.bounds["itd"].evaluate(found, t=5).side is Side.LOWER
 
 
-def test_claims_are_kept_unless_they_are_refuted() -> None:
-    problem = quadratic()
-    claimed = Constants.given(q=0.5, L=10.0, side="upper")
-    found = bc.estimate_constants(problem, known=claimed)
-    assert found["q"].value == pytest.approx(0.6)
-    assert found["q"].side is Side.EXACT
-    assert "given as at most 0.5, but 0.6 was found" in found["q"].provenance.how
-    assert (found["L"].value, found["L"].side) == (10.0, Side.UPPER)
-
-
-def test_claims_from_below_and_exact_ones_are_checked_too() -> None:
-    """μ = 1 and η₁ = 1: more convex than it is, and an exact value that is not."""
-    claimed = Constants.given(mu=1.5, eta_1=0.9, L=4.0, sides={"mu": "lower"})
-    found = bc.estimate_constants(quadratic(), known=claimed)
-    assert found["mu"].value == pytest.approx(1)
-    assert "given as at least 1.5, but 1 was found" in found["mu"].provenance.how
-    assert found["eta_1"].value == pytest.approx(1)
-    assert "given as 0.9, but 1 was found" in found["eta_1"].provenance.how
-    assert found["L"].provenance.how == "given by the user"
-
-
 def test_no_contraction_is_reported_as_such() -> None:
     """α = 0.5075 and L = 4: q = 1.03."""
     found = bc.estimate_constants(quadratic(alpha=0.5075))
@@ -128,6 +95,56 @@ def test_d_is_certified_by_convexity_where_there_is_no_contraction_and_by_nothin
     assert bc.estimate_constants(as_map)["D"].side is Side.LOWER
 
 
+def test_the_region_is_not_left() -> None:
+    """√(1 − w²) ends at 1, and the ball of the paper is ‖w‖ ≤ 0.2: nothing is asked of Φ out there."""
+    problem = bc.Problem.from_map(
+        lambda w, lam: 0.1 * torch.sqrt(1 - w * w) * lam, lambda w, lam: w.sum(), zeros(1), zeros(1) + 1
+    )
+    assert bc.estimate_constants(problem, budget=500)["q"].value < 0.03
+
+
+@pytest.mark.parametrize("budget", [1, 5, 39])
+def test_a_small_budget_gives_a_cheap_answer(budget: int) -> None:
+    found = bc.estimate_constants(tanh(), budget=budget)
+    for name in ("q", "nu_1"):
+        assert found[name].side is Side.LOWER
+        assert found[name].provenance.products <= max(budget, 5)
+        assert "from one start, stopped by the budget" in found[name].provenance.how
+    assert found["q_star"].value <= found["q"].value <= 0.9  # w* is in the ball
+
+
+def without_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (exact, point, curvature):
+        monkeypatch.setattr(module, "DENSE", 0)
+
+
+def test_w_follows_from_norms_at_w_star_where_no_matrix_is_formed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """q is known from below only, but ‖∂₁Φ(w*)‖ with high probability."""
+    truth = bc.estimate_constants(tanh(5), budget=100)["W"]
+    without_matrices(monkeypatch)
+    found = bc.estimate_constants(tanh(5), budget=100)
+    assert found["q"].side is Side.LOWER
+    assert found["W"].side is Side.HIGH_PROBABILITY
+    assert truth.value <= found["W"].value <= 1.5 * truth.value
+
+
+def test_certificates_that_fail_half_of_the_time_still_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """κ needs both ends of the spectrum, W two norms: each is certified to δ/2."""
+    without_matrices(monkeypatch)
+    found = bc.estimate_constants(quadratic(), delta=0.6)
+    for name in ("kappa", "eta_1", "W"):
+        assert found[name].side is Side.HIGH_PROBABILITY
+        assert 0 < found[name].provenance.delta <= 0.6
+
+
+@pytest.mark.parametrize("name", ["lr", "krr", "hr"])
+def test_a_differentiated_step_is_measured_too(name: str) -> None:
+    """What is prepared holds numbers besides vectors."""
+    found = bc.estimate_constants(small(name, differentiate_step=True), budget=100)
+    assert found["grad_alpha"].value > 0
+    assert found["nu_2"].side is Side.UPPER
+
+
 def test_twice_the_same_from_one_seed() -> None:
     problem = small("eqm")
     first, second = (bc.estimate_constants(problem, seed=4, budget=100) for _ in range(2))
@@ -140,7 +157,10 @@ def test_twice_the_same_from_one_seed() -> None:
         ({"ball": "square"}, "unknown ball 'square'; known: local, paper"),
         ({"delta": 0.0}, "delta = 0.0 is no probability"),
         ({"budget": 0}, "budget = 0 pays for nothing"),
+        ({"budget": 1.5}, "budget = 1.5 pays for nothing"),
         ({"peak": 0.5}, "peak = 0.5 < 1"),
+        ({"seed": "a"}, "seed = 'a' is no seed"),
+        ({"known": {"q": 0.5}}, r"known is a dict; give Constants\.given"),
     ],
 )
 def test_bad_input_gets_one_clear_error(options: dict[str, object], message: str) -> None:

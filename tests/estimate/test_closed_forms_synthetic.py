@@ -244,6 +244,20 @@ def test_nu_2_of_lr_bounds_the_frobenius_norm(size: str) -> None:
     holds(on(problem, the_ball("lr", size, PAPER))["nu_2"], found, 1.25)
 
 
+def test_nu_2_of_lr_where_the_step_counts_as_much_as_the_weights() -> None:
+    """One example far steeper than the ridge, in many directions: αL = 2 and ‖G‖ = α²/2, so that L‖G‖ = α."""
+    problem = CATALOGUE["lr"].make(size=1, features=100, kappa=1e5, differentiate_step=True)
+    steps = everywhere(problem)
+    alpha, L, G = (steps[name].value for name in ("alpha", "L", "grad_alpha"))
+    assert pytest.approx(alpha, rel=0.1) == L * G
+    w = torch.zeros_like(problem.w0)
+    g = torch.func.grad(lambda w: problem.inner(w, problem.lam))(w)
+    d2phi = torch.func.jacrev(problem.phi, argnums=1)
+    along = torch.func.jvp(lambda w: d2phi(w, problem.lam), (w,), (g / g.norm(),))[1]
+    found = float(torch.linalg.matrix_norm(along))  # of Frobenius, for which it is proved
+    holds(on(problem, Region("0", w, 1.0))["nu_2"], found, 1.1)
+
+
 @EVERY
 def test_constants_of_a_problem_on_another_device(name: str) -> None:
     here, there = (make(name, torch.float64, device) for device in ("cpu", DEVICE))

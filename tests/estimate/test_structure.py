@@ -8,6 +8,7 @@ from pieces import normal
 from small import small
 
 import boundcheck as bc
+from boundcheck.constants import Side
 from boundcheck.estimate import checks, structure
 from boundcheck.known import Region
 from boundcheck.prepared import Prepared
@@ -53,6 +54,51 @@ def test_what_the_graph_hides_is_seen_in_the_numbers() -> None:
     assert found(of(2)).hessian_of_E
     assert not found(of(3)).d1phi
     assert not found(of(3)).hessian_of_E
+
+
+ANALYTIC = {
+    "flat far out": lambda w: 0.5 * w + 0.1 * torch.tanh(w - 100),
+    "flat near 0": lambda w: 0.5 * w + 1e-13 * w**3 / 3,
+}
+IN_PIECES = {
+    "huber": lambda w: 0.5 * torch.where(w.abs() < 300, w, 300 * w.sign()),
+    "relu": lambda w: 0.5 * torch.relu(w + 1e3),
+    "compared": lambda w: 0.5 * w * (1 + 0.5 * (w > 1e3)),
+    "clamped": lambda w: 0.5 * w.clamp(-1e3, 1e3),
+    "max": lambda w: 0.5 * torch.stack((w, w - 1e3)).amax(0),
+}
+
+
+@pytest.mark.parametrize("name", [*ANALYTIC, *IN_PIECES])
+def test_what_bends_elsewhere_is_not_constant(name: str) -> None:
+    """Between w_0 and w*, or in another piece: no exact ν₁ = 0 from points where nothing is seen of it."""
+    bent = {**ANALYTIC, **IN_PIECES}[name]
+    start = torch.full((1,), 1e6 if name == "flat near 0" else 100.0, dtype=torch.float64)
+    problem = bc.Problem.from_map(
+        lambda w, lam: bent(w) + lam, lambda w, lam: bent(w).sum(), start, torch.zeros(1).double()
+    )
+    constants = bc.estimate_constants(problem, ball="local", budget=300)
+    for constant in ("q", "nu_1", "eta_1"):
+        assert constants[constant].side is Side.LOWER
+
+
+def test_small_numbers_are_numbers() -> None:
+    """E in units in which it is tiny still is no quadratic."""
+    problem = bc.Problem.from_map(
+        lambda w, lam: 0.5 * w + lam, lambda w, lam: 1e-14 * (w**4).sum(), torch.ones(2).double(),
+        torch.ones(2).double(),
+    )  # fmt: skip
+    assert not found(problem).hessian_of_E
+
+
+def test_noise_that_vanishes_at_the_start_is_noise() -> None:
+    """Dropout at w_0 = 0."""
+    problem = bc.Problem.from_map(
+        lambda w, lam: 0.5 * torch.nn.functional.dropout(w, 0.5) + lam, lambda w, lam: w.sum(), torch.zeros(9).double(),
+        torch.ones(9).double(),
+    )  # fmt: skip
+    with pytest.raises(bc.InputError, match=r"two calls of Φ at one w and lam differ by .*, so it is stochastic"):
+        bc.estimate_constants(problem)
 
 
 def test_a_stochastic_function_is_refused() -> None:

@@ -1,0 +1,58 @@
+"""Constants that the user vouches for: kept and used, unless what is found contradicts them."""
+
+from __future__ import annotations
+
+import pytest
+from black_boxes import quadratic, tanh
+
+import boundcheck as bc
+from boundcheck.constants import Constant, Constants, Provenance, Side
+
+
+def test_claims_are_kept_unless_they_are_refuted() -> None:
+    problem = quadratic()
+    claimed = Constants.given(q=0.5, L=10.0, side="upper")
+    found = bc.estimate_constants(problem, known=claimed)
+    assert found["q"].value == pytest.approx(0.6)
+    assert found["q"].side is Side.EXACT
+    assert "given as at most 0.5, but 0.6 was found" in found["q"].provenance.how
+    assert (found["L"].value, found["L"].side) == (10.0, Side.UPPER)
+
+
+def test_claims_from_below_and_exact_ones_are_checked_too() -> None:
+    """μ = 1 and η₁ = 1: more convex than it is, and an exact value that is not."""
+    claimed = Constants.given(mu=1.5, eta_1=0.9, L=4.0, sides={"mu": "lower"})
+    found = bc.estimate_constants(quadratic(), known=claimed)
+    assert found["mu"].value == pytest.approx(1)
+    assert "given as at least 1.5, but 1 was found" in found["mu"].provenance.how
+    assert found["eta_1"].value == pytest.approx(1)
+    assert "given as 0.9, but 1 was found" in found["eta_1"].provenance.how
+    assert found["L"].provenance.how == "given by the user"
+
+
+def test_with_high_probability_is_a_claim_too() -> None:
+    """From above for q = 0.6, from below for μ = 1; neither is so."""
+    likely = Provenance("a paper", delta=0.01)
+    claimed = Constants({c.name: c for c in (Constant("q", 0.5, "high-probability", likely),
+                                             Constant("mu", 1.5, "high-probability", likely),
+                                             Constant("L", 4.5, "high-probability", likely))})  # fmt: skip
+    found = bc.estimate_constants(quadratic(), known=claimed)
+    assert "given as at most 0.5, but 0.6 was found" in found["q"].provenance.how
+    assert "given as at least 1.5, but 1 was found" in found["mu"].provenance.how
+    assert found["L"].provenance.how == "a paper"
+
+
+@pytest.mark.parametrize("side", ["upper", "exact", "high-probability"])
+def test_distances_are_as_good_as_the_q_that_is_given(side: str) -> None:
+    """Ascent alone would not certify them; a q that is too small, or only a lower bound, does not either."""
+    claim = Constant("q", 0.9, side, Provenance("by hand", delta=0.01))
+    found = bc.estimate_constants(tanh(), budget=300, known=Constants({"q": claim}))
+    expected = Side.HIGH_PROBABILITY if side == "high-probability" else Side.UPPER
+    assert found["D"].side is found["r_0"].side is expected
+    assert found["D"].provenance.delta == (0.01 if side == "high-probability" else found["D"].provenance.delta)
+
+
+@pytest.mark.parametrize("known", [Constants.given(q=0.8, side="upper"), Constants.given(q=0.9, side="lower")])
+def test_no_distance_follows_from_a_q_that_is_refuted_or_a_lower_bound(known: Constants) -> None:
+    found = bc.estimate_constants(tanh(), budget=300, known=known)
+    assert found["D"].side is found["r_0"].side is Side.LOWER
