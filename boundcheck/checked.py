@@ -264,7 +264,7 @@ def _figures(report: Report, place: Path) -> list[Path]:
             made[f"{name}-over-t"] = plot.trace_over_t(bound.trace, title=title)
     written = []
     for name, figure in made.items():
-        for suffix in ("png", "pdf"):
+        for suffix in ("png", "svg"):  # the fonts in a pdf take as long again as the drawing
             path = place / f"{name}.{suffix}"
             plot.save(figure, path)
             written.append(path)

@@ -77,7 +77,7 @@ def test_files_are_written(boundcheck: Command, tmp_path: Path) -> None:
     done = boundcheck("check", "scalar", "--t", "10", "--method", "itd", "--out", str(tmp_path / "out"))
     assert done.returncode == 0
     assert (tmp_path / "out" / "report.json").exists()
-    assert (tmp_path / "out" / "errors.pdf").exists()
+    assert (tmp_path / "out" / "errors.svg").exists()
 
 
 def test_plan_in_words_and_in_json(boundcheck: Command) -> None:

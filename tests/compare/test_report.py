@@ -93,7 +93,7 @@ def test_the_csv_has_every_number() -> None:
 def test_saving_writes_every_file(tmp_path: Path) -> None:
     report().save(tmp_path / "new" / "place")
     names = {path.name for path in (tmp_path / "new" / "place").iterdir()}
-    assert {"report.json", "curves.csv", "errors.png", "errors.pdf", "tightness.png", "constants.png"} <= names
+    assert {"report.json", "curves.csv", "errors.png", "errors.svg", "tightness.png", "constants.png"} <= names
     assert {"trace-itd.png", "trace-aid-fp.png", "trace-aid-cg-3.png", "trace-itd-over-t.png"} <= names
     assert not [name for name in names if name.startswith(".")]
     assert Report.load(tmp_path / "new" / "place").verdicts == report().verdicts
