@@ -28,7 +28,7 @@ from boundcheck.theory.symbols import error
 
 Progress = Callable[[str, int, int], None]  # (what, done, of)
 AFFORDABLE = 4_000_000_000  # arithmetic for one of the matrices in the proofs, at all t together
-PLACES = 20  # t at which proofs are traced at the least
+FEW, SOME, MANY = 20, 60, 10_000  # t at which proofs are traced: where matrices are large, for several λ, for one
 A_PRIORI = frozenset({"error", "rho", "sigma", "Delta_t"})  # names that no run is observed for
 
 
@@ -79,7 +79,7 @@ def check(
     certificates = [certify.certify(f, c, problem.dtype) for f, c in zip(found, local, strict=True)]
     own = np.array([[c.value or 0.0] for c in certificates])
     tell("the proofs", 0, 1)
-    ts = _places(problem, t)
+    ts = _places(problem, t, MANY if len(lams) == 1 else SOME)
     observed = observe(here, found[0], asked, t, _names(chosen, asked), ts=ts)
     made: dict[str, Curve] = {}
     for method in asked:
@@ -139,10 +139,10 @@ def case_at(
     return Case(problem, made, momentum)
 
 
-def _places(problem: Problem, T: int) -> np.ndarray:
+def _places(problem: Problem, T: int, most: int) -> np.ndarray:
     """Where the proofs are traced: at every t, or at as many as can be afforded, some of them early ones."""
     d, n = problem.d, problem.n
-    count = max(PLACES, AFFORDABLE // (d * d * (d + n)))
+    count = max(FEW, min(most, AFFORDABLE // (d * d * (d + n))))
     if count >= T:
         return np.arange(1, T + 1)
     return np.unique(np.concatenate([np.geomspace(1, T, count // 2), np.linspace(1, T, count // 2)]).astype(int))

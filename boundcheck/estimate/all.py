@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -35,8 +36,14 @@ class Setting:
     problem: Problem
     prepared: Prepared  # for λ as the only row
     found: Reference
+    wide: float  # the radius of a ball around w* that holds all that are asked for
     spend: Spend
     tell: Progress
+
+    @cached_property
+    def shape(self) -> Structure:
+        """Looked for when first needed: closed forms need none."""
+        return structure.find(self.problem, self.prepared, Region("w_star", self.w_star, self.wide), self.spend.seed)
 
     @property
     def w_star(self) -> Tensor:
@@ -95,7 +102,9 @@ def on_balls(
     """The constants on each of several balls around the reference, what does not depend on the ball measured once."""
     lam = problem.lam
     prepared = Prepared(problem, lam[None])
-    at = Setting(problem, prepared, found, spend, tell)
+    w_star = found.w[0]
+    wide = max(2 * float(w_star.norm()), peak * float((problem.w0 - w_star).norm()))
+    at = Setting(problem, prepared, found, wide, spend, tell)
 
     shared: dict[str, Constant] = {}
     closed = problem.known if isinstance(problem.known, Known) else None
@@ -103,28 +112,28 @@ def on_balls(
         _add(shared, closed.everywhere(lam))
     tell("norms at w*")
     _add(shared, point.at_solution(problem, prepared, found, spend))
-    wide = max(2 * float(at.w_star.norm()), peak * float((problem.w0 - at.w_star).norm()))
-    shape = structure.find(problem, prepared, Region("w_star", at.w_star, wide), spend.seed)
-    if not {"mu", "L"} <= set(shared):
+    if not {"mu", "L"} <= set(shared) and problem.inner_at is not None:
         tell("mu and L")
-        _add(shared, curvature.of_inner_loss(problem, prepared, at.w_star, shape, spend))
-    _add(shared, _from_structure(shape, shared))
+        _add(shared, curvature.of_inner_loss(problem, prepared, at.w_star, at.shape, spend))
+    if closed is None:
+        _add(shared, _from_structure(at.shape, shared))
     claimed = known if known is not None else problem.known if isinstance(problem.known, Constants) else Constants()
     for found_here in _distances(at, _near(at, shared, claimed, balls, peak), shared):
         shared[found_here.name] = _better(found_here, shared.get(found_here.name))
     _add(shared, _sensitivity(shared))
-    return {ball: _on_ball(at, shape, closed, claimed, _region(at, ball, peak, shared), shared) for ball in balls}
+    return {ball: _on_ball(at, closed, claimed, _region(at, ball, peak, shared), shared) for ball in balls}
 
 
 def _on_ball(
-    at: Setting, shape: Structure, closed: Known | None, claimed: Constants, region: Region,
-    shared: dict[str, Constant],
+    at: Setting, closed: Known | None, claimed: Constants, region: Region, shared: dict[str, Constant]
 ) -> Constants:  # fmt: skip
     made = dict(shared)
     if closed is not None:
         on_region = {constant.name: constant for constant in closed.on(at.problem.lam, region)}
         made |= {name: constant for name, constant in on_region.items() if name not in made or name == "q"}
-    _add(made, _on_structure(at, shape, region, made))
+    if any(name not in made for name in suprema.NAMES):
+        _add(made, _from_structure(at.shape, made))
+        _add(made, _on_structure(at, region, made))
     for name in suprema.NAMES:
         if name not in made:
             _add(made, [_no_less(at.supremum(name, region), made.get(AT_W_STAR.get(name, "")))])
@@ -247,9 +256,9 @@ def _region(at: Setting, ball: str, peak: float, made: dict[str, Constant]) -> R
     return Region("w_star", at.w_star, peak * made["r_0"].value)
 
 
-def _on_structure(at: Setting, shape: Structure, region: Region, made: dict[str, Constant]) -> Iterator[Constant]:
+def _on_structure(at: Setting, region: Region, made: dict[str, Constant]) -> Iterator[Constant]:
     """With a constant Hessian of E: η₁ is its norm, and ‖∇₁E‖ grows from the centre by at most η₁ a unit."""
-    if not shape.hessian_of_E or {"eta_1", "L_E"} <= set(made):
+    if {"eta_1", "L_E"} <= set(made) or not at.shape.hessian_of_E:
         return
     eta_1 = curvature.of_outer_loss(at.problem, at.prepared, at.w_star, at.spend)
     yield eta_1
