@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command import Command
 
 import boundcheck as bc
 from boundcheck.theory.rates import RATES
@@ -51,17 +52,14 @@ CODE = [(page, i) for page in PAGES for i in range(len(blocks("python", page)))]
 
 @pytest.mark.parametrize(("page", "number"), CODE)
 def test_python_of_the_pages(page: str, number: int) -> None:
-    code = blocks("python", page)[number]
-    run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+    exec(compile(blocks("python", page)[number], f"{page}, block {number}", "exec"), {"__name__": "page"})
 
 
-def test_commands_of_the_readme() -> None:
+def test_commands_of_the_readme(boundcheck: Command) -> None:
     lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("boundcheck ")]
     assert lines
     for line in lines:
-        words = line.split("#")[0].split()
-        run = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True)
+        run = boundcheck(*line.split("#")[0].split()[1:])
         assert run.returncode == 0, f"{line}: {run.stderr}"
 
 
