@@ -213,6 +213,8 @@ def observe(instance: Instance, w: Array, K: int, solver: str) -> dict[str, Arra
     over_t = {
         **observe_lower(instance, w),
         "Z_t": spectral(Z),
+        "W_t": spectral(np.linalg.solve(eye - Y, Z)),
+        "newton_t": norm(np.linalg.solve(eye - Y, (w - instance.phi(w, instance.lam))[..., None])[..., 0]),
         "v_t": norm(v_t),
         "v_star": norm(v),
         "dv_t": norm(v_t - v),

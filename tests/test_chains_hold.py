@@ -14,6 +14,7 @@ from runs import Array, Instance, norm, spectral
 
 from boundcheck import Bound, bounds
 from boundcheck.theory.chain import ChainValues
+from boundcheck.theory.symbols import QUANTITIES
 
 T = 24
 t, k = np.arange(T + 1)[:, None], np.arange(T + 1)[None, :]
@@ -54,6 +55,7 @@ SOLVERS = {
     "aid-cg-energy": ("cg",),
     "aid-cgn": ("cgn",),
     "aid-posteriori": ("fixed-point", "cg", "cgn"),
+    "aid-newton": ("fixed-point", "cg", "cgn", "exact"),
     "ghadimi-wang": ("exact",),
     "aid-fp": ("fixed-point",),
     "aid-fp-derivative": ("fixed-point",),
@@ -73,7 +75,7 @@ def ratio(above: Array, below: Array | float) -> Array:
 
 def measured(name: str, instance: Instance) -> Iterator[Values]:
     """What the chain of `name` needs, on runs of this instance; rates as the theory has them, then as measured."""
-    local = name.endswith("-local")
+    local = name.endswith(("-local", "-newton"))
     constants = instance.local() if local else instance.paper()
     w_0 = instance.w_0 if local else np.zeros_like(instance.w_0)
     if name not in SOLVERS:
@@ -85,9 +87,21 @@ def measured(name: str, instance: Instance) -> Iterator[Values]:
         seen = observed(instance, local, solver)
         theory = sigma(solver, constants)
         known: Values = {**constants, **seen, "t": t, "k": k}
+        if name == "aid-newton":
+            known = where_it_speaks(name, known)
         for rate in [theory[name.removeprefix("aid-")]] if name in ("aid-cg", "aid-cg-chebyshev") else theory.values():
             yield {**known, "sigma": rate, "rho": constants["q"] ** t}
         yield {**known, "sigma": ratio(seen["dv_kt"], seen["v_t"]), "rho": ratio(seen["r_t"], constants["r_0"])}
+
+
+def where_it_speaks(name: str, known: Values) -> Values:
+    """Every observable 0, as at w*, where a condition of the theorem fails."""
+    bound = bounds[name]
+    needed = {symbol for c in bound.conditions for symbol in (c.left - c.right).free_symbols}
+    call = bound.call({}, given={s.name: known[s.name] for s in (needed | bound.resolved().free_symbols)})
+    fits = np.all([call.satisfied(i) for i in range(len(bound.conditions))], axis=0)
+    seen = {x for x in known if QUANTITIES[x].kind == "observable"}
+    return {x: np.where(fits, value, 0.0) if x in seen else value for x, value in known.items()}
 
 
 def stacked(name: str) -> tuple[list[str], Values]:
@@ -115,7 +129,8 @@ def floor(links: ChainValues) -> Array:
 
 def at_the_end(bound: Bound, values: Values) -> Array:
     """The bound from the same constants, with the observables its chain ends in."""
-    last = {symbol.name for symbol in bound.expand(bound.chain.links[-1].formula).free_symbols} | {*INDICES}
+    ends = bound.expand(bound.chain.links[-1].formula).free_symbols | bound.in_conditions
+    last = {symbol.name for symbol in ends} | {*INDICES}
     return bound.evaluate({}, **{name: x for name, x in values.items() if name in last}).values
 
 

@@ -104,7 +104,8 @@ def apply(bound: Bound, method: Method, case: Case, observed: Mapping[str, np.nd
         several = (constants.replace(Constant("alpha", momentum.alpha)),)
     elif "gradient step" in keys:
         several = (constants.replace(_over_step("L_ell", constants["L_Phi_star"], constants)),)
-    free = {symbol.name for symbol in bound.primitive.free_symbols} - {s.name for s in bound.defaults}
+    symbols = bound.primitive.free_symbols | bound.in_conditions
+    free = {symbol.name for symbol in symbols} - {s.name for s in bound.defaults}
     needed = {name for name in free if QUANTITIES[name].kind == "observable"} - {"rho", "sigma"}
     if bound.recursion:
         needed -= {symbol.name for symbol in bound.recursion.state}

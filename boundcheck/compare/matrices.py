@@ -159,9 +159,10 @@ class Matrices:
             Y = self.Y(w[part])
             if "dY" in names and self.whole.constant is None:
                 found["dY"][part] = norms(Y - self.Y_star)
+            inverse = self._inverse(Y) if names & {"A_t_inv", "W_t"} else Y
             if "A_t_inv" in names:
-                found["A_t_inv"][part] = norms(self._inverse(Y))
-            of_Z = {name: self._gram(part) for name in (*sorted(names & {"Z_t", "dZ"}), *ks)}
+                found["A_t_inv"][part] = norms(inverse)
+            of_Z = {name: self._gram(part) for name in (*sorted(names & {"Z_t", "dZ", "W_t"}), *ks)}
             if not of_Z:
                 continue
             Z = self.Z(w[part])
@@ -172,11 +173,20 @@ class Matrices:
                     of_Z["Z_t"].add(here)
                 if "dZ" in of_Z:
                     of_Z["dZ"].add(here - self.Z_star[:, some])
+                if "W_t" in of_Z:
+                    of_Z["W_t"].add(product(inverse, here))
                 for key in ks:
                     of_Z[key].add(plus(self.w_prime[:, some], S[key], here, -1))
             for name, gram in of_Z.items():
                 found[name][part] = gram.norms()
         return found
+
+    def newton_steps(self, w: Tensor, excess: Tensor) -> Tensor:
+        """(I − ∂₁Φ(w))⁻¹(w − Φ(w)) at rows w, in the coordinates of `turned`."""
+        found = []
+        for part in pieces(0, len(w), self.at_once(0)):
+            found.append(product(self._inverse(self.Y(w[part])), self.turned(excess[part])[..., None])[..., 0])
+        return torch.cat(found)
 
     def A_inv(self) -> Tensor:
         """‖(I − ∂₁Φ(w*))⁻¹‖."""

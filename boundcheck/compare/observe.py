@@ -22,12 +22,14 @@ from boundcheck.problem import Problem
 from boundcheck.products import DENSE, rows
 from boundcheck.solvers.exact import Reference
 
-OF_ALL = ("r_t", "g_t", "eps_w", "dE_1", "dE_2", "wT_dE_1", "Z_t", "dZ", "dY", "A_t_inv", "A_inv")
+OF_ALL = ("r_t", "g_t", "eps_w", "dE_1", "dE_2", "wT_dE_1", "Z_t", "dZ", "W_t", "newton_t", "dY", "A_t_inv", "A_inv")
 OF_ITD = ("dw", "dwT_g")
 OF_AID = ("v_t", "v_star", "dv_t", "dv_k", "dv_kt", "eps_v", "ZT_dv", "dZT_v", "solve_error")
 OF_FP = ("du", "duT_g")
 NAMES = (*OF_ALL, *OF_ITD, *OF_AID, *OF_FP)
-NEED_MATRICES = frozenset({"wT_dE_1", "Z_t", "dZ", "dY", "A_t_inv", "A_inv", *OF_V_T, *OF_ITD, *OF_FP})
+NEED_MATRICES = frozenset(
+    {"wT_dE_1", "Z_t", "dZ", "W_t", "newton_t", "dY", "A_t_inv", "A_inv", *OF_V_T, *OF_ITD, *OF_FP}
+)
 
 Values = dict[str, Tensor]
 
@@ -97,10 +99,13 @@ def _lower(run: Run, wanted: set[str]) -> Values:
     """What concerns the iterates and E."""
     w, db, prepared = run.w, run.b - run.b_star, run.whole.prepared
     made = {"r_t": norm(w - run.found.w), "g_t": norm(run.b), "dE_1": norm(db)}
-    if "eps_w" in wanted:
+    if wanted & {"eps_w", "newton_t"}:
         phi = rows(run.problem.phi_at)
         parts = run.parts(12 * run.problem.d)
-        made["eps_w"] = torch.cat([norm(w[part] - phi(w[None, part], prepared.ready)[0]) for part in parts])
+        excess = torch.cat([w[part] - phi(w[None, part], prepared.ready)[0] for part in parts])
+        made["eps_w"] = norm(excess)
+        if "newton_t" in wanted:
+            made["newton_t"] = norm(run.matrices.newton_steps(w, excess))
     if "dE_2" in wanted:
         made["dE_2"] = torch.zeros_like(made["r_t"])
         star = run.grad_lam(run.found.w)
@@ -116,7 +121,7 @@ def _of_matrices(run: Run, fp: Sequence[Method], wanted: set[str]) -> Values:
     """Norms of matrices, and what is had on the way."""
     made: Values = {}
     ks = {_key("du", m): run.ts if m.k is None else torch.full_like(run.ts, m.k) for m in fp}
-    names = wanted & {"Z_t", "dZ", "dY", "A_t_inv"}
+    names = wanted & {"Z_t", "dZ", "W_t", "dY", "A_t_inv"}
     if names or ks:
         made |= run.matrices.at_points(run.w, ks, names)
     if "A_inv" in wanted:

@@ -87,10 +87,16 @@ class Bound:
     @cached_property
     def symbols(self) -> tuple[str, ...]:
         """What has to be given when nothing optional is: the names left once `defaults` have been put in."""
-        needed = set(self.resolved().free_symbols)
+        needed = set(self.resolved().free_symbols) | self.in_conditions
         if self.recursion:
             needed = (needed | self.recursion.free_symbols | {t}) - set(self.recursion.state)
         return tuple(name for name, quantity in QUANTITIES.items() if quantity.symbol in needed)
+
+    @cached_property
+    def in_conditions(self) -> frozenset[sp.Symbol]:
+        """What has to be known to tell whether the theorem speaks."""
+        sides = (side for condition in self.conditions for side in (condition.left, condition.right))
+        return frozenset().union(*(side.free_symbols for side in sides)) - self.defaults.keys()
 
     def resolved(self, available: frozenset[str] = frozenset(), rates: tuple[Rate, ...] = ()) -> sp.Expr:
         """The formula with a default for every symbol that is not in `available`."""

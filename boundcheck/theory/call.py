@@ -153,7 +153,7 @@ def prepare(bound: Bound, constants: Constants | Mapping[str, Any], given: Mappi
         raise InputError(f"{bound.name} computes {state[0]} by its recursion; leave {state[0]} out")
     available = frozenset(constants) | frozenset(arrays)
     expression = bound.resolved(available, rates)
-    needed = set(expression.free_symbols)
+    needed = set(expression.free_symbols) | (bound.in_conditions - {rate.stands_for for rate in rates})
     if bound.recursion:
         needed = (needed | bound.recursion.free_symbols) - set(bound.recursion.state)
     names = [name for name, quantity in QUANTITIES.items() if quantity.symbol in needed]
@@ -161,8 +161,6 @@ def prepare(bound: Bound, constants: Constants | Mapping[str, Any], given: Mappi
         names.append("t")
     if "k" in names and "k" not in arrays and "t" in arrays:
         arrays["k"] = arrays["t"]  # the paper's choice when nothing else is said
-    in_conditions = {s.name for c in bound.conditions for s in (c.left - c.right).free_symbols}
-    names += [name for name in QUANTITIES if name in in_conditions & set(constants) and name not in names]
     used = tuple(constants[name] for name in names if name in constants and name not in arrays)
     for constant in used:
         QUANTITIES[constant.name].check(constant.value)

@@ -158,6 +158,8 @@ OBSERVABLES = tuple(
         ("du", r"\|u_{t,k}-w'\|", "‖u_{t,k}−w'(λ)‖, the derivative that AID-FP implies"),
         ("g_t", r"\|\nabla_1E(w_t)\|", "‖∇₁E(w_t,λ)‖"),
         ("Z_t", r"\|\partial_2\Phi(w_t)\|", "‖∂₂Φ(w_t,λ)‖"),
+        ("W_t", "W_t", "‖(I−∂₁Φ(w_t))⁻¹∂₂Φ(w_t)‖"),
+        ("newton_t", "s_t", "‖(I−∂₁Φ(w_t))⁻¹(w_t−Φ(w_t))‖, the length of a Newton step"),
         ("v_t", r"\|v_t\|", "‖v_t‖, v_t = (I−∂₁Φ(w_t)ᵀ)⁻¹∇₁E(w_t)"),
         ("v_star", r"\|v\|", "‖v(λ)‖, v = (I−∂₁Φ(w*)ᵀ)⁻¹∇₁E(w*)"),
         ("solve_error", r"\|\partial_2\Phi(w_t)^\top(v_{t,k}-v_t)\|", "‖∂₂Φ(w_t)ᵀ(v_{t,k}−v_t)‖"),
@@ -181,8 +183,8 @@ OBSERVABLES = tuple(
     )
 )
 (
-    error, r_t, rho, sigma, dw, du, g_t, Z_t, v_t, v_star, solve_error, eps_w, eps_v, dE_1, dE_2, wT_dE_1, dwT_g,
-    duT_g, ZT_dv, dZT_v, dv_k, dv_kt, dv_t, dY, dZ, A_t_inv, A_inv, Delta_t
+    error, r_t, rho, sigma, dw, du, g_t, Z_t, W_t, newton_t, v_t, v_star, solve_error, eps_w, eps_v, dE_1, dE_2,
+    wT_dE_1, dwT_g, duT_g, ZT_dv, dZT_v, dv_k, dv_kt, dv_t, dY, dZ, A_t_inv, A_inv, Delta_t
 ) = _symbols(OBSERVABLES)  # fmt: skip
 
 INDICES = (

@@ -30,4 +30,8 @@ def constants_for(draw: st.DrawFn, bound: Bound) -> dict[str, float]:
         "alpha": draw(st.floats(0.01, 0.5)) / L,
     }
     names = [name for name in bound.symbols if QUANTITIES[name].kind != "index"]
-    return {name: special[name] if name in special else draw(PLAIN) for name in names}
+    made = {name: special[name] if name in special else draw(PLAIN) for name in names}
+    if "newton_t" in made:  # near enough to w* for the theorem to speak, and for anything three times as large
+        curved = 27 * max(made["A_t_inv"] * made["nu_1"], 0.1)
+        made |= {"newton_t": draw(UNIT) / (6 * curved), "eps_w": draw(UNIT) * (1 - q) / (3 * curved)}
+    return made

@@ -31,6 +31,8 @@ def values_for(bound: bc.Bound) -> dict[str, float]:
         "alpha": 0.3,
         "mu_inv": 0.1,
         "rho": 0.5,
+        "newton_t": 0.05,
+        "eps_w": 0.01,
     }
     names = [name for name in bound.symbols if QUANTITIES[name].kind != "index"]
     return {name: special.get(name, 0.3 + 0.1 * i) for i, name in enumerate(names)}

@@ -66,7 +66,10 @@ def test_moves_as_declared(bound: Bound, data: st.DataObject) -> None:
         share = data.draw(st.floats(0.01, 0.99))
         top = {"q": 1.0, "q_star": 1.0, "q_P": 1.0, "rho": 1.0, "mu": low.get("L", math.inf)}.get(name, 2 * value + 1)
         raised = value + share * (min(top, 2 * value) - value) if name == "L" else value + share * (top - value)
-        after = bound.evaluate({**low, name: min(raised, np.nextafter(top, 0))}, t, k).values
+        try:
+            after = bound.evaluate({**low, name: min(raised, np.nextafter(top, 0))}, t, k).values
+        except bc.AssumptionError:  # there the theorem no longer speaks
+            continue
         slack = 2000 * U * np.maximum(before, after)  # (50 + 16t)u per evaluation, see test_is_accurate
         assert (direction * (after - before) >= -slack).all(), name
 
@@ -105,9 +108,18 @@ def test_rigorous_is_above_and_close(bound: Bound, data: st.DataObject) -> None:
 def test_edges(bound: Bound, q: float) -> None:
     """t = 0, k = 0, q = 0, q → 1, and t = 10⁶ where q^t underflows: finite, not negative, and no warning."""
     values = {
-        name: {"q": q, "q_star": q, "q_P": q, "kappa": 1.0, "mu": 1.0, "L": 1.0, "alpha": 1.0, "rho": 0.5}.get(
-            name, 0.7
-        )
+        name: {
+            "q": q,
+            "q_star": q,
+            "q_P": q,
+            "kappa": 1.0,
+            "mu": 1.0,
+            "L": 1.0,
+            "alpha": 1.0,
+            "rho": 0.5,
+            "newton_t": 0.1,
+            "eps_w": 0.1,
+        }.get(name, 0.7)
         for name in bound.symbols
         if QUANTITIES[name].kind != "index"
     }
