@@ -113,7 +113,8 @@ def stacked(name: str) -> tuple[list[str], Values]:
     ]
     labels, each = zip(*labelled, strict=True)
     shape = np.broadcast_shapes(*(np.shape(x) for x in each[0].values()))
-    symbols = (*bounds[name].chain.symbols, *INDICES[: len(shape)])
+    conditions = (symbol.name for symbol in bounds[name].in_conditions)
+    symbols = dict.fromkeys((*bounds[name].chain.symbols, *conditions, *INDICES[: len(shape)]))
     return labels, {x: np.stack([np.broadcast_to(values[x], shape) for values in each]) for x in symbols}
 
 
