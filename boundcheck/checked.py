@@ -258,10 +258,8 @@ def _figures(report: Report, place: Path) -> list[Path]:
     for curve in report.curves.values():
         bound = curve.bounds.get(curve.method.partition(":")[0])
         if bound is not None and bound.trace is not None:
-            name = f"trace-{curve.method.replace(':', '-')}"
             title = f"{bound.reference} on {curve.method}"
-            made[name] = plot.waterfall(bound.trace, title=title)
-            made[f"{name}-over-t"] = plot.trace_over_t(bound.trace, title=title)
+            made[f"trace-{curve.method.replace(':', '-')}"] = plot.trace(bound.trace, title=title)
     written = []
     for name, figure in made.items():
         for suffix in ("png", "svg"):  # the fonts in a pdf take as long again as the drawing
