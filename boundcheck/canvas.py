@@ -49,7 +49,7 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
     if suffix not in METADATA:
         raise InputError(f"path = {str(path)!r} is no picture; end it in {', '.join(f'.{kind}' for kind in METADATA)}")
     contents = io.BytesIO()
-    options: dict[str, Any] = {"pil_kwargs": {"compress_level": 1}} if suffix == "png" else {}
+    options: dict[str, Any] = {"pil_kwargs": {"compress_level": 3}} if suffix == "png" else {}
     with _saving, mpl.rc_context({"svg.hashsalt": "boundcheck", "pdf.fonttype": 42}):
         for text in figure.findobj(Words):
             text.outlined = suffix != "pdf"  # whose words can be searched
@@ -86,7 +86,8 @@ def extent(arrays: Iterable[np.ndarray], room: float = 2.0, least: float = 10.0)
 
 def inches(axes: Axes, x: float = 0, y: float = 0) -> Transform:
     """Inches from a corner of the axes: lower left, or upper at y = 1, or right at x = 1."""
-    return axes.figure.dpi_scale_trans + ScaledTranslation(x, y, axes.transAxes)
+    of_axes: Any = axes.transAxes
+    return axes.figure.dpi_scale_trans + ScaledTranslation(x, y, of_axes)
 
 
 def moved(axes: Axes, transform: Transform, x: float, y: float) -> Transform:
@@ -122,7 +123,8 @@ def label_left(axes: Axes, ticks: float) -> float:
 
 def place(axes: Axes, left: float, top: float, width: float, height: float) -> None:
     """In inches from the upper left corner of the figure, whose size must be known by now."""
-    across, down = axes.figure.get_size_inches()
+    figure: Any = axes.figure
+    across, down = figure.get_size_inches()
     axes.set_position((left / across, 1 - (top + height) / down, width / across, height / down))
 
 

@@ -118,9 +118,7 @@ def _wrong() -> dict[str, Any]:
     return {"facecolor": VERMILLION, "edgecolor": "white", "lw": 0.6}
 
 
-def _bars(
-    axes: Axes, trace: Trace, at: int, heights: np.ndarray, width: float, *, layered: bool = False
-) -> np.ndarray:
+def _bars(axes: Axes, trace: Trace, at: int, heights: np.ndarray, width: float, *, layered: bool = False) -> np.ndarray:
     """Values as bars with their slacks in words, in rows of these heights; where they begin, in inches downwards."""
     values, slacks, broken = trace.values[:, at], trace.slacks[:, at], trace.broken[:, at]
     said = [f"×{canvas.number(x)}{' broken' if bad else ''}" for x, bad in zip(slacks, broken, strict=True)]
@@ -132,7 +130,9 @@ def _bars(
     reach = np.log(np.maximum(ends, np.append(ends[0], ends[:-1])) / low) / np.log(high / low)
     needs = np.array([lettering.width(text, TEXT) + 0.15 for text in said]) / width
     part = min(1.0, float(((1 - needs) / np.maximum(reach, 1e-9)).min()))  # of the panel, which leaves room for words
-    canvas.log_axis(axes, "x", low, low * (high / low) ** (1 / part), most=4 if layered else canvas.MOST_TICKS, upto=high)
+    canvas.log_axis(
+        axes, "x", low, low * (high / low) ** (1 / part), most=4 if layered else canvas.MOST_TICKS, upto=high
+    )
     axes.set_ylim(heights.sum(), 0)
     tops: np.ndarray = heights.cumsum() - heights
     rows = tops + heights / 2

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.artist import allow_rasterization
 from matplotlib.backend_bases import RendererBase
 from matplotlib.colors import to_rgba
 from matplotlib.font_manager import FontProperties
@@ -54,11 +53,11 @@ class Words(Text):
 
     def _placed(self) -> Affine2D:
         """From letters of size 1 to the pixels of the figure."""
-        scale = self.get_fontsize() * self.get_figure(root=True).dpi / 72
+        figure: Any = self.get_figure(root=True)
+        scale = float(self.get_fontsize()) * figure.dpi / 72
         place = self.get_transform().transform(self.get_unitless_position())
         return Affine2D().scale(scale).rotate_deg(self.get_rotation()).translate(*place)
 
-    @allow_rasterization
     def draw(self, renderer: RendererBase) -> None:
         if not self.outlined:
             super().draw(renderer)
@@ -77,12 +76,14 @@ class Words(Text):
     def get_window_extent(self, renderer: RendererBase | None = None, dpi: float | None = None) -> Bbox:
         if not self.outlined or dpi is not None:
             return super().get_window_extent(renderer, dpi)
-        return self._box().transformed(self._placed())
+        corners = self._placed().transform(self._box().corners())
+        return Bbox([corners.min(axis=0), corners.max(axis=0)])
 
 
 def words(x: float, y: float, text: str, **style: Any) -> Words:
     """To be added to axes or a figure, which must not cut it off."""
-    return Words(x, y, text, **({"transform": IdentityTransform(), "clip_on": False} | style))
+    given: dict[str, Any] = {"transform": IdentityTransform(), "clip_on": False} | style
+    return Words(x, y, text, **given)
 
 
 def width(text: str, size: float) -> float:
@@ -104,8 +105,9 @@ def wrapped(text: str, inches: float, size: float) -> str:
 
 def _fonts() -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The user's family, and what it stands for."""
-    family = tuple(mpl.rcParams["font.family"])
-    return family, tuple(name for kind in family for name in mpl.rcParams.get(f"font.{kind}", ()))
+    settings: Any = mpl.rcParams
+    family = tuple(settings["font.family"])
+    return family, tuple(name for kind in family for name in settings.get(f"font.{kind}", ()))
 
 
 @lru_cache(KEPT)
@@ -117,7 +119,7 @@ def _text(text: str, align: str, family: tuple[str, ...], meant: tuple[str, ...]
         parts = [_word(word, family, meant) for word in ([line] if "$" in line else line.split(" "))]
         ends = np.cumsum([part.width + space for part in parts]) - space
         starts = ends - [part.width for part in parts] - PARTS[align] * ends[-1]
-        vertices += [part.vertices + (x, -row * PITCH) for part, x in zip(parts, starts, strict=True)]
+        vertices += [part.vertices + np.array([x, -row * PITCH]) for part, x in zip(parts, starts, strict=True)]
         codes += [part.codes for part in parts]
         widest = max(widest, float(ends[-1]))
     return Shape(np.concatenate(vertices), np.concatenate(codes), widest)

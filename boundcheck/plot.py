@@ -40,7 +40,7 @@ def errors(report: Report) -> Figure:
 
     Of several λ the mean with a band of one standard deviation, cut below at the least error.
     """
-    low, high = _limits(report)
+    low, high = _limits(_curves(report))
     sheet = _Sheet(report, ERROR, low, high)
     for (axes, curve), colour in zip(sheet.panels, cycle(COLOURS), strict=False):
         drawn, samples = chosen(curve), len(curve.errors)
@@ -76,7 +76,7 @@ def tightness(report: Report) -> Figure:
 
     Of several λ the geometric mean, faint where not all of them are above the floor.
     """
-    found = [bound.tightness for curve in report.curves.values() for bound in curve.applicable.values()]
+    found = [bound.tightness for curve in _curves(report) for bound in curve.applicable.values()]
     sheet = _Sheet(report, "bound / error", *canvas.extent([*found, np.ones(1)]))
     for axes, curve in sheet.panels:
         axes.axhline(1, color="black", lw=0.8, gid="one")
@@ -180,9 +180,14 @@ def _method(name: str, k: np.ndarray | None) -> str:
     return name.upper() if k is None or name == "exact" else f"{name.upper()} $k={fixed or 't'}$"
 
 
-def _limits(report: Report) -> tuple[float, float]:
+def _curves(report: Report) -> list[Curve]:
+    if not report.curves:
+        raise InputError("the report has no curves to draw; check at least one method")
+    return list(report.curves.values())
+
+
+def _limits(curves: list[Curve]) -> tuple[float, float]:
     """From the least error, or a decade below the floor, to the largest of the errors and of the bounds drawn."""
-    curves = report.curves.values()
     low, high = canvas.extent([curve.errors for curve in curves])
     floor, _ = canvas.extent([curve.floor for curve in curves], room=10)
     _, top = canvas.extent([np.array([high / 2]), *(bound.values for curve in curves for bound in chosen(curve))])
@@ -194,11 +199,10 @@ class _Sheet:
 
     def __init__(self, report: Report, label: str, low: float, high: float) -> None:
         curves = list(report.curves.values())
-        if not curves:
-            raise InputError("the report has no curves to draw; check at least one method")
         self.columns = {1: 1, 2: 2, 4: 2}.get(len(curves), 3)
         self.figure = Figure(figsize=(WIDTH * self.columns, WIDTH))
         self.panels: list[tuple[Axes, Curve]] = []
+        self.left = 0.0  # of the first column, for its labels
         self.lines = [0] * -(-len(curves) // self.columns)  # of the longest legend in each row
         every = np.concatenate([curve.t for curve in curves])
         for place, curve in enumerate(curves):
@@ -206,7 +210,8 @@ class _Sheet:
             axes = canvas.panel(self.figure, _method(curve.method, curve.k), "$t$", label if first else "")
             canvas.over_t(axes, every)
             ticks = canvas.log_axis(axes, "y", low, high, named=first)
-            self.left = canvas.label_left(axes, ticks) if first else self.left
+            if first:
+                self.left = canvas.label_left(axes, ticks)
             self.panels.append((axes, curve))
         self.width = (WIDTH * self.columns - self.left - 0.14 + GAP) / self.columns - GAP
 
