@@ -11,6 +11,7 @@ import io
 import os
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,9 @@ TICK, HANDLE = 0.09, 0.42  # from an axis to its labels, and from the handle of 
 MOST_TICKS = 7
 HUGE = 1e290  # limits of an axis keep away from overflow
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-DPI = 160
+DPI = 150
 METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
+SETTINGS: dict[str, Any] = {"svg": {"svg.hashsalt": "boundcheck"}, "pdf": {"pdf.fonttype": 42}}
 _saving = threading.Lock()  # matplotlib's settings are global
 
 
@@ -50,7 +52,7 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
         raise InputError(f"path = {str(path)!r} is no picture; end it in {', '.join(f'.{kind}' for kind in METADATA)}")
     contents = io.BytesIO()
     options: dict[str, Any] = {"pil_kwargs": {"compress_level": 3}} if suffix == "png" else {}
-    with _saving, mpl.rc_context({"svg.hashsalt": "boundcheck", "pdf.fonttype": 42}):
+    with _saving, mpl.rc_context(SETTINGS[suffix]) if suffix in SETTINGS else nullcontext():
         for text in figure.findobj(Words):
             text.outlined = suffix != "pdf"  # whose words can be searched
         figure.savefig(contents, format=suffix, dpi=DPI, metadata=METADATA[suffix], **options)
@@ -106,6 +108,7 @@ def panel(figure: Figure, title: str, x: str, y: str = "") -> Axes:
         axis.set_major_locator(NullLocator())
         axis.set_minor_locator(NullLocator())
     axes.spines[["top", "right"]].set_visible(False)
+    axes.patch.set_visible(False)  # that of the figure is enough
     style: dict[str, Any] = {"figure": figure, "ha": "center"}
     axes.title = lettering.words(0.5, 1, title, fontsize=TEXT + 1, va="baseline", **style)
     axes.title.set_transform(moved(axes, axes.transAxes, 0, 0.08))

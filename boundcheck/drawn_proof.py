@@ -22,13 +22,14 @@ LAYERS = (BLUE, PURPLE, YELLOW, GREY, ORANGE, GREEN, SKY)  # neighbours differ i
 VALUE, SLACK = "value after each step of the proof", "log₁₀ of the slack"
 BELOW = 0.48  # ticks and a label under a panel, inches
 MARGIN = 0.12  # at the right, for half a label
+LEAST = 1.8  # height of a panel, inches
 NAMES = 1.75  # the widest name of a link beside another panel; inches
 
 
 def waterfall(trace: Trace, title: str = "From the error to the bound", t: int | None = None) -> Figure:
     """The proof at one t, the last unless told: a bar a link, from the value before it to the value after it."""
     at = _place(trace, t)
-    because = [lettering.wrapped(text, 2.2, SMALL) for text in (*trace.because, f"bound / error = {_ratio(trace, at)}")]
+    because = [lettering.wrapped(text, 2.4, SMALL) for text in (*trace.because, f"bound / error = {_ratio(trace, at)}")]
     heights = np.array([0.26 + 0.125 * (1 + text.count("\n")) for text in because])
     left = 0.2 + max(
         *(lettering.width(text, SMALL) for text in because), *(lettering.width(name, TEXT) for name in trace.links)
@@ -72,6 +73,7 @@ def trace(trace: Trace, title: str = "From the error to the bound", t: int | Non
     names = [lettering.wrapped(name, NAMES, TEXT) for name in (*trace.links, "bound")]
     heights = np.array([0.24 + 0.14 * name.count("\n") for name in names])
     heights[-1] += 0.12
+    heights *= max(1.0, LEAST / heights.sum())
     figure = Figure(figsize=(2 * WIDTH, TOP + heights.sum() + BELOW))
     bars = canvas.panel(figure, title, f"value after each step, $t={trace.t[at]}$")
     stack = canvas.panel(figure, "", "$t$", SLACK)

@@ -6,6 +6,7 @@ Widths are known before anything is drawn, so pictures are laid out by arithmeti
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.path import Path
 from matplotlib.text import Text
 from matplotlib.textpath import TextPath, text_to_path
-from matplotlib.transforms import Affine2D, Bbox, IdentityTransform
+from matplotlib.transforms import Bbox, IdentityTransform
 
 RISE, FALL, PITCH = 0.76, 0.24, 1.36  # of letters above and below their line, and from line to line, in font sizes
 MIDDLE = 0.27  # the middle of a row of letters above its line
@@ -51,32 +52,32 @@ class Words(Text):
         }[self.get_verticalalignment()]
         return Bbox([[left, top - RISE - FALL - lines * PITCH], [left + width, top]])
 
-    def _placed(self) -> Affine2D:
+    def _placed(self, points: np.ndarray) -> np.ndarray:
         """From letters of size 1 to the pixels of the figure."""
-        figure: Any = self.get_figure(root=True)
+        figure: Any = self.figure
+        angle = math.radians(self.get_rotation())
+        turn = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
         scale = float(self.get_fontsize()) * figure.dpi / 72
-        place = self.get_transform().transform(self.get_unitless_position())
-        return Affine2D().scale(scale).rotate_deg(self.get_rotation()).translate(*place)
+        placed: np.ndarray = points @ (scale * turn) + self.get_transform().transform(self.get_unitless_position())
+        return placed
 
     def draw(self, renderer: RendererBase) -> None:
         if not self.outlined:
             super().draw(renderer)
         elif self.get_visible() and self.get_text():
             shape = _text(self.get_text(), self.get_horizontalalignment(), *_fonts())
-            placed = Affine2D().translate(0, self._box().y1 - RISE) + self._placed()
-            path = Path(placed.transform(shape.vertices).round(2), shape.codes)  # short numbers make short files
+            points = self._placed(shape.vertices + np.array([0, self._box().y1 - RISE]))
             pen = renderer.new_gc()
             pen.set_linewidth(0)
-            renderer.open_group("text", self.get_gid())
+            path = Path(points.round(2), shape.codes)  # short numbers make short files
             renderer.draw_path(pen, path, IdentityTransform(), to_rgba(self.get_color()))
-            renderer.close_group("text")
             pen.restore()
             self.stale = False
 
     def get_window_extent(self, renderer: RendererBase | None = None, dpi: float | None = None) -> Bbox:
         if not self.outlined or dpi is not None:
             return super().get_window_extent(renderer, dpi)
-        corners = self._placed().transform(self._box().corners())
+        corners = self._placed(self._box().corners())
         return Bbox([corners.min(axis=0), corners.max(axis=0)])
 
 
@@ -104,10 +105,11 @@ def wrapped(text: str, inches: float, size: float) -> str:
 
 
 def _fonts() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The user's family, and what it stands for."""
+    """The user's family, and what it and formulas stand for."""
     settings: Any = mpl.rcParams
     family = tuple(settings["font.family"])
-    return family, tuple(name for kind in family for name in settings.get(f"font.{kind}", ()))
+    meant = (name for kind in family for name in settings.get(f"font.{kind}", ()))
+    return family, (*meant, settings["mathtext.fontset"])
 
 
 @lru_cache(KEPT)

@@ -92,7 +92,8 @@ def tightness(report: Report) -> Figure:
                 said = f"{canvas.number(bound.best)} to {canvas.number(bound.worst)}"
             dashes = AFTER if bound.name.endswith("posteriori") else STYLES.get(bound.ball, "-.")
             style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "ls": dashes, "lw": 1.3}
-            axes.plot(curve.t, ratio, alpha=0.35, gid="faint", **style)
+            if np.isnan(of_all[np.isfinite(ratio)]).any():
+                axes.plot(curve.t, ratio, alpha=0.35, gid="faint", **style)
             style |= {"marker": MARKERS[i % len(MARKERS)], "ms": 3.5, "markevery": (i * step // len(ranked), step)}
             handles += axes.plot(curve.t, of_all, label=f"{_label(bound)}: {said}", gid=bound.name, **style)
         sheet.legend(axes, handles or [canvas.note("no bound applies")])
@@ -101,10 +102,11 @@ def tightness(report: Report) -> Figure:
 
 def constants(report: Report) -> Figure:
     """Every constant on every ball; the shape of the marker says on which side of the truth the value is."""
-    names = [name for name in QUANTITIES if any(name in found for found in report.constants.values())]
+    found = report.constants
+    names = [name for name in QUANTITIES if any(name in constants for constants in found.values())]
     if not names:
         raise InputError("the report has no constants to draw; check at least one bound")
-    every = [constant for found in report.constants.values() for constant in found.values()]
+    every = [constant for constants in found.values() for constant in constants.values()]
     low, high = canvas.extent([np.array([constant.value for constant in every])])
     zero = low * (low / high) ** 0.06
     symbols = [f"${QUANTITIES[name].latex}$".replace(r"\star", "*") for name in names]
@@ -128,13 +130,14 @@ def constants(report: Report) -> Figure:
         canvas.write(axes, 0, row, meaning, beside, ha="right", color=GREY)
     balls = dict(zip(report.constants, (BLUE, ORANGE, GREEN), strict=False))
     for place, (ball, colour) in enumerate(balls.items()):
-        for row, name in enumerate(names):
-            if name in report.constants[ball]:
-                one = report.constants[ball][name]
-                at = row + 0.34 * (place - (len(balls) - 1) / 2)
-                style: dict[str, Any] = {"color": colour, "ms": 4.5, "gid": f"{ball} {name}"}
-                style |= {"mfc": "white"} if one.side is Side.LOWER else {}
-                axes.add_artist(Line2D([one.value or zero], [at], marker=SIDES[one.side], **style))
+        for side, marker in SIDES.items():
+            at = [i for i, name in enumerate(names) if name in found[ball] and found[ball][name].side is side]
+            values = [found[ball][names[i]].value or zero for i in at]
+            style: dict[str, Any] = {"color": colour, "ls": "", "ms": 4.5, "gid": f"{ball} {side.value}"}
+            style |= {"mfc": "white"} if side is Side.LOWER else {}
+            if at:
+                rows = np.array(at) + 0.34 * (place - (len(balls) - 1) / 2)
+                axes.add_artist(Line2D(values, rows, marker=marker, **style))
     handles = [Line2D([], [], color=colour, lw=4, label=f"{ball} ball") for ball, colour in balls.items()]
     for side in (side for side in SIDES if side in {constant.side for constant in every}):
         face = "white" if side is Side.LOWER else "black"

@@ -236,9 +236,13 @@ def test_tightness_says_best_and_worst() -> None:
     assert line(axes, "itd").get_linestyle() == "-"
     assert line(axes, "itd-local").get_linestyle() == "--"
     np.testing.assert_allclose(line(axes, "itd").get_ydata(), curve.bounds["itd"].tightness[0])
-    drawn = {"one", "faint", *curve.applicable}
+    drawn = {"one", *curve.applicable}
     assert {found.get_gid() for found in axes.lines} == drawn | {"key", "x ticks", "y ticks"}
     assert "at the floor" in legend(plot.tightness(report("floor")).axes[0])[0]
+    some = plot.tightness(report("five")).axes[
+        0
+    ]  # where some samples are at the floor, the mean of the others is faint
+    assert np.isfinite(line(some, "faint").get_ydata()).sum() > np.isfinite(line(some, "itd").get_ydata()).sum()
 
 
 def test_waterfall() -> None:
@@ -376,13 +380,18 @@ def test_constants() -> None:
     axes = figure.axes[0]
     assert texts(axes, "symbol") == ["$q$", r"$\nu_1$", "$D$", "$L_E$", "$W$"]
     assert "bound on ‖w(λ)‖" in [text.get_text() for text in axes.texts]
-    marks = {name: line(axes, f"paper {name}") for name in paper}
-    assert {name: mark.get_marker() for name, mark in marks.items()} == {"q": "o", "nu_1": "^", "L_E": "D", "D": "v"}
-    assert marks["D"].get_markerfacecolor() == "white"
-    assert marks["q"].get_markerfacecolor() == canvas.BLUE
-    assert line(axes, "local q").get_ydata()[0] > marks["q"].get_ydata()[0]  # its own place, not under the other
-    assert to_hex(line(axes, "local q").get_color()) == canvas.ORANGE.lower()
-    zero = float(marks["nu_1"].get_xdata()[0])
+    marks = {found.get_gid(): found for found in axes.lines if found.get_gid()}
+    shapes = {"paper exact": "o", "paper upper": "^", "paper high-probability": "D", "paper lower": "v"}
+    assert {name: marks[name].get_marker() for name in shapes} == shapes
+    assert [list(marks[name].get_ydata().round()) for name in shapes] == [[0], [1], [3], [2]]  # the rows of symbols
+    assert [float(marks[name].get_xdata()[0]) for name in shapes if "upper" not in name] == [0.9, 3e4, 2]
+    assert list(marks["local lower"].get_xdata()) == [0.8, 4e-3]
+    assert marks["paper lower"].get_markerfacecolor() == "white"
+    assert marks["paper exact"].get_markerfacecolor() == canvas.BLUE
+    own, other = (marks[name].get_ydata()[0] for name in ("paper exact", "local lower"))
+    assert own < other  # its own place, not under the other
+    assert to_hex(marks["local lower"].get_color()) == canvas.ORANGE.lower()
+    zero = float(marks["paper upper"].get_xdata()[0])
     assert axes.get_xlim()[0] < zero < 4e-3
     assert [text.get_position()[0] for text in axes.texts if text.get_text() == "0"] == [zero]
     assert len(keys(axes)) == 6
