@@ -109,6 +109,7 @@ def panel(figure: Figure, title: str, x: str, y: str = "") -> Axes:
         axis.set_minor_locator(NullLocator())
     axes.spines[["top", "right"]].set_visible(False)
     axes.patch.set_visible(False)  # that of the figure is enough
+    axes.set_title("", y=1.0)  # said so, it is not moved at each drawing
     style: dict[str, Any] = {"figure": figure, "ha": "center"}
     axes.title = lettering.words(0.5, 1, title, fontsize=TEXT + 1, va="baseline", **style)
     axes.title.set_transform(moved(axes, axes.transAxes, 0, 0.08))

@@ -17,7 +17,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.font_manager import FontProperties
 from matplotlib.path import Path
 from matplotlib.text import Text
-from matplotlib.textpath import TextPath, text_to_path
+from matplotlib.textpath import text_to_path
 from matplotlib.transforms import Bbox, IdentityTransform
 
 RISE, FALL, PITCH = 0.76, 0.24, 1.36  # of letters above and below their line, and from line to line, in font sizes
@@ -131,8 +131,8 @@ def _text(text: str, align: str, family: tuple[str, ...], meant: tuple[str, ...]
 def _word(word: str, family: tuple[str, ...], meant: tuple[str, ...]) -> Shape:
     if not word:
         return Shape(np.empty((0, 2)), np.empty(0, Path.code_type), 0.0)
-    font = FontProperties(family=list(family), size=1)
-    path = TextPath((0, 0), word, size=1, prop=font)
-    math = word.count("$") > 1
-    reach, _, _ = text_to_path.get_text_width_height_descent(word, font, ismath=math)
-    return Shape(path.vertices, path.codes, reach)
+    font, math_mode = FontProperties(family=list(family), size=1), word.count("$") > 1
+    points, codes = text_to_path.get_text_path(font, word, ismath=math_mode)
+    reach, _, _ = text_to_path.get_text_width_height_descent(word, font, ismath=math_mode)
+    vertices = np.reshape(points, (-1, 2)) / text_to_path.FONT_SCALE
+    return Shape(vertices, np.array(codes, Path.code_type), reach)
