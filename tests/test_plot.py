@@ -239,9 +239,7 @@ def test_tightness_says_best_and_worst() -> None:
     drawn = {"one", *curve.applicable}
     assert {found.get_gid() for found in axes.lines} == drawn | {"key", "x ticks", "y ticks"}
     assert "at the floor" in legend(plot.tightness(report("floor")).axes[0])[0]
-    some = plot.tightness(report("five")).axes[
-        0
-    ]  # where some samples are at the floor, the mean of the others is faint
+    some = plot.tightness(report("five")).axes[0]  # faint where some samples are at the floor
     assert np.isfinite(line(some, "faint").get_ydata()).sum() > np.isfinite(line(some, "itd").get_ydata()).sum()
 
 
