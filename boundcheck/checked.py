@@ -10,6 +10,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -254,18 +255,16 @@ def _cells(values: Iterable[float]) -> list[str]:
 def _figures(report: Report, place: Path) -> list[Path]:
     from boundcheck import plot
 
-    made = {"errors": plot.errors(report), "tightness": plot.tightness(report), "constants": plot.constants(report)}
+    draw = {"errors": partial(plot.errors, report), "tightness": partial(plot.tightness, report)}
+    draw["constants"] = partial(plot.constants, report)
     for curve in report.curves.values():
         bound = curve.bounds.get(curve.method.partition(":")[0])
         if bound is not None and bound.trace is not None:
-            name = f"trace-{curve.method.replace(':', '-')}"
             title = f"{bound.reference} on {curve.method}"
-            made[name] = plot.waterfall(bound.trace, title=title)
-            made[f"{name}-over-t"] = plot.trace_over_t(bound.trace, title=title)
+            draw[f"trace-{curve.method.replace(':', '-')}"] = partial(plot.trace, bound.trace, title)
     written = []
-    for name, figure in made.items():
+    for name, drawn in draw.items():
+        figure = drawn()
         for suffix in ("png", "svg"):  # the fonts in a pdf take as long again as the drawing
-            path = place / f"{name}.{suffix}"
-            plot.save(figure, path)
-            written.append(path)
+            written.append(plot.save(figure, place / f"{name}.{suffix}"))
     return written

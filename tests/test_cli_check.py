@@ -78,6 +78,7 @@ def test_files_are_written(boundcheck: Command, tmp_path: Path) -> None:
     assert done.returncode == 0
     assert (tmp_path / "out" / "report.json").exists()
     assert (tmp_path / "out" / "errors.svg").exists()
+    assert (tmp_path / "out" / "trace-itd.png").exists()
 
 
 def test_plan_in_words_and_in_json(boundcheck: Command) -> None:

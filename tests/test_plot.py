@@ -17,15 +17,18 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 from matplotlib.text import Text
+from matplotlib.textpath import TextPath
 from reports import made
 
-from boundcheck import Constant, Constants, InputError, Provenance, Side, canvas, plot
+from boundcheck import Constant, Constants, InputError, Provenance, Side, canvas, lettering, plot
 from boundcheck.compare.report import Report, Trace
 from boundcheck.compare.verdict import Verdict
 from boundcheck.theory.symbols import QUANTITIES
@@ -55,24 +58,30 @@ def line(axes: Axes, gid: str) -> Line2D:
     return next(found for found in axes.lines if found.get_gid() == gid)
 
 
+def texts(axes: Axes, gid: str) -> list[str]:
+    return [text.get_text() for text in axes.texts if text.get_gid() == gid]
+
+
 def legend(axes: Axes) -> list[str]:
-    made = axes.get_legend()
-    assert made is not None
-    return [text.get_text() for text in made.get_texts()]
+    return [" ".join(text.split("\n")) for text in texts(axes, "legend")]
+
+
+def keys(axes: Axes) -> list[Artist]:
+    return [found for found in axes.get_children() if found.get_gid() == "key"]
+
+
+def error_line(axes: Axes) -> Line2D:
+    return next(
+        found for found in axes.lines if str(found.get_label()).startswith("error") and found.get_gid() != "key"
+    )
 
 
 def written(figure: Figure) -> Iterator[Text]:
     """All that can be read."""
     for axes in figure.axes:
         yield from (axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts)
-        for axis in (axes.xaxis, axes.yaxis):
-            low, high = sorted(axis.get_view_interval())
-            ticks = (*axis.get_major_ticks(), *axis.get_minor_ticks())
-            yield from (tick.label1 for tick in ticks if low <= tick.get_loc() <= high)
-        if (found := axes.get_legend()) is not None:
-            yield from (*found.get_texts(), found.get_title())
-    for found in figure.legends:
-        yield from found.get_texts()
+        assert axes.get_legend() is None
+        assert not (*axes.get_xticklabels(), *axes.get_yticklabels())
 
 
 FIGURES: dict[str, Any] = {
@@ -111,17 +120,17 @@ def test_nothing_overlaps_or_leaves_the_figure(name: str) -> None:
 
 
 @pytest.mark.parametrize(("case", "method"), TRACES)
-@pytest.mark.parametrize("draw", [plot.waterfall, plot.trace_over_t])
+@pytest.mark.parametrize("draw", [plot.waterfall, plot.trace_over_t, plot.trace])
 def test_nothing_overlaps_in_a_proof(draw: Any, case: str, method: str) -> None:
     assert not crowded(draw(trace(case, method)))
 
 
 def test_overlaps_are_found() -> None:
     figure = Figure()
-    axes = figure.add_subplot()
-    axes.text(0.5, 0.5, "one")
-    axes.text(0.51, 0.5, "two")
-    axes.text(1.1, 0.2, "a long way out of the figure", fontsize=5)
+    axes = canvas.panel(figure, "", "")
+    canvas.write(axes, 0.5, 0.5, "one", axes.transAxes)
+    canvas.write(axes, 0.501, 0.5, "two", axes.transAxes)
+    canvas.write(axes, 0.9, 0.2, "a long way out of the figure", axes.transAxes, fontsize=5)
     assert [text.partition(":")[0] for text in crowded(figure)] == ["small", "outside", "overlap"]
 
 
@@ -140,7 +149,7 @@ def test_error_solid_and_bounds_dashed_in_its_colour() -> None:
     figure = plot.errors(report("five"))
     colours = set()
     for axes, curve in zip(figure.axes, report("five").curves.values(), strict=True):
-        error = next(found for found in axes.lines if str(found.get_label()).startswith("error"))
+        error = error_line(axes)
         assert error.get_linestyle() == "-"
         drawn = [line(axes, bound.name) for bound in plot.chosen(curve)]
         assert 2 <= len(drawn) <= plot.MOST
@@ -159,7 +168,7 @@ def test_the_legend_numbers_theorems_and_names_what_is_left_out() -> None:
     assert first == ["error", "Theorem 2.1", "ITD, recursive (local ball)", "not drawn: itd-local"]
     assert second[1] == "Theorem 2.4"
     assert "a posteriori (local ball)" in third
-    assert third[-1].replace("\n", " ") == "not drawn: aid, aid-cg-chebyshev, aid-contraction"
+    assert third[-1] == "not drawn: aid, aid-cg-chebyshev, aid-contraction"
     assert legend(plot.errors(report("none")).axes[0]) == ["error", "no bound applies"]
     assert legend(plot.tightness(report("none")).axes[0]) == ["no bound applies"]
     assert legend(plot.errors(report("scalar")).axes[0])[2] == "ITD, local, equal to the error"
@@ -198,7 +207,7 @@ def test_at_the_floor_the_error_is_faint() -> None:
     above = curve.errors.mean(axis=0) > curve.floor.mean(axis=0)
     assert above.any()
     assert not above.all()
-    strong = next(found for found in axes.lines if str(found.get_label()).startswith("error"))
+    strong = error_line(axes)
     assert (np.isfinite(strong.get_ydata()) == above).all()
     assert line(axes, "faint").get_alpha() < 0.5
     assert "below the rounding floor" in legend(axes)
@@ -227,8 +236,11 @@ def test_tightness_says_best_and_worst() -> None:
     assert line(axes, "itd").get_linestyle() == "-"
     assert line(axes, "itd-local").get_linestyle() == "--"
     np.testing.assert_allclose(line(axes, "itd").get_ydata(), curve.bounds["itd"].tightness[0])
-    assert {found.get_gid() for found in axes.lines} == {"one", "faint", *curve.applicable}
+    drawn = {"one", *curve.applicable}
+    assert {found.get_gid() for found in axes.lines} == drawn | {"key", "x ticks", "y ticks"}
     assert "at the floor" in legend(plot.tightness(report("floor")).axes[0])[0]
+    some = plot.tightness(report("five")).axes[0]  # faint where some samples are at the floor
+    assert np.isfinite(line(some, "faint").get_ydata()).sum() > np.isfinite(line(some, "itd").get_ydata()).sum()
 
 
 def test_waterfall() -> None:
@@ -238,6 +250,7 @@ def test_waterfall() -> None:
     assert axes.get_xscale() == "log"
     words = [text.get_text() for text in axes.texts]
     assert [name for name in words if name in shown.links] == list(shown.links)
+    assert texts(axes, "link") == [*shown.links, "bound"]
     bars = {bar.get_gid(): bar for bar in axes.patches}
     assert list(bars) == list(shown.links[1:])
     for i, name in enumerate(shown.links[1:], start=1):
@@ -270,13 +283,80 @@ def test_stack_adds_up_to_bound_over_error() -> None:
     shown = trace()
     axes = plot.trace_over_t(shown, title="ITD").axes[0]
     top = np.log10(shown.values[-1] / shown.values[0])
-    np.testing.assert_allclose(axes.lines[0].get_ydata(), top)
+    np.testing.assert_allclose(line(axes, "bound / error").get_ydata(), top)
     areas = {area.get_gid(): area.get_paths()[0].vertices[:, 1] for area in axes.collections}
-    assert list(areas) == list(shown.links[1:])
+    lossy = [name for name, slack in zip(shown.links, shown.slacks, strict=True) if (slack > 1).any()]
+    assert list(areas) == lossy
     assert areas[shown.links[-1]].max() == pytest.approx(top.max())
     assert axes.get_title() == "ITD"
     assert legend(axes)[0] == "bound / error"
     assert legend(axes)[-1] == f"{shown.links[1]}, ×{canvas.number(shown.slacks[1, -1])}"
+    assert len(legend(axes)) == len(keys(axes)) == len(shown.links)
+
+
+def test_both_sides_of_a_proof_in_one_figure() -> None:
+    shown = trace()
+    figure = plot.trace(shown, title="ITD", t=50)
+    bars, stack = figure.axes
+    assert figure.get_figwidth() == pytest.approx(2 * 3.3)
+    assert bars.get_title() == "ITD"
+    assert bars.get_xlabel() == "value after each step, $t=50$"
+    assert texts(bars, "link") == [*shown.links, "bound"]
+    slacks = [f"×{canvas.number(x)}" for x in shown.slacks[1:, 49]]
+    values = [canvas.number(x) for x in shown.values[[0, -1], 49]]
+    assert texts(bars, "slack") == [values[0], *slacks, values[1]]
+    areas = {area.get_gid(): area.get_facecolor()[0] for area in stack.collections}
+    *squares, black = keys(bars)
+    for name, square in zip(shown.links[1:], squares, strict=True):
+        assert isinstance(square, Rectangle)
+        if name in areas:
+            assert to_hex(square.get_facecolor()) == to_hex(areas[name])
+    rows = {bar.get_gid(): to_hex(bar.get_facecolor()) for bar in bars.patches if bar.get_gid() in areas}
+    assert rows == {name: to_hex(colour) for name, colour in areas.items()}
+    assert isinstance(black, Line2D)
+    np.testing.assert_allclose(line(stack, "bound / error").get_ydata(), np.log10(shown.values[-1] / shown.values[0]))
+    broken, _ = plot.trace(trace("broken")).axes
+    red = [bar for bar in broken.patches if to_hex(bar.get_facecolor()) == canvas.VERMILLION.lower()]
+    assert {bar.get_gid() for bar in red} == {trace("broken").first_broken, "key"}
+    with pytest.raises(InputError, match="t = 61 is not in the trace"):
+        plot.trace(shown, t=61)
+
+
+def test_letters_are_where_they_are_said_to_be() -> None:
+    """The box of a text holds its ink, whatever its alignment; of each letter the width is known before drawing."""
+    for ha, va, turned in (("left", "top", 0), ("right", "center", 0), ("center", "baseline", 90)):
+        figure = Figure(figsize=(4, 3), dpi=200)
+        text = lettering.words(400, 300, "Agq ‖∇f‖\n$L_\\Phi$ = 10⁻³", ha=ha, va=va, rotation=turned, fontsize=12)
+        figure.add_artist(text)
+        drawer = FigureCanvasAgg(figure)
+        drawer.draw()
+        ys, xs = np.nonzero(np.asarray(drawer.buffer_rgba())[::-1, :, 0] < 128)
+        box = text.get_window_extent()
+        ink = np.array([[xs.min(), ys.min()], [xs.max() + 1, ys.max() + 1]])
+        assert (ink[0] >= box.p0 - 3).all()
+        assert (ink[1] <= box.p1 + 3).all()
+        assert (ink[1] - ink[0] > 0.8 * (box.p1 - box.p0)).all()
+    whole = TextPath((0, 0), "two words", size=72).vertices[:, 0].max()
+    assert lettering.width("two words", 72) == pytest.approx(whole / 72, rel=0.02)
+    lines = lettering.wrapped("of some words that need more than a line", 1.0, 8).split("\n")
+    assert " ".join(lines) == "of some words that need more than a line"
+    assert len(lines) > 1
+    assert all(lettering.width(one, 8) <= 1.0 for one in lines)
+
+
+def test_the_words_of_a_pdf_are_letters(tmp_path: Path) -> None:
+    figure = plot.errors(report())
+    assert b"/Font" in plot.save(figure, tmp_path / "a.pdf").read_bytes()
+    again = plot.save(figure, tmp_path / "a.svg").read_bytes()
+    assert again == plot.save(plot.errors(report()), tmp_path / "b.svg").read_bytes()
+    assert b"<text" not in again  # no font is needed to see it
+
+
+def test_the_users_font_is_used() -> None:
+    before = lettering.width("illi", 8)
+    with mpl.rc_context({"font.family": "monospace"}):
+        assert lettering.width("illi", 8) > before
+    assert lettering.width("illi", 8) == before
 
 
 def test_an_error_of_zero() -> None:
@@ -296,19 +376,24 @@ def test_constants() -> None:
     local = Constants.given(q=0.8, W=4e-3, side="lower")
     figure = plot.constants(replace(report(), constants={"paper": paper, "local": local}))
     axes = figure.axes[0]
-    assert [text.get_text() for text in axes.get_yticklabels()] == ["$q$", r"$\nu_1$", "$D$", "$L_E$", "$W$"]
+    assert texts(axes, "symbol") == ["$q$", r"$\nu_1$", "$D$", "$L_E$", "$W$"]
     assert "bound on ‖w(λ)‖" in [text.get_text() for text in axes.texts]
-    marks = {name: line(axes, f"paper {name}") for name in paper}
-    assert {name: mark.get_marker() for name, mark in marks.items()} == {"q": "o", "nu_1": "^", "L_E": "D", "D": "v"}
-    assert marks["D"].get_markerfacecolor() == "white"
-    assert marks["q"].get_markerfacecolor() == canvas.BLUE
-    assert line(axes, "local q").get_ydata()[0] > marks["q"].get_ydata()[0]  # its own place, not under the other
-    assert to_hex(line(axes, "local q").get_color()) == canvas.ORANGE.lower()
-    zero = float(marks["nu_1"].get_xdata()[0])
+    marks = {found.get_gid(): found for found in axes.lines if found.get_gid()}
+    shapes = {"paper exact": "o", "paper upper": "^", "paper high-probability": "D", "paper lower": "v"}
+    assert {name: marks[name].get_marker() for name in shapes} == shapes
+    assert [list(marks[name].get_ydata().round()) for name in shapes] == [[0], [1], [3], [2]]  # the rows of symbols
+    assert [float(marks[name].get_xdata()[0]) for name in shapes if "upper" not in name] == [0.9, 3e4, 2]
+    assert list(marks["local lower"].get_xdata()) == [0.8, 4e-3]
+    assert marks["paper lower"].get_markerfacecolor() == "white"
+    assert marks["paper exact"].get_markerfacecolor() == canvas.BLUE
+    own, other = (marks[name].get_ydata()[0] for name in ("paper exact", "local lower"))
+    assert own < other  # its own place, not under the other
+    assert to_hex(marks["local lower"].get_color()) == canvas.ORANGE.lower()
+    zero = float(marks["paper upper"].get_xdata()[0])
     assert axes.get_xlim()[0] < zero < 4e-3
-    assert axes.xaxis.get_major_formatter()(zero) == "0"
-    words = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert words == ["paper ball", "local ball", "exact", "upper", "high-probability", "lower"]
+    assert [text.get_position()[0] for text in axes.texts if text.get_text() == "0"] == [zero]
+    assert len(keys(axes)) == 6
+    assert legend(axes) == ["paper ball", "local ball", "exact", "upper", "high-probability", "lower"]
     assert not crowded(figure)
 
 
@@ -316,7 +401,7 @@ def test_every_constant_has_room() -> None:
     names = [name for name, quantity in QUANTITIES.items() if quantity.kind == "constant"]
     values = {name: 0.5 * 7.0 ** (i % 5) for i, name in enumerate(names)}
     figure = plot.constants(replace(report(), constants={"local": Constants.given(**values)}))
-    assert len(figure.axes[0].get_yticklabels()) == len(names) > 30
+    assert len(texts(figure.axes[0], "symbol")) == len(names) > 30
     assert not crowded(figure)
 
 
@@ -353,14 +438,16 @@ def test_numbers(value: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("low", "high", "labels"),
-    [(0.5, 2e3, ["1", "10", "100", "1000"]), (1e-13, 1e3, ["$10^{-12}$", "$10^{-9}$", "$10^{-6}$", "$10^{-3}$"]),
+    [(0.5, 2e3, ["1", "10", "100", "1000"]), (1e-13, 1e3, ["10⁻¹²", "10⁻⁹", "10⁻⁶", "10⁻³"]),
      (0.3, 30, ["0.5", "1", "2", "5", "10", "20"]), (1.3, 1.6, ["1.3", "1.4", "1.5", "1.6"])],
 )  # fmt: skip
 def test_ticks(low: float, high: float, labels: list[str]) -> None:
-    axes = Figure().add_subplot()
-    canvas.log_axis(axes, "y", low, high)
-    shown = [text.get_text() for text in axes.get_yticklabels()]
+    axes = canvas.panel(Figure(), "", "")
+    taken = canvas.log_axis(axes, "y", low, high)
+    shown = texts(axes, "y tick")
     assert shown[: len(labels)] == labels
+    assert taken > max(lettering.width(text, canvas.SMALL) for text in shown)
+    np.testing.assert_allclose(line(axes, "y ticks").get_ydata(), [text.get_position()[1] for text in axes.texts])
     assert len(shown) <= 8
 
 
@@ -372,7 +459,7 @@ def test_files_are_valid_and_the_same_twice(suffix: str, tmp_path: Path) -> None
     if suffix == "png":
         assert first.startswith(b"\x89PNG\r\n\x1a\n")
         figure = plot.errors(report())
-        assert struct.unpack(">II", first[16:24]) == tuple(round(x * canvas.DPI) for x in figure.get_size_inches())
+        assert struct.unpack(">II", first[16:24]) == tuple(int(x * canvas.DPI + 1e-6) for x in figure.get_size_inches())
     elif suffix == "pdf":
         assert first.startswith(b"%PDF-")
         assert b"CreationDate" not in first

@@ -42,6 +42,8 @@ FORBIDDEN = {
     "sparse.py": ("sympy", "boundcheck.theory", "boundcheck.problem", "boundcheck.compare"),
     "projections.py": ("sympy", "boundcheck.theory", "boundcheck.problem", "boundcheck.compare"),
     "canvas.py": ("sympy", "torch", "matplotlib.pyplot", "boundcheck.theory", "boundcheck.compare"),
+    "lettering.py": ("sympy", "torch", "matplotlib.pyplot", "boundcheck"),
+    "drawn_proof.py": ("sympy", "torch", "matplotlib.pyplot", "boundcheck.theory", "boundcheck.solvers"),
     "plot.py": ("sympy", "torch", "matplotlib.pyplot", "boundcheck.solvers", "boundcheck.estimate"),
     "methods.py": ("sympy", "torch", "numpy", "boundcheck.theory"),
     "constants.py": ("sympy", "torch", "numpy", "boundcheck.theory"),

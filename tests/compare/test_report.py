@@ -94,7 +94,8 @@ def test_saving_writes_every_file(tmp_path: Path) -> None:
     report().save(tmp_path / "new" / "place")
     names = {path.name for path in (tmp_path / "new" / "place").iterdir()}
     assert {"report.json", "curves.csv", "errors.png", "errors.svg", "tightness.png", "constants.png"} <= names
-    assert {"trace-itd.png", "trace-aid-fp.png", "trace-aid-cg-3.png", "trace-itd-over-t.png"} <= names
+    assert {"trace-itd.png", "trace-itd.svg", "trace-aid-fp.png", "trace-aid-cg-3.png"} <= names
+    assert len(names) == 2 + 2 * 6
     assert not [name for name in names if name.startswith(".")]
     assert Report.load(tmp_path / "new" / "place").verdicts == report().verdicts
 
