@@ -27,7 +27,6 @@ from boundcheck.theory.catalogue import bounds as catalogue
 from boundcheck.theory.complexity import Iterations
 from boundcheck.theory.symbols import error
 
-FOREVER = 100_000  # steps after which no iterate is still at its farthest
 TIMINGS = 7  # of which the median counts
 AID_STATES = 7  # vectors that AID holds at a time, whatever t and k
 GRAPH_STATES = 3  # vectors that reverse mode keeps for each step
@@ -111,7 +110,7 @@ def plan(
     checks.check(problem, lam)
     tell("constants", 0, 1)
     found = reference(problem, lam[None])
-    case = case_at(problem, found, known, None, Spend(delta, seed, budget), FOREVER)
+    case = case_at(problem, found, known, None, Spend(delta, seed, budget))
     costs = measure(problem)
     guarantees, silent = [], {}
     for i, method in enumerate(asked):
