@@ -88,18 +88,7 @@ def _bound_curve(
         delta=delta,
         weakest=weakest,
         verdict=verdict,
-        reason=_reason(
-            verdict,
-            _limits(bound, values, spoken),
-            weakest,
-            delta,
-            errors,
-            values,
-            floor,
-            at,
-            seen,
-            cases[at].certificate.proved,
-        ),
+        reason=_reason(verdict, _limits(bound, values, spoken), weakest, delta, errors, values, floor, at, seen),
         tightness=tightness.ratio(values, errors, floor),
         rate_predicted=None if followed is None else tightness.last_rate(followed),
         asks={} if followed is None else tightness.first_below(followed),
@@ -151,7 +140,7 @@ def _limits(bound: Bound, values: np.ndarray, spoken: np.ndarray) -> str:
 
 def _reason(
     verdict: Verdict, limits: str, weakest: Sequence[str], delta: float, errors: np.ndarray, values: np.ndarray,
-    floor: np.ndarray, sample: int, seen: Trace | None, certified: bool,
+    floor: np.ndarray, sample: int, seen: Trace | None,
 ) -> str:  # fmt: skip
     """What a reader must know beside the word of the verdict, which the λ number `sample` decides."""
     if verdict is Verdict.CONSISTENT:
@@ -165,8 +154,7 @@ def _reason(
     told = f"error/bound = {ratio:.3g} at t = {at + 1}{of_sample(sample, errors)}"
     if verdict is Verdict.INCONCLUSIVE:
         doubt = _doubt(weakest, "{names} may be too {side}", ("small", "large")) if weakest else ""
-        own = "" if certified else "the reference hypergradient is not certified"
-        return "; ".join(words for words in (told, doubt, own) if words)
+        return f"{told}; {doubt or 'the reference hypergradient is not certified'}"
     link = None if seen is None else seen.first_broken
     if link is None or seen is None:
         return told

@@ -143,6 +143,6 @@ def test_names_that_are_not_there() -> None:
         report().curve("itf")
     with pytest.raises(bc.UnknownNameError, match="unknown bound on itd 'aid'"):
         report().trace("itd", "aid")
-    with pytest.raises(bc.InputError, match="itd-gd has no trace on itd"):
-        report().trace("itd", "itd-gd")
+    with pytest.raises(bc.InputError, match="itd-recursive has no trace on itd"):
+        report().trace("itd", "itd-recursive")
     assert report().trace("aid-cg:3").links[0] == "measured"
