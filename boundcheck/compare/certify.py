@@ -66,7 +66,7 @@ def rounding_floor(
     Measured at the first λ at some t, in between by interpolation; at the other λ in proportion to the model.
     """
     ts = np.unique(np.geomspace(max(1, T / 8), T, PLACES).astype(int))
-    models = [_model(c, f, problem.dtype) for c, f in zip(constants, found, strict=True)]
+    models = [model_of(c, f, problem.dtype) for c, f in zip(constants, found, strict=True)]
     measured = floor.measured(problem, [str(m) for m in methods], [int(t) for t in ts])
     every = np.arange(1, T + 1)
     floors, how = {}, "model"
@@ -81,7 +81,8 @@ def rounding_floor(
     return floors, how
 
 
-def _model(constants: Constants, found: Reference, dtype: torch.dtype) -> float:
+def model_of(constants: Constants, found: Reference, dtype: torch.dtype) -> float:
+    """The floor by its model, or where there is none the rounding of ∇f itself."""
     try:
         return floor.model(constants, found, dtype)
     except (InputError, LookupError):  # no contraction, or a problem too large for ‖w'‖

@@ -113,6 +113,22 @@ def test_an_interrupt_leaves_nothing_half_written(tmp_path: Path, monkeypatch: p
     assert {path.name: path.read_bytes() for path in place.iterdir()} == before
 
 
+def test_an_interrupt_while_figures_are_drawn_leaves_the_report_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "out"
+    report().save(place)
+    before = {path.name: path.read_bytes() for path in place.iterdir()}
+
+    def interrupted(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("boundcheck.plot.tightness", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        report(3).save(place)
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == before
+
+
 def test_a_file_in_the_place_of_the_directory(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
     with pytest.raises(bc.InputError, match="cannot be made"):
