@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from rich.console import Console
@@ -37,6 +38,7 @@ STYLES = {
 WIDTH = 120  # of the text without a terminal
 NOTHING = 5e-4  # slack beyond 1 that is not worth a line
 WIDE = 105  # from where on there is room for the theorems
+NARROW = 72  # below which columns are left out
 Tell = Callable[[str, int, int], None]
 
 
@@ -58,16 +60,19 @@ def as_text(report: Report, width: int = WIDTH) -> str:
     return text
 
 
-def show(report: Report, console: Console | None = None) -> None:
-    """The verdict first, then each method with its bounds, what they ask for, and where the proofs are loose."""
+def show(report: Report, console: Console | None = None, trace_t: int | None = None) -> None:
+    """The verdict first, then each method with its bounds, what they ask for, and where the proofs are loose.
+
+    The proofs are shown at `trace_t`, or at the last t above the floor.
+    """
     console = console or Screen(highlight=False)
     _head(console, report)
-    console.print(_verdicts(report, console.width >= WIDE))
+    console.print(_verdicts(report, console.width))
     _silent(console, report)
     console.print()
     console.print(_iterations(report))
     console.print()
-    _looseness(console, report)
+    _looseness(console, report, trace_t)
     _footnotes(console, report)
 
 
@@ -104,16 +109,19 @@ def number(x: float | None) -> str:
     return f"{x:.3f}" if abs(x) < 10 else f"{x:.0f}" if abs(x) >= 1000 else f"{x:.3g}"
 
 
-def _verdicts(report: Report, wide: bool) -> Table:
+def _verdicts(report: Report, width: int) -> Table:
+    """Without the theorems where there is no room for them, and in few columns without the largest ratio."""
+    without = ("theorem",) * (width < WIDE) + ("worst",) * (width < NARROW)
+    headers = ("method", "bound", "theorem", "verdict", "best", "worst", "at end", "rate")
     table = Table(box=None, pad_edge=False, title="bound/error over t, and rates", title_justify="left")
     table.title_style = "bold"
-    for title in ("method", "bound", *(["theorem"] if wide else []), "verdict"):
-        table.add_column(title, no_wrap=True)
-    for title in ("best", "worst", "at end", "rate"):
-        table.add_column(title, justify="right", no_wrap=True, min_width=7)
+    for title in headers:
+        if title not in without:
+            right = title in headers[4:]
+            table.add_column(title, justify="right" if right else "left", no_wrap=True, min_width=7 if right else None)
 
     def row(*cells: str | Text) -> None:
-        table.add_row(*(cells if wide else (*cells[:2], *cells[3:])))
+        table.add_row(*(cell for title, cell in zip(headers, cells, strict=True) if title not in without))
 
     for curve in report.curves.values():
         rate = "–" if curve.rate is None else f"{curve.rate.value:.5f}"
@@ -122,7 +130,7 @@ def _verdicts(report: Report, wide: bool) -> Table:
         row(Text(curve.method, style="bold"), "error", Text(where, "dim"), "", "", "", last, rate)
         for bound in sorted(curve.applicable.values(), key=_at_the_end):
             predicted = "–" if bound.rate_predicted is None else f"{bound.rate_predicted:.5f}"
-            verdict = Text(bound.verdict.value, style=STYLES[bound.verdict])
+            verdict = Text(bound.verdict.value.replace("with high probability", "(prob.)"), STYLES[bound.verdict])
             best, worst, end = (number(x) for x in (bound.best, bound.worst, _at_the_end(bound)))
             row("", bound.name, bound.reference, verdict, best, worst, end, predicted)
     return table
@@ -173,15 +181,18 @@ def _least(curve: Curve, eps: float) -> int | None:
     return min((t for t in asked if t is not None), default=None)
 
 
-def _looseness(console: Console, report: Report) -> None:
-    """For each method the proof of the bound that is named like it, or else of its tightest, at the last t."""
+def _looseness(console: Console, report: Report, t: int | None) -> None:
+    """For each method the proof of the bound that is named like it, or else of its tightest, at t or the last one."""
     for curve in report.curves.values():
         traced = [bound for bound in curve.applicable.values() if bound.trace is not None]
         named = [bound for bound in traced if bound.name == curve.method.partition(":")[0]]
         for bound in named or sorted(traced, key=_at_the_end)[:1]:
             if bound.trace is not None:
                 title = f"where {bound.name} loses on {curve.method}"
-                console.print(waterfall(bound.trace, title, because=console.width >= WIDE))
+                at = len(bound.trace.t) - 1 if t is None else int(np.abs(bound.trace.t - t).argmin())
+                console.print(waterfall(bound.trace, title, at, because=console.width >= WIDE))
+                if t is not None and bound.trace.t[at] != t:
+                    console.print(Text(f"t = {t} is at the floor or was not traced; this is the nearest t", "dim"))
                 console.print()
 
 
@@ -220,16 +231,27 @@ def _footnotes(console: Console, report: Report) -> None:
 
 
 def save(report: Report, directory: str | os.PathLike[str], *, figures: bool = True) -> list[Path]:
-    """report.json, curves.csv and the figures in `directory`; each file is there whole or not at all."""
+    """report.json, curves.csv and the figures in `directory`, moved there once all of them are made."""
     place = Path(directory)
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as why:
-        raise InputError(f"--out {place} cannot be made: {why.strerror}; give another directory") from None
     content = json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False)
     texts = {"report.json": content, "curves.csv": curves_csv(report)}
-    written = [write_whole(place / name, text.encode()) for name, text in texts.items()]
-    return written + (_figures(report, place) if figures else [])
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".boundcheck-", dir=place) as beside:  # an interrupt leaves what was there
+            made = [write_whole(Path(beside) / name, text.encode()) for name, text in texts.items()]
+            made += _figures(report, Path(beside)) if figures else []
+            return [path.replace(place / path.name) for path in made]
+    except OSError as why:
+        raise InputError(f"--out {place} cannot be made: {why.strerror}; give another directory") from None
+
+
+def refuse_unless_writable(directory: str) -> None:
+    """Before anything is run: can `save` write there?"""
+    place = Path(directory)
+    there = next(path for path in (place, *place.parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        why = "may not be written to" if there.is_dir() else "is a file"
+        raise InputError(f"--out {place} cannot be made: {there} {why}; give another directory")
 
 
 def curves_csv(report: Report) -> str:

@@ -143,6 +143,9 @@ def check(
     bound: Annotated[
         list[str] | None, typer.Option("--bound", help="A name from `boundcheck list bounds`; all unless given.")
     ] = None,
+    trace_t: Annotated[
+        int | None, typer.Option("--trace-t", help="The t at which proofs are shown; the last above the floor if none.")
+    ] = None,
     out: Annotated[str, typer.Option("--out", help="Write report.json, curves.csv and figures here.")] = "",
     budget: Annotated[int | None, typer.Option("--budget", help="At most so many products for each constant.")] = None,
     delta: Annotated[float, typer.Option("--delta", help="Failure probability of each random certificate.")] = 1e-3,
@@ -157,6 +160,10 @@ def check(
     from boundcheck.compare.check import check as run
     from boundcheck.loading import load_problem
 
+    if trace_t is not None and not 1 <= trace_t <= t:
+        raise InputError(f"--trace-t {trace_t} is outside 1 … {t}; give a t of the run, or a larger --t")
+    if out:
+        checked.refuse_unless_writable(out)
     made = load_problem(problem, **_options(seed, dtype, device))
     methods = method or _usual(made)
     with checked.progress(quiet or as_json) as tell:
@@ -167,7 +174,7 @@ def check(
     if as_json:
         _print_json(report.to_json())
     else:
-        checked.show(report)
+        checked.show(report, trace_t=trace_t)
         if out:
             typer.echo(f"written to {out}")
     return _exit_code(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -12,6 +13,7 @@ from rich.text import Text
 from boundcheck import __version__, measured
 from boundcheck.compare.plan import Plan
 from boundcheck.constants import Side
+from boundcheck.estimate.floor import FACTOR
 from boundcheck.listing import Screen
 
 
@@ -28,6 +30,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
         "costs": asdict(plan.costs),
         "guarantees": [{**asdict(g), "side": g.side.value} for g in plan.guarantees],
         "silent": plan.silent,
+        "floor": plan.floor if math.isfinite(plan.floor) else None,
         "cheapest": None if cheapest is None else cheapest.method,
     }
 
@@ -69,6 +72,13 @@ def show(plan: Plan, console: Console | None = None) -> None:
     if weak:
         words = f"{', '.join(weak)}: some constants are estimates from below, so nothing is guaranteed"
         console.print(Text(words, style="yellow"))
+    for g in plan.guarantees:
+        if g.met is False and g.error is not None and g.side is not Side.LOWER:
+            dtype = str(p.dtype).removeprefix("torch.")
+            rounding = f"rounding in {dtype} may leave as much as {plan.floor:.0e}; ask for a larger eps"
+            wrong = f"more than rounding ({plan.floor:.0e} at most): boundcheck check says which constant is wrong"
+            why = rounding if g.error <= FACTOR * plan.floor else wrong
+            console.print(Text(f"{g.method} missed it, with an error of {g.error:.1e}: {why}", style="bold red"))
     if (best := plan.cheapest) is not None and not weak:
         k = f", k = {best.k}" if best.k is not None else ""
         console.print(f"cheapest with a guarantee: {best.method}, t = {best.t}{k} ({best.cost:.0f} inner steps)")

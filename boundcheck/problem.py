@@ -70,6 +70,7 @@ class Problem:
     dynamics: Dynamics = FIXED_POINT
     symmetric: bool | None = None  # is ∂₁Φ symmetric? None: not known
     affine: bool = False  # does ∂₁Φ depend on λ only?
+    frozen_step: bool | None = None  # is the α of Φ = w − α∇₁ℓ held fixed under differentiation? None: not known
     curvature: Callable[[Ready], Curvature] | None = None
     contraction: Callable[[Ready], Tensor] | None = None  # q: at least ‖∂₁Φ‖ wherever the iterates go
     solution: Callable[[Ready], Tensor] | None = None  # w(λ) in closed form, or to machine precision
@@ -241,6 +242,7 @@ class Problem:
         return _from_user(
             phi_at, inner_at, outer_loss, w_layout, w0, lam_layout, lam, prepare,
             name=name, dynamics=dynamics, symmetric=True, sampler=sampler, domain=domain, known=known,
+            frozen_step=None if callable(alpha) and differentiate_step else True,
         )  # fmt: skip
 
 

@@ -59,6 +59,7 @@ SOLVERS = {
     "ghadimi-wang": ("exact",),
     "aid-fp": ("fixed-point",),
     "aid-fp-derivative": ("fixed-point",),
+    "aid-fp-gd": ("fixed-point",),
     "aid-fp-local": ("fixed-point",),
 }
 
@@ -78,6 +79,8 @@ def measured(name: str, instance: Instance) -> Iterator[Values]:
     local = name.endswith(("-local", "-newton"))
     constants = instance.local() if local else instance.paper()
     w_0 = instance.w_0 if local else np.zeros_like(instance.w_0)
+    if (name.endswith("-gd") and "mu" not in constants) or (name == "itd-quadratic" and constants["nu_1"] > 0):
+        return
     if name not in SOLVERS:
         yield {**constants, **runs.observe_itd(instance, runs.iterate(instance, w_0, T)), "t": t[:, 0]}
         return
@@ -205,11 +208,14 @@ def test_every_chain_starts_at_what_its_bound_bounds() -> None:
 # in aid and aid-cgn
 ATTAINED = {
     "itd": ("nu_2", "eta_1", "eta_2", "W", "L_Phi_star", "q", "r_0", "D"),
+    "itd-gd": ("hat_rho_2", "eta_1", "eta_2", "W", "L_ell", "r_0", "D"),
+    "itd-quadratic": ("nu_2", "eta_1", "eta_2", "W", "L_Phi_star", "q", "r_0", "D"),
     "itd-local": ("nu_2", "eta_1", "eta_2", "W", "q", "r_0", "g_star"),
     "itd-derivative": ("nu_2", "L_Phi_star", "q", "D"),
     "aid": ("nu_1", "nu_2", "eta_1", "eta_2", "sigma", "r_0", "rho", "D"),
     "aid-cgn": ("nu_1", "nu_2", "eta_1", "eta_2", "r_0", "rho", "D"),
     "aid-fp": ("nu_2", "eta_1", "eta_2", "W", "q", "rho", "r_0", "L_Phi_star", "D"),
+    "aid-fp-gd": ("hat_rho_2", "eta_1", "eta_2", "W", "rho", "r_0", "L_ell", "D"),
     "aid-fp-derivative": ("nu_2", "q", "rho", "r_0", "L_Phi_star", "D"),
     "aid-fp-local": ("nu_2", "eta_1", "eta_2", "W", "q", "g_star"),
     "aid-local": ("nu_1", "nu_2", "eta_1", "eta_2", "W"),

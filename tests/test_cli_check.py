@@ -81,6 +81,45 @@ def test_files_are_written(boundcheck: Command, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "trace-itd.png").exists()
 
 
+def test_the_proofs_are_shown_at_the_t_that_is_asked_for(boundcheck: Command) -> None:
+    done = boundcheck("check", "scalar", "--t", "20", "--method", "itd", "--trace-t", "7")
+    assert "where itd loses on itd: ×1.562 at t = 7" in done.stdout
+    assert "at t = 20" in boundcheck("check", "scalar", "--t", "20", "--method", "itd").stdout
+    late = boundcheck("check", "scalar", "--t", "1000", "--method", "itd", "--trace-t", "1000")
+    assert "t = 1000 is at the floor or was not traced; this is the nearest t" in late.stdout
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_a_narrow_terminal_shows_every_name_and_rate(
+    boundcheck: Command, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = boundcheck("check", "scalar", "--t", "20").stdout.splitlines()
+    assert all(len(line) <= columns for line in lines)
+    (row,) = (line for line in lines if "aid-cg-chebyshev" in line)
+    assert float(row.split()[-1]) == pytest.approx(0.9, abs=1e-3)
+
+
+def test_a_place_that_cannot_be_written_to_is_told_before_the_run(
+    boundcheck: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "taken").write_text("mine")
+    monkeypatch.setattr("boundcheck.compare.check.check", None)  # it is not reached
+    for place in ("taken", "taken/below"):
+        done = boundcheck("check", "scalar", "--out", str(tmp_path / place))
+        assert done.returncode == 2
+        assert "cannot be made" in done.stderr
+        assert "is a file; give another directory" in done.stderr
+
+
+def test_an_accuracy_below_the_rounding_is_told_as_that(boundcheck: Command) -> None:
+    done = boundcheck("plan", "scalar", "--eps", "1e-16", "--method", "itd")
+    text = " ".join(done.stdout.split())
+    assert "itd missed it, with an error of " in text
+    assert "rounding in float64 may leave as much as" in text
+    assert "cheapest" not in text
+
+
 def test_plan_in_words_and_in_json(boundcheck: Command) -> None:
     done = boundcheck("plan", "br", "--eps", "1e-2", "--method", "aid-cg")
     assert done.returncode == 0
@@ -100,6 +139,8 @@ def test_plan_in_words_and_in_json(boundcheck: Command) -> None:
         (("check", "scalar", "--t", "0"), "t = 0 leaves nothing to draw"),
         (("check", "scalar", "--t", "many"), "--t"),
         (("check", "scalar", "--samples", "0"), "samples = 0"),
+        (("check", "scalar", "--t", "5", "--trace-t", "9"), "--trace-t 9 is outside 1 … 5"),
+        (("check", "scalar", "--trace-t", "0"), "--trace-t 0 is outside 1 … 200"),
         (("check", "scalar", "--dtype", "float16"), "unknown dtype 'float16'"),
         (("plan", "scalar"), "eps"),
         (("plan", "scalar", "--eps", "0"), "eps = 0.0 is no accuracy"),

@@ -7,21 +7,27 @@ An assumption that is not in `CHECKS` is one that every run of `check` meets (v_
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
+from torch import Tensor
 
+from boundcheck.compare.certify import Certificate
 from boundcheck.constants import Constants, Side
-from boundcheck.dynamics import Dynamics
+from boundcheck.dynamics import FIXED_POINT, Dynamics
 from boundcheck.errors import InputError
+from boundcheck.estimate.structure import normal
 from boundcheck.methods import Method
+from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
+from boundcheck.products import jacobian, rows_outer
 from boundcheck.theory import step_sizes
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.step_sizes import Momentum
 
 SOLVER_RATES = {"aid-fp": "fixed-point", "aid-cg": "cg-chebyshev", "aid-cgn": "cgn"}
-SAME = 1e-6  # to which step sizes must agree with the optimal ones
+SAME = 1e-10  # to which step sizes must agree with the optimal ones: by δ off, rates grow by √δ a step
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,18 +37,39 @@ class Case:
     problem: Problem
     constants: Mapping[str, Constants]
     momentum: Momentum | None  # what the dynamics are, where they are an optimal momentum method
+    radius: float  # of the local ball around w*
+    certificate: Certificate  # of the reference
 
     @property
     def plain(self) -> bool:
         """Are the iterates w_{t+1} = Φ(w_t)?"""
-        return self.problem.dynamics.copies == 1
+        return self.problem.dynamics.step is FIXED_POINT.step
 
     @property
-    def quadratic(self) -> bool:
-        """A gradient step on a quadratic, with a frozen step size."""
+    def constant_hessian(self) -> bool:
+        """A gradient step on a quadratic."""
         some = self.constants["local"]
         exact = all(name in some and some[name].side is Side.EXACT for name in ("nu_1", "alpha"))
-        return exact and some["nu_1"].value == 0 and ("grad_alpha" not in some or some["grad_alpha"].value == 0)
+        return exact and some["nu_1"].value == 0
+
+    @cached_property
+    def quadratic(self) -> bool:
+        """A gradient step on a quadratic, with frozen step sizes."""
+        slope = self.constants["local"].get("grad_alpha")
+        return self.constant_hessian and slope is not None and slope.value == 0 and _frozen(self.problem)
+
+    @cached_property
+    def value_function(self) -> bool:
+        """Is E the lower-level loss? By their gradients in w and λ at random points."""
+        problem = self.problem
+        if problem.inner_at is None:
+            return False
+        prepared = Prepared(problem, problem.lam[None])
+        w = problem.w0 + normal(torch.Generator(device="cpu").manual_seed(0), problem.w0, 1, 2, problem.d)
+        E, ell = (rows_outer(p, w, prepared.leaves) for p in (problem, replace(problem, outer_at=problem.inner_at)))
+        pairs = [(E.w, ell.w), *zip(E.lam, ell.lam, strict=True)]
+        near = 1e4 * torch.finfo(problem.dtype).eps
+        return all(bool((a - b).norm() <= near * b.norm()) for a, b in pairs)
 
     @property
     def gradient_step(self) -> bool:
@@ -58,7 +85,7 @@ def momentum_of(problem: Problem, constants: Constants) -> Momentum | None:
     """The optimal heavy ball or Nesterov method, if that is what the dynamics are."""
     dynamics: Dynamics = problem.dynamics
     makers = {"heavy-ball": step_sizes.heavy_ball, "nesterov": step_sizes.nesterov}
-    if dynamics.coefficients is None or not {"mu", "L", "alpha"} <= set(constants):
+    if dynamics.coefficients is None or dynamics.name not in makers or not {"mu", "L", "alpha"} <= set(constants):
         return None
     try:
         best = makers[dynamics.name](constants["mu"].value, constants["L"].value)
@@ -66,8 +93,20 @@ def momentum_of(problem: Problem, constants: Constants) -> Momentum | None:
         return None
     omega, beta = (float(x) for x in dynamics.coefficients(problem.prepare(problem.lam)))
     step = omega * constants["alpha"].value
-    same = abs(step - best.alpha) <= SAME * best.alpha and abs(beta - best.beta) <= SAME
-    return best if same else None
+    near = max(SAME, 16 * torch.finfo(problem.dtype).eps)
+    return best if abs(step - best.alpha) <= near * best.alpha and abs(beta - best.beta) <= near else None
+
+
+def _frozen(problem: Problem) -> bool:
+    """Are ω and β of the momentum held fixed under differentiation? By their derivatives at λ."""
+    coefficients = problem.dynamics.coefficients
+    if coefficients is None:
+        return True
+
+    def both(lam: Tensor) -> Tensor:
+        return torch.stack([torch.as_tensor(x, dtype=lam.dtype) for x in coefficients(problem.prepare(lam))])
+
+    return not bool(jacobian(both, problem.lam).any())
 
 
 def _at_zero(case: Case) -> str | None:
@@ -82,7 +121,7 @@ def _plain(case: Case) -> str | None:
 
 def _lower_rate(case: Case) -> str | None:
     """A rate ρ(t) of the lower-level iterates is needed."""
-    if case.plain or (case.momentum is not None and case.quadratic):
+    if case.plain or (case.momentum is not None and case.constant_hessian):
         return None
     return (
         f"no rate ρ(t) is proved for {case.problem.dynamics.name} on this problem (optimal steps on a quadratic have)"
@@ -94,7 +133,10 @@ def _quadratic(case: Case) -> str | None:
 
 
 def _gradient_step(case: Case) -> str | None:
-    return None if case.gradient_step else "Φ is no gradient step on a loss that was given"
+    if not case.gradient_step:
+        return "Φ is no gradient step on a loss that was given"
+    known = "grad_alpha" in case.constants["local"]
+    return None if known else "the step size α(λ) is differentiated, and ‖∇α‖ is not known; give grad_alpha"
 
 
 def _symmetric(case: Case) -> str | None:
@@ -111,14 +153,7 @@ def _steps(name: str) -> Callable[[Case], str | None]:
 
 
 def _value_function(case: Case) -> str | None:
-    problem = case.problem
-    if problem.inner_at is not None:
-        ready = problem.prepare(problem.lam)
-        points = [problem.w0 + shift for shift in (0.0, 0.5, -0.25)]
-        pairs = [(problem.outer_at(w, ready), problem.inner_at(w, ready)) for w in points]
-        if all(bool(torch.isclose(a, b, rtol=1e-9, atol=0)) for a, b in pairs):
-            return None
-    return "E is not the lower-level loss"
+    return None if case.value_function else "E is not the lower-level loss"
 
 
 def _weighted(case: Case) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import sympy as sp
 
 from boundcheck.compare.applicable import SOLVER_RATES, Case, ball_of
 from boundcheck.constants import Constant, Constants, Provenance
+from boundcheck.errors import AssumptionError, MissingConstantError
 from boundcheck.methods import Method
 from boundcheck.theory import step_sizes
 from boundcheck.theory.bound import Bound
@@ -42,7 +43,13 @@ class Applied:
     def values_at(self, others: Sequence[Applied], ts: np.ndarray) -> list[BoundValues]:
         """The same at the constants of each of several λ, this one's inputs being prepared once."""
         call = self.bound.call(self.constants[0], ts, self.k(ts), self._given(ts))
-        return [other._least(call.with_constants(other.constants[0]), ts) for other in others]
+        found = []
+        for i, other in enumerate(others):
+            try:
+                found.append(other._least(call.with_constants(other.constants[0]), ts))
+            except (AssumptionError, MissingConstantError) as why:
+                raise type(why)(f"{why}{of_sample(i, others) if i else ''}") from None
+        return found
 
     def _least(self, call: Call, ts: np.ndarray) -> BoundValues:
         """The smallest over the sets of constants, of which the call has the first."""
@@ -98,12 +105,12 @@ def apply(bound: Bound, method: Method, case: Case, observed: Mapping[str, np.nd
     several: Sequence[Constants] = (constants,)
     if "P-norm" in keys and momentum is not None:
         steps = np.unique(np.geomspace(2, 20 * momentum.kappa**0.5, NORMS).astype(int))
-        over_ball = constants.replace(_over_step("L_ell", constants["L_Phi"], constants))
+        over_ball = constants.replace(_over_step("L_ell", "L_Phi", constants))
         several = [step_sizes.lyapunov(momentum, t=int(t)).constants(over_ball) for t in steps]
     elif keys & {"heavy ball", "Nesterov"} and momentum is not None:
         several = (constants.replace(Constant("alpha", momentum.alpha)),)
     elif "gradient step" in keys:
-        several = (constants.replace(_over_step("L_ell", constants["L_Phi_star"], constants)),)
+        several = (constants.replace(_over_step("L_ell", "L_Phi_star", constants)),)
     symbols = bound.primitive.free_symbols | bound.in_conditions
     free = {symbol.name for symbol in symbols} - {s.name for s in bound.defaults}
     needed = {name for name in free if QUANTITIES[name].kind == "observable"} - {"rho", "sigma"}
@@ -114,8 +121,16 @@ def apply(bound: Bound, method: Method, case: Case, observed: Mapping[str, np.nd
     )
 
 
-def _over_step(name: str, of: Constant, constants: Constants) -> Constant:
+def of_sample(i: int, all_of_them: Sized) -> str:
+    """Which λ is meant, where there are several."""
+    return f", λ number {i}" if len(all_of_them) > 1 else ""
+
+
+def _over_step(name: str, source: str, constants: Constants) -> Constant:
     """‖∇²₂₁ℓ‖ = ‖∂₂Φ‖/α for a frozen step."""
+    if source not in constants:
+        raise MissingConstantError(f"it needs {source} ({QUANTITIES[source].meaning}), which was not measured")
+    of = constants[source]
     how = Provenance(f"{of.name}/α", delta=of.provenance.delta, ball=of.provenance.ball)
     return Constant(name, of.value / constants["alpha"].value, of.side, how)
 

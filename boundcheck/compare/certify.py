@@ -29,13 +29,19 @@ class Certificate:
     value: float | None
     side: Side
 
+    @property
+    def proved(self) -> bool:
+        """Proved, if only with some probability."""
+        return self.value is not None and self.side is not Side.LOWER
+
 
 def certify(found: Reference, constants: Constants, dtype: torch.dtype) -> Certificate:
     """The a posteriori bound at the reference, with the ‖w'‖ measured there.
 
     With δ = ε_w/μ_λ ≥ ‖w̃ − w*‖, and as in the local bound for AID with the parts of w̃ and w* exchanged,
-    ‖g(w̃) − g(w*)‖ ≤ (η₂ + η₁W̃ + (ν₂ + ν₁W̃)‖v*‖)δ, where ‖v*‖ ≤ (‖ṽ‖ + η₁δ/μ_λ)/(1 − ν₁δ/μ_λ), and what the linear
-    solve leaves is at most W̃ε_v. Rounding in the residuals is added to them.
+    ‖g(w̃) − g(w*)‖ ≤ (η₂ + η₁W̃ + (ν₂ + ν₁W̃)‖v*‖)δ, where ‖v*‖ ≤ (‖ṽ‖ + (ε_v + η₁δ)/μ_λ)/(1 − ν₁δ/μ_λ), and what the
+    linear solve leaves is at most W̃ε_v. Rounding in the residuals is added to them, and to the result that of the sum
+    ∇₂E + ∂₂Φᵀv, of which the terms are at most ‖∇f‖ + 2‖∂₂Φᵀv‖.
     """
     if any(name not in constants for name in USED):
         return Certificate(None, Side.LOWER)
@@ -48,6 +54,7 @@ def certify(found: Reference, constants: Constants, dtype: torch.dtype) -> Certi
         return Certificate(None, Side.LOWER)
     v_star = (v + (eps_v + eta_1 * delta) / gap) / (1 - nu_1 * delta / gap)
     value = (eta_2 + eta_1 * W + (nu_2 + nu_1 * W) * v_star) * delta + W * eps_v
+    value += eps * (float(found.value[0].norm()) + 2 * W * (g_star + eps_v))  # ∂₂Φᵀv = w'ᵀ(I − ∂₁Φᵀ)v
     return Certificate(value, combine((constants[n], QUANTITIES[n].direction) for n in USED).side)
 
 
@@ -59,7 +66,7 @@ def rounding_floor(
     Measured at the first λ at some t, in between by interpolation; at the other λ in proportion to the model.
     """
     ts = np.unique(np.geomspace(max(1, T / 8), T, PLACES).astype(int))
-    models = [_model(c, f, problem.dtype) for c, f in zip(constants, found, strict=True)]
+    models = [model_of(c, f, problem.dtype) for c, f in zip(constants, found, strict=True)]
     measured = floor.measured(problem, [str(m) for m in methods], [int(t) for t in ts])
     every = np.arange(1, T + 1)
     floors, how = {}, "model"
@@ -74,7 +81,8 @@ def rounding_floor(
     return floors, how
 
 
-def _model(constants: Constants, found: Reference, dtype: torch.dtype) -> float:
+def model_of(constants: Constants, found: Reference, dtype: torch.dtype) -> float:
+    """The floor by its model, or where there is none the rounding of ∇f itself."""
     try:
         return floor.model(constants, found, dtype)
     except (InputError, LookupError):  # no contraction, or a problem too large for ‖w'‖

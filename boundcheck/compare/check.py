@@ -24,11 +24,13 @@ from boundcheck.problem import Problem
 from boundcheck.solvers.exact import Reference
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.catalogue import bounds as catalogue
+from boundcheck.theory.step_sizes import Momentum
 from boundcheck.theory.symbols import error
 
 Progress = Callable[[str, int, int], None]  # (what, done, of)
 AFFORDABLE = 4_000_000_000  # arithmetic for one of the matrices in the proofs, at all t together
 FEW, SOME, MANY = 20, 60, 10_000  # t at which proofs are traced: where matrices are large, for several λ, for one
+FOREVER = 100_000  # steps after which no iterate is still at its farthest
 A_PRIORI = frozenset({"error", "rho", "sigma", "Delta_t"})  # names that no run is observed for
 
 
@@ -66,17 +68,17 @@ def check(
     try:
         curves = error_curves(problem, [str(m) for m in asked], t, lam=lams, memory=memory)
     except AssumptionError:
-        asked, refused = _runnable(problem, asked, lams[:1])
+        asked, refused = _runnable(problem, asked, lams, t)
         curves = error_curves(problem, [str(m) for m in asked], t, lam=lams, memory=memory)
     cases = []
     for i, row in enumerate(lams):
         tell("constants", i, len(lams))
-        cases.append(case_at(problem.at(row), curves.reference.row(i), known, constants, spend, t))
+        cases.append(case_at(problem.at(row), curves.reference.row(i), known, constants, spend))
     tell("the rounding floor", 0, 1)
     here, local = cases[0].problem, [case.constants["local"] for case in cases]
     found = [curves.reference.row(i) for i in range(len(lams))]
     floors, floor_how = certify.rounding_floor(here, asked, t, local, found)
-    certificates = [certify.certify(f, c, problem.dtype) for f, c in zip(found, local, strict=True)]
+    certificates = [case.certificate for case in cases]
     own = np.array([[c.value or 0.0] for c in certificates])
     tell("the proofs", 0, 1)
     ts = _places(problem, t, MANY if len(lams) == 1 else SOME)
@@ -107,13 +109,13 @@ def _bounds(names: Sequence[str] | None) -> list[Bound]:
     return [b for b in chosen if b.bounds == error]
 
 
-def _runnable(problem: Problem, asked: Sequence[Method], lams: Tensor) -> tuple[list[Method], dict[str, str]]:
+def _runnable(problem: Problem, asked: Sequence[Method], lams: Tensor, T: int) -> tuple[list[Method], dict[str, str]]:
     """The methods that can be run, and why the others cannot: CG on a system that is not symmetric."""
     refused: dict[str, str] = {}
     for method in asked:
         if method.name == "aid-cg":
             try:
-                error_curves(problem, [str(method)], 1, lam=lams)
+                error_curves(problem, [str(method)], T, lam=lams)
             except AssumptionError as why:
                 refused[str(method)] = str(why)
     left = [method for method in asked if str(method) not in refused]
@@ -124,19 +126,31 @@ def _runnable(problem: Problem, asked: Sequence[Method], lams: Tensor) -> tuple[
 
 def case_at(
     problem: Problem, found: Reference, known: Constants | None, constants: Mapping[str, Constants] | None,
-    spend: Spend, T: int,
+    spend: Spend,
 ) -> Case:  # fmt: skip
-    """The problem with its constants on both balls; the local one as wide as T steps of its dynamics may reach."""
+    """The problem with its constants on both balls; the local one as wide as its dynamics may ever reach."""
     if constants is not None:
         if missing := [ball for ball in BALLS if ball not in constants]:
             raise InputError(f"constants has no ball {missing[0]!r}; give both, {' and '.join(BALLS)}")
-        return Case(problem, constants, momentum_of(problem, constants["local"]))
+        return _case(problem, found, constants)
     made = on_balls(problem, found, BALLS, known=known, spend=spend, tell=lambda what: None)
     momentum = momentum_of(problem, made["local"])
     if momentum is not None:  # the iterates leave the ball they start on
-        peak = max(1.0, float(momentum.factor(np.arange(T + 1)).max()))
+        peak = _peak(momentum)
         made |= on_balls(problem, found, ("local",), known=known, peak=peak, spend=spend, tell=lambda what: None)
-    return Case(problem, made, momentum)
+    return _case(problem, found, made)
+
+
+def _peak(momentum: Momentum | None) -> float:
+    """How many times r_0 the iterates may be away from w*."""
+    return 1.0 if momentum is None else max(1.0, float(momentum.factor(np.arange(FOREVER)).max()))
+
+
+def _case(problem: Problem, found: Reference, constants: Mapping[str, Constants]) -> Case:
+    local = constants["local"]
+    momentum = momentum_of(problem, local)
+    radius = _peak(momentum) * local["r_0"].value if "r_0" in local else 0.0
+    return Case(problem, constants, momentum, radius, certify.certify(found, local, problem.dtype))
 
 
 def _places(problem: Problem, T: int, most: int) -> np.ndarray:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from boundcheck.compare import tightness
 from boundcheck.compare.applicable import Case, ball_of, refusal
-from boundcheck.compare.applied import apply
+from boundcheck.compare.applied import Applied, apply, of_sample
 from boundcheck.compare.curves import Curves
 from boundcheck.compare.report import BoundCurve, Curve, Trace
 from boundcheck.compare.trace import trace
-from boundcheck.compare.verdict import Verdict, excess, judge
+from boundcheck.compare.verdict import ROUNDING, Verdict, excess, judge, worst
 from boundcheck.constants import Side
 from boundcheck.errors import AssumptionError, MissingConstantError
 from boundcheck.methods import Method
@@ -48,22 +49,34 @@ def _bound_curve(
     every = np.arange(1, errors.shape[1] + 1)
     values = np.full(errors.shape, np.nan)
     try:
-        if why := refusal(bound, method, cases[0]):
-            raise AssumptionError(why)
+        for i, case in enumerate(cases):
+            if why := refusal(bound, method, case):
+                raise AssumptionError(why + (of_sample(i, cases) if i else ""))
         applied = [apply(bound, method, case, observed) for case in cases]
         first = applied[0]
         if first.observed:  # it was observed at the first λ only
-            worths = [first.values(ts)]
-            values[0, ts - 1] = worths[0].values
+            inside = _in_ball(first.observed, observed["r_t"], cases[0])
+            worths = [_at(first, inside).values(ts[inside])]
+            values[0, ts[inside] - 1] = worths[0].values
         else:
             worths = first.values_at(applied, every)
             values[:] = [worth.values for worth in worths]
+        if not np.isfinite(values).any():
+            raise AssumptionError("its values are too large for a float at every t")
     except (AssumptionError, MissingConstantError) as why:
         return _not_applicable(bound, str(why), values)
-    side = max((worth.side for worth in worths), key=list(Side).index)
+    each = [
+        judge(errors[i], values[i], floor[i], worth.side, certified=cases[i].certificate.proved)
+        for i, worth in enumerate(worths)
+    ]
+    said = [verdict for verdict in each if verdict is not Verdict.NOT_APPLICABLE]
+    verdict = worst(said)
+    at = each.index(verdict)  # the λ that decides
+    side, weakest = max((worth.side for worth in worths), key=list(Side).index), worths[at].weakest
     delta = min(1.0, sum(worth.delta for worth in worths))
-    verdict = judge(errors, values, floor, side)
-    seen = trace(first, ts, observed, errors[0, ts - 1], floor[0, ts - 1])
+    spoken = np.isfinite(values[0, ts - 1])
+    here, of_them = ts[spoken], {name: x[spoken] for name, x in observed.items()}
+    seen = trace(_at(first, spoken), here, of_them, errors[0, here - 1], floor[0, here - 1])
     followed = None if first.observed else tightness.follow(lambda n: first.values(n).values)
     return BoundCurve(
         name=bound.name,
@@ -73,14 +86,28 @@ def _bound_curve(
         values=values,
         side=side,
         delta=delta,
-        weakest=worths[0].weakest,
+        weakest=weakest,
         verdict=verdict,
-        reason=_reason(verdict, bound, worths[0].weakest, delta, errors, values, floor, seen),
+        reason=_reason(verdict, _limits(bound, values, spoken), weakest, delta, errors, values, floor, at, seen),
         tightness=tightness.ratio(values, errors, floor),
         rate_predicted=None if followed is None else tightness.last_rate(followed),
         asks={} if followed is None else tightness.first_below(followed),
         trace=seen,
     )
+
+
+def _in_ball(seen: Observed, r_t: np.ndarray, case: Case) -> np.ndarray:
+    """Where w_t is in the ball that the constants were taken on; AssumptionError where it never is."""
+    finite = np.all([np.isfinite(x) for x in seen.values()], axis=0)
+    inside: np.ndarray = finite & (r_t <= case.radius * (1 + ROUNDING))
+    if not inside.any():
+        raise AssumptionError(f"‖w_t − w*‖ > {case.radius:.3g} at every t: outside the ball of its constants")
+    return inside
+
+
+def _at(applied: Applied, some: np.ndarray) -> Applied:
+    """The same with what was observed at some of the t."""
+    return replace(applied, observed={name: x[some] for name, x in applied.observed.items()})
 
 
 def _not_applicable(bound: Bound, why: str, values: np.ndarray) -> BoundCurve:
@@ -102,26 +129,32 @@ def _not_applicable(bound: Bound, why: str, values: np.ndarray) -> BoundCurve:
     )
 
 
-def _reason(
-    verdict: Verdict, bound: Bound, weakest: Sequence[str], delta: float, errors: np.ndarray, values: np.ndarray,
-    floor: np.ndarray, seen: Trace | None,
-) -> str:  # fmt: skip
-    """What a reader must know beside the word of the verdict."""
+def _limits(bound: Bound, values: np.ndarray, spoken: np.ndarray) -> str:
+    """At which t the theorem speaks, unless at all."""
+    if any(a.key == "ball" for a in bound.assumptions):
+        return "" if spoken.all() else "at the t where w_t is in the ball its constants were taken on"
     since = int(np.isfinite(values).all(axis=0).argmax()) + 1
     limits = f"for t ≥ {since}" if since > 1 else ""
-    limits += ", as ρ(t) > 1 before" if limits and any(c.left == rho for c in bound.conditions) else ""
+    return limits + (", as ρ(t) > 1 before" if limits and any(c.left == rho for c in bound.conditions) else "")
+
+
+def _reason(
+    verdict: Verdict, limits: str, weakest: Sequence[str], delta: float, errors: np.ndarray, values: np.ndarray,
+    floor: np.ndarray, sample: int, seen: Trace | None,
+) -> str:  # fmt: skip
+    """What a reader must know beside the word of the verdict, which the λ number `sample` decides."""
     if verdict is Verdict.CONSISTENT:
         return "no proof: " + _doubt(weakest, "{names} {are} estimated from {side}", ("below", "above"))
     if verdict is Verdict.HOLDS_PROBABLY:
         return f"with probability at least {1 - delta:.6g}, for {', '.join(weakest)}"
     if verdict is Verdict.HOLDS:
         return limits
-    above = excess(errors, values, floor)
-    sample, at = np.argwhere(above)[0]
+    at = int(excess(errors[sample], values[sample], floor[sample]).argmax())
     ratio = errors[sample, at] / values[sample, at] if values[sample, at] > 0 else np.inf
-    told = f"error/bound = {ratio:.3g} at t = {at + 1}" + (f", λ number {sample}" if len(errors) > 1 else "")
+    told = f"error/bound = {ratio:.3g} at t = {at + 1}{of_sample(sample, errors)}"
     if verdict is Verdict.INCONCLUSIVE:
-        return f"{told}; " + _doubt(weakest, "{names} may be too {side}", ("small", "large"))
+        doubt = _doubt(weakest, "{names} may be too {side}", ("small", "large")) if weakest else ""
+        return f"{told}; {doubt or 'the reference hypergradient is not certified'}"
     link = None if seen is None else seen.first_broken
     if link is None or seen is None:
         return told

@@ -9,6 +9,7 @@ from statistics import median
 
 import torch
 
+from boundcheck.compare import certify
 from boundcheck.compare.applicable import Case, refusal
 from boundcheck.compare.applied import Applied, apply
 from boundcheck.compare.check import case_at
@@ -27,7 +28,6 @@ from boundcheck.theory.catalogue import bounds as catalogue
 from boundcheck.theory.complexity import Iterations
 from boundcheck.theory.symbols import error
 
-FOREVER = 100_000  # steps after which no iterate is still at its farthest
 TIMINGS = 7  # of which the median counts
 AID_STATES = 7  # vectors that AID holds at a time, whatever t and k
 GRAPH_STATES = 3  # vectors that reverse mode keeps for each step
@@ -79,10 +79,12 @@ class Plan:
     costs: Costs
     guarantees: tuple[Guarantee, ...]
     silent: dict[str, str]
+    floor: float  # of rounding: a smaller accuracy may be guaranteed but cannot be had
 
     @property
     def cheapest(self) -> Guarantee | None:
-        return min(self.guarantees, key=lambda g: g.cost, default=None)
+        """Of those that a run has not shown to miss the accuracy."""
+        return min((g for g in self.guarantees if g.met is not False), key=lambda g: g.cost, default=None)
 
 
 def plan(
@@ -111,7 +113,7 @@ def plan(
     checks.check(problem, lam)
     tell("constants", 0, 1)
     found = reference(problem, lam[None])
-    case = case_at(problem, found, known, None, Spend(delta, seed, budget), FOREVER)
+    case = case_at(problem, found, known, None, Spend(delta, seed, budget))
     costs = measure(problem)
     guarantees, silent = [], {}
     for i, method in enumerate(asked):
@@ -122,7 +124,9 @@ def plan(
             silent[str(method)] = str(why)
             continue
         guarantees.append(_confirmed(problem, method, eps, costs, *best, found.value[0] if run else None))
-    return Plan(problem, float(eps), case.constants["local"], costs, tuple(guarantees), silent)
+    local = case.constants["local"]
+    floor = certify.model_of(local, found, problem.dtype)
+    return Plan(problem, float(eps), local, costs, tuple(guarantees), silent, floor)
 
 
 @torch.no_grad()

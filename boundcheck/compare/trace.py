@@ -9,10 +9,9 @@ import sympy as sp
 
 from boundcheck.compare.applied import Applied
 from boundcheck.compare.report import Trace
+from boundcheck.compare.verdict import ROUNDING
 from boundcheck.estimate.floor import FACTOR
 from boundcheck.theory.symbols import QUANTITIES
-
-ROUNDING = 1e-9  # relative: chains are sums of products of a dozen numbers, each rounded once
 
 
 def trace(
@@ -25,7 +24,7 @@ def trace(
     inputs = applied.inputs(ts)
     given = frozenset(inputs) | frozenset(applied.observed)
     chain = applied.bound.proof(given)
-    if chain is None:
+    if chain is None or not ts.size:
         return None
     numbers = {**inputs, **observed, "error": errors}
     if any(name not in numbers for name in chain.symbols):

@@ -27,6 +27,7 @@ class Verdict(str, Enum):
         return self in (Verdict.VIOLATED, Verdict.VIOLATED_PROBABLY)
 
 
+ROUNDING = 1e-9  # relative: a bound is a sum of products of a dozen numbers, each rounded once, and of q^t
 WHEN = {
     Side.EXACT: (Verdict.HOLDS, Verdict.VIOLATED),
     Side.UPPER: (Verdict.HOLDS, Verdict.VIOLATED),
@@ -37,15 +38,18 @@ WHEN = {
 
 def excess(errors: np.ndarray, values: np.ndarray, floor: np.ndarray) -> np.ndarray:
     """Where the error is larger than the bound by more than rounding; never where the theorem says nothing (NaN)."""
-    larger: np.ndarray = errors > values + FACTOR * floor
+    larger: np.ndarray = errors > values * (1 + ROUNDING) + FACTOR * floor
     return larger
 
 
-def judge(errors: np.ndarray, values: np.ndarray, floor: np.ndarray, side: Side) -> Verdict:
-    """The verdict over all samples and t at which the bound speaks."""
+def judge(
+    errors: np.ndarray, values: np.ndarray, floor: np.ndarray, side: Side, *, certified: bool = True
+) -> Verdict:  # fmt: skip
+    """The verdict over all t at which the bound speaks; against a reference that is not certified none is violated."""
     if not np.isfinite(values).any():
         return Verdict.NOT_APPLICABLE
-    return WHEN[side][bool(excess(errors, values, floor).any())]
+    found = WHEN[side][bool(excess(errors, values, floor).any())]
+    return Verdict.INCONCLUSIVE if found.is_violation and not certified else found
 
 
 def worst(verdicts: Sequence[Verdict]) -> Verdict:

@@ -35,7 +35,10 @@ def _ends(function: Function, problem: Problem, prepared: Prepared, w: Tensor, s
 def of_inner_loss(
     problem: Problem, prepared: Prepared, w_star: Tensor, shape: Structure, spend: Spend
 ) -> Iterator[Constant]:
-    """μ, L, κ and the step α with Φ = w − α∇₁ℓ; at w* only, unless the Hessian is constant."""
+    """μ, L, κ and the step α with Φ = w − α∇₁ℓ; at w* only, unless the Hessian is constant.
+
+    ‖∇α‖ = 0 where the step is known to be held fixed; of a step that is differentiated nothing is said.
+    """
     if problem.inner_at is None:
         return
     ends = _ends(problem.inner_at, problem, prepared, w_star, spend)
@@ -56,6 +59,8 @@ def of_inner_loss(
     alpha = _step(problem, prepared)
     if alpha is not None:
         yield Constant("alpha", alpha, Side.EXACT, Provenance("⟨w − Φ(w), ∇₁ℓ(w)⟩/‖∇₁ℓ(w)‖² at two points", products=2))
+        if problem.frozen_step:
+            yield Constant("grad_alpha", 0.0, Side.EXACT, Provenance("the step is held fixed"))
 
 
 def _step(problem: Problem, prepared: Prepared) -> float | None:

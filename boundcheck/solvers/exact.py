@@ -27,6 +27,7 @@ SHORTEST = 2**-12  # part of a Newton step
 LEFT_OVER = 1e-3  # to which v is corrected for what its first solve, by rounding, left over
 KRYLOV = 20_000  # steps of CG at most, in the matrix-free way
 START = 100  # steps of the dynamics before Newton
+FARTHER = 1e3  # times the residual at w_0: momentum overshoots by less, and what is larger diverges
 PLAIN = 50  # steps of Φ where a Newton step does not help
 
 
@@ -87,11 +88,12 @@ def reference(problem: Problem, lams: Tensor) -> Reference:
 
 
 def _start(problem: Problem, prepared: Prepared) -> Tensor:
-    """Some steps of the dynamics from w_0 where they stay finite, so that Newton starts where the iterates go."""
+    """Some steps of the dynamics from w_0, so that Newton starts where the iterates go; w_0 itself if they diverge."""
     w0 = problem.w0.expand(len(prepared.lams), -1)
     *_, z = lower.many(problem, prepared, problem.dynamics.start(w0), START)
-    w = problem.dynamics.iterate(z)
-    return torch.where(torch.isfinite(w).all(dim=-1, keepdim=True), w, w0)
+    w, phi = problem.dynamics.iterate(z), vmap(problem.phi_at)
+    left, before = ((x - phi(x, prepared.ready)).norm(dim=-1, keepdim=True) for x in (w, w0))
+    return torch.where(left <= FARTHER * before, w, w0)  # not where it is NaN
 
 
 def _newton(

@@ -37,6 +37,7 @@ class Call:
 
     def with_constants(self, constants: Constants) -> Call:
         """The same evaluation at other constants of the same names."""
+        _refuse_missing(self.bound, [c.name for c in self.used if c.name not in constants], constants)
         used = tuple(constants[constant.name] for constant in self.used)
         for constant in used:
             QUANTITIES[constant.name].check(constant.value)

@@ -8,14 +8,14 @@ below 1 names the assumption or constant that is wrong.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import sympy as sp
 
 from boundcheck.errors import InputError, MissingConstantError
-from boundcheck.theory.coefficients import COEFFICIENTS
+from boundcheck.theory.coefficients import COEFFICIENTS, GRADIENT_DESCENT
 from boundcheck.theory.evaluation import evaluate
 from boundcheck.theory.lemmas import W_BOUND
 from boundcheck.theory.symbols import (
@@ -30,8 +30,10 @@ from boundcheck.theory.symbols import (
     dZ,
     eta_1,
     eta_2,
+    gap,
     nu_1,
     nu_2,
+    q,
     r_0,
     r_t,
 )
@@ -91,6 +93,26 @@ class Chain:
             .replacing("∂₂Φ on the ball", {L_Phi_star: L_Phi}, "Lemma lm:boundEPhi: ‖∂₂Φ(w*)‖ ≤ L_Φ", ("L_Phi",))
             .replacing("start", {r_0: D}, "w_0 = 0, so r_0 = ‖w(λ)‖ ≤ D", ("D",))
         )
+
+    def with_gradient_step(self) -> Chain:
+        """The end of the same proofs for Φ = w − α(λ)∇₁ℓ, `appB`: the forms of its constants, and L_Φ at w* alone."""
+        forms = {1 - q: GRADIENT_DESCENT[gap], **{x: GRADIENT_DESCENT[x] for x in (q, nu_1, nu_2)}}
+        at_w_star = W_BOUND.subs(L_Phi_star, GRADIENT_DESCENT[L_Phi])
+        return (
+            self.replacing("‖w'‖", {W: at_w_star}, "w' = (I−∂₁Φ)⁻¹∂₂Φ and ∂₂Φ = −α∇²₂₁ℓ at w*", ("L_ell", "q"))
+            .replacing("start", {r_0: D}, "w_0 = 0, so r_0 = ‖w(λ)‖ ≤ D", ("D",))
+            .specialised(forms)
+        )
+
+    def specialised(self, forms: Mapping[sp.Expr, sp.Expr]) -> Chain:
+        """The same proof with other forms of its constants in every link."""
+        made_of = {str(x): tuple(sorted(s.name for s in form.free_symbols)) for x, form in forms.items()}
+
+        def same(link: Link) -> Link:
+            uses = dict.fromkeys(name for used in link.uses for name in made_of.get(used, (used,)))
+            return replace(link, formula=link.formula.subs(forms, simultaneous=True), uses=tuple(uses))
+
+        return Chain(tuple(same(link) for link in self.links))
 
     @cached_property
     def formulas(self) -> tuple[sp.Expr, ...]:

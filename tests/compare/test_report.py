@@ -114,6 +114,22 @@ def test_an_interrupt_leaves_nothing_half_written(tmp_path: Path, monkeypatch: p
     assert {path.name: path.read_bytes() for path in place.iterdir()} == before
 
 
+def test_an_interrupt_while_figures_are_drawn_leaves_the_report_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "out"
+    report().save(place)
+    before = {path.name: path.read_bytes() for path in place.iterdir()}
+
+    def interrupted(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("boundcheck.plot.tightness", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        report(3).save(place)
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == before
+
+
 def test_a_file_in_the_place_of_the_directory(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
     with pytest.raises(bc.InputError, match="cannot be made"):
@@ -144,6 +160,6 @@ def test_names_that_are_not_there() -> None:
         report().curve("itf")
     with pytest.raises(bc.UnknownNameError, match="unknown bound on itd 'aid'"):
         report().trace("itd", "aid")
-    with pytest.raises(bc.InputError, match="itd-gd has no trace on itd"):
-        report().trace("itd", "itd-gd")
+    with pytest.raises(bc.InputError, match="itd-recursive has no trace on itd"):
+        report().trace("itd", "itd-recursive")
     assert report().trace("aid-cg:3").links[0] == "measured"

@@ -79,12 +79,12 @@ CASES = (
     Case("kappa", attained.two_eigenvalues, "aid-cg:1", "aid-cg", "linear solver"),
     Case("kappa", attained.two_eigenvalues, "aid-cg:1", "aid-local", "solve_error a priori"),
     Case("kappa", attained.two_eigenvalues, "aid-cgn:1", "aid-cgn", "CG on the normal equations"),
-    Case("mu", attained.slow, "itd", "itd-gd", UNPROVED),
-    Case("L", attained.alternating, "itd", "itd-gd", UNPROVED),
-    Case("grad_alpha", attained.step, "itd", "itd-gd", UNPROVED),
-    Case("hat_rho_1", attained.kinked, "itd", "itd-gd", UNPROVED),
-    Case("hat_rho_2", attained.curvature, "itd", "itd-gd", UNPROVED),
-    Case("L_ell", attained.curvature, "aid-fp", "aid-fp-gd", UNPROVED, given="L_Phi_star"),  # L_ℓ = L_Φ*/α
+    Case("mu", attained.slow, "itd", "itd-gd", "derivative of the iterate"),
+    Case("L", attained.alternating, "itd", "itd-gd", "derivative of the iterate"),
+    Case("grad_alpha", attained.step, "itd", "itd-gd", "derivative of the iterate"),
+    Case("hat_rho_1", attained.kinked, "itd", "itd-gd", "derivative of the iterate"),
+    Case("hat_rho_2", attained.curvature, "itd", "itd-gd", "derivative of the iterate"),
+    Case("L_ell", attained.curvature, "aid-fp", "aid-fp-gd", "‖w'‖", given="L_Phi_star"),  # L_ℓ = L_Φ*/α
     Case("r_0", attained.square, "itd", "itd-local", "contraction"),
     Case("r_0", attained.square, "aid-fp", "aid-fp-local", "r_t a priori"),
     Case("W", attained.square, "itd", "itd-local", "norms of products"),

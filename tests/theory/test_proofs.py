@@ -219,7 +219,7 @@ def evaluate(bound: bc.Bound, c: dict[str, float], t: np.ndarray) -> np.ndarray:
 def test_is_below(sharper: str, looser: str, c: dict[str, float]) -> None:
     grid = np.array([1, 2, 3, 10, 57, 300])
     small, large = (evaluate(bc.bounds[name], c, grid) for name in (sharper, looser))
-    assert (small <= large * (1 + 1e-12)).all()  # (50 + 16t)u of rounding in each
+    assert (small <= large * (1 + 1e-12) + 1e-300).all()  # (50 + 16t)u of rounding in each, of normal numbers
 
 
 @given(data=st.data())

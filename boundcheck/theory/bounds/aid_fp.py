@@ -49,7 +49,7 @@ PROOF = (
     )
 )
 
-CHAIN = (
+WITH_TRUE_W = (
     PROOF.replacing(
         "derivative that FP implies",
         {du: aid_fp_derivative.RECURSION},
@@ -58,8 +58,9 @@ CHAIN = (
     )
     .replacing("lower-level rate", {r_t: rho * r_0}, "Assumption 3(ii)", ("rho", "r_0"))
     .replacing("∇₁E on the ball", {g_t: L_E}, "Lemma lm:boundEPhi: ‖w_t‖ ≤ 2D", ("L_E",))
-    .with_paper_constants()
 )
+
+CHAIN = WITH_TRUE_W.with_paper_constants()
 
 BOUND = Bound(
     name="aid-fp",

@@ -25,4 +25,5 @@ BOUND = Bound(
     defaults={rho: itd_gd.BOUND.expand(CONTRACTION.expression), grad_alpha: Integer(0)},
     shape=Split(c_1 + c_2 / gap, c_3, cross=c_2 / gap),
     conditions=(itd_gd.CONTRACTS, itd_gd.ORDERED, aid.STAYS_IN_BALL),
+    chain=aid_fp.WITH_TRUE_W.with_gradient_step(),
 )

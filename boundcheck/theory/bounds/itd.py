@@ -50,16 +50,14 @@ PROOF = (
     .replacing("contraction", {r_t: q**t * r_0}, "Assumption 2: ‖w_t−w*‖ ≤ q^t‖w_0−w*‖", ("q", "r_0"))
 )
 
-CHAIN = (
-    PROOF.replacing(
-        "derivative of the iterate",
-        {dw: itd_derivative.RECURSION},
-        "Proposition lm:boundDiff with the true W",
-        ("nu_1", "nu_2", "q", "W", "r_0"),
-    )
-    .replacing("∇₁E on the ball", {g_t: L_E}, "Lemma lm:boundEPhi: ‖w_t‖ ≤ 2D", ("L_E",))
-    .with_paper_constants()
-)
+WITH_TRUE_W = PROOF.replacing(
+    "derivative of the iterate",
+    {dw: itd_derivative.RECURSION},
+    "Proposition lm:boundDiff with the true W",
+    ("nu_1", "nu_2", "q", "W", "r_0"),
+).replacing("∇₁E on the ball", {g_t: L_E}, "Lemma lm:boundEPhi: ‖w_t‖ ≤ 2D", ("L_E",))
+
+CHAIN = WITH_TRUE_W.with_paper_constants()
 
 BOUND = Bound(
     name="itd",

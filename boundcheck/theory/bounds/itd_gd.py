@@ -38,4 +38,5 @@ BOUND = Bound(
     defaults={grad_alpha: Integer(0)},
     conditions=(CONTRACTS, ORDERED),
     shape=itd.BOUND.shape,
+    chain=itd.WITH_TRUE_W.with_gradient_step(),
 )

@@ -22,4 +22,5 @@ BOUND = Bound(
     where=coefficients_with({nu_1: Integer(0)}),
     methods=("itd",),
     shape=itd.BOUND.shape,
+    chain=itd.CHAIN.specialised({nu_1: Integer(0)}),
 )
