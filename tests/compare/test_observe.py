@@ -312,10 +312,16 @@ def test_no_link_of_a_proof_falls(name: str) -> None:
         estimated = bc.estimate_constants(problem, ball=ball)
         constants = {x: constant.value for x, constant in estimated.items()}
         constants = {"mu_inv": 1 - constants["q"], "kappa": (1 + constants["q"]) / (1 - constants["q"])} | constants
+        if "alpha" in constants:
+            constants["L_ell"] = constants["L_Phi_star"] / constants["alpha"]
         for method, values in observed.items():
             k = np.array([method.steps(i) for i in t])
             known = {**constants, **values, "error": errors[str(method)][0], "t": t, "k": k}
             for bound in CHAINED:
+                if (bound.endswith("-gd") and "L_ell" not in constants) or (
+                    bound == "itd-quadratic" and constants["nu_1"] > 0
+                ):
+                    continue
                 if method.name in bc.bounds[bound].methods and bound.endswith("-local") == (ball == "local"):
                     links = bc.bounds[bound].chain.evaluate(known | rates(method, bound, constants, t, k))
                     rounding = 1e-11 * (1 + links.values[:, 0].max())
@@ -324,6 +330,7 @@ def test_no_link_of_a_proof_falls(name: str) -> None:
                     assert not low.size, f"{method} {bound}: {links.links[low[0][0] + 1].name} at t = {t[low[0][1]]}"
                     checked.add(bound)
     assert {"itd", "itd-local", "aid", "aid-fp", "aid-fp-local", "aid-local", "aid-cgn", "aid-posteriori"} <= checked
+    assert ({"itd-gd", "aid-fp-gd"} <= checked) == (problem.inner_at is not None)
 
 
 def test_a_wrong_observable_breaks_a_proof() -> None:
