@@ -32,7 +32,7 @@ def quadratic(alpha: float) -> Problem:
 
 
 def test_no_contraction_is_said_with_its_number_and_the_remedy() -> None:
-    report = bc.check(quadratic(0.5075), ["itd", "aid-fp"], t=40)
+    report = bc.check(quadratic(0.5075), ["itd"], t=40)
     assert report.verdict is Verdict.NOT_APPLICABLE
     reason = report.curve("itd").bounds["itd"].reason
     assert "q = 1.03 ≥ 1" in reason
@@ -40,6 +40,13 @@ def test_no_contraction_is_said_with_its_number_and_the_remedy() -> None:
     assert "smaller step" in reason
     assert report.curve("itd").applicable == {}
     assert "no bound applies" in report.table()
+
+
+def test_what_needs_no_contraction_applies_without_one() -> None:
+    """I − ∂₁Φ = αH is definite all the same, and a Newton step certifies the iterates, which diverge."""
+    curve = bc.check(quadratic(0.5075), ["aid-cg"], t=40).curve("aid-cg")
+    assert list(curve.applicable) == ["aid-newton"]
+    assert curve.bounds["aid-newton"].verdict is Verdict.HOLDS
 
 
 def test_momentum_leaves_the_theorems_about_contractions() -> None:
