@@ -57,18 +57,26 @@ def farthest(A: Tensor, b: Tensor, radius: float | Tensor) -> Tensor:
     return torch.minimum(squared.min().sqrt(), b.norm() + most.sqrt() * radius)
 
 
-def affine_norm(M: Tensor, b: Tensor, radius: float | Tensor) -> Tensor:
+def affine_norm(M: Tensor, b: Tensor, radius: float | Tensor, norm: Tensor | None = None) -> Tensor:
     """At least sup ‖[M_1 s + b_1, …, M_n s + b_n]‖ over ‖s‖ ≤ radius, for symmetric M_j; b_j are the rows of b.
 
-    The least of three: ‖b‖ + radius·(the norm of M); the supremum of the Frobenius norm; and the square root of
+    The least of three: ‖b‖ + radius·(the `norm` of M, its `tensor_norm`); the supremum of the Frobenius norm; and the square root of
     (1+x²)·λmax(radius² Gram(M) + Gram(b)/x²) for any x > 0: by Cauchy-Schwarz, radius ‖Σ z_j M_j‖_F + ‖Σ z_j b_j‖ is at
     most that for every unit z, and the two norms need not be large for the same z.
     """
     slices = M.flatten(1)
-    x = torch.logspace(-1.5, 1.5, 24, dtype=M.dtype, device=M.device)[:, None, None] ** 2
-    grams = (1 + x) * (radius**2 * (slices @ slices.T) + b @ b.T / x)
-    joint = torch.linalg.eigvalsh(grams)[:, -1].min().clamp_min(0).sqrt()
-    triangle = spectral(b) + tensor_norm(M) * radius
+    of_M, of_b = radius**2 * (slices @ slices.T), b @ b.T
+
+    def joints(log_x: Tensor) -> Tensor:
+        x = 100 ** log_x[:, None, None]  # x²
+        largest: Tensor = torch.linalg.eigvalsh((1 + x) * (of_M + of_b / x))[:, -1]
+        return largest
+
+    coarse = torch.linspace(-1.5, 1.5, 7, dtype=M.dtype, device=M.device)
+    first = joints(coarse)
+    finer = coarse[first.argmin()] + torch.linspace(-0.4, 0.4, 5, dtype=M.dtype, device=M.device)
+    joint = torch.cat((first, joints(finer))).min().clamp_min(0).sqrt()
+    triangle = spectral(b) + (tensor_norm(M) if norm is None else norm) * radius
     return torch.stack((triangle, farthest(M.flatten(0, 1), b.flatten(), radius), joint)).min()
 
 

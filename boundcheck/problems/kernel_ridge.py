@@ -7,6 +7,7 @@ K(γ)_ij = exp(−(x_i − x_j)ᵀdiag(γ)(x_i − x_j)),   μ, L = β + λ_min,
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -114,6 +115,7 @@ def closed_forms(
     B_j = K'ᵀ∂_jK' + ∂_jK'ᵀK' and m = (w + w*)/2, which is within radius/2 of (centre + w*)/2.
     """
 
+    @lru_cache(maxsize=1)  # by identity: a λ is asked for on one ball after the other
     def at(lam: Tensor) -> _Derivatives:
         ready, scale = prepare(lam), slope(lam)
         H, alpha = ready.H, ready.steps.alpha
@@ -138,7 +140,9 @@ def closed_forms(
         here, c = at(lam), region.point
         H, K_val, alpha = here.ready.H, here.ready.K_val, here.ready.steps.alpha
         M = alpha * here.dH + here.dalpha[:, None, None] * H
-        L_Phi = affine_norm(M, M @ c - torch.outer(here.dalpha, data.y), region.radius)
+        nu_2 = tensor_norm(M)
+        rho_2 = tensor_norm(here.dH) if differentiate_step else nu_2 / alpha  # M = α∂_jH for a frozen step
+        L_Phi = affine_norm(M, M @ c - torch.outer(here.dalpha, data.y), region.radius, nu_2)
 
         product = K_val.T @ here.dK_val
         B, middle = product + product.mT, (c + here.at.w) / 2
@@ -154,11 +158,11 @@ def closed_forms(
                 region,
             ),
             upper("nu_1", 0.0, "∂₁Φ does not depend on w", region, exact=True),
-            upper("nu_2", tensor_norm(M), f"{flattened} [α∂_jH + ∂_jα H]_j", region),
+            upper("nu_2", nu_2, f"{flattened} [α∂_jH + ∂_jα H]_j", region),
             upper("eta_1", spectral(K_val) ** 2, "‖K'‖²", region, exact=True),
             upper("eta_2", eta_2, "sup of ‖[B_j m − ∂_jK'ᵀy']_j‖ over ‖m − (centre+w*)/2‖ ≤ radius/2", region),
             upper("hat_rho_1", 0.0, "∇²₁ℓ does not depend on w", region, exact=True),
-            upper("hat_rho_2", tensor_norm(here.dH), f"{flattened} [∂_jH]_j", region),
+            upper("hat_rho_2", rho_2, f"{flattened} [∂_jH]_j", region),
         )
 
     return Known(everywhere, on)
