@@ -60,9 +60,9 @@ def farthest(A: Tensor, b: Tensor, radius: float | Tensor) -> Tensor:
 def affine_norm(M: Tensor, b: Tensor, radius: float | Tensor, norm: Tensor | None = None) -> Tensor:
     """At least sup ‖[M_1 s + b_1, …, M_n s + b_n]‖ over ‖s‖ ≤ radius, for symmetric M_j; b_j are the rows of b.
 
-    The least of three: ‖b‖ + radius·(the `norm` of M, its `tensor_norm`); the supremum of the Frobenius norm; and the square root of
-    (1+x²)·λmax(radius² Gram(M) + Gram(b)/x²) for any x > 0: by Cauchy-Schwarz, radius ‖Σ z_j M_j‖_F + ‖Σ z_j b_j‖ is at
-    most that for every unit z, and the two norms need not be large for the same z.
+    The least of three: ‖b‖ + radius·(the `norm` of M, its `tensor_norm`); the supremum of the Frobenius norm; and the
+    square root of (1+x²)·λmax(radius² Gram(M) + Gram(b)/x²) for any x > 0: by Cauchy-Schwarz, radius ‖Σ z_j M_j‖_F +
+    ‖Σ z_j b_j‖ is at most that for every unit z, and the two norms need not be large for the same z.
     """
     slices = M.flatten(1)
     of_M, of_b = radius**2 * (slices @ slices.T), b @ b.T

@@ -140,8 +140,8 @@ def closed_forms(
         here, c = at(lam), region.point
         H, K_val, alpha = here.ready.H, here.ready.K_val, here.ready.steps.alpha
         M = alpha * here.dH + here.dalpha[:, None, None] * H
-        nu_2 = tensor_norm(M)
-        rho_2 = tensor_norm(here.dH) if differentiate_step else nu_2 / alpha  # M = α∂_jH for a frozen step
+        rho_2 = tensor_norm(here.dH)
+        nu_2 = tensor_norm(M) if differentiate_step else alpha * rho_2  # M = α∂_jH for a frozen step
         L_Phi = affine_norm(M, M @ c - torch.outer(here.dalpha, data.y), region.radius, nu_2)
 
         product = K_val.T @ here.dK_val
