@@ -13,6 +13,7 @@ from instances import Upper, bilinear, descent, kinked, saturating, tight
 from runs import Array, Instance, norm, spectral
 
 from boundcheck import Bound, bounds
+from boundcheck.theory import step_sizes
 from boundcheck.theory.chain import ChainValues
 from boundcheck.theory.symbols import QUANTITIES
 
@@ -30,6 +31,7 @@ def instances(seed: int) -> Iterator[Instance]:
     for log_cosh in (False, True):
         for value in (False, True):
             yield descent(seed, log_cosh, value)
+    yield descent(seed, step="best")
     yield kinked(seed)
 
 
@@ -46,6 +48,7 @@ def sigma(solver: str, constants: dict[str, float]) -> dict[str, Array]:
     }[solver]
 
 
+MOMENTUM = {"heavy-ball": step_sizes.heavy_ball, "nesterov": step_sizes.nesterov}
 SOLVERS = {
     "aid": ("fixed-point", "cg", "cgn", "exact"),
     "aid-contraction": ("fixed-point", "cg", "cgn", "exact"),
@@ -80,6 +83,12 @@ def measured(name: str, instance: Instance) -> Iterator[Values]:
     constants = instance.local() if local else instance.paper()
     w_0 = instance.w_0 if local else np.zeros_like(instance.w_0)
     if (name.endswith("-gd") and "mu" not in constants) or (name == "itd-quadratic" and constants["nu_1"] > 0):
+        return
+    if name in MOMENTUM:
+        if "mu" in constants and constants["nu_1"] == 0 and constants["grad_alpha"] == 0:
+            method = MOMENTUM[name](constants["mu"], constants["L"])
+            wide = instance.local(peak=float(method.factor(t).max())) | {"alpha": method.alpha}
+            yield {**wide, **runs.observe_itd(instance, runs.momentum(instance, method, T)), "t": t[:, 0]}
         return
     if name not in SOLVERS:
         yield {**constants, **runs.observe_itd(instance, runs.iterate(instance, w_0, T)), "t": t[:, 0]}

@@ -18,16 +18,19 @@ from boundcheck.theory.rates import NESTEROV, S_NESTEROV
 from boundcheck.theory.reference import BOUNDCHECK, Reference
 from boundcheck.theory.symbols import S_t, alpha, dS_t, kappa, s, t
 
+WHERE = {
+    S_t: NESTEROV.expression.subs(S_NESTEROV, s),
+    dS_t: alpha * s ** Max(t - 1, 0) * t * (t + 1) * (3 + (t + 2) / sqrt(kappa)) / (6 * (1 + 1 / sqrt(kappa))),
+    s: S_NESTEROV,
+}
+
 BOUND = Bound(
     name="nesterov",
     title="ITD bound for Nesterov's method on quadratics",
     reference=Reference(BOUNDCHECK, "Nesterov", "nesterov"),
     assumptions=(A1_IV, QUADRATIC, NESTEROV_STEPS, LOCAL_PEAK, CONSTANT_START),
     formula=heavy_ball.POLYNOMIAL_METHOD,
-    where={
-        S_t: NESTEROV.expression.subs(S_NESTEROV, s),
-        dS_t: alpha * s ** Max(t - 1, 0) * t * (t + 1) * (3 + (t + 2) / sqrt(kappa)) / (6 * (1 + 1 / sqrt(kappa))),
-        s: S_NESTEROV,
-    },
+    where=WHERE,
     methods=("itd",),
+    chain=heavy_ball.proof(WHERE),
 )
