@@ -74,24 +74,12 @@ def steps(constants: Constants) -> dict[str, Any] | None:
     return found
 
 
-def about(problem: Problem) -> dict[str, Any]:
-    """What a report says of a problem."""
-    return {
-        "name": problem.name,
-        "dim": problem.d,
-        "hdim": problem.n,
-        "seed": problem.seed,
-        "dtype": str(problem.dtype).removeprefix("torch."),
-        "device": str(problem.device),
-    }
-
-
 def as_json(problem: Problem, constants: Constants) -> dict[str, Any]:
     """Everything, without NaN or infinity."""
     return {
         "schema": 1,
         "version": __version__,
-        "problem": about(problem),
+        "problem": problem.about(),
         "constants": constants.as_json(),
         "step_sizes": steps(constants),
     }

@@ -23,7 +23,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
     return {
         "schema": 1,
         "version": __version__,
-        "problem": measured.about(plan.problem),
+        "problem": plan.problem.about(),
         "eps": plan.eps,
         "constants": plan.constants.as_json(),
         "step_sizes": measured.steps(plan.constants),

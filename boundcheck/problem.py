@@ -102,6 +102,17 @@ class Problem:
     def device(self) -> torch.device:
         return self.w0.device
 
+    def about(self) -> dict[str, Any]:
+        """What a report says of it."""
+        return {
+            "name": self.name,
+            "dim": self.d,
+            "hdim": self.n,
+            "seed": self.seed,
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "device": str(self.device),
+        }
+
     def phi(self, w: Tensor, lam: Tensor) -> Tensor:
         return self.phi_at(w, self.prepare(lam))
 

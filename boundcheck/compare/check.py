@@ -12,7 +12,7 @@ from torch import Tensor
 from boundcheck.compare import certify, judged
 from boundcheck.compare.applicable import Case, momentum_of
 from boundcheck.compare.curves import error_curves, lams_of, methods_of
-from boundcheck.compare.observe import observe
+from boundcheck.compare.observe import NAMES, observe
 from boundcheck.compare.report import Curve, Report
 from boundcheck.constants import Constants
 from boundcheck.errors import AssumptionError, InputError
@@ -31,7 +31,6 @@ Progress = Callable[[str, int, int], None]  # (what, done, of)
 AFFORDABLE = 4_000_000_000  # arithmetic for one of the matrices in the proofs, at all t together
 FEW, SOME, MANY = 20, 60, 10_000  # t at which proofs are traced: where matrices are large, for several λ, for one
 FOREVER = 100_000  # steps after which no iterate is still at its farthest
-A_PRIORI = frozenset({"error", "rho", "sigma", "Delta_t"})  # names that no run is observed for
 
 
 def check(
@@ -91,7 +90,7 @@ def check(
             method, curves, np.maximum(floors[method], own), fitting, cases, observed[method], ts
         )
     return Report(
-        problem=_about(problem, len(lams)),
+        problem={**problem.about(), "dynamics": problem.dynamics.name, "samples": len(lams)},
         constants=cases[0].constants,
         curves=made,
         refused=refused,
@@ -163,20 +162,9 @@ def _places(problem: Problem, T: int, most: int) -> np.ndarray:
 
 
 def _names(chosen: Sequence[Bound], asked: Sequence[Method]) -> frozenset[str]:
-    """All that the proofs and the a posteriori bounds of these methods want to know of a run."""
+    """All that the proofs, the a posteriori bounds and their conditions want to know of a run with these methods."""
     used = {method.name for method in asked}
-    chains = [b.chain for b in chosen if b.chain is not None and used & set(b.methods)]
-    return frozenset(name for chain in chains for name in chain.observables) - A_PRIORI
-
-
-def _about(problem: Problem, samples: int) -> dict[str, object]:
-    return {
-        "name": problem.name,
-        "dim": problem.d,
-        "hdim": problem.n,
-        "seed": problem.seed,
-        "dtype": str(problem.dtype).removeprefix("torch."),
-        "device": str(problem.device),
-        "dynamics": problem.dynamics.name,
-        "samples": samples,
-    }
+    fitting = [bound for bound in chosen if used & set(bound.methods)]
+    proofs = {name for bound in fitting if bound.chain is not None for name in bound.chain.observables}
+    symbols = {symbol.name for bound in fitting for symbol in bound.primitive.free_symbols | bound.in_conditions}
+    return frozenset(proofs | symbols) & frozenset(NAMES)
