@@ -54,10 +54,10 @@ def progress(quiet: bool) -> Iterator[Tell]:
 
 def as_text(report: Report, width: int = WIDTH) -> str:
     """The terminal view without colours."""
-    console = Console(file=io.StringIO(), width=width, highlight=False, color_system=None)
+    out = io.StringIO()
+    console = Console(file=out, width=width, highlight=False, color_system=None)
     show(report, console)
-    text: str = console.file.getvalue()  # type: ignore[attr-defined]
-    return text
+    return out.getvalue()
 
 
 def show(report: Report, console: Console | None = None, trace_t: int | None = None) -> None:

@@ -16,6 +16,13 @@ from boundcheck.constants import Side
 from boundcheck.estimate.floor import FACTOR
 from boundcheck.listing import Screen
 
+WORTH = {
+    Side.EXACT: "proved",
+    Side.UPPER: "proved",
+    Side.HIGH_PROBABILITY: "with high probability",
+    Side.LOWER: "no proof",
+}
+
 
 def as_json(plan: Plan) -> dict[str, Any]:
     """Everything, without NaN or infinity."""
@@ -28,6 +35,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
         "constants": plan.constants.as_json(),
         "step_sizes": measured.steps(plan.constants),
         "costs": asdict(plan.costs),
+        "offers": [{**asdict(o), "side": o.side.value} for o in plan.offers],
         "guarantees": [{**asdict(g), "side": g.side.value} for g in plan.guarantees],
         "silent": plan.silent,
         "floor": plan.floor if math.isfinite(plan.floor) else None,
@@ -66,6 +74,8 @@ def show(plan: Plan, console: Console | None = None) -> None:
             run, t, k, style=style,
         )  # fmt: skip
     console.print(table)
+    console.print()
+    console.print(_offers(plan))
     for reason in plan.silent.values():
         console.print(Text(reason, style="yellow"))
     weak = [g.method for g in plan.guarantees if g.side is Side.LOWER]
@@ -82,3 +92,18 @@ def show(plan: Plan, console: Console | None = None) -> None:
     if (best := plan.cheapest) is not None and not weak:
         k = f", k = {best.k}" if best.k is not None else ""
         console.print(f"cheapest with a guarantee: {best.method}, t = {best.t}{k} ({best.cost:.0f} inner steps)")
+
+
+def _offers(plan: Plan) -> Table:
+    """What every bound asks for."""
+    table = Table(box=None, pad_edge=False, title="what each bound guarantees it with", title_justify="left")
+    table.title_style = "bold"
+    for header in ("method", "bound"):
+        table.add_column(header, no_wrap=True)
+    for header in ("t", "k", "cost"):
+        table.add_column(header, justify="right", no_wrap=True)
+    table.add_column("worth")
+    for offer in plan.offers:
+        k = "–" if offer.k is None else str(offer.k)
+        table.add_row(offer.method, offer.bound, str(offer.t), k, f"{offer.cost:.0f}", WORTH[offer.side])
+    return table

@@ -123,7 +123,15 @@ def test_an_accuracy_below_the_rounding_is_told_as_that(boundcheck: Command) -> 
 def test_plan_in_words_and_in_json(boundcheck: Command) -> None:
     done = boundcheck("plan", "br", "--eps", "1e-2", "--method", "aid-cg")
     assert done.returncode == 0
-    for words in ("gradient descent", "heavy-ball", "costs", "error ≤ 0.01", "needs t", "cheapest with a guarantee"):
+    for words in (
+        "gradient descent",
+        "heavy-ball",
+        "costs",
+        "error ≤ 0.01",
+        "needs t",
+        "aid-cg-energy",
+        "cheapest with a guarantee",
+    ):
         assert words in done.stdout
     content = json.loads(boundcheck("plan", "scalar", "--eps", "1e-2", "--json", "--no-run").stdout)
     assert [g["method"] for g in content["guarantees"]] == ["itd", "aid-fp", "aid-cg"]

@@ -187,7 +187,7 @@ def refusal(bound: Bound, method: Method, case: Case) -> str | None:
     """Why the bound says nothing about this method on this problem, or None if it may."""
     if bound.name == "aid-fp-weighted":
         return OF_THE_PAIR
-    if bound.methods == ("itd-truncated",) and bound.name == "itd-one-step" and method.k != 1:
+    if bound.name == "itd-one-step" and method.k != 1:
         return f"it is about one step, and {method} differentiates through {method.k}"
     unrolled = any(m.startswith("itd") for m in bound.methods)
     contracts = any(a.key == "2" for a in bound.assumptions)

@@ -59,10 +59,10 @@ class Applied:
         return replace(found[0], values=best)
 
     def k(self, ts: np.ndarray) -> np.ndarray:
-        return ts if self.method.k is None else np.minimum(self.method.k, ts) if self._truncated else self._fixed(ts)
-
-    def _fixed(self, ts: np.ndarray) -> np.ndarray:
-        return np.full_like(ts, self.method.k)
+        if self.method.k is None:
+            return ts
+        fixed = np.full_like(ts, self.method.k)
+        return np.minimum(fixed, ts) if self._truncated else fixed
 
     @property
     def _truncated(self) -> bool:

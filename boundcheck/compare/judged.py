@@ -132,7 +132,8 @@ def _not_applicable(bound: Bound, why: str, values: np.ndarray) -> BoundCurve:
 def _limits(bound: Bound, values: np.ndarray, spoken: np.ndarray) -> str:
     """At which t the theorem speaks, unless at all."""
     if any(a.key == "ball" for a in bound.assumptions):
-        return "" if spoken.all() else "at the t where w_t is in the ball its constants were taken on"
+        also = ", and near enough to w* for its conditions" if bound.conditions else ""
+        return "" if spoken.all() else f"at the t where w_t is in the ball its constants were taken on{also}"
     since = int(np.isfinite(values).all(axis=0).argmax()) + 1
     limits = f"for t ≥ {since}" if since > 1 else ""
     return limits + (", as ρ(t) > 1 before" if limits and any(c.left == rho for c in bound.conditions) else "")

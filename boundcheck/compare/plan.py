@@ -49,12 +49,8 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class Guarantee:
-    """The cheapest t and k for which a bound is at most the accuracy, and what a run found.
-
-    `cost` is in inner steps; `memory` in bytes. `error` is what the run at (t, k) had, None where it would have taken
-    too long; `needed` are the least t and k, in the same proportion, that reached the accuracy.
-    """
+class Offer:
+    """The cheapest t and k for which a bound is at most the accuracy: its `value` there; `cost` is in inner steps."""
 
     method: str
     bound: str
@@ -63,6 +59,16 @@ class Guarantee:
     value: float
     side: Side
     cost: float
+
+
+@dataclass(frozen=True)
+class Guarantee(Offer):
+    """The best offer for a method, and what a run found.
+
+    `memory` is in bytes. `error` is what the run at (t, k) had, None where it would have taken
+    too long; `needed` are the least t and k, in the same proportion, that reached the accuracy.
+    """
+
     memory: int
     error: float | None
     met: bool | None
@@ -71,12 +77,16 @@ class Guarantee:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What is guaranteed for an accuracy; `silent` are the methods on which no bound speaks, with the reason."""
+    """What is guaranteed for an accuracy: by every bound (`offers`), and for each method the best, tried by a run.
+
+    `silent` are the methods on which no bound speaks, with the reason.
+    """
 
     problem: Problem
     eps: float
     constants: Constants
     costs: Costs
+    offers: tuple[Offer, ...]
     guarantees: tuple[Guarantee, ...]
     silent: dict[str, str]
     floor: float  # of rounding: a smaller accuracy may be guaranteed but cannot be had
@@ -115,18 +125,20 @@ def plan(
     found = reference(problem, lam[None])
     case = case_at(problem, found, known, None, Spend(delta, seed, budget))
     costs = measure(problem)
+    offers: list[Offer] = []
     guarantees, silent = [], {}
     for i, method in enumerate(asked):
         tell(f"guarantee of {method}", i, len(asked))
         try:
-            best = _best(method, case, eps, costs)
+            found_here = _offers(method, case, eps, costs)
         except AssumptionError as why:
             silent[str(method)] = str(why)
             continue
-        guarantees.append(_confirmed(problem, method, eps, costs, *best, found.value[0] if run else None))
+        offers += found_here
+        guarantees.append(_confirmed(problem, found_here[0], eps, costs, found.value[0] if run else None))
     local = case.constants["local"]
     floor = certify.model_of(local, found, problem.dtype)
-    return Plan(problem, float(eps), local, costs, tuple(guarantees), silent, floor)
+    return Plan(problem, float(eps), local, costs, tuple(offers), tuple(guarantees), silent, floor)
 
 
 @torch.no_grad()
@@ -148,24 +160,29 @@ def measure(problem: Problem) -> Costs:
     return Costs(seconds(lambda: problem.psi_at(z, prepared.ready)), seconds(lambda: at.d1_T(v)))
 
 
-def _best(method: Method, case: Case, eps: float, costs: Costs) -> tuple[Applied, Iterations]:
-    """The bound that guarantees the accuracy at the least cost; AssumptionError if none speaks of the method."""
-    choices, reasons = [], {}
+def _offers(method: Method, case: Case, eps: float, costs: Costs) -> list[Offer]:
+    """Of every bound, those that prove it first, then by cost; AssumptionError if none speaks of the method."""
+    offers, reasons = [], {}
     for bound in catalogue.values():
         if method.name not in bound.methods or bound.bounds != error:
             continue
         try:
             if why := refusal(bound, method, case):
                 raise AssumptionError(why)
-            applied = apply(bound, method, case)
-            choices.append((applied, _iterations(applied, eps, costs)))
+            offers.append(_offer(method, bound.name, _iterations(apply(bound, method, case), eps, costs), costs))
         except (AssumptionError, MissingConstantError, InputError) as why:
             reasons[bound.name] = str(why).removeprefix(f"{bound.name}: ")
-    if not choices:
+    if not offers:
         name = method.name if method.name in reasons else next(iter(reasons), "")
         raise AssumptionError(f"{method}: no bound applies; {name}: {reasons.get(name, 'there is none')}")
-    safe = [choice for choice in choices if choice[1].side is not Side.LOWER]
-    return min(safe or choices, key=lambda choice: choice[1].cost)
+    return sorted(offers, key=lambda offer: (offer.side is Side.LOWER, offer.cost))
+
+
+def _offer(method: Method, bound: str, found: Iterations, costs: Costs) -> Offer:
+    t, unrolled = found.t or 0, method.name == "itd"
+    k = None if unrolled else found.k if found.k is not None else t
+    cost = t * (1 + costs.ratio) if unrolled else t + costs.ratio * (k or 0)  # ITD goes all the way back
+    return Offer(str(method), bound, t, k, found.value, found.side, cost)
 
 
 def _iterations(applied: Applied, eps: float, costs: Costs) -> Iterations:
@@ -176,29 +193,24 @@ def _iterations(applied: Applied, eps: float, costs: Costs) -> Iterations:
     return min(found, key=lambda one: one.cost)
 
 
-def _confirmed(
-    problem: Problem, method: Method, eps: float, costs: Costs, applied: Applied, found: Iterations,
-    exact: torch.Tensor | None,
-) -> Guarantee:  # fmt: skip
-    t, unrolled = found.t or 0, method.name == "itd"
-    k = None if unrolled else found.k if found.k is not None else t
-    cost = t * (1 + costs.ratio) if unrolled else t + costs.ratio * (k or 0)  # ITD goes all the way back
-    states = GRAPH_STATES * t * problem.dynamics.copies if unrolled else AID_STATES
+def _confirmed(problem: Problem, best: Offer, eps: float, costs: Costs, exact: torch.Tensor | None) -> Guarantee:
+    t, k = best.t, best.k
+    states = GRAPH_STATES * t * problem.dynamics.copies if best.method == "itd" else AID_STATES
     size = states * problem.d * problem.w0.element_size()
     reached, needed = None, None
-    if exact is not None and cost * costs.inner <= LONGEST_RUN:
+    if exact is not None and best.cost * costs.inner <= LONGEST_RUN:
         truth = exact
 
         def away(t: int, k: int | None) -> float:
             try:
-                return float((hypergradient(problem, method.name, t, k).value - truth).norm())
+                return float((hypergradient(problem, best.method, t, k).value - truth).norm())
             except BoundcheckError:  # it diverged
                 return float("inf")
 
         reached = away(t, k)
         needed = _needed(away, t, k, eps) if reached <= eps else None
     met = None if reached is None else reached <= eps
-    return Guarantee(str(method), applied.bound.name, t, k, found.value, found.side, cost, size, reached, met, needed)
+    return Guarantee(**vars(best), memory=size, error=reached, met=met, needed=needed)
 
 
 def _needed(away: Callable[[int, int | None], float], t: int, k: int | None, eps: float) -> tuple[int, int | None]:

@@ -33,6 +33,11 @@ def test_the_guarantee_is_met_and_what_was_needed_is_less(name: str) -> None:
         fewer = t - 1, None if k is None else max(1, round(g.k * (t - 1) / g.t))  # type: ignore[operator]
         if t > 1:
             assert float((bc.hypergradient(problem, g.method, *fewer).value - truth).norm()) > eps
+    for method in METHODS:
+        of_method = [offer for offer in found.offers if offer.method == method]
+        assert len(of_method) == len({offer.bound for offer in of_method}) > (1 if name != "hr" else 0)
+        assert min(offer.cost for offer in of_method) == next(g.cost for g in found.guarantees if g.method == method)
+        assert all(offer.value <= eps for offer in of_method)
     assert found.cheapest is not None
     assert found.cheapest.cost == min(g.cost for g in found.guarantees)
 
