@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from boundcheck import problems
     from boundcheck.compare.check import check
     from boundcheck.compare.curves import Curves, error_curves
+    from boundcheck.compare.enclosure import Enclosure, enclose
     from boundcheck.compare.plan import Plan, plan
     from boundcheck.compare.report import Report
     from boundcheck.compare.verdict import Verdict
@@ -49,6 +50,7 @@ _HOME = {
     "DivergenceError": "boundcheck.errors",
     "Domain": "boundcheck.problem",
     "Dynamics": "boundcheck.dynamics",
+    "Enclosure": "boundcheck.compare.enclosure",
     "Hypergradient": "boundcheck.solvers.result",
     "InputError": "boundcheck.errors",
     "MissingConstantError": "boundcheck.errors",
@@ -62,6 +64,7 @@ _HOME = {
     "Verdict": "boundcheck.compare.verdict",
     "bounds": "boundcheck.theory.catalogue",
     "check": "boundcheck.compare.check",
+    "enclose": "boundcheck.compare.enclosure",
     "error_curves": "boundcheck.compare.curves",
     "estimate_constants": "boundcheck.estimate.all",
     "hypergradient": "boundcheck.solvers.hypergradient",
@@ -81,6 +84,7 @@ __all__ = [
     "DivergenceError",
     "Domain",
     "Dynamics",
+    "Enclosure",
     "Hypergradient",
     "InputError",
     "MissingConstantError",
@@ -95,6 +99,7 @@ __all__ = [
     "__version__",
     "bounds",
     "check",
+    "enclose",
     "error_curves",
     "estimate_constants",
     "hypergradient",

@@ -219,14 +219,16 @@ def _footnotes(console: Console, report: Report) -> None:
         first, second, part = (a, b, share) if share >= 0.5 else (b, a, 1 - share)
         console.print(f"{first} has the smaller error than {second} at {100 * part:.0f} % of all t")
     for curve in report.curves.values():
-        with np.errstate(all="ignore"):
-            ratio = np.where(curve.errors > curve.floor, curve.certified / curve.errors, np.nan)
-        if np.isfinite(ratio).any():
-            low, high = number(float(np.nanmin(ratio))), number(float(np.nanmax(ratio)))
-            console.print(f"best certified bound/error of {curve.method}: between {low} and {high} over all t")
-    value = report.reference_error
-    known = "not certified" if value is None else f"at most {value:.1e} off ({report.reference_side.value})"
-    console.print(Text(f"reference hypergradient: {known}; rounding floor: {report.floor_how}", style="dim"))
+        for kind in ("a priori", "a posteriori"):
+            with np.errstate(all="ignore"):
+                ratio = np.where(curve.errors > curve.floor, curve.certified(kind) / curve.errors, np.nan)
+            if np.isfinite(ratio).any():
+                low, high = number(float(np.nanmin(ratio))), number(float(np.nanmax(ratio)))
+                console.print(f"{curve.method}, best certified bound/error {kind}: between {low} and {high} over all t")
+    eps_g = report.certificates[0]
+    known = "not certified" if eps_g is None else f"at most {eps_g.value:.1e} off ({eps_g.side.value})"
+    console.print(f"every error is known up to that of the reference hypergradient, {known}")
+    console.print(Text(f"rounding floor: {report.floor_how}", style="dim"))
     console.print(Text(f"{report.seconds:.1f} s", style="dim"))
 
 

@@ -19,6 +19,7 @@ def rows(kind: str) -> list[dict[str, str]]:
                 "name": b.name,
                 "title": b.title,
                 "reference": f"{b.reference.paper.key}, {b.reference.number}",
+                "kind": b.kind,
                 "methods": ", ".join(b.methods),
             }
             for b in bounds.values()

@@ -149,8 +149,8 @@ class Problem:
         return torch.stack(drawn)
 
     def checked(self, value: Any, name: str) -> Tensor:
-        """`value` as a flat vector in the place of `name` ("lam" or "w0"), or an error that says what is wrong."""
-        shape, known = (self.n, self.lam_layout) if name == "lam" else (self.d, self.w_layout)
+        """`value` as a flat vector in the place of `name` ("lam", "g", "w0"), or an error that says what is wrong."""
+        shape, known = (self.n, self.lam_layout) if name in ("lam", "g") else (self.d, self.w_layout)
         if isinstance(value, Tensor) and value.shape == (shape,):
             flat = value
         elif known is not None:

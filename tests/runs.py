@@ -193,11 +193,11 @@ def implied(instance: Instance, w: Array, K: int) -> Array:
     return np.stack(u, axis=1)
 
 
-def gradient_error(instance: Instance, w: Array, u: Array) -> Array:
-    """‖∇₂E(w_t) + uᵀ∇₁E(w_t) − ∇f‖ for a stack of derivatives u over t, or over (t, k)."""
+def gradient_error(instance: Instance, w: Array, u: Array, off: Array | float = 0.0) -> Array:
+    """‖∇₂E(w_t) + uᵀ∇₁E(w_t) − ∇f‖ for a stack of derivatives u over t, or over (t, k); from ∇f + `off` if given."""
     b, c = instance.grad_w(w), instance.grad_lam(w)
     b, c = (b, c) if u.ndim == 3 else (b[:, None], c[:, None])
-    return norm(c + np.einsum("...an,...a->...n", u, b) - instance.hypergradient)
+    return norm(c + np.einsum("...an,...a->...n", u, b) - instance.hypergradient - off)
 
 
 def observe(instance: Instance, w: Array, K: int, solver: str) -> dict[str, Array]:
@@ -229,6 +229,7 @@ def observe(instance: Instance, w: Array, K: int, solver: str) -> dict[str, Arra
         "error": norm(c[:, None] + apply(Z_T, v_k) - instance.hypergradient),
         "ZT_dv": norm(apply(Z_T, v_k - v)),
         "solve_error": norm(apply(Z_T, v_k - v_t[:, None])),
+        "v_k": norm(v_k),
         "dv_k": norm(v_k - v),
         "dv_kt": norm(v_k - v_t[:, None]),
         "eps_v": norm(apply(A[:, None], v_k) - b[:, None]),

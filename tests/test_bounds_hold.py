@@ -123,7 +123,7 @@ def masked(given: Mapping[str, object], fits: Array) -> dict[str, object]:
     return {name: np.where(fits, x, 0.0) if isinstance(x, np.ndarray) else x for name, x in given.items()}
 
 
-ABOUT_THE_ITERATE = ("aid-newton",)
+ABOUT_THE_ITERATE = ("aid-newton", "aid-certificate")
 
 
 def ablin(name: str, seed: int) -> Iterator[Comparison]:
@@ -207,6 +207,16 @@ def aid_fp_local(name: str, seed: int) -> Iterator[Comparison]:
         yield Comparison(run.instance, error, bounds[name].evaluate(run.constants, t, k, rho="heavy-ball").values)
 
 
+def enclosure(name: str, seed: int) -> Iterator[Comparison]:
+    """Against a reference that is off by ε_g, from above and, the same inequality turned, from below."""
+    for family in ANY:
+        instance, run = FAMILIES[family](seed), path(family, seed, False)
+        off = np.random.default_rng(seed).normal(size=instance.lam.size) * 10.0 ** -(seed % 5)
+        error, gap = (runs.gradient_error(instance, run.w, run.u, x) for x in (0.0, off))
+        for seen, other in ((error, gap), (gap, error)):
+            yield Comparison(instance, seen, bounds[name].evaluate({"eps_g": float(norm(off))}, gap_t=other).values)
+
+
 RATES = {"fixed-point": "fixed-point", "cgn": "cgn", **dict.fromkeys(("cg", "cg-chebyshev", "cg-finite"), "cg")}
 TAKE_RATES = ("aid", "aid-contraction", "aid-local")
 EXACT_SOLVE = {"exact-solve": "exact"}
@@ -218,7 +228,9 @@ CASES: Mapping[str, Callable[[str, int], Iterator[Comparison]]] = {
     "aid": partial(aid, rates=RATES | EXACT_SOLVE),
     "aid-cg": partial(aid, families=SYMMETRIC, rates={"cg": "cg"}),
     "aid-cg-chebyshev": partial(aid, families=SYMMETRIC, rates={"cg": "cg"}),
+    "aid-certificate": partial(aid, rates=RATES | EXACT_SOLVE, from_0=False, given=(*RESIDUALS[:2], "W_t", "v_k")),
     "aid-cg-energy": partial(aid, families=SYMMETRIC, rates={"cg": "cg"}),
+    "aid-cg-local": partial(aid, families=SYMMETRIC, rates={"cg": "cg"}, from_0=False),
     "aid-cgn": partial(aid, rates={"cgn": "cgn"}),
     "aid-contraction": partial(aid, rates=RATES | EXACT_SOLVE),
     "aid-fp": aid,
@@ -229,6 +241,7 @@ CASES: Mapping[str, Callable[[str, int], Iterator[Comparison]]] = {
     "aid-local": aid_local,
     "aid-posteriori": partial(aid, rates=RATES | EXACT_SOLVE, from_0=False, given=RESIDUALS),
     "aid-newton": partial(aid, rates=RATES | EXACT_SOLVE, from_0=False, given=AT_ITERATE),
+    "enclosure": enclosure,
     "ghadimi-wang": partial(aid, rates=EXACT_SOLVE),
     "heavy-ball": momentum,
     "itd": itd,

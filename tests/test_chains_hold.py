@@ -48,6 +48,7 @@ def sigma(solver: str, constants: dict[str, float]) -> dict[str, Array]:
     }[solver]
 
 
+ABOUT_THE_ITERATE = ("aid-newton", "aid-certificate")
 MOMENTUM = {"heavy-ball": step_sizes.heavy_ball, "nesterov": step_sizes.nesterov}
 SOLVERS = {
     "aid": ("fixed-point", "cg", "cgn", "exact"),
@@ -56,9 +57,11 @@ SOLVERS = {
     "aid-cg": ("cg",),
     "aid-cg-chebyshev": ("cg",),
     "aid-cg-energy": ("cg",),
+    "aid-cg-local": ("cg",),
     "aid-cgn": ("cgn",),
     "aid-posteriori": ("fixed-point", "cg", "cgn"),
     "aid-newton": ("fixed-point", "cg", "cgn", "exact"),
+    "aid-certificate": ("fixed-point", "cg", "cgn", "exact"),
     "ghadimi-wang": ("exact",),
     "aid-fp": ("fixed-point",),
     "aid-fp-derivative": ("fixed-point",),
@@ -79,7 +82,7 @@ def ratio(above: Array, below: Array | float) -> Array:
 
 def measured(name: str, instance: Instance) -> Iterator[Values]:
     """What the chain of `name` needs, on runs of this instance; rates as the theory has them, then as measured."""
-    local = name.endswith(("-local", "-newton"))
+    local = name.endswith(("-local", *ABOUT_THE_ITERATE))
     constants = instance.local() if local else instance.paper()
     w_0 = instance.w_0 if local else np.zeros_like(instance.w_0)
     if (name.endswith("-gd") and "mu" not in constants) or (name == "itd-quadratic" and constants["nu_1"] > 0):
@@ -90,6 +93,11 @@ def measured(name: str, instance: Instance) -> Iterator[Values]:
             wide = instance.local(peak=float(method.factor(t).max())) | {"alpha": method.alpha}
             yield {**wide, **runs.observe_itd(instance, runs.momentum(instance, method, T)), "t": t[:, 0]}
         return
+    if name == "enclosure":
+        path, off = runs.iterate(instance, w_0, T), np.full(instance.lam.size, 1e-3)
+        errors = [runs.gradient_error(instance, path.w, path.u, x * off) for x in (0, 1)]
+        yield {"error": errors[0], "gap_t": errors[1], "eps_g": float(norm(off)), "t": t[:, 0]}
+        return
     if name not in SOLVERS:
         yield {**constants, **runs.observe_itd(instance, runs.iterate(instance, w_0, T)), "t": t[:, 0]}
         return
@@ -99,7 +107,7 @@ def measured(name: str, instance: Instance) -> Iterator[Values]:
         seen = observed(instance, local, solver)
         theory = sigma(solver, constants)
         known: Values = {**constants, **seen, "t": t, "k": k}
-        if name == "aid-newton":
+        if name in ABOUT_THE_ITERATE:
             known = where_it_speaks(name, known)
         for rate in [theory[name.removeprefix("aid-")]] if name in ("aid-cg", "aid-cg-chebyshev") else theory.values():
             yield {**known, "sigma": rate, "rho": constants["q"] ** t}

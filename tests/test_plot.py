@@ -168,7 +168,7 @@ def test_the_legend_numbers_theorems_and_names_what_is_left_out() -> None:
     assert first == ["error", "Theorem 2.1", "ITD, recursive (local ball)", "not drawn: itd-local"]
     assert second[1] == "Theorem 2.4"
     assert "a posteriori (local ball)" in third
-    assert third[-1] == "not drawn: aid, aid-cg-chebyshev, aid-contraction"
+    assert third[-1] == "not drawn: aid, aid-cg-chebyshev, aid-contraction, aid-local"
     assert legend(plot.errors(report("none")).axes[0]) == ["error", "no bound applies"]
     assert legend(plot.tightness(report("none")).axes[0]) == ["no bound applies"]
     assert legend(plot.errors(report("scalar")).axes[0])[2] == "ITD, local, equal to the error"
@@ -177,10 +177,10 @@ def test_the_legend_numbers_theorems_and_names_what_is_left_out() -> None:
 def test_chosen_bounds() -> None:
     curve = report().curve("aid-cg")
     names = [bound.name for bound in plot.chosen(curve)]
-    assert names == ["aid-cg", "aid-cg-energy", "aid-local", "aid-posteriori"]
+    assert names == ["aid-cg", "aid-cg-energy", "aid-cg-local", "aid-posteriori"]
     tighter = replace(curve.bounds["aid"], tightness=curve.bounds["aid"].tightness / 2)
     changed = replace(curve, bounds={**curve.bounds, "aid": tighter})
-    assert [bound.name for bound in plot.chosen(changed)] == ["aid-cg", "aid", "aid-local", "aid-posteriori"]
+    assert [bound.name for bound in plot.chosen(changed)] == ["aid-cg", "aid", "aid-cg-local", "aid-posteriori"]
 
 
 def test_a_violation_is_said() -> None:

@@ -13,8 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from boundcheck.compare.certify import Certificate
-from boundcheck.constants import Constants, Side
+from boundcheck.constants import Constant, Constants, Side
 from boundcheck.dynamics import FIXED_POINT, Dynamics
 from boundcheck.errors import InputError
 from boundcheck.estimate.structure import normal
@@ -38,7 +37,7 @@ class Case:
     constants: Mapping[str, Constants]
     momentum: Momentum | None  # what the dynamics are, where they are an optimal momentum method
     radius: float  # of the local ball around w*
-    certificate: Certificate  # of the reference
+    certificate: Constant | None  # ε_g of the reference
 
     @property
     def plain(self) -> bool:

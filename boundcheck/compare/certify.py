@@ -3,59 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import torch
 
-from boundcheck.constants import Constants, Side
-from boundcheck.errors import InputError
+from boundcheck.constants import Constant, Constants, Provenance, Side
+from boundcheck.errors import AssumptionError, InputError, MissingConstantError
 from boundcheck.estimate import floor
 from boundcheck.estimate.all import ROUNDING
 from boundcheck.methods import Method
 from boundcheck.problem import Problem
 from boundcheck.solvers.exact import Reference
-from boundcheck.theory.sides import combine
-from boundcheck.theory.symbols import QUANTITIES
+from boundcheck.theory.catalogue import bounds
 
-USED = ("eta_1", "eta_2", "nu_1", "nu_2", "W", "mu_inv", "g_star")
+THEOREM = bounds["aid-certificate"]
+AT_REFERENCE = ("W", "g_star")  # which the estimator measured where the reference is
 PLACES = 3  # t at which the floor is measured, between T/8 and T
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """‖reference − ∇f‖ ≤ `value`, worth what `side` says; None where nothing bounds it."""
+def certify(found: Reference, constants: Constants, dtype: torch.dtype) -> Constant | None:
+    """ε_g ≥ ‖reference − ∇f‖, worth what its side says; None where nothing bounds it.
 
-    value: float | None
-    side: Side
-
-    @property
-    def proved(self) -> bool:
-        """Proved, if only with some probability."""
-        return self.value is not None and self.side is not Side.LOWER
-
-
-def certify(found: Reference, constants: Constants, dtype: torch.dtype) -> Certificate:
-    """The a posteriori bound at the reference, with the ‖w'‖ measured there.
-
-    With δ = ε_w/μ_λ ≥ ‖w̃ − w*‖, and as in the local bound for AID with the parts of w̃ and w* exchanged,
-    ‖g(w̃) − g(w*)‖ ≤ (η₂ + η₁W̃ + (ν₂ + ν₁W̃)‖v*‖)δ, where ‖v*‖ ≤ (‖ṽ‖ + (ε_v + η₁δ)/μ_λ)/(1 − ν₁δ/μ_λ), and what the
-    linear solve leaves is at most W̃ε_v. Rounding in the residuals is added to them, and to the result that of the sum
-    ∇₂E + ∂₂Φᵀv, of which the terms are at most ‖∇f‖ + 2‖∂₂Φᵀv‖.
+    The bound `aid-certificate` at the reference, with the ‖w'‖ measured there. Rounding in the residuals is added to
+    them, and to the result that of the sum ∇₂E + ∂₂Φᵀv, of which the terms are at most ‖∇f‖ + 2‖∂₂Φᵀv‖.
     """
-    if any(name not in constants for name in USED):
-        return Certificate(None, Side.LOWER)
-    eta_1, eta_2, nu_1, nu_2, W, gap, g_star = (constants[name].value for name in USED)
+    if any(name not in constants for name in AT_REFERENCE):
+        return None
+    W, g_star = (constants[name] for name in AT_REFERENCE)
     eps = ROUNDING * torch.finfo(dtype).eps
     w, v = float(found.w[0].norm()), float(found.v[0].norm())
-    delta = (float(found.residual_w[0]) + eps * w) / gap
-    eps_v = float(found.residual_v[0]) + eps * (v + g_star)
-    if nu_1 * delta >= gap:
-        return Certificate(None, Side.LOWER)
-    v_star = (v + (eps_v + eta_1 * delta) / gap) / (1 - nu_1 * delta / gap)
-    value = (eta_2 + eta_1 * W + (nu_2 + nu_1 * W) * v_star) * delta + W * eps_v
-    value += eps * (float(found.value[0].norm()) + 2 * W * (g_star + eps_v))  # ∂₂Φᵀv = w'ᵀ(I − ∂₁Φᵀ)v
-    return Certificate(value, combine((constants[n], QUANTITIES[n].direction) for n in USED).side)
+    eps_w = float(found.residual_w[0]) + eps * w
+    eps_v = float(found.residual_v[0]) + eps * (v + g_star.value)
+    of_w, of_v = replace(W, name="W_t"), replace(g_star, name="eps_v", value=eps_v)  # with their sides
+    try:
+        worth = THEOREM.evaluate(constants, eps_w=eps_w, v_k=v, W_t=of_w, eps_v=of_v)
+    except (AssumptionError, MissingConstantError):
+        return None
+    rounding = eps * (float(found.value[0].norm()) + 2 * W.value * (g_star.value + eps_v))  # ∂₂Φᵀv = w'ᵀ(I − ∂₁Φᵀ)v
+    how = Provenance(f"{THEOREM.name} at the reference", delta=worth.delta or None)
+    side = Side.UPPER if worth.side is Side.EXACT else worth.side
+    return Constant("eps_g", float(worth.values) + rounding, side, how)
+
+
+def proved(eps_g: Constant | None) -> bool:
+    """Is the reference certified, if only with some probability?"""
+    return eps_g is not None and eps_g.side is not Side.LOWER
 
 
 def rounding_floor(

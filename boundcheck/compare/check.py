@@ -77,8 +77,8 @@ def check(
     here, local = cases[0].problem, [case.constants["local"] for case in cases]
     found = [curves.reference.row(i) for i in range(len(lams))]
     floors, floor_how = certify.rounding_floor(here, asked, t, local, found)
-    certificates = [case.certificate for case in cases]
-    own = np.array([[c.value or 0.0] for c in certificates])
+    certificates = tuple(case.certificate for case in cases)
+    own = np.array([[0.0 if c is None else c.value] for c in certificates])
     tell("the proofs", 0, 1)
     ts = _places(problem, t, MANY if len(lams) == 1 else SOME)
     observed = observe(here, found[0], asked, t, _names(chosen, asked), ts=ts)
@@ -94,8 +94,7 @@ def check(
         constants=cases[0].constants,
         curves=made,
         refused=refused,
-        reference_error=certificates[0].value,
-        reference_side=certificates[0].side,
+        certificates=certificates,
         floor_how=floor_how,
         seconds=time.perf_counter() - start,
     )
@@ -103,9 +102,13 @@ def check(
 
 def _bounds(names: Sequence[str] | None) -> list[Bound]:
     chosen = [catalogue[name] for name in (names if names is not None else catalogue)]
-    if names is not None and (stray := [b for b in chosen if b.bounds != error]):
-        raise InputError(f"{stray[0].name} bounds {stray[0].bounds}, not the hypergradient's error; leave it out")
-    return [b for b in chosen if b.bounds == error]
+    if names is not None:
+        for bound in chosen:
+            if bound.bounds != error:
+                raise InputError(f"{bound.name} bounds {bound.bounds}, not the hypergradient's error; leave it out")
+            if bound.kind == "enclosure":
+                raise InputError(f"{bound.name} is what the errors are known to, in every report; leave it out")
+    return [b for b in chosen if b.bounds == error and b.kind != "enclosure"]
 
 
 def _runnable(problem: Problem, asked: Sequence[Method], lams: Tensor, T: int) -> tuple[list[Method], dict[str, str]]:

@@ -10,6 +10,7 @@ import numpy as np
 from boundcheck.compare import tightness
 from boundcheck.compare.applicable import Case, ball_of, refusal
 from boundcheck.compare.applied import Applied, apply, of_sample
+from boundcheck.compare.certify import proved
 from boundcheck.compare.curves import Curves
 from boundcheck.compare.report import BoundCurve, Curve, Trace
 from boundcheck.compare.trace import trace
@@ -66,7 +67,7 @@ def _bound_curve(
     except (AssumptionError, MissingConstantError) as why:
         return _not_applicable(bound, str(why), values)
     each = [
-        judge(errors[i], values[i], floor[i], worth.side, certified=cases[i].certificate.proved)
+        judge(errors[i], values[i], floor[i], worth.side, certified=proved(cases[i].certificate))
         for i, worth in enumerate(worths)
     ]
     said = [verdict for verdict in each if verdict is not Verdict.NOT_APPLICABLE]
@@ -82,6 +83,7 @@ def _bound_curve(
         name=bound.name,
         title=bound.title,
         reference=bound.reference.number,
+        kind=bound.kind,
         ball=first.ball,
         values=values,
         side=side,
@@ -115,6 +117,7 @@ def _not_applicable(bound: Bound, why: str, values: np.ndarray) -> BoundCurve:
         name=bound.name,
         title=bound.title,
         reference=bound.reference.number,
+        kind=bound.kind,
         ball=ball_of(bound),
         values=values,
         side=Side.LOWER,

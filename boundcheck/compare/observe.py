@@ -24,7 +24,7 @@ from boundcheck.solvers.exact import Reference
 
 OF_ALL = ("r_t", "g_t", "eps_w", "dE_1", "dE_2", "wT_dE_1", "Z_t", "dZ", "W_t", "newton_t", "dY", "A_t_inv", "A_inv")
 OF_ITD = ("dw", "dwT_g")
-OF_AID = ("v_t", "v_star", "dv_t", "dv_k", "dv_kt", "eps_v", "ZT_dv", "dZT_v", "solve_error")
+OF_AID = ("v_t", "v_star", "dv_t", "dv_k", "dv_kt", "v_k", "eps_v", "ZT_dv", "dZT_v", "solve_error")
 OF_FP = ("du", "duT_g")
 NAMES = (*OF_ALL, *OF_ITD, *OF_AID, *OF_FP)
 NEED_MATRICES = frozenset(

@@ -25,7 +25,7 @@ def observe(run: Run, methods: Sequence[Method], wanted: Collection[str]) -> dic
     v_t = _solutions(run) if {*OF_V_T} & {*wanted} else None
     made: dict[Method, Values] = {}
     for m, x in v_k.items():
-        made[m] = {"v_star": norm(v).expand(len(run.ts)), "dv_k": norm(x - v)}
+        made[m] = {"v_star": norm(v).expand(len(run.ts)), "v_k": norm(x), "dv_k": norm(x - v)}
         if v_t is not None:
             made[m] |= {"v_t": norm(v_t), "dv_t": norm(v_t - v), "dv_kt": norm(x - v_t)}
         if "eps_v" in wanted:

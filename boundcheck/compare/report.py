@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from boundcheck.compare.enclosure import Enclosure, enclosed
 from boundcheck.compare.verdict import Verdict, worst
-from boundcheck.constants import Constants, Side
+from boundcheck.constants import Constant, Constants, Side
 from boundcheck.errors import InputError, UnknownNameError
 
 
@@ -58,6 +59,7 @@ class BoundCurve:
     name: str
     title: str
     reference: str
+    kind: str  # "a priori" or "a posteriori"
     ball: str  # on which its constants were taken: "paper" or "local"
     values: np.ndarray  # samples × t
     side: Side
@@ -93,10 +95,13 @@ class Curve:
     needs: Mapping[float, int | None]  # the t from which on the error of every sample is below an accuracy
     bounds: Mapping[str, BoundCurve]
 
-    @property
-    def certified(self) -> np.ndarray:
-        """The least of the bounds that are proved for these constants, samples × t; NaN where there is none."""
-        proved = [b.values for b in self.bounds.values() if b.verdict is Verdict.HOLDS]
+    def certified(self, kind: str = "") -> np.ndarray:
+        """The least of the bounds that are proved for these constants, samples × t; NaN where there is none.
+
+        Of one `kind`, "a priori" or "a posteriori", or of both.
+        """
+        fitting = [b for b in self.bounds.values() if kind in ("", b.kind)]
+        proved = [b.values for b in fitting if b.verdict is Verdict.HOLDS]
         if not proved:
             return np.full(self.errors.shape, np.nan)
         least: np.ndarray = np.fmin.reduce(proved)
@@ -115,8 +120,7 @@ class Report:
     constants: Mapping[str, Constants]  # of the first λ, by ball
     curves: Mapping[str, Curve]
     refused: Mapping[str, str]  # methods that cannot be run, and why
-    reference_error: float | None  # a bound on the error of the reference itself
-    reference_side: Side
+    certificates: tuple[Constant | None, ...]  # ε_g of the reference at each λ, None where nothing bounds it
     floor_how: str
     seconds: float
 
@@ -163,6 +167,10 @@ class Report:
         if found.trace is None:
             raise InputError(f"{name} has no trace on {method}: {found.reason or 'its proof is not encoded'}")
         return found.trace
+
+    def enclosure(self, method: str) -> Enclosure:
+        """Between what the true errors of a method are, at each λ and t: the reference is not exact either."""
+        return enclosed(self.curve(method).errors, self.certificates)
 
     def to_json(self) -> dict[str, Any]:
         """Everything, without NaN or infinity; `load` makes it a report again."""

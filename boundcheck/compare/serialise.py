@@ -60,7 +60,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "curves": [_curve(curve) for curve in report.curves.values()],
         "refused": dict(report.refused),
         "ordering": [{"first": a, "second": b, "share": share} for a, b, share in report.ordering],
-        "reference": {"error": _number(report.reference_error), "side": report.reference_side.value},
+        "reference": [None if c is None else Constants({c.name: c}).as_json()[c.name] for c in report.certificates],
         "floor": report.floor_how,
         "seconds": report.seconds,
     }
@@ -102,6 +102,7 @@ def _bound(bound: BoundCurve) -> dict[str, Any]:
     return {
         "title": bound.title,
         "reference": bound.reference,
+        "kind": bound.kind,
         "ball": bound.ball,
         **_over_samples("values", bound.values),
         "side": bound.side.value,
@@ -159,8 +160,9 @@ def from_json(content: dict[str, Any]) -> Report:
         },
         curves={entry["method"]: _read_curve(entry) for entry in content["curves"]},
         refused=content["refused"],
-        reference_error=content["reference"]["error"],
-        reference_side=Side(content["reference"]["side"]),
+        certificates=tuple(
+            None if entry is None else Constants.from_json({"eps_g": entry})["eps_g"] for entry in content["reference"]
+        ),
         floor_how=content["floor"],
         seconds=content["seconds"],
     )
@@ -193,6 +195,7 @@ def _read_bound(name: str, entry: dict[str, Any], errors: np.ndarray, floor: np.
         name=name,
         title=entry["title"],
         reference=entry["reference"],
+        kind=entry["kind"],
         ball=entry["ball"],
         values=values,
         side=Side(entry["side"]),

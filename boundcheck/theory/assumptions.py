@@ -127,6 +127,13 @@ BALL_AROUND_ITERATE = Assumption(
     ("eps_w",),
     "the ball the constants were taken on",
 )
+CERTIFIED = Assumption(
+    "certified",
+    "g̃ is a hypergradient at the same λ whose error is proved to be at most ε_g",
+    "",
+    ("eps_g",),
+    "the certificate of the reference, from its residuals",
+)
 OPTIMAL_HEAVY_BALL = Assumption(
     "heavy ball",
     "α = 4/(√L+√μ)², β = ((√κ−1)/(√κ+1))², w_{−1} = w_0, both frozen",

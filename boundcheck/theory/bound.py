@@ -23,7 +23,7 @@ from boundcheck.theory.evaluation import BoundValues
 from boundcheck.theory.rates import Rate
 from boundcheck.theory.recursion import Recursion
 from boundcheck.theory.reference import Reference
-from boundcheck.theory.symbols import QUANTITIES, error, rho, sigma, t
+from boundcheck.theory.symbols import QUANTITIES, error, gap_t, rho, sigma, t
 
 Number = float | int | Sequence[float] | Sequence[int] | np.ndarray
 
@@ -105,6 +105,18 @@ class Bound:
     def substitute(self, expression: sp.Expr, available: frozenset[str], rates: tuple[Rate, ...] = ()) -> sp.Expr:
         defaults = {**self.defaults, **{rate.stands_for: self.expand(rate.expression) for rate in rates}}
         return _substitute(expression, tuple(defaults.items()), available - {rate.stands_for.name for rate in rates})
+
+    @cached_property
+    def kind(self) -> str:
+        """When it can be told: "a priori", before a run; "a posteriori", from it; "enclosure", from a better solution.
+
+        A priori bounds may need what is known at w* alone: W, g*, r_0.
+        """
+        if gap_t in self.primitive.free_symbols:
+            return "enclosure"
+        state = {symbol.name for symbol in self.recursion.state} if self.recursion else set()
+        observed = {name for name in self.symbols if QUANTITIES[name].kind == "observable"} - {"rho", "sigma"} - state
+        return "a posteriori" if observed else "a priori"
 
     def mentions(self, symbol: sp.Symbol) -> bool:
         """Whether the symbol stands in the formula or in what may be put for one of its symbols."""

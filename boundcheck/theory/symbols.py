@@ -115,10 +115,11 @@ CONSTANTS = (
     Quantity("r_0", "r_0", "‖w_0−w*‖, how far the start is from the solution"),
     Quantity("W", "W", "‖w'(λ)‖"),
     Quantity("g_star", r"g_\star", "‖∇₁E(w*,λ)‖", text="g*"),
+    Quantity("eps_g", r"\varepsilon_g", "proved bound on ‖g̃−∇f‖, the error of a reference hypergradient g̃", text="ε_g"),
 )
 (
     q, q_star, nu_1, nu_2, eta_1, eta_2, D, L_E, L_Phi, L_Phi_star, mu_inv, kappa, m, mu, L, alpha, grad_alpha,
-    hat_rho_1, hat_rho_2, L_ell, r_0, W, g_star
+    hat_rho_1, hat_rho_2, L_ell, r_0, W, g_star, eps_g
 ) = _symbols(CONSTANTS)  # fmt: skip
 
 # The same constants in the norm ‖z‖_P = ‖P^½ z‖ of a momentum method's state z; λ-space stays Euclidean.
@@ -162,6 +163,7 @@ OBSERVABLES = tuple(
         ("newton_t", "s_t", "‖(I−∂₁Φ(w_t))⁻¹(w_t−Φ(w_t))‖, the length of a Newton step"),
         ("v_t", r"\|v_t\|", "‖v_t‖, v_t = (I−∂₁Φ(w_t)ᵀ)⁻¹∇₁E(w_t)"),
         ("v_star", r"\|v\|", "‖v(λ)‖, v = (I−∂₁Φ(w*)ᵀ)⁻¹∇₁E(w*)"),
+        ("v_k", r"\|v_{t,k}\|", "‖v_{t,k}‖, what the linear solver gave"),
         ("solve_error", r"\|\partial_2\Phi(w_t)^\top(v_{t,k}-v_t)\|", "‖∂₂Φ(w_t)ᵀ(v_{t,k}−v_t)‖"),
         ("eps_w", r"\varepsilon_w", "‖w−Φ(w,λ)‖, the residual of the fixed point"),
         ("eps_v", r"\varepsilon_v", "‖(I−∂₁Φ(w)ᵀ)v−∇₁E(w)‖, the residual of the linear system"),
@@ -179,12 +181,13 @@ OBSERVABLES = tuple(
         ("dZ", r"\|\partial_2\Phi(w_t)-\partial_2\Phi(w)\|", "‖∂₂Φ(w_t)−∂₂Φ(w*)‖"),
         ("A_t_inv", r"\|A_t^{-1}\|", "‖(I−∂₁Φ(w_t)ᵀ)⁻¹‖"),
         ("A_inv", r"\|A^{-1}\|", "‖(I−∂₁Φ(w*)ᵀ)⁻¹‖"),
+        ("gap_t", r"\|g-\tilde g\|", "‖g−g̃‖, how far the hypergradient is from the reference"),
         ("Delta_t", r"\Delta'_t", "bound on ‖w_t'−w'‖ carried by a recursion"),
     )
 )
 (
-    error, r_t, rho, sigma, dw, du, g_t, Z_t, W_t, newton_t, v_t, v_star, solve_error, eps_w, eps_v, dE_1, dE_2,
-    wT_dE_1, dwT_g, duT_g, ZT_dv, dZT_v, dv_k, dv_kt, dv_t, dY, dZ, A_t_inv, A_inv, Delta_t
+    error, r_t, rho, sigma, dw, du, g_t, Z_t, W_t, newton_t, v_t, v_star, v_k, solve_error, eps_w, eps_v, dE_1, dE_2,
+    wT_dE_1, dwT_g, duT_g, ZT_dv, dZT_v, dv_k, dv_kt, dv_t, dY, dZ, A_t_inv, A_inv, gap_t, Delta_t
 ) = _symbols(OBSERVABLES)  # fmt: skip
 
 INDICES = (

@@ -16,7 +16,7 @@ from boundcheck.problem import Problem
 from boundcheck.theory.chain import Link
 
 BALLS = ("paper", "local")
-LOCAL = ("itd-local", "itd-recursive", "aid-fp-local", "aid-local", "aid-posteriori")
+LOCAL = ("itd-local", "itd-recursive", "aid-fp-local", "aid-local", "aid-cg-local", "aid-posteriori")
 OTHER_SETTINGS = ("ablin-automatic", "heavy-ball", "nesterov", "itd-quadratic")
 SHARES = (1, 2, 0, 3, 4, 2, 3, 2, 1)  # of log(bound/error), by link after the first; repeated in a longer proof
 RATES = {"aid-fp": "fixed-point", "aid-cg": "cg", "aid-cgn": "cgn"}
@@ -44,12 +44,12 @@ def made(
         bounds = {}
         for bound in bc.bounds:
             theorem = bc.bounds[bound]
-            if theorem.bounds.name == "error" and method.name in theorem.methods:
+            if theorem.bounds.name == "error" and theorem.kind != "enclosure" and method.name in theorem.methods:
                 applies = bound not in OTHER_SETTINGS if only is None else bound in only
                 bounds[bound] = _bound(bound, constants, name, found.t, k, errors, floors, broken, applies)
         curves[name] = Curve(name, found.t, k, errors, floors, None, MappingProxyType({}), bounds)
     problem_is = {"name": problem.name, "dim": problem.d, "hdim": problem.n}
-    return Report(problem_is, constants, curves, {}, None, bc.Side.EXACT, "by hand", 0.0)
+    return Report(problem_is, constants, curves, {}, (None,) * samples, "by hand", 0.0)
 
 
 def _bound(name, constants, method, t, k, errors, floors, broken, applies):  # type: ignore[no-untyped-def]
@@ -76,10 +76,8 @@ def _bound(name, constants, method, t, k, errors, floors, broken, applies):  # t
         tightness = np.where(errors > floors, values / errors, np.nan)
     proved = theorem.chain is not None and verdict is not Verdict.NOT_APPLICABLE
     trace = _trace(theorem.chain.links, t, errors[0], values[0], broken) if proved else None
-    number = theorem.reference.number
-    return BoundCurve(
-        name, theorem.title, number, ball, values, side, 0.0, (), verdict, reason, tightness, None, {}, trace
-    )
+    about = (name, theorem.title, theorem.reference.number, theorem.kind, ball)
+    return BoundCurve(*about, values, side, 0.0, (), verdict, reason, tightness, None, {}, trace)
 
 
 def _trace(links: tuple[Link, ...], t: np.ndarray, error: np.ndarray, bound: np.ndarray, broken: bool) -> Trace:

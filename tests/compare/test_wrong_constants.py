@@ -125,6 +125,7 @@ def _wrong(constants: Constants, name: str, side: Side | None) -> Constants:
 
 WITHOUT = {
     "alpha": "chosen, not bounded: it has no wrong side",
+    "eps_g": "no bound of a run: see test_certify and test_enclosure",
     **{p.name: "made from the Euclidean constants, in a norm in which nothing is attained" for p in WEIGHTED},
 }
 

@@ -34,4 +34,6 @@ def constants_for(draw: st.DrawFn, bound: Bound) -> dict[str, float]:
     if "newton_t" in made:  # near enough to w* for the theorem to speak, and for anything three times as large
         curved = 27 * max(made["A_t_inv"] * made["nu_1"], 0.1)
         made |= {"newton_t": draw(UNIT) / (6 * curved), "eps_w": draw(UNIT) * (1 - q) / (3 * curved)}
+    if "v_k" in made:  # likewise
+        made["eps_w"] = draw(UNIT) * (1 - q) ** 2 / (2 * max(made["nu_1"], 0.1))
     return made

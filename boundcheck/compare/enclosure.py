@@ -1,0 +1,86 @@
+"""How wrong a hypergradient is, from both sides: what a certified reference tells of any vector, from any library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from boundcheck.compare.certify import certify
+from boundcheck.constants import Constant, Constants, Side
+from boundcheck.errors import AssumptionError
+from boundcheck.estimate import checks
+from boundcheck.estimate.all import on_balls
+from boundcheck.estimate.point import Spend
+from boundcheck.problem import Problem
+from boundcheck.solvers.exact import reference
+from boundcheck.solvers.result import Hypergradient
+from boundcheck.theory.catalogue import bounds
+from boundcheck.theory.sides import combine
+
+THEOREM = bounds["enclosure"]
+
+
+@dataclass(frozen=True, eq=False)
+class Enclosure:
+    """`lower` ≤ ‖g − ∇f‖ ≤ `upper`, worth what `side` says; infinite where nothing is known."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    side: Side
+    delta: float = 0.0
+
+    @property
+    def ratio(self) -> np.ndarray:
+        """upper/lower: 1 is a measurement, and an error below ε_g is not told from 0."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found: np.ndarray = self.upper / self.lower
+        return found
+
+
+def enclosed(gaps: np.ndarray, certificates: Sequence[Constant | None]) -> Enclosure:
+    """From the distances to the reference, a row for each λ, and the ε_g of each."""
+    lower, upper = np.zeros(gaps.shape), np.full(gaps.shape, np.inf)
+    for i, (gap, eps_g) in enumerate(zip(gaps, certificates, strict=True)):
+        here = np.isfinite(gap)
+        if eps_g is not None:
+            upper[i, here] = THEOREM.evaluate(Constants({"eps_g": eps_g}), gap_t=gap[here]).values
+            lower[i, here] = np.maximum(gap[here] - eps_g.value, 0)
+            lower[i, ~here] = np.inf  # it diverged
+    worth = combine((eps_g, +1) for eps_g in certificates if eps_g is not None)
+    return Enclosure(lower, upper, Side.LOWER if None in certificates else worth.side, worth.delta)
+
+
+def enclose(
+    problem: Problem,
+    g: Any,
+    *,
+    lam: Any = None,
+    known: Constants | None = None,
+    delta: float = 1e-3,
+    budget: int | None = None,
+    seed: int = 0,
+) -> Enclosure:
+    """Between what the error of g is, a hypergradient of `problem` at `lam` that may come from anywhere.
+
+    g is a `Hypergradient`, or has the structure of the hyperparameters. The reference is computed by Newton's method
+    and certified by its residuals; AssumptionError where nothing certifies it. `known`, `delta`, `budget` and `seed` are
+    those of `estimate_constants`: with constants that are estimates, `side` says that the enclosure is one.
+    """
+    here = problem if lam is None else problem.at(lam)
+    value = g.value if isinstance(g, Hypergradient) else here.checked(g, "g")
+    checks.check(here, here.lam)
+    found = reference(here, here.lam[None])
+    spend = Spend(delta, seed, budget)
+    constants = on_balls(here, found, ("local",), known=known, spend=spend, tell=lambda what: None)["local"]
+    eps_g = certify(found, constants, here.dtype)
+    if eps_g is None:
+        raise AssumptionError(
+            f"{problem.name}: the reference hypergradient cannot be certified, as 2ν₁ε_w ≤ μ_λ² fails or a constant is "
+            "missing; see boundcheck constants --ball local, or vouch for some with known="
+        )
+    gap = (value - found.value[0]).norm().double().cpu().numpy()
+    one = enclosed(gap[None, None], [eps_g])
+    return Enclosure(one.lower[0, 0], one.upper[0, 0], one.side, one.delta)
