@@ -66,8 +66,8 @@ def enclose(
     """Between what the error of g is, a hypergradient of `problem` at `lam` that may come from anywhere.
 
     g is a `Hypergradient`, or has the structure of the hyperparameters. The reference is computed by Newton's method
-    and certified by its residuals; AssumptionError where nothing certifies it. `known`, `delta`, `budget` and `seed` are
-    those of `estimate_constants`: with constants that are estimates, `side` says that the enclosure is one.
+    and certified by its residuals; AssumptionError where nothing certifies it. `known`, `delta`, `budget` and `seed`
+    are those of `estimate_constants`: with constants that are estimates, `side` says that the enclosure is one.
     """
     here = problem if lam is None else problem.at(lam)
     value = g.value if isinstance(g, Hypergradient) else here.checked(g, "g")
