@@ -253,10 +253,17 @@ def observe_lower(instance: Instance, w: Array) -> dict[str, Array]:
     }
 
 
-def observe_itd(instance: Instance, path: Path) -> dict[str, Array]:
-    """Everything the ITD proofs speak of, over t."""
+def discounted(r: Array, q: float) -> Array:
+    """Σ_{1≤j<t} q^(t−1−j) r_j, given r_0, r_1, …"""
+    return np.array([sum(q ** (t - 1 - j) * r[j] for j in range(1, t)) for t in range(len(r))])
+
+
+def observe_itd(instance: Instance, path: Path, q: float | None = None) -> dict[str, Array]:
+    """Everything the ITD proofs speak of, over t; with q also what they discount by it."""
     du = path.u - instance.w_prime
+    along = {} if q is None else {"path_t": discounted(norm(path.w - instance.w_star), q)}
     return {
+        **along,
         **observe_lower(instance, path.w),
         "error": gradient_error(instance, path.w, path.u),
         "dw": spectral(du),

@@ -73,6 +73,14 @@ def itd(name: str, seed: int, *, families: tuple[str, ...] = ANY, from_0: bool =
         yield Comparison(instance, measured[bounds[name].bounds.name], bounds[name].evaluate(constants, t[:, 0]).values)
 
 
+def itd_path(name: str, seed: int) -> Iterator[Comparison]:
+    for family in ANY:
+        instance, constants = FAMILIES[family](seed), FAMILIES[family](seed).local()
+        measured = runs.observe_itd(instance, path(family, seed, False), constants["q"])
+        given = {x: measured[x] for x in ("r_t", "g_t", "path_t")}
+        yield Comparison(instance, measured["error"], bounds[name].evaluate(constants, t[:, 0], **given).values)
+
+
 def itd_truncated(name: str, seed: int) -> Iterator[Comparison]:
     for family in ANY:
         instance, w = FAMILIES[family](seed), path(family, seed, True).w
@@ -239,6 +247,8 @@ CASES: Mapping[str, Callable[[str, int], Iterator[Comparison]]] = {
     "aid-fp-local": aid_fp_local,
     "aid-fp-weighted": weighted,
     "aid-local": aid_local,
+    "aid-fp-path": partial(aid, from_0=False, given=("r_t", "g_t")),
+    "aid-path": partial(aid, rates=RATES | EXACT_SOLVE, from_0=False, given=("r_t", "v_t", "solve_error")),
     "aid-posteriori": partial(aid, rates=RATES | EXACT_SOLVE, from_0=False, given=RESIDUALS),
     "aid-newton": partial(aid, rates=RATES | EXACT_SOLVE, from_0=False, given=AT_ITERATE),
     "enclosure": enclosure,
@@ -249,6 +259,7 @@ CASES: Mapping[str, Callable[[str, int], Iterator[Comparison]]] = {
     "itd-gd": partial(itd, families=SYMMETRIC),
     "itd-local": partial(itd, from_0=False),
     "itd-one-step": itd_truncated,
+    "itd-path": itd_path,
     "itd-quadratic": partial(itd, families=NU_1_IS_0),
     "itd-recursive": partial(itd, from_0=False),
     "itd-truncated": itd_truncated,

@@ -61,6 +61,8 @@ SOLVERS = {
     "aid-cgn": ("cgn",),
     "aid-posteriori": ("fixed-point", "cg", "cgn"),
     "aid-newton": ("fixed-point", "cg", "cgn", "exact"),
+    "aid-path": ("fixed-point", "cg", "cgn", "exact"),
+    "aid-fp-path": ("fixed-point",),
     "aid-certificate": ("fixed-point", "cg", "cgn", "exact"),
     "ghadimi-wang": ("exact",),
     "aid-fp": ("fixed-point",),
@@ -82,7 +84,7 @@ def ratio(above: Array, below: Array | float) -> Array:
 
 def measured(name: str, instance: Instance) -> Iterator[Values]:
     """What the chain of `name` needs, on runs of this instance; rates as the theory has them, then as measured."""
-    local = name.endswith(("-local", *ABOUT_THE_ITERATE))
+    local = name.endswith(("-local", "-path", *ABOUT_THE_ITERATE))
     constants = instance.local() if local else instance.paper()
     w_0 = instance.w_0 if local else np.zeros_like(instance.w_0)
     if (name.endswith("-gd") and "mu" not in constants) or (name == "itd-quadratic" and constants["nu_1"] > 0):
@@ -99,7 +101,8 @@ def measured(name: str, instance: Instance) -> Iterator[Values]:
         yield {"error": errors[0], "gap_t": errors[1], "eps_g": float(norm(off)), "t": t[:, 0]}
         return
     if name not in SOLVERS:
-        yield {**constants, **runs.observe_itd(instance, runs.iterate(instance, w_0, T)), "t": t[:, 0]}
+        seen = runs.observe_itd(instance, runs.iterate(instance, w_0, T), constants["q"])
+        yield {**constants, **seen, "t": t[:, 0]}
         return
     for solver in SOLVERS[name]:
         if solver == "cg" and "mu" not in constants:

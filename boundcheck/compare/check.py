@@ -81,7 +81,7 @@ def check(
     own = np.array([[0.0 if c is None else c.value] for c in certificates])
     tell("the proofs", 0, 1)
     ts = _places(problem, t, MANY if len(lams) == 1 else SOME)
-    observed = observe(here, found[0], asked, t, _names(chosen, asked), ts=ts)
+    observed = observe(here, found[0], asked, t, _names(chosen, asked), q=_q(local[0]), ts=ts)
     made: dict[str, Curve] = {}
     for method in asked:
         tell("bounds", len(made), len(asked))
@@ -98,6 +98,10 @@ def check(
         floor_how=floor_how,
         seconds=time.perf_counter() - start,
     )
+
+
+def _q(constants: Constants) -> float | None:
+    return constants["q"].value if "q" in constants else None
 
 
 def _bounds(names: Sequence[str] | None) -> list[Bound]:

@@ -24,9 +24,10 @@ from boundcheck.solvers.exact import Reference
 
 OF_ALL = ("r_t", "g_t", "eps_w", "dE_1", "dE_2", "wT_dE_1", "Z_t", "dZ", "W_t", "newton_t", "dY", "A_t_inv", "A_inv")
 OF_ITD = ("dw", "dwT_g")
+OF_PATH = ("path_t",)
 OF_AID = ("v_t", "v_star", "dv_t", "dv_k", "dv_kt", "v_k", "eps_v", "ZT_dv", "dZT_v", "solve_error")
 OF_FP = ("du", "duT_g")
-NAMES = (*OF_ALL, *OF_ITD, *OF_AID, *OF_FP)
+NAMES = (*OF_ALL, *OF_ITD, *OF_PATH, *OF_AID, *OF_FP)
 NEED_MATRICES = frozenset(
     {"wT_dE_1", "Z_t", "dZ", "W_t", "newton_t", "dY", "A_t_inv", "A_inv", *OF_V_T, *OF_ITD, *OF_FP}
 )
@@ -43,7 +44,7 @@ def of(method: Method) -> tuple[str, ...]:
     """The observables that a kind of method has."""
     if method.name.startswith("aid"):
         return (*OF_ALL, *OF_AID, *(OF_FP if method.name == "aid-fp" else ()))
-    return (*OF_ALL, *(OF_ITD if method.name == "itd" else ()))
+    return (*OF_ALL, *((*OF_ITD, *OF_PATH) if method.name == "itd" else ()))
 
 
 @torch.no_grad()
@@ -54,26 +55,29 @@ def observe(
     T: int,
     names: Collection[str],
     *,
+    q: float | None = None,
     ts: np.ndarray | None = None,
     memory: int = 1 << 28,
 ) -> dict[Method, dict[str, np.ndarray]]:
     """What the proofs speak of, at λ = problem.lam, for each method at every t of `ts` (all of 1 … T unless given).
 
-    Left out for a method is what it does not have (u_{t,k} for conjugate gradient, …), and for all of them what needs
-    matrices where `may_be_formed` says no. `memory` is a budget in bytes for what is formed at once.
+    Left out for a method is what it does not have (u_{t,k} for conjugate gradient, …), for all of them what needs
+    matrices where `may_be_formed` says no, and what is discounted by `q` where that is None. `memory` is a budget in
+    bytes for what is formed at once.
     """
     for name in names:
         if name not in NAMES:
             raise UnknownNameError.among("observable of a run", name, NAMES)
     formed = may_be_formed(problem)
-    asked = {m: [x for x in of(m) if x in names and (formed or x not in NEED_MATRICES)] for m in methods}
+    left_out = {*(() if formed else NEED_MATRICES), *(OF_PATH if q is None else ())}
+    asked = {m: [x for x in of(m) if x in names and x not in left_out] for m in methods}
     times, back = np.unique(_times(ts, T), return_inverse=True)
     if not times.size:
         return {m: {name: np.empty(0) for name in asked[m]} for m in methods}
     wanted = {name for own in asked.values() for name in own}
     whole = batches.run(problem, problem.lam[None], int(times[-1]), constant=problem.affine and formed)
     run = Run(whole, found, torch.as_tensor(times, device=problem.device), memory)
-    values = _lower(run, wanted) | _of_matrices(run, [m for m in methods if "du" in asked[m]], wanted)
+    values = _lower(run, wanted, q) | _of_matrices(run, [m for m in methods if "du" in asked[m]], wanted)
     own = observe_aid.observe(run, [m for m in methods if {*OF_AID, "duT_g"} & {*asked[m]}], wanted)
     return {
         m: {x: (values | own.get(m, {}))[_key(x, m)].double().cpu().numpy()[back] for x in asked[m]} for m in methods
@@ -95,7 +99,7 @@ def _times(ts: np.ndarray | None, T: int) -> np.ndarray:
     return times
 
 
-def _lower(run: Run, wanted: set[str]) -> Values:
+def _lower(run: Run, wanted: set[str], q: float | None) -> Values:
     """What concerns the iterates and E."""
     w, db, prepared = run.w, run.b - run.b_star, run.whole.prepared
     made = {"r_t": norm(w - run.found.w), "g_t": norm(run.b), "dE_1": norm(db)}
@@ -106,6 +110,8 @@ def _lower(run: Run, wanted: set[str]) -> Values:
         made["eps_w"] = norm(excess)
         if "newton_t" in wanted:
             made["newton_t"] = norm(run.matrices.newton_steps(w, excess))
+    if "path_t" in wanted and q is not None:
+        made["path_t"] = _discounted(norm(run.whole.w[0] - run.found.w), q)[run.ts - 1]
     if "dE_2" in wanted:
         made["dE_2"] = torch.zeros_like(made["r_t"])
         star = run.grad_lam(run.found.w)
@@ -115,6 +121,14 @@ def _lower(run: Run, wanted: set[str]) -> Values:
     if "wT_dE_1" in wanted:
         made["wT_dE_1"] = torch.cat([norm(run.implicit(db[part])) for part in run.parts(6 * run.width)])
     return made
+
+
+def _discounted(r: Tensor, q: float) -> Tensor:
+    """Σ_{1≤j<t} q^(t−1−j) r_j for t = 1, 2, …, given r_1, r_2, …"""
+    sums = [0.0]
+    for distance in r[:-1].tolist():
+        sums.append(q * sums[-1] + distance)
+    return torch.tensor(sums, dtype=r.dtype, device=r.device)
 
 
 def _of_matrices(run: Run, fp: Sequence[Method], wanted: set[str]) -> Values:

@@ -18,7 +18,7 @@ from small import small
 from torch import Tensor
 
 import boundcheck as bc
-from boundcheck.compare.observe import NAMES, NEED_MATRICES, OF_AID, OF_FP, OF_ITD, observe
+from boundcheck.compare.observe import NAMES, NEED_MATRICES, OF_AID, OF_FP, OF_ITD, OF_PATH, observe
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.methods import Method, parse
 from boundcheck.problem import Problem
@@ -26,14 +26,14 @@ from boundcheck.products import DENSE
 from boundcheck.solvers.exact import reference
 from boundcheck.theory.symbols import OBSERVABLES
 
-T = 14
+T, Q = 14, 0.9
 Observed = dict[Method, dict[str, np.ndarray]]
 SOLVER_OF = {"aid-fp": "fixed-point", "aid-cg": "cg", "aid-cgn": "cgn"}
 
 
 def seen(problem: Problem, methods: list[str], T: int = T, names: tuple[str, ...] = NAMES, **options) -> Observed:
     found = reference(problem, problem.lam[None])
-    return observe(problem, found, [parse(m) for m in methods], T, names, **options)
+    return observe(problem, found, [parse(m) for m in methods], T, names, **{"q": Q, **options})
 
 
 def inside(function: Callable) -> dict[str, Tensor]:
@@ -90,7 +90,7 @@ def expected(instance: Instance, method: Method) -> dict[str, np.ndarray]:
     found = {name: np.broadcast_to(x, (T + 1, most + 1))[t, k] for name, x in aid.items()}
     if method.name == "itd":
         found = {name: x for name, x in found.items() if name not in OF_AID}
-        found |= {name: x[1:] for name, x in runs.observe_itd(instance, path).items()}
+        found |= {name: x[1:] for name, x in runs.observe_itd(instance, path, Q).items()}
     return {name: x for name, x in found.items() if name != "error"}
 
 
@@ -233,9 +233,9 @@ def test_a_large_problem_has_vectors_only() -> None:
         symmetric=True,
     )
     found = seen(problem, ["itd", "aid-fp", "aid-cg:3"], 6)
-    assert {*found[Method("itd")]} == {"r_t", "g_t", "eps_w", "dE_1", "dE_2"}
+    assert {*found[Method("itd")]} == {"r_t", "g_t", "eps_w", "dE_1", "dE_2", *OF_PATH}
     for method in (Method("aid-fp"), Method("aid-cg", 3)):
-        assert {*found[method]} == {*NAMES} - NEED_MATRICES - {*OF_ITD, *OF_FP}
+        assert {*found[method]} == {*NAMES} - NEED_MATRICES - {*OF_ITD, *OF_PATH, *OF_FP}
     lam, t = problem.lam, 4
     w_star = (X @ lam) / (1 - a)
     w = w_star * (1 - a**t)
@@ -307,12 +307,12 @@ def test_no_link_of_a_proof_falls(name: str) -> None:
     T = 30
     methods = ["itd", "aid-fp", "aid-fp:4", "aid-cgn", *(["aid-cg"] if problem.symmetric else [])]
     errors = bc.error_curves(problem, methods, T)
-    observed = seen(problem, methods, T)
     t = np.arange(1, T + 1)
     checked = set()
     for ball in ("paper", "local"):
         estimated = bc.estimate_constants(problem, ball=ball)
         constants = {x: constant.value for x, constant in estimated.items()}
+        observed = seen(problem, methods, T, q=constants["q"])
         constants = {"mu_inv": 1 - constants["q"], "kappa": (1 + constants["q"]) / (1 - constants["q"])} | constants
         if "alpha" in constants:
             constants["L_ell"] = constants["L_Phi_star"] / constants["alpha"]
@@ -324,7 +324,7 @@ def test_no_link_of_a_proof_falls(name: str) -> None:
                     bound == "itd-quadratic" and constants["nu_1"] > 0
                 ):
                     continue
-                if method.name in bc.bounds[bound].methods and bound.endswith("-local") == (ball == "local"):
+                if method.name in bc.bounds[bound].methods and bound.endswith(("-local", "-path")) == (ball == "local"):
                     links = bc.bounds[bound].chain.evaluate(known | rates(method, bound, constants, t, k))
                     rounding = 1e-11 * (1 + links.values[:, 0].max())
                     before, after = links.values[:-1], links.values[1:]

@@ -1,0 +1,21 @@
+"""AID with r_t = ‖w_t−w*‖, ‖v_t‖ and what the linear solver left known: `aid-local` with nothing replaced a priori.
+
+    ‖∇̂f−∇f‖ ≤ (η₂ + η₁W + (ν₂ + ν₁W)‖v_t‖) r_t + ‖∂₂Φ(w_t)ᵀ(v_{t,k}−v_t)‖
+
+Constants on a ball around w* that contains w_t; any pair of solvers. Proof: docs/proofs.md.
+"""
+
+from boundcheck.theory.assumptions import A1_III, A1_IV, BALL_AROUND_ITERATE
+from boundcheck.theory.bound import Bound
+from boundcheck.theory.bounds import aid_local
+from boundcheck.theory.reference import BOUNDCHECK, Reference
+
+BOUND = Bound(
+    name="aid-path",
+    title="AID bound with the distance to w* known",
+    reference=Reference(BOUNDCHECK, "AID, path known", "path"),
+    assumptions=(A1_III, A1_IV, BALL_AROUND_ITERATE),
+    formula=aid_local.BOUND.formula,
+    methods=aid_local.BOUND.methods,
+    chain=aid_local.CHAIN,
+)
