@@ -24,9 +24,9 @@ def apply(M: Array, x: Array) -> Array:
 def batch(method: str, seed: int = 0) -> dict[str, Array]:
     """Steps of gradient descent on ½wᵀHw − bᵀw + Σc_i log cosh w_i + Σλ_jwᵀH_jw/2, then of a linear solver, at λ = 0.
 
-    `method` is "itd", with t ≤ 4, or "cg" or "fixed-point", with k ≤ 4 and t = 0. E = ½wᵀQw + pᵀw + λᵀRw. Constants hold
-    everywhere: μ and L from H and c, ρ̂₁ = max c·sup|2 sech² tanh|, ρ̂₂ ≤ (Σ‖H_j‖²)^½. In every other instance c = 0, in
-    every third H is near a multiple of I.
+    `method` is "itd", with t ≤ 4, or "cg" or "fixed-point", with k ≤ 4 and t = 0. E = ½wᵀQw + pᵀw + λᵀRw. Constants
+    hold everywhere: μ and L from H and c, ρ̂₁ = max c·sup|2 sech² tanh|, ρ̂₂ ≤ (Σ‖H_j‖²)^½. In every other instance c is
+    0, in every third H is near a multiple of I.
     """
     rng = np.random.default_rng(seed)
     every = np.arange(MANY)
