@@ -45,7 +45,7 @@ def test_no_contraction_is_said_with_its_number_and_the_remedy() -> None:
 def test_what_needs_no_contraction_applies_without_one() -> None:
     """I − ∂₁Φ = αH is definite all the same, and a Newton step certifies the iterates, which diverge."""
     curve = bc.check(quadratic(0.5075), ["aid-cg"], t=40).curve("aid-cg")
-    assert list(curve.applicable) == ["aid-certificate", "aid-newton"]
+    assert list(curve.applicable) == ["aid-certificate", "aid-newton", "aid-path"]
     assert curve.bounds["aid-newton"].verdict is Verdict.HOLDS
     alone = bc.check(quadratic(0.5075), ["aid-cg"], t=40, bounds=["aid-newton"])
     assert alone.verdict is Verdict.HOLDS  # what its conditions speak of is observed for it alone
