@@ -208,6 +208,29 @@ def plan(
     return 0 if found.guarantees else SILENT
 
 
+@app.command()
+def paper(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="fig1, …: a figure or table of the paper.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer steps, seeds and samples: under two minutes.")] = False,
+    out: Annotated[str, typer.Option("--out", help="Figures, table.md, result.json, checkpoints: out/paper/NAME.")] = "",
+    jobs: Annotated[int, typer.Option("--jobs", help="Spread the runs over so many processes.")] = 1,
+    scheduler: Annotated[str, typer.Option("--scheduler", help="Or over the Dask cluster at this address.")] = "",
+    seed: Seed = None,
+    device: Device = "",
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Reproduce a figure or table of the paper beside the published one; stopped at any moment, it goes on."""
+    from boundcheck.paper._command import paper as run
+
+    found = run(
+        name, quick=quick, out=out, jobs=jobs, scheduler=scheduler, seed=seed, device=device, quiet=quiet,
+        silent=as_json,
+    )  # fmt: skip
+    if as_json:
+        _print_json(found)
+
+
 def _usual(problem: Any) -> list[str]:
     """The methods of the paper, with CG where ∂₁Φ is symmetric as far as is known."""
     return ["itd", "aid-fp", "aid-cgn" if problem.symmetric is False else "aid-cg"]
