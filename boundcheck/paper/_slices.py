@@ -41,8 +41,8 @@ def advance(module: str, task: Task, state: Any, seconds: float, version: str = 
     """Go on with a run from `state` (None at the start) for so many seconds, or one step if that takes longer."""
     if version != __version__:
         raise InputError(f"a worker has boundcheck {__version__}, this is {version}; install the same one on both")
-    start = time.perf_counter()
     experiment = Experiment.of(import_module(module))
+    start = time.perf_counter()  # after what a new process needs to load
     last: Step | None = None
 
     def until_here(step: Step) -> Slice:
@@ -50,15 +50,16 @@ def advance(module: str, task: Task, state: Any, seconds: float, version: str = 
 
     try:
         with threads(experiment.threads):
-            running = experiment.run(task, state)
+            running: Any = experiment.run(task, state)
             while isgenerator(running):
                 try:
-                    last = next(running)
+                    step: Step = next(running)
                 except StopIteration as end:
                     running = end.value
                 else:
+                    last = step
                     if time.perf_counter() - start >= seconds:
-                        return until_here(last)
+                        return until_here(step)
     except KeyboardInterrupt:
         if last is None:
             raise

@@ -24,6 +24,7 @@ ARRAY = "numpy array"
 # what people look at: a change there changes no number
 HALL = {"cli", "request", "present", "listing", "measured", "planned", "checked", "writing"}
 HALL |= {"plot", "canvas", "lettering", "drawn_proof"}
+SHOWN = ("_draw", "_report")  # how the files of paper/ that only show start
 ENGINE = {"__init__", "_experiment", "_slices", "_store", "_workers", "_engine", "_written", "_command"}
 
 
@@ -86,7 +87,9 @@ class Store:
             found = torch.load(path, map_location="cpu", weights_only=True)
             return Kept(_unpacked(found["content"]), found["done"], found["seconds"])
         except Exception as why:  # whatever a damaged file makes of torch
-            raise InputError(f"{path} cannot be read ({type(why).__name__}); remove it, and that run is repeated") from why
+            raise InputError(
+                f"{path} cannot be read ({type(why).__name__}); remove it, and that run is repeated"
+            ) from why
 
 
 def _packed(tree: Any) -> Any:
@@ -134,7 +137,7 @@ def _code(experiment: Experiment) -> str:
             continue
         if where.parent == Path("paper"):
             own = where.stem == experiment.module.rpartition(".")[2]
-            shared = where.stem.startswith("_") and not where.stem.startswith("_draw") and where.stem not in ENGINE
+            shared = where.stem.startswith("_") and where.stem not in ENGINE and not where.stem.startswith(SHOWN)
             if not (own or shared):
                 continue
         digest.update(f"{where.as_posix()}\n".encode() + path.read_bytes())

@@ -9,7 +9,6 @@ import signal
 import threading
 from collections.abc import Callable, Collection
 from concurrent import futures
-from types import TracebackType
 from typing import Any, Protocol
 
 from boundcheck.errors import BoundcheckError, InputError
@@ -29,7 +28,9 @@ class Workers(Protocol):
     def finished(self, calls: Collection[Any]) -> list[Any]: ...
     def result(self, call: Any) -> Any: ...
     def __enter__(self) -> Workers: ...
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None: ...
 
 
 def workers(jobs: int, scheduler: str) -> Workers:
@@ -58,7 +59,7 @@ class Here:
     def __enter__(self) -> Here:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         pass
 
 
@@ -87,7 +88,7 @@ class Processes:
             why = "one of the processes was killed, perhaps for want of memory"
             raise InputError(f"{why}; {AGAIN}, perhaps with fewer --jobs") from None
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         mine = set(multiprocessing.active_children()) - self._others
         if kind is not None:  # nobody waits for the slices under way
             for process in mine:
@@ -163,7 +164,7 @@ class Cluster:
             text = f"{type(why).__name__}: {' '.join(str(why).split())[:160]}"
             raise InputError(f"a worker of {self.address} failed ({text}); {AGAIN} once that is mended") from None
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if kind is not None:
             self._client.cancel(list(self._calls), force=True)
         self._client.close(timeout=ANSWER)

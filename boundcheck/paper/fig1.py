@@ -1,4 +1,4 @@
-"""Figure 1 of the paper: the error of ITD, FP and CG over t on LR, KRR, BR and HR, here with bounds and rounding floors.
+"""Figure 1 of the paper: the error of ITD, FP and CG over t on LR, KRR, BR and HR, here with bounds and floors.
 
 Each of 20 λ of each problem is a run: errors in float64 beside every bound that applies, errors in float32, FP on the
 map of heavy ball, the parts of what float32 leaves in the end, and on HR the first growth with and without momentum.
@@ -7,7 +7,7 @@ map of heavy ball, the parts of what float32 leaves in the end, and on HR the fi
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -34,13 +34,21 @@ MOMENTUM = {"aid-fp": "fp-momentum", "aid-fp:10": "fp-momentum:10"}  # FP on the
 PAPER = {"itd": ("itd", "itd-weighted"), "aid-fp": ("aid-fp",), "aid-cg": ("aid-cg",)}  # the paper's own theorems
 FULL = {"lr": 1000, "krr": 300, "br": 300, "hr": 1000}
 QUICK = {"lr": 300, "krr": 200, "br": 200, "hr": 400}
-COST = {"lr": 3.0, "krr": 1.0, "br": 1.0, "hr": 10.0}
-AFTERWARDS = {"aid-local", "aid-newton", "aid-posteriori"}  # bounds that use what was seen of the run
+COST = {"lr": 5.0, "krr": 1.0, "br": 1.0, "hr": 12.0}
+AFTERWARDS = {"aid-newton", "aid-posteriori"}  # bounds that use what was seen of the run
+UNITS = torch.finfo(torch.float64).eps / torch.finfo(torch.float32).eps
+SHORT = 10  # steps that show no rate
 GROWTH = 30  # steps in which the error on HR grows
 
 
 def settings(quick: bool, seed: int, device: str) -> Settings:
-    return {"quick": quick, "seed": seed, "device": device, "samples": 3 if quick else 20, "t": QUICK if quick else FULL}
+    return {
+        "quick": quick,
+        "seed": seed,
+        "device": device,
+        "samples": 3 if quick else 20,
+        "t": QUICK if quick else FULL,
+    }
 
 
 def tasks(settings: Settings) -> list[Task]:
@@ -56,10 +64,10 @@ def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[
     """One λ of one problem, part after part."""
     made = dict(state or {})
     wanted = [part for part in PARTS if part != "growth" or task.parameters["problem"] == "hr"]
-    for i, part in enumerate(wanted):
+    for part in wanted:
         if part not in made:
-            made[part] = PARTS[part](task.parameters)
-            yield Step(dict(made), i + 1, len(wanted))
+            made[part] = PARTS[part].made(task.parameters)
+            yield Step(dict(made), sum(PARTS[part].cost for part in made), sum(PARTS[part].cost for part in wanted))
     return made
 
 
@@ -107,15 +115,18 @@ def _least(several: Sequence[np.ndarray], curve: Curve) -> np.ndarray:
     return least
 
 
-def _rates(curve: Curve, bound: BoundCurve) -> dict[str, float | int | None]:
+def _rates(curve: Curve, bound: BoundCurve) -> dict[str, float | int | None] | None:
     """By how much a step the error shrinks where it is a line, and by how much the bound does there and in the end."""
-    rate = curve.rate
-    if rate is None:
-        return {}
-    first, last = bound.values[0, [rate.first - 1, rate.last - 1]]
-    there = float((last / first) ** (1 / (rate.last - rate.first)))
-    made: dict[str, float | int | None] = {"error": rate.value, "first": rate.first, "last": rate.last}
-    return made | {"bound": there, "bound_in_the_end": bound.rate_predicted}
+    values, error = bound.values[0], curve.errors[0]
+    if curve.rate is None or not np.isfinite(values[-1]):
+        return None
+    speaks = int(np.isfinite(values).argmax()) + 1
+    first, last = max(curve.rate.first, speaks), curve.rate.last
+    if last - first < SHORT:
+        return None
+    there = [float((x[last - 1] / x[first - 1]) ** (1 / (last - first))) for x in (error, values)]
+    made: dict[str, float | int | None] = {"error": there[0], "bound": there[1], "limit": bound.rate_predicted}
+    return made | {"first": first, "last": last}
 
 
 def _float32(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,20 +147,21 @@ def _momentum(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _end(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """At the last t: how far float32 takes each method, and the exact hypergradient, from the one in float64."""
+    """At the last t: how far float32 takes each method, and the exact hypergradient, from the one in float64.
+
+    The floor of float32 is what the two precisions differ by, in the method and in what it is compared with; that of
+    float64 is smaller by the ratio of the units.
+    """
+    T = parameters["t"]
     problem, single = (problem_at(parameters, dtype) for dtype in (torch.float64, torch.float32))
-    exact = hypergradient(problem, "exact", t=parameters["t"]).value
-    reference = hypergradient(single, "exact", t=parameters["t"]).value.double()
+    exact, reference = (hypergradient(p, "exact", t=T).value.double() for p in (problem, single))
     found: dict[str, Any] = {"exact": _norm(exact), "reference": _norm(reference - exact), "methods": {}}
-    closed: Tensor | None = None
     if single.solution is not None:
-        closed = closed_form(single).double()
-        found["closed_form"] = _norm(closed - exact)
-        found["closed_form64"] = _norm(closed_form(problem) - exact)
-    for name in METHODS:
-        value = hypergradient(single, name, t=parameters["t"]).value.double()
-        compared = closed if closed is not None else reference
-        found["methods"][name] = {"own": _norm(value - exact), "seen": _norm(value - compared)}
+        found["closed_form"] = _norm(closed_form(single).double() - exact)
+    for name in PAPER:
+        value, own = (hypergradient(p, name, t=T).value.double() for p in (problem, single))
+        floor = _norm(own - value) + found["reference"]
+        found["methods"][name] = {"own": _norm(own - exact), "floor32": floor, "floor64": floor * UNITS}
     return found
 
 
@@ -184,61 +196,20 @@ def _norm(x: Tensor) -> float:
     return float(x.norm())
 
 
-PARTS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-    "bounds": _bounds, "float32": _float32, "momentum": _momentum, "end": _end, "growth": _growth,
+class Part(NamedTuple):
+    """A part of a run, and how long it takes, relatively."""
+
+    made: Callable[[Mapping[str, Any]], dict[str, Any]]
+    cost: float
+
+
+PARTS = {
+    "bounds": Part(_bounds, 8), "float32": Part(_float32, 1), "momentum": Part(_momentum, 2), "end": Part(_end, 1),
+    "growth": Part(_growth, 1),
 }  # fmt: skip
 
 
-def by_problem(settings: Settings, results: Mapping[str, Any]) -> dict[str, list[Any]]:
-    return {name: [results[f"{name}-{i:02d}"] for i in range(settings["samples"])] for name in PROBLEMS}
-
-
 def report(settings: Settings, results: Mapping[str, Any]) -> Outcome:
-    from boundcheck.paper import _draw_fig1, _fig1_claims
+    from boundcheck.paper import _report_fig1
 
-    found = by_problem(settings, results)
-    data = {name: summary(runs) for name, runs in found.items()}
-    figures = {"fig1": _draw_fig1.errors(data), "fig1-bounds": _draw_fig1.with_bounds(data)}
-    return Outcome(_fig1_claims.claims(data), data, figures, _fig1_claims.notes(settings))
-
-
-def summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of all λ of a problem: mean, standard deviation, minimum of errors; means of bounds and floors; the rest by λ."""
-    made: dict[str, Any] = {"methods": {}, "kappa": [run["bounds"]["kappa"] for run in runs]}
-    for name in METHODS:
-        curves = [run["bounds"]["curves"][name] for run in runs]
-        column: dict[str, Any] = {"float64": _spread([curve["error"] for curve in curves])}
-        column["float32"] = _spread([run["float32"][name] for run in runs])
-        for what in ("certified", "afterwards", "paper", "floor"):
-            column[what] = np.mean([curve[what] for curve in curves], axis=0)
-        column["loosest"], column["tightest"] = _ratios(curves)
-        for what in ("rates", "verdicts"):
-            column[what] = [curve[what] for curve in curves]
-        column["paper_bound"] = curves[0]["paper_bound"]
-        made["methods"][name] = column
-    for name in MOMENTUM.values():
-        if runs[0]["momentum"]:
-            each = [run["momentum"][name] for run in runs]
-            made["methods"][name] = {
-                "float64": _spread([one["error"] for one in each]),
-                "float32": _spread([one["error32"] for one in each]),
-            }
-    made["end"] = [run["end"] for run in runs]
-    if "growth" in runs[0]:
-        made["growth"] = [run["growth"] for run in runs]
-    return made
-
-
-def _ratios(curves: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], dict[str, float]]:
-    """The largest and the smallest bound/error over all λ and t above the floor, of the bounds of each kind."""
-    loose, tight = {}, {}
-    for what in ("certified", "afterwards", "paper"):
-        with np.errstate(all="ignore"):
-            ratio = np.stack([np.where(c["error"] > c["floor"], c[what] / c["error"], np.nan) for c in curves])
-        loose[what], tight[what] = (float(f(ratio[np.isfinite(ratio)], initial=s)) for f, s in ((np.max, 0), (np.min, np.inf)))
-    return loose, tight
-
-
-def _spread(errors: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    every = np.stack(errors)
-    return {"mean": every.mean(axis=0), "std": every.std(axis=0), "min": every.min(axis=0)}
+    return _report_fig1.outcome(settings, results)
