@@ -159,11 +159,12 @@ def check(
     from boundcheck import checked
     from boundcheck.compare.check import check as run
     from boundcheck.loading import load_problem
+    from boundcheck.writing import refuse_unless_writable
 
     if trace_t is not None and not 1 <= trace_t <= t:
         raise InputError(f"--trace-t {trace_t} is outside 1 … {t}; give a t of the run, or a larger --t")
     if out:
-        checked.refuse_unless_writable(out)
+        refuse_unless_writable(out)
     made = load_problem(problem, **_options(seed, dtype, device))
     methods = method or _usual(made)
     with checked.progress(quiet or as_json) as tell:

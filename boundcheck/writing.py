@@ -33,3 +33,12 @@ def write_whole(path: Path, contents: bytes, *, durable: bool = False) -> Path:
     finally:
         part.unlink(missing_ok=True)
     return path
+
+
+def refuse_unless_writable(directory: str) -> None:
+    """Before anything is run: can files be written there?"""
+    place = Path(directory)
+    there = next(path for path in (place, *place.parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        why = "may not be written to" if there.is_dir() else "is a file"
+        raise InputError(f"--out {place} cannot be made: {there} {why}; give another directory")

@@ -11,12 +11,12 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from boundcheck import checked
 from boundcheck.paper import load
 from boundcheck.paper._engine import Bar, Conducted, conduct, duration
 from boundcheck.paper._experiment import Experiment
 from boundcheck.paper._workers import workers
 from boundcheck.paper._written import as_json, save, show
+from boundcheck.writing import refuse_unless_writable
 
 
 def paper(
@@ -34,7 +34,7 @@ def carried_out(
 ) -> dict[str, Any]:  # fmt: skip
     settings = experiment.settings(quick, 0 if seed is None else seed, device or "cpu")
     place = Path(out or f"out/paper/{experiment.name}{'-quick' if quick else ''}")
-    checked.refuse_unless_writable(str(place))
+    refuse_unless_writable(str(place))
 
     def say(text: str) -> None:
         if not quiet:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,14 +41,14 @@ def conduct(
     *,
     say: Say = lambda text: None,
     bar: Bar = lambda what, done, of: None,
-    seconds: float = SECONDS,
+    seconds: float | None = None,
 ) -> Conducted:
     """All runs of the experiment, and its report; `say` is told how long it will take, `bar` how far it is."""
     experiment.ready(settings)
     tasks = list(experiment.tasks(settings))
     with workers:
         store = Store(out, experiment, settings)
-        work = _Work(experiment, tasks, store, workers, bar, seconds)
+        work = _Work(experiment, tasks, store, workers, bar, SECONDS if seconds is None else seconds)
         kept = len(tasks) - len(work.waiting)
         work.all(say)
     found = {task.key: store.result(task.key) for task in tasks}
@@ -115,17 +118,34 @@ class _Work:
 
     def keep(self, task: Task, made: Slice) -> None:
         kept = Kept(made.content, made.done, self.so_far[task.key].seconds + made.seconds)
-        if made.finished:
-            self.store.keep_result(task.key, kept)
-            del self.so_far[task.key]
-        else:
-            self.store.keep_state(task.key, kept)
-            self.so_far[task.key] = kept
+        with interrupts_held():  # or what was made would be lost
+            if made.finished:
+                self.store.keep_result(task.key, kept)
+                del self.so_far[task.key]
+            else:
+                self.store.keep_state(task.key, kept)
+                self.so_far[task.key] = kept
 
     def tell(self, what: str) -> None:
         under_way = [*self.waiting, *self.running.values()]
         left = sum(task.cost * (1 - self.so_far[task.key].done) for task in under_way if task.key in self.so_far)
         self.bar(what, self.whole - left, self.whole)
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Ctrl-C comes after this, not within."""
+    if threading.current_thread() is not threading.main_thread():  # which alone gets it
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
 
 
 def duration(seconds: float) -> str:

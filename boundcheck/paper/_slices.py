@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import isgenerator
-from typing import Any
+from typing import Any, cast
 
 from boundcheck import __version__
 from boundcheck.errors import InputError
@@ -50,10 +50,10 @@ def advance(module: str, task: Task, state: Any, seconds: float, version: str = 
 
     try:
         with threads(experiment.threads):
-            running: Any = experiment.run(task, state)
+            running = experiment.run(task, state)
             while isgenerator(running):
                 try:
-                    step: Step = next(running)
+                    step = cast(Step, next(running))
                 except StopIteration as end:
                     running = end.value
                 else:

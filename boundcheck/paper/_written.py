@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from boundcheck import __version__, canvas
+from boundcheck import __version__
 from boundcheck.errors import InputError
-from boundcheck.listing import Screen
 from boundcheck.paper._experiment import Claim, Experiment, Outcome, Settings
 from boundcheck.writing import write_whole
 
@@ -37,6 +36,8 @@ def cells(claim: Claim) -> tuple[str, ...]:
 
 def show(experiment: Experiment, outcome: Outcome) -> None:
     """The table on the terminal."""
+    from boundcheck.listing import Screen
+
     console = Screen(highlight=False)
     table = Table(title=f"{experiment.name}: {experiment.title}", title_justify="left", title_style="bold")
     table.show_lines = True
@@ -86,6 +87,8 @@ def plain(tree: Any) -> Any:
 
 def save(experiment: Experiment, outcome: Outcome, settings: Settings, out: Path) -> list[Path]:
     """table.md, result.json and the figures in `out`, moved there once all of them are made."""
+    from boundcheck import canvas
+
     content = json.dumps(as_json(experiment, outcome, settings), ensure_ascii=False, allow_nan=False)
     texts = {"result.json": content, "table.md": markdown(experiment, outcome, settings)}
     try:
