@@ -143,7 +143,8 @@ class Cluster:
         return future
 
     def finished(self, calls: Collection[Any]) -> list[Any]:
-        return list(self._dask.wait(list(calls), return_when="FIRST_COMPLETED").done)
+        with self._client.as_current():
+            return list(self._dask.wait(list(calls), return_when="FIRST_COMPLETED").done)
 
     def result(self, call: Any) -> Any:
         arguments, deaths = self._calls.pop(call), self._deaths.pop(call)

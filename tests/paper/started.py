@@ -40,7 +40,9 @@ def repeated(folder: Path) -> int:
     return sum(count - 1 for count in Counter((key, step) for key, step, _ in steps(folder)).values())
 
 
-def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str] | None = None, seconds: float = 60) -> bool:
+def wait_until(
+    condition: Callable[[], bool], process: subprocess.Popen[str] | None = None, seconds: float = 60
+) -> bool:
     """Whether it came true before the process ended."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:

@@ -57,7 +57,8 @@ def test_a_killed_worker_changes_nothing(tmp_path: Path, cluster: str) -> None:
     assert result(tmp_path) == result(tmp_path / "alone")
 
 
-def test_no_scheduler_and_no_worker(tmp_path: Path) -> None:
+def test_no_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOY_ANSWER", "2")
     process = start(tmp_path, "--scheduler", "tcp://127.0.0.1:1")
     code, out, err = ended(process)
     assert code == 2

@@ -1,7 +1,7 @@
 """An experiment small enough to be killed often: random walks with a matrix, one number a step.
 
 Run as a script it is `boundcheck paper toy …`, with a checkpoint after every few steps. TOY_PAUSE makes a step last, and
-TOY_LOG is a file to which each step writes its run, its number and its process.
+TOY_LOG is a file to which each step writes its run, its number and its process; TOY_ANSWER is how long a scheduler has.
 """
 
 from __future__ import annotations
@@ -58,8 +58,13 @@ def report(settings: Settings, results: Mapping[str, Any]) -> Outcome:
 
     figure = Figure(figsize=(2, 2))
     figure.add_axes((0.1, 0.1, 0.8, 0.8)).plot([one["last"] for one in results.values()])
-    claims = [Claim(f"where {key} ends", "nowhere", 0.0, one["last"], one["last"], "by chance") for key, one in results.items()]
-    data = {key: {"found": one["found"], "w": one["w"].numpy(), "nothing": one["nothing"]} for key, one in results.items()}
+    claims = [
+        Claim(f"where {key} ends", "nowhere", 0.0, one["last"], one["last"], "by chance")
+        for key, one in results.items()
+    ]
+    data = {
+        key: {"found": one["found"], "w": one["w"].numpy(), "nothing": one["nothing"]} for key, one in results.items()
+    }
     return Outcome(claims, data, {"toy": figure}, ["walks are random"])
 
 
@@ -67,8 +72,9 @@ def main() -> None:
     import toy
 
     from boundcheck import cli
-    from boundcheck.paper import _command, _engine
+    from boundcheck.paper import _command, _engine, _workers
 
+    _workers.ANSWER = int(os.environ.get("TOY_ANSWER", _workers.ANSWER))
     _engine.SECONDS = _engine.TRIAL = 5 * float(os.environ.get("TOY_PAUSE", "0"))
     _command.load = lambda name: Experiment.of(toy)  # by its name, so that other processes find it
     sys.argv = ["boundcheck", "paper", "toy", *sys.argv[1:]]
