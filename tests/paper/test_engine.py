@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import toy
 import torch
+import toy
 from started import result, steps
 
 from boundcheck.errors import InputError

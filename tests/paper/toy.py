@@ -1,6 +1,6 @@
 """An experiment small enough to be killed often: random walks with a matrix, one number a step.
 
-Run as a script it is `boundcheck paper toy …`, with a checkpoint after every few steps. TOY_PAUSE makes a step last, and
+Run as a script it is `boundcheck paper toy …`, with a checkpoint every few steps. TOY_PAUSE makes a step last, and
 TOY_LOG is a file to which each step writes its run, its number and its process; TOY_ANSWER is how long a scheduler has.
 """
 
