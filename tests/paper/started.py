@@ -41,7 +41,7 @@ def repeated(folder: Path) -> int:
 
 
 def wait_until(
-    condition: Callable[[], bool], process: subprocess.Popen[str] | None = None, seconds: float = 60
+    condition: Callable[[], bool], process: subprocess.Popen[str] | None = None, seconds: float = 240
 ) -> bool:
     """Whether it came true before the process ended."""
     until = time.monotonic() + seconds
@@ -55,7 +55,7 @@ def wait_until(
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=240)
     return process.returncode, out, err
 
 
