@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Callable, Collection
@@ -74,14 +75,14 @@ class Processes:
         return self
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return self._pool.submit(function, *arguments)
+        return self._pool.submit(_by_value, pickle.dumps((function, arguments)))
 
     def finished(self, calls: Collection[Any]) -> list[Any]:
         return list(futures.wait(calls, return_when=futures.FIRST_COMPLETED).done)
 
     def result(self, call: Any) -> Any:
         try:
-            return call.result()
+            return pickle.loads(call.result())
         except futures.process.BrokenProcessPool:
             why = "one of the processes was killed, perhaps for want of memory"
             raise InputError(f"{why}; {AGAIN}, perhaps with fewer --jobs") from None
@@ -92,6 +93,12 @@ class Processes:
             for process in mine:
                 process.terminate()
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _by_value(call: bytes) -> bytes:
+    """Make a call. As bytes, for torch would share the memory of tensors with a process that may be gone by then."""
+    function, arguments = pickle.loads(call)
+    return pickle.dumps(function(*arguments))
 
 
 def _settle() -> None:
