@@ -247,15 +247,6 @@ def save(report: Report, directory: str | os.PathLike[str], *, figures: bool = T
         raise InputError(f"--out {place} cannot be made: {why.strerror}; give another directory") from None
 
 
-def refuse_unless_writable(directory: str) -> None:
-    """Before anything is run: can `save` write there?"""
-    place = Path(directory)
-    there = next(path for path in (place, *place.parents) if path.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK):
-        why = "may not be written to" if there.is_dir() else "is a file"
-        raise InputError(f"--out {place} cannot be made: {there} {why}; give another directory")
-
-
 def curves_csv(report: Report) -> str:
     """One row for each method, λ and t."""
     names = list(dict.fromkeys(name for curve in report.curves.values() for name in curve.applicable))

@@ -159,11 +159,12 @@ def check(
     from boundcheck import checked
     from boundcheck.compare.check import check as run
     from boundcheck.loading import load_problem
+    from boundcheck.writing import refuse_unless_writable
 
     if trace_t is not None and not 1 <= trace_t <= t:
         raise InputError(f"--trace-t {trace_t} is outside 1 … {t}; give a t of the run, or a larger --t")
     if out:
-        checked.refuse_unless_writable(out)
+        refuse_unless_writable(out)
     made = load_problem(problem, **_options(seed, dtype, device))
     methods = method or _usual(made)
     with checked.progress(quiet or as_json) as tell:
@@ -206,6 +207,29 @@ def plan(
     else:
         planned.show(found)
     return 0 if found.guarantees else SILENT
+
+
+@app.command()
+def paper(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="fig1, …: a figure or table of the paper.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer steps, seeds and samples: under two minutes.")] = False,
+    out: Annotated[str, typer.Option("--out", help="Figures, tables and checkpoints; out/paper/NAME if none.")] = "",
+    jobs: Annotated[int, typer.Option("--jobs", help="Spread the runs over so many processes.")] = 1,
+    scheduler: Annotated[str, typer.Option("--scheduler", help="Or over the Dask cluster at this address.")] = "",
+    seed: Seed = None,
+    device: Device = "",
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Reproduce a figure or table of the paper beside the published one; stopped at any moment, it goes on."""
+    from boundcheck.paper._command import paper as run
+
+    found = run(
+        name, quick=quick, out=out, jobs=jobs, scheduler=scheduler, seed=seed, device=device, quiet=quiet,
+        silent=as_json,
+    )  # fmt: skip
+    if as_json:
+        _print_json(found)
 
 
 def _usual(problem: Any) -> list[str]:

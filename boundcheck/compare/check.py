@@ -47,6 +47,7 @@ def check(
     delta: float = 1e-3,
     budget: int | None = None,
     memory: int = 1 << 30,
+    proofs: bool = True,
     progress: Progress | None = None,
 ) -> Report:
     """Errors of the real solvers at every t, the bounds on them, verdicts, and the proofs on this problem.
@@ -54,7 +55,7 @@ def check(
     With more than one of `samples`, λ is drawn with `seed`; else it is `lam`, or the problem's own. `bounds` are names
     from the catalogue (all unless given). `known` are constants that you vouch for, which the estimator checks;
     `constants` by ball are taken as they are, with no estimate at all: for trying what a wrong one does. `delta` and
-    `budget` are those of `estimate_constants`.
+    `budget` are those of `estimate_constants`. Without `proofs` no chain is traced, which spares the dearest norms.
     """
     start = time.perf_counter()
     tell = progress or (lambda what, done, of: None)
@@ -81,7 +82,7 @@ def check(
     own = np.array([[0.0 if c is None else c.value] for c in certificates])
     tell("the proofs", 0, 1)
     ts = _places(problem, t, MANY if len(lams) == 1 else SOME)
-    observed = observe(here, found[0], asked, t, _names(chosen, asked), q=_q(local[0]), ts=ts)
+    observed = observe(here, found[0], asked, t, _names(chosen, asked, proofs), q=_q(local[0]), ts=ts)
     made: dict[str, Curve] = {}
     for method in asked:
         tell("bounds", len(made), len(asked))
@@ -168,10 +169,10 @@ def _places(problem: Problem, T: int, most: int) -> np.ndarray:
     return np.unique(np.concatenate([np.geomspace(1, T, count // 2), np.linspace(1, T, count // 2)]).astype(int))
 
 
-def _names(chosen: Sequence[Bound], asked: Sequence[Method]) -> frozenset[str]:
+def _names(chosen: Sequence[Bound], asked: Sequence[Method], traced: bool) -> frozenset[str]:
     """All that the proofs, the a posteriori bounds and their conditions want to know of a run with these methods."""
     used = {method.name for method in asked}
     fitting = [bound for bound in chosen if used & set(bound.methods)]
-    proofs = {name for bound in fitting if bound.chain is not None for name in bound.chain.observables}
+    proofs = {name for bound in fitting if traced and bound.chain for name in bound.chain.observables}
     symbols = {symbol.name for bound in fitting for symbol in bound.primitive.free_symbols | bound.in_conditions}
     return frozenset(proofs | symbols) & frozenset(NAMES)

@@ -1,0 +1,69 @@
+"""`boundcheck paper NAME`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from boundcheck.paper import load
+from boundcheck.paper._engine import Bar, Conducted, conduct, duration
+from boundcheck.paper._experiment import Experiment
+from boundcheck.paper._workers import workers
+from boundcheck.paper._written import as_json, save, show
+from boundcheck.writing import refuse_unless_writable
+
+
+def paper(
+    name: str, *, quick: bool, out: str, jobs: int, scheduler: str, seed: int | None, device: str, quiet: bool,
+    silent: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """Run the experiment, write its files, show its table unless `silent`; its result as JSON."""
+    experiment = load(name)
+    return carried_out(experiment, quick, out, jobs, scheduler, seed, device, quiet, silent)
+
+
+def carried_out(
+    experiment: Experiment, quick: bool, out: str, jobs: int, scheduler: str, seed: int | None, device: str,
+    quiet: bool, silent: bool,
+) -> dict[str, Any]:  # fmt: skip
+    settings = experiment.settings(quick, 0 if seed is None else seed, device or "cpu")
+    place = Path(out or f"out/paper/{experiment.name}{'-quick' if quick else ''}")
+    refuse_unless_writable(str(place))
+
+    def say(text: str) -> None:
+        if not quiet:
+            print(f"boundcheck: {text}", file=sys.stderr, flush=True)
+
+    try:
+        with progress(quiet or silent) as bar:
+            done = conduct(experiment, settings, place, workers(jobs, scheduler), say=say, bar=bar)
+    except KeyboardInterrupt:
+        print(f"boundcheck: stopped; the same command goes on from {place}", file=sys.stderr)
+        raise
+    save(experiment, done.outcome, settings, place)
+    if not silent:
+        show(experiment, done.outcome)
+        print(told(done, place))
+    return as_json(experiment, done.outcome, settings)
+
+
+def told(done: Conducted, place: Path) -> str:
+    before = f", {done.kept} of them from before" if done.kept else ""
+    return f"{done.runs} runs{before}, {duration(done.seconds)} of computing; written to {place}"
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Bar]:
+    """A bar on stderr with the time that is left; nothing where there is no terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:20s}"), BarColumn(), TimeElapsedColumn(), TextColumn("left:"))
+    hidden = quiet or not console.is_terminal
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=hidden) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda what, done, of: bar.update(task, description=what, completed=done, total=of)

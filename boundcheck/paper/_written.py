@@ -1,0 +1,101 @@
+"""The outcome of an experiment for people and programs: a table beside the paper's, result.json, and figures."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from boundcheck import __version__
+from boundcheck.errors import InputError
+from boundcheck.paper._experiment import Claim, Experiment, Outcome, Settings
+from boundcheck.writing import write_whole
+
+SCHEMA = 1
+COLUMNS = ("what", "published", "ours", "difference", "why")
+FORMATS = ("png", "svg")
+
+
+def number(value: str | float) -> str:
+    """Text as it is, and four digits of a number."""
+    return value if isinstance(value, str) else f"{value:.4g}"
+
+
+def cells(claim: Claim) -> tuple[str, ...]:
+    verdict = {True: "yes: ", False: "no: ", None: ""}[claim.holds]
+    ours = f"{verdict}{number(claim.ours)}"
+    what = f"{claim.what} ({claim.where})"
+    return what, number(claim.published), ours, number(claim.difference), claim.why
+
+
+def show(experiment: Experiment, outcome: Outcome) -> None:
+    """The table on the terminal."""
+    from boundcheck.listing import Screen
+
+    console = Screen(highlight=False)
+    table = Table(title=f"{experiment.name}: {experiment.title}", title_justify="left", title_style="bold")
+    table.show_lines = True
+    for column in COLUMNS:
+        table.add_column(column, ratio=1 if column == "difference" else 2)
+    for claim in outcome.claims:
+        table.add_row(*cells(claim))
+    console.print(table)
+    for note in outcome.notes:
+        console.print(note, style="dim")
+
+
+def markdown(experiment: Experiment, outcome: Outcome, settings: Settings) -> str:
+    lines = [f"# {experiment.name}: {experiment.title}", ""]
+    lines += [" | ".join(("", *COLUMNS, "")).strip(), "|" + "---|" * len(COLUMNS)]
+    for claim in outcome.claims:
+        lines.append(" | ".join(("", *(cell.replace("|", "\\|") for cell in cells(claim)), "")).strip())
+    lines += ["", *(f"- {note}" for note in outcome.notes)]
+    told = json.dumps(settings, ensure_ascii=False, allow_nan=False)
+    return "\n".join([*lines, "", f"Settings: `{told}`", f"Version: {__version__}", ""])
+
+
+def as_json(experiment: Experiment, outcome: Outcome, settings: Settings) -> dict[str, Any]:
+    """The same bytes for the same runs, whether or not they were interrupted."""
+    return {
+        "schema": SCHEMA,
+        "version": __version__,
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "settings": settings,
+        "claims": [plain(vars(claim)) for claim in outcome.claims],
+        "notes": list(outcome.notes),
+        "data": plain(outcome.data),
+    }
+
+
+def plain(tree: Any) -> Any:
+    """Lists and numbers; null for NaN and infinity."""
+    if isinstance(tree, Mapping):
+        return {str(key): plain(value) for key, value in tree.items()}
+    if isinstance(tree, np.ndarray | np.generic):
+        return plain(tree.tolist())
+    if isinstance(tree, list | tuple):
+        return [plain(value) for value in tree]
+    return None if isinstance(tree, float) and not math.isfinite(tree) else tree
+
+
+def save(experiment: Experiment, outcome: Outcome, settings: Settings, out: Path) -> list[Path]:
+    """table.md, result.json and the figures in `out`, moved there once all of them are made."""
+    from boundcheck import canvas
+
+    content = json.dumps(as_json(experiment, outcome, settings), ensure_ascii=False, allow_nan=False)
+    texts = {"result.json": content, "table.md": markdown(experiment, outcome, settings)}
+    try:
+        with TemporaryDirectory(prefix=".boundcheck-", dir=out) as beside:
+            made = [write_whole(Path(beside) / name, text.encode()) for name, text in texts.items()]
+            for name, figure in outcome.figures.items():
+                made += [canvas.save(figure, Path(beside) / f"{name}.{suffix}") for suffix in FORMATS]
+            return [path.replace(out / path.name) for path in made]
+    except OSError as why:
+        raise InputError(f"--out {out} cannot be written: {why.strerror}; give another directory") from None

@@ -1,0 +1,63 @@
+"""The toy as a real process, and what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+PAUSE = 0.02
+
+
+def environment(folder: Path, pause: float = PAUSE) -> dict[str, str]:
+    places = os.pathsep.join(str(place) for place in (ROOT, HERE))
+    return {**os.environ, "PYTHONPATH": places, "TOY_PAUSE": str(pause), "TOY_LOG": str(folder / "log")}
+
+
+def start(folder: Path, *options: str, pause: float = PAUSE) -> subprocess.Popen[str]:
+    command = [sys.executable, str(HERE / "toy.py"), "--out", str(folder / "out"), *options]
+    return subprocess.Popen(
+        command, env=environment(folder, pause), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def steps(folder: Path) -> list[tuple[str, int, int]]:
+    """(run, step, process) in the order in which they were made."""
+    log = folder / "log"
+    lines = log.read_text().splitlines() if log.exists() else []
+    found = [line.split() for line in lines]
+    return [(key, int(step), int(process)) for key, step, process in (one for one in found if len(one) == 3)]
+
+
+def repeated(folder: Path) -> int:
+    """How many steps were made more than once."""
+    return sum(count - 1 for count in Counter((key, step) for key, step, _ in steps(folder)).values())
+
+
+def wait_until(
+    condition: Callable[[], bool], process: subprocess.Popen[str] | None = None, seconds: float = 240
+) -> bool:
+    """Whether it came true before the process ended."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if condition():
+            return True
+        if process is not None and process.poll() is not None:
+            return False
+        time.sleep(0.005)
+    raise TimeoutError(f"nothing for {seconds} s")
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=240)
+    return process.returncode, out, err
+
+
+def result(folder: Path) -> bytes:
+    return (folder / "out" / "result.json").read_bytes()

@@ -1,0 +1,89 @@
+"""`boundcheck paper`: what is wrong is said in one line, and nothing is left half-written."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import toy
+from command import Command
+
+from boundcheck.errors import InputError
+from boundcheck.paper import _command, _workers
+from boundcheck.paper._experiment import Experiment
+
+
+@pytest.fixture
+def with_toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_command, "load", lambda name: Experiment.of(toy))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("fig2",), "unknown experiment 'fig2'; did you mean fig1"),
+        (("fig1", "--jobs", "0"), "--jobs 0 leaves nobody to work"),
+        (("fig1", "--jobs", "2", "--scheduler", "tcp://h:1"), "--jobs 2 and --scheduler tcp://h:1 were given together"),
+    ],
+)
+def test_bad_input(boundcheck: Command, tmp_path: Path, options: tuple[str, ...], message: str) -> None:
+    done = boundcheck("paper", *options, "--out", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("with_toy")
+def test_without_data_nothing_is_written(boundcheck: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOY_DATA", "none")
+    done = boundcheck("paper", "toy", "--quick", "--out", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert done.stderr == "boundcheck: walks.csv not found: put it at $BOUNDCHECK_DATA/walks.csv\n"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("with_toy")
+def test_a_place_that_cannot_be_written(boundcheck: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = boundcheck("paper", "toy", "--out", str(tmp_path / "file" / "out"))
+    assert done.returncode == 2
+    assert "cannot be made" in done.stderr
+    assert "is a file; give another directory" in done.stderr
+
+
+@pytest.mark.usefixtures("with_toy")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission(boundcheck: Command, tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o500)
+    done = boundcheck("paper", "toy", "--out", str(tmp_path / "closed" / "out"))
+    assert done.returncode == 2
+    assert "may not be written to" in done.stderr
+
+
+@pytest.mark.usefixtures("with_toy")
+def test_json_is_the_file_and_nothing_else(boundcheck: Command, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = boundcheck("paper", "toy", "--quick", "--json", "--quiet", "--out", str(out))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.rstrip("\n") == (out / "result.json").read_text()
+
+
+@pytest.mark.usefixtures("with_toy")
+def test_quick_has_its_own_place(boundcheck: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for options in (("--quick",), ()):
+        done = boundcheck("paper", "toy", *options)
+        assert done.returncode == 0, done.stderr
+        assert "where walk-0 ends" in done.stdout.replace("\n", " ")
+    assert (tmp_path / "out/paper/toy-quick/result.json").exists()
+    assert (tmp_path / "out/paper/toy/result.json").exists()
+
+
+def test_a_cluster_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(InputError, match=r"--scheduler tcp://h:1 needs distributed, .*boundcheck\[distributed\]"):
+        _workers.workers(1, "tcp://h:1")

@@ -1,0 +1,146 @@
+"""Where runs are made does not matter; what they depend on does."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import toy
+from started import result, steps
+
+from boundcheck.errors import InputError
+from boundcheck.paper import _engine, _store, _workers, _written, load, names
+from boundcheck.paper._experiment import Experiment, Task
+from boundcheck.paper._store import Kept, Store
+
+EXPERIMENT = Experiment.of(toy)
+
+
+def carried_out(folder: Path, workers: _workers.Workers | None = None, seed: int = 0) -> _engine.Conducted:
+    settings = EXPERIMENT.settings(True, seed, "cpu")
+    done = _engine.conduct(EXPERIMENT, settings, folder / "out", workers or _workers.Here(), seconds=0.0)
+    _written.save(EXPERIMENT, done.outcome, settings, folder / "out")
+    return done
+
+
+def test_two_processes_give_the_result_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    carried_out(tmp_path / "one")
+    monkeypatch.setenv("TOY_LOG", str(tmp_path / "two" / "log"))
+    (tmp_path / "two").mkdir()
+    carried_out(tmp_path / "two", _workers.Processes(2))
+    assert result(tmp_path / "one") == result(tmp_path / "two")
+    assert os.getpid() not in {pid for *_, pid in steps(tmp_path / "two")}
+
+
+def test_threads_are_those_of_the_experiment_and_come_back(tmp_path: Path) -> None:
+    seen = []
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        module = "toy"
+        task = toy.tasks(toy.settings(True, 0, "cpu"))[0]
+        original, toy.run = toy.run, lambda task, state: seen.append(torch.get_num_threads())
+        _engine.advance(module, task, None, 1.0)
+        assert torch.get_num_threads() == 2
+    finally:
+        toy.run = original
+        torch.set_num_threads(before)
+    assert seen == [1]
+
+
+def test_files_of_an_experiment(tmp_path: Path) -> None:
+    carried_out(tmp_path)
+    out = tmp_path / "out"
+    assert {path.name for path in out.iterdir()} == {"checkpoints", "result.json", "table.md", "toy.png", "toy.svg"}
+    found = json.loads((out / "result.json").read_text(), parse_constant=lambda name: pytest.fail(name))
+    assert found["data"]["walk-0"]["nothing"] is None
+    assert len(found["data"]["walk-0"]["found"]) == toy.STEPS
+    assert found["claims"][1]["published"] == 0.0
+    table = (out / "table.md").read_text().splitlines()
+    assert table[2] == "| what | published | ours | difference | why |"
+    assert table[4].startswith("| where walk-0 ends (nowhere) | 0 | ")
+
+
+@pytest.mark.parametrize("changed", ["settings", "code", "torch"])
+def test_what_was_made_otherwise_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
+    carried_out(tmp_path)
+    before = result(tmp_path)
+    message = {"settings": "seed was 0, now 5", "code": "code was '", "torch": "torch was '"}[changed]
+    if changed == "code":
+        monkeypatch.setattr(_store, "_code", lambda experiment: "other")
+    if changed == "torch":
+        monkeypatch.setattr(torch, "__version__", "0.0")
+    with pytest.raises(InputError, match=message) as caught:
+        carried_out(tmp_path, seed=5 if changed == "settings" else 0)
+    assert "give another --out, or remove" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert result(tmp_path) == before
+
+
+def test_the_digest_of_the_code_knows_what_computes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "package"
+    for name in ("cli.py", "problem.py", "paper/_engine.py", "paper/_draw_x.py", "paper/toy.py", "paper/other.py"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text("1")
+    monkeypatch.setattr("boundcheck.__file__", str(package / "__init__.py"))
+    before = _store._code(EXPERIMENT)
+    changes = {}
+    for path in package.rglob("*.py"):
+        path.write_text("2")
+        changes[path.name] = _store._code(EXPERIMENT) != before
+        path.write_text("1")
+    assert {name for name, changed in changes.items() if changed} == {"problem.py", "toy.py"}
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
+    carried_out(tmp_path)
+    path = tmp_path / "out" / "checkpoints" / "walk-1.result"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(InputError, match=r"walk-1\.result cannot be read .* remove it"):
+        carried_out(tmp_path)
+    path.unlink()
+    assert carried_out(tmp_path).kept == 1
+
+
+def test_states_come_back_as_they_were(tmp_path: Path) -> None:
+    store = Store(tmp_path, EXPERIMENT, {})
+    tree = {
+        "array": np.arange(6.0).reshape(2, 3)[:, 1:],
+        "scalar": np.array(2.5),
+        "tensor": torch.arange(4, dtype=torch.uint8),
+        "nested": [1, (2.5, "three"), {"four": None, "five": True}],
+        "large": 2**100,
+    }
+    store.keep_state("a", Kept(tree, 0.5, 1.0))
+    found = store.state("a")
+    assert found is not None
+    assert found.done == 0.5
+    assert found.content["array"].tolist() == [[1.0, 2.0], [4.0, 5.0]]
+    assert found.content["scalar"].shape == ()
+    assert torch.equal(found.content["tensor"], tree["tensor"])  # type: ignore[arg-type]
+    assert found.content["tensor"].dtype == torch.uint8
+    assert found.content["nested"] == tree["nested"]
+    assert found.content["large"] == 2**100
+    store.keep_result("a", Kept(1, 1.0, 1.0))
+    assert store.state("a") is None
+
+
+def test_a_key_names_a_file() -> None:
+    with pytest.raises(InputError, match=r"key = '\.\./x' names no file"):
+        Task("../x", {})
+
+
+def test_every_experiment_keeps_the_contract() -> None:
+    assert "fig1" in names()
+    for name in names():
+        experiment = load(name)
+        assert experiment.name == name
+        for quick in (True, False):
+            settings = experiment.settings(quick, 0, "cpu")
+            assert json.loads(json.dumps(settings)) == settings
+            keys = [task.key for task in experiment.tasks(settings)]
+            assert len(set(keys)) == len(keys) > 0

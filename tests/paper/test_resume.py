@@ -1,0 +1,93 @@
+"""Stopped at any moment, an experiment goes on and gives the very result of one that was left alone."""
+
+from __future__ import annotations
+
+import random
+import signal
+from pathlib import Path
+
+import pytest
+import toy
+from started import PAUSE, ended, repeated, result, start, steps, wait_until
+
+from boundcheck.paper._engine import conduct
+from boundcheck.paper._experiment import Experiment
+from boundcheck.paper._workers import Here
+from boundcheck.paper._written import save
+
+ALL = toy.RUNS * toy.STEPS
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The result of a run without a stop, in this process."""
+    folder = tmp_path_factory.mktemp("whole")
+    experiment = Experiment.of(toy)
+    settings = experiment.settings(False, 0, "cpu")
+    done = conduct(experiment, settings, folder / "out", Here())
+    save(experiment, done.outcome, settings, folder / "out")
+    return result(folder)
+
+
+def test_killed_at_random_moments(tmp_path: Path, whole: bytes) -> None:
+    kills = sorted(random.Random(0).sample(range(5, ALL - 10), 4))
+    midway = 0
+    for made in kills:
+        process = start(tmp_path)
+        assert wait_until(lambda made=made: len(steps(tmp_path)) >= made, process)  # type: ignore[misc]
+        process.kill()  # SIGKILL
+        ended(process)
+        midway += len(list((tmp_path / "out" / "checkpoints").glob("*.state")))
+    code, _, err = ended(start(tmp_path))
+    assert code == 0, err
+    assert result(tmp_path) == whole
+    assert midway > 0
+    assert repeated(tmp_path) <= 8 * len(kills)  # what was made since the last checkpoint: some five steps
+    assert not list((tmp_path / "out" / "checkpoints").glob(".*"))
+
+
+def test_a_finished_run_is_not_made_again(tmp_path: Path, whole: bytes) -> None:
+    for _ in range(2):
+        code, out, err = ended(start(tmp_path, pause=0))
+        assert code == 0, err
+        assert result(tmp_path) == whole
+    assert len(steps(tmp_path)) == ALL
+    assert f"{toy.RUNS} of them from before" in out
+
+
+@pytest.mark.parametrize("options", [(), ("--jobs", "2")], ids=["here", "two processes"])
+def test_ctrl_c_says_how_to_go_on(tmp_path: Path, whole: bytes, options: tuple[str, ...]) -> None:
+    process = start(tmp_path, *options)
+    assert wait_until(lambda: len(steps(tmp_path)) >= 40, process)
+    process.send_signal(signal.SIGINT)
+    code, out, err = ended(process)
+    assert code == 130
+    assert f"the same command goes on from {tmp_path / 'out'}" in err.splitlines()[-1]
+    assert "Traceback" not in err
+    assert out == ""
+    made = len(steps(tmp_path))
+    assert made < ALL
+    code, _, err = ended(start(tmp_path, *options, pause=0))
+    assert code == 0, err
+    assert result(tmp_path) == whole
+    if not options:  # what was made is kept to the step, and at most the one under way is lost
+        assert repeated(tmp_path) <= 1
+
+
+def test_processes_end_with_the_first_one(tmp_path: Path) -> None:
+    process = start(tmp_path, "--jobs", "2", pause=10 * PAUSE)
+    assert wait_until(lambda: len({pid for *_, pid in steps(tmp_path)}) == 2, process)
+    workers = {pid for *_, pid in steps(tmp_path)}
+    process.kill()
+    ended(process)
+    assert process.pid not in workers
+    assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+
+
+def test_the_time_is_estimated_first(tmp_path: Path) -> None:
+    code, _, err = ended(start(tmp_path))
+    assert code == 0
+    line = err.splitlines()[0]
+    assert line.startswith("boundcheck: toy: about ")
+    assert "in this process (estimated from " in line
+    assert "of walk-0, which took" in line
