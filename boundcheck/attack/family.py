@@ -34,6 +34,7 @@ class Family:
     q: float
     parts: frozenset[str]
     saturating: bool = True
+    least: float = 0.0  # of the bound that each term must make up for which there are parts
 
     @cached_property
     def layout(self) -> dict[str, slice]:

@@ -17,11 +17,13 @@ from scipy.optimize import OptimizeResult, differential_evolution
 from torch import Tensor
 
 from boundcheck.attack.family import Family
+from boundcheck.attack.terms import asked, grouped
 from boundcheck.errors import InputError
 
 Progress = Callable[[str, int, int], None]  # (what, done, of)
 BOX = 30.0  # raw numbers beyond it change nothing
 TINY = 1e-280
+MISSING = 3.0  # what a factor in a share that is too small costs, in logarithms
 
 
 @dataclass(frozen=True)
@@ -29,13 +31,13 @@ class Effort:
     """How hard to look: rows that climb, steps of the ascent, rounds of halving, generations and rows of evolution."""
 
     starts: int = 192
-    steps: int = 240
-    rounds: int = 4
-    generations: int = 150
-    population: int = 90
+    steps: int = 150
+    rounds: int = 3
+    generations: int = 200
+    population: int = 100
 
 
-FULL, QUICK = Effort(), Effort(starts=96, steps=120, rounds=3, generations=60, population=60)
+FULL, QUICK = Effort(), Effort(starts=64, steps=60, rounds=2, generations=80, population=60)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +59,9 @@ class Objective:
     def __init__(self, family: Family, t: int, k: int) -> None:
         self.family, self.t, self.k = family, t, k
         self.expression = family.target.expression(t, k)
+        groups = grouped(self.expression)
+        names = asked(family.parts, groups) if family.least else ()
+        self.asked = [groups[name] for name in names]
         self.evaluations = 0
 
     def __call__(self, raw: Tensor) -> Tensor:
@@ -66,7 +71,10 @@ class Objective:
         outcome = target.outcome(instance, self.t, self.k)
         bound = target.right(instance, outcome, self.t, self.expression)
         found: Tensor = torch.log(target.error(instance, outcome) + TINY) - torch.log(bound + TINY)
-        return torch.where(bound > TINY, found, -1e3)  # 0 ≤ 0 says nothing
+        for term in self.asked:  # a term that is too small costs more than it can bring
+            share = target.right(instance, outcome, self.t, term) / bound
+            found = found - MISSING * torch.log(self.family.least / (share + TINY)).clamp(min=0.0)
+        return torch.where((bound > TINY) & torch.isfinite(found), found, -1e3)  # 0 ≤ 0 says nothing
 
 
 def ascend(objective: Objective, raw: Tensor, steps: int, rate: float, tell: Callable[[int], None]) -> tuple[Tensor, Tensor]:  # fmt: skip
@@ -125,6 +133,7 @@ def search(
     except KeyboardInterrupt:
         interrupted = True
     best = rows[int(value.argmax())][None].detach()
+    objective.asked = []
     with torch.no_grad():
         ratio = float(objective(best).exp())
     seconds = time.perf_counter() - start

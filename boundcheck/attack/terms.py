@@ -7,6 +7,7 @@ paper, whose ∇₁E(w_t) is bounded by L_E, these are the terms of the formula 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import sympy as sp
@@ -36,6 +37,12 @@ def grouped(expression: sp.Expr) -> dict[str, sp.Expr]:
         name = next((part for part in ("nu_1", "nu_2", "eta_2", "eta_1") if part in names), "rest")
         found.setdefault(name, []).append(term)
     return {name: sp.Add(*found[name]) for name in ORDER if name in found}
+
+
+def asked(parts: frozenset[str], names: Iterable[str]) -> tuple[str, ...]:
+    """The terms of a formula for which an instance with these parts is meant."""
+    wanted = tuple(name for name in ORDER[:-1] if name in parts and name in names)
+    return (*wanted, "rest") if {"L_Phi", "L_E"} <= parts and "rest" in names else wanted
 
 
 def terms(target: Target, instance: Instance, t: int, k: int) -> tuple[Term, ...]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from boundcheck import __version__
 from boundcheck.attack import exact
@@ -18,6 +18,13 @@ from boundcheck.errors import InputError
 from boundcheck.methods import count
 
 LARGEST_DIM, LONGEST = 6, 2000
+
+
+class Steps(NamedTuple):
+    """t, and k where the method has one."""
+
+    t: int
+    k: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,12 +132,9 @@ def worst(
     attacked = target(bound)
     if k is not None and not attacked.takes_k:
         raise InputError(f"k = {k} was given, and {bound} has no k; leave it out")
-    steps, solves = count(t, "t"), count(20 if k is None else k, "k")
-    _refuse(attacked, q, steps, solves, dim)
+    steps, solves = checked(attacked, q, t, 20 if k is None else k, dim)
     parts = checked_parts(None if only is None else tuple(only), attacked)
     effort = effort or (QUICK if quick else FULL)
-    if attacked.method == "itd-truncated":
-        solves = 1 if bound == "itd-one-step" else min(solves, steps)
     found: list[Found] = []
     for d in sorted({1, dim}):
         tell = _about(progress, d)
@@ -154,13 +158,18 @@ def _about(progress: Progress | None, d: int) -> Progress | None:
     return None if progress is None else lambda what, done, of: progress(f"d = {d}: {what}", done, of)
 
 
-def _refuse(attacked: Target, q: Any, t: int, k: int, dim: Any) -> None:
+def checked(attacked: Target, q: Any, t: Any, k: Any, dim: Any) -> Steps:
+    """t and k if all of these can be used."""
+    steps, solves = count(t, "t"), count(k, "k")
     if isinstance(q, bool) or not isinstance(q, int | float) or not 0 < q < 1:
         raise InputError(f"q = {q} is no contraction constant to search at; give 0 < q < 1")
     if isinstance(dim, bool) or not isinstance(dim, int) or not 1 <= dim <= LARGEST_DIM:
         raise InputError(f"dim = {dim} is out of range; give a dimension from 1 to {LARGEST_DIM}")
-    if t < attacked.bound.t_min:
-        raise InputError(f"t = {t} < {attacked.bound.t_min}; {attacked.name} holds for t ≥ {attacked.bound.t_min}")
-    for name, steps in (("t", t), ("k", k)):
-        if steps > LONGEST:
-            raise InputError(f"{name} = {steps} is too long for a search; give {name} ≤ {LONGEST}")
+    if steps < attacked.bound.t_min:
+        raise InputError(f"t = {steps} < {attacked.bound.t_min}; {attacked.name} holds for t ≥ {attacked.bound.t_min}")
+    for name, number in (("t", steps), ("k", solves)):
+        if number > LONGEST:
+            raise InputError(f"{name} = {number} is too long for a search; give {name} ≤ {LONGEST}")
+    if attacked.method == "itd-truncated":
+        solves = 1 if attacked.name == "itd-one-step" else min(solves, steps)
+    return Steps(steps, solves)
