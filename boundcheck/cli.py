@@ -218,7 +218,7 @@ def worst(
     only: Annotated[
         str, typer.Option("--only", help="Parts an instance may have, of nu_1,nu_2,eta_1,eta_2,L_Phi,L_E.")
     ] = "",
-    linear: Annotated[bool, typer.Option("--linear", help="Nothing saturates: Φ and E bilinear and quadratic.")] = False,
+    linear: Annotated[bool, typer.Option("--linear", help="Nothing saturates: Φ, E bilinear and quadratic.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer starts, in a quarter of the time.")] = False,
     out: Annotated[str, typer.Option("--out", help="Write worst.py, a problem to check, and worst.json here.")] = "",
     seed: Seed = None,

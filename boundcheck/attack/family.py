@@ -21,7 +21,7 @@ from boundcheck.attack.ramp import Ramp
 from boundcheck.attack.target import Target
 
 FAR = 1e4  # where a ramp that is to be straight ends
-SHORTEST, LONGEST = -4.0, 3.0  # logarithms of the lengths of ramps
+SHORTEST, LONGEST = -4.0, 4.0  # logarithms of the lengths of ramps
 WIDEST = 8.0  # logarithm of how much more than the spectrum a momentum method may be tuned to
 
 
@@ -60,10 +60,17 @@ class Family:
 
     @property
     def size(self) -> int:
-        return max(part.stop for part in self.layout.values())
+        return sum(size for _, size in self._sizes())
 
     def random(self, rows: int, generator: torch.Generator) -> Tensor:
-        return torch.randn(rows, self.size, generator=generator, dtype=torch.float64)
+        """Normal numbers; in every other row ramps are long and straight, where else all of them saturate early."""
+        raw = torch.randn(rows, self.size, generator=generator, dtype=torch.float64)
+        for name in ("zeta", "gamma", "chi"):
+            plus, minus, *lengths = (self.layout[f"{name}.{field}"] for field in ("plus", "minus", "m_plus", "m_minus"))
+            raw[::2, minus] = -raw[::2, plus]
+            for length in lengths:
+                raw[::2, length] = LONGEST - 0.1
+        return raw
 
     def instance(self, raw: Tensor) -> Instance:
         """The instances of rows of raw numbers."""
@@ -86,6 +93,7 @@ class Family:
     def _ramp(self, numbers: dict[str, Tensor], name: str) -> Ramp:
         slope = {"phi": "nu_1", "zeta": "nu_2", "gamma": "eta_1", "chi": "eta_2"}[name]
         star, plus, minus = (numbers[f"{name}.{field}"] for field in ("star", "plus", "minus"))
+        plus, minus = plus**3, minus**3  # so that 0 is near
         lengths = [numbers[f"{name}.{field}"].clamp(SHORTEST, LONGEST).exp() for field in ("m_plus", "m_minus")]
         if name == "chi":
             star = 0 * star  # a constant in ∇₂E is not seen

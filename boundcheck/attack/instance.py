@@ -13,8 +13,8 @@ enough: on the line through λ in the direction of the error vector, the error i
 
 q, ν₁, ν₂, η₁, η₂ are exact on the whole space, where Φ contracts. L_Φ and L_E are taken over the smallest box that
 contains the ball: exact for d = 1, at least the supremum for d > 1. With `symmetric`, U = I and U_Z = V_Zᵀ: then Φ is a
-gradient step of length 1 on ℓ = |x|²/2 − Σ∫φ_i(x_i) − λΣ∫ζ_i((V_Z x)_i), whose Hessian I − diag φ_i' has its spectrum in
-[1 − max sup φ_i', 1 − min inf φ_i']. With `value`, E = ℓ.
+gradient step of length 1 on ℓ = |x|²/2 − Σ∫φ_i(x_i) − λΣ∫ζ_i((V_Z x)_i), whose Hessian I − diag φ_i' has its spectrum
+in [1 − max sup φ_i', 1 − min inf φ_i']. With `value`, E = ℓ.
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ class Kind:
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """`numbers` has w_star, the five arrays of each ramp as "phi.plus" …, the angles of each rotation, and the freedom
-    of the solvers: the directions `u` of w_t − w* and `s` of v_{t,k} − v_t, and the κ to which a momentum is tuned.
+    """A batch of them.
+
+    `numbers` has w_star, the five arrays of each ramp as "phi.plus" …, the angles of each rotation, and the freedom of
+    the solvers: the directions `u` of w_t − w* and `s` of v_{t,k} − v_t, and the κ to which a momentum is tuned.
     """
 
     kind: Kind
@@ -117,7 +119,11 @@ class Instance:
 
     def turn(self, x: Array) -> Array:
         """Ux."""
-        return x if self.kind.symmetric else times(self.U, x)
+        return x if self.kind.symmetric else self._by(self.U, x)
+
+    def _by(self, R: Array, x: Array) -> Array:
+        """A rotation times x; that of a line is 1."""
+        return x if self.kind.d == 1 else times(R, x)
 
     def system(self, x: Array) -> Array:
         """I − ∂₁Φ(w)."""
@@ -128,25 +134,25 @@ class Instance:
         return eye - (eye if self.kind.symmetric else self.U) * slopes
 
     def d2phi(self, x: Array) -> Array:
-        return times(self.U_Z, self.zeta(self.ops, times(self.V_Z, x)))
+        return self._by(self.U_Z, self.zeta(self.ops, self._by(self.V_Z, x)))
 
     def change_of_d2phi(self, x: Array) -> Array:
-        return times(self.U_Z, self.zeta.change(self.ops, times(self.V_Z, x)))
+        return self._by(self.U_Z, self.zeta.change(self.ops, self._by(self.V_Z, x)))
 
     def grad_w(self, x: Array) -> Array:
         """∇₁E(w); where E = ℓ it is w − Φ(w)."""
         if self.kind.value:
             return x - self.step(x)
-        return times(turned(self.V_g), self.gamma(self.ops, times(self.V_g, x)))
+        return self._by(turned(self.V_g), self.gamma(self.ops, self._by(self.V_g, x)))
 
     def change_of_grad_w(self, x: Array) -> Array:
         if self.kind.value:
             return x - self.step(x)  # 0 at w*
-        return times(turned(self.V_g), self.gamma.change(self.ops, times(self.V_g, x)))
+        return self._by(turned(self.V_g), self.gamma.change(self.ops, self._by(self.V_g, x)))
 
     def change_of_grad_lam(self, x: Array) -> Array:
         if self.kind.value:
-            return -self.zeta.integral(self.ops, times(self.V_Z, x)).sum(-1)
+            return -self.zeta.integral(self.ops, self._by(self.V_Z, x)).sum(-1)
         return self.chi.change(self.ops, dot(self.e, x)[..., None])[..., 0]
 
     @cached_property

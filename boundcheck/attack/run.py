@@ -1,6 +1,6 @@
 """What the methods do on an instance: the error, and what each part of a proof contributes to it.
 
-With e = w_t' − w' (or u_{t,k} − w'), which obeys e⁺ = ∂₁Φ(w_s)e + (∂₂Φ(w_s)−∂₂Φ(w*)) + (∂₁Φ(w_s)−∂₁Φ(w*))w', the error is
+With e = w_t' − w' (or u_{t,k} − w'), where e⁺ = ∂₁Φ(w_s)e + (∂₂Φ(w_s)−∂₂Φ(w*)) + (∂₁Φ(w_s)−∂₁Φ(w*))w', the error is
 
     (∇₂E(w_t)−∇₂E(w*)) + w'ᵀ(∇₁E(w_t)−∇₁E(w*)) + eᵀ∇₁E(w_t),
 
@@ -73,7 +73,7 @@ def fixed_point(instance: Instance, x: Array, k: int, *, split: bool = False) ->
 
 def _exactly(instance: Instance, x: Array, split: bool) -> dict[str, Array]:
     """The e of a linear system that is solved."""
-    zero = {name: 0 * instance.w_prime for name in (SOURCES if split else ("rest",))}
+    zero = dict.fromkeys(SOURCES if split else ("rest",), 0 * instance.w_prime)
     added = _advance(instance, instance.at(x), instance.change_of_d2phi(x), zero)
     A = instance.system(x)
     return {name: instance.ops.solve(A, part) for name, part in added.items()}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -30,10 +31,10 @@ MISSING = 3.0  # what a factor in a share that is too small costs, in logarithms
 class Effort:
     """How hard to look: rows that climb, steps of the ascent, rounds of halving, generations and rows of evolution."""
 
-    starts: int = 192
-    steps: int = 150
+    starts: int = 128
+    steps: int = 100
     rounds: int = 3
-    generations: int = 200
+    generations: int = 250
     population: int = 100
 
 
@@ -77,7 +78,9 @@ class Objective:
         return torch.where((bound > TINY) & torch.isfinite(found), found, -1e3)  # 0 ≤ 0 says nothing
 
 
-def ascend(objective: Objective, raw: Tensor, steps: int, rate: float, tell: Callable[[int], None]) -> tuple[Tensor, Tensor]:  # fmt: skip
+def ascend(
+    objective: Objective, raw: Tensor, steps: int, rate: float, tell: Callable[[int], None]
+) -> tuple[Tensor, Tensor]:
     """Adam on every row, with a rate that falls to a hundredth; the best each row has seen, and its value."""
     raw = raw.clone().requires_grad_(True)
     optimiser = torch.optim.Adam([raw], lr=rate)
@@ -91,8 +94,8 @@ def ascend(objective: Objective, raw: Tensor, steps: int, rate: float, tell: Cal
         best = torch.where(better[:, None], raw.detach(), best)
         if step < steps:
             optimiser.zero_grad()
-            (-height.sum()).backward()
-            raw.grad = torch.nan_to_num(raw.grad, 0.0, 0.0, 0.0).clamp(-10, 10)
+            (slope,) = torch.autograd.grad(-height.sum(), raw)
+            raw.grad = torch.nan_to_num(slope, 0.0, 0.0, 0.0).clamp(-10, 10)
             optimiser.step()
             fall.step()
     return best, value
@@ -119,7 +122,7 @@ def search(
         for number in range(effort.rounds):
             steps = effort.steps // effort.rounds
             rate = 0.2 / 2**number
-            rows, value = ascend(objective, rows, steps, rate, lambda i, n=done: tell("ascent", n + i, total))
+            rows, value = ascend(objective, rows, steps, rate, partial(_told, tell, done, total))
             done += steps
             order = torch.argsort(value, descending=True)[: max(16, len(rows) // 2)]
             rows, value = rows[order], value[order]
@@ -127,7 +130,7 @@ def search(
         population = torch.cat((rows[: effort.population - len(fresh)], fresh))
         evolved, height = _evolve(objective, population, rows[0], value[0], seed, effort, tell)
         # where the ascent stalled on a kink, a last climb from the other side of it
-        rows, value = ascend(objective, evolved[None], effort.steps // 4, 0.01, lambda i: tell("polish", i, 1))
+        rows, value = ascend(objective, evolved[None], effort.steps // 5, 0.01, lambda i: tell("polish", i, 1))
         if height > value[0]:
             rows, value = evolved[None], height[None]
     except KeyboardInterrupt:
@@ -138,6 +141,10 @@ def search(
         ratio = float(objective(best).exp())
     seconds = time.perf_counter() - start
     return Found(family, best, ratio, effort.starts, objective.evaluations, seconds, interrupted)
+
+
+def _told(tell: Progress, before: int, total: int, step: int) -> None:
+    tell("ascent", before + step, total)
 
 
 def _evolve(

@@ -130,7 +130,7 @@ REFUSED: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(
             ("itd-weighted", "aid-fp-weighted"),
-            "its constants are those of a norm that is chosen with the method, and no family here has them in closed form",
+            "its constants are those of a norm chosen with the method, which no family here has in closed form",
         ),
         "aid-newton": "its conditions are about the iterate, and the search does not keep to them",
     }
@@ -201,4 +201,3 @@ def checked_parts(only: tuple[str, ...] | None, attacked: Target) -> frozenset[s
     if not kept & {"nu_2", "L_Phi"} and not kept & {"eta_2"}:
         raise InputError(f"only = {', '.join(sorted(kept)) or 'nothing'}: then λ enters nowhere; add nu_2 or L_Phi")
     return kept
-

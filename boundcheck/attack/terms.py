@@ -22,7 +22,7 @@ ORDER = ("eta_2", "eta_1", "nu_2", "nu_1", "rest")
 
 @dataclass(frozen=True)
 class Term:
-    """`share` of the bound; `attained` is the part of the error it bounds over the term, with a sign: 1 is all of it."""
+    """`share` of the bound; `attained` is what the error has of it, with a sign: 1 is all of the term."""
 
     name: str  # nu_1, nu_2, eta_1, eta_2 or rest
     share: float
@@ -53,7 +53,7 @@ def terms(target: Target, instance: Instance, t: int, k: int) -> tuple[Term, ...
     if not whole:
         return ()
     signed = run.parts(instance, outcome)
-    sign = 1 if sum(signed.values())[0] >= 0 else -1
+    sign = 1 if sum(part[0] for part in signed.values()) >= 0 else -1
     split = target.ball == "paper" and target.bound.bounds.name == "error" and target.bound.recursion is None
     found = []
     for name, part in grouped(expression).items():

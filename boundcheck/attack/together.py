@@ -1,4 +1,4 @@
-"""Which terms of a bound are attained together: the worst instance with only some of its parts, and the map over q, t, k.
+"""Which terms of a bound are attained together: the worst instance with some of its parts; and the map over q, t, k.
 
 ν₂ and L_Φ are what λ enters through, η₁ and L_E what makes ∇₁E differ from 0. A term that stands alone in the formula
 may be out of reach next to another: the table says by how much.
@@ -130,4 +130,3 @@ def map_of(
         best = exact.of_row(family, found.raw, steps, solves)
         cells.append(Cell(q, t, k, float(best.ratio), best.terms))
     return Map(bound, tuple(qs), tuple(ts), tuple(ks) if attacked.takes_k else (None,), tuple(cells))
-
