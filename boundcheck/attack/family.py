@@ -15,7 +15,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from boundcheck.attack.arithmetic import DOUBLE
+from boundcheck.attack.arithmetic import DOUBLE, times
 from boundcheck.attack.instance import ANGLES, RAMPS, Instance
 from boundcheck.attack.ramp import Ramp
 from boundcheck.attack.target import Target
@@ -84,8 +84,8 @@ class Family:
         ramps["phi"] = self._contracting(ramps["phi"])
         made = Instance(self.target.kind(self.d), numbers | _flat(ramps))
         for name, part, V in (("zeta", "L_Phi", made.V_Z), ("gamma", "L_E", made.V_g)):
-            if part not in self.parts:  # 0 at w = 0
-                ramps[name] = ramps[name].shifted(-ramps[name](DOUBLE, (V @ made.start[..., None])[..., 0]))
+            if part not in self.parts:  # 0 at w = 0, and not by cancellation, which the search would find and use
+                ramps[name] = ramps[name].through(-ramps[name].change(DOUBLE, times(V, made.start)))
         if self.target.smooth:
             ramps |= self._at_most_one(Instance(made.kind, numbers | _flat(ramps)), ramps, scales)
         return Instance(made.kind, numbers | _flat(ramps))

@@ -68,6 +68,10 @@ class Ramp:
     def scaled(self, by: Array) -> Ramp:
         return Ramp(self.star * by, self.plus * by, self.minus * by, self.m_plus, self.m_minus)
 
+    def through(self, star: Array) -> Ramp:
+        """The same with another value at 0."""
+        return Ramp(star, self.plus, self.minus, self.m_plus, self.m_minus)
+
     def shifted(self, by: Array) -> Ramp:
         return Ramp(self.star + by, self.plus, self.minus, self.m_plus, self.m_minus)
 
