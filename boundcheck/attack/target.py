@@ -62,7 +62,7 @@ class Target:
         return self.method in ("heavy-ball", "nesterov", "momentum-fp")
 
     def expression(self, t: int, solves: int) -> sp.Expr:
-        return formula.at(formula.stated(self.bound, self.rates, self.given).subs(dict(self.puts)), t, solves)
+        return formula.at(formula.stated(self.bound, self.rates, self.given | {"K"}).subs(dict(self.puts)), t, solves)
 
     def outcome(self, instance: Instance, t: int, solves: int, *, split: bool = False) -> Outcome:
         """The run of the method that the inequality speaks of."""

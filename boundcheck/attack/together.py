@@ -85,7 +85,7 @@ class Map:
 
 def together(
     bound: str, q: float = 0.9, t: int = 20, k: int = 20, dim: int = 1, seed: int = 0, *,
-    least: float = LEAST, saturating: bool = True, quick: bool = False, progress: Progress | None = None,
+    least: float = LEAST, subsets: Sequence[tuple[str, ...]] = SUBSETS, saturating: bool = True, quick: bool = False, progress: Progress | None = None,
 ) -> tuple[Together, ...]:  # fmt: skip
     """For each subset of the parts, the largest ratio with all terms of its parts present in the bound.
 
@@ -97,9 +97,9 @@ def together(
     attacked = target(bound)
     steps, solves = checked(attacked, q, t, k, dim)
     made = []
-    for number, subset in enumerate(SUBSETS):
+    for number, subset in enumerate(subsets):
         if progress:
-            progress("terms", number, len(SUBSETS))
+            progress("terms", number, len(subsets))
         if set(subset) & attacked.without and subset != PARTS:
             continue
         family = Family(attacked, dim, q, checked_parts(subset, attacked), saturating, least)
