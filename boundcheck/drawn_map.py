@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -58,7 +59,7 @@ def _shade(value: float) -> object:
     return canvas.VERMILLION if value > 1 + 1e-9 else SHADES(max(0.0, value))
 
 
-def _names(axes: canvas.Axes, ts: Sequence[int], names: Sequence[str]) -> None:
+def _names(axes: Axes, ts: Sequence[int], names: Sequence[str]) -> None:
     below, left = axes.get_xaxis_transform(), axes.get_yaxis_transform()
     for i, t in enumerate(ts):
         canvas.write(axes, i + 0.5, 0, str(t), canvas.moved(axes, below, 0, -canvas.TICK), ha="center", va="top")

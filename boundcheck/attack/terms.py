@@ -32,7 +32,7 @@ class Term:
 def grouped(expression: sp.Expr) -> dict[str, sp.Expr]:
     """The additive terms of a formula by the Lipschitz constant that they contain."""
     found: dict[str, list[sp.Expr]] = {}
-    for term in sp.Add.make_args(sp.expand(expression)):
+    for term in sp.Add.make_args(sp.expand_mul(expression)):
         names = {OF.get(symbol.name, symbol.name) for symbol in term.free_symbols}
         name = next((part for part in ("nu_1", "nu_2", "eta_2", "eta_1") if part in names), "rest")
         found.setdefault(name, []).append(term)

@@ -85,7 +85,8 @@ class Map:
 
 def together(
     bound: str, q: float = 0.9, t: int = 20, k: int = 20, dim: int = 1, seed: int = 0, *,
-    least: float = LEAST, subsets: Sequence[tuple[str, ...]] = SUBSETS, saturating: bool = True, quick: bool = False, progress: Progress | None = None,
+    least: float = LEAST, subsets: Sequence[tuple[str, ...]] = SUBSETS, saturating: bool = True,
+    quick: bool = False, progress: Progress | None = None,
 ) -> tuple[Together, ...]:  # fmt: skip
     """For each subset of the parts, the largest ratio with all terms of its parts present in the bound.
 

@@ -99,9 +99,11 @@ def test_a_file_with_its_own_run_gives_the_same_error(name: str, tmp_path: Path)
 
 
 def test_terms_add_up_to_the_bound_and_to_the_error() -> None:
-    found = worst("itd", t=4, dim=2, effort=TINY)
-    assert sum(term.share for term in found.exact.terms) == pytest.approx(1)
-    assert sum(term.share * (term.attained or 0) for term in found.exact.terms) == pytest.approx(found.ratio)
+    for name in ("itd", "aid-cg-chebyshev", "aid-fp"):  # the rate of CG has powers that must not be multiplied out
+        found = worst(name, t=4, dim=2, effort=TINY)
+        assert all(term.share >= 0 for term in found.exact.terms)
+        assert sum(term.share for term in found.exact.terms) == pytest.approx(1)
+        assert sum(term.share * (term.attained or 0) for term in found.exact.terms) == pytest.approx(found.ratio)
 
 
 def test_eta_1_and_the_unfinished_derivative_are_not_attained_together() -> None:
