@@ -17,6 +17,7 @@ from boundcheck.attack.instance import Instance
 from boundcheck.attack.target import Target
 
 OF = {"hat_rho_1": "nu_1", "hat_rho_2": "nu_2"}
+NOTHING = 1e-9  # a share of which it means nothing to say how much is attained
 ORDER = ("eta_2", "eta_1", "nu_2", "nu_1", "rest")
 
 
@@ -59,6 +60,7 @@ def terms(target: Target, instance: Instance, t: int, k: int) -> tuple[Term, ...
     for name, part in grouped(expression).items():
         value = target.right(instance, outcome, t, part)
         value = value[0] if hasattr(value, "shape") else value
-        attained = float(sign * signed[name][0] / value) if split and value else None
-        found.append(Term(name, float(value / whole), attained))
+        share = float(value / whole)
+        attained = float(sign * signed[name][0] / value) if split and share > NOTHING else None
+        found.append(Term(name, share, attained))
     return tuple(found)
