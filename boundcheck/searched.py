@@ -35,6 +35,8 @@ def show(worst: Worst, console: Console | None = None, out: str = "") -> None:
     console.print()
     dims = ", ".join(f"{ratio:.6f} for d = {d}" for d, ratio in worst.by_dim.items())
     console.print(f"best of each dimension: {dims}")
+    if abs(worst.found.ratio - worst.ratio) > 1e-6 * worst.ratio:
+        console.print(Text(f"in doubles the ratio would be {worst.found.ratio:.6g}: rounding", "yellow"))
     if worst.found.interrupted:
         console.print(Text("interrupted: this is the best so far", "yellow"))
     tried = f"{worst.starts} random starts, {worst.evaluations} instances, seed {worst.seed}, {worst.seconds:.1f} s"

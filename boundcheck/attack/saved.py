@@ -69,8 +69,8 @@ def source(worst: Worst) -> str:
     )
     text += f"E = rotation({_list(angles['e'])})[0]\n"
     c = ex.constants
-    mu = repr(c["mu"]) if tuned else "1 - ENDS.max()"
-    spectrum = f', "alpha": 1.0, "grad_alpha": 0.0, "mu": {mu}, "L": 1 - ENDS.min(), "kappa": (1 - ENDS.min()) / ({mu})'
+    mu, L = (repr(c["mu"]), repr(c["L"])) if tuned else ("1 - ENDS.max()", "1 - ENDS.min()")
+    spectrum = f', "alpha": 1.0, "grad_alpha": 0.0, "mu": {mu}, "L": {L}, "kappa": ({L}) / ({mu})'
     of_E = '"eta_1": 1 - ENDS.min(), "eta_2": size(ZETA, reach(V_Z, region))'
     of_E = of_E if kind.value else '"eta_1": slope(GAMMA), "eta_2": slope(CHI)'
     dynamics = "GRADIENT_DESCENT" if kind.symmetric else "FIXED_POINT"

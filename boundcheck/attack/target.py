@@ -91,9 +91,14 @@ class Target:
 
     def constants(self, instance: Instance) -> dict[str, Array]:
         values = instance.constants(self.ball)
-        if self.tuned:  # tuned to [L/κ, L], wider than the spectrum
+        if (
+            self.tuned
+        ):  # to an interval wider than the spectrum, so that the spectrum is at the end where the method is slowest
             values["kappa"] = values["kappa"] * instance.numbers["kappa"][..., 0]
-            values["mu"] = values["L"] / values["kappa"]
+            if self.method == "nesterov":
+                values["L"] = values["mu"] * values["kappa"]
+            else:
+                values["mu"] = values["L"] / values["kappa"]
             step = MOMENTUM["nesterov" if self.method == "nesterov" else "heavy-ball"][0]
             values["alpha"] = formula.value(step, values, instance.ops)
         if self.smooth:
