@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from boundcheck import problems
+    from boundcheck.attack.worst import Worst, worst
     from boundcheck.compare.check import check
     from boundcheck.compare.curves import Curves, error_curves
     from boundcheck.compare.enclosure import Enclosure, enclose
@@ -62,6 +63,7 @@ _HOME = {
     "UnknownNameError": "boundcheck.errors",
     "UserCodeError": "boundcheck.errors",
     "Verdict": "boundcheck.compare.verdict",
+    "Worst": "boundcheck.attack.worst",
     "bounds": "boundcheck.theory.catalogue",
     "check": "boundcheck.compare.check",
     "enclose": "boundcheck.compare.enclosure",
@@ -70,6 +72,7 @@ _HOME = {
     "hypergradient": "boundcheck.solvers.hypergradient",
     "load_problem": "boundcheck.loading",
     "plan": "boundcheck.compare.plan",
+    "worst": "boundcheck.attack.worst",
 }
 
 __all__ = [
@@ -96,6 +99,7 @@ __all__ = [
     "UnknownNameError",
     "UserCodeError",
     "Verdict",
+    "Worst",
     "__version__",
     "bounds",
     "check",
@@ -106,6 +110,7 @@ __all__ = [
     "load_problem",
     "plan",
     "problems",
+    "worst",
 ]
 
 

@@ -232,6 +232,45 @@ def paper(
         _print_json(found)
 
 
+@app.command()
+def worst(
+    bound: Annotated[str, typer.Argument(metavar="BOUND", help="A bound, or a claim: appB-aid, heavy-ball-2D.")],
+    q: Annotated[float, typer.Option("--q", help="The contraction constant.")] = 0.9,
+    t: Annotated[int, typer.Option("--t", help="Lower-level iterations.")] = 20,
+    k: Annotated[int | None, typer.Option("--k", help="Linear-solver iterations; 20 where the bound has them.")] = None,
+    dim: Annotated[int, typer.Option("--dim", help="Dimension of w; 1 is tried as well.")] = 2,
+    only: Annotated[
+        str, typer.Option("--only", help="Parts an instance may have, of nu_1,nu_2,eta_1,eta_2,L_Phi,L_E.")
+    ] = "",
+    linear: Annotated[bool, typer.Option("--linear", help="Nothing saturates: Φ, E bilinear and quadratic.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer starts, in a quarter of the time.")] = False,
+    out: Annotated[str, typer.Option("--out", help="Write worst.py, a problem to check, and worst.json here.")] = "",
+    seed: Seed = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> int:
+    """Search for the instance with the largest error/bound, and confirm it in 50 digits: how tight, or refuted."""
+    from boundcheck import checked, searched
+    from boundcheck.attack.saved import save
+    from boundcheck.attack.worst import worst as look
+    from boundcheck.writing import refuse_unless_writable
+
+    if out:
+        refuse_unless_writable(out)
+    parts = [part.strip() for part in only.split(",")] if only else None
+    with checked.progress(quiet or as_json) as tell:
+        found = look(
+            bound, q, t, k, dim, seed or 0, only=parts, saturating=not linear, quick=quick, progress=tell
+        )  # fmt: skip
+    if out:
+        save(found, out)
+    if as_json:
+        _print_json(found.to_json())
+    else:
+        searched.show(found, out=out)
+    return VIOLATED if found.refuted else 0
+
+
 def _usual(problem: Any) -> list[str]:
     """The methods of the paper, with CG where ∂₁Φ is symmetric as far as is known."""
     return ["itd", "aid-fp", "aid-cgn" if problem.symmetric is False else "aid-cg"]

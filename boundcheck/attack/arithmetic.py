@@ -1,0 +1,116 @@
+"""The same code in two arithmetics: batches of doubles in torch that can be differentiated, and 50 digits in mpmath.
+
+Arrays are torch tensors or numpy arrays of mpf; what both can do with operators and methods is not repeated here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from mpmath.ctx_mp import MPContext
+
+Array = Any  # torch.Tensor, or np.ndarray of mpf
+DIGITS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Arithmetic:
+    """The few functions that the two spell differently; all work along the last axis where they reduce."""
+
+    minimum: Callable[[Array, Array], Array]
+    maximum: Callable[[Array, Array], Array]
+    positive: Callable[[Array], Array]  # max(x, 0)
+    largest: Callable[[Array], Array]
+    norm: Callable[[Array], Array]
+    sqrt: Callable[[Array], Array]
+    cos: Callable[[Array], Array]
+    sin: Callable[[Array], Array]
+    stack: Callable[[Sequence[Array]], Array]
+    solve: Callable[[Array, Array], Array]
+    divide: Callable[[Array, Array], Array]  # 0 where the denominator is 0
+
+
+def times(M: Array, x: Array) -> Array:
+    """Each matrix of a stack times its vector."""
+    return M[..., 0] * x if x.shape[-1] == 1 else (M @ x[..., None])[..., 0]
+
+
+def turned(M: Array) -> Array:
+    """Each matrix transposed."""
+    return M.swapaxes(-1, -2)
+
+
+def dot(x: Array, y: Array) -> Array:
+    return (x * y).sum(-1)
+
+
+def _divide(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    there = b != 0
+    return torch.where(there, a / torch.where(there, b, 1.0), 0.0)
+
+
+DOUBLE = Arithmetic(
+    torch.minimum,
+    torch.maximum,
+    torch.relu,
+    lambda x: x.amax(-1),
+    lambda x: torch.linalg.vector_norm(x, dim=-1),
+    torch.sqrt,
+    torch.cos,
+    torch.sin,
+    lambda parts: torch.stack(list(parts), dim=-1),
+    lambda A, b: torch.linalg.solve(A, b[..., None])[..., 0],
+    _divide,
+)
+
+_MP = MPContext()  # our own context: the precision of the global one belongs to the user
+_MP.dps = DIGITS
+
+
+def _each(function: Callable[..., Any]) -> Callable[..., Any]:
+    return np.vectorize(function, otypes=[object])
+
+
+def _solve(A: np.ndarray, b: np.ndarray) -> np.ndarray:
+    found = np.empty_like(b)
+    for at in np.ndindex(b.shape[:-1]):
+        found[at] = list(_MP.lu_solve(_MP.matrix(A[at].tolist()), _MP.matrix(b[at].tolist())))
+    return found
+
+
+DECIMAL = Arithmetic(
+    np.minimum,
+    np.maximum,
+    lambda x: np.maximum(x, 0 * x),
+    lambda x: x.max(-1),
+    lambda x: _each(_MP.sqrt)((x * x).sum(-1)),
+    _each(_MP.sqrt),
+    _each(_MP.cos),
+    _each(_MP.sin),
+    lambda parts: np.stack(list(parts), axis=-1),
+    _solve,
+    _each(lambda a, b: a / b if b else _MP.mpf(0)),
+)
+
+
+def decimal(value: Any) -> np.ndarray:
+    """Doubles as the same numbers in mpmath."""
+    return np.asarray(_each(lambda x: _MP.mpf(float(x)))(np.asarray(value, dtype=float)), dtype=object)
+
+
+def rotation(ops: Arithmetic, angles: Array, d: int) -> Array:
+    """The product of the plane rotations by these angles, a plane for each pair of axes: orthogonal for any angles."""
+    one = 1 + 0 * angles.sum(-1)  # of the shape of the batch
+    rows = [[one if i == j else 0 * one for j in range(d)] for i in range(d)]
+    planes = [(i, j) for i in range(d) for j in range(i + 1, d)]
+    for number, (i, j) in enumerate(planes):
+        c, s = ops.cos(angles[..., number]), ops.sin(angles[..., number])
+        rows[i], rows[j] = (
+            [c * a - s * b for a, b in zip(rows[i], rows[j], strict=True)],
+            [s * a + c * b for a, b in zip(rows[i], rows[j], strict=True)],
+        )
+    return turned(ops.stack([ops.stack(row) for row in rows]))
