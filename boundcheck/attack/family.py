@@ -22,7 +22,7 @@ from boundcheck.attack.target import Target
 
 FAR = 1e4  # where a ramp that is to be straight ends
 SHORTEST, LONGEST = -4.0, 4.0  # logarithms of the lengths of ramps
-WIDEST = 8.0  # logarithm of how much more than the spectrum a momentum method may be tuned to
+WIDER, WIDEST = 0.01, 8.0  # logarithms of how much more than the spectrum a momentum method is tuned to; κ − 1 cancels
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class Family:
         numbers = {name: raw[:, part] for name, part in self.layout.items()}
         scales = numbers.pop("scales")
         numbers["w_star"] = numbers["w_star"] / DOUBLE.norm(numbers["w_star"])[:, None].clamp(min=1e-9)
-        numbers["kappa"] = (WIDEST * torch.sigmoid(numbers["kappa"])).exp()
+        numbers["kappa"] = (WIDER + WIDEST * torch.sigmoid(numbers["kappa"])).exp()
         half_turn = torch.zeros(len(raw), self.d * (self.d - 1) // 2, dtype=raw.dtype)
         numbers |= {name: half_turn for name in ANGLES if numbers[name].shape[1] != half_turn.shape[1]}
         ramps = {name: self._ramp(numbers, name) for name in RAMPS}
