@@ -39,7 +39,7 @@ Data = Mapping[str, Mapping[str, Any]]
 
 def errors(data: Data) -> Figure:
     """The errors in float32, as in the paper: mean, and a band of one standard deviation, cut at the least error."""
-    sheet = _Sheet(1, len(data))
+    sheet = Sheet(1, len(data))
     for place, (name, found) in enumerate(data.items()):
         methods = found["methods"]
         drawn = {line: methods[line if line in methods else line.replace("fp-momentum", "aid-fp")] for line in LINES}
@@ -57,7 +57,7 @@ def errors(data: Data) -> Figure:
 
 def with_bounds(data: Data) -> Figure:
     """A row for each method: errors in both precisions, the floors of both, the paper's bound and the least proved."""
-    sheet = _Sheet(len(ROWS), len(data))
+    sheet = Sheet(len(ROWS), len(data))
     for place, (name, found) in enumerate(data.items()):
         parts = {method: found["methods"][method] for method in ROWS}
         floors = {method: floors_of(found, method) for method in ROWS}
@@ -88,17 +88,17 @@ def floors_of(found: Mapping[str, Any], method: str) -> dict[str, float]:
     return {kind: float(np.mean([one[kind] for one in each])) for kind in ("floor32", "floor64")}
 
 
-class _Sheet:
+class Sheet:
     """Panels of one size in rows and columns, each with its own axes, and one legend below all."""
 
-    def __init__(self, rows: int, columns: int) -> None:
-        self.rows, self.columns = rows, columns
+    def __init__(self, rows: int, columns: int, measure: str = ERROR) -> None:
+        self.rows, self.columns, self.measure = rows, columns, measure
         self.figure = Figure(figsize=(WIDTH, HEIGHT))
         self.places: list[tuple[Axes, int, int]] = []
         self.left = 0.0
 
     def panel(self, row: int, column: int, title: str, over: np.ndarray, low: float, high: float) -> Axes:
-        axes = canvas.panel(self.figure, title, "$t$", ERROR if column == 0 else "")
+        axes = canvas.panel(self.figure, title, "$t$", self.measure if column == 0 else "")
         canvas.over_t(axes, np.arange(1, len(over) + 1))
         ticks = canvas.log_axis(axes, "y", low, high, most=6)
         if column == 0:

@@ -72,12 +72,13 @@ class Claim:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What an experiment found: claims, all numbers by name (arrays too), figures by file name, and notes."""
+    """What an experiment found: claims, all numbers by name (arrays too), figures and tables by name, and notes."""
 
     claims: Sequence[Claim]
     data: Mapping[str, Any] = field(default_factory=dict)
     figures: Mapping[str, Figure] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    tables: Mapping[str, str] = field(default_factory=dict)  # in markdown
 
 
 def _nothing(settings: Settings) -> None:

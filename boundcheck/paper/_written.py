@@ -91,6 +91,7 @@ def save(experiment: Experiment, outcome: Outcome, settings: Settings, out: Path
 
     content = json.dumps(as_json(experiment, outcome, settings), ensure_ascii=False, allow_nan=False)
     texts = {"result.json": content, "table.md": markdown(experiment, outcome, settings)}
+    texts |= {f"{name}.md": text for name, text in outcome.tables.items()}
     try:
         with TemporaryDirectory(prefix=".boundcheck-", dir=out) as beside:
             made = [write_whole(Path(beside) / name, text.encode()) for name, text in texts.items()]

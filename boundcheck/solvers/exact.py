@@ -70,6 +70,11 @@ def reference(problem: Problem, lams: Tensor) -> Reference:
 
     start = vmap(problem.solution)(ready) if problem.solution else _start(problem, prepared)
     w, A = _newton(problem.name, lambda w: w - phi(w, ready), differentiate, start)
+    return reference_at(problem, prepared, w, A)
+
+
+def reference_at(problem: Problem, prepared: Prepared, w: Tensor, A: Tensor) -> Reference:
+    """What the reference would be at rows w, one for each λ, where I − ∂₁Φ is A; its residuals say how far from it."""
     outer = rows_outer(problem, w[:, None], prepared.leaves)
     b = outer.w[:, 0]
     A_T, solve = A.mT, torch.linalg.lu_factor_ex(A.mT)[:2]
@@ -84,7 +89,8 @@ def reference(problem: Problem, lams: Tensor) -> Reference:
         )
     parts = rows_d2_T(problem.phi_at, w[:, None], prepared.leaves, v[:, None, None])
     total = tuple(x[:, 0] + y[:, 0, 0] for x, y in zip(outer.lam, parts, strict=True))
-    return Reference(prepared.pull_back(total), w, v, (w - phi(w, ready)).norm(dim=-1), residual_v)
+    residual_w = (w - vmap(problem.phi_at)(w, prepared.ready)).norm(dim=-1)
+    return Reference(prepared.pull_back(total), w, v, residual_w, residual_v)
 
 
 def _start(problem: Problem, prepared: Prepared) -> Tensor:
