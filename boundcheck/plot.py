@@ -90,7 +90,7 @@ def tightness(report: Report) -> Figure:
             said = "every error is at the floor"
             if bound.best is not None and bound.worst is not None:
                 said = f"{canvas.number(bound.best)} to {canvas.number(bound.worst)}"
-            dashes = AFTER if bound.name.endswith("posteriori") else STYLES.get(bound.ball, "-.")
+            dashes = AFTER if bound.kind == "a posteriori" else STYLES.get(bound.ball, "-.")
             style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "ls": dashes, "lw": 1.3}
             if np.isnan(of_all[np.isfinite(ratio)]).any():
                 axes.plot(curve.t, ratio, alpha=0.35, gid="faint", **style)
@@ -147,10 +147,10 @@ def constants(report: Report) -> Figure:
 
 
 def chosen(curve: Curve) -> list[BoundCurve]:
-    """The bounds to draw: the one named like the method, the tightest on each ball, and the a posteriori one."""
+    """The bounds to draw: the one named like the method, the tightest on each ball, and the tightest a posteriori."""
     able = sorted((b for b in curve.applicable.values() if np.isfinite(b.values).any()), key=_looseness)
     own = [b for b in able if b.name == curve.method.partition(":")[0]]
-    after = [b for b in able if b.name.endswith("posteriori")]
+    after = [b for b in able if b.kind == "a posteriori"]
     tightest = {b.ball: b for b in reversed(able) if b not in after}
     ordered = (*own, *(tightest[ball] for ball in sorted(tightest, reverse=True)), *after[:1])
     return list({b.name: b for b in ordered}.values())[:MOST]

@@ -6,7 +6,7 @@ map of heavy ball, the parts of what float32 leaves in the end, and on HR the fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,6 @@ from boundcheck import loading
 from boundcheck.compare.check import check
 from boundcheck.compare.curves import error_curves
 from boundcheck.compare.report import BoundCurve, Curve
-from boundcheck.compare.verdict import Verdict
 from boundcheck.paper._experiment import Outcome, Settings, Step, Task
 from boundcheck.paper._fig1_problems import closed_form, on_state, without_nu_2
 from boundcheck.problem import Problem
@@ -35,7 +34,6 @@ PAPER = {"itd": ("itd", "itd-weighted"), "aid-fp": ("aid-fp",), "aid-cg": ("aid-
 FULL = {"lr": 1000, "krr": 300, "br": 300, "hr": 1000}
 QUICK = {"lr": 300, "krr": 200, "br": 200, "hr": 400}
 COST = {"lr": 3.0, "krr": 1.0, "br": 1.0, "hr": 7.5}
-AFTERWARDS = {"aid-newton", "aid-posteriori"}  # bounds that use what was seen of the run
 UNITS = torch.finfo(torch.float64).eps / torch.finfo(torch.float32).eps
 SHORT = 10  # steps that show no rate
 GROWTH = 30  # steps in which the error on HR grows
@@ -83,17 +81,16 @@ def problem_at(parameters: Mapping[str, Any], dtype: torch.dtype, **options: Any
 def _bounds(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Errors in float64, the least certified bound and the paper's, and the rates of both."""
     problem = problem_at(parameters, torch.float64)
-    names = [name for name, bound in bounds.items() if bound.bounds == error and not _of_equal_losses(bound)]
+    names = [name for name, bound in bounds.items() if bound.bounds == error and not _elsewhere(bound)]
     report = check(problem, METHODS, parameters["t"], bounds=names, proofs=False)
     found: dict[str, Any] = {}
     for name, curve in report.curves.items():
         own = [curve.applicable[b] for b in PAPER[name.partition(":")[0]] if b in curve.applicable]
-        proved = {b.name: b.values[0] for b in curve.applicable.values() if b.verdict is Verdict.HOLDS}
         found[name] = {
             "error": curve.errors[0],
             "floor": curve.floor[0],
-            "certified": _least([values for b, values in proved.items() if b not in AFTERWARDS], curve),
-            "afterwards": _least([values for b, values in proved.items() if b in AFTERWARDS], curve),
+            "certified": curve.certified("a priori")[0],
+            "afterwards": curve.certified("a posteriori")[0],
             "paper": own[0].values[0] if own else np.full(len(curve.t), np.nan),
             "paper_bound": own[0].name if own else "",
             "rates": _rates(curve, own[0]) if own and curve.rate else None,
@@ -104,15 +101,9 @@ def _bounds(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {"curves": found, "kappa": kappa, "verdict": report.verdict.value}
 
 
-def _of_equal_losses(bound: Bound) -> bool:
-    """Is it about E = ℓ, which here it is nowhere?"""
-    return any(assumption.key == "E = ℓ" for assumption in bound.assumptions)
-
-
-def _least(several: Sequence[np.ndarray], curve: Curve) -> np.ndarray:
-    nothing = np.full(len(curve.t), np.nan)
-    least: np.ndarray = np.fmin.reduce([nothing, *several])
-    return least
+def _elsewhere(bound: Bound) -> bool:
+    """Is it about E = ℓ, which here it is nowhere, or about the reference?"""
+    return bound.kind == "enclosure" or any(assumption.key == "E = ℓ" for assumption in bound.assumptions)
 
 
 def _rates(curve: Curve, bound: BoundCurve) -> dict[str, float | int | None] | None:
