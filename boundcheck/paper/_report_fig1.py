@@ -134,9 +134,9 @@ def _ordering(data: Data, fp: str) -> Claim:
     )
     holds = all(value > 0.5 for part in found.values() for value in part.values())
     on = "the map of heavy ball" if fp == "fp-momentum" else "Φ, the contraction of the theorems"
-    why = "as the authors' code for 20 newsgroups would run FP; their code for Figure 1 was not found" if fp == "fp-momentum" else (
-        "ITD goes through heavy ball and FP on Φ does not: its rate is that of gradient descent"
-    )  # fmt: skip
+    why = "ITD goes through heavy ball and FP on Φ does not: its rate is that of gradient descent"
+    if fp == "fp-momentum":
+        why = "as the authors' code for 20 newsgroups would run FP; their code for Figure 1 was not found"
     return Claim(
         f"CG best, then FP, ITD worst, on average; FP on {on}",
         TEXT,
