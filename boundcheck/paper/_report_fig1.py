@@ -129,9 +129,14 @@ def shares(part: Mapping[str, Any], fp: str, close: float = TIE) -> dict[str, fl
 
 def _ordering(data: Data, fp: str) -> Claim:
     found = {name: shares(part, fp) for name, part in data.items()}
-    told = "; ".join(
-        f"{n.upper()} " + ", ".join(f"{k} {100 * v:.0f} %" for k, v in f.items()) for n, f in found.items()
-    )
+    strict = {name: shares(part, fp, 1.0) for name, part in data.items()}
+    each = {
+        name: ", ".join(
+            f"{pair} {100 * share:.0f} % ({100 * strict[name][pair]:.0f} %)" for pair, share in part.items()
+        )
+        for name, part in found.items()
+    }
+    told = "; ".join(f"{name.upper()} {words}" for name, words in each.items())
     holds = all(value > 0.5 for part in found.values() for value in part.values())
     on = "the map of heavy ball" if fp == "fp-momentum" else "Φ, the contraction of the theorems"
     why = "ITD goes through heavy ball and FP on Φ does not: its rate is that of gradient descent"
