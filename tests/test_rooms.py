@@ -45,6 +45,7 @@ FORBIDDEN = {
     "lettering.py": ("sympy", "torch", "matplotlib.pyplot", "boundcheck"),
     "drawn_proof.py": ("sympy", "torch", "matplotlib.pyplot", "boundcheck.theory", "boundcheck.solvers"),
     "plot.py": ("sympy", "torch", "matplotlib.pyplot", "boundcheck.solvers", "boundcheck.estimate"),
+    "page": ("torch", "matplotlib", "boundcheck.solvers", "boundcheck.estimate"),
     "methods.py": ("sympy", "torch", "numpy", "boundcheck.theory"),
     "constants.py": ("sympy", "torch", "numpy", "boundcheck.theory"),
     "errors.py": ("sympy", "torch", "numpy", "boundcheck"),
@@ -90,6 +91,10 @@ def test_bounds_load_sympy_but_no_torch() -> None:
     loaded = loaded_after("import boundcheck as bc; [bc.bounds[name] for name in bc.bounds]")
     assert "sympy" in loaded
     assert loaded.isdisjoint({"torch", "matplotlib"})
+
+
+def test_a_page_of_the_theory_loads_no_torch() -> None:
+    assert "torch" not in loaded_after("from boundcheck import page; page.html()")
 
 
 def test_public_names_exist() -> None:

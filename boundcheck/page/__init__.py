@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html as escaping
 import json
+import os
 import re
 from os import PathLike
 from pathlib import Path
@@ -33,10 +34,20 @@ def write(path: str | PathLike[str], report: Report | None = None, t: int = 200)
     return write_whole(Path(path), html(report, t).encode())
 
 
+def refuse_unless_writable(path: str) -> None:
+    """Before anything is run: can `write` put a file there?"""
+    place = Path(path)
+    if place.is_dir() or not os.access(place.parent, os.W_OK):
+        why = (
+            "is a directory" if place.is_dir() else f"is in {place.parent}, which may not be written to or is not there"
+        )
+        raise InputError(f"--out {place} {why}; give another file")
+
+
 def html(report: Report | None = None, t: int = 200) -> str:
     """The page as text. Without a report its axis goes to `t`; with one, as far as the run."""
-    if not 1 < t <= LONGEST:
-        raise InputError(f"t = {t} is no axis; give 2 … {LONGEST}")
+    if report is None and not 1 < t <= LONGEST:
+        raise InputError(f"t = {t} is no length of an axis; give 2 … {LONGEST}")
     data, made = _content(report, t)
     about = "hypergradient error bounds" if report is None else f"{report.problem['name']}: error against bounds"
     parts = {
@@ -52,10 +63,12 @@ def html(report: Report | None = None, t: int = 200) -> str:
 
 
 def _content(report: Report | None, t: int) -> tuple[dict[str, Any], list[rows.Row]]:
+    from boundcheck.canvas import BLUE, GREY, SKY
     from boundcheck.plot import COLOURS
 
-    data: dict[str, Any] = {"version": __version__, "colours": COLOURS, "controlGroups": controls.GROUPS}
-    data["tie"] = controls.told()
+    lighter = {BLUE: "#3B9EDB", SKY: "#A6DAF5", GREY: "#A0A0A0"}  # on a dark ground
+    data: dict[str, Any] = {"version": __version__, "colours": COLOURS, "tie": controls.told()}
+    data |= {"coloursDark": [lighter.get(c, c) for c in COLOURS], "controlGroups": controls.GROUPS}
     data["indices"] = {index.name: {"latex": index.latex, "meaning": index.meaning} for index in INDICES}
     if report is None:
         made = rows.theory()

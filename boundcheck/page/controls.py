@@ -12,8 +12,8 @@ from boundcheck.page.rows import Row
 from boundcheck.theory.codegen import javascript_of
 from boundcheck.theory.rates import S_NORMAL
 from boundcheck.theory.step_sizes import ALPHA_STAR
-from boundcheck.theory.typeset import expression_latex
 from boundcheck.theory.symbols import QUANTITIES, WEIGHTED, L, alpha, kappa, mu, mu_inv, q
+from boundcheck.theory.typeset import expression_latex
 
 AT_W_STAR = ("q_star", "L_Phi_star", "mu_inv", "r_0", "W", "g_star")
 OF_A_STEP = ("mu", "L", "alpha", "grad_alpha", "hat_rho_1", "hat_rho_2", "L_ell")
@@ -94,8 +94,8 @@ def theory(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def told() -> str:
-    """κ as it follows from q, in LaTeX."""
-    return f"{expression_latex(kappa)} = {expression_latex(sp.simplify(TIES['kappa']))}"
+    """q and κ as they follow from each other, in LaTeX."""
+    return f"{expression_latex(q)} = {expression_latex(BACK)}"
 
 
 def source() -> str:

@@ -45,7 +45,9 @@ def _row(report: Report, curve: Curve, found: BoundCurve, shown: bool) -> Row:
             continue
         code = specialised(bound, method.name, lower, frozenset(values), truncated=True)
         try:
-            made = code.call({**values, **own}, curve.t, _k(curve), _truncation(method, curve)).values(check=False).values
+            made = (
+                code.call({**values, **own}, curve.t, _k(curve), _truncation(method, curve)).values(check=False).values
+            )
         except BoundcheckError:
             continue
         speaks = np.isfinite(found.values[0])

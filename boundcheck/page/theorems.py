@@ -8,7 +8,9 @@ from typing import Any
 from boundcheck.theory import typeset
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.chain import Link
-from boundcheck.theory.symbols import QUANTITIES
+from boundcheck.theory.symbols import LATEX_NAMES, OBSERVABLES, QUANTITIES
+
+NORMS = frozenset(quantity.symbol for quantity in OBSERVABLES if "-" in quantity.latex)
 
 
 def described(bound: Bound) -> dict[str, Any]:
@@ -34,7 +36,10 @@ def described(bound: Bound) -> dict[str, Any]:
 
 
 def link(step: Link) -> dict[str, Any]:
+    """In the formula what is measured is in braces, so that no line ends inside a norm."""
     formula = typeset.expression_latex(step.formula)
+    for symbol in step.formula.free_symbols & NORMS:
+        formula = formula.replace(LATEX_NAMES[symbol], f"{{{LATEX_NAMES[symbol]}}}")
     return {**described_link(step.name, step.because, step.uses), "formula": formula}
 
 

@@ -86,7 +86,7 @@ def _javascript_printer() -> JavascriptCodePrinter:
 
 
 def javascript_conditions(bound: Bound) -> str:
-    """Does each condition of the theorem hold? A JavaScript function of the same arguments, with an array of answers."""
+    """Does each condition of the theorem hold? A JavaScript function of the same arguments, with an array."""
     printer = _javascript_printer()
     tests = []
     for condition in bound.conditions:

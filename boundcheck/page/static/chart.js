@@ -30,8 +30,8 @@ function curves() {
     }
   }
   for (const row of drawn()) {
-    const where = REPORT || row.bound === row.method ? "" : ` (${row.method})`;
-    found.push({ name: row.bound + where, colour: row.colour, width: 2.2, dash: DASHES[row.line], row, at: (t) => valueAt(row, t) });
+    const where = REPORT || row.bound.startsWith(row.method) ? "" : ` (${row.method})`;
+    found.push({ name: row.bound + where, colour: rowColour(row), width: 2.2, dash: DASHES[row.line], row, at: (t) => valueAt(row, t) });
   }
   return found;
 }
@@ -76,8 +76,9 @@ function drawChart() {
     built = shape;
     byId("legend").replaceChildren(...lines.filter((line) => !line.floor).map((line) =>
       make("li", {}, swatch(line.colour, line.dash, line.width), line.name)));
-    if (REPORT) byId("legend").append(make("li", { class: "small", text: "shaded: below the rounding floor" }));
   }
+  const floor = lines.findIndex((line) => line.floor);
+  byId("floor-note").hidden = floor < 0 || !columns[floor].some((x) => x !== null && x > range[0]);
   plot.range = range;
   plot.setData([ts, ...columns]);
 }

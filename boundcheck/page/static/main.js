@@ -9,6 +9,7 @@ function changed() {
 }
 
 function show() {
+  paint();
   for (const refresh of refreshers) refresh();
   drawChart();
   const row = selectedRow();
@@ -23,7 +24,7 @@ function buildStories() {
     state.tied = true;
     Object.assign(state.values, story.set);
     follow("q");
-    Object.assign(state, { t: Math.min(story.t, state.horizon), follow: story.k === null, selected: story.select, link: 0, shown: new Set(story.show) });
+    Object.assign(state, { t: Math.min(story.t, state.horizon), follow: story.k === null, selected: story.select, link: -1, shown: new Set(story.show) });
     if (story.k !== null) state.k = Math.min(story.k, state.horizon);
     for (const button of buttons) button.setAttribute("aria-pressed", String(button === event.currentTarget));
     text.textContent = story.text;
@@ -37,15 +38,15 @@ function buildStories() {
 function buildTheme() {
   const asked = matchMedia("(prefers-color-scheme: dark)"), button = byId("theme");
   let dark = asked.matches;
-  const paint = () => {
+  const dress = () => {
     document.documentElement.dataset.theme = dark ? "dark" : "light";
     document.documentElement.style.colorScheme = dark ? "dark" : "light";
     button.setAttribute("aria-pressed", String(dark));
     changed();
   };
-  button.addEventListener("click", () => { dark = !dark; paint(); });
-  asked.addEventListener("change", () => { dark = asked.matches; paint(); });
-  paint();
+  button.addEventListener("click", () => { dark = !dark; dress(); });
+  asked.addEventListener("change", () => { dark = asked.matches; dress(); });
+  dress();
 }
 
 /** Said once the hand is off the slider: what the chosen bound is now. */

@@ -30,6 +30,12 @@ function traced(row) {
   return { t: t[at], links: links.map((link) => ({ ...link, value: link.values[at], broken: link.broken.includes(at) })) };
 }
 
+/** The step with the largest slack. @param {{value: number}[]} links */
+function loosest(links) {
+  const slacks = links.map((link, i) => (i ? link.value / links[i - 1].value : 0));
+  return slacks.indexOf(Math.max(...slacks.filter(Number.isFinite)));
+}
+
 /** @param {Row} row */
 function tellProof(row) {
   const trace = traced(row);
@@ -38,7 +44,7 @@ function tellProof(row) {
   if (!links.length) return;
   const list = byId("links");
   list.classList.toggle("plain", !trace);
-  state.link = Math.min(state.link, links.length - 1);
+  if (state.link < 0 || state.link >= links.length) state.link = trace ? loosest(links) : links.length - 1;
   if (trace) {
     const total = links.at(-1).value / links[0].value;
     byId("proof-title").textContent = `Where ${row.bound} loses on ${row.method}: ×${number(total)} at t = ${trace.t}`;
@@ -55,21 +61,22 @@ function tellProof(row) {
     list.replaceChildren(...links.map((link, i) => make("li", {}, make("button", { type: "button", onclick: () => { state.link = i; changed(); } }))));
   }
   const logs = trace ? links.map((link) => Math.log(Math.max(link.value, Number.MIN_VALUE))) : [];
+  const sound = !links.some((link) => link.broken);
   const low = Math.min(...logs), span = Math.max(...logs) - low || 1;
   [...list.querySelectorAll("button")].forEach((button, i) => {
     const link = links[i];
     button.setAttribute("aria-pressed", String(i === state.link));
     if (!trace) { button.replaceChildren(link.name); return; }
     button.classList.toggle("broken", link.broken);
-    const before = i ? logs[i - 1] : low;
+    const before = logs[Math.max(0, i - 1)];
     const [from, to] = [Math.min(before, logs[i]), Math.max(before, logs[i])];
     const fill = button.querySelector("i") || make("i");
     fill.style.left = `${(100 * (from - low)) / span}%`;
     fill.style.width = i ? `${(100 * (to - from)) / span}%` : "3px";
-    const share = (logs[i] - before) / (logs.at(-1) - logs[0]);
+    const share = sound ? (logs[i] - before) / (logs.at(-1) - logs[0]) : NaN; // of a proof that breaks there are none
     const cells = [make("span", { text: link.name + (link.broken ? " — BROKEN" : "") }), make("span", { class: "track", "aria-hidden": "true" }, fill),
       make("span", { class: "number value", "data-value": link.value, text: number(link.value) }),
-      make("span", { class: "number slack", text: i ? `×${number(link.value / links[i - 1].value)}` : "" }),
+      make("span", { class: "number slack", text: i ? `×${number(link.value / links[i - 1].value, 3)}` : "" }),
       make("span", { class: "number share", text: i && Number.isFinite(share) ? `${Math.round(100 * share)} %` : "" })];
     button.replaceChildren(...cells);
   });
@@ -86,7 +93,8 @@ function tellLink(links, measured, row) {
     const uses = link.uses.map(([latex, meaning]) => make("li", {}, formula(latex), `: ${meaning}`));
     const first = DATA.bounds[row.bound].statement.split("\\le")[0];
     panel.replaceChildren(make("h3", { text: `${state.link + 1}. ${link.name}` }),
-      ...(link.formula ? [formula(state.link ? `${first}\\le \\cdots \\le ${link.formula}` : link.formula, true)] : []),
+      ...(link.formula ? [make("div", { class: "formula wrapped", tabindex: 0, role: "group", "aria-label": "formula" },
+        formula(state.link ? `${first}\\le \\cdots \\le ${link.formula}` : link.formula))] : []),
       make("p", {}, make("strong", { text: state.link ? "because " : "" }), make("span", { id: "because", text: link.because })),
       ...(uses.length ? [make("p", { text: "It brings in" }), make("ul", {}, ...uses)] : []), make("p", { id: "loss" }));
   }

@@ -2,9 +2,11 @@
 
 function buildReport() {
   const { problem, verdict, violated, samples, curves } = REPORT;
+  byId("picture-title").textContent = "Error over t";
   byId("title").textContent = `${problem.name}: error against bounds`;
   const facts = [`d = ${problem.dim}`, `n = ${problem.hdim}`, problem.dynamics, problem.dtype, problem.seed !== undefined && problem.seed !== null && `seed ${problem.seed}`];
   byId("subtitle").textContent = facts.filter(Boolean).join(", ") + (samples > 1 ? `; the first of ${samples} values of λ` : "");
+  byId("constants-hint").hidden = false;
   const all = curves.flatMap((curve) => Object.entries(curve.bounds).map(([name, bound]) => ({ method: curve.method, name, ...bound })));
   const applied = all.filter((bound) => bound.verdict !== "not applicable");
   const counts = new Map();

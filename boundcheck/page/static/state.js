@@ -2,7 +2,7 @@
 
 /**
  * @typedef {{id: string, method: string, bound: string, formula: ?string, indices: string[], controls: Object<string, string>,
- *   own: Object<string, number>, fixed: ?(?number)[], k: ?number, line: string, shown: boolean, colour?: string}} Row
+ *   own: Object<string, number>, fixed: ?(?number)[], k: ?number, line: string, shown: boolean}} Row
  * @typedef {{key: string, name: string, latex: string, meaning: string, note: string, side: string, group: string, scale: string,
  *   low: number, high: number, zero: boolean, value: number, least: number, below: ?number}} Control
  */
@@ -12,9 +12,6 @@ const DATA = JSON.parse(byId("data").textContent);
 const ROWS = DATA.rows;
 const REPORT = DATA.report;
 const METHODS = Object.keys(DATA.methods).filter((method) => ROWS.some((row) => row.method === method) || REPORT);
-for (const method of METHODS) {
-  ROWS.filter((row) => row.method === method).forEach((row, i) => (row.colour = DATA.colours[i % DATA.colours.length]));
-}
 
 const start = (ROWS.find((row) => row.shown) || ROWS[0] || { id: "", method: METHODS[0] });
 const state = {
@@ -27,7 +24,7 @@ const state = {
   tied: DATA.tied,
   method: start.method,
   selected: start.id,
-  link: 0,
+  link: -1, // the step that loses most
   shown: new Set(ROWS.filter((row) => row.shown).map((row) => row.id)),
   /** @type {Object<string, number>} */
   values: Object.fromEntries(DATA.controls.map((control) => [control.key, control.value])),
@@ -71,6 +68,27 @@ function errorAt(method, t) {
 /** The rows that may be drawn: all, or those of the chosen method. @returns {Row[]} */
 const candidates = () => (REPORT ? ROWS.filter((row) => row.method === state.method) : ROWS);
 const drawn = () => candidates().filter((row) => state.shown.has(row.id));
+
+/** The colours of what is drawn, by row; one that is drawn keeps its colour. @type {Map<string, number>} */
+const painted = new Map();
+
+function paint() {
+  const now = drawn().map((row) => row.id);
+  for (const id of [...painted.keys()]) if (!now.includes(id)) painted.delete(id);
+  for (const id of now) {
+    if (painted.has(id)) continue;
+    const used = [...painted.values()];
+    const free = DATA.colours.findIndex((_, i) => !used.includes(i));
+    painted.set(id, free >= 0 ? free : painted.size % DATA.colours.length);
+  }
+}
+
+/** @param {Row} row */
+function rowColour(row) {
+  if (!painted.has(row.id)) return colourOf("--rule");
+  return DATA[isDark() ? "coloursDark" : "colours"][painted.get(row.id)];
+}
+
 const selectedRow = () => ROWS.find((row) => row.id === state.selected);
 
 /** A control was moved: what follows from it follows. @param {string} key */

@@ -9,15 +9,17 @@ function line(row) {
   });
   const about = DATA.bounds[row.bound];
   const name = make("button", { type: "button", class: "name", text: row.bound, title: about.title, onclick: () => choose(row.id) });
+  const sample = swatch("", DASHES[row.line]);
   const value = make("td", { class: "number value" });
   const cells = [make("td", { class: "number ratio" }), make("td", { class: "verdict wide" })];
   const found = REPORT && REPORT.curves.find((curve) => curve.method === row.method).bounds[row.bound];
   if (found) cells[1].append(make("span", { class: tone(found.verdict, found.violated), text: found.verdict }));
   const element = make("tr", { "data-row": row.id },
-    make("th", { scope: "row" }, box, swatch(row.colour, DASHES[row.line]), name),
+    make("th", { scope: "row" }, box, sample, name),
     make("td", { class: "wide", text: about.reference }), make("td", { class: "wide", text: about.kind }), value, ...(REPORT ? cells : []));
   refreshers.push(() => {
     box.checked = state.shown.has(row.id);
+    sample.firstChild.setAttribute("stroke", rowColour(row));
     name.setAttribute("aria-pressed", String(state.selected === row.id));
     element.classList.toggle("chosen", state.selected === row.id);
     const now = valueAt(row, state.t);
@@ -93,13 +95,13 @@ function pick(method) {
   state.method = method;
   const rows = ROWS.filter((row) => row.method === method);
   state.selected = (rows.find((row) => row.bound === method.split(":")[0]) || rows[0] || { id: "" }).id;
-  state.link = 0;
+  state.link = -1;
   changed();
 }
 
 /** Read a bound. @param {string} id */
 function choose(id) {
   state.selected = id;
-  state.link = 0;
+  state.link = -1;
   changed();
 }

@@ -44,5 +44,7 @@ function formula(latex, display = false) {
 /** @param {string} name */
 const colourOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+const isDark = () => document.documentElement.dataset.theme === "dark";
+
 /** How a verdict is coloured. @param {string} verdict @param {boolean} violated */
 const tone = (verdict, violated) => (violated ? "bad" : verdict.startsWith("holds") ? "good" : "doubt");
