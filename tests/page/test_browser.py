@@ -15,9 +15,11 @@ from boundcheck.page import rows
 from boundcheck.theory.rates import SOLVER_RATES
 from boundcheck.theory.symbols import rho, sigma
 
-SET = """([name, position]) => {
-  const slider = document.getElementById("c-" + name);
-  if (!slider.disabled) { slider.value = position; slider.dispatchEvent(new Event("input", {bubbles: true})); }
+SET = """places => {
+  for (const [name, position] of Object.entries(places)) {
+    const slider = document.getElementById("c-" + name);
+    if (!slider.disabled) { slider.value = position; slider.dispatchEvent(new Event("input", {bubbles: true})); }
+  }
 }"""
 SETTLED = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 CONSTANTS = """() => Object.fromEntries([...document.querySelectorAll("input[type=range]")]
@@ -82,10 +84,8 @@ def test_values_equal_the_library_on_a_grid_of_positions(visit: Any, theory_file
     for number in range(16):
         if number == 8:
             tab.uncheck("#tie")
-        for name in names:
-            tab.evaluate(SET, [name, draw.choice([0, 1, 250, 400, 500, 613, 750, 999])])
-        for name in ("t", "k", "K"):
-            tab.evaluate(SET, [name, draw.choice([1, 2, 17, 60, 100])])
+        places = {name: draw.choice([0, 1, 250, 400, 500, 613, 750, 999]) for name in names}
+        tab.evaluate(SET, places | {name: draw.choice([1, 2, 17, 60, 100]) for name in ("t", "k", "K")})
         tab.evaluate(SETTLED)
         values, shown = tab.evaluate(CONSTANTS), tab.evaluate(VALUES)
         for row in rows.theory():
@@ -159,7 +159,7 @@ def test_a_report_starts_at_its_own_values(visit: Any, report_file: Path, report
     tab = visit(report_file)
     assert report.verdict.value in tab.text_content("#verdict")
     for t in (1, 7, 30):
-        tab.evaluate(SET, ["t", t])
+        tab.evaluate(SET, {"t": t})
         tab.evaluate(SETTLED)
         shown = tab.evaluate(VALUES)
         for curve in report.curves.values():
@@ -176,7 +176,7 @@ def test_the_waterfall_follows_t_and_tells_each_link(visit: Any, report_file: Pa
     tab = visit(report_file)
     trace = report.trace("itd")
     for t in (3, 11):
-        tab.evaluate(SET, ["t", t])
+        tab.evaluate(SET, {"t": t})
         tab.evaluate(SETTLED)
         assert tab.text_content("#proof-title").endswith(f"at t = {t}")
         shown = tab.evaluate("() => [...document.querySelectorAll('#links .value')].map(e => Number(e.dataset.value))")

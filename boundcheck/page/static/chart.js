@@ -3,7 +3,7 @@
 const DASHES = REPORT
   ? { paper: [10, 4], local: [4, 3], other: [10, 3, 2, 3], posteriori: [2, 4] }
   : { paper: [], local: [7, 4], other: [10, 3, 2, 3], posteriori: [2, 4] };
-const OTHERS = [[1, 2], [6, 3], [6, 2, 1, 2], [2, 6]]; // errors of the methods that are not chosen
+const OTHERS = [[2, 3], [6, 3], [6, 2, 1, 2], [2, 6]]; // errors of the methods that are not chosen
 const DEEPEST = 22; // decades in view, at most
 const POINTS = 400;
 let plot = null;
@@ -25,7 +25,7 @@ function curves() {
     for (const curve of REPORT.curves) {
       const own = curve === mine;
       const others = OTHERS[REPORT.curves.indexOf(curve) % OTHERS.length];
-      found.push({ name: `error of ${curve.method}`, colour: colourOf(own ? "--error" : "--dim"), width: own ? 3 : 1.5, dash: own ? [] : others,
+      found.push({ name: `error of ${curve.method}`, colour: colourOf(own ? "--error" : "--dim"), width: own ? 3 : 1.7, dash: own ? [] : others,
         at: (t) => errorAt(curve.method, t) });
     }
   }
@@ -102,7 +102,7 @@ function options(lines) {
       y: { distr: state.log ? 3 : 1, range: (u) => u.range || [0.1, 10] },
     },
     axes: [
-      { ...axis, label: "t", size: 2.2 * size },
+      { ...axis, label: "t", size: 2.2 * size, incrs: [1, 2, 5].flatMap((x) => [0, 1, 2, 3, 4].map((n) => x * 10 ** n)).sort((a, b) => a - b) },
       { ...axis, label: REPORT ? "error" : "bound", size: 4.6 * size, space: 2.2 * size, ...(state.log ? { splits: decades, filter: (u, splits) => splits } : {}),
         values: (u, splits) => splits.map((x) => (state.log ? power(Math.round(Math.log10(x))) : number(x, 3))) },
     ],

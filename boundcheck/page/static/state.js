@@ -15,7 +15,7 @@ const METHODS = Object.keys(DATA.methods).filter((method) => ROWS.some((row) => 
 
 const start = (ROWS.find((row) => row.shown) || ROWS[0] || { id: "", method: METHODS[0] });
 const state = {
-  t: Math.min(20, DATA.horizon),
+  t: Math.min(20, REPORT ? REPORT.curves[0].t.at(-1) : DATA.horizon),
   k: Math.min(20, DATA.horizon),
   K: 5,
   follow: true, // k is that of the run, or t

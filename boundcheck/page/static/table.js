@@ -16,7 +16,7 @@ function line(row) {
   if (found) cells[1].append(make("span", { class: tone(found.verdict, found.violated), text: found.verdict }));
   const element = make("tr", { "data-row": row.id },
     make("th", { scope: "row" }, box, sample, name),
-    make("td", { class: "wide", text: about.reference }), make("td", { class: "wide", text: about.kind }), value, ...(REPORT ? cells : []));
+    make("td", { class: "wide", text: about.reference }), make("td", { class: "wide", text: about.kind + (row.fixed ? ", as measured" : "") }), value, ...(REPORT ? cells : []));
   refreshers.push(() => {
     box.checked = state.shown.has(row.id);
     sample.firstChild.setAttribute("stroke", rowColour(row));
@@ -64,7 +64,7 @@ function buildTables() {
   }
   refreshers.push(() => {
     const k = state.follow ? (REPORT ? "k as in the run" : "k = t") : `k = ${state.k}`;
-    byId("where").textContent = `t = ${state.t}, ${k}`;
+    byId("where").textContent = `t = ${state.t}` + (byId("follow") ? `, ${k}` : "");
   });
   if (REPORT) buildMethods();
 }
