@@ -271,6 +271,42 @@ def worst(
     return VIOLATED if found.refuted else 0
 
 
+@app.command()
+def page(
+    problem: Annotated[str, typer.Argument(metavar="[PROBLEM]", help="A built-in name, or path/to/file.py:name.")] = "",
+    out: Annotated[str, typer.Option("--out", help="The file to write.")] = "page.html",
+    method: Annotated[list[str] | None, typer.Option("--method", help="itd, aid-fp, aid-cg:10, …")] = None,
+    t: Annotated[int, typer.Option("--t", help="Lower-level iterations, at most.")] = 200,
+    report: Annotated[str, typer.Option("--report", help="What `check --out` wrote, in place of a problem.")] = "",
+    seed: Seed = None,
+    dtype: Dtype = "",
+    device: Device = "",
+    quiet: Quiet = False,
+) -> None:
+    """One HTML file with sliders that move every bound; of a problem also its errors, verdicts and proofs."""
+    from boundcheck import page as pages
+
+    if problem and report:
+        raise InputError(f"PROBLEM {problem} and --report {report} were given together; give one of them")
+    if method and not problem:
+        raise InputError(f"--method {method[0]} says what to run on a problem; give a PROBLEM as well")
+    pages.refuse_unless_writable(out)
+    found = None
+    if report:
+        from boundcheck.compare.report import Report
+
+        found = Report.load(report)
+    elif problem:
+        from boundcheck import checked
+        from boundcheck.compare.check import check as run
+        from boundcheck.loading import load_problem
+
+        made = load_problem(problem, **_options(seed, dtype, device))
+        with checked.progress(quiet) as tell:
+            found = run(made, method or _usual(made), t, seed=seed, progress=tell)
+    typer.echo(f"written to {pages.write(out, found, t)}")
+
+
 def _usual(problem: Any) -> list[str]:
     """The methods of the paper, with CG where ∂₁Φ is symmetric as far as is known."""
     return ["itd", "aid-fp", "aid-cgn" if problem.symmetric is False else "aid-cg"]

@@ -46,16 +46,18 @@ def blocks(language: str, page: str = "README.md") -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.S)
 
 
-PAGES = ("README.md", "docs/numerics.md", "docs/checking.md")
+PAGES = ("README.md", "docs/numerics.md", "docs/checking.md", "docs/page.md")
 CODE = [(page, i) for page in PAGES for i in range(len(blocks("python", page)))]
 
 
 @pytest.mark.parametrize(("page", "number"), CODE)
-def test_python_of_the_pages(page: str, number: int) -> None:
+def test_python_of_the_pages(page: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     exec(compile(blocks("python", page)[number], f"{page}, block {number}", "exec"), {"__name__": "page"})
 
 
-def test_commands_of_the_readme(boundcheck: Command) -> None:
+def test_commands_of_the_readme(boundcheck: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("boundcheck ")]
     assert lines
     for line in lines:

@@ -49,6 +49,7 @@ FORBIDDEN = {
     "drawn_proof.py": ("sympy", "torch", "matplotlib.pyplot", "boundcheck.theory", "boundcheck.solvers"),
     "plot.py": ("sympy", "torch", "matplotlib.pyplot", "boundcheck.solvers", "boundcheck.estimate"),
     "drawn_map.py": ("sympy", "torch", "matplotlib.pyplot", "boundcheck.theory", "boundcheck.solvers"),
+    "page": ("torch", "matplotlib", "boundcheck.solvers", "boundcheck.estimate"),
     "methods.py": ("sympy", "torch", "numpy", "boundcheck.theory"),
     "constants.py": ("sympy", "torch", "numpy", "boundcheck.theory"),
     "errors.py": ("sympy", "torch", "numpy", "boundcheck"),
@@ -94,6 +95,10 @@ def test_bounds_load_sympy_but_no_torch() -> None:
     loaded = loaded_after("import boundcheck as bc; [bc.bounds[name] for name in bc.bounds]")
     assert "sympy" in loaded
     assert loaded.isdisjoint({"torch", "matplotlib"})
+
+
+def test_a_page_of_the_theory_loads_no_torch() -> None:
+    assert "torch" not in loaded_after("from boundcheck import page; page.html()")
 
 
 def test_public_names_exist() -> None:

@@ -25,7 +25,6 @@ from boundcheck.theory import step_sizes
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.step_sizes import Momentum
 
-SOLVER_RATES = {"aid-fp": "fixed-point", "aid-cg": "cg-chebyshev", "aid-cgn": "cgn"}
 SAME = 1e-10  # to which step sizes must agree with the optimal ones: by δ off, rates grow by √δ a step
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from boundcheck.compare.applicable import SOLVER_RATES, Case, ball_of
+from boundcheck.compare.applicable import Case, ball_of
 from boundcheck.constants import Constant, Constants, Provenance
 from boundcheck.errors import AssumptionError, MissingConstantError
 from boundcheck.methods import Method
@@ -17,7 +17,7 @@ from boundcheck.theory import step_sizes
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.call import Call
 from boundcheck.theory.evaluation import BoundValues, evaluate
-from boundcheck.theory.rates import RATES
+from boundcheck.theory.rates import RATES, SOLVER_RATES
 from boundcheck.theory.symbols import QUANTITIES, rho, sigma
 
 OWN_RATE = {"aid-cg": "cg", "aid-cg-chebyshev": "cg-chebyshev"}  # σ where the formula has it written out

@@ -197,6 +197,12 @@ class Report:
 
         plot.save(plot.errors(self), path)
 
+    def page(self, path: str | PathLike[str]) -> None:
+        """One HTML file with sliders: errors under their bounds, constants, verdicts and proofs; needs no network."""
+        from boundcheck import page
+
+        page.write(path, self)
+
     def save(self, directory: str | PathLike[str]) -> None:
         """report.json, curves.csv and all figures; each file is there whole or not at all."""
         from boundcheck import checked

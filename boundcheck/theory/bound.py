@@ -174,7 +174,8 @@ class Bound:
         pending = {symbol: value for symbol, value in self.defaults.items() if symbol.name not in given}
         while chain is not None and (missing := pending.keys() & chain.links[-1].formula.free_symbols):
             # first what stands in no other default, so that each is replaced once
-            symbol = next(s for s in missing if not any(s in pending[other].free_symbols for other in missing - {s}))
+            ordered = sorted(missing, key=str)  # the same proof in every run
+            symbol = next(s for s in ordered if not any(s in pending[other].free_symbols for other in missing - {s}))
             value = pending[symbol]
             brought = (x for x in value.free_symbols if QUANTITIES[x.name].kind == "constant" or x in (rho, sigma))
             uses = tuple(sorted(x.name for x in brought))

@@ -62,7 +62,7 @@ def python(bound: Bound) -> str:
 
 
 def javascript(bound: Bound) -> str:
-    printer = JavascriptCodePrinter({"user_functions": {"GeometricSum": "geometricSum"}})
+    printer = _javascript_printer()
     lines = [f"// {bound.title}: {bound.reference}"]
     lines.append(f"function {bound.name.replace('-', '_')}({{{', '.join(arguments(bound))}}}) {{")
     text = "\n".join(lines) + "\n"
@@ -79,3 +79,24 @@ def javascript(bound: Bound) -> str:
     shared, (result,) = _body((bound.resolved(),), printer)
     text += "".join(f"  const {name} = {code};\n" for name, code in shared)
     return text + f"  return {result};\n}}\n"
+
+
+def _javascript_printer() -> JavascriptCodePrinter:
+    return JavascriptCodePrinter({"user_functions": {"GeometricSum": "geometricSum"}})
+
+
+def javascript_conditions(bound: Bound) -> str:
+    """Does each condition of the theorem hold? A JavaScript function of the same arguments, with an array."""
+    printer = _javascript_printer()
+    tests = []
+    for condition in bound.conditions:
+        left, right = (bound.substitute(side, frozenset()) for side in (condition.left, condition.right))
+        tests.append(f"{printer.doprint(left)} {'<' if condition.strict else '<='} {printer.doprint(right)}")
+    head = f"function {bound.name.replace('-', '_')}_conditions({{{', '.join(arguments(bound))}}})"
+    return f"{head} {{\n  return [{', '.join(tests)}];\n}}\n"
+
+
+def javascript_of(name: str, expression: sp.Expr) -> str:
+    """A bare expression as a JavaScript function of its symbols."""
+    names = sorted(symbol.name for symbol in expression.free_symbols)
+    return f"function {name}({{{', '.join(names)}}}) {{\n  return {_javascript_printer().doprint(expression)};\n}}\n"

@@ -95,6 +95,11 @@ RATES: Mapping[str, Rate] = MappingProxyType(
     }
 )
 
+# σ(k) of each method's linear solver, where a bound leaves it open
+SOLVER_RATES: Mapping[str, str] = MappingProxyType(
+    {"aid-fp": "fixed-point", "aid-cg": "cg-chebyshev", "aid-cgn": "cgn"}
+)
+
 
 def rate(name: str, stands_for: sp.Symbol) -> Rate:
     """The rate of this name, if it is one for `stands_for`."""

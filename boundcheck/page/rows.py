@@ -1,0 +1,112 @@
+"""The lines of a page: a bound for a method, with the rates of that method put in, and the code that evaluates it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import sympy as sp
+
+from boundcheck.methods import METHODS
+from boundcheck.theory.bound import Bound
+from boundcheck.theory.catalogue import bounds
+from boundcheck.theory.codegen import arguments, javascript_conditions
+from boundcheck.theory.rates import RATES, SOLVER_RATES
+from boundcheck.theory.reference import BOUNDCHECK, GRAZZI
+from boundcheck.theory.symbols import INDEX_NAMES, K, error, rho, sigma
+
+SHOWN = ("itd", "aid-fp", "aid-cg")  # on a page without a problem
+FROM_A_RUN, DERIVATIVES, ANALYTIC = "from-a-run", "derivatives", "analytic"
+GROUPS: Mapping[str, str] = {
+    **METHODS,
+    ANALYTIC: "the gradient of E at w_t, without differentiating w_t",
+    DERIVATIVES: "not the hypergradient but a derivative on the way to it",
+    FROM_A_RUN: "a posteriori, from what was seen on a run: of any AID method, and by a reference",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One bound on one method. `code` is the bound that the page evaluates; its arguments come from controls."""
+
+    method: str
+    bound: Bound
+    code: Bound
+    controls: Mapping[str, str]  # argument -> control
+    shown: bool
+    k: int | None = None  # of the run; None for k = t
+    own: Mapping[str, float] = field(default_factory=dict)  # arguments that no control moves
+    fixed: list[float | None] | None = None  # the values of the run, where no code makes them
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": f"{self.method}/{self.bound.name}",
+            "method": self.method,
+            "bound": self.bound.name,
+            "formula": None if self.fixed is not None else self.code.name,
+            "indices": [name for name in arguments(self.code) if name in INDEX_NAMES],
+            "controls": dict(self.controls),
+            "own": dict(self.own),
+            "fixed": self.fixed,
+            "k": self.k,
+            "line": line(self.bound),
+            "shown": self.shown,
+        }
+
+
+def line(bound: Bound) -> str:
+    """How it is drawn: the paper's, ours, of other papers, or from a run."""
+    if bound.kind != "a priori":
+        return "posteriori"
+    return {GRAZZI: "paper", BOUNDCHECK: "local"}.get(bound.reference.paper, "other")
+
+
+def specialised(
+    bound: Bound, method: str, lower: str = "contraction", given: frozenset[str] = frozenset(), truncated: bool = False
+) -> Bound:
+    """The bound with ρ and σ of the method as defaults, and no default for what is `given`."""
+    rates: dict[sp.Symbol, str] = {}
+    if bound.mentions(sigma) and method in SOLVER_RATES:
+        rates[sigma] = SOLVER_RATES[method]
+    if bound.mentions(rho) and (rho not in bound.defaults or (bound.takes_rates and lower != "contraction")):
+        rates[rho] = lower
+    defaults = {symbol: value for symbol, value in bound.defaults.items() if symbol.name not in given}
+    defaults |= {symbol: bound.expand(RATES[name].expression) for symbol, name in rates.items()}
+    if truncated:
+        defaults.pop(K, None)
+    name = "-".join((bound.name, *(f"with-{rate}" for rate in rates.values())))
+    return replace(bound, name=name, defaults=defaults)
+
+
+def theory() -> list[Row]:
+    """Every bound of the catalogue, for each method it speaks of."""
+    found = []
+    for group in GROUPS:
+        for bound in bounds.values():
+            if group in _groups(bound):
+                code = specialised(bound, group, truncated=True)
+                controls = {name: name for name in code.symbols if name not in INDEX_NAMES}
+                found.append(Row(group, bound, code, controls, bound.name == group and group in SHOWN))
+    order = list(GROUPS)
+    return sorted(found, key=lambda row: (order.index(row.method), row.bound.reference.paper is not GRAZZI))
+
+
+def _groups(bound: Bound) -> tuple[str, ...]:
+    if bound.kind != "a priori":
+        return (FROM_A_RUN,)
+    if bound.bounds != error:
+        return (DERIVATIVES,)
+    return tuple(m for m in bound.methods if m != "exact" or bound.methods == ("exact",)) or (ANALYTIC,)
+
+
+def source(rows: Iterable[Row]) -> str:
+    """The JavaScript of all rows, each function once, in two tables by name."""
+    codes = {row.code.name: row.code for row in rows if row.fixed is None}
+    text = "".join(code.javascript() for code in codes.values())
+    text += "".join(javascript_conditions(code) for code in codes.values() if code.conditions)
+    formulas = ", ".join(f'"{name}": {name.replace("-", "_")}' for name in codes)
+    checks = ", ".join(
+        f'"{name}": {name.replace("-", "_")}_conditions' for name, code in codes.items() if code.conditions
+    )
+    return f"{text}const FORMULAS = {{{formulas}}};\nconst CONDITIONS = {{{checks}}};\n"

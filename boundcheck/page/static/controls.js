@@ -1,0 +1,118 @@
+// The sliders: a range on a suitable scale beside a field for the exact number.
+
+const STEPS = 1000;
+const refreshers = [];
+
+/** Where on the slider a value is. @param {Control} control @param {number} value */
+function positionOf(control, value) {
+  const exponent = control.scale === "gap" ? -Math.log10(1 - value) : Math.log10(value);
+  const place = (exponent - control.low) / (control.high - control.low);
+  return Math.round(STEPS * Math.min(1, Math.max(0, place || 0)));
+}
+
+/** The value at a place of the slider, in three digits. @param {Control} control @param {number} position */
+function valueOf(control, position) {
+  const exponent = control.low + ((control.high - control.low) * position) / STEPS;
+  if (control.scale === "gap") return 1 - Number((10 ** -exponent).toPrecision(3));
+  if (control.zero && position === 0) return 0;
+  return Math.max(control.least, Number((10 ** exponent).toPrecision(3)));
+}
+
+/** @param {Control} control */
+function slider(control) {
+  const id = `c-${control.key}`;
+  const spoken = `${control.name.replaceAll("_", " ")}: ${control.meaning}${control.note ? ", " + control.note : ""}`;
+  const range = make("input", { type: "range", id, min: 0, max: STEPS, step: 1, "aria-label": spoken });
+  const field = make("input", { type: "number", step: "any", min: control.least, max: control.below, "aria-label": `${spoken}, exact` });
+  const set = (value) => {
+    state.values[control.key] = value;
+    follow(control.key);
+    changed();
+  };
+  range.addEventListener("input", () => set(valueOf(control, Number(range.value))));
+  field.addEventListener("input", () => {
+    const value = Number(field.value);
+    const inside = value >= control.least && (control.below === null || value < control.below) && (control.zero || value > 0);
+    field.setCustomValidity(field.value !== "" && inside ? "" : "outside the domain");
+    if (field.value !== "" && inside) set(value);
+  });
+  refreshers.push(() => {
+    const value = state.values[control.key];
+    range.disabled = field.disabled = isTied(control.key);
+    range.value = String(positionOf(control, value));
+    range.setAttribute("aria-valuetext", number(value, 6));
+    range.dataset.value = String(value);
+    if (document.activeElement !== field) {
+      field.value = String(Number(value.toPrecision(6)));
+      field.setCustomValidity("");
+    }
+  });
+  const words = [control.meaning, control.note, control.side && `measured: ${control.side}`].filter(Boolean).join(" · ");
+  return make("div", { class: "control" }, make("label", { for: id, class: "symbol" }, formula(control.latex)), range, field,
+    make("span", { class: "meaning", text: words }));
+}
+
+/** A whole number: t, k or K. @param {"t"|"k"|"K"} name */
+function counter(name) {
+  const { latex, meaning } = DATA.indices[name];
+  const range = make("input", { type: "range", id: `c-${name}`, min: name === "t" ? 1 : 0, step: 1, "aria-label": `${name}: ${meaning}` });
+  const field = make("input", { type: "number", min: name === "t" ? 1 : 0, step: 1, "aria-label": `${name}: ${meaning}, exact` });
+  const set = (text) => {
+    const value = Number(text);
+    if (text === "" || !Number.isInteger(value) || value < Number(range.min) || value > state.horizon) return;
+    state[name] = value;
+    changed();
+  };
+  range.addEventListener("input", () => set(range.value));
+  field.addEventListener("input", () => set(field.value));
+  refreshers.push(() => {
+    range.max = field.max = String(state.horizon);
+    range.value = String(state[name]);
+    range.dataset.value = String(state[name]);
+    range.setAttribute("aria-valuetext", `${name} = ${state[name]}`);
+    range.disabled = field.disabled = name === "k" && state.follow;
+    if (document.activeElement !== field) field.value = String(state[name]);
+  });
+  return make("div", { class: "control" }, make("label", { for: `c-${name}`, class: "symbol" }, formula(latex)), range, field,
+    make("span", { class: "meaning", text: meaning }));
+}
+
+function buildControls() {
+  const used = new Set(ROWS.flatMap((row) => (row.formula === null ? [] : row.indices)));
+  byId("indices").append(counter("t"));
+  if (used.has("k")) {
+    const box = make("input", { type: "checkbox", id: "follow", checked: true, onchange: () => { state.follow = box.checked; changed(); } });
+    const label = make("label", { class: "small" }, box, REPORT ? "k as in the run" : "k = t");
+    byId("indices").append(make("div", {}, counter("k"), label));
+    refreshers.push(() => (box.checked = state.follow));
+  }
+  if (used.has("K") && ROWS.some((row) => row.indices.includes("K") && row.k === null)) byId("indices").append(counter("K"));
+  for (const [group, title] of Object.entries(DATA.controlGroups)) {
+    const mine = DATA.controls.filter((control) => control.group === group);
+    if (!mine.length) continue;
+    const open = ["contraction", "ball"].includes(group);
+    byId("sliders").append(make("details", { open, id: `g-${group}` }, make("summary", {}, make("h3", { text: title })),
+      make("div", {}, ...mine.map(slider))));
+  }
+  const tie = byId("tie");
+  byId("tie-label").hidden = !("kappa" in state.values && "q" in state.values);
+  byId("tie-label").querySelector("span").append("gradient descent with its best step: ", formula(DATA.tie),
+    ", and what else follows");
+  tie.addEventListener("change", () => { state.tied = tie.checked; follow(""); changed(); });
+  refreshers.push(() => (tie.checked = state.tied));
+  byId("reset").addEventListener("click", () => {
+    for (const control of DATA.controls) state.values[control.key] = control.value;
+    state.tied = DATA.tied;
+    state.follow = true;
+    changed();
+  });
+  const horizon = byId("horizon");
+  const lengths = [...new Set([DATA.horizon, 50, 100, 200, 500, 1000, 2000, 5000, 10000])].sort((a, b) => a - b);
+  horizon.append(...lengths.map((n) => make("option", { value: n, text: String(n) })));
+  horizon.addEventListener("change", () => {
+    state.horizon = Number(horizon.value);
+    for (const name of ["t", "k", "K"]) state[name] = Math.min(state[name], state.horizon);
+    changed();
+  });
+  refreshers.push(() => (horizon.value = String(state.horizon)));
+}

@@ -1,0 +1,36 @@
+// What stays the same under the sliders: verdict, all verdicts, and the constants with their sides.
+
+function buildReport() {
+  const { problem, verdict, violated, samples, curves } = REPORT;
+  byId("picture-title").textContent = "Error over t";
+  byId("title").textContent = `${problem.name}: error against bounds`;
+  const facts = [`d = ${problem.dim}`, `n = ${problem.hdim}`, problem.dynamics, problem.dtype, problem.seed !== undefined && problem.seed !== null && `seed ${problem.seed}`];
+  byId("subtitle").textContent = facts.filter(Boolean).join(", ") + (samples > 1 ? `; the first of ${samples} values of λ` : "");
+  byId("constants-hint").hidden = false;
+  const all = curves.flatMap((curve) => Object.entries(curve.bounds).map(([name, bound]) => ({ method: curve.method, name, ...bound })));
+  const applied = all.filter((bound) => bound.verdict !== "not applicable");
+  const counts = new Map();
+  for (const bound of applied) counts.set(bound.verdict, (counts.get(bound.verdict) || 0) + 1);
+  const words = applied.length ? `of ${applied.length} bounds that apply, ${[...counts].map(([name, n]) => `${n} ${name}`).join(", ")}` : "no bound applies";
+  const box = byId("verdict");
+  box.hidden = false;
+  box.className = tone(verdict, violated);
+  box.append(make("strong", { text: verdict }), make("span", { text: `: ${words}` }));
+  for (const bound of applied.filter((bound) => bound.violated)) box.append(make("p", { text: `${bound.name} on ${bound.method}: ${bound.reason}` }));
+  for (const [method, why] of Object.entries(REPORT.refused)) box.append(make("p", { text: `${method} was not run: ${why}` }));
+  table("verdicts", ["method", "bound", "kind", "verdict", "bound/error, least", "largest", "side", "remark"], all.map((bound) => [
+    bound.method, bound.name, bound.kind, make("span", { class: bound.verdict === "not applicable" ? "small" : tone(bound.verdict, bound.violated), text: bound.verdict }),
+    bound.best === null ? "–" : `×${number(bound.best, 3)}`, bound.worst === null ? "–" : `×${number(bound.worst, 3)}`,
+    bound.verdict === "not applicable" ? "" : bound.side, bound.reason]), [4, 5]);
+  table("measured", ["constant", "value", "side", "how", "meaning"], REPORT.constants.map((constant) => [
+    make("span", {}, formula(constant.latex), constant.ball ? ` (${constant.ball} ball)` : ""), number(constant.value, 6), constant.side, constant.how, constant.meaning]), [1]);
+}
+
+/** @param {string} id @param {string[]} heads @param {(string|Node)[][]} rows @param {number[]} right */
+function table(id, heads, rows, right) {
+  byId(id).hidden = false;
+  const css = (i) => (right.includes(i) ? "number" : null);
+  byId(id).querySelector(".scroll").append(make("table", {},
+    make("thead", {}, make("tr", {}, ...heads.map((text, i) => make("th", { scope: "col", class: css(i), text })))),
+    make("tbody", {}, ...rows.map((cells) => make("tr", {}, ...cells.map((cell, i) => make("td", { class: css(i) }, cell)))))));
+}

@@ -1,0 +1,107 @@
+// The bounds in words and numbers, by method: the text alternative of the chart, and its legend.
+
+/** @param {Row} row */
+function line(row) {
+  const box = make("input", { type: "checkbox", "aria-label": `draw ${row.bound} of ${row.method}` });
+  box.addEventListener("change", () => {
+    if (box.checked) state.shown.add(row.id); else state.shown.delete(row.id);
+    changed();
+  });
+  const about = DATA.bounds[row.bound];
+  const name = make("button", { type: "button", class: "name", text: row.bound, title: about.title, onclick: () => choose(row.id) });
+  const sample = swatch("", DASHES[row.line]);
+  const value = make("td", { class: "number value" });
+  const cells = [make("td", { class: "number ratio" }), make("td", { class: "verdict wide" })];
+  const found = REPORT && REPORT.curves.find((curve) => curve.method === row.method).bounds[row.bound];
+  if (found) cells[1].append(make("span", { class: tone(found.verdict, found.violated), text: found.verdict }));
+  const element = make("tr", { "data-row": row.id },
+    make("th", { scope: "row" }, box, sample, name),
+    make("td", { class: "wide", text: about.reference }), make("td", { class: "wide", text: about.kind + (row.fixed ? ", as measured" : "") }), value, ...(REPORT ? cells : []));
+  refreshers.push(() => {
+    box.checked = state.shown.has(row.id);
+    sample.firstChild.setAttribute("stroke", rowColour(row));
+    name.setAttribute("aria-pressed", String(state.selected === row.id));
+    element.classList.toggle("chosen", state.selected === row.id);
+    const now = valueAt(row, state.t);
+    const fails = failing(row, state.t);
+    value.classList.toggle("silent", now === null);
+    value.textContent = now !== null ? number(now) : fails >= 0 ? about.remedies[fails] : "says nothing here";
+    value.dataset.value = now === null ? "" : String(now);
+    if (REPORT) {
+      const error = errorAt(row.method, state.t);
+      cells[0].textContent = now !== null && error ? `×${number(now / error, 3)}` : "–";
+    }
+  });
+  return element;
+}
+
+/** The measured error of a method as the first line of its table. @param {string} method */
+function errorLine(method) {
+  const value = make("td", { class: "number value" });
+  refreshers.push(() => {
+    const error = errorAt(method, state.t);
+    value.textContent = number(error);
+    value.dataset.value = error === null ? "" : String(error);
+  });
+  const { policy } = REPORT.curves.find((curve) => curve.method === method);
+  return make("tr", { "data-error": method }, make("th", { scope: "row" }, make("strong", { text: "error, measured" })),
+    make("td", { class: "wide", text: policy && `with ${policy}` }), make("td", { class: "wide" }), value, make("td"), make("td", { class: "wide" }));
+}
+
+function buildTables() {
+  for (const method of METHODS) {
+    const rows = ROWS.filter((row) => row.method === method);
+    const heads = ["bound", "theorem", "kind", "value", ...(REPORT ? ["bound/error", "verdict"] : [])];
+    const wide = ["theorem", "kind", "verdict"], right = ["value", "bound/error"];
+    const head = make("tr", {}, ...heads.map((text) =>
+      make("th", { scope: "col", class: wide.includes(text) ? "wide" : right.includes(text) ? "number" : null, text })));
+    const table = make("table", {}, make("caption", { text: DATA.methods[method] }), make("thead", {}, head),
+      make("tbody", {}, ...(REPORT ? [errorLine(method)] : []), ...rows.map(line)));
+    const open = REPORT || rows.some((row) => row.shown);
+    const details = make("details", { open, id: `m-${method}` }, make("summary", {}, make("h3", { text: method.replaceAll("-", " ").replace(/^(itd|aid).*/, method.toUpperCase()) })), table);
+    byId("tables").append(details);
+    refreshers.push(() => (details.hidden = Boolean(REPORT) && method !== state.method));
+  }
+  refreshers.push(() => {
+    const k = state.follow ? (REPORT ? "k as in the run" : "k = t") : `k = ${state.k}`;
+    byId("where").textContent = `t = ${state.t}` + (byId("follow") ? `, ${k}` : "");
+  });
+  if (REPORT) buildMethods();
+}
+
+/** One method at a time has its bounds drawn. */
+function buildMethods() {
+  const box = byId("methods");
+  box.hidden = METHODS.length < 2;
+  for (const method of METHODS) {
+    const button = make("button", { type: "button", role: "radio", text: method, onclick: () => pick(method) });
+    refreshers.push(() => {
+      button.setAttribute("aria-checked", String(state.method === method));
+      button.tabIndex = state.method === method ? 0 : -1;
+    });
+    box.append(button);
+  }
+  box.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    pick(METHODS[(METHODS.indexOf(state.method) + step + METHODS.length) % METHODS.length]);
+    box.querySelectorAll("button")[METHODS.indexOf(state.method)].focus();
+  });
+}
+
+/** @param {string} method */
+function pick(method) {
+  state.method = method;
+  const rows = ROWS.filter((row) => row.method === method);
+  state.selected = (rows.find((row) => row.bound === method.split(":")[0]) || rows[0] || { id: "" }).id;
+  state.link = -1;
+  changed();
+}
+
+/** Read a bound. @param {string} id */
+function choose(id) {
+  state.selected = id;
+  state.link = -1;
+  changed();
+}
