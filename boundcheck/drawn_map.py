@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isnan
 
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
@@ -38,7 +39,8 @@ def tightness_map(found: Map) -> Figure:
                 value = ratio(i, j)
                 axes.add_artist(Rectangle((i, j), 1, 1, facecolor=_shade(value), edgecolor="white", lw=0.8))
                 ink = "white" if DARK < value <= 1 + 1e-9 else "black"
-                canvas.write(axes, i + 0.5, j + 0.5, f"{value:.3f}", axes.transData, ha="center", color=ink)
+                word = "–" if isnan(value) else f"{value:.3f}"
+                canvas.write(axes, i + 0.5, j + 0.5, word, axes.transData, ha="center", color=ink)
         _names(axes, found.ts, names)
     if with_k:
         middle = figure.axes[0]
@@ -55,7 +57,9 @@ def _of_q(found: Map) -> Callable[[int, int], float]:
 
 
 def _shade(value: float) -> object:
-    """Above 1, which refutes the bound, in vermillion."""
+    """Above 1, which refutes the bound, in vermillion; grey where nothing was found."""
+    if isnan(value):
+        return "0.95"
     return canvas.VERMILLION if value > 1 + 1e-9 else SHADES(max(0.0, value))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
+from math import isnan
 from typing import Any
 
 from torch import Tensor
@@ -78,7 +79,8 @@ class Map:
         """A table with a row for each q and k, and a column for each t."""
         lines = ["| q | k | " + " | ".join(f"t = {t}" for t in self.ts) + " |", "|---" * (2 + len(self.ts)) + "|"]
         for q, k in product(self.qs, self.ks):
-            values = " | ".join(f"{self.ratio(q, t, k):.4f}" for t in self.ts)
+            ratios = [self.ratio(q, t, k) for t in self.ts]
+            values = " | ".join("–" if isnan(ratio) else f"{ratio:.4f}" for ratio in ratios)
             lines.append(f"| {q:g} | {'–' if k is None else k} | {values} |")
         return "\n".join(lines) + "\n"
 

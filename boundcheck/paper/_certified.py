@@ -46,7 +46,7 @@ def _method(report: Report, curve: Curve) -> dict[str, Any]:
     own = curve.bounds.get(curve.method)
     enclosure = report.enclosure(curve.method)
     with np.errstate(divide="ignore", invalid="ignore"):
-        enclosing = np.where(above, enclosure.ratio[0], np.nan)
+        enclosing = np.where(above, enclosure.upper[0] / error, np.nan)
     nothing = np.full(len(error), np.nan)
     said = own is not None and own.verdict is Verdict.HOLDS
     return {

@@ -17,7 +17,7 @@ LINES = {
     "paper": ("the paper's theorem", VERMILLION, (0, (5, 1.2, 1, 1.2))),
     "a priori": ("best certified, a priori", BLUE, (0, (4, 1.5))),
     "a posteriori": ("best certified, a posteriori", GREEN, (0, (1, 1))),
-    "enclosure": ("enclosure, upper/lower", PURPLE, "-"),
+    "enclosure": ("enclosure", PURPLE, "-"),
 }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from boundcheck.attack.target import CLAIMS
-from boundcheck.attack.together import Cell, Map
+from boundcheck.attack.together import LEAST, Cell, Map
 from boundcheck.checked import number
 from boundcheck.drawn_map import tightness_map
 from boundcheck.paper import _draw_tightness
@@ -42,10 +42,19 @@ def outcome(settings: Settings, results: Results) -> Outcome:
 
 
 def _map(settings: Settings, results: Results, kind: str, name: str) -> Map:
-    """The maps of one q each, together."""
+    """The maps of one q each, together; NaN where a search for all terms ended without some of them."""
     parts = [results[f"{kind}-{name}-{q}"] for q in settings["q"]]
-    cells = [Cell(c["q"], c["t"], c["k"], c["ratio"], ()) for part in parts for c in part["cells"]]
+    cells = [
+        Cell(c["q"], c["t"], c["k"], np.nan if kind == "full" and _lacks(c["terms"]) else c["ratio"], ())
+        for part in parts
+        for c in part["cells"]
+    ]
     return Map(name, tuple(settings["q"]), tuple(parts[0]["ts"]), tuple(parts[0]["ks"]), tuple(cells))
+
+
+def _lacks(terms: Sequence[Mapping[str, Any]]) -> bool:
+    """Is one of the terms smaller than was asked for, by more than a tenth of that?"""
+    return any(term["share"] < 0.9 * LEAST for term in terms)
 
 
 def _attained(settings: Settings, results: Results) -> Iterator[Claim]:
@@ -113,7 +122,7 @@ def _certified(problems: Results) -> Iterator[Claim]:
                 "target",
                 "",
                 best,
-                why=", ".join(f"{kind} ≤ {number(x)}" for kind, x in largest.items()) + f", enclosure ≤ {enclosed:.9f}",
+                why=", ".join(f"{kind} ≤ {number(x)}" for kind, x in largest.items()) + f", enclosure ≤ {enclosed:.7f}",
                 holds=min(*largest.values(), enclosed) <= WITHIN,
             )
 
@@ -161,7 +170,7 @@ def _certified_table(problems: Results) -> str:
                 at = one[kind]["worst"]
                 cells.append(number(_largest(one[kind]["ratio"])))
                 cells.append("" if at is None else _links(at))
-            rows.append([*cells, f"{_largest(one['enclosure']):.9f}"])
+            rows.append([*cells, f"{_largest(one['enclosure']):.7f}"])
     header = ["problem", "method", "the paper's", "a priori", "stopped by", "a posteriori", "stopped by", "enclosure"]
     return _rows(header, rows)
 

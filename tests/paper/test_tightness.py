@@ -72,7 +72,9 @@ def made_up() -> tuple[dict[str, Any], dict[str, Any]]:
             results[task.key] = {"ratio": ratio, "refuted": ratio > 1, "t": p["t"], "k": p["k"], "dim": p["dim"]}
         elif p["what"] in ("map", "full"):
             ks = p["ks"] if p["bound"] != "itd" else [None]
-            cells = [{"q": 0.9, "t": t, "k": k, "ratio": 0.5, "terms": []} for t in p["ts"] for k in ks]
+            cells = [
+                {"q": 0.9, "t": t, "k": k, "ratio": 0.5, "terms": [{"share": 0.2 * t}]} for t in p["ts"] for k in ks
+            ]
             results[task.key] = {"bound": p["bound"], "qs": p["qs"], "ts": p["ts"], "ks": ks, "cells": cells}
         elif p["what"] == "terms":
             results[task.key] = {"rows": [{"parts": ["nu_2"], "ratio": 0.7}]}
@@ -115,6 +117,7 @@ def test_the_report_has_every_table_and_picture(outcome: Outcome) -> None:
     assert "`boundcheck worst appB-aid --t 1 --k 1 --dim 1 --quick` | 2.000000 | refuted" in outcome.tables["worst"]
     assert set(outcome.figures) == {"map-itd", "map-aid-fp", "full-itd", "full-aid-fp", "certified"}
     assert len(outcome.figures["certified"].axes) == 12
+    assert "| 0.9 | – | 0.5000 | 0.5000 |" in outcome.tables["maps"]
     experiment = load("tightness")
     assert "refuted" in markdown(experiment, outcome, made_up()[0])
     assert as_json(experiment, outcome, made_up()[0])["data"]["results"]["newton-lr"]["1"] is None
