@@ -34,7 +34,13 @@ def command(worst: Worst) -> str:
 def check_command(worst: Worst, file: str = "worst.py") -> str | None:
     """How `boundcheck check` runs it, if it can."""
     method = worst.target.method
-    if method in OWN or worst.target.claim or worst.target.smooth or worst.target.bound.bounds.name != "error":
+    if (
+        worst.t == 0
+        or method in OWN
+        or worst.target.claim
+        or worst.target.smooth
+        or worst.target.bound.bounds.name != "error"
+    ):
         return None
     name = RUNS.get(method, f"{method}:{worst.k}")
     return f"boundcheck check {file}:problem --method {name} --t {worst.t} --bound {worst.bound}"

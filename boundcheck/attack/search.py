@@ -64,6 +64,7 @@ class Objective:
         names = asked(family.parts, groups) if family.least else ()
         self.asked = [groups[name] for name in names]
         self.evaluations = 0
+        self.best: tuple[Tensor, float] | None = None  # of all rows so far, for when the search is stopped
 
     def __call__(self, raw: Tensor) -> Tensor:
         self.evaluations += len(raw)
@@ -75,7 +76,11 @@ class Objective:
         for term in self.asked:  # a term that is too small costs more than it can bring
             share = target.right(instance, outcome, self.t, term) / bound
             found = found - MISSING * torch.log(self.family.least / (share + TINY)).clamp(min=0.0)
-        return torch.where((bound > TINY) & torch.isfinite(found), found, -1e3)  # 0 ≤ 0 says nothing
+        found = torch.where((bound > TINY) & torch.isfinite(found), found, -1e3)  # 0 ≤ 0 says nothing
+        top = int(found.argmax())
+        if self.best is None or float(found[top].detach()) > self.best[1]:
+            self.best = raw[top].detach().clone(), float(found[top].detach())
+        return found
 
 
 def ascend(
@@ -109,8 +114,8 @@ def search(
 
     Interrupted, it returns the best so far.
     """
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise InputError(f"seed = {seed!r} is no seed; give an integer")
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise InputError(f"seed = {seed!r} is no seed; give an integer from 0 on")
     start, tell = time.perf_counter(), tell or (lambda what, done, of: None)
     objective = Objective(family, t, k)
     generator = torch.Generator().manual_seed(seed)
@@ -135,6 +140,7 @@ def search(
             rows, value = evolved[None], height[None]
     except KeyboardInterrupt:
         interrupted = True
+        rows, value = (rows[:1], value[:1]) if objective.best is None else (objective.best[0][None], value[:1])
     best = rows[int(value.argmax())][None].detach()
     objective.asked = []
     with torch.no_grad():

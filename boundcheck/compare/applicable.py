@@ -13,6 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from boundcheck.compare.certify import residual_is_enough
 from boundcheck.constants import Constant, Constants, Side
 from boundcheck.dynamics import FIXED_POINT, Dynamics
 from boundcheck.errors import InputError
@@ -160,6 +161,12 @@ def _weighted(case: Case) -> str | None:
     return "it is about optimal momentum on a quadratic"
 
 
+def _residual(case: Case) -> str | None:
+    if residual_is_enough(case.problem, case.constants["local"]):
+        return None
+    return "‖w − w*‖ ≤ ε_w/μ_λ is not known: Φ is neither a contraction with μ_λ ≤ 1 − q, nor a gradient step"
+
+
 def _never(why: str) -> Callable[[Case], str | None]:
     return lambda case: why
 
@@ -176,6 +183,7 @@ CHECKS: Mapping[str, Callable[[Case], str | None]] = {
     "Nesterov": _steps("nesterov"),
     "E = ℓ": _value_function,
     "P-norm": _weighted,
+    "residual": _residual,
     "smooth": _never("it needs one L for all second derivatives of ℓ and E on the whole space, which is not measured"),
 }
 OF_THE_PAIR = "it is about the map of the pair (w_t, w_{t−1}), and aid-fp here solves with Φ"

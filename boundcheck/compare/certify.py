@@ -10,7 +10,7 @@ import torch
 
 from boundcheck.constants import Constant, Constants, Provenance, Side
 from boundcheck.errors import AssumptionError, InputError, MissingConstantError
-from boundcheck.estimate import floor
+from boundcheck.estimate import floor, rounding
 from boundcheck.estimate.all import ROUNDING
 from boundcheck.methods import Method
 from boundcheck.problem import Problem
@@ -22,28 +22,46 @@ AT_REFERENCE = ("W", "g_star")  # which the estimator measured where the referen
 PLACES = 3  # t at which the floor is measured, between T/8 and T
 
 
-def certify(found: Reference, constants: Constants, dtype: torch.dtype) -> Constant | None:
+def certify(problem: Problem, found: Reference, constants: Constants) -> Constant | None:
     """ε_g ≥ ‖reference − ∇f‖, worth what its side says; None where nothing bounds it.
 
-    The bound `aid-certificate` at the reference, with the ‖w'‖ measured there. Rounding in the residuals is added to
-    them, and to the result that of the sum ∇₂E + ∂₂Φᵀv, of which the terms are at most ‖∇f‖ + 2‖∂₂Φᵀv‖.
+    The bound `aid-certificate` at the reference, with the ‖w'‖ measured there. To the residuals and to the result is
+    added what rounding does to them: a few units of the numbers themselves, and what random arithmetic shows of those
+    on the way. So it is proved up to rounding, like every number here, and rounding is measured.
     """
-    if any(name not in constants for name in AT_REFERENCE):
+    if any(name not in constants for name in AT_REFERENCE) or not residual_is_enough(problem, constants):
         return None
     W, g_star = (constants[name] for name in AT_REFERENCE)
-    eps = ROUNDING * torch.finfo(dtype).eps
+    noise = rounding.measured(problem, found.w[0], found.v[0])
+    eps = ROUNDING * torch.finfo(problem.dtype).eps
     w, v = float(found.w[0].norm()), float(found.v[0].norm())
-    eps_w = float(found.residual_w[0]) + eps * w
-    eps_v = float(found.residual_v[0]) + eps * (v + g_star.value)
+    eps_w = float(found.residual_w[0]) + eps * w + noise.w
+    eps_v = float(found.residual_v[0]) + eps * (v + g_star.value) + noise.v
     of_w, of_v = replace(W, name="W_t"), replace(g_star, name="eps_v", value=eps_v)  # with their sides
     try:
         worth = THEOREM.evaluate(constants, eps_w=eps_w, v_k=v, W_t=of_w, eps_v=of_v)
     except (AssumptionError, MissingConstantError):
         return None
-    rounding = eps * (float(found.value[0].norm()) + 2 * W.value * (g_star.value + eps_v))  # ∂₂Φᵀv = w'ᵀ(I − ∂₁Φᵀ)v
+    last = eps * (float(found.value[0].norm()) + 2 * W.value * (g_star.value + eps_v))  # ∂₂Φᵀv = w'ᵀ(I − ∂₁Φᵀ)v
     how = Provenance(f"{THEOREM.name} at the reference", delta=worth.delta or None)
     side = Side.UPPER if worth.side is Side.EXACT else worth.side
-    return Constant("eps_g", float(worth.values) + rounding, side, how)
+    return Constant("eps_g", float(worth.values) + last + noise.g, side, how)
+
+
+def residual_is_enough(problem: Problem, constants: Constants) -> bool:
+    """Is ‖w − w*‖ ≤ ε_w/μ_λ? A bound on ‖(I − ∂₁Φ)⁻¹‖ at every point alone does not say so.
+
+    It is for a contraction with μ_λ = 1 − q or less, for definite symmetric I − ∂₁Φ, of which the means along a line
+    are as definite, and for one matrix ∂₁Φ.
+    """
+    q, gap, nu_1 = (constants.get(name) for name in ("q", "mu_inv", "nu_1"))
+    if gap is None:
+        return False
+    if nu_1 is not None and nu_1.value == 0 and nu_1.side is Side.EXACT:
+        return True
+    contracts = q is not None and q.value < 1
+    definite = {"mu", "L"} <= set(constants) or (contracts and problem.symmetric is True)
+    return definite or (contracts and q is not None and gap.value <= (1 - q.value) * (1 + 1e-9))
 
 
 def proved(eps_g: Constant | None) -> bool:

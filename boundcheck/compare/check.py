@@ -157,7 +157,7 @@ def _case(problem: Problem, found: Reference, constants: Mapping[str, Constants]
     local = constants["local"]
     momentum = momentum_of(problem, local)
     radius = _peak(momentum) * local["r_0"].value if "r_0" in local else 0.0
-    return Case(problem, constants, momentum, radius, certify.certify(found, local, problem.dtype))
+    return Case(problem, constants, momentum, radius, certify.certify(problem, found, local))
 
 
 def _places(problem: Problem, T: int, most: int) -> np.ndarray:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from boundcheck.compare.certify import certify
 from boundcheck.constants import Constant, Constants, Side
-from boundcheck.errors import AssumptionError
+from boundcheck.errors import AssumptionError, InputError
 from boundcheck.estimate import checks
 from boundcheck.estimate.all import on_balls
 from boundcheck.estimate.point import Spend
@@ -36,7 +37,7 @@ class Enclosure:
     def ratio(self) -> np.ndarray:
         """upper/lower: 1 is a measurement, and an error below ε_g is not told from 0."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            found: np.ndarray = self.upper / self.lower
+            found: np.ndarray = np.where(self.upper == self.lower, 1.0, self.upper / self.lower)
         return found
 
 
@@ -70,17 +71,20 @@ def enclose(
     are those of `estimate_constants`: with constants that are estimates, `side` says that the enclosure is one.
     """
     here = problem if lam is None else problem.at(lam)
-    value = g.value if isinstance(g, Hypergradient) else here.checked(g, "g")
+    value = here.checked(g.value if isinstance(g, Hypergradient) else g, "g")
+    if known is not None and not isinstance(known, Constants):
+        raise InputError(f"known = {known!r} is no set of constants; give Constants.given(q=0.9, …)")
     checks.check(here, here.lam)
     found = reference(here, here.lam[None])
     spend = Spend(delta, seed, budget)
     constants = on_balls(here, found, ("local",), known=known, spend=spend, tell=lambda what: None)["local"]
-    eps_g = certify(found, constants, here.dtype)
+    eps_g = certify(here, found, constants)
     if eps_g is None:
         raise AssumptionError(
-            f"{problem.name}: the reference hypergradient cannot be certified, as 2ν₁ε_w ≤ μ_λ² fails or a constant is "
-            "missing; see boundcheck constants --ball local, or vouch for some with known="
+            f"{problem.name}: the reference cannot be certified: 2ν₁ε_w ≤ μ_λ² fails, Φ does not contract, "
+            "or a constant is missing; see boundcheck constants --ball local, or vouch for some with known="
         )
     gap = (value - found.value[0]).norm().double().cpu().numpy()
-    one = enclosed(gap[None, None], [eps_g])
+    subtracted = 4 * torch.finfo(here.dtype).eps * float(value.norm() + found.value[0].norm())
+    one = enclosed(gap[None, None], [replace(eps_g, value=eps_g.value + subtracted)])
     return Enclosure(one.lower[0, 0], one.upper[0, 0], one.side, one.delta)

@@ -2,8 +2,9 @@
 
 Compared at random points, along random vectors. A derivative that is analytic and not constant differs there with
 probability one, so agreement to rounding verifies constancy. In floating point tanh is flat far out and w³ is flat
-near 0, so the points lie near and far, around w*, w_0 and 0. Of a function made of pieces, as by ReLU, points that all
-lie in one of them say nothing: one that computes with such an operation is never taken to have constant derivatives.
+near 0, so the points lie near and far, around w*, w_0 and 0, and on the line from w_0 to w*. Of a function made of
+pieces, as by ReLU, points that all lie in one of them say nothing: one that computes with such an operation is never
+taken to have constant derivatives.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from boundcheck.products import Function, Linearisation, gradient, rows, rows_d2
 
 POINTS = 2  # around each of three centres, near and far; 1 where vectors are as long as this
 LONG = 100_000
+LINE = 9  # points between w_0 and the centre
 ROUNDING = 1e4  # in units of ε and of the numbers that were added up
 # operations that are not analytic, as PyTorch calls them
 IN_PIECES = {
@@ -55,7 +57,7 @@ def normal(generator: torch.Generator, like: Tensor, *shape: int) -> Tensor:
 
 @torch.no_grad()
 def find(problem: Problem, prepared: Prepared, region: Region, seed: int) -> Structure:
-    """Looks within about 1 and within about the radius of the centre, of w_0 and of 0; `prepared` is for one λ."""
+    """Looks within about 1 and about the radius of the centre, of w_0 and of 0, and between; `prepared` has one λ."""
     generator = torch.Generator(device="cpu").manual_seed(seed)
     d = problem.d
     centres = [region.point, problem.w0, torch.zeros_like(problem.w0)][: 3 if bool(problem.w0.any()) else 2]
@@ -66,6 +68,7 @@ def find(problem: Problem, prepared: Prepared, region: Region, seed: int) -> Str
             for centre in centres
             for spread in (1.0, max(region.radius, 1.0))
         ]
+        + [torch.lerp(problem.w0, region.point, at)[None] for at in torch.linspace(0, 1, LINE).tolist()]
     )
     v = normal(generator, problem.w0, d).expand(1, len(w), d)
     w = w[None]

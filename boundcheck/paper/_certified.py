@@ -103,7 +103,7 @@ def _steps(problem: Problem, w: Tensor, constants: Constants) -> int | None:
         here = reference_at(problem, prepared, w[None], A[None])
         first = here.value[0] if first is None else first
         W = float(torch.linalg.matrix_norm(torch.linalg.solve(A, Z), 2))
-        eps_g = certify(here, constants.replace(replace(constants["W"], value=W)), problem.dtype)
+        eps_g = certify(problem, here, constants.replace(replace(constants["W"], value=W)))
         if _encloses(eps_g, float((here.value[0] - first).norm())):
             return steps
         w = w - torch.linalg.solve(A, w - problem.phi_at(w, prepared.leaves.at(0)))

@@ -127,6 +127,13 @@ BALL_AROUND_ITERATE = Assumption(
     ("eps_w",),
     "the ball the constants were taken on",
 )
+RESIDUAL = Assumption(
+    "residual",
+    "‖w−w*‖ ≤ ε_w/μ_λ on the ball: Φ contracts and μ_λ ≤ 1−q, or I−∂₁Φ is symmetric and definite, or ∂₁Φ is constant",
+    "",
+    ("mu_inv",),
+    "q < 1 with μ_λ ≤ 1−q, a gradient step with μ, or ν₁ = 0",
+)
 CERTIFIED = Assumption(
     "certified",
     "g̃ is a hypergradient at the same λ whose error is proved to be at most ε_g",
