@@ -17,7 +17,7 @@ from boundcheck.paper._store import Kept, Store
 from boundcheck.paper._workers import Workers
 
 SECONDS = 15.0  # between checkpoints of a run
-TRIAL = 3.0  # seconds of the first run that the estimate of the time comes from
+TRIAL = 5.0  # seconds of the first run that the estimate of the time comes from
 
 Say = Callable[[str], None]
 Bar = Callable[[str, float, float], None]  # (what, done, of)
@@ -91,7 +91,8 @@ class _Work:
         gained = (made.done - before) * first.cost
         if gained > 0 and self.waiting:
             left = sum(task.cost * (1 - self.so_far[task.key].done) for task in self.waiting)
-            guess = made.seconds / gained * left / min(self.workers.count, len(self.waiting))
+            whole = made.seconds / gained if made.pace is None else made.pace / first.cost
+            guess = whole * left / min(self.workers.count, len(self.waiting))
             part = "all" if made.finished else f"{100 * (made.done - before):.0f} %"
             how = f"estimated from {part} of {first.key}, which took {made.seconds:.1f} s"
             say(f"{self.experiment.name}: about {duration(guess)} {self.workers.said} ({how})")

@@ -85,7 +85,7 @@ def shared(quick: bool, seed: int, device: str) -> Settings:
         "momentum": 0.9,
         "sigma": 0.01,
         "every": 5 if quick else 25,
-        "long": 500,
+        "long": 200 if quick else 500,
         "seeds": 2 if quick else 5,
     }
 

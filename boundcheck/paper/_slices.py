@@ -21,12 +21,17 @@ from boundcheck.paper._experiment import Experiment, Step, Task
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """What came of it: the result if `finished`, else a state to go on from; `done` is the part made, 0 … 1."""
+    """What came of it: the result if `finished`, else a state to go on from; `done` is the part made, 0 … 1.
+
+    `pace` is the seconds that all of the run would take at the speed after the first step of the slice, which may have
+    loaded data; None if there was no second one.
+    """
 
     finished: bool
     content: Any
     done: float
     seconds: float
+    pace: float | None = None
 
 
 class StoppedError(KeyboardInterrupt):
@@ -44,9 +49,14 @@ def advance(module: str, task: Task, state: Any, seconds: float, version: str = 
     experiment = Experiment.of(import_module(module))
     start = time.perf_counter()  # after what a new process needs to load
     last: Step | None = None
+    first: tuple[float, float] | None = None  # when the first step was made, and how much there was then
 
     def until_here(step: Step) -> Slice:
-        return Slice(False, step.state, step.done / step.of, time.perf_counter() - start)
+        return Slice(False, step.state, step.done / step.of, time.perf_counter() - start, pace(step))
+
+    def pace(step: Step) -> float | None:
+        more = 0.0 if first is None else step.done / step.of - first[1]
+        return None if first is None or more <= 0 else (time.perf_counter() - first[0]) / more
 
     try:
         with threads(experiment.threads):
@@ -58,13 +68,14 @@ def advance(module: str, task: Task, state: Any, seconds: float, version: str = 
                     running = end.value
                 else:
                     last = step
+                    first = first or (time.perf_counter(), step.done / step.of)
                     if time.perf_counter() - start >= seconds:
                         return until_here(step)
     except KeyboardInterrupt:
         if last is None:
             raise
         raise StoppedError(until_here(last)) from None
-    return Slice(True, running, 1.0, time.perf_counter() - start)
+    return Slice(True, running, 1.0, time.perf_counter() - start, None if last is None else pace(last))
 
 
 @contextmanager

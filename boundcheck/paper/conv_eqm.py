@@ -24,9 +24,9 @@ def settings(quick: bool, seed: int, device: str) -> Settings:
         "problem": "conv-eqm",
         "hidden": 10,
         "radius": 0.999,
-        "size": 50 if quick else 5000,
+        "size": 40 if quick else 5000,
         "test_size": 300 if quick else 10000,
-        "steps": 32 if quick else 1500,
+        "steps": 30 if quick else 1500,
         "step_sizes": [0.05, 0.1] if quick else [0.01, 0.02, 0.05, 0.1, 0.2],
         "shown": {"projected": 0.1, "free": 0.05},  # smaller without projection, as in the paper
         "dense": {"problem": "eqm", "hidden": 200, "radius": 0.99, "step_size": 0.2},

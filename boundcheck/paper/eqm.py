@@ -26,8 +26,8 @@ def settings(quick: bool, seed: int, device: str) -> Settings:
         "problem": "eqm",
         "hidden": 200,
         "radius": 0.99,
-        "size": 300 if quick else 5000,
-        "steps": 50 if quick else 1500,
+        "size": 250 if quick else 5000,
+        "steps": 40 if quick else 1500,
         "step_sizes": [0.1, 0.2, 0.5] if quick else [0.03, 0.1, 0.2, 0.5, 1.0],
         "shown": {"projected": 0.2, "free": 0.2},
     }
