@@ -66,7 +66,7 @@ def _over_steps(figure: Figure, data: Mapping[str, Any], what: str) -> Axes:
 def _sensitivity(figure: Figure, data: Mapping[str, Any]) -> Axes:
     axes = canvas.panel(figure, PANELS["sensitivity"], r"step size $\zeta$")
     sizes = data["step_sizes"]
-    canvas.log_axis(axes, "x", float(sizes.min()) / 1.15, float(sizes.max()) * 1.15)
+    canvas.log_axis(axes, "x", *canvas.extent([sizes], room=1.2, least=12))
     every = {name: 100 * data["sensitivity"][name]["accuracy"] for name in LINES}
     _vertical(axes, "accuracy", np.stack(list(every.values())))
     for name, values in every.items():

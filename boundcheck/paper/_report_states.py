@@ -10,7 +10,7 @@ import numpy as np
 from boundcheck.paper import _draw_states
 from boundcheck.paper._experiment import Claim, Outcome, Settings
 
-CAPTION = "caption of Figure fig:states"
+CAPTION = "caption of Figure 4"
 NEAR = 0.05  # of ‖w_t − w‖/‖w‖ that a picture does not show
 
 
