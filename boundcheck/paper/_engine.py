@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from boundcheck import __version__
 from boundcheck.paper._experiment import Experiment, Outcome, Settings, Task
 from boundcheck.paper._slices import Slice, StoppedError, advance
 from boundcheck.paper._store import Kept, Store
@@ -86,7 +87,7 @@ class _Work:
         first = min(self.waiting, key=lambda task: task.cost)
         before = self.so_far[first.key].done
         self.waiting.remove(first)
-        self.start(first, TRIAL)
+        self.start(first, TRIAL, 2)  # the first step loads, the second shows how long a step takes
         made = self.collect()
         gained = (made.done - before) * first.cost
         if gained > 0 and self.waiting:
@@ -97,10 +98,11 @@ class _Work:
             how = f"estimated from {part} of {first.key}, which took {made.seconds:.1f} s"
             say(f"{self.experiment.name}: about {duration(guess)} {self.workers.said} ({how})")
 
-    def start(self, task: Task, seconds: float) -> None:
+    def start(self, task: Task, seconds: float, least: int = 1) -> None:
         self.tell(task.key)
+        state = self.so_far[task.key].content
         try:
-            call = self.workers.submit(advance, self.experiment.module, task, self.so_far[task.key].content, seconds)
+            call = self.workers.submit(advance, self.experiment.module, task, state, seconds, __version__, least)
         except StoppedError as stopped:
             self.keep(task, stopped.made)
             raise

@@ -42,13 +42,14 @@ class StoppedError(KeyboardInterrupt):
         self.made = made
 
 
-def advance(module: str, task: Task, state: Any, seconds: float, version: str = __version__) -> Slice:
-    """Go on with a run from `state` (None at the start) for so many seconds, or one step if that takes longer."""
+def advance(module: str, task: Task, state: Any, seconds: float, version: str = __version__, least: int = 1) -> Slice:
+    """Go on with a run from `state` (None at the start) for so many seconds, or `least` steps if that takes longer."""
     if version != __version__:
         raise InputError(f"a worker has boundcheck {__version__}, this is {version}; install the same one on both")
     experiment = Experiment.of(import_module(module))
     start = time.perf_counter()  # after what a new process needs to load
     last: Step | None = None
+    steps = 0
     first: tuple[float, float] | None = None  # when the first step was made, and how much there was then
 
     def until_here(step: Step) -> Slice:
@@ -67,9 +68,9 @@ def advance(module: str, task: Task, state: Any, seconds: float, version: str = 
                 except StopIteration as end:
                     running = end.value
                 else:
-                    last = step
+                    last, steps = step, steps + 1
                     first = first or (time.perf_counter(), step.done / step.of)
-                    if time.perf_counter() - start >= seconds:
+                    if steps >= least and time.perf_counter() - start >= seconds:
                         return until_here(step)
     except KeyboardInterrupt:
         if last is None:

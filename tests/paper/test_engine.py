@@ -55,6 +55,8 @@ def test_the_pace_is_that_after_the_first_step_which_loads(monkeypatch: pytest.M
     assert (part.done, part.seconds, part.pace) == (0.3, 103, pytest.approx(10))
     assert (one.done, one.pace) == (0.1, None)
     assert (whole.finished, whole.pace) == (True, pytest.approx(10))
+    two = _slices.advance("toy", task, None, 0.0, least=2)
+    assert (two.done, two.pace) == (0.2, pytest.approx(10))
 
 
 def test_threads_are_those_of_the_experiment_and_come_back(tmp_path: Path) -> None:
