@@ -127,8 +127,8 @@ def notes(settings: Settings, data: Data) -> list[str]:
         "what was measured"
     )
     return [
-        f"{settings['size']} training and {settings['test_size']} test images, {settings['seeds']} seeds, "
-        f"{settings['steps']} steps, step sizes {sizes}{part}",
+        f"{settings['size']} training and {settings['test_size']} test images, {settings['steps']} steps, "
+        f"seeds: {settings['seeds']}, step sizes: {sizes}{part}",
         *(contraction(settings, name, ends) for name, ends in data["sensitivity"].items()),
         *([gone] if lost else []),
         "the paper gives its curves in pictures only, and no step size, momentum nor start of λ",

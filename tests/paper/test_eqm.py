@@ -14,7 +14,7 @@ import torch
 from command import Command
 
 from boundcheck.errors import InputError
-from boundcheck.paper import _engine, _equilibrium, _workers, load
+from boundcheck.paper import _engine, _equilibrium, _report_equilibrium, _report_training, _workers, load
 from boundcheck.paper._equilibrium import METHODS, key_of, task
 from boundcheck.paper._experiment import Outcome, Step, Task
 
@@ -167,6 +167,15 @@ def test_where_the_norm_is_1_or_more_the_notes_say_which_assumption_is_gone(of_e
     lost = of_eqm.data["sensitivity"]["aid-fp-free"]["lost"][1, 0]
     assert norms[int(lost)] >= 1
     assert (norms[: int(lost)] < 1).all()
+
+
+def test_a_run_that_did_not_reach_the_end_is_the_worst_and_not_steady() -> None:
+    ends = {"accuracy": np.array([[0.9, np.nan], [0.9, 0.88], [0.9, 0.5], [0.9, 0.9]])}
+    ends |= {"diverged": np.isnan(ends["accuracy"]), "started": np.full((4, 2), 2.3)}
+    ends["objective"] = np.array([[0.1, np.nan], [0.1, 0.1], [0.1, 0.1], [0.1, 2.4]])
+    assert _report_training.steady(ends).tolist() == [False, True, False, False]
+    assert _report_equilibrium.worst_accuracy(ends) == 0
+    assert _report_training.spread(ends)[0] == np.inf
 
 
 def test_states_are_the_iterates_of_the_trained_map(tmp_path: Path) -> None:
