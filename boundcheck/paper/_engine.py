@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from boundcheck import __version__
 from boundcheck.paper._experiment import Experiment, Outcome, Settings, Task
 from boundcheck.paper._slices import Slice, StoppedError, advance
 from boundcheck.paper._store import Kept, Store
 from boundcheck.paper._workers import Workers
 
 SECONDS = 15.0  # between checkpoints of a run
-TRIAL = 3.0  # seconds of the first run that the estimate of the time comes from
+TRIAL = 5.0  # seconds of the first run that the estimate of the time comes from
 
 Say = Callable[[str], None]
 Bar = Callable[[str, float, float], None]  # (what, done, of)
@@ -86,20 +87,22 @@ class _Work:
         first = min(self.waiting, key=lambda task: task.cost)
         before = self.so_far[first.key].done
         self.waiting.remove(first)
-        self.start(first, TRIAL)
+        self.start(first, TRIAL, 2)  # the first step loads, the second shows how long a step takes
         made = self.collect()
         gained = (made.done - before) * first.cost
         if gained > 0 and self.waiting:
             left = sum(task.cost * (1 - self.so_far[task.key].done) for task in self.waiting)
-            guess = made.seconds / gained * left / min(self.workers.count, len(self.waiting))
+            whole = made.seconds / gained if made.pace is None else made.pace / first.cost
+            guess = whole * left / min(self.workers.count, len(self.waiting))
             part = "all" if made.finished else f"{100 * (made.done - before):.0f} %"
             how = f"estimated from {part} of {first.key}, which took {made.seconds:.1f} s"
             say(f"{self.experiment.name}: about {duration(guess)} {self.workers.said} ({how})")
 
-    def start(self, task: Task, seconds: float) -> None:
+    def start(self, task: Task, seconds: float, least: int = 1) -> None:
         self.tell(task.key)
+        state = self.so_far[task.key].content
         try:
-            call = self.workers.submit(advance, self.experiment.module, task, self.so_far[task.key].content, seconds)
+            call = self.workers.submit(advance, self.experiment.module, task, state, seconds, __version__, least)
         except StoppedError as stopped:
             self.keep(task, stopped.made)
             raise

@@ -36,6 +36,7 @@ from boundcheck.problems._classifier_constants import Classifier
 from boundcheck.problems._multinomial import cross_entropy
 from boundcheck.problems._synthetic import Draw, normal
 from boundcheck.problems.equilibrium import (
+    Examples,
     checked_norm,
     gaussian_examples,
     given,
@@ -79,16 +80,20 @@ def make(
     classes: int | None = None,
     norm: float = 0.95,
     padding: str = "circular",
+    examples: Examples | None = None,
 ) -> Problem:
     """Small images of Gaussian classes, or with `mnist` the paper's (5000, h = 10); λ is drawn with ‖c(K)‖ = `norm`.
 
-    `side` is the side of an image: states have half of it, pooled states a quarter.
+    `side` is the side of an image: states have half of it, pooled states a quarter. With `examples`, images of
+    that side as rows, those are its data.
     """
     draw = Draw.seeded(seed, dtype, device)
     pixels = 28 if mnist else given("side", side, 8)
     if pixels % 4 or pixels < 8:
         raise InputError(f"side = {pixels} cannot be pooled twice and leave 3 x 3 kernels room; give 8, 12, 16, …")
-    if mnist:
+    if examples is not None:
+        data = examples
+    elif mnist:
         data = mnist_examples(draw, size, side=side, classes=classes)
     else:
         data = gaussian_examples(draw, given("size", size, 6), pixels**2, given("classes", classes, 3))
@@ -122,8 +127,7 @@ def make(
         return torch.tanh(correlate(ready.K, w.reshape(n_e, h, s, s)) + ready.drive).reshape(-1)
 
     def outer_at(w: Tensor, ready: Ready) -> Tensor:
-        pooled = max_pool2d(w.reshape(n_e, h, s, s), 2).reshape(n_e, f)
-        return cross_entropy(pooled @ ready.theta.T + ready.b, data.Y)
+        return cross_entropy(scores(w, ready), data.Y)
 
     def layer(lam: Tensor) -> constants.Layer:
         ready = prepare(lam)
@@ -151,6 +155,12 @@ def make(
         sampler=sampler,
         seed=seed,
     )
+
+
+def scores(w: Tensor, ready: Ready) -> Tensor:
+    """θ μ(w_i) + b, a row for each example and a column for each class."""
+    maps = w.reshape(ready.drive.shape)
+    return max_pool2d(maps, 2).reshape(len(maps), -1) @ ready.theta.T + ready.b
 
 
 def projection(hidden: int, side: int, norm: float = 0.999, padding: str = "circular") -> Callable[[Tensor], Tensor]:

@@ -69,14 +69,17 @@ def make(
     features: int | None = None,
     classes: int | None = None,
     norm: float = 0.95,
+    examples: Examples | None = None,
 ) -> Problem:
     """A small EQM on Gaussian classes, or with `mnist` the paper's (5000 images, h = 200); λ is drawn with ‖A‖ = norm.
 
-    The same data at another λ: `problem.at(problem.sample(1, seed=1)[0])`. The paper's runs without projection leave
-    the domain; `dataclasses.replace(problem, domain=None)` lets them.
+    With `examples`, those are its data. The same data at another λ: `problem.at(problem.sample(1, seed=1)[0])`. The
+    paper's runs without projection leave the domain; `dataclasses.replace(problem, domain=None)` lets them.
     """
     draw = Draw.seeded(seed, dtype, device)
-    if mnist:
+    if examples is not None:
+        data = examples
+    elif mnist:
         data = mnist_examples(draw, size, features=features, classes=classes)
     else:
         data = gaussian_examples(
@@ -102,7 +105,7 @@ def make(
         return torch.tanh(w.reshape(n_e, h) @ ready.A.T + ready.drive).reshape(-1)
 
     def outer_at(w: Tensor, ready: Ready) -> Tensor:
-        return cross_entropy(w.reshape(n_e, h) @ ready.theta.T + ready.b, data.Y)
+        return cross_entropy(scores(w, ready), data.Y)
 
     def layer(ready: Ready) -> constants.Layer:
         rest = torch.cat((data.X, data.X.new_ones(n_e, 1)), dim=1)
@@ -129,6 +132,11 @@ def make(
         sampler=sampler,
         seed=seed,
     )
+
+
+def scores(w: Tensor, ready: Ready) -> Tensor:
+    """θ w_i + b, a row for each example and a column for each class."""
+    return w.reshape(-1, len(ready.A)) @ ready.theta.T + ready.b
 
 
 def projection(hidden: int, norm: float = 0.999) -> Callable[[Tensor], Tensor]:
@@ -168,6 +176,15 @@ def mnist_examples(draw: Draw, size: int | None, **fixed: int | None) -> Example
     chosen = torch.randperm(total, generator=draw.generator, device="cpu")[:count]
     X = torch.from_numpy(found.train_images)[chosen].reshape(count, -1).to(torch.float64) / 255
     return Examples(draw.place(X), draw.place(one_hot(torch.from_numpy(found.train_labels)[chosen].long(), 10)))
+
+
+def mnist_test(draw: Draw, size: int) -> Examples:
+    """The first `size` of the 10000 test images of MNIST."""
+    from boundcheck import data
+
+    found = data.mnist()
+    X = torch.from_numpy(found.test_images)[:size].reshape(size, -1).to(torch.float64) / 255
+    return Examples(draw.place(X), draw.place(one_hot(torch.from_numpy(found.test_labels)[:size].long(), 10)))
 
 
 def given(name: str, value: int | None, default: int) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Generator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,8 +15,8 @@ import toy
 from started import result, steps
 
 from boundcheck.errors import InputError
-from boundcheck.paper import _engine, _store, _workers, _written, load, names
-from boundcheck.paper._experiment import Experiment, Task
+from boundcheck.paper import _engine, _slices, _store, _workers, _written, load, names
+from boundcheck.paper._experiment import Experiment, Step, Task
 from boundcheck.paper._store import Kept, Store
 
 EXPERIMENT = Experiment.of(toy)
@@ -34,6 +36,27 @@ def test_two_processes_give_the_result_of_one(tmp_path: Path, monkeypatch: pytes
     carried_out(tmp_path / "two", _workers.Processes(2))
     assert result(tmp_path / "one") == result(tmp_path / "two")
     assert os.getpid() not in {pid for *_, pid in steps(tmp_path / "two")}
+
+
+def test_the_pace_is_that_after_the_first_step_which_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    def run(task: Task, state: int | None) -> Generator[Step, None, str]:
+        now[0] += 100  # to load
+        for step in range(1, 11):
+            now[0] += 1
+            yield Step(step, step, 10)
+        return "all"
+
+    monkeypatch.setattr(toy, "run", run)
+    monkeypatch.setattr(_slices, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    task = Task("walk", {})
+    part, one, whole = (_slices.advance("toy", task, None, seconds) for seconds in (102.5, 0.0, 1000.0))
+    assert (part.done, part.seconds, part.pace) == (0.3, 103, pytest.approx(10))
+    assert (one.done, one.pace) == (0.1, None)
+    assert (whole.finished, whole.pace) == (True, pytest.approx(10))
+    two = _slices.advance("toy", task, None, 0.0, least=2)
+    assert (two.done, two.pace) == (0.2, pytest.approx(10))
 
 
 def test_threads_are_those_of_the_experiment_and_come_back(tmp_path: Path) -> None:
