@@ -103,13 +103,16 @@ class Descent:
         alive = torch.arange(count, device=problem.device)
         return cls(0, alive, problem.lam.expand(count, -1).clone(), problem.w0.expand(count, -1).clone())
 
-    def step(self, problem: Problem, method: str, zeta: Tensor, t: int, warm: bool, limit: float) -> Descent:
-        """One step for all; a step size is dropped where numbers are not finite, or some |λ_j| is above `limit`."""
+    def step(
+        self, problem: Problem, method: str, zeta: Tensor, t: int, warm: bool, within: tuple[float, float]
+    ) -> Descent:
+        """One step for all; a step size is dropped where numbers are not finite, or some λ_j is not `within`."""
         if not len(self.alive):
             return replace(self, done=self.done + 1)
         found = hypergradients(problem, method, self.lam, self.first(problem, warm), t)
         lam = self.lam - zeta[self.alive, None] * found.value
-        keep = (lam.abs() <= limit).all(-1) & torch.isfinite(found.w).all(-1)  # no comparison with NaN is true
+        least, most = lam.aminmax(dim=-1)  # NaN if there is one, which is within nothing
+        keep = (least >= within[0]) & (most <= within[1]) & torch.isfinite(found.w).all(-1)
         definite = self.definite and found.definite
         return Descent(self.done + 1, self.alive[keep], lam[keep], found.w[keep], definite)
 

@@ -21,7 +21,7 @@ PIECE = 25  # lower-level steps towards w(λ) between two checkpoints
 QUICK: dict[str, dict[str, Any]] = {
     "parkinson": {"t": [100], "s": 40, "steps": [18, 22, 25], "options": {}},
     "newsgroups": {"t": [10], "s": 6, "steps": [22, 27], "options": {}, "exact": 100},
-    "fashion-mnist": {"t": [5, 10], "s": 50, "steps": [22, 25, 28], "options": {"validation_size": 6000}},
+    "fashion-mnist": {"t": [5, 10], "s": 50, "steps": [10, 11, 12], "options": {"validation_size": 6000}},
 }
 
 
@@ -81,7 +81,7 @@ def _cost(parameters: dict[str, Any]) -> float:
     t, k = parameters["t"], int(parameters["method"].partition(":")[2] or parameters["t"])
     upper = SECONDS[parameters["data"]](len(parameters["zeta"]), t, k)
     lower = SECONDS[parameters["data"]](1, 1, 0) if parameters["data"] == "newsgroups" else 0.0002
-    return parameters["s"] * upper + (parameters["exact"] or 0) * lower
+    return float(parameters["s"] * upper + (parameters["exact"] or 0) * lower)
 
 
 def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[str, Any]]:
@@ -92,13 +92,14 @@ def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[
     pieces = -(-exact // PIECE)
     of = given["s"] + pieces
     zeta = torch.tensor(given["zeta"], dtype=problem.dtype, device=problem.device)
+    ended: dict[str, Any]
     if state is not None and "ended" in state:
-        ended, lam, z, done = (state[name] for name in ("ended", "lam", "z", "pieces"))
-        lam, z = lam.to(problem.device), z.to(problem.device)
+        ended, done = dict(state["ended"]), state["pieces"]
+        lam, z = (state[name].to(problem.device) for name in ("lam", "z"))
     else:
         at = Descent.start(problem, len(zeta)) if state is None else _read(state, problem.device)
         while at.done < given["s"]:
-            at = at.step(problem, given["method"], zeta, t, table.warm, table.limit)
+            at = at.step(problem, given["method"], zeta, t, table.warm, table.within)
             yield Step(vars(at), at.done, of)
         w = at.last(problem, t, table.warm) if len(at.alive) else at.w
         ended, best = _ended(here, at, w, given["zeta"])
@@ -115,11 +116,13 @@ def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[
         done += 1
         yield Step({"ended": ended, "lam": lam, "z": z, "pieces": done}, given["s"] + done, of)
     w = problem.dynamics.iterate(z)
-    return ended | {"f": float(problem.outer_at(w, prepared)), "accuracy": here.accuracy(lam, w)}
+    ended |= {"f": float(problem.outer_at(w, prepared)), "accuracy": here.accuracy(lam, w)}
+    return ended
 
 
 def _read(state: dict[str, Any], device: torch.device) -> Descent:
-    return Descent(**{name: x.to(device) if isinstance(x, Tensor) else x for name, x in state.items()})
+    tensors = {name: state[name].to(device) for name in ("alive", "lam", "w")}
+    return Descent(done=state["done"], definite=state["definite"], **tensors)
 
 
 def _ended(here: Loaded, at: Descent, w: Tensor, zeta: Sequence[float]) -> tuple[dict[str, Any], int | None]:
