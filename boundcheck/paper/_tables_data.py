@@ -8,7 +8,7 @@ represent.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -43,6 +43,7 @@ class Table:
     dtype: torch.dtype = torch.float32
     within: tuple[float, float] = (-MOST, MOST)
     fp: str = "aid-fp"
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the problem
 
     def methods(self, t: int) -> dict[str, str]:
         """Rows of the table and what is run for them; without k = k_r where that is t."""

@@ -19,8 +19,8 @@ ONLY = "BOUNDCHECK_TABLES"  # data sets, separated by commas: the others are lef
 COUNT = 30  # step sizes
 PIECE = 25  # lower-level steps towards w(λ) between two checkpoints
 QUICK: dict[str, dict[str, Any]] = {
-    "parkinson": {"t": [100], "s": 30, "steps": [18, 22, 25], "options": {}},
-    "newsgroups": {"t": [10], "s": 15, "steps": [8, 12], "options": {}, "exact": 200},
+    "parkinson": {"t": [100], "s": 30, "steps": [18, 22, 25]},
+    "newsgroups": {"t": [10], "s": 15, "steps": [20, 25], "exact": 200},
     "fashion-mnist": {"t": [5, 10], "s": 40, "steps": [11, 12, 13], "options": {"validation_size": 6000}},
 }
 
@@ -36,7 +36,7 @@ def settings(quick: bool, seed: int, device: str, *, exact: bool) -> Settings:
             "s": cut.get("s", table.s),
             "zeta": [float(f"{zeta:.6g}") for zeta in (grid[cut["steps"]] if quick else grid)],
             "exact": (cut.get("exact", table.exact)) if exact else None,
-            "options": cut.get("options", {}),
+            "options": {**table.options, **cut.get("options", {})},
         }
     return {"quick": quick, "seed": seed, "device": device, "data": made}
 
