@@ -59,9 +59,8 @@ TABLES = {
     "parkinson": Table(
         (100, 150), 10, 1000, (-6, 1), 30, exact=0, dtype=torch.float64, within=(-300, 300), fp=MOMENTUM
     ),
-    "newsgroups": Table(
-        (10, 25, 50), 10, 500, (-4, 4), 1, warm=True, within=(-MOST, 40)
-    ),  # in batches it is not quicker
+    # one step size at a time, as batches are not quicker; tf-idf as the paper says, though its accuracies are of counts
+    "newsgroups": Table((10, 25, 50), 10, 500, (-4, 4), 1, True, within=(-MOST, 40), options={"tfidf": True}),
     "fashion-mnist": Table((5, 10), 5, 4000, (-10, -2), 30),
 }
 READ: dict[str, Callable[[], object]] = {
