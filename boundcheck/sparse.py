@@ -33,6 +33,11 @@ class SparseMatrix:
         rows.sum_duplicates()
         return cls(_csr(rows, dtype, device), _csr(rows.T.tocsr(), dtype, device))
 
+    @classmethod
+    def full(cls, X: Tensor) -> SparseMatrix:
+        """A dense X: under `vmap`, which would take the rows one by one, its products too become a single one."""
+        return cls(X, X.T)
+
     @property
     def shape(self) -> torch.Size:
         return self.X.shape
@@ -90,6 +95,8 @@ class _Product(torch.autograd.Function):
 
 
 def _multiply(X: Tensor, W: Tensor) -> Tensor:
+    if X.layout == torch.strided:
+        return X @ W
     if W.dtype == torch.float32 and W.device.type == "cpu" and W.shape[1] > 1:
         # A sum of weighted rows of W is what embeddings do, and their single-precision kernel is 2-4 times quicker.
         return embedding_bag(

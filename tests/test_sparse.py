@@ -204,3 +204,21 @@ def test_perron_bound_of_blocks_and_of_nothing() -> None:
 def test_row_norms() -> None:
     matrix, X = both(torch.float64)
     close(matrix.row_norms(), X.norm(dim=1))
+
+
+def test_a_dense_matrix_takes_a_batch_in_one_product() -> None:
+    X, W = normal(N, P, dtype=torch.float64), normal(5, P, C, dtype=torch.float64, seed=1)
+    matrix, sizes = SparseMatrix.full(X), []
+
+    class Seen(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
+            if function in (torch.ops.aten.mm.default, torch.ops.aten.bmm.default):
+                sizes.append(tuple(arguments[1].shape))
+            return function(*arguments, **(options or {}))
+
+    with Seen():
+        found = vmap(matrix.matmul)(W)
+    assert sizes == [(P, 5 * C)]
+    torch.testing.assert_close(found, X @ W)
+    gradient = vmap(grad(lambda w: (matrix @ w).square().sum()))(W)
+    torch.testing.assert_close(gradient, 2 * X.T @ (X @ W))

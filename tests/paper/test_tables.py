@@ -1,0 +1,279 @@
+"""Tables 1 and 2: gradient descent on λ against a few plain lines, in batches and stopped, and the report."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from command import Command
+from small import SMALL, small
+from torch import Tensor
+
+from boundcheck import files
+from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.paper import _report_tables, _tables_runs, load
+from boundcheck.paper._engine import conduct
+from boundcheck.paper._experiment import Task
+from boundcheck.paper._report_tables_published import Cell, cells
+from boundcheck.paper._tables_data import TABLES
+from boundcheck.paper._tables_loop import METHODS, hypergradients
+from boundcheck.paper._workers import Here
+from boundcheck.problem import Problem
+from boundcheck.solvers.hypergradient import hypergradient
+
+ZETA = {"parkinson": (0.01, 0.1), "newsgroups": (0.5, 5.0), "fashion-mnist": (0.003, 0.03)}
+T, S = 6, 4
+each = pytest.mark.parametrize("name", list(TABLES))
+method = pytest.mark.parametrize("method", [*METHODS, "aid-fp:3", "aid-cg:3"])
+
+
+def task(name: str, method: str, zeta: list[float] | None = None, **changed: Any) -> Task:
+    options = SMALL[name] | {"dtype": torch.float64}
+    if name == "fashion-mnist":
+        options = options | {"validation_size": 12}
+    given = {"data": name, "seed": 0, "device": "cpu", "options": options, "t": T, "s": S, "method": method}
+    return Task("small", {**given, "exact": 30, "zeta": list(ZETA[name]) if zeta is None else zeta, **changed})
+
+
+def steps_and_result(task: Task, state: Any = None) -> tuple[list[Any], dict[str, Any]]:
+    running, states = _tables_runs.run(task, state), []
+    while True:
+        try:
+            states.append(next(running).state)
+        except StopIteration as end:
+            return states, end.value
+
+
+def moments(problem: Problem, lam: Tensor, w: Tensor, t: int) -> Tensor:
+    """w_t with its graph: gradient descent, or heavy ball with the coefficients of Polyak."""
+    if problem.curvature is None or problem.name != "parkinson":
+        for _ in range(t):
+            w = problem.phi(w, lam)
+        return w
+    H = torch.func.hessian(lambda w: problem.inner(w, lam))(w.detach())
+    values = torch.linalg.eigvalsh(H).detach()
+    root_mu, root_L = values[0].sqrt(), values[-1].sqrt()
+    step, beta = 4 / (root_L + root_mu) ** 2, ((root_L - root_mu) / (root_L + root_mu)) ** 2
+    before = w
+    for _ in range(t):
+        gradient = torch.func.grad(lambda w: problem.inner(w, lam))(w)
+        w, before = w - step * gradient + beta * (w - before), w
+    return w
+
+
+def plain(problem: Problem, method: str, zeta: float, warm: bool) -> tuple[Tensor, Tensor]:
+    """λ_S and w_T(λ_S) with autograd, one λ, dense matrices: CG as the least error in the energy norm on its space."""
+    lam, w0 = problem.lam.clone(), problem.w0.clone()
+    for _ in range(S):
+        leaf = lam.clone().requires_grad_()
+        w = moments(problem, leaf, w0, T)
+        if method == "itd":
+            g = torch.autograd.grad(problem.outer(w, leaf), leaf)[0]
+        else:
+            w = w.detach().requires_grad_()
+            E = problem.outer(w, leaf)
+            b, direct = torch.autograd.grad(E, (w, leaf), allow_unused=True)
+            J = torch.autograd.functional.jacobian(partial(problem.phi, lam=lam), w.detach())
+            k = int(method.partition(":")[2] or T)
+            powers = [b]
+            for _ in range(k - 1):
+                powers.append(J.T @ powers[-1])
+            if method.startswith("aid-fp"):
+                v = torch.stack(powers).sum(0)
+            else:
+                A, V = torch.eye(len(b), dtype=b.dtype) - J.T, torch.linalg.qr(torch.stack(powers, 1))[0]
+                v = V @ torch.linalg.lstsq(V.T @ A @ V, (V.T @ b)[:, None]).solution[:, 0]
+            g = torch.autograd.grad(problem.phi(w, leaf), leaf, v)[0] + (0 if direct is None else direct)
+        lam = lam - zeta * g
+        w0 = w.detach() if warm else w0
+    return lam, moments(problem, lam, w0, T).detach()
+
+
+@each
+@pytest.mark.parametrize("method", ["itd", "aid-fp", "aid-cg", "aid-fp:3", "aid-cg:3"])
+def test_against_a_plain_double_loop(name: str, method: str) -> None:
+    options = task(name, method).parameters["options"]
+    problem, warm = small(name, **options), TABLES[name].warm
+    states, result = steps_and_result(task(name, method, exact=None))
+    assert states[-1]["done"] == S
+    for i, zeta in enumerate(ZETA[name]):
+        lam, w = plain(problem, method, zeta, warm)
+        assert (lam - problem.lam).norm() > 1e-4  # it did move
+        moved = (states[-1]["lam"][i] - problem.lam, lam - problem.lam)
+        torch.testing.assert_close(*moved, rtol=1e-6, atol=1e-9)
+        assert result["f_t"][i] == pytest.approx(float(problem.outer(w, lam)), rel=1e-7)
+
+
+@each
+@method
+def test_rows_are_what_the_solvers_give(name: str, method: str) -> None:
+    if method == "fp-momentum":  # on GD it is FP itself, on heavy ball no solver of its own
+        if name == "parkinson":
+            pytest.skip("checked in the next test")
+        reference = "aid-fp"
+    else:
+        reference = method
+    problem = small(name)
+    lams = problem.sample(3, 1)
+    w0 = 0.1 * torch.arange(3 * problem.d, dtype=problem.dtype).reshape(3, -1).cos()
+    found = hypergradients(problem, method, lams, w0, T)
+    for i in range(3):
+        alone = hypergradient(problem, reference, T, lam=lams[i], w0=w0[i])
+        torch.testing.assert_close(found.value[i], alone.value, rtol=1e-7, atol=1e-10)
+        torch.testing.assert_close(found.w[i], alone.w)
+
+
+def test_fp_on_heavy_ball_converges_to_the_hypergradient_and_is_not_fp_on_the_map() -> None:
+    problem = small("parkinson")
+    lams, w0 = problem.sample(2, 1), problem.w0.expand(2, -1)
+    exact = torch.stack([hypergradient(problem, "exact", lam=lam).value for lam in lams])
+    torch.testing.assert_close(hypergradients(problem, "fp-momentum", lams, w0, 400).value, exact, rtol=1e-6, atol=1e-9)
+    few, other = (hypergradients(problem, method, lams, w0, T).value for method in ("fp-momentum", "aid-fp"))
+    assert (few - other).norm() > 1e-3 * exact.norm()
+
+
+@each
+@pytest.mark.parametrize("method", ["itd", "aid-fp", "aid-cg:3"])
+def test_a_batch_is_its_step_sizes_one_by_one(name: str, method: str) -> None:
+    zeta = [*ZETA[name], 1e300]  # the last one diverges at once
+    _, together = steps_and_result(task(name, method, zeta))
+    single = [steps_and_result(task(name, method, [one]))[1] for one in zeta]
+    assert together["f_t"][-1] is None
+    assert single[-1]["best"] is None
+    assert together["f_t"][:-1] == [pytest.approx(one["f_t"][0], rel=1e-7) for one in single[:-1]]
+    best = min(range(len(ZETA[name])), key=lambda i: together["f_t"][i])
+    assert together["best"] == best
+    for what in ("f", "accuracy", "accuracy_t"):
+        assert together[what] == pytest.approx(single[best][what], rel=1e-6)
+
+
+@each
+@pytest.mark.parametrize("method", ["itd", "fp-momentum", "aid-cg"])
+def test_from_any_step_it_ends_the_same_to_the_bit(name: str, method: str) -> None:
+    exact = 0 if name == "parkinson" else 60
+    states, whole = steps_and_result(task(name, method, [*ZETA[name], 1e300], exact=exact))
+    assert len(states) == S + math.ceil(exact / _tables_runs.PIECE)
+    for state in states:
+        assert steps_and_result(task(name, method, [*ZETA[name], 1e300], exact=exact), state)[1] == whole
+
+
+@each
+def test_the_best_is_solved_for(name: str) -> None:
+    """w(λ) is where the lower level ends: more of its steps, or the closed form, change nothing."""
+    exact = 0 if name == "parkinson" else 4000
+    states, result = steps_and_result(task(name, "aid-cg", exact=exact))
+    problem = small(name, **task(name, "aid-cg").parameters["options"])
+    lam = [state["lam"] for state in states if "alive" in state][-1][result["best"]]
+    found = hypergradient(problem, "exact", lam=lam)
+    assert result["f"] == pytest.approx(float(problem.outer(found.w, lam)), rel=1e-5)
+    assert 0 <= result["accuracy"] <= 1
+
+
+def test_published_settings() -> None:
+    made = load("table1").settings(False, 0, "cpu")["data"]
+    assert {name: (one["t"], one["s"], len(one["zeta"])) for name, one in made.items()} == {
+        "parkinson": ([100, 150], 1000, 30),
+        "newsgroups": ([10, 25, 50], 500, 30),
+        "fashion-mnist": ([5, 10], 4000, 30),
+    }
+    ends = {name: (one["zeta"][0], one["zeta"][-1]) for name, one in made.items()}
+    assert ends == {"parkinson": (1e-6, 10), "newsgroups": (1e-4, 1e4), "fashion-mnist": (1e-10, 1e-2)}
+    assert {name: one["options"] for name, one in made.items() if one["options"]} == {"newsgroups": {"tfidf": True}}
+    whole = load("table2").settings(False, 0, "cpu")["data"]
+    assert {name: one["exact"] for name, one in whole.items()} == {
+        "parkinson": 0, "newsgroups": 2000, "fashion-mnist": 2000,
+    }  # fmt: skip
+
+
+def made_up(table: str, quick: bool) -> Any:
+    """A report on results that nobody computed: f_t counts the tasks."""
+    experiment = load(table)
+    settings = experiment.settings(quick, 0, "cpu")
+    results = {}
+    for number, one in enumerate(experiment.tasks(settings)):
+        zeta = one.parameters["zeta"]
+        f_t = [None, *(number + 1.0 + i for i in range(1, len(zeta)))] if len(zeta) > 1 else [number + 1.0]
+        best = min(1, len(zeta) - 1)
+        results[one.key] = {"zeta": zeta, "f_t": f_t, "best": best, "accuracy_t": 0.5, "definite": True}
+        if table == "table2":
+            results[one.key] |= {"f": number + 0.25, "accuracy": 0.25}
+    return experiment.report(settings, results)
+
+
+@pytest.mark.parametrize("table", ["table1", "table2"])
+@pytest.mark.parametrize("quick", [False, True], ids=["full", "quick"])
+def test_every_published_number_is_in_the_report(table: str, quick: bool) -> None:
+    outcome = made_up(table, quick)
+    numbers = [claim for claim in outcome.claims if "Table" in claim.where and not claim.what.endswith("FP on Φ")]
+    assert [claim.published for claim in numbers] == list(cells(table).values())
+    assert len(numbers) == {"table1": 31, "table2": 35}[table]
+    for claim in numbers:
+        assert claim.ours == _report_tables.NOT_RUN or claim.difference
+    assert quick == any(claim.ours == _report_tables.NOT_RUN for claim in numbers)
+    assert quick == any("was cut" in note for note in outcome.notes)
+    first, theirs = numbers[0], Cell.read(numbers[0].published)
+    ours = Cell(2.0, 50.0) if table == "table1" else Cell(0.25, 25.0)
+    assert Cell.read(str(first.ours)) == ours
+    assert first.difference == f"{ours.objective - theirs.objective:+.3g} ({ours.accuracy - theirs.accuracy:+.1f})"
+
+
+def test_the_best_of_all_batches_is_reported() -> None:
+    """Newsgroups runs one step size at a time: the least f_t is the first one's, by how results are made up."""
+    outcome = made_up("table2", False)
+    cell = outcome.data["cells"]["newsgroups t=10 ITD"]
+    assert len(cell["f_t"]) == 30
+    assert cell["best"] == cell["zeta"][0] == 1e-4
+    assert cell["f"] == pytest.approx(cell["least"] - 0.75)
+
+
+def test_claims_in_words_are_decided_on_the_full_setting_only() -> None:
+    held = {claim.what: claim.holds for claim in made_up("table1", False).claims if claim.where == "section 4.2"}
+    assert list(held.values()) == [False, True, False]  # by how results are made up
+    assert all(claim.holds is None for claim in made_up("table1", True).claims)
+
+
+def test_one_data_set_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BOUNDCHECK_TABLES", "parkinson")
+    outcome = made_up("table1", False)
+    assert sum(claim.ours == _report_tables.NOT_RUN for claim in outcome.claims) == 21 + 2
+    assert "Not run: 20 newsgroups, Fashion-MNIST." in outcome.notes
+    monkeypatch.setenv("BOUNDCHECK_TABLES", "parkinsons")
+    with pytest.raises(UnknownNameError, match="did you mean parkinson"):
+        load("table1").settings(False, 0, "cpu")
+
+
+@pytest.mark.usefixtures("empty")
+@pytest.mark.parametrize("name", list(TABLES))
+def test_without_data_nothing_is_written(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BOUNDCHECK_TABLES", name)
+    experiment = load("table1")
+    with pytest.raises(InputError, match="not found: put the file with sha256") as raised:
+        conduct(experiment, experiment.settings(True, 0, "cpu"), tmp_path / "out", Here())
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("empty")
+def test_without_data_the_command_says_so(boundcheck: Command, tmp_path: Path) -> None:
+    done = boundcheck("paper", "table2", "--quick", "--out", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert done.stderr.startswith("boundcheck: parkinsons.data not found: put the file")
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_one_step_on_the_real_parkinson() -> None:
+    try:
+        files.find("parkinsons/parkinsons.data", download=False)
+    except InputError:
+        pytest.skip("parkinsons.data is not there")
+    given = {"options": {}, "s": 1, "t": 100, "exact": 0}
+    _, none = steps_and_result(task("parkinson", "aid-cg", [0.0], **given))
+    _, one = steps_and_result(task("parkinson", "aid-cg", [1e-3, 1e-2], **given))
+    assert one["f_t"][1] < one["f_t"][0] < none["f_t"][0]
+    assert none["f_t"][0] == pytest.approx(none["f"], rel=1e-3)
+    assert round(65 * one["accuracy_t"]) == pytest.approx(65 * one["accuracy_t"])  # of 65 examples
