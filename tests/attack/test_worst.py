@@ -134,7 +134,31 @@ def test_an_interrupt_returns_the_best_so_far() -> None:
 
     found = worst("itd", t=3, dim=1, effort=TINY, progress=stop)
     assert found.found.interrupted
-    assert 0 < found.ratio <= 1
+    assert 0.3 < found.ratio <= 1
+
+
+def test_an_interrupt_of_the_first_climb_does_so_too() -> None:
+    def stop(what: str, done: int, of: int) -> None:
+        if what.endswith("ascent") and done > 3:
+            raise KeyboardInterrupt
+
+    found = worst("itd", t=3, dim=1, effort=TINY, progress=stop)
+    assert found.found.interrupted
+    assert found.ratio > 0.1  # random rows have 10⁻⁵ and less
+
+
+@pytest.mark.parametrize("name", ["aid-cg", "aid-cgn"])
+def test_rounding_after_the_last_step_of_cg_refutes_nothing(name: str) -> None:
+    """At q = 0.05 and t = k = 60 the bound is 10⁻⁷⁸, of which 50 digits of v see nothing."""
+    found = worst(name, q=0.05, t=60, k=60, dim=1, effort=TINY)
+    assert not found.refuted
+    assert found.ratio <= 1
+
+
+def test_t_0_is_searched_but_not_drawn() -> None:
+    found = worst("itd", t=0, dim=1, effort=TINY)
+    assert found.ratio <= 1
+    assert check_command(found) is None
 
 
 @pytest.mark.parametrize(
@@ -147,6 +171,7 @@ def test_an_interrupt_returns_the_best_so_far() -> None:
         ({"dim": 0}, "dim = 0 is out of range"),
         ({"only": ("nu_1",)}, "λ enters nowhere"),
         ({"seed": 1.5}, "is no seed"),
+        ({"seed": -1}, "is no seed"),
     ],
 )
 def test_bad_input_is_refused(options: dict[str, object], message: str) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from pieces import normal
 from small import small
 
 import boundcheck as bc
-from boundcheck.compare.certify import certify, proved
+from boundcheck.compare.certify import certify, proved, residual_is_enough
 from boundcheck.constants import Constant, Constants, Side
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
@@ -41,7 +43,7 @@ def test_it_is_above_the_error(name: str, by: float, off: float) -> None:
     truth = reference(problem, problem.lam[None]).value[0]
     made, W = moved(problem, by, off)
     constants = bc.estimate_constants(problem, ball="local").replace(Constant("W", W))
-    found = certify(made, constants, problem.dtype)
+    found = certify(problem, made, constants)
     error = float((made.value[0] - truth).norm())
     assert found is not None
     assert found.side is Side.UPPER
@@ -57,14 +59,38 @@ def test_it_is_attained_on_one_number(by: float, off: float) -> None:
     made, W = moved(problem, by, off)
     constants = bc.estimate_constants(problem, ball="local").replace(Constant("W", W))
     error = float((made.value - reference(problem, problem.lam[None]).value).norm())
-    assert certify(made, constants, problem.dtype).value == pytest.approx(error, rel=1e-6)
+    assert certify(problem, made, constants).value == pytest.approx(error, rel=1e-6)
 
 
 def test_where_nothing_bounds_it() -> None:
     problem = small("lr")
     found, constants = reference(problem, problem.lam[None]), bc.estimate_constants(problem, ball="local")
     missing = Constants({name: c for name, c in constants.items() if name != "W"})
-    assert certify(found, missing, problem.dtype) is None
+    assert certify(problem, found, missing) is None
     curved = constants.replace(Constant("nu_1", 1e20, Side.UPPER))
-    assert certify(found, curved, problem.dtype) is None
+    assert certify(problem, found, curved) is None
     assert not proved(None)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e4, 1e6])
+def test_what_cancels_on_the_way_is_not_called_proved(shift: float) -> None:
+    """Φ = w/2 + ((s + λ/3) − s) and E = ½w²: w* = 2λ/3 and ∇f = 4λ/9, which rounding in s + λ/3 hides."""
+    problem = bc.Problem.from_map(
+        lambda w, lam: w / 2 + ((shift + lam / 3) - shift), lambda w, lam: (w * w).sum() / 2, normal(1) * 0,
+        normal(1) * 0 + 1.1, symmetric=True,
+    )  # fmt: skip
+    found = bc.enclose(problem, 4 * problem.lam / 9)
+    assert found.lower == 0
+    assert found.upper < 1e-13 * (1 + shift)
+
+
+def test_a_residual_says_nothing_of_a_map_that_turns() -> None:
+    """I − ∂₁Φ may be inverted everywhere, and points far from w* still have no residual, as 2πi of e^z − 1."""
+    problem = replace(small("eqm"), symmetric=None)
+    constants = bc.estimate_constants(problem, ball="local")
+    assert residual_is_enough(problem, constants)
+    claimed = constants.replace(Constant("mu_inv", 2 * (1 - constants["q"].value)))
+    assert not residual_is_enough(problem, claimed)
+    assert certify(problem, reference(problem, problem.lam[None]), claimed) is None
+    flat = claimed.replace(Constant("nu_1", 0.0))
+    assert residual_is_enough(problem, flat)

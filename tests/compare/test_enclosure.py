@@ -76,6 +76,10 @@ def test_structures_of_the_user() -> None:
     )  # fmt: skip
     found = bc.enclose(problem, {"a": torch.tensor([4.0, 4.0], dtype=torch.float64)})  # w = 2a, ∇f = 4a
     assert found.upper < 1e-12
+    with pytest.raises(bc.InputError, match="g has shape"):
+        bc.enclose(problem, bc.hypergradient(bc.load_problem("scalar"), "itd", t=2))
+    with pytest.raises(bc.InputError, match="known = 3"):
+        bc.enclose(problem, problem.lam, known=3)
     with pytest.raises(bc.InputError, match="g has"):
         bc.enclose(problem, {"b": torch.ones(2, dtype=torch.float64)})
 

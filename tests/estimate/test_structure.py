@@ -82,6 +82,22 @@ def test_what_bends_elsewhere_is_not_constant(name: str) -> None:
         assert constants[constant].side is Side.LOWER
 
 
+def test_what_bends_between_the_start_and_the_solution_is_not_constant() -> None:
+    """In 200 dimensions random points never come near the line from w_0 to w*, on which every bound depends."""
+    d, R = 200, 10.0
+    e_1 = torch.zeros(d, dtype=torch.float64)
+    e_1[0] = 1
+
+    def phi(w: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
+        x = w + R * e_1
+        return x / 2 - R * e_1 + (0.03 * (torch.tanh(9 * x[0] - 6 * R) - torch.tanh(9 * x[0] - 8 * R)) + lam) * e_1
+
+    problem = bc.Problem.from_map(phi, lambda w, lam: w @ w / 2, 0 * e_1, torch.zeros(1).double())
+    constants = bc.estimate_constants(problem, ball="local", budget=300)
+    assert constants["nu_1"].side is Side.LOWER
+    assert constants["q"].side is Side.LOWER
+
+
 def test_small_numbers_are_numbers() -> None:
     """E in units in which it is tiny still is no quadratic."""
     problem = bc.Problem.from_map(

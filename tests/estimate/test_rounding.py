@@ -1,0 +1,57 @@
+"""What random arithmetic shows of rounding: what cancelled on the way, and nothing where there is nothing."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+import torch
+from pieces import normal
+from small import small
+
+from boundcheck.estimate import rounding
+from boundcheck.problem import Problem
+from boundcheck.solvers.exact import reference
+
+EPS = torch.finfo(torch.float64).eps
+
+
+def test_cancellation_is_seen() -> None:
+    big = 1e8
+    problem = Problem.from_map(
+        lambda w, lam: w / 2 + ((big + lam) - big), lambda w, lam: w.sum(), normal(1) * 0, normal(1), symmetric=True
+    )
+    found = rounding.measured(problem, problem.w0 + 1, problem.w0 + 2)
+    assert big * EPS < found.w < 100 * big * EPS
+    assert found.g < 100 * EPS * 2  # ∂₂Φ = 1 has none of it
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e5])
+def test_it_is_above_the_rounding_of_a_ridge_regression(shift: float) -> None:
+    """A centred feature against targets far from 0: Xᵀ(Xw − y) cancels inside a product; the truth in fractions."""
+    X = normal(50, 1)
+    X[-1] -= X.sum()
+    y = shift + 2 * X[:, 0] + normal(50, seed=1)
+    problem = Problem.from_map(
+        lambda w, lam: w - 0.01 * (X.T @ (X @ w - y) + lam * w), lambda w, lam: ((w - 1) ** 2).sum() / 2, normal(1) * 0,
+        normal(1) * 0 + 1, symmetric=True,
+    )  # fmt: skip
+    w, alpha = normal(1, seed=2), Fraction(0.01)
+    xs, ys, at = [Fraction(float(x)) for x in X[:, 0]], [Fraction(float(z)) for z in y], Fraction(float(w))
+    truth = alpha * (sum(x * (x * at - z) for x, z in zip(xs, ys, strict=True)) + at)
+    here = float(w - problem.phi_at(w, problem.prepare(problem.lam)))
+    found = rounding.measured(problem, w, w)
+    assert abs(here - float(truth)) <= found.w
+    assert found.w < 1e-10 * (1 + shift)
+
+
+@pytest.mark.parametrize("name", ["lr", "krr", "br", "hr", "eqm"])
+def test_it_is_small_on_the_problems_that_we_have(name: str) -> None:
+    problem = small(name)
+    found = reference(problem, problem.lam[None])
+    noise = rounding.measured(problem, found.w[0], found.v[0])
+    scale = float(found.w.norm() + found.v.norm() + found.value.norm())
+    assert 0 < noise.w < 1e-11 * (1 + scale)
+    assert 0 <= noise.v < 1e-10 * (1 + scale)
+    assert 0 < noise.g < 1e-10 * (1 + scale)
+    assert noise == rounding.measured(problem, found.w[0], found.v[0])  # from its seed
