@@ -55,3 +55,13 @@ def test_it_is_small_on_the_problems_that_we_have(name: str) -> None:
     assert 0 <= noise.v < 1e-10 * (1 + scale)
     assert 0 < noise.g < 1e-10 * (1 + scale)
     assert noise == rounding.measured(problem, found.w[0], found.v[0])  # from its seed
+
+
+def test_zeros_without_memory_that_autograd_makes_are_left_alone() -> None:
+    """The second derivative of |w| is one; to multiply it ends the process."""
+    problem = Problem.from_loss(
+        lambda w, lam: (w * w / 4 + w * w * w.abs() / 60 - lam * w).sum(), lambda w, lam: w.sum(), normal(2), normal(2),
+        1.0,
+    )  # fmt: skip
+    found = rounding.measured(problem, problem.w0, problem.w0)
+    assert 0 < found.w < 100 * EPS * (1 + float(problem.w0.norm() + problem.lam.norm()))
