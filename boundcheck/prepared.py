@@ -66,12 +66,20 @@ class Prepared:
         self._made = {i: flat[i] for i in active}
         self.leaves = Leaves(tuple(leaf.detach() for leaf in flat), spec, active)
         self.ready: Ready = self.leaves.ready()
+        self._each: list[Ready] = []
 
     def pull_back(self, cotangents: Cotangents) -> Tensor:
         """From cotangents shaped like the leaves to one shaped like λ."""
         if not cotangents:
             return torch.zeros_like(self._lam.detach())
         return self._pull(self.leaves, cotangents, batched=False)
+
+    @property
+    def each(self) -> list[Ready]:
+        """What was prepared for every single one of several λ."""
+        if not self._each:
+            self._each = [self.leaves.at(i) for i in range(len(self._lam))]
+        return self._each
 
     @property
     def lams(self) -> Tensor:

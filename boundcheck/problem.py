@@ -56,7 +56,9 @@ class Problem:
 
     `phi`, `outer` and `inner` take flat vectors (w, λ); `phi_at`, `outer_at` and `inner_at` what `prepare` made of λ.
     Products with ∂₁Φ come from autograd, or from `d1phi_T_at` where a formula is quicker; that one is given rows: w and
-    v of shape (…, d), what was prepared with the same leading axes.
+    v of shape (…, d), what was prepared with the same leading axes. So do derivatives by λ, from `d2phi_T_at` and
+    `d2outer_at`; those are for one λ: w of shape (rows, d), v of shape (rows, vectors, d), and what comes of them
+    (rows, vectors, n) and (rows, n). Whoever replaces Φ or E has to replace the formulas too, or give None.
     """
 
     name: str
@@ -67,6 +69,8 @@ class Problem:
     inner_at: Callable[[Tensor, Ready], Tensor] | None = None
     prepare: Callable[[Tensor], Ready] = _itself
     d1phi_T_at: Callable[[Tensor, Ready], Callable[[Tensor], Tensor]] | None = None  # v ↦ ∂₁Φ(w)ᵀv as a formula
+    d2phi_T_at: Callable[[Tensor, Ready], Callable[[Tensor], Tensor]] | None = None  # v ↦ ∂₂Φ(w)ᵀv as a formula
+    d2outer_at: Callable[[Tensor, Ready], Tensor] | None = None  # ∇₂E(w) as a formula
     dynamics: Dynamics = FIXED_POINT
     symmetric: bool | None = None  # is ∂₁Φ symmetric? None: not known
     affine: bool = False  # does ∂₁Φ depend on λ only?

@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -39,7 +40,8 @@ def _one_thread() -> None:
     os.sched_setaffinity(0, {max(allowed)})
     jax.devices()
     for thread in os.listdir("/proc/self/task"):
-        os.sched_setaffinity(int(thread), allowed)
+        with suppress(ProcessLookupError):  # a thread that has ended by now
+            os.sched_setaffinity(int(thread), allowed)
     for library in {word for word in Path("/proc/self/maps").read_text().split() if "openblas" in word}:
         for name in ("scipy_openblas_set_num_threads", "scipy_openblas_set_num_threads64_"):
             getattr(ctypes.CDLL(library), name, lambda _: None)(1)

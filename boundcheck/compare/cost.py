@@ -38,6 +38,7 @@ class Sizes:
     phi: int  # arithmetic of one Φ
     itself: bool  # is what was prepared λ itself, or a vector like it?
     element: int  # bytes of a number
+    formulas: bool = False  # are derivatives by λ taken by formula, for one λ after the other?
     affine: bool = False  # is ∂₁Φ one matrix for each λ?
     modes: bool = False  # … and symmetric, with dynamics that depend on λ through Φ only: does modes.py apply?
 
@@ -57,6 +58,7 @@ def measure(problem: Problem, lam: Tensor, T: int) -> Sizes:
         phi=int(counter.get_total_flops()) // 2,
         itself=all(leaf.numel() <= problem.n for leaf in tensors),
         element=problem.w0.element_size(),
+        formulas=problem.d2phi_T_at is not None and problem.d2outer_at is not None,
         affine=problem.affine,
         modes=problem.affine
         and problem.symmetric is True
@@ -151,9 +153,15 @@ def _pieces(of: Sizes, count: int, names: Sequence[str], way: str | None, smalle
         samples=count,
         rows=rows,
         horizons=at_once(of.leaves) if modes else rows,
-        read=at_once(max(of.n, of.leaves) * (1 if matrices else max(1, aid))),
+        read=at_once(_read(of, count, 1 if matrices else aid)),
         formed=at_once(of.n * of.d // 2),
     )
+
+
+def _read(of: Sizes, count: int, methods: int) -> int:
+    """Numbers for each t and each of `count` λ on the way from vectors to λ, for so many methods."""
+    numbers = max(of.n, of.leaves) * max(1, methods)
+    return of.n + numbers // count if of.formulas else numbers  # by formula it is one λ after the other
 
 
 def _constant(of: Sizes, way: str | None) -> bool:
@@ -175,7 +183,7 @@ def bytes_of(of: Sizes, plan: Plan, names: Sequence[str]) -> int:
         kept += 2 * of.d**2 * of.n + (1 + aid) * of.T * of.n
     needs = [
         plan.rows * 12 * of.state,
-        plan.read * 6 * max(of.n, of.leaves) * (1 if plan.matrices else max(1, aid)),
+        plan.read * 6 * _read(of, plan.samples, 1 if plan.matrices else aid),
     ]
     if plan.modes:
         needs.append(plan.horizons * 2 * of.leaves + 8 * of.d**2)

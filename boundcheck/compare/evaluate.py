@@ -9,13 +9,13 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from boundcheck.compare import sensitivities, systems, wavefront
+from boundcheck.compare import sensitivities, systems, to_lam, wavefront
 from boundcheck.compare.batch import Batch, pieces
 from boundcheck.compare.cost import Plan
 from boundcheck.compare.modes import Formed, Modes
 from boundcheck.methods import Method
 from boundcheck.prepared import Cotangents, Leaves, Prepared
-from boundcheck.products import Linearisation, rows, rows_d2_T, rows_outer, used
+from boundcheck.products import Linearisation, rows, rows_outer, used
 from boundcheck.solvers.conjugate_gradient import refuse_unless_symmetric
 
 # (dw_t/dλ)ᵀ∇₁E(w_t), or what a method puts in its place, for some t of a block; of shape (λ, t, n)
@@ -52,16 +52,19 @@ def evaluate(batch: Batch, exact: Tensor, asked: Sequence[Method], plan: Plan) -
     errors = {m: torch.empty_like(at.b[..., 0]) for m in asked}
     for block, differentiated in _itd(at, [m for m in asked if m not in solved]):
         for part in pieces(block.start, block.stop, plan.read):
-            direct = prepared.pull_back_rows(at.of_outer, rows_outer(problem, w[:, part], at.of_outer).lam)
-            rest = direct - exact[:, None]
+            rest = to_lam.d2outer(problem, prepared, at.of_outer, w[:, part]) - exact[:, None]
             here = slice(part.start - block.start, part.stop - block.start)
-            indirect = {m: values(here) for m, values in differentiated.items()}
-            if solved:
+            for m, values in differentiated.items():
+                errors[m][:, part] = torch.linalg.vector_norm(values(here) + rest, dim=-1)
+            if not solved:
+                continue
+            if read is None:
                 v = torch.stack([v[:, part] for v in solved.values()], dim=2)
-                values = read_off(batch, at.of_phi, w[:, part], v) if read is None else read[:, part]
-                indirect |= dict(zip(solved, values.unbind(2), strict=True))
-            for m in asked:
-                errors[m][:, part] = torch.linalg.vector_norm(indirect[m] + rest, dim=-1)
+                lengths = to_lam.lengths(problem, prepared, at.of_phi, w[:, part], v, rest)
+            else:
+                lengths = torch.linalg.vector_norm(read[:, part] + rest[:, :, None], dim=-1)
+            for m, length in zip(solved, lengths.unbind(2), strict=True):
+                errors[m][:, part] = length
     return errors
 
 
@@ -115,10 +118,3 @@ def _part(values: Tensor, part: slice) -> Tensor:
 
 def _pulled(prepared: Prepared, leaves: Leaves, cotangents: Cotangents, part: slice) -> Tensor:
     return prepared.pull_back_rows(leaves, tuple(c[:, part] for c in cotangents))
-
-
-def read_off(batch: Batch, leaves: Leaves, w: Tensor, v: Tensor) -> Tensor:
-    """∂₂Φ(w)ᵀv for the rows w and vectors v of shape (λ, rows, vectors, d): (λ, rows, vectors, n)."""
-    cotangents = rows_d2_T(batch.problem.phi_at, w, leaves, v)
-    pulled = batch.prepared.pull_back_rows(leaves, tuple(c.flatten(1, 2) for c in cotangents))
-    return pulled.expand(-1, v.shape[1] * v.shape[2], -1).reshape(*v.shape[:3], -1)

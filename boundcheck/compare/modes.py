@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
+from boundcheck.compare import to_lam
 from boundcheck.compare.batch import Batch, Spectrum, pieces
 from boundcheck.prepared import Cotangents, Leaves
 from boundcheck.problem import Problem, Ready
-from boundcheck.products import CACHE, LamLinearisation, mixed, rows, rows_d2, used
+from boundcheck.products import CACHE, LamLinearisation, mixed, rows, used
 
 LAMS, TIMES = 4, 64  # at once in products with large matrices that each λ has its own of
 
@@ -97,7 +98,7 @@ class Formed:
 
     def __init__(self, modes: Modes) -> None:
         self._modes, problem = modes, modes.batch.problem
-        self._d2 = rows_d2(problem.phi_at, modes.points, modes.batch.prepared, modes.leaves, problem.d)
+        self._d2 = to_lam.d2phi(problem, modes.batch.prepared, modes.leaves, modes.points)
 
     def itd(self, b: Tensor) -> Tensor:
         """(dw_t/dλ)ᵀ∇₁E(w_t), of shape (λ, T, n)."""

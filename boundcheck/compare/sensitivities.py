@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
+from boundcheck.compare import to_lam
 from boundcheck.compare.batch import Batch
 from boundcheck.prepared import Leaves
 from boundcheck.problem import Problem, Ready
@@ -25,6 +26,14 @@ def newest(problem: Problem) -> Function:
     return step
 
 
+def _d2(batch: Batch, leaves: Leaves, z: Tensor) -> Tensor:
+    """∂₂Ψ(z), its newest part, as matrices of shape (λ, rows, d, n)."""
+    problem = batch.problem
+    if problem.dynamics.copies == 1:  # then Ψ = Φ
+        return to_lam.d2phi(problem, batch.prepared, leaves, z)
+    return rows_d2(newest(problem), z, batch.prepared, leaves, problem.d)
+
+
 def forward(batch: Batch, b: Tensor, leaves: Leaves, block: int) -> Tensor:
     """(dw_t/dλ)ᵀ∇₁E(w_t) for t = 1 … T, of shape (λ, T, n); `block` is for how many t to form ∂₂Ψ at once."""
     problem, dynamics, ready = batch.problem, batch.problem.dynamics, batch.prepared.ready
@@ -33,7 +42,7 @@ def forward(batch: Batch, b: Tensor, leaves: Leaves, block: int) -> Tensor:
     step = vmap(lambda value, S, ready: dynamics.step(lambda _: value, S, ready))
     for start in range(0, batch.T, block):
         z = batch.z[:, start : min(start + block, batch.T)]
-        D = rows_d2(newest(problem), z, batch.prepared, leaves, problem.d)
+        D = _d2(batch, leaves, z)
         w = rows(dynamics.point)(z, ready)
         for i in range(z.shape[1]):
             at = batch.products_along(w[:, i], problem.n)
@@ -56,7 +65,7 @@ def dense(batch: Batch, b: Tensor, leaves: Leaves, block: int) -> Tensor:
     found = b.new_empty(len(b), batch.T, problem.n)
     for start in range(0, batch.T, block):
         z = batch.z[:, start : min(start + block, batch.T)]
-        J, D = jacobians(z, ready), rows_d2(newest(problem), z, batch.prepared, leaves, d)
+        J, D = jacobians(z, ready), _d2(batch, leaves, z)
         for i in range(z.shape[1]):
             S = torch.cat((torch.baddbmm(D[:, i], J[:, i], S), S[:, : size - d]), dim=1)
             found[:, start + i] = (b[:, start + i, None] @ S[:, :d])[:, 0]

@@ -24,7 +24,8 @@ def on_state(problem: Problem) -> Problem:
 
     return replace(
         problem, name=f"{problem.name} on the state of {dynamics.name}", w0=dynamics.start(problem.w0),
-        phi_at=problem.psi_at, outer_at=outer_at, inner_at=None, d1phi_T_at=None, dynamics=FIXED_POINT,
+        phi_at=problem.psi_at, outer_at=outer_at, inner_at=None, dynamics=FIXED_POINT,
+        d1phi_T_at=None, d2phi_T_at=None, d2outer_at=None,
         symmetric=False, curvature=None, contraction=None, known=None, remake=None,
         solution=None if solution is None else (lambda ready: dynamics.start(solution(ready))),
     )  # fmt: skip
@@ -37,7 +38,7 @@ def without_nu_2(problem: Problem, w_star: Tensor) -> Problem:
     def phi_at(w: Tensor, ready: Ready) -> Tensor:
         return problem.phi_at(w, here) + problem.phi_at(w_star, ready) - problem.phi_at(w_star, here)
 
-    return replace(problem, phi_at=phi_at, inner_at=None, d1phi_T_at=None, known=None, remake=None)
+    return replace(problem, phi_at=phi_at, inner_at=None, d1phi_T_at=None, d2phi_T_at=None, known=None, remake=None)
 
 
 def closed_form(problem: Problem) -> Tensor:

@@ -26,8 +26,8 @@ TITLE = "hyper-representation: ridge regression on learnt features"
 class Ready(NamedTuple):
     """What depends on H only: the represented data and the steps."""
 
+    H: Tensor
     A: Tensor  # XH
-    A_val: Tensor  # X'H
     steps: Tuned
 
 
@@ -66,7 +66,7 @@ def make(
         H = lam.view(features, represented)
         A = data.X @ H
         least, most = spectrum(A)
-        return Ready(A, data.X_val @ H, tuned(dynamics, least + ridge, most + ridge, differentiate_step))
+        return Ready(H, A, tuned(dynamics, least + ridge, most + ridge, differentiate_step))
 
     def inner_at(w: Tensor, ready: Ready) -> Tensor:
         return ((ready.A @ w - data.y) ** 2).sum() / 2 + ridge * (w * w).sum() / 2
@@ -74,8 +74,25 @@ def make(
     def phi_at(w: Tensor, ready: Ready) -> Tensor:
         return w - ready.steps.alpha * (ready.A.mT @ (ready.A @ w - data.y) + ridge * w)
 
+    def d2phi_T_at(w: Tensor, ready: Ready) -> Callable[[Tensor], Tensor]:
+        """−α(evᵀ + (XᵀAv)wᵀ), e = Xᵀ(Aw − y), with the step held fixed."""
+        e = -ready.steps.alpha * (w @ ready.A.mT - data.y) @ data.X
+
+        def product(v: Tensor) -> Tensor:
+            c = -ready.steps.alpha * (v @ ready.A.mT) @ data.X
+            left = torch.stack((e[:, None].expand_as(c), c), dim=-1)
+            right = torch.stack((v, w[:, None].expand_as(v)), dim=-2)
+            return (left @ right).flatten(-2)
+
+        return product
+
     def outer_at(w: Tensor, ready: Ready) -> Tensor:
-        return ((ready.A_val @ w - data.y_val) ** 2).sum() / 2
+        return ((data.X_val @ (ready.H @ w) - data.y_val) ** 2).sum() / 2  # not (X'H)w: ∇₂E is one outer product
+
+    def d2outer_at(w: Tensor, ready: Ready) -> Tensor:
+        """X'ᵀ(X'Hw − y')wᵀ."""
+        e = ((w @ ready.H.mT) @ data.X_val.mT - data.y_val) @ data.X_val
+        return (e[:, :, None] * w[:, None]).flatten(1)
 
     def solution(ready: Ready) -> Tensor:
         """(AᵀA + βI)⁻¹Aᵀy = Aᵀ(AAᵀ + βI)⁻¹y, the smaller of the two systems."""
@@ -88,7 +105,8 @@ def make(
 
     return Problem(
         name=NAME, w0=lam.new_zeros(represented), lam=lam, phi_at=phi_at, outer_at=outer_at, inner_at=inner_at,
-        prepare=prepare, affine=True, solution=solution, sampler=sampler, seed=seed,
+        prepare=prepare, d2phi_T_at=None if differentiate_step else d2phi_T_at, d2outer_at=d2outer_at,
+        affine=True, solution=solution, sampler=sampler, seed=seed,
         known=closed_forms(data, ridge, prepare, solution, differentiate_step), **known(dynamics),
     )  # fmt: skip
 
@@ -139,7 +157,7 @@ def closed_forms(
 
     def on(lam: Tensor, region: Region) -> tuple[Constant, ...]:
         ready, c, radius = prepare(lam), region.point, region.radius
-        A_val, alpha = ready.A_val, ready.steps.alpha
+        A_val, alpha = X_val @ ready.H, ready.steps.alpha
         C, C_val = X.T @ ready.A, X_val.T @ A_val
         G = gradient_of_step(ready) if differentiate_step else torch.zeros_like(C)
         steep, crossed = (G * G).sum(), C.T @ G

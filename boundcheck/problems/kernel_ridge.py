@@ -28,6 +28,7 @@ generate = linear_data  # y = Xw + noise, with normal X and w
 class Ready(NamedTuple):
     """What depends on λ only: the kernel matrices and the steps."""
 
+    slope: Tensor  # the derivative of (β, γ) by λ, entry by entry
     H: Tensor  # K + βI
     K_val: Tensor
     steps: Tuned
@@ -50,7 +51,7 @@ def regression(
         H = kernel(Q, gamma) + beta * eye
         eigenvalues = torch.linalg.eigvalsh(H)
         steps = tuned(dynamics, eigenvalues[0], eigenvalues[-1], differentiate_step)
-        return Ready(H, kernel(Q_val, gamma), steps)
+        return Ready(slope(lam.detach()), H, kernel(Q_val, gamma), steps)
 
     def inner_at(w: Tensor, ready: Ready) -> Tensor:
         return w @ (ready.H @ w) / 2 - w @ data.y
@@ -58,12 +59,26 @@ def regression(
     def phi_at(w: Tensor, ready: Ready) -> Tensor:
         return w - ready.steps.alpha * (ready.H @ w - data.y)
 
+    def d2phi_T_at(w: Tensor, ready: Ready) -> Callable[[Tensor], Tensor]:
+        """∂₂Φ = −α[w, −(Q_j∘K)w]_j with the step held fixed; Q_j is 0 on the diagonal, where H is not K."""
+        along = (Q * ready.H).flatten(0, 1) @ w.mT  # feature by feature, an entry of w a row
+        by_gamma = along.view(len(Q), -1, len(w)).permute(2, 0, 1)
+        d2 = ready.steps.alpha * ready.slope[:, None] * torch.cat((-w[:, None], by_gamma), dim=1)
+        return lambda v: v @ d2.mT
+
     def outer_at(w: Tensor, ready: Ready) -> Tensor:
         return ((data.y_val - ready.K_val @ w) ** 2).sum() / 2
 
+    def d2outer_at(w: Tensor, ready: Ready) -> Tensor:
+        """[0, −(K'w − y')ᵀ(Q'_j∘K')w]_j."""
+        r = w @ ready.K_val.mT - data.y_val
+        by_gamma = (r[:, :, None] * w[:, None] * ready.K_val).flatten(1) @ Q_val.flatten(1).mT
+        return -ready.slope * torch.cat((torch.zeros_like(r[:, :1]), by_gamma), dim=1)
+
     return Problem(
         name=name, w0=torch.zeros_like(data.y), lam=lam, phi_at=phi_at, outer_at=outer_at, inner_at=inner_at,
-        prepare=prepare, affine=True, solution=lambda ready: torch.linalg.solve(ready.H, data.y),
+        prepare=prepare, d2phi_T_at=None if differentiate_step else d2phi_T_at, d2outer_at=d2outer_at,
+        affine=True, solution=lambda ready: torch.linalg.solve(ready.H, data.y),
         known=closed_forms(data, Q, Q_val, prepare, slope, differentiate_step), **known(dynamics), **rest,
     )  # fmt: skip
 
@@ -89,7 +104,7 @@ def squared_differences(A: Tensor, B: Tensor) -> Tensor:
 
 def kernel(Q: Tensor, gamma: Tensor) -> Tensor:
     """K(γ)_ij = exp(−Σ_k γ_k Q_kij)."""
-    return torch.exp(-(gamma[None] @ Q.flatten(1)).view(Q.shape[1:]))
+    return torch.exp(-(Q.flatten(1).mT @ gamma).view(Q.shape[1:]))
 
 
 class _Derivatives(NamedTuple):

@@ -69,12 +69,18 @@ def make(
         kept, weight = 1 - alpha * ready.lam, alpha * s * (s - 1)
         return lambda v: (((v @ U.T) * weight) @ U).addcmul_(kept, v)
 
+    def d2phi_T_at(w: Tensor, ready: Ready) -> Callable[[Tensor], Tensor]:
+        """∂₂Φ = −α diag(w) with the step held fixed."""
+        by = -ready.steps.alpha * w[:, None]
+        return lambda v: v * by
+
     def outer_at(w: Tensor, ready: Ready) -> Tensor:
         return -logsigmoid(-(U_val @ w)).sum()
 
     return Problem(
         name=NAME, w0=lam.new_zeros(features), lam=lam, phi_at=phi_at, outer_at=outer_at, inner_at=inner_at,
-        prepare=prepare, d1phi_T_at=d1phi_T_at, domain=POSITIVE, sampler=sampler, seed=seed,
+        prepare=prepare, d1phi_T_at=d1phi_T_at, d2phi_T_at=None if differentiate_step else d2phi_T_at,
+        domain=POSITIVE, sampler=sampler, seed=seed,
         known=closed_forms(U, U_val, prepare, differentiate_step), **known(dynamics),
     )  # fmt: skip
 

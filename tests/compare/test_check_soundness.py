@@ -88,6 +88,8 @@ def test_momentum_that_is_differentiated_is_not_the_frozen_one() -> None:
         outer_at=lambda w, ready: problem.outer_at(w, ready[0]),
         inner_at=None,
         d1phi_T_at=None,
+        d2phi_T_at=None,
+        d2outer_at=None,
         affine=False,
         curvature=None,
         contraction=None,

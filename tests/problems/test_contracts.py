@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from small import NAMES, small
 from torch import Tensor
 from torch.utils._pytree import tree_flatten
 
+from boundcheck.compare import to_lam
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
-from boundcheck.products import Linearisation, jacobian, rows
+from boundcheck.products import Linearisation, jacobian, rows, used
 from boundcheck.solvers.exact import reference
 
 EPS = torch.finfo(torch.float64).eps
@@ -188,3 +191,25 @@ def test_the_formula_for_products_is_the_derivative(problem: Problem) -> None:
     expected = Linearisation(rows(problem.phi_at), one, prepared.ready).d1_T(vectors)
     found = problem.d1phi_T_at(at[:, :1], prepared.leaves.for_rows())(vectors)
     assert torch.allclose(found, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_the_formulas_for_derivatives_by_lam_are_the_derivatives(problem: Problem) -> None:
+    """At rows of points of each of two λ, with several vectors at each."""
+    if problem.d2phi_T_at is None and problem.d2outer_at is None:
+        pytest.skip("derivatives by autograd")
+    bare = replace(problem, d2phi_T_at=None, d2outer_at=None)
+    prepared = Prepared(problem, problem.sample(2, seed=1))
+    w, v = points(problem, 6).view(2, 3, -1), points(problem, 12, scale=1).view(2, 3, 2, -1)
+    of_phi, of_outer = (used(prepared.leaves, rows(f), w) for f in (problem.phi_at, problem.outer_at))
+    rest = torch.linspace(-1, 1, problem.n, dtype=w.dtype).expand(2, 3, -1)
+    for by_formula, by_autograd in (
+        (of(problem), of(bare))
+        for of in (
+            lambda p: to_lam.read_off(p, prepared, of_phi, w, v),
+            lambda p: to_lam.d2phi(p, prepared, of_phi, w),
+            lambda p: to_lam.lengths(p, prepared, of_phi, w, v, rest),
+            lambda p: to_lam.d2outer(p, prepared, of_outer, w),
+        )
+    ):
+        scale = float(by_autograd.abs().max())
+        assert torch.allclose(by_formula, by_autograd, rtol=1e-11, atol=1e-13 * scale)
