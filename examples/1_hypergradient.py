@@ -209,7 +209,7 @@ def _(scalar):
 
 @app.cell(hide_code=True)
 def _(exact, first_step, logistic):
-    _start = {m: bc.hypergradient(logistic, m, t=1).value for m in ("itd", "aid-fp")}
+    _start = bc.hypergradient(logistic, "itd", t=1).value
     exercises(
         r"""
     1. On $\Phi=\lambda w+1$, started at $w_0=0$: what does ITD return after **one** step, at any $\lambda$?
@@ -218,7 +218,7 @@ def _(exact, first_step, logistic):
         f"""
     Zero: `bc.hypergradient(scalar, "itd", t=1)` gives {first_step:g}. $w_1=\\lambda\\cdot0+1=1$ does not depend on λ,
     so its derivative is 0. ITD knows only how the steps *so far* depend on λ. On logistic regression it is the same:
-    the first ITD gradient has norm {number(float(_start["itd"].norm()))}, where the true one has
+    the first ITD gradient has norm {number(float(_start.norm()))}, where the true one has
     {number(float(exact.value.norm()))}.
     """,
         r"""

@@ -197,10 +197,10 @@ def _(chosen, itd_wins, peak_measured, peak_predicted, shift, tops):
     AID-FP has a hump there too, a lower one: {tops["aid-fp"]:.3g} against {tops["itd"]:.3g}. It is $q^t(1-q^k)/(1-q)$
     at $k=t$, small at first only because the linear solver has hardly begun.
 
-    At $s=-3w^*$ **ITD is closer than AID-FP at {len(itd_wins)} of the $t\le60$**, the last of them $t$ =
-    {itd_wins[-1]}. The two theorems are right there too: they say which *bound* is smaller, and a smaller bound is not
-    a smaller error. "AID converges faster than ITD" is a sentence about upper bounds (erratum 8 in `docs/errata.md`).
-    In the long run the factor $t$ wins.
+    At $s=-3w^*$ **ITD is closer than AID-FP at {len(itd_wins)} of the $t\le60$**, and no longer after
+    $t$ = {itd_wins[-1]}: in the long run the factor $t$ wins. The two theorems are right all the time. They say which
+    *bound* is smaller, and a smaller bound is not a smaller error. "AID converges faster than ITD" is a sentence about
+    upper bounds (erratum 8 in `docs/errata.md`).
 
     ## And on a real problem?
 

@@ -60,10 +60,10 @@ def _(kind, log_delta):
     n, top, delta = 1000, 0.999, 10.0**log_delta.value
     eigenvalues = {
         "spread evenly": torch.linspace(0, top, n, dtype=torch.float64),
-        "crowded at the top": 1 - torch.logspace(-3, 0, n, dtype=torch.float64),
-        "one alone at the top": torch.linspace(0, 0.9, n, dtype=torch.float64).clone(),
+        "crowded at the top": 1 - torch.logspace(0, -3, n, dtype=torch.float64),
+        "one alone at the top": torch.linspace(0, 0.9, n, dtype=torch.float64),
     }[kind.value]
-    eigenvalues[-1 if kind.value != "crowded at the top" else 0] = top
+    eigenvalues[-1] = top
 
     def start(seed=0):
         return torch.Generator().manual_seed(seed)
@@ -118,8 +118,7 @@ def _(certified, delta, powers, products, ritz, top):
 def _(n, start, top):
     b = torch.randn(n, generator=start(0), dtype=torch.float64)
     hidden = torch.randn(n, generator=start(1), dtype=torch.float64)
-    hidden -= b * (b @ hidden) / (b @ b)
-    hidden /= hidden.norm()
+    hidden = torch.nn.functional.normalize(hidden - b * (b @ hidden) / (b @ b), dim=0)
     others = torch.linspace(0, 0.5, n, dtype=torch.float64)
     others[-1] = 0.9
 
@@ -134,7 +133,7 @@ def _(n, start, top):
 
 
 @app.cell(hide_code=True)
-def _(fooled, fresh, kappa, problem, top):
+def _(fooled, fresh, hessian, problem, top):
     _rows = [
         (
             who,
@@ -157,8 +156,8 @@ def _(fooled, fresh, kappa, problem, top):
 
     ## Now fake a bound
 
-    A quadratic training loss with {problem.d} weights and condition number {kappa:.0f}, trained by gradient descent.
-    Here $q$ is known. Pretend it is not, and take $\\hat q$ from a few steps of power iteration on
+    A quadratic training loss with {problem.d} weights and condition number {hessian[-1] / hessian[0]:.0f}, trained by
+    gradient descent. Here $q$ is known. Pretend it is not, and take $\\hat q$ from a few steps of power iteration on
     $\\partial_1\\Phi^\\top\\partial_1\\Phi$. Everything else is exact.
     """)
     return
@@ -186,8 +185,7 @@ def _():
     right = bc.check(problem, ["itd"], t=200, bounds=["itd"])
     errors = bc.error_curves(problem, ["itd"], t=1000)["itd"][0]
     q = right.constants["paper"]["q"].value
-    kappa = float(hessian.max() / hessian.min())
-    return errors, kappa, problem, q, right, slopes
+    return errors, hessian, problem, q, right, slopes
 
 
 @app.cell
@@ -199,13 +197,12 @@ def _(looked_at, power_steps, problem, right, slopes, start):
         wrong = {ball: c.replace(replace(c["q"], value=q_hat, side=side)) for ball, c in right.constants.items()}
         return bc.check(problem, ["itd"], t=t, bounds=["itd"], constants=wrong)
 
-    vouched = bc.Constants.given(q=q_hat, side="upper")
     reports = {
         "right": right,
         "looked": with_q("exact", looked_at.value),
         "believed": with_q("exact", 200),
         "doubted": with_q("lower", 200),
-        "vouched": bc.check(problem, ["itd"], t=200, bounds=["itd"], known=vouched),
+        "vouched": bc.check(problem, ["itd"], t=200, bounds=["itd"], known=bc.Constants.given(q=q_hat, side="upper")),
     }
     judged = {name: report.curve("itd").bounds["itd"] for name, report in reports.items()}
     claim = reports["vouched"].constants["paper"]["q"].provenance.how
@@ -247,19 +244,16 @@ def _(claim, judged, looked_at):
         "vouched": "$\\hat q$, vouched for with `known=`",
     }
     _rows = [(_said[name], f"**{b.verdict.value}**", b.reason or "–") for name, b in judged.items()]
-    _second = "The second row is caught, since the referee looked far enough."
-    if judged["looked"].verdict.value == "holds":
-        _second = "The second row is the danger: a wrong constant, tested where the bound is still loose, passes."
-    _third = "The third passes too: by this $t$ the mistake has not yet grown through the slack."
-    if judged["believed"].verdict.value == "violated":
-        _third = "The third is caught, and the proof says at which inequality."
+    _second = "passes: that is the danger" if judged["looked"].verdict.value == "holds" else "is caught"
+    _third = "is caught, and the proof says where" if judged["believed"].verdict.value == "violated" else "passes too"
     mo.md(f"""
     ## What boundcheck says of it
 
     {table(("who says what of $q$", "verdict", "reason"), _rows)}
 
-    Read it from above. *Holds* is a proof for this problem. {_second} {_third} In the fourth nothing is refuted,
-    because an estimate from below cannot refute a theorem. It is the honest way to use power iteration.
+    Read it from above. *Holds* is a proof for this problem. The second row {_second}. The third {_third}. In the
+    fourth nothing is refuted, because an estimate from below cannot refute a theorem. It is the honest way to use
+    power iteration.
 
     In the last row boundcheck did not take the word for it. It says of $q$: `{claim}`.
     """)
@@ -269,9 +263,7 @@ def _(claim, judged, looked_at):
 @app.cell(hide_code=True)
 def _(certified, products, q):
     inverse = 1 / (1 - q), 1 / (1 - 0.99 * q)
-    _enough = f"not after {products[-1]}, where it is {certified[-1]:.4f}"
-    if (certified < 1).any():
-        _enough = f"at {products[certified < 1][0]} of the points drawn; at {products[-1]} it is {certified[-1]:.4f}"
+    _below = products[certified < 1]
     exercises(
         rf"""
     1. The constants of a bound hold $1/(1-q)$, some of them squared. At $q$ = {q:.4f}, take $\hat q$ one per cent too
@@ -283,8 +275,8 @@ def _(certified, products, q):
     more of it hangs on its last digits.
     """,
         f"""
-    With the spectrum and δ chosen above, {_enough}. A certificate above 1 is no failure: it says that this many
-    products cannot prove a contraction. Take more of them.
+    Of the numbers drawn, with the spectrum and δ chosen above: {_below[0] if _below.size else "none of them"}. A
+    certificate above 1 is no failure: it says that this many products cannot prove a contraction. Take more of them.
     """,
     )
     return (inverse,)
@@ -293,16 +285,12 @@ def _(certified, products, q):
 @app.cell(hide_code=True)
 def _(certified, claim, errors, fooled, fresh, inverse, judged, powers, promised, q, q_hat, ritz, top):
     found = {
-        "top": top,
-        "power": powers.tolist(),
-        "ritz": ritz.tolist(),
-        "certified": certified.tolist(),
+        "spectrum": {"top": top, "power": powers.tolist(), "ritz": ritz.tolist(), "certified": certified.tolist()},
         "trap": {"fooled": [fooled.estimate, fooled.value, fooled.converged], "fresh": [fresh.estimate, fresh.value]},
         "q": {"true": q, "power iteration": q_hat, "inverse": list(inverse)},
         "promised": {"t": promised, "error": float(errors[promised - 1])},
         "verdicts": {name: bound.verdict.value for name, bound in judged.items()},
-        "broken": judged["believed"].reason,
-        "claim": claim,
+        "said": {"broken": judged["believed"].reason, "claim": claim},
     }
     numbers(found, "Next: **lesson 4**, `4_proof_chain.py`: a true bound is loose. Where does it lose?")
     return (found,)

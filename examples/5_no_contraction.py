@@ -56,8 +56,7 @@ def _(step):
         step_size=alpha,
     )
     descent = step_sizes.gradient_descent(mu=1, L=10, alpha=alpha)
-    methods, names = ["itd", "aid-fp", "aid-cg"], ["itd", "aid-fp", "aid-cg", "aid-path"]
-    report = bc.check(quadratic, methods, t=60, bounds=names)
+    report = bc.check(quadratic, t=60, bounds=["itd", "aid-fp", "aid-cg", "aid-path"])
     return alpha, descent, quadratic, report
 
 
@@ -154,12 +153,9 @@ def _(size):
         lambda w, lam: torch.tanh(A @ w + lam), lambda w, lam: ((w - target) ** 2).sum() / 2, zeros, zeros + 0.3
     )
     equilibrium = bc.check(layer, ["itd", "aid-fp", "aid-cgn"], t=80, bounds=["itd", "aid-fp", "aid-path"], budget=50)
-    w_star = bc.hypergradient(layer, "exact").w
-    jacobian = torch.func.jacrev(layer.phi)(w_star, layer.lam)
-    there = {
-        "norm": float(torch.linalg.matrix_norm(jacobian, 2)),
-        "radius": float(torch.linalg.eigvals(jacobian).abs().max()),
-    }
+    jacobian = torch.func.jacrev(layer.phi)(bc.hypergradient(layer, "exact").w, layer.lam)
+    singular, eigen = torch.linalg.svdvals(jacobian), torch.linalg.eigvals(jacobian).abs()
+    there = {"norm": float(singular.max()), "radius": float(eigen.max())}
     return equilibrium, there
 
 
@@ -205,10 +201,9 @@ def _(log_kappa):
     heavy = step_sizes.heavy_ball(mu=1, L=kappa)
     M = heavy.matrix(kappa)
     norm_M, radius_M = float(np.linalg.norm(M, 2)), float(np.abs(np.linalg.eigvals(M)).max())
-    horizon = int(6 * kappa**0.5)
-    ts = np.arange(horizon + 1)
+    ts = np.arange(int(6 * kappa**0.5) + 1)
     growth = heavy.factor(ts)  # the exact worst case of ‖w_t − w*‖/‖w_0 − w*‖
-    weighted = step_sizes.lyapunov(heavy, t=horizon)
+    weighted = step_sizes.lyapunov(heavy, t=int(ts[-1]))
     return growth, heavy, kappa, norm_M, radius_M, ts, weighted
 
 

@@ -6,6 +6,7 @@ No lesson of its own; the notebooks beside it import it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import cleandoc
 from typing import Any
 
 import marimo as mo
@@ -27,7 +28,7 @@ def panels(count: int = 1, height: float = 2.7, **options: Any) -> tuple[Figure,
 
 def shown(figure: Figure, text: str = "") -> mo.Html:
     """A picture, and what is to be said of it."""
-    return mo.vstack([mo.as_html(figure), mo.md(text)]) if text else mo.as_html(figure)
+    return mo.md(f"{mo.as_html(figure)}\n\n{cleandoc(text)}")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
