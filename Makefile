@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: run test lint types docs bench clean
+.PHONY: run test lint types docs notebooks bench clean
 
 run: $(VENV)/.installed
 	$(BIN)/boundcheck check lr --t 200 --out out
@@ -21,6 +21,12 @@ types: $(VENV)/.installed-dev
 
 docs: $(VENV)/.installed
 	$(BIN)/python docs/generate.py
+
+notebooks: $(VENV)/.installed-teach
+	@mkdir -p out/notebooks
+	@for lesson in examples/[1-9]_*.py; do \
+	  $(BIN)/marimo export html --force "$$lesson" --output "out/notebooks/$$(basename "$$lesson" .py).html" || exit 1; \
+	  echo "out/notebooks/$$(basename "$$lesson" .py).html"; done
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/bounds.py
@@ -44,6 +50,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev,data]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-teach: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[teach]'
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-bench: pyproject.toml constraints.txt | $(VENV)/bin/python

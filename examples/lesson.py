@@ -1,0 +1,58 @@
+"""What the five lessons share: how pictures, tables, exercises and the numbers of a page are shown.
+
+No lesson of its own; the notebooks beside it import it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from inspect import cleandoc
+from typing import Any
+
+import marimo as mo
+import matplotlib
+from matplotlib.figure import Figure
+
+from boundcheck import Report
+from boundcheck.canvas import number
+
+matplotlib.rcParams |= {"axes.spines.top": False, "axes.spines.right": False}
+matplotlib.rcParams |= {"legend.frameon": False, "font.size": 8, "axes.titlesize": 9}
+
+
+def panels(count: int = 1, height: float = 2.7, **options: Any) -> tuple[Figure, Any]:
+    """A figure and its axes, side by side."""
+    figure = Figure(figsize=(5.4 if count == 1 else 7.2, height), layout="constrained")
+    return figure, figure.subplots(1, count, **options)
+
+
+def shown(figure: Figure, text: str = "") -> mo.Html:
+    """A picture, and what is to be said of it."""
+    return mo.md(f"{mo.as_html(figure)}\n\n{cleandoc(text)}")
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """As Markdown, indented like the text it is put into."""
+    lines = [head, [":--"] * len(head), *rows]
+    return "\n    ".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def verdicts(report: Report, pairs: Sequence[tuple[str, str]]) -> str:
+    """Of some methods and bounds, with the reasons."""
+    rows = []
+    for method, name in pairs:
+        bound = report.curve(method).bounds[name]
+        best = "–" if bound.best is None else f"×{number(bound.best)}"
+        rows.append((method, f"`{name}`", f"**{bound.verdict.value}**", best, bound.reason or "–"))
+    return table(("method", "bound", "verdict", "bound/error at best", "reason"), rows)
+
+
+def exercises(questions: str, *answers: str) -> mo.Html:
+    """Questions, with the answers folded away."""
+    folded = {f"Answer {i}": mo.md(answer) for i, answer in enumerate(answers, start=1)}
+    return mo.vstack([mo.md("## Exercises"), mo.md(questions), mo.accordion(folded)])
+
+
+def numbers(found: Mapping[str, object], then: str) -> mo.Html:
+    """What the page found, folded away, and where to go from here."""
+    return mo.vstack([mo.md(f"---\n\n{then}"), mo.accordion({"The numbers of this page": mo.tree(found)})])
