@@ -19,8 +19,9 @@ lint: $(VENV)/.installed-dev
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
-docs: $(VENV)/.installed
+docs: $(VENV)/.installed-docs
 	$(BIN)/python docs/generate.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict # without the advertisement of a successor
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/bounds.py
@@ -30,7 +31,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/check.py
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) build dist site *.egg-info
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { \
@@ -44,6 +45,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev,data]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[docs]'
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-bench: pyproject.toml constraints.txt | $(VENV)/bin/python
