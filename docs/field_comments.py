@@ -1,4 +1,4 @@
-"""For the reference: the comment behind a field of a dataclass, or behind a member of an enumeration, is its docstring."""
+"""For the reference: the comment behind a field of a dataclass, or a member of an enumeration, is its docstring."""
 
 from __future__ import annotations
 
