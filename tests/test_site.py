@@ -111,3 +111,14 @@ def test_formulas_are_typeset_and_pages_fit_the_screen(site: Path, browser: Any)
     assert typeset > 1000
     assert said == []
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+def test_the_search_works_from_disk(site: Path, browser: Any) -> None:
+    tab = browser.new_page(viewport={"width": 1366, "height": 800})
+    tab.goto((site / "howto" / "gpu.html").as_uri())
+    tab.click(".md-search__input")
+    tab.keyboard.type("checkpoint")
+    tab.wait_for_selector(".md-search-result__item a")
+    found = [link.get_attribute("href") for link in tab.locator(".md-search-result__item a").all()]
+    tab.close()
+    assert any("howto/big_problems.html" in link for link in found), found
