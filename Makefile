@@ -19,9 +19,10 @@ lint: $(VENV)/.installed-dev
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
+# The variable silences a notice that Material for MkDocs prints about its own end in 2027; warnings about pages stay.
 docs: $(VENV)/.installed-docs
 	$(BIN)/python docs/generate.py
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict # without the advertisement of a successor
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/bounds.py

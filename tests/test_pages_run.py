@@ -22,7 +22,7 @@ from boundcheck.attack.target import CLAIMS
 from boundcheck.paper import names as experiments
 from boundcheck.problems import CATALOGUE
 
-LIMIT = 120  # seconds for one block of Python or one command; the longest take about ten
+LIMIT = 300  # seconds for one block of Python or one command; the longest take about ten on an idle core
 EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
