@@ -92,18 +92,22 @@ class Problem:
 
     @property
     def d(self) -> int:
+        """The length of w."""
         return self.w0.numel()
 
     @property
     def n(self) -> int:
+        """The length of λ."""
         return self.lam.numel()
 
     @property
     def dtype(self) -> torch.dtype:
+        """Of w, λ and all that is computed."""
         return self.w0.dtype
 
     @property
     def device(self) -> torch.device:
+        """Where everything is computed."""
         return self.w0.device
 
     def about(self) -> dict[str, Any]:
@@ -118,12 +122,15 @@ class Problem:
         }
 
     def phi(self, w: Tensor, lam: Tensor) -> Tensor:
+        """Φ(w, λ)."""
         return self.phi_at(w, self.prepare(lam))
 
     def outer(self, w: Tensor, lam: Tensor) -> Tensor:
+        """E(w, λ)."""
         return self.outer_at(w, self.prepare(lam))
 
     def inner(self, w: Tensor, lam: Tensor) -> Tensor:
+        """ℓ(w, λ), for problems that were made from a loss."""
         if self.inner_at is None:
             raise InputError(f"{self.name}: the problem is a fixed-point map without a loss; build it with from_loss")
         return self.inner_at(w, self.prepare(lam))

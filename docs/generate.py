@@ -24,7 +24,7 @@ def cell(text: str) -> str:
 
 def bars(latex: str) -> str:
     """Norm bars that do not end a table cell."""
-    return latex.replace(r"\|", r"\Vert ")
+    return latex.replace(r"\|", r"\Vert ").strip()  # a space before the closing dollar would end no formula
 
 
 def index() -> list[str]:

@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 import pytest
+from chromium import browser  # noqa: F401
 from command import boundcheck  # noqa: F401
 from hypothesis import settings
 

@@ -1,4 +1,4 @@
-"""The documentation cannot go stale: generated pages, anchors, and every command and code block of the README."""
+"""The documentation cannot go stale: generated pages, anchors, links, examples. Code blocks: test_pages_run.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command import Command
+from pages import PAGES
 
 import boundcheck as bc
 from boundcheck.theory.rates import RATES
@@ -33,36 +33,11 @@ def test_every_statement_of_our_own_has_its_proof() -> None:
 
 
 def test_links_between_pages_lead_somewhere() -> None:
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-    for page in pages:
+    for page in PAGES:
         prose = re.sub(r"\$+[^$]*\$+", "", page.read_text(encoding="utf-8"))  # P_t(H)[E](w_0) is no link
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", prose):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
-
-
-def blocks(language: str, page: str = "README.md") -> list[str]:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.S)
-
-
-PAGES = ("README.md", "docs/numerics.md", "docs/checking.md", "docs/page.md")
-CODE = [(page, i) for page in PAGES for i in range(len(blocks("python", page)))]
-
-
-@pytest.mark.parametrize(("page", "number"), CODE)
-def test_python_of_the_pages(page: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    exec(compile(blocks("python", page)[number], f"{page}, block {number}", "exec"), {"__name__": "page"})
-
-
-def test_commands_of_the_readme(boundcheck: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("boundcheck ")]
-    assert lines
-    for line in lines:
-        run = boundcheck(*line.split("#")[0].split()[1:])
-        assert run.returncode == 0, f"{line}: {run.stderr}"
 
 
 SCRIPTS = [p for p in sorted((ROOT / "examples").glob("*.py")) if "import marimo" not in p.read_text(encoding="utf-8")]

@@ -42,18 +42,22 @@ class Worst:
 
     @property
     def target(self) -> Target:
+        """What was attacked."""
         return self.found.family.target
 
     @property
     def bound(self) -> str:
+        """The name of the bound, or of the claim."""
         return self.target.name
 
     @property
     def dim(self) -> int:
+        """The dimension d of the instance."""
         return self.found.family.d
 
     @cached_property
     def exact(self) -> Exact:
+        """Error and bound of the instance in 50 digits, in 200 where it seems to refute."""
         return exact.of_row(self.found.family, self.found.raw, self.t, self.steps)
 
     @property
@@ -73,6 +77,7 @@ class Worst:
 
     @property
     def parts(self) -> tuple[str, ...]:
+        """The constants that the instance was allowed to have."""
         return tuple(sorted(self.found.family.parts))
 
     def numbers(self) -> dict[str, list[float]]:
@@ -81,6 +86,7 @@ class Worst:
         return {name: [float(x) for x in array[0]] for name, array in instance.numbers.items() if array.shape[1]}
 
     def to_json(self) -> dict[str, Any]:
+        """What the command prints with ``--json``."""
         return {
             "schema": 1,
             "version": __version__,

@@ -79,6 +79,7 @@ class BoundCurve:
 
     @property
     def worst(self) -> float | None:
+        """The largest bound/error; None where every error is at the floor."""
         return None if np.isnan(self.tightness).all() else float(np.nanmax(self.tightness))
 
 
@@ -109,6 +110,7 @@ class Curve:
 
     @property
     def applicable(self) -> dict[str, BoundCurve]:
+        """The bounds that say something here, by name."""
         return {name: bound for name, bound in self.bounds.items() if bound.verdict is not Verdict.NOT_APPLICABLE}
 
 
@@ -137,6 +139,7 @@ class Report:
 
     @property
     def samples(self) -> int:
+        """How many λ were run."""
         return len(next(iter(self.curves.values())).errors)
 
     @property

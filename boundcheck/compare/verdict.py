@@ -24,6 +24,7 @@ class Verdict(str, Enum):
 
     @property
     def is_violation(self) -> bool:
+        """Is the error above the bound, for certain or with high probability?"""
         return self in (Verdict.VIOLATED, Verdict.VIOLATED_PROBABLY)
 
 

@@ -103,6 +103,7 @@ class Bound:
         return self.substitute(self.primitive, available, rates)
 
     def substitute(self, expression: sp.Expr, available: frozenset[str], rates: tuple[Rate, ...] = ()) -> sp.Expr:
+        """`expression` with `rates` put in, and a default for every symbol that is not in `available`."""
         defaults = {**self.defaults, **{rate.stands_for: self.expand(rate.expression) for rate in rates}}
         return _substitute(expression, tuple(defaults.items()), available - {rate.stands_for.name for rate in rates})
 

@@ -40,3 +40,4 @@ class Catalogue(Mapping[str, "Bound"]):
 
 
 bounds = Catalogue()
+"""Every theorem by its name: a mapping, `bounds["itd"]`."""

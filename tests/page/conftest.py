@@ -1,8 +1,7 @@
-"""Pages as files, and a real browser that looks at them."""
+"""Pages as files, and visits to them."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,6 @@ from small import small
 
 import boundcheck as bc
 from boundcheck import page
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @pytest.fixture(scope="session")
@@ -29,22 +26,6 @@ def theory_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def report_file(tmp_path_factory: pytest.TempPathFactory, report: bc.Report) -> Path:
     return page.write(tmp_path_factory.mktemp("page") / "report.html", report)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """Debian's chromium by playwright, which downloads nothing."""
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; install the extra dev")
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.skip(f"no browser ({', '.join(BROWSERS)}) is on PATH; on Debian: apt-get install chromium")
-    with api.sync_playwright() as driver:
-        try:
-            started = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
-        except api.Error as why:
-            pytest.skip(f"{found} does not start: {str(why).splitlines()[0]}")
-        yield started
-        started.close()
 
 
 Open = Callable[..., Any]
