@@ -123,6 +123,10 @@ class Cluster:
         except ImportError:
             why = "needs distributed, not installed: pip install 'boundcheck[distributed]'"
             raise InputError(f"--scheduler {address} {why}") from None
+        try:
+            self._dask.comm.get_address_host_port(address, strict=False)
+        except ValueError as why:
+            raise InputError(f"--scheduler {address} is no address ({why}); give it as tcp://HOST:8786") from None
         self.address = address
         self.count, self.said = 1, f"on the cluster at {address}"
 
