@@ -122,6 +122,20 @@ def test_every_bound_holds_and_is_drawn(data: Any, outcome: Any) -> None:
         drawn = {line.get_gid() for axes in figure.axes for line in axes.lines}
         assert {"float32", "float64", "certified", "paper", "floor32"} <= drawn or "fp-momentum" in drawn
     assert [axes.get_title() for axes in outcome.figures["fig1"].axes] == ["LR", "KRR", "BR", "HR"]
+    few = outcome.figures["fig1-bounds-k10"]
+    assert len(few.axes) == 8  # FP and CG with k = 10 on four problems, without floors
+    for axes in few.axes:
+        gids = {line.get_gid() for line in axes.lines}
+        assert {"float32", "float64", "certified", "paper"} <= gids
+        assert not {"floor32", "floor64"} & gids
+
+
+def test_ten_steps_of_cg_on_krr_are_all_that_double_precision_halves(data: Any) -> None:
+    """With k = 10 the error stops at what the linear system leaves: the same in both precisions, but for CG on KRR."""
+    found = _report_fig1.double_over_single(data, "aid-cg:10")
+    assert 0.3 < found["krr"] < 0.7
+    assert found["br"] == pytest.approx(1, rel=0.01)
+    assert found["hr"] == pytest.approx(1, rel=0.01)
 
 
 def test_claims_say_what_was_found(outcome: Any) -> None:
