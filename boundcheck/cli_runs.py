@@ -127,7 +127,9 @@ def paper(
     name: Annotated[str, typer.Argument(metavar="NAME", help="fig1, …: a figure or table of the paper.")],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer steps, seeds and samples: under two minutes.")] = False,
     out: Annotated[str, typer.Option("--out", help="Figures, tables and checkpoints; out/paper/NAME if none.")] = "",
-    jobs: Annotated[int, typer.Option("--jobs", help="Spread the runs over so many processes.")] = 1,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", help="Processes for the runs; 1, with --quick one a core, if none.")
+    ] = None,
     scheduler: Annotated[str, typer.Option("--scheduler", help="Or over the Dask cluster at this address.")] = "",
     seed: Seed = None,
     device: Device = "",

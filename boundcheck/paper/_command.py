@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from boundcheck.errors import InputError
 from boundcheck.paper import load
 from boundcheck.paper._engine import Bar, Conducted, conduct, duration
 from boundcheck.paper._experiment import Experiment
@@ -18,9 +20,11 @@ from boundcheck.paper._workers import workers
 from boundcheck.paper._written import as_json, save, show
 from boundcheck.writing import refuse_unless_writable
 
+MOST = 4  # processes that --quick takes by itself
+
 
 def paper(
-    name: str, *, quick: bool, out: str, jobs: int, scheduler: str, seed: int | None, device: str, quiet: bool,
+    name: str, *, quick: bool, out: str, jobs: int | None, scheduler: str, seed: int | None, device: str, quiet: bool,
     silent: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """Run the experiment, write its files, show its table unless `silent`; its result as JSON."""
@@ -29,10 +33,16 @@ def paper(
 
 
 def carried_out(
-    experiment: Experiment, quick: bool, out: str, jobs: int, scheduler: str, seed: int | None, device: str,
+    experiment: Experiment, quick: bool, out: str, jobs: int | None, scheduler: str, seed: int | None, device: str,
     quiet: bool, silent: bool,
 ) -> dict[str, Any]:  # fmt: skip
+    if seed is not None and not 0 <= seed < 2**63:
+        raise InputError(f"--seed {seed} is no seed; give a whole number from 0 to 2⁶³ − 1")
+    if device:
+        refuse_unless_usable(device)
     settings = experiment.settings(quick, 0 if seed is None else seed, device or "cpu")
+    if jobs is None:
+        jobs = min(cores(), MOST, len(experiment.tasks(settings))) if quick and not scheduler else 1
     place = Path(out or f"out/paper/{experiment.name}{'-quick' if quick else ''}")
     refuse_unless_writable(str(place))
 
@@ -51,6 +61,24 @@ def carried_out(
         show(experiment, done.outcome)
         print(told(done, place))
     return as_json(experiment, done.outcome, settings)
+
+
+def cores() -> int:
+    """Of this machine, as far as this process may use them."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def refuse_unless_usable(device: str) -> None:
+    """Before anything is written: does torch know the device, is it here, and can numbers be read from it?"""
+    import torch
+
+    try:
+        float(torch.ones(1, device=device).sum())
+    except (RuntimeError, AssertionError, NotImplementedError) as why:
+        text = " ".join(str(why).split())[:100]
+        raise InputError(
+            f"--device {device} cannot be used ({text}); leave it out, or give one of this machine"
+        ) from None
 
 
 def told(done: Conducted, place: Path) -> str:

@@ -24,6 +24,8 @@ LINES: dict[str, tuple[str, str, Any]] = {
     "itd-free": ("ITD†", PURPLE, DASHED),
 }
 THICK = {"aid-fp-projected": 3.0, "aid-cgn-projected": 1.9, "itd-projected": 0.9}  # so that those below are seen
+LARGE = {"aid-fp-projected": 7.0, "aid-cgn-projected": 5.0, "itd-projected": 3.4}  # points, likewise
+LOST = "a run left the finite numbers"
 WIDTH, HEIGHT, GAP, FOOT = 2.1, 1.9, 0.62, 0.42  # of a panel, inches
 PANELS = {
     "objective": "training objective $f_t(\\lambda_s)$",
@@ -34,7 +36,7 @@ PANELS = {
 
 
 def panels(data: Mapping[str, Any]) -> Figure:
-    """Mean over the seeds, and the range from the least to the largest."""
+    """Mean over the seeds, and the range from the least to the largest; a mean ends where one of the runs does."""
     figure = Figure(figsize=(WIDTH, HEIGHT))
     made = [_over_steps(figure, data, what) for what in ("objective", "accuracy", "hypergradient")]
     made.append(_sensitivity(figure, data))
@@ -47,6 +49,8 @@ def panels(data: Mapping[str, Any]) -> Figure:
         Line2D([], [], color=colour, ls=dashes, lw=THICK.get(name, 1.4), label=label)
         for name, (label, colour, dashes) in LINES.items()
     ]
+    if any(ends["diverged"].any() for ends in data["sensitivity"].values()):
+        handles.append(Line2D([], [], color="0.3", ls="none", marker="x", ms=4, label=LOST))
     canvas.legend_line(made[0], handles, figure.dpi_scale_trans, across / 2, 0.14)
     return figure
 
@@ -60,7 +64,23 @@ def _over_steps(figure: Figure, data: Mapping[str, Any], what: str) -> Axes:
     for name, values in every.items():
         seen = np.isfinite(values).any(axis=0)
         _line(axes, name, data["steps"][seen], values[:, seen].T)
+        ended = data["sensitivity"][name]["diverged"][list(data["step_sizes"]).index(_size(data, name))].any()
+        whole = np.flatnonzero(np.isfinite(values).all(axis=0))
+        last = whole[-1:] if ended else whole[:0]
+        _cross(axes, name, data["steps"][last], values[:, last].mean(axis=0))
     return axes
+
+
+def _size(data: Mapping[str, Any], name: str) -> float:
+    """The step size that the curves of this name are drawn at."""
+    return float(data["shown"][name.rpartition("-")[2]])
+
+
+def _cross(axes: Axes, name: str, x: np.ndarray, y: np.ndarray) -> None:
+    """Where a run left the finite numbers."""
+    if len(x):
+        style: dict[str, Any] = {"ls": "none", "marker": "x", "ms": 5, "color": LINES[name][1], "clip_on": False}
+        axes.plot(x, y, gid=f"{name} lost", zorder=4, **style)
 
 
 def _sensitivity(figure: Figure, data: Mapping[str, Any]) -> Axes:
@@ -70,20 +90,20 @@ def _sensitivity(figure: Figure, data: Mapping[str, Any]) -> Axes:
     every = {name: 100 * data["sensitivity"][name]["accuracy"] for name in LINES}
     _vertical(axes, "accuracy", np.stack(list(every.values())))
     for name, values in every.items():
-        seen = np.isfinite(values).any(axis=1)
-        _line(axes, name, sizes[seen], values[seen], marker="o")
+        _line(axes, name, sizes, values, marker="o")
+        lost = sizes[data["sensitivity"][name]["diverged"].any(axis=1)]
+        _cross(axes, name, lost, np.full(len(lost), axes.get_ylim()[0]))
     return axes
 
 
 def _line(axes: Axes, name: str, x: np.ndarray, values: np.ndarray, marker: str = "") -> None:
-    """The mean of each row of values over x, and their range; a row may miss some."""
-    if not len(x):
-        return
+    """The mean of each row of values over x where none is missing, and the range of those that are there."""
     label, colour, dashes = LINES[name]
-    low, high = np.nanmin(values, axis=1), np.nanmax(values, axis=1)
-    axes.fill_between(x, low, high, color=colour, alpha=0.18, lw=0)
+    some = np.isfinite(values).any(axis=1)
+    low, high = np.nanmin(values[some], axis=1), np.nanmax(values[some], axis=1)
+    axes.fill_between(x[some], low, high, color=colour, alpha=0.18, lw=0)
     style: dict[str, Any] = {"color": colour, "ls": dashes, "lw": THICK.get(name, 1.2), "label": label, "gid": name}
-    axes.plot(x, canvas.mean(values.T), marker=marker, ms=2.5, **style)
+    axes.plot(x, values.mean(axis=1), marker=marker, ms=LARGE.get(name, 2.2), **style)
 
 
 def _vertical(axes: Axes, what: str, values: np.ndarray) -> None:

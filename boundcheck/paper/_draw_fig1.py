@@ -25,6 +25,7 @@ LINES = {
     "aid-cg:10": ("CG $k=10$", GREEN, (0, (4, 1.5))),
 }
 ROWS = {"itd": "ITD", "aid-fp": r"FP $k=t$, on $\Phi$", "aid-cg": "CG $k=t$"}
+FEW = {"aid-fp:10": r"FP $k=10$, on $\Phi$", "aid-cg:10": "CG $k=10$"}
 KINDS = {
     "float32": ("error in float32", "0.65", "-"),
     "float64": ("error in float64", "black", "-"),
@@ -55,36 +56,43 @@ def errors(data: Data) -> Figure:
     return sheet.arranged(list(LINES.values()))
 
 
-def with_bounds(data: Data) -> Figure:
-    """A row for each method: errors in both precisions, the floors of both, the paper's bound and the least proved."""
-    sheet = Sheet(len(ROWS), len(data))
+def with_bounds(data: Data, rows: Mapping[str, str] = ROWS) -> Figure:
+    """A row for each method: errors in both precisions, the floors of both, the paper's bound and the least proved.
+
+    With k = 10 the error stops long before a floor, so none is drawn.
+    """
+    sheet = Sheet(len(rows), len(data))
     for place, (name, found) in enumerate(data.items()):
-        parts = {method: found["methods"][method] for method in ROWS}
-        floors = {method: floors_of(found, method) for method in ROWS}
+        parts = {method: found["methods"][method] for method in rows}
+        floors = {method: floors_of(found, method) for method in rows}
         lowest = np.array([floor for of_one in floors.values() for floor in of_one.values()])
         low, _ = canvas.extent([lowest, *(part["float64"]["mean"] for part in parts.values())])
         _, high = canvas.extent([part[kind] for part in parts.values() for kind in ("paper", "certified")])
         for row, (method, part) in enumerate(parts.items()):
-            title = f"{LABELS[name]}: {ROWS[method]}"
+            title = f"{LABELS[name]}: {rows[method]}"
             axes = sheet.panel(row, place, title, part["float64"]["mean"], low, high)
             t = np.arange(1, len(part["float64"]["mean"]) + 1)
             for kind, (label, colour, dashes) in KINDS.items():
                 style: dict[str, Any] = {"color": colour, "ls": dashes, "label": label, "gid": kind}
                 style["lw"] = 2.4 if kind == "float32" else 1.1
-                if kind in floors[method]:
-                    axes.axhline(floors[method][kind], **style)
+                if kind.startswith("floor"):
+                    if kind in floors[method]:
+                        axes.axhline(floors[method][kind], **style)
                     continue
                 values = part[kind]["mean"] if kind.startswith("float") else part[kind]
                 seen = np.isfinite(values)
                 if kind == "afterwards" and seen.sum() < len(t) // 2:
                     style |= {"marker": "o", "ms": 2}
                 axes.plot(t[seen], values[seen], **style)
-    return sheet.arranged(list(KINDS.values()))
+    drawn = [kind for kind in KINDS if not kind.startswith("floor") or any(kind in of for of in floors.values())]
+    return sheet.arranged([KINDS[kind] for kind in drawn])
 
 
 def floors_of(found: Mapping[str, Any], method: str) -> dict[str, float]:
-    """The mean over λ of the floors of a method in both precisions."""
-    each = [one["methods"][method] for one in found["end"]]
+    """The mean over λ of the floors of a method in both precisions; nothing if they were not measured."""
+    each = [one["methods"][method] for one in found["end"] if method in one["methods"]]
+    if not each:
+        return {}
     return {kind: float(np.mean([one[kind] for one in each])) for kind in ("floor32", "floor64")}
 
 

@@ -47,12 +47,11 @@ def conduct(
     """All runs of the experiment, and its report; `say` is told how long it will take, `bar` how far it is."""
     experiment.ready(settings)
     tasks = list(experiment.tasks(settings))
-    with workers:
-        store = Store(out, experiment, settings)
+    with workers, Store(out, experiment, settings) as store:
         work = _Work(experiment, tasks, store, workers, bar, SECONDS if seconds is None else seconds)
         kept = len(tasks) - len(work.waiting)
         work.all(say)
-    found = {task.key: store.result(task.key) for task in tasks}
+        found = {task.key: store.result(task.key) for task in tasks}
     results = {key: one.content for key, one in found.items() if one is not None}
     total = sum(one.seconds for one in found.values() if one is not None)
     return Conducted(experiment.report(settings, results), total, len(tasks), kept)
@@ -65,8 +64,9 @@ class _Work:
         self, experiment: Experiment, tasks: Sequence[Task], store: Store, workers: Workers, bar: Bar, seconds: float
     ) -> None:
         self.experiment, self.store, self.workers, self.bar, self.seconds = experiment, store, workers, bar, seconds
-        self.whole = sum(task.cost for task in tasks)
-        missing = [task for task in tasks if not store.has_result(task.key)]
+        self.costs = {task.key: task.cost for task in tasks}
+        self.whole = sum(self.costs.values())
+        missing = [task for task in tasks if store.result(task.key) is None]  # read, so that damage is told at once
         self.so_far = {task.key: store.state(task.key) or Kept(None, 0.0, 0.0) for task in missing}
         self.waiting = deque(missing)
         self.running: dict[Any, Task] = {}
@@ -130,8 +130,7 @@ class _Work:
                 self.so_far[task.key] = kept
 
     def tell(self, what: str) -> None:
-        under_way = [*self.waiting, *self.running.values()]
-        left = sum(task.cost * (1 - self.so_far[task.key].done) for task in under_way if task.key in self.so_far)
+        left = sum(self.costs[key] * (1 - kept.done) for key, kept in self.so_far.items())
         self.bar(what, self.whole - left, self.whole)
 
 

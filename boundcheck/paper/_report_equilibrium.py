@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def dense(settings: Settings, results: Mapping[str, Any]) -> Outcome:
     data = summary(settings, results)
     claims = [_overlap(data, CAPTION), _unstable(data), _itd_suffers_less(data), _stable(data, TEXT)]
     claims += [_faster(settings), _memory(settings), _regulariser(data), _reliable(data)]
-    return Outcome(claims, data, {"eqm": _draw_equilibrium.panels(data)}, notes(settings, data))
+    return Outcome(_cut(settings, claims), data, {"eqm": _draw_equilibrium.panels(data)}, notes(settings, data))
 
 
 def convolutional(settings: Settings, results: Mapping[str, Any]) -> Outcome:
@@ -47,7 +48,15 @@ def convolutional(settings: Settings, results: Mapping[str, Any]) -> Outcome:
     data["dense"] = {"accuracy": np.array([float(one["accuracy"][-1]) for one in beside])}
     claims = [_marked(data), _exceeds(data), _fp_best(data), _fp_unreliable(data), _stable(data, APPENDIX)]
     claims += [_smaller_step(settings, data)]
-    return Outcome(claims, data, {"conv-eqm": _draw_equilibrium.panels(data)}, notes(settings, data))
+    return Outcome(_cut(settings, claims), data, {"conv-eqm": _draw_equilibrium.panels(data)}, notes(settings, data))
+
+
+def _cut(settings: Settings, claims: Sequence[Claim]) -> list[Claim]:
+    """Each claim with how far from the published setting the runs were."""
+    if not settings["quick"]:
+        return list(claims)
+    cut = f"quick: {settings['size']} images and {settings['steps']} steps, not 5000 and 1500"
+    return [replace(claim, why="; ".join(filter(None, (claim.why, cut)))) for claim in claims]
 
 
 def _overlap(data: Data, where: str) -> Claim:

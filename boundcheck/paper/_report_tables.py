@@ -6,18 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from boundcheck.paper._experiment import Claim, Outcome, Settings
+from boundcheck.paper._report_tables_claims import NAMES, NOT_RUN, VARIANT, in_words
 from boundcheck.paper._report_tables_published import WHERE, Cell, cells
 from boundcheck.paper._tables_data import TABLES
 from boundcheck.paper._tables_runs import COUNT, key
 
-NAMES = {"parkinson": "Parkinson", "newsgroups": "20 newsgroups", "fashion-mnist": "Fashion-MNIST"}
 WHY = {
     "parkinson": "another random split; targets 0/1, features not scaled",
     "newsgroups": "another random split; tf-idf, which classify better than counts",
     "fashion-mnist": "nothing is random but the order of sums",
 }
-NOT_RUN = "not run"
-VARIANT = ", FP on Φ"  # where the paper's code has FP on the map of heavy ball
 
 
 def outcome(table: str, settings: Settings, results: Mapping[str, Any]) -> Outcome:
@@ -32,7 +30,7 @@ def outcome(table: str, settings: Settings, results: Mapping[str, Any]) -> Outco
             text = published[data, t, row.removesuffix(VARIANT)]
             claims.append(_claim(table, settings, (data, t, row), text, cell))
     if table == "table1":
-        claims += [*_little_difference(settings, found), _cg_lowest(settings, found)]
+        claims += in_words(settings, found)
     told = {f"{data} t={t} {row}": cell for (data, t, row), cell in found.items()}
     return Outcome(claims, {"cells": told}, notes=list(_notes(settings, found)))
 
@@ -96,48 +94,6 @@ def _cut(settings: Settings, data: str) -> str:
     changed = {name: value for name, value in made["options"].items() if table.options.get(name) != value}
     parts += [f"{name} = {value}" for name, value in changed.items()]
     return ", ".join(parts)
-
-
-def _objectives(found: Mapping[tuple[str, int, str], Any], data: str, t: int) -> dict[str, float]:
-    return {
-        row: cell["least"]
-        for (d, u, row), cell in found.items()
-        if (d, u) == (data, t) and cell["best"] is not None and not row.endswith(VARIANT)
-    }
-
-
-def _little_difference(settings: Settings, found: Mapping[tuple[str, int, str], Any]) -> Iterator[Claim]:
-    """The largest objective over the least one; little is what the paper's own numbers differ by, at most."""
-    for data in ("parkinson", "fashion-mnist"):
-        published: dict[int, list[float]] = {}
-        for (name, t, _), text in cells("table1").items():
-            if name == data:
-                published.setdefault(t, []).append(Cell.read(text).objective)
-        theirs = {t: max(values) / min(values) for t, values in published.items()}
-        ours = {t: _objectives(found, data, t) for t in settings["data"].get(data, {}).get("t", ())}
-        ratios = {t: max(values.values()) / min(values.values()) for t, values in ours.items() if len(values) > 1}
-        yield Claim(
-            f"{NAMES[data]}: little difference among the methods for a fixed t", "section 4.2", _ratios(theirs),
-            _ratios(ratios) if ratios else NOT_RUN, why="the largest objective over the least",
-            holds=all(ratios[t] <= theirs[t] for t in ratios) if ratios and not settings["quick"] else None,
-        )  # fmt: skip
-
-
-def _ratios(ratios: Mapping[int, float]) -> str:
-    return ", ".join(f"{ratio:.2f} at t={t}" for t, ratio in ratios.items())
-
-
-def _cg_lowest(settings: Settings, found: Mapping[tuple[str, int, str], Any]) -> Claim:
-    ours = {t: _objectives(found, "newsgroups", t) for t in settings["data"].get("newsgroups", {}).get("t", ())}
-    order = {t: sorted(values, key=lambda row: values[row]) for t, values in ours.items() if values}
-    lowest = [rows[:2] if "CG k=k_r" in rows else rows[:1] for rows in order.values()]
-    holds = all(rows == ["CG k=t", "CG k=k_r"][: len(rows)] for rows in lowest)
-    told = "; ".join(f"t={t}: {' < '.join(rows)}" for t, rows in order.items())
-    return Claim(
-        "20 newsgroups: CG with k=t reaches the lowest objective, then CG with k=10", "section 4.2",
-        "CG k=t < CG k=10 < the others", told or NOT_RUN,
-        holds=holds if order and not settings["quick"] else None,
-    )  # fmt: skip
 
 
 def _notes(settings: Settings, found: Mapping[tuple[str, int, str], Any]) -> Iterator[str]:

@@ -1,14 +1,16 @@
 """The folder of an experiment: a file for each finished run, one for each run under way, and what they belong to.
 
 Every file is there whole or not at all, on the disk before the run goes on. A folder made with other settings, or by
-code that computes otherwise, is refused: nothing in it is used or removed.
+code that computes otherwise, is refused: nothing in it is used or removed. So is one that another command is using.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import io
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +21,11 @@ from boundcheck.paper._experiment import Experiment, Settings
 from boundcheck.writing import write_whole
 
 SCHEMA = 1
-FOLDER, FINGERPRINT = "checkpoints", "fingerprint.json"
+FOLDER, FINGERPRINT, LOCK = "checkpoints", "fingerprint.json", "lock"
 ARRAY = "numpy array"
 # what people look at: a change there changes no number
-HALL = {"cli", "request", "present", "listing", "measured", "planned", "checked", "writing"}
-HALL |= {"plot", "canvas", "lettering", "drawn_proof"}
+HALL = {"cli", "cli_runs", "cli_options", "request", "present", "listing", "measured", "planned", "checked", "searched"}
+HALL |= {"writing", "plot", "canvas", "lettering", "drawn_proof", "drawn_map", "page"}  # files, and a folder of files
 SHOWN = ("_draw", "_report")  # how the files of paper/ that only show start
 ENGINE = {"__init__", "_experiment", "_slices", "_store", "_workers", "_engine", "_written", "_command"}
 
@@ -38,25 +40,39 @@ class Kept:
 
 
 class Store:
-    """Opened for one experiment with its settings; InputError where the folder is that of another one."""
+    """Entered for one experiment with its settings; InputError where the folder is that of another one, or in use."""
 
     def __init__(self, out: Path, experiment: Experiment, settings: Settings) -> None:
-        self.folder = out / FOLDER
-        mine = fingerprint(experiment, settings)
+        self.out, self.folder = out, out / FOLDER
+        self._mine = fingerprint(experiment, settings)
+        self._lock: int | None = None
+
+    def __enter__(self) -> Store:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = _locked(self.folder / LOCK)
+        except BlockingIOError:
+            why = "another command is at work in it"
+            raise InputError(f"--out {self.out} is in use: {why}; wait for it, or give another directory") from None
         except OSError as why:
-            raise InputError(f"--out {out} cannot be made: {why.strerror}; give another directory") from None
-        there = self.folder / FINGERPRINT
-        if there.exists():
-            _refuse_another(there, mine, out)
-        else:
-            write_whole(there, json.dumps(mine, indent=1, ensure_ascii=False).encode(), durable=True)
-        for part in self.folder.glob(".*"):  # of a write that was killed
-            part.unlink(missing_ok=True)
+            raise InputError(f"--out {self.out} cannot be made: {why.strerror}; give another directory") from None
+        try:
+            there = self.folder / FINGERPRINT
+            if there.exists():
+                _refuse_another(there, self._mine, self.out)
+            else:
+                write_whole(there, json.dumps(self._mine, indent=1, ensure_ascii=False).encode(), durable=True)
+            for part in self.folder.glob(".*"):  # of a write that was killed
+                part.unlink(missing_ok=True)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
 
-    def has_result(self, key: str) -> bool:
-        return (self.folder / f"{key}.result").exists()
+    def __exit__(self, *raised: object) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+        self._lock = None
 
     def result(self, key: str) -> Kept | None:
         return self._read(self.folder / f"{key}.result")
@@ -90,6 +106,20 @@ class Store:
             raise InputError(
                 f"{path} cannot be read ({type(why).__name__}); remove it, and that run is repeated"
             ) from why
+
+
+def _locked(path: Path) -> int:
+    """An open file that nobody else may lock until it is closed, or this process ends, however it does."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl = importlib.import_module("fcntl")
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        raise
+    except (ImportError, OSError):  # Windows, or a file system without locks
+        pass
+    return file
 
 
 def _packed(tree: Any) -> Any:
@@ -133,7 +163,7 @@ def _code(experiment: Experiment) -> str:
     package, digest = Path(boundcheck.__file__).parent, hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
         where = path.relative_to(package)
-        if where.parent == Path() and where.stem in HALL:
+        if Path(where.parts[0]).stem in HALL:
             continue
         if where.parent == Path("paper"):
             own = where.stem == experiment.module.rpartition(".")[2]

@@ -75,7 +75,10 @@ class Processes:
         return self
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return self._pool.submit(_by_value, pickle.dumps((function, arguments)))
+        try:
+            return self._pool.submit(_by_value, pickle.dumps((function, arguments)))
+        except futures.process.BrokenProcessPool:
+            raise _killed() from None
 
     def finished(self, calls: Collection[Any]) -> list[Any]:
         return list(futures.wait(calls, return_when=futures.FIRST_COMPLETED).done)
@@ -84,8 +87,7 @@ class Processes:
         try:
             return pickle.loads(call.result())
         except futures.process.BrokenProcessPool:
-            why = "one of the processes was killed, perhaps for want of memory"
-            raise InputError(f"{why}; {AGAIN}, perhaps with fewer --jobs") from None
+            raise _killed() from None
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         mine = set(multiprocessing.active_children()) - self._others
@@ -93,6 +95,11 @@ class Processes:
             for process in mine:
                 process.terminate()
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _killed() -> InputError:
+    why = "one of the processes was killed, perhaps for want of memory"
+    return InputError(f"{why}; {AGAIN}, perhaps with fewer --jobs")
 
 
 def _by_value(call: bytes) -> bytes:
@@ -123,6 +130,10 @@ class Cluster:
         except ImportError:
             why = "needs distributed, not installed: pip install 'boundcheck[distributed]'"
             raise InputError(f"--scheduler {address} {why}") from None
+        try:
+            self._dask.comm.get_address_host_port(address, strict=False)
+        except ValueError as why:
+            raise InputError(f"--scheduler {address} is no address ({why}); give it as tcp://HOST:8786") from None
         self.address = address
         self.count, self.said = 1, f"on the cluster at {address}"
 
@@ -150,8 +161,16 @@ class Cluster:
         return future
 
     def finished(self, calls: Collection[Any]) -> list[Any]:
-        with self._client.as_current():
-            return list(self._dask.wait(list(calls), return_when="FIRST_COMPLETED").done)
+        while True:
+            try:
+                with self._client.as_current():
+                    return list(self._dask.wait(list(calls), ANSWER, return_when="FIRST_COMPLETED").done)
+            except TimeoutError:  # a slice may take longer than that, if somebody is at it
+                if not self._client.nthreads():
+                    remedy = f"start some with `dask worker {self.address}`, and {AGAIN}"
+                    raise InputError(f"--scheduler {self.address} has no workers any more; {remedy}") from None
+            except (futures.CancelledError, self._dask.CancelledError):  # which is what a lost scheduler makes of them
+                raise InputError(f"--scheduler {self.address} was lost; {AGAIN} once it is back") from None
 
     def result(self, call: Any) -> Any:
         arguments, deaths = self._calls.pop(call), self._deaths.pop(call)

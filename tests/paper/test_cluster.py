@@ -57,6 +57,27 @@ def test_a_killed_worker_changes_nothing(tmp_path: Path, cluster: str) -> None:
     assert result(tmp_path) == result(tmp_path / "alone")
 
 
+def test_a_cluster_that_is_gone_is_told(tmp_path: Path, cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both workers killed: nobody is left to wait for, and what was made is there."""
+    monkeypatch.setenv("TOY_ANSWER", "5")
+    process = start(tmp_path, "--scheduler", cluster, pause=0.05)
+    assert wait_until(lambda: len({pid for *_, pid in steps(tmp_path)}) == 2 and len(steps(tmp_path)) > 20, process)
+    for worker in {pid for *_, pid in steps(tmp_path)}:
+        os.kill(worker, signal.SIGKILL)
+    code, out, err = ended(process)
+    assert code == 2
+    assert "has no workers any more; start some with `dask worker tcp://" in err
+    assert "the same command goes on from here" in err
+    assert "Traceback" not in err
+    assert out == ""
+    code, _, err = ended(start(tmp_path, pause=0))  # goes on without a cluster
+    assert code == 0, err
+    (tmp_path / "alone").mkdir()
+    code, _, err = ended(start(tmp_path / "alone", pause=0))
+    assert code == 0, err
+    assert result(tmp_path) == result(tmp_path / "alone")
+
+
 def test_no_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOY_ANSWER", "2")
     process = start(tmp_path, "--scheduler", "tcp://127.0.0.1:1")

@@ -26,6 +26,9 @@ def with_toy(monkeypatch: pytest.MonkeyPatch) -> None:
         (("fig2",), "unknown experiment 'fig2'; did you mean fig1"),
         (("fig1", "--jobs", "0"), "--jobs 0 leaves nobody to work"),
         (("fig1", "--jobs", "2", "--scheduler", "tcp://h:1"), "--jobs 2 and --scheduler tcp://h:1 were given together"),
+        (("table2", "--quick", "--seed", "-1"), "--seed -1 is no seed; give a whole number from 0"),
+        (("states", "--device", "abacus"), "--device abacus cannot be used ("),
+        (("states", "--device", "meta"), "--device meta cannot be used ("),
     ],
 )
 def test_bad_input(boundcheck: Command, tmp_path: Path, options: tuple[str, ...], message: str) -> None:
@@ -81,6 +84,34 @@ def test_quick_has_its_own_place(boundcheck: Command, tmp_path: Path, monkeypatc
         assert "where walk-0 ends" in done.stdout.replace("\n", " ")
     assert (tmp_path / "out/paper/toy-quick/result.json").exists()
     assert (tmp_path / "out/paper/toy/result.json").exists()
+
+
+def test_jobs_are_the_cores_with_quick_and_one_without(
+    boundcheck: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, str]] = []
+
+    def workers(jobs: int, scheduler: str) -> _workers.Workers:
+        asked.append((jobs, scheduler))
+        return _workers.Here()
+
+    monkeypatch.setattr(_command, "load", lambda name: Experiment.of(toy))
+    monkeypatch.setattr(_command, "workers", workers)
+    for count, options in enumerate((("--quick",), (), ("--quick", "--jobs", "1"), ("--quick", "--scheduler", "h:1"))):
+        for cores in (1, 64):
+            monkeypatch.setattr(_command, "cores", lambda cores=cores: cores)
+            done = boundcheck("paper", "toy", *options, "--out", str(tmp_path / f"{count}"))
+            assert done.returncode == 0, done.stderr
+    assert asked == [(1, ""), (toy.RUNS // 2, ""), *[(1, "")] * 4, *[(1, "h:1")] * 2]  # as many as there are runs
+
+
+@pytest.mark.parametrize("address", ["nonsense", "tcp://h", "http://h:1", "tcp://h:x"])
+def test_an_address_that_is_none(boundcheck: Command, tmp_path: Path, address: str) -> None:
+    pytest.importorskip("distributed", reason="the extra distributed is not installed")
+    done = boundcheck("paper", "fig1", "--quick", "--scheduler", address, "--out", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"boundcheck: --scheduler {address} is no address (")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_cluster_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

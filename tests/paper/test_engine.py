@@ -129,8 +129,54 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
     assert carried_out(tmp_path).kept == 1
 
 
+def test_damage_is_told_before_anything_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    carried_out(tmp_path)
+    folder = tmp_path / "out" / "checkpoints"
+    (folder / "walk-0.result").unlink()
+    (folder / "walk-1.result").write_bytes(b"damaged")
+    monkeypatch.setenv("TOY_LOG", str(tmp_path / "log"))
+    with pytest.raises(InputError, match=r"walk-1\.result cannot be read"):
+        carried_out(tmp_path)
+    assert steps(tmp_path) == []
+
+
+def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
+    settings = EXPERIMENT.settings(True, 0, "cpu")
+    with Store(tmp_path / "out", EXPERIMENT, settings) as store:
+        (store.folder / ".walk-0.state.part").write_text("being written")
+        with pytest.raises(InputError, match="out is in use: another command is at work in it; wait for it") as raised:
+            carried_out(tmp_path)
+        assert "\n" not in str(raised.value)
+        assert (store.folder / ".walk-0.state.part").exists()  # nothing of the other one is removed
+    assert carried_out(tmp_path).kept == 0
+    assert not list(store.folder.glob(".*"))
+
+
+def test_a_refused_folder_is_not_locked(tmp_path: Path) -> None:
+    carried_out(tmp_path)
+    for _ in range(2):
+        with pytest.raises(InputError, match="seed was 0, now 5"):
+            carried_out(tmp_path, seed=5)
+    assert carried_out(tmp_path).kept == 2
+
+
+def test_the_bar_never_goes_back_nor_ahead_of_what_is_made(tmp_path: Path) -> None:
+    seen: list[tuple[float, float]] = []
+    settings = EXPERIMENT.settings(True, 0, "cpu")
+    bar = lambda what, done, of: seen.append((done, of))  # noqa: E731
+    _engine.conduct(EXPERIMENT, settings, tmp_path / "out", _workers.Here(), bar=bar, seconds=0.0)
+    done = [part for part, _ in seen]
+    assert done == sorted(done)
+    assert {of for _, of in seen} == {3.0}  # costs 1 and 2
+    assert (done[0], done[1], done[-1]) == (0.0, 0.0, 3.0)  # a run that begins is not yet made
+
+
 def test_states_come_back_as_they_were(tmp_path: Path) -> None:
-    store = Store(tmp_path, EXPERIMENT, {})
+    with Store(tmp_path, EXPERIMENT, {}) as store:
+        come_back(store)
+
+
+def come_back(store: Store) -> None:
     tree = {
         "array": np.arange(6.0).reshape(2, 3)[:, 1:],
         "scalar": np.array(2.5),

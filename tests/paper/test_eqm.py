@@ -12,9 +12,18 @@ import plain_training as plain
 import pytest
 import torch
 from command import Command
+from matplotlib.text import Text
 
 from boundcheck.errors import InputError
-from boundcheck.paper import _engine, _equilibrium, _report_equilibrium, _report_training, _workers, load
+from boundcheck.paper import (
+    _draw_equilibrium,
+    _engine,
+    _equilibrium,
+    _report_equilibrium,
+    _report_training,
+    _workers,
+    load,
+)
 from boundcheck.paper._equilibrium import METHODS, key_of, task
 from boundcheck.paper._experiment import Outcome, Step, Task
 
@@ -139,6 +148,7 @@ def test_the_report_has_every_claim_and_figure(
     assert len(outcome.claims) == len(claims)
     for word, claim in zip(claims, outcome.claims, strict=True):
         assert word in claim.what
+        assert "8 steps, not 5000 and 1500" in claim.why  # that the setting is cut
         assert claim.where
         assert claim.published
         assert claim.ours
@@ -176,6 +186,28 @@ def test_a_run_that_did_not_reach_the_end_is_the_worst_and_not_steady() -> None:
     assert _report_training.steady(ends).tolist() == [False, True, False, False]
     assert _report_equilibrium.worst_accuracy(ends) == 0
     assert _report_training.spread(ends)[0] == np.inf
+
+
+def test_a_run_that_is_lost_is_crossed_and_ends_the_mean(of_eqm: Outcome) -> None:
+    """The others are no mean of all: no line goes on without it, and a cross says why."""
+    data = copy.deepcopy(of_eqm.data)
+    clean = _draw_equilibrium.panels(data)
+    assert not [x for axes in clean.axes for x in axes.lines if str(x.get_gid()).endswith("lost")]
+    name, (row,) = "aid-fp-free", np.flatnonzero(data["step_sizes"] == data["shown"]["free"])
+    for what in ("objective", "accuracy", "hypergradient"):
+        data["curves"][name][what][1, 5:] = np.nan  # the second of two seeds
+    data["sensitivity"][name]["accuracy"][row, 1] = np.nan
+    data["sensitivity"][name]["diverged"][row, 1] = True
+    figure = _draw_equilibrium.panels(data)
+    for axes in figure.axes:
+        lines = {str(line.get_gid()): line for line in axes.lines}
+        drawn, cross = lines[name].get_xydata(), lines[f"{name} lost"].get_xydata()
+        assert len(cross) == 1
+        seen = drawn[np.isfinite(drawn[:, 1])]
+        assert len(seen) == (1 if axes is figure.axes[-1] else 2 if axes is figure.axes[1] else 5)
+        if axes is not figure.axes[-1]:
+            assert cross[0].tolist() == seen[-1].tolist()
+    assert _draw_equilibrium.LOST in [text.get_text() for text in figure.findobj(Text)]
 
 
 def test_states_are_the_iterates_of_the_trained_map(tmp_path: Path) -> None:

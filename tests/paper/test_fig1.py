@@ -7,10 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from filelock import FileLock
 
 from boundcheck.paper import _engine, _report_fig1, _workers, load
-from boundcheck.paper.fig1 import PAPER, PROBLEMS, UNITS
+from boundcheck.paper._draw_fig1 import KINDS
+from boundcheck.paper.fig1 import PAPER, PROBLEMS, UNITS, problem_at
+from boundcheck.problem import Problem
+from boundcheck.solvers.hypergradient import hypergradient
 
 WITH_MOMENTUM = ("krr", "br", "hr")
 
@@ -118,10 +122,43 @@ def test_every_bound_holds_and_is_drawn(data: Any, outcome: Any) -> None:
             assert part["tightest"]["certified"] >= 1
             assert np.isfinite(part["paper"][-1])
             assert part["certified"][-1] <= part["paper"][-1]
-    for figure in outcome.figures.values():
-        drawn = {line.get_gid() for axes in figure.axes for line in axes.lines}
-        assert {"float32", "float64", "certified", "paper", "floor32"} <= drawn or "fp-momentum" in drawn
+    assert set(outcome.figures) == {"fig1", "fig1-bounds", "fig1-bounds-k10"}
+    for name, lines in (
+        ("fig1", {"itd", "fp-momentum", "aid-cg", "fp-momentum:10", "aid-cg:10"}),
+        ("fig1-bounds", KINDS),
+    ):
+        for axes in outcome.figures[name].axes:
+            drawn = {line.get_gid() for line in axes.lines}
+            assert set(lines) - {"afterwards"} <= drawn, axes.get_title()  # ITD on HR has no bound a posteriori
     assert [axes.get_title() for axes in outcome.figures["fig1"].axes] == ["LR", "KRR", "BR", "HR"]
+    few = outcome.figures["fig1-bounds-k10"]
+    assert len(few.axes) == 8  # FP and CG with k = 10 on four problems, without floors
+    for axes in few.axes:
+        gids = {line.get_gid() for line in axes.lines}
+        assert {"float32", "float64", "certified", "paper"} <= gids
+        assert not {"floor32", "floor64"} & gids
+
+
+def test_ten_steps_of_cg_on_krr_are_all_that_double_precision_halves(data: Any) -> None:
+    """With k = 10 the error stops at what the linear system leaves: the same in both precisions, but for CG on KRR."""
+    found = _report_fig1.double_over_single(data, "aid-cg:10")
+    assert 0.3 < found["krr"] < 0.7
+    assert found["br"] == pytest.approx(1, rel=0.01)
+    assert found["hr"] == pytest.approx(1, rel=0.01)
+
+
+def test_rounding_delays_cg_on_krr_by_one_step() -> None:
+    """Loss of orthogonality: in float32 CG is after k + 1 steps where it is in float64 after k, while both fall."""
+    given = {"problem": "krr", "seed": 0, "device": "cpu", "samples": 3, "sample": 0}
+    double, single = (problem_at(given, dtype) for dtype in (torch.float64, torch.float32))
+    exact = hypergradient(double, "exact", t=200).value
+
+    def error(problem: Problem, k: int) -> float:
+        return float((hypergradient(problem, "aid-cg", t=200, k=k).value.double() - exact).norm())
+
+    for k in (10, 11):
+        assert error(single, k) > 1.5 * error(double, k)
+        assert error(single, k + 1) == pytest.approx(error(double, k), rel=0.1)
 
 
 def test_claims_say_what_was_found(outcome: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 from pathlib import Path
@@ -82,6 +83,20 @@ def test_processes_end_with_the_first_one(tmp_path: Path) -> None:
     ended(process)
     assert process.pid not in workers
     assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+
+
+def test_a_killed_process_is_told(tmp_path: Path, whole: bytes) -> None:
+    process = start(tmp_path, "--jobs", "2", pause=10 * PAUSE)
+    assert wait_until(lambda: len(steps(tmp_path)) > 5, process)
+    os.kill(steps(tmp_path)[-1][2], signal.SIGKILL)
+    code, out, err = ended(process)
+    assert code == 2
+    assert "one of the processes was killed, perhaps for want of memory; the same command goes on from here" in err
+    assert "Traceback" not in err
+    assert out == ""
+    code, _, err = ended(start(tmp_path, pause=0))
+    assert code == 0, err
+    assert result(tmp_path) == whole
 
 
 def test_the_time_is_estimated_first(tmp_path: Path) -> None:
