@@ -104,6 +104,9 @@ def could_run(block: Block, program: str, *arguments: str) -> None:
     elif program == "make":
         targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.M)
         assert set(arguments) <= set(targets), where
+    elif program == "marimo":
+        assert arguments[0] in ("edit", "run"), where
+        assert (ROOT / arguments[1]).is_file(), where
     elif program == "python":
         assert (ROOT / arguments[0]).is_file(), where
     elif program == "pip":
