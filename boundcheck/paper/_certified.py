@@ -22,9 +22,10 @@ from boundcheck.problem import Problem
 from boundcheck.products import jacobian, rows_d2
 from boundcheck.solvers.exact import reference, reference_at
 from boundcheck.solvers.hypergradient import hypergradient
+from boundcheck.theory.bound import FROM_SPECTRUM
 
 METHODS = ("itd", "aid-fp", "aid-cg")
-KINDS = ("a priori", "a posteriori")
+KINDS = ("a priori", FROM_SPECTRUM, "a posteriori")
 NEAR = 0.1  # part of the error that its enclosure may leave open
 MOST = 20  # Newton steps
 
