@@ -170,7 +170,9 @@ def _residual(case: Case) -> str | None:
 def _spectrum(case: Case) -> str | None:
     if case.problem.d > DENSE:
         return f"d = {case.problem.d} > {DENSE}, and it needs all eigenvectors of ∂₁Φ"
-    known = case.quadratic and case.problem.symmetric and case.problem.affine
+    nu_1 = case.constants["local"].get("nu_1")
+    flat = nu_1 is not None and nu_1.value == 0 and nu_1.side is Side.EXACT
+    known = flat and case.problem.symmetric and case.problem.affine and _frozen(case.problem)
     return None if known else "∂₁Φ is not known to be one symmetric matrix, with frozen step sizes"
 
 

@@ -82,7 +82,8 @@ def _stops(fitting: Sequence[BoundCurve], at: int) -> list[list[Any]]:
     if best is None or best.trace is None:
         return []
     slacks = best.trace.slacks[:, int(np.abs(best.trace.t - at - 1).argmin())]
-    return [[best.trace.links[i], float(slacks[i])] for i in np.argsort(slacks)[::-1][:2]]
+    most = [i for i in np.argsort(slacks)[::-1][:2] if i]  # the first link is the error itself
+    return [[best.trace.links[i], float(slacks[i])] for i in most]
 
 
 def newton_steps(name: str, ts: Sequence[int], seed: int, device: str) -> Mapping[str, int | None]:

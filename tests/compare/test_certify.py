@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from pieces import normal
 from small import small
 
 import boundcheck as bc
-from boundcheck.compare.certify import certify, proved, residual_is_enough
+from boundcheck.compare.certify import certify, distance, proved, residual_is_enough
+from boundcheck.compare.check import _from_w_star
 from boundcheck.constants import Constant, Constants, Side
+from boundcheck.methods import parse
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 from boundcheck.products import jacobian, outer_gradients, rows_d2
@@ -60,6 +63,25 @@ def test_it_is_attained_on_one_number(by: float, off: float) -> None:
     constants = bc.estimate_constants(problem, ball="local").replace(Constant("W", W))
     error = float((made.value - reference(problem, problem.lam[None]).value).norm())
     assert certify(problem, made, constants).value == pytest.approx(error, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["lr", "krr", "eqm"])
+def test_how_far_the_reference_is_from_w_star(name: str) -> None:
+    problem = small(name)
+    constants = bc.estimate_constants(problem, ball="local")
+    assert 1e-4 * (1 - 1e-6) <= distance(problem, moved(problem, 1e-4, 0.0)[0], constants) < 1e-1
+    assert distance(problem, reference(problem, problem.lam[None]), constants) < 1e-10
+    unknown = Constants({name: c for name, c in constants.items() if name != "mu_inv"})
+    assert distance(problem, reference(problem, problem.lam[None]), unknown) == 0
+
+
+def test_distances_along_the_path_count_how_far_the_reference_is() -> None:
+    itd = parse("itd")
+    seen = {itd: {"r_t": np.array([3.0, 2.0, 1.0]), "path_t": np.array([0.0, 3.0, 3.5]), "g_t": np.ones(3)}}
+    found = _from_w_star(seen, 1.0, 0.5, np.array([1, 2, 3]))[itd]
+    np.testing.assert_array_equal(found["r_t"], [4, 3, 2])
+    np.testing.assert_array_equal(found["path_t"], [0, 4, 5])  # of r_j + 1: 0, 4, 4/2 + 3
+    np.testing.assert_array_equal(found["g_t"], np.ones(3))
 
 
 def test_where_nothing_bounds_it() -> None:
