@@ -91,8 +91,7 @@ def expected(instance: Instance, method: Method) -> dict[str, np.ndarray]:
     if method.name == "itd":
         found = {name: x for name, x in found.items() if name not in OF_AID}
         found |= {name: x[1:] for name, x in runs.observe_itd(instance, path, Q).items()}
-    left_out = {"error", *(() if method.name == "aid-fp" else ("duT_g",))}
-    return {name: x for name, x in found.items() if name not in left_out}
+    return {name: x for name, x in found.items() if name != "error"}
 
 
 INSTANCES = {
