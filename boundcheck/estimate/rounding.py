@@ -45,6 +45,8 @@ class _Shaken(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _shaken(self, x: Any) -> Any:
         if not isinstance(x, Tensor) or not x.is_floating_point() or x.layout is not torch.strided:
             return x
+        if x._is_zerotensor():  # a zero that autograd makes without memory, which may not be read
+            return x
         xi = 2 * torch.rand(x.shape, generator=self.generator, dtype=torch.float64) - 1
         return x * (1 + torch.finfo(x.dtype).eps * xi).to(x)
 

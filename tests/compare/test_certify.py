@@ -14,6 +14,7 @@ import boundcheck as bc
 from boundcheck.compare.certify import certify, distance, proved, residual_is_enough
 from boundcheck.compare.check import _from_w_star
 from boundcheck.constants import Constant, Constants, Side
+from boundcheck.estimate import rounding
 from boundcheck.methods import parse
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
@@ -104,6 +105,20 @@ def test_what_cancels_on_the_way_is_not_called_proved(shift: float) -> None:
     found = bc.enclose(problem, 4 * problem.lam / 9)
     assert found.lower == 0
     assert found.upper < 1e-13 * (1 + shift)
+
+
+def test_rounding_where_autograd_makes_zeros_without_memory() -> None:
+    """The derivative of sign(w)w² by w asks for one; reading it ends the process."""
+    problem = bc.Problem.from_map(
+        lambda w, lam: 0.4 * w - 0.1 * torch.sign(w) * w * w + lam, lambda w, lam: (w * w).sum() / 2, normal(1) * 0,
+        normal(1) * 0 + 0.5, symmetric=True,
+    )  # fmt: skip
+    found = reference(problem, problem.lam[None])
+    seen = rounding.measured(problem, found.w[0], found.v[0])
+    assert 0 < seen.w < 1e-14
+    with rounding._Shaken(0):
+        nothing = torch._efficientzerotensor((2,), dtype=torch.float64) * torch.ones(2, dtype=torch.float64)
+    assert nothing._is_zerotensor() or not nothing.any()
 
 
 def test_a_residual_says_nothing_of_a_map_that_turns() -> None:
