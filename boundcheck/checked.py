@@ -20,6 +20,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from boundcheck import closeness
+from boundcheck.closeness import number
 from boundcheck.compare.report import BoundCurve, Curve, Report, Trace
 from boundcheck.compare.verdict import Verdict
 from boundcheck.errors import InputError
@@ -73,6 +75,8 @@ def show(report: Report, console: Console | None = None, trace_t: int | None = N
     console.print(_iterations(report))
     console.print()
     _looseness(console, report, trace_t)
+    console.print(closeness.table(report))
+    console.print()
     _footnotes(console, report)
 
 
@@ -96,17 +100,6 @@ def _head(console: Console, report: Report) -> None:
     for method, why in report.refused.items():
         console.print(Text(f"  {method} was not run: {why}", style="yellow"))
     console.print()
-
-
-def number(x: float | None) -> str:
-    """Three digits, in few characters."""
-    if x is None or math.isnan(x):
-        return "–"
-    if math.isinf(x):
-        return "∞"
-    if x != 0 and (abs(x) >= 1e5 or abs(x) < 1e-3):
-        return f"{x:.1e}"
-    return f"{x:.3f}" if abs(x) < 10 else f"{x:.0f}" if abs(x) >= 1000 else f"{x:.3g}"
 
 
 def _verdicts(report: Report, width: int) -> Table:
@@ -218,13 +211,6 @@ def _footnotes(console: Console, report: Report) -> None:
     for a, b, share in report.ordering:
         first, second, part = (a, b, share) if share >= 0.5 else (b, a, 1 - share)
         console.print(f"{first} has the smaller error than {second} at {100 * part:.0f} % of all t")
-    for curve in report.curves.values():
-        for kind in ("a priori", "a posteriori"):
-            with np.errstate(all="ignore"):
-                ratio = np.where(curve.errors > curve.floor, curve.certified(kind) / curve.errors, np.nan)
-            if np.isfinite(ratio).any():
-                low, high = number(float(np.nanmin(ratio))), number(float(np.nanmax(ratio)))
-                console.print(f"{curve.method}, best certified bound/error {kind}: between {low} and {high} over all t")
     eps_g = report.certificates[0]
     known = "not certified" if eps_g is None else f"at most {eps_g.value:.1e} off ({eps_g.side.value})"
     console.print(f"every error is known up to that of the reference hypergradient, {known}")

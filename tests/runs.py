@@ -233,6 +233,7 @@ def observe(instance: Instance, w: Array, K: int, solver: str) -> dict[str, Arra
         "dv_k": norm(v_k - v),
         "dv_kt": norm(v_k - v_t[:, None]),
         "eps_v": norm(apply(A[:, None], v_k) - b[:, None]),
+        "duT_g": norm(apply(Z_T, v_k) - (b @ w_prime)[:, None]),
     }
     if solver == "fixed-point":
         du = implied(instance, w, K) - w_prime

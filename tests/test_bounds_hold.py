@@ -215,6 +215,15 @@ def aid_fp_local(name: str, seed: int) -> Iterator[Comparison]:
         yield Comparison(run.instance, error, bounds[name].evaluate(run.constants, t, k, rho="heavy-ball").values)
 
 
+def itd_spectral(name: str, seed: int) -> Iterator[Comparison]:
+    """With the terms as they are; that the spectrum foretells them is in tests/compare/test_foreseen.py."""
+    for family in QUADRATIC:
+        instance = FAMILIES[family](seed)
+        measured = runs.observe_itd(instance, path(family, seed, False))
+        given = {x: measured[x] for x in ("dE_2", "wT_dE_1", "dwT_g")}
+        yield Comparison(instance, measured["error"], bounds[name].evaluate({}, t[:, 0], **given).values)
+
+
 def enclosure(name: str, seed: int) -> Iterator[Comparison]:
     """Against a reference that is off by ε_g, from above and, the same inequality turned, from below."""
     for family in ANY:
@@ -229,6 +238,8 @@ RATES = {"fixed-point": "fixed-point", "cgn": "cgn", **dict.fromkeys(("cg", "cg-
 TAKE_RATES = ("aid", "aid-contraction", "aid-local")
 EXACT_SOLVE = {"exact-solve": "exact"}
 AT_ITERATE = ("eps_w", "newton_t", "A_t_inv", "W_t", "v_t", "solve_error")
+QUADRATIC = ("quadratic", "value")
+AID_TERMS = ("dE_2", "dZT_v", "ZT_dv", "wT_dE_1", "duT_g")
 RESIDUALS = ("eps_w", "eps_v", "Z_t", "g_t")
 CASES: Mapping[str, Callable[[str, int], Iterator[Comparison]]] = {
     "ablin-analytic": ablin,
@@ -250,6 +261,9 @@ CASES: Mapping[str, Callable[[str, int], Iterator[Comparison]]] = {
     "aid-fp-path": partial(aid, from_0=False, given=("r_t", "g_t")),
     "aid-path": partial(aid, rates=RATES | EXACT_SOLVE, from_0=False, given=("r_t", "v_t", "solve_error")),
     "aid-posteriori": partial(aid, rates=RATES | EXACT_SOLVE, from_0=False, given=RESIDUALS),
+    "aid-spectral": partial(
+        aid, families=QUADRATIC, rates={"fixed-point": "fixed-point", "cg": "cg"}, from_0=False, given=AID_TERMS
+    ),
     "aid-newton": partial(aid, rates=RATES | EXACT_SOLVE, from_0=False, given=AT_ITERATE),
     "enclosure": enclosure,
     "ghadimi-wang": partial(aid, rates=EXACT_SOLVE),
@@ -262,6 +276,7 @@ CASES: Mapping[str, Callable[[str, int], Iterator[Comparison]]] = {
     "itd-path": itd_path,
     "itd-quadratic": partial(itd, families=NU_1_IS_0),
     "itd-recursive": partial(itd, from_0=False),
+    "itd-spectral": itd_spectral,
     "itd-truncated": itd_truncated,
     "itd-weighted": weighted,
     "ji-itd": ji,

@@ -61,6 +61,7 @@ SOLVERS = {
     "aid-cgn": ("cgn",),
     "aid-posteriori": ("fixed-point", "cg", "cgn"),
     "aid-newton": ("fixed-point", "cg", "cgn", "exact"),
+    "aid-spectral": ("fixed-point", "cg"),
     "aid-path": ("fixed-point", "cg", "cgn", "exact"),
     "aid-fp-path": ("fixed-point",),
     "aid-certificate": ("fixed-point", "cg", "cgn", "exact"),

@@ -187,6 +187,80 @@ def needed(formula: object, values: dict[str, Array]) -> dict[str, Array]:
     return found or {"t": values["t"]}
 
 
+@cache
+def foretold(method: str, seed: int = 1) -> dict[str, Array]:
+    """Gradient descent on ½wᵀHw − bᵀw + Σλ_jwᵀH_jw/2: the error of a run, and the terms of its bound from the spectrum.
+
+    w_t = w* + VP(h)Vᵀ(w_0 − w*) with P(h) = (1 − αh)^t, and w_t' − w' = DP(H)[H_j](w_0 − w*) − P(H)w', where DP(H)[H_j]
+    is H_j in eigenvectors times the divided differences of P, entry by entry. α is any step below 2/L.
+    """
+    rng = np.random.default_rng(seed)
+    h = rng.uniform(1, 100, (MANY, 1)) ** rng.uniform(0, 1, (MANY, d))
+    h[::3, 1] = h[::3, 0]  # an eigenvalue twice
+    V = np.linalg.qr(rng.normal(size=(MANY, d, d)))[0]
+    H, H_j = V * h[:, None] @ np.swapaxes(V, 1, 2), rng.normal(size=(MANY, n, d, d))
+    H_j = H_j + np.swapaxes(H_j, -1, -2)
+    alpha = rng.uniform(0.1, 1.9, MANY) / h.max(axis=1)
+    w_star, w_0 = rng.normal(size=(MANY, d)), rng.normal(size=(MANY, d)) * rng.choice([0, 1], (MANY, 1))
+    Q, p, R = rng.normal(size=(MANY, d, d)), rng.normal(size=(MANY, d)), rng.normal(size=(MANY, n, d))
+    Q, t = Q + np.swapaxes(Q, -1, -2), rng.integers(0, 40, MANY)
+    k = rng.integers(0, 40, MANY)
+
+    def at(w: Array) -> tuple[Array, Array, Array]:
+        return -alpha[:, None, None] * np.einsum("ijab,ib->iaj", H_j, w), apply(Q, w) + p, apply(R, w)
+
+    A = alpha[:, None, None] * H
+    w_prime = np.linalg.solve(A, at(w_star)[0])
+    w, u = w_0, np.zeros((MANY, d, n))
+    for step in range(int(t.max())):  # the run
+        now = step < t
+        u = np.where(now[:, None, None], u - A @ u + at(w)[0], u)
+        w = np.where(now[:, None], w - apply(A, w - w_star), w)
+    if method == "itd":
+        value = at(w)[2] + np.einsum("iaj,ia->ij", u, at(w)[1])
+    else:
+        v = fixed_point(A, at(w)[1], int(k.max()))[EVERY, k]
+        value = at(w)[2] + np.einsum("iaj,ia->ij", at(w)[0], v)
+    Z, b, c = at(w_star)
+    exact = c + np.einsum("iaj,ia->ij", w_prime, b)
+
+    j = 1 - alpha[:, None] * h  # and what is told of it
+    powers = j[:, :, None] ** np.arange(41)
+    w_t = w_star + apply(V, powers[EVERY, :, t] * apply(np.swapaxes(V, 1, 2), w_0 - w_star))
+    Z_t, b_t, c_t = at(w_t)
+    terms = {"dE_2": norm(c_t - c), "wT_dE_1": norm(np.einsum("iaj,ia->ij", w_prime, b_t - b))}
+    if method == "itd":
+        differences = np.zeros((MANY, d, d))
+        for step in range(int(t.max())):
+            ones = np.where((step < t)[:, None, None], 1.0, 0.0)
+            last = powers[EVERY, :, np.maximum(t - 1 - step, 0)]
+            differences -= ones * alpha[:, None, None] * last[:, :, None] * powers[:, :, step][:, None]
+        inside = np.einsum("iab,ijbc,icd->ijad", np.swapaxes(V, 1, 2), H_j, V) * differences[:, None]
+        moved = np.einsum("iab,ijbc,idc,id->iaj", V, inside, V, w_0 - w_star)
+        du = moved - (V * powers[EVERY, :, t][:, None] @ np.swapaxes(V, 1, 2)) @ w_prime
+        terms["dwT_g"] = norm(np.einsum("iaj,ia->ij", du, b_t))
+    else:
+        sums = (1 - powers[EVERY, :, k]) / (1 - j)
+        v_k, v = apply(V, sums * apply(np.swapaxes(V, 1, 2), b_t)), np.linalg.solve(A, b[..., None])[..., 0]
+        read = np.einsum("iaj,ia->ij", Z_t, v_k)
+        terms["dZT_v"] = norm(np.einsum("iaj,ia->ij", Z_t - Z, v))
+        terms["ZT_dv"] = norm(np.einsum("iaj,ia->ij", Z_t, v_k - v))
+        terms["duT_g"] = norm(read - np.einsum("iaj,ia->ij", w_prime, b_t))
+    return terms | {"error": norm(value - exact), "scale": norm(value) + norm(exact)}
+
+
+@pytest.mark.parametrize(("name", "method"), [("itd-spectral", "itd"), ("aid-spectral", "fixed-point")])
+def test_the_spectrum_foretells_a_bound(name: str, method: str) -> None:
+    values = foretold(method)
+    worth = evaluate(bounds[name].formula, needed(bounds[name].formula, values))
+    rounding = 1e-10 * (1 + values["scale"])  # condition numbers up to 10³, 40 steps, inverses twice
+    assert (values["error"] <= worth + rounding).all()
+    seen = values["error"] > 1e3 * rounding
+    ratio = worth[seen] / values["error"][seen]
+    assert ratio.min() < 1 + 1e-3
+    assert np.quantile(ratio, 0.9) < 10
+
+
 def test_the_enclosure_holds_from_below() -> None:
     values = measured(descent, "itd")
     assert (values["error"] >= values["gap_t"] - values["eps_g"] - 1e-12 * (1 + values["scale"])).all()

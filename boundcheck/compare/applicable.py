@@ -21,7 +21,7 @@ from boundcheck.estimate.structure import normal
 from boundcheck.methods import Method
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
-from boundcheck.products import jacobian, rows_outer
+from boundcheck.products import DENSE, jacobian, rows_outer
 from boundcheck.theory import step_sizes
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.step_sizes import Momentum
@@ -167,6 +167,15 @@ def _residual(case: Case) -> str | None:
     return "‖w − w*‖ ≤ ε_w/μ_λ is not known: Φ is neither a contraction with μ_λ ≤ 1 − q, nor a gradient step"
 
 
+def _spectrum(case: Case) -> str | None:
+    if case.problem.d > DENSE:
+        return f"d = {case.problem.d} > {DENSE}, and it needs all eigenvectors of ∂₁Φ"
+    nu_1 = case.constants["local"].get("nu_1")
+    flat = nu_1 is not None and nu_1.value == 0 and nu_1.side is Side.EXACT
+    known = flat and case.problem.symmetric and case.problem.affine and _frozen(case.problem)
+    return None if known else "∂₁Φ is not known to be one symmetric matrix, with frozen step sizes"
+
+
 def _never(why: str) -> Callable[[Case], str | None]:
     return lambda case: why
 
@@ -184,6 +193,7 @@ CHECKS: Mapping[str, Callable[[Case], str | None]] = {
     "E = ℓ": _value_function,
     "P-norm": _weighted,
     "residual": _residual,
+    "spectrum": _spectrum,
     "smooth": _never("it needs one L for all second derivatives of ℓ and E on the whole space, which is not measured"),
 }
 OF_THE_PAIR = "it is about the map of the pair (w_t, w_{t−1}), and aid-fp here solves with Φ"

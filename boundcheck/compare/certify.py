@@ -34,8 +34,7 @@ def certify(problem: Problem, found: Reference, constants: Constants) -> Constan
     W, g_star = (constants[name] for name in AT_REFERENCE)
     noise = rounding.measured(problem, found.w[0], found.v[0])
     eps = ROUNDING * torch.finfo(problem.dtype).eps
-    w, v = float(found.w[0].norm()), float(found.v[0].norm())
-    eps_w = float(found.residual_w[0]) + eps * w + noise.w
+    v, eps_w = float(found.v[0].norm()), _residual(problem, found, noise)
     eps_v = float(found.residual_v[0]) + eps * (v + g_star.value) + noise.v
     of_w, of_v = replace(W, name="W_t"), replace(g_star, name="eps_v", value=eps_v)  # with their sides
     try:
@@ -46,6 +45,19 @@ def certify(problem: Problem, found: Reference, constants: Constants) -> Constan
     how = Provenance(f"{THEOREM.name} at the reference", delta=worth.delta or None)
     side = Side.UPPER if worth.side is Side.EXACT else worth.side
     return Constant("eps_g", float(worth.values) + last + noise.g, side, how)
+
+
+def _residual(problem: Problem, found: Reference, noise: rounding.Rounding) -> float:
+    """‖w − Φ(w)‖ at the reference, and what rounding may have hidden of it."""
+    return float(found.residual_w[0] + ROUNDING * torch.finfo(problem.dtype).eps * found.w[0].norm()) + noise.w
+
+
+def distance(problem: Problem, found: Reference, constants: Constants) -> float:
+    """How far the reference may be from w*, ε_w/μ_λ: what a distance to it may lack of one to w*; 0 if not known."""
+    if not residual_is_enough(problem, constants):
+        return 0.0
+    noise = rounding.measured(problem, found.w[0], found.v[0])
+    return _residual(problem, found, noise) / constants["mu_inv"].value
 
 
 def residual_is_enough(problem: Problem, constants: Constants) -> bool:

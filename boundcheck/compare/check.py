@@ -10,8 +10,9 @@ import numpy as np
 from torch import Tensor
 
 from boundcheck.compare import certify, judged
-from boundcheck.compare.applicable import Case, momentum_of
+from boundcheck.compare.applicable import Case, momentum_of, refusal
 from boundcheck.compare.curves import error_curves, lams_of, methods_of
+from boundcheck.compare.foreseen import foresee
 from boundcheck.compare.observe import NAMES, observe
 from boundcheck.compare.report import Curve, Report
 from boundcheck.constants import Constants
@@ -22,7 +23,7 @@ from boundcheck.estimate.point import Spend
 from boundcheck.methods import Method
 from boundcheck.problem import Problem
 from boundcheck.solvers.exact import Reference
-from boundcheck.theory.bound import Bound
+from boundcheck.theory.bound import FROM_SPECTRUM, Bound
 from boundcheck.theory.catalogue import bounds as catalogue
 from boundcheck.theory.step_sizes import Momentum
 from boundcheck.theory.symbols import error
@@ -82,14 +83,15 @@ def check(
     own = np.array([[0.0 if c is None else c.value] for c in certificates])
     tell("the proofs", 0, 1)
     ts = _places(problem, t, MANY if len(lams) == 1 else SOME)
-    observed = observe(here, found[0], asked, t, _names(chosen, asked, proofs), q=_q(local[0]), ts=ts)
+    seen = observe(here, found[0], asked, t, _names(chosen, asked, proofs), q=_q(local[0]), ts=ts)
+    observed = _from_w_star(seen, certify.distance(here, found[0], local[0]), _q(local[0]), ts)
+    foreseen = _foreseen(cases[0], found[0], asked, chosen, ts)
     made: dict[str, Curve] = {}
     for method in asked:
         tell("bounds", len(made), len(asked))
         fitting = [b for b in chosen if method.name in b.methods]
-        made[str(method)] = judged.curve(
-            method, curves, np.maximum(floors[method], own), fitting, cases, observed[method], ts
-        )
+        floor, told = np.maximum(floors[method], own), foreseen.get(method, {})
+        made[str(method)] = judged.curve(method, curves, floor, fitting, cases, observed[method], told, ts)
     return Report(
         problem={**problem.about(), "dynamics": problem.dynamics.name, "samples": len(lams)},
         constants=cases[0].constants,
@@ -99,6 +101,25 @@ def check(
         floor_how=floor_how,
         seconds=time.perf_counter() - start,
     )
+
+
+def _from_w_star(
+    observed: Mapping[Method, judged.Observed], off: float, q: float | None, ts: np.ndarray
+) -> dict[Method, judged.Observed]:
+    """Distances that were measured from the reference, as bounds on those from w*, which is `off` from it at most."""
+    more = {"r_t": np.full(ts.shape, off)}
+    if q is not None:  # Σ_{1≤j<t} q^(t−1−j)
+        more["path_t"] = off * (ts - 1.0 if q == 1 else (1 - q ** (ts - 1.0)) / (1 - q))
+    return {m: {n: x + more[n] if n in more else x for n, x in seen.items()} for m, seen in observed.items()}
+
+
+def _foreseen(
+    case: Case, found: Reference, asked: Sequence[Method], chosen: Sequence[Bound], ts: np.ndarray
+) -> Mapping[Method, judged.Observed]:
+    """What the spectral bounds are made of, where one may apply."""
+    fitting = [b for b in chosen if b.kind == FROM_SPECTRUM]
+    some = [m for m in asked if any(m.name in b.methods and refusal(b, m, case) is None for b in fitting)]
+    return foresee(case.problem, found, some, ts) if some else {}
 
 
 def _q(constants: Constants) -> float | None:
@@ -172,7 +193,7 @@ def _places(problem: Problem, T: int, most: int) -> np.ndarray:
 def _names(chosen: Sequence[Bound], asked: Sequence[Method], traced: bool) -> frozenset[str]:
     """All that the proofs, the a posteriori bounds and their conditions want to know of a run with these methods."""
     used = {method.name for method in asked}
-    fitting = [bound for bound in chosen if used & set(bound.methods)]
+    fitting = [bound for bound in chosen if used & set(bound.methods) and bound.kind != FROM_SPECTRUM]
     proofs = {name for bound in fitting if traced and bound.chain for name in bound.chain.observables}
     symbols = {symbol.name for bound in fitting for symbol in bound.primitive.free_symbols | bound.in_conditions}
-    return frozenset(proofs | symbols) & frozenset(NAMES)
+    return frozenset({"r_t"} | proofs | symbols) & frozenset(NAMES)  # r_t tells whether w_t is in the ball

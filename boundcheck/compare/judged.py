@@ -18,7 +18,7 @@ from boundcheck.compare.verdict import ROUNDING, Verdict, excess, judge, worst
 from boundcheck.constants import Side
 from boundcheck.errors import AssumptionError, MissingConstantError
 from boundcheck.methods import Method
-from boundcheck.theory.bound import Bound
+from boundcheck.theory.bound import FROM_SPECTRUM, Bound
 from boundcheck.theory.symbols import QUANTITIES, rho
 
 Observed = Mapping[str, np.ndarray]
@@ -26,9 +26,12 @@ Observed = Mapping[str, np.ndarray]
 
 def curve(
     method: Method, curves: Curves, floor: np.ndarray, fitting: Sequence[Bound], cases: Sequence[Case],
-    observed: Observed, ts: np.ndarray,
+    observed: Observed, foreseen: Observed, ts: np.ndarray,
 ) -> Curve:  # fmt: skip
-    """`observed` was seen of the run at the first λ, at `ts`; an error that is not finite counts as infinite."""
+    """`observed` was seen of the run at the first λ, at `ts`, and `foreseen` follows from the spectrum there.
+
+    An error that is not finite counts as infinite.
+    """
     errors = curves[str(method)]
     errors = np.where(np.isfinite(errors), errors, np.inf)
     return Curve(
@@ -39,7 +42,10 @@ def curve(
         floor=floor,
         rate=tightness.rate(errors[0], floor[0]),
         needs=tightness.first_below(errors.max(axis=0)),
-        bounds={b.name: _bound_curve(b, method, errors, floor, cases, observed, ts) for b in fitting},
+        bounds={
+            b.name: _bound_curve(b, method, errors, floor, cases, foreseen if b.kind == FROM_SPECTRUM else observed, ts)
+            for b in fitting
+        },
     )
 
 
@@ -56,7 +62,7 @@ def _bound_curve(
         applied = [apply(bound, method, case, observed) for case in cases]
         first = applied[0]
         if first.observed:  # it was observed at the first λ only
-            inside = _in_ball(first.observed, observed["r_t"], cases[0])
+            inside = _in_ball(first.observed, observed, cases[0])
             worths = [_at(first, inside).values(ts[inside])]
             values[0, ts[inside] - 1] = worths[0].values
         else:
@@ -98,10 +104,10 @@ def _bound_curve(
     )
 
 
-def _in_ball(seen: Observed, r_t: np.ndarray, case: Case) -> np.ndarray:
-    """Where w_t is in the ball that the constants were taken on; AssumptionError where it never is."""
+def _in_ball(seen: Observed, observed: Observed, case: Case) -> np.ndarray:
+    """Where w_t is in the ball that the constants were taken on, if r_t is told; AssumptionError where it never is."""
     finite = np.all([np.isfinite(x) for x in seen.values()], axis=0)
-    inside: np.ndarray = finite & (r_t <= case.radius * (1 + ROUNDING))
+    inside: np.ndarray = finite & (observed.get("r_t", np.zeros(len(finite))) <= case.radius * (1 + ROUNDING))
     if not inside.any():
         raise AssumptionError(f"‖w_t − w*‖ > {case.radius:.3g} at every t: outside the ball of its constants")
     return inside

@@ -51,6 +51,11 @@ class Modes:
         self._step, self._omega = _step(problem, spectrum, ready)
         self._states = _run(self._step, torch.ones_like(spectrum.values), batch.T)
 
+    @property
+    def numbers(self) -> Tensor:
+        """P_t at each distinct eigenvalue for t = 0 … T, as a state has it: (λ, T + 1, copies · distinct)."""
+        return self._states
+
     def weights(self) -> Tensor:
         """The coefficients of the points in w_t for t = 1 … T, of shape (λ, T, points)."""
         return self._weights(self.batch.problem.dynamics.iterate(self._states[:, 1:]))

@@ -25,11 +25,11 @@ from boundcheck.solvers.exact import Reference
 OF_ALL = ("r_t", "g_t", "eps_w", "dE_1", "dE_2", "wT_dE_1", "Z_t", "dZ", "W_t", "newton_t", "dY", "A_t_inv", "A_inv")
 OF_ITD = ("dw", "dwT_g")
 OF_PATH = ("path_t",)
-OF_AID = ("v_t", "v_star", "dv_t", "dv_k", "dv_kt", "v_k", "eps_v", "ZT_dv", "dZT_v", "solve_error")
-OF_FP = ("du", "duT_g")
+OF_AID = ("v_t", "v_star", "dv_t", "dv_k", "dv_kt", "v_k", "eps_v", "ZT_dv", "dZT_v", "duT_g", "solve_error")
+OF_FP = ("du",)
 NAMES = (*OF_ALL, *OF_ITD, *OF_PATH, *OF_AID, *OF_FP)
 NEED_MATRICES = frozenset(
-    {"wT_dE_1", "Z_t", "dZ", "W_t", "newton_t", "dY", "A_t_inv", "A_inv", *OF_V_T, *OF_ITD, *OF_FP}
+    {"wT_dE_1", "Z_t", "dZ", "W_t", "newton_t", "dY", "A_t_inv", "A_inv", *OF_V_T, *OF_ITD, *OF_FP, "duT_g"}
 )
 
 Values = dict[str, Tensor]
@@ -78,7 +78,7 @@ def observe(
     whole = batches.run(problem, problem.lam[None], int(times[-1]), constant=problem.affine and formed)
     run = Run(whole, found, torch.as_tensor(times, device=problem.device), memory)
     values = _lower(run, wanted, q) | _of_matrices(run, [m for m in methods if "du" in asked[m]], wanted)
-    own = observe_aid.observe(run, [m for m in methods if {*OF_AID, "duT_g"} & {*asked[m]}], wanted)
+    own = observe_aid.observe(run, [m for m in methods if {*OF_AID} & {*asked[m]}], wanted)
     return {
         m: {x: (values | own.get(m, {}))[_key(x, m)].double().cpu().numpy()[back] for x in asked[m]} for m in methods
     }

@@ -87,6 +87,6 @@ def _read(run: Run, part: slice, apart: Tensor, implied: bool) -> Values:
     at_star = read_off(batch.problem, batch.prepared, run.of_phi, run.found.w[None], v[None, None])[0]
     made = {"dZT_v": norm(at_v - at_star).expand(-1, apart.shape[1])}
     made |= dict(zip(("ZT_dv", "solve_error"), norm(rest).unbind(-1), strict=False))
-    if implied:  # u_{t,k}ᵀ∇₁E = ∂₂Φᵀv_{t,k} for fixed-point iterations
+    if implied:  # ∂₂Φᵀv_{t,k} − w'ᵀ∇₁E; for fixed-point iterations u_{t,k}ᵀ∇₁E = ∂₂Φᵀv_{t,k}
         made["duT_g"] = norm(rest[:, :, 0] + at_v - run.implicit(run.b[part])[:, None])
     return made

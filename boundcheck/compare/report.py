@@ -59,7 +59,7 @@ class BoundCurve:
     name: str
     title: str
     reference: str
-    kind: str  # "a priori" or "a posteriori"
+    kind: str  # "a priori", "a priori, from the spectrum" or "a posteriori"
     ball: str  # on which its constants were taken: "paper" or "local"
     values: np.ndarray  # samples × t
     side: Side
@@ -99,7 +99,7 @@ class Curve:
     def certified(self, kind: str = "") -> np.ndarray:
         """The least of the bounds that are proved for these constants, samples × t; NaN where there is none.
 
-        Of one `kind`, "a priori" or "a posteriori", or of both.
+        Of one `kind` ("a priori", "a priori, from the spectrum", "a posteriori"), or of all.
         """
         fitting = [b for b in self.bounds.values() if kind in ("", b.kind)]
         proved = [b.values for b in fitting if b.verdict is Verdict.HOLDS]

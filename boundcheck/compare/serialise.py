@@ -57,13 +57,22 @@ def to_json(report: Report) -> dict[str, Any]:
         "verdict": report.verdict.value,
         "constants": report.constants["paper"].as_json(),
         "constants_local": report.constants["local"].as_json(),
-        "curves": [_curve(curve) for curve in report.curves.values()],
+        "curves": [{**_curve(curve), "enclosure": _enclosure(report, curve)} for curve in report.curves.values()],
         "refused": dict(report.refused),
         "ordering": [{"first": a, "second": b, "share": share} for a, b, share in report.ordering],
         "reference": [None if c is None else Constants({c.name: c}).as_json()[c.name] for c in report.certificates],
         "floor": report.floor_how,
         "seconds": report.seconds,
     }
+
+
+def _enclosure(report: Report, curve: Curve) -> dict[str, Any] | None:
+    """Between what the errors are, by the certified reference; null where nothing certifies it."""
+    found = report.enclosure(curve.method)
+    if found.side is Side.LOWER:
+        return None
+    ends = _over_samples("lower", found.lower) | _over_samples("upper", found.upper)
+    return {**ends, "side": found.side.value, "delta": found.delta}
 
 
 def _curve(curve: Curve) -> dict[str, Any]:

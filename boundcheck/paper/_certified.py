@@ -22,9 +22,10 @@ from boundcheck.problem import Problem
 from boundcheck.products import jacobian, rows_d2
 from boundcheck.solvers.exact import reference, reference_at
 from boundcheck.solvers.hypergradient import hypergradient
+from boundcheck.theory.bound import FROM_SPECTRUM
 
 METHODS = ("itd", "aid-fp", "aid-cg")
-KINDS = ("a priori", "a posteriori")
+KINDS = ("a priori", FROM_SPECTRUM, "a posteriori")
 NEAR = 0.1  # part of the error that its enclosure may leave open
 MOST = 20  # Newton steps
 
@@ -81,7 +82,8 @@ def _stops(fitting: Sequence[BoundCurve], at: int) -> list[list[Any]]:
     if best is None or best.trace is None:
         return []
     slacks = best.trace.slacks[:, int(np.abs(best.trace.t - at - 1).argmin())]
-    return [[best.trace.links[i], float(slacks[i])] for i in np.argsort(slacks)[::-1][:2]]
+    most = [i for i in np.argsort(slacks)[::-1][:2] if i]  # the first link is the error itself
+    return [[best.trace.links[i], float(slacks[i])] for i in most]
 
 
 def newton_steps(name: str, ts: Sequence[int], seed: int, device: str) -> Mapping[str, int | None]:

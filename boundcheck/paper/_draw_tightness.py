@@ -9,13 +9,15 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from boundcheck import canvas
-from boundcheck.canvas import BLUE, GREEN, PURPLE, VERMILLION
+from boundcheck.canvas import BLUE, GREEN, ORANGE, PURPLE, VERMILLION
 from boundcheck.paper._certified import KINDS, METHODS
 from boundcheck.paper._draw_fig1 import LABELS, Sheet
+from boundcheck.theory.bound import FROM_SPECTRUM
 
 LINES = {
     "paper": ("the paper's theorem", VERMILLION, (0, (5, 1.2, 1, 1.2))),
     "a priori": ("best certified, a priori", BLUE, (0, (4, 1.5))),
+    FROM_SPECTRUM: ("a priori, from the spectrum", ORANGE, (0, (6, 1))),
     "a posteriori": ("best certified, a posteriori", GREEN, (0, (1, 1))),
     "enclosure": ("enclosure", PURPLE, "-"),
 }

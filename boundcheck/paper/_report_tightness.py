@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from boundcheck.attack.target import CLAIMS
 from boundcheck.attack.together import LEAST, Cell, Map
-from boundcheck.checked import number
+from boundcheck.closeness import number
 from boundcheck.drawn_map import tightness_map
 from boundcheck.paper import _draw_tightness
 from boundcheck.paper._certified import KINDS, METHODS
@@ -171,7 +171,8 @@ def _certified_table(problems: Results) -> str:
                 cells.append(number(_largest(one[kind]["ratio"])))
                 cells.append("" if at is None else _links(at))
             rows.append([*cells, f"{_largest(one['enclosure']):.7f}"])
-    header = ["problem", "method", "the paper's", "a priori", "stopped by", "a posteriori", "stopped by", "enclosure"]
+    header = ["problem", "method", "the paper's", *(title for kind in KINDS for title in (kind, "stopped by"))]
+    header.append("enclosure")
     return _rows(header, rows)
 
 

@@ -104,6 +104,13 @@ QUADRATIC = Assumption(
     ("kappa", "alpha"),
     "a constant Hessian, so ν₁ = 0",
 )
+SPECTRUM = Assumption(
+    "spectrum",
+    "∂₁Φ(·,λ) is one symmetric matrix, I−∂₁Φ definite, its eigenvectors and eigenvalues known; step sizes frozen",
+    "",
+    (),
+    "a constant Hessian of at most 2000 unknowns, so that its eigenvectors can be computed",
+)
 GRADIENT_STEP = Assumption(
     "gradient step",
     "Φ = w − α(λ)∇₁ℓ with ℓ(·,λ) μ-strongly convex and L-smooth, 0 < α < 2/L",

@@ -14,7 +14,7 @@ import sympy as sp
 
 from boundcheck.constants import Constant, Constants
 from boundcheck.theory import codegen, complexity, typeset
-from boundcheck.theory.assumptions import Assumption
+from boundcheck.theory.assumptions import SPECTRUM, Assumption
 from boundcheck.theory.call import Call, prepare
 from boundcheck.theory.chain import Chain
 from boundcheck.theory.coefficients import COEFFICIENTS
@@ -25,6 +25,7 @@ from boundcheck.theory.recursion import Recursion
 from boundcheck.theory.reference import Reference
 from boundcheck.theory.symbols import QUANTITIES, error, gap_t, rho, sigma, t
 
+FROM_SPECTRUM = "a priori, from the spectrum"
 Number = float | int | Sequence[float] | Sequence[int] | np.ndarray
 
 
@@ -111,10 +112,12 @@ class Bound:
     def kind(self) -> str:
         """When it can be told: "a priori", before a run; "a posteriori", from it; "enclosure", from a better solution.
 
-        A priori bounds may need what is known at w* alone: W, g*, r_0.
+        A priori bounds may need what is known at w* alone: W, g*, r_0; those `FROM_SPECTRUM` all eigenvectors of ∂₁Φ.
         """
         if gap_t in self.primitive.free_symbols:
             return "enclosure"
+        if SPECTRUM in self.assumptions:
+            return FROM_SPECTRUM
         state = {symbol.name for symbol in self.recursion.state} if self.recursion else set()
         observed = {name for name in self.symbols if QUANTITIES[name].kind == "observable"} - {"rho", "sigma"} - state
         return "a posteriori" if observed else "a priori"

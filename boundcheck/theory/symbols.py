@@ -171,7 +171,7 @@ OBSERVABLES = tuple(
         ("dE_2", r"\|\nabla_2E(w_t)-\nabla_2E(w)\|", "‖∇₂E(w_t)−∇₂E(w*)‖"),
         ("wT_dE_1", r"\|w'^\top(\nabla_1E(w_t)-\nabla_1E(w))\|", "‖w'ᵀ(∇₁E(w_t)−∇₁E(w*))‖"),
         ("dwT_g", r"\|(w_t'-w')^\top\nabla_1E(w_t)\|", "‖(w_t'−w')ᵀ∇₁E(w_t)‖"),
-        ("duT_g", r"\|(u_{t,k}-w')^\top\nabla_1E(w_t)\|", "‖(u_{t,k}−w')ᵀ∇₁E(w_t)‖"),
+        ("duT_g", r"\|(u_{t,k}-w')^\top\nabla_1E(w_t)\|", "‖(u_{t,k}−w')ᵀ∇₁E(w_t)‖ = ‖∂₂Φ(w_t)ᵀv_{t,k}−w'ᵀ∇₁E(w_t)‖"),
         ("ZT_dv", r"\|\partial_2\Phi(w_t)^\top(v_{t,k}-v)\|", "‖∂₂Φ(w_t)ᵀ(v_{t,k}−v)‖"),
         ("dZT_v", r"\|(\partial_2\Phi(w_t)-\partial_2\Phi(w))^\top v\|", "‖(∂₂Φ(w_t)−∂₂Φ(w*))ᵀv‖"),
         ("dv_k", r"\|v_{t,k}-v\|", "‖v_{t,k}−v‖"),

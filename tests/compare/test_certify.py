@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from pieces import normal
 from small import small
 
 import boundcheck as bc
-from boundcheck.compare.certify import certify, proved, residual_is_enough
+from boundcheck.compare.certify import certify, distance, proved, residual_is_enough
+from boundcheck.compare.check import _from_w_star
 from boundcheck.constants import Constant, Constants, Side
+from boundcheck.estimate import rounding
+from boundcheck.methods import parse
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 from boundcheck.products import jacobian, outer_gradients, rows_d2
@@ -62,6 +66,25 @@ def test_it_is_attained_on_one_number(by: float, off: float) -> None:
     assert certify(problem, made, constants).value == pytest.approx(error, rel=1e-6)
 
 
+@pytest.mark.parametrize("name", ["lr", "krr", "eqm"])
+def test_how_far_the_reference_is_from_w_star(name: str) -> None:
+    problem = small(name)
+    constants = bc.estimate_constants(problem, ball="local")
+    assert 1e-4 * (1 - 1e-6) <= distance(problem, moved(problem, 1e-4, 0.0)[0], constants) < 1e-1
+    assert distance(problem, reference(problem, problem.lam[None]), constants) < 1e-10
+    unknown = Constants({name: c for name, c in constants.items() if name != "mu_inv"})
+    assert distance(problem, reference(problem, problem.lam[None]), unknown) == 0
+
+
+def test_distances_along_the_path_count_how_far_the_reference_is() -> None:
+    itd = parse("itd")
+    seen = {itd: {"r_t": np.array([3.0, 2.0, 1.0]), "path_t": np.array([0.0, 3.0, 3.5]), "g_t": np.ones(3)}}
+    found = _from_w_star(seen, 1.0, 0.5, np.array([1, 2, 3]))[itd]
+    np.testing.assert_array_equal(found["r_t"], [4, 3, 2])
+    np.testing.assert_array_equal(found["path_t"], [0, 4, 5])  # of r_j + 1: 0, 4, 4/2 + 3
+    np.testing.assert_array_equal(found["g_t"], np.ones(3))
+
+
 def test_where_nothing_bounds_it() -> None:
     problem = small("lr")
     found, constants = reference(problem, problem.lam[None]), bc.estimate_constants(problem, ball="local")
@@ -82,6 +105,20 @@ def test_what_cancels_on_the_way_is_not_called_proved(shift: float) -> None:
     found = bc.enclose(problem, 4 * problem.lam / 9)
     assert found.lower == 0
     assert found.upper < 1e-13 * (1 + shift)
+
+
+def test_rounding_where_autograd_makes_zeros_without_memory() -> None:
+    """The derivative of sign(w)w² by w asks for one; reading it ends the process."""
+    problem = bc.Problem.from_map(
+        lambda w, lam: 0.4 * w - 0.1 * torch.sign(w) * w * w + lam, lambda w, lam: (w * w).sum() / 2, normal(1) * 0,
+        normal(1) * 0 + 0.5, symmetric=True,
+    )  # fmt: skip
+    found = reference(problem, problem.lam[None])
+    seen = rounding.measured(problem, found.w[0], found.v[0])
+    assert 0 < seen.w < 1e-14
+    with rounding._Shaken(0):
+        nothing = torch._efficientzerotensor((2,), dtype=torch.float64) * torch.ones(2, dtype=torch.float64)
+    assert nothing._is_zerotensor() or not nothing.any()
 
 
 def test_a_residual_says_nothing_of_a_map_that_turns() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from boundcheck.attack.target import CLAIMS, names
 from boundcheck.paper import load, tightness
-from boundcheck.paper._certified import METHODS, certified, newton_steps
+from boundcheck.paper._certified import KINDS, METHODS, certified, newton_steps
 from boundcheck.paper._experiment import Claim, Outcome, Task
 from boundcheck.paper._written import as_json, markdown
 
@@ -52,6 +52,8 @@ def test_on_br_bounds_are_within_ten_times_the_error_before_anything_is_run() ->
         assert 1 <= one["a priori"]["ratio"].min() <= one["a priori"]["ratio"].max() < 10
         assert one["a posteriori"]["ratio"].max() < one["a priori"]["ratio"].max() < one["paper"].max()
         assert one["enclosure"].max() < 1 + 1e-9
+        assert [link for link, _ in one[KINDS[1]]["worst"]["links"]] == ["triangle inequality"]
+        assert 1 - 1e-9 <= one[KINDS[1]]["ratio"].min() <= one[KINDS[1]]["ratio"].max() < 2
         (first, slack), *_ = one["a priori"]["worst"]["links"]
         assert slack > 1.5
         assert first
@@ -85,7 +87,8 @@ def made_up() -> tuple[dict[str, Any], dict[str, Any]]:
             kind = {"ratio": ratio, "bound": [], "worst": {"t": 1, "bound": "itd", "links": [["start", 3.0]]}}
             one = {"error": ratio, "above": ratio > 0, "paper": 100 * ratio, "enclosure": 0 * ratio + 1.5}
             silent = {**kind, "ratio": np.full(3, np.nan), "worst": None}
-            methods = {method: {**one, "a priori": kind, "a posteriori": silent} for method in METHODS}
+            kinds = {KINDS[0]: kind, KINDS[1]: silent, KINDS[2]: silent}
+            methods = {method: {**one, **kinds} for method in METHODS}
             results[task.key] = {"methods": methods, "verdict": "holds", "eps_g": 1e-9}
     return settings, results
 
