@@ -25,6 +25,7 @@ class SparseMatrix:
 
     X: Tensor
     X_T: Tensor
+    dense: bool = False  # are they stored in full after all?
 
     @classmethod
     def from_scipy(cls, X: Any, *, dtype: torch.dtype, device: torch.device | str = "cpu") -> SparseMatrix:
@@ -36,7 +37,7 @@ class SparseMatrix:
     @classmethod
     def full(cls, X: Tensor) -> SparseMatrix:
         """A dense X: under `vmap`, which would take the rows one by one, its products too become a single one."""
-        return cls(X, X.T)
+        return cls(X, X.T, dense=True)
 
     @property
     def shape(self) -> torch.Size:
@@ -44,7 +45,7 @@ class SparseMatrix:
 
     @property
     def T(self) -> SparseMatrix:
-        return SparseMatrix(self.X_T, self.X)
+        return SparseMatrix(self.X_T, self.X, self.dense)
 
     def row_norms(self) -> Tensor:
         """The Euclidean lengths of the rows of X."""
@@ -71,8 +72,8 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(W: Tensor, matrix: SparseMatrix) -> Tensor:
         if W.dim() == 1:
-            return _multiply(matrix.X, W[:, None])[:, 0]
-        return _multiply(matrix.X, W)
+            return _multiply(matrix, W[:, None])[:, 0]
+        return _multiply(matrix, W)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, SparseMatrix], output: Tensor) -> None:
@@ -94,8 +95,9 @@ class _Product(torch.autograd.Function):
         return product.reshape(len(product), *W.shape[1:]), 1
 
 
-def _multiply(X: Tensor, W: Tensor) -> Tensor:
-    if X.layout == torch.strided:
+def _multiply(matrix: SparseMatrix, W: Tensor) -> Tensor:
+    X = matrix.X
+    if matrix.dense:
         return X @ W
     if W.dtype == torch.float32 and W.device.type == "cpu" and W.shape[1] > 1:
         # A sum of weighted rows of W is what embeddings do, and their single-precision kernel is 2-4 times quicker.

@@ -38,7 +38,7 @@ class Setting:
 
 def evaluate(batch: Batch, exact: Tensor, asked: Sequence[Method], plan: Plan) -> dict[Method, Tensor]:
     """‖g(t) − ∇f‖ of every method asked for, each of shape (λ, T)."""
-    problem, prepared, w = batch.problem, batch.prepared, batch.w
+    w = batch.w
     if any(m.name == "aid-cg" for m in asked):
         _refuse_cg_unless_symmetric(batch)
     at = _setting(batch, plan)
@@ -52,7 +52,7 @@ def evaluate(batch: Batch, exact: Tensor, asked: Sequence[Method], plan: Plan) -
     errors = {m: torch.empty_like(at.b[..., 0]) for m in asked}
     for block, differentiated in _itd(at, [m for m in asked if m not in solved]):
         for part in pieces(block.start, block.stop, plan.read):
-            rest = to_lam.d2outer(problem, prepared, at.of_outer, w[:, part]) - exact[:, None]
+            rest = to_lam.d2outer(batch, at.of_outer, w[:, part]) - exact[:, None]
             here = slice(part.start - block.start, part.stop - block.start)
             for m, values in differentiated.items():
                 errors[m][:, part] = torch.linalg.vector_norm(values(here) + rest, dim=-1)
@@ -60,7 +60,7 @@ def evaluate(batch: Batch, exact: Tensor, asked: Sequence[Method], plan: Plan) -
                 continue
             if read is None:
                 v = torch.stack([v[:, part] for v in solved.values()], dim=2)
-                lengths = to_lam.lengths(problem, prepared, at.of_phi, w[:, part], v, rest)
+                lengths = to_lam.lengths(batch, at.of_phi, w[:, part], v, rest)
             else:
                 lengths = torch.linalg.vector_norm(read[:, part] + rest[:, :, None], dim=-1)
             for m, length in zip(solved, lengths.unbind(2), strict=True):

@@ -102,8 +102,8 @@ class Formed:
     """The same with ∂₂Φ formed at the points, for short λ: all that is left are products of matrices."""
 
     def __init__(self, modes: Modes) -> None:
-        self._modes, problem = modes, modes.batch.problem
-        self._d2 = to_lam.d2phi(problem, modes.batch.prepared, modes.leaves, modes.points)
+        self._modes = modes
+        self._d2 = to_lam.d2phi(modes.batch, modes.leaves, modes.points)
 
     def itd(self, b: Tensor) -> Tensor:
         """(dw_t/dλ)ᵀ∇₁E(w_t), of shape (λ, T, n)."""

@@ -30,7 +30,7 @@ def _d2(batch: Batch, leaves: Leaves, z: Tensor) -> Tensor:
     """∂₂Ψ(z), its newest part, as matrices of shape (λ, rows, d, n)."""
     problem = batch.problem
     if problem.dynamics.copies == 1:  # then Ψ = Φ
-        return to_lam.d2phi(problem, batch.prepared, leaves, z)
+        return to_lam.d2phi(batch, leaves, z)
     return rows_d2(newest(problem), z, batch.prepared, leaves, problem.d)
 
 

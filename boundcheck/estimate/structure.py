@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -68,7 +69,7 @@ def find(problem: Problem, prepared: Prepared, region: Region, seed: int) -> Str
             for centre in centres
             for spread in (1.0, max(region.radius, 1.0))
         ]
-        + [torch.lerp(problem.w0, region.point, at)[None] for at in torch.linspace(0, 1, LINE).tolist()]
+        + [torch.lerp(problem.w0, region.point, at)[None] for at in np.linspace(0, 1, LINE).tolist()]
     )
     v = normal(generator, problem.w0, d).expand(1, len(w), d)
     w = w[None]

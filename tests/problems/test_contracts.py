@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten
 
 from boundcheck.compare import to_lam
+from boundcheck.compare.batch import Batch
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 from boundcheck.products import Linearisation, jacobian, rows, used
@@ -205,10 +206,10 @@ def test_the_formulas_for_derivatives_by_lam_are_the_derivatives(problem: Proble
     for by_formula, by_autograd in (
         (of(problem), of(bare))
         for of in (
-            lambda p: to_lam.read_off(p, prepared, of_phi, w, v),
-            lambda p: to_lam.d2phi(p, prepared, of_phi, w),
-            lambda p: to_lam.lengths(p, prepared, of_phi, w, v, rest),
-            lambda p: to_lam.d2outer(p, prepared, of_outer, w),
+            lambda p: to_lam.read_off(Batch(p, prepared, w), of_phi, w, v),
+            lambda p: to_lam.d2phi(Batch(p, prepared, w), of_phi, w),
+            lambda p: to_lam.lengths(Batch(p, prepared, w), of_phi, w, v, rest),
+            lambda p: to_lam.d2outer(Batch(p, prepared, w), of_outer, w),
         )
     ):
         scale = float(by_autograd.abs().max())
