@@ -47,3 +47,9 @@ SCRIPTS = [p for p in sorted((ROOT / "examples").glob("*.py")) if "import marimo
 def test_examples_run(script: Path, tmp_path: Path) -> None:
     run = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("page", ["index.md", "comparison.md"])
+def test_pages_that_count_the_bounds_count_right(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    assert re.findall(r"(\d+) bounds", text) == [str(len(bc.bounds))]
