@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Protocol
 
 import torch
@@ -46,6 +47,31 @@ class Formula:
         return self.d1_T
 
 
+@dataclass(frozen=True)
+class Run:
+    """Neighbouring columns of U: either each with a value of its own (`alone`), or all with the same one."""
+
+    columns: slice
+    values: slice
+    alone: bool
+
+
+MANY = 16  # runs, from which on they are not worth the trouble
+
+
+def runs_of(which: list[int]) -> tuple[Run, ...]:
+    """From the number of the value that belongs to each column; none if there are many."""
+    sizes = [(value, len(list(columns))) for value, columns in groupby(which)]
+    found, column = [], 0
+    for alone, group in groupby(sizes, key=lambda pair: pair[1] == 1):
+        values = list(group)
+        for some in [values] if alone else [[one] for one in values]:
+            width = sum(size for _, size in some)
+            found.append(Run(slice(column, column + width), slice(some[0][0], some[-1][0] + 1), alone))
+            column += width
+    return tuple(found) if len(found) <= MANY else ()
+
+
 @dataclass(frozen=True, eq=False)
 class Spectrum:
     """∂₁Φ = U diag(j) Uᵀ with the distinct numbers `values` in j; products are of vectors with one entry for each.
@@ -57,9 +83,10 @@ class Spectrum:
     values: Tensor  # (λ, distinct); where a λ has fewer, zeros at the end
     which: Tensor  # (λ, d): which of the values belongs to a column of U
     simple: bool  # has every λ d distinct values?
+    runs: tuple[Run, ...]  # of columns, if they are few and the same for all λ
 
     def __getitem__(self, lams: slice) -> Spectrum:
-        return Spectrum(self.U[lams], self.values[lams], self.which[lams], self.simple)
+        return Spectrum(self.U[lams], self.values[lams], self.which[lams], self.simple, self.runs)
 
     def d1_T(self, v: Tensor) -> Tensor:
         return v * self.values[:, None]
@@ -71,6 +98,21 @@ class Spectrum:
         if self.simple:
             return x
         return x.gather(-1, self.which[:, None].expand(-1, x.shape[1], -1))
+
+    def parts(self, b: Tensor) -> Tensor:
+        """The parts of b, of shape (λ, rows, d), in each eigenspace: (λ, rows, distinct, d). They add up to b."""
+        b_hat = b @ self.U
+        found = b.new_zeros(*b.shape[:2], self.values.shape[-1], b.shape[-1])
+        if not self.runs:
+            which = self.which[:, None, None].expand(-1, b.shape[1], 1, -1)
+            return found.scatter_(2, which, b_hat[:, :, None]) @ self.U.mT[:, None]
+        for run in self.runs:
+            here, vectors = b_hat[..., run.columns], self.U[..., run.columns].mT
+            if run.alone:
+                torch.mul(here[..., None], vectors[:, None], out=found[:, :, run.values])
+            else:
+                found[:, :, run.values.start] = here @ vectors
+        return found
 
     def lengths(self, v: Tensor) -> Tensor:
         """The norms of the parts of v = Uᵀb, of shape (λ, rows, d), that belong to each distinct value."""
@@ -87,7 +129,9 @@ def spectrum_of(J: Tensor) -> Spectrum:
     sums = j.new_zeros(len(j), int(most) + 1)
     counts = torch.zeros_like(sums).scatter_add_(-1, which, torch.ones_like(j))
     values = sums.scatter_add_(-1, which, j) / counts.clamp(min=1)
-    return Spectrum(U, values, which, simple=int(least) + 1 == j.shape[-1])
+    alike = torch.where((which == which[:1]).all(), which[0], -1).tolist()
+    runs = runs_of(alike) if alike[0] == 0 else ()
+    return Spectrum(U, values, which, int(least) + 1 == j.shape[-1], runs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,19 +52,22 @@ def evaluate(batch: Batch, exact: Tensor, asked: Sequence[Method], plan: Plan) -
     errors = {m: torch.empty_like(at.b[..., 0]) for m in asked}
     for block, differentiated in _itd(at, [m for m in asked if m not in solved]):
         for part in pieces(block.start, block.stop, plan.read):
-            rest = to_lam.d2outer(batch, at.of_outer, w[:, part]) - exact[:, None]
             here = slice(part.start - block.start, part.stop - block.start)
-            for m, values in differentiated.items():
-                errors[m][:, part] = torch.linalg.vector_norm(values(here) + rest, dim=-1)
-            if not solved:
-                continue
-            if read is None:
-                v = torch.stack([v[:, part] for v in solved.values()], dim=2)
-                lengths = to_lam.lengths(batch, at.of_phi, w[:, part], v, rest)
-            else:
-                lengths = torch.linalg.vector_norm(read[:, part] + rest[:, :, None], dim=-1)
-            for m, length in zip(solved, lengths.unbind(2), strict=True):
-                errors[m][:, part] = length
+            indirect = {m: values(here) for m, values in differentiated.items()}
+            v = torch.stack([v[:, part] for v in solved.values()], dim=2) if solved and read is None else None
+            for lams in to_lam.together(batch):
+                rest = to_lam.d2outer(batch, at.of_outer, w[lams, part], lams) - exact[lams, None]
+                for m, values in indirect.items():
+                    errors[m][lams, part] = torch.linalg.vector_norm(values[lams] + rest, dim=-1)
+                if not solved:
+                    continue
+                if v is not None:
+                    values = to_lam.read_off(batch, at.of_phi, w[lams, part], v[lams], lams)
+                elif read is not None:
+                    values = read[lams, part]
+                lengths = torch.linalg.vector_norm(values + rest[:, :, None], dim=-1)
+                for m, length in zip(solved, lengths.unbind(2), strict=True):
+                    errors[m][lams, part] = length
     return errors
 
 
@@ -99,7 +102,8 @@ def _itd(at: Setting, asked: Sequence[Method]) -> Iterator[tuple[slice, dict[Met
         carried = sensitivities.forward(batch, b, at.of_psi, plan.formed)
     elif plan.way == "dense":
         carried = sensitivities.dense(batch, b, at.of_psi, plan.formed)
-    for block in pieces(0, batch.T, plan.horizons):
+    ready = all(m.name == "itd" and carried is not None for m in asked)
+    for block in pieces(0, batch.T, batch.T if ready else plan.horizons):
         found: dict[Method, Indirect] = {}
         for m in asked:
             if m.name == "itd" and carried is not None:

@@ -74,17 +74,21 @@ class Modes:
             self._states[:, :-1], batch.prepared.ready
         )  # where steps evaluate Φ
         forcing = self._weights(points[lams])[..., None]
-        b_hat = self._omega[lams] * (b[lams] @ spectrum.U)
+        forces = self._omega[lams] * b[lams]
         step = [[entry[lams, None] for entry in row] for row in self._step]
         shape = self.points[lams].shape
         response = [b.new_zeros(*shape[:2], spectrum.values.shape[-1])] * len(step)
         for part in pieces(0, batch.T, max(1, CACHE // shape.numel())):
             V = b.new_empty(shape[0], part.stop - part.start, *shape[1:])
+            along = spectrum.parts(forces[:, part]) if self._mixed else (forces[:, part] @ spectrum.U)[:, :, None]
+            apply = torch.matmul if self._mixed else lambda x, y: spectrum.spread(x) * y
             for t in range(part.start, part.stop):
                 response = _product(step, response)
                 response[0] += forcing[:, t]
-                torch.mul(spectrum.spread(response[0]), b_hat[:, t, None], out=V[:, t - part.start])
-            yield part, (V.flatten(1, 2) @ spectrum.U.mT).view_as(V)
+                V[:, t - part.start] = apply(response[0], along[:, t - part.start])
+            if not self._mixed:  # at one point it is cheaper to leave the eigenvectors last
+                V = (V.flatten(1, 2) @ spectrum.U.mT).view_as(V)
+            yield part, V
 
     def itd(self, b: Tensor, block: int) -> Iterator[Cotangents]:
         """(dw_t/dλ)ᵀ∇₁E(w_t) for t = 1 … T, `block` of them at a time, as cotangents of shape (λ, block, …)."""

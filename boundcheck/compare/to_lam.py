@@ -5,15 +5,23 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from boundcheck.compare.batch import Batch
+from boundcheck.compare.batch import Batch, pieces
 from boundcheck.prepared import Leaves
 from boundcheck.products import rows_d2, rows_d2_T, rows_outer
 
+EVERY = slice(None)  # all λ of a batch
 
-def read_off(batch: Batch, leaves: Leaves, w: Tensor, v: Tensor) -> Tensor:
+
+def together(batch: Batch) -> list[slice]:
+    """Which λ to take at once: all, or where there are formulas, which stay in the cache, one after the other."""
+    problem, count = batch.problem, len(batch.z)
+    return pieces(0, count, 1) if problem.d2phi_T_at and problem.d2outer_at else [EVERY]
+
+
+def read_off(batch: Batch, leaves: Leaves, w: Tensor, v: Tensor, lams: slice = EVERY) -> Tensor:
     """∂₂Φ(w)ᵀv for the rows w and vectors v of shape (λ, rows, vectors, d): (λ, rows, vectors, n)."""
     if (formula := batch.problem.d2phi_T_at) is not None:
-        return torch.stack([formula(w[i], ready)(v[i]) for i, ready in enumerate(batch.prepared.each)])
+        return _stack([formula(w[i], ready)(v[i]) for i, ready in enumerate(batch.prepared.each[lams])])
     cotangents = rows_d2_T(batch.problem.phi_at, w, leaves, v)
     pulled = batch.prepared.pull_back_rows(leaves, tuple(c.flatten(1, 2) for c in cotangents))
     return pulled.expand(-1, v.shape[1] * v.shape[2], -1).reshape(*v.shape[:3], -1)
@@ -28,20 +36,12 @@ def d2phi(batch: Batch, leaves: Leaves, w: Tensor) -> Tensor:
     return read_off(batch, leaves, w, eye.expand(*w.shape[:2], -1, -1))
 
 
-def d2outer(batch: Batch, leaves: Leaves, w: Tensor) -> Tensor:
+def d2outer(batch: Batch, leaves: Leaves, w: Tensor, lams: slice = EVERY) -> Tensor:
     """∇₂E(w) for the rows w, of shape (λ, rows, n), or (λ, 1, n) where E does not depend on λ."""
     if (formula := batch.problem.d2outer_at) is not None:
-        return torch.stack([formula(w[i], ready) for i, ready in enumerate(batch.prepared.each)])
+        return _stack([formula(w[i], ready) for i, ready in enumerate(batch.prepared.each[lams])])
     return batch.prepared.pull_back_rows(leaves, rows_outer(batch.problem, w, leaves).lam)
 
 
-def lengths(batch: Batch, leaves: Leaves, w: Tensor, v: Tensor, rest: Tensor) -> Tensor:
-    """‖∂₂Φ(w)ᵀv + rest‖ with `rest` of shape (λ, rows, n): (λ, rows, vectors). By formula, one λ after the other."""
-    if (formula := batch.problem.d2phi_T_at) is None:
-        found: Tensor = torch.linalg.vector_norm(read_off(batch, leaves, w, v) + rest[:, :, None], dim=-1)
-        return found
-    found = torch.empty_like(v[..., 0])
-    for i, ready in enumerate(batch.prepared.each):
-        product = formula(w[i], ready)(v[i])
-        torch.linalg.vector_norm(product + rest[i, :, None], dim=-1, out=found[i])
-    return found
+def _stack(found: list[Tensor]) -> Tensor:
+    return found[0][None] if len(found) == 1 else torch.stack(found)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from pieces import normal
 from rivals import plain
 from small import small
 
 import boundcheck as bc
 from boundcheck.compare import batch as batches
 from boundcheck.compare import cost, wavefront
+from boundcheck.compare.batch import Run, runs_of, spectrum_of
 from boundcheck.compare.modes import Formed, Modes, frozen
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
@@ -116,3 +118,30 @@ def test_iteration_at_the_edge_of_convergence() -> None:
         w, dw = lam - w, 1 - dw
         expected.append(np.linalg.norm(dw * w - lam / 4))
     assert np.allclose(curves["itd"][0], expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("which", [[0, 1, 2, 3], [0, 0, 1, 2], [0, 1, 1, 1], [0, 0, 1, 1], [0, 1, 2, 2]])
+def test_parts_in_eigenspaces_are_projections(which: list[int]) -> None:
+    """With runs that are the same for both λ, and by scattering where they are not."""
+    values = torch.tensor([0.1, 0.3, 0.5, 0.7], dtype=torch.float64)[which]
+    U = torch.linalg.qr(normal(2, 4, 4)).Q
+    other = values.clone()
+    other[-1] = 0.9  # another multiplicity, perhaps, for the second λ
+    b = normal(2, 3, 4, seed=1)
+    for second in (values, other):
+        J = U @ torch.diag_embed(torch.stack((values, second))) @ U.mT
+        spectrum = spectrum_of(J)
+        parts = spectrum.parts(b)
+        assert torch.allclose(parts.sum(2), b, atol=1e-13)
+        scaled = spectrum.values[:, None, :, None] * parts
+        assert torch.allclose(parts @ J.mT[:, None], scaled, atol=1e-13)
+    assert runs_of([*range(40), *[i // 2 for i in range(80, 160)]]) == ()  # too many
+
+
+def test_runs() -> None:
+    assert runs_of([0, 1, 2, 2, 3, 3, 4]) == (
+        Run(slice(0, 2), slice(0, 2), True),
+        Run(slice(2, 4), slice(2, 3), False),
+        Run(slice(4, 6), slice(3, 4), False),
+        Run(slice(6, 7), slice(4, 5), True),
+    )

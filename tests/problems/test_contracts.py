@@ -202,13 +202,11 @@ def test_the_formulas_for_derivatives_by_lam_are_the_derivatives(problem: Proble
     prepared = Prepared(problem, problem.sample(2, seed=1))
     w, v = points(problem, 6).view(2, 3, -1), points(problem, 12, scale=1).view(2, 3, 2, -1)
     of_phi, of_outer = (used(prepared.leaves, rows(f), w) for f in (problem.phi_at, problem.outer_at))
-    rest = torch.linspace(-1, 1, problem.n, dtype=w.dtype).expand(2, 3, -1)
     for by_formula, by_autograd in (
         (of(problem), of(bare))
         for of in (
             lambda p: to_lam.read_off(Batch(p, prepared, w), of_phi, w, v),
             lambda p: to_lam.d2phi(Batch(p, prepared, w), of_phi, w),
-            lambda p: to_lam.lengths(Batch(p, prepared, w), of_phi, w, v, rest),
             lambda p: to_lam.d2outer(Batch(p, prepared, w), of_outer, w),
         )
     ):
