@@ -129,7 +129,7 @@ def spectrum_of(J: Tensor) -> Spectrum:
     sums = j.new_zeros(len(j), int(most) + 1)
     counts = torch.zeros_like(sums).scatter_add_(-1, which, torch.ones_like(j))
     values = sums.scatter_add_(-1, which, j) / counts.clamp(min=1)
-    alike = torch.where((which == which[:1]).all(), which[0], -1).tolist()
+    alike = torch.where((which == which[:1]).all(), which[0], -1).cpu().numpy().tolist()
     runs = runs_of(alike) if alike[0] == 0 else ()
     return Spectrum(U, values, which, int(least) + 1 == j.shape[-1], runs)
 
