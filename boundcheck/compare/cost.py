@@ -38,6 +38,7 @@ class Sizes:
     phi: int  # arithmetic of one Φ
     itself: bool  # is what was prepared λ itself, or a vector like it?
     element: int  # bytes of a number
+    formula: bool = False  # is ∂₁Φᵀv a formula of the problem, for a symmetric ∂₁Φ?
     formulas: bool = False  # are derivatives by λ taken by formula, for one λ after the other?
     affine: bool = False  # is ∂₁Φ one matrix for each λ?
     modes: bool = False  # … and symmetric, with dynamics that depend on λ through Φ only: does modes.py apply?
@@ -58,6 +59,7 @@ def measure(problem: Problem, lam: Tensor, T: int) -> Sizes:
         phi=int(counter.get_total_flops()) // 2,
         itself=all(leaf.numel() <= problem.n for leaf in tensors),
         element=problem.w0.element_size(),
+        formula=problem.d1phi_T_at is not None and problem.symmetric is True,
         formulas=problem.d2phi_T_at is not None and problem.d2outer_at is not None,
         affine=problem.affine,
         modes=problem.affine
@@ -68,18 +70,18 @@ def measure(problem: Problem, lam: Tensor, T: int) -> Sizes:
 
 
 def product(of: Sizes) -> int:
-    """One transposed product with ∂₁Ψ."""
-    return 2 * of.phi + 4 * PASS * of.state
+    """One transposed product with ∂₁Ψ: by a formula about as much as Φ, by autograd twice that."""
+    return of.phi + 2 * PASS * of.state if of.formula else 2 * of.phi + 4 * PASS * of.state
 
 
 def itd(of: Sizes, samples: int) -> dict[str, float]:
     """Arithmetic of each way to compute the ITD curves of `samples` values of λ."""
     pull = PASS * of.n if of.itself else 2 * of.leaves * of.n  # one cotangent of the leaves back to λ
     blocks = math.ceil(samples * of.T / ROWS)
-    wave = of.T**2 / 2 * (product(of) + of.phi + 3 * PASS * of.d) + of.T * pull
+    wave = of.T**2 / 2 * (product(replace(of, formula=False)) + of.phi + 3 * PASS * of.d) + of.T * pull
     d2 = PASS * of.n * of.d if of.itself else of.n * 2 * of.leaves  # ∂₂Ψ as a matrix
     forward = of.T * (of.n * (product(of) + 2 * PASS * of.state) + d2)
-    dense = of.T * (of.d * product(of) + d2 + 2 * of.state * of.d * of.n)
+    dense = of.T * (of.d * product(replace(of, formula=False)) + d2 + 2 * of.state * of.d * of.n)
     if of.modes:
         dense = of.T * (of.d * (2 * of.d + of.phi + 3 * PASS * of.d) + pull) + 30 * of.d**3
     return {
@@ -154,7 +156,7 @@ def _pieces(of: Sizes, count: int, names: Sequence[str], way: str | None, smalle
         rows=rows,
         horizons=at_once(of.leaves) if modes else rows,
         read=at_once(_read(of, count, 1 if matrices else aid)),
-        formed=at_once(of.n * of.d // 2),
+        formed=at_once(of.n * of.d),
     )
 
 

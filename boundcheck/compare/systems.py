@@ -140,7 +140,8 @@ class ConjugateGradient:
             raise not_definite(float(self.least), "pᵀ(I − ∂₁Φᵀ)p at some t")
 
     def step(self, at: Products) -> None:
-        Ap = self.p - at.d1_T(self.p)
+        Ap = at.d1_T(self.p)
+        torch.sub(self.p, Ap, out=Ap)
         going = self.rr > self.floor
         pAp = _dot(self.p, Ap)
         self.least = torch.minimum(self.least, torch.where(going & torch.isfinite(pAp), pAp, torch.inf).min())
@@ -168,7 +169,8 @@ class NormalEquations:
             self.p = self.r - at.d1(self.r)
             self.ss = _dot(self.p, self.p)
             self.floor = SPENT * torch.finfo(self.p.dtype).eps ** 2 * self.ss
-        Ap = self.p - at.d1_T(self.p)
+        Ap = at.d1_T(self.p)
+        torch.sub(self.p, Ap, out=Ap)
         going = self.ss > self.floor
         step = torch.where(going, self.ss / _dot(Ap, Ap), 0)
         self.v.addcmul_(step, self.p)
