@@ -66,8 +66,8 @@ def make(
     def d1phi_T_at(w: Tensor, ready: Ready) -> Callable[[Tensor], Tensor]:
         """∂₁Φ = diag(1 − αλ) − αUᵀdiag(σ')U."""
         s, alpha = torch.sigmoid(w @ U.T), ready.steps.alpha[..., None]
-        kept, weight = 1 - alpha * ready.lam, alpha * s * (s - 1)
-        return lambda v: ((v @ U.T).mul_(weight) @ U).addcmul_(kept, v)
+        kept, weight = 1 - alpha * ready.lam, (alpha * s * (s - 1)).unsqueeze(-2)  # matrices, even if of one row
+        return lambda v: ((v.unsqueeze(-2) @ U.T).mul_(weight) @ U).squeeze(-2).addcmul_(kept, v)
 
     def d2phi_T_at(w: Tensor, ready: Ready) -> Callable[[Tensor], Tensor]:
         """∂₂Φ = −α diag(w) with the step held fixed."""
