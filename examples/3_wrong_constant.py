@@ -227,7 +227,7 @@ def _(errors, promised, q, q_hat, reports):
         _figure,
         rf"""
     $\hat q$ is too small by {100 * (1 - q_hat / q):.2f} %. The false curve looks like a bound at first, because a true
-    bound is loose, and the error then grows through it. It promises an error of $10^{{-3}}$ at $t$ = {promised}. The
+    bound is loose, and then falls below the error. It promises an error of $10^{{-3}}$ at $t$ = {promised}. The
     error there is **{number(_real)}, {number(_real / 1e-3)} times the promise.**
     """,
     )
@@ -251,9 +251,9 @@ def _(claim, judged, looked_at):
 
     {table(("who says what of $q$", "verdict", "reason"), _rows)}
 
-    Read it from above. *Holds* is a proof for this problem. The second row {_second}. The third {_third}. In the
-    fourth nothing is refuted, because an estimate from below cannot refute a theorem. It is the honest way to use
-    power iteration.
+    Read it from above. *Holds* is a proof for this problem if $q$ is right. The second row {_second}. The third
+    {_third}. In the fourth nothing is refuted, because an estimate from below cannot refute a theorem. It is the honest
+    way to use power iteration.
 
     In the last row boundcheck did not take the word for it. It says of $q$: `{claim}`.
     """)
