@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from page_scripts import CONSTANTS, SET, SETTLED, VALUES
 from small import small
 
 import boundcheck as bc
@@ -15,17 +16,6 @@ from boundcheck.page import rows
 from boundcheck.theory.rates import SOLVER_RATES
 from boundcheck.theory.symbols import rho, sigma
 
-SET = """places => {
-  for (const [name, position] of Object.entries(places)) {
-    const slider = document.getElementById("c-" + name);
-    if (!slider.disabled) { slider.value = position; slider.dispatchEvent(new Event("input", {bubbles: true})); }
-  }
-}"""
-SETTLED = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-CONSTANTS = """() => Object.fromEntries([...document.querySelectorAll("input[type=range]")]
-  .map(e => [e.id.slice(2), Number(e.dataset.value)]))"""
-VALUES = """() => Object.fromEntries([...document.querySelectorAll("tr[data-row]")]
-  .map(e => [e.dataset.row, e.querySelector(".value").dataset.value]))"""
 OVERLAPS = """() => {
   const boxes = [...document.querySelectorAll("input, button, select, summary")]
     .filter(e => e.checkVisibility() && e.getBoundingClientRect().width > 0)
@@ -191,52 +181,6 @@ def test_the_waterfall_follows_t_and_tells_each_link(visit: Any, report_file: Pa
         assert tab.text_content("#because") == because
         assert tab.locator("#link .katex").count() >= 1
         assert tab.evaluate("document.activeElement.getAttribute('aria-pressed')") == "true"
-
-
-def test_a_field_shows_what_counts(visit: Any, theory_file: Path) -> None:
-    """Near 1 in digits that tell it from 1; and again once it is left with a number outside of the domain."""
-    tab = visit(theory_file)
-    fields = {name: tab.locator(f"#c-{name}").locator("xpath=../input[@type='number']") for name in ("q", "kappa", "t")}
-    fields["kappa"].fill("1e8")
-    tab.evaluate(SETTLED)
-    assert 0 < 1 - float(fields["q"].input_value()) == pytest.approx(2e-8, rel=1e-3)
-    assert tab.get_attribute("#c-q", "aria-valuetext") == fields["q"].input_value()
-    fields["q"].fill("0.9")
-    for name, silly in (("q", "1"), ("q", "-3"), ("q", ""), ("t", "0"), ("t", "1.5"), ("t", "1000000"), ("t", "")):
-        before = tab.evaluate(CONSTANTS)[name]
-        fields[name].fill(silly)
-        tab.evaluate(SETTLED)
-        fields[name].blur()
-        tab.evaluate(SETTLED)
-        assert float(fields[name].input_value()) == before == tab.evaluate(CONSTANTS)[name], (name, silly)
-        assert not tab.evaluate("document.querySelector('.control input:invalid')")
-
-
-LUMINANCE = """names => {
-  const style = getComputedStyle(document.documentElement);
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const lines = data[document.documentElement.dataset.theme === "dark" ? "coloursDark" : "colours"];
-  const light = hex => [1, 3, 5].map(i => parseInt(hex.slice(i, i + 2), 16) / 255)
-    .map(x => x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4).reduce((s, x, i) => s + x * [0.2126, 0.7152, 0.0722][i], 0);
-  const told = name => light(style.getPropertyValue("--" + name).trim());
-  return [Object.fromEntries(names.map(name => [name, told(name)])), lines.map(light)];
-}"""
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_contrasts(visit: Any, theory_file: Path, scheme: str) -> None:
-    """WCAG 2: 4.5 for text, 3 for lines, bars and the edges of fields."""
-    text, shapes = ("text", "dim", "accent", "bad", "good", "doubt"), ("error", "bar", "broken", "edge")
-    tab = visit(theory_file, color_scheme=scheme)
-    found, lines = tab.evaluate(LUMINANCE, [*text, *shapes, "back", "panel"])
-
-    def contrast(x: float, y: float) -> float:
-        return (max(x, y) + 0.05) / (min(x, y) + 0.05)
-
-    for ground in ("back", "panel"):
-        assert min(contrast(found[name], found[ground]) for name in text) >= 4.5
-        assert min(contrast(found[name], found[ground]) for name in shapes) >= 3
-    assert min(contrast(line, found["back"]) for line in lines) >= 3
 
 
 def test_methods_are_chosen_one_at_a_time(visit: Any, report_file: Path) -> None:

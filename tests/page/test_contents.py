@@ -126,7 +126,8 @@ def test_every_story_names_what_there_is(theory: str) -> None:
 
 
 def test_the_hump_is_where_the_stories_say(theory: str) -> None:
-    hump, quadratic = ({s["name"]: s for s in data_of(theory)["stories"]}[n]["set"] for n in ("The hump", "A quadratic"))
+    told = {story["name"]: story["set"] for story in data_of(theory)["stories"]}
+    hump, quadratic = told["The hump"], told["A quadratic"]
     tops = {}
     for name, given in {"hump": hump, "quadratic": quadratic, "nu_2 = 1": quadratic | {"nu_2": 1.0}}.items():
         for q in (0.95, 0.99, 0.999):

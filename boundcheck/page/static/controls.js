@@ -64,6 +64,9 @@ function slider(control) {
     make("span", { class: "meaning", text: words }));
 }
 
+/** k as it stands for the chosen bound. */
+const steps = () => stepsOf(selectedRow() || { k: null }, state.t);
+
 /** A whole number: t, k or K. @param {"t"|"k"|"K"} name */
 function counter(name) {
   const { latex, meaning } = DATA.indices[name];
@@ -79,12 +82,13 @@ function counter(name) {
   field.addEventListener("input", () => set(field.value));
   restore(field);
   refreshers.push(() => {
+    const value = name === "k" ? steps() : state[name];
     range.max = field.max = String(state.horizon);
-    range.value = String(state[name]);
-    range.dataset.value = String(state[name]);
-    range.setAttribute("aria-valuetext", `${name} = ${state[name]}`);
+    range.value = String(value);
+    range.dataset.value = String(value);
+    range.setAttribute("aria-valuetext", `${name} = ${value}`);
     range.disabled = field.disabled = name === "k" && state.follow;
-    if (document.activeElement !== field) field.value = String(state[name]);
+    if (document.activeElement !== field) field.value = String(value);
   });
   return make("div", { class: "control" }, make("label", { for: `c-${name}`, class: "symbol" }, formula(latex)), range, field,
     make("span", { class: "meaning", text: meaning }));
@@ -94,7 +98,7 @@ function buildControls() {
   const used = new Set(ROWS.flatMap((row) => (row.formula === null ? [] : row.indices)));
   byId("indices").append(counter("t"));
   if (used.has("k")) {
-    const box = make("input", { type: "checkbox", id: "follow", checked: true, onchange: () => { state.follow = box.checked; changed(); } });
+    const box = make("input", { type: "checkbox", id: "follow", checked: true, onchange: () => { state.k = steps(); state.follow = box.checked; changed(); } });
     const label = make("label", { class: "small" }, box, REPORT ? "k as in the run" : "k = t");
     byId("indices").append(make("div", {}, counter("k"), label));
     refreshers.push(() => (box.checked = state.follow));
