@@ -99,15 +99,15 @@ def _(certified, delta, powers, products, ritz, top):
     {number(max(0.0, 1 - ritz[-1] / top))}. **Neither is ever too large.** The third curve is: it is what a *random*
     start proves.
 
-    A start $b$ drawn uniformly from the sphere has at least a little of the last eigenvector $v_1$ in it, except with
+    A start $b$ drawn uniformly from the sphere has at least a little of the top eigenvector $v_1$ in it, except with
     probability $\\delta$ = {number(delta)}. An eigenvalue far beyond what Lanczos saw would have shown. So one can
     say how far beyond it may lie: after {products[-1]} products, at {certified[-1]:.4f} at most.
     `boundcheck.estimate.spectral.lanczos` returns both numbers, `estimate` and `value`.
 
     ## "But the residual is tiny"
 
-    A small $\\|Au-\\theta u\\|$ proves that *some* eigenvalue is near $\\theta$. It does not prove that it is the last
-    one. Below is a matrix whose last eigenvector was chosen, on purpose, at right angles to the start of seed 0: by
+    A small $\\|Au-\\theta u\\|$ proves that *some* eigenvalue is near $\\theta$. It does not prove that it is the top
+    one. Below is a matrix whose top eigenvector was chosen, on purpose, at right angles to the start of seed 0: by
     somebody who *knows the start*. Lanczos from seed 0 cannot see it.
     """,
     )
