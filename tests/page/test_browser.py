@@ -206,6 +206,9 @@ def test_a_broken_link_is_said_in_words(visit: Any, report: bc.Report, tmp_path:
     tab.evaluate(SETTLED)
     assert "something that this step uses is wrong" in tab.text_content("#loss")
     assert "violated" in tab.text_content("#verdict")
+    tab.set_viewport_size({"width": 390, "height": 844})
+    tab.evaluate("() => document.querySelectorAll('#links .slack').forEach(e => (e.textContent = '×5.44×10⁻¹⁹'))")
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 @pytest.mark.parametrize("which", ["theory", "report"])
