@@ -16,6 +16,7 @@ from boundcheck.canvas import BLUE, GREEN, GREY, LINE, ORANGE, PURPLE, SKY, SMAL
 from boundcheck.constants import Side
 from boundcheck.drawn_proof import trace, trace_over_t, waterfall
 from boundcheck.errors import InputError
+from boundcheck.theory.bound import FROM_SPECTRUM
 from boundcheck.theory.symbols import QUANTITIES
 
 if TYPE_CHECKING:  # the report brings torch along
@@ -147,12 +148,13 @@ def constants(report: Report) -> Figure:
 
 
 def chosen(curve: Curve) -> list[BoundCurve]:
-    """The bounds to draw: the one named like the method, the tightest on each ball, and the tightest a posteriori."""
+    """The bounds to draw: the one named like the method, the tightest on each ball, from the spectrum, a posteriori."""
     able = sorted((b for b in curve.applicable.values() if np.isfinite(b.values).any()), key=_looseness)
     own = [b for b in able if b.name == curve.method.partition(":")[0]]
     after = [b for b in able if b.kind == "a posteriori"]
-    tightest = {b.ball: b for b in reversed(able) if b not in after}
-    ordered = (*own, *(tightest[ball] for ball in sorted(tightest, reverse=True)), *after[:1])
+    foreseen = [b for b in able if b.kind == FROM_SPECTRUM]  # tighter than all from constants, which it must not hide
+    tightest = {b.ball: b for b in reversed(able) if b not in (*after, *foreseen)}
+    ordered = (*own, *(tightest[ball] for ball in sorted(tightest, reverse=True)), *foreseen[:1], *after[:1])
     return list({b.name: b for b in ordered}.values())[:MOST]
 
 

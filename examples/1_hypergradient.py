@@ -184,6 +184,7 @@ def _(curves, k, plateau):
         _right.axhline(plateau[_m], color=GREY, lw=0.8, ls=":")
     _right.plot([], [], color=GREY, lw=0.8, ls=":", label="$k$ steps at $w(\\lambda)$ itself")
     _right.set(xlabel="$t$", title=f"only $t$ grows: $k={k}$")
+    _left.set_ylim(bottom=min(curves[_m].min() for _m in curves) / 3)  # a line far below them may be out of sight
     for _axes in (_left, _right):
         _axes.legend(loc="lower left")
     _last = {m: number(curves[m][0, -1]) for m in curves}
@@ -193,8 +194,8 @@ def _(curves, k, plateau):
     Left: at $t=k$ = {curves.t[-1]} the error of ITD is {_last["itd"]}, that of AID-FP {_last["aid-fp"]}, that of AID-CG
     {_last["aid-cg"]}. Why ITD is above the others is lesson 2.
 
-    Right: with $k$ = {k} fixed, more training stops helping. What remains is the error of the linear system, which can
-    be had alone by starting at $w(\\lambda)$: {number(plateau["aid-fp"])} for fixed-point steps,
+    Right: with $k$ = {k} fixed, training helps down to the dotted line and no further. That is the error of the linear
+    system, which can be had alone by starting at $w(\\lambda)$: {number(plateau["aid-fp"])} for fixed-point steps,
     {number(plateau["aid-cg"])} for CG. Move $k$: **an error has two sources, and the larger one is what you see.**
     """,
     )

@@ -99,15 +99,15 @@ def _(certified, delta, powers, products, ritz, top):
     {number(max(0.0, 1 - ritz[-1] / top))}. **Neither is ever too large.** The third curve is: it is what a *random*
     start proves.
 
-    A start $b$ drawn uniformly from the sphere has at least a little of the last eigenvector $v_1$ in it, except with
+    A start $b$ drawn uniformly from the sphere has at least a little of the top eigenvector $v_1$ in it, except with
     probability $\\delta$ = {number(delta)}. An eigenvalue far beyond what Lanczos saw would have shown. So one can
     say how far beyond it may lie: after {products[-1]} products, at {certified[-1]:.4f} at most.
     `boundcheck.estimate.spectral.lanczos` returns both numbers, `estimate` and `value`.
 
     ## "But the residual is tiny"
 
-    A small $\\|Au-\\theta u\\|$ proves that *some* eigenvalue is near $\\theta$. It does not prove that it is the last
-    one. Below is a matrix whose last eigenvector was chosen, on purpose, at right angles to the start of seed 0: by
+    A small $\\|Au-\\theta u\\|$ proves that *some* eigenvalue is near $\\theta$. It does not prove that it is the top
+    one. Below is a matrix whose top eigenvector was chosen, on purpose, at right angles to the start of seed 0: by
     somebody who *knows the start*. Lanczos from seed 0 cannot see it.
     """,
     )
@@ -227,7 +227,7 @@ def _(errors, promised, q, q_hat, reports):
         _figure,
         rf"""
     $\hat q$ is too small by {100 * (1 - q_hat / q):.2f} %. The false curve looks like a bound at first, because a true
-    bound is loose, and the error then grows through it. It promises an error of $10^{{-3}}$ at $t$ = {promised}. The
+    bound is loose, and then falls below the error. It promises an error of $10^{{-3}}$ at $t$ = {promised}. The
     error there is **{number(_real)}, {number(_real / 1e-3)} times the promise.**
     """,
     )
@@ -251,9 +251,9 @@ def _(claim, judged, looked_at):
 
     {table(("who says what of $q$", "verdict", "reason"), _rows)}
 
-    Read it from above. *Holds* is a proof for this problem. The second row {_second}. The third {_third}. In the
-    fourth nothing is refuted, because an estimate from below cannot refute a theorem. It is the honest way to use
-    power iteration.
+    Read it from above. *Holds* is a proof for this problem if $q$ is right. The second row {_second}. The third
+    {_third}. In the fourth nothing is refuted, because an estimate from below cannot refute a theorem. It is the honest
+    way to use power iteration.
 
     In the last row boundcheck did not take the word for it. It says of $q$: `{claim}`.
     """)

@@ -77,8 +77,8 @@ def _(alpha, descent, report):
         _said = """*Not applicable* is an answer too: it names the assumption and the number. `aid-path` does not use
     $q$. It goes by what was observed on the run, so it still speaks, wherever $w_t$ is near enough.
 
-    All three methods fail for one reason: $w_t$ runs away. A linear system at a wrong point, solved by CG to the last
-    digit, is of no use."""
+    All three methods fail for one reason: $w_t$ runs away, or swings for ever at $q=1$. A linear system at a wrong
+    point, solved by CG to the last digit, is of no use."""
     _pairs = [("itd", "itd"), ("aid-fp", "aid-fp"), ("aid-cg", "aid-cg"), ("aid-cg", "aid-path")]
     shown(
         _figure,

@@ -45,9 +45,14 @@ def test_blocks_run(
     page: Path, boundcheck: in_process.Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")  # as in the output that pages show
     shutil.copy(ROOT / "examples" / "own_problem.py", tmp_path / "mine.py")
     namespace: dict[str, Any] = {"__name__": "page"}
+    printed: list[str] = []
     for block in blocks(page):
+        if block.language == "text" and "inner steps" not in block.text:  # these are timings
+            missing = [line for line in block.text.splitlines() if "…" not in line and not is_among(line, printed)]
+            assert missing == [], f"{block.where} is not what was printed"
         if block.excuse is not None or block.language in QUIET:
             continue
         if block.language == "python":
@@ -64,6 +69,33 @@ def test_blocks_run(
                     set_for_it.setenv(name, value)
                 run = boundcheck(*arguments)
             assert run.returncode == command.code, f"{block.where}: {' '.join(command.words)}: {run.stderr}"
+            printed += run.stdout.split()
+
+
+def is_among(line: str, printed: list[str]) -> bool:
+    """Whether these words were printed one after the other; numbers may differ by 2 %, as between machines."""
+    words = line.split()
+    places = range(len(printed) - len(words) + 1)
+    return any(all(same(*pair) for pair in zip(words, printed[i:], strict=False)) for i in places)
+
+
+def same(told: str, found: str) -> bool:
+    try:
+        return float(told.strip("×%,")) == pytest.approx(float(found.strip("×%,")), rel=0.02)
+    except ValueError:
+        return told == found
+
+
+def test_output_of_another_day_is_seen() -> None:
+    printed = ["of", "24", "bounds", "that", "apply", "norms", "of", "products", "941.7", "×1.306", "12", "%"]
+    assert is_among("norms of products  941.6  ×1.31  12 %", printed)
+    assert not is_among("norms of products  941.6  ×1.35  12 %", printed)
+    assert not is_among("of 23 bounds that apply", printed)
+
+
+@pytest.mark.parametrize("page", [ROOT / "docs" / "index.md", ROOT / "docs" / "comparison.md"], ids=lambda p: p.name)
+def test_the_number_of_bounds(page: Path) -> None:
+    assert re.findall(r"(\d+) bounds", page.read_text(encoding="utf-8")) == [str(len(bc.bounds))]
 
 
 @EVERY_PAGE

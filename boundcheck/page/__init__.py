@@ -63,12 +63,14 @@ def html(report: Report | None = None, t: int = 200) -> str:
 
 
 def _content(report: Report | None, t: int) -> tuple[dict[str, Any], list[rows.Row]]:
-    from boundcheck.canvas import BLUE, GREY, SKY
+    from boundcheck.canvas import BLUE, GREY, ORANGE, SKY
     from boundcheck.plot import COLOURS
 
+    darker = {ORANGE: "#B87F00", SKY: "#2E93D0"}  # on a white ground lines have a contrast of 3 at least
     lighter = {BLUE: "#3B9EDB", SKY: "#A6DAF5", GREY: "#A0A0A0"}  # on a dark ground
-    data: dict[str, Any] = {"version": __version__, "colours": COLOURS, "tie": controls.told()}
-    data |= {"coloursDark": [lighter.get(c, c) for c in COLOURS], "controlGroups": controls.GROUPS}
+    data: dict[str, Any] = {"version": __version__, "tie": controls.told(), "controlGroups": controls.GROUPS}
+    for key, instead in (("colours", darker), ("coloursDark", lighter)):
+        data[key] = [instead.get(colour, colour) for colour in COLOURS]
     data["indices"] = {index.name: {"latex": index.latex, "meaning": index.meaning} for index in INDICES}
     if report is None:
         made = rows.theory()

@@ -9,7 +9,7 @@ from typing import Any
 import sympy as sp
 
 from boundcheck.methods import METHODS
-from boundcheck.theory.bound import Bound
+from boundcheck.theory.bound import FROM_SPECTRUM, Bound
 from boundcheck.theory.catalogue import bounds
 from boundcheck.theory.codegen import arguments, javascript_conditions
 from boundcheck.theory.rates import RATES, SOLVER_RATES
@@ -17,11 +17,12 @@ from boundcheck.theory.reference import BOUNDCHECK, GRAZZI
 from boundcheck.theory.symbols import INDEX_NAMES, K, error, rho, sigma
 
 SHOWN = ("itd", "aid-fp", "aid-cg")  # on a page without a problem
-FROM_A_RUN, DERIVATIVES, ANALYTIC = "from-a-run", "derivatives", "analytic"
+FROM_A_RUN, SPECTRUM, DERIVATIVES, ANALYTIC = "from-a-run", "from-the-spectrum", "derivatives", "analytic"
 GROUPS: Mapping[str, str] = {
     **METHODS,
     ANALYTIC: "the gradient of E at w_t, without differentiating w_t",
     DERIVATIVES: "not the hypergradient but a derivative on the way to it",
+    SPECTRUM: "a priori, on a quadratic whose eigenvalues and eigenvectors are known",
     FROM_A_RUN: "a posteriori, from what was seen on a run: of any AID method, and by a reference",
 }
 
@@ -57,7 +58,7 @@ class Row:
 
 def line(bound: Bound) -> str:
     """How it is drawn: the paper's, ours, of other papers, or from a run."""
-    if bound.kind != "a priori":
+    if bound.kind not in ("a priori", FROM_SPECTRUM):
         return "posteriori"
     return {GRAZZI: "paper", BOUNDCHECK: "local"}.get(bound.reference.paper, "other")
 
@@ -94,7 +95,7 @@ def theory() -> list[Row]:
 
 def _groups(bound: Bound) -> tuple[str, ...]:
     if bound.kind != "a priori":
-        return (FROM_A_RUN,)
+        return (SPECTRUM if bound.kind == FROM_SPECTRUM else FROM_A_RUN,)
     if bound.bounds != error:
         return (DERIVATIVES,)
     return tuple(m for m in bound.methods if m != "exact" or bound.methods == ("exact",)) or (ANALYTIC,)

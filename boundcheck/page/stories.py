@@ -8,7 +8,7 @@ STORIES: list[dict[str, Any]] = [
     {
         "name": "The hump",
         "text": "ITD carries t·qᵗ, so its bound climbs before it falls; AID-FP with k = t has a geometric sum in place "
-        "of t and stays below. Move q: the hump grows like 1/(1−q).",
+        "of t and stays below. Move q: the top is near t = 1/(1−q) and grows like 1/(1−q)².",
         "set": {"q": 0.95, "nu_1": 1.0, "nu_2": 1.0, "L": 1.0},
         "show": ["itd/itd", "aid-fp/aid-fp", "aid-cg/aid-cg"],
         "select": "itd/itd",
@@ -27,9 +27,9 @@ STORIES: list[dict[str, Any]] = [
     },
     {
         "name": "A quadratic",
-        "text": "On a quadratic ν₁ = 0. The hump stays, through ν₂ alone: set ν₂ to 0 as well, and ITD is as good as "
-        "AID-FP.",
-        "set": {"q": 0.95, "nu_1": 0.0, "nu_2": 1.0},
+        "text": "On a quadratic ν₁ = 0. The hump can stay, through ν₂ alone: set ν₂ to 1 and it is gone, to 0 and ITD "
+        "is as good as AID-FP.",
+        "set": {"q": 0.95, "nu_1": 0.0, "nu_2": 10.0},
         "show": ["itd/itd", "itd/itd-quadratic", "aid-fp/aid-fp"],
         "select": "itd/itd-quadratic",
         "t": 20,

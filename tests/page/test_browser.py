@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from page_scripts import CONSTANTS, SET, SETTLED, VALUES
 from small import small
 
 import boundcheck as bc
@@ -15,17 +16,6 @@ from boundcheck.page import rows
 from boundcheck.theory.rates import SOLVER_RATES
 from boundcheck.theory.symbols import rho, sigma
 
-SET = """places => {
-  for (const [name, position] of Object.entries(places)) {
-    const slider = document.getElementById("c-" + name);
-    if (!slider.disabled) { slider.value = position; slider.dispatchEvent(new Event("input", {bubbles: true})); }
-  }
-}"""
-SETTLED = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-CONSTANTS = """() => Object.fromEntries([...document.querySelectorAll("input[type=range]")]
-  .map(e => [e.id.slice(2), Number(e.dataset.value)]))"""
-VALUES = """() => Object.fromEntries([...document.querySelectorAll("tr[data-row]")]
-  .map(e => [e.dataset.row, e.querySelector(".value").dataset.value]))"""
 OVERLAPS = """() => {
   const boxes = [...document.querySelectorAll("input, button, select, summary")]
     .filter(e => e.checkVisibility() && e.getBoundingClientRect().width > 0)
@@ -216,6 +206,9 @@ def test_a_broken_link_is_said_in_words(visit: Any, report: bc.Report, tmp_path:
     tab.evaluate(SETTLED)
     assert "something that this step uses is wrong" in tab.text_content("#loss")
     assert "violated" in tab.text_content("#verdict")
+    tab.set_viewport_size({"width": 390, "height": 844})
+    tab.evaluate("() => document.querySelectorAll('#links .slack').forEach(e => (e.textContent = '×5.44×10⁻¹⁹'))")
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 @pytest.mark.parametrize("which", ["theory", "report"])

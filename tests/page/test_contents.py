@@ -125,6 +125,37 @@ def test_every_story_names_what_there_is(theory: str) -> None:
         assert set(story["set"]) <= keys
 
 
+def test_the_hump_is_where_the_stories_say(theory: str) -> None:
+    told = {story["name"]: story["set"] for story in data_of(theory)["stories"]}
+    hump, quadratic = told["The hump"], told["A quadratic"]
+    tops = {}
+    for name, given in {"hump": hump, "quadratic": quadratic, "nu_2 = 1": quadratic | {"nu_2": 1.0}}.items():
+        for q in (0.95, 0.99, 0.999):
+            values = bc.bounds["itd"].evaluate(controls.usual(QUANTITIES) | given | {"q": q}, np.arange(1, 5000)).values
+            tops[name, q] = (1 + int(values.argmax())) * (1 - q), values.max() * (1 - q) ** 2
+    assert tops["hump", 0.95] == pytest.approx((0.9, 0.436), rel=0.01)
+    assert tops["hump", 0.999][0] == pytest.approx(1.0, rel=0.01)
+    assert tops["hump", 0.999][1] == pytest.approx(tops["hump", 0.99][1], rel=0.05)
+    assert tops["quadratic", 0.95][0] > 0.5
+    assert tops["nu_2 = 1", 0.95][0] == pytest.approx(0.05)  # at t = 1: none
+
+
+def test_bounds_from_the_spectrum_are_no_observations_of_a_run(theory: str) -> None:
+    found = {row["bound"]: row for row in data_of(theory)["rows"] if row["bound"].endswith("-spectral")}
+    assert {row["method"] for row in found.values()} == {rows.SPECTRUM}
+    assert {row["line"] for row in found.values()} == {"local"}
+
+
+@pytest.mark.parametrize("name", ["br", "krr"])
+def test_of_each_method_something_drawn_follows_the_sliders(name: str) -> None:
+    """Though a bound from the spectrum, which is fixed, is tighter than every bound from constants."""
+    found = measured.rows(bc.check(small(name), ["itd", "aid-fp", "aid-cg"], t=40))
+    for method in ("itd", "aid-fp", "aid-cg"):
+        drawn = [row for row in found if row.method == method and row.shown]
+        assert any(row.fixed is None for row in drawn), method
+        assert any(row.bound.name.endswith("-spectral") for row in drawn), method
+
+
 def test_what_follows_from_q_agrees_with_the_library() -> None:
     from boundcheck.theory.step_sizes import gradient_descent
 

@@ -18,6 +18,17 @@ function valueOf(control, position) {
   return Math.max(control.least, Number((10 ** exponent).toPrecision(3)));
 }
 
+/** In six digits, and near 1 in as many as tell the distance from 1. @param {Control} control @param {number} value */
+function shortened(control, value) {
+  const nines = control.scale === "gap" ? Math.floor(-Math.log10(1 - value)) : 0;
+  return Number(value.toPrecision(Math.min(17, Math.max(6, nines + 4))));
+}
+
+/** A field that is left without a number of its domain shows again what counts. @param {HTMLInputElement} field */
+function restore(field) {
+  field.addEventListener("blur", () => { if (!field.validity.valid || field.value === "") changed(); });
+}
+
 /** @param {Control} control */
 function slider(control) {
   const id = `c-${control.key}`;
@@ -40,17 +51,21 @@ function slider(control) {
     const value = state.values[control.key];
     range.disabled = field.disabled = isTied(control.key);
     range.value = String(positionOf(control, value));
-    range.setAttribute("aria-valuetext", number(value, 6));
+    range.setAttribute("aria-valuetext", control.scale === "gap" ? String(shortened(control, value)) : number(value, 6));
     range.dataset.value = String(value);
     if (document.activeElement !== field) {
-      field.value = String(Number(value.toPrecision(6)));
+      field.value = String(shortened(control, value));
       field.setCustomValidity("");
     }
   });
-  const words = [control.meaning, control.note, control.side && `measured: ${control.side}`].filter(Boolean).join(" · ");
+  restore(field);
+  const words = [control.meaning, control.note, control.side && `measured: ${number(control.value)}, ${control.side}`].filter(Boolean).join(" · ");
   return make("div", { class: "control" }, make("label", { for: id, class: "symbol" }, formula(control.latex)), range, field,
     make("span", { class: "meaning", text: words }));
 }
+
+/** k as it stands for the chosen bound. */
+const steps = () => stepsOf(selectedRow() || { k: null }, state.t);
 
 /** A whole number: t, k or K. @param {"t"|"k"|"K"} name */
 function counter(name) {
@@ -65,13 +80,15 @@ function counter(name) {
   };
   range.addEventListener("input", () => set(range.value));
   field.addEventListener("input", () => set(field.value));
+  restore(field);
   refreshers.push(() => {
+    const value = name === "k" ? steps() : state[name];
     range.max = field.max = String(state.horizon);
-    range.value = String(state[name]);
-    range.dataset.value = String(state[name]);
-    range.setAttribute("aria-valuetext", `${name} = ${state[name]}`);
+    range.value = String(value);
+    range.dataset.value = String(value);
+    range.setAttribute("aria-valuetext", `${name} = ${value}`);
     range.disabled = field.disabled = name === "k" && state.follow;
-    if (document.activeElement !== field) field.value = String(state[name]);
+    if (document.activeElement !== field) field.value = String(value);
   });
   return make("div", { class: "control" }, make("label", { for: `c-${name}`, class: "symbol" }, formula(latex)), range, field,
     make("span", { class: "meaning", text: meaning }));
@@ -81,7 +98,7 @@ function buildControls() {
   const used = new Set(ROWS.flatMap((row) => (row.formula === null ? [] : row.indices)));
   byId("indices").append(counter("t"));
   if (used.has("k")) {
-    const box = make("input", { type: "checkbox", id: "follow", checked: true, onchange: () => { state.follow = box.checked; changed(); } });
+    const box = make("input", { type: "checkbox", id: "follow", checked: true, onchange: () => { state.k = steps(); state.follow = box.checked; changed(); } });
     const label = make("label", { class: "small" }, box, REPORT ? "k as in the run" : "k = t");
     byId("indices").append(make("div", {}, counter("k"), label));
     refreshers.push(() => (box.checked = state.follow));

@@ -7,6 +7,8 @@ function buildReport() {
   const facts = [`d = ${problem.dim}`, `n = ${problem.hdim}`, problem.dynamics, problem.dtype, problem.seed !== undefined && problem.seed !== null && `seed ${problem.seed}`];
   byId("subtitle").textContent = facts.filter(Boolean).join(", ") + (samples > 1 ? `; the first of ${samples} values of λ` : "");
   byId("constants-hint").hidden = false;
+  byId("constants").hidden = !DATA.controls.length;
+  byId("values-hint").hidden = !ROWS.length;
   const all = curves.flatMap((curve) => Object.entries(curve.bounds).map(([name, bound]) => ({ method: curve.method, name, ...bound })));
   const applied = all.filter((bound) => bound.verdict !== "not applicable");
   const counts = new Map();

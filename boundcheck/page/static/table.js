@@ -16,7 +16,7 @@ function line(row) {
   if (found) cells[1].append(make("span", { class: tone(found.verdict, found.violated), text: found.verdict }));
   const element = make("tr", { "data-row": row.id },
     make("th", { scope: "row" }, box, sample, name),
-    make("td", { class: "wide", text: about.reference }), make("td", { class: "wide", text: about.kind + (row.fixed ? ", as measured" : "") }), value, ...(REPORT ? cells : []));
+    make("td", { class: "wide", text: about.reference }), make("td", { class: "wide", text: about.kind + (row.fixed ? ", fixed" : "") }), value, ...(REPORT ? cells : []));
   refreshers.push(() => {
     box.checked = state.shown.has(row.id);
     sample.firstChild.setAttribute("stroke", rowColour(row));
@@ -66,6 +66,7 @@ function buildTables() {
     const k = state.follow ? (REPORT ? "k as in the run" : "k = t") : `k = ${state.k}`;
     byId("where").textContent = `t = ${state.t}` + (byId("follow") ? `, ${k}` : "");
   });
+  if (ROWS.some((row) => row.fixed)) byId("values-hint").append(" What is fixed does not follow the sliders.");
   if (REPORT) buildMethods();
 }
 
@@ -94,7 +95,7 @@ function buildMethods() {
 function pick(method) {
   state.method = method;
   const rows = ROWS.filter((row) => row.method === method);
-  state.selected = (rows.find((row) => row.bound === method.split(":")[0]) || rows[0] || { id: "" }).id;
+  state.selected = (rows.find((row) => row.bound === method.split(":")[0]) || rows.find((row) => row.shown) || rows[0] || { id: "" }).id;
   state.link = -1;
   changed();
 }
