@@ -167,7 +167,8 @@ def _looseness(bound: BoundCurve) -> float:
 
 def _label(bound: BoundCurve) -> str:
     """The number of the theorem, with what the reader must know besides."""
-    ball = " (local ball)" if bound.ball == "local" and "local" not in bound.reference else ""
+    told = any(word in bound.reference for word in ("local", "spectrum"))  # from the spectrum no ball matters
+    ball = " (local ball)" if bound.ball == "local" and not told else ""
     return f"{bound.reference}{ball}" + (f", {bound.verdict.value}" if bound.verdict.is_violation else "")
 
 

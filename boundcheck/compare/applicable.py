@@ -172,8 +172,9 @@ def _spectrum(case: Case) -> str | None:
         return f"d = {case.problem.d} > {DENSE}, and it needs all eigenvectors of ∂₁Φ"
     nu_1 = case.constants["local"].get("nu_1")
     flat = nu_1 is not None and nu_1.value == 0 and nu_1.side is Side.EXACT
-    known = flat and case.problem.symmetric and case.problem.affine and _frozen(case.problem)
-    return None if known else "∂₁Φ is not known to be one symmetric matrix, with frozen step sizes"
+    if not (flat and case.problem.symmetric and _frozen(case.problem)):
+        return "∂₁Φ is not known to be one symmetric matrix, with frozen step sizes"
+    return None if case.problem.affine else "the problem does not say that Φ is affine in w; affine=True does"
 
 
 def _never(why: str) -> Callable[[Case], str | None]:
