@@ -13,6 +13,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from boundcheck import data
+from boundcheck.problems import newsgroups
+from boundcheck.problems._synthetic import Draw
 from boundcheck.problems.fashion_mnist import load as load_fashion
 from boundcheck.problems.newsgroups import inverse_frequencies
 from boundcheck.problems.newsgroups import load as load_newsgroups
@@ -81,3 +83,14 @@ def test_standardised_by_the_training_part() -> None:
     torch.testing.assert_close(parts.X.mean(0), torch.zeros(5, dtype=torch.float64), rtol=0, atol=1e-14)
     torch.testing.assert_close(parts.X.std(0, correction=0), torch.ones(5, dtype=torch.float64))
     assert float(parts.X_val.mean(0).abs().max()) > 1e-3
+
+
+def test_random_documents_are_drawn_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All at once they would not fit at the size of the real data; about six words each, with weights of unit length."""
+    monkeypatch.setattr(newsgroups, "AT_ONCE", 50 * 40)
+    found = newsgroups._random_documents(Draw.seeded(0, torch.float64, "cpu"), 120, 40, 3)
+    assert found.features.shape == (120, 40)
+    assert 5 < found.features.nnz / 120 < 7
+    lengths = np.sqrt(found.features.multiply(found.features).sum(axis=1))
+    assert np.allclose(lengths[lengths > 0], 1)
+    assert set(found.labels) == {0, 1, 2}
