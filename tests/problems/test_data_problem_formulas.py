@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -13,7 +14,6 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from boundcheck import data
-from boundcheck.problems import newsgroups
 from boundcheck.problems._synthetic import Draw
 from boundcheck.problems.fashion_mnist import load as load_fashion
 from boundcheck.problems.newsgroups import inverse_frequencies
@@ -86,7 +86,8 @@ def test_standardised_by_the_training_part() -> None:
 
 
 def test_random_documents_are_drawn_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All at once they would not fit at the size of the real data; about six words each, with weights of unit length."""
+    """All at once they would not fit at the size of the real data; about six words each, rows of unit length."""
+    newsgroups = import_module("boundcheck.problems.newsgroups")  # the package has its `make` under this name
     monkeypatch.setattr(newsgroups, "AT_ONCE", 50 * 40)
     found = newsgroups._random_documents(Draw.seeded(0, torch.float64, "cpu"), 120, 40, 3)
     assert found.features.shape == (120, 40)
