@@ -145,3 +145,14 @@ def test_runs() -> None:
         Run(slice(4, 6), slice(3, 4), False),
         Run(slice(6, 7), slice(4, 5), True),
     )
+
+
+@AFFINE
+def test_blocks_of_t_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One t at a time in everything that goes in pieces, with ITD by modes or carried along."""
+    problem, methods = small(name), ["itd", "aid-fp", "aid-cg:3"]
+    whole = bc.error_curves(problem, methods, t=T, samples=2, seed=1, algorithm="dense")
+    monkeypatch.setattr(cost, "CACHE", 1)
+    piecewise = bc.error_curves(problem, methods, t=T, samples=2, seed=1, algorithm="dense")
+    for method in methods:
+        assert np.allclose(piecewise[method], whole[method], rtol=1e-10, atol=1e-12 * whole[method].max())
