@@ -36,9 +36,9 @@ class Leaves:
         """What was prepared for the i-th of several λ."""
         return tree_unflatten([leaf[i] for leaf in self.flat], self.spec)
 
-    def for_rows(self) -> Ready:
-        """What was prepared for each of several λ, with an axis for the rows of each."""
-        return tree_unflatten([leaf.unsqueeze(1) for leaf in self.flat], self.spec)
+    def for_columns(self) -> Ready:
+        """What was prepared for each of several λ, with two axes at the end: for λ, and for the columns of each."""
+        return tree_unflatten([leaf.movedim(0, -1).unsqueeze(-1) for leaf in self.flat], self.spec)
 
     def ready(self, tensors: tuple[Tensor, ...] = ()) -> Ready:
         """What was prepared, with `tensors` (when given) in the place of the leaves that depend on λ."""

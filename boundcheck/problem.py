@@ -17,6 +17,7 @@ from boundcheck import layout, user
 from boundcheck.constants import Constants
 from boundcheck.dynamics import FIXED_POINT, GRADIENT_DESCENT, Dynamics
 from boundcheck.errors import InputError
+from boundcheck.formulas import D1, D2, D2Outer
 from boundcheck.known import Known
 from boundcheck.layout import Layout
 
@@ -55,10 +56,8 @@ class Problem:
     """Φ, E and where to start; made by `from_loss`, `from_map` or a `make` of `boundcheck.problems`.
 
     `phi`, `outer` and `inner` take flat vectors (w, λ); `phi_at`, `outer_at` and `inner_at` what `prepare` made of λ.
-    Products with ∂₁Φ come from autograd, or from `d1phi_T_at` where a formula is quicker; that one is given rows: w and
-    v of shape (…, d), what was prepared with the same leading axes. So do derivatives by λ, from `d2phi_T_at` and
-    `d2outer_at`; those are for one λ: w of shape (rows, d), v of shape (rows, vectors, d), and what comes of them
-    (rows, vectors, n) and (rows, n). Whoever replaces Φ or E has to replace the formulas too, or give None.
+    Derivatives come from autograd, or from formulas where those are quicker (formulas.py says of what shapes). Whoever
+    replaces Φ or E has to replace the formulas too, or give None.
     """
 
     name: str
@@ -68,9 +67,9 @@ class Problem:
     outer_at: Callable[[Tensor, Ready], Tensor]
     inner_at: Callable[[Tensor, Ready], Tensor] | None = None
     prepare: Callable[[Tensor], Ready] = _itself
-    d1phi_T_at: Callable[[Tensor, Ready], Callable[[Tensor], Tensor]] | None = None  # v ↦ ∂₁Φ(w)ᵀv as a formula
-    d2phi_T_at: Callable[[Tensor, Ready], Callable[[Tensor], Tensor]] | None = None  # v ↦ ∂₂Φ(w)ᵀv as a formula
-    d2outer_at: Callable[[Tensor, Ready], Tensor] | None = None  # ∇₂E(w) as a formula
+    d1phi_T_at: D1 | None = None  # v ↦ ∂₁Φ(w)ᵀv as a formula
+    d2phi_T_at: D2 | None = None  # v ↦ ∂₂Φ(w)ᵀv as a formula
+    d2outer_at: D2Outer | None = None  # ∇₂E(w) as a formula
     dynamics: Dynamics = FIXED_POINT
     symmetric: bool | None = None  # is ∂₁Φ symmetric? None: not known
     affine: bool = False  # does ∂₁Φ depend on λ only?

@@ -23,6 +23,11 @@ class Products(Protocol):
     def d1(self, u: Tensor) -> Tensor: ...
 
 
+def as_columns(v: Tensor) -> Tensor:
+    """The same rows, with their first entries next to each other in memory, then their second ones, and so on."""
+    return v.movedim(-1, 0).contiguous().movedim(0, -1)
+
+
 @dataclass(frozen=True, eq=False)
 class ConstantJacobian:
     """∂₁Φ = J for all points of a λ; J has shape (λ, d, d)."""
@@ -38,13 +43,14 @@ class ConstantJacobian:
 
 @dataclass(frozen=True, eq=False)
 class Formula:
-    """A symmetric ∂₁Φ by the formula of the problem."""
+    """A symmetric ∂₁Φ by the formula of the problem, which is one for columns: rows should be laid out `as_columns`."""
 
-    d1_T: Product
+    product: Product
 
-    @property
-    def d1(self) -> Product:
-        return self.d1_T
+    def d1_T(self, v: Tensor) -> Tensor:
+        return self.product(v.movedim(-1, 0)).movedim(0, -1)
+
+    d1 = d1_T
 
 
 @dataclass(frozen=True)
@@ -157,14 +163,23 @@ class Batch:
         """Products with ∂₁Φ at the rows of w."""
         if self.constant is not None:
             return self.constant
-        if self.problem.d1phi_T_at is not None and self.problem.symmetric:
-            return Formula(self.problem.d1phi_T_at(w, self.prepared.leaves.for_rows()))
+        if self.problem.d1phi_T_at is not None and self.by_formula:
+            return Formula(self.problem.d1phi_T_at(w.movedim(-1, 0), self.prepared.leaves.for_columns()))
         return Linearisation(rows(self.problem.phi_at), w, self.prepared.ready)
 
     def products_along(self, w: Tensor, count: int) -> Products:
         """The same for `count` rows at each of several points w, one a λ."""
-        by_formula = self.constant is not None or (self.problem.d1phi_T_at is not None and self.problem.symmetric)
-        return self.products(w[:, None] if by_formula else w[:, None].expand(-1, count, -1))
+        shared = self.constant is not None or self.by_formula
+        return self.products(w[:, None] if shared else w[:, None].expand(-1, count, -1))
+
+    @property
+    def by_formula(self) -> bool:
+        """Do products come from a formula of the problem, where ∂₁Φ is not one matrix?"""
+        return self.constant is None and self.problem.d1phi_T_at is not None and self.problem.symmetric is True
+
+    def laid_out(self, v: Tensor) -> Tensor:
+        """Rows v as `products` take them most quickly."""
+        return as_columns(v) if self.by_formula else v
 
 
 def run(problem: Problem, lams: Tensor, T: int, *, constant: bool) -> Batch:

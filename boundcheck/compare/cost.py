@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from boundcheck.compare.krylov import DEEP
 from boundcheck.compare.modes import frozen
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.prepared import Prepared
@@ -40,6 +41,7 @@ class Sizes:
     element: int  # bytes of a number
     formula: bool = False  # is ∂₁Φᵀv a formula of the problem, for a symmetric ∂₁Φ?
     formulas: bool = False  # are derivatives by λ taken by formula, for one λ after the other?
+    symmetric: bool = False  # is ∂₁Φ?
     affine: bool = False  # is ∂₁Φ one matrix for each λ?
     modes: bool = False  # … and symmetric, with dynamics that depend on λ through Φ only: does modes.py apply?
 
@@ -61,6 +63,7 @@ def measure(problem: Problem, lam: Tensor, T: int) -> Sizes:
         element=problem.w0.element_size(),
         formula=problem.d1phi_T_at is not None and problem.symmetric is True,
         formulas=problem.d2phi_T_at is not None and problem.d2outer_at is not None,
+        symmetric=problem.symmetric is True,
         affine=problem.affine,
         modes=problem.affine
         and problem.symmetric is True
@@ -102,6 +105,7 @@ class Plan:
     matrices: bool  # … with ∂₂Φ formed?
     samples: int  # λ at once
     rows: int  # t at once in a batched product
+    basis: int  # t at once for which a Krylov basis is kept; 0 if none is
     horizons: int  # t at once for which ITD is brought back to cotangents of the leaves
     read: int  # t at once for which cotangents are brought back to λ
     formed: int  # t at once for which ∂₁Ψ and ∂₂Ψ are formed
@@ -129,7 +133,7 @@ def _fit(of: Sizes, samples: int, names: Sequence[str], way: str | None, memory:
         found = _pieces(of, count, names, way)
         while bytes_of(of, found, names) > memory and max(found.rows, found.horizons, found.formed, found.read) > 1:
             halves = {name: max(1, getattr(found, name) // 2) for name in ("rows", "horizons", "formed", "read")}
-            found = replace(found, **halves)
+            found = replace(found, basis=found.basis // 2, **halves)
         if bytes_of(of, found, names) <= memory:
             return found
         if count == 1:
@@ -147,6 +151,7 @@ def _pieces(of: Sizes, count: int, names: Sequence[str], way: str | None, smalle
         return 1 if smallest else max(1, min(of.T, CACHE // max(1, numbers * count)))
 
     rows = 1 if smallest else max(1, min(of.T, math.ceil(ROWS / count)))
+    krylov = of.symmetric and not smallest and any(name in ("aid-fp", "aid-cg") for name in names)
     return Plan(
         way=way,
         constant=modes or _constant(of, way),
@@ -154,6 +159,7 @@ def _pieces(of: Sizes, count: int, names: Sequence[str], way: str | None, smalle
         matrices=matrices,
         samples=count,
         rows=rows,
+        basis=rows if krylov and not (modes or _constant(of, way)) else 0,
         horizons=at_once(of.leaves) if modes else rows,
         read=at_once(_read(of, count, 1 if matrices else aid)),
         formed=at_once(of.n * of.d),
@@ -185,6 +191,7 @@ def bytes_of(of: Sizes, plan: Plan, names: Sequence[str]) -> int:
         kept += 2 * of.d**2 * of.n + (1 + aid) * of.T * of.n
     needs = [
         plan.rows * 12 * of.state,
+        plan.basis * (DEEP + 6) * of.d,
         plan.read * 6 * _read(of, plan.samples, 1 if plan.matrices else aid),
     ]
     if plan.modes:

@@ -42,11 +42,8 @@ def evaluate(batch: Batch, exact: Tensor, asked: Sequence[Method], plan: Plan) -
     if any(m.name == "aid-cg" for m in asked):
         _refuse_cg_unless_symmetric(batch)
     at = _setting(batch, plan)
-    solved: dict[Method, Tensor] = {}  # v of every AID method
-    for solver in systems.SOLVERS:
-        if ks := {m.k: m for m in asked if m.name == solver}:
-            found = systems.iterates(batch, at.b, solver, list(ks), plan.rows)
-            solved |= {m: found[k] for k, m in ks.items()}
+    steps = {m: range(1, batch.T + 1) if m.k is None else [m.k] * batch.T for m in asked if m.name in systems.SOLVERS}
+    solved = systems.iterates(batch, at.b, steps, plan.rows, plan.basis)  # v of every AID method
     read = at.formed.read(torch.stack(list(solved.values()), dim=2)) if at.formed is not None and solved else None
 
     errors = {m: torch.empty_like(at.b[..., 0]) for m in asked}

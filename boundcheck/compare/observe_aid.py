@@ -7,8 +7,7 @@ from collections.abc import Collection, Sequence
 import torch
 from torch import Tensor
 
-from boundcheck.compare import systems
-from boundcheck.compare.batch import pieces
+from boundcheck.compare import krylov, systems
 from boundcheck.compare.run import Run, norm
 from boundcheck.compare.to_lam import read_off
 from boundcheck.methods import Method
@@ -40,24 +39,12 @@ def observe(run: Run, methods: Sequence[Method], wanted: Collection[str]) -> dic
 
 
 def iterates(run: Run, methods: Sequence[Method]) -> dict[Method, Tensor]:
-    """v_{t,k} of every method, a row for each t; where not all times are asked for, k = t is one k for each of them."""
-    made: dict[Method, Tensor] = {}
-    d, block = run.problem.d, run.at_once(12 * run.problem.d)
-    few = len(run.ts) < run.whole.T
-    for solver in systems.SOLVERS:
-        own = [m for m in methods if m.name == solver]
-        made |= {m: torch.empty_like(run.b) for m in own}
-        some = int(run.at_once(4 * d) ** 0.5) if few else len(run.ts)  # v for every t and every k is held
-        for part in pieces(0, len(run.ts), some) if own else ():
-            ts = run.ts[part].tolist()
-            ks = dict.fromkeys(k for m in own for k in (ts if few and m.k is None else [m.k]))
-            found = systems.iterates(run.only(part), run.b[None, part], solver, list(ks), block)
-            for m in own:
-                if m.k in found:
-                    made[m][part] = found[m.k][0]
-                else:
-                    made[m][part] = torch.stack([found[t][0, i] for i, t in enumerate(ts)])
-    return made
+    """v_{t,k} of every method, a row for each t."""
+    ts = run.ts.tolist()
+    steps = {m: ts if m.k is None else [m.k] * len(ts) for m in methods if m.name in systems.SOLVERS}
+    d = run.problem.d
+    found = systems.iterates(run.batch, run.b[None], steps, run.at_once(12 * d), run.fit(krylov.DEEP * d))
+    return {m: v[0] for m, v in found.items()}
 
 
 def _solutions(run: Run) -> Tensor:

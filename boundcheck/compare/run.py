@@ -90,8 +90,12 @@ class Run:
         return max(self.problem.n, sum(leaf.numel() for leaf in self.whole.prepared.leaves.tensors))
 
     def at_once(self, numbers: int) -> int:
+        """How many times to take, where each takes so many numbers: at least one, even if it does not fit."""
+        return max(1, self.fit(numbers))
+
+    def fit(self, numbers: int) -> int:
         """How many times fit, where each takes so many numbers."""
-        return max(1, min(ROWS, self.memory // (numbers * self.w.element_size())))
+        return min(ROWS, self.memory // (numbers * self.w.element_size()))
 
     def parts(self, numbers: int) -> list[slice]:
         """The times in pieces that fit."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from boundcheck.compare import to_lam
-from boundcheck.compare.batch import Batch
+from boundcheck.compare.batch import Batch, pieces
 from boundcheck.prepared import Leaves
 from boundcheck.problem import Problem, Ready
 from boundcheck.products import Function, jacobian, rows, rows_d2
@@ -40,19 +40,23 @@ def forward(batch: Batch, b: Tensor, leaves: Leaves, block: int) -> Tensor:
     S = batch.z.new_zeros(len(b), problem.n, batch.z.shape[-1])  # an entry of λ a row
     found = b.new_empty(len(b), batch.T, problem.n)
     step = vmap(lambda value, S, ready: dynamics.step(lambda _: value, S, ready))
-    for start in range(0, batch.T, block):
-        z = batch.z[:, start : min(start + block, batch.T)]
-        D = _d2(batch, leaves, z)
+    entries = to_lam.diagonal(batch, batch.z[:, :-1]) if dynamics.copies == 1 else None
+    for part in pieces(0, batch.T, block if entries is None else batch.T):
+        z = batch.z[:, part]
+        D = _d2(batch, leaves, z) if entries is None else None
         w = rows(dynamics.point)(z, ready)
         for i in range(z.shape[1]):
             at = batch.products_along(w[:, i], problem.n)
             product = at.d1_T if problem.symmetric else at.d1
             if dynamics.copies == 1:
-                S = product(S).add_(D[:, i].mT)
+                S = product(S)
             else:
                 S = step(product(vmap(dynamics.point)(S, ready)), S, ready)
+            if D is not None:
                 S[..., : problem.d] += D[:, i].mT
-            found[:, start + i] = (dynamics.iterate(S) @ b[:, start + i, :, None])[..., 0]
+            elif entries is not None:
+                S.diagonal(dim1=-2, dim2=-1).add_(entries[:, i])
+            found[:, part.start + i] = (b[:, part.start + i, None] @ dynamics.iterate(S).mT)[:, 0]
     return found
 
 

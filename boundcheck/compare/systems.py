@@ -1,21 +1,25 @@
 """AID at every t at once: the linear systems of all t as rows, and the iterates read off on the way.
 
-The system of row t is (I − ∂₁Φ(w_t)ᵀ)v = ∇₁E(w_t). With k = t its row is done after t steps and is dropped; a fixed k
-reads all rows after k steps. Rows go in blocks, since products are quickest for one or two thousand rows at a time.
-Where ∂₁Φ is one symmetric matrix for all t, rows are taken to its eigenvectors first: a product there is one pass.
+The system of row t is (I − ∂₁Φ(w_t)ᵀ)v = ∇₁E(w_t). A row is read off after its k steps, k = t or fixed, and dropped when
+nothing more is asked of it. Where ∂₁Φ is one symmetric matrix for all t, rows are taken to its eigenvectors first: a
+product there is one pass. Where it is symmetric, one Krylov basis serves all solvers (krylov.py), if there is room.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from boundcheck.compare.batch import Batch, Products, Spectrum
+from boundcheck.compare import krylov
+from boundcheck.compare.batch import Batch, Products, Spectrum, pieces
+from boundcheck.methods import Method
 from boundcheck.solvers.conjugate_gradient import SPENT, not_definite
 
+Asked = Mapping[Method, Sequence[int]]  # for every method its k at each row, ascending
 DROP = 8  # a block gets rid of its finished rows when they are one in this many
 ASK = 16  # after every so many steps the host asks whether any row still moves
 
@@ -31,32 +35,49 @@ class Rows(Protocol):
     def finish(self) -> None: ...
 
 
-def iterates(batch: Batch, b: Tensor, solver: str, ks: Sequence[int | None], block: int) -> dict[int | None, Tensor]:
-    """v_k for every t = 1 … T and every k asked for (None: k = t), each of shape (λ, T, d)."""
+def iterates(batch: Batch, b: Tensor, asked: Asked, block: int, basis: int) -> dict[Method, Tensor]:
+    """v of every method, each of shape (λ, rows, d) like b = ∇₁E.
+
+    `block` is how many rows to take at once; `basis` how many if a Krylov basis of each is kept, 0 if there is no room.
+    """
     if batch.spectrum is not None:
-        return _in_eigenvectors(batch.spectrum, b, solver, ks, block)
-    result = {k: torch.zeros_like(b) for k in ks}
-    for start in range(0, batch.T, block):
-        _block(lambda rows: batch.products(batch.w[:, rows]), b, solver, result, start, min(start + block, batch.T))
-    return result
+        return _in_eigenvectors(batch.spectrum, b, asked, block)
+    found = {m: torch.zeros_like(b) for m in asked}
+    left = [(dict(asked), slice(0, b.shape[1]))]  # what is solved by steps, for which rows
+    if basis and batch.problem.symmetric:
+        quick = {m: ks for m, ks in asked.items() if m.name in krylov.SOLVERS}
+        left = [({m: ks for m, ks in asked.items() if m not in quick}, slice(0, b.shape[1]))]
+        room = krylov.Room()
+        for rows in pieces(0, b.shape[1] if quick else 0, basis):
+            here = {m: ks[rows] for m, ks in quick.items()}
+            solved = krylov.solve(batch.products(batch.w[:, rows]), batch.laid_out(b[:, rows]), here, room)
+            for m, v in solved.items():
+                found[m][:, rows] = v
+            left.append(({m: ks for m, ks in quick.items() if m not in solved}, rows))
+    for some, rows in left:
+        for solver in dict.fromkeys(m.name for m in some):
+            own = {m: ks for m, ks in some.items() if m.name == solver}
+            for part in pieces(rows.start, rows.stop, block):
+                _block(lambda rows: batch.products(batch.w[:, rows]), batch.laid_out, b, solver, own, found, part)
+    return found
 
 
-def _in_eigenvectors(
-    spectrum: Spectrum, b: Tensor, solver: str, ks: Sequence[int | None], block: int
-) -> dict[int | None, Tensor]:
+def _in_eigenvectors(spectrum: Spectrum, b: Tensor, asked: Asked, block: int) -> dict[Method, Tensor]:
     """The same where ∂₁Φ is one symmetric matrix for all t: v_k = p(∂₁Φ)b, a number for each distinct eigenvalue."""
     b_hat = b @ spectrum.U
-    T = b.shape[1]
-    if solver == "aid-fp":
-        sums = _geometric_sums(spectrum.values, max(T if k is None else k for k in ks))
-        scales = {k: sums[:, 1 : T + 1] if k is None else sums[:, k : k + 1] for k in ks}
-    else:
+    scales: dict[Method, Tensor] = {}
+    if fixed_point := [m for m in asked if m.name == "aid-fp"]:
+        sums = _geometric_sums(spectrum.values, max(asked[m][-1] for m in fixed_point))
+        scales = {m: sums[:, torch.tensor(asked[m], device=b.device)] for m in fixed_point}
+    for solver in dict.fromkeys(m.name for m in asked if m not in scales):
         lengths = spectrum.lengths(b_hat)
-        scales = {k: torch.zeros_like(lengths) for k in ks}
-        for start in range(0, T, block):
-            _block(lambda rows: spectrum, lengths, solver, scales, start, min(start + block, T))
-        scales = {k: x.div_(lengths.clamp(min=torch.finfo(b.dtype).tiny)) for k, x in scales.items()}
-    return {k: (b_hat * spectrum.spread(scale)) @ spectrum.U.mT for k, scale in scales.items()}
+        own = {m: ks for m, ks in asked.items() if m.name == solver}
+        scales |= {m: torch.zeros_like(lengths) for m in own}
+        for part in pieces(0, b.shape[1], block):
+            _block(lambda rows: spectrum, lambda v: v, lengths, solver, own, scales, part)
+        for m in own:
+            scales[m].div_(lengths.clamp(min=torch.finfo(b.dtype).tiny))
+    return {m: (b_hat * spectrum.spread(scales[m])) @ spectrum.U.mT for m in asked}
 
 
 def _geometric_sums(values: Tensor, k: int) -> Tensor:
@@ -69,32 +90,36 @@ def _geometric_sums(values: Tensor, k: int) -> Tensor:
 
 def _block(
     products: Callable[[slice], Products],
+    laid_out: Callable[[Tensor], Tensor],
     b: Tensor,
     solver: str,
-    result: dict[int | None, Tensor],
-    start: int,
-    stop: int,
+    asked: Asked,
+    result: Mapping[Method, Tensor],
+    rows: slice,
 ) -> None:
-    """The rows t = start + 1 … stop."""
-    state = SOLVERS[solver](b[:, start:stop])
-    at = products(slice(start, stop))
-    fixed = max((k for k in result if k is not None), default=0)
-    first, last = start, max(fixed, stop if None in result else 0)
+    """Some rows, step by step."""
+    start, stop = rows.start, rows.stop
+    state = SOLVERS[solver](laid_out(b[:, rows]))
+    at = products(rows)
+    first, last = start, max(ks[stop - 1] for ks in asked.values())
+
+    def read(m: Method, low: int, high: int) -> None:
+        if low < high:
+            result[m][:, low:high] = state.v[:, low - first : high - first]
+
     for k in range(1, last + 1):
         state.step(at)
-        if k in result:
-            result[k][:, start:stop] = state.v
-        if None in result and start < k <= stop:
-            result[None][:, k - 1] = state.v[:, k - 1 - first]
-        if fixed <= k < stop and DROP * (k - first) >= stop - start:
-            state.drop(k - first)
-            first = k
+        done = {m: bisect_right(ks, k, start, stop) for m, ks in asked.items()}
+        for m, ks in asked.items():
+            read(m, bisect_left(ks, k, start, stop), done[m])
+        finished = min(done.values())
+        if finished < stop and DROP * (finished - first) >= stop - start:
+            state.drop(finished - first)
+            first = finished
             at = products(slice(first, stop))
         if k % ASK == 0 and k < last and state.spent():
-            for later in (i for i in result if i is not None and i > k):
-                result[later][:, start:stop] = state.v
-            if None in result:
-                result[None][:, max(k, start) : stop] = state.v[:, max(k, start) - first :]
+            for m in asked:
+                read(m, done[m], stop)
             break
     state.finish()
 

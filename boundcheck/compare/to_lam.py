@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.compare.batch import Batch, pieces
+from boundcheck.formulas import Diagonal
 from boundcheck.prepared import Leaves
 from boundcheck.products import rows_d2, rows_d2_T, rows_outer
 
@@ -25,6 +26,15 @@ def read_off(batch: Batch, leaves: Leaves, w: Tensor, v: Tensor, lams: slice = E
     cotangents = rows_d2_T(batch.problem.phi_at, w, leaves, v)
     pulled = batch.prepared.pull_back_rows(leaves, tuple(c.flatten(1, 2) for c in cotangents))
     return pulled.expand(-1, v.shape[1] * v.shape[2], -1).reshape(*v.shape[:3], -1)
+
+
+def diagonal(batch: Batch, w: Tensor) -> Tensor | None:
+    """The diagonals of ∂₂Φ(w) for the rows w, of shape (λ, rows, d), where a formula says that it is diagonal."""
+    if (formula := batch.problem.d2phi_T_at) is None:
+        return None
+    found = [formula(w[i], ready) for i, ready in enumerate(batch.prepared.each)]
+    entries = [one.entries for one in found if isinstance(one, Diagonal)]
+    return _stack(entries) if len(entries) == len(found) else None
 
 
 def d2phi(batch: Batch, leaves: Leaves, w: Tensor) -> Tensor:

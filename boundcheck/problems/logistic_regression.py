@@ -18,6 +18,7 @@ from torch.nn.functional import logsigmoid
 
 from boundcheck.constants import Constant
 from boundcheck.errors import InputError
+from boundcheck.formulas import Diagonal
 from boundcheck.known import Known, Region, upper
 from boundcheck.problem import POSITIVE, Problem
 from boundcheck.problems._gradient_step import Tuned, known, step_constants, tuned
@@ -65,14 +66,13 @@ def make(
 
     def d1phi_T_at(w: Tensor, ready: Ready) -> Callable[[Tensor], Tensor]:
         """∂₁Φ = diag(1 − αλ) − αUᵀdiag(σ')U."""
-        s, alpha = torch.sigmoid(w @ U.T), ready.steps.alpha[..., None]
-        kept, weight = 1 - alpha * ready.lam, (alpha * s * (s - 1)).unsqueeze(-2)  # matrices, even if of one row
-        return lambda v: ((v.unsqueeze(-2) @ U.T).mul_(weight) @ U).squeeze(-2).addcmul_(kept, v)
+        s, alpha = torch.sigmoid(torch.tensordot(U, w, 1)), ready.steps.alpha
+        kept, weight = 1 - alpha * ready.lam, alpha * s * (s - 1)
+        return lambda v: torch.tensordot(U.T, torch.tensordot(U, v, 1).mul_(weight), 1).addcmul_(kept, v)
 
-    def d2phi_T_at(w: Tensor, ready: Ready) -> Callable[[Tensor], Tensor]:
+    def d2phi_T_at(w: Tensor, ready: Ready) -> Diagonal:
         """∂₂Φ = −α diag(w) with the step held fixed."""
-        by = -ready.steps.alpha * w[:, None]
-        return lambda v: v * by
+        return Diagonal(-ready.steps.alpha * w)
 
     def outer_at(w: Tensor, ready: Ready) -> Tensor:
         return -logsigmoid(-(U_val @ w)).sum()
