@@ -1,7 +1,8 @@
 """Formulas that a problem may give beside Φ and E, where they are quicker than autograd.
 
 `D1`: (w, ready) ↦ (v ↦ ∂₁Φ(w)ᵀv), for columns: w and v are of shape (d, …), what was prepared has the same axes behind
-its own. They are laid out in memory like that too, so that a product with data is one product of matrices.
+its own. They are laid out in memory like that too, so that a product with data is one product of matrices. A `Gram`
+says what ∂₁Φ is made of, and saves memory and time in the longest loops.
 `D2`: (w, ready) ↦ (v ↦ ∂₂Φ(w)ᵀv), for one λ: w of shape (rows, d), v of shape (rows, vectors, d), and the result
 (rows, vectors, n). A `Diagonal` says that λ has an entry for each of w, and that no two mix.
 `D2Outer`: (w, ready) ↦ ∇₂E(w), for one λ: (rows, n).
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 D1 = Callable[[Tensor, Any], Callable[[Tensor], Tensor]]
@@ -28,3 +30,26 @@ class Diagonal:
 
     def __call__(self, v: Tensor) -> Tensor:
         return v * self.entries[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Gram:
+    """diag(kept) + Uᵀdiag(weight)U for each of several columns: of gradient steps on sums over data U with a ridge."""
+
+    U: Tensor  # (data, d)
+    weight: Tensor  # (data, …)
+    kept: Tensor  # (d, …)
+
+    def __call__(self, v: Tensor, out: Tensor | None = None) -> Tensor:
+        """The product with columns v; in `out`, if given, which is contiguous and may be v."""
+        if v.dim() == 1:
+            return torch.addmv(self.kept * v, self.U.T, torch.mv(self.U, v).mul_(self.weight))
+        v = v.contiguous()
+        inner = torch.tensordot(self.U, v, 1).mul_(self.weight)
+        out = torch.mul(v, self.kept, out=out)
+        out.view(len(v), -1).addmm_(self.U.T, inner.view(len(inner), -1))
+        return out
+
+    def column(self, i: int) -> Gram:
+        """The matrices of the i-th columns along the last axis, where `weight` has it and `kept` is shared."""
+        return Gram(self.U, self.weight[..., i : i + 1], self.kept)

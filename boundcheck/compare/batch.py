@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Protocol
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
+from boundcheck.formulas import D1, Gram
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 from boundcheck.products import Linearisation, Product, jacobian, rows
@@ -45,12 +47,21 @@ class ConstantJacobian:
 class Formula:
     """A symmetric ∂₁Φ by the formula of the problem, which is one for columns: rows should be laid out `as_columns`."""
 
-    product: Product
+    product: Product | Gram
 
-    def d1_T(self, v: Tensor) -> Tensor:
+    def d1_T(self, v: Tensor, out: Tensor | None = None) -> Tensor:
+        """In `out`, where the formula has a use for it."""
+        if out is not None and isinstance(self.product, Gram):
+            self.product(v.movedim(-1, 0), out.movedim(-1, 0))
+            return out
         return self.product(v.movedim(-1, 0)).movedim(0, -1)
 
     d1 = d1_T
+
+
+def transposed(at: Products, v: Tensor, room: Tensor) -> Tensor:
+    """∂₁Φᵀv for rows v, perhaps in `room`, which is laid out like v or v itself: less memory is passed over then."""
+    return at.d1_T(v, room) if isinstance(at, Formula) else at.d1_T(v)
 
 
 @dataclass(frozen=True)
@@ -163,23 +174,28 @@ class Batch:
         """Products with ∂₁Φ at the rows of w."""
         if self.constant is not None:
             return self.constant
-        if self.problem.d1phi_T_at is not None and self.by_formula:
-            return Formula(self.problem.d1phi_T_at(w.movedim(-1, 0), self.prepared.leaves.for_columns()))
+        if self.formula is not None:
+            return Formula(self.formula(w.movedim(-1, 0), self.prepared.leaves.for_columns()))
         return Linearisation(rows(self.problem.phi_at), w, self.prepared.ready)
 
-    def products_along(self, w: Tensor, count: int) -> Products:
-        """The same for `count` rows at each of several points w, one a λ."""
-        shared = self.constant is not None or self.by_formula
-        return self.products(w[:, None] if shared else w[:, None].expand(-1, count, -1))
+    def products_along(self, w: Tensor, count: int) -> Iterator[Products]:
+        """For one row of w after the other, products for `count` vectors at it."""
+        at = self.products(w) if self.formula else self.constant
+        if isinstance(at, Formula) and isinstance(at.product, Gram):
+            yield from (Formula(at.product.column(i)) for i in range(w.shape[1]))
+            return
+        for i in range(w.shape[1]):
+            row = w[:, i : i + 1]
+            yield self.products(row if at is not None else row.expand(-1, count, -1))
 
     @property
-    def by_formula(self) -> bool:
-        """Do products come from a formula of the problem, where ∂₁Φ is not one matrix?"""
-        return self.constant is None and self.problem.d1phi_T_at is not None and self.problem.symmetric is True
+    def formula(self) -> D1 | None:
+        """The problem's own for ∂₁Φᵀv, where ∂₁Φ is symmetric and not one matrix that was formed."""
+        return self.problem.d1phi_T_at if self.constant is None and self.problem.symmetric else None
 
     def laid_out(self, v: Tensor) -> Tensor:
         """Rows v as `products` take them most quickly."""
-        return as_columns(v) if self.by_formula else v
+        return as_columns(v) if self.formula else v
 
 
 def run(problem: Problem, lams: Tensor, T: int, *, constant: bool) -> Batch:

@@ -96,8 +96,8 @@ def error_curves(
     starts = range(0, len(lams), plan.samples)
     for done, start in enumerate(starts):
         piece = slice(start, start + plan.samples)
-        found.append(reference(problem, lams[piece]))
         batch = batches.run(problem, lams[piece], T, constant=plan.constant)
+        found.append(reference(problem, lams[piece], batch.prepared, batch.z))
         for m, values in evaluate(batch, found[-1].value, asked, plan).items():
             errors[m][piece] = values.cpu().numpy()
         if progress is not None:

@@ -23,13 +23,14 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from boundcheck.compare.batch import Products
+from boundcheck.compare.batch import Products, transposed
 from boundcheck.methods import Method
-from boundcheck.solvers.conjugate_gradient import SPENT, not_definite
+from boundcheck.solvers.conjugate_gradient import not_definite
 
 SOLVERS = ("aid-fp", "aid-cg")
 DEEP = 256  # vectors at most; what needs more is left to the solvers themselves
 ASK = 4  # vectors after which the host asks whether they are enough
+REST = 0.25  # times ε‖b‖: a residual that is less than the rounding of b
 DROP = 8  # rows are dropped when one in this many is done
 
 
@@ -73,9 +74,7 @@ def solve(at: Products, b: Tensor, asked: Mapping[Method, Sequence[int]], room: 
     if cg is not None and cg_rests:
         cg.refuse_unless_definite()
         found = found | {m: cg.coefficients(ks) for m, ks in by_cg.items()}
-    return {m: basis.combined(u) for m, u in found.items()}
-
-
+    return basis.combined(found)
 
 
 class Basis:
@@ -95,11 +94,12 @@ class Basis:
         return len(self.a)
 
     def grow(self, at: Products) -> None:
-        """β_j x_{j+1} = Jx_j − a_j x_j − β_{j−1}x_{j−1}; where that is 0 the space is exhausted, and further x are 0."""
+        """β_j x_{j+1} = Jx_j − a_j x_j − β_{j−1}x_{j−1}; once that is 0 the space is exhausted, and the rest are 0."""
         x = self.x[-1]
-        y = at.d1_T(x)
+        room = self._room.vector(self.size + 2, self._like)
+        y = transposed(at, x, room)
         self.a.append(self._dot(x, y))
-        y = torch.addcmul(y, x, self.a[-1][..., None], value=-1, out=self._room.vector(self.size + 1, self._like))
+        y = torch.addcmul(y, x, self.a[-1][..., None], value=-1, out=room)
         if self.beta:
             y.addcmul_(self.x[-2], self.beta[-1][..., None], value=-1)
         self.beta.append(self._dot(y, y).sqrt())
@@ -108,11 +108,13 @@ class Basis:
     def _dot(self, x: Tensor, y: Tensor) -> Tensor:
         return torch.mul(x, y, out=self._product).sum(dim=-1)
 
-    def combined(self, u: Tensor) -> Tensor:
-        """Xu for coefficients of shape (vectors, λ, rows)."""
-        v = torch.zeros_like(self._like)
-        for x, c in zip(self.x, u, strict=False):
-            v.addcmul_(x, c[..., None])
+    def combined(self, coefficients: Mapping[Method, Tensor]) -> dict[Method, Tensor]:
+        """Xu for each u, of shape (vectors, λ, rows)."""
+        v = {m: torch.zeros_like(self._like) for m in coefficients}
+        for j, x in enumerate(self.x):
+            for m, u in coefficients.items():
+                if j < len(u):
+                    v[m].addcmul_(x, u[j][..., None])
         return v
 
 
@@ -160,7 +162,7 @@ class Pivots:
     def __init__(self, basis: Basis, asked: Mapping[Method, Sequence[int]]) -> None:
         self._basis = basis
         self._last = torch.tensor([max(ks) for ks in zip(*asked.values(), strict=True)], device=basis.length.device)
-        self._floor = SPENT**0.5 * torch.finfo(basis.length.dtype).eps * basis.length
+        self._floor = REST * torch.finfo(basis.length.dtype).eps * basis.length
         self.delta: list[Tensor] = []
         self.ratio: list[Tensor] = []
         self.c = [basis.length]

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from boundcheck.compare import to_lam
-from boundcheck.compare.batch import Batch, pieces
+from boundcheck.compare.batch import Batch, pieces, transposed
 from boundcheck.prepared import Leaves
 from boundcheck.problem import Problem, Ready
 from boundcheck.products import Function, jacobian, rows, rows_d2
@@ -37,7 +37,7 @@ def _d2(batch: Batch, leaves: Leaves, z: Tensor) -> Tensor:
 def forward(batch: Batch, b: Tensor, leaves: Leaves, block: int) -> Tensor:
     """(dw_t/dλ)ᵀ∇₁E(w_t) for t = 1 … T, of shape (λ, T, n); `block` is for how many t to form ∂₂Ψ at once."""
     problem, dynamics, ready = batch.problem, batch.problem.dynamics, batch.prepared.ready
-    S = batch.z.new_zeros(len(b), problem.n, batch.z.shape[-1])  # an entry of λ a row
+    S = batch.laid_out(batch.z.new_zeros(len(b), problem.n, batch.z.shape[-1]))  # an entry of λ a row
     found = b.new_empty(len(b), batch.T, problem.n)
     step = vmap(lambda value, S, ready: dynamics.step(lambda _: value, S, ready))
     entries = to_lam.diagonal(batch, batch.z[:, :-1]) if dynamics.copies == 1 else None
@@ -45,13 +45,12 @@ def forward(batch: Batch, b: Tensor, leaves: Leaves, block: int) -> Tensor:
         z = batch.z[:, part]
         D = _d2(batch, leaves, z) if entries is None else None
         w = rows(dynamics.point)(z, ready)
-        for i in range(z.shape[1]):
-            at = batch.products_along(w[:, i], problem.n)
+        for i, at in enumerate(batch.products_along(w, problem.n)):
             product = at.d1_T if problem.symmetric else at.d1
-            if dynamics.copies == 1:
-                S = product(S)
-            else:
+            if dynamics.copies > 1:
                 S = step(product(vmap(dynamics.point)(S, ready)), S, ready)
+            else:
+                S = transposed(at, S, S) if problem.symmetric else product(S)
             if D is not None:
                 S[..., : problem.d] += D[:, i].mT
             elif entries is not None:

@@ -1,8 +1,8 @@
 """AID at every t at once: the linear systems of all t as rows, and the iterates read off on the way.
 
-The system of row t is (I − ∂₁Φ(w_t)ᵀ)v = ∇₁E(w_t). A row is read off after its k steps, k = t or fixed, and dropped when
-nothing more is asked of it. Where ∂₁Φ is one symmetric matrix for all t, rows are taken to its eigenvectors first: a
-product there is one pass. Where it is symmetric, one Krylov basis serves all solvers (krylov.py), if there is room.
+The system of row t is (I − ∂₁Φ(w_t)ᵀ)v = ∇₁E(w_t). A row is read off after its k steps, k = t or fixed, and dropped
+when nothing more is asked of it. Where ∂₁Φ is one symmetric matrix for all t, rows are taken to its eigenvectors first:
+a product there is one pass. Where it is symmetric, one Krylov basis serves FP and CG (krylov.py), if there is room.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from torch.nn.functional import logsigmoid
 
 from boundcheck.constants import Constant
 from boundcheck.errors import InputError
-from boundcheck.formulas import Diagonal
+from boundcheck.formulas import Diagonal, Gram
 from boundcheck.known import Known, Region, upper
 from boundcheck.problem import POSITIVE, Problem
 from boundcheck.problems._gradient_step import Tuned, known, step_constants, tuned
@@ -64,11 +64,10 @@ def make(
     def phi_at(w: Tensor, ready: Ready) -> Tensor:
         return w - ready.steps.alpha * (U.T @ torch.sigmoid(U @ w) + ready.lam * w)
 
-    def d1phi_T_at(w: Tensor, ready: Ready) -> Callable[[Tensor], Tensor]:
+    def d1phi_T_at(w: Tensor, ready: Ready) -> Gram:
         """∂₁Φ = diag(1 − αλ) − αUᵀdiag(σ')U."""
         s, alpha = torch.sigmoid(torch.tensordot(U, w, 1)), ready.steps.alpha
-        kept, weight = 1 - alpha * ready.lam, alpha * s * (s - 1)
-        return lambda v: torch.tensordot(U.T, torch.tensordot(U, v, 1).mul_(weight), 1).addcmul_(kept, v)
+        return Gram(U, alpha * s * (s - 1), 1 - alpha * ready.lam)
 
     def d2phi_T_at(w: Tensor, ready: Ready) -> Diagonal:
         """∂₂Φ = −α diag(w) with the step held fixed."""

@@ -52,14 +52,18 @@ class Reference:
 
 
 @torch.no_grad()
-def reference(problem: Problem, lams: Tensor) -> Reference:
+def reference(
+    problem: Problem, lams: Tensor, prepared: Prepared | None = None, path: Tensor | None = None
+) -> Reference:
     """The exact hypergradient at every row of `lams`.
 
-    Where Φ has several fixed points it is at the one near which `START` steps of the dynamics arrive.
+    Where Φ has several fixed points it is at the one near which `START` steps of the dynamics arrive. What has been
+    `prepared`, and the `path` z_0, z_1, … of the dynamics, of shape (λ, steps, state), are not computed again.
     """
     if problem.d > DENSE:
-        return Reference.of([_matrix_free(problem, lam) for lam in lams])
-    prepared = Prepared(problem, lams)
+        paths = [None if path is None else path[i : i + 1] for i in range(len(lams))]
+        return Reference.of([_matrix_free(problem, *one) for one in zip(lams, paths, strict=True)])
+    prepared = prepared or Prepared(problem, lams)
     ready = prepared.ready
     phi = vmap(problem.phi_at)
 
@@ -68,7 +72,7 @@ def reference(problem: Problem, lams: Tensor) -> Reference:
         eye = torch.eye(problem.d, dtype=w.dtype, device=w.device)
         return eye - vmap(lambda w, ready: jacobian(lambda x: problem.phi_at(x, ready), w))(w, ready)
 
-    start = vmap(problem.solution)(ready) if problem.solution else _start(problem, prepared)
+    start = vmap(problem.solution)(ready) if problem.solution else _start(problem, prepared, path)
     w, A = _newton(problem.name, lambda w: w - phi(w, ready), differentiate, start)
     return reference_at(problem, prepared, w, A)
 
@@ -93,10 +97,13 @@ def reference_at(problem: Problem, prepared: Prepared, w: Tensor, A: Tensor) -> 
     return Reference(prepared.pull_back(total), w, v, residual_w, residual_v)
 
 
-def _start(problem: Problem, prepared: Prepared) -> Tensor:
+def _start(problem: Problem, prepared: Prepared, path: Tensor | None) -> Tensor:
     """Some steps of the dynamics from w_0, so that Newton starts where the iterates go; w_0 itself if they diverge."""
     w0 = problem.w0.expand(len(prepared.lams), -1)
-    *_, z = lower.many(problem, prepared, problem.dynamics.start(w0), START)
+    if path is not None and path.shape[1] > START:
+        z = path[:, START]
+    else:
+        *_, z = lower.many(problem, prepared, problem.dynamics.start(w0), START)
     w, phi = problem.dynamics.iterate(z), vmap(problem.phi_at)
     left, before = ((x - phi(x, prepared.ready)).norm(dim=-1, keepdim=True) for x in (w, w0))
     return torch.where(left <= FARTHER * before, w, w0)  # not where it is NaN
@@ -139,11 +146,11 @@ def _not_found(name: str, F: Tensor) -> DivergenceError:
     )
 
 
-def _matrix_free(problem: Problem, lam: Tensor) -> Reference:
+def _matrix_free(problem: Problem, lam: Tensor, path: Tensor | None) -> Reference:
     prepared = Prepared(problem, lam)
     ready = prepared.ready
     eps = torch.finfo(lam.dtype).eps
-    w = problem.solution(ready) if problem.solution else _start(problem, Prepared(problem, lam[None]))[0]
+    w = problem.solution(ready) if problem.solution else _start(problem, Prepared(problem, lam[None]), path)[0]
 
     def excess(w: Tensor) -> Tensor:
         return w - problem.phi_at(w, ready)

@@ -38,15 +38,26 @@ def run(problem: Problem, ready: Ready, z: Tensor, t: int, tol: float | None = N
     return Lower(z, t)
 
 
+TOGETHER = 10  # steps that share the costs of one `vmap`
+
+
 def many(problem: Problem, prepared: Prepared, z: Tensor, t: int) -> Iterator[Tensor]:
     """The states after 1 … t steps for several λ, a row for each; one λ alone is spared the costs of `vmap`."""
     one = len(z) == 1
-    step, ready = (problem.psi_at, prepared.leaves.at(0)) if one else (vmap(problem.psi_at), prepared.ready)
+    ready = prepared.leaves.at(0) if one else prepared.ready
     z = z[0] if one else z
-    for _ in range(t):
+    for done in range(0, t, TOGETHER):
+
+        def steps(z: Tensor, ready: Ready, count: int = min(TOGETHER, t - done)) -> list[Tensor]:
+            found = [z]
+            for _ in range(count):
+                found.append(problem.psi_at(found[-1], ready))
+            return found[1:]
+
         with torch.no_grad():
-            z = step(z, ready)
-        yield z[None] if one else z
+            found = steps(z, ready) if one else vmap(steps)(z, ready)
+        z = found[-1]
+        yield from (z[None] for z in found) if one else found
 
 
 def residual(problem: Problem, ready: Ready, w: Tensor) -> Tensor:

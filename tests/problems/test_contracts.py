@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten
 
 from boundcheck.compare import to_lam
-from boundcheck.compare.batch import Batch
+from boundcheck.compare.batch import Batch, Formula, as_columns, transposed
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
-from boundcheck.products import Linearisation, jacobian, rows, used
+from boundcheck.products import jacobian, rows, used
 from boundcheck.solvers.exact import reference
 
 EPS = torch.finfo(torch.float64).eps
@@ -186,12 +186,18 @@ def test_the_formula_for_products_is_the_derivative(problem: Problem) -> None:
     prepared = Prepared(problem, problem.sample(2, seed=1))
     at = points(problem, 6).view(2, 3, -1)
     vectors = points(problem, 6, scale=1).view(2, 3, -1)
-    expected = Linearisation(rows(problem.phi_at), at, prepared.ready).d1_T(vectors)
-    assert torch.allclose(problem.d1phi_T_at(at, prepared.leaves.for_rows())(vectors), expected, rtol=1e-12, atol=1e-14)
-    one = at[:, :1].expand_as(at)
-    expected = Linearisation(rows(problem.phi_at), one, prepared.ready).d1_T(vectors)
-    found = problem.d1phi_T_at(at[:, :1], prepared.leaves.for_rows())(vectors)
-    assert torch.allclose(found, expected, rtol=1e-12, atol=1e-14)
+    batch, bare = (Batch(p, prepared, at) for p in (problem, replace(problem, d1phi_T_at=None)))
+    for found, expected in (
+        (batch.products(at), bare.products(at)),
+        *zip(batch.products_along(at, 3), bare.products_along(at, 3), strict=True),
+    ):
+        assert isinstance(found, Formula)
+        for v in (vectors, as_columns(vectors)):
+            assert torch.allclose(found.d1_T(v), expected.d1_T(v), rtol=1e-12, atol=1e-14)
+        right = expected.d1_T(vectors)
+        v = as_columns(vectors)
+        assert torch.allclose(transposed(found, v, torch.empty_like(v)), right, rtol=1e-12, atol=1e-14)
+        assert torch.allclose(transposed(found, v, v), right, rtol=1e-12, atol=1e-14)
 
 
 def test_the_formulas_for_derivatives_by_lam_are_the_derivatives(problem: Problem) -> None:
