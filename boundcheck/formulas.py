@@ -45,9 +45,10 @@ class Gram:
         if v.dim() == 1:
             return torch.addmv(self.kept * v, self.U.T, torch.mv(self.U, v).mul_(self.weight))
         v = v.contiguous()
-        inner = torch.tensordot(self.U, v, 1).mul_(self.weight)
+        inner = torch.mm(self.U, v.view(len(v), -1))
+        inner.view(-1, *v.shape[1:]).mul_(self.weight)
         out = torch.mul(v, self.kept, out=out)
-        out.view(len(v), -1).addmm_(self.U.T, inner.view(len(inner), -1))
+        out.view(len(v), -1).addmm_(self.U.T, inner)
         return out
 
     def column(self, i: int) -> Gram:

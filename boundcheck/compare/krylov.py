@@ -42,7 +42,7 @@ class Room:
 
     def vector(self, i: int, like: Tensor) -> Tensor:
         """The i-th one, of the shape and layout of `like`, with anything in it."""
-        if self.vectors and (self.vectors[0].shape != like.shape or self.vectors[0].stride() != like.stride()):
+        if i == 0 and self.vectors and self.vectors[0].shape != like.shape:
             self.vectors.clear()
         while len(self.vectors) <= i:
             self.vectors.append(torch.empty_like(like))
