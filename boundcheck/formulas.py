@@ -4,7 +4,8 @@
 its own. They are laid out in memory like that too, so that a product with data is one product of matrices. A `Gram`
 says what ∂₁Φ is made of, and saves memory and time in the longest loops.
 `D2`: (w, ready) ↦ (v ↦ ∂₂Φ(w)ᵀv), for one λ: w of shape (rows, d), v of shape (rows, vectors, d), and the result
-(rows, vectors, n). A `Diagonal` says that λ has an entry for each of w, and that no two mix.
+(rows, vectors, n). A `Diagonal` says that λ has an entry for each of w, and that no two mix; `Matrices` hold ∂₂Φ as it
+is; `OuterProducts` can be summed over the rows without being formed for each.
 `D2Outer`: (w, ready) ↦ ∇₂E(w), for one λ: (rows, n).
 """
 
@@ -30,6 +31,36 @@ class Diagonal:
 
     def __call__(self, v: Tensor) -> Tensor:
         return v * self.entries[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Matrices:
+    """∂₂Φ(w)ᵀ at each of several points."""
+
+    entries: Tensor  # (rows, n, d)
+
+    def __call__(self, v: Tensor) -> Tensor:
+        return v @ self.entries.mT
+
+
+@dataclass(frozen=True, eq=False)
+class OuterProducts:
+    """λ is a matrix, and so is ∂₂Φ(w)ᵀv = evᵀ + c(v)wᵀ, for e that depends on w, and a linear c."""
+
+    e: Tensor  # (rows, first axis of λ)
+    w: Tensor  # (rows, d)
+    c: Callable[[Tensor], Tensor]  # from (…, d) to (…, first axis of λ)
+
+    def __call__(self, v: Tensor) -> Tensor:
+        c = self.c(v)
+        left = torch.stack((self.e[:, None].expand_as(c), c), dim=-1)
+        right = torch.stack((v, self.w[:, None].expand_as(v)), dim=-2)
+        return (left @ right).flatten(-2)
+
+    def summed(self, v: Tensor) -> Tensor:
+        """The sum over the rows, for v of shape (vectors, rows, d): of shape (vectors, n)."""
+        w = self.w.expand(len(v), -1, -1)
+        return torch.baddbmm(self.e.mT @ v, self.c(v).mT, w).flatten(1)
 
 
 @dataclass(frozen=True, eq=False)

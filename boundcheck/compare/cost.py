@@ -17,6 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from boundcheck.compare.krylov import DEEP
 from boundcheck.compare.modes import frozen
 from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.formulas import OuterProducts
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 from boundcheck.products import CACHE, DENSE, rows
@@ -25,6 +26,7 @@ ALGORITHMS = ("wavefront", "forward", "dense")
 PASS = 10  # arithmetic that takes as long as one pass over a number in memory
 STEP = 8_000_000  # … as long as the Python side of one batched step
 ROWS = 1000  # rows for which a batched product is quickest
+HORIZONS = 8  # t at once where a formula sums over points
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Sizes:
     element: int  # bytes of a number
     formula: bool = False  # is ∂₁Φᵀv a formula of the problem, for a symmetric ∂₁Φ?
     formulas: bool = False  # are derivatives by λ taken by formula, for one λ after the other?
+    summed: bool = False  # … by one that sums over points?
     symmetric: bool = False  # is ∂₁Φ?
     affine: bool = False  # is ∂₁Φ one matrix for each λ?
     modes: bool = False  # … and symmetric, with dynamics that depend on λ through Φ only: does modes.py apply?
@@ -63,6 +66,8 @@ def measure(problem: Problem, lam: Tensor, T: int) -> Sizes:
         element=problem.w0.element_size(),
         formula=problem.d1phi_T_at is not None and problem.symmetric is True,
         formulas=problem.d2phi_T_at is not None and problem.d2outer_at is not None,
+        summed=problem.d2phi_T_at is not None
+        and isinstance(problem.d2phi_T_at(problem.w0[None], prepared.each[0]), OuterProducts),
         symmetric=problem.symmetric is True,
         affine=problem.affine,
         modes=problem.affine
@@ -147,7 +152,7 @@ def _pieces(of: Sizes, count: int, names: Sequence[str], way: str | None, smalle
     modes = of.modes and (way in ("dense", None)) and _constant(of, way)
     matrices = modes and not of.itself and of.n <= of.T * (aid + 1)
 
-    def at_once(numbers: int) -> int:
+    def at_once(numbers: int, count: int = count) -> int:
         return 1 if smallest else max(1, min(of.T, CACHE // max(1, numbers * count)))
 
     rows = 1 if smallest else max(1, min(of.T, math.ceil(ROWS / count)))
@@ -160,16 +165,15 @@ def _pieces(of: Sizes, count: int, names: Sequence[str], way: str | None, smalle
         samples=count,
         rows=rows,
         basis=rows if krylov and not (modes or _constant(of, way)) else 0,
-        horizons=at_once(of.leaves) if modes else rows,
-        read=at_once(_read(of, count, 1 if matrices else aid)),
+        horizons=rows if not modes else HORIZONS if of.summed and not smallest else at_once(of.leaves),
+        read=at_once(_read(of, 1 if matrices else aid), 1 if of.formulas else count),
         formed=at_once(of.n * of.d),
     )
 
 
-def _read(of: Sizes, count: int, methods: int) -> int:
-    """Numbers for each t and each of `count` λ on the way from vectors to λ, for so many methods."""
-    numbers = max(of.n, of.leaves) * max(1, methods)
-    return of.n + numbers // count if of.formulas else numbers  # by formula it is one λ after the other
+def _read(of: Sizes, methods: int) -> int:
+    """Numbers for each t and λ on the way from vectors to λ, for so many methods."""
+    return max(of.n, of.leaves) * max(1, methods) + of.n * of.formulas
 
 
 def _constant(of: Sizes, way: str | None) -> bool:
@@ -192,10 +196,10 @@ def bytes_of(of: Sizes, plan: Plan, names: Sequence[str]) -> int:
     needs = [
         plan.rows * 12 * of.state,
         plan.basis * (DEEP + 6) * of.d,
-        plan.read * 6 * _read(of, plan.samples, 1 if plan.matrices else aid),
+        plan.read * 6 * _read(of, 1 if plan.matrices else aid) // (plan.samples if of.formulas else 1),
     ]
     if plan.modes:
-        needs.append(plan.horizons * 2 * of.leaves + 8 * of.d**2)
+        needs.append(plan.horizons * (of.d**2 if of.summed else 2 * of.leaves) + 8 * of.d**2)
     elif plan.way == "wavefront" or "itd-truncated" in names:
         needs.append(plan.horizons * (2 * of.T * of.d + 2 * of.leaves) + of.T * 12 * of.state)
     if plan.way in ("forward", "dense") and not plan.modes:

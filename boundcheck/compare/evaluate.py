@@ -12,14 +12,15 @@ from torch import Tensor
 from boundcheck.compare import sensitivities, systems, to_lam, wavefront
 from boundcheck.compare.batch import Batch, pieces
 from boundcheck.compare.cost import Plan
-from boundcheck.compare.modes import Formed, Modes
+from boundcheck.compare.formed import Formed
+from boundcheck.compare.modes import Modes, Summed
 from boundcheck.methods import Method
 from boundcheck.prepared import Cotangents, Leaves, Prepared
 from boundcheck.products import Linearisation, rows, rows_outer, used
 from boundcheck.solvers.conjugate_gradient import refuse_unless_symmetric
 
-# (dw_t/dλ)ᵀ∇₁E(w_t), or what a method puts in its place, for some t of a block; of shape (λ, t, n)
-Indirect = Callable[[slice], Tensor]
+# (dw_t/dλ)ᵀ∇₁E(w_t), or what a method puts in its place, for some t of a block and then some λ; of shape (λ, t, n)
+Indirect = Callable[[slice], Callable[[slice], Tensor]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,6 @@ class Setting:
     of_psi: Leaves
     b: Tensor
     modes: Modes | None
-    formed: Formed | None
 
 
 def evaluate(batch: Batch, exact: Tensor, asked: Sequence[Method], plan: Plan) -> dict[Method, Tensor]:
@@ -44,25 +44,30 @@ def evaluate(batch: Batch, exact: Tensor, asked: Sequence[Method], plan: Plan) -
     at = _setting(batch, plan)
     steps = {m: range(1, batch.T + 1) if m.k is None else [m.k] * batch.T for m in asked if m.name in systems.SOLVERS}
     solved = systems.iterates(batch, at.b, steps, plan.rows, plan.basis)  # v of every AID method
-    read = at.formed.read(torch.stack(list(solved.values()), dim=2)) if at.formed is not None and solved else None
+    by_itd = [m for m in asked if m not in solved]
+    carried = read = None  # what ITD is, and ∂₂Φᵀv, where it is computed for all t at once
+    if at.modes is not None and plan.matrices:
+        whole = at.b if by_itd and plan.way == "dense" else None
+        found = Formed(at.modes).read(whole, torch.stack(list(solved.values()), dim=2) if solved else None)
+        carried, read = found.itd, found.aid
 
     errors = {m: torch.empty_like(at.b[..., 0]) for m in asked}
-    for block, differentiated in _itd(at, [m for m in asked if m not in solved]):
+    for block, differentiated in _itd(at, by_itd, carried):
         for part in pieces(block.start, block.stop, plan.read):
             here = slice(part.start - block.start, part.stop - block.start)
             indirect = {m: values(here) for m, values in differentiated.items()}
             v = torch.stack([v[:, part] for v in solved.values()], dim=2) if solved and read is None else None
             for lams in to_lam.together(batch):
                 rest = to_lam.d2outer(batch, at.of_outer, w[lams, part], lams) - exact[lams, None]
-                for m, values in indirect.items():
-                    errors[m][lams, part] = torch.linalg.vector_norm(values[lams] + rest, dim=-1)
+                for m, of in indirect.items():
+                    errors[m][lams, part] = torch.linalg.vector_norm(of(lams) + rest, dim=-1)
                 if not solved:
                     continue
                 if v is not None:
                     values = to_lam.read_off(batch, at.of_phi, w[lams, part], v[lams], lams)
                 elif read is not None:
                     values = read[lams, part]
-                lengths = torch.linalg.vector_norm(values + rest[:, :, None], dim=-1)
+                lengths = torch.linalg.vector_norm(values.add_(rest[:, :, None]), dim=-1)
                 for m, length in zip(solved, lengths.unbind(2), strict=True):
                     errors[m][lams, part] = length
     return errors
@@ -82,22 +87,20 @@ def _setting(batch: Batch, plan: Plan) -> Setting:
     of_psi = used(leaves, rows(problem.psi_at), batch.z[:, :1])
     b = [rows_outer(problem, w[:, part], of_outer.none()).w for part in pieces(0, batch.T, plan.rows)]
     modes = Modes(batch, batch.spectrum, of_phi) if plan.modes and batch.spectrum is not None else None
-    formed = Formed(modes) if plan.matrices and modes is not None else None
-    return Setting(batch, plan, of_outer, of_phi, of_psi, torch.cat(b, dim=1), modes, formed)
+    return Setting(batch, plan, of_outer, of_phi, of_psi, torch.cat(b, dim=1), modes)
 
 
-def _itd(at: Setting, asked: Sequence[Method]) -> Iterator[tuple[slice, dict[Method, Indirect]]]:
+def _itd(
+    at: Setting, asked: Sequence[Method], carried: Tensor | None
+) -> Iterator[tuple[slice, dict[Method, Indirect]]]:
     """Block after block of t, and what ITD, whole or truncated, has there."""
     batch, b, plan = at.batch, at.b, at.plan
-    carried: Tensor | None = None
-    by_modes: Iterator[Cotangents] | None = None
-    if plan.way == "dense" and at.formed is not None:
-        carried = at.formed.itd(b)
-    elif plan.way == "dense" and at.modes is not None:
-        by_modes = at.modes.itd(b, plan.horizons)
+    by_modes: Iterator[Indirect] | None = None
+    if plan.way == "dense" and at.modes is not None and carried is None:
+        by_modes = _by_modes(at, at.modes)
     elif plan.way == "forward":
         carried = sensitivities.forward(batch, b, at.of_psi, plan.formed)
-    elif plan.way == "dense":
+    elif plan.way == "dense" and carried is None:
         carried = sensitivities.dense(batch, b, at.of_psi, plan.formed)
     ready = all(m.name == "itd" and carried is not None for m in asked)
     for block in pieces(0, batch.T, batch.T if ready else plan.horizons):
@@ -106,16 +109,26 @@ def _itd(at: Setting, asked: Sequence[Method]) -> Iterator[tuple[slice, dict[Met
             if m.name == "itd" and carried is not None:
                 found[m] = partial(_part, carried[:, block])
             elif m.name == "itd" and by_modes is not None:
-                found[m] = partial(_pulled, batch.prepared, at.of_phi, next(by_modes))
+                found[m] = next(by_modes)
             else:
                 cotangents = wavefront.itd(batch, b, at.of_psi, block.start, block.stop, m.k)
                 found[m] = partial(_pulled, batch.prepared, at.of_psi, cotangents)
         yield block, found
 
 
-def _part(values: Tensor, part: slice) -> Tensor:
-    return values[:, part]
+def _by_modes(at: Setting, modes: Modes) -> Iterator[Indirect]:
+    block = at.plan.horizons
+    if (summed := Summed.of(modes)) is not None:
+        for values in summed.itd(at.b, block):
+            yield partial(partial, values)
+    else:
+        for cotangents in modes.itd(at.b, block):
+            yield partial(_pulled, at.batch.prepared, at.of_phi, cotangents)
 
 
-def _pulled(prepared: Prepared, leaves: Leaves, cotangents: Cotangents, part: slice) -> Tensor:
-    return prepared.pull_back_rows(leaves, tuple(c[:, part] for c in cotangents))
+def _part(values: Tensor, part: slice) -> Callable[[slice], Tensor]:
+    return values[:, part].__getitem__
+
+
+def _pulled(prepared: Prepared, leaves: Leaves, cotangents: Cotangents, part: slice) -> Callable[[slice], Tensor]:
+    return prepared.pull_back_rows(leaves, tuple(c[:, part] for c in cotangents)).__getitem__

@@ -8,19 +8,19 @@ response of coordinate k to the forcing ρ_g. N_t follows from N_{t−1} by one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
 from torch.func import vmap
 
-from boundcheck.compare import to_lam
 from boundcheck.compare.batch import Batch, Spectrum, pieces
+from boundcheck.formulas import OuterProducts
 from boundcheck.prepared import Cotangents, Leaves
 from boundcheck.problem import Problem, Ready
 from boundcheck.products import CACHE, LamLinearisation, mixed, rows, used
 
-LAMS, TIMES = 4, 64  # at once in products with large matrices that each λ has its own of
+EVERY = slice(None)  # all λ of a batch
 
 
 def frozen(problem: Problem, leaves: Leaves, z: Tensor) -> bool:
@@ -37,64 +37,68 @@ class Modes:
 
     def __init__(self, batch: Batch, spectrum: Spectrum, leaves: Leaves) -> None:
         problem, ready = batch.problem, batch.prepared.ready
-        self.batch, self._spectrum, self.leaves = batch, spectrum, leaves
+        self.batch, self.spectrum, self.leaves = batch, spectrum, leaves
         j = spectrum.spread(spectrum.values[:, None])
         constant = vmap(problem.phi_at)(torch.zeros_like(j[:, 0]), ready)
         w_star = constant[:, None] @ spectrum.U / (1 - j)
-        self._mixed = mixed(problem.phi_at, w_star, leaves)  # else ∂₂Φ is the same everywhere, and one point will do
+        self.mixed = mixed(problem.phi_at, w_star, leaves)  # else ∂₂Φ is the same everywhere, and one point will do
         points = w_star
-        if self._mixed:
+        if self.mixed:
             e = (problem.w0 @ spectrum.U)[:, None] - w_star
             groups = torch.arange(spectrum.values.shape[-1], device=e.device)[:, None]
             points = torch.cat((w_star, w_star + torch.where(spectrum.which[:, None] == groups, e, 0)), dim=1)
         self.points = points @ spectrum.U.mT
-        self._step, self._omega = _step(problem, spectrum, ready)
-        self._states = _run(self._step, torch.ones_like(spectrum.values), batch.T)
+        self.newest, self.omega = _newest(problem, spectrum, ready)
+        self._states = _run(self.newest, torch.ones_like(spectrum.values), batch.T)
 
     @property
     def numbers(self) -> Tensor:
         """P_t at each distinct eigenvalue for t = 0 … T, as a state has it: (λ, T + 1, copies · distinct)."""
         return self._states
 
-    def weights(self) -> Tensor:
-        """The coefficients of the points in w_t for t = 1 … T, of shape (λ, T, points)."""
-        return self._weights(self.batch.problem.dynamics.iterate(self._states[:, 1:]))
+    def iterates(self) -> Tensor:
+        """The coefficients of the points in w_t for t = 0 … T, of shape (λ, T + 1, points)."""
+        return self._weights(self.batch.problem.dynamics.iterate(self._states))
+
+    def evaluated(self) -> Tensor:
+        """The same for where the steps from t = 0 … T − 1 evaluate Φ."""
+        return self._weights(rows(self.batch.problem.dynamics.point)(self._states[:, :-1], self.batch.prepared.ready))
 
     def _weights(self, rho: Tensor) -> Tensor:
         return (
-            torch.cat((1 - rho.sum(dim=-1, keepdim=True), rho), dim=-1)
-            if self._mixed
-            else torch.ones_like(rho[..., :1])
+            torch.cat((1 - rho.sum(dim=-1, keepdim=True), rho), dim=-1) if self.mixed else torch.ones_like(rho[..., :1])
         )
 
-    def adjoints(self, b: Tensor, lams: slice = slice(None)) -> Iterator[tuple[slice, Tensor]]:
-        """V for some of the λ and t = 1 … T, a few t at a time: of shape (λ, t, points, d)."""
-        batch, spectrum = self.batch, self._spectrum[lams]
-        points = rows(batch.problem.dynamics.point)(
-            self._states[:, :-1], batch.prepared.ready
-        )  # where steps evaluate Φ
-        forcing = self._weights(points[lams])[..., None]
-        forces = self._omega[lams] * b[lams]
-        step = [[entry[lams, None] for entry in row] for row in self._step]
-        shape = self.points[lams].shape
-        response = [b.new_zeros(*shape[:2], spectrum.values.shape[-1])] * len(step)
-        for part in pieces(0, batch.T, max(1, CACHE // shape.numel())):
-            V = b.new_empty(shape[0], part.stop - part.start, *shape[1:])
-            along = spectrum.parts(forces[:, part]) if self._mixed else (forces[:, part] @ spectrum.U)[:, :, None]
-            apply = torch.matmul if self._mixed else lambda x, y: spectrum.spread(x) * y
-            for t in range(part.start, part.stop):
-                response = _product(step, response)
-                response[0] += forcing[:, t]
-                V[:, t - part.start] = apply(response[0], along[:, t - part.start])
-            if not self._mixed:  # at one point it is cheaper to leave the eigenvectors last
-                V = (V.flatten(1, 2) @ spectrum.U.mT).view_as(V)
-            yield part, V
+    def responses(self, block: int) -> Iterator[tuple[slice, Tensor]]:
+        """N_t for t = 1 … T, `block` of them at a time: of shape (λ, t, points, distinct)."""
+        forcing = self.evaluated()[..., None]
+        newest = [entry[:, None] for entry in self.newest]
+        shape = (*self.points.shape[:2], self.spectrum.values.shape[-1])
+        state = [forcing.new_zeros(shape)] * len(newest)
+        for part in pieces(0, self.batch.T, block):
+            N = forcing.new_empty(shape[0], part.stop - part.start, *shape[1:])
+            for i, new in enumerate(N.unbind(1)):
+                torch.mul(newest[0], state[0], out=new)
+                for entry, x in zip(newest[1:], state[1:], strict=True):
+                    new.addcmul_(entry, x)
+                new += forcing[:, part.start + i]
+                state = [new, *state[:-1]]
+            yield part, N
+
+    def adjoints(self, N: Tensor, b: Tensor, lams: slice = EVERY) -> Tensor:
+        """V for the responses N and ∇₁E of some t and of `lams`: of shape (λ, t, points, d)."""
+        spectrum, forces = self.spectrum[lams], self.omega[lams] * b
+        if self.mixed:
+            return N @ spectrum.parts(forces)
+        V = spectrum.spread(N[:, :, 0]) * (forces @ spectrum.U)
+        return (V @ spectrum.U.mT)[:, :, None]  # at one point it is cheaper to leave the eigenvectors last
 
     def itd(self, b: Tensor, block: int) -> Iterator[Cotangents]:
         """(dw_t/dλ)ᵀ∇₁E(w_t) for t = 1 … T, `block` of them at a time, as cotangents of shape (λ, block, …)."""
         at = LamLinearisation(self.batch.problem.phi_at, self.points, self.leaves)
         found: list[Cotangents] = []
-        for part, V in self.adjoints(b):
+        for part, N in self.responses(max(1, CACHE // self.points.numel())):
+            V = self.adjoints(N, b[:, part])
             for i in range(V.shape[1]):
                 found.append(at.d2_T(V[:, i]))
                 if len(found) == block or part.start + i + 1 == self.batch.T:
@@ -102,63 +106,51 @@ class Modes:
                     found = []
 
 
-class Formed:
-    """The same with ∂₂Φ formed at the points, for short λ: all that is left are products of matrices."""
+class Summed:
+    """The same by a formula of the problem that sums over the points, for one λ after the other."""
 
-    def __init__(self, modes: Modes) -> None:
-        self._modes = modes
-        self._d2 = to_lam.d2phi(modes.batch, modes.leaves, modes.points)
+    def __init__(self, modes: Modes, formulas: list[OuterProducts]) -> None:
+        self._modes, self._formulas = modes, formulas
 
-    def itd(self, b: Tensor) -> Tensor:
-        """(dw_t/dλ)ᵀ∇₁E(w_t), of shape (λ, T, n)."""
-        found = b.new_empty(*b.shape[:2], self._d2.shape[-1])
-        for lams in pieces(0, len(b), LAMS):
-            for part, V in self._modes.adjoints(b, lams):
-                found[lams, part] = V.flatten(2) @ self._d2[lams].flatten(1, 2)
-        return found
+    @classmethod
+    def of(cls, modes: Modes) -> Summed | None:
+        """None where the problem has no such formula."""
+        formula, ready = modes.batch.problem.d2phi_T_at, modes.batch.prepared.each
+        found = [] if formula is None else [formula(*at) for at in zip(modes.points, ready, strict=True)]
+        summing = [one for one in found if isinstance(one, OuterProducts)]
+        return cls(modes, summing) if summing and modes.mixed else None
 
-    def read(self, v: Tensor) -> Tensor:
-        """∂₂Φ(w_t)ᵀv for v of shape (λ, T, vectors, d): (λ, T, vectors, n)."""
-        weights = self._modes.weights()
-        found = v.new_empty(*v.shape[:3], self._d2.shape[-1])
-        for i, d2 in enumerate(self._d2):
-            for part in pieces(0, v.shape[1], TIMES):
-                at_w = (weights[i, part] @ d2.flatten(1)).unflatten(-1, d2.shape[1:])
-                found[i, part] = v[i, part] @ at_w
-        return found
+    def itd(self, b: Tensor, block: int) -> Iterator[Callable[[slice, slice], Tensor]]:
+        """For t = 1 … T, `block` of them at a time, what takes some of these t, and one λ, to the derivative there."""
+        for part, N in self._modes.responses(block):
 
+            def at(some: slice, lams: slice, N: Tensor = N, b: Tensor = b[:, part]) -> Tensor:
+                V = self._modes.adjoints(N[lams, some], b[lams, some], lams)
+                return torch.stack([f.summed(v) for f, v in zip(self._formulas[lams], V, strict=True)])
 
-def _product(matrix: list[list[Tensor]], vector: list[Tensor]) -> list[Tensor]:
-    """Of a small matrix and a vector whose entries are tensors."""
-    found = []
-    for row in matrix:
-        total = row[0] * vector[0]
-        for entry, x in zip(row[1:], vector[1:], strict=True):
-            total.addcmul_(entry, x)
-        found.append(total)
-    return found
+            yield at
 
 
-def _run(step: list[list[Tensor]], ones: Tensor, T: int) -> Tensor:
+def _run(newest: list[Tensor], ones: Tensor, T: int) -> Tensor:
     """(ρ(t), ρ(t − 1), …) for t = 0 … T, of shape (λ, T + 1, copies · distinct), as the dynamics hold a state."""
-    state = [ones] * len(step)
-    states = [torch.cat(state, dim=-1)]
+    past = [ones] * len(newest)  # the newest last
     for _ in range(T):
-        state = _product(step, state)
-        states.append(torch.cat(state, dim=-1))
-    return torch.stack(states, dim=1)
+        past.append(sum((entry * x for entry, x in zip(newest, reversed(past), strict=False)), torch.zeros_like(ones)))
+    rho = torch.stack(past, dim=1)
+    ages = range(len(newest) - 1, -1, -1)
+    return torch.cat([rho[:, i : i + T + 1] for i in ages], dim=-1)
 
 
-def _step(problem: Problem, spectrum: Spectrum, ready: Ready) -> tuple[list[list[Tensor]], Tensor]:
-    """A step in each coordinate as a matrix of tensors (λ, distinct), and ω, by which it takes Φ; (λ, 1, 1)."""
+def _newest(problem: Problem, spectrum: Spectrum, ready: Ready) -> tuple[list[Tensor], Tensor]:
+    """What a step takes of each iterate in a state, in each coordinate: (λ, distinct); and ω, by which it takes Φ."""
     dynamics, values = problem.dynamics, spectrum.values
-    step = vmap(lambda j, z, ready: dynamics.step(lambda w: w * j, z, ready))
+    step = vmap(lambda j, z, ready: dynamics.iterate(dynamics.step(lambda w: w * j, z, ready)))
     ones = torch.ones_like(values)
-    columns = []
+    newest = []
     for i in range(dynamics.copies):
         unit = torch.cat([ones if i == c else 0 * ones for c in range(dynamics.copies)], dim=-1)
-        columns.append(step(values, unit, ready).chunk(dynamics.copies, dim=-1))
+        newest.append(step(values, unit, ready))
     constant = vmap(lambda value, z, ready: dynamics.step(lambda w: value, z, ready))
     nowhere = dynamics.start(0 * ones)
     omega = dynamics.iterate(constant(ones, nowhere, ready) - constant(0 * ones, nowhere, ready))
-    return [list(row) for row in zip(*columns, strict=True)], omega[:, None, :1]
+    return newest, omega[:, None, :1]

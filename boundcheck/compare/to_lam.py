@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor
 
 from boundcheck.compare.batch import Batch, pieces
-from boundcheck.formulas import Diagonal
+from boundcheck.formulas import D2, Diagonal, Matrices
 from boundcheck.prepared import Leaves
+from boundcheck.problem import Ready
 from boundcheck.products import rows_d2, rows_d2_T, rows_outer
 
 EVERY = slice(None)  # all λ of a batch
@@ -39,11 +43,24 @@ def diagonal(batch: Batch, w: Tensor) -> Tensor | None:
 
 def d2phi(batch: Batch, leaves: Leaves, w: Tensor) -> Tensor:
     """∂₂Φ(w) for the rows w, of shape (λ, rows, d, n)."""
+    return d2phi_T(batch, leaves, w)(EVERY).mT
+
+
+def d2phi_T(batch: Batch, leaves: Leaves, w: Tensor) -> Callable[[slice], Tensor]:
+    """What takes some λ to ∂₂Φ(w)ᵀ for their rows w, of shape (λ, rows, n, d): by formula, or computed here for all."""
     problem = batch.problem
     if problem.d2phi_T_at is None:
-        return rows_d2(problem.phi_at, w, batch.prepared, leaves, problem.d)
-    eye = torch.eye(problem.d, dtype=w.dtype, device=w.device)
-    return read_off(batch, leaves, w, eye.expand(*w.shape[:2], -1, -1))
+        return rows_d2(problem.phi_at, w, batch.prepared, leaves, problem.d).mT.__getitem__
+    return partial(_matrices, problem.d2phi_T_at, w, batch.prepared.each)
+
+
+def _matrices(formula: D2, w: Tensor, each: list[Ready], lams: slice) -> Tensor:
+    found = [formula(*at) for at in zip(w[lams], each[lams], strict=True)]
+    matrices = [one.entries for one in found if isinstance(one, Matrices)]
+    if len(matrices) == len(found):
+        return _stack(matrices)
+    eye = torch.eye(w.shape[-1], dtype=w.dtype, device=w.device).expand(w.shape[1], -1, -1)
+    return _stack([one(eye).mT for one in found])
 
 
 def d2outer(batch: Batch, leaves: Leaves, w: Tensor, lams: slice = EVERY) -> Tensor:

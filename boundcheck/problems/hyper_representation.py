@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.constants import Constant
+from boundcheck.formulas import OuterProducts
 from boundcheck.known import Known, Region, upper
 from boundcheck.problem import Problem
 from boundcheck.problems._gradient_step import Tuned, known, step_constants, tuned
@@ -74,17 +75,11 @@ def make(
     def phi_at(w: Tensor, ready: Ready) -> Tensor:
         return w - ready.steps.alpha * (ready.A.mT @ (ready.A @ w - data.y) + ridge * w)
 
-    def d2phi_T_at(w: Tensor, ready: Ready) -> Callable[[Tensor], Tensor]:
+    def d2phi_T_at(w: Tensor, ready: Ready) -> OuterProducts:
         """−α(evᵀ + (XᵀAv)wᵀ), e = Xᵀ(Aw − y), with the step held fixed."""
-        e = -ready.steps.alpha * (w @ ready.A.mT - data.y) @ data.X
-
-        def product(v: Tensor) -> Tensor:
-            c = -ready.steps.alpha * (v @ ready.A.mT) @ data.X
-            left = torch.stack((e[:, None].expand_as(c), c), dim=-1)
-            right = torch.stack((v, w[:, None].expand_as(v)), dim=-2)
-            return (left @ right).flatten(-2)
-
-        return product
+        alpha = ready.steps.alpha
+        e = -alpha * (w @ ready.A.mT - data.y) @ data.X
+        return OuterProducts(e, w, lambda v: (v @ (-alpha * ready.A.mT)) @ data.X)
 
     def outer_at(w: Tensor, ready: Ready) -> Tensor:
         return ((data.X_val @ (ready.H @ w) - data.y_val) ** 2).sum() / 2  # not (X'H)w: ∇₂E is one outer product

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.constants import Constant
+from boundcheck.formulas import Matrices
 from boundcheck.known import Known, Region, upper
 from boundcheck.problem import POSITIVE, Problem
 from boundcheck.problems._gradient_step import Tuned, known, step_constants, tuned
@@ -59,12 +60,14 @@ def regression(
     def phi_at(w: Tensor, ready: Ready) -> Tensor:
         return w - ready.steps.alpha * (ready.H @ w - data.y)
 
-    def d2phi_T_at(w: Tensor, ready: Ready) -> Callable[[Tensor], Tensor]:
+    def d2phi_T_at(w: Tensor, ready: Ready) -> Matrices:
         """∂₂Φ = −α[w, −(Q_j∘K)w]_j with the step held fixed; Q_j is 0 on the diagonal, where H is not K."""
         along = (Q * ready.H).flatten(0, 1) @ w.mT  # feature by feature, an entry of w a row
-        by_gamma = along.view(len(Q), -1, len(w)).permute(2, 0, 1)
-        d2 = ready.steps.alpha * ready.slope[:, None] * torch.cat((-w[:, None], by_gamma), dim=1)
-        return lambda v: v @ d2.mT
+        d2_T = w.new_empty(len(w), 1 + len(Q), w.shape[1])
+        scale = (ready.steps.alpha * ready.slope)[:, None]
+        torch.mul(-scale[0], w, out=d2_T[:, 0])
+        torch.mul(scale[1:], along.view(len(Q), -1, len(w)).permute(2, 0, 1), out=d2_T[:, 1:])
+        return Matrices(d2_T)
 
     def outer_at(w: Tensor, ready: Ready) -> Tensor:
         return ((data.y_val - ready.K_val @ w) ** 2).sum() / 2
