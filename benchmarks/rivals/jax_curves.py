@@ -1,7 +1,7 @@
 """Error curves in jitted JAX for LR, KRR, BR and HR: the same data, λ and methods, the quickest way that was found.
 
 All t at once. AID iterates on the rows w_1..w_T together, reads row t off after t steps, drops what is done. ITD is a
-forward recursion of ∂w_t/∂λ for LR, KRR and BR; for HR, whose λ has 20,000 entries, a reverse sweep for all horizons.
+forward recursion of ∂w_t/∂λ, or where λ has more entries than T/2 a reverse sweep for all horizons, by hand for HR.
 
 One thread. XLA sizes its pool by the cores that the process may use when its client is made, so this module makes the
 client while one is allowed and then allows all again; XLA_FLAGS with --xla_cpu_multi_thread_eigen=false leaves two
@@ -16,6 +16,7 @@ import ctypes
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -72,7 +73,7 @@ class Model(NamedTuple):
     phi: Callable[[Array, Array, Any], Array]  # of w, inside, α
     outer: Callable[[Array, Array], Array]  # of w, λ
     direct: Callable[[Array, Array, Any], Array] | None = None  # Φ of w, λ, α, for ∂₂Φᵀv; None: keep ∂₂Φ(w_t) for all t
-    reverse: Callable[[Array, Steps, Array, Array], Array] | None = None  # ITD as cotangents of `inside`; None: forward
+    reverse: Callable[[Array, Steps, Array, Array], Array] | None = None  # ITD by hand, as cotangents of `inside`
     together: int = 1  # how many values of λ in one vmap
 
 
@@ -80,8 +81,8 @@ def _cuts(T: int) -> list[int]:
     return sorted({T * i // BLOCKS for i in range(BLOCKS + 1)})
 
 
-def _data(file: str) -> tuple[Array, ...]:
-    made = import_module(f"boundcheck.problems.{file}").generate(seed=0, dtype=torch.float64, device="cpu")
+def _data(file: str, **sizes: Any) -> tuple[Array, ...]:
+    made = import_module(f"boundcheck.problems.{file}").generate(seed=0, dtype=torch.float64, device="cpu", **sizes)
     return tuple(jnp.asarray(x.numpy()) for x in (made.X, made.y, made.X_val, made.y_val))
 
 
@@ -90,8 +91,8 @@ def _heavy_ball(mu: Any, L: Array) -> Steps:
     return Steps(alpha, 4 / s**2 / alpha, ((jnp.sqrt(L) - jnp.sqrt(mu)) / s) ** 2)
 
 
-def _lr() -> Model:
-    X, y, X_val, y_val = _data("logistic_regression")
+def _lr(features: int = 100) -> Model:
+    X, y, X_val, y_val = _data("logistic_regression", features=features)
     U, U_val = -y[:, None] * X, -y_val[:, None] * X_val
     quarter = U.T @ U / 4
 
@@ -104,15 +105,15 @@ def _lr() -> Model:
     def outer(w: Array, lam: Array) -> Array:
         return jax.nn.softplus(U_val @ w).sum()
 
-    return Model(100, 100, steps, lambda lam: lam, phi, outer, phi, together=5)
+    return Model(features, features, steps, lambda lam: lam, phi, outer, phi, together=5)
 
 
-def _krr() -> Model:
-    X, y, X_val, y_val = _data("kernel_ridge")
+def _krr(size: int = 50) -> Model:
+    X, y, X_val, y_val = _data("kernel_ridge", size=size)
     Q, Q_val = (X[:, None] - X) ** 2, (X_val[:, None] - X) ** 2
 
     def inside(lam: Array) -> Array:
-        return jnp.exp(-(Q @ lam[1:])) + lam[0] * jnp.eye(50)
+        return jnp.exp(-(Q @ lam[1:])) + lam[0] * jnp.eye(size)
 
     def steps(lam: Array) -> Steps:
         eigenvalues = jnp.linalg.eigvalsh(inside(lam))
@@ -124,11 +125,11 @@ def _krr() -> Model:
     def outer(w: Array, lam: Array) -> Array:
         return ((jnp.exp(-(Q_val @ lam[1:])) @ w - y_val) ** 2).sum() / 2
 
-    return Model(50, 101, steps, inside, phi, outer)
+    return Model(size, 101, steps, inside, phi, outer)
 
 
-def _br(ridge: float = 1.0) -> Model:
-    X, y, X_val, y_val = _data("biased_regularisation")
+def _br(features: int = 100, ridge: float = 1.0) -> Model:
+    X, y, X_val, y_val = _data("biased_regularisation", features=features)
     known = _heavy_ball(ridge, jnp.linalg.eigvalsh(X @ X.T)[-1] + ridge)
 
     def phi(w: Array, lam: Array, alpha: Any) -> Array:
@@ -137,14 +138,15 @@ def _br(ridge: float = 1.0) -> Model:
     def outer(w: Array, lam: Array) -> Array:
         return ((X_val @ w - y_val) ** 2).sum() / 2
 
-    return Model(100, 100, lambda lam: known, lambda lam: lam, phi, outer, phi, together=10)
+    return Model(features, features, lambda lam: known, lambda lam: lam, phi, outer, phi, together=10)
 
 
-def _hr(ridge: float = 10.0) -> Model:
-    X, y, X_val, y_val = _data("hyper_representation")
+def _hr(represented: int = 200, ridge: float = 10.0) -> Model:
+    weights = partial(import_module("boundcheck.problems.hyper_representation").weights, represented=represented)
+    X, y, X_val, y_val = _data("hyper_representation", weights=weights)
 
     def inside(lam: Array) -> Array:
-        return X @ lam.reshape(100, 200)
+        return X @ lam.reshape(100, represented)
 
     def steps(lam: Array) -> Steps:
         A = inside(lam)
@@ -154,11 +156,11 @@ def _hr(ridge: float = 10.0) -> Model:
         return w - alpha * (A.T @ (A @ w - y) + ridge * w)
 
     def direct(w: Array, lam: Array, alpha: Any) -> Array:  # without XH, ∂₂Φᵀv is two outer products
-        H = lam.reshape(100, 200)
+        H = lam.reshape(100, represented)
         return w - alpha * (H.T @ (X.T @ (X @ (H @ w) - y)) + ridge * w)
 
     def outer(w: Array, lam: Array) -> Array:
-        return ((X_val @ (lam.reshape(100, 200) @ w) - y_val) ** 2).sum() / 2
+        return ((X_val @ (lam.reshape(100, represented) @ w) - y_val) ** 2).sum() / 2
 
     def reverse(A: Array, s: Steps, W: Array, G: Array) -> Array:
         """−α Σ_i (r_i f_iᵀ + (Af_i)w_iᵀ), f_i the cotangent of Φ(w_i), r = Aw − y; by hand, as AD takes Af twice."""
@@ -178,7 +180,26 @@ def _hr(ridge: float = 10.0) -> Model:
             found.append(-s.alpha * (R[:b].T @ f.transpose(1, 0, 2) + Af.transpose(1, 2, 0) @ W[:b]))
         return jnp.concatenate(found)
 
-    return Model(200, 20000, steps, inside, phi, outer, direct, reverse)
+    return Model(represented, 100 * represented, steps, inside, phi, outer, direct, reverse)
+
+
+def _reverse(model: Model, inside: Array, s: Steps, W: Array, G: Array) -> Array:
+    """ITD as cotangents of `inside`, which is λ, a block of horizons at a time: those share ∂Φ(w_i)."""
+    found = []
+    for a, b in pairwise(_cuts(len(G))):  # horizons a+1..b
+
+        def step(z: tuple[Array, ...], at: tuple[Array, Array], a: int = a, g: Array = G[a:b]) -> Any:
+            (u, before, total), (i, w) = z, at  # cotangents of (w_{i+1}, w_i) and of λ, a row for each horizon
+            u = jnp.where((jnp.arange(len(g)) == i - a)[:, None], g, u)  # a horizon begins with ∇₁E at its end
+            by_w, by_lam = vmap(vjp(lambda w, x: model.phi(w, x, s.alpha), w, inside)[1])(s.omega * u)
+            if s.beta is None:
+                return (by_w, before, total + by_lam), None
+            return (by_w + (1 - s.omega + s.beta) * u + before, -s.beta * u, total + by_lam), None
+
+        zeros = jnp.zeros_like(G[a:b])
+        start = (zeros, zeros, jnp.zeros((b - a, model.n)))
+        found.append(lax.scan(step, start, (jnp.arange(b), W[:b]), reverse=True)[0][2])
+    return jnp.concatenate(found)
 
 
 MODELS = {"lr": _lr, "krr": _krr, "br": _br, "hr": _hr}
@@ -239,7 +260,8 @@ def _curves(model: Model, T: int, methods: Sequence[str], lam: Array, exact: Arr
     W = _trajectory(model, inside, s, T)
     G = vmap(grad(model.outer), (0, None))(W[1:], lam)
     found: dict[str, Array] = {}  # for each t: v of AID; of ITD the derivative through w_t, or a cotangent of `inside`
-    tangents = None if model.reverse else vmap(linearize(model.inside, lam)[1])(jnp.eye(model.n))
+    backwards = model.reverse is not None or (model.direct is not None and 2 * model.n > T)
+    tangents = None if backwards else vmap(linearize(model.inside, lam)[1])(jnp.eye(model.n))
     P = None  # ∂₂Φ(w_t)ᵀ for all t, one matrix product
     if model.direct is None:
         P = vmap(lambda w: vmap(linearize(lambda x: model.phi(w, x, s.alpha), inside)[1])(tangents))(W)
@@ -261,6 +283,8 @@ def _curves(model: Model, T: int, methods: Sequence[str], lam: Array, exact: Arr
 
     if "itd" in methods and model.reverse:
         found["itd"] = model.reverse(inside, s, W, G)
+    elif "itd" in methods and backwards:
+        found["itd"] = _reverse(model, inside, s, W, G)
     elif "itd" in methods:
         S = jnp.zeros((model.n, model.d))
         found["itd"] = lax.scan(forward, (S, S), (W[:-1], G, None if P is None else P[:-1]))[1]
@@ -281,9 +305,9 @@ def _curves(model: Model, T: int, methods: Sequence[str], lam: Array, exact: Arr
     return lax.map(norms, each) if model.reverse else vmap(norms)(each)  # in turn, 20,000 entries stay in the cache
 
 
-def compiled(name: str, T: int, methods: Sequence[str], count: int = 1) -> Callable[[Any, Any], Curves]:
+def compiled(name: str, T: int, methods: Sequence[str], count: int = 1, **sizes: int) -> Callable[[Any, Any], Curves]:
     """`error_curves` as a function of (lam, exact), compiled and run once for `count` values of λ."""
-    model = MODELS[name]()
+    model = MODELS[name](**sizes)
 
     @jax.jit
     def run(lam: Array, exact: Array) -> dict[str, Array]:
