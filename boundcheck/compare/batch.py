@@ -198,13 +198,12 @@ class Batch:
         return as_columns(v) if self.formula else v
 
 
-def run(problem: Problem, lams: Tensor, T: int, *, constant: bool) -> Batch:
-    """T steps of the dynamics for all rows of `lams` at once; with `constant`, also ∂₁Φ as a matrix for each λ."""
-    prepared = Prepared(problem, lams)
-    z0 = problem.dynamics.start(problem.w0)
-    states = torch.empty(len(lams), T + 1, z0.numel(), dtype=z0.dtype, device=z0.device)
+def run(problem: Problem, prepared: Prepared, T: int, *, constant: bool) -> Batch:
+    """T steps of the dynamics for all rows of λ at once; with `constant`, also ∂₁Φ as a matrix for each λ."""
+    z0 = problem.dynamics.start(problem.w0).expand(len(prepared.lams), -1)
+    states = torch.empty(len(z0), T + 1, z0.shape[-1], dtype=z0.dtype, device=z0.device)
     states[:, 0] = z0
-    for t, z in enumerate(lower.many(problem, prepared, z0.expand(len(lams), -1), T)):
+    for t, z in enumerate(lower.many(problem, prepared, z0, T)):
         states[:, t + 1] = z
     if not constant:
         return Batch(problem, prepared, states)

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from boundcheck.compare.krylov import DEEP
 from boundcheck.compare.modes import frozen
 from boundcheck.errors import InputError, UnknownNameError
-from boundcheck.formulas import OuterProducts
+from boundcheck.formulas import Diagonal, OuterProducts
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 from boundcheck.products import CACHE, DENSE, rows
@@ -44,17 +43,21 @@ class Sizes:
     formula: bool = False  # is ∂₁Φᵀv a formula of the problem, for a symmetric ∂₁Φ?
     formulas: bool = False  # are derivatives by λ taken by formula, for one λ after the other?
     summed: bool = False  # … by one that sums over points?
+    diagonal: bool = False  # does a formula say that ∂₂Φ is diagonal?
     symmetric: bool = False  # is ∂₁Φ?
     affine: bool = False  # is ∂₁Φ one matrix for each λ?
     modes: bool = False  # … and symmetric, with dynamics that depend on λ through Φ only: does modes.py apply?
 
 
-def measure(problem: Problem, lam: Tensor, T: int) -> Sizes:
-    """Counts an evaluation of Φ at the start, on two rows: the counter sees products of matrices, not with vectors."""
-    prepared = Prepared(problem, lam[None])
+def measure(problem: Problem, prepared: Prepared, T: int) -> Sizes:
+    """Counts an evaluation of Φ at the start, on two rows: the counter sees products of matrices, not with vectors.
+
+    `prepared` is for one λ, as a row.
+    """
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         rows(problem.phi_at)(problem.w0.expand(1, 2, -1), prepared.ready)
     tensors = prepared.leaves.tensors
+    d2 = None if problem.d2phi_T_at is None else problem.d2phi_T_at(problem.w0[None], prepared.each[0])
     return Sizes(
         T=T,
         d=problem.d,
@@ -66,8 +69,8 @@ def measure(problem: Problem, lam: Tensor, T: int) -> Sizes:
         element=problem.w0.element_size(),
         formula=problem.d1phi_T_at is not None and problem.symmetric is True,
         formulas=problem.d2phi_T_at is not None and problem.d2outer_at is not None,
-        summed=problem.d2phi_T_at is not None
-        and isinstance(problem.d2phi_T_at(problem.w0[None], prepared.each[0]), OuterProducts),
+        summed=isinstance(d2, OuterProducts),
+        diagonal=isinstance(d2, Diagonal),
         symmetric=problem.symmetric is True,
         affine=problem.affine,
         modes=problem.affine
@@ -87,14 +90,16 @@ def itd(of: Sizes, samples: int) -> dict[str, float]:
     pull = PASS * of.n if of.itself else 2 * of.leaves * of.n  # one cotangent of the leaves back to λ
     blocks = math.ceil(samples * of.T / ROWS)
     wave = of.T**2 / 2 * (product(replace(of, formula=False)) + of.phi + 3 * PASS * of.d) + of.T * pull
-    d2 = PASS * of.n * of.d if of.itself else of.n * 2 * of.leaves  # ∂₂Ψ as a matrix
+    if of.formula and of.diagonal:
+        wave = of.T**2 / 2 * (product(of) + 2 * PASS * of.d)
+    d2 = PASS * of.d if of.diagonal else PASS * of.n * of.d if of.itself else of.n * 2 * of.leaves  # ∂₂Ψ as a matrix
     forward = of.T * (of.n * (product(of) + 2 * PASS * of.state) + d2)
     dense = of.T * (of.d * product(replace(of, formula=False)) + d2 + 2 * of.state * of.d * of.n)
     if of.modes:
         dense = of.T * (of.d * (2 * of.d + of.phi + 3 * PASS * of.d) + pull) + 30 * of.d**3
     return {
         "wavefront": samples * wave
-        + of.T * ((blocks + 1) / 2 + 1) * STEP,  # the steps of each block, and a pull for each t
+        + of.T * ((blocks + 1) / 2 + (not of.diagonal)) * STEP,  # the steps of each block, and a pull for each t
         "forward": samples * forward + of.T * STEP,
         "dense": samples * dense + of.T / 2 * STEP,
     }
@@ -164,7 +169,7 @@ def _pieces(of: Sizes, count: int, names: Sequence[str], way: str | None, smalle
         matrices=matrices,
         samples=count,
         rows=rows,
-        basis=rows if krylov and not (modes or _constant(of, way)) else 0,
+        basis=max(1, min(rows, CACHE // (5 * of.d * count))) if krylov and not (modes or _constant(of, way)) else 0,
         horizons=rows if not modes else HORIZONS if of.summed and not smallest else at_once(of.leaves),
         read=at_once(_read(of, 1 if matrices else aid), 1 if of.formulas else count),
         formed=at_once(of.n * of.d),

@@ -16,6 +16,7 @@ from boundcheck.compare import cost
 from boundcheck.compare.evaluate import evaluate
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.methods import Method
+from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 from boundcheck.solvers.exact import Reference, reference
 
@@ -90,14 +91,16 @@ def error_curves(
     if isinstance(memory, bool) or not isinstance(memory, int) or memory <= 0:
         raise InputError(f"memory = {memory!r} is no budget; give a number of bytes, as in memory=2**30")
     lams = lams_of(problem, samples, seed, lam)
-    plan = cost.plan(cost.measure(problem, lams[0], T), len(lams), [m.name for m in asked], algorithm, memory)
+    first = Prepared(problem, lams[:1])
+    plan = cost.plan(cost.measure(problem, first, T), len(lams), [m.name for m in asked], algorithm, memory)
     errors = {m: np.empty((len(lams), T)) for m in asked}
     found = []
     starts = range(0, len(lams), plan.samples)
     for done, start in enumerate(starts):
         piece = slice(start, start + plan.samples)
-        batch = batches.run(problem, lams[piece], T, constant=plan.constant)
-        found.append(reference(problem, lams[piece], batch.prepared, batch.z))
+        prepared = first if start == 0 and len(lams[piece]) == 1 else Prepared(problem, lams[piece])
+        batch = batches.run(problem, prepared, T, constant=plan.constant)
+        found.append(reference(problem, lams[piece], prepared, batch.z))
         for m, values in evaluate(batch, found[-1].value, asked, plan).items():
             errors[m][piece] = values.cpu().numpy()
         if progress is not None:

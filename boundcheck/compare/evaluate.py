@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from boundcheck.compare import sensitivities, systems, to_lam, wavefront
+from boundcheck.compare import reverse, sensitivities, systems, to_lam, wavefront
 from boundcheck.compare.batch import Batch, pieces
 from boundcheck.compare.cost import Plan
 from boundcheck.compare.formed import Formed
@@ -103,6 +103,7 @@ def _itd(
     elif plan.way == "dense" and carried is None:
         carried = sensitivities.dense(batch, b, at.of_psi, plan.formed)
     ready = all(m.name == "itd" and carried is not None for m in asked)
+    shared = reverse.applies(batch)
     for block in pieces(0, batch.T, batch.T if ready else plan.horizons):
         found: dict[Method, Indirect] = {}
         for m in asked:
@@ -110,6 +111,8 @@ def _itd(
                 found[m] = partial(_part, carried[:, block])
             elif m.name == "itd" and by_modes is not None:
                 found[m] = next(by_modes)
+            elif shared:
+                found[m] = partial(_part, reverse.itd(batch, b, block.start, block.stop, m.k))
             else:
                 cotangents = wavefront.itd(batch, b, at.of_psi, block.start, block.stop, m.k)
                 found[m] = partial(_pulled, batch.prepared, at.of_psi, cotangents)

@@ -20,7 +20,7 @@ from boundcheck.compare.modes import Modes
 from boundcheck.compare.run import Run, norm
 from boundcheck.compare.to_lam import read_off
 from boundcheck.methods import Method
-from boundcheck.prepared import Leaves
+from boundcheck.prepared import Leaves, Prepared
 from boundcheck.problem import Problem
 from boundcheck.products import rows, used
 from boundcheck.solvers.exact import Reference
@@ -39,7 +39,7 @@ def foresee(
     asked = [m for m in methods if m.name in METHODS]
     if not asked or not ts.size:
         return {}
-    none = batches.run(problem, problem.lam[None], 0, constant=True)
+    none = batches.run(problem, Prepared(problem, problem.lam[None]), 0, constant=True)
     if none.spectrum is None:
         return {}
     T = int(ts[-1])

@@ -18,6 +18,7 @@ from boundcheck.compare.run import Run, norm
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.estimate.point import MATRIX
 from boundcheck.methods import Method
+from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 from boundcheck.products import DENSE, rows
 from boundcheck.solvers.exact import Reference
@@ -75,7 +76,9 @@ def observe(
     if not times.size:
         return {m: {name: np.empty(0) for name in asked[m]} for m in methods}
     wanted = {name for own in asked.values() for name in own}
-    whole = batches.run(problem, problem.lam[None], int(times[-1]), constant=problem.affine and formed)
+    whole = batches.run(
+        problem, Prepared(problem, problem.lam[None]), int(times[-1]), constant=problem.affine and formed
+    )
     run = Run(whole, found, torch.as_tensor(times, device=problem.device), memory)
     values = _lower(run, wanted, q) | _of_matrices(run, [m for m in methods if "du" in asked[m]], wanted)
     own = observe_aid.observe(run, [m for m in methods if {*OF_AID} & {*asked[m]}], wanted)

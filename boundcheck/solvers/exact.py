@@ -70,6 +70,9 @@ def reference(
     def differentiate(w: Tensor) -> Tensor:
         """I − ∂₁Φ at each w."""
         eye = torch.eye(problem.d, dtype=w.dtype, device=w.device)
+        if problem.d1phi_T_at is not None:
+            product = problem.d1phi_T_at(w.mT[..., None], prepared.leaves.for_columns())
+            return eye - product(eye[:, None].expand(-1, len(w), -1)).permute(1, 2, 0)
         return eye - vmap(lambda w, ready: jacobian(lambda x: problem.phi_at(x, ready), w))(w, ready)
 
     start = vmap(problem.solution)(ready) if problem.solution else _start(problem, prepared, path)

@@ -124,7 +124,7 @@ METHODS = ["itd", "aid-fp", "aid-cg", "aid-fp:10", "aid-cg:10"]
 @pytest.mark.parametrize("algorithm", [*cost.ALGORITHMS, "auto"])
 def test_the_plan_keeps_to_the_budget(name: str, algorithm: str) -> None:
     problem = small(name)
-    sizes = cost.measure(problem, problem.lam, 1000)
+    sizes = cost.measure(problem, Prepared(problem, problem.lam[None]), 1000)
     for memory in (4_000_000, 20_000_000, 1 << 30):
         plan = cost.plan(sizes, 20, METHODS, algorithm, memory)
         assert cost.bytes_of(sizes, plan, METHODS) <= memory

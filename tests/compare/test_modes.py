@@ -11,9 +11,10 @@ from small import small
 
 import boundcheck as bc
 from boundcheck.compare import batch as batches
-from boundcheck.compare import cost, wavefront
+from boundcheck.compare import cost, to_lam, wavefront
 from boundcheck.compare.batch import Run, runs_of, spectrum_of
-from boundcheck.compare.modes import Formed, Modes, frozen
+from boundcheck.compare.formed import Formed
+from boundcheck.compare.modes import Modes, Summed, frozen
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 from boundcheck.products import rows, rows_outer, used
@@ -27,9 +28,9 @@ AFFINE = pytest.mark.parametrize("name", ["krr", "br", "hr"])
 @AFFINE
 @torch.no_grad()
 def test_modes_equal_the_wave(name: str, dynamics: str) -> None:
-    """As cotangents, with ∂₂Φ formed, and by adjoints of every horizon."""
+    """As cotangents, with ∂₂Φ formed, by a formula that sums over points, and by adjoints of every horizon."""
     problem = small(name, dynamics=dynamics)
-    batch = batches.run(problem, problem.sample(3, seed=2), T, constant=True)
+    batch = batches.run(problem, Prepared(problem, problem.sample(3, seed=2)), T, constant=True)
     leaves = used(batch.prepared.leaves, rows(problem.phi_at), batch.w[:, :1])
     b = rows_outer(problem, batch.w, leaves.none()).w
     pull = batch.prepared.pull_back_rows
@@ -40,7 +41,31 @@ def test_modes_equal_the_wave(name: str, dynamics: str) -> None:
     assert [block.shape[1] for block in blocks] == [4, 4, 4, 3]
     scale = expected.abs().max()
     assert (torch.cat(blocks, dim=1) - expected).abs().max() <= 1e-12 * scale
-    assert (Formed(modes).itd(b) - expected).abs().max() <= 1e-12 * scale
+    carried = Formed(modes).read(b, None).itd
+    assert carried is not None
+    assert (carried - expected).abs().max() <= 1e-12 * scale
+    summed = Summed.of(modes)
+    assert (summed is not None) == (name == "hr")
+    if summed is not None:
+        parts = [values(slice(None), slice(1, 2)) for values in summed.itd(b, 4)]
+        assert (torch.cat(parts, dim=1) - expected[1:2]).abs().max() <= 1e-12 * scale
+
+
+@DYNAMICS
+@AFFINE
+@torch.no_grad()
+def test_what_is_formed_is_read_off_at_w_t(name: str, dynamics: str) -> None:
+    """With Nesterov's method Φ is evaluated elsewhere, and ∂₂Φᵀv is still that of w_t."""
+    problem = small(name, dynamics=dynamics)
+    batch = batches.run(problem, Prepared(problem, problem.sample(3, seed=2)), T, constant=True)
+    leaves = used(batch.prepared.leaves, rows(problem.phi_at), batch.w[:, :1])
+    v = normal(3, T, 2, problem.d)
+    assert batch.spectrum is not None
+    found = Formed(Modes(batch, batch.spectrum, leaves)).read(None, v)
+    assert found.itd is None
+    assert found.aid is not None
+    expected = to_lam.read_off(batch, leaves, batch.w, v)
+    assert (found.aid - expected).abs().max() <= 1e-11 * expected.abs().max()
 
 
 @AFFINE
@@ -48,7 +73,7 @@ def test_points_that_are_not_needed_are_not_kept(name: str) -> None:
     """On BR ∂₂Φ is the same at every w, on HR there are fewer eigenspaces than coordinates."""
     problem = small(name)
     with torch.no_grad():
-        batch = batches.run(problem, problem.sample(2, seed=2), T, constant=True)
+        batch = batches.run(problem, Prepared(problem, problem.sample(2, seed=2)), T, constant=True)
         assert batch.spectrum is not None
         leaves = used(batch.prepared.leaves, rows(problem.phi_at), batch.w[:, :1])
         points = Modes(batch, batch.spectrum, leaves).points.shape[1]
@@ -74,7 +99,7 @@ def test_spectrum_counts_what_differs_by_rounding_once() -> None:
 def test_steps_that_depend_on_lam_are_not_frozen() -> None:
     for differentiate_step in (False, True):
         problem = small("krr", dynamics="heavy-ball", differentiate_step=differentiate_step)
-        sizes = cost.measure(problem, problem.lam, T)
+        sizes = cost.measure(problem, Prepared(problem, problem.lam[None]), T)
         assert sizes.modes == (not differentiate_step)
         z = problem.dynamics.start(problem.w0).expand(1, 1, -1)
         assert frozen(problem, Prepared(problem, problem.lam[None]).leaves, z) == sizes.modes

@@ -1,0 +1,66 @@
+"""ITD at every t at once, backwards, where formulas give ∂₁Φ for columns and a diagonal ∂₂Φ.
+
+The adjoint of horizon t at state z_p is a = ∂₁Ψ(z_p)ᵀ … ∂₁Ψ(z_{t−1})ᵀ∇E(w_t). All horizons that have begun are taken
+from z_{p+1} to z_p at once, through the one matrix that they share there, and what each leaves at λ, ∂₂Ψ(z_p)ᵀa, is a
+product entry by entry: nothing is kept but one adjoint and one sum a horizon.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.func import vmap
+from torch.nn.functional import pad
+
+from boundcheck.compare import to_lam
+from boundcheck.compare.batch import Batch, as_columns, transposed
+from boundcheck.problem import Ready
+from boundcheck.products import rows
+
+GROW = 8  # room is made for so many parts of the horizons at a time
+
+
+def applies(batch: Batch) -> bool:
+    """Are there such formulas?"""
+    return batch.formula is not None and to_lam.diagonal(batch, batch.w[:, :1]) is not None
+
+
+def itd(batch: Batch, b: Tensor, start: int, stop: int, through: int | None = None) -> Tensor:
+    """(dw_t/dλ)ᵀ∇₁E(w_t) for the horizons t = start + 1 … stop, of shape (λ, stop − start, n).
+
+    Through the last `through` steps only, if given. Horizons are held in reversed order, i = stop − t, in which they
+    begin.
+    """
+    dynamics, ready, size = batch.problem.dynamics, batch.prepared.ready, stop - start
+    adjoint = vmap(lambda value, a, ready: dynamics.adjoint(lambda _: value, a, ready))
+    w = rows(dynamics.point)(batch.z[:, :stop], ready)
+    points = list(batch.products_along(w, size))
+    by_lam = _by_lam(batch, w)
+    a, total = b.new_zeros(len(b), 0, batch.z.shape[-1]), b.new_zeros(len(b), 0, b.shape[-1])
+    for p in range(stop - 1, -1 if through is None else max(-1, start - through), -1):
+        if a.shape[1] < min(stop - p, size):
+            more = min(size - a.shape[1], -(-size // GROW))
+            a, total = (as_columns(pad(x, (0, 0, 0, more))) for x in (a, total))
+        if p >= start:
+            a[:, stop - p - 1] = dynamics.lift(b[:, p])
+        if through is not None and (done := stop - p - through) > 0:
+            a[:, done - 1] = 0
+        total.addcmul_(by_lam[:, p, None], dynamics.iterate(a))
+        if dynamics.copies == 1:
+            a = transposed(points[p], a, a)
+        else:
+            a = adjoint(points[p].d1_T(dynamics.iterate(a)), a, ready)
+    return total.flip(1)
+
+
+def _by_lam(batch: Batch, w: Tensor) -> Tensor:
+    """The diagonals of ∂₂Ψ for steps that evaluate Φ at rows w, of shape (λ, rows, d)."""
+    if (entries := to_lam.diagonal(batch, w)) is None:
+        raise ValueError(f"{batch.problem.name} has no formula for a diagonal ∂₂Φ")
+    dynamics = batch.problem.dynamics
+
+    def newest(phi: Tensor, ready: Ready) -> Tensor:
+        """What Φ becomes in a step from 0, which is linear in it."""
+        return dynamics.iterate(dynamics.step(lambda _: phi, dynamics.start(torch.zeros_like(phi)), ready))
+
+    return rows(newest)(entries, batch.prepared.ready)
