@@ -67,15 +67,18 @@ class OuterProducts:
 class Gram:
     """diag(kept) + Uᵀdiag(weight)U for each of several columns: of gradient steps on sums over data U with a ridge."""
 
-    U: Tensor  # (data, d)
-    weight: Tensor  # (data, …)
-    kept: Tensor  # (d, …)
+    U: Tensor  # (data, d), or with the axes of the columns behind
+    weight: Tensor  # (data, …), or what is the same for all data
+    kept: Tensor  # (d, …), or what is the same for all entries
 
     def __call__(self, v: Tensor, out: Tensor | None = None) -> Tensor:
         """The product with columns v; in `out`, if given, which is contiguous and may be v."""
         if v.dim() == 1:
             return torch.addmv(self.kept * v, self.U.T, torch.mv(self.U, v).mul_(self.weight))
         v = v.contiguous()
+        if self.U.dim() > 2:
+            inner = torch.einsum("md...,d...->m...", self.U, v).mul_(self.weight)
+            return torch.add(v * self.kept, torch.einsum("md...,m...->d...", self.U, inner), out=out)
         inner = torch.mm(self.U, v.view(len(v), -1))
         inner.view(-1, *v.shape[1:]).mul_(self.weight)
         out = torch.mul(v, self.kept, out=out)
@@ -83,5 +86,11 @@ class Gram:
         return out
 
     def column(self, i: int) -> Gram:
-        """The matrices of the i-th columns along the last axis, where `weight` has it and `kept` is shared."""
-        return Gram(self.U, self.weight[..., i : i + 1], self.kept)
+        """The matrices of the i-th columns along the last axis, where `weight` has it and the rest is shared."""
+        shared = self.weight.dim() == 0 or self.weight.shape[-1] == 1
+        return self if shared else Gram(self.U, self.weight[..., i : i + 1], self.kept)
+
+    @property
+    def isotropic(self) -> bool:
+        """Is it kept·I + weight·UᵀU with two numbers, for one column?"""
+        return self.U.dim() == 2 and self.weight.dim() == self.kept.dim() == 0

@@ -138,8 +138,21 @@ class Spectrum:
 
 
 def spectrum_of(J: Tensor) -> Spectrum:
-    """Of symmetric matrices; eigenvalues that differ by rounding only are taken as one, their mean."""
-    j, U = torch.linalg.eigh((J + J.mT) / 2)
+    """Of symmetric matrices."""
+    return _grouped(*torch.linalg.eigh((J + J.mT) / 2))
+
+
+def spectrum_of_data(U: Tensor, weight: Tensor, kept: Tensor) -> Spectrum:
+    """Of kept·I + weight·UᵀU, from U of shape (λ, data, d); weight and kept are numbers for each λ."""
+    s, V_T = torch.linalg.svd(U)[1:]
+    rest = s.new_zeros(len(s), U.shape[-1] - s.shape[-1])
+    j = kept[:, None] + weight[:, None] * torch.cat((s * s, rest), dim=-1)
+    order = j.argsort(dim=-1)
+    return _grouped(j.gather(-1, order), V_T.gather(-2, order[..., None].expand_as(V_T)).mT.contiguous())
+
+
+def _grouped(j: Tensor, U: Tensor) -> Spectrum:
+    """From ascending eigenvalues; those that differ by rounding only are taken as one, their mean."""
     noise = 64 * torch.finfo(j.dtype).eps * j.abs().amax(dim=-1, keepdim=True)
     which = torch.nn.functional.pad((j.diff(dim=-1) > noise).cumsum(-1), (1, 0))
     least, most = which[:, -1].aminmax()
@@ -207,10 +220,23 @@ def run(problem: Problem, prepared: Prepared, T: int, *, constant: bool) -> Batc
         states[:, t + 1] = z
     if not constant:
         return Batch(problem, prepared, states)
+    if problem.d1phi_T_at is not None and problem.symmetric:
+        found = [problem.d1phi_T_at(problem.w0, ready) for ready in prepared.each]
+        grams = [one for one in found if isinstance(one, Gram) and one.isotropic]
+        if len(grams) == len(found):
+            return Batch(problem, prepared, states, *_of_data(grams))
     J = vmap(lambda ready: jacobian(lambda w: problem.phi_at(w, ready), problem.w0))(prepared.ready)
     if not problem.symmetric:
         return Batch(problem, prepared, states, ConstantJacobian(J))
     return Batch(problem, prepared, states, ConstantJacobian(J), spectrum_of(J))
+
+
+def _of_data(grams: list[Gram]) -> tuple[ConstantJacobian, Spectrum]:
+    """∂₁Φ = kept·I + weight·UᵀU for each λ, as a matrix and in its eigenvectors."""
+    U, weight, kept = (torch.stack([getattr(one, name) for one in grams]) for name in ("U", "weight", "kept"))
+    J = weight[:, None, None] * (U.mT @ U)
+    J.diagonal(dim1=-2, dim2=-1).add_(kept[:, None])
+    return ConstantJacobian(J), spectrum_of_data(U, weight, kept)
 
 
 def pieces(start: int, stop: int, size: int) -> list[slice]:

@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from boundcheck.compare.krylov import DEEP
 from boundcheck.compare.modes import frozen
 from boundcheck.errors import InputError, UnknownNameError
-from boundcheck.formulas import Diagonal, OuterProducts
+from boundcheck.formulas import Diagonal, Gram, OuterProducts
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 from boundcheck.products import CACHE, DENSE, rows
@@ -46,6 +46,7 @@ class Sizes:
     diagonal: bool = False  # does a formula say that ∂₂Φ is diagonal?
     symmetric: bool = False  # is ∂₁Φ?
     affine: bool = False  # is ∂₁Φ one matrix for each λ?
+    rank: int = 0  # … a multiple of I and of a product of data of so many rows? 0 if not
     modes: bool = False  # … and symmetric, with dynamics that depend on λ through Φ only: does modes.py apply?
 
 
@@ -58,6 +59,7 @@ def measure(problem: Problem, prepared: Prepared, T: int) -> Sizes:
         rows(problem.phi_at)(problem.w0.expand(1, 2, -1), prepared.ready)
     tensors = prepared.leaves.tensors
     d2 = None if problem.d2phi_T_at is None else problem.d2phi_T_at(problem.w0[None], prepared.each[0])
+    d1 = None if problem.d1phi_T_at is None else problem.d1phi_T_at(problem.w0, prepared.each[0])
     return Sizes(
         T=T,
         d=problem.d,
@@ -73,6 +75,7 @@ def measure(problem: Problem, prepared: Prepared, T: int) -> Sizes:
         diagonal=isinstance(d2, Diagonal),
         symmetric=problem.symmetric is True,
         affine=problem.affine,
+        rank=len(d1.U) if isinstance(d1, Gram) and d1.isotropic else 0,
         modes=problem.affine
         and problem.symmetric is True
         and problem.d <= DENSE
@@ -96,7 +99,9 @@ def itd(of: Sizes, samples: int) -> dict[str, float]:
     forward = of.T * (of.n * (product(of) + 2 * PASS * of.state) + d2)
     dense = of.T * (of.d * product(replace(of, formula=False)) + d2 + 2 * of.state * of.d * of.n)
     if of.modes:
-        dense = of.T * (of.d * (2 * of.d + of.phi + 3 * PASS * of.d) + pull) + 30 * of.d**3
+        points = min(of.d, of.rank + 1 if of.rank else of.d)
+        eigenvectors = 10 * of.d**2 * of.rank if of.rank else 30 * of.d**3
+        dense = of.T * (points * (2 * of.d + of.phi + 3 * PASS * of.d) + pull) + eigenvectors
     return {
         "wavefront": samples * wave
         + of.T * ((blocks + 1) / 2 + (not of.diagonal)) * STEP,  # the steps of each block, and a pull for each t

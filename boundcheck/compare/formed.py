@@ -30,8 +30,13 @@ class Formed:
     """∂₂Φᵀ at the points of `modes`, in eigenvectors, for one λ after the other: of shape (λ, points, n, d)."""
 
     def __init__(self, modes: Modes) -> None:
-        self._modes = modes
-        self._d2_T = to_lam.d2phi_T(modes.batch, modes.leaves, modes.points)
+        self._modes, batch = modes, modes.batch
+        self._iterates, self._evaluated = modes.iterates(), modes.evaluated()
+        self._same = torch.equal(self._iterates[:, :-1], self._evaluated)  # does Φ see the iterates themselves?
+        # then, in a short run, ∂₂Φ is formed at them, which is as much work as at the points
+        self._direct = self._same and modes.points.shape[1] > batch.T
+        points = batch.problem.dynamics.iterate(batch.z) if self._direct else modes.points
+        self._d2_T = to_lam.d2phi_T(batch, modes.leaves, points)
         self._newest = [modes.spectrum.spread(x[:, None]) for x in modes.newest]
 
     def read(self, b: Tensor | None, v: Tensor | None) -> Read:
@@ -42,16 +47,14 @@ class Formed:
         )
         b = None if b is None else (self._modes.omega * b) @ U
         v = None if v is None else (v.flatten(1, 2) @ U).view(v.shape)
-        iterates, evaluated = self._modes.iterates(), self._modes.evaluated()
-        same = torch.equal(iterates[:, :-1], evaluated)
         for lams in pieces(0, len(U), 1):
             d2_T = self._d2_T(lams)
             d2_T = (d2_T.flatten(1, 2) @ U[lams]).view(d2_T.shape)
-            if same:
-                self._along(iterates, d2_T, lams, b, v, found)
+            if self._same:
+                self._along(self._iterates, d2_T, lams, b, v, found)
             else:
-                self._along(evaluated, d2_T, lams, b, None, found)
-                self._along(iterates, d2_T, lams, None, v, found)
+                self._along(self._evaluated, d2_T, lams, b, None, found)
+                self._along(self._iterates, d2_T, lams, None, v, found)
         return found
 
     def _along(
@@ -61,7 +64,10 @@ class Formed:
         newest = [x[lams] for x in self._newest]
         state = [torch.zeros_like(d2_T[:, 0])] * len(newest)
         for part in pieces(0, weights.shape[1], TIMES):
-            at_p = (weights[lams, part] @ d2_T.flatten(2)).view(len(d2_T), -1, *d2_T.shape[2:])
+            if self._direct:
+                at_p = d2_T[:, part]
+            else:
+                at_p = (weights[lams, part] @ d2_T.flatten(2)).view(len(d2_T), -1, *d2_T.shape[2:])
             first, last = max(part.start, 1), min(part.stop, self._modes.batch.T)
             if v is not None and found.aid is not None:
                 here = slice(first - 1, part.stop - 1)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.constants import Constant
+from boundcheck.formulas import Gram
 from boundcheck.known import Known, Region, upper
 from boundcheck.problem import Problem
 from boundcheck.problems._gradient_step import Tuned, known, step_constants, tuned
@@ -58,14 +59,19 @@ def make(
     def phi_at(w: Tensor, ready: Ready) -> Tensor:
         return w - steps.alpha * (data.X.T @ (data.X @ w) + ridge * w - ready.target)
 
+    def d1phi_T_at(w: Tensor, ready: Ready) -> Gram:
+        """∂₁Φ = (1 − αβ)I − αXᵀX."""
+        return Gram(data.X, -steps.alpha, 1 - steps.alpha * ridge)
+
     def outer_at(w: Tensor, ready: Ready) -> Tensor:
         return ((data.X_val @ w - data.y_val) ** 2).sum() / 2
 
     H = data.X.T @ data.X + ridge * torch.eye(features, dtype=dtype, device=device)
     return Problem(
         name=NAME, w0=data.X.new_zeros(features), lam=drawn(sampler, seed, data.X), phi_at=phi_at, outer_at=outer_at,
-        inner_at=inner_at, prepare=prepare, affine=True, solution=lambda ready: torch.linalg.solve(H, ready.target),
-        sampler=sampler, seed=seed, known=closed_forms(data, H, ridge, steps), **known(dynamics, lambda ready: steps),
+        inner_at=inner_at, prepare=prepare, d1phi_T_at=d1phi_T_at, affine=True,
+        solution=lambda ready: torch.linalg.solve(H, ready.target), sampler=sampler, seed=seed,
+        known=closed_forms(data, H, ridge, steps), **known(dynamics, lambda ready: steps),
     )  # fmt: skip
 
 

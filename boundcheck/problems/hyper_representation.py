@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.constants import Constant
-from boundcheck.formulas import OuterProducts
+from boundcheck.formulas import Gram, OuterProducts
 from boundcheck.known import Known, Region, upper
 from boundcheck.problem import Problem
 from boundcheck.problems._gradient_step import Tuned, known, step_constants, tuned
@@ -75,6 +75,10 @@ def make(
     def phi_at(w: Tensor, ready: Ready) -> Tensor:
         return w - ready.steps.alpha * (ready.A.mT @ (ready.A @ w - data.y) + ridge * w)
 
+    def d1phi_T_at(w: Tensor, ready: Ready) -> Gram:
+        """∂₁Φ = (1 − αβ)I − αAᵀA."""
+        return Gram(ready.A, -ready.steps.alpha, 1 - ready.steps.alpha * ridge)
+
     def d2phi_T_at(w: Tensor, ready: Ready) -> OuterProducts:
         """−α(evᵀ + (XᵀAv)wᵀ), e = Xᵀ(Aw − y), with the step held fixed."""
         alpha = ready.steps.alpha
@@ -100,8 +104,8 @@ def make(
 
     return Problem(
         name=NAME, w0=lam.new_zeros(represented), lam=lam, phi_at=phi_at, outer_at=outer_at, inner_at=inner_at,
-        prepare=prepare, d2phi_T_at=None if differentiate_step else d2phi_T_at, d2outer_at=d2outer_at,
-        affine=True, solution=solution, sampler=sampler, seed=seed,
+        prepare=prepare, d1phi_T_at=d1phi_T_at, d2phi_T_at=None if differentiate_step else d2phi_T_at,
+        d2outer_at=d2outer_at, affine=True, solution=solution, sampler=sampler, seed=seed,
         known=closed_forms(data, ridge, prepare, solution, differentiate_step), **known(dynamics),
     )  # fmt: skip
 

@@ -20,6 +20,7 @@ from boundcheck.problem import POSITIVE, Problem
 from boundcheck.problems._gradient_step import Tuned, known, step_constants, tuned
 from boundcheck.problems._norms import Solved, affine_norm, farthest, solved, spectral, tensor_norm
 from boundcheck.problems._synthetic import Split, drawn, linear_data, ridge_for, uniform
+from boundcheck.products import CACHE
 
 NAME = "krr"
 TITLE = "kernel ridge regression, one width a feature"
@@ -62,20 +63,27 @@ def regression(
 
     def d2phi_T_at(w: Tensor, ready: Ready) -> Matrices:
         """∂₂Φ = −α[w, −(Q_j∘K)w]_j with the step held fixed; Q_j is 0 on the diagonal, where H is not K."""
-        along = (Q * ready.H).flatten(0, 1) @ w.mT  # feature by feature, an entry of w a row
+        by_gamma = (w @ (Q * ready.H).flatten(0, 1).mT).view(len(w), len(Q), -1)
         d2_T = w.new_empty(len(w), 1 + len(Q), w.shape[1])
         scale = (ready.steps.alpha * ready.slope)[:, None]
         torch.mul(-scale[0], w, out=d2_T[:, 0])
-        torch.mul(scale[1:], along.view(len(Q), -1, len(w)).permute(2, 0, 1), out=d2_T[:, 1:])
+        torch.mul(scale[1:], by_gamma, out=d2_T[:, 1:])
         return Matrices(d2_T)
 
     def outer_at(w: Tensor, ready: Ready) -> Tensor:
         return ((data.y_val - ready.K_val @ w) ** 2).sum() / 2
 
     def d2outer_at(w: Tensor, ready: Ready) -> Tensor:
-        """[0, −(K'w − y')ᵀ(Q'_j∘K')w]_j."""
-        r = w @ ready.K_val.mT - data.y_val
-        by_gamma = (r[:, :, None] * w[:, None] * ready.K_val).flatten(1) @ Q_val.flatten(1).mT
+        """[0, −rᵀ(Q'_k∘K')w]_k with r = K'w − y', where Q'_kij = a_ik² + b_jk² − 2a_ik b_jk for the data a and b."""
+        A, B, K = data.X_val, data.X, ready.K_val
+        Kw = w @ K.mT
+        r = Kw - data.y_val
+        by_gamma = (r * Kw) @ A**2 + (w * (r @ K)) @ B**2
+        some = max(1, CACHE // B.numel())
+        for start in range(0, len(w), some):
+            part = slice(start, start + some)
+            along = (K @ (w[part].mT[:, :, None] * B[:, None]).flatten(1)).view(len(A), -1, A.shape[1])
+            by_gamma[part] -= 2 * along.mul_(A[:, None]).mul_(r[part].mT[:, :, None]).sum(dim=0)
         return -ready.slope * torch.cat((torch.zeros_like(r[:, :1]), by_gamma), dim=1)
 
     return Problem(
