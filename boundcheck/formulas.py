@@ -85,10 +85,22 @@ class Gram:
         out.view(len(v), -1).addmm_(self.U.T, inner)
         return out
 
+    def spread(self) -> Gram:
+        """The same with `kept` at hand for every column, which is quicker where few share it."""
+        if self.weight.dim() < self.kept.dim() or self.weight.shape[1:] == self.kept.shape[1:]:
+            return self
+        return Gram(self.U, self.weight, self.kept.expand(-1, *self.weight.shape[1:]).contiguous())
+
     def column(self, i: int) -> Gram:
         """The matrices of the i-th columns along the last axis, where `weight` has it and the rest is shared."""
         shared = self.weight.dim() == 0 or self.weight.shape[-1] == 1
         return self if shared else Gram(self.U, self.weight[..., i : i + 1], self.kept)
+
+    def matrices(self) -> Tensor:
+        """The matrix of each column, of shape (…, d, d), where U is shared and `weight` and `kept` have all axes."""
+        found: Tensor = (self.U.T * self.weight.movedim(0, -1).unsqueeze(-2)) @ self.U
+        found.diagonal(dim1=-2, dim2=-1).add_(self.kept.movedim(0, -1))
+        return found
 
     @property
     def isotropic(self) -> bool:

@@ -188,18 +188,21 @@ class Batch:
         if self.constant is not None:
             return self.constant
         if self.formula is not None:
-            return Formula(self.formula(w.movedim(-1, 0), self.prepared.leaves.for_columns()))
+            found = self.formula(w.movedim(-1, 0), self.prepared.leaves.for_columns())
+            return Formula(found.spread() if isinstance(found, Gram) else found)
         return Linearisation(rows(self.problem.phi_at), w, self.prepared.ready)
 
     def products_along(self, w: Tensor, count: int) -> Iterator[Products]:
         """For one row of w after the other, products for `count` vectors at it."""
-        at = self.products(w) if self.formula else self.constant
-        if isinstance(at, Formula) and isinstance(at.product, Gram):
-            yield from (Formula(at.product.column(i)) for i in range(w.shape[1]))
-            return
+        shared = self.formula is not None or self.constant is not None
+        if self.formula is not None:
+            found = self.formula(w.movedim(-1, 0), self.prepared.leaves.for_columns())
+            if isinstance(found, Gram):
+                yield from (Formula(found.column(i)) for i in range(w.shape[1]))
+                return
         for i in range(w.shape[1]):
             row = w[:, i : i + 1]
-            yield self.products(row if at is not None else row.expand(-1, count, -1))
+            yield self.products(row if shared else row.expand(-1, count, -1))
 
     @property
     def formula(self) -> D1 | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from boundcheck.compare.krylov import DEEP
+from boundcheck.compare.krylov import DEEP, SOLVERS
 from boundcheck.compare.modes import frozen
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.formulas import Diagonal, Gram, OuterProducts
@@ -25,6 +25,7 @@ ALGORITHMS = ("wavefront", "forward", "dense")
 PASS = 10  # arithmetic that takes as long as one pass over a number in memory
 STEP = 8_000_000  # … as long as the Python side of one batched step
 ROWS = 1000  # rows for which a batched product is quickest
+COLUMNS = 100  # … from which on it is not slow
 HORIZONS = 8  # t at once where a formula sums over points
 
 
@@ -166,7 +167,8 @@ def _pieces(of: Sizes, count: int, names: Sequence[str], way: str | None, smalle
         return 1 if smallest else max(1, min(of.T, CACHE // max(1, numbers * count)))
 
     rows = 1 if smallest else max(1, min(of.T, math.ceil(ROWS / count)))
-    krylov = of.symmetric and not smallest and any(name in ("aid-fp", "aid-cg") for name in names)
+    basis = min(rows, math.ceil(max(COLUMNS, CACHE / (5 * of.d)) / count))
+    krylov = of.symmetric and not smallest and not (modes or _constant(of, way)) and {*SOLVERS} & {*names}
     return Plan(
         way=way,
         constant=modes or _constant(of, way),
@@ -174,7 +176,9 @@ def _pieces(of: Sizes, count: int, names: Sequence[str], way: str | None, smalle
         matrices=matrices,
         samples=count,
         rows=rows,
-        basis=max(1, min(rows, CACHE // (5 * of.d * count))) if krylov and not (modes or _constant(of, way)) else 0,
+        basis=basis if krylov else 0,
+        if krylov and not (modes or _constant(of, way))
+        else 0,
         horizons=rows if not modes else HORIZONS if of.summed and not smallest else at_once(of.leaves),
         read=at_once(_read(of, 1 if matrices else aid), 1 if of.formulas else count),
         formed=at_once(of.n * of.d),

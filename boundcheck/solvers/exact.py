@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from boundcheck.errors import AssumptionError, DivergenceError
+from boundcheck.formulas import Gram
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 from boundcheck.products import DENSE, Linearisation, jacobian, outer_gradients, rows_d2_T, rows_outer
@@ -70,9 +71,9 @@ def reference(
     def differentiate(w: Tensor) -> Tensor:
         """I − ∂₁Φ at each w."""
         eye = torch.eye(problem.d, dtype=w.dtype, device=w.device)
-        if problem.d1phi_T_at is not None:
-            product = problem.d1phi_T_at(w.mT[..., None], prepared.leaves.for_columns())
-            return eye - product(eye[:, None].expand(-1, len(w), -1)).permute(1, 2, 0)
+        at = None if problem.d1phi_T_at is None else problem.d1phi_T_at(w.mT[..., None], prepared.leaves.for_columns())
+        if isinstance(at, Gram) and at.weight.dim() == at.kept.dim() == 3 > at.U.dim():
+            return eye - at.matrices()[:, 0]
         return eye - vmap(lambda w, ready: jacobian(lambda x: problem.phi_at(x, ready), w))(w, ready)
 
     start = vmap(problem.solution)(ready) if problem.solution else _start(problem, prepared, path)
