@@ -177,8 +177,6 @@ def _pieces(of: Sizes, count: int, names: Sequence[str], way: str | None, smalle
         samples=count,
         rows=rows,
         basis=basis if krylov else 0,
-        if krylov and not (modes or _constant(of, way))
-        else 0,
         horizons=rows if not modes else HORIZONS if of.summed and not smallest else at_once(of.leaves),
         read=at_once(_read(of, 1 if matrices else aid), 1 if of.formulas else count),
         formed=at_once(of.n * of.d),
