@@ -19,34 +19,36 @@ import boundcheck as bc
 METHODS = ["itd", "aid-fp", "aid-cg", "aid-fp:10", "aid-cg:10"]
 LEAST = {"lr": 40, "krr": 40, "br": 40, "hr": 12}
 MEMORY = 1 << 28
+LARGER = [("lr", {"features": 300}), ("lr", {"features": 1000}), ("krr", {"size": 200}), ("br", {"features": 1000}),
+          ("hr", {"represented": 1000})]  # fmt: skip
 
 
-def rival(name: str, T: int, lams: torch.Tensor, exact: torch.Tensor) -> tuple[float, float] | None:
+def rival(name: str, T: int, lams: torch.Tensor, exact: torch.Tensor, **sizes: int) -> tuple[float, float] | None:
     """Seconds of the JAX curves, compiled, and of their first call, which compiles them; None without JAX."""
     try:
         from rivals import jax_curves
     except ImportError:
         return None
     start = time.perf_counter()
-    curves = jax_curves.compiled(name, T, METHODS, len(lams))
+    curves = jax_curves.compiled(name, T, METHODS, len(lams), **sizes)
     first = time.perf_counter() - start
     return seconds(lambda: curves(lams, exact), repeat=3), first
 
 
-def against(name: str, T: int, samples: int, full: bool) -> None:
-    problem = bc.load_problem(name)
+def against(name: str, T: int, samples: int, full: bool, **sizes: int) -> None:
+    problem = bc.load_problem(name, **sizes)
     lams = problem.sample(samples, seed=0)
     curves = bc.error_curves(problem, METHODS, t=T, lam=lams)
     ours = seconds(lambda: bc.error_curves(problem, METHODS, t=T, lam=lams), repeat=3, warm=False)
-    line = f"{name:4s} T={T} {samples:2d} lam: {ours:6.2f} s (itd by {curves.algorithm})"
+    line = f"{name:4s} d={problem.d:4d} T={T} {samples:2d} lam: {ours:6.2f} s (itd by {curves.algorithm})"
     timed = samples if full else 1
-    if T <= 200:
+    if T <= 200 and not sizes:
         loop = seconds(
             lambda: [plain.error_curves(problem, lams[i], curves.exact[i], T, METHODS) for i in range(timed)],
             repeat=1, warm=False,
         ) * samples / timed  # fmt: skip
         line += f"   plain loop {loop:7.1f} s  x{loop / ours:5.1f} (at least x{LEAST[name]})"
-    times = rival(name, T, lams, curves.exact)
+    times = rival(name, T, lams, curves.exact, **sizes)
     if times is None:
         line += "   jax not installed"
     else:
@@ -65,6 +67,10 @@ def main() -> None:
         against(name, 200, 20, full)
     for name in names:
         against(name, 500, 1, full)
+    print("other sizes than the paper's")
+    for name, sizes in LARGER:
+        if name in names:
+            against(name, 200, 1, full, **sizes)
     print("growth with T (one lam; T² would be x4 each time)")
     for name in names:
         problem = bc.load_problem(name)

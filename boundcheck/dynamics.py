@@ -23,14 +23,15 @@ Coefficients = Callable[[Any], tuple[Any, Any]]  # from what a problem prepared 
 class Dynamics:
     """z⁺ = step(Φ(·, λ), z, ready); `copies` is how many iterates the state holds, the newest first.
 
-    Only the newest iterate may depend on λ directly: the others are copies of what z held.
+    Only the newest iterate may depend on λ directly: the others are those that z held, each one place further back.
     """
 
     name: str
     step: Callable[[Map, Tensor, Any], Tensor]
-    adjoint: Callable[[Map, Tensor, Any], Tensor]  # ∂₁Ψᵀv from v ↦ ∂₁Φᵀv, for Φ affine in w
+    adjoint: Callable[[Map, Tensor, Any], Tensor]  # ∂₁Ψᵀv from v ↦ ∂₁Φᵀv where Φ is evaluated
     copies: int = 1
     coefficients: Coefficients | None = None  # ω and β, for methods with momentum
+    sees_iterates: bool = True  # does a step evaluate Φ at w_t itself?
 
     def start(self, w0: Tensor) -> Tensor:
         """z_0: no step has been taken, so every iterate in it is w_0."""
@@ -96,7 +97,7 @@ def nesterov(coefficients: Coefficients) -> Dynamics:
         at_y = (1 - omega) * v + omega * d1phi_T(v)
         return torch.cat(((1 + beta) * at_y + v_before, -beta * at_y), dim=-1)
 
-    return Dynamics("nesterov", step, adjoint, 2, coefficients)
+    return Dynamics("nesterov", step, adjoint, 2, coefficients, sees_iterates=False)
 
 
 NAMES = ("gradient-descent", "heavy-ball", "nesterov")

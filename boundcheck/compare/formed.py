@@ -31,10 +31,8 @@ class Formed:
 
     def __init__(self, modes: Modes) -> None:
         self._modes, batch = modes, modes.batch
-        self._iterates, self._evaluated = modes.iterates(), modes.evaluated()
-        self._same = torch.equal(self._iterates[:, :-1], self._evaluated)  # does Φ see the iterates themselves?
-        # then, in a short run, ∂₂Φ is formed at them, which is as much work as at the points
-        self._direct = self._same and modes.points.shape[1] > batch.T
+        # a short run has ∂₂Φ formed at the iterates themselves, where they are no more than the points
+        self._direct = batch.problem.dynamics.sees_iterates and modes.points.shape[1] > batch.T
         points = batch.problem.dynamics.iterate(batch.z) if self._direct else modes.points
         self._d2_T = to_lam.d2phi_T(batch, modes.leaves, points)
         self._newest = [modes.spectrum.spread(x[:, None]) for x in modes.newest]
@@ -50,11 +48,11 @@ class Formed:
         for lams in pieces(0, len(U), 1):
             d2_T = self._d2_T(lams)
             d2_T = (d2_T.flatten(1, 2) @ U[lams]).view(d2_T.shape)
-            if self._same:
-                self._along(self._iterates, d2_T, lams, b, v, found)
+            if self._modes.batch.problem.dynamics.sees_iterates:
+                self._along(self._modes.iterates, d2_T, lams, b, v, found)
             else:
-                self._along(self._evaluated, d2_T, lams, b, None, found)
-                self._along(self._iterates, d2_T, lams, None, v, found)
+                self._along(self._modes.evaluated, d2_T, lams, b, None, found)
+                self._along(self._modes.iterates, d2_T, lams, None, v, found)
         return found
 
     def _along(

@@ -29,7 +29,7 @@ from boundcheck.solvers.conjugate_gradient import not_definite
 
 SOLVERS = ("aid-fp", "aid-cg")
 DEEP = 256  # vectors at most; what needs more is left to the solvers themselves
-ASK = 4  # vectors after which the host asks whether they are enough
+ASK = 8  # vectors after which the host asks whether they are enough
 REST = 0.25  # times ε‖b‖: a residual that is less than the rounding of b
 DROP = 8  # rows are dropped when one in this many is done
 

@@ -9,6 +9,7 @@ response of coordinate k to the forcing ρ_g. N_t follows from N_{t−1} by one 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -56,10 +57,12 @@ class Modes:
         """P_t at each distinct eigenvalue for t = 0 … T, as a state has it: (λ, T + 1, copies · distinct)."""
         return self._states
 
+    @cached_property
     def iterates(self) -> Tensor:
         """The coefficients of the points in w_t for t = 0 … T, of shape (λ, T + 1, points)."""
         return self._weights(self.batch.problem.dynamics.iterate(self._states))
 
+    @cached_property
     def evaluated(self) -> Tensor:
         """The same for where the steps from t = 0 … T − 1 evaluate Φ."""
         return self._weights(rows(self.batch.problem.dynamics.point)(self._states[:, :-1], self.batch.prepared.ready))
@@ -71,7 +74,7 @@ class Modes:
 
     def responses(self, block: int) -> Iterator[tuple[slice, Tensor]]:
         """N_t for t = 1 … T, `block` of them at a time: of shape (λ, t, points, distinct)."""
-        forcing = self.evaluated()[..., None]
+        forcing = self.evaluated[..., None]
         newest = [entry[:, None] for entry in self.newest]
         shape = (*self.points.shape[:2], self.spectrum.values.shape[-1])
         state = [forcing.new_zeros(shape)] * len(newest)

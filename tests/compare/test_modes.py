@@ -17,7 +17,7 @@ from boundcheck.compare.formed import Formed
 from boundcheck.compare.modes import Modes, Summed, frozen
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
-from boundcheck.products import rows, rows_outer, used
+from boundcheck.products import jacobian, rows, rows_outer, used
 
 T = 15
 DYNAMICS = pytest.mark.parametrize("dynamics", ["gradient-descent", "heavy-ball", "nesterov"])
@@ -181,3 +181,18 @@ def test_blocks_of_t_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) 
     piecewise = bc.error_curves(problem, methods, t=T, samples=2, seed=1, algorithm="dense")
     for method in methods:
         assert np.allclose(piecewise[method], whole[method], rtol=1e-10, atol=1e-12 * whole[method].max())
+
+
+@DYNAMICS
+def test_what_dynamics_say_of_themselves(dynamics: str) -> None:
+    """Where a step evaluates Φ, that older iterates move back by one place, and the adjoint at that point."""
+    problem = small("lr", dynamics=dynamics)
+    ready, step = problem.prepare(problem.lam), problem.dynamics
+    z, v = normal(step.copies * problem.d), normal(step.copies * problem.d, seed=1)
+    point = step.point(z, ready)
+    assert step.sees_iterates == torch.equal(point, step.iterate(z)) == (dynamics != "nesterov")
+    moved = problem.psi_at(z, ready)
+    assert torch.equal(moved[problem.d :], z[: -problem.d or None][: len(moved) - problem.d])
+    J = jacobian(lambda w: problem.phi_at(w, ready), point)
+    expected = torch.func.vjp(lambda z: problem.psi_at(z, ready), z)[1](v)[0]
+    assert torch.allclose(step.adjoint(lambda v: v @ J, v, ready), expected, rtol=1e-12, atol=1e-13)

@@ -1,0 +1,175 @@
+"""FP and CG from one Krylov basis against their own recursions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from pieces import normal
+from small import small
+from torch import Tensor
+
+import boundcheck as bc
+from boundcheck.compare import batch as batches
+from boundcheck.compare import krylov, systems
+from boundcheck.compare.batch import as_columns
+from boundcheck.errors import AssumptionError
+from boundcheck.methods import Method, parse
+from boundcheck.prepared import Prepared
+from boundcheck.products import rows_outer
+from boundcheck.solvers import conjugate_gradient
+
+EPS = torch.finfo(torch.float64).eps
+FP, CG = parse("aid-fp"), parse("aid-cg")
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """Products with a symmetric matrix for each row."""
+
+    J: Tensor  # (λ, rows, d, d)
+
+    def d1_T(self, v: Tensor) -> Tensor:
+        return (self.J @ v[..., None])[..., 0]
+
+    d1 = d1_T
+
+
+def symmetric(values: Tensor, *shape: int) -> Tensor:
+    """With these eigenvalues, in other eigenvectors for each row."""
+    U = torch.linalg.qr(normal(*shape, len(values), len(values))).Q
+    return U * values @ U.mT
+
+
+def fixed_point(J: Tensor, b: Tensor, ks: Sequence[int]) -> Tensor:
+    v, found = torch.zeros_like(b), torch.zeros_like(b)
+    for k in range(1, max(ks) + 1):
+        v = Matrices(J).d1_T(v) + b
+        for i, asked in enumerate(ks):
+            if asked == k:
+                found[:, i] = v[:, i]
+    return found
+
+
+def solved(J: Tensor, b: Tensor, asked: Mapping[Method, Sequence[int]]) -> dict[Method, Tensor]:
+    return krylov.solve(Matrices(J), b, asked, krylov.Room())
+
+
+def close(found: Tensor, expected: Tensor, steps: int) -> bool:
+    """Up to ε a step, in which ‖v‖ ≤ steps·‖b‖ or what it has grown to."""
+    return bool(((found - expected).norm(dim=-1) <= 8 * steps * EPS * (1 + expected.norm(dim=-1))).all())
+
+
+@pytest.mark.parametrize("low", [0.0, -0.95])
+@pytest.mark.parametrize("d", [3, 40, 150])
+def test_fixed_point_iterations_to_rounding(d: int, low: float) -> None:
+    """Also long after the space is exhausted, and with negative eigenvalues."""
+    J, b = symmetric(torch.linspace(low, 0.995, d).double(), 2, 5), normal(2, 5, d, seed=1)
+    for ks in ([1, 2, 30, 199, 240], [0, 0, 7, 7, 250], [40] * 5):
+        assert close(solved(J, b, {FP: ks})[FP], fixed_point(J, b, ks), ks[-1])
+        assert close(solved(J, as_columns(b), {FP: ks})[FP], fixed_point(J, b, ks), ks[-1])
+
+
+def test_a_basis_is_shorter_than_the_run() -> None:
+    """500 steps of FP need about √500 times a logarithm of vectors, and fewer do not pass for enough."""
+    J, b = symmetric(torch.linspace(0, 0.99, 300).double(), 1, 1), normal(1, 1, 300)
+    room, asked = krylov.Room(), {FP: [500]}
+    found = krylov.solve(Matrices(J), b, asked, room)
+    used = len(room.vectors) - 2  # besides the last, which the cut leaves out, and what products are taken in
+    assert 60 < used < 180
+    expected = fixed_point(J, b, [500])
+    assert close(found[FP], expected, 500)
+    basis = krylov.Basis(b, krylov.Room())
+    for size in range(1, used + 1):
+        basis.grow(Matrices(J))
+        short = krylov.fixed_point(basis, asked)
+        if short.enough:
+            assert close(basis.combined(short.coefficients)[FP], expected, 500), size
+    assert short.enough
+
+
+def test_conjugate_gradient_by_its_invariants() -> None:
+    """Errors fall in the energy norm, residuals are those of the coefficients, and the end is the solution."""
+    J, b = symmetric(torch.linspace(0.1, 0.98, 60).double(), 1, 60), normal(1, 60, 60)
+    J, b = J[:, :1].expand(-1, 60, -1, -1), b[:, :1].expand(-1, 60, -1)
+    v = solved(J, b.contiguous(), {CG: range(1, 61)})[CG]
+    A = torch.eye(60).double() - J[0, 0]
+    exact = torch.linalg.solve(A, b[0, 0])
+    energy = ((v[0] - exact) * ((v[0] - exact) @ A)).sum(-1).sqrt()
+    assert bool((energy[1:] <= energy[:-1] * (1 + 1e-12)).all())
+    assert float((v[0, -1] - exact).norm()) <= 1e-12 * float(exact.norm())
+    for k in range(1, 8):
+        step = conjugate_gradient.solve(lambda v: v - A @ v, b[0, 0], k, None, None).v
+        assert float((v[0, k - 1] - step).norm()) <= 1e-10 * float(step.norm())
+
+
+def test_after_it_rests_nothing_changes() -> None:
+    J, b = symmetric(torch.linspace(0, 0.6, 50).double(), 2, 3), normal(2, 3, 50)
+    room = krylov.Room()
+    v = krylov.solve(Matrices(J), b, {CG: [100, 150, 200]}, room)[CG]
+    assert len(room.vectors) < 60
+    exact = torch.linalg.solve(torch.eye(50).double() - J, b)
+    assert float((v - exact).norm()) <= 1e-14 * float(exact.norm())
+
+
+def test_a_space_that_is_exhausted_at_once() -> None:
+    """b = 0, or an eigenvector: the second vector of the basis is none, or rounding."""
+    J = symmetric(torch.linspace(0.2, 0.8, 6).double(), 1, 2)
+    b = torch.zeros(1, 2, 6).double()
+    b[0, 1] = torch.linalg.eigh(J[0, 1]).eigenvectors[:, 2]
+    found = solved(J, b, {FP: [30, 30], CG: [30, 30]})
+    assert close(found[FP], fixed_point(J, b, [30, 30]), 30)
+    assert close(found[CG], torch.linalg.solve(torch.eye(6).double() - J, b), 30)
+    assert not found[CG][0, 0].any()
+
+
+def test_what_diverges_and_what_is_not_finite() -> None:
+    """Eigenvalues up to 3, and a row of NaN beside rows that are not touched by it."""
+    J, b = symmetric(torch.linspace(0, 3, 20).double(), 1, 3), normal(1, 3, 20)
+    found, expected = solved(J, b, {FP: [5, 20, 40]})[FP], fixed_point(J, b, [5, 20, 40])
+    assert float(((found - expected).norm(dim=-1) / expected.norm(dim=-1)).max()) <= 1e-13
+    broken = J.clone()
+    broken[0, 1] = torch.nan
+    again = solved(broken, b, {FP: [5, 20, 40]})[FP]
+    assert bool(torch.isnan(again[0, 1]).all())
+    assert torch.equal(again[0, [0, 2]], found[0, [0, 2]])
+    with pytest.raises(AssumptionError, match="I − ∂₁Φᵀ is not positive definite and CG does not apply; use aid-cgn"):
+        solved(J, b, {CG: [5, 20, 40]})
+
+
+def test_a_matrix_that_is_definite_as_far_as_cg_goes() -> None:
+    """One step of CG looks along b only."""
+    J = torch.diag(torch.tensor([0.5, 3.0]).double()).expand(1, 1, 2, 2)
+    b = torch.tensor([[[1.0, 0.01]]]).double()
+    assert bool(torch.isfinite(solved(J, b, {CG: [1]})[CG]).all())
+    with pytest.raises(AssumptionError, match="not positive definite"):
+        solved(J, b, {CG: [2]})
+
+
+@pytest.mark.parametrize("deep", [4, 24])
+def test_what_needs_a_longer_basis_is_left_to_the_solvers(deep: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = small("lr")
+    methods = ["aid-fp", "aid-cg", "aid-fp:7", "aid-cg:7"]
+    whole = bc.error_curves(problem, methods, t=60, samples=2, seed=1)
+    monkeypatch.setattr(krylov, "DEEP", deep)
+    short = bc.error_curves(problem, methods, t=60, samples=2, seed=1)
+    for method in methods:
+        assert np.allclose(short[method], whole[method], rtol=1e-7 if "cg" in method else 1e-11, atol=1e-13)
+
+
+@torch.no_grad()
+def test_with_and_without_a_basis() -> None:
+    """In blocks of any size, by the formula of the problem or by autograd, with k that rise in steps."""
+    problem, T = small("lr"), 30
+    steps = {FP: [k // 3 for k in range(T)], parse("aid-fp:9"): [9] * T, parse("aid-cg:3"): [3] * T}
+    made = []
+    for p in (problem, replace(problem, d1phi_T_at=None)):
+        batch = batches.run(p, Prepared(p, p.sample(2, seed=1)), T, constant=False)
+        b = rows_outer(p, batch.w, batch.prepared.leaves.none()).w
+        made += [systems.iterates(batch, b, steps, block, basis) for block, basis in ((30, 0), (7, 0), (7, 4), (1, 30))]
+    for other in made[1:]:
+        for m in steps:
+            assert torch.allclose(other[m], made[0][m], rtol=1e-10, atol=1e-12)

@@ -1,0 +1,45 @@
+"""ITD backwards at shared points against the wave that knows no formulas."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from small import small
+
+import boundcheck as bc
+from boundcheck.compare import batch as batches
+from boundcheck.compare import reverse, wavefront
+from boundcheck.prepared import Prepared
+from boundcheck.products import rows, rows_outer, used
+
+T = 19
+
+
+@pytest.mark.parametrize("dynamics", ["gradient-descent", "heavy-ball", "nesterov"])
+@pytest.mark.parametrize(("start", "stop", "through"), [(0, T, None), (5, 12, None), (0, T, 4), (7, T, 3), (0, 6, T)])
+@torch.no_grad()
+def test_it_equals_the_wave(dynamics: str, start: int, stop: int, through: int | None) -> None:
+    problem = small("lr", dynamics=dynamics)
+    batch = batches.run(problem, Prepared(problem, problem.sample(3, seed=2)), T, constant=False)
+    assert reverse.applies(batch)
+    leaves = used(batch.prepared.leaves, rows(problem.psi_at), batch.z[:, :1])
+    b = rows_outer(problem, batch.w, leaves.none()).w
+    wave = batch.prepared.pull_back_rows(leaves, wavefront.itd(batch, b, leaves, start, stop, through))
+    found = reverse.itd(batch, b, start, stop, through)
+    assert found.shape == wave.shape == (3, stop - start, problem.n)
+    assert float((found - wave).abs().max()) <= 1e-13 * float(wave.abs().max())
+
+
+def test_it_applies_where_both_formulas_are() -> None:
+    problem = small("lr")
+    for without in ({"d1phi_T_at": None}, {"d2phi_T_at": None}, {"symmetric": None}):
+        other = replace(problem, **without)
+        with torch.no_grad():
+            assert not reverse.applies(batches.run(other, Prepared(other, other.lam[None]), 2, constant=False))
+        curves = bc.error_curves(other, ["itd", "itd-truncated:3"], t=T, algorithm="wavefront")
+        expected = bc.error_curves(problem, ["itd", "itd-truncated:3"], t=T, algorithm="wavefront")
+        for method in curves:
+            assert np.allclose(curves[method], expected[method], rtol=1e-11)
