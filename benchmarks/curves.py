@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from itertools import pairwise
 
 import torch
-from clock import peak_megabytes, seconds
+from clock import peak_megabytes, race, seconds
 from rivals import plain
 
 import boundcheck as bc
@@ -23,23 +24,26 @@ LARGER = [("lr", {"features": 300}), ("lr", {"features": 1000}), ("krr", {"size"
           ("hr", {"represented": 1000})]  # fmt: skip
 
 
-def rival(name: str, T: int, lams: torch.Tensor, exact: torch.Tensor, **sizes: int) -> tuple[float, float] | None:
-    """Seconds of the JAX curves, compiled, and of their first call, which compiles them; None without JAX."""
+def rival(name: str, T: int, count: int, **sizes: int) -> tuple[Callable[..., object], float] | None:
+    """The JAX curves of (lam, exact), and seconds of their first call, which compiles them; None without JAX."""
     try:
         from rivals import jax_curves
     except ImportError:
         return None
     start = time.perf_counter()
-    curves = jax_curves.compiled(name, T, METHODS, len(lams), **sizes)
-    first = time.perf_counter() - start
-    return seconds(lambda: curves(lams, exact), repeat=3), first
+    curves = jax_curves.compiled(name, T, METHODS, count, **sizes)
+    return curves, time.perf_counter() - start
 
 
 def against(name: str, T: int, samples: int, full: bool, **sizes: int) -> None:
     problem = bc.load_problem(name, **sizes)
     lams = problem.sample(samples, seed=0)
     curves = bc.error_curves(problem, METHODS, t=T, lam=lams)
-    ours = seconds(lambda: bc.error_curves(problem, METHODS, t=T, lam=lams), repeat=3, warm=False)
+    jitted = rival(name, T, samples, **sizes)
+    runs: list[Callable[[], object]] = [lambda: bc.error_curves(problem, METHODS, t=T, lam=lams)]
+    if jitted is not None:
+        runs.append(lambda: jitted[0](lams, curves.exact))
+    ours, *others = race(*runs, repeat=5)  # in turn
     line = f"{name:4s} d={problem.d:4d} T={T} {samples:2d} lam: {ours:6.2f} s (itd by {curves.algorithm})"
     timed = samples if full else 1
     if T <= 200 and not sizes:
@@ -48,12 +52,13 @@ def against(name: str, T: int, samples: int, full: bool, **sizes: int) -> None:
             repeat=1, warm=False,
         ) * samples / timed  # fmt: skip
         line += f"   plain loop {loop:7.1f} s  x{loop / ours:5.1f} (at least x{LEAST[name]})"
-    times = rival(name, T, lams, curves.exact, **sizes)
-    if times is None:
+    if jitted is None:
         line += "   jax not installed"
     else:
-        jitted, first = times
-        line += f"   jax {jitted:6.2f} s  x{jitted / ours:5.2f}, its first call {first:5.1f} s  x{first / ours:5.1f}"
+        first = jitted[1]
+        line += (
+            f"   jax {others[0]:6.2f} s  x{others[0] / ours:5.2f}, its first call {first:5.1f} s  x{first / ours:5.1f}"
+        )
     print(line, flush=True)
 
 

@@ -167,7 +167,7 @@ def _pieces(of: Sizes, count: int, names: Sequence[str], way: str | None, smalle
         return 1 if smallest else max(1, min(of.T, CACHE // max(1, numbers * count)))
 
     rows = 1 if smallest else max(1, min(of.T, math.ceil(ROWS / count)))
-    basis = min(rows, math.ceil(max(COLUMNS, CACHE / (5 * of.d)) / count))
+    basis = min(rows, math.ceil(max(COLUMNS, CACHE / (10 * of.d)) / count))
     krylov = of.symmetric and not smallest and not (modes or _constant(of, way)) and {*SOLVERS} & {*names}
     return Plan(
         way=way,
