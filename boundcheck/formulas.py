@@ -63,6 +63,11 @@ class OuterProducts:
         return torch.baddbmm(self.e.mT @ v, self.c(v).mT, w).flatten(1)
 
 
+def summed(d2: Callable[[Tensor], Tensor], v: Tensor) -> Tensor:
+    """Σ ∂₂Φ(w)ᵀv over rows w and v, a vector for each: of shape (n,)."""
+    return d2.summed(v[None])[0] if isinstance(d2, OuterProducts) else d2(v[:, None]).sum(dim=(0, 1))
+
+
 @dataclass(frozen=True, eq=False)
 class Gram:
     """diag(kept) + Uᵀdiag(weight)U for each of several columns: of gradient steps on sums over data U with a ridge."""
@@ -95,6 +100,11 @@ class Gram:
         """The matrices of the i-th columns along the last axis, where `weight` has it and the rest is shared."""
         shared = self.weight.dim() == 0 or self.weight.shape[-1] == 1
         return self if shared else Gram(self.U, self.weight[..., i : i + 1], self.kept)
+
+    def point(self, i: int) -> Gram:
+        """That of the i-th of several points, for single vectors."""
+        weight, kept = (x if x.dim() == 0 else x[..., i if x.shape[-1] > 1 else 0] for x in (self.weight, self.kept))
+        return Gram(self.U if self.U.dim() == 2 else self.U[..., 0], weight, kept)
 
     def matrices(self) -> Tensor:
         """The matrix of each column, of shape (…, d, d), where U is shared and `weight` and `kept` have all axes."""

@@ -40,6 +40,10 @@ class Leaves:
         """What was prepared for each of several λ, with two axes at the end: for λ, and for the columns of each."""
         return tree_unflatten([leaf.movedim(0, -1).unsqueeze(-1) for leaf in self.flat], self.spec)
 
+    def for_points(self) -> Ready:
+        """What was prepared for one λ, with an axis at the end for several points."""
+        return tree_unflatten([leaf.unsqueeze(-1) for leaf in self.flat], self.spec)
+
     def ready(self, tensors: tuple[Tensor, ...] = ()) -> Ready:
         """What was prepared, with `tensors` (when given) in the place of the leaves that depend on λ."""
         flat = list(self.flat)

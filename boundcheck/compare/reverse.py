@@ -14,6 +14,7 @@ from torch.nn.functional import pad
 
 from boundcheck.compare import to_lam
 from boundcheck.compare.batch import Batch, as_columns, transposed
+from boundcheck.compare.modes import frozen
 from boundcheck.problem import Ready
 from boundcheck.products import rows
 
@@ -21,8 +22,10 @@ GROW = 8  # room is made for so many parts of the horizons at a time
 
 
 def applies(batch: Batch) -> bool:
-    """Are there such formulas?"""
-    return batch.formula is not None and to_lam.diagonal(batch, batch.w[:, :1]) is not None
+    """Are there such formulas, and do steps depend on λ through Φ only?"""
+    if batch.formula is None or to_lam.diagonal(batch, batch.w[:, :1]) is None:
+        return False
+    return batch.problem.dynamics.copies == 1 or frozen(batch.problem, batch.prepared.leaves, batch.z[:, :1])
 
 
 def itd(batch: Batch, b: Tensor, start: int, stop: int, through: int | None = None) -> Tensor:

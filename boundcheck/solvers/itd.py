@@ -1,7 +1,8 @@
 """Iterative differentiation: the derivative of E(w_t(λ), λ) through the last K of t steps (all of them for ITD).
 
 Reverse mode runs in segments. One segment is plain back-propagation; about √K segments of √K steps keep only the states
-they start from and recompute the rest: one more forward pass, and memory for 2√K states in place of K.
+they start from and recompute the rest: one more forward pass, and memory for 2√K states in place of K. Where a problem
+has formulas for ∂₁Φ and ∂₂Φ, the states alone are kept, and no graph.
 Forward mode carries (dw_t/dλ)e_i along, one direction e_i after the other: nothing is kept, and the cost is n runs.
 """
 
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from boundcheck.formulas import D1, D2, Gram, summed
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem, Ready
 from boundcheck.products import Linearisation, outer_gradients, push_forward
@@ -29,6 +31,9 @@ class Iterated:
 def reverse(problem: Problem, prepared: Prepared, z: Tensor, t: int, through: int, *, checkpoint: bool) -> Iterated:
     """Back-propagation through the last `through` of t steps from the state z."""
     ready = prepared.ready
+    d1, d2 = problem.d1phi_T_at, problem.d2phi_T_at
+    if not checkpoint and through and problem.dynamics.copies == 1 and d1 is not None and d2 is not None:
+        return _by_formula(problem, prepared, d1, d2, _steps(problem, z, ready, t - through), through)
     length = max(1, math.isqrt(through)) if checkpoint else max(1, through)
     starts, done = [], t - through
     z = _steps(problem, z, ready, done)
@@ -45,6 +50,23 @@ def reverse(problem: Problem, prepared: Prepared, z: Tensor, t: int, through: in
         if not starts:
             return Iterated(prepared.pull_back(total), w)
         at = _differentiable_steps(problem, starts.pop(), prepared, length)
+
+
+def _by_formula(problem: Problem, prepared: Prepared, d1: D1, d2: D2, w: Tensor, steps: int) -> Iterated:
+    """a ← ∂₁Φ(w_p)ᵀa from a = ∇₁E(w_t), for one p after the other, and Σ_p ∂₂Φ(w_p)ᵀa."""
+    ready, path = prepared.ready, [w]
+    with torch.no_grad():
+        for _ in range(steps):
+            path.append(problem.phi_at(path[-1], ready))
+    points = torch.stack(path[:-1])
+    at = d1(points.mT, prepared.leaves.for_points())
+    gradients = outer_gradients(problem, path[-1], prepared.leaves)
+    adjoints, a = torch.empty_like(points), gradients.w
+    for p in reversed(range(steps)):
+        adjoints[p] = a
+        d1phi_T = at.point(p) if isinstance(at, Gram) else d1(points[p], ready)
+        a = d1phi_T(a)
+    return Iterated(prepared.pull_back(gradients.lam) + summed(d2(points, ready), adjoints), path[-1])
 
 
 def forward(problem: Problem, prepared: Prepared, z: Tensor, t: int, through: int) -> Iterated:

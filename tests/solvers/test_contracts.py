@@ -204,3 +204,21 @@ def test_the_result_says_what_was_run(problem: Problem) -> None:
     assert bc.hypergradient(problem, "itd", t=3).linear_map is None
     w, ready = found.w, problem.prepare(problem.lam)
     assert found.residual.w == pytest.approx(float((w - problem.phi_at(w, ready)).norm()), rel=1e-6, abs=1e-14)
+
+
+@pytest.mark.parametrize("name", ["lr", "krr", "br", "hr"])
+def test_itd_by_formula_is_itd_by_autograd(name: str) -> None:
+    """Through all steps and through the last few, with a formula of each kind, named or not."""
+    problem = small(name, dynamics="gradient-descent")
+    bare = replace(problem, d1phi_T_at=None, d2phi_T_at=None, d2outer_at=None)
+    cases = [problem]
+    if (d1 := problem.d1phi_T_at) is not None:
+        cases.append(replace(problem, d1phi_T_at=lambda w, ready: lambda v: d1(w, ready)(v)))
+    for method, t in (("itd", 1), ("itd", 9), ("itd-truncated:4", 9), ("itd-truncated:4", 2)):
+        expected = bc.hypergradient(bare, method, t=t, mode="reverse")
+        for case in cases:
+            found = bc.hypergradient(case, method, t=t, mode="reverse")
+            assert torch.allclose(
+                found.value, expected.value, rtol=1e-11, atol=1e-13 * float(expected.value.abs().max())
+            )
+            assert torch.allclose(found.w, expected.w, rtol=1e-13)
