@@ -31,6 +31,7 @@ SOLVERS = ("aid-fp", "aid-cg")
 DEEP = 256  # vectors at most; what needs more is left to the solvers themselves
 ASK = 8  # vectors after which the host asks whether they are enough
 REST = 0.25  # times ε‖b‖: a residual that is less than the rounding of b
+GIVE_UP = 16  # steps of FP after which the host asks whether the basis is too short already
 DROP = 8  # rows are dropped when one in this many is done
 
 
@@ -83,8 +84,11 @@ class Basis:
     def __init__(self, b: Tensor, room: Room) -> None:
         self._room, self._like = room, b
         self._product = room.vector(0, b)
-        self.length = self._dot(b, b).sqrt()
         self.tiny = torch.finfo(b.dtype).tiny
+        largest = b.abs().amax(dim=-1)
+        scale = torch.where(largest > 0, largest, 1)  # or squares leave the range of numbers before b does
+        scaled = torch.div(b, scale[..., None], out=room.vector(1, b))
+        self.length = scale * self._dot(scaled, scaled).sqrt()
         self.x = [torch.div(b, self.length.clamp(min=self.tiny)[..., None], out=room.vector(1, b))]
         self.a: list[Tensor] = []
         self.beta: list[Tensor] = []
@@ -135,6 +139,7 @@ def fixed_point(basis: Basis, asked: Mapping[Method, Sequence[int]]) -> FixedPoi
     u, new = torch.zeros_like(a), torch.zeros_like(a)
     found = {method: a.new_zeros(min(m, ks[-1]), *a.shape[1:]) for method, ks in asked.items()}
     first, cut = 0, torch.zeros_like(b)  # rows before `first` are done; the largest |u_{m−1}| of each
+    noise = torch.finfo(b.dtype).eps * b  # β|u_{m−1}| above it counts
     for k in range(1, last + 1):
         h = min(k, m)
         torch.mul(a[:h], u[:h], out=new[:h])
@@ -144,6 +149,8 @@ def fixed_point(basis: Basis, asked: Mapping[Method, Sequence[int]]) -> FixedPoi
         u, new = new, u
         if m <= k < last:
             torch.maximum(cut[:, first:], u[-1].abs(), out=cut[:, first:])
+            if k % GIVE_UP == 0 and bool((cut * basis.beta[-1] > noise).any()):
+                return FixedPoint({}, enough=False)
         for method, ks in asked.items():
             low, high = bisect_left(ks, k), bisect_right(ks, k)
             if low < high:
@@ -152,8 +159,7 @@ def fixed_point(basis: Basis, asked: Mapping[Method, Sequence[int]]) -> FixedPoi
         if done < count and DROP * (done - first) >= count - first:
             a, beta, u, new, b = (x[..., done - first :] for x in (a, beta, u, new, b))
             first = done
-    forcing, noise = cut * basis.beta[-1], torch.finfo(cut.dtype).eps * basis.length
-    return FixedPoint(found, not bool((forcing > noise).any()))
+    return FixedPoint(found, not bool((cut * basis.beta[-1] > noise).any()))
 
 
 class Pivots:

@@ -173,3 +173,12 @@ def test_with_and_without_a_basis() -> None:
     for other in made[1:]:
         for m in steps:
             assert torch.allclose(other[m], made[0][m], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_squares_may_leave_the_range_of_numbers(scale: float) -> None:
+    J, b = symmetric(torch.linspace(0, 0.9, 12).double(), 1, 2), normal(1, 2, 12)
+    asked = {FP: [20, 40], CG: [20, 40]}
+    small_or_large, usual = solved(J, scale * b, asked), solved(J, b, asked)
+    for m in asked:
+        assert torch.allclose(small_or_large[m] / scale, usual[m], rtol=1e-12)
