@@ -186,12 +186,11 @@ class Pivots:
         return not bool(((self.c[-1].abs() > self._floor) & (self._last > len(self.delta))).any())
 
     def refuse_unless_definite(self) -> None:
-        """By pᵀ(I − J)p = c_j²δ_j, as far as rows go."""
+        """By pᵀ(I − J)p = c_j²δ_j for the directions p of CG, as far as rows go."""
         c, delta = torch.stack(self.c[:-1]), torch.stack(self.delta)
-        p_Ap = c * c * delta
-        counts = (c.abs() > self._floor) & torch.isfinite(p_Ap) & (self._before(self._last))
-        if bool((least := torch.where(counts, p_Ap, torch.inf).min()) <= 0):
-            raise not_definite(float(least), "pᵀ(I − ∂₁Φᵀ)p at some t")
+        counts = (c.abs() > self._floor) & torch.isfinite(delta) & self._before(self._last)
+        if bool((least := torch.where(counts, delta, torch.inf).min()) <= 0):
+            raise not_definite(float(least), "pᵀ(I − ∂₁Φᵀ)p/‖r‖² at some t")
 
     def coefficients(self, ks: Sequence[int]) -> Tensor:
         """LDLᵀu = ‖b‖e_0, where c = L⁻¹‖b‖e_0, in the first k entries of each row."""
