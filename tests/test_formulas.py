@@ -7,7 +7,7 @@ import torch
 from pieces import normal
 from torch import Tensor
 
-from boundcheck.compare.batch import spectrum_of, spectrum_of_data
+from boundcheck.compare.spectrum import spectrum_of, spectrum_of_data
 from boundcheck.formulas import Diagonal, Gram, Matrices, OuterProducts
 
 D, DATA, LAMS, COLUMNS = 7, 4, 3, 5

@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from boundcheck.compare import batch as batches
-from boundcheck.compare.batch import Batch, Spectrum
+from boundcheck.compare.batch import Batch
 from boundcheck.compare.matrices import norms
 from boundcheck.compare.modes import Modes
 from boundcheck.compare.run import Run, norm
+from boundcheck.compare.spectrum import Spectrum
 from boundcheck.compare.to_lam import read_off
 from boundcheck.methods import Method
 from boundcheck.prepared import Leaves, Prepared

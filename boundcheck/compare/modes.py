@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from boundcheck.compare.batch import Batch, Spectrum, pieces
+from boundcheck.compare.batch import Batch, pieces
+from boundcheck.compare.spectrum import Spectrum
 from boundcheck.formulas import OuterProducts
 from boundcheck.prepared import Cotangents, Leaves
 from boundcheck.problem import Problem, Ready

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from boundcheck.compare import krylov
-from boundcheck.compare.batch import Batch, Products, Spectrum, pieces
+from boundcheck.compare.batch import Batch, Products, pieces
+from boundcheck.compare.spectrum import Spectrum
 from boundcheck.methods import Method
 from boundcheck.solvers.conjugate_gradient import SPENT, not_definite
 

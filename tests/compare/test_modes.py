@@ -12,9 +12,9 @@ from small import small
 import boundcheck as bc
 from boundcheck.compare import batch as batches
 from boundcheck.compare import cost, to_lam, wavefront
-from boundcheck.compare.batch import Run, runs_of, spectrum_of
 from boundcheck.compare.formed import Formed
 from boundcheck.compare.modes import Modes, Summed, frozen
+from boundcheck.compare.spectrum import Run, runs_of, spectrum_of
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 from boundcheck.products import jacobian, rows, rows_outer, used
@@ -86,7 +86,7 @@ def test_points_that_are_not_needed_are_not_kept(name: str) -> None:
 def test_spectrum_counts_what_differs_by_rounding_once() -> None:
     U = torch.linalg.qr(torch.randn(6, 6, generator=torch.Generator().manual_seed(0)).double()).Q
     values = torch.tensor([[0.5, 0.5, 0.5, -0.2, 0.9, 0.9], [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]]).double()
-    found = batches.spectrum_of(U * values[:, None] @ U.T)
+    found = spectrum_of(U * values[:, None] @ U.T)
     assert found.values.shape == (2, 6)
     assert torch.allclose(found.values[0], torch.tensor([-0.2, 0.5, 0.9, 0, 0, 0]).double(), atol=1e-15)
     assert not found.simple

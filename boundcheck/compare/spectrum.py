@@ -1,0 +1,109 @@
+"""Eigenvectors of symmetric matrices, one for each λ, with eigenvalues that differ by rounding only taken as one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Run:
+    """Neighbouring columns of U: either each with a value of its own (`alone`), or all with the same one."""
+
+    columns: slice
+    values: slice
+    alone: bool
+
+
+MANY = 16  # runs, from which on they are not worth the trouble
+
+
+def runs_of(which: list[int]) -> tuple[Run, ...]:
+    """From the number of the value that belongs to each column; none if there are many."""
+    sizes = [(value, len(list(columns))) for value, columns in groupby(which)]
+    found, column = [], 0
+    for alone, group in groupby(sizes, key=lambda pair: pair[1] == 1):
+        values = list(group)
+        for some in [values] if alone else [[one] for one in values]:
+            width = sum(size for _, size in some)
+            found.append(Run(slice(column, column + width), slice(some[0][0], some[-1][0] + 1), alone))
+            column += width
+    return tuple(found) if len(found) <= MANY else ()
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """∂₁Φ = U diag(j) Uᵀ with the distinct numbers `values` in j; products are of vectors with one entry for each.
+
+    A polynomial in ∂₁Φ times b is U times (Uᵀb scaled by one number for each distinct eigenvalue).
+    """
+
+    U: Tensor  # (λ, d, d)
+    values: Tensor  # (λ, distinct); where a λ has fewer, zeros at the end
+    which: Tensor  # (λ, d): which of the values belongs to a column of U
+    simple: bool  # has every λ d distinct values?
+    runs: tuple[Run, ...]  # of columns, if they are few and the same for all λ
+
+    def __getitem__(self, lams: slice) -> Spectrum:
+        return Spectrum(self.U[lams], self.values[lams], self.which[lams], self.simple, self.runs)
+
+    def d1_T(self, v: Tensor) -> Tensor:
+        return v * self.values[:, None]
+
+    d1 = d1_T
+
+    def spread(self, x: Tensor) -> Tensor:
+        """From (λ, rows, distinct) to (λ, rows, d)."""
+        if self.simple:
+            return x
+        return x.gather(-1, self.which[:, None].expand(-1, x.shape[1], -1))
+
+    def parts(self, b: Tensor) -> Tensor:
+        """The parts of b, of shape (λ, rows, d), in each eigenspace: (λ, rows, distinct, d). They add up to b."""
+        b_hat = b @ self.U
+        found = b.new_zeros(*b.shape[:2], self.values.shape[-1], b.shape[-1])
+        if not self.runs:
+            which = self.which[:, None, None].expand(-1, b.shape[1], 1, -1)
+            return found.scatter_(2, which, b_hat[:, :, None]) @ self.U.mT[:, None]
+        for run in self.runs:
+            here, vectors = b_hat[..., run.columns], self.U[..., run.columns].mT
+            if run.alone:
+                torch.mul(here[..., None], vectors[:, None], out=found[:, :, run.values])
+            else:
+                found[:, :, run.values.start] = here @ vectors
+        return found
+
+    def lengths(self, v: Tensor) -> Tensor:
+        """The norms of the parts of v = Uᵀb, of shape (λ, rows, d), that belong to each distinct value."""
+        squares = v.new_zeros(*v.shape[:-1], self.values.shape[-1])
+        return squares.scatter_add_(-1, self.which[:, None].expand_as(v), v * v).sqrt_()
+
+
+def spectrum_of(J: Tensor) -> Spectrum:
+    """Of symmetric matrices."""
+    return _grouped(*torch.linalg.eigh((J + J.mT) / 2))
+
+
+def spectrum_of_data(U: Tensor, weight: Tensor, kept: Tensor) -> Spectrum:
+    """Of kept·I + weight·UᵀU, from U of shape (λ, data, d); weight and kept are numbers for each λ."""
+    s, V_T = torch.linalg.svd(U)[1:]
+    rest = s.new_zeros(len(s), U.shape[-1] - s.shape[-1])
+    j = kept[:, None] + weight[:, None] * torch.cat((s * s, rest), dim=-1)
+    order = j.argsort(dim=-1)
+    return _grouped(j.gather(-1, order), V_T.gather(-2, order[..., None].expand_as(V_T)).mT.contiguous())
+
+
+def _grouped(j: Tensor, U: Tensor) -> Spectrum:
+    """From ascending eigenvalues; those that differ by rounding only are taken as one, their mean."""
+    noise = 64 * torch.finfo(j.dtype).eps * j.abs().amax(dim=-1, keepdim=True)
+    which = torch.nn.functional.pad((j.diff(dim=-1) > noise).cumsum(-1), (1, 0))
+    least, most = which[:, -1].aminmax()
+    sums = j.new_zeros(len(j), int(most) + 1)
+    counts = torch.zeros_like(sums).scatter_add_(-1, which, torch.ones_like(j))
+    values = sums.scatter_add_(-1, which, j) / counts.clamp(min=1)
+    alike = torch.where((which == which[:1]).all(), which[0], -1).cpu().numpy().tolist()
+    runs = runs_of(alike) if alike[0] == 0 else ()
+    return Spectrum(U, values, which, int(least) + 1 == j.shape[-1], runs)
