@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from boundcheck.errors import InputError
+
 D1 = Callable[[Tensor, Any], Callable[[Tensor], Tensor]]
 D2 = Callable[[Tensor, Any], Callable[[Tensor], Tensor]]
 D2Outer = Callable[[Tensor, Any], Tensor]
@@ -73,13 +75,19 @@ class Gram:
     """diag(kept) + Uᵀdiag(weight)U for each of several columns: of gradient steps on sums over data U with a ridge."""
 
     U: Tensor  # (data, d), or with the axes of the columns behind
-    weight: Tensor  # (data, …), or what is the same for all data
-    kept: Tensor  # (d, …), or what is the same for all entries
+    weight: Tensor  # (data, axes of the columns), or without the first axis, or one number
+    kept: Tensor  # (d, axes of the columns), or without the first axis, or one number
 
     def __call__(self, v: Tensor, out: Tensor | None = None) -> Tensor:
         """The product with columns v; in `out`, if given, which is contiguous and may be v."""
         if v.dim() == 1:
             return torch.addmv(self.kept * v, self.U.T, torch.mv(self.U, v).mul_(self.weight))
+        for name, x in (("weight", self.weight), ("kept", self.kept)):
+            if x.dim() not in (0, v.dim() - 1, v.dim()):
+                raise InputError(
+                    f"Gram: {name} has shape {tuple(x.shape)} for columns of shape {tuple(v.shape)}; "
+                    "give it their axes behind its own, of length 1 where they share it"
+                )
         v = v.contiguous()
         if self.U.dim() > 2:
             inner = torch.einsum("md...,d...->m...", self.U, v).mul_(self.weight)
@@ -92,7 +100,7 @@ class Gram:
 
     def spread(self) -> Gram:
         """The same with `kept` at hand for every column, which is quicker where few share it."""
-        if self.weight.dim() < self.kept.dim() or self.weight.shape[1:] == self.kept.shape[1:]:
+        if self.weight.dim() != self.kept.dim() or self.weight.shape[1:] == self.kept.shape[1:]:
             return self
         return Gram(self.U, self.weight, self.kept.expand(-1, *self.weight.shape[1:]).contiguous())
 

@@ -8,6 +8,7 @@ from pieces import normal
 from torch import Tensor
 
 from boundcheck.compare.spectrum import spectrum_of, spectrum_of_data
+from boundcheck.errors import InputError
 from boundcheck.formulas import Diagonal, Gram, Matrices, OuterProducts
 
 D, DATA, LAMS, COLUMNS = 7, 4, 3, 5
@@ -81,3 +82,11 @@ def test_derivatives_by_lam() -> None:
     assert torch.equal(Diagonal(w)(v), v * w[:, None])
     M = normal(4, 6, 3, seed=4)
     assert torch.allclose(Matrices(M)(v), torch.einsum("rnd,rvd->rvn", M, v), rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["weight", "kept"])
+def test_gram_refuses_what_lacks_the_axes_of_columns(name: str) -> None:
+    """As long as the data, it would be taken for numbers of columns."""
+    given = {"U": normal(DATA, D), "weight": normal(1)[0], "kept": normal(1)[0]} | {name: normal(COLUMNS)}
+    with pytest.raises(InputError, match=rf"Gram: {name} has shape \(5,\) for columns of shape \(7, 3, 5\)"):
+        Gram(**given)(normal(D, LAMS, COLUMNS))

@@ -41,6 +41,7 @@ class Sizes:
     phi: int  # arithmetic of one Φ
     itself: bool  # is what was prepared λ itself, or a vector like it?
     element: int  # bytes of a number
+    width: int = 0  # numbers on the way to one Φ, such as one for each example of the data; about
     formula: bool = False  # is ∂₁Φᵀv a formula of the problem, for a symmetric ∂₁Φ?
     formulas: bool = False  # are derivatives by λ taken by formula, for one λ after the other?
     summed: bool = False  # … by one that sums over points?
@@ -59,6 +60,7 @@ def measure(problem: Problem, prepared: Prepared, T: int) -> Sizes:
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         rows(problem.phi_at)(problem.w0.expand(1, 2, -1), prepared.ready)
     tensors = prepared.leaves.tensors
+    phi = int(counter.get_total_flops()) // 2
     d2 = None if problem.d2phi_T_at is None else problem.d2phi_T_at(problem.w0[None], prepared.each[0])
     d1 = None if problem.d1phi_T_at is None else problem.d1phi_T_at(problem.w0, prepared.each[0])
     return Sizes(
@@ -67,7 +69,8 @@ def measure(problem: Problem, prepared: Prepared, T: int) -> Sizes:
         n=problem.n,
         state=problem.d * problem.dynamics.copies,
         leaves=sum(leaf.numel() for leaf in tensors),
-        phi=int(counter.get_total_flops()) // 2,
+        phi=phi,
+        width=phi // (2 * problem.d),  # a product of a matrix takes 2d operations for each number that it makes
         itself=all(leaf.numel() <= problem.n for leaf in tensors),
         element=problem.w0.element_size(),
         formula=problem.d1phi_T_at is not None and problem.symmetric is True,
@@ -130,7 +133,7 @@ class Plan:
 def plan(of: Sizes, samples: int, names: Sequence[str], algorithm: str, memory: int) -> Plan:
     """The cheapest way that fits, or the one asked for, in the largest pieces that stay inside `memory`."""
     if algorithm != "auto" and algorithm not in ALGORITHMS:
-        raise UnknownNameError.among("algorithm", algorithm, ("auto", *ALGORITHMS))
+        raise UnknownNameError.among("algorithm", str(algorithm), ("auto", *ALGORITHMS))
     costs = itd(of, samples)
     for way in sorted(costs, key=costs.__getitem__) if algorithm == "auto" else [algorithm]:
         if found := _fit(of, samples, names, way if "itd" in names else None, memory):
@@ -206,16 +209,17 @@ def bytes_of(of: Sizes, plan: Plan, names: Sequence[str]) -> int:
     if plan.matrices:
         kept += 2 * of.d**2 * of.n + (1 + aid) * of.T * of.n
     needs = [
-        plan.rows * 12 * of.state,
-        plan.basis * (DEEP + 6) * of.d,
+        plan.rows * (12 * of.state + 6 * of.width),
+        plan.basis * ((DEEP + 6) * of.d + 4 * of.width),
         plan.read * 6 * _read(of, 1 if plan.matrices else aid) // (plan.samples if of.formulas else 1),
     ]
     if plan.modes:
         needs.append(plan.horizons * (of.d**2 if of.summed else 2 * of.leaves) + 8 * of.d**2)
     elif plan.way == "wavefront" or "itd-truncated" in names:
-        needs.append(plan.horizons * (2 * of.T * of.d + 2 * of.leaves) + of.T * 12 * of.state)
+        needs.append(plan.horizons * (2 * of.T * of.d + 2 * of.leaves + 6 * of.width) + of.T * 12 * of.state)
     if plan.way in ("forward", "dense") and not plan.modes:
         kept += of.T * of.n
-        jacobian = of.d * (of.state + 4 * of.d) if plan.way == "dense" else 0
-        needs.append(plan.formed * (3 * of.n * of.d + jacobian) + 4 * of.n * of.state)
+        jacobian = of.d * (of.state + 4 * of.d + 2 * of.width) if plan.way == "dense" else 0
+        carried = of.n * (4 * of.state + of.width) + plan.rows * 6 * of.width
+        needs.append(plan.formed * (3 * of.n * of.d + jacobian) + carried)
     return int(SLACK * plan.samples * (kept + max(needs)) * of.element)

@@ -67,7 +67,7 @@ def evaluate(batch: Batch, exact: Tensor, asked: Sequence[Method], plan: Plan) -
                     values = to_lam.read_off(batch, at.of_phi, w[lams, part], v[lams], lams)
                 elif read is not None:
                     values = read[lams, part]
-                lengths = torch.linalg.vector_norm(values.add_(rest[:, :, None]), dim=-1)
+                lengths = torch.linalg.vector_norm(values + rest[:, :, None], dim=-1)
                 for m, length in zip(solved, lengths.unbind(2), strict=True):
                     errors[m][lams, part] = length
     return errors
@@ -99,7 +99,7 @@ def _itd(
     if plan.way == "dense" and at.modes is not None and carried is None:
         by_modes = _by_modes(at, at.modes)
     elif plan.way == "forward":
-        carried = sensitivities.forward(batch, b, at.of_psi, plan.formed)
+        carried = sensitivities.forward(batch, b, at.of_psi, plan.formed, plan.rows)
     elif plan.way == "dense" and carried is None:
         carried = sensitivities.dense(batch, b, at.of_psi, plan.formed)
     ready = all(m.name == "itd" and carried is not None for m in asked)
@@ -112,7 +112,7 @@ def _itd(
             elif m.name == "itd" and by_modes is not None:
                 found[m] = next(by_modes)
             elif shared:
-                found[m] = partial(_part, reverse.itd(batch, b, block.start, block.stop, m.k))
+                found[m] = partial(_part, reverse.itd(batch, b, block.start, block.stop, plan.rows, m.k))
             else:
                 cotangents = wavefront.itd(batch, b, at.of_psi, block.start, block.stop, m.k)
                 found[m] = partial(_pulled, batch.prepared, at.of_psi, cotangents)

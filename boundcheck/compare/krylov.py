@@ -149,7 +149,7 @@ def fixed_point(basis: Basis, asked: Mapping[Method, Sequence[int]]) -> FixedPoi
         u, new = new, u
         if m <= k < last:
             torch.maximum(cut[:, first:], u[-1].abs(), out=cut[:, first:])
-            if k % GIVE_UP == 0 and bool((cut * basis.beta[-1] > noise).any()):
+            if k % GIVE_UP == 0 and _counts(cut * basis.beta[-1], noise):
                 return FixedPoint({}, enough=False)
         for method, ks in asked.items():
             low, high = bisect_left(ks, k), bisect_right(ks, k)
@@ -159,7 +159,12 @@ def fixed_point(basis: Basis, asked: Mapping[Method, Sequence[int]]) -> FixedPoi
         if done < count and DROP * (done - first) >= count - first:
             a, beta, u, new, b = (x[..., done - first :] for x in (a, beta, u, new, b))
             first = done
-    return FixedPoint(found, not bool((cut * basis.beta[-1] > noise).any()))
+    return FixedPoint(found, enough=not _counts(cut * basis.beta[-1], noise))
+
+
+def _counts(forcing: Tensor, noise: Tensor) -> bool:
+    """Is any above the noise, or no number, other than where b is none?"""
+    return bool((~(forcing <= noise) & torch.isfinite(noise)).any())
 
 
 class Pivots:

@@ -13,7 +13,7 @@ from torch.func import vmap
 from torch.nn.functional import pad
 
 from boundcheck.compare import to_lam
-from boundcheck.compare.batch import Batch, as_columns, transposed
+from boundcheck.compare.batch import Batch, Products, as_columns, transposed
 from boundcheck.compare.modes import frozen
 from boundcheck.problem import Ready
 from boundcheck.products import rows
@@ -28,19 +28,25 @@ def applies(batch: Batch) -> bool:
     return batch.problem.dynamics.copies == 1 or frozen(batch.problem, batch.prepared.leaves, batch.z[:, :1])
 
 
-def itd(batch: Batch, b: Tensor, start: int, stop: int, through: int | None = None) -> Tensor:
+def itd(batch: Batch, b: Tensor, start: int, stop: int, block: int, through: int | None = None) -> Tensor:
     """(dw_t/dλ)ᵀ∇₁E(w_t) for the horizons t = start + 1 … stop, of shape (λ, stop − start, n).
 
-    Through the last `through` steps only, if given. Horizons are held in reversed order, i = stop − t, in which they
-    begin.
+    Through the last `through` steps only, if given; ∂₁Φ is prepared for `block` points at a time. Horizons are held in
+    reversed order, i = stop − t, in which they begin.
     """
     dynamics, ready, size = batch.problem.dynamics, batch.prepared.ready, stop - start
+    if through == 0:
+        return torch.zeros_like(b[:, start:stop])
     adjoint = vmap(lambda value, a, ready: dynamics.adjoint(lambda _: value, a, ready))
     w = rows(dynamics.point)(batch.z[:, :stop], ready)
-    points = list(batch.products_along(w, size))
     by_lam = _by_lam(batch, w)
     a, total = b.new_zeros(len(b), 0, batch.z.shape[-1]), b.new_zeros(len(b), 0, b.shape[-1])
-    for p in range(stop - 1, -1 if through is None else max(-1, start - through), -1):
+    points: list[Products] = []
+    least = 0 if through is None else max(0, start + 1 - through)
+    for p in range(stop - 1, least - 1, -1):
+        if not points:
+            points = list(batch.products_along(w[:, max(0, p + 1 - block) : p + 1], size))
+        at = points.pop()
         if a.shape[1] < min(stop - p, size):
             more = min(size - a.shape[1], -(-size // GROW))
             a, total = (as_columns(pad(x, (0, 0, 0, more))) for x in (a, total))
@@ -49,10 +55,7 @@ def itd(batch: Batch, b: Tensor, start: int, stop: int, through: int | None = No
         if through is not None and (done := stop - p - through) > 0:
             a[:, done - 1] = 0
         total.addcmul_(by_lam[:, p, None], dynamics.iterate(a))
-        if dynamics.copies == 1:
-            a = transposed(points[p], a, a)
-        else:
-            a = adjoint(points[p].d1_T(dynamics.iterate(a)), a, ready)
+        a = transposed(at, a, a) if dynamics.copies == 1 else adjoint(at.d1_T(dynamics.iterate(a)), a, ready)
     return total.flip(1)
 
 

@@ -34,14 +34,17 @@ def _d2(batch: Batch, leaves: Leaves, z: Tensor) -> Tensor:
     return rows_d2(newest(problem), z, batch.prepared, leaves, problem.d)
 
 
-def forward(batch: Batch, b: Tensor, leaves: Leaves, block: int) -> Tensor:
-    """(dw_t/dλ)ᵀ∇₁E(w_t) for t = 1 … T, of shape (λ, T, n); `block` is for how many t to form ∂₂Ψ at once."""
+def forward(batch: Batch, b: Tensor, leaves: Leaves, block: int, diagonals: int) -> Tensor:
+    """(dw_t/dλ)ᵀ∇₁E(w_t) for t = 1 … T, of shape (λ, T, n).
+
+    `block` is for how many t to form ∂₂Ψ at once, `diagonals` the same where a formula says that it is diagonal.
+    """
     problem, dynamics, ready = batch.problem, batch.problem.dynamics, batch.prepared.ready
     S = batch.laid_out(batch.z.new_zeros(len(b), problem.n, batch.z.shape[-1]))  # an entry of λ a row
     found = b.new_empty(len(b), batch.T, problem.n)
     step = vmap(lambda value, S, ready: dynamics.step(lambda _: value, S, ready))
     entries = to_lam.diagonal(batch, batch.z[:, :-1]) if dynamics.copies == 1 else None
-    for part in pieces(0, batch.T, block if entries is None else batch.T):
+    for part in pieces(0, batch.T, block if entries is None else diagonals):
         z = batch.z[:, part]
         D = _d2(batch, leaves, z) if entries is None else None
         w = rows(dynamics.point)(z, ready)
@@ -54,7 +57,7 @@ def forward(batch: Batch, b: Tensor, leaves: Leaves, block: int) -> Tensor:
             if D is not None:
                 S[..., : problem.d] += D[:, i].mT
             elif entries is not None:
-                S.diagonal(dim1=-2, dim2=-1).add_(entries[:, i])
+                S.diagonal(dim1=-2, dim2=-1).add_(entries[:, part.start + i])
             found[:, part.start + i] = (b[:, part.start + i, None] @ dynamics.iterate(S).mT)[:, 0]
     return found
 

@@ -67,9 +67,8 @@ def _in_eigenvectors(spectrum: Spectrum, b: Tensor, asked: Asked, block: int) ->
     """The same where ∂₁Φ is one symmetric matrix for all t: v_k = p(∂₁Φ)b, a number for each distinct eigenvalue."""
     b_hat = b @ spectrum.U
     scales: dict[Method, Tensor] = {}
-    if fixed_point := [m for m in asked if m.name == "aid-fp"]:
-        sums = _geometric_sums(spectrum.values, max(asked[m][-1] for m in fixed_point))
-        scales = {m: sums[:, torch.tensor(asked[m], device=b.device)] for m in fixed_point}
+    if fixed_point := {m: ks for m, ks in asked.items() if m.name == "aid-fp"}:
+        scales = _geometric_sums(spectrum.values, fixed_point)
     for solver in dict.fromkeys(m.name for m in asked if m not in scales):
         lengths = spectrum.lengths(b_hat)
         own = {m: ks for m, ks in asked.items() if m.name == solver}
@@ -81,12 +80,16 @@ def _in_eigenvectors(spectrum: Spectrum, b: Tensor, asked: Asked, block: int) ->
     return {m: (b_hat * spectrum.spread(scales[m])) @ spectrum.U.mT for m in asked}
 
 
-def _geometric_sums(values: Tensor, k: int) -> Tensor:
-    """1 + j + … + j^(i−1) for i = 0 … k, of shape (λ, k + 1, distinct)."""
-    sums = values.new_zeros(len(values), k + 1, values.shape[-1])
-    for i in range(k):
-        torch.addcmul(torch.ones_like(values), sums[:, i], values, out=sums[:, i + 1])
-    return sums
+def _geometric_sums(values: Tensor, asked: Asked) -> dict[Method, Tensor]:
+    """1 + j + … + j^(k−1) for the k of each row, of shape (λ, rows, distinct)."""
+    found = {m: values.new_zeros(len(values), len(ks), values.shape[-1]) for m, ks in asked.items()}
+    total, one = torch.zeros_like(values), torch.ones_like(values)
+    for k in range(1, max(ks[-1] for ks in asked.values()) + 1):
+        total = torch.addcmul(one, total, values)
+        for m, ks in asked.items():
+            if (low := bisect_left(ks, k)) < (high := bisect_right(ks, k)):
+                found[m][:, low:high] = total[:, None]
+    return found
 
 
 def _block(

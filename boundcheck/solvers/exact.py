@@ -59,7 +59,7 @@ def reference(
     """The exact hypergradient at every row of `lams`.
 
     Where Φ has several fixed points it is at the one near which `START` steps of the dynamics arrive. What has been
-    `prepared`, and the `path` z_0, z_1, … of the dynamics, of shape (λ, steps, state), are not computed again.
+    `prepared` (unless d > `DENSE`), and the `path` z_0, z_1, … of the dynamics, of shape (λ, steps, state), are used.
     """
     if problem.d > DENSE:
         paths = [None if path is None else path[i : i + 1] for i in range(len(lams))]

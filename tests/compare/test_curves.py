@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -189,6 +190,8 @@ def test_divergence_is_seen_as_such() -> None:
         ({"methods": ["exact"]}, "leave it out"),
         ({"methods": ["itd:3"]}, "itd takes no k"),
         ({"algorithm": "sideways"}, "unknown algorithm 'sideways'"),
+        ({"algorithm": None}, "unknown algorithm 'None'"),
+        ({"lam": torch.ones(0, 8).double()}, "lam has no rows"),
         ({"lam": torch.ones(3)}, r"lam has shape \(3,\)"),
     ],
 )
@@ -197,6 +200,53 @@ def test_bad_input_gets_one_clear_error(options: dict[str, object], message: str
         bc.error_curves(small("br"), **{"methods": ["itd"], "t": 3, **options})
     with pytest.raises(bc.UnknownNameError, match="did you mean itd"):
         _ = bc.error_curves(small("br"), ["itd"], t=1)["idt"]
+
+
+@pytest.mark.parametrize("algorithm", [*cost.ALGORITHMS, "auto"])
+@pytest.mark.parametrize("symmetric", [None, True])
+@pytest.mark.parametrize("through", ["a sum", "E alone", "Φ alone"])
+def test_lam_may_act_through_a_sum_or_on_one_level_only(through: str, symmetric: bool | None, algorithm: str) -> None:
+    """Then ∂₂Φᵀv is the same number in every place, or none at all."""
+
+    def phi(w: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
+        return 0.3 * torch.tanh(w) + {"a sum": lam.sum(), "E alone": 1.0, "Φ alone": lam}[through]
+
+    def outer(w: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
+        return (w * (lam if through == "E alone" else w)).sum() / 2
+
+    lam = torch.tensor([1.0, 0.5, 2.0]).double()
+    problem = Problem("small", torch.zeros(3).double(), lam, phi, outer, symmetric=symmetric)
+    methods = ["itd", "aid-fp", "aid-fp:2", "itd-truncated:0", "itd-truncated:2"]
+    curves = bc.error_curves(problem, methods, t=T, algorithm=algorithm)
+    expected = plain.error_curves(problem, lam, curves.exact[0], T, methods[:3])
+    for method in methods[:3]:
+        assert np.abs(curves[method][0] - expected[method].numpy()).max() <= 1e-12
+    for method in methods[3:]:
+        value = bc.hypergradient(problem, method, t=T).value
+        assert abs(curves[method][0, -1] - float((value - curves.exact[0]).norm())) <= 1e-12
+
+
+def test_a_truncation_that_leaves_nothing() -> None:
+    curves = bc.error_curves(small("lr"), ["itd-truncated:0"], t=T)
+    direct = bc.hypergradient(small("lr"), "itd-truncated:0", t=T).value - curves.exact[0]
+    assert curves["itd-truncated:0"][0, -1] == pytest.approx(float(direct.norm()), rel=1e-12)
+
+
+def test_examples_of_the_data_count_in_the_budget() -> None:
+    """20,000 examples for five weights: rows of a batched product are cut by what they make on the way."""
+    problem = bc.problems.logistic_regression(features=5, size=20_000)
+    for case in (problem, replace(problem, d1phi_T_at=None, d2phi_T_at=None)):
+        sizes = cost.measure(case, Prepared(case, case.lam[None]), 1000)
+        assert 20_000 <= sizes.width <= 80_000
+        plan = cost.plan(sizes, 1, METHODS, "auto", 1 << 26)
+        assert max(plan.rows, plan.basis) * sizes.width * 8 <= 1 << 26
+
+
+def test_a_fixed_k_that_is_far_beyond_t() -> None:
+    """In eigenvectors FP has come to rest there, and only what is asked for is kept."""
+    problem = small("br")
+    curves = bc.error_curves(problem, ["aid-fp:100000", "aid-cg:1000"], t=5)
+    assert np.allclose(curves["aid-fp:100000"], curves["aid-cg:1000"], rtol=1e-9)
 
 
 def test_a_problem_without_a_sampler_says_what_to_give() -> None:

@@ -155,3 +155,17 @@ def test_steps_are_those_of_the_theory(name: str) -> None:
         theory = {"heavy-ball": step_sizes.heavy_ball, "nesterov": step_sizes.nesterov}[name](mu, L)
         assert float(steps.omega * steps.alpha) == pytest.approx(theory.alpha, rel=1e-14)
         assert float(steps.beta) == pytest.approx(theory.beta, rel=1e-14)
+
+
+def test_a_run_that_was_made_already_leads_to_the_same_fixed_point() -> None:
+    """Of w = −1, 0 and 1 the dynamics leave 0.05 for 1, while Newton from 0.05 goes to 0."""
+    problem = bc.Problem.from_map(
+        lambda w, lam: w - 0.1 * (w**3 - lam * w),
+        lambda w, lam: (w * w).sum(),
+        torch.tensor([0.05], dtype=torch.float64),
+        torch.ones(1, dtype=torch.float64),
+    )
+    for t in (5, 150):
+        found = bc.error_curves(problem, ["aid-fp"], t=t).reference
+        assert float(found.w) == pytest.approx(1.0, rel=1e-12)
+        assert torch.equal(found.w, exact.reference(problem, problem.lam[None]).w)
