@@ -67,7 +67,9 @@ def evaluate(batch: Batch, exact: Tensor, asked: Sequence[Method], plan: Plan) -
                     values = to_lam.read_off(batch, at.of_phi, w[lams, part], v[lams], lams)
                 elif read is not None:
                     values = read[lams, part]
-                lengths = torch.linalg.vector_norm(values + rest[:, :, None], dim=-1)
+                # in place, unless several places are one number
+                total = values.add_(rest[:, :, None]) if values.is_contiguous() else values + rest[:, :, None]
+                lengths = torch.linalg.vector_norm(total, dim=-1)
                 for m, length in zip(solved, lengths.unbind(2), strict=True):
                     errors[m][lams, part] = length
     return errors
