@@ -59,7 +59,6 @@ class Prepared:
     """
 
     def __init__(self, problem: Problem, lam: Tensor) -> None:
-        self._prepare = problem.prepare
         self._lam = lam.detach().requires_grad_()
         with torch.enable_grad():
             prepare = problem.prepare if lam.dim() == 1 else vmap(problem.prepare)

@@ -17,12 +17,11 @@ from torch.func import vmap
 
 from boundcheck.compare.batch import Batch, pieces
 from boundcheck.compare.spectrum import Spectrum
+from boundcheck.compare.to_lam import EVERY
 from boundcheck.formulas import OuterProducts
 from boundcheck.prepared import Cotangents, Leaves
 from boundcheck.problem import Problem, Ready
 from boundcheck.products import CACHE, LamLinearisation, mixed, rows, used
-
-EVERY = slice(None)  # all λ of a batch
 
 
 def frozen(problem: Problem, leaves: Leaves, z: Tensor) -> bool:
