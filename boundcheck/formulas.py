@@ -104,6 +104,10 @@ class Gram:
             return self
         return Gram(self.U, self.weight, self.kept.expand(-1, *self.weight.shape[1:]).contiguous())
 
+    def remaining(self) -> Gram:
+        """I less it."""
+        return Gram(self.U, -self.weight, 1 - self.kept)
+
     def column(self, i: int) -> Gram:
         """The matrices of the i-th columns along the last axis, where `weight` has it and the rest is shared."""
         shared = self.weight.dim() == 0 or self.weight.shape[-1] == 1

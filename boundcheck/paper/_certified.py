@@ -20,6 +20,7 @@ from boundcheck.loading import load_problem
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 from boundcheck.products import jacobian, rows_d2
+from boundcheck.solvers.direct import Dense
 from boundcheck.solvers.exact import reference, reference_at
 from boundcheck.solvers.hypergradient import hypergradient
 from boundcheck.theory.bound import FROM_SPECTRUM
@@ -102,7 +103,7 @@ def _steps(problem: Problem, w: Tensor, constants: Constants) -> int | None:
     first: Tensor | None = None
     for steps in range(MOST):
         A, Z = _derivatives(problem, prepared, w)
-        here = reference_at(problem, prepared, w[None], A[None])
+        here = reference_at(problem, prepared, w[None], Dense(A[None]))
         first = here.value[0] if first is None else first
         W = float(torch.linalg.matrix_norm(torch.linalg.solve(A, Z), 2))
         eps_g = certify(problem, here, constants.replace(replace(constants["W"], value=W)))

@@ -20,6 +20,7 @@ from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 from boundcheck.products import DENSE, Linearisation, jacobian, outer_gradients, rows_d2_T, rows_outer
 from boundcheck.solvers import conjugate_gradient, lower, normal_equations
+from boundcheck.solvers.direct import Dense, FewData, System
 from boundcheck.solvers.result import Certificate
 
 NEWTON = 100  # rounds at most
@@ -68,27 +69,27 @@ def reference(
     ready = prepared.ready
     phi = vmap(problem.phi_at)
 
-    def differentiate(w: Tensor) -> Tensor:
+    def differentiate(w: Tensor) -> System:
         """I − ∂₁Φ at each w."""
         eye = torch.eye(problem.d, dtype=w.dtype, device=w.device)
         at = None if problem.d1phi_T_at is None else problem.d1phi_T_at(w.mT[..., None], prepared.leaves.for_columns())
+        if (found := FewData.of(at, len(w))) is not None:
+            return found
         if isinstance(at, Gram) and at.weight.dim() == at.kept.dim() == 3 > at.U.dim():
-            return eye - at.matrices()[:, 0]
-        return eye - vmap(lambda w, ready: jacobian(lambda x: problem.phi_at(x, ready), w))(w, ready)
+            return Dense(eye - at.matrices()[:, 0])
+        return Dense(eye - vmap(lambda w, ready: jacobian(lambda x: problem.phi_at(x, ready), w))(w, ready))
 
     start = vmap(problem.solution)(ready) if problem.solution else _start(problem, prepared, path)
     w, A = _newton(problem.name, lambda w: w - phi(w, ready), differentiate, start)
     return reference_at(problem, prepared, w, A)
 
 
-def reference_at(problem: Problem, prepared: Prepared, w: Tensor, A: Tensor) -> Reference:
+def reference_at(problem: Problem, prepared: Prepared, w: Tensor, A: System) -> Reference:
     """What the reference would be at rows w, one for each λ, where I − ∂₁Φ is A; its residuals say how far from it."""
     outer = rows_outer(problem, w[:, None], prepared.leaves)
     b = outer.w[:, 0]
-    A_T, solve = A.mT, torch.linalg.lu_factor_ex(A.mT)[:2]
-    v = torch.linalg.lu_solve(*solve, b[..., None])
-    v = (v + torch.linalg.lu_solve(*solve, b[..., None] - A_T @ v))[..., 0]  # one refinement
-    residual_v = (b - (A_T @ v[..., None])[..., 0]).norm(dim=-1)
+    v = A.solve_T(b)
+    residual_v = (b - A.product_T(v)).norm(dim=-1)
     if not bool(torch.isfinite(b).all()):
         raise DivergenceError(f"{problem.name}: ∇₁E is not finite at the fixed point; E has no gradient there")
     if not bool(torch.isfinite(residual_v).all()):
@@ -114,8 +115,8 @@ def _start(problem: Problem, prepared: Prepared, path: Tensor | None) -> Tensor:
 
 
 def _newton(
-    name: str, excess: Callable[[Tensor], Tensor], differentiate: Callable[[Tensor], Tensor], w: Tensor
-) -> tuple[Tensor, Tensor]:
+    name: str, excess: Callable[[Tensor], Tensor], differentiate: Callable[[Tensor], System], w: Tensor
+) -> tuple[Tensor, System]:
     """A zero of w − Φ(w) for each row of w, and the derivative there.
 
     A row takes the Newton step where it lowers the residual, else some steps of Φ; it is done when neither lowers it.
@@ -124,7 +125,7 @@ def _newton(
     tight = 4 * torch.finfo(w.dtype).eps
     for _ in range(NEWTON):
         A = differentiate(w)
-        tried = w - torch.linalg.solve_ex(A, F)[0]  # not finite where A is singular, hence no better
+        tried = w - A.solve(F)  # not finite where A is singular, hence no better
         F_tried = excess(tried)
         better = F_tried.norm(dim=-1) < F.norm(dim=-1)
         settled = F.norm(dim=-1) <= tight * w.norm(dim=-1)
