@@ -23,10 +23,16 @@ class Tuned(NamedTuple):
     beta: Tensor
 
 
-def tuned(dynamics: str, mu: Tensor, L: Tensor, differentiate_step: bool) -> Tuned:
-    """The best steps for μ and L, held fixed under differentiation unless asked (as in the paper's experiments)."""
-    if not differentiate_step:
-        mu, L = mu.detach(), L.detach()
+def for_steps(x: Tensor, differentiate_step: bool) -> Tensor:
+    """What μ and L come from: held fixed under differentiation unless asked, as in the paper's experiments.
+
+    Eigenvalues that no derivative is asked of are found without their eigenvectors, in half of the time.
+    """
+    return x if differentiate_step else x.detach()
+
+
+def tuned(dynamics: str, mu: Tensor, L: Tensor) -> Tuned:
+    """The best steps for μ and L."""
     best = optimal_steps(dynamics, mu, L)
     return Tuned(mu, L, best.alpha, best.omega, best.beta)
 

@@ -45,7 +45,7 @@ def make(
     least, most = (eigenvalues[0] if size >= features else torch.zeros_like(eigenvalues[0])), eigenvalues[-1]
     if kappa is not None:
         ridge = ridge_for(least, most, kappa)
-    steps = tuned(dynamics, least + ridge, most + ridge, differentiate_step)
+    steps = tuned(dynamics, least + ridge, most + ridge)
     Xy = data.X.T @ data.y
     sampler = uniform(low, high, features)
 

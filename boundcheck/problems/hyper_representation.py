@@ -16,7 +16,7 @@ from boundcheck.constants import Constant
 from boundcheck.formulas import Gram, OuterProducts
 from boundcheck.known import Known, Region, upper
 from boundcheck.problem import Problem
-from boundcheck.problems._gradient_step import Tuned, known, step_constants, tuned
+from boundcheck.problems._gradient_step import Tuned, for_steps, known, step_constants, tuned
 from boundcheck.problems._norms import Solved, farthest, solved, spectral, top
 from boundcheck.problems._synthetic import Draw, Split, drawn, linear_data, ridge_for, uniform
 
@@ -66,8 +66,8 @@ def make(
     def prepare(lam: Tensor) -> Ready:
         H = lam.view(features, represented)
         A = data.X @ H
-        least, most = spectrum(A)
-        return Ready(H, A, tuned(dynamics, least + ridge, most + ridge, differentiate_step))
+        least, most = spectrum(for_steps(A, differentiate_step))
+        return Ready(H, A, tuned(dynamics, least + ridge, most + ridge))
 
     def inner_at(w: Tensor, ready: Ready) -> Tensor:
         return ((ready.A @ w - data.y) ** 2).sum() / 2 + ridge * (w * w).sum() / 2

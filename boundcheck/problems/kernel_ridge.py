@@ -17,7 +17,7 @@ from boundcheck.constants import Constant
 from boundcheck.formulas import Matrices
 from boundcheck.known import Known, Region, upper
 from boundcheck.problem import POSITIVE, Problem
-from boundcheck.problems._gradient_step import Tuned, known, step_constants, tuned
+from boundcheck.problems._gradient_step import Tuned, for_steps, known, step_constants, tuned
 from boundcheck.problems._norms import Solved, affine_norm, farthest, solved, spectral, tensor_norm
 from boundcheck.problems._synthetic import Split, drawn, linear_data, ridge_for, uniform
 from boundcheck.products import CACHE
@@ -51,8 +51,8 @@ def regression(
     def prepare(lam: Tensor) -> Ready:
         beta, gamma = positive(lam[0]), positive(lam[1:])
         H = kernel(Q, gamma) + beta * eye
-        eigenvalues = torch.linalg.eigvalsh(H)
-        steps = tuned(dynamics, eigenvalues[0], eigenvalues[-1], differentiate_step)
+        eigenvalues = torch.linalg.eigvalsh(for_steps(H, differentiate_step))
+        steps = tuned(dynamics, eigenvalues[0], eigenvalues[-1])
         return Ready(slope(lam.detach()), H, kernel(Q_val, gamma), steps)
 
     def inner_at(w: Tensor, ready: Ready) -> Tensor:

@@ -21,9 +21,10 @@ from boundcheck.errors import InputError
 from boundcheck.formulas import Diagonal, Gram
 from boundcheck.known import Known, Region, upper
 from boundcheck.problem import POSITIVE, Problem
-from boundcheck.problems._gradient_step import Tuned, known, step_constants, tuned
+from boundcheck.problems._gradient_step import Tuned, for_steps, known, step_constants, tuned
 from boundcheck.problems._norms import spectral, top
 from boundcheck.problems._synthetic import drawn, linear_data, uniform
+from boundcheck.problems._top import top_beside
 
 NAME = "lr"
 TITLE = "logistic regression, one ℓ₂ penalty a weight"
@@ -55,8 +56,8 @@ def make(
     quarter = U.T @ U / 4
 
     def prepare(lam: Tensor) -> Ready:
-        mu, L = lam.min(), torch.linalg.eigvalsh(quarter + torch.diag(lam))[-1]
-        return Ready(lam, tuned(dynamics, mu, L, differentiate_step))
+        L = top(quarter + torch.diag(lam)) if differentiate_step else top_beside(lam, U / 2)
+        return Ready(lam, tuned(dynamics, for_steps(lam.min(), differentiate_step), L))
 
     def inner_at(w: Tensor, ready: Ready) -> Tensor:
         return -logsigmoid(-(U @ w)).sum() + (ready.lam * w * w).sum() / 2
