@@ -20,8 +20,10 @@ import boundcheck as bc
 METHODS = ["itd", "aid-fp", "aid-cg", "aid-fp:10", "aid-cg:10"]
 LEAST = {"lr": 40, "krr": 40, "br": 40, "hr": 12}
 MEMORY = 1 << 28
-LARGER = [("lr", {"features": 300}), ("lr", {"features": 1000}), ("krr", {"size": 200}), ("br", {"features": 1000}),
-          ("hr", {"represented": 1000})]  # fmt: skip
+LARGER: list[tuple[str, dict[str, int]]] = [
+    ("lr", {"features": 300}), ("lr", {"features": 1000}), ("krr", {"size": 200}), ("br", {"features": 1000}),
+    ("hr", {"represented": 1000}),
+]  # fmt: skip
 
 
 def rival(name: str, T: int, count: int, **sizes: int) -> tuple[Callable[..., object], float] | None:
@@ -35,7 +37,7 @@ def rival(name: str, T: int, count: int, **sizes: int) -> tuple[Callable[..., ob
     return curves, time.perf_counter() - start
 
 
-def against(name: str, T: int, samples: int, full: bool, **sizes: int) -> None:
+def against(name: str, T: int, samples: int, full: bool, rounds: int = 5, **sizes: int) -> None:
     problem = bc.load_problem(name, **sizes)
     lams = problem.sample(samples, seed=0)
     curves = bc.error_curves(problem, METHODS, t=T, lam=lams)
@@ -43,10 +45,10 @@ def against(name: str, T: int, samples: int, full: bool, **sizes: int) -> None:
     runs: list[Callable[[], object]] = [lambda: bc.error_curves(problem, METHODS, t=T, lam=lams)]
     if jitted is not None:
         runs.append(lambda: jitted[0](lams, curves.exact))
-    ours, *others = race(*runs, repeat=5)  # in turn
+    ours, *others = race(*runs, repeat=rounds)  # in turn
     line = f"{name:4s} d={problem.d:4d} T={T} {samples:2d} lam: {ours:6.2f} s (itd by {curves.algorithm})"
     timed = samples if full else 1
-    if T <= 200 and not sizes:
+    if T == 200 and samples > 1 and not sizes:
         loop = seconds(
             lambda: [plain.error_curves(problem, lams[i], curves.exact[i], T, METHODS) for i in range(timed)],
             repeat=1, warm=False,
@@ -74,6 +76,11 @@ def main() -> None:
         against(name, 500, 1, full)
     print("other sizes than the paper's")
     for name, sizes in LARGER:
+        if name in names:
+            against(name, 200, 20, full, rounds=2, **sizes)
+            against(name, 500, 1, full, rounds=3, **sizes)
+    print("one lam and few t: most of the time is the Python side of each step")
+    for name, sizes in [(name, {}) for name in LEAST] + LARGER:
         if name in names:
             against(name, 200, 1, full, **sizes)
     print("growth with T (one lam; T² would be x4 each time)")

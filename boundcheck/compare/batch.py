@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -58,10 +60,23 @@ class Formula:
 
     d1 = d1_T
 
+    @cached_property
+    def remaining(self) -> Gram | None:
+        """I − ∂₁Φ, where that is of the same kind."""
+        return self.product.remaining() if isinstance(self.product, Gram) else None
+
 
 def transposed(at: Products, v: Tensor, room: Tensor) -> Tensor:
     """∂₁Φᵀv for rows v, perhaps in `room`, which is laid out like v or v itself: less memory is passed over then."""
     return at.d1_T(v, room) if isinstance(at, Formula) else at.d1_T(v)
+
+
+def remaining(at: Products, v: Tensor, room: Tensor) -> Tensor:
+    """v − ∂₁Φᵀv for rows v, perhaps in `room`, which is laid out like v and not v."""
+    if isinstance(at, Formula) and at.remaining is not None:
+        at.remaining(v.movedim(-1, 0), room.movedim(-1, 0))
+        return room
+    return torch.sub(v, at.d1_T(v), out=room)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +155,15 @@ def _of_data(grams: list[Gram]) -> tuple[ConstantJacobian, Spectrum]:
     J = weight[:, None, None] * (U.mT @ U)
     J.diagonal(dim1=-2, dim2=-1).add_(kept[:, None])
     return ConstantJacobian(J), spectrum_of_data(U, weight, kept)
+
+
+TILE = 24  # columns that a product of matrices takes at a time with AVX-512, 12 with AVX2: some more cost as many
+
+
+def tiled(rows: int, lams: int) -> int:
+    """At least so many rows, such that those of so many λ are whole tiles of columns."""
+    step = TILE // math.gcd(TILE, lams)
+    return -(-rows // step) * step
 
 
 def pieces(start: int, stop: int, size: int) -> list[slice]:

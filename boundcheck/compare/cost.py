@@ -13,19 +13,21 @@ from dataclasses import dataclass, replace
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from boundcheck.compare.krylov import DEEP, SOLVERS
+from boundcheck.compare.batch import tiled
+from boundcheck.compare.krylov import DEEP
 from boundcheck.compare.modes import frozen
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.formulas import Diagonal, Gram, OuterProducts
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 from boundcheck.products import CACHE, DENSE, rows
+from boundcheck.solvers.direct import is_few
 
 ALGORITHMS = ("wavefront", "forward", "dense")
 PASS = 10  # arithmetic that takes as long as one pass over a number in memory
 STEP = 8_000_000  # … as long as the Python side of one batched step
 ROWS = 1000  # rows for which a batched product is quickest
-COLUMNS = 100  # … from which on it is not slow
+COLUMNS = 200  # … from which on it is not slow
 HORIZONS = 8  # t at once where a formula sums over points
 
 
@@ -46,7 +48,9 @@ class Sizes:
     formulas: bool = False  # are derivatives by λ taken by formula, for one λ after the other?
     summed: bool = False  # … by one that sums over points?
     diagonal: bool = False  # does a formula say that ∂₂Φ is diagonal?
+    reverse: bool = False  # … so that ITD is computed backwards with shared points (reverse.py)?
     symmetric: bool = False  # is ∂₁Φ?
+    few: bool = False  # is it of few data beside a diagonal, so that the reference needs no matrices?
     affine: bool = False  # is ∂₁Φ one matrix for each λ?
     rank: int = 0  # … a multiple of I and of a product of data of so many rows? 0 if not
     modes: bool = False  # … and symmetric, with dynamics that depend on λ through Φ only: does modes.py apply?
@@ -63,6 +67,8 @@ def measure(problem: Problem, prepared: Prepared, T: int) -> Sizes:
     phi = int(counter.get_total_flops()) // 2
     d2 = None if problem.d2phi_T_at is None else problem.d2phi_T_at(problem.w0[None], prepared.each[0])
     d1 = None if problem.d1phi_T_at is None else problem.d1phi_T_at(problem.w0, prepared.each[0])
+    formula = problem.d1phi_T_at is not None and problem.symmetric is True
+    fixed = frozen(problem, prepared.leaves, problem.dynamics.start(problem.w0).expand(1, 1, -1))
     return Sizes(
         T=T,
         d=problem.d,
@@ -73,17 +79,16 @@ def measure(problem: Problem, prepared: Prepared, T: int) -> Sizes:
         width=phi // (2 * problem.d),  # a product of a matrix takes 2d operations for each number that it makes
         itself=all(leaf.numel() <= problem.n for leaf in tensors),
         element=problem.w0.element_size(),
-        formula=problem.d1phi_T_at is not None and problem.symmetric is True,
+        formula=formula,
         formulas=problem.d2phi_T_at is not None and problem.d2outer_at is not None,
         summed=isinstance(d2, OuterProducts),
         diagonal=isinstance(d2, Diagonal),
+        reverse=formula and isinstance(d2, Diagonal) and (problem.dynamics.copies == 1 or fixed),
         symmetric=problem.symmetric is True,
+        few=isinstance(d1, Gram) and is_few(d1.U) and not problem.affine,
         affine=problem.affine,
         rank=len(d1.U) if isinstance(d1, Gram) and d1.isotropic else 0,
-        modes=problem.affine
-        and problem.symmetric is True
-        and problem.d <= DENSE
-        and frozen(problem, prepared.leaves, problem.dynamics.start(problem.w0).expand(1, 1, -1)),
+        modes=problem.affine and problem.symmetric is True and problem.d <= DENSE and fixed,
     )
 
 
@@ -97,7 +102,7 @@ def itd(of: Sizes, samples: int) -> dict[str, float]:
     pull = PASS * of.n if of.itself else 2 * of.leaves * of.n  # one cotangent of the leaves back to λ
     blocks = math.ceil(samples * of.T / ROWS)
     wave = of.T**2 / 2 * (product(replace(of, formula=False)) + of.phi + 3 * PASS * of.d) + of.T * pull
-    if of.formula and of.diagonal:
+    if of.reverse:
         wave = of.T**2 / 2 * (product(of) + 2 * PASS * of.d)
     d2 = PASS * of.d if of.diagonal else PASS * of.n * of.d if of.itself else of.n * 2 * of.leaves  # ∂₂Ψ as a matrix
     forward = of.T * (of.n * (product(of) + 2 * PASS * of.state) + d2)
@@ -146,18 +151,25 @@ def plan(of: Sizes, samples: int, names: Sequence[str], algorithm: str, memory: 
 
 
 def _fit(of: Sizes, samples: int, names: Sequence[str], way: str | None, memory: int) -> Plan | None:
-    """The largest pieces, with fewer and fewer λ and t at once."""
-    count = samples
-    while True:
-        found = _pieces(of, count, names, way)
-        while bytes_of(of, found, names) > memory and max(found.rows, found.horizons, found.formed, found.read) > 1:
-            halves = {name: max(1, getattr(found, name) // 2) for name in ("rows", "horizons", "formed", "read")}
-            found = replace(found, basis=found.basis // 2, **halves)
+    """The largest pieces with fewer and fewer λ at once, and at last with few t of one λ."""
+    counts = [samples]
+    while counts[-1] > 1:
+        counts.append(-(-counts[-1] // 2))
+    for count, columns in [*((count, COLUMNS) for count in counts), (1, 1)]:
+        found, few, tile = _pieces(of, count, names, way), max(1, columns // count), tiled(1, count)
+        while bytes_of(of, found, names) > memory and found.basis >= 2 * tile:
+            found = replace(found, basis=found.basis // (2 * tile) * tile)
+        while bytes_of(of, found, names) > memory and max(found.rows, found.horizons) > few:
+            found = replace(_halved(found, "rows", "horizons", "formed", "read"), basis=found.basis // 2)
+        while bytes_of(of, found, names) > memory and max(found.formed, found.read) > 1:
+            found = _halved(found, "formed", "read")
         if bytes_of(of, found, names) <= memory:
             return found
-        if count == 1:
-            return None
-        count = -(-count // 2)
+    return None
+
+
+def _halved(found: Plan, *names: str) -> Plan:
+    return replace(found, **{name: max(1, getattr(found, name) // 2) for name in names})
 
 
 def _pieces(of: Sizes, count: int, names: Sequence[str], way: str | None, smallest: bool = False) -> Plan:
@@ -170,8 +182,8 @@ def _pieces(of: Sizes, count: int, names: Sequence[str], way: str | None, smalle
         return 1 if smallest else max(1, min(of.T, CACHE // max(1, numbers * count)))
 
     rows = 1 if smallest else max(1, min(of.T, math.ceil(ROWS / count)))
-    basis = min(rows, math.ceil(max(COLUMNS, CACHE / (10 * of.d)) / count))
-    krylov = of.symmetric and not smallest and not (modes or _constant(of, way)) and {*SOLVERS} & {*names}
+    basis = min(rows, tiled(math.ceil(max(COLUMNS, CACHE / (5 * of.d)) / count), count))
+    krylov = of.symmetric and not smallest and not (modes or _constant(of, way)) and "aid-fp" in names
     return Plan(
         way=way,
         constant=modes or _constant(of, way),
@@ -204,17 +216,19 @@ SLACK = 1.3  # what allocators and temporaries take on top of what is counted
 def bytes_of(of: Sizes, plan: Plan, names: Sequence[str]) -> int:
     """The most that is held at once."""
     aid = sum(not name.startswith("itd") for name in names)
-    matrices = 5 * of.d**2 if of.d <= DENSE else 0  # of the exact reference, and ∂₁Φ with its eigenvectors
+    matrices = 5 * of.d**2 if of.d <= DENSE and not of.few else 0  # of the reference, and ∂₁Φ with its eigenvectors
     kept = of.T * (of.state + (1 + aid) * of.d) + 4 * of.leaves + matrices
     if plan.matrices:
         kept += 2 * of.d**2 * of.n + (1 + aid) * of.T * of.n
     needs = [
         plan.rows * (12 * of.state + 6 * of.width),
-        plan.basis * ((DEEP + 6) * of.d + 4 * of.width),
+        plan.basis * ((DEEP + 16) * of.d + 6 * of.width),
         plan.read * 6 * _read(of, 1 if plan.matrices else aid) // (plan.samples if of.formulas else 1),
     ]
     if plan.modes:
         needs.append(plan.horizons * (of.d**2 if of.summed else 2 * of.leaves) + 8 * of.d**2)
+    elif of.reverse and (plan.way == "wavefront" or "itd-truncated" in names):
+        needs.append(plan.horizons * 4 * (of.state + of.d) + plan.rows * 6 * of.width + of.T * 3 * of.d)
     elif plan.way == "wavefront" or "itd-truncated" in names:
         needs.append(plan.horizons * (2 * of.T * of.d + 2 * of.leaves + 6 * of.width) + of.T * 12 * of.state)
     if plan.way in ("forward", "dense") and not plan.modes:

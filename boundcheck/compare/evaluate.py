@@ -14,6 +14,7 @@ from boundcheck.compare.batch import Batch, pieces
 from boundcheck.compare.cost import Plan
 from boundcheck.compare.formed import Formed
 from boundcheck.compare.modes import Modes, Summed
+from boundcheck.compare.stepwise import SOLVERS
 from boundcheck.methods import Method
 from boundcheck.prepared import Cotangents, Leaves, Prepared
 from boundcheck.products import Linearisation, rows, rows_outer, used
@@ -42,7 +43,7 @@ def evaluate(batch: Batch, exact: Tensor, asked: Sequence[Method], plan: Plan) -
     if any(m.name == "aid-cg" for m in asked):
         _refuse_cg_unless_symmetric(batch)
     at = _setting(batch, plan)
-    steps = {m: range(1, batch.T + 1) if m.k is None else [m.k] * batch.T for m in asked if m.name in systems.SOLVERS}
+    steps = {m: range(1, batch.T + 1) if m.k is None else [m.k] * batch.T for m in asked if m.name in SOLVERS}
     solved = systems.iterates(batch, at.b, steps, plan.rows, plan.basis)  # v of every AID method
     by_itd = [m for m in asked if m not in solved]
     carried = read = None  # what ITD is, and ∂₂Φᵀv, where it is computed for all t at once
@@ -87,9 +88,11 @@ def _setting(batch: Batch, plan: Plan) -> Setting:
     of_outer = used(leaves, rows(problem.outer_at), w[:, :1])
     of_phi = used(leaves, rows(problem.phi_at), w[:, :1])
     of_psi = used(leaves, rows(problem.psi_at), batch.z[:, :1])
-    b = [rows_outer(problem, w[:, part], of_outer.none()).w for part in pieces(0, batch.T, plan.rows)]
+    b = torch.empty_like(w)
+    for part in pieces(0, batch.T, plan.rows):
+        b[:, part] = rows_outer(problem, w[:, part], of_outer.none()).w
     modes = Modes(batch, batch.spectrum, of_phi) if plan.modes and batch.spectrum is not None else None
-    return Setting(batch, plan, of_outer, of_phi, of_psi, torch.cat(b, dim=1), modes)
+    return Setting(batch, plan, of_outer, of_phi, of_psi, b, modes)
 
 
 def _itd(

@@ -1,4 +1,4 @@
-"""AID at every t where ∂₁Φ is symmetric: one Krylov basis for each row serves every solver and every k.
+"""AID at every t where ∂₁Φ is symmetric: one Krylov basis for each row serves FP and CG, and every k.
 
 Lanczos' recursion from x_0 = b/‖b‖ takes J = ∂₁Φ to a tridiagonal matrix: JX = XT + β x_m e_{m−1}ᵀ for the columns
 x_0 … x_{m−1} of X. After k steps FP and CG have reached Xu with coefficients u that come of T alone,
@@ -9,37 +9,42 @@ so that products are spent once, and on no more vectors than count. Columns lose
 does no harm here: JX = XT holds to rounding column by column, hence v = Xu goes through v ← Jv + b with a forcing of
 rounding in each step, and the residual b − (I − J)Xu of CG is the one of its coefficients, up to rounding.
 
-A basis is long enough when what it leaves out is rounding: for FP the forcing β u_{m−1} in every step, for CG the
-residual. FP needs about √k vectors, as polynomials of degree k are near such of degree √k (Sachdeva and Vishnoi, Faster
-Algorithms via Approximation Theory, 2014, theorem 3.3); CG as many as it has steps until it comes to rest.
+A basis is long enough for FP when what it leaves out is rounding: the forcing β u_{m−1} in every step. That takes a few
+times √k vectors, as polynomials of degree k are near such of degree √k (Sachdeva and Vishnoi, Faster Algorithms via
+Approximation Theory, 2014, theorem 3.3). CG needs as many as it has steps, so it goes on by itself (stepwise.py) from
+where the basis ends: there its residual is c_m x_m, and its direction c_m Σ (c_m/c_j) x_j.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from boundcheck.compare.batch import Products, transposed
+from boundcheck.compare.batch import Products, tiled, transposed
+from boundcheck.compare.stepwise import ConjugateGradient
 from boundcheck.methods import Method
 from boundcheck.solvers.conjugate_gradient import not_definite
 
 SOLVERS = ("aid-fp", "aid-cg")
 DEEP = 256  # vectors at most; what needs more is left to the solvers themselves
-ASK = 8  # vectors after which the host asks whether they are enough
+EXPECT = 3.5  # times √k vectors are too few for FP; then the host asks every …
+ASK = 8  # … vectors whether they are enough
 REST = 0.25  # times ε‖b‖: a residual that is less than the rounding of b
 GIVE_UP = 16  # steps of FP after which the host asks whether the basis is too short already
+MORE = 16  # entries of a vector that are taken along before they move
 DROP = 8  # rows are dropped when one in this many is done
 
 
-@dataclass(frozen=True)
 class Room:
-    """Memory for bases, used again for rows of the same shape."""
+    """Memory for bases, used again for rows of the same shape; and how many vectors were `enough` the last time."""
 
-    vectors: list[Tensor] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.vectors: list[Tensor] = []
+        self.enough = 0
 
     def vector(self, i: int, like: Tensor) -> Tensor:
         """The i-th one, of the shape and layout of `like`, with anything in it."""
@@ -50,32 +55,36 @@ class Room:
         return self.vectors[i]
 
 
-def solve(at: Products, b: Tensor, asked: Mapping[Method, Sequence[int]], room: Room) -> dict[Method, Tensor]:
-    """v of every method after the k of each row, ascending, of shape (λ, rows, d); less what needs a longer basis."""
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """v of methods at the k of each row, of shape (λ, rows, d), or of CG at the end of the basis, if that is less."""
+
+    v: dict[Method, Tensor]
+    steps: int  # vectors in the basis
+    first: int = 0  # the rows from here on …
+    going: ConjugateGradient | None = None  # … have more steps of CG to do, and have done so many
+
+
+def solve(at: Products, b: Tensor, asked: Mapping[Method, Sequence[int]], room: Room) -> Solved:
+    """For k that ascend with the rows, of FP for one; without FP where it would need a longer basis than `DEEP`."""
     by_cg = {m: ks for m, ks in asked.items() if m.name == "aid-cg"}
     by_fp = {m: ks for m, ks in asked.items() if m not in by_cg}
-    most = max(ks[-1] for ks in asked.values())
-    if most == 0:
-        return {m: torch.zeros_like(b) for m in asked}
-    basis = Basis(b, room)
-    cg = Pivots(basis, by_cg) if by_cg else None
-    fp = FixedPoint({}, enough=True)
-    cg_rests = False
-    while basis.size < min(most, DEEP):
-        for _ in range(min(ASK, min(most, DEEP) - basis.size)):
+    most = max(ks[-1] for ks in by_fp.values())
+    basis, end = Basis(b, room), min(most, DEEP)
+    size = max(room.enough, int(EXPECT * most**0.5))
+    while True:
+        for _ in range(min(size, end) - basis.size):
             basis.grow(at)
-            if cg is not None:
-                cg.grow()
-        cg_rests = cg is None or basis.size >= most or cg.spent()
-        if cg_rests or basis.size == DEEP:
-            fp = fixed_point(basis, by_fp)
-            if cg_rests and (fp.enough or basis.size >= most):
-                break
-    found = fp.coefficients if fp.enough or basis.size >= most else {}
-    if cg is not None and cg_rests:
-        cg.refuse_unless_definite()
-        found = found | {m: cg.coefficients(ks) for m, ks in by_cg.items()}
-    return basis.combined(found)
+        fp = fixed_point(basis, by_fp)
+        if fp.enough or basis.size == end:
+            break
+        size += ASK
+    room.enough = basis.size
+    if not by_cg:
+        return Solved(basis.combined(fp.coefficients), basis.size)
+    cg = Pivots(basis, by_cg)
+    v = basis.combined(fp.coefficients | {m: cg.coefficients(ks) for m, ks in by_cg.items()})
+    return Solved(v, basis.size, *cg.rest(v))
 
 
 class Basis:
@@ -85,10 +94,7 @@ class Basis:
         self._room, self._like = room, b
         self._product = room.vector(0, b)
         self.tiny = torch.finfo(b.dtype).tiny
-        largest = b.abs().amax(dim=-1)
-        scale = torch.where(largest > 0, largest, 1)  # or squares leave the range of numbers before b does
-        scaled = torch.div(b, scale[..., None], out=room.vector(1, b))
-        self.length = scale * self._dot(scaled, scaled).sqrt()
+        self.length = self._dot(b, b).sqrt()
         self.x = [torch.div(b, self.length.clamp(min=self.tiny)[..., None], out=room.vector(1, b))]
         self.a: list[Tensor] = []
         self.beta: list[Tensor] = []
@@ -121,6 +127,13 @@ class Basis:
                     v[m].addcmul_(x, u[j][..., None])
         return v
 
+    def combined_from(self, u: Tensor, first: int) -> Tensor:
+        """Xu for u of the rows from `first` on, and all vectors x_0 … x_m."""
+        v = torch.zeros_like(self._like[:, first:])
+        for x, entries in zip(self.x, u, strict=True):
+            v.addcmul_(x[:, first:], entries[..., None])
+        return v
+
 
 @dataclass(frozen=True, eq=False)
 class FixedPoint:
@@ -132,34 +145,37 @@ class FixedPoint:
 
 def fixed_point(basis: Basis, asked: Mapping[Method, Sequence[int]]) -> FixedPoint:
     """u ← Tu + ‖b‖e_0, of which the first k entries move in k steps."""
-    if not asked:
-        return FixedPoint({}, enough=True)
     m, last, count = basis.size, max(ks[-1] for ks in asked.values()), basis.length.shape[-1]
-    a, beta, b = torch.stack(basis.a), torch.stack(basis.beta), basis.length
-    u, new = torch.zeros_like(a), torch.zeros_like(a)
-    found = {method: a.new_zeros(min(m, ks[-1]), *a.shape[1:]) for method, ks in asked.items()}
-    first, cut = 0, torch.zeros_like(b)  # rows before `first` are done; the largest |u_{m−1}| of each
-    noise = torch.finfo(b.dtype).eps * b  # β|u_{m−1}| above it counts
+    if m == 0:
+        return FixedPoint({method: basis.length.new_zeros(0) for method in asked}, enough=last == 0)
+    length = basis.length
+    T = torch.stack(basis.a), torch.stack((length, *basis.beta[:-1])), torch.stack(basis.beta)
+    both = [length.new_zeros(m + 2, *length.shape) for _ in range(2)]  # u in turn, between a 1 to bring in b and a 0
+    both[0][0] = both[1][0] = 1
+    found = {method: length.new_zeros(min(m, ks[-1]), *length.shape) for method, ks in asked.items()}
+    cut = torch.zeros_like(length)  # the largest |u_{m−1}| of each row
+    noise = torch.finfo(length.dtype).eps * length  # β|u_{m−1}| above it counts
+    first = h = 0  # rows before `first` are done; entries before `h` may have moved
     for k in range(1, last + 1):
-        h = min(k, m)
-        torch.mul(a[:h], u[:h], out=new[:h])
-        new[1:h].addcmul_(beta[: h - 1], u[: h - 1])
-        new[: h - 1].addcmul_(beta[: h - 1], u[1:h])
-        new[0] += b
-        u, new = new, u
+        done = min(bisect_left(ks, k) for ks in asked.values())
+        if k > h < m or DROP * (done - first) >= count - first:
+            h, first = min(m, h + MORE) if k > h else h, done
+            a, above, below = (x[:h, :, first:] for x in T)
+            views = [[x[i : h + i, :, first:] for i in range(3)] for x in both]
+            cut_here = cut[:, first:]
+        (before, now, after), (_, u, _) = views[k % 2], views[1 - k % 2]
+        torch.mul(a, now, out=u).addcmul_(above, before).addcmul_(below, after)
         if m <= k < last:
-            torch.maximum(cut[:, first:], u[-1].abs(), out=cut[:, first:])
+            torch.maximum(cut_here, u[-1].abs(), out=cut_here)
             if k % GIVE_UP == 0 and _counts(cut * basis.beta[-1], noise):
                 return FixedPoint({}, enough=False)
         for method, ks in asked.items():
             low, high = bisect_left(ks, k), bisect_right(ks, k)
             if low < high:
-                found[method][..., low:high] = u[: len(found[method]), :, low - first : high - first]
-        done = min(bisect_right(ks, k) for ks in asked.values())
-        if done < count and DROP * (done - first) >= count - first:
-            a, beta, u, new, b = (x[..., done - first :] for x in (a, beta, u, new, b))
-            first = done
-    return FixedPoint(found, enough=not _counts(cut * basis.beta[-1], noise))
+                into = found[method][:h, :, low:high]
+                into.copy_(u[: len(into), :, low - first : high - first])
+    enough = m >= last or not _counts(cut * basis.beta[-1], noise)
+    return FixedPoint(found if enough else {}, enough)
 
 
 def _counts(forcing: Tensor, noise: Tensor) -> bool:
@@ -168,44 +184,50 @@ def _counts(forcing: Tensor, noise: Tensor) -> bool:
 
 
 class Pivots:
-    """I − T = LDLᵀ as it grows: δ_j on the diagonal of D, β_j/δ_j beside that of −L, and c_j, the residual of CG."""
+    """I − T = LDLᵀ: δ_j on the diagonal of D, β_j/δ_j beside that of −L, and c = L⁻¹‖b‖e_0, the residuals of CG."""
 
     def __init__(self, basis: Basis, asked: Mapping[Method, Sequence[int]]) -> None:
-        self._basis = basis
-        self._last = torch.tensor([max(ks) for ks in zip(*asked.values(), strict=True)], device=basis.length.device)
+        self._basis, self._asked = basis, asked
         self._floor = REST * torch.finfo(basis.length.dtype).eps * basis.length
-        self.delta: list[Tensor] = []
-        self.ratio: list[Tensor] = []
-        self.c = [basis.length]
+        delta: list[Tensor] = []
+        for a, beta in zip(basis.a, (None, *basis.beta), strict=False):
+            delta.append(1 - a if beta is None else torch.addcdiv(1 - a, beta * beta, delta[-1], value=-1))
+        self.delta = torch.stack(delta) if delta else basis.length.new_zeros(0, *basis.length.shape)
+        ratio = torch.stack(basis.beta) / self.delta if delta else self.delta
+        self.c = torch.cat((basis.length[None], ratio)).cumprod(dim=0)
+        self._refuse_unless_definite()
 
-    def grow(self) -> None:
-        delta = 1 - self._basis.a[-1]
-        if self.delta:
-            delta = delta.addcmul_(self._basis.beta[-2], self.ratio[-1], value=-1)
-        self.delta.append(delta)
-        self.ratio.append(self._basis.beta[-1] / delta)
-        self.c.append(self.c[-1] * self.ratio[-1])
-
-    def spent(self) -> bool:
-        """Is the residual of every row that goes on rounding?"""
-        return not bool(((self.c[-1].abs() > self._floor) & (self._last > len(self.delta))).any())
-
-    def refuse_unless_definite(self) -> None:
+    def _refuse_unless_definite(self) -> None:
         """By pᵀ(I − J)p = c_j²δ_j for the directions p of CG, as far as rows go."""
-        c, delta = torch.stack(self.c[:-1]), torch.stack(self.delta)
-        counts = (c.abs() > self._floor) & torch.isfinite(delta) & self._before(self._last)
-        if bool((least := torch.where(counts, delta, torch.inf).min()) <= 0):
+        last = torch.tensor([max(ks) for ks in zip(*self._asked.values(), strict=True)], device=self.c.device)
+        counts = (self.c[:-1].abs() > self._floor) & torch.isfinite(self.delta) & self._before(last)
+        delta = torch.where(counts, self.delta, torch.inf)
+        if delta.numel() and bool((least := delta.min()) <= 0):
             raise not_definite(float(least), "pᵀ(I − ∂₁Φᵀ)p/‖r‖² at some t")
 
     def coefficients(self, ks: Sequence[int]) -> Tensor:
-        """LDLᵀu = ‖b‖e_0, where c = L⁻¹‖b‖e_0, in the first k entries of each row."""
-        k = torch.tensor(ks, device=self._last.device)
-        size = min(len(self.delta), int(ks[-1]))
-        u = torch.stack(self.c[:-1]) / torch.stack(self.delta)
-        u = torch.where(self._before(k), u, 0)[:size]
-        for j in range(size - 2, -1, -1):
-            u[j].addcmul_(self.ratio[j], u[j + 1])
-        return u
+        """u with LDLᵀu = ‖b‖e_0 in the first k entries of each row: c_j u_j = Σ c_i²/δ_i over i = j … k − 1."""
+        c = self.c[:-1]
+        terms = torch.where(self._before(torch.tensor(ks, device=c.device)), c * c / self.delta, 0)
+        total = terms.flip(0).cumsum(dim=0).flip(0)
+        return torch.where(total != 0, total / c, 0)
+
+    def rest(self, v: Mapping[Method, Tensor]) -> tuple[int, ConjugateGradient | None]:
+        """The first of some rows, and CG for them, where any that has steps to do beyond the basis still moves."""
+        beyond = {method: bisect_right(ks, self._basis.size) for method, ks in self._asked.items()}
+        method = min(beyond, key=beyond.__getitem__)
+        count = len(self._asked[method])
+        first = max(0, count - tiled(count - beyond[method], len(self.c[-1])))
+        c = self.c[..., first:].clone()
+        c[-1, :, : beyond[method] - first] = 0  # these rows are done, and rest
+        floor = self._floor[:, first:]
+        going = c[-1].abs() > floor
+        if not bool(going.any()):
+            return first, None
+        p = self._basis.combined_from(torch.where(going, c[-1] ** 2 / c, 0), first)
+        r = self._basis.x[-1][:, first:] * c[-1, ..., None]
+        v_now = v[method][:, first:].clone()
+        return first, ConjugateGradient(v_now, r, p, c[-1, ..., None] ** 2, floor[..., None] ** 2)
 
     def _before(self, k: Tensor) -> Tensor:
         """Is the number of a vector less than k? Of shape (vectors, 1, rows)."""

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from boundcheck.compare import krylov, systems
 from boundcheck.compare.run import Run, norm
+from boundcheck.compare.stepwise import SOLVERS
 from boundcheck.compare.to_lam import read_off
 from boundcheck.methods import Method
 
@@ -41,7 +42,7 @@ def observe(run: Run, methods: Sequence[Method], wanted: Collection[str]) -> dic
 def iterates(run: Run, methods: Sequence[Method]) -> dict[Method, Tensor]:
     """v_{t,k} of every method, a row for each t."""
     ts = run.ts.tolist()
-    steps = {m: ts if m.k is None else [m.k] * len(ts) for m in methods if m.name in systems.SOLVERS}
+    steps = {m: ts if m.k is None else [m.k] * len(ts) for m in methods if m.name in SOLVERS}
     d = run.problem.d
     found = systems.iterates(run.batch, run.b[None], steps, run.at_once(12 * d), run.fit(krylov.DEEP * d))
     return {m: v[0] for m, v in found.items()}

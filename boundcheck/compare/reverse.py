@@ -13,12 +13,12 @@ from torch.func import vmap
 from torch.nn.functional import pad
 
 from boundcheck.compare import to_lam
-from boundcheck.compare.batch import Batch, Products, as_columns, transposed
+from boundcheck.compare.batch import Batch, Products, as_columns, tiled, transposed
 from boundcheck.compare.modes import frozen
 from boundcheck.problem import Ready
 from boundcheck.products import rows
 
-GROW = 8  # room is made for so many parts of the horizons at a time
+GROW = 8  # room is made for about so many parts of the horizons at a time
 
 
 def applies(batch: Batch) -> bool:
@@ -48,7 +48,7 @@ def itd(batch: Batch, b: Tensor, start: int, stop: int, block: int, through: int
             points = list(batch.products_along(w[:, max(0, p + 1 - block) : p + 1], size))
         at = points.pop()
         if a.shape[1] < min(stop - p, size):
-            more = min(size - a.shape[1], -(-size // GROW))
+            more = tiled(-(-size // GROW), len(b))
             a, total = (as_columns(pad(x, (0, 0, 0, more))) for x in (a, total))
         if p >= start:
             a[:, stop - p - 1] = dynamics.lift(b[:, p])
@@ -56,7 +56,7 @@ def itd(batch: Batch, b: Tensor, start: int, stop: int, block: int, through: int
             a[:, done - 1] = 0
         total.addcmul_(by_lam[:, p, None], dynamics.iterate(a))
         a = transposed(at, a, a) if dynamics.copies == 1 else adjoint(at.d1_T(dynamics.iterate(a)), a, ready)
-    return total.flip(1)
+    return total[:, :size].flip(1)
 
 
 def _by_lam(batch: Batch, w: Tensor) -> Tensor:

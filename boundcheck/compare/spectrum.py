@@ -63,18 +63,29 @@ class Spectrum:
 
     def parts(self, b: Tensor) -> Tensor:
         """The parts of b, of shape (λ, rows, d), in each eigenspace: (λ, rows, distinct, d). They add up to b."""
-        b_hat = b @ self.U
         found = b.new_zeros(*b.shape[:2], self.values.shape[-1], b.shape[-1])
         if not self.runs:
             which = self.which[:, None, None].expand(-1, b.shape[1], 1, -1)
-            return found.scatter_(2, which, b_hat[:, :, None]) @ self.U.mT[:, None]
+            return found.scatter_(2, which, (b @ self.U)[:, :, None]) @ self.U.mT[:, None]
+        largest = self.largest
         for run in self.runs:
-            here, vectors = b_hat[..., run.columns], self.U[..., run.columns].mT
+            if run is largest:
+                continue
+            vectors = self.U[..., run.columns]
+            here = b @ vectors
             if run.alone:
-                torch.mul(here[..., None], vectors[:, None], out=found[:, :, run.values])
+                torch.mul(here[..., None], vectors.mT[:, None], out=found[:, :, run.values])
             else:
-                found[:, :, run.values.start] = here @ vectors
+                found[:, :, run.values.start] = here @ vectors.mT
+        if largest is not None:
+            torch.sub(b, found.sum(dim=2), out=found[:, :, largest.values.start])
         return found
+
+    @property
+    def largest(self) -> Run | None:
+        """The widest run of columns with one value, if there is one: its part of a vector is what the others leave."""
+        wide = [run for run in self.runs if not run.alone]
+        return max(wide, key=lambda run: run.columns.stop - run.columns.start, default=None)
 
     def lengths(self, v: Tensor) -> Tensor:
         """The norms of the parts of v = Uᵀb, of shape (λ, rows, d), that belong to each distinct value."""

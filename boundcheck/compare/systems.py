@@ -9,31 +9,19 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from boundcheck.compare import krylov
-from boundcheck.compare.batch import Batch, Products, pieces
+from boundcheck.compare.batch import Batch, Products, pieces, tiled
 from boundcheck.compare.spectrum import Spectrum
+from boundcheck.compare.stepwise import SOLVERS, Rows
 from boundcheck.methods import Method
-from boundcheck.solvers.conjugate_gradient import SPENT, not_definite
 
 Asked = Mapping[Method, Sequence[int]]  # for every method its k at each row, ascending
 DROP = 8  # a block gets rid of its finished rows when they are one in this many
 ASK = 16  # after every so many steps the host asks whether any row still moves
-
-
-class Rows(Protocol):
-    """An iteration on all rows of a block."""
-
-    v: Tensor
-
-    def step(self, at: Products) -> None: ...
-    def drop(self, count: int) -> None: ...
-    def spent(self) -> bool: ...
-    def finish(self) -> None: ...
 
 
 def iterates(batch: Batch, b: Tensor, asked: Asked, block: int, basis: int) -> dict[Method, Tensor]:
@@ -43,24 +31,48 @@ def iterates(batch: Batch, b: Tensor, asked: Asked, block: int, basis: int) -> d
     """
     if batch.spectrum is not None:
         return _in_eigenvectors(batch.spectrum, b, asked, block)
+    scale = _scale(b)
+    b = b / scale
     found = {m: torch.zeros_like(b) for m in asked}
-    left = [(dict(asked), slice(0, b.shape[1]))]  # what is solved by steps, for which rows
-    if basis and batch.problem.symmetric:
+    left = [(dict(asked), slice(0, b.shape[1]))]  # what is solved from the start, for which rows
+
+    def products(rows: slice) -> Products:
+        return batch.products(batch.w[:, rows])
+
+    if basis and batch.problem.symmetric and any(m.name == "aid-fp" for m in asked):
         quick = {m: ks for m, ks in asked.items() if m.name in krylov.SOLVERS}
         left = [({m: ks for m, ks in asked.items() if m not in quick}, slice(0, b.shape[1]))]
         room = krylov.Room()
-        for rows in pieces(0, b.shape[1] if quick else 0, basis):
+        for rows in _from_the_end(b.shape[1], basis):
             here = {m: ks[rows] for m, ks in quick.items()}
-            solved = krylov.solve(batch.products(batch.w[:, rows]), batch.laid_out(b[:, rows]), here, room)
-            for m, v in solved.items():
+            solved = krylov.solve(products(rows), batch.laid_out(b[:, rows]), here, room)
+            for m, v in solved.v.items():
                 found[m][:, rows] = v
-            left.append(({m: ks for m, ks in quick.items() if m not in solved}, rows))
+            left.append(({m: ks for m, ks in quick.items() if m not in solved.v}, rows))
+            if solved.going is not None:
+                by_cg = {m: ks for m, ks in quick.items() if m.name == "aid-cg"}
+                part = slice(rows.start + solved.first, rows.stop)
+                go_on(solved.going, solved.steps, products, by_cg, found, part)
     for some, rows in left:
         for solver in dict.fromkeys(m.name for m in some):
             own = {m: ks for m, ks in some.items() if m.name == solver}
             for part in pieces(rows.start, rows.stop, block):
-                _block(lambda rows: batch.products(batch.w[:, rows]), batch.laid_out, b, solver, own, found, part)
+                state = SOLVERS[solver](batch.laid_out(b[:, part]))
+                go_on(state, 0, products, own, found, part)
+    for v in found.values():
+        v *= scale
     return found
+
+
+def _from_the_end(count: int, size: int) -> list[slice]:
+    """Pieces of which all but the first are whole: there steps are few."""
+    return [slice(max(0, stop - size), stop) for stop in range(count, 0, -size)][::-1]
+
+
+def _scale(b: Tensor) -> Tensor:
+    """The largest entry of each row: without it squares leave the range of numbers before b does."""
+    largest = b.abs().amax(dim=-1, keepdim=True)
+    return torch.where((largest > 0) & torch.isfinite(largest), largest, 1)
 
 
 def _in_eigenvectors(spectrum: Spectrum, b: Tensor, asked: Asked, block: int) -> dict[Method, Tensor]:
@@ -74,7 +86,7 @@ def _in_eigenvectors(spectrum: Spectrum, b: Tensor, asked: Asked, block: int) ->
         own = {m: ks for m, ks in asked.items() if m.name == solver}
         scales |= {m: torch.zeros_like(lengths) for m in own}
         for part in pieces(0, b.shape[1], block):
-            _block(lambda rows: spectrum, lambda v: v, lengths, solver, own, scales, part)
+            go_on(SOLVERS[solver](lengths[:, part]), 0, lambda rows: spectrum, own, scales, part)
         for m in own:
             scales[m].div_(lengths.clamp(min=torch.finfo(b.dtype).tiny))
     return {m: (b_hat * spectrum.spread(scales[m])) @ spectrum.U.mT for m in asked}
@@ -92,18 +104,12 @@ def _geometric_sums(values: Tensor, asked: Asked) -> dict[Method, Tensor]:
     return found
 
 
-def _block(
-    products: Callable[[slice], Products],
-    laid_out: Callable[[Tensor], Tensor],
-    b: Tensor,
-    solver: str,
-    asked: Asked,
-    result: Mapping[Method, Tensor],
+def go_on(
+    state: Rows, steps: int, products: Callable[[slice], Products], asked: Asked, result: Mapping[Method, Tensor],
     rows: slice,
-) -> None:
-    """Some rows, step by step."""
+) -> None:  # fmt: skip
+    """The rest of what is asked for some rows, of which `state` has done the first `steps`."""
     start, stop = rows.start, rows.stop
-    state = SOLVERS[solver](laid_out(b[:, rows]))
     at = products(rows)
     first, last = start, max(ks[stop - 1] for ks in asked.values())
 
@@ -111,13 +117,13 @@ def _block(
         if low < high:
             result[m][:, low:high] = state.v[:, low - first : high - first]
 
-    for k in range(1, last + 1):
+    for k in range(steps + 1, last + 1):
         state.step(at)
         done = {m: bisect_right(ks, k, start, stop) for m, ks in asked.items()}
         for m, ks in asked.items():
             read(m, bisect_left(ks, k, start, stop), done[m])
-        finished = min(done.values())
-        if finished < stop and DROP * (finished - first) >= stop - start:
+        finished = stop - tiled(stop - min(done.values()), len(state.v))
+        if first < finished < stop and DROP * (finished - first) >= stop - first:
             state.drop(finished - first)
             first = finished
             at = products(slice(first, stop))
@@ -126,102 +132,3 @@ def _block(
                 read(m, done[m], stop)
             break
     state.finish()
-
-
-class FixedPoint:
-    """v ← ∂₁Φᵀv + b."""
-
-    def __init__(self, b: Tensor) -> None:
-        self.b, self.v = b, torch.zeros_like(b)
-
-    def step(self, at: Products) -> None:
-        self.v = at.d1_T(self.v).add_(self.b)
-
-    def drop(self, count: int) -> None:
-        self.b, self.v = self.b[:, count:], self.v[:, count:]
-
-    def spent(self) -> bool:
-        return False
-
-    def finish(self) -> None:
-        pass
-
-
-def _dot(a: Tensor, b: Tensor) -> Tensor:
-    product: Tensor = torch.linalg.vecdot(a, b)
-    return product.unsqueeze(-1)
-
-
-class ConjugateGradient:
-    """As in solvers/conjugate_gradient.py, a row a system."""
-
-    def __init__(self, b: Tensor) -> None:
-        self.v, self.r, self.p = torch.zeros_like(b), b.clone(), b.clone()
-        self.rr = _dot(b, b)
-        self.floor = SPENT * torch.finfo(b.dtype).eps ** 2 * self.rr
-        self.least = torch.full_like(self.rr[0, 0, 0], torch.inf)  # of pᵀAp over all rows
-
-    def spent(self) -> bool:
-        return not bool((self.rr > self.floor).any())
-
-    def finish(self) -> None:
-        if bool(self.least <= 0):
-            raise not_definite(float(self.least), "pᵀ(I − ∂₁Φᵀ)p at some t")
-
-    def step(self, at: Products) -> None:
-        Ap = at.d1_T(self.p)
-        torch.sub(self.p, Ap, out=Ap)
-        going = self.rr > self.floor
-        pAp = _dot(self.p, Ap)
-        self.least = torch.minimum(self.least, torch.where(going & torch.isfinite(pAp), pAp, torch.inf).min())
-        step = torch.where(going, self.rr / pAp, 0)
-        self.v.addcmul_(step, self.p)
-        self.r.addcmul_(step, Ap, value=-1)
-        rr = _dot(self.r, self.r)
-        self.p.mul_(torch.where(going, rr / self.rr, 0)).add_(self.r)
-        self.rr = rr
-
-    def drop(self, count: int) -> None:
-        for name in ("v", "r", "p", "rr", "floor"):
-            setattr(self, name, getattr(self, name)[:, count:].contiguous())
-
-
-class NormalEquations:
-    """As in solvers/normal_equations.py, a row a system."""
-
-    def __init__(self, b: Tensor) -> None:
-        self.v, self.r = torch.zeros_like(b), b.clone()
-        self.p = self.ss = self.floor = b.new_empty(0)
-
-    def step(self, at: Products) -> None:
-        if not self.p.numel():
-            self.p = self.r - at.d1(self.r)
-            self.ss = _dot(self.p, self.p)
-            self.floor = SPENT * torch.finfo(self.p.dtype).eps ** 2 * self.ss
-        Ap = at.d1_T(self.p)
-        torch.sub(self.p, Ap, out=Ap)
-        going = self.ss > self.floor
-        step = torch.where(going, self.ss / _dot(Ap, Ap), 0)
-        self.v.addcmul_(step, self.p)
-        self.r.addcmul_(step, Ap, value=-1)
-        s = self.r - at.d1(self.r)
-        ss = _dot(s, s)
-        self.p.mul_(torch.where(going, ss / self.ss, 0)).add_(s)
-        self.ss = ss
-
-    def drop(self, count: int) -> None:
-        for name in ("v", "r", "p", "ss", "floor"):
-            setattr(self, name, getattr(self, name)[:, count:].contiguous())
-
-    def spent(self) -> bool:
-        return not bool((self.ss > self.floor).any())
-
-    def finish(self) -> None:
-        pass
-
-
-SOLVERS: dict[str, Callable[[Tensor], Rows]] = {
-    "aid-fp": FixedPoint,
-    "aid-cg": ConjugateGradient,
-    "aid-cgn": NormalEquations,
-}

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from boundcheck import methods
-from boundcheck.compare.systems import ConjugateGradient
+from boundcheck.compare.stepwise import ConjugateGradient
 from boundcheck.errors import UnknownNameError
 from boundcheck.paper._fig1_problems import on_state
 from boundcheck.prepared import Prepared
@@ -80,7 +80,7 @@ def _implicit(problem: Problem, prepared: Prepared, w: Tensor, name: str, k: int
     if name == "aid-fp":
         v = fixed_point.solve(at.d1_T, b, k, None, None).v
     else:
-        system = ConjugateGradient(b)
+        system = ConjugateGradient.start(b)
         for _ in range(k):
             system.step(at)
         v, definite = system.v, bool(system.least > 0)

@@ -132,6 +132,19 @@ def test_the_plan_keeps_to_the_budget(name: str, algorithm: str) -> None:
         assert algorithm in (plan.way, "auto")
 
 
+def test_fewer_lam_at_once_before_fewer_columns() -> None:
+    """Products of matrices with a few columns would be slow, and more λ at once are no gain then."""
+    problem = bc.problems.logistic_regression(features=1000)
+    sizes = cost.measure(problem, Prepared(problem, problem.lam[None]), 200)
+    assert sizes.few
+    assert sizes.reverse
+    plans = [cost.plan(sizes, 16, METHODS, "wavefront", memory) for memory in (1 << 27, 1 << 28, 1 << 31)]
+    assert [plan.samples for plan in plans] == sorted(plan.samples for plan in plans)
+    assert plans[0].samples < plans[-1].samples == 16
+    for plan in plans:
+        assert plan.samples * min(plan.rows, plan.horizons) >= cost.COLUMNS // 2
+
+
 def test_too_little_memory_says_how_much_is_needed() -> None:
     problem = small("lr")
     with pytest.raises(bc.InputError, match=r"too little for t = 300 and d = 8; give memory = (\d+) or more") as caught:
