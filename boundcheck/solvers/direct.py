@@ -55,7 +55,7 @@ def is_few(U: Tensor) -> bool:
 
 
 class FewData:
-    """A = diag(a) + Uᵀdiag(c)U with a > 0 and fewer rows of U than entries of a.
+    """A = diag(a) + Uᵀdiag(c)U with fewer rows of U than entries of a, none of them tiny.
 
     By Woodbury's identity A⁻¹b = y − diag(a)⁻¹Uᵀ(I + diag(c)U diag(a)⁻¹Uᵀ)⁻¹diag(c)Uy with y = diag(a)⁻¹b.
     """
@@ -68,11 +68,11 @@ class FewData:
 
     @classmethod
     def of(cls, d1phi: object, rows: int) -> FewData | None:
-        """I less what the formula for ∂₁Φ gave for columns (d, rows, 1), where it is such a matrix."""
+        """I less what the formula for ∂₁Φ gave for columns (d, rows, 1), where that is such a matrix."""
         if not isinstance(d1phi, Gram) or not is_few(d1phi.U):
             return None
         at = d1phi.remaining()
-        if not bool((at.kept > 0).all()):
+        if not bool((at.kept > torch.finfo(at.kept.dtype).eps ** 0.5).all()):  # corrections would not make up for it
             return None
         U = at.U[None] if at.U.dim() == 2 else at.U[..., 0].movedim(-1, 0)
         return cls(U, *(_rows(x, rows, size) for x, size in zip((at.weight, at.kept), U.shape[1:], strict=True)))

@@ -119,18 +119,23 @@ def _newton(
 ) -> tuple[Tensor, System]:
     """A zero of w − Φ(w) for each row of w, and the derivative there.
 
-    A row takes the Newton step where it lowers the residual, else some steps of Φ; it is done when neither lowers it.
+    A row takes as much of the Newton step as lowers the residual, else some steps of Φ; it is done when neither does.
     """
     F = excess(w)
     tight = 4 * torch.finfo(w.dtype).eps
     for _ in range(NEWTON):
         A = differentiate(w)
-        tried = w - A.solve(F)  # not finite where A is singular, hence no better
-        F_tried = excess(tried)
-        better = F_tried.norm(dim=-1) < F.norm(dim=-1)
+        step, part = A.solve(F), torch.ones_like(w[:, :1])  # not finite where A is singular, hence no better
+        near = F.norm(dim=-1) <= 1e3 * tight * w.norm(dim=-1).clamp(min=1)
+        while True:
+            F_tried = excess(tried := w - part * step)
+            better = F_tried.norm(dim=-1) < F.norm(dim=-1)
+            if bool((better | near | (part[:, 0] <= SHORTEST)).all()):
+                break
+            part = torch.where((better | near)[:, None], part, part / 2)
         settled = F.norm(dim=-1) <= tight * w.norm(dim=-1)
         if not bool((better & ~settled).any()):
-            if bool((F.norm(dim=-1) <= 1e3 * tight * w.norm(dim=-1).clamp(min=1)).all()):
+            if bool(near.all()):
                 return w, A
             tried = w
             for _ in range(PLAIN):

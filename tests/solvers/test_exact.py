@@ -84,6 +84,18 @@ def test_one_refinement_makes_up_for_bad_pivots() -> None:
     torch.testing.assert_close(found.v[0], torch.full_like(found.v[0], 1 / (1 + 2 * eps)), rtol=1e-15, atol=0)
 
 
+def test_a_newton_step_is_shortened_where_it_goes_too_far() -> None:
+    """Data that few weights separate, with hardly any penalty: far from 0 σ' is next to nothing, and steps are long."""
+    problem = bc.problems.logistic_regression(seed=1, size=8, features=24)
+    lams = problem.sample(3, seed=1)
+    lams[1, :5], lams[2, :5] = 1e-5, 1e-9
+    found = exact.reference(problem, lams)
+    gradient = torch.stack([torch.func.grad(problem.inner)(*at) for at in zip(found.w, lams, strict=True)])
+    assert bool((gradient.norm(dim=-1) <= 1e-12).all())
+    assert bool((found.residual_v <= 1e-15 * found.v.norm(dim=-1)).all())
+    assert float(found.w[2].norm()) > 30
+
+
 @pytest.mark.parametrize("many", [False, True])
 def test_where_there_are_several_fixed_points_it_is_the_one_iterates_reach(
     many: bool, monkeypatch: pytest.MonkeyPatch
