@@ -138,6 +138,11 @@ def test_fewer_lam_at_once_before_fewer_columns() -> None:
     sizes = cost.measure(problem, Prepared(problem, problem.lam[None]), 200)
     assert sizes.few
     assert sizes.reverse
+    other = small("krr")
+    assert not cost.measure(other, Prepared(other, other.lam[None]), 200).few
+    with_matrices = replace(sizes, few=False)  # which the budget is to hold
+    plan = cost.plan(sizes, 1, METHODS, "wavefront", 1 << 31)
+    assert cost.bytes_of(with_matrices, plan, METHODS) > cost.bytes_of(sizes, plan, METHODS) + 8 * 1000**2
     plans = [cost.plan(sizes, 16, METHODS, "wavefront", memory) for memory in (1 << 27, 1 << 28, 1 << 31)]
     assert [plan.samples for plan in plans] == sorted(plan.samples for plan in plans)
     assert plans[0].samples < plans[-1].samples == 16

@@ -159,6 +159,10 @@ def test_a_matrix_that_is_definite_as_far_as_cg_goes() -> None:
     for basis in (0, 1, 2):
         with pytest.raises(AssumptionError, match="not positive definite"):
             solved(J, b, {FP: [basis], CG: [2]})
+    longer = solved(J, b, {FP: [2], CG: [1]})  # the basis knows, but CG does not go as far
+    assert torch.allclose(longer[CG], solved(J, b, {CG: [1]})[CG], rtol=1e-13)
+    at_rest = torch.tensor([[[1.0, 1e-18]]]).double()  # nor does it where it has come to rest
+    assert float(solved(J, at_rest, {FP: [2], CG: [2]})[CG][0, 0, 0]) == pytest.approx(2, rel=1e-15)
 
 
 def test_rows_that_are_done_with_the_basis_go_no_further() -> None:
@@ -194,6 +198,19 @@ def test_with_and_without_a_basis() -> None:
     for other in made[1:]:
         for m in steps:
             assert torch.allclose(other[m], made[0][m], rtol=1e-10, atol=1e-12)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("basis", [60, 48, 30])
+def test_where_cg_goes_on_for_some_rows_of_a_piece(basis: int) -> None:
+    """The first rows of 60 are done with the basis: whole tiles of columns go on, a part of these rows with them."""
+    problem, T = bc.problems.logistic_regression(size=20, features=40, low=0.5), 60
+    batch = batches.run(problem, Prepared(problem, problem.sample(1, seed=1)), T, constant=False)
+    b = rows_outer(problem, batch.w, batch.prepared.leaves.none()).w
+    asked = {CG: range(1, T + 1), parse("aid-fp:15"): [15] * T}
+    found, plain = (systems.iterates(batch, b, asked, T, by)[CG] for by in (basis, 0))
+    assert bool(((found - plain).norm(dim=-1) <= 1e-7 * plain.norm(dim=-1)).all())
+    assert float((plain[:, 20] - plain[:, 19]).norm()) > 1e-4 * float(plain.norm())  # not at rest when the basis ends
 
 
 @torch.no_grad()
