@@ -21,13 +21,13 @@ from boundcheck.formulas import Diagonal, Gram, OuterProducts
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 from boundcheck.products import CACHE, DENSE, rows
-from boundcheck.solvers.direct import is_few
 
 ALGORITHMS = ("wavefront", "forward", "dense")
 PASS = 10  # arithmetic that takes as long as one pass over a number in memory
 STEP = 8_000_000  # … as long as the Python side of one batched step
 ROWS = 1000  # rows for which a batched product is quickest
 COLUMNS = 200  # … from which on it is not slow
+FEW = 4  # times as many entries of w as data, and matrices are nowhere the quicker way
 HORIZONS = 8  # t at once where a formula sums over points
 
 
@@ -50,7 +50,7 @@ class Sizes:
     diagonal: bool = False  # does a formula say that ∂₂Φ is diagonal?
     reverse: bool = False  # … so that ITD is computed backwards with shared points (reverse.py)?
     symmetric: bool = False  # is ∂₁Φ?
-    few: bool = False  # is it of few data beside a diagonal, so that the reference needs no matrices?
+    few: bool = False  # is it of few data beside a diagonal, so that neither λ nor the reference needs matrices?
     affine: bool = False  # is ∂₁Φ one matrix for each λ?
     rank: int = 0  # … a multiple of I and of a product of data of so many rows? 0 if not
     modes: bool = False  # … and symmetric, with dynamics that depend on λ through Φ only: does modes.py apply?
@@ -85,7 +85,7 @@ def measure(problem: Problem, prepared: Prepared, T: int) -> Sizes:
         diagonal=isinstance(d2, Diagonal),
         reverse=formula and isinstance(d2, Diagonal) and (problem.dynamics.copies == 1 or fixed),
         symmetric=problem.symmetric is True,
-        few=isinstance(d1, Gram) and is_few(d1.U) and not problem.affine,
+        few=isinstance(d1, Gram) and len(d1.U) * FEW < problem.d and d2 is not None and not problem.affine,
         affine=problem.affine,
         rank=len(d1.U) if isinstance(d1, Gram) and d1.isotropic else 0,
         modes=problem.affine and problem.symmetric is True and problem.d <= DENSE and fixed,
@@ -140,13 +140,15 @@ def plan(of: Sizes, samples: int, names: Sequence[str], algorithm: str, memory: 
     if algorithm != "auto" and algorithm not in ALGORITHMS:
         raise UnknownNameError.among("algorithm", str(algorithm), ("auto", *ALGORITHMS))
     costs = itd(of, samples)
-    for way in sorted(costs, key=costs.__getitem__) if algorithm == "auto" else [algorithm]:
-        if found := _fit(of, samples, names, way if "itd" in names else None, memory):
+    by_cost = sorted(costs, key=costs.__getitem__) if algorithm == "auto" else [algorithm]
+    ways = [*by_cost] if "itd" in names else [None]
+    for way in ways:
+        if found := _fit(of, samples, names, way, memory):
             return found
-    least = _pieces(of, 1, names, "wavefront" if algorithm == "auto" else algorithm, smallest=True)
+    least = min(bytes_of(of, _pieces(of, 1, names, way, smallest=True), names) for way in ways)
     raise InputError(
-        f"memory = {memory} bytes is too little for t = {of.T} and d = {of.d}; give "
-        f"memory = {bytes_of(of, least, names)} or more, or a smaller t"
+        f"memory = {memory} bytes is too little for t = {of.T} and d = {of.d}; give memory = {least} or more, or a "
+        "smaller t"
     )
 
 
@@ -163,6 +165,8 @@ def _fit(of: Sizes, samples: int, names: Sequence[str], way: str | None, memory:
             found = replace(_halved(found, "rows", "horizons", "formed", "read"), basis=found.basis // 2)
         while bytes_of(of, found, names) > memory and max(found.formed, found.read) > 1:
             found = _halved(found, "formed", "read")
+        if columns == 1 and bytes_of(of, found, names) > memory:
+            found = replace(found, basis=0)
         if bytes_of(of, found, names) <= memory:
             return found
     return None
@@ -216,7 +220,9 @@ SLACK = 1.3  # what allocators and temporaries take on top of what is counted
 def bytes_of(of: Sizes, plan: Plan, names: Sequence[str]) -> int:
     """The most that is held at once."""
     aid = sum(not name.startswith("itd") for name in names)
-    matrices = 5 * of.d**2 if of.d <= DENSE and not of.few else 0  # of the reference, and ∂₁Φ with its eigenvectors
+    matrices = 5 * of.d**2 if of.d <= DENSE else 0  # of the reference, and ∂₁Φ with its eigenvectors
+    if of.few:
+        matrices = of.width * (of.d + of.width)  # what Woodbury's identity is made of; `width` is about twice the data
     kept = of.T * (of.state + (1 + aid) * of.d) + 4 * of.leaves + matrices
     if plan.matrices:
         kept += 2 * of.d**2 * of.n + (1 + aid) * of.T * of.n

@@ -93,9 +93,8 @@ class Basis:
     def __init__(self, b: Tensor, room: Room) -> None:
         self._room, self._like = room, b
         self._product = room.vector(0, b)
-        self.tiny = torch.finfo(b.dtype).tiny
         self.length = self._dot(b, b).sqrt()
-        self.x = [torch.div(b, self.length.clamp(min=self.tiny)[..., None], out=room.vector(1, b))]
+        self.x = [torch.div(b, torch.where(self.length == 0, 1, self.length)[..., None], out=room.vector(1, b))]
         self.a: list[Tensor] = []
         self.beta: list[Tensor] = []
 
@@ -113,7 +112,8 @@ class Basis:
         if self.beta:
             y.addcmul_(self.x[-2], self.beta[-1][..., None], value=-1)
         self.beta.append(self._dot(y, y).sqrt())
-        self.x.append(y.div_(self.beta[-1].clamp(min=self.tiny)[..., None]))
+        beta = self.beta[-1]
+        self.x.append(y.mul_(torch.where(beta == 0, 0, 1 / beta)[..., None]))
 
     def _dot(self, x: Tensor, y: Tensor) -> Tensor:
         return torch.mul(x, y, out=self._product).sum(dim=-1)

@@ -52,6 +52,7 @@ def itd(batch: Batch, b: Tensor, start: int, stop: int, block: int, through: int
             a, total = (as_columns(pad(x, (0, 0, 0, more))) for x in (a, total))
         if p >= start:
             a[:, stop - p - 1] = dynamics.lift(b[:, p])
+            total[:, stop - p - 1] = 0  # whatever 0 times a later iterate was, which may not be finite
         if through is not None and (done := stop - p - through) > 0:
             a[:, done - 1] = 0
         total.addcmul_(by_lam[:, p, None], dynamics.iterate(a))

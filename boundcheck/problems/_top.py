@@ -32,7 +32,7 @@ class _Top(torch.autograd.Function):
 
     @staticmethod
     def forward(a: Tensor, V: Tensor) -> Tensor:
-        return newton(a[None], V)[0]
+        return newton(a.reshape(-1, a.shape[-1]), V).reshape(a.shape[:-1])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
@@ -42,7 +42,7 @@ class _Top(torch.autograd.Function):
     def vmap(info: Any, in_dims: tuple[int, int | None], a: Tensor, V: Tensor) -> tuple[Tensor, int]:
         if in_dims[1] is not None:
             raise NotImplementedError("top_beside takes one V for several a")
-        return newton(a.movedim(in_dims[0], 0), V), 0
+        return _Top.apply(a.movedim(in_dims[0], 0), V), 0  # type: ignore[no-untyped-call]
 
 
 def newton(a: Tensor, V: Tensor) -> Tensor:

@@ -150,6 +150,36 @@ def test_fewer_lam_at_once_before_fewer_columns() -> None:
         assert plan.samples * min(plan.rows, plan.horizons) >= cost.COLUMNS // 2
 
 
+@pytest.mark.parametrize("methods", [["itd", "aid-fp"], ["aid-fp"], ["aid-cg", "itd-truncated"]])
+@pytest.mark.parametrize("name", ["lr", "krr", "br", "hr"])
+def test_what_is_said_to_be_enough_is_enough_and_more_than_was_given(name: str, methods: list[str]) -> None:
+    problem = small(name)
+    for T in (1, 30, 100):
+        sizes = cost.measure(problem, Prepared(problem, problem.lam[None]), T)
+        for algorithm in (*cost.ALGORITHMS, "auto"):
+            for memory in (1000, 10_000, 30_000, 100_000, 300_000):
+                try:
+                    cost.plan(sizes, 3, methods, algorithm, memory)
+                except bc.InputError as refused:
+                    enough = int(re.search(r"memory = (\d+) or more", str(refused))[1])  # type: ignore[index]
+                    assert enough > memory
+                    cost.plan(sizes, 3, methods, algorithm, enough)
+
+
+def test_matrices_are_counted_where_lam_or_the_reference_needs_them() -> None:
+    """Many data for w, or a step that is differentiated, for which ¼XᵀX + diag λ is formed; for few, their inverse."""
+    few = bc.problems.logistic_regression(size=20, features=100)
+    for problem, matrices in (
+        (few, False),
+        (bc.problems.logistic_regression(size=30, features=100), True),
+        (bc.problems.logistic_regression(size=20, features=100, differentiate_step=True), True),
+    ):
+        sizes = cost.measure(problem, Prepared(problem, problem.lam[None]), 3)
+        assert sizes.few is not matrices
+        counted = cost.bytes_of(sizes, cost.plan(sizes, 1, ["aid-cg"], "auto", 1 << 30), ["aid-cg"])
+        assert counted > 8 * (2 * 100**2 if matrices else 2 * 20 * 100)
+
+
 def test_too_little_memory_says_how_much_is_needed() -> None:
     problem = small("lr")
     with pytest.raises(bc.InputError, match=r"too little for t = 300 and d = 8; give memory = (\d+) or more") as caught:

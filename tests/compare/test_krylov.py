@@ -137,6 +137,17 @@ def test_a_space_that_is_exhausted_at_once() -> None:
     assert not found[CG][0, 0].any()
 
 
+@pytest.mark.parametrize("small_part", [1e-170, 1e-30, 1e-17])
+def test_squares_of_what_is_left_of_the_space_may_underflow(small_part: float) -> None:
+    """β = 0 then, of a vector that is not 0: it counts for nothing, and must not become more by division."""
+    J = torch.diag(torch.linspace(0.3, 0.8, 6).double()).expand(1, 2, 6, 6)
+    b = torch.full((1, 2, 6), small_part).double()
+    b[..., 0] = 1
+    found = solved(J, b, {FP: [3, 20], CG: [3, 20]})
+    assert close(found[FP], fixed_point(J, b, [3, 20]), 20)
+    assert torch.allclose(found[CG], torch.linalg.solve(torch.eye(6).double() - J, b), rtol=1e-13, atol=1e-15)
+
+
 def test_what_diverges_and_what_is_not_finite() -> None:
     """Eigenvalues up to 3, and a row of NaN beside rows that are not touched by it."""
     J, b = symmetric(torch.linspace(0, 3, 20).double(), 1, 3), normal(1, 3, 20)

@@ -12,6 +12,7 @@ from small import small
 import boundcheck as bc
 from boundcheck.compare import batch as batches
 from boundcheck.compare import reverse, wavefront
+from boundcheck.formulas import Diagonal
 from boundcheck.prepared import Prepared
 from boundcheck.products import rows, rows_outer, used
 
@@ -46,3 +47,19 @@ def test_it_applies_where_both_formulas_are() -> None:
         expected = bc.error_curves(problem, ["itd", "itd-truncated:3"], t=T, algorithm="wavefront")
         for method in curves:
             assert np.allclose(curves[method], expected[method], rtol=1e-11)
+
+
+def test_iterates_that_leave_the_finite_numbers_do_no_harm_to_earlier_horizons() -> None:
+    """Φ = λw³ from above 1: w_8 is finite, w_9 is not."""
+    start, ones = torch.full((4,), 1.5).double(), torch.ones(4).double()
+    problem = replace(
+        bc.Problem.from_map(lambda w, lam: lam * w**3, lambda w, lam: (w * w).sum() / 2, start, ones, symmetric=True),
+        d1phi_T_at=lambda w, lam: lambda v: 3 * lam * w * w * v,
+        d2phi_T_at=lambda w, lam: Diagonal(w**3),
+    )
+    curves = bc.error_curves(problem, ["itd", "itd-truncated:2"], t=12, algorithm="wavefront")
+    for t in range(1, 5):
+        for method in curves:
+            value = bc.hypergradient(problem, method, t).value
+            assert curves[method][0, t - 1] == pytest.approx(float((value - curves.exact[0]).norm()), rel=1e-12)
+    assert not np.isfinite(curves["itd"][0, -1])

@@ -37,6 +37,18 @@ def test_it_is_the_largest_eigenvalue_to_rounding(rows: int, d: int, scale: floa
     assert torch.allclose(top_beside(a[1], V), found[1], rtol=4 * EPS, atol=1e-300)
 
 
+def test_under_vmap_of_vmap_and_without_a_derivative() -> None:
+    a, V = diagonals("spread", 40), normal(3, 40)
+    nested = vmap(vmap(lambda a: top_beside(a, V)), in_dims=1)(a.expand(2, 3, 40))
+    assert torch.equal(nested, top_beside_each(a, V)[:, None].expand(3, 2))
+    leaf = a[0].clone().requires_grad_()
+    assert not top_beside(leaf, V).requires_grad
+
+
+def top_beside_each(a: Tensor, V: Tensor) -> Tensor:
+    return torch.stack([top_beside(one, V) for one in a])
+
+
 def test_where_the_largest_entry_of_the_diagonal_has_next_to_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """Newton starts at the pole then, and leaves it slowly: it doubles its way, or gives up for the large problem."""
     a, V = diagonals("spread", 100), normal(3, 100)
