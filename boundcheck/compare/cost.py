@@ -111,6 +111,9 @@ def itd(of: Sizes, samples: int) -> dict[str, float]:
         points = min(of.d, of.rank + 1 if of.rank else of.d)
         eigenvectors = 10 * of.d**2 * of.rank if of.rank else 30 * of.d**3
         dense = of.T * (points * (2 * of.d + of.phi + 3 * PASS * of.d) + pull) + eigenvectors
+    if of.formulas and not (of.itself or of.summed):  # a formula passes over all that depends on λ, for each entry of λ
+        passed = of.T * PASS * of.n * of.leaves
+        wave, forward, dense = wave + passed, forward + passed, dense + (0 if of.modes else passed)
     return {
         "wavefront": samples * wave
         + of.T * ((blocks + 1) / 2 + (not of.diagonal)) * STEP,  # the steps of each block, and a pull for each t

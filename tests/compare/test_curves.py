@@ -166,6 +166,17 @@ def test_what_is_said_to_be_enough_is_enough_and_more_than_was_given(name: str, 
                     cost.plan(sizes, 3, methods, algorithm, enough)
 
 
+def test_a_formula_that_passes_over_matrices_is_not_called_for_each_t() -> None:
+    """KRR with d = 400: `forward` would do less arithmetic, and take minutes."""
+    problem = small("krr")
+    sizes = cost.measure(problem, Prepared(problem, problem.lam[None]), 200)
+    assert sizes.formulas
+    assert not sizes.itself
+    larger = replace(sizes, d=400, state=800, n=101, leaves=2 * 400**2, phi=2 * 400**2)
+    assert cost.plan(larger, 2, METHODS, "auto", 1 << 30).matrices
+    assert not cost.plan(replace(larger, formulas=False), 2, METHODS, "auto", 1 << 30).matrices
+
+
 def test_matrices_are_counted_where_lam_or_the_reference_needs_them() -> None:
     """Many data for w, or a step that is differentiated, for which ¼XᵀX + diag λ is formed; for few, their inverse."""
     few = bc.problems.logistic_regression(size=20, features=100)
