@@ -66,7 +66,7 @@ class Solved:
 
 
 def solve(at: Products, b: Tensor, asked: Mapping[Method, Sequence[int]], room: Room) -> Solved:
-    """For k that ascend with the rows, of FP for one; without FP where it would need a longer basis than `DEEP`."""
+    """Of FP, and of CG if asked, for k that ascend with the rows; less FP where that needs more vectors than `DEEP`."""
     by_cg = {m: ks for m, ks in asked.items() if m.name == "aid-cg"}
     by_fp = {m: ks for m, ks in asked.items() if m not in by_cg}
     most = max(ks[-1] for ks in by_fp.values())
