@@ -141,7 +141,7 @@ def test_a_space_that_is_exhausted_at_once() -> None:
 def test_squares_of_what_is_left_of_the_space_may_underflow(small_part: float) -> None:
     """β = 0 then, of a vector that is not 0: it counts for nothing, and must not become more by division."""
     J = torch.diag(torch.linspace(0.3, 0.8, 6).double()).expand(1, 2, 6, 6)
-    b = torch.full((1, 2, 6), small_part).double()
+    b = torch.full((1, 2, 6), small_part, dtype=torch.float64)
     b[..., 0] = 1
     found = solved(J, b, {FP: [3, 20], CG: [3, 20]})
     assert close(found[FP], fixed_point(J, b, [3, 20]), 20)
