@@ -99,13 +99,29 @@ def _head(console: Console, report: Report) -> None:
                 console.print(Text(words, style=STYLES[bound.verdict]))
     for method, why in report.refused.items():
         console.print(Text(f"  {method} was not run: {why}", style="yellow"))
+    for method, curve in report.curves.items():
+        if not curve.falls:
+            console.print(Text(f"  {_no_progress(report, method)}", style="bold red"))
+    for sentence in report.refuted:
+        console.print(Text(f"  not used: {sentence}", style="bold red"))
     console.print()
+
+
+def _no_progress(report: Report, method: str) -> str:
+    """That the error of a method does not fall, and why if Φ does not contract at w*."""
+    errors = report.curve(method).errors.mean(axis=0)
+    line = f"{method} {'diverges' if method in report.diverging else 'makes no progress'}: its error is "
+    line += f"{number(float(errors[0]))} at t = 1 and {number(float(errors[-1]))} at t = {len(errors)}"
+    if method not in report.diverging:
+        return f"{line}; try more steps"
+    q_star = report.constants["local"]["q_star"].value
+    return f"{line}; ‖∂₁Φ‖ = {q_star:.4g} at w*, so take a smaller step size" if q_star > 1 else line
 
 
 def _verdicts(report: Report, width: int) -> Table:
     """Without the theorems where there is no room for them, and in few columns without the largest ratio."""
-    without = ("theorem",) * (width < WIDE) + ("worst",) * (width < NARROW)
-    headers = ("method", "bound", "theorem", "verdict", "best", "worst", "at end", "rate")
+    without = ("theorem", "compared") * (width < WIDE) + ("worst",) * (width < NARROW)
+    headers = ("method", "bound", "theorem", "verdict", "best", "worst", "at end", "compared", "rate")
     table = Table(box=None, pad_edge=False, title="bound/error over t, and rates", title_justify="left")
     table.title_style = "bold"
     for title in headers:
@@ -120,12 +136,13 @@ def _verdicts(report: Report, width: int) -> Table:
         rate = "–" if curve.rate is None else f"{curve.rate.value:.5f}"
         last = number(float(curve.errors[:, -1].mean()))
         where = "" if curve.rate is None else f"rate on t = {curve.rate.first}–{curve.rate.last}"
-        row(Text(curve.method, style="bold"), "error", Text(where, "dim"), "", "", "", last, rate)
+        row(Text(curve.method, style="bold"), "error", Text(where, "dim"), "", "", "", last, "", rate)
         for bound in sorted(curve.applicable.values(), key=_at_the_end):
             predicted = "–" if bound.rate_predicted is None else f"{bound.rate_predicted:.5f}"
             verdict = Text(bound.verdict.value.replace("with high probability", "(prob.)"), STYLES[bound.verdict])
             best, worst, end = (number(x) for x in (bound.best, bound.worst, _at_the_end(bound)))
-            row("", bound.name, bound.reference, verdict, best, worst, end, predicted)
+            points = f"{bound.compared} of {bound.tightness.size}"
+            row("", bound.name, bound.reference, verdict, best, worst, end, points, predicted)
     return table
 
 
@@ -214,6 +231,8 @@ def _footnotes(console: Console, report: Report) -> None:
     eps_g = report.certificates[0]
     known = "not certified" if eps_g is None else f"at most {eps_g.value:.1e} off ({eps_g.side.value})"
     console.print(f"every error is known up to that of the reference hypergradient, {known}")
+    above = ", ".join(f"{m} at {int((c.errors > c.floor).sum())} of {c.errors.size}" for m, c in report.curves.items())
+    console.print(f"points above the rounding floor, where error and bound were compared: {above}")
     console.print(Text(f"rounding floor: {report.floor_how}", style="dim"))
     console.print(Text(f"{report.seconds:.1f} s", style="dim"))
 

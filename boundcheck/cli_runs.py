@@ -190,4 +190,7 @@ def _usual(problem: Any) -> list[str]:
 def _exit_code(report: Any) -> int:
     from boundcheck.compare.verdict import Verdict
 
-    return VIOLATED if report.verdict.is_violation else SILENT if report.verdict is Verdict.NOT_APPLICABLE else 0
+    if report.verdict.is_violation:
+        return VIOLATED
+    nothing = report.verdict is Verdict.NOT_APPLICABLE or len(report.diverging) == len(report.curves)
+    return SILENT if nothing else 0

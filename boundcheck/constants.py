@@ -15,6 +15,13 @@ from typing import Any
 from boundcheck.errors import InputError, UnknownNameError
 
 
+# What constants may be called; `theory/symbols.py` gives each name its symbol and meaning.
+NAMES = frozenset(
+    "q q_star nu_1 nu_2 eta_1 eta_2 D L_E L_Phi L_Phi_star mu_inv kappa m mu L alpha grad_alpha hat_rho_1 hat_rho_2 L_ell "
+    "r_0 W g_star eps_g q_P nu_1_P nu_2_P eta_1_P eta_2_P D_P L_E_P L_Phi_P".split()
+)
+
+
 class Side(str, Enum):
     """What is known of a value relative to the truth it stands for."""
 
@@ -54,6 +61,7 @@ class Provenance:
     ball: Ball | None = None
     dtype: str | None = None
     device: str | None = None
+    refuted: str = ""  # what the user gave in its place, and what contradicts it
 
 
 GIVEN = Provenance("given by the user")
@@ -112,6 +120,8 @@ class Constants(Mapping[str, Constant]):
         sides = dict(sides or {})
         if stray := sorted(set(sides) - set(values)):
             raise InputError(f"sides names {stray[0]!r}, which has no value; give {stray[0]}=… as well")
+        if unknown := sorted(set(values) - NAMES):
+            raise UnknownNameError.among("constant", unknown[0], NAMES)
         made = {
             name: value if isinstance(value, Constant) else Constant(name, value, Side.parse(sides.get(name, side)))
             for name, value in values.items()

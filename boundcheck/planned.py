@@ -11,9 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from boundcheck import __version__, measured
-from boundcheck.compare.plan import Plan
+from boundcheck.compare.plan import WITHOUT_BOUND, Plan
 from boundcheck.constants import Side
-from boundcheck.estimate.floor import FACTOR
 from boundcheck.listing import Screen
 
 WORTH = {
@@ -38,6 +37,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
         "offers": [{**asdict(o), "side": o.side.value} for o in plan.offers],
         "guarantees": [{**asdict(g), "side": g.side.value} for g in plan.guarantees],
         "silent": plan.silent,
+        "measured": plan.measured,
         "floor": plan.floor if math.isfinite(plan.floor) else None,
         "cheapest": None if cheapest is None else cheapest.method,
     }
@@ -76,8 +76,10 @@ def show(plan: Plan, console: Console | None = None) -> None:
     console.print(table)
     console.print()
     console.print(_offers(plan))
-    for reason in plan.silent.values():
+    for method, reason in plan.silent.items():
         console.print(Text(reason, style="yellow"))
+        if method in plan.measured:
+            console.print(Text(f"  {_measured(plan, method)}", style="yellow"))
     weak = [g.method for g in plan.guarantees if g.side is Side.LOWER]
     if weak:
         words = f"{', '.join(weak)}: some constants are estimates from below, so nothing is guaranteed"
@@ -87,11 +89,20 @@ def show(plan: Plan, console: Console | None = None) -> None:
             dtype = str(p.dtype).removeprefix("torch.")
             rounding = f"rounding in {dtype} may leave as much as {plan.floor:.0e}; ask for a larger eps"
             wrong = f"more than rounding ({plan.floor:.0e} at most): boundcheck check says which constant is wrong"
-            why = rounding if g.error <= FACTOR * plan.floor else wrong
+            why = rounding if g.error <= plan.floor else wrong
             console.print(Text(f"{g.method} missed it, with an error of {g.error:.1e}: {why}", style="bold red"))
     if (best := plan.cheapest) is not None and not weak:
         k = f", k = {best.k}" if best.k is not None else ""
         console.print(f"cheapest with a guarantee: {best.method}, t = {best.t}{k} ({best.cost:.0f} inner steps)")
+
+
+def _measured(plan: Plan, method: str) -> str:
+    """What a run needed, for a method without a guarantee."""
+    t = plan.measured[method]
+    if t is None:
+        return f"without a guarantee: {method} had an error above {plan.eps:g} after every run of up to {WITHOUT_BOUND} steps"
+    k = "" if method == "itd" else f", k = {t}"
+    return f"without a guarantee: {method} had an error of at most {plan.eps:g} from t = {t}{k} on"
 
 
 def _offers(plan: Plan) -> Table:

@@ -74,6 +74,8 @@ class Problem:
     symmetric: bool | None = None  # is ∂₁Φ symmetric? None: not known
     affine: bool = False  # does ∂₁Φ depend on λ only?
     frozen_step: bool | None = None  # is the α of Φ = w − α∇₁ℓ held fixed under differentiation? None: not known
+    step_at: Callable[[Ready], Tensor | float] | None = None  # α, where Φ is w − α∇₁ℓ by construction
+    value_function: bool = False  # is E the lower-level loss ℓ, by construction?
     curvature: Callable[[Ready], Curvature] | None = None
     contraction: Callable[[Ready], Tensor] | None = None  # q: at least ‖∂₁Φ‖ wherever the iterates go
     solution: Callable[[Ready], Tensor] | None = None  # w(λ) in closed form, or to machine precision
@@ -253,17 +255,19 @@ class Problem:
         gradient = torch.func.grad(inner_at)
         alpha = user.step_of(step_size, inner_at, w0, lam, lam_layout, prepare)
 
-        def phi_at(w: Tensor, ready: Ready) -> Tensor:
+        def step_at(ready: Ready) -> Tensor | float:
             step = alpha(user.hparams(lam_layout, prepare, ready)) if callable(alpha) else alpha
-            if isinstance(step, Tensor) and not differentiate_step:
-                step = step.detach()
-            w_next: Tensor = w - step * gradient(w, ready)
+            return step.detach() if isinstance(step, Tensor) and not differentiate_step else step
+
+        def phi_at(w: Tensor, ready: Ready) -> Tensor:
+            w_next: Tensor = w - step_at(ready) * gradient(w, ready)
             return w_next
 
         return _from_user(
             phi_at, inner_at, outer_loss, w_layout, w0, lam_layout, lam, prepare,
             name=name, dynamics=dynamics, symmetric=True, sampler=sampler, domain=domain, known=known,
             frozen_step=None if callable(alpha) and differentiate_step else True,
+            step_at=step_at, value_function=outer_loss is inner_loss,
         )  # fmt: skip
 
 

@@ -58,6 +58,15 @@ class Applied:
         best = np.min([one.values for one in found], axis=0) if len(found) > 1 else found[0].values
         return replace(found[0], values=best)
 
+    def rounded_up(self, relative: float) -> Applied:
+        """The same with every constant and observable moved by so much of itself to where the bound is larger."""
+
+        def moved(name: str, value: Any) -> Any:
+            return value * (1 + QUANTITIES[name].direction * relative)
+
+        sets = [Constants({n: replace(c, value=moved(n, c.value)) for n, c in some.items()}) for some in self.constants]
+        return replace(self, constants=sets, observed={n: moved(n, x) for n, x in self.observed.items()})
+
     def k(self, ts: np.ndarray) -> np.ndarray:
         if self.method.k is None:
             return ts

@@ -82,31 +82,35 @@ def proved(eps_g: Constant | None) -> bool:
 
 
 def rounding_floor(
-    problem: Problem, methods: Sequence[Method], T: int, constants: Sequence[Constants], found: Sequence[Reference]
-) -> tuple[Mapping[Method, np.ndarray], str]:
+    problem: Problem, methods: Sequence[Method], T: int, constants: Sequence[Constants], found: Sequence[Reference],
+    errors: Mapping[Method, np.ndarray],
+) -> tuple[Mapping[Method, np.ndarray], str]:  # fmt: skip
     """The floor of each method, samples × t, and how it was obtained; the problem is at the first λ.
 
-    Measured at the first λ at some t, in between by interpolation; at the other λ in proportion to the model.
+    Measured at the first λ at some t, in between by interpolation; at the other λ in proportion to the model. It is
+    never less than the rounding of the subtraction g − ∇f itself, whose numbers are at most ‖error‖ + 2‖∇f‖.
     """
     ts = np.unique(np.geomspace(max(1, T / 8), T, PLACES).astype(int))
-    models = [model_of(c, f, problem.dtype) for c, f in zip(constants, found, strict=True)]
-    measured = floor.measured(problem, [str(m) for m in methods], [int(t) for t in ts])
     every = np.arange(1, T + 1)
+    models = np.stack([model_of(c, f, problem.dtype, every) for c, f in zip(constants, found, strict=True)])
+    measured = floor.measured(problem, [str(m) for m in methods], [int(t) for t in ts])
+    sizes = np.array([[float(f.value[0].norm())] for f in found])
     floors, how = {}, "model"
     for method in methods:
         here = None if measured is None else measured[str(method)]
-        if here is None or not np.isfinite(here).all():
-            floors[method] = np.outer(models, np.ones(T))
-        else:
+        rounding = models
+        if here is not None and np.isfinite(here).all():
             how = "two precisions compared"
-            scale = [model / models[0] if models[0] > 0 else 1.0 for model in models]
-            floors[method] = np.outer(scale, np.interp(every, ts, here))
+            scale = np.where(models[:1] > 0, models / np.where(models[:1] > 0, models[:1], 1), 1.0)
+            rounding = scale * np.interp(every, ts, here)
+        subtraction = floor.unit(problem.dtype) * (np.where(np.isfinite(errors[method]), errors[method], 0) + 2 * sizes)
+        floors[method] = floor.FACTOR * np.maximum(rounding, subtraction)
     return floors, how
 
 
-def model_of(constants: Constants, found: Reference, dtype: torch.dtype) -> float:
-    """The floor by its model, or where there is none the rounding of ∇f itself."""
+def model_of(constants: Constants, found: Reference, dtype: torch.dtype, t: np.ndarray) -> np.ndarray:
+    """The rounding at every t by its model, or where there is none the rounding of ∇f itself."""
     try:
-        return floor.model(constants, found, dtype)
+        return floor.model(constants, found, dtype, t)
     except (InputError, LookupError):  # no contraction, or a problem too large for ‖w'‖
-        return floor.unit(dtype) * float(found.value[0].norm())
+        return np.full(t.shape, floor.unit(dtype) * float(found.value[0].norm()))

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from boundcheck.compare import certify, judged
-from boundcheck.compare.applicable import Case, momentum_of, refusal
+from boundcheck.compare.applicable import Case, momentum_of, question
 from boundcheck.compare.curves import error_curves, lams_of, methods_of
 from boundcheck.compare.foreseen import foresee
 from boundcheck.compare.observe import NAMES, observe
@@ -78,7 +78,8 @@ def check(
     tell("the rounding floor", 0, 1)
     here, local = cases[0].problem, [case.constants["local"] for case in cases]
     found = [curves.reference.row(i) for i in range(len(lams))]
-    floors, floor_how = certify.rounding_floor(here, asked, t, local, found)
+    errors = {method: curves[str(method)] for method in asked}
+    floors, floor_how = certify.rounding_floor(here, asked, t, local, found, errors)
     certificates = tuple(case.certificate for case in cases)
     own = np.array([[0.0 if c is None else c.value] for c in certificates])
     tell("the proofs", 0, 1)
@@ -109,7 +110,8 @@ def _from_w_star(
     """Distances that were measured from the reference, as bounds on those from w*, which is `off` from it at most."""
     more = {"r_t": np.full(ts.shape, off)}
     if q is not None:  # Σ_{1≤j<t} q^(t−1−j)
-        more["path_t"] = off * (ts - 1.0 if q == 1 else (1 - q ** (ts - 1.0)) / (1 - q))
+        with np.errstate(over="ignore", invalid="ignore"):  # for q > 1, of which no bound speaks
+            more["path_t"] = off * (ts - 1.0 if q == 1 else (1 - q ** (ts - 1.0)) / (1 - q))
     return {m: {n: x + more[n] if n in more else x for n, x in seen.items()} for m, seen in observed.items()}
 
 
@@ -118,7 +120,7 @@ def _foreseen(
 ) -> Mapping[Method, judged.Observed]:
     """What the spectral bounds are made of, where one may apply."""
     fitting = [b for b in chosen if b.kind == FROM_SPECTRUM]
-    some = [m for m in asked if any(m.name in b.methods and refusal(b, m, case) is None for b in fitting)]
+    some = [m for m in asked if any(m.name in b.methods and not question(b, m, case).refusal for b in fitting)]
     return foresee(case.problem, found, some, ts) if some else {}
 
 
@@ -178,7 +180,7 @@ def _case(problem: Problem, found: Reference, constants: Mapping[str, Constants]
     local = constants["local"]
     momentum = momentum_of(problem, local)
     radius = _peak(momentum) * local["r_0"].value if "r_0" in local else 0.0
-    return Case(problem, constants, momentum, radius, certify.certify(problem, found, local))
+    return Case(problem, found.w[0], constants, momentum, radius, certify.certify(problem, found, local))
 
 
 def _places(problem: Problem, T: int, most: int) -> np.ndarray:

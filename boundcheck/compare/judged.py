@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import torch
 
 from boundcheck.compare import tightness
-from boundcheck.compare.applicable import Case, ball_of, refusal
+from boundcheck.compare.applicable import Case, ball_of, question
 from boundcheck.compare.applied import Applied, apply, of_sample
 from boundcheck.compare.certify import proved
 from boundcheck.compare.curves import Curves
@@ -16,12 +17,14 @@ from boundcheck.compare.report import BoundCurve, Curve, Trace
 from boundcheck.compare.trace import trace
 from boundcheck.compare.verdict import ROUNDING, Verdict, excess, judge, worst
 from boundcheck.constants import Side
-from boundcheck.errors import AssumptionError, MissingConstantError
+from boundcheck.errors import AssumptionError, InputError, MissingConstantError
+from boundcheck.estimate.floor import unit
 from boundcheck.methods import Method
 from boundcheck.theory.bound import FROM_SPECTRUM, Bound
 from boundcheck.theory.symbols import QUANTITIES, rho
 
 Observed = Mapping[str, np.ndarray]
+CONSTANTS_ROUNDED = 256  # units by which a constant may be off: a norm of numbers that were computed
 
 
 def curve(
@@ -56,35 +59,42 @@ def _bound_curve(
     every = np.arange(1, errors.shape[1] + 1)
     values = np.full(errors.shape, np.nan)
     try:
-        for i, case in enumerate(cases):
-            if why := refusal(bound, method, case):
-                raise AssumptionError(why + (of_sample(i, cases) if i else ""))
+        answers = [question(bound, method, case) for case in cases]
+        for i, answer in enumerate(answers):
+            if answer.refusal:
+                raise AssumptionError(answer.refusal + (of_sample(i, cases) if i else ""))
         applied = [apply(bound, method, case, observed) for case in cases]
         first = applied[0]
         if first.observed:  # it was observed at the first λ only
             inside = _in_ball(first.observed, observed, cases[0])
-            worths = [_at(first, inside).values(ts[inside])]
-            values[0, ts[inside] - 1] = worths[0].values
+            applied, at = [_at(first, inside)], ts[inside]
         else:
-            worths = first.values_at(applied, every)
-            values[:] = [worth.values for worth in worths]
+            at = every
+        worths = applied[0].values_at(applied, at)
+        values[: len(worths), at - 1] = [worth.values for worth in worths]
         if not np.isfinite(values).any():
             raise AssumptionError("its values are too large for a float at every t")
-    except (AssumptionError, MissingConstantError) as why:
-        return _not_applicable(bound, str(why), values)
+        followed = None if first.observed else tightness.follow(lambda n: first.values(n).values)
+    except (AssumptionError, MissingConstantError, InputError) as why:
+        return _not_applicable(bound, str(why), np.full(errors.shape, np.nan))
+    doubt = next((answer.doubt for answer in answers if answer.doubt), "")
+    if doubt:
+        worths = [replace(worth, side=Side.LOWER, delta=0.0, weakest=()) for worth in worths]
+    for i in np.flatnonzero(excess(errors, values, floor).any(axis=1)):  # is it the rounding of the constants?
+        floor = floor.copy()
+        floor[i, at - 1] += _rounding_of_constants(applied[i], worths[i].values, at, cases[i].problem.dtype)
     each = [
         judge(errors[i], values[i], floor[i], worth.side, certified=proved(cases[i].certificate))
         for i, worth in enumerate(worths)
     ]
     said = [verdict for verdict in each if verdict is not Verdict.NOT_APPLICABLE]
     verdict = worst(said)
-    at = each.index(verdict)  # the λ that decides
-    side, weakest = max((worth.side for worth in worths), key=list(Side).index), worths[at].weakest
+    sample = each.index(verdict)  # the λ that decides
+    side, weakest = max((worth.side for worth in worths), key=list(Side).index), worths[sample].weakest
     delta = min(1.0, sum(worth.delta for worth in worths))
     spoken = np.isfinite(values[0, ts - 1])
     here, of_them = ts[spoken], {name: x[spoken] for name, x in observed.items()}
     seen = trace(_at(first, spoken), here, of_them, errors[0, here - 1], floor[0, here - 1])
-    followed = None if first.observed else tightness.follow(lambda n: first.values(n).values)
     return BoundCurve(
         name=bound.name,
         title=bound.title,
@@ -96,7 +106,9 @@ def _bound_curve(
         delta=delta,
         weakest=weakest,
         verdict=verdict,
-        reason=_reason(verdict, _limits(bound, values, spoken), weakest, delta, errors, values, floor, at, seen),
+        reason=_reason(
+            verdict, _limits(bound, values, spoken), doubt, weakest, delta, errors, values, floor, sample, seen
+        ),
         tightness=tightness.ratio(values, errors, floor),
         rate_predicted=None if followed is None else tightness.last_rate(followed),
         asks={} if followed is None else tightness.first_below(followed),
@@ -148,11 +160,24 @@ def _limits(bound: Bound, values: np.ndarray, spoken: np.ndarray) -> str:
     return limits + (", as ρ(t) > 1 before" if limits and any(c.left == rho for c in bound.conditions) else "")
 
 
+def _rounding_of_constants(applied: Applied, values: np.ndarray, ts: np.ndarray, dtype: torch.dtype) -> np.ndarray:
+    """By how much the bound may be larger when its constants are rounded to the safe side; infinite if it has none."""
+    try:
+        safe = applied.rounded_up(CONSTANTS_ROUNDED * unit(dtype)).values(ts).values
+    except AssumptionError:  # q is 1 up to rounding
+        return np.full(values.shape, np.inf)
+    with np.errstate(invalid="ignore"):
+        more: np.ndarray = np.where(np.isnan(values), 0.0, np.maximum(safe - values, 0))
+    return more
+
+
 def _reason(
-    verdict: Verdict, limits: str, weakest: Sequence[str], delta: float, errors: np.ndarray, values: np.ndarray,
+    verdict: Verdict, limits: str, doubt: str, weakest: Sequence[str], delta: float, errors: np.ndarray, values: np.ndarray,
     floor: np.ndarray, sample: int, seen: Trace | None,
 ) -> str:  # fmt: skip
     """What a reader must know beside the word of the verdict, which the λ number `sample` decides."""
+    if verdict is Verdict.CONSISTENT and doubt:
+        return f"no proof: {doubt}"
     if verdict is Verdict.CONSISTENT:
         return "no proof: " + _doubt(weakest, "{names} {are} estimated from {side}", ("below", "above"))
     if verdict is Verdict.HOLDS_PROBABLY:
@@ -163,7 +188,7 @@ def _reason(
     ratio = errors[sample, at] / values[sample, at] if values[sample, at] > 0 else np.inf
     told = f"error/bound = {ratio:.3g} at t = {at + 1}{of_sample(sample, errors)}"
     if verdict is Verdict.INCONCLUSIVE:
-        doubt = _doubt(weakest, "{names} may be too {side}", ("small", "large")) if weakest else ""
+        doubt = doubt or (_doubt(weakest, "{names} may be too {side}", ("small", "large")) if weakest else "")
         return f"{told}; {doubt or 'the reference hypergradient is not certified'}"
     link = None if seen is None else seen.first_broken
     if link is None or seen is None:

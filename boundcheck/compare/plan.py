@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
+import numpy as np
 import torch
 
 from boundcheck.compare import certify
-from boundcheck.compare.applicable import Case, refusal
+from boundcheck.compare.applicable import Case, question
 from boundcheck.compare.applied import Applied, apply
 from boundcheck.compare.check import case_at
-from boundcheck.compare.curves import methods_of
+from boundcheck.compare.curves import error_curves, methods_of
 from boundcheck.constants import Constants, Side
 from boundcheck.errors import AssumptionError, BoundcheckError, InputError, MissingConstantError
 from boundcheck.estimate import checks
+from boundcheck.estimate.floor import FACTOR
 from boundcheck.estimate.point import Spend
 from boundcheck.methods import Method
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 from boundcheck.products import linearise
-from boundcheck.solvers.exact import reference
-from boundcheck.solvers.hypergradient import hypergradient
+from boundcheck.solvers.exact import Reference, reference
 from boundcheck.theory.catalogue import bounds as catalogue
 from boundcheck.theory.complexity import Iterations
 from boundcheck.theory.symbols import error
@@ -32,6 +33,7 @@ TIMINGS = 7  # of which the median counts
 AID_STATES = 7  # vectors that AID holds at a time, whatever t and k
 GRAPH_STATES = 3  # vectors that reverse mode keeps for each step
 LONGEST_RUN = 60.0  # seconds that a run to confirm a guarantee may take
+WITHOUT_BOUND = 500  # steps of the run where no bound says how many
 Progress = Callable[[str, int, int], None]
 
 
@@ -65,8 +67,8 @@ class Offer:
 class Guarantee(Offer):
     """The best offer for a method, and what a run found.
 
-    `memory` is in bytes. `error` is what the run at (t, k) had, None where it would have taken
-    too long; `needed` are the least t and k, in the same proportion, that reached the accuracy.
+    `memory` is in bytes. `error` is what the run at (t, k) had, None where it would have taken too long. `needed` is
+    the least t, with the same k, from which on the error of every step up to t was within the accuracy.
     """
 
     memory: int
@@ -79,7 +81,8 @@ class Guarantee(Offer):
 class Plan:
     """What is guaranteed for an accuracy: by every bound (`offers`), and for each method the best, tried by a run.
 
-    `silent` are the methods on which no bound speaks, with the reason.
+    `silent` are the methods without a guarantee, with the reason; for these, `measured` has the least t (with k = t)
+    from which on a run was within the accuracy, or None where it never was.
     """
 
     problem: Problem
@@ -89,7 +92,8 @@ class Plan:
     offers: tuple[Offer, ...]
     guarantees: tuple[Guarantee, ...]
     silent: dict[str, str]
-    floor: float  # of rounding: a smaller accuracy may be guaranteed but cannot be had
+    measured: dict[str, int | None]
+    floor: float  # of rounding: a smaller accuracy cannot be had in this precision
 
     @property
     def cheapest(self) -> Guarantee | None:
@@ -125,20 +129,34 @@ def plan(
     found = reference(problem, lam[None])
     case = case_at(problem, found, known, None, Spend(delta, seed, budget))
     costs = measure(problem)
+    local, floor = case.constants["local"], _floor(case, found)
     offers: list[Offer] = []
-    guarantees, silent = [], {}
+    guarantees: list[Guarantee] = []
+    silent: dict[str, str] = {}
+    measured: dict[str, int | None] = {}
     for i, method in enumerate(asked):
         tell(f"guarantee of {method}", i, len(asked))
         try:
-            found_here = _offers(method, case, eps, costs)
+            best = _offers(method, case, eps, costs)
+            offers += best
+            if eps <= floor:
+                dtype = str(problem.dtype).removeprefix("torch.")
+                why = f"eps = {eps:g} is below the rounding floor {floor:.1e} of {dtype}"
+                raise AssumptionError(f"{method}: {why}, so no run can have it; ask for a larger eps")
         except AssumptionError as why:
             silent[str(method)] = str(why)
+            if run:
+                measured[str(method)] = _without_bound(problem, method, eps)
             continue
-        offers += found_here
-        guarantees.append(_confirmed(problem, found_here[0], eps, costs, found.value[0] if run else None))
-    local = case.constants["local"]
-    floor = certify.model_of(local, found, problem.dtype)
-    return Plan(problem, float(eps), local, costs, tuple(offers), tuple(guarantees), silent, floor)
+        guarantees.append(_confirmed(problem, best[0], eps, costs, run))
+    return Plan(problem, float(eps), local, costs, tuple(offers), tuple(guarantees), silent, measured, floor)
+
+
+def _floor(case: Case, found: Reference) -> float:
+    """The rounding floor of a long run, and what the reference itself may be off."""
+    late = certify.model_of(case.constants["local"], found, case.problem.dtype, np.array([10**6]))
+    own = 0.0 if case.certificate is None else case.certificate.value
+    return max(FACTOR * float(late[0]), own)
 
 
 @torch.no_grad()
@@ -167,13 +185,16 @@ def _offers(method: Method, case: Case, eps: float, costs: Costs) -> list[Offer]
         if method.name not in bound.methods or bound.bounds != error:
             continue
         try:
-            if why := refusal(bound, method, case):
-                raise AssumptionError(why)
-            offers.append(_offer(method, bound.name, _iterations(apply(bound, method, case), eps, costs), costs))
+            answer = question(bound, method, case)
+            if answer.refusal:
+                raise AssumptionError(answer.refusal)
+            offer = _offer(method, bound.name, _iterations(apply(bound, method, case), eps, costs), costs)
+            offers.append(replace(offer, side=Side.LOWER) if answer.doubt else offer)
         except (AssumptionError, MissingConstantError, InputError) as why:
             reasons[bound.name] = str(why).removeprefix(f"{bound.name}: ")
     if not offers:
-        name = method.name if method.name in reasons else next(iter(reasons), "")
+        local = f"{method.name}-local"  # the form that asks for least
+        name = local if local in reasons else method.name if method.name in reasons else next(iter(reasons), "")
         raise AssumptionError(f"{method}: no bound applies; {name}: {reasons.get(name, 'there is none')}")
     return sorted(offers, key=lambda offer: (offer.side is Side.LOWER, offer.cost))
 
@@ -193,36 +214,35 @@ def _iterations(applied: Applied, eps: float, costs: Costs) -> Iterations:
     return min(found, key=lambda one: one.cost)
 
 
-def _confirmed(problem: Problem, best: Offer, eps: float, costs: Costs, exact: torch.Tensor | None) -> Guarantee:
+def _confirmed(problem: Problem, best: Offer, eps: float, costs: Costs, run: bool) -> Guarantee:
     t, k = best.t, best.k
     states = GRAPH_STATES * t * problem.dynamics.copies if best.method == "itd" else AID_STATES
     size = states * problem.d * problem.w0.element_size()
     reached, needed = None, None
-    if exact is not None and best.cost * costs.inner <= LONGEST_RUN:
-        truth = exact
-
-        def away(t: int, k: int | None) -> float:
-            try:
-                return float((hypergradient(problem, best.method, t, k).value - truth).norm())
-            except BoundcheckError:  # it diverged
-                return float("inf")
-
-        reached = away(t, k)
-        needed = _needed(away, t, k, eps) if reached <= eps else None
+    if run and t and best.cost * costs.inner <= LONGEST_RUN:
+        errors = _errors(problem, best.method if k is None else f"{best.method}:{k}", t)
+        reached = float(errors[-1])
+        first = _first_within(errors, eps)
+        needed = None if first is None else (first, k)
     met = None if reached is None else reached <= eps
     return Guarantee(**vars(best), memory=size, error=reached, met=met, needed=needed)
 
 
-def _needed(away: Callable[[int, int | None], float], t: int, k: int | None, eps: float) -> tuple[int, int | None]:
-    """The least t, with k in proportion, that reaches the accuracy: galloping, then bisection."""
+def _without_bound(problem: Problem, method: Method, eps: float) -> int | None:
+    return _first_within(_errors(problem, str(method), WITHOUT_BOUND), eps)
 
-    def pair(n: int) -> tuple[int, int | None]:
-        return n, None if k is None else max(1, round(k * n / t)) if t else k
 
-    good, bad = 1, 0
-    while good < t and away(*pair(good)) > eps:
-        good, bad = min(2 * good, t), good
-    while good - bad > 1:
-        middle = (good + bad) // 2
-        good, bad = (middle, bad) if away(*pair(middle)) <= eps else (good, middle)
-    return pair(good)
+def _errors(problem: Problem, method: str, t: int) -> np.ndarray:
+    """The error at 1 … t; infinite where the run diverged or the method cannot be run."""
+    try:
+        errors = error_curves(problem, [method], t)[method][0]
+    except BoundcheckError:
+        return np.full(t, np.inf)
+    return np.where(np.isfinite(errors), errors, np.inf)
+
+
+def _first_within(errors: np.ndarray, eps: float) -> int | None:
+    """The least t (from 1) from which on all errors are at most eps; None where the last is not."""
+    outside = np.flatnonzero(errors > eps)
+    last = int(outside[-1]) + 1 if outside.size else 0
+    return last + 1 if last < len(errors) else None

@@ -73,6 +73,11 @@ class BoundCurve:
     trace: Trace | None
 
     @property
+    def compared(self) -> int:
+        """At how many t (of all λ) error and bound were compared; at the others rounding decides."""
+        return int((~np.isnan(self.tightness)).sum())
+
+    @property
     def best(self) -> float | None:
         """The smallest bound/error; None where every error is at the floor."""
         return None if np.isnan(self.tightness).all() else float(np.nanmin(self.tightness))
@@ -95,6 +100,13 @@ class Curve:
     rate: Rate | None  # measured on the first sample
     needs: Mapping[float, int | None]  # the t from which on the error of every sample is below an accuracy
     bounds: Mapping[str, BoundCurve]
+
+    @property
+    def falls(self) -> bool:
+        """Is the median error over the last quarter of t below that over the first, or at the floor, for every λ?"""
+        part = max(1, len(self.t) // 4)
+        first, last = (np.median(self.errors[:, some], axis=1) for some in (slice(part), slice(-part, None)))
+        return bool(((last < first) | (last <= self.floor[:, -1])).all())
 
     def certified(self, kind: str = "") -> np.ndarray:
         """The least of the bounds that are proved for these constants, samples × t; NaN where there is none.
@@ -136,6 +148,19 @@ class Report:
         """The worst of those that apply."""
         applied = [v for v in self.verdicts.values() if v is not Verdict.NOT_APPLICABLE]
         return worst(applied)
+
+    @property
+    def refuted(self) -> list[str]:
+        """Constants that the user gave and that were found to be wrong, a sentence each; they were not used."""
+        every = [constant for some in self.constants.values() for constant in some.values()]
+        return list(dict.fromkeys(f"{c.name} was {c.provenance.refuted}" for c in every if c.provenance.refuted))
+
+    @property
+    def diverging(self) -> list[str]:
+        """The methods whose error does not fall, where Φ does not contract at w* or the error is not even finite."""
+        q_star = self.constants["local"].get("q_star") if "local" in self.constants else None
+        repels = q_star is not None and q_star.value > 1 and q_star.side is Side.EXACT
+        return [m for m, c in self.curves.items() if not c.falls and (repels or not np.isfinite(c.errors[:, -1]).all())]
 
     @property
     def samples(self) -> int:

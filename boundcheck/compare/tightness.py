@@ -7,19 +7,19 @@ from collections.abc import Callable
 import numpy as np
 
 from boundcheck.compare.report import Rate
+from boundcheck.compare.verdict import compared
 from boundcheck.errors import AssumptionError
 
 ACCURACIES = tuple(10.0**-i for i in range(1, 9))
 LINEAR = 0.999  # R² of what counts as a line
 SHORTEST = 8  # points of a line
-CLEAR = 10  # floors that an error must exceed to count in a rate
 LONGEST = 1 << 20  # iterations up to which a bound is searched
 
 
 def ratio(values: np.ndarray, errors: np.ndarray, floor: np.ndarray) -> np.ndarray:
-    """bound/error; NaN where the error is at the floor, hence rounding."""
+    """bound/error at the points that were compared; NaN where rounding decides (verdict.compared)."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(errors > floor, values / errors, np.nan)
+        return np.where(compared(errors, values, floor), values / errors, np.nan)
 
 
 def rate(errors: np.ndarray, floor: np.ndarray) -> Rate | None:
@@ -28,7 +28,7 @@ def rate(errors: np.ndarray, floor: np.ndarray) -> Rate | None:
     t counts from 1. Of the windows that end at the last clear point, the longest with R² ≥ `LINEAR`; if none has that,
     the last third, where the fastest part of a curve is over.
     """
-    clear = np.isfinite(errors) & (errors > np.maximum(CLEAR * floor, 0))
+    clear = np.isfinite(errors) & (errors > floor)
     count = int(np.argmin(clear)) if not clear.all() else len(clear)
     if count < SHORTEST:
         return None
@@ -69,7 +69,7 @@ def follow(values_at: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
             pieces.append(values_at(np.arange(start, start + size)))
         except AssumptionError:  # the theorem does not speak yet
             pieces.append(np.full(size, np.nan))
-        start, size = start + size, 2 * size
+        start, size = start + size, min(2 * size, LONGEST - start - size)
         if pieces[-1][-1] <= ACCURACIES[-1]:
             break
         if len(pieces) > 1 and abs(pieces[-1][-1] - pieces[-2][-1]) <= 1e-12 * pieces[-1][-1]:

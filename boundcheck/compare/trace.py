@@ -10,7 +10,6 @@ import sympy as sp
 from boundcheck.compare.applied import Applied
 from boundcheck.compare.report import Trace
 from boundcheck.compare.verdict import ROUNDING
-from boundcheck.estimate.floor import FACTOR
 from boundcheck.theory.symbols import QUANTITIES
 
 
@@ -35,7 +34,7 @@ def trace(
         return None
     found = chain.evaluate({name: x[fine] for name, x in spread.items()})
     before = np.concatenate([found.values[:1], found.values[:-1]])
-    broken = found.values < before * (1 - ROUNDING) - FACTOR * floor[fine]
+    broken = found.values < before * (1 - ROUNDING) - floor[fine]
     links = found.links
     return Trace(
         links=tuple(link.name for link in links),

@@ -8,7 +8,6 @@ from enum import Enum
 import numpy as np
 
 from boundcheck.constants import Side
-from boundcheck.estimate.floor import FACTOR
 
 
 class Verdict(str, Enum):
@@ -29,6 +28,7 @@ class Verdict(str, Enum):
 
 
 ROUNDING = 1e-9  # relative: a bound is a sum of products of a dozen numbers, each rounded once, and of q^t
+FINE = 1e-2  # of the error: rounding that shows in the third digit of bound/error only
 WHEN = {
     Side.EXACT: (Verdict.HOLDS, Verdict.VIOLATED),
     Side.UPPER: (Verdict.HOLDS, Verdict.VIOLATED),
@@ -39,8 +39,18 @@ WHEN = {
 
 def excess(errors: np.ndarray, values: np.ndarray, floor: np.ndarray) -> np.ndarray:
     """Where the error is larger than the bound by more than rounding; never where the theorem says nothing (NaN)."""
-    larger: np.ndarray = errors > values * (1 + ROUNDING) + FACTOR * floor
+    larger: np.ndarray = errors > values * (1 + ROUNDING) + floor
     return larger
+
+
+def compared(errors: np.ndarray, values: np.ndarray, floor: np.ndarray) -> np.ndarray:
+    """Where bound/error tells something: the error is above the floor, and rounding does not decide which is larger.
+
+    An error above its bound by no more than the floor counts only where that is a hundredth of it.
+    """
+    within = (errors > values * (1 + ROUNDING)) & ~excess(errors, values, floor) & (floor > FINE * errors)
+    told: np.ndarray = (errors > floor) & ~within & ~np.isnan(values)
+    return told
 
 
 def judge(

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from boundcheck.constants import Constant, Constants, Provenance, Side
 from boundcheck.errors import InputError, UnknownNameError
-from boundcheck.estimate import checks, claims, curvature, point, structure, suprema
+from boundcheck.estimate import checks, claims, counter, curvature, point, structure, suprema
 from boundcheck.estimate.point import Spend
 from boundcheck.estimate.structure import Structure
 from boundcheck.known import Known, Region
@@ -25,6 +25,7 @@ from boundcheck.solvers.exact import Reference, reference
 
 BALLS = ("paper", "local")
 AT_W_STAR = {"q": "q_star", "L_E": "g_star", "L_Phi": "L_Phi_star"}
+FROM_Q = {"mu_inv", "kappa"}  # which follow from a q that may itself be claimed
 ROUNDING = 8  # ε‖w‖ by which the residual ‖w − Φ(w)‖ may be off
 Progress = Callable[[str], None]  # told what is being measured next
 
@@ -36,14 +37,13 @@ class Setting:
     problem: Problem
     prepared: Prepared  # for λ as the only row
     found: Reference
-    wide: float  # the radius of a ball around w* that holds all that are asked for
     spend: Spend
     tell: Progress
 
     @cached_property
     def shape(self) -> Structure:
         """Looked for when first needed: closed forms need none."""
-        return structure.find(self.problem, self.prepared, Region("w_star", self.w_star, self.wide), self.spend.seed)
+        return structure.find(self.problem)
 
     @property
     def w_star(self) -> Tensor:
@@ -102,9 +102,7 @@ def on_balls(
     """The constants on each of several balls around the reference, what does not depend on the ball measured once."""
     lam = problem.lam
     prepared = Prepared(problem, lam[None])
-    w_star = found.w[0]
-    wide = max(2 * float(w_star.norm()), peak * float((problem.w0 - w_star).norm()))
-    at = Setting(problem, prepared, found, wide, spend, tell)
+    at = Setting(problem, prepared, found, spend, tell)
 
     shared: dict[str, Constant] = {}
     closed = problem.known if isinstance(problem.known, Known) else None
@@ -138,9 +136,13 @@ def _on_ball(
         if name not in made:
             _add(made, [_no_less(at.supremum(name, region), made.get(AT_W_STAR.get(name, "")))])
     doubtful = [n for n, claim in claimed.items() if n in suprema.NAMES and claims.is_below(claim, made[n])]
-    settled = claims.settle(made, claimed, {name: at.supremum(name, region) for name in doubtful})
-    _add(settled, _inverse(settled))
-    return Constants(settled)
+    evidence = [at.supremum(name, region) for name in doubtful]
+    evidence += counter.evidence(at.problem, at.prepared, at.found, made, claimed)
+    for names in (set(claimed) - FROM_Q, set(claimed) & FROM_Q):
+        some = Constants({name: claimed[name] for name in claimed if name in names})
+        made = claims.settle(made, some, evidence, counter.tolerance(at.problem))
+        _add(made, _inverse(made))
+    return Constants(made)
 
 
 def _add(made: dict[str, Constant], constants: Iterable[Constant]) -> None:
@@ -183,18 +185,15 @@ def _near(at: Setting, made: Mapping[str, Constant], claimed: Constants, balls: 
 def _from_structure(shape: Structure, made: dict[str, Constant]) -> Iterator[Constant]:
     """What follows from derivatives that are the same for all w."""
     if shape.d1phi:
-        how = "∂₁Φ is the same at random points, so for all w"
-        yield Constant("nu_1", 0.0, Side.EXACT, Provenance(how, products=shape.products))
+        yield Constant("nu_1", 0.0, Side.EXACT, Provenance("Φ is affine in w, by its operations"))
         if "q_star" in made:
             yield replace(made["q_star"], name="q")
     if shape.d2phi:
-        how = "∂₂Φ is the same at random points, so for all w"
-        yield Constant("nu_2", 0.0, Side.EXACT, Provenance(how, products=shape.products))
+        yield Constant("nu_2", 0.0, Side.EXACT, Provenance("∂₂Φ does not depend on w, by the operations of Φ"))
         if "L_Phi_star" in made:
             yield replace(made["L_Phi_star"], name="L_Phi")
     if shape.d2E:
-        how = "∇₂E is the same at random points, so for all w"
-        yield Constant("eta_2", 0.0, Side.EXACT, Provenance(how, products=shape.products))
+        yield Constant("eta_2", 0.0, Side.EXACT, Provenance("∇₂E does not depend on w, by the operations of E"))
 
 
 def _distances(at: Setting, q: Constant, made: Mapping[str, Constant]) -> Iterator[Constant]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from boundcheck.constants import Constant, Constants, Side
@@ -10,20 +10,58 @@ from boundcheck.constants import Constant, Constants, Side
 SAFE_BELOW = ("mu", "mu_inv")  # for all other constants the safe side is above
 
 
-def settle(made: Mapping[str, Constant], claimed: Constants, sampled: Mapping[str, Constant]) -> dict[str, Constant]:
-    """`made` with every claim that neither it nor what was `sampled` refutes."""
+def settle(
+    made: Mapping[str, Constant], claimed: Constants, evidence: Iterable[Constant], tolerance: float
+) -> dict[str, Constant]:
+    """Put every claim in the place of what we have, unless it is refuted or says less.
+
+    Parameters
+    ----------
+    made : Mapping[str, Constant]
+        What we have, by name.
+    claimed : Constants
+        What the user vouches for.
+    evidence : Iterable of Constant
+        What else is known of the truth: values that it reaches (side lower) or does not exceed (side upper).
+    tolerance : float
+        The relative difference that rounding explains.
+
+    Returns
+    -------
+    dict of Constant by name
+        Where a claim is refuted, `provenance.refuted` says by what.
+    """
     settled = dict(made)
+    against: dict[str, list[Constant]] = {}
+    for constant in (*evidence, *made.values()):
+        against.setdefault(constant.name, []).append(constant)
     for name, claim in claimed.items():
         ours = made.get(name)
-        seen = sampled.get(name, ours)
-        if ours is not None and seen is not None and refuted(claim, seen):
-            words = {Side.UPPER: "at most ", Side.LOWER: "at least "}.get(_at(claim), "")
-            how = f"given as {words}{claim.value:.6g}, but {seen.value:.6g} was found: {seen.provenance.how}"
-            how += f"; taken in its place: {ours.provenance.how}" if seen is not ours else ""
-            settled[name] = replace(ours, provenance=replace(ours.provenance, how=how))
-        else:
-            settled[name] = claim
+        found = next((c for c in against.get(name, ()) if refuted(claim, c, tolerance)), None)
+        if found is not None:
+            settled[name] = _overruled(claim, found, ours)
+        elif ours is None or not is_safe(ours) or is_safe(claim):
+            settled[name] = _larger(claim, ours) if not is_safe(claim) and ours is not None else claim
     return settled
+
+
+def _overruled(claim: Constant, found: Constant, ours: Constant | None) -> Constant:
+    words = {Side.UPPER: "at most ", Side.LOWER: "at least "}.get(_at(claim), "")
+    why = f"given as {words}{claim.value:.6g}, but {found.value:.6g} was found: {found.provenance.how}"
+    kept = found if ours is None else ours
+    how = why if kept is found else f"{why}; taken in its place: {kept.provenance.how}"
+    return replace(kept, provenance=replace(kept.provenance, how=how, refuted=why))
+
+
+def _larger(claim: Constant, ours: Constant) -> Constant:
+    """Of two estimates from below, the larger; from above for those whose safe side is below."""
+    less = claim.value < ours.value
+    return ours if less != (claim.name in SAFE_BELOW) else claim
+
+
+def is_safe(constant: Constant) -> bool:
+    """Is it exact, or on the side on which a bound stays one?"""
+    return constant.side is not (Side.UPPER if constant.name in SAFE_BELOW else Side.LOWER)
 
 
 def is_below(claim: Constant, ours: Constant) -> bool:
@@ -32,12 +70,12 @@ def is_below(claim: Constant, ours: Constant) -> bool:
     return above and claim.value < ours.value
 
 
-def refuted(claim: Constant, ours: Constant) -> bool:
+def refuted(claim: Constant, ours: Constant, tolerance: float = 1e-9) -> bool:
     """Is the truth, which is on our side of `ours`, on the wrong side of the claim?"""
     said, found = _at(claim), _at(ours)
     above = said in (Side.UPPER, Side.EXACT) and found in (Side.LOWER, Side.EXACT)
     below = said in (Side.LOWER, Side.EXACT) and found in (Side.UPPER, Side.EXACT)
-    slack = 1e-9 * abs(claim.value)
+    slack = tolerance * max(abs(claim.value), abs(ours.value))
     return (above and ours.value > claim.value + slack) or (below and ours.value < claim.value - slack)
 
 

@@ -56,32 +56,17 @@ def of_inner_loss(
         side = Side.EXACT if exact else Side.LOWER if unsafe else Side.HIGH_PROBABILITY
         delta = sum(c.provenance.delta or 0.0 for c in (mu, L)) or None
         yield Constant("kappa", L.value / mu.value, side, Provenance("L/μ", delta=delta))
-    alpha = _step(problem, prepared)
-    if alpha is not None:
-        yield Constant("alpha", alpha, Side.EXACT, Provenance("⟨w − Φ(w), ∇₁ℓ(w)⟩/‖∇₁ℓ(w)‖² at two points", products=2))
+    if problem.step_at is not None:
+        alpha = float(problem.step_at(prepared.leaves.at(0)))
+        yield Constant("alpha", alpha, Side.EXACT, Provenance("the step of Φ = w − α∇₁ℓ"))
         if problem.frozen_step:
             yield Constant("grad_alpha", 0.0, Side.EXACT, Provenance("the step is held fixed"))
-
-
-def _step(problem: Problem, prepared: Prepared) -> float | None:
-    """α if Φ = w − α∇₁ℓ at w_0 and at another point with the same α."""
-    if problem.inner_at is None:
-        return None
-    ready, slope = prepared.leaves.at(0), gradient(problem.inner_at)
-    found = []
-    for w in (problem.w0 + 0.5, problem.w0 - 0.25):
-        g, moved = slope(w, ready), w - problem.phi_at(w, ready)
-        alpha = float((moved @ g) / (g @ g))
-        if not bool((moved - alpha * g).norm() <= 1e-6 * moved.norm()):
-            return None
-        found.append(alpha)
-    return found[0] if abs(found[0] - found[1]) <= 1e-6 * abs(found[0]) else None
 
 
 def of_outer_loss(problem: Problem, prepared: Prepared, w_star: Tensor, spend: Spend) -> Constant:
     """η₁ = ‖∇²₁E‖ where it is the same for all w."""
     ends = _ends(problem.outer_at, problem, prepared, w_star, spend)
-    return point.constant("eta_1", ends.norm, "‖∇²₁E‖, the same at random points", problem, spend.seed)
+    return point.constant("eta_1", ends.norm, "‖∇²₁E‖, as E is quadratic in w", problem, spend.seed)
 
 
 def gradient_norm(problem: Problem, prepared: Prepared, w: Tensor) -> float:

@@ -61,15 +61,20 @@ def test_the_floor_of_float32_is_its_distance_to_float64() -> None:
 
 
 def test_the_model_in_numbers() -> None:
-    """u·κ·(S_w‖w*‖ + L_Φ*‖v‖) for Φ = w/2 + λ, E = ½w²: w* = v = 2λ, κ = 1, S_w = η₁W = 2."""
+    """u·κ·(S_w M_t + L_Φ*‖v‖) for Φ = w/2 + λ, E = ½w²: w* = v = 2λ, κ = 1, S_w = η₁W = 2, and M_t falls to ‖w*‖ = 2.
+
+    The start adds (1−q)(t+1)q^t r_0 to it, with r_0 = 2⁴⁰ here.
+    """
     problem = bc.Problem.from_map(
         lambda w, lam: w / 2 + lam, lambda w, lam: (w * w).sum() / 2, torch.zeros(1).double(), torch.ones(1).double()
     )
     found = reference(problem, problem.lam[None])
-    constants = Constants.given(q=0.5, kappa=1, eta_1=1, eta_2=0, nu_1=0, nu_2=0, W=2, L_Phi_star=1)
-    assert floor.model(constants, found, torch.float64) == pytest.approx(2.0**-53 * (2 * 2 + 4))
+    constants = Constants.given(q=0.5, kappa=1, eta_1=1, eta_2=0, nu_1=0, nu_2=0, W=2, L_Phi_star=1, r_0=2.0**40)
+    sizes = floor.model(constants, found, torch.float64, np.array([0, 3, 1000]))
+    M = np.array([2 + 2.0**39, 2 + 2.0**38, 2])
+    np.testing.assert_allclose(sizes, 2.0**-53 * (2 * M + 4), rtol=1e-12)
     with pytest.raises(bc.InputError, match="without a contraction there is no model"):
-        floor.model(constants.replace(*Constants.given(q=1.5).values()), found, torch.float64)
+        floor.model(constants.replace(*Constants.given(q=1.5).values()), found, torch.float64, np.array([1]))
 
 
 def test_divergence_has_no_floor() -> None:

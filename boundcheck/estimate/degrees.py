@@ -1,0 +1,227 @@
+"""The degree of a program as a polynomial in w, read off the operations that it runs.
+
+Every tensor gets two numbers: the degree of its value in w, and the degree in w of its derivative by λ. Operations
+that are linear, products, and whole powers have rules; any other operation on something that depends on w has degree
+∞. So a finite degree is a proof about the program, in exact arithmetic, at this λ; nothing is sampled.
+
+Tensors are recognised by their storage, so that views and in-place operations are followed: what is written into a
+storage raises the degree of everything that shares it. A value that leaves PyTorch (`.item()`, a shape that depends on
+w) may return unseen, so it makes every degree ∞.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+NONE = -1.0  # the degree of a derivative by λ that is zero
+
+
+@dataclass(frozen=True)
+class Degree:
+    """Degrees in w: of a value, and of its derivative by λ (`NONE` where the value does not depend on λ)."""
+
+    value: float
+    by_lam: float
+
+    @property
+    def depends(self) -> bool:
+        """Does the value depend on w?"""
+        return self.value > 0
+
+
+DATA = Degree(0, NONE)
+UNKNOWN = Degree(math.inf, math.inf)
+
+
+def _largest(degrees: Iterable[Degree]) -> Degree:
+    """Of a sum, and of everything else that is linear in all its inputs together."""
+    listed = (DATA, *degrees)
+    return Degree(max(d.value for d in listed), max(d.by_lam for d in listed))
+
+
+def _product(*degrees: Degree) -> Degree:
+    """Of a product that is linear in each factor."""
+    value = sum(d.value for d in degrees)
+    by_lam = [value - d.value + d.by_lam for d in degrees if d.by_lam > NONE and not math.isinf(d.value)]
+    unknown = any(math.isinf(d.value) and d.by_lam > NONE for d in degrees)
+    return Degree(value, math.inf if unknown else max(by_lam, default=NONE))
+
+
+def _quotient(x: Degree, y: Degree) -> Degree:
+    return _anything((x, y)) if y.depends else _product(x, y)
+
+
+def _anything(degrees: Iterable[Degree]) -> Degree:
+    """Of an operation without a rule: what depends on λ alone still does; what depends on w may be any function."""
+    whole = _largest(degrees)
+    if not whole.depends:
+        return Degree(0, 0 if whole.by_lam > NONE else NONE)
+    return Degree(math.inf, math.inf if whole.by_lam > NONE else NONE)
+
+
+class Degrees(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Follows the degree of every tensor while it is active; `leaked` says that a value has left PyTorch."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._of: dict[int, Degree] = {}
+        self._kept: list[object] = []  # storages, so that no address is used twice
+        self.leaked = False
+
+    def set(self, x: Tensor, degree: Degree) -> None:
+        """Give x, and all that shares its storage, at least this degree."""
+        key, owner = _key(x)
+        if key in self._of:
+            degree = _largest((degree, self._of[key]))
+        self._of[key] = degree
+        self._kept.append(owner)
+
+    def of(self, x: Any) -> Degree:
+        """The degree of a tensor; what was never seen is data."""
+        if not isinstance(x, Tensor):
+            return DATA
+        return UNKNOWN if self.leaked else self._of.get(_key(x)[0], DATA)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        degrees = [self.of(x) for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+        depends = any(d.depends for d in degrees)
+        result = func(*args, **kwargs)
+        if not degrees:
+            return result
+        rule = RULES.get(func.overloadpacket.__name__.removesuffix("_"))
+        degree = None if rule is None else rule(self.of, args, kwargs, result)
+        if degree is None and depends and _leaves_torch(func):
+            self.leaked = True
+        unruled = _anything(degrees)
+        degree = unruled if degree is None else degree
+        for x in tree_leaves(result):
+            if isinstance(x, Tensor):
+                self.set(x, degree if _keeps_numbers(x, args) else unruled)
+        if func._schema.is_mutable:  # an operation that writes into an argument
+            for argument, x in zip(func._schema.arguments, args, strict=False):
+                if argument.alias_info is not None and argument.alias_info.is_write:
+                    for tensor in tree_leaves(x):
+                        self.set(tensor, degree)
+        return result
+
+
+def _key(x: Tensor) -> tuple[int, object]:
+    """What tells a tensor's memory from another's, and the object to keep so that it stays that way."""
+    try:
+        storage = x.untyped_storage()
+    except (NotImplementedError, RuntimeError):  # sparse tensors have none
+        return id(x), x
+    return storage._cdata, storage
+
+
+def _keeps_numbers(result: Tensor, args: Any) -> bool:
+    """Is the result real, and no less precise than the inputs? Rounding to integers or half precision is a step."""
+    sizes = [x.element_size() for x in tree_leaves(args) if isinstance(x, Tensor) and x.is_floating_point()]
+    return result.is_floating_point() and result.element_size() >= max(sizes, default=0)
+
+
+def _leaves_torch(func: Any) -> bool:
+    return not {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}.isdisjoint(func.tags)
+
+
+Of = Callable[[Any], Degree]
+Rule = Callable[[Of, Any, Any, Any], "Degree | None"]  # None: no rule for these arguments
+
+
+def _linear(of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
+    return _largest(of(x) for x in tree_leaves((args, kwargs)))
+
+
+def _creation(of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
+    """Zeros like x and the like: only the shape of x counts."""
+    return DATA
+
+
+def _bilinear(of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
+    return _product(of(args[0]), of(args[1]))
+
+
+def _sum_with_product(of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
+    """a + b·c, in any of its forms."""
+    return _largest((of(args[0]), _product(of(args[1]), of(args[2]))))
+
+
+def _division(of: Of, args: Any, kwargs: Any, result: Any) -> Degree | None:
+    return None if kwargs.get("rounding_mode") is not None else _quotient(of(args[0]), of(args[1]))
+
+
+def _power(of: Of, args: Any, kwargs: Any, result: Any) -> Degree | None:
+    x, exponent = args[0], args[1]
+    if not isinstance(x, Tensor) or isinstance(exponent, Tensor) or exponent != int(exponent) or exponent < 0:
+        return None
+    return _product(*[of(x)] * int(exponent)) if exponent else DATA
+
+
+def _selection(of: Of, args: Any, kwargs: Any, result: Any) -> Degree | None:
+    """Entries of x, and of what is put among them, at places that do not depend on w or λ."""
+    x, *others = tree_leaves((args, kwargs))
+    values = [y for y in others if isinstance(y, Tensor) and y.is_floating_point()]
+    places = [y for y in others if isinstance(y, Tensor) and not y.is_floating_point()]
+    if any(of(y) != DATA for y in places):
+        return None
+    return _largest(of(y) for y in (x, *values))
+
+
+def _choice(of: Of, args: Any, kwargs: Any, result: Any) -> Degree | None:
+    """`where` with a mask that does not depend on w or λ."""
+    mask, *values = args
+    return None if of(mask) != DATA else _largest(of(x) for x in values)
+
+
+def _view(of: Of, args: Any, kwargs: Any, result: Any) -> Degree | None:
+    """The same numbers in another shape; as another dtype they are the same bits, but other numbers."""
+    return of(args[0]) if result.dtype == args[0].dtype else None
+
+
+def _squared_error(of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
+    apart = _largest((of(args[0]), of(args[1])))
+    return _product(apart, apart)
+
+
+def _convolution(of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
+    return _largest((_product(of(args[0]), of(args[1])), of(args[2])))
+
+
+def _solution(of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
+    """A⁻¹b, or bA⁻¹: linear in b."""
+    return _quotient(of(args[1]), of(args[0]))
+
+
+LINEAR = (
+    "add sub rsub neg clone alias detach _unsafe_view reshape _reshape_alias expand permute transpose t squeeze "
+    "unsqueeze select slice as_strided diagonal unbind split split_with_sizes chunk unfold narrow movedim swapaxes "
+    "flatten unflatten contiguous lift_fresh lift_fresh_copy positive sum mean cumsum diag_embed diag tril triu flip "
+    "roll repeat constant_pad_nd cat stack trace copy fill view_copy expand_copy permute_copy select_copy slice_copy "
+    "select_scatter slice_scatter diagonal_scatter _to_dense rot90 resolve_conj resolve_neg avg_pool2d _adaptive_avg_pool2d"
+).split()  # fmt: skip
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(LINEAR, _linear),
+    **dict.fromkeys(
+        "zeros_like ones_like empty_like full_like new_zeros new_ones new_empty new_full zero".split(), _creation
+    ),
+    **dict.fromkeys("mul mm mv dot bmm _sparse_mm".split(), _bilinear),
+    **dict.fromkeys("addmm addmv addr baddbmm addbmm addcmul".split(), _sum_with_product),
+    **dict.fromkeys("index index_select gather take index_put index_add index_copy scatter_add".split(), _selection),
+    "_linalg_solve_ex": _solution,
+    "div": _division,
+    "pow": _power,
+    "where": _choice,
+    "view": _view,
+    "_to_copy": _linear,
+    "mse_loss": _squared_error,
+    "convolution": _convolution,
+}
