@@ -201,9 +201,21 @@ def _looseness(console: Console, report: Report, t: int | None) -> None:
                 title = f"where {bound.name} loses on {curve.method}"
                 at = len(bound.trace.t) - 1 if t is None else int(np.abs(bound.trace.t - t).argmin())
                 console.print(waterfall(bound.trace, title, at, because=console.width >= WIDE))
+                for sentence in _falling(bound.trace, at):
+                    console.print(Text(sentence, style="bold red"))
                 if t is not None and bound.trace.t[at] != t:
                     console.print(Text(f"t = {t} is at the floor or was not traced; this is the nearest t", "dim"))
                 console.print()
+
+
+def _falling(trace: Trace, at: int) -> Iterator[str]:
+    """A sentence for each link that makes the value smaller, which no inequality of a proof does."""
+    for i, name in enumerate(trace.links):
+        slack, uses = trace.slacks[i, at], ", ".join(trace.uses[i])
+        if i and slack < 1 - NOTHING:
+            cause = f"{uses} is too small" if uses else "a constant is too small"
+            why = f"{cause}, as an estimate from below may be" if trace.broken[i, at] else "that is rounding"
+            yield f"{name!r} lowers the value (×{slack:.4g}): {why}"
 
 
 def waterfall(trace: Trace, title: str, at: int = -1, *, because: bool = True) -> Table:

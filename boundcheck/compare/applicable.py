@@ -86,7 +86,11 @@ class Case:
         E, ell = (rows_outer(p, problem.w0 + away, prepared.leaves) for p in pair)
         near = 1e4 * torch.finfo(problem.dtype).eps
         same = [bool((a - b).norm() <= near * b.norm()) for a, b in zip((E.w, *E.lam), (ell.w, *ell.lam), strict=True)]
-        return Answer(doubt="E agrees with the lower-level loss at two random points, which is no proof") if all(same) else no
+        return (
+            Answer(doubt="E agrees with the lower-level loss at two random points, which is no proof")
+            if all(same)
+            else no
+        )
 
     @cached_property
     def symmetric(self) -> Answer:

@@ -90,7 +90,7 @@ def regression(
         name=name, w0=torch.zeros_like(data.y), lam=lam, phi_at=phi_at, outer_at=outer_at, inner_at=inner_at,
         prepare=prepare, d2phi_T_at=None if differentiate_step else d2phi_T_at, d2outer_at=d2outer_at,
         affine=True, solution=lambda ready: torch.linalg.solve(ready.H, data.y),
-        known=closed_forms(data, Q, Q_val, prepare, slope, differentiate_step), **known(dynamics), **rest,
+        known=closed_forms(data, Q, Q_val, prepare, positive, slope, differentiate_step), **known(dynamics), **rest,
     )  # fmt: skip
 
 
@@ -129,8 +129,8 @@ class _Derivatives(NamedTuple):
 
 
 def closed_forms(
-    data: Split, Q: Tensor, Q_val: Tensor, prepare: Callable[[Tensor], Ready], slope: Callable[[Tensor], Tensor],
-    differentiate_step: bool,
+    data: Split, Q: Tensor, Q_val: Tensor, prepare: Callable[[Tensor], Ready], positive: Callable[[Tensor], Tensor],
+    slope: Callable[[Tensor], Tensor], differentiate_step: bool,
 ) -> Known:  # fmt: skip
     """The constants. ∂_jμ and ∂_jL are vᵀ∂_jHv for the unit eigenvectors v of μ and L.
 
@@ -153,7 +153,9 @@ def closed_forms(
             dalpha = -(alpha**2) / 2 * ((dH @ ends) * ends).sum((1, 2))
         w = torch.linalg.solve(H, data.y)
         rounding = torch.linalg.matrix_norm(H) * w.norm() + data.y.norm()
-        found = solved(w, H @ w - data.y, rounding, ready.steps.mu)
+        mu, L = _ends(data.X, positive(lam.to(device="cpu", dtype=torch.float64)))
+        found = solved(w, H @ w - data.y, rounding, mu.to(H))
+        ready = ready._replace(steps=ready.steps._replace(mu=mu, L=L, alpha=alpha.cpu().double()))
         return _Derivatives(ready, dH, -scale[1:, None, None] * Q_val * ready.K_val, dalpha, found)
 
     def everywhere(lam: Tensor) -> tuple[Constant, ...]:
@@ -164,7 +166,7 @@ def closed_forms(
 
     def on(lam: Tensor, region: Region) -> tuple[Constant, ...]:
         here, c = at(lam), region.point
-        H, K_val, alpha = here.ready.H, here.ready.K_val, here.ready.steps.alpha
+        H, K_val, alpha = here.ready.H, here.ready.K_val, here.ready.steps.alpha.to(here.ready.H)
         M = alpha * here.dH + here.dalpha[:, None, None] * H
         rho_2 = tensor_norm(here.dH)
         nu_2 = tensor_norm(M) if differentiate_step else alpha * rho_2  # M = α∂_jH for a frozen step
@@ -192,6 +194,13 @@ def closed_forms(
         )
 
     return Known(everywhere, on)
+
+
+def _ends(X: Tensor, beta_gamma: Tensor) -> Tensor:
+    """μ and L of the stored data in double precision; the μ of a float32 kernel is off by its rounding times κ."""
+    X = X.to(device="cpu", dtype=torch.float64)
+    eigenvalues: Tensor = torch.linalg.eigvalsh(kernel(squared_differences(X, X), beta_gamma[1:])) + beta_gamma[0]
+    return eigenvalues[[0, -1]]
 
 
 def _conditioned(X: Tensor, lam: Tensor, kappa: float) -> Tensor:

@@ -10,6 +10,7 @@ import math
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from ascent import Ascent, regions
@@ -17,10 +18,12 @@ from cases import make
 from pretend import DEVICE, pretending
 from small import small
 
+import boundcheck as bc
 from boundcheck.constants import Constant, Side
 from boundcheck.known import Known, Region
 from boundcheck.problem import Problem
 from boundcheck.problems import CATALOGUE
+from boundcheck.problems.kernel_ridge import generate
 
 EVERYWHERE = {"mu", "L", "kappa", "alpha", "grad_alpha", "q", "D"}
 ON = {"L_E", "L_Phi", "nu_1", "nu_2", "eta_1", "eta_2", "hat_rho_1", "hat_rho_2"}
@@ -268,3 +271,21 @@ def test_constants_of_a_problem_on_another_device(name: str) -> None:
         found = everywhere(there) | on(there, Region("0", torch.zeros_like(there.w0), region.radius))
     for key, constant in found.items():
         assert constant.value == pytest.approx(expected[key].value), key
+
+
+def test_mu_of_a_kernel_in_float32_is_that_of_the_stored_data() -> None:
+    """With κ = 1e5 the smallest eigenvalue of a kernel computed in float32 is off by parts of a thousand.
+
+    The truth: the kernel of the stored data by its definition in double precision, whose own rounding is 1e-16·κ.
+    """
+    problem = bc.load_problem("krr", dtype=torch.float32, kappa=1e5)
+    data = generate(seed=0, dtype=torch.float32, device="cpu", size=50, features=100, noise=0.1)
+    X, lam = data.X.double().numpy(), problem.lam.double().numpy()
+    apart = X[:, None, :] - X[None, :, :]
+    K = np.exp(-(apart**2 * lam[1:]).sum(axis=-1)) + lam[0] * np.eye(len(X))
+    truth = np.linalg.eigvalsh(K)
+    single = problem.prepare(problem.lam).steps.mu
+    constants = bc.estimate_constants(problem)
+    assert abs(float(single) / truth[0] - 1) > 1e-5
+    assert constants["mu"].value == pytest.approx(truth[0], rel=1e-9)
+    assert constants["L"].value == pytest.approx(truth[-1], rel=1e-9)
