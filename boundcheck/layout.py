@@ -189,7 +189,7 @@ def _modules(tree: Any, path: str) -> Iterator[tuple[str, nn.Module]]:
 
 
 def _builder(tree: Any, path: str, spare: frozenset[str], call: bool) -> Build:
-    """A function that rebuilds `tree` from its leaves, in the order of `_leaves`; with modules themselves for a call."""
+    """A function that rebuilds `tree` from its leaves, in the order of `_leaves`; modules are themselves in a call."""
     if isinstance(tree, Tensor):
         return lambda leaves: next(leaves)
     if isinstance(tree, nn.Module):

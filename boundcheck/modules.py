@@ -29,7 +29,7 @@ class Plugged(Tensor):
     """
 
     _is_param = True  # what `isinstance(…, nn.Parameter)` asks for
-    __torch_function__ = torch._C._disabled_torch_function_impl  # operations give plain tensors
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # operations give plain tensors
 
     @property
     def requires_grad(self) -> bool:  # type: ignore[override]
@@ -90,11 +90,16 @@ def refuse_unusable(module: nn.Module, name: str) -> None:
                 f"{where} is a {type(part).__name__} in training mode, so that "
                 f"a step is no function of its parameters; call .eval() on the module first"
             )
+        if type(part).__name__ == "_WeightNorm":  # seen in torch 2.13: the derivative of its gradient is wrong
+            raise InputError(
+                f"{where} is torch's weight_norm, whose second derivatives are not reliable; register a "
+                "parametrization of your own that returns g * v / v.norm()"
+            )
         for hook in part._forward_pre_hooks.values():
             if kind := _HOOKS.get(type(hook).__name__) or _pruning(hook):
                 raise InputError(f"{where} has {kind[0]}, whose weight is no parameter but is set by a hook; {kind[1]}")
         for key, parameter in part._parameters.items():
-            if isinstance(parameter, nn.parameter.UninitializedTensorMixin):
+            if nn.parameter.is_lazy(parameter):
                 raise InputError(f"{where} has a {key} without a shape yet; call the module once on data first")
 
 

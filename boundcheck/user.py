@@ -16,8 +16,13 @@ from boundcheck.modules import Plug
 
 Ready = Any  # what a user's `prepare` returns, or λ itself
 Result = TypeVar("Result")
-RULES = "boundcheck's rules: no numpy, .item() or `if` on values of tensors"
-SIGNS = ("vmap", "Cannot access data pointer", "numpy()", "data-dependent control flow", "doesn't have storage")
+RULES = {  # of what boundcheck does to functions, torch says only that it cannot
+    "random operation": "boundcheck's rules: no random numbers in a call; draw them beforehand",
+    **dict.fromkeys(
+        ("vmap", "Cannot access data pointer", "numpy()", "have storage"),
+        "boundcheck's rules: no numpy, .item() or `if` on values of tensors",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -30,10 +35,11 @@ class Door:
 
     def ready(self, lam: Tensor) -> Ready:
         """What the functions of (w, ready) take second: λ itself, or what the user's `prepare` makes of it."""
-        if self.prepare is None:
+        prepare = self.prepare
+        if prepare is None:
             return lam
         given, plugs = self.hparams.open(lam)
-        return _run(plugs, lambda: call(self.prepare, "prepare", given))
+        return _run(plugs, lambda: call(prepare, "prepare", given))
 
     def of_hparams(self, function: Callable[[Any], Any], name: str, ready: Ready) -> Any:
         """A user's function of the hyperparameters, or of what was prepared from them."""
@@ -99,8 +105,9 @@ def call(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
         raise
     except Exception as error:
         text = " ".join(str(error).split())
-        if any(sign in text for sign in SIGNS):
-            text = f"{text[:100]}…; {RULES}"
+        rule = next((rule for sign, rule in RULES.items() if sign in text), None)
+        if rule is not None:
+            text = f"{text[:100]}…; {rule}"
         raise UserCodeError(f"{name} raised {type(error).__name__}: {text[:300]}") from error
 
 
