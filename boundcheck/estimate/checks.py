@@ -20,8 +20,8 @@ BESIDE = 1e-3  # relative
 def check(problem: Problem, lam: Tensor, w_star: Tensor | None = None) -> Confirmation:
     """Refuses a problem whose functions are not finite at w_0, or give two answers to one question.
 
-    Asked at w_0 and beside it, since noise that is multiplied with w does not show at 0. Then derivatives by autograd are
-    compared with finite differences; with `w_star`, w(λ), also ∂₂Φ.
+    Asked at w_0 and beside it, since noise that is multiplied with w does not show at 0. Derivatives by autograd are
+    then compared with finite differences; with `w_star`, w(λ), also ∂₂Φ.
 
     Parameters
     ----------

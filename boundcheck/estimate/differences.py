@@ -17,10 +17,10 @@ from torch import Tensor
 from boundcheck.errors import BoundcheckError
 
 EXPONENTS = {torch.float64: range(3, 50, 3), torch.float32: range(2, 22, 2)}  # of steps 2⁻ʲ, relative to the scale
-FIRST = {torch.float64: 9, torch.float32: 4}  # the step that decides for smooth functions
-AGREES = 1e-3  # relative
+FIRST = {torch.float64: 9, torch.float32: 6}  # the step that decides for smooth functions
+AGREES = 3e-4  # relative
 WITHIN = 1e-2  # relative: a gap of this size would be seen
-GAP = 3e-3  # relative: the least gap that refutes
+GAP = 1e-3  # relative: the least gap that refutes
 CLEAR = 10.0  # a gap is clear when it is this many times its uncertainty
 RUN = 3  # consecutive steps at which it must be clear
 NEAR = 0.1  # a step with this share of the gap speaks for autograd
