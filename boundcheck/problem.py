@@ -254,6 +254,8 @@ class Problem:
             w_next: Tensor = w - step * gradient(w, ready)
             return w_next
 
+        if callable(alpha) and differentiate_step:  # λ may act by the step alone
+            inner = trial.call(phi_at, "the gradient step on inner_loss", door, w0, lam)
         return _from_user(
             phi_at, inner_at, outer_loss, inner, door, w0, lam,
             name=name, dynamics=dynamics, symmetric=True, sampler=sampler, domain=domain, known=known,
