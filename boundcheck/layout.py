@@ -4,38 +4,56 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from boundcheck import modules
 from boundcheck.errors import InputError
+from boundcheck.modules import Place, Plug
+
+Build = Callable[[Iterator[Tensor]], Any]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a flat vector is cut into pieces, and what is built from the pieces."""
+    """How a flat vector is cut into pieces, and what is built from the pieces.
+
+    `build` has, in the place of a module, its pieces by name. `build_for_call` has the module itself; the pieces are
+    plugged into it, at `places`, for as long as a user's function runs.
+    """
 
     paths: tuple[str, ...]
     shapes: tuple[torch.Size, ...]
-    build: Callable[[Iterator[Tensor]], Any]
+    build: Build
+    build_for_call: Build | None = None  # None: the same as `build`, as there is no module
+    places: tuple[tuple[Place, ...], ...] = ()  # for each piece; none where it belongs to no module
+    spare: frozenset[str] = frozenset()  # parameters of modules that are no pieces: frozen, or pieces elsewhere
+    tree: Any = field(default=None, repr=False, compare=False)  # what the user brought
 
     @property
     def size(self) -> int:
         return sum(math.prod(shape) for shape in self.shapes)
 
     def unflatten(self, flat: Tensor) -> Any:
-        """The user's structure from a flat vector."""
-        if len(self.shapes) == 1:
-            return self.build(iter((flat.reshape(self.shapes[0]),)))
-        sizes = [math.prod(shape) for shape in self.shapes]
-        pieces = (piece.reshape(shape) for piece, shape in zip(torch.split(flat, sizes), self.shapes, strict=True))
-        return self.build(pieces)
+        """The user's structure from a flat vector; for a module, a dict of its parameters."""
+        return self.build(iter(self._pieces(flat)))
+
+    def open(self, flat: Tensor) -> tuple[Any, list[Plug]]:
+        """What a user's function receives, and what must be plugged in where while it runs."""
+        pieces = self._pieces(flat)
+        if self.build_for_call is None:
+            return self.build(iter(pieces)), []
+        return self.build_for_call(iter(pieces)), modules.plugs(pieces, self.places)
 
     def flatten(self, tree: Any, name: str) -> Tensor:
-        """The flat vector of a structure that must be of this layout."""
-        leaves = dict(_leaves(tree, "", name))
+        """The flat vector of a structure that must be of this layout.
+
+        In the place of a module it may hold the module, a dict of its parameters by name, or a list of them.
+        """
+        leaves = {path: leaf for path, leaf in _leaves(tree, "", name, self.tree) if path not in self.spare}
         if set(leaves) == set(self.paths):
             leaves = {path: leaves[path] for path in self.paths}  # the keys of a dict in whatever order
         if tuple(leaves) != self.paths or tuple(leaf.shape for leaf in leaves.values()) != self.shapes:
@@ -43,37 +61,56 @@ class Layout:
             raise InputError(f"{name} has {_shapes(leaves)}; give {_shapes(wanted)}")
         return _join(list(leaves.values()))
 
+    def _pieces(self, flat: Tensor) -> Sequence[Tensor]:
+        if len(self.shapes) == 1:
+            return (flat.reshape(self.shapes[0]),)
+        sizes = [math.prod(shape) for shape in self.shapes]
+        return [piece.reshape(shape) for piece, shape in zip(torch.split(flat, sizes), self.shapes, strict=True)]
 
-@dataclass(frozen=True)
-class Functional:
-    """An `nn.Module` with other parameters plugged in: what a user's loss receives in the module's place."""
+    def originals(self) -> dict[str, Tensor]:
+        """The tensors that the user brought, by path."""
+        leaves = dict(_leaves(self.tree, "", ""))
+        return {path: leaves[path] for path in self.paths}
 
-    module: nn.Module
-    values: dict[str, Tensor]
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return torch.func.functional_call(self.module, self.values, args, kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        """A parameter, or a submodule with its share of the parameters; of anything else, the module's own."""
-        if name in self.values:
-            return self.values[name]
-        inside = {k.removeprefix(f"{name}."): v for k, v in self.values.items() if k.startswith(f"{name}.")}
-        found = getattr(self.module, name)
-        return Functional(found, inside) if isinstance(found, nn.Module) else found
-
-    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
-        yield from self.values.items()
-
-    def parameters(self) -> Iterator[Tensor]:
-        yield from self.values.values()
+    def modules(self) -> list[tuple[str, nn.Module]]:
+        """The modules in what the user brought, each with its path."""
+        return list(_modules(self.tree, ""))
 
 
 def read(tree: Any, name: str) -> tuple[Layout, Tensor]:
-    """The layout of what a user brought and its values as one flat, detached vector."""
-    leaves = dict(_leaves(tree, "", name))
+    """The layout of what a user brought and its values as one flat, detached vector.
+
+    Of a module, its parameters are taken, each once wherever it is used; those with requires_grad=False are constants.
+    """
+    found = list(_modules(tree, ""))
+    for path, module in found:
+        modules.refuse_unusable(module, f"{name}{path}")
+    every = dict(_leaves(tree, "", name))
+    tied = modules.tied([module for _, module in found])
+    spare = _spare(found, every)
+    leaves = {path: leaf for path, leaf in every.items() if path not in spare}
+    if not leaves and found:
+        raise InputError(
+            f"{name}: no parameter of the module requires gradients; call .requires_grad_() on some of them"
+        )
     if not leaves:
         raise InputError(f"{name} holds no tensor; give a tensor, a list, tuple or dict of tensors, or an nn.Module")
+    _check(leaves, name)
+    layout = Layout(
+        paths=tuple(leaves),
+        shapes=tuple(leaf.shape for leaf in leaves.values()),
+        build=_builder(tree, "", spare, call=False),
+        build_for_call=_builder(tree, "", spare, call=True) if found else None,
+        places=tuple(tied.get(id(leaf), ()) for leaf in leaves.values()) if found else (),
+        spare=spare,
+        tree=tree,
+    )
+    if layout.size == 0:
+        raise InputError(f"{name} has no entries: {_shapes(leaves)}; give at least one number")
+    return layout, _join([leaf.detach() for leaf in leaves.values()]).clone()
+
+
+def _check(leaves: dict[str, Tensor], name: str) -> None:
     first = next(iter(leaves))
     for path, leaf in leaves.items():
         if leaf.dtype not in (torch.float32, torch.float64):
@@ -88,17 +125,18 @@ def read(tree: Any, name: str) -> tuple[Layout, Tensor]:
             )
         if leaf.numel() and not bool(torch.isfinite(leaf.detach()).all()):
             raise InputError(f"{name}{path} has entries that are not finite; remove NaN and infinity first")
-    if isinstance(tree, nn.Module):
-        for path, part in tree.named_modules():
-            if part.training and isinstance(part, nn.modules.dropout._DropoutNd | nn.modules.batchnorm._BatchNorm):
-                raise InputError(
-                    f"{name}: {path or 'the module'} is a {type(part).__name__} in training mode, so that "
-                    f"a step is no function of its parameters; call .eval() on the module first"
-                )
-    layout = Layout(tuple(leaves), tuple(leaf.shape for leaf in leaves.values()), _builder(tree))
-    if layout.size == 0:
-        raise InputError(f"{name} has no entries: {_shapes(leaves)}; give at least one number")
-    return layout, _join([leaf.detach() for leaf in leaves.values()]).clone()
+
+
+def _spare(found: list[tuple[str, nn.Module]], every: dict[str, Tensor]) -> frozenset[str]:
+    """The parameters of modules that are frozen, or that have a path already."""
+    inside = {f"{path}.{name}": parameter for path, module in found for name, parameter in module.named_parameters()}
+    seen = {id(leaf) for path, leaf in every.items() if path not in inside}
+    spare = set()
+    for path, parameter in inside.items():
+        if not parameter.requires_grad or id(parameter) in seen:
+            spare.add(path)
+        seen.add(id(parameter))
+    return frozenset(spare)
 
 
 def _join(leaves: Sequence[Tensor]) -> Tensor:
@@ -113,36 +151,56 @@ def _shapes(leaves: dict[str, Any]) -> str:
     return ", ".join(f"{path}: {shape}" for path, shape in shapes.items()) or "no tensor"
 
 
-def _leaves(tree: Any, path: str, name: str) -> Iterator[tuple[str, Tensor]]:
-    """The tensors in `tree` with where they are; `name` is what the user calls the whole."""
+def _leaves(tree: Any, path: str, name: str, like: Any = None) -> Iterator[tuple[str, Tensor]]:
+    """The tensors in `tree` with where they are; `name` is what the user calls the whole.
+
+    Where `like` has a module, a dict or a list in `tree` stands for its parameters.
+    """
     if isinstance(tree, Tensor):
         yield path, tree
-    elif isinstance(tree, nn.Module | Functional):
+    elif isinstance(tree, nn.Module):
         for parameter, value in tree.named_parameters():
             yield f"{path}.{parameter}", value
+    elif isinstance(like, nn.Module) and isinstance(tree, dict | list | tuple):
+        for parameter, value in (tree if isinstance(tree, dict) else modules.by_name(like, tree)).items():
+            yield from _leaves(value, f"{path}.{parameter}", name)
     elif isinstance(tree, dict):
         for key, value in tree.items():
-            yield from _leaves(value, f"{path}[{key!r}]", name)
+            yield from _leaves(value, f"{path}[{key!r}]", name, like.get(key) if isinstance(like, dict) else None)
     elif isinstance(tree, list | tuple):
         for i, value in enumerate(tree):
-            yield from _leaves(value, f"{path}[{i}]", name)
+            known = isinstance(like, list | tuple) and i < len(like)
+            yield from _leaves(value, f"{path}[{i}]", name, like[i] if known else None)
     else:
         raise InputError(
             f"{name}{path} is a {type(tree).__name__}; give a tensor, a list, tuple or dict of tensors, or an nn.Module"
         )
 
 
-def _builder(tree: Any) -> Callable[[Iterator[Tensor]], Any]:
-    """A function that rebuilds `tree` from its leaves, in the order of `_leaves`."""
+def _modules(tree: Any, path: str) -> Iterator[tuple[str, nn.Module]]:
+    if isinstance(tree, nn.Module):
+        yield path, tree
+    elif isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from _modules(value, f"{path}[{key!r}]")
+    elif isinstance(tree, list | tuple):
+        for i, value in enumerate(tree):
+            yield from _modules(value, f"{path}[{i}]")
+
+
+def _builder(tree: Any, path: str, spare: frozenset[str], call: bool) -> Build:
+    """A function that rebuilds `tree` from its leaves, in the order of `_leaves`; modules are themselves in a call."""
     if isinstance(tree, Tensor):
         return lambda leaves: next(leaves)
     if isinstance(tree, nn.Module):
-        names = [name for name, _ in tree.named_parameters()]
-        return lambda leaves: Functional(tree, {name: next(leaves) for name in names})
+        names = [name for name, _ in tree.named_parameters() if f"{path}.{name}" not in spare]
+        if call:
+            return lambda leaves: (tree, [next(leaves) for _ in names])[0]
+        return lambda leaves: {name: next(leaves) for name in names}
     if isinstance(tree, dict):
-        inside = {key: _builder(value) for key, value in tree.items()}
+        inside = {key: _builder(value, f"{path}[{key!r}]", spare, call) for key, value in tree.items()}
         return lambda leaves: {key: build(leaves) for key, build in inside.items()}
-    parts = [_builder(value) for value in tree]
+    parts = [_builder(value, f"{path}[{i}]", spare, call) for i, value in enumerate(tree)]
     if isinstance(tree, list):
         return lambda leaves: [build(leaves) for build in parts]
     make = type(tree)._make if hasattr(tree, "_make") else tuple  # a named tuple stays one

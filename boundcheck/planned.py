@@ -100,7 +100,7 @@ def _measured(plan: Plan, method: str) -> str:
     """What a run needed, for a method without a guarantee."""
     t = plan.measured[method]
     if t is None:
-        return f"without a guarantee: {method} had an error above {plan.eps:g} after every run of up to {WITHOUT_BOUND} steps"
+        return f"without a guarantee: the error of {method} did not stay below {plan.eps:g} in {WITHOUT_BOUND} steps"
     k = "" if method == "itd" else f", k = {t}"
     return f"without a guarantee: {method} had an error of at most {plan.eps:g} from t = {t}{k} on"
 

@@ -13,13 +13,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from boundcheck import layout, user
+from boundcheck import layout, trial, user
 from boundcheck.constants import Constants
 from boundcheck.dynamics import FIXED_POINT, GRADIENT_DESCENT, Dynamics
 from boundcheck.errors import InputError
 from boundcheck.formulas import D1, D2, D2Outer
 from boundcheck.known import Known
 from boundcheck.layout import Layout
+from boundcheck.trial import Trial
+from boundcheck.user import Door
 
 Ready = Any  # a tensor, or a tuple, named tuple, list or dict of tensors
 
@@ -209,15 +211,11 @@ class Problem:
 
         With `prepare(hparams)`, both receive what it returns in place of `hparams`.
         """
-        w_layout, w0 = layout.read(params, "params")
-        lam_layout, lam = layout.read(hparams, "hparams")
-
-        def phi_at(w: Tensor, ready: Ready) -> Tensor:
-            result = user.call(fp_map, "fp_map", w_layout.unflatten(w), user.hparams(lam_layout, prepare, ready))
-            return w_layout.flatten(result, "the value of fp_map")
-
+        door, w0, lam = _door(params, hparams, prepare)
+        phi_at = door.of_both(fp_map, "fp_map", lambda value: door.params.flatten(value, "the value of fp_map"))
+        inner = trial.call(phi_at, "fp_map", door, w0, lam)
         return _from_user(
-            phi_at, None, outer_loss, w_layout, w0, lam_layout, lam, prepare,
+            phi_at, None, outer_loss, inner, door, w0, lam,
             name=name, dynamics=dynamics, symmetric=symmetric, sampler=sampler, domain=domain, known=known,
         )  # fmt: skip
 
@@ -244,67 +242,69 @@ class Problem:
         unless `differentiate_step`. Without one, α = 2/(μ+L) of the Hessian at `params`, which suits a loss whose
         curvature is largest there.
         """
-        w_layout, w0 = layout.read(params, "params")
-        lam_layout, lam = layout.read(hparams, "hparams")
-
-        def inner_at(w: Tensor, ready: Ready) -> Tensor:
-            value = user.call(inner_loss, "inner_loss", w_layout.unflatten(w), user.hparams(lam_layout, prepare, ready))
-            return user.scalar(value, "inner_loss")
-
-        user.prepared_once(inner_at, w0, lam, lam_layout, prepare)
+        door, w0, lam = _door(params, hparams, prepare)
+        inner_at = door.of_both(inner_loss, "inner_loss", lambda value: user.scalar(value, "inner_loss"))
+        inner = trial.call(inner_at, "inner_loss", door, w0, lam)
+        inner.refuse_without_params()
         gradient = torch.func.grad(inner_at)
-        alpha = user.step_of(step_size, inner_at, w0, lam, lam_layout, prepare)
+        alpha = user.step_of(step_size, inner_at, w0, lam, door)
 
         def step_at(ready: Ready) -> Tensor | float:
-            step = alpha(user.hparams(lam_layout, prepare, ready)) if callable(alpha) else alpha
+            step = alpha(ready) if callable(alpha) else alpha
             return step.detach() if isinstance(step, Tensor) and not differentiate_step else step
 
         def phi_at(w: Tensor, ready: Ready) -> Tensor:
             w_next: Tensor = w - step_at(ready) * gradient(w, ready)
             return w_next
 
+        if callable(alpha) and differentiate_step:  # λ may act by the step alone
+            inner = trial.call(phi_at, "the gradient step on inner_loss", door, w0, lam)
         return _from_user(
-            phi_at, inner_at, outer_loss, w_layout, w0, lam_layout, lam, prepare,
+            phi_at, inner_at, outer_loss, inner, door, w0, lam,
             name=name, dynamics=dynamics, symmetric=True, sampler=sampler, domain=domain, known=known,
             frozen_step=None if callable(alpha) and differentiate_step else True,
             step_at=step_at, value_function=outer_loss is inner_loss,
         )  # fmt: skip
 
 
-def _from_user(
-    phi_at: Callable[[Tensor, Ready], Tensor],
-    inner_at: Callable[[Tensor, Ready], Tensor] | None,
-    outer_loss: Callable[[Any, Any], Tensor],
-    w_layout: Layout,
-    w0: Tensor,
-    lam_layout: Layout,
-    lam: Tensor,
-    prepare: Callable[[Any], Ready] | None,
-    **rest: Any,
-) -> Problem:
+def _door(params: Any, hparams: Any, prepare: Callable[[Any], Ready] | None) -> tuple[Door, Tensor, Tensor]:
+    w_layout, w0 = layout.read(params, "params")
+    lam_layout, lam = layout.read(hparams, "hparams")
     if w0.dtype != lam.dtype or w0.device != lam.device:
         raise InputError(
             f"params are {w0.dtype} on {w0.device} and hparams {lam.dtype} on {lam.device}; convert one of them"
         )
+    door = Door(w_layout, lam_layout, prepare)
+    trial.refuse_shared(door)
+    return door, w0, lam
 
-    def outer_at(w: Tensor, ready: Ready) -> Tensor:
-        value = user.call(outer_loss, "outer_loss", w_layout.unflatten(w), user.hparams(lam_layout, prepare, ready))
-        return user.scalar(value, "outer_loss")
 
+def _from_user(
+    phi_at: Callable[[Tensor, Ready], Tensor],
+    inner_at: Callable[[Tensor, Ready], Tensor] | None,
+    outer_loss: Callable[[Any, Any], Tensor],
+    inner: Trial,
+    door: Door,
+    w0: Tensor,
+    lam: Tensor,
+    **rest: Any,
+) -> Problem:
     if not isinstance(rest["dynamics"], Dynamics):
         raise InputError(
             f"dynamics = {rest['dynamics']!r} is none; give a Dynamics, as from boundcheck.dynamics.constant(…)"
         )
+    outer_at = door.of_both(outer_loss, "outer_loss", lambda value: user.scalar(value, "outer_loss"))
+    outer = trial.call(outer_at, "outer_loss", door, w0, lam)
+    outer.refuse_without_params()
+    trial.refuse_without_hparams(inner, outer)
     made = Problem(
         w0=w0, lam=lam, phi_at=phi_at, outer_at=outer_at, inner_at=inner_at,
-        prepare=_itself if prepare is None else (lambda lam: user.call(prepare, "prepare", lam_layout.unflatten(lam))),
-        w_layout=w_layout, lam_layout=lam_layout, **rest,
+        prepare=_itself if door.prepare is None else door.ready,
+        w_layout=door.params, lam_layout=door.hparams, **rest,
     )  # fmt: skip
     made.checked(lam, "lam")
-    what_phi = "fp_map" if inner_at is None else "the gradient step on inner_loss"
-    for what, value in ((what_phi, made.phi(w0, lam)), ("outer_loss", made.outer(w0, lam))):
-        if value.dtype != w0.dtype:
-            raise InputError(f"{what} returned {value.dtype} and params are {w0.dtype}; keep one dtype throughout")
-        if not bool(torch.isfinite(value).all()):
-            raise InputError(f"{what} is not finite at params and hparams; check the data for NaN and infinity")
+    if not bool(torch.isfinite(made.phi(w0, lam)).all()):
+        raise InputError(
+            "the gradient step on inner_loss is not finite at params and hparams; check the data for NaN and infinity"
+        )
     return made

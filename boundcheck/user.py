@@ -3,35 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+from boundcheck import modules
 from boundcheck.errors import BoundcheckError, InputError, UserCodeError
 from boundcheck.layout import Layout
+from boundcheck.modules import Plug
 
 Ready = Any  # what a user's `prepare` returns, or λ itself
+Result = TypeVar("Result")
+RULES = {  # of what boundcheck does to functions, torch says only that it cannot
+    "random operation": "boundcheck's rules: no random numbers in a call; draw them beforehand",
+    **dict.fromkeys(
+        ("vmap", "Cannot access data pointer", "numpy()", "have storage"),
+        "boundcheck's rules: no numpy, .item() or `if` on values of tensors",
+    ),
+}
 
 
-def hparams(known: Layout, prepare: Callable[[Any], Ready] | None, ready: Ready) -> Any:
-    """What a user's function receives second: its own structure of λ, or what its `prepare` returned."""
-    return known.unflatten(ready) if prepare is None else ready
+@dataclass(frozen=True)
+class Door:
+    """How flat vectors become what users' functions receive, with modules that hold the parameters of the call."""
+
+    params: Layout
+    hparams: Layout
+    prepare: Callable[[Any], Ready] | None
+
+    def ready(self, lam: Tensor) -> Ready:
+        """What the functions of (w, ready) take second: λ itself, or what the user's `prepare` makes of it."""
+        prepare = self.prepare
+        if prepare is None:
+            return lam
+        given, plugs = self.hparams.open(lam)
+        return _run(plugs, lambda: call(prepare, "prepare", given))
+
+    def of_hparams(self, function: Callable[[Any], Any], name: str, ready: Ready) -> Any:
+        """A user's function of the hyperparameters, or of what was prepared from them."""
+        given, plugs = (ready, []) if self.prepare is not None else self.hparams.open(ready)
+        return _run(plugs, lambda: call(function, name, given))
+
+    def of_both(
+        self, function: Callable[[Any, Any], Any], name: str, finish: Callable[[Any], Tensor]
+    ) -> Callable[[Tensor, Ready], Tensor]:
+        """A user's function as one of (w, ready); `finish` makes a tensor of its value, while modules hold w still."""
+
+        def at(w: Tensor, ready: Ready) -> Tensor:
+            first, plugs = self.params.open(w)
+            second, more = (ready, []) if self.prepare is not None else self.hparams.open(ready)
+            if not plugs and not more:
+                return finish(call(function, name, first, second))
+            return modules.run_with(plugs + more, lambda: finish(call(function, name, first, second)))
+
+        return at
 
 
-def prepared_once(
-    inner_at: Callable[[Tensor, Ready], Tensor],
-    w0: Tensor,
-    lam: Tensor,
-    known: Layout,
-    prepare: Callable[[Any], Ready] | None,
-) -> Ready:
-    """What is prepared at the start, after ℓ was evaluated there once, so that a mistake in it is told as its own."""
-    ready = lam if prepare is None else call(prepare, "prepare", known.unflatten(lam))
-    value = inner_at(w0, ready)
-    if not bool(torch.isfinite(value)):
-        raise InputError(f"inner_loss = {float(value)} at params and hparams; check the data for NaN and infinity")
-    return ready
+def _run(plugs: list[Plug], run: Callable[[], Result]) -> Result:
+    return modules.run_with(plugs, run) if plugs else run()
 
 
 def step_of(
@@ -39,24 +70,23 @@ def step_of(
     inner_at: Callable[[Tensor, Ready], Tensor],
     w0: Tensor,
     lam: Tensor,
-    known: Layout,
-    prepare: Callable[[Any], Ready] | None,
-) -> float | Callable[[Any], Tensor]:
-    """The step as a number or a checked function; 2/(μ+L) of the Hessian at the start where none is given."""
+    door: Door,
+) -> float | Callable[[Ready], Tensor]:
+    """The step as a number or a function of what is ready; 2/(μ+L) of the Hessian at the start where none is given."""
     if callable(step_size):
-        ready = prepared_once(inner_at, w0, lam, known, prepare)
-        given = call(step_size, "step_size", hparams(known, prepare, ready))
+        given = door.of_hparams(step_size, "step_size", door.ready(lam))
         value = torch.as_tensor(given)
         if value.numel() != 1 or not bool(0 < value < float("inf")):
             raise InputError(f"step_size returned {what(given)}; return one positive number")
-        return lambda hparams: scalar(torch.as_tensor(step_size(hparams)), "step_size")
+        function = step_size
+        return lambda ready: scalar(torch.as_tensor(door.of_hparams(function, "step_size", ready)), "step_size")
     if step_size is not None:
         if isinstance(step_size, bool) or not isinstance(step_size, int | float) or not 0 < step_size < float("inf"):
             raise InputError(f"step_size = {step_size!r} is no step; give a positive number")
         return float(step_size)
     from boundcheck.products import extreme_curvature  # only here: problems do not need autograd otherwise
 
-    ready = prepared_once(inner_at, w0, lam, known, prepare)
+    ready = door.ready(lam)
     with torch.no_grad():
         found = extreme_curvature(lambda w: inner_at(w, ready), w0)
     if not float(found.L) > 0:
@@ -68,22 +98,29 @@ def step_of(
 
 
 def call(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
+    """The value of a function; what it raises becomes one line, with a rule where one was broken."""
     try:
         return function(*arguments)
     except BoundcheckError:
         raise
     except Exception as error:
         text = " ".join(str(error).split())
+        rule = next((rule for sign, rule in RULES.items() if sign in text), None)
+        if rule is not None:
+            text = f"{text[:100]}…; {rule}"
         raise UserCodeError(f"{name} raised {type(error).__name__}: {text[:300]}") from error
 
 
 def what(value: Any) -> str:
     if isinstance(value, Tensor):
-        return f"{float(value):g}" if value.numel() == 1 else f"a tensor of shape {tuple(value.shape)}"
+        return f"{float(value.detach()):g}" if value.numel() == 1 else f"a tensor of shape {tuple(value.shape)}"
     return f"a {type(value).__name__}"
 
 
 def scalar(value: Any, name: str) -> Tensor:
+    """The one number that a loss must return, as a 0-dimensional tensor."""
+    if not isinstance(value, Tensor) and hasattr(value, "__float__"):
+        raise InputError(f"{name} returned {what(value)}; return a 0-d tensor, without .item()")
     if not isinstance(value, Tensor) or value.numel() != 1:
         raise InputError(f"{name} returned {what(value)}; return one number, as in .sum() or .mean()")
     return value.reshape(())

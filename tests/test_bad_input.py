@@ -60,7 +60,7 @@ def test_bad_losses_and_steps_get_one_clear_error() -> None:
     with pytest.raises(bc.InputError, match=r"largest eigenvalue -2.*give step_size"):
         bc.Problem.from_loss(lambda w, lam: -quadratic(w, lam), quadratic, zeros(2), zeros(2))
     with pytest.raises(bc.InputError, match="without a loss"):
-        bc.Problem.from_map(lambda w, lam: 0.5 * w, quadratic, zeros(2), zeros(2)).inner(zeros(2), zeros(2))
+        bc.Problem.from_map(lambda w, lam: 0.5 * w + lam, quadratic, zeros(2), zeros(2)).inner(zeros(2), zeros(2))
 
 
 def test_what_a_sampler_returns_is_checked() -> None:

@@ -172,8 +172,8 @@ def _rounding_of_constants(applied: Applied, values: np.ndarray, ts: np.ndarray,
 
 
 def _reason(
-    verdict: Verdict, limits: str, doubt: str, weakest: Sequence[str], delta: float, errors: np.ndarray, values: np.ndarray,
-    floor: np.ndarray, sample: int, seen: Trace | None,
+    verdict: Verdict, limits: str, doubt: str, weakest: Sequence[str], delta: float, errors: np.ndarray,
+    values: np.ndarray, floor: np.ndarray, sample: int, seen: Trace | None,
 ) -> str:  # fmt: skip
     """What a reader must know beside the word of the verdict, which the λ number `sample` decides."""
     if verdict is Verdict.CONSISTENT and doubt:

@@ -1,4 +1,4 @@
-"""Before anything is measured: is the problem a function at all, and finite where it starts?"""
+"""Before anything is measured: is the problem a function, finite where it starts, with the derivatives it says?"""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from boundcheck.errors import InputError, UserCodeError
+from boundcheck.estimate import derivatives
+from boundcheck.estimate.derivatives import Confirmation
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 
@@ -15,10 +17,30 @@ BESIDE = 1e-3  # relative
 
 
 @torch.no_grad()
-def check(problem: Problem, lam: Tensor) -> None:
+def check(problem: Problem, lam: Tensor, w_star: Tensor | None = None) -> Confirmation:
     """Refuses a problem whose functions are not finite at w_0, or give two answers to one question.
 
-    Asked at w_0 and beside it, since noise that is multiplied with w does not show at 0.
+    Asked at w_0 and beside it, since noise that is multiplied with w does not show at 0. Derivatives by autograd are
+    then compared with finite differences; with `w_star`, w(λ), also ∂₂Φ.
+
+    Parameters
+    ----------
+    problem, lam
+        what is checked, and at which λ.
+    w_star
+        w(λ), if it is known already.
+
+    Returns
+    -------
+    Confirmation
+        the derivatives that finite differences could not confirm.
+
+    Raises
+    ------
+    InputError
+        if a function is stochastic.
+    UserCodeError
+        if a function is not finite, or if a derivative is clearly not that of its function.
     """
     ready, again = (Prepared(problem, lam).ready for _ in range(2))  # `prepare` may be the one that draws lots
     beside = problem.w0 + BESIDE * (1 + problem.w0.abs())
@@ -33,6 +55,7 @@ def check(problem: Problem, lam: Tensor) -> None:
                 f"{problem.name}: two calls of {what} at one w and lam differ by {apart:.2e}, so it is stochastic; "
                 "fix its random numbers (a seeded generator made anew in each call, or data drawn beforehand)"
             )
+    return derivatives.confirm(problem, lam, w_star)
 
 
 def _finite(

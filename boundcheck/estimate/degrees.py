@@ -202,26 +202,31 @@ def _solution(of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
 
 
 LINEAR = (
-    "add sub rsub neg clone alias detach _unsafe_view reshape _reshape_alias expand permute transpose t squeeze "
-    "unsqueeze select slice as_strided diagonal unbind split split_with_sizes chunk unfold narrow movedim swapaxes "
-    "flatten unflatten contiguous lift_fresh lift_fresh_copy positive sum mean cumsum diag_embed diag tril triu flip "
-    "roll repeat constant_pad_nd cat stack trace copy fill view_copy expand_copy permute_copy select_copy slice_copy "
-    "select_scatter slice_scatter diagonal_scatter _to_dense rot90 resolve_conj resolve_neg avg_pool2d _adaptive_avg_pool2d"
-).split()  # fmt: skip
+    "add", "sub", "rsub", "neg", "positive", "clone", "alias", "detach", "copy", "fill", "_to_copy", "_to_dense",
+    "contiguous", "lift_fresh", "lift_fresh_copy", "resolve_conj", "resolve_neg", "_unsafe_view", "reshape",
+    "_reshape_alias", "expand", "permute", "transpose", "t", "squeeze", "unsqueeze", "select", "slice", "as_strided",
+    "diagonal", "unbind", "split", "split_with_sizes", "chunk", "unfold", "narrow", "movedim", "swapaxes", "flatten",
+    "unflatten", "view_copy", "expand_copy", "permute_copy", "select_copy", "slice_copy", "select_scatter",
+    "slice_scatter", "diagonal_scatter", "sum", "mean", "cumsum", "trace", "diag", "diag_embed", "tril", "triu", "flip",
+    "roll", "rot90", "repeat", "constant_pad_nd", "cat", "stack", "avg_pool2d", "_adaptive_avg_pool2d",
+)  # fmt: skip
+CREATIONS = (
+    "zeros_like", "ones_like", "empty_like", "full_like", "new_zeros", "new_ones", "new_empty", "new_full", "zero",
+)  # fmt: skip
+SELECTIONS = (
+    "index", "index_select", "gather", "take", "index_put", "index_add", "index_copy", "scatter_add",
+)  # fmt: skip
 RULES: dict[str, Rule] = {
     **dict.fromkeys(LINEAR, _linear),
-    **dict.fromkeys(
-        "zeros_like ones_like empty_like full_like new_zeros new_ones new_empty new_full zero".split(), _creation
-    ),
-    **dict.fromkeys("mul mm mv dot bmm _sparse_mm".split(), _bilinear),
-    **dict.fromkeys("addmm addmv addr baddbmm addbmm addcmul".split(), _sum_with_product),
-    **dict.fromkeys("index index_select gather take index_put index_add index_copy scatter_add".split(), _selection),
+    **dict.fromkeys(CREATIONS, _creation),
+    **dict.fromkeys(("mul", "mm", "mv", "dot", "bmm", "_sparse_mm"), _bilinear),
+    **dict.fromkeys(("addmm", "addmv", "addr", "baddbmm", "addbmm", "addcmul"), _sum_with_product),
+    **dict.fromkeys(SELECTIONS, _selection),
     "_linalg_solve_ex": _solution,
     "div": _division,
     "pow": _power,
     "where": _choice,
     "view": _view,
-    "_to_copy": _linear,
     "mse_loss": _squared_error,
     "convolution": _convolution,
 }

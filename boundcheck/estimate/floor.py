@@ -51,7 +51,7 @@ def model(constants: Constants, found: Reference, dtype: torch.dtype, t: np.ndar
 def measured(problem: Problem, methods: Sequence[str], ts: Sequence[int]) -> Mapping[str, np.ndarray] | None:
     """The rounding of every method at each t of `ts`; None where the problem exists in one precision only.
 
-    rounding = (u/u')(‖g' − g‖ + ‖ref' − ref‖): g the hypergradient, ref the reference, u' the unit of the lower of the two
+    It is (u/u')(‖g' − g‖ + ‖ref' − ref‖): g the hypergradient, ref the reference, u' the unit of the lower of the two
     precisions, whose rounding is what is seen: for a problem in float32 it is the difference itself.
     """
     dtype = OTHER.get(problem.dtype)

@@ -95,7 +95,9 @@ def test_not_finite(constant: str) -> None:
 
 def test_no_second_derivative_at_the_centre() -> None:
     """E = Σ|w_i|^1.5: ‖∇₁E‖² = 2.25 Σ|w_i|, and at w* = 0 the gradient is not calm."""
-    problem = Problem.from_map(lambda w, lam: w / 2, lambda w, lam: (w.abs() ** 1.5).sum(), zeros(4) + 1, zeros(1))
+    problem = Problem.from_map(
+        lambda w, lam: w / 2 + 0 * lam, lambda w, lam: (w.abs() ** 1.5).sum(), zeros(4) + 1, zeros(1)
+    )
     assert measure("L_E", problem, R).value == pytest.approx(1.5 * (2 * R) ** 0.5, rel=1e-4)
     with pytest.raises(DivergenceError, match=r"difference of ∇₁E from that at w\* is not finite .*‖w‖ = 0, at"):
         measure("eta_1", problem, R)
@@ -103,7 +105,7 @@ def test_no_second_derivative_at_the_centre() -> None:
 
 def test_code_that_cannot_be_batched() -> None:
     def phi(w: Tensor, lam: Tensor) -> Tensor:
-        return w / 2 if w[0] > 5 else w / 3
+        return w / 2 + lam if w[0] > 5 else w / 3 + lam
 
     problem = Problem.from_map(phi, quadratic, zeros(2), zeros(2))
     with pytest.raises(UserCodeError, match="fp_map raised RuntimeError"):

@@ -231,7 +231,7 @@ def test_large_but_finite_is_not_called_divergence() -> None:
 
 def test_a_gradient_that_is_not_finite_is_named() -> None:
     problem = bc.Problem.from_map(
-        lambda w, lam: 0.5 * w, lambda w, lam: w.abs().sqrt().sum() + lam.sum(), torch.zeros(1), torch.zeros(1)
+        lambda w, lam: 0.5 * w + lam, lambda w, lam: w.abs().sqrt().sum() + lam.sum(), torch.zeros(1), torch.zeros(1)
     )
     for method in ("aid-fp", "aid-cg", "aid-cgn", "exact"):
         with pytest.raises(bc.DivergenceError, match=r"∇₁E.* is not finite"):

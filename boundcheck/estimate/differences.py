@@ -1,0 +1,135 @@
+"""Is what autograd calls a derivative one? Central differences along random directions say so, or that they cannot.
+
+A function that is right must never be refused, so a difference counts against it only where steps of many sizes agree
+with each other, none agrees with autograd, and the gap is many times what rounding and curvature explain. Kinks, jumps
+and cancellation show as steps that disagree among themselves, or as one that agrees with autograd.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from boundcheck.errors import BoundcheckError
+
+EXPONENTS = {torch.float64: range(3, 50, 3), torch.float32: range(2, 22, 2)}  # of steps 2⁻ʲ, relative to the scale
+FIRST = {torch.float64: 9, torch.float32: 6}  # the step that decides for smooth functions
+AGREES = 3e-4  # relative
+WITHIN = 1e-2  # relative: a gap of this size would be seen
+GAP = 1e-3  # relative: the least gap that refutes
+CLEAR = 10.0  # a gap is clear when it is this many times its uncertainty
+RUN = 3  # consecutive steps at which it must be clear
+NEAR = 0.1  # a step with this share of the gap speaks for autograd
+ROUNDINGS = 4.0  # units of rounding in a value
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A function f along a line through x: f(x + s·u), paired with a cotangent c."""
+
+    value: Callable[[Tensor], Tensor]
+    gradient: Callable[[Tensor, Tensor], Tensor]  # (x, c) ↦ ∂f(x)ᵀc
+    x: Tensor
+    u: Tensor
+    c: Tensor
+    floor: float = 0.0  # derivatives along u below this are as good as 0
+    may_be_kink: bool = False  # is x a point at which f may have a kink?
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the differences say of one line: "agrees", "refutes" or "open"."""
+
+    says: str
+    autograd: float = math.nan
+    difference: float = math.nan
+    reason: str = ""  # why it is open
+
+
+@dataclass(frozen=True)
+class _Step:
+    h: float
+    difference: float
+    gap: float  # difference minus autograd's derivative
+    noise: float
+    bend: float  # the gap between the differences to either side
+
+
+def compare(line: Line) -> Outcome:
+    """Autograd's derivative along the line against central differences."""
+    dtype = line.x.dtype
+    try:
+        g = _double(line.gradient(line.x, line.c))
+        at_x = line.value(line.x) if line.may_be_kink else None
+    except (BoundcheckError, RuntimeError, ArithmeticError) as error:
+        return Outcome("open", reason=f"it cannot be differentiated near the start ({type(error).__name__})")
+    size = float((g * _double(line.u)).norm())
+    if not math.isfinite(size):
+        return Outcome("open", reason="it is not finite near the start")
+    first = _step(line, g, FIRST[dtype], at_x)
+    if first is not None and abs(first.gap) <= AGREES * size:
+        return Outcome("agrees")
+    steps = [first if j == FIRST[dtype] else _step(line, g, j, at_x) for j in EXPONENTS[dtype]]
+    return _judge(steps, size, line)
+
+
+def _judge(steps: list[_Step | None], size: float, line: Line) -> Outcome:
+    usable = [step for step in steps if step is not None]
+    if len(usable) < RUN:
+        return Outcome("open", reason="it is not finite near the start")
+    kink = min(step.bend + step.noise for step in usable) if line.may_be_kink else 0.0
+    unsure = [_uncertainty(steps, k) + kink for k in range(len(steps))]
+    clear = [
+        step is not None
+        and abs(step.gap) > CLEAR * unsure[k]
+        and abs(step.gap) >= GAP * max(size, abs(step.difference), line.floor)
+        for k, step in enumerate(steps)
+    ]
+    runs = [k for k in range(1, len(steps) - 1) if all(clear[k - 1 : k + 2])]
+    if runs:
+        gaps = sorted((abs(step.gap), k) for k in runs if (step := steps[k]) is not None)
+        gap, k = gaps[len(gaps) // 2]
+        step = steps[k]
+        if step is not None and not any(abs(other.gap) <= NEAR * gap for other in usable):
+            return Outcome("refutes", step.difference - step.gap, step.difference)
+    best = min(abs(step.gap) + unsure[k] for k, step in enumerate(steps) if step is not None)
+    if best <= WITHIN * max(size, line.floor):
+        return Outcome("agrees")
+    share = best / size if size else math.inf
+    return Outcome("open", reason=f"finite differences are too rough ({share:.1e} of the derivative)")
+
+
+def _uncertainty(steps: list[_Step | None], k: int) -> float:
+    """How far the steps next to the k-th are from it, and rounding."""
+    step = steps[k]
+    around = [near.gap for near in steps[max(k - 1, 0) : k] + steps[k + 1 : k + 2] if near is not None]
+    if step is None or not around:
+        return math.inf
+    return max(abs(gap - step.gap) for gap in around) + step.noise
+
+
+def _step(line: Line, g: Tensor, exponent: int, at_x: Tensor | None) -> _Step | None:
+    """Central differences with step 2⁻ʲ; None where the function has no finite value."""
+    h = 2.0**-exponent
+    plus, minus = line.x + h * line.u, line.x - h * line.u
+    try:
+        up, down = _double(line.value(plus)), _double(line.value(minus))
+    except (BoundcheckError, RuntimeError, ArithmeticError):  # outside of where it is defined
+        return None
+    c = _double(line.c)
+    change = float((c * (up - down)).sum())
+    foreseen = float((g * (_double(plus) - _double(minus))).sum())  # along the step that rounding left
+    size = max(float((c * up).norm()), float((c * down).norm()))
+    noise = ROUNDINGS * torch.finfo(line.x.dtype).eps * size / (2 * h)
+    bend = 0.0 if at_x is None else abs(float((c * (up - 2 * _double(at_x) + down)).sum())) / h
+    if not math.isfinite(change + noise + bend):
+        return None
+    return _Step(h, change / (2 * h), (change - foreseen) / (2 * h), noise, bend)
+
+
+def _double(x: Tensor) -> Tensor:
+    return x.detach().reshape(-1).to("cpu").to(torch.float64)

@@ -1,0 +1,143 @@
+"""An `nn.Module` with other parameters: really swapped in while a user's function runs, and out again after it.
+
+The function may then do whatever PyTorch allows: call methods of the module, index it, look at its children, use it
+from a closure. A parameter that is used in several places is swapped in all of them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from operator import setitem
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from boundcheck.errors import InputError
+
+Place = tuple[dict[str, Any], str]  # the `_parameters` of a module, and a name in it
+Plug = tuple[dict[str, Any], str, Tensor]
+Result = TypeVar("Result")
+MODES = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
+
+
+class Plugged(Tensor):
+    """A tensor in the place of a parameter: for `isinstance` and `.requires_grad`, a parameter.
+
+    Whether autograd follows it is another matter: it does as for the tensor that this is a view of.
+    """
+
+    _is_param = True  # what `isinstance(…, nn.Parameter)` asks for
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # operations give plain tensors
+
+    @property
+    def requires_grad(self) -> bool:  # type: ignore[override]
+        """True, as for the parameter: users filter by it."""
+        return True
+
+
+def plugs(pieces: Iterable[Tensor], places: Sequence[tuple[Place, ...]]) -> list[Plug]:
+    """What goes where, for the pieces that belong to modules."""
+    made: list[Plug] = []
+    for piece, of_piece in zip(pieces, places, strict=True):
+        if of_piece:
+            tensor = piece.as_subclass(Plugged)
+            made.extend((holder, name, tensor) for holder, name in of_piece)
+    return made
+
+
+def run_with(made: list[Plug], run: Callable[[], Result]) -> Result:
+    """`run()` while the tensors are plugged in; what was there before is put back whatever happens.
+
+    Both ways are one call without Python code in between, so that Ctrl-C leaves nothing half done.
+    """
+    holders, names, tensors = zip(*made, strict=True)
+    before = [holder[name] for holder, name, _ in made]
+    try:
+        deque(map(setitem, holders, names, tensors), maxlen=0)
+        return run()
+    finally:
+        deque(map(setitem, holders, names, before), maxlen=0)
+
+
+def tied(found: Iterable[nn.Module]) -> dict[int, tuple[Place, ...]]:
+    """Every place in the modules that holds a parameter, by the identity of the parameter."""
+    places: dict[int, dict[tuple[int, str], Place]] = {}
+    for module in found:
+        for part in module.modules():
+            for name, parameter in part._parameters.items():
+                if parameter is not None:
+                    places.setdefault(id(parameter), {})[id(part), name] = (part._parameters, name)
+    return {key: tuple(of_one.values()) for key, of_one in places.items()}
+
+
+def by_name(module: nn.Module, values: Sequence[Any]) -> dict[str, Any]:
+    """A list of values as those of the parameters: of all of them, or else of those that are not frozen."""
+    every = dict(module.named_parameters())
+    names = list(every) if len(values) == len(every) else [name for name in every if every[name].requires_grad]
+    if len(names) != len(values):
+        return {f"[{i}]": value for i, value in enumerate(values)}  # names that no module has
+    return dict(zip(names, values, strict=True))
+
+
+def refuse_unusable(module: nn.Module, name: str) -> None:
+    """Refuses modules that are no functions of their parameters, or that hide where these are."""
+    for path, part in module.named_modules():
+        where = f"{name}: {path or 'the module'}"
+        if part.training and isinstance(part, MODES):
+            raise InputError(
+                f"{where} is a {type(part).__name__} in training mode, so that "
+                f"a step is no function of its parameters; call .eval() on the module first"
+            )
+        if type(part).__name__ == "_WeightNorm":  # seen in torch 2.13: the derivative of its gradient is wrong
+            raise InputError(
+                f"{where} is torch's weight_norm, whose second derivatives are not reliable; register a "
+                "parametrization of your own that returns g * v / v.norm()"
+            )
+        for hook in part._forward_pre_hooks.values():
+            if kind := _HOOKS.get(type(hook).__name__) or _pruning(hook):
+                raise InputError(f"{where} has {kind[0]}, whose weight is no parameter but is set by a hook; {kind[1]}")
+        for key, parameter in part._parameters.items():
+            if nn.parameter.is_lazy(parameter):
+                raise InputError(f"{where} has a {key} without a shape yet; call the module once on data first")
+
+
+_HOOKS = {
+    "WeightNorm": ("the old weight_norm", "use torch.nn.utils.parametrizations.weight_norm"),
+    "SpectralNorm": ("the old spectral_norm", "use torch.nn.utils.parametrizations.spectral_norm and .eval()"),
+}
+
+
+def _pruning(hook: Any) -> tuple[str, str] | None:
+    import torch.nn.utils.prune as prune
+
+    if isinstance(hook, prune.BasePruningMethod):
+        return "pruned weights", "call torch.nn.utils.prune.remove on them"
+    return None
+
+
+def refuse_changed_buffers(found: Sequence[tuple[str, nn.Module]], name: str, run: Callable[[], Result]) -> Result:
+    """`run()`, a call of the user's function `name`, unless it changes a buffer; the buffer is then set back."""
+    before = [
+        (f"{path}.{prefix}.{key}".replace("..", "."), part._buffers, key, buffer, buffer._version, buffer.clone())
+        for path, module in found
+        for prefix, part in module.named_modules()
+        for key, buffer in part._buffers.items()
+        if buffer is not None
+    ]
+    changes = []
+    try:
+        result = run()
+    finally:
+        for path, holder, key, buffer, version, value in before:
+            if holder.get(key) is not buffer or buffer._version != version:
+                changes.append(path)
+                holder[key] = buffer.detach_()
+                buffer.copy_(value)
+    if changes:
+        raise InputError(
+            f"{name} changes the buffer {changes[0]}, so that it is no function of its arguments; call .eval() on "
+            "the module, or keep what changes out of it"
+        )
+    return result

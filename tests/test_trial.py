@@ -1,0 +1,107 @@
+"""Functions that ignore what they are given, or cannot be batched, are refused in words that say why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from pieces import quadratic, zeros
+from torch import Tensor
+
+import boundcheck as bc
+
+
+def plus(w: Tensor, lam: Tensor) -> Tensor:
+    return 0.5 * w + lam
+
+
+def make(inner: Callable[..., object], outer: Callable[..., object] = quadratic, **options: object) -> bc.Problem:
+    return bc.Problem.from_loss(inner, outer, zeros(2) + 1, zeros(2) + 2, **options)
+
+
+def silently(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def without(w: Tensor, lam: Tensor) -> Tensor:
+        with torch.no_grad():
+            return function(w, lam)
+
+    return without
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "message"),
+    [
+        (lambda w, lam: quadratic(w.detach(), lam), quadratic, "inner_loss does not depend on params"),
+        (lambda w, lam: quadratic(w.data, lam), quadratic, "inner_loss does not depend on params"),
+        (silently(quadratic), quadratic, "inner_loss does not depend on params"),
+        (lambda w, lam: lam.sum(), quadratic, "inner_loss does not depend on params"),
+        (quadratic, lambda w, lam: lam.sum(), "outer_loss does not depend on params"),
+        (quadratic, lambda w, lam: torch.ones(()).double(), "outer_loss does not depend on params"),
+        (quadratic, lambda w, lam: (w > 0).sum().double(), "outer_loss does not depend on params"),
+        (
+            lambda w, lam: (w**2).sum(), lambda w, lam: w.sum(),
+            "neither inner_loss nor outer_loss depends on hparams, so the hypergradient is 0 for every method",
+        ),
+        (lambda w, lam: (w**2).sum(), quadratic, r"inner_loss does not depend on hparams, so w\(λ\) is constant"),
+        (
+            lambda w, lam: (w**2).sum() + lam.sum(), quadratic,
+            "the gradient of inner_loss by params does not depend on hparams",
+        ),
+        (lambda w, lam: quadratic(w, lam).item(), quadratic, r"returned a float; return a 0-d tensor, without \.item"),
+        (lambda w, lam: quadratic(w, lam).float(), quadratic, "inner_loss returned torch.float32"),
+        (
+            lambda w, lam: quadratic(w, lam) + torch.tensor(np.sin(w.numpy())).sum(), quadratic,
+            r"inner_loss raised RuntimeError: Can't call numpy.*rules: no numpy, \.item\(\) or `if`",
+        ),
+    ],
+)  # fmt: skip
+def test_losses_that_ignore_what_they_are_given(inner: object, outer: object, message: str) -> None:
+    with pytest.raises(bc.BoundcheckError, match=message) as caught:
+        make(inner, outer)
+    assert "\n" not in str(caught.value)
+
+
+def test_maps_that_ignore_what_they_are_given() -> None:
+    with pytest.raises(bc.InputError, match="neither fp_map nor outer_loss depends on hparams"):
+        bc.Problem.from_map(lambda w, lam: 0.5 * w, lambda w, lam: w.sum(), zeros(2), zeros(2))
+    with pytest.raises(bc.InputError, match="fp_map does not depend on hparams"):
+        bc.Problem.from_map(lambda w, lam: 0.5 * w + lam.detach(), quadratic, zeros(2), zeros(2))
+    constant = bc.Problem.from_map(lambda w, lam: lam**2, lambda w, lam: w.sum(), zeros(2), zeros(2) + 3)
+    assert bc.hypergradient(constant, "aid-fp", 1, 1).value.tolist() == [6.0, 6.0]  # q = 0 is a contraction
+
+
+def test_dependence_goes_through_prepare() -> None:
+    make(lambda w, shift: ((w - shift) ** 2).sum(), lambda w, shift: w.sum(), prepare=lambda lam: lam**2)
+    with pytest.raises(bc.InputError, match="neither inner_loss nor outer_loss depends on hparams"):
+        make(lambda w, shift: ((w - shift) ** 2).sum(), lambda w, _: w.sum(), prepare=lambda lam: lam.detach() ** 2)
+
+
+def test_a_gradient_that_is_0_is_one() -> None:
+    """At the start, ∇₁E = 0 and ∂₂∇₁ℓ = 0; both functions depend on their arguments all the same."""
+    problem = bc.Problem.from_loss(
+        lambda w, lam: ((lam**2 + 1) * w**2).sum(), lambda w, lam: (w**2).sum(), zeros(2), zeros(2)
+    )
+    assert bc.hypergradient(problem, "aid-fp", 3, 3).value.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("outer", "rule"),
+    [
+        (lambda w, lam: w.sum() * 2 if w.sum() > 0 else w.sum(), "no numpy, .item() or `if` on values of tensors"),
+        (lambda w, lam: w.sum() * w[0].item(), "no numpy, .item() or `if` on values of tensors"),
+        (lambda w, lam: w.sum() + torch.rand(()).double(), "no random numbers in a call"),
+    ],
+)
+def test_what_cannot_be_batched_is_told_with_the_rule(outer: Callable[..., Tensor], rule: str) -> None:
+    problem = bc.Problem.from_map(plus, outer, zeros(2) + 1, zeros(2) + 1)
+    with pytest.raises(bc.UserCodeError) as caught:
+        bc.error_curves(problem, ["itd"], t=3)
+    assert rule in str(caught.value)
+    assert len(str(caught.value)) < 250
+
+
+def test_a_tensor_from_outside_is_not_the_argument() -> None:
+    lam = (zeros(2) + 1).requires_grad_()
+    with pytest.raises(bc.InputError, match="inner_loss uses hparams itself, not what it is given"):
+        bc.Problem.from_loss(lambda w, h: quadratic(w, lam) + h.sum() * w.sum(), quadratic, zeros(2), lam)
