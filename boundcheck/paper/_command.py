@@ -18,7 +18,7 @@ from boundcheck.paper._engine import Bar, Conducted, conduct, duration
 from boundcheck.paper._experiment import Experiment
 from boundcheck.paper._workers import workers
 from boundcheck.paper._written import as_json, save, show
-from boundcheck.writing import refuse_unless_writable
+from boundcheck.writing import sole_use
 
 MOST = 4  # processes that --quick takes by itself
 
@@ -44,19 +44,20 @@ def carried_out(
     if jobs is None:
         jobs = min(cores(), MOST, len(experiment.tasks(settings))) if quick and not scheduler else 1
     place = Path(out or f"out/paper/{experiment.name}{'-quick' if quick else ''}")
-    refuse_unless_writable(str(place))
 
     def say(text: str) -> None:
         if not quiet:
             print(f"boundcheck: {text}", file=sys.stderr, flush=True)
 
+    pool = workers(jobs, scheduler)
     try:
-        with progress(quiet or silent) as bar:
-            done = conduct(experiment, settings, place, workers(jobs, scheduler), say=say, bar=bar)
+        with sole_use(place) as results:
+            with progress(quiet or silent) as bar:
+                done = conduct(experiment, settings, results, pool, say=say, bar=bar)
+            save(experiment, done.outcome, settings, results)
     except KeyboardInterrupt:
         print(f"boundcheck: stopped; the same command goes on from {place}", file=sys.stderr)
         raise
-    save(experiment, done.outcome, settings, place)
     if not silent:
         show(experiment, done.outcome)
         print(told(done, place))
