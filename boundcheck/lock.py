@@ -67,7 +67,7 @@ def locked(work: Path, parent: Path | None = None) -> Lock:
                 parent.mkdir(parents=True, exist_ok=True)
             work.mkdir(exist_ok=True)
             file, new = _open(work / LOCK)
-        except FileNotFoundError as why:  # nobody made it, or its owner has just removed it
+        except (FileNotFoundError, FileExistsError) as why:  # perhaps its owner is removing it just now
             failure = why
             continue
         try:

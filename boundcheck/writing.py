@@ -105,7 +105,6 @@ def sole_use(directory: str | os.PathLike[str] | Results) -> Iterator[Results]:
         yield directory
         return
     place = Path(directory)
-    refuse_unless_writable(place)
     missing = [path for path in (place, *place.parents) if not path.exists()]
     try:
         with _claimed(Results(place, place / WORK, f"--out {place}", "directory"), parents=True) as results:
@@ -138,6 +137,8 @@ def _claimed(results: Results, *, parents: bool) -> Iterator[Results]:
     except InUseError as why:
         raise InputError(f"{results.told} is in use: {why}, or give another {results.kind}") from None
     except OSError as why:
+        if parents:
+            refuse_unless_writable(results.place)
         raise InputError(f"{results.told} cannot be written ({why.strerror}); give another {results.kind}") from why
     try:
         results.move_on()
@@ -149,9 +150,8 @@ def _claimed(results: Results, *, parents: bool) -> Iterator[Results]:
             lock.release()
 
 
-def refuse_unless_writable(directory: str | os.PathLike[str]) -> None:
-    """Before anything is run: can files be written there?"""
-    place = Path(directory)
+def refuse_unless_writable(place: Path) -> None:
+    """Why a folder cannot be made, or written to."""
     there = next(path for path in (place, *place.parents) if path.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
         why = "may not be written to" if there.is_dir() else "is a file"
