@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from boundcheck.cli_options import SILENT, VIOLATED, Device, Dtype, Json, Quiet, Seed, made_with, print_json
+from boundcheck.cli_options import SILENT, VIOLATED, Device, Dtype, Json, Quiet, Seed, asked_problem, print_json
 from boundcheck.errors import InputError
 
 
@@ -37,13 +37,12 @@ def check(
     """Run the real solvers and compare their error with every bound that applies: verdict, tightness, proof."""
     from boundcheck import checked
     from boundcheck.compare.check import check as run
-    from boundcheck.loading import load_problem
     from boundcheck.writing import sole_use
 
     if trace_t is not None and not 1 <= trace_t <= t:
         raise InputError(f"--trace-t {trace_t} is outside 1 … {t}; give a t of the run, or a larger --t")
     with sole_use(out) if out else nullcontext() as results:
-        made = load_problem(problem, **made_with(seed, dtype, device))
+        made = asked_problem(problem, seed, dtype, device)
         methods = method or _usual(made)
         with checked.progress(quiet or as_json) as tell:
             report = run(made, methods, t, samples, seed, bounds=bound, budget=budget, delta=delta, progress=tell)
@@ -74,9 +73,8 @@ def plan(
     """Step sizes, and the t and k that the bounds guarantee for an accuracy; then what was really needed."""
     from boundcheck import checked, planned
     from boundcheck.compare.plan import plan as make
-    from boundcheck.loading import load_problem
 
-    made = load_problem(problem, **made_with(seed, dtype, device))
+    made = asked_problem(problem, seed, dtype, device)
     with checked.progress(quiet or as_json) as tell:
         found = make(made, eps, method or _usual(made), budget=budget, seed=seed or 0, run=not no_run, progress=tell)
     if as_json:
@@ -176,9 +174,8 @@ def page(
         elif problem:
             from boundcheck import checked
             from boundcheck.compare.check import check as run
-            from boundcheck.loading import load_problem
 
-            made = load_problem(problem, **made_with(seed, dtype, device))
+            made = asked_problem(problem, seed, dtype, device)
             with checked.progress(quiet) as tell:
                 found = run(made, method or _usual(made), t, seed=seed, progress=tell)
         (path,) = results.write({Path(out).name: pages.html(found, t).encode()})

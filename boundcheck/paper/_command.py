@@ -39,6 +39,8 @@ def carried_out(
     if seed is not None and not 0 <= seed < 2**63:
         raise InputError(f"--seed {seed} is no seed; give a whole number from 0 to 2⁶³ − 1")
     if device:
+        from boundcheck.devices import refuse_unless_usable  # loads torch
+
         refuse_unless_usable(device)
     settings = experiment.settings(quick, 0 if seed is None else seed, device or "cpu")
     if jobs is None:
@@ -67,19 +69,6 @@ def carried_out(
 def cores() -> int:
     """Of this machine, as far as this process may use them."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def refuse_unless_usable(device: str) -> None:
-    """Before anything is written: does torch know the device, is it here, and can numbers be read from it?"""
-    import torch
-
-    try:
-        float(torch.ones(1, device=device).sum())
-    except (RuntimeError, AssertionError, NotImplementedError) as why:
-        text = " ".join(str(why).split())[:100]
-        raise InputError(
-            f"--device {device} cannot be used ({text}); leave it out, or give one of this machine"
-        ) from None
 
 
 def told(done: Conducted, place: Path) -> str:
