@@ -100,14 +100,14 @@ def of_check(place: Path, count: int, draw: random.Random) -> Tally:
     tally = Tally("check scalar --t 20")
     whole = run_alone(CHECK, place / "alone")
     alone = contents(place / "alone")
-    for number in range(count):
-        out = place / ("out" if number % 2 else f"new{number}")  # over old results, and where there are none
+    while tally.kills < count:
+        out = place / ("out" if tally.runs % 2 else f"new{tally.runs}")  # over old results, and where there are none
         if kill(start(CHECK, out), whole * draw.uniform(0.6 if draw.random() < 0.5 else 0.0, 1.0)):
             tally.kills += 1
             look(tally, out)
         else:
             tally.too_late += 1
-        run_alone(CHECK, out)
+        whole = run_alone(CHECK, out)
         compare(tally, out, alone)
     return tally
 

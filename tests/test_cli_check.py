@@ -207,7 +207,7 @@ def test_the_seed_draws_lam_of_a_finished_problem(boundcheck: Command, tmp_path:
             run = ("check", f"{tmp_path / 'mine.py'}:{name}", "--t", "3", "--method", "itd", "--samples", "3")
             done = boundcheck(*run, "--seed", seed, "--json")
             assert done.stderr == ""
-            found[name, seed] = json.loads(done.stdout)["curves"][0]["errors"]
+            found[name, seed] = json.loads(done.stdout)["curves"][0]["error"]
     assert found["problem", "1"] == found["make", "1"] != found["problem", "2"]
     assert found["seeded", "1"] == found["problem", "1"]
     assert found["seeded", "2"] != found["problem", "2"]
