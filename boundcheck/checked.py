@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from rich.console import Console
@@ -24,9 +23,8 @@ from boundcheck import closeness
 from boundcheck.closeness import number
 from boundcheck.compare.report import BoundCurve, Curve, Report, Trace
 from boundcheck.compare.verdict import Verdict
-from boundcheck.errors import InputError
 from boundcheck.listing import Screen
-from boundcheck.writing import write_whole
+from boundcheck.writing import Results, sole_use
 
 STYLES = {
     Verdict.HOLDS: "green",
@@ -249,19 +247,16 @@ def _footnotes(console: Console, report: Report) -> None:
     console.print(Text(f"{report.seconds:.1f} s", style="dim"))
 
 
-def save(report: Report, directory: str | os.PathLike[str], *, figures: bool = True) -> list[Path]:
+def save(report: Report, directory: str | os.PathLike[str] | Results, *, figures: bool = True) -> list[Path]:
     """report.json, curves.csv and the figures in `directory`, moved there once all of them are made."""
-    place = Path(directory)
     content = json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False)
     texts = {"report.json": content, "curves.csv": curves_csv(report)}
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".boundcheck-", dir=place) as beside:  # an interrupt leaves what was there
-            made = [write_whole(Path(beside) / name, text.encode()) for name, text in texts.items()]
-            made += _figures(report, Path(beside)) if figures else []
-            return [path.replace(place / path.name) for path in made]
-    except OSError as why:
-        raise InputError(f"--out {place} cannot be made: {why.strerror}; give another directory") from None
+    with sole_use(directory) as results:
+        with results.together() as parts:  # an interrupt leaves what was there
+            for name, text in texts.items():
+                (parts / name).write_text(text, encoding="utf-8", newline="")
+            names = [*texts, *(path.name for path in (_figures(report, parts) if figures else []))]
+        return [results.place / name for name in names]
 
 
 def curves_csv(report: Report) -> str:

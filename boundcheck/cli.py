@@ -11,7 +11,7 @@ import typer
 from typer.exceptions import TyperException
 
 from boundcheck import __version__, cli_runs
-from boundcheck.cli_options import BAD_INPUT, SILENT, Device, Dtype, Json, Quiet, Seed, made_with, print_json
+from boundcheck.cli_options import BAD_INPUT, SILENT, Device, Dtype, Json, Quiet, Seed, asked_problem, print_json
 from boundcheck.errors import AssumptionError, BoundcheckError, InputError, UnknownNameError
 
 app = typer.Typer(
@@ -111,9 +111,8 @@ def constants(
     """Measure q, κ, step sizes, Lipschitz constants and D of a problem: value, side, how."""
     from boundcheck import measured
     from boundcheck.estimate.all import estimate_constants
-    from boundcheck.loading import load_problem
 
-    made = load_problem(problem, **made_with(seed, dtype, device))
+    made = asked_problem(problem, seed, dtype, device)
     with measured.progress(quiet or as_json) as tell:
         found = estimate_constants(made, ball=ball, budget=budget, delta=delta, seed=seed or 0, progress=tell)
     if as_json:

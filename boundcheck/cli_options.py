@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from boundcheck.errors import UnknownNameError
 
+if TYPE_CHECKING:
+    from boundcheck.problem import Problem
+
 VIOLATED, BAD_INPUT, SILENT = 1, 2, 3  # exit codes; 0 is no violation
 
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout, and nothing else there.")]
-Seed = Annotated[int | None, typer.Option("--seed", help="For the data of built-in problems and for random starts.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Random seed for built-in data, drawn λ and random starts.")]
 Dtype = Annotated[str, typer.Option("--dtype", help="float64 or float32, for problems that can be made in both.")]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, mps.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 
 
-def made_with(seed: int | None, dtype: str, device: str) -> dict[str, Any]:
-    """What goes to the function that makes a problem; nothing that was not asked for."""
-    options: dict[str, Any] = {} if seed is None else {"seed": seed}
+def asked_problem(spec: str, seed: int | None, dtype: str, device: str) -> Problem:
+    """The problem that a command was given, with nothing that was not asked for."""
+    from boundcheck.loading import load_asked
+
+    options: dict[str, Any] = {}
     if dtype:
         import torch
 
@@ -30,7 +35,7 @@ def made_with(seed: int | None, dtype: str, device: str) -> dict[str, Any]:
         options["dtype"] = known[dtype]
     if device:
         options["device"] = device
-    return options
+    return load_asked(spec, seed, **options)
 
 
 def print_json(content: Any) -> None:

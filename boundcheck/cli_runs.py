@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from boundcheck.cli_options import SILENT, VIOLATED, Device, Dtype, Json, Quiet, Seed, made_with, print_json
+from boundcheck.cli_options import SILENT, VIOLATED, Device, Dtype, Json, Quiet, Seed, asked_problem, print_json
 from boundcheck.errors import InputError
 
 
@@ -35,20 +37,18 @@ def check(
     """Run the real solvers and compare their error with every bound that applies: verdict, tightness, proof."""
     from boundcheck import checked
     from boundcheck.compare.check import check as run
-    from boundcheck.loading import load_problem
-    from boundcheck.writing import refuse_unless_writable
+    from boundcheck.writing import sole_use
 
     if trace_t is not None and not 1 <= trace_t <= t:
         raise InputError(f"--trace-t {trace_t} is outside 1 … {t}; give a t of the run, or a larger --t")
-    if out:
-        refuse_unless_writable(out)
-    made = load_problem(problem, **made_with(seed, dtype, device))
-    methods = method or _usual(made)
-    with checked.progress(quiet or as_json) as tell:
-        report = run(made, methods, t, samples, seed, bounds=bound, budget=budget, delta=delta, progress=tell)
-        if out:
-            tell("files", 0, 1)
-            checked.save(report, out)
+    with sole_use(out) if out else nullcontext() as results:
+        made = asked_problem(problem, seed, dtype, device)
+        methods = method or _usual(made)
+        with checked.progress(quiet or as_json) as tell:
+            report = run(made, methods, t, samples, seed, bounds=bound, budget=budget, delta=delta, progress=tell)
+            if results is not None:
+                tell("files", 0, 1)
+                checked.save(report, results)
     if as_json:
         print_json(report.to_json())
     else:
@@ -73,9 +73,8 @@ def plan(
     """Step sizes, and the t and k that the bounds guarantee for an accuracy; then what was really needed."""
     from boundcheck import checked, planned
     from boundcheck.compare.plan import plan as make
-    from boundcheck.loading import load_problem
 
-    made = load_problem(problem, **made_with(seed, dtype, device))
+    made = asked_problem(problem, seed, dtype, device)
     with checked.progress(quiet or as_json) as tell:
         found = make(made, eps, method or _usual(made), budget=budget, seed=seed or 0, run=not no_run, progress=tell)
     if as_json:
@@ -105,17 +104,16 @@ def worst(
     from boundcheck import checked, searched
     from boundcheck.attack.saved import save
     from boundcheck.attack.worst import worst as look
-    from boundcheck.writing import refuse_unless_writable
+    from boundcheck.writing import sole_use
 
-    if out:
-        refuse_unless_writable(out)
     parts = [part.strip() for part in only.split(",")] if only else None
-    with checked.progress(quiet or as_json) as tell:
-        found = look(
-            bound, q, t, k, dim, seed or 0, only=parts, saturating=not linear, quick=quick, progress=tell
-        )  # fmt: skip
-    if out:
-        save(found, out)
+    with sole_use(out) if out else nullcontext() as results:
+        with checked.progress(quiet or as_json) as tell:
+            found = look(
+                bound, q, t, k, dim, seed or 0, only=parts, saturating=not linear, quick=quick, progress=tell
+            )  # fmt: skip
+        if results is not None:
+            save(found, results)
     if as_json:
         print_json(found.to_json())
     else:
@@ -160,26 +158,28 @@ def page(
 ) -> None:
     """One HTML file with sliders that move every bound; of a problem also its errors, verdicts and proofs."""
     from boundcheck import page as pages
+    from boundcheck.writing import sole_use_of_file
 
     if problem and report:
         raise InputError(f"PROBLEM {problem} and --report {report} were given together; give one of them")
     if method and not problem:
         raise InputError(f"--method {method[0]} says what to run on a problem; give a PROBLEM as well")
     pages.refuse_unless_writable(out)
-    found = None
-    if report:
-        from boundcheck.compare.report import Report
+    with sole_use_of_file(out, f"--out {out}") as results:
+        found = None
+        if report:
+            from boundcheck.compare.report import Report
 
-        found = Report.load(report)
-    elif problem:
-        from boundcheck import checked
-        from boundcheck.compare.check import check as run
-        from boundcheck.loading import load_problem
+            found = Report.load(report)
+        elif problem:
+            from boundcheck import checked
+            from boundcheck.compare.check import check as run
 
-        made = load_problem(problem, **made_with(seed, dtype, device))
-        with checked.progress(quiet) as tell:
-            found = run(made, method or _usual(made), t, seed=seed, progress=tell)
-    typer.echo(f"written to {pages.write(out, found, t)}")
+            made = asked_problem(problem, seed, dtype, device)
+            with checked.progress(quiet) as tell:
+                found = run(made, method or _usual(made), t, seed=seed, progress=tell)
+        (path,) = results.write({Path(out).name: pages.html(found, t).encode()})
+    typer.echo(f"written to {path}")
 
 
 def _usual(problem: Any) -> list[str]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from boundcheck import files
 from boundcheck.errors import InputError
+from boundcheck.writing import sole_use_of_file
 
 NEWSGROUPS = tuple(name for name in files.SHA256 if name.startswith("sklearn_home/"))
 NEWSGROUPS_COPY = "20newsgroups.npz"  # in the cache only: counts and labels without pickle, checked by their contents
@@ -160,14 +161,13 @@ def _newsgroups_counts(download: bool | None) -> tuple[Any, NDArray[np.int64]]:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{cache} cannot be made ({files.one_line(error)}); {files.remedy(*NEWSGROUPS)}") from error
-    with tempfile.TemporaryDirectory(dir=cache) as fresh:  # so that what scikit-learn opens there is of its own making
-        counts, labels = _from_sklearn(Path(fresh) / "sklearn_home", download=True)
+    with sole_use_of_file(cache / NEWSGROUPS_COPY) as results:
+        fresh = results.work / "sklearn_home"  # so that what scikit-learn opens there is of its own making
+        counts, labels = _from_sklearn(fresh, download=True)
         _checked(counts, labels, origin=Path("what scikit-learn made of the archive"))
-        copy = Path(fresh) / NEWSGROUPS_COPY
-        np.savez_compressed(
-            copy, data=counts.data, indices=counts.indices, indptr=counts.indptr, shape=counts.shape, labels=labels
-        )
-        copy.replace(cache / NEWSGROUPS_COPY)
+        arrays = {"data": counts.data, "indices": counts.indices, "indptr": counts.indptr, "shape": counts.shape}
+        with results.together() as parts:
+            np.savez_compressed(parts / NEWSGROUPS_COPY, labels=labels, **arrays)
     return counts, labels
 
 

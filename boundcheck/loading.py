@@ -1,37 +1,116 @@
-"""`load_problem`: a built-in problem by name, or one of the user's own from a file."""
+"""`load_problem`: a built-in problem by name, or one of the user's own from a file; and what is no problem."""
 
 from __future__ import annotations
 
 import importlib.util
 import inspect
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from boundcheck import devices
 from boundcheck.errors import BoundcheckError, InputError, UnknownNameError, UserCodeError
 from boundcheck.problem import Problem
 
 
-def load_problem(spec: str, **options: Any) -> Problem:
-    """`"lr"`, or `"path/to/file.py:name"` where `name` is a `Problem` or a function that returns one.
+@dataclass(frozen=True)
+class _Source:
+    """A name that was found: a finished problem, or the function that makes one; `path` is that of a user's file."""
 
-    `options` go to the function that makes the problem: `load_problem("lr", seed=1, kappa=50)`.
+    spec: str
+    found: Any
+    path: Path | None = None
+
+    def takes(self, option: str) -> bool:
+        """Whether the problem is made by a function with this option."""
+        return not isinstance(self.found, Problem) and option in _options(self.found, self.spec, option)
+
+    def make(self, options: dict[str, Any]) -> Problem:
+        for option in options:
+            if not self.takes(option):
+                raise _refusal(self, option)
+        if self.path is not None and "device" in options:
+            devices.refuse_unless_usable(options["device"])  # what is built in asks that itself
+        return self.found if isinstance(self.found, Problem) else _make(self.found, self.spec, options, self.path)
+
+
+def load_problem(spec: str, **options: Any) -> Problem:
+    """A problem by its name, or from a file.
+
+    Parameters
+    ----------
+    spec : str
+        `"lr"`, or `"path/to/file.py:name"` where `name` is a `Problem` or a function that returns one.
+    **options
+        They go to the function that makes the problem: `load_problem("lr", seed=1, kappa=50)`.
+
+    Returns
+    -------
+    Problem
+        As `check`, `plan` and the others take it.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no problem of that name, or the function has no such option.
+    InputError
+        If an option cannot be used, or what was found is no problem.
+    UserCodeError
+        If the file raises.
     """
-    path, colon, name = str(spec).rpartition(":")
+    return _source(str(spec)).make(options)
+
+
+def load_asked(spec: str, seed: int | None, **options: Any) -> Problem:
+    """The problem of a command: `seed` goes to the function that makes it if that has one; λ is drawn with it too."""
+    source = _source(spec)
+    return source.make(options if seed is None or not source.takes("seed") else {"seed": seed, **options})
+
+
+def require_problem(value: object) -> Problem:
+    """`value` if it is a problem, or an error that says how to get one.
+
+    Parameters
+    ----------
+    value : object
+        What a public function was given as `problem`.
+
+    Returns
+    -------
+    Problem
+        The same.
+
+    Raises
+    ------
+    InputError
+        With what was given, and what to give.
+    """
+    if isinstance(value, Problem):
+        return value
+    if isinstance(value, str):
+        raise InputError(f"problem is the str {value!r}; give a Problem, as bc.load_problem({value!r}) returns")
+    what = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+    raise InputError(f"problem is {what}; give a Problem, as bc.load_problem or bc.Problem.from_loss returns")
+
+
+def _source(spec: str) -> _Source:
+    path, colon, name = spec.rpartition(":")
     if colon and path.endswith(".py"):
-        return _from_file(Path(path).expanduser(), name, options)
-    if str(spec).endswith(".py"):
+        return _from_file(Path(path).expanduser(), name)
+    if spec.endswith(".py"):
         raise InputError(
             f"{spec!r} names a file but nothing in it; write {spec}:name, a Problem or a function returning one"
         )
     from boundcheck.problems import CATALOGUE
 
     if spec not in CATALOGUE:
-        raise UnknownNameError.among("problem", str(spec), CATALOGUE)
-    return _make(CATALOGUE[spec].make, spec, options)
+        raise UnknownNameError.among("problem", spec, CATALOGUE)
+    return _Source(spec, CATALOGUE[spec].make)
 
 
-def _from_file(path: Path, name: str, options: dict[str, Any]) -> Problem:
+def _from_file(path: Path, name: str) -> _Source:
     if not path.is_file():
         raise InputError(f"{str(path)!r} is no file; give the path of a Python file, as in mine.py:problem")
     module_spec = importlib.util.spec_from_file_location(f"boundcheck_user_{path.stem}", path)
@@ -53,28 +132,35 @@ def _from_file(path: Path, name: str, options: dict[str, Any]) -> Problem:
         known = have or [key for key, value in vars(module).items() if inspect.isfunction(value)]
         raise UnknownNameError.among(f"name in {path.name}", name, known)
     found = getattr(module, name)
-    if isinstance(found, Problem):
-        if options:
-            raise InputError(
-                f"{name} in {path.name} is a finished problem and takes no {', '.join(options)}; make it a function"
-            )
-        return found
-    if not callable(found):
+    if not isinstance(found, Problem) and not callable(found):
         raise InputError(
             f"{name} in {path.name} is a {type(found).__name__}; it must be a Problem or a function returning one"
         )
-    return _make(found, f"{path.name}:{name}", options, path)
+    return _Source(f"{path.name}:{name}", found, path)
 
 
-def _make(function: Any, spec: str, options: dict[str, Any], path: Path | None = None) -> Problem:
+def _refusal(source: _Source, option: str) -> BoundcheckError:
+    """Why a problem takes no such option; in a user's file, of those that commands have, what to change."""
+    name = source.spec.rpartition(":")[2]
+    use = f" to use --{option}" if source.path is not None and option in ("dtype", "device") else ""
+    if isinstance(source.found, Problem):
+        how = f"make {name} a function that takes {option}={use}"
+        return InputError(f"{source.spec} is a finished problem and takes no {option}; {how}")
+    if use:
+        return InputError(f"{source.spec} takes no {option}; let {name} take {option}={use}")
+    return UnknownNameError.among(f"option of {source.spec}", option, _options(source.found, source.spec))
+
+
+def _options(function: Any, spec: str, *asked: str) -> list[str]:
+    """What the function takes by name; all that is `asked` if it takes any name."""
     try:
-        parameters = dict(inspect.signature(function).parameters)
+        parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
         raise InputError(f"{spec} is a {type(function).__name__} that makes no problem; give a function") from None
-    if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        for option in options:
-            if option not in parameters:
-                raise UnknownNameError.among(f"option of {spec}", option, parameters)
+    return [*parameters, *(asked if any(p.kind is p.VAR_KEYWORD for p in parameters.values()) else ())]
+
+
+def _make(function: Callable[..., Any], spec: str, options: dict[str, Any], path: Path | None) -> Problem:
     try:
         made = function(**options)
     except BoundcheckError:

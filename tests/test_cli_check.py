@@ -167,3 +167,50 @@ def test_bad_input_is_one_line_and_exit_code_2(boundcheck: Command, arguments: t
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("device", ["nowhere", "cuda:99", "meta", "vulkan"])
+@pytest.mark.parametrize(
+    "command",
+    [("check", "scalar"), ("constants", "lr"), ("plan", "br", "--eps", "1"), ("page", "krr"), ("paper", "fig1")],
+    ids=lambda command: command[0],
+)
+def test_a_device_that_is_not_there_is_bad_input(
+    boundcheck: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], device: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = boundcheck(*command, "--device", device)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"boundcheck: device = '{device}' cannot be used: ")
+    assert "; this machine has cpu" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_seed_draws_lam_of_a_finished_problem(boundcheck: Command, tmp_path: Path) -> None:
+    """And goes to the function that makes a problem only where that takes one."""
+    (tmp_path / "mine.py").write_text(
+        "import torch, boundcheck as bc\n"
+        "one = torch.ones(1, dtype=torch.float64)\n"
+        "def make():\n"
+        "    phi = lambda w, lam: 0.5 * w + lam\n"
+        "    sampler = lambda generator: torch.rand(1, generator=generator)\n"
+        "    return bc.Problem.from_map(phi, lambda w, lam: (w**2).sum(), one, one, sampler=sampler)\n"
+        "problem = make()\n"
+        "def seeded(seed):\n"
+        "    return bc.Problem.from_map(problem.phi_at, problem.outer_at, seed * one, one, sampler=problem.sampler)\n"
+    )
+    found = {}
+    for name in ("problem", "make", "seeded"):
+        for seed in ("1", "2"):
+            run = ("check", f"{tmp_path / 'mine.py'}:{name}", "--t", "3", "--method", "itd", "--samples", "3")
+            done = boundcheck(*run, "--seed", seed, "--json")
+            assert done.stderr == ""
+            found[name, seed] = json.loads(done.stdout)["curves"][0]["error"]
+    assert found["problem", "1"] == found["make", "1"] != found["problem", "2"]
+    assert found["seeded", "1"] == found["problem", "1"]
+    assert found["seeded", "2"] != found["problem", "2"]
+    done = boundcheck("check", f"{tmp_path / 'mine.py'}:make", "--dtype", "float32")
+    assert done.returncode == 2
+    assert done.stderr == "boundcheck: mine.py:make takes no dtype; let make take dtype= to use --dtype\n"

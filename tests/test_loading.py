@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import boundcheck as bc
+from boundcheck.loading import require_problem
 
 
 def test_load_problem_by_name_and_from_a_file(tmp_path: Path) -> None:
@@ -21,17 +22,23 @@ def test_load_problem_by_name_and_from_a_file(tmp_path: Path) -> None:
         "    return bc.Problem.from_map(phi, lambda w, lam: w.sum(), torch.zeros(2), torch.ones(2))\n"
         "problem = make()\n"
         "number = 3\n"
+        "def anything(**options):\n"
+        "    return make()\n"
         "def broken():\n"
         "    return 1 / 0\n"
     )
     assert bc.load_problem(f"{mine}:problem").d == 2
+    assert bc.load_problem(f"{mine}:anything", device="cpu", colour="red").d == 2
     assert bc.load_problem(f"{mine}:make", scale=0.25).phi(torch.ones(2), torch.zeros(2))[0] == 0.25
     for spec, options, message in (
         (f"{mine}:number", {}, "number in mine.py is a int"),
         (f"{mine}:prob", {}, "unknown name in mine.py 'prob'; did you mean problem"),
-        (f"{mine}:broken", {}, "mine.py:broken, line 8 raised ZeroDivisionError: division by zero"),
+        (f"{mine}:broken", {}, "mine.py:broken, line 10 raised ZeroDivisionError: division by zero"),
         (f"{mine}:make", {"size": 1}, "unknown option of mine.py:make 'size'"),
-        (f"{mine}:problem", {"seed": 1}, "takes no seed"),
+        (f"{mine}:problem", {"seed": 1}, "mine.py:problem is a finished problem and takes no seed; make problem a"),
+        (f"{mine}:problem", {"dtype": 1}, "takes no dtype; make problem a function that takes dtype= to use --dtype"),
+        (f"{mine}:make", {"device": "cpu"}, "mine.py:make takes no device; let make take device= to use --device"),
+        (f"{mine}:anything", {"device": "nowhere"}, "device = 'nowhere' cannot be used: torch knows no device of that"),
         (str(mine), {}, "names a file but nothing in it"),
         (str(tmp_path / "other.py:problem"), {}, "is no file"),
         ("logistic", {}, "unknown problem 'logistic'"),
@@ -64,3 +71,27 @@ def test_files_with_dataclasses_and_neighbours(tmp_path: Path) -> None:
     (tmp_path / "leaves.py").write_text("import sys\nsys.exit(3)\n")
     with pytest.raises(bc.UserCodeError, match="raised SystemExit"):
         bc.load_problem(f"{tmp_path / 'leaves.py'}:make")
+
+
+@pytest.mark.parametrize("device", ["nowhere", "cuda:99", "meta", "lazy", "mkldnn", torch.device("meta")])
+def test_a_device_that_is_not_there_is_one_line(device: torch.device | str) -> None:
+    for make in (bc.problems.scalar, bc.problems.logistic_regression, lambda **given: bc.load_problem("br", **given)):
+        with pytest.raises(
+            bc.InputError, match=r"device = '[\w:]+' cannot be used: .*; this machine has cpu"
+        ) as caught:
+            make(device=device)
+        assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_problem_is_told_with_what_to_give() -> None:
+    for given, message in (
+        ("lr", r"problem is the str 'lr'; give a Problem, as bc.load_problem\('lr'\) returns"),
+        (None, "problem is a NoneType; give a Problem, as bc.load_problem or bc.Problem.from_loss returns"),
+        (bc.Problem, "problem is the class Problem; give a Problem"),
+    ):
+        with pytest.raises(bc.InputError, match=message):
+            require_problem(given)
+        with pytest.raises(bc.InputError, match=message):
+            bc.hypergradient(given)  # type: ignore[arg-type]
+    problem = bc.problems.scalar()
+    assert require_problem(problem) is problem

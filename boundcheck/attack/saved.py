@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from boundcheck.attack.instance import RAMPS
 from boundcheck.attack.target import checked_parts
 from boundcheck.attack.template import BODY, FUNCTIONS, HEAD, INNER, OUTER, OWN_RUN, SIZE_OF_ELL, SIZE_OF_GAMMA
 from boundcheck.attack.worst import Worst
-from boundcheck.errors import InputError
 from boundcheck.theory import step_sizes
-from boundcheck.writing import write_whole
+from boundcheck.writing import Results, sole_use
 
 FIELDS = ("star", "plus", "minus", "m_plus", "m_minus")
 RUNS = {"itd": "itd", "heavy-ball": "itd", "nesterov": "itd"}  # others run under their own name, with their k
@@ -129,14 +127,8 @@ def _own_run(worst: Worst, numbers: dict[str, list[float]]) -> str:
     return OWN_RUN.format(what=what, iterate=iterate, solve=solve, bound=worst.exact.digits("bound"))
 
 
-def save(worst: Worst, directory: str | os.PathLike[str]) -> list[Path]:
+def save(worst: Worst, directory: str | os.PathLike[str] | Results) -> list[Path]:
     """worst.py and worst.json in `directory`, moved there once both are made."""
-    place = Path(directory)
     texts = {"worst.py": source(worst), "worst.json": json.dumps(worst.to_json(), ensure_ascii=False, allow_nan=False)}
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".boundcheck-", dir=place) as beside:  # an interrupt leaves what was there
-            made = [write_whole(Path(beside) / name, text.encode()) for name, text in texts.items()]
-            return [path.replace(place / path.name) for path in made]
-    except OSError as why:
-        raise InputError(f"--out {place} cannot be made: {why.strerror}; give another directory") from None
+    with sole_use(directory) as results:
+        return results.write({name: text.encode() for name, text in texts.items()})

@@ -138,8 +138,16 @@ def _curve(curve: Curve, live: set[tuple[str, str]], report: Report) -> dict[str
         "t": curve.t.tolist(),
         "error": _short(curve.errors[0]),
         "floor": _short(curve.floor[0]),
+        "compared": _compared(curve),
         "bounds": {b.name: _bound(b, (curve.method, b.name) in live, report) for b in curve.bounds.values()},
     }
+
+
+def _compared(curve: Curve) -> list[bool]:
+    """For each t, whether the error is more than rounding, so that it was compared with the bounds."""
+    ratios = [bound.tightness[0] for bound in curve.applicable.values()]
+    found: list[bool] = np.isfinite(np.array(ratios)).any(axis=0).tolist() if ratios else [False] * len(curve.t)
+    return found
 
 
 def _bound(found: BoundCurve, live: bool, report: Report) -> dict[str, Any]:

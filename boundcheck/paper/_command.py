@@ -18,7 +18,7 @@ from boundcheck.paper._engine import Bar, Conducted, conduct, duration
 from boundcheck.paper._experiment import Experiment
 from boundcheck.paper._workers import workers
 from boundcheck.paper._written import as_json, save, show
-from boundcheck.writing import refuse_unless_writable
+from boundcheck.writing import sole_use
 
 MOST = 4  # processes that --quick takes by itself
 
@@ -39,24 +39,27 @@ def carried_out(
     if seed is not None and not 0 <= seed < 2**63:
         raise InputError(f"--seed {seed} is no seed; give a whole number from 0 to 2⁶³ − 1")
     if device:
+        from boundcheck.devices import refuse_unless_usable  # loads torch
+
         refuse_unless_usable(device)
     settings = experiment.settings(quick, 0 if seed is None else seed, device or "cpu")
     if jobs is None:
         jobs = min(cores(), MOST, len(experiment.tasks(settings))) if quick and not scheduler else 1
     place = Path(out or f"out/paper/{experiment.name}{'-quick' if quick else ''}")
-    refuse_unless_writable(str(place))
 
     def say(text: str) -> None:
         if not quiet:
             print(f"boundcheck: {text}", file=sys.stderr, flush=True)
 
+    pool = workers(jobs, scheduler)
     try:
-        with progress(quiet or silent) as bar:
-            done = conduct(experiment, settings, place, workers(jobs, scheduler), say=say, bar=bar)
+        with sole_use(place) as results:
+            with progress(quiet or silent) as bar:
+                done = conduct(experiment, settings, results, pool, say=say, bar=bar)
+            save(experiment, done.outcome, settings, results)
     except KeyboardInterrupt:
         print(f"boundcheck: stopped; the same command goes on from {place}", file=sys.stderr)
         raise
-    save(experiment, done.outcome, settings, place)
     if not silent:
         show(experiment, done.outcome)
         print(told(done, place))
@@ -66,19 +69,6 @@ def carried_out(
 def cores() -> int:
     """Of this machine, as far as this process may use them."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def refuse_unless_usable(device: str) -> None:
-    """Before anything is written: does torch know the device, is it here, and can numbers be read from it?"""
-    import torch
-
-    try:
-        float(torch.ones(1, device=device).sum())
-    except (RuntimeError, AssertionError, NotImplementedError) as why:
-        text = " ".join(str(why).split())[:100]
-        raise InputError(
-            f"--device {device} cannot be used ({text}); leave it out, or give one of this machine"
-        ) from None
 
 
 def told(done: Conducted, place: Path) -> str:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from boundcheck import __version__
+from boundcheck.lock import interrupts_held
 from boundcheck.paper._experiment import Experiment, Outcome, Settings, Task
 from boundcheck.paper._slices import Slice, StoppedError, advance
 from boundcheck.paper._store import Kept, Store
 from boundcheck.paper._workers import Workers
+from boundcheck.writing import Results
 
 SECONDS = 15.0  # between checkpoints of a run
 TRIAL = 5.0  # seconds of the first run that the estimate of the time comes from
@@ -37,7 +36,7 @@ class Conducted:
 def conduct(
     experiment: Experiment,
     settings: Settings,
-    out: Path,
+    out: Path | Results,
     workers: Workers,
     *,
     say: Say = lambda text: None,
@@ -132,22 +131,6 @@ class _Work:
     def tell(self, what: str) -> None:
         left = sum(self.costs[key] * (1 - kept.done) for key, kept in self.so_far.items())
         self.bar(what, self.whole - left, self.whole)
-
-
-@contextmanager
-def interrupts_held() -> Iterator[None]:
-    """Ctrl-C comes after this, not within."""
-    if threading.current_thread() is not threading.main_thread():  # which alone gets it
-        yield
-        return
-    came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if came:
-        raise KeyboardInterrupt
 
 
 def duration(seconds: float) -> str:

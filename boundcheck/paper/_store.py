@@ -7,10 +7,9 @@ code that computes otherwise, is refused: nothing in it is used or removed. So i
 from __future__ import annotations
 
 import hashlib
-import importlib
 import io
 import json
-import os
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,23 @@ from typing import Any
 import boundcheck
 from boundcheck.errors import InputError
 from boundcheck.paper._experiment import Experiment, Settings
-from boundcheck.writing import write_whole
+from boundcheck.writing import Results, remove, sole_use, write_whole
 
 SCHEMA = 1
-FOLDER, FINGERPRINT, LOCK = "checkpoints", "fingerprint.json", "lock"
+FOLDER, FINGERPRINT = "checkpoints", "fingerprint.json"
 ARRAY = "numpy array"
 # what people look at: a change there changes no number
 HALL = {"cli", "cli_runs", "cli_options", "request", "present", "listing", "measured", "planned", "checked", "searched"}
-HALL |= {"writing", "plot", "canvas", "lettering", "drawn_proof", "drawn_map", "page"}  # files, and a folder of files
+HALL |= {
+    "writing",
+    "lock",
+    "plot",
+    "canvas",
+    "lettering",
+    "drawn_proof",
+    "drawn_map",
+    "page",
+}  # files, and a folder of files
 SHOWN = ("_draw", "_report")  # how the files of paper/ that only show start
 ENGINE = {"__init__", "_experiment", "_slices", "_store", "_workers", "_engine", "_written", "_command"}
 
@@ -42,37 +50,28 @@ class Kept:
 class Store:
     """Entered for one experiment with its settings; InputError where the folder is that of another one, or in use."""
 
-    def __init__(self, out: Path, experiment: Experiment, settings: Settings) -> None:
-        self.out, self.folder = out, out / FOLDER
-        self._mine = fingerprint(experiment, settings)
-        self._lock: int | None = None
+    def __init__(self, out: Path | Results, experiment: Experiment, settings: Settings) -> None:
+        self.out = out.place if isinstance(out, Results) else out
+        self.folder = self.out / FOLDER
+        self._claim, self._mine = out, fingerprint(experiment, settings)
+        self._held = ExitStack()
 
     def __enter__(self) -> Store:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._lock = _locked(self.folder / LOCK)
-        except BlockingIOError:
-            why = "another command is at work in it"
-            raise InputError(f"--out {self.out} is in use: {why}; wait for it, or give another directory") from None
-        except OSError as why:
-            raise InputError(f"--out {self.out} cannot be made: {why.strerror}; give another directory") from None
-        try:
+        with ExitStack() as stack:
+            stack.enter_context(sole_use(self._claim))
             there = self.folder / FINGERPRINT
             if there.exists():
                 _refuse_another(there, self._mine, self.out)
             else:
+                _make(self.folder)
                 write_whole(there, json.dumps(self._mine, indent=1, ensure_ascii=False).encode(), durable=True)
             for part in self.folder.glob(".*"):  # of a write that was killed
-                part.unlink(missing_ok=True)
-        except BaseException:
-            self.__exit__()
-            raise
+                remove(part)
+            self._held = stack.pop_all()
         return self
 
     def __exit__(self, *raised: object) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-        self._lock = None
+        self._held.close()
 
     def result(self, key: str) -> Kept | None:
         return self._read(self.folder / f"{key}.result")
@@ -108,18 +107,11 @@ class Store:
             ) from why
 
 
-def _locked(path: Path) -> int:
-    """An open file that nobody else may lock until it is closed, or this process ends, however it does."""
-    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+def _make(folder: Path) -> None:
     try:
-        fcntl = importlib.import_module("fcntl")
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(file)
-        raise
-    except (ImportError, OSError):  # Windows, or a file system without locks
-        pass
-    return file
+        folder.mkdir(exist_ok=True)
+    except OSError as why:
+        raise InputError(f"{folder} cannot be made ({why.strerror}); give another --out") from why
 
 
 def _packed(tree: Any) -> Any:

@@ -6,16 +6,14 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from rich.table import Table
 
 from boundcheck import __version__
-from boundcheck.errors import InputError
 from boundcheck.paper._experiment import Claim, Experiment, Outcome, Settings
-from boundcheck.writing import write_whole
+from boundcheck.writing import Results, sole_use
 
 SCHEMA = 1
 COLUMNS = ("what", "published", "ours", "difference", "why")
@@ -85,18 +83,18 @@ def plain(tree: Any) -> Any:
     return None if isinstance(tree, float) and not math.isfinite(tree) else tree
 
 
-def save(experiment: Experiment, outcome: Outcome, settings: Settings, out: Path) -> list[Path]:
+def save(experiment: Experiment, outcome: Outcome, settings: Settings, out: Path | Results) -> list[Path]:
     """table.md, result.json and the figures in `out`, moved there once all of them are made."""
     from boundcheck import canvas
 
     content = json.dumps(as_json(experiment, outcome, settings), ensure_ascii=False, allow_nan=False)
     texts = {"result.json": content, "table.md": markdown(experiment, outcome, settings)}
     texts |= {f"{name}.md": text for name, text in outcome.tables.items()}
-    try:
-        with TemporaryDirectory(prefix=".boundcheck-", dir=out) as beside:
-            made = [write_whole(Path(beside) / name, text.encode()) for name, text in texts.items()]
-            for name, figure in outcome.figures.items():
-                made += [canvas.save(figure, Path(beside) / f"{name}.{suffix}") for suffix in FORMATS]
-            return [path.replace(out / path.name) for path in made]
-    except OSError as why:
-        raise InputError(f"--out {out} cannot be written: {why.strerror}; give another directory") from None
+    with sole_use(out) as results:
+        with results.together() as parts:
+            for name, text in texts.items():
+                (parts / name).write_text(text, encoding="utf-8", newline="")
+            pictures = {f"{name}.{suffix}": drawn for name, drawn in outcome.figures.items() for suffix in FORMATS}
+            for name, figure in pictures.items():
+                canvas.save(figure, parts / name)
+        return [results.place / name for name in (*texts, *pictures)]

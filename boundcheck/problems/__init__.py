@@ -13,6 +13,7 @@ from functools import partial, wraps
 from importlib import import_module
 from typing import Any
 
+from boundcheck import devices
 from boundcheck.problem import Problem
 
 
@@ -31,6 +32,8 @@ def _remembering(make: Callable[..., Problem]) -> Callable[..., Problem]:
 
     @wraps(make)
     def remembered(**options: Any) -> Problem:
+        if options.get("device") is not None:
+            devices.refuse_unless_usable(options["device"])
         return replace(make(**options), remake=partial(remembered, **options))
 
     return remembered

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from boundcheck import methods
 from boundcheck.errors import DivergenceError, InputError, UnknownNameError
+from boundcheck.loading import require_problem
 from boundcheck.methods import Method
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
@@ -41,6 +42,7 @@ def hypergradient(
     early and the result says where and why; without it there are exactly t and k steps. `mode` is how ITD
     differentiates.
     """
+    require_problem(problem)
     asked = _method(method, k)
     if mode not in MODES:
         raise UnknownNameError.among("mode", mode, MODES)

@@ -27,8 +27,14 @@ def with_toy(monkeypatch: pytest.MonkeyPatch) -> None:
         (("fig1", "--jobs", "0"), "--jobs 0 leaves nobody to work"),
         (("fig1", "--jobs", "2", "--scheduler", "tcp://h:1"), "--jobs 2 and --scheduler tcp://h:1 were given together"),
         (("table2", "--quick", "--seed", "-1"), "--seed -1 is no seed; give a whole number from 0"),
-        (("states", "--device", "abacus"), "--device abacus cannot be used ("),
-        (("states", "--device", "meta"), "--device meta cannot be used ("),
+        (
+            ("states", "--device", "abacus"),
+            "device = 'abacus' cannot be used: torch knows no device of that name; this machine has cpu",
+        ),
+        (
+            ("states", "--device", "meta"),
+            "device = 'meta' cannot be used: its tensors hold no numbers; this machine has cpu",
+        ),
     ],
 )
 def test_bad_input(boundcheck: Command, tmp_path: Path, options: tuple[str, ...], message: str) -> None:

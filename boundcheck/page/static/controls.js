@@ -24,9 +24,32 @@ function shortened(control, value) {
   return Number(value.toPrecision(Math.min(17, Math.max(6, nines + 4))));
 }
 
-/** A field that is left without a number of its domain shows again what counts. @param {HTMLInputElement} field */
-function restore(field) {
-  field.addEventListener("blur", () => { if (!field.validity.valid || field.value === "") changed(); });
+/**
+ * Says beside a field why what is typed does not count; once it is left, the field shows again what counts.
+ * @param {HTMLInputElement} field @param {string} domain @param {(text: string) => boolean} accept takes it if it counts
+ */
+function typed(field, domain, accept) {
+  const complaint = make("span", { class: "complaint bad", role: "alert", hidden: true });
+  field.addEventListener("input", () => {
+    const counts = field.value !== "" && accept(field.value);
+    field.setCustomValidity(counts ? "" : domain);
+    field.setAttribute("aria-invalid", String(!counts));
+    complaint.textContent = counts ? "" : `${domain}; the bounds stay as they are`;
+    complaint.hidden = counts;
+  });
+  field.addEventListener("blur", () => {
+    field.setCustomValidity("");
+    field.removeAttribute("aria-invalid");
+    complaint.hidden = true;
+    changed();
+  });
+  return complaint;
+}
+
+/** The numbers that a control takes, in words. @param {Control} control */
+function domainOf(control) {
+  const least = control.zero || control.least > 0 ? `at least ${control.least}` : `above ${control.least}`;
+  return `give a number ${least}${control.below === null ? "" : ` and below ${control.below}`}`;
 }
 
 /** @param {Control} control */
@@ -41,11 +64,11 @@ function slider(control) {
     changed();
   };
   range.addEventListener("input", () => set(valueOf(control, Number(range.value))));
-  field.addEventListener("input", () => {
-    const value = Number(field.value);
-    const inside = value >= control.least && (control.below === null || value < control.below) && (control.zero || value > 0);
-    field.setCustomValidity(field.value !== "" && inside ? "" : "outside the domain");
-    if (field.value !== "" && inside) set(value);
+  const complaint = typed(field, domainOf(control), (text) => {
+    const value = Number(text);
+    const inside = Number.isFinite(value) && value >= control.least && (control.below === null || value < control.below) && (control.zero || value > 0);
+    if (inside) set(value);
+    return inside;
   });
   refreshers.push(() => {
     const value = state.values[control.key];
@@ -53,15 +76,11 @@ function slider(control) {
     range.value = String(positionOf(control, value));
     range.setAttribute("aria-valuetext", control.scale === "gap" ? String(shortened(control, value)) : number(value, 6));
     range.dataset.value = String(value);
-    if (document.activeElement !== field) {
-      field.value = String(shortened(control, value));
-      field.setCustomValidity("");
-    }
+    if (document.activeElement !== field) field.value = String(shortened(control, value));
   });
-  restore(field);
   const words = [control.meaning, control.note, control.side && `measured: ${number(control.value)}, ${control.side}`].filter(Boolean).join(" · ");
   return make("div", { class: "control" }, make("label", { for: id, class: "symbol" }, formula(control.latex)), range, field,
-    make("span", { class: "meaning", text: words }));
+    complaint, make("span", { class: "meaning", text: words }));
 }
 
 /** k as it stands for the chosen bound. */
@@ -74,13 +93,13 @@ function counter(name) {
   const field = make("input", { type: "number", min: name === "t" ? 1 : 0, step: 1, "aria-label": `${name}: ${meaning}, exact` });
   const set = (text) => {
     const value = Number(text);
-    if (text === "" || !Number.isInteger(value) || value < Number(range.min) || value > state.horizon) return;
+    if (!Number.isInteger(value) || value < Number(range.min) || value > state.horizon) return false;
     state[name] = value;
     changed();
+    return true;
   };
   range.addEventListener("input", () => set(range.value));
-  field.addEventListener("input", () => set(field.value));
-  restore(field);
+  const complaint = typed(field, `give a whole number from ${range.min} to the end of the axis`, set);
   refreshers.push(() => {
     const value = name === "k" ? steps() : state[name];
     range.max = field.max = String(state.horizon);
@@ -91,7 +110,15 @@ function counter(name) {
     if (document.activeElement !== field) field.value = String(value);
   });
   return make("div", { class: "control" }, make("label", { for: `c-${name}`, class: "symbol" }, formula(latex)), range, field,
-    make("span", { class: "meaning", text: meaning }));
+    complaint, make("span", { class: "meaning", text: meaning }));
+}
+
+/** Every constant as it was at the start. */
+function reset() {
+  for (const control of DATA.controls) state.values[control.key] = control.value;
+  state.tied = DATA.tied;
+  state.follow = true;
+  changed();
 }
 
 function buildControls() {
@@ -117,12 +144,7 @@ function buildControls() {
     ", and what else follows");
   tie.addEventListener("change", () => { state.tied = tie.checked; follow(""); changed(); });
   refreshers.push(() => (tie.checked = state.tied));
-  byId("reset").addEventListener("click", () => {
-    for (const control of DATA.controls) state.values[control.key] = control.value;
-    state.tied = DATA.tied;
-    state.follow = true;
-    changed();
-  });
+  byId("reset").addEventListener("click", reset);
   const horizon = byId("horizon");
   const lengths = [...new Set([DATA.horizon, 50, 100, 200, 500, 1000, 2000, 5000, 10000])].sort((a, b) => a - b);
   horizon.append(...lengths.map((n) => make("option", { value: n, text: String(n) })));

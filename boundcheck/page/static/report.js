@@ -1,4 +1,4 @@
-// What stays the same under the sliders: verdict, all verdicts, and the constants with their sides.
+// What was measured: the verdict, which the sliders suspend, all verdicts, and the constants with their sides.
 
 function buildReport() {
   const { problem, verdict, violated, samples, curves } = REPORT;
@@ -16,9 +16,14 @@ function buildReport() {
   const words = applied.length ? `of ${applied.length} bounds that apply, ${[...counts].map(([name, n]) => `${n} ${name}`).join(", ")}` : "no bound applies";
   const box = byId("verdict");
   box.hidden = false;
-  box.className = tone(verdict, violated);
-  box.append(make("strong", { text: verdict }), make("span", { text: `: ${words}` }));
-  for (const bound of applied.filter((bound) => bound.violated)) box.append(make("p", { text: `${bound.name} on ${bound.method}: ${bound.reason}` }));
+  const measured = make("div", {}, make("strong", { text: verdict }), make("span", { text: `: ${words}` }));
+  box.append(measured, suspended());
+  refreshers.push(() => {
+    const changed = changedConstants().length > 0;
+    box.className = changed ? "doubt" : tone(verdict, violated);
+    measured.hidden = changed;
+  });
+  for (const bound of applied.filter((bound) => bound.violated)) measured.append(make("p", { text: `${bound.name} on ${bound.method}: ${bound.reason}` }));
   for (const [method, why] of Object.entries(REPORT.refused)) box.append(make("p", { text: `${method} was not run: ${why}` }));
   table("verdicts", ["method", "bound", "kind", "verdict", "bound/error, least", "largest", "side", "remark"], all.map((bound) => [
     bound.method, bound.name, bound.kind, make("span", { class: bound.verdict === "not applicable" ? "small" : tone(bound.verdict, bound.violated), text: bound.verdict }),
@@ -26,6 +31,24 @@ function buildReport() {
     bound.verdict === "not applicable" ? "" : bound.side, bound.reason]), [4, 5]);
   table("measured", ["constant", "value", "side", "how", "meaning"], REPORT.constants.map((constant) => [
     make("span", {}, formula(constant.latex), constant.ball ? ` (${constant.ball} ball)` : ""), number(constant.value, 6), constant.side, constant.how, constant.meaning]), [1]);
+}
+
+/** What stands in the place of the verdict while constants are not as measured. */
+function suspended() {
+  const names = make("span"), button = make("button", { type: "button", text: "Reset", onclick: () => { reset(); byId("reset").focus({ preventScroll: true }); } });
+  const box = make("div", { id: "suspended", role: "status" }, make("strong", { text: "constants changed" }), ": verdicts are for the measured values; not as measured: ", names, " ", button);
+  refreshers.push(() => {
+    const found = changedConstants();
+    box.hidden = !found.length;
+    byId("constants-hint").textContent = found.length
+      ? "Changed by hand: no verdict is about these values. Reset gives those that were measured."
+      : "As measured. The sliders move the bounds; the errors stay those of the run.";
+    const key = found.map((control) => control.key).join(" ");
+    if (names.dataset.key === key) return;
+    names.dataset.key = key;
+    names.replaceChildren(...found.flatMap((control, i) => [i ? ", " : "", formula(control.latex), control.note && ` ${control.note}`]));
+  });
+  return box;
 }
 
 /** @param {string} id @param {string[]} heads @param {(string|Node)[][]} rows @param {number[]} right */

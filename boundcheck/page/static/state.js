@@ -65,6 +65,35 @@ function errorAt(method, t) {
   return curve && t <= curve.error.length ? curve.error[t - 1] : null;
 }
 
+/** Whether the error of a method at t is more than rounding, so that the report compared it. @param {string} method @param {number} t */
+function isCompared(method, t) {
+  const curve = REPORT && REPORT.curves.find((curve) => curve.method === method);
+  return Boolean(curve && t <= curve.compared.length && curve.compared[t - 1]);
+}
+
+/** The constants of a report that are not as measured; its verdicts are not about them. @returns {Control[]} */
+const changedConstants = () => (REPORT ? DATA.controls.filter((control) => state.values[control.key] !== control.value) : []);
+
+/** Whether such a constant enters the bound. @param {Row} row */
+function isChanged(row) {
+  const keys = changedConstants().map((control) => control.key);
+  return Object.values(row.controls).some((key) => keys.includes(key));
+}
+
+/** bound/error at t where they can be compared: an error above rounding, and the k of the run. @param {Row} row @param {number} t @returns {?number} */
+function ratioAt(row, t) {
+  const bound = valueAt(row, t), error = errorAt(row.method, t);
+  const steps = row.indices.includes("k") && stepsOf(row, t) !== (row.k === null ? t : row.k);
+  return bound === null || !error || steps || !isCompared(row.method, t) ? null : bound / error;
+}
+
+/** What can be said of a row whose constants were changed: no verdict. @param {Row} row */
+function withTheseSliders(row) {
+  const ratio = ratioAt(row, state.t);
+  if (ratio !== null) return `with these sliders: ${ratio < 1 ? "below" : "above"} the error`;
+  return valueAt(row, state.t) === null ? "with these sliders: says nothing" : "with these sliders: not compared";
+}
+
 /** The rows that may be drawn: all, or those of the chosen method. @returns {Row[]} */
 const candidates = () => (REPORT ? ROWS.filter((row) => row.method === state.method) : ROWS);
 const drawn = () => candidates().filter((row) => state.shown.has(row.id));

@@ -13,7 +13,8 @@ function line(row) {
   const value = make("td", { class: "number value" });
   const cells = [make("td", { class: "number ratio" }), make("td", { class: "verdict wide" })];
   const found = REPORT && REPORT.curves.find((curve) => curve.method === row.method).bounds[row.bound];
-  if (found) cells[1].append(make("span", { class: tone(found.verdict, found.violated), text: found.verdict }));
+  const verdict = make("span");
+  cells[1].append(verdict);
   const element = make("tr", { "data-row": row.id },
     make("th", { scope: "row" }, box, sample, name),
     make("td", { class: "wide", text: about.reference }), make("td", { class: "wide", text: about.kind + (row.fixed ? ", fixed" : "") }), value, ...(REPORT ? cells : []));
@@ -27,10 +28,11 @@ function line(row) {
     value.classList.toggle("silent", now === null);
     value.textContent = now !== null ? number(now) : fails >= 0 ? about.remedies[fails] : "says nothing here";
     value.dataset.value = now === null ? "" : String(now);
-    if (REPORT) {
-      const error = errorAt(row.method, state.t);
-      cells[0].textContent = now !== null && error ? `×${number(now / error, 3)}` : "–";
-    }
+    if (!found) return;
+    const ratio = ratioAt(row, state.t), changed = isChanged(row);
+    cells[0].textContent = ratio === null ? "–" : `×${number(ratio, 3)}`;
+    verdict.textContent = changed ? withTheseSliders(row) : found.verdict;
+    verdict.className = changed ? (ratio !== null && ratio < 1 ? "doubt" : "small") : tone(found.verdict, found.violated);
   });
   return element;
 }

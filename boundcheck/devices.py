@@ -1,0 +1,54 @@
+"""The device of a problem: is it there, and can numbers be read from it?"""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+
+from boundcheck.errors import InputError
+
+LONGEST = 120  # characters of a reason
+
+
+def refuse_unless_usable(device: torch.device | str) -> None:
+    """Raise unless tensors can be made on the device and read again.
+
+    Parameters
+    ----------
+    device : torch.device or str
+        As torch takes it: "cpu", "cuda", "cuda:1", "mps".
+
+    Raises
+    ------
+    InputError
+        With the reason, and the devices that this machine has.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the error says all
+        why = _why_not(device)
+        if why is not None:
+            raise InputError(f"device = {str(device)!r} cannot be used: {why}; this machine has {', '.join(here())}")
+
+
+def here() -> list[str]:
+    """The devices of this machine, by name."""
+    found = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+    found += ["mps"] if torch.backends.mps.is_available() else []
+    return found + [f"xpu:{i}" for i in range(torch.xpu.device_count())]
+
+
+def _why_not(device: torch.device | str) -> str | None:
+    try:
+        kind = torch.device(device).type
+    except (RuntimeError, TypeError):
+        return "torch knows no device of that name"
+    if kind == "meta":
+        return "its tensors hold no numbers"
+    try:
+        float(torch.ones(1, device=device).sum())
+    except Exception as why:  # each kind of device fails in its own way
+        line = (str(why).strip().splitlines() or [type(why).__name__])[0]
+        inside = "::" in line or "ASSERT" in line  # of use to the makers of torch only
+        return "torch cannot compute on it here" if inside else line.partition(". ")[0][:LONGEST]
+    return None
