@@ -239,8 +239,8 @@ class Problem:
         """A problem from ℓ = `inner_loss(params, hparams)`: Φ = w − α(λ)∇₁ℓ, with α = `step_size`.
 
         `step_size` is a number, or a function of what the losses receive as `hparams`, held fixed under differentiation
-        unless `differentiate_step`. Without one, α = 2/(μ+L) of the Hessian at `params`, which suits a loss whose
-        curvature is largest there.
+        unless `differentiate_step`. Without one, α = 2/(μ+L) of the Hessian at `params`, or less where a hundred
+        steps with it lead to a point of larger curvature.
         """
         door, w0, lam = _door(params, hparams, prepare)
         inner_at = door.of_both(inner_loss, "inner_loss", lambda value: user.scalar(value, "inner_loss"))

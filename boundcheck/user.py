@@ -16,6 +16,8 @@ from boundcheck.modules import Plug
 
 Ready = Any  # what a user's `prepare` returns, or λ itself
 Result = TypeVar("Result")
+TRIALS, STEPS = 8, 100  # of a step size that was not given, and gradient steps in each
+CLOSE = 1e-6  # by which a curvature must be larger, relative
 RULES = {  # of what boundcheck does to functions, torch says only that it cannot
     "random operation": "boundcheck's rules: no random numbers in a call; draw them beforehand",
     **dict.fromkeys(
@@ -72,7 +74,7 @@ def step_of(
     lam: Tensor,
     door: Door,
 ) -> float | Callable[[Ready], Tensor]:
-    """The step as a number or a function of what is ready; 2/(μ+L) of the Hessian at the start where none is given."""
+    """The step as a number or a function of what is ready; where none is given, one that contracts where it leads."""
     if callable(step_size):
         given = door.of_hparams(step_size, "step_size", door.ready(lam))
         value = torch.as_tensor(given)
@@ -84,17 +86,39 @@ def step_of(
         if isinstance(step_size, bool) or not isinstance(step_size, int | float) or not 0 < step_size < float("inf"):
             raise InputError(f"step_size = {step_size!r} is no step; give a positive number")
         return float(step_size)
+    ready = door.ready(lam)
+    return _default_step(lambda w: inner_at(w, ready), w0)
+
+
+@torch.no_grad()
+def _default_step(loss: Callable[[Tensor], Tensor], w0: Tensor) -> float:
+    """2/(μ+L) of the Hessian at the start, and of every point to which gradient descent with that step leads.
+
+    A step that fits the start may not contract at the solution. So some steps are tried, and where the Hessian at
+    their end is larger, or they leave the finite numbers, the step gets smaller and is tried again.
+    """
     from boundcheck.products import extreme_curvature  # only here: problems do not need autograd otherwise
 
-    ready = door.ready(lam)
-    with torch.no_grad():
-        found = extreme_curvature(lambda w: inner_at(w, ready), w0)
-    if not float(found.L) > 0:
+    slope = torch.func.grad(loss)
+    here = extreme_curvature(loss, w0)
+    if not float(here.L) > 0:
         raise InputError(
-            f"the Hessian of inner_loss at params has largest eigenvalue {float(found.L):.3g}, so no step size follows "
+            f"the Hessian of inner_loss at params has largest eigenvalue {float(here.L):.3g}, so no step size follows "
             "from it; give step_size=…"
         )
-    return float(2 / (found.mu.clamp(min=0) + found.L))
+    mu, L = float(here.mu.clamp(min=0)), float(here.L)
+    for _ in range(TRIALS):
+        w, alpha = w0, 2 / (mu + L)
+        for _ in range(STEPS):
+            w = w - alpha * slope(w)
+        if not bool(torch.isfinite(w).all()):
+            mu, L = 0.0, 2 * L
+            continue
+        here = extreme_curvature(loss, w)
+        if not float(here.L) > L * (1 + CLOSE):
+            break
+        mu, L = min(mu, float(here.mu.clamp(min=0))), float(here.L)
+    return 2 / (mu + L)
 
 
 def call(function: Callable[..., Any], name: str, *arguments: Any) -> Any:

@@ -80,7 +80,7 @@ def _bound_curve(
     doubt = next((answer.doubt for answer in answers if answer.doubt), "")
     if doubt:
         worths = [replace(worth, side=Side.LOWER, delta=0.0, weakest=()) for worth in worths]
-    for i in np.flatnonzero(excess(errors, values, floor).any(axis=1)):  # is it the rounding of the constants?
+    for i in np.flatnonzero(excess(errors, values, floor).any(axis=1)).tolist():  # is it the rounding of the constants?
         floor = floor.copy()
         floor[i, at - 1] += _rounding_of_constants(applied[i], worths[i].values, at, cases[i].problem.dtype)
     each = [

@@ -60,6 +60,8 @@ def _singular_values(problem: Problem, prepared: Prepared, found: Reference) -> 
     if problem.d > DENSE:
         v = found.v[0]
         b = torch.func.grad(problem.outer_at)(w, prepared.leaves.at(0))
-        return (b.norm() / v.norm())[None]  # ‖(I − ∂₁Φᵀ)v‖/‖v‖
+        between: Tensor = (b.norm() / v.norm())[None]  # ‖(I − ∂₁Φᵀ)v‖/‖v‖
+        return between
     Y = jacobian(lambda x: problem.phi_at(x, prepared.leaves.at(0)), w)
-    return torch.linalg.svdvals(torch.eye(problem.d, dtype=w.dtype, device=w.device) - Y)
+    values: Tensor = torch.linalg.svdvals(torch.eye(problem.d, dtype=w.dtype, device=w.device) - Y)
+    return values

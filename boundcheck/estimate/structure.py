@@ -47,4 +47,5 @@ def degree(problem: Problem, function: Callable[[Tensor, Ready], Any]) -> Degree
     with Degrees() as degrees:
         degrees.set(w, Degree(1, NONE))
         degrees.set(lam, Degree(0, 0))
-        return degrees.of(function(w, problem.prepare(lam)))
+        found: Degree = degrees.of(function(w, problem.prepare(lam)))
+    return found
