@@ -63,7 +63,7 @@ def check(
     asked, chosen = methods_of(methods), _bounds(bounds)
     spend = Spend(delta, seed or 0, budget)
     lams = lams_of(problem, samples, seed if samples > 1 else None, lam)
-    checks.check(problem, lams[0])
+    doubts = checks.check(problem, lams[0]).unconfirmed
     tell("error curves", 0, 1)
     refused: dict[str, str] = {}
     try:
@@ -74,7 +74,7 @@ def check(
     cases = []
     for i, row in enumerate(lams):
         tell("constants", i, len(lams))
-        cases.append(case_at(problem.at(row), curves.reference.row(i), known, constants, spend))
+        cases.append(case_at(problem.at(row), curves.reference.row(i), known, constants, spend, doubts))
     tell("the rounding floor", 0, 1)
     here, local = cases[0].problem, [case.constants["local"] for case in cases]
     found = [curves.reference.row(i) for i in range(len(lams))]
@@ -156,18 +156,20 @@ def _runnable(problem: Problem, asked: Sequence[Method], lams: Tensor, T: int) -
 
 def case_at(
     problem: Problem, found: Reference, known: Constants | None, constants: Mapping[str, Constants] | None,
-    spend: Spend,
+    spend: Spend, doubts: tuple[str, ...] = (),
 ) -> Case:  # fmt: skip
     """The problem with its constants on both balls; the local one as wide as its dynamics may ever reach."""
     if constants is not None:
         if missing := [ball for ball in BALLS if ball not in constants]:
             raise InputError(f"constants has no ball {missing[0]!r}; give both, {' and '.join(BALLS)}")
         return _case(problem, found, constants)
-    made = on_balls(problem, found, BALLS, known=known, spend=spend, tell=lambda what: None)
+    made = on_balls(problem, found, BALLS, known=known, spend=spend, tell=lambda what: None, doubts=doubts)
     momentum = momentum_of(problem, made["local"])
     if momentum is not None:  # the iterates leave the ball they start on
         peak = _peak(momentum)
-        made |= on_balls(problem, found, ("local",), known=known, peak=peak, spend=spend, tell=lambda what: None)
+        made |= on_balls(
+            problem, found, ("local",), known=known, peak=peak, spend=spend, tell=lambda what: None, doubts=doubts
+        )
     return _case(problem, found, made)
 
 

@@ -74,10 +74,12 @@ def enclose(
     value = here.checked(g.value if isinstance(g, Hypergradient) else g, "g")
     if known is not None and not isinstance(known, Constants):
         raise InputError(f"known = {known!r} is no set of constants; give Constants.given(q=0.9, …)")
-    checks.check(here, here.lam)
+    doubts = checks.check(here, here.lam).unconfirmed
     found = reference(here, here.lam[None])
     spend = Spend(delta, seed, budget)
-    constants = on_balls(here, found, ("local",), known=known, spend=spend, tell=lambda what: None)["local"]
+    constants = on_balls(
+        here, found, ("local",), known=known, spend=spend, tell=lambda what: None, doubts=doubts
+    )["local"]  # fmt: skip
     eps_g = certify(here, found, constants)
     if eps_g is None:
         raise AssumptionError(

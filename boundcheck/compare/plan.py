@@ -124,10 +124,10 @@ def plan(
     if fixed := [m for m in asked if m.k is not None]:
         raise InputError(f"{fixed[0]} fixes k, which a plan is to find; write {fixed[0].name}")
     lam = problem.checked(problem.lam, "lam")
-    checks.check(problem, lam)
+    doubts = checks.check(problem, lam).unconfirmed
     tell("constants", 0, 1)
     found = reference(problem, lam[None])
-    case = case_at(problem, found, known, None, Spend(delta, seed, budget))
+    case = case_at(problem, found, known, None, Spend(delta, seed, budget), doubts)
     costs = measure(problem)
     local, floor = case.constants["local"], _floor(case, found)
     offers: list[Offer] = []

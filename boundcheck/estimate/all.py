@@ -15,7 +15,7 @@ from torch import Tensor
 
 from boundcheck.constants import Constant, Constants, Provenance, Side
 from boundcheck.errors import InputError, UnknownNameError
-from boundcheck.estimate import checks, claims, counter, curvature, point, structure, suprema
+from boundcheck.estimate import checks, claims, counter, curvature, derivatives, point, structure, suprema
 from boundcheck.estimate.point import Spend
 from boundcheck.estimate.structure import Structure
 from boundcheck.known import Known, Region
@@ -83,10 +83,11 @@ def estimate_constants(
     tell = progress or (lambda what: None)
     lam = problem.checked(problem.lam, "lam")
     tell("the problem itself")
-    checks.check(problem, lam)
+    confirmation = checks.check(problem, lam)
     tell("w*")
     found = reference(problem, lam[None])
-    return on_balls(problem, found, (ball,), known=known, peak=peak, spend=spend, tell=tell)[ball]
+    doubts = confirmation.unconfirmed
+    return on_balls(problem, found, (ball,), known=known, peak=peak, spend=spend, tell=tell, doubts=doubts)[ball]
 
 
 def on_balls(
@@ -98,9 +99,14 @@ def on_balls(
     peak: float = 1.0,
     spend: Spend,
     tell: Progress,
+    doubts: tuple[str, ...] = (),
 ) -> dict[str, Constants]:
-    """The constants on each of several balls around the reference, what does not depend on the ball measured once."""
+    """The constants on each of several balls around the reference, what does not depend on the ball measured once.
+
+    `doubts` are the derivatives that finite differences could not confirm. With any, every constant is an estimate.
+    """
     lam = problem.lam
+    doubts += derivatives.at_solution(problem, lam, found.w[0]).unconfirmed
     prepared = Prepared(problem, lam[None])
     at = Setting(problem, prepared, found, spend, tell)
 
@@ -119,7 +125,23 @@ def on_balls(
     for found_here in _distances(at, _near(at, shared, claimed, balls, peak), shared):
         shared[found_here.name] = _better(found_here, shared.get(found_here.name))
     _add(shared, _sensitivity(shared))
-    return {ball: _on_ball(at, closed, claimed, _region(at, ball, peak, shared), shared) for ball in balls}
+    on_each = {ball: _on_ball(at, closed, claimed, _region(at, ball, peak, shared), shared) for ball in balls}
+    return {ball: _doubted(constants, doubts) if doubts else constants for ball, constants in on_each.items()}
+
+
+def _doubted(constants: Constants, doubts: Sequence[str]) -> Constants:
+    """The same as estimates, since a derivative that they come from could not be confirmed."""
+    why = f"; an estimate, as autograd's derivatives were not confirmed ({doubts[0]})"
+    return Constants(
+        {
+            name: replace(
+                c,
+                side=Side.UPPER if name in claims.SAFE_BELOW else Side.LOWER,
+                provenance=replace(c.provenance, how=c.provenance.how + why),
+            )
+            for name, c in constants.items()
+        }
+    )
 
 
 def _on_ball(
