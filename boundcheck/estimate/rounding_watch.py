@@ -27,10 +27,11 @@ NEW = frozenset((
 OUT = frozenset((
     "numpy", "tolist", "__array__", "__dlpack__", "data_ptr", "untyped_storage", "storage", "apply_", "map_",
 ))  # fmt: skip
+WITHOUT_VALUE = frozenset(("out", "memory_format", "layout", "device", "pin_memory"))  # arguments that change no number
 UNCHECKED = frozenset(("_linalg_check_errors", "_assert_async", "_local_scalar_dense"))
 
 
-class NoWayOut(TorchFunctionMode):  # type: ignore[no-untyped-call]
+class NoWayOut(TorchFunctionMode):
     """Declines functions that take numbers out of PyTorch."""
 
     def __init__(self, watch: Watch) -> None:
@@ -217,17 +218,13 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if rule is None:
             raise Refusal(f"{full} has no rule")
         args, kwargs = arguments
-        kwargs = {
-            k: v for k, v in kwargs.items() if k not in ("out", "memory_format", "layout", "device", "pin_memory")
-        }
+        kwargs = {k: v for k, v in kwargs.items() if k not in WITHOUT_VALUE}
         try:
             return rule(*args, **kwargs)
         except Refusal as refusal:
             raise Refusal(f"{full}: {refusal}") from refusal
         except (TypeError, AttributeError, IndexError, RuntimeError, ValueError) as error:
-            raise Refusal(
-                f"{full}: the rule does not take these arguments ({type(error).__name__}: {error})"
-            ) from error
+            raise Refusal(f"{full}: the rule does not take these arguments: {error}") from error
 
     def _apply(self, full: str, name: str, arguments: Any, results: list[Any]) -> None:
         """Put what the rule says where the results lie; conditions and whole numbers must be what is sure."""
@@ -261,7 +258,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             raise Refusal(f"{full}: the rule gives no ball")
         if not bool((new.mid.isfinite() & new.rad.isfinite()).all()):
             raise Refusal(f"{full}: a number is not finite, or nothing is known of it")
-        if x.dtype.is_complex or torch.broadcast_shapes(new.shape, x.shape) != x.shape:
+        if x.dtype.is_complex or not _fits(new, x):
             raise Refusal(f"{full}: the rule gives the shape {tuple(new.shape)} and PyTorch {tuple(x.shape)}")
         if not x._is_zerotensor():
             self._write(x, new)
@@ -288,6 +285,12 @@ def _leaves(result: Any) -> list[Any]:
 
 def _sparse(x: Any) -> bool:
     return isinstance(x, Tensor) and x.layout is not torch.strided
+
+
+def _fits(new: Ball, x: Tensor) -> bool:
+    """Can the ball be expanded to the shape of x?"""
+    sides = zip(reversed(new.shape), reversed(x.shape), strict=False)
+    return new.mid.dim() <= x.dim() and all(a in (1, b) for a, b in sides)
 
 
 def _old(x: Any, places: set[int]) -> bool:

@@ -78,7 +78,7 @@ def balls(problem: Problem, w: Tensor, v: Tensor) -> tuple[Ball, Ball, Ball]:
     first = Watch(enclose=True)
     found = _run(problem, w, v, problem.lam, first)
     second = Watch(enclose=False)
-    _run(problem, *(_close_by(x) for x in (w, v, problem.lam)), second)
+    _run(problem, _close_by(w), _close_by(v), _close_by(problem.lam), second)
     if reason := differs(first.seen, second.seen):
         raise Refusal(reason)
     return first.ball(found[0]), first.ball(found[1]), first.ball(found[2])

@@ -188,7 +188,8 @@ def matmul(a: Ball, b: Ball) -> Ball:
 def norm(a: Ball) -> float:
     """At least the Euclidean norm of every x in it."""
     n = a.mid.numel()
-    return float(a.size.norm()) * (1 + 2.0**-45 + gamma(n)) + (n * TINY) ** 0.5
+    size = float(a.size.norm())
+    return size * (1 + 2.0**-45 + gamma(n)) + math.sqrt(n * TINY)
 
 
 def choose(where: Tensor, a: Real, b: Real) -> Ball:

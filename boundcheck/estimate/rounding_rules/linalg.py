@@ -190,39 +190,51 @@ def _determinant(a: Ball) -> tuple[Ball, None, None]:
     return mul(point(sign), exp(found)), None, None
 
 
-def _near(values: Tensor, residual: Tensor, defect: Tensor) -> Ball:
-    """|λ − λ̃| ≤ ε + δ|λ| with |λ| ≤ (|λ̃| + ε)/(1 − δ), for the residual ε and the defect δ of orthogonality."""
-    if not bool((defect < AT_HAND).all()):
-        raise Refusal("eigenvectors are not orthogonal")
-    eps, delta = residual[..., 0], defect[..., 0]
-    return Ball(values, up(eps + delta * (values.abs() + eps) / (1 - delta)))
-
-
 def _defect(Q: Ball) -> Tensor:
-    return frobenius(sub(matmul(transpose(Q), Q), _eye(Q)))
+    """δ ≥ ‖QᵀQ − I‖."""
+    found = frobenius(sub(matmul(transpose(Q), Q), _eye(Q)))
+    if not bool((found < AT_HAND).all()):
+        raise Refusal("eigenvectors are not orthogonal")
+    return found
+
+
+def _near(values: Tensor, residual: Ball, defect: Tensor) -> Ball:
+    """Eigenvalues (or singular values) near `values`, in order, with vectors in the columns of Q of defect δ.
+
+    All: those of QᵀAQ are within ε = ‖QᵀAQ − Λ‖ ≤ ‖Q‖‖AQ − QΛ‖ + δ‖Λ‖ of Λ (Weyl), and they are those of A times
+    factors in 1 ± δ (Ostrowski), so that |λ − λ̃| ≤ ε + δ|λ| with |λ| ≤ (|λ̃| + ε)/(1 − δ). Single: there is one within
+    ‖Aq − λ̃q‖/‖q‖ of λ̃, and where λ̃ is far from its neighbours it is this one.
+    """
+    delta = defect[..., 0]
+    most = values.abs().amax(-1, keepdim=True)
+    eps = up((1 + delta) * frobenius(residual)[..., 0] + delta * most)
+    every = up(eps + delta * (values.abs() + eps) / (1 - delta))
+    single = up((residual.size**2).sum(-2).sqrt(), residual.shape[-2]) / (1 - delta) * 1.001 + 1e-150
+    far = torch.full_like(most, torch.inf)
+    gaps = torch.cat((far, values.diff(dim=-1).abs(), far), -1)
+    alone = torch.minimum(gaps[..., 1:], gaps[..., :-1]) > 2.01 * every.amax(-1, keepdim=True)
+    return Ball(values, torch.where(alone, torch.minimum(single, every), every))
 
 
 def eigenvalues(a: Ball, uplo: str = "L", compute_v: bool = True) -> tuple[Ball, None]:
-    """Of a symmetric matrix: those of QᵀAQ are within ‖QᵀAQ − Λ‖ of Λ (Weyl) and by factors 1 ± δ those of A (Ostrowski).
-
-    Nothing is said of eigenvectors.
-    """
+    """Of a symmetric matrix; nothing is said of eigenvectors."""
     A = _symmetric(a, uplo == "U")
     values, vectors = torch.linalg.eigh(A.mid)
     Q = point(vectors)
-    residual = frobenius(sub(matmul(transpose(Q), matmul(A, Q)), point(values.diag_embed())))
+    residual = sub(matmul(A, Q), mul(Q, point(values.unsqueeze(-2))))
     return _near(values, residual, _defect(Q)), None
 
 
 def _singular_values(a: Ball, full: bool = False, compute_uv: bool = True, *, driver: Any = None) -> Any:
-    """In the same way, from UᵀAV with square U and V."""
-    U, values, Vh = torch.linalg.svd(a.mid, full_matrices=True)
-    k = values.shape[-1]
-    place = torch.zeros_like(a.mid)
-    place[..., range(k), range(k)] = values
-    residual = frobenius(sub(matmul(point(U.mT), matmul(_full(a), point(Vh.mT))), point(place)))
-    found = _near(values, residual, _defect(point(U)) + _defect(point(Vh)))
-    return None, found, None
+    """The eigenvalues of [0 A; Aᵀ 0] that are largest, in falling order."""
+    m, n = a.shape[-2:]
+    A = _full(a)
+    both = torch.zeros(*a.shape[:-2], m + n, m + n, dtype=torch.float64)
+    mid, rad = both, both.clone()
+    for into, part in ((mid, A.mid), (rad, A.rad)):
+        into[..., :m, m:], into[..., m:, :m] = part, part.mT
+    found = eigenvalues(Ball(mid, rad))[0].map(lambda t: t.flip(-1)[..., : min(m, n)])
+    return None, Ball(found.mid.clamp(min=0), found.rad), None
 
 
 RULES: dict[str, Callable[..., Any]] = {

@@ -1,7 +1,7 @@
 """Operations that move entries, and sums of entries.
 
 A move puts every entry of the result where one entry of an input or a given number was, so it acts on midpoints and
-radii alike. A sum adds entries with coefficient 1: f(mid) errs by at most f(rad) + γ_n f(|mid|), and f of ones counts n.
+radii alike. A sum adds entries with coefficient 1: f(mid) errs by at most f(rad) + γ_n f(|mid|), and f of ones is n.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MOVES = (
     "masked_select", "take", "constant_pad_nd", "embedding", "permute_copy", "view_copy", "expand_copy",
     "alias_copy", "squeeze_copy", "unsqueeze_copy", "t_copy", "transpose_copy", "slice_copy", "select_copy",
     "repeat_interleave", "pixel_shuffle", "pixel_unshuffle", "reflection_pad1d",
-    "reflection_pad2d", "replication_pad1d", "replication_pad2d", "scatter", "_unsafe_view", 
+    "reflection_pad2d", "replication_pad1d", "replication_pad2d", "scatter", "_unsafe_view",
     "_unsafe_index", "masked_scatter", "im2col", "unfold_copy", "lift_fresh_copy",
 )  # fmt: skip
 

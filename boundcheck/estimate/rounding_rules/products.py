@@ -28,7 +28,7 @@ def _product(a: Any, b: Any) -> Ball:
 
 def _sparse_product(a: Tensor, b: Ball) -> Ball:
     """From the entries that are stored."""
-    stored = a.to_sparse_coo().coalesce()
+    stored: Tensor = a.to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
     vector = b.mid.dim() == 1
     rows = b.map(lambda t: t.expand(b.shape)[:, None]) if vector else b
     found = _weighted_rows(stored.indices()[0], stored.indices()[1], stored.values(), a.shape[0], rows)
