@@ -162,7 +162,7 @@ def _nll_backward(
 ) -> Ball:
     row, each = _class_weights(x, target, weight, ignored)
     axis = x.mid.dim() - 1 if x.mid.dim() < 3 else 1
-    share = div(grad, total(each)) if reduction == 1 else grad
+    share = div(grad, total_weight) if reduction == 1 else grad
     value = neg(mul(share, each))
     zeros = torch.zeros(x.shape, dtype=torch.float64)
     return value.map(lambda t: zeros.scatter(axis, row.unsqueeze(axis), t.expand(row.shape).unsqueeze(axis)))
