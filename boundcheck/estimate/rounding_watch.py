@@ -59,7 +59,7 @@ def differs(first: list[Step], second: list[Step]) -> str:
     for one, other in zip(first, second, strict=False):
         if one.name != other.name:
             return f"{one.name}: at a point close by the program does {other.name} instead"
-        same = one.numbers == other.numbers and len(one.constants) == len(other.constants)
+        same = repr(one.numbers) == repr(other.numbers) and len(one.constants) == len(other.constants)
         if not same or not all(x is y or _equal(x, y) for x, y in zip(one.constants, other.constants, strict=True)):
             return f"{one.name}: a number depends on the point, and PyTorch did not compute it"
     return "" if len(first) == len(second) else "at a point close by the program does other operations"
@@ -152,7 +152,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         name = func._schema.name.removeprefix("aten::")
         full = str(func)
         given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
-        self._allowed(full, func, given)
+        self._allowed(full, func, given, args)
         written = [_argument(func, i, args, kwargs) for i in _written(func)]
         if not all(isinstance(x, Tensor) for x in written):
             raise Refusal(f"{full} has no rule")
@@ -179,12 +179,12 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._apply(full, name, arguments, results)
         return result
 
-    def _allowed(self, full: str, func: Any, given: list[Tensor]) -> None:
+    def _allowed(self, full: str, func: Any, given: list[Tensor], args: tuple[Any, ...]) -> None:
         if torch.Tag.nondeterministic_seeded in func.tags:
             raise Refusal(f"{full}: random numbers")
+        if any(isinstance(x, complex) or (isinstance(x, Tensor) and x.is_complex()) for x in (*args, *given)):
+            raise Refusal(f"{full}: complex numbers")
         for x in given:
-            if x.is_complex():
-                raise Refusal(f"{full}: complex numbers")
             if type(x) not in (Tensor, torch.nn.Parameter) or x.device.type != "cpu" or x.is_neg():
                 raise Refusal(f"{full}: a tensor of type {type(x).__name__} on {x.device}")
 

@@ -1,4 +1,4 @@
-"""Every rule: what PyTorch computes from any point of the balls lies in the ball that the rule gives, and just about."""
+"""Every rule: what PyTorch computes from any point of the balls lies in the rule's ball, which is hardly larger."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from boundcheck.estimate.rounding_rules import RULES
 from boundcheck.estimate.rounding_rules.ball import Ball, Refusal
 
 RADIUS, SAMPLES = 1e-6, 40
-# the buffer of log_sigmoid is e^(−|x|), so that it cannot move without x
-TRUTH = {"log_sigmoid_backward": lambda grad, x, buffer: grad * torch.sigmoid(-x)}
+# arguments that are functions of others: e^(−|x|) as a buffer, and distances
+TRUTH = {
+    "log_sigmoid_backward": lambda grad, x, buffer: grad * torch.sigmoid(-x),
+    "_cdist_backward": lambda grad, x, y, p, away: torch.einsum("ij,ijk->ik", grad / away, x[:, None] - y),
+}
 ROOM = 300  # how much wider than what samples show a rule may be: entries meet in products and sums of up to 30 terms
 
 

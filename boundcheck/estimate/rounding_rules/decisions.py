@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import unfold
 
 from boundcheck.estimate.rounding_rules.ball import Ball, Real, Refusal, ball, choose, mul, sub
-from boundcheck.estimate.rounding_rules.elementwise import expm1
+from boundcheck.estimate.rounding_rules.elementwise import exp, expm1
 
 
 def decide(yes: Tensor, no: Tensor) -> Tensor:
@@ -192,6 +192,13 @@ def _elu(x: Ball, alpha: Real = 1.0, scale: Real = 1.0, input_scale: Real = 1.0)
     return choose(positive(x), mul(x, scale), below)
 
 
+def _elu_backward(grad: Ball, alpha: Real, scale: Real, input_scale: Real, is_result: bool, x: Ball) -> Ball:
+    if is_result:
+        raise Refusal("elu in place")
+    below = mul(mul(mul(alpha, scale), input_scale), exp(minimum(mul(x, input_scale), 0.0)))
+    return mul(grad, choose(positive(x), scale, below))
+
+
 def _hardtanh_backward(grad: Ball, x: Ball, low: Real, high: Real) -> Ball:
     return choose(positive(sub(x, low)) & positive(sub(high, x)), grad, 0.0)
 
@@ -217,6 +224,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "leaky_relu": _leaky,
     "leaky_relu_backward": _leaky_backward,
     "elu": _elu,
+    "elu_backward": _elu_backward,
     "maximum": maximum,
     "minimum": minimum,
     "clamp": clamp,
@@ -227,6 +235,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "floor": _whole(torch.floor),
     "ceil": _whole(torch.ceil),
     "trunc": _whole(torch.trunc),
+    "round": _whole(torch.round),
     "amax": _extreme,
     "amin": _mirrored(_extreme),
     "max": _max,

@@ -182,6 +182,25 @@ def vector_norm(x: Ball, p: Any = 2, dim: Any = None, keepdim: bool = False, *, 
     raise Refusal(f"a norm with p={p}")
 
 
+def _apart(x: Ball, y: Ball) -> Ball:
+    """All differences of rows."""
+    return sub(x.map(lambda t: t.expand(x.shape).unsqueeze(-2)), y.map(lambda t: t.expand(y.shape).unsqueeze(-3)))
+
+
+def _distances(x: Ball, y: Ball, p: float, mode: Any = None) -> Ball:
+    """Euclidean distances of rows, 0 for rows that are exactly equal."""
+    return vector_norm(_apart(x, y), p, -1)
+
+
+def _distances_backward(grad: Ball, x: Ball, y: Ball, p: float, distance: Ball) -> Ball:
+    """Σ grad·(x − y)/distance over the rows of y, without those at distance 0."""
+    if p != 2:
+        raise Refusal(f"distances with p={p}")
+    none = (distance.mid == 0) & (distance.rad == 0)
+    share = choose(none, 0.0, div(grad, choose(none, 1.0, distance)))
+    return total(mul(share.map(lambda t: t.unsqueeze(-1)), _apart(x, y)), -2)
+
+
 def _cast(x: Any, **options: Any) -> Any:
     """To another precision: exactly the same numbers. To whole numbers: those of the midpoints, which must be sure."""
     dtype = options.get("dtype")
@@ -218,4 +237,6 @@ RULES |= {
     "cumprod": cumprod,
     "linalg_vector_norm": vector_norm,
     "norm": vector_norm,
+    "_cdist_forward": _distances,
+    "_cdist_backward": _distances_backward,
 }  # fmt: skip
