@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from boundcheck.estimate.rounding_outside import Step
 from boundcheck.estimate.rounding_rules import RULES
 from boundcheck.estimate.rounding_rules.ball import Ball, Refusal, point
 from boundcheck.estimate.rounding_rules.linalg import LU, Factors, matrix_of
@@ -23,54 +23,8 @@ NEW = frozenset((
     "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty", "empty_strided", "new_empty_strided",
     "lift_fresh", "_efficientzerotensor", "tril_indices", "triu_indices",
 ))  # fmt: skip
-# functions that take numbers out of PyTorch, where nothing watches them
-OUT = frozenset((
-    "numpy", "tolist", "__array__", "__dlpack__", "data_ptr", "untyped_storage", "storage", "apply_", "map_",
-))  # fmt: skip
 WITHOUT_VALUE = frozenset(("out", "memory_format", "layout", "device", "pin_memory"))  # arguments that change no number
 UNCHECKED = frozenset(("_linalg_check_errors", "_assert_async", "_local_scalar_dense"))
-
-
-class NoWayOut(TorchFunctionMode):
-    """Declines functions that take numbers out of PyTorch."""
-
-    def __init__(self, watch: Watch) -> None:
-        super().__init__()
-        self.watch = watch
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = getattr(func, "__name__", "")
-        if name in OUT:
-            raise self.watch.refuse(Refusal(f"Tensor.{name} takes numbers out of PyTorch"))
-        return func(*args, **(kwargs or {}))
-
-
-@dataclass(frozen=True)
-class Step:
-    """One operation: its name, its numbers, and the constants that it read."""
-
-    name: str
-    numbers: tuple[Any, ...]
-    constants: tuple[Tensor, ...]
-
-
-def differs(first: list[Step], second: list[Step]) -> str:
-    """Where the same program, run at another point, read other numbers that it computed out of sight; or nothing."""
-    for one, other in zip(first, second, strict=False):
-        if one.name != other.name:
-            return f"{one.name}: at a point close by the program does {other.name} instead"
-        same = repr(one.numbers) == repr(other.numbers) and len(one.constants) == len(other.constants)
-        if not same or not all(x is y or _equal(x, y) for x, y in zip(one.constants, other.constants, strict=True)):
-            return f"{one.name}: a number depends on the point, and PyTorch did not compute it"
-    return "" if len(first) == len(second) else "at a point close by the program does other operations"
-
-
-def _equal(x: Tensor, y: Tensor) -> bool:
-    if _sparse(x) or _sparse(y):
-        return x.layout is y.layout and _equal(x.values(), y.values())
-    if x.shape == y.shape and x.data_ptr() == y.data_ptr() and x.stride() == y.stride():
-        return True
-    return x.shape == y.shape and bool(((x == y) | (x.isnan() & y.isnan())).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +117,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._note(full, args, kwargs, [x for x in given if not any(x is y for y in blank)])
         for x in written:
             if _float(x) and not self._computed(x):
+                self._snapshot(x)
                 self._write(x, point(x))  # before it changes
         arguments = self._arguments(name, args, kwargs) if self.enclose else None
         places = {_place(x) for x in given if not _sparse(x) and not x._is_zerotensor()}
@@ -192,6 +147,12 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         numbers = tuple(x for x in tree_leaves((args, kwargs)) if isinstance(x, bool | int | float | str))
         constants = [x for x in read if _float(x) and not x._is_zerotensor() and not self._computed(x)]
         self.seen.append(Step(full, numbers, tuple(x.detach() for x in constants)))
+
+    def _snapshot(self, x: Tensor) -> None:
+        """Keep what constants in the memory of x were, which is about to change."""
+        for i, step in enumerate(self.seen):
+            if any(not _sparse(c) and _place(c) == _place(x) for c in step.constants):
+                self.seen[i] = replace(step, constants=tuple(c.clone() for c in step.constants))
 
     def _computed(self, x: Tensor) -> bool:
         return x.layout is torch.strided and _place(x) in self._memory

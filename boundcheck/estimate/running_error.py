@@ -23,8 +23,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from boundcheck.estimate.rounding_outside import NoWayOut, differs
 from boundcheck.estimate.rounding_rules.ball import Ball, Refusal, norm, point, sub
-from boundcheck.estimate.rounding_watch import NoWayOut, Watch, differs
+from boundcheck.estimate.rounding_watch import Watch
 from boundcheck.problem import Problem
 
 
@@ -96,7 +97,7 @@ def _run(problem: Problem, w: Tensor, v: Tensor, lam: Tensor, watch: Watch) -> t
     w.requires_grad_(True)
     lam.requires_grad_(True)
     try:
-        with torch.enable_grad(), NoWayOut(watch), watch:
+        with torch.enable_grad(), NoWayOut(watch.refuse), watch:
             ready = problem.prepare(lam)
             phi = problem.phi_at(w, ready)
             total = problem.outer_at(w, ready) + phi @ v
