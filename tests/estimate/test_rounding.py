@@ -65,3 +65,47 @@ def test_zeros_without_memory_that_autograd_makes_are_left_alone() -> None:
     )  # fmt: skip
     found = rounding.measured(problem, problem.w0, problem.w0)
     assert 0 < found.w < 100 * EPS * (1 + float(problem.w0.norm() + problem.lam.norm()))
+
+
+HILBERT = 1 / (torch.arange(10.0, dtype=torch.float64)[:, None] + torch.arange(10) + 1)
+BIG = 1e8
+
+
+def sum_inside(lam: torch.Tensor) -> torch.Tensor:
+    """λ by a sum of 2·10⁸ + λ, −10⁸ and −10⁸, in one operation."""
+    return torch.stack((2 * BIG + lam, 0 * lam - BIG, 0 * lam - BIG)).sum(0)
+
+
+def complex_inside(lam: torch.Tensor) -> torch.Tensor:
+    """λ by the real part of (10⁸ + λ + i)·1, less 10⁸."""
+    return (torch.complex(BIG + lam, torch.ones_like(lam)) - BIG).real
+
+
+INSIDE = {
+    "solve": (lambda lam: torch.linalg.solve(HILBERT, lam), 1.0),  # truth 323 of [0, 0.66]
+    "sum": (sum_inside, BIG * EPS),
+    "dot": (lambda lam: lam * (lam.new_tensor([BIG, -BIG, 1.0]) @ lam.new_tensor([1 / 3, 1 / 3, 1.0])), BIG * EPS),
+    "in place": (lambda lam: lam.clone().add_(BIG).sub_(BIG), BIG * EPS),
+    "complex": (complex_inside, BIG * EPS),
+    "fourier": (lambda lam: torch.fft.ifft(torch.fft.fft(lam + BIG)).real - BIG, BIG * EPS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_what_cancels_inside_of_an_operation_is_seen(name: str) -> None:
+    function, least = INSIDE[name]
+    lam = torch.arange(1.0, 11.0, dtype=torch.float64)
+    problem = Problem.from_map(lambda w, lam: w / 2 + function(lam), lambda w, lam: (w * w).sum() / 2, 0 * lam, lam)
+    found = rounding.measured(problem, lam, lam)
+    assert found.w > least
+    if name != "solve":
+        assert found.w < 1e3 * least
+
+
+def test_a_factorisation_that_rounding_breaks_says_nothing() -> None:
+    """A matrix that is positive definite by a hair: some runs have no Cholesky factor."""
+    A = torch.ones(4, 4, dtype=torch.float64) + EPS * torch.eye(4, dtype=torch.float64)
+    problem = Problem.from_map(
+        lambda w, lam: w / 2 + torch.linalg.cholesky(A) @ lam, lambda w, lam: w.sum(), normal(4), normal(4)
+    )
+    assert rounding.measured(problem, normal(4), normal(4)).w == float("inf")
