@@ -3,61 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from boundcheck.constants import Constant, Constants, Provenance, Side
 from boundcheck.errors import AssumptionError, InputError, MissingConstantError
-from boundcheck.estimate import floor, rounding
-from boundcheck.estimate.all import ROUNDING
+from boundcheck.estimate import floor, residuals
 from boundcheck.methods import Method
 from boundcheck.problem import Problem
 from boundcheck.solvers.exact import Reference
 from boundcheck.theory.catalogue import bounds
 
 THEOREM = bounds["aid-certificate"]
-AT_REFERENCE = ("W", "g_star")  # which the estimator measured where the reference is
+AT_REFERENCE = ("W",)  # which the estimator measured where the reference is
 PLACES = 3  # t at which the floor is measured, between T/8 and T
 
 
 def certify(problem: Problem, found: Reference, constants: Constants) -> Constant | None:
     """ε_g ≥ ‖reference − ∇f‖, worth what its side says; None where nothing bounds it.
 
-    The bound `aid-certificate` at the reference, with the ‖w'‖ measured there. To the residuals and to the result is
-    added what rounding does to them: a few units of the numbers themselves, and what random arithmetic shows of those
-    on the way. So it is proved up to rounding, like every number here, and rounding is measured.
+    The bound `aid-certificate` at the reference, with the ‖w'‖ measured there and the residuals in exact arithmetic.
+    Where an operation of the program has no rule for its rounding, residuals are estimates, and so is ε_g.
     """
     if any(name not in constants for name in AT_REFERENCE) or not residual_is_enough(problem, constants):
         return None
-    W, g_star = (constants[name] for name in AT_REFERENCE)
-    noise = rounding.measured(problem, found.w[0], found.v[0])
-    eps = ROUNDING * torch.finfo(problem.dtype).eps
-    v, eps_w = float(found.v[0].norm()), _residual(problem, found, noise)
-    eps_v = float(found.residual_v[0]) + eps * (v + g_star.value) + noise.v
-    of_w, of_v = replace(W, name="W_t"), replace(g_star, name="eps_v", value=eps_v)  # with their sides
+    residual = residuals.of(problem, found)
+    of_W = replace(constants["W"], name="W_t")
     try:
-        worth = THEOREM.evaluate(constants, eps_w=eps_w, v_k=v, W_t=of_w, eps_v=of_v)
+        worth = THEOREM.evaluate(
+            constants, eps_w=residual.w, v_k=float(found.v[0].norm()), W_t=of_W, eps_v=residual.v, rigorous=True
+        )
     except (AssumptionError, MissingConstantError):
         return None
-    last = eps * (float(found.value[0].norm()) + 2 * W.value * (g_star.value + eps_v))  # ∂₂Φᵀv = w'ᵀ(I − ∂₁Φᵀ)v
     how = Provenance(f"{THEOREM.name} at the reference", delta=worth.delta or None)
     side = Side.UPPER if worth.side is Side.EXACT else worth.side
-    return Constant("eps_g", float(worth.values) + last + noise.g, side, how)
+    if residual.doubt:
+        how, side = replace(how, how=f"{how.how}; {residual.doubt}", delta=None), Side.LOWER
+    value = (float(worth.values) + residual.g) * (1 + 1e-12)
+    return Constant("eps_g", value, side, how) if np.isfinite(value) else None
 
 
-def _residual(problem: Problem, found: Reference, noise: rounding.Rounding) -> float:
-    """‖w − Φ(w)‖ at the reference, and what rounding may have hidden of it."""
-    return float(found.residual_w[0] + ROUNDING * torch.finfo(problem.dtype).eps * found.w[0].norm()) + noise.w
+@dataclass(frozen=True)
+class Distance:
+    """How far the reference may be from w*; where `doubt` is not empty, that is not known."""
+
+    value: float
+    doubt: str = ""
 
 
-def distance(problem: Problem, found: Reference, constants: Constants) -> float:
-    """How far the reference may be from w*, ε_w/μ_λ: what a distance to it may lack of one to w*; 0 if not known."""
+def distance(problem: Problem, found: Reference, constants: Constants) -> Distance:
+    """ε_w/μ_λ: what a distance to the reference may lack of one to w*."""
     if not residual_is_enough(problem, constants):
-        return 0.0
-    noise = rounding.measured(problem, found.w[0], found.v[0])
-    return _residual(problem, found, noise) / constants["mu_inv"].value
+        return Distance(0.0, "‖w_t − w*‖ is measured from a reference that nothing certifies")
+    residual = residuals.of(problem, found)
+    return Distance(residual.w / constants["mu_inv"].value, residual.doubt)
 
 
 def residual_is_enough(problem: Problem, constants: Constants) -> bool:

@@ -72,12 +72,12 @@ def check(
         asked, refused = _runnable(problem, asked, lams, t)
         curves = error_curves(problem, [str(m) for m in asked], t, lam=lams, memory=memory)
     cases = []
+    found = [curves.reference.row(i) for i in range(len(lams))]
     for i, row in enumerate(lams):
         tell("constants", i, len(lams))
-        cases.append(case_at(problem.at(row), curves.reference.row(i), known, constants, spend, doubts))
+        cases.append(case_at(problem.at(row), found[i], known, constants, spend, doubts))
     tell("the rounding floor", 0, 1)
     here, local = cases[0].problem, [case.constants["local"] for case in cases]
-    found = [curves.reference.row(i) for i in range(len(lams))]
     errors = {method: curves[str(method)] for method in asked}
     floors, floor_how = certify.rounding_floor(here, asked, t, local, found, errors)
     certificates = tuple(case.certificate for case in cases)
@@ -85,14 +85,15 @@ def check(
     tell("the proofs", 0, 1)
     ts = _places(problem, t, MANY if len(lams) == 1 else SOME)
     seen = observe(here, found[0], asked, t, _names(chosen, asked, proofs), q=_q(local[0]), ts=ts)
-    observed = _from_w_star(seen, certify.distance(here, found[0], local[0]), _q(local[0]), ts)
+    away = certify.distance(here, found[0], local[0])
+    observed = _from_w_star(seen, away.value, _q(local[0]), ts)
     foreseen = _foreseen(cases[0], found[0], asked, chosen, ts)
     made: dict[str, Curve] = {}
     for method in asked:
         tell("bounds", len(made), len(asked))
         fitting = [b for b in chosen if method.name in b.methods]
         floor, told = np.maximum(floors[method], own), foreseen.get(method, {})
-        made[str(method)] = judged.curve(method, curves, floor, fitting, cases, observed[method], told, ts)
+        made[str(method)] = judged.curve(method, curves, floor, fitting, cases, observed[method], told, ts, away.doubt)
     return Report(
         problem={**problem.about(), "dynamics": problem.dynamics.name, "samples": len(lams)},
         constants=cases[0].constants,

@@ -18,22 +18,27 @@ from boundcheck.compare.trace import trace
 from boundcheck.compare.verdict import ROUNDING, Verdict, excess, judge, worst
 from boundcheck.constants import Side
 from boundcheck.errors import AssumptionError, InputError, MissingConstantError
+from boundcheck.estimate import rounding
 from boundcheck.estimate.floor import unit
 from boundcheck.methods import Method
+from boundcheck.problem import Problem
 from boundcheck.theory.bound import FROM_SPECTRUM, Bound
 from boundcheck.theory.symbols import QUANTITIES, rho
 
 Observed = Mapping[str, np.ndarray]
+FROM_W_STAR = {"r_t", "path_t"}  # observables that are distances to w*
+LOOKS = 3  # times that a violation is tried against the scatter of a run
 CONSTANTS_ROUNDED = 256  # units by which a constant may be off: a norm of numbers that were computed
 
 
 def curve(
     method: Method, curves: Curves, floor: np.ndarray, fitting: Sequence[Bound], cases: Sequence[Case],
-    observed: Observed, foreseen: Observed, ts: np.ndarray,
+    observed: Observed, foreseen: Observed, ts: np.ndarray, far: str = "",
 ) -> Curve:  # fmt: skip
     """`observed` was seen of the run at the first λ, at `ts`, and `foreseen` follows from the spectrum there.
 
-    An error that is not finite counts as infinite.
+    `far` says why distances to the reference may not be those to w*, if they may not. An error that is not finite
+    counts as infinite.
     """
     errors = curves[str(method)]
     errors = np.where(np.isfinite(errors), errors, np.inf)
@@ -46,7 +51,9 @@ def curve(
         rate=tightness.rate(errors[0], floor[0]),
         needs=tightness.first_below(errors.max(axis=0)),
         bounds={
-            b.name: _bound_curve(b, method, errors, floor, cases, foreseen if b.kind == FROM_SPECTRUM else observed, ts)
+            b.name: _bound_curve(
+                b, method, errors, floor, cases, foreseen if b.kind == FROM_SPECTRUM else observed, ts, far
+            )
             for b in fitting
         },
     )
@@ -54,7 +61,7 @@ def curve(
 
 def _bound_curve(
     bound: Bound, method: Method, errors: np.ndarray, floor: np.ndarray, cases: Sequence[Case],
-    observed: Observed, ts: np.ndarray,
+    observed: Observed, ts: np.ndarray, far: str,
 ) -> BoundCurve:  # fmt: skip
     every = np.arange(1, errors.shape[1] + 1)
     values = np.full(errors.shape, np.nan)
@@ -78,11 +85,14 @@ def _bound_curve(
     except (AssumptionError, MissingConstantError, InputError) as why:
         return _not_applicable(bound, str(why), np.full(errors.shape, np.nan))
     doubt = next((answer.doubt for answer in answers if answer.doubt), "")
+    doubt = doubt or (far if FROM_W_STAR & set(first.observed) else "")
     if doubt:
         worths = [replace(worth, side=Side.LOWER, delta=0.0, weakest=()) for worth in worths]
-    for i in np.flatnonzero(excess(errors, values, floor).any(axis=1)).tolist():  # is it the rounding of the constants?
+    for i in np.flatnonzero(excess(errors, values, floor).any(axis=1)).tolist():  # is it rounding, seen more closely?
         floor = floor.copy()
         floor[i, at - 1] += _rounding_of_constants(applied[i], worths[i].values, at, cases[i].problem.dtype)
+        if worths[i].side is not Side.LOWER and proved(cases[i].certificate):
+            floor[i] = _confirmed_floor(method, cases[i].problem, errors[i], values[i], floor[i])
     each = [
         judge(errors[i], values[i], floor[i], worth.side, certified=proved(cases[i].certificate))
         for i, worth in enumerate(worths)
@@ -169,6 +179,22 @@ def _rounding_of_constants(applied: Applied, values: np.ndarray, ts: np.ndarray,
     with np.errstate(invalid="ignore"):
         more: np.ndarray = np.where(np.isnan(values), 0.0, np.maximum(safe - values, 0))
     return more
+
+
+def _confirmed_floor(
+    method: Method, problem: Problem, errors: np.ndarray, values: np.ndarray, floor: np.ndarray
+) -> np.ndarray:
+    """The floor, raised where runs with random rounding errors scatter by more, before a bound is called violated."""
+    for _ in range(LOOKS):
+        over = np.where(excess(errors, values, floor), errors - values - floor, -np.inf)
+        t = int(over.argmax())
+        if not np.isfinite(over[t]):
+            break
+        scatter = rounding.of_run(problem, str(method), t + 1)
+        if scatter <= floor[t]:
+            break
+        floor = floor * (scatter / floor[t]) if floor[t] > 0 else np.maximum(floor, scatter)
+    return floor
 
 
 def _reason(

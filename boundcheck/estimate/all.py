@@ -15,8 +15,21 @@ from torch import Tensor
 
 from boundcheck.constants import Constant, Constants, Provenance, Side
 from boundcheck.errors import InputError, UnknownNameError
-from boundcheck.estimate import checks, claims, counter, curvature, derivatives, point, structure, suprema
+from boundcheck.estimate import (
+    checks,
+    claims,
+    counter,
+    curvature,
+    derivatives,
+    point,
+    residuals,
+    running_matrices,
+    structure,
+    suprema,
+)
 from boundcheck.estimate.point import Spend
+from boundcheck.estimate.running_error import Declined
+from boundcheck.estimate.running_matrices import OfPhi
 from boundcheck.estimate.structure import Structure
 from boundcheck.known import Known, Region
 from boundcheck.prepared import Prepared
@@ -26,7 +39,6 @@ from boundcheck.solvers.exact import Reference, reference
 BALLS = ("paper", "local")
 AT_W_STAR = {"q": "q_star", "L_E": "g_star", "L_Phi": "L_Phi_star"}
 FROM_Q = {"mu_inv", "kappa"}  # which follow from a q that may itself be claimed
-ROUNDING = 8  # ε‖w‖ by which the residual ‖w − Φ(w)‖ may be off
 Progress = Callable[[str], None]  # told what is being measured next
 
 
@@ -44,6 +56,12 @@ class Setting:
     def shape(self) -> Structure:
         """Looked for when first needed: closed forms need none."""
         return structure.find(self.problem)
+
+    @cached_property
+    def of_phi(self) -> OfPhi | Declined | None:
+        """Balls of ∂₁Φ and ∂₂Φ at w*; None where they would take too long."""
+        small = running_matrices.are_small(self.problem)
+        return running_matrices.of_phi(self.problem, self.w_star) if small else None
 
     @property
     def w_star(self) -> Tensor:
@@ -115,10 +133,10 @@ def on_balls(
     if closed is not None:
         _add(shared, closed.everywhere(lam))
     tell("norms at w*")
-    _add(shared, point.at_solution(problem, prepared, found, spend))
+    _add(shared, point.at_solution(problem, prepared, found, spend, at.of_phi))
     if not {"mu", "L"} <= set(shared) and problem.inner_at is not None:
         tell("mu and L")
-        _add(shared, curvature.of_inner_loss(problem, prepared, at.w_star, at.shape, spend))
+        _add(shared, curvature.of_inner_loss(problem, prepared, at.w_star, at.shape, spend, at.of_phi))
     if closed is None:
         _add(shared, _from_structure(at.shape, shared))
     claimed = known if known is not None else problem.known if isinstance(problem.known, Constants) else Constants()
@@ -223,8 +241,8 @@ def _distances(at: Setting, q: Constant, made: Mapping[str, Constant]) -> Iterat
 
     Where Φ is a gradient step, ‖w − Φ(w)‖ = α‖∇₁ℓ(w)‖ ≥ αμ‖w − w*‖, which never is worse and needs no contraction.
     """
-    w = at.w_star
-    residual = float(at.found.residual_w[0]) + ROUNDING * torch.finfo(w.dtype).eps * float(w.norm())
+    w, proof = at.w_star, residuals.of(at.problem, at.found)
+    residual = proof.w
     gap, side, delta = 1 - q.value, q.side, q.provenance.delta
     name = "1 − ‖∂₁Φ(w*)‖" if side is Side.LOWER else "1 − q"
     if {"alpha", "mu"} <= set(made) and made["alpha"].side is Side.EXACT:
@@ -236,6 +254,8 @@ def _distances(at: Setting, q: Constant, made: Mapping[str, Constant]) -> Iterat
         side, off, how = Side.LOWER, 0.0, "at the computed w*, with no contraction to certify it"
     else:
         side, off, how = Side.UPPER if side is Side.EXACT else side, residual / gap, f"to ‖w − Φ(w)‖/({name})"
+        if proof.doubt:
+            side, how = Side.LOWER, f"{how}; {proof.doubt}"
     yield Constant("D", float(w.norm()) + off, side, Provenance(f"‖w*‖ {how}", residual=residual, delta=delta))
     start = Provenance(f"‖w_0 − w*‖ {how}", residual=residual, delta=delta)
     yield Constant("r_0", float((at.problem.w0 - w).norm()) + off, side, start)
@@ -283,8 +303,9 @@ def _on_structure(at: Setting, region: Region, made: dict[str, Constant]) -> Ite
         return
     eta_1 = curvature.of_outer_loss(at.problem, at.prepared, at.w_star, at.spend)
     yield eta_1
-    centre = curvature.gradient_norm(at.problem, at.prepared, region.point)
+    centre = point.gradient_norm("L_E", at.problem, region.point, at.prepared.leaves.at(0), "‖∇₁E(centre)‖")
     how = "‖∇₁E(centre)‖ + η₁·radius, E being quadratic in w"
-    side = {Side.EXACT: Side.UPPER}.get(eta_1.side, eta_1.side)
+    sides = {centre.side, eta_1.side} - {Side.EXACT} or {Side.UPPER}
+    side = next(side for side in (Side.LOWER, Side.HIGH_PROBABILITY, Side.UPPER) if side in sides)
     provenance = Provenance(how, products=1, delta=eta_1.provenance.delta, ball=region.ball)
-    yield Constant("L_E", centre + eta_1.value * region.radius, side, provenance)
+    yield Constant("L_E", (centre.value + eta_1.value * region.radius) * (1 + 1e-12), side, provenance)

@@ -1,7 +1,8 @@
 """Constants at the fixed point, where nothing is a supremum: norms of matrices, dense or by products.
 
-Up to d = `DENSE` with matrices, certified by Cholesky (exact to rounding); above that by Golub-Kahan from a random
-start, certified with probability 1 − δ.
+Small matrices come as balls that hold the exact ones (`running_matrices`), and their norms are certified by Cholesky:
+such a constant is exact, or an upper bound where rounding shows. Of larger ones up to d = `DENSE` the rounding is not
+proved, and the provenance says so. Above that by Golub-Kahan from a random start, certified with probability 1 − δ.
 """
 
 from __future__ import annotations
@@ -15,15 +16,19 @@ from torch import Tensor
 
 from boundcheck.constants import Ball, Constant, Provenance, Side
 from boundcheck.errors import InputError
-from boundcheck.estimate import spectral
+from boundcheck.estimate import running_matrices, spectral
+from boundcheck.estimate.running_error import Declined
+from boundcheck.estimate.running_matrices import OfPhi
 from boundcheck.estimate.spectral import Extreme
 from boundcheck.prepared import Prepared
-from boundcheck.problem import Problem
+from boundcheck.problem import Problem, Ready
 from boundcheck.products import DENSE, LamLinearisation, Linearisation, gradient, jacobian, rows_d2
 from boundcheck.solvers.exact import Reference
 
 MATRIX = 40_000_000  # numbers in a matrix that may be formed
 STEPS = 200  # of Golub-Kahan at most
+ROUNDED = torch.finfo(torch.float64).eps
+NOTHING = 1e-9  # rounding, relative to a constant, with which it still counts as exact
 
 
 @dataclass(frozen=True)
@@ -49,19 +54,73 @@ class Spend:
         return self.delta / 2
 
 
-def at_solution(problem: Problem, prepared: Prepared, found: Reference, spend: Spend) -> Iterator[Constant]:
-    """q*, L_Φ*, W and g* at w*, as far as they can be had; `prepared` is for one λ as a row."""
+def at_solution(
+    problem: Problem, prepared: Prepared, found: Reference, spend: Spend, of_phi: OfPhi | Declined | None
+) -> Iterator[Constant]:
+    """q*, L_Φ*, W and g* at w*, as far as they can be had; `prepared` is for one λ as a row.
+
+    `of_phi` has the balls of ∂₁Φ and ∂₂Φ, or why there are none; None where the matrices are too large for them.
+    """
     w, ready = found.w[0], prepared.leaves.at(0)
-    if problem.d <= DENSE:
-        yield from _dense(problem, prepared, w)
+    if isinstance(of_phi, OfPhi):
+        yield from _enclosed(problem, of_phi)
+    elif problem.d <= DENSE:
+        why = "rounding not proved" if of_phi is None else f"rounding not proved: {of_phi.reason}"
+        for constant in _dense(problem, prepared, w):
+            how = f"{constant.provenance.how}; {why}"
+            side = constant.side if of_phi is None else Side.LOWER
+            yield replace(constant, side=side, provenance=replace(constant.provenance, how=how))
     else:
         yield from _by_products(problem, prepared, w, spend)
-    b = gradient(problem.outer_at)(w, ready)
-    yield _plain("g_star", b.norm(), "‖∇₁E(w*)‖ at the computed w*", problem)
+    yield gradient_norm("g_star", problem, w, ready, "‖∇₁E(w*)‖ at the computed w*")
 
 
-def _plain(name: str, value: Tensor, how: str, problem: Problem, products: int = 1) -> Constant:
-    return Constant(name, float(value), Side.EXACT, made(how, problem, products=products))
+def gradient_norm(name: str, problem: Problem, w: Tensor, ready: Ready, how: str) -> Constant:
+    """‖∇₁E(w)‖, enclosed where every operation of E has a rule."""
+    ball = running_matrices.of_outer(problem, w, hessian=False)
+    if isinstance(ball, Declined):
+        value = float(gradient(problem.outer_at)(w, ready).norm())
+        return Constant(
+            name, value, Side.LOWER, made(f"{how}; rounding not proved: {ball.reason}", problem, products=1)
+        )
+    return proved_constant(name, float(ball.d1.mid.norm()), float(ball.d1.rad.norm()), how, problem, products=1)
+
+
+def proved_constant(
+    name: str, value: float, rounding: float, how: str, problem: Problem, products: int | None = None
+) -> Constant:  # fmt: skip
+    """A constant within `rounding` of a value: exact where that is next to nothing, else the upper end."""
+    top = (value + rounding) * (1 + 4 * ROUNDED)
+    side = Side.EXACT if rounding <= NOTHING * value else Side.UPPER
+    return Constant(name, top, side, made(how, problem, products=products))
+
+
+def _enclosed(problem: Problem, of: OfPhi) -> Iterator[Constant]:
+    """From the balls of ∂₁Φ and ∂₂Φ."""
+    d = problem.d
+    spread = {name: float(ball.rad.norm()) for name, ball in (("Y", of.d1), ("Z", of.d2))}
+    Y, Z = of.d1.mid.contiguous(), of.d2.mid.contiguous()
+
+    def norm(name: str, M: Tensor, rounding: float, how: str) -> Constant:
+        top = spectral.dense_norm(M)
+        if top.side is Side.LOWER:  # no factorisation certified it
+            return constant(name, top, f"{how}, of the matrix", problem)
+        return proved_constant(name, top.value, rounding, f"{how}, of the matrix", problem, min(M.shape))
+
+    yield norm("q_star", Y, spread["Y"], "‖∂₁Φ(w*)‖")
+    yield norm("L_Phi_star", Z, spread["Z"], "‖∂₂Φ(w*)‖")
+    A = torch.eye(d, dtype=torch.float64) - Y
+    inverse = torch.linalg.inv_ex(A).inverse
+    X = inverse @ Z
+    rounded = (d + 4) * ROUNDED * 4  # of products of matrices, relative to the norms of their factors
+    sizes = {name: float(M.norm()) for name, M in (("A", A), ("R", inverse), ("X", X), ("Z", Z))}
+    off = float((torch.eye(d, dtype=torch.float64) - inverse @ A).norm())
+    off += sizes["R"] * (spread["Y"] + rounded * (sizes["A"] + 1)) + rounded
+    if not off < 1:  # so that A has an inverse, of norm at most ‖R‖/(1 − ‖I − RA‖)
+        return
+    left = float((Z - A @ X).norm()) + rounded * (sizes["A"] * sizes["X"] + sizes["Z"])
+    left += spread["Z"] + (spread["Y"] + rounded) * sizes["X"]
+    yield norm("W", X, sizes["R"] / (1 - off) * left, "‖(I − ∂₁Φ)⁻¹∂₂Φ‖ at w*")
 
 
 def made(

@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_map
 
 from boundcheck.estimate.rounding_rules.moves import MOVES
 from boundcheck.problem import Problem
+from boundcheck.solvers.hypergradient import hypergradient
 
 RUNS, SAFETY = 6, 4.0
 EXACT = frozenset((*MOVES, "copy", "fill", "zero", "_to_copy"))  # operations that round nothing, or once at the end
@@ -112,6 +113,19 @@ def measured(problem: Problem, w: Tensor, v: Tensor, seed: int = 0) -> Rounding:
             return Rounding(math.inf, math.inf, math.inf)
         worst = [max(old, float((x - y).norm())) for old, x, y in zip(worst, found, exact, strict=True)]
     return Rounding(*(SAFETY * x for x in worst))
+
+
+def of_run(problem: Problem, method: str, t: int, seed: int = 0) -> float:
+    """Estimate what rounding does to a hypergradient in a whole run of t steps; infinite where the run breaks down."""
+    try:
+        exact = hypergradient(problem, method, t).value
+        worst = 0.0
+        for run in range(RUNS):
+            with _Shaken(seed + run):
+                worst = max(worst, float((hypergradient(problem, method, t).value - exact).norm()))
+    except Exception:  # what works without these errors broke down with them
+        return math.inf
+    return SAFETY * worst
 
 
 def _parts(problem: Problem, w: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
