@@ -86,8 +86,9 @@ def balls(problem: Problem, w: Tensor, v: Tensor) -> tuple[Ball, Ball, Ball]:
 
 
 def _close_by(x: Tensor) -> Tensor:
-    """Every entry that is not 0 a little larger, by other amounts."""
-    return x * (1 + 1e-5 * (1 + torch.linspace(0, 1, x.numel(), dtype=x.dtype)))
+    """Every entry a little larger, by other amounts."""
+    more = 1 + torch.linspace(0, 1, x.numel(), dtype=x.dtype)
+    return torch.where(x == 0, 1e-9 * more, x * (1 + 1e-5 * more))
 
 
 def _run(problem: Problem, w: Tensor, v: Tensor, lam: Tensor, watch: Watch) -> tuple[Tensor, Tensor, Tensor]:
