@@ -26,6 +26,7 @@ from boundcheck.solvers.hypergradient import hypergradient
 
 RUNS, SAFETY = 6, 4.0
 EXACT = frozenset((*MOVES, "copy", "fill", "zero", "_to_copy"))  # operations that round nothing, or once at the end
+PRODUCTS = frozenset(("mm", "mv", "bmm", "dot", "vdot", "addmm", "addmv", "baddbmm", "convolution"))  # of two factors
 SOLVERS = ("linalg", "_linalg", "cholesky", "lu_", "triangular", "ormqr", "geqrf")  # how their names begin
 
 
@@ -56,7 +57,8 @@ class _Shaken(TorchDispatchMode):  # type: ignore[no-untyped-call]
         written = [i for i, write in enumerate(into) if write]
         if torch.Tag.pointwise not in func.tags:
             shake = self._shaken_as_a_whole if name.startswith(SOLVERS) else self._shaken
-            args = tuple(x if i in written else tree_map(shake, x) for i, x in enumerate(args))
+            still = [_largest(args)] if name in PRODUCTS else []
+            args = tuple(x if i in (*written, *still) else tree_map(shake, x) for i, x in enumerate(args))
         result = func(*args, **kwargs)
         if not written:
             return tree_map(self._shaken, result)
@@ -76,6 +78,11 @@ class _Shaken(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _shaken_as_a_whole(self, x: Any) -> Any:
         return x + x.abs().max() * self._noise(x).to(x) if _has_numbers(x) and x.numel() else x
+
+
+def _largest(args: tuple[Any, ...]) -> int:
+    """Which argument has most entries: errors in the other factor of a product show all that cancels."""
+    return max(range(len(args)), key=lambda i: args[i].numel() if isinstance(args[i], Tensor) else -1)
 
 
 def _has_numbers(x: Any) -> bool:

@@ -112,7 +112,10 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             raise Refusal(f"{full} has no rule")
         if _is_view(func) or _is_rebinding(func):
             self._note(full, args, kwargs, [])
-            return func(*args, **kwargs)
+            result = func(*args, **kwargs)
+            if not _sparse(given[0]) and any(x.dtype != given[0].dtype for x in tree_leaves(result)):
+                raise Refusal(f"{full}: the same memory as another dtype")
+            return result
         blank = written if name in ("fill_", "copy_", "zero_") else []  # not read before
         self._note(full, args, kwargs, [x for x in given if not any(x is y for y in blank)])
         for x in written:

@@ -1,9 +1,10 @@
 """A proof of what rounding does to Φ, to a linear system and to a hypergradient at one point.
 
 The program is run once, and beside it every float tensor has a ball of its exact value (running error analysis): the
-value that the same program has with every operation in exact real arithmetic, on the numbers as they are stored: w, v,
-λ, data, Python numbers. Derivatives are those of autograd: what is detached is held fixed. The rules are in
-`rounding_rules`; an operation without one is declined by its name.
+value that the same program has with every operation in exact real arithmetic, casts between float dtypes included, on
+tensors as they are stored (w, v, λ, data) and Python numbers as they are given. Derivatives are those of autograd: what
+is detached is held fixed. The rules are in `rounding_rules`; an operation without one is declined by its name. Rules
+compute in float64, so what is proved of a float32 program is as narrow as of one in float64.
 
 Balls belong to memory, not to tensors. A view sees the balls of the memory that it looks at, and an operation in place
 writes new ones there.
@@ -12,7 +13,8 @@ Assumed, and nothing else: what `rounding_rules.ball` and `rounding_rules.elemen
 PyTorch reports its operations to a dispatch mode; and that the user's function does not compute outside of PyTorch. The
 last is watched: reading numbers out is declined, and a second run close by must see the same constants.
 
-Step sizes need no special care: α is enclosed like every number, and eigenvalues have a rule.
+A step size is enclosed like every number, as eigenvalues have a rule. It could be taken as stored where it is held
+fixed under differentiation, as w* and ∇f do not depend on it; that would make balls narrower, not truer.
 """
 
 from __future__ import annotations
@@ -86,8 +88,9 @@ def balls(problem: Problem, w: Tensor, v: Tensor) -> tuple[Ball, Ball, Ball]:
 
 
 def _close_by(x: Tensor) -> Tensor:
-    """Every entry that is not 0 a little larger, by other amounts."""
-    return x * (1 + 1e-5 * (1 + torch.linspace(0, 1, x.numel(), dtype=x.dtype)))
+    """Every entry a little larger, by other amounts."""
+    more = 1 + torch.linspace(0, 1, x.numel(), dtype=x.dtype)
+    return torch.where(x == 0, 1e-9 * more, x * (1 + 1e-5 * more))
 
 
 def _run(problem: Problem, w: Tensor, v: Tensor, lam: Tensor, watch: Watch) -> tuple[Tensor, Tensor, Tensor]:

@@ -151,6 +151,8 @@ CALLS |= {
     "embedding_dense_backward": [of(X, index, 5, -1, False)],
     "unfold_backward": [of(normal(3, 2), [4], 0, 2, 1)],
     "col2im": [of(normal(1, 4, 9), [4, 4], [2, 2], [1, 1], [0, 0], [1, 1])],
+    "avg_pool2d": [of(image, [2, 2]), of(image, [3, 3], [1, 1], [1, 1])],
+    "avg_pool2d_backward": [of(normal(2, 2, 3, 3), image, [2, 2], [2, 2], [0, 0], False, True, None)],
     "trace": [of(M)],
     "_cdist_forward": [of(X, Y, 2.0, None), of(X, Y[:2], 2.0, 2)],
     "_cdist_backward": [of(normal(3, 2), X, Y[:2], 2.0, torch.cdist(X, Y[:2]))],

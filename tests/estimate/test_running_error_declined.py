@@ -55,6 +55,8 @@ NOT_PROVED: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "complex": (lambda w, lam: w / 2 + lam + torch.view_as_real(torch.exp(1j * w))[..., 0], "complex"),
     "fourier": (lambda w, lam: w / 2 + torch.fft.fft(w).real * lam, r"aten\._fft"),
     "unknown": (lambda w, lam: w / 2 + torch.lgamma(w) + lam, r"aten\.lgamma.* has no rule"),
+    "bits": (lambda w, lam: w / 2 + lam * (w.sin().view(torch.int64) > 0), "another dtype"),
+    "python": (lambda w, lam: w / 2 + lam * np.sin(float(w[0])), "depends on the point"),
     "many": (lambda w, lam: torch._foreach_mul([w, lam], 0.5)[0] + lam, r"aten\._foreach_mul"),
     "vectors": (lambda w, lam: w / 2 + torch.linalg.eigvalsh(torch.outer(lam, lam)), "nothing is known"),
     "kink": (lambda w, lam: torch.relu(w.sin() - w.clone().sin()) + lam, "rounding alone decides"),

@@ -6,6 +6,7 @@ radii alike. A sum adds entries with coefficient 1: f(mid) errs by at most f(rad
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from boundcheck.estimate.rounding_rules.ball import (
+    TINY,
     Ball,
     Refusal,
     ball,
@@ -163,6 +165,18 @@ def _pool_backward(grad: Ball, x: Ball, *rest: Any) -> Ball:
     return Ball(grads[0], up(grads[2] + (gamma(n) * grads[1] if n > 1 else 0.0), n))
 
 
+def _average(name: str) -> Callable[..., Ball]:
+    """Means over windows, and their transpose: coefficients are not negative, and one more rounding for each."""
+
+    def rule(x: Ball, *rest: Any) -> Ball:
+        shape = [r.mid if isinstance(r, Ball) else r for r in rest]
+        parts = [getattr(aten, name)(t.expand(x.shape).contiguous(), *shape) for t in (x.mid, x.mid.abs(), x.rad)]
+        n = 4 + math.prod(x.shape[-2:])
+        return Ball(parts[0], up(parts[2] + gamma(n) * parts[1], n) + n * TINY)
+
+    return rule
+
+
 def _embedding_backward(grad: Ball, index: Tensor, rows: int, padding: int, scale: bool) -> Ball:
     if scale:
         raise Refusal("an embedding with scale_grad_by_freq")
@@ -237,6 +251,8 @@ RULES |= {
     "cumprod": cumprod,
     "linalg_vector_norm": vector_norm,
     "norm": vector_norm,
+    "avg_pool2d": _average("avg_pool2d"),
+    "avg_pool2d_backward": _average("avg_pool2d_backward"),
     "_cdist_forward": _distances,
     "_cdist_backward": _distances_backward,
 }  # fmt: skip
