@@ -101,7 +101,6 @@ def not_a_number(rng: Random, d: int, n: int, reach: float) -> Piece:
         lambda w, l: [a * mp.log(c - x) if x < c else mp.nan for x in w],
         near(0.9 * c, d),
         legal=False,
-        undefined=True,
     )
 
 

@@ -57,7 +57,9 @@ def solve(A: Matrix, b: Vector) -> Vector:
 
 
 def spectral_norm(A: Matrix) -> float:
-    """‖A‖, to fifteen digits: the entries are exact and numpy takes the norm."""
+    """‖A‖, to fifteen digits: the entries are exact and numpy takes the norm. Infinite where an entry is no number."""
+    if not all(mp.isfinite(a) for row in A for a in row):
+        return float("inf")
     if len(A) == 1 or len(A[0]) == 1:
         return float(norm([a for row in A for a in row]))
     size = max(abs(a) for row in A for a in row)
