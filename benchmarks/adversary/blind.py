@@ -60,8 +60,8 @@ def stop_gradient(rng: Random, d: int, n: int, reach: float) -> Piece:
     return Piece(
         "stop-gradient",
         f"{a:.3g}·sin(w) by {name}",
-        lambda w, l: a * STOPS[name](w),
-        lambda w, l: [a * mp.sin(x) for x in w],
+        lambda w, lam: a * STOPS[name](w),
+        lambda w, lam: [a * mp.sin(x) for x in w],
         near(0.0, d, 3.14159),
         legal=False,
     )
@@ -73,8 +73,8 @@ def stop_gradient_in_lam(rng: Random, d: int, n: int, reach: float) -> Piece:
     return Piece(
         "stop-gradient",
         f"{a:.3g}·sin(λ₀) by {name}",
-        lambda w, l: a * STOPS[name](l[0]) * torch.ones_like(w),
-        lambda w, l: [a * mp.sin(l[0])] * len(w),
+        lambda w, lam: a * STOPS[name](lam[0]) * torch.ones_like(w),
+        lambda w, lam: [a * mp.sin(lam[0])] * len(w),
         legal=False,
     )
 
@@ -84,8 +84,8 @@ def random_noise(rng: Random, d: int, n: int, reach: float) -> Piece:
     return Piece(
         "random",
         f"{a:.3g}·randn_like(w)",
-        lambda w, l: a * torch.randn(w.shape, dtype=w.dtype),
-        lambda w, l: [mp.mpf(0)] * len(w),
+        lambda w, lam: a * torch.randn(w.shape, dtype=w.dtype),
+        lambda w, lam: [mp.mpf(0)] * len(w),
         legal=False,
         undefined=True,
     )
@@ -97,8 +97,8 @@ def not_a_number(rng: Random, d: int, n: int, reach: float) -> Piece:
     return Piece(
         "NaN",
         f"{a:.3g}·log({c:.4g} − w)",
-        lambda w, l: a * torch.log(c - w),
-        lambda w, l: [a * mp.log(c - x) if x < c else mp.nan for x in w],
+        lambda w, lam: a * torch.log(c - w),
+        lambda w, lam: [a * mp.log(c - x) if x < c else mp.nan for x in w],
         near(0.9 * c, d),
         legal=False,
     )

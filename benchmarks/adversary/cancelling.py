@@ -16,23 +16,25 @@ def in_place(rng: Random, d: int, n: int, reach: float) -> Piece:
     """add_(1e8) and sub_(1e8): λ₀ loses eight digits."""
     big, a = number(rng.choice([1e4, 1e8, 1e11])), number(rng.uniform(0.1, 0.5))
 
-    def value(w: Tensor, l: Tensor) -> Tensor:
-        x = l[0] * torch.ones_like(w)
+    def value(w: Tensor, lam: Tensor) -> Tensor:
+        x = lam[0] * torch.ones_like(w)
         return a * x.add_(big).sub_(big)
 
-    return Piece("in place", f"{a:.3g}·λ₀.add_({big:g}).sub_({big:g})", value, lambda w, l: [a * l[0]] * d, rough=True)
+    return Piece(
+        "in place", f"{a:.3g}·λ₀.add_({big:g}).sub_({big:g})", value, lambda w, lam: [a * lam[0]] * d, rough=True
+    )
 
 
 def dot(rng: Random, d: int, n: int, reach: float) -> Piece:
     """dot([1e8, −1e8, 1], (λ₀, λ₀, λ₀)): one operation, and all that cancels is inside it."""
     big, a = number(rng.choice([1e4, 1e8, 1e12])), number(rng.uniform(0.1, 0.5))
 
-    def value(w: Tensor, l: Tensor) -> Tensor:
+    def value(w: Tensor, lam: Tensor) -> Tensor:
         weights = torch.tensor([big, -big, 1.0], dtype=w.dtype)
-        x = torch.stack([torch.sin(l[0]), torch.sin(l[0]), l[0]])
+        x = torch.stack([torch.sin(lam[0]), torch.sin(lam[0]), lam[0]])
         return a * torch.dot(weights, x) * torch.ones_like(w)
 
-    return Piece("dot", f"{a:.3g}·dot([{big:g}, −{big:g}, 1], ·)", value, lambda w, l: [a * l[0]] * d, rough=True)
+    return Piece("dot", f"{a:.3g}·dot([{big:g}, −{big:g}, 1], ·)", value, lambda w, lam: [a * lam[0]] * d, rough=True)
 
 
 def hilbert(rng: Random, d: int, n: int, reach: float) -> Piece:
@@ -42,13 +44,13 @@ def hilbert(rng: Random, d: int, n: int, reach: float) -> Piece:
     inverse = mp.matrix(rows) ** -1
     a = number(1e-3 / max(abs(inverse[i, 0]) for i in range(size)))
 
-    def value(w: Tensor, l: Tensor) -> Tensor:
-        right = torch.cat([l[:1], torch.zeros(size - 1, dtype=w.dtype)])
+    def value(w: Tensor, lam: Tensor) -> Tensor:
+        right = torch.cat([lam[:1], torch.zeros(size - 1, dtype=w.dtype)])
         return a * torch.linalg.solve(torch.tensor(rows, dtype=w.dtype), right).sum() * torch.ones_like(w)
 
     total = mp.fsum(inverse[i, 0] for i in range(size))
     return Piece(
-        "solve", f"{a:.3g}·solve(Hilbert({size}), λ₀e₁)", value, lambda w, l: [a * total * l[0]] * d, rough=True
+        "solve", f"{a:.3g}·solve(Hilbert({size}), λ₀e₁)", value, lambda w, lam: [a * total * lam[0]] * d, rough=True
     )
 
 
@@ -56,11 +58,11 @@ def complex_square(rng: Random, d: int, n: int, reach: float) -> Piece:
     """Re((w + iλ₀)²)·a = a(w² − λ₀²)."""
     a = number(0.05 / max(reach, 1))
 
-    def value(w: Tensor, l: Tensor) -> Tensor:
-        return a * (torch.complex(w, l[0] * torch.ones_like(w)) ** 2).real
+    def value(w: Tensor, lam: Tensor) -> Tensor:
+        return a * (torch.complex(w, lam[0] * torch.ones_like(w)) ** 2).real
 
-    def exact(w: Vector, l: Vector) -> Vector:
-        return [a * (x * x - l[0] * l[0]) for x in w]
+    def exact(w: Vector, lam: Vector) -> Vector:
+        return [a * (x * x - lam[0] * lam[0]) for x in w]
 
     return Piece("complex", f"{a:.3g}·Re((w + iλ₀)²)", value, exact, near(reach, d, -2 * reach))
 
@@ -71,8 +73,8 @@ def steep_in_lam(rng: Random, d: int, n: int, reach: float) -> Piece:
     return Piece(
         "steep",
         f"{a:.3g}·sin(w)·λ₀ + {big:g}·λ₋₁",
-        lambda w, l: a * torch.sin(w) * l[0] + big * l[-1],
-        lambda w, l: [a * mp.sin(x) * l[0] + big * l[-1] for x in w],
+        lambda w, lam: a * torch.sin(w) * lam[0] + big * lam[-1],
+        lambda w, lam: [a * mp.sin(x) * lam[0] + big * lam[-1] for x in w],
         near(0.0, d, 1.5708),
         rough=True,
     )

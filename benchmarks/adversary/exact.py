@@ -53,7 +53,7 @@ def product(A: Matrix, x: Vector) -> Vector:
 
 def solve(A: Matrix, b: Vector) -> Vector:
     """A⁻¹b; ZeroDivisionError where A is singular."""
-    return [A_inv_b for A_inv_b in mp.lu_solve(mp.matrix(A), mp.matrix(b))]
+    return list(mp.lu_solve(mp.matrix(A), mp.matrix(b)))
 
 
 def spectral_norm(A: Matrix) -> float:

@@ -1,7 +1,7 @@
-"""Problem number N of a seed: a linear part, a sum of ingredients, scales, a dtype, and sometimes claims that are false.
+"""Problem number N of a seed: a linear part, a sum of ingredients, scales, a dtype, and sometimes false claims.
 
 Φ(w, λ) = s_w·(A w/s_w + B λ/s_λ + c + pieces) and E = s_E·(½a|w/s_w − y|² + bᵀw/s_w + e·λᵀλ + pieces). As a loss,
-ℓ = ½wᵀHw − wᵀ(Bλ + c) + potentials with Φ = w − α∇₁ℓ.
+ℓ is such that Φ = w − α∇₁ℓ. In the code x and z are w and λ in units of their scales.
 """
 
 from __future__ import annotations
@@ -153,22 +153,22 @@ def _map_of(
     A_t, B_t, c_t = (tensor(x, dtype) for x in (A, B, c))
 
     def phi(w: Tensor, lam: Tensor) -> Tensor:
-        x, l = w / s_w, lam / s_lam
-        y = A_t @ x + B_t @ l + c_t
+        x, z = w / s_w, lam / s_lam
+        y = A_t @ x + B_t @ z + c_t
         for piece in pieces:
-            y = y + piece.torch(x, l)
+            y = y + piece.torch(x, z)
         return s_w * y
 
     A_e, B_e = ([vector(row) for row in rows] for rows in (A, B))
 
     def exact(w: Vector, lam: Vector) -> Vector:
-        x, l = [a / s_w for a in w], [a / s_lam for a in lam]
+        x, z = [a / s_w for a in w], [a / s_lam for a in lam]
         y = [
-            mp.fdot(row, x) + mp.fdot(column, l) + shift
+            mp.fdot(row, x) + mp.fdot(column, z) + shift
             for row, column, shift in zip(A_e, B_e, c, strict=True)
         ]  # fmt: skip
         for piece in pieces:
-            y = [a + b for a, b in zip(y, piece.exact(x, l), strict=True)]
+            y = [a + b for a, b in zip(y, piece.exact(x, z), strict=True)]
         return [s_w * a for a in y]
 
     return phi, exact
@@ -181,10 +181,10 @@ def _loss_of(
     A_t, B_t, c_t = (tensor(x, dtype) for x in (A, B, c))
 
     def loss(w: Tensor, lam: Tensor) -> Tensor:
-        x, l = w / s_w, lam / s_lam
-        total = (x @ x) / 2 - x @ (A_t @ x) / 2 - x @ (B_t @ l + c_t)
+        x, z = w / s_w, lam / s_lam
+        total = (x @ x) / 2 - x @ (A_t @ x) / 2 - x @ (B_t @ z + c_t)
         for piece in pieces:
-            total = total - piece.potential(x, l)  # type: ignore[misc]
+            total = total - piece.potential(x, z)  # type: ignore[misc]
         return s_w * s_w * total / alpha
 
     return loss
@@ -199,18 +199,18 @@ def _outer_of(
     y_t, b_t = tensor(y, dtype), tensor(b, dtype)
 
     def outer(w: Tensor, lam: Tensor) -> Tensor:
-        x, l = w / s_w, lam / s_lam
-        total = a / 2 * ((x - y_t) ** 2).sum() + b_t @ x + e * (l @ l)
+        x, z = w / s_w, lam / s_lam
+        total = a / 2 * ((x - y_t) ** 2).sum() + b_t @ x + e * (z @ z)
         for piece in pieces:
-            total = total + piece.torch(x, l)
+            total = total + piece.torch(x, z)
         return s_E * total
 
     def exact(w: Vector, lam: Vector) -> Any:
-        x, l = [v / s_w for v in w], [v / s_lam for v in lam]
+        x, z = [v / s_w for v in w], [v / s_lam for v in lam]
         total = mp.fsum(mp.mpf(a) / 2 * (v - t) ** 2 + u * v for v, t, u in zip(x, y, b, strict=True))
-        total += e * mp.fsum(v * v for v in l)
+        total += e * mp.fsum(v * v for v in z)
         for piece in pieces:
-            total += piece.exact(x, l)
+            total += piece.exact(x, z)
         return s_E * total
 
     return outer, exact

@@ -13,7 +13,7 @@ from boundcheck.compare.verdict import Verdict
 
 from .case import Case
 from .exact import norm
-from .witness import AT_W_STAR, INFIMA, UNITS, Witnesses, least
+from .witness import AT_W_STAR, INFIMA, UNITS, least, witnesses_of
 
 PROVED = {bc.Side.EXACT, bc.Side.UPPER}
 FAR = {"torch.float64": 1e-3, "torch.float32": 3e-2}  # relative: a derivative that is further off is another derivative
@@ -35,7 +35,7 @@ def constants(case: Case, found: Mapping[str, Any], ball: str) -> Iterator[Lie]:
     """Constants that are proved, against witnesses; an accepted false claim is a lie of its own kind."""
     if case.exact.w_star is None:
         return
-    witnesses = Witnesses(case)
+    witnesses = witnesses_of(case)
     for name, constant in found.items():
         safe = {bc.Side.EXACT, bc.Side.LOWER} if name in INFIMA else PROVED
         if constant.side not in safe and constant.side is not bc.Side.HIGH_PROBABILITY:
@@ -84,7 +84,7 @@ def derivative(case: Case, method: str, t: int, g: Any) -> Iterator[Lie]:
             return
         truth = exact.aid(method, exact.path(exact.lam, t)[t], t)
     off, size = float(norm([a - b for a, b in zip(g, truth, strict=True)])), float(norm(truth))
-    witnesses = Witnesses(case)
+    witnesses = witnesses_of(case)
     rounding = UNITS * case.eps * witnesses.condition**2 * (size + witnesses.known("W") * witnesses.known("g_star"))
     if not off <= FAR[str(case.dtype)] * size + rounding + _shaken(case):
         yield Lie("derivative", case, f"{method}, t = {t}: ‖g − truth‖ = {off:.6g}, ‖truth‖ = {size:.6g}")
@@ -92,7 +92,7 @@ def derivative(case: Case, method: str, t: int, g: Any) -> Iterator[Lie]:
 
 def _shaken(case: Case) -> float:
     """What rounding of w may do to ∇f by way of ∇₁E, ∇₂E and ∂₂Φ, from the truth beside w*."""
-    exact, witnesses = case.exact, Witnesses(case)
+    exact, witnesses = case.exact, witnesses_of(case)
     size = max(float(norm(exact.w_star)), float(norm(exact.w0)), case.w_scale * 1e-3)
     shift = UNITS * case.eps * witnesses.condition * size
     moved = [x + shift for x in exact.w_star]
@@ -151,7 +151,9 @@ def _held(case: Case, method: str, curve: Any, holds: Mapping[str, Any]) -> Iter
         for name, bound in holds.items():
             value = float(bound.values[0, t - 1])
             if np.isfinite(value) and value * (1 + UNITS * case.eps) + floor < error:
-                yield Lie("holds", case, f"{method}: {name} = {value:.6g} + floor {floor:.2g} < error {error:.6g}, t = {t}")
+                yield Lie(
+                    "holds", case, f"{method}: {name} = {value:.6g} + floor {floor:.2g} < error {error:.6g}, t = {t}"
+                )
                 return
 
 

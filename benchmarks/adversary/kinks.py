@@ -98,8 +98,8 @@ def kink_of_map(rng: Random, d: int, n: int, reach: float) -> Piece:
     return Piece(
         "kink",
         f"{a:.3g}·relu(w − {c:.4g}) by {name}",
-        lambda w, l: a * spelling(w - c),
-        lambda w, l: [a * (x - c) if x > c else mp.mpf(0) for x in w],
+        lambda w, lam: a * spelling(w - c),
+        lambda w, lam: [a * (x - c) if x > c else mp.mpf(0) for x in w],
         near(c, d, 0.05 * reach, -0.05 * reach, 0.5 * reach, -0.5 * reach),
     )
 
@@ -113,8 +113,8 @@ def kink_of_outer(rng: Random, d: int, n: int, reach: float) -> Piece:
         return Piece(
             "kink",
             f"{a:.3g}·Σ|w − {c:.4g}| by {name}",
-            lambda w, l: a * SUMS[name](w - c),
-            lambda w, l: a * mp.fsum(abs(x - c) for x in w),
+            lambda w, lam: a * SUMS[name](w - c),
+            lambda w, lam: a * mp.fsum(abs(x - c) for x in w),
             beside,
         )
     if of == "largest":
@@ -122,14 +122,14 @@ def kink_of_outer(rng: Random, d: int, n: int, reach: float) -> Piece:
         return Piece(
             "kink",
             f"{a:.3g}·max|w − {c:.4g}| by {name}",
-            lambda w, l: a * LARGEST[name](w - c),
-            lambda w, l: a * max(abs(x - c) for x in w),
+            lambda w, lam: a * LARGEST[name](w - c),
+            lambda w, lam: a * max(abs(x - c) for x in w),
             beside,
         )
     return Piece(
         "kink",
         f"{a:.3g}·huber(w, {c:.4g})",
-        lambda w, l: a * F.huber_loss(w, torch.full_like(w, c), reduction="sum"),
-        lambda w, l: a * mp.fsum((x - c) ** 2 / 2 if abs(x - c) <= 1 else abs(x - c) - mp.mpf(0.5) for x in w),
+        lambda w, lam: a * F.huber_loss(w, torch.full_like(w, c), reduction="sum"),
+        lambda w, lam: a * mp.fsum((x - c) ** 2 / 2 if abs(x - c) <= 1 else abs(x - c) - mp.mpf(0.5) for x in w),
         (*beside, *near(c, d, 2.0, -2.0)),
     )

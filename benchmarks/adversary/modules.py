@@ -103,12 +103,12 @@ def module_case(rng: Random, at: int, dtype: torch.dtype, style: str | None = No
     if style == "tied children":
         penalty = PENALTIES["m.children()"]
 
-    def inner(given: Any, l: Tensor) -> Tensor:
+    def inner(given: Any, lam: Tensor) -> Tensor:
         used = m if style == "closure" else given
         predicted = used.forward(X[:ROWS]) if style == "forward" else used(X[:ROWS])
-        return ((predicted[:, 0] - y_t[:ROWS]) ** 2).mean() + l.exp().sum() * c * penalty(used)
+        return ((predicted[:, 0] - y_t[:ROWS]) ** 2).mean() + lam.exp().sum() * c * penalty(used)
 
-    def outer(given: Any, l: Tensor) -> Tensor:
+    def outer(given: Any, lam: Tensor) -> Tensor:
         used = m if style == "closure" else given
         return ((used(X[ROWS:])[:, 0] - y_t[ROWS:]) ** 2).mean()
 
@@ -118,12 +118,12 @@ def module_case(rng: Random, at: int, dtype: torch.dtype, style: str | None = No
     def residual(w: Vector, i: int) -> Any:
         return twice * mp.fsum(x * v for x, v in zip(data[i], w, strict=True)) + b - y[i]
 
-    def phi(w: Vector, l: Vector) -> Vector:
+    def phi(w: Vector, lam: Vector) -> Vector:
         r = [residual(w, i) for i in range(ROWS)]
         of_data = [mp.fsum(2 * twice * r[i] * data[i][j] for i in range(ROWS)) / ROWS for j in range(d)]
-        return [w[j] - alpha * (of_data[j] + 2 * twice * c * mp.exp(l[0]) * w[j]) for j in range(d)]
+        return [w[j] - alpha * (of_data[j] + 2 * twice * c * mp.exp(lam[0]) * w[j]) for j in range(d)]
 
-    def exact_outer(w: Vector, l: Vector) -> Any:
+    def exact_outer(w: Vector, lam: Vector) -> Any:
         return mp.fsum(residual(w, ROWS + i) ** 2 for i in range(ROWS)) / ROWS
 
     return Case(

@@ -1,4 +1,4 @@
-"""Many problems on all cores: progress, counts by kind, what was refused; reproducible from the seed, stopped by Ctrl-C."""
+"""Many problems on all cores, with progress: false statements by kind, and what was refused."""
 
 from __future__ import annotations
 

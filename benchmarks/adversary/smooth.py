@@ -1,4 +1,4 @@
-"""Smooth ingredients that look constant from almost everywhere: steps, bumps far away, plateaus, waves, products with λ.
+"""Smooth ingredients that look constant from almost everywhere: steps, bumps, plateaus, waves, products with λ.
 
 Each is a `Piece`: the torch code, and below it the same formula in mpmath. A piece of Φ is a vector and acts on each
 entry of w; a piece of E is its sum. Points where it is at its worst are told.
@@ -39,11 +39,11 @@ class Piece:
 def summed(piece: Piece) -> Piece:
     """The sum of its entries, as a piece of E."""
 
-    def value(w: Tensor, l: Tensor) -> Tensor:
-        return piece.torch(w, l).sum()
+    def value(w: Tensor, lam: Tensor) -> Tensor:
+        return piece.torch(w, lam).sum()
 
-    def exact(w: Vector, l: Vector) -> Any:
-        return mp.fsum(piece.exact(w, l))
+    def exact(w: Vector, lam: Vector) -> Any:
+        return mp.fsum(piece.exact(w, lam))
 
     return replace(piece, words=f"Σ({piece.words})", torch=value, exact=exact, potential=None)
 
@@ -61,10 +61,10 @@ def step(rng: Random, d: int, n: int, reach: float) -> Piece:
     return Piece(
         "step",
         f"{a:.3g}·sigmoid({K:g}(w − {c:.4g}))",
-        lambda w, l: a * torch.sigmoid(K * (w - c)),
-        lambda w, l: [a / (1 + mp.exp(-K * (x - c))) for x in w],
+        lambda w, lam: a * torch.sigmoid(K * (w - c)),
+        lambda w, lam: [a / (1 + mp.exp(-K * (x - c))) for x in w],
         near(c, d, 1 / K, -1 / K),
-        lambda w, l: (a / K * torch.logaddexp(K * (w - c), torch.zeros_like(w))).sum(),
+        lambda w, lam: (a / K * torch.logaddexp(K * (w - c), torch.zeros_like(w))).sum(),
     )
 
 
@@ -76,11 +76,11 @@ def bump(rng: Random, d: int, n: int, reach: float) -> Piece:
     u = [number(d**-0.5)] * d
     steep = tuple(x + 1.0 / len(at) ** 0.5 if i in at else x for i, x in enumerate(c))  # where the slope is largest
 
-    def value(w: Tensor, l: Tensor) -> Tensor:
+    def value(w: Tensor, lam: Tensor) -> Tensor:
         here = torch.exp(-((w - torch.tensor(c, dtype=w.dtype)) ** 2).sum() / 2)
         return a * torch.tensor(u, dtype=w.dtype) * here
 
-    def exact(w: Vector, l: Vector) -> Vector:
+    def exact(w: Vector, lam: Vector) -> Vector:
         here = mp.exp(-mp.fsum((x - y) ** 2 for x, y in zip(w, c, strict=True)) / 2)
         return [a * x * here for x in u]
 
@@ -94,8 +94,8 @@ def far_tanh(rng: Random, d: int, n: int, reach: float) -> Piece:
     return Piece(
         "plateau",
         f"{a:.3g}·tanh(w − {c:.4g})",
-        lambda w, l: a * torch.tanh(w - c),
-        lambda w, l: [a * mp.tanh(x - c) for x in w],
+        lambda w, lam: a * torch.tanh(w - c),
+        lambda w, lam: [a * mp.tanh(x - c) for x in w],
         near(c, d, 0.6, -0.6),
     )
 
@@ -106,10 +106,10 @@ def cubic(rng: Random, d: int, n: int, reach: float) -> Piece:
     return Piece(
         "plateau",
         f"{a:.3g}·w³",
-        lambda w, l: a * w**3,
-        lambda w, l: [a * x**3 for x in w],
+        lambda w, lam: a * w**3,
+        lambda w, lam: [a * x**3 for x in w],
         near(reach, d, -reach / 2),
-        lambda w, l: a / 4 * (w**4).sum(),
+        lambda w, lam: a / 4 * (w**4).sum(),
     )
 
 
@@ -119,8 +119,8 @@ def flat(rng: Random, d: int, n: int, reach: float) -> Piece:
     return Piece(
         "plateau",
         f"{a:.3g}·exp(−1/w²)",
-        lambda w, l: a * torch.exp(-1 / (w**2 + 1e-300 if w.dtype == torch.float64 else w**2 + 1e-30)),
-        lambda w, l: [a * mp.exp(-1 / x**2) if abs(x) > 1e-13 else mp.mpf(0) for x in w],
+        lambda w, lam: a * torch.exp(-1 / (w**2 + 1e-300 if w.dtype == torch.float64 else w**2 + 1e-30)),
+        lambda w, lam: [a * mp.exp(-1 / x**2) if abs(x) > 1e-13 else mp.mpf(0) for x in w],
         near(0.8165, d, -1.633),  # where the slope 2/w³·exp(−1/w²) is largest
     )
 
@@ -131,10 +131,10 @@ def wave(rng: Random, d: int, n: int, reach: float) -> Piece:
     return Piece(
         "smooth",
         f"{a:.3g}·sin({b:g}w)",
-        lambda w, l: a * torch.sin(b * w),
-        lambda w, l: [a * mp.sin(b * x) for x in w],
+        lambda w, lam: a * torch.sin(b * w),
+        lambda w, lam: [a * mp.sin(b * x) for x in w],
         near(0.0, d, peak, -peak, peak / 2),
-        lambda w, l: -(a / b * torch.cos(b * w)).sum(),
+        lambda w, lam: -(a / b * torch.cos(b * w)).sum(),
     )
 
 
@@ -144,10 +144,10 @@ def with_lam(rng: Random, d: int, n: int, reach: float) -> Piece:
     return Piece(
         "product",
         f"{a:.3g}·w·sin(λ₀)",
-        lambda w, l: a * w * torch.sin(l[0]),
-        lambda w, l: [a * x * mp.sin(l[0]) for x in w],
+        lambda w, lam: a * w * torch.sin(lam[0]),
+        lambda w, lam: [a * x * mp.sin(lam[0]) for x in w],
         near(reach, d),
-        lambda w, l: a / 2 * (w * w).sum() * torch.sin(l[0]),
+        lambda w, lam: a / 2 * (w * w).sum() * torch.sin(lam[0]),
     )
 
 
@@ -157,10 +157,10 @@ def saddle(rng: Random, d: int, n: int, reach: float) -> Piece:
     return Piece(
         "several",
         f"{a:.3g}·tanh({b:g}w)",
-        lambda w, l: a * torch.tanh(b * w),
-        lambda w, l: [a * mp.tanh(b * x) for x in w],
+        lambda w, lam: a * torch.tanh(b * w),
+        lambda w, lam: [a * mp.tanh(b * x) for x in w],
         near(0.0, d, 0.66 / b, -0.66 / b),
-        lambda w, l: (a / b * torch.logaddexp(b * w, -b * w)).sum(),
+        lambda w, lam: (a / b * torch.logaddexp(b * w, -b * w)).sum(),
     )
 
 

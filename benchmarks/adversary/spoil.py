@@ -1,4 +1,4 @@
-"""What a user may say wrongly of a problem that is right: false claims, declarations, names; and functions that ignore."""
+"""What a user may say wrongly of a right problem: false claims, declarations, names; and functions that ignore."""
 
 from __future__ import annotations
 
@@ -58,8 +58,9 @@ def _false_claim(rng: Random, case: Case) -> Case:
     if not 0 < value < 1e300 or (name == "kappa" and value < 1):
         return case
     side = "lower" if name == "mu_inv" else rng.choice(["upper", "exact"])
+    words = f"{case.words}; claimed {name} {side} {value:.3g}, is {truth:.3g}"
     return replace(
-        case, kinds=(*case.kinds, "false claim"), words=f"{case.words}; claimed {name} {side} {value:.3g}, is {truth:.3g}",
+        case, kinds=(*case.kinds, "false claim"), words=words,
         claims={name: (value, side)}, false_claims=frozenset({name}), legal=False,
     )  # fmt: skip
 
@@ -78,21 +79,21 @@ def _ignores(rng: Random, case: Case) -> Case:
         return case
     if rng.random() < 0.5:
 
-        def outer(w: Tensor, l: Tensor) -> Tensor:
+        def outer(w: Tensor, lam: Tensor) -> Tensor:
             return torch.ones((), dtype=w.dtype) * 2.5
 
         return replace(
             case, kinds=("ignores",), words="E = 2.5; " + case.words, outer=outer,
-            exact_outer=lambda w, l: mp.mpf(2.5), vacuous=True, legal=False, claims={},
+            exact_outer=lambda w, lam: mp.mpf(2.5), vacuous=True, legal=False, claims={},
         )  # fmt: skip
     phi, E, exact_phi, exact_E = case.function, case.outer, case.exact_phi, case.exact_outer
     fixed, exact_fixed = case.hparams.clone(), [mp.mpf(x) for x in case.lam]
 
-    def exact(w: Vector, l: Vector) -> Any:
+    def exact(w: Vector, lam: Vector) -> Any:
         return exact_E(w, exact_fixed)
 
     return replace(
-        case, kinds=("ignores",), words="λ unused; " + case.words, function=lambda w, l: phi(w, fixed),
-        outer=lambda w, l: E(w, fixed), exact_phi=lambda w, l: exact_phi(w, exact_fixed), exact_outer=exact,
+        case, kinds=("ignores",), words="λ unused; " + case.words, function=lambda w, lam: phi(w, fixed),
+        outer=lambda w, lam: E(w, fixed), exact_phi=lambda w, lam: exact_phi(w, exact_fixed), exact_outer=exact,
         vacuous=True, legal=False, claims={},
     )  # fmt: skip

@@ -8,29 +8,24 @@ is at least them. Constants at w* are known in full. `theory.md`'s definitions, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Any
 
 from .case import Case
-from .exact import Exact, Matrix, Vector, minus, mp, norm, spectral_norm, transpose
+from .exact import Matrix, Vector, minus, mp, norm, spectral_norm, transpose
 
 AT_W_STAR = ("q_star", "L_Phi_star", "W", "g_star", "D", "r_0")
 SUPREMA = ("q", "L_Phi", "L_E", "nu_1", "nu_2", "eta_1", "eta_2", "kappa", "L")
 INFIMA = ("mu", "mu_inv")  # for these the safe side is below
-POINTS = 12
+POINTS = 8  # a ball; 4 in many dimensions
 ASIDE = 1e-7  # of the scale: from a kink, where there is no derivative
 NOISE = 1e-28  # relative: what differences of 70 digits leave
 UNITS = 100  # of rounding in which "exact" is right
 SHAKE = 16  # ε‖w*‖ by which a computed w* is off, before the condition number
 
 
-SLOPES: dict[str, Callable[[Exact], Callable[[Vector], Matrix]]] = {  # F of which they are Lipschitz constants
-    "nu_1": lambda exact: exact.d1phi,
-    "nu_2": lambda exact: exact.d2phi,
-    "eta_1": lambda exact: lambda w: transpose([exact.d1outer(w)]),
-    "eta_2": lambda exact: lambda w: transpose([exact.d2outer(w)]),
-}
+SLOPES = {"nu_1": "d1phi", "nu_2": "d2phi", "eta_1": "d1outer", "eta_2": "d2outer"}  # Lipschitz constants of these
 
 
 @dataclass(frozen=True)
@@ -49,6 +44,15 @@ class Witnesses:
     """What is known of the constants of one case; everything is computed when first asked for."""
 
     case: Case
+    _seen: dict[Any, Matrix] = field(default_factory=dict)
+
+    def derivative(self, name: str, w: Vector) -> Matrix:
+        """∂₁Φ, ∂₂Φ, or ∇₁E and ∇₂E as columns, at w; each computed once."""
+        key = (name, *w)
+        if key not in self._seen:
+            value = getattr(self.case.exact, name)(w)
+            self._seen[key] = value if name.endswith("phi") else transpose([value])
+        return self._seen[key]
 
     def region(self, ball: str, given: Any) -> Region:
         """The ball that a statement names, or the true one: ‖w‖ ≤ 2‖w*‖, or ‖w − w*‖ ≤ ‖w_0 − w*‖."""
@@ -72,52 +76,51 @@ class Witnesses:
                 size = mp.mpf(part) * region.radius / far
                 ends.append([c + size * x for c, x in zip(region.centre, towards, strict=True)])
         bad = [[mp.mpf(x) + aside for x in point] for point in case.bad]
-        return [w for w in (*bad, *ends) if region.has(w)][:POINTS]
+        return [w for w in (*bad, *ends) if region.has(w)][: POINTS if case.d <= 4 else POINTS // 2]
 
-    @cached_property
-    def Y_star(self) -> Matrix:
-        return self.case.exact.d1phi(self.case.exact.w_star)
+    def _system(self, w: Vector) -> Matrix:
+        """I − Y."""
+        return self.case.exact._identity_minus(self.derivative("d1phi", w))
 
     @cached_property
     def condition(self) -> float:
         """‖I − Y‖·‖(I − Y)⁻¹‖ at w*."""
-        return _condition(self.case.exact._identity_minus(self.Y_star))
+        return _condition(self._system(self.case.exact.w_star))
 
     def at(self, name: str, w: Vector) -> float:
         """The constant `name`, were the ball the point w alone."""
-        exact = self.case.exact
         if name in SLOPES:
-            return self._slope(SLOPES[name](exact), w)
+            return self._slope(SLOPES[name], w)
         value: dict[str, Callable[[], Any]] = {
-            "q": lambda: spectral_norm(exact.d1phi(w)),
-            "L_Phi": lambda: spectral_norm(exact.d2phi(w)),
-            "L_E": lambda: _length(exact.d1outer(w)),
-            "kappa": lambda: _condition(exact._identity_minus(exact.d1phi(w))),
-            "mu_inv": lambda: 1 / spectral_norm(_inverse(exact._identity_minus(exact.d1phi(w)))),
+            "q": lambda: spectral_norm(self.derivative("d1phi", w)),
+            "L_Phi": lambda: spectral_norm(self.derivative("d2phi", w)),
+            "L_E": lambda: spectral_norm(self.derivative("d1outer", w)),
+            "kappa": lambda: _condition(self._system(w)),
+            "mu_inv": lambda: 1 / spectral_norm(_inverse(self._system(w))),
             "L": lambda: self._eigenvalues(w)[-1],
             "mu": lambda: self._eigenvalues(w)[0],
         }
         return float(value[name]())
 
-    def _slope(self, function: Callable[[Vector], Matrix], w: Vector) -> float:
+    def _slope(self, name: str, w: Vector) -> float:
         """‖F(w) − F(w*)‖/‖w − w*‖."""
         apart = norm(minus(w, self.case.exact.w_star))
         if not apart:
             return 0.0
-        here, there = function(w), function(self.case.exact.w_star)
+        here, there = self.derivative(name, w), self.derivative(name, self.case.exact.w_star)
         change = spectral_norm([minus(a, b) for a, b in zip(here, there, strict=True)])
         return change / float(apart) if change > NOISE * (spectral_norm(here) + spectral_norm(there)) else 0.0
 
     def _eigenvalues(self, w: Vector) -> Any:
         """Of ∇²₁ℓ = (I − Y)/α, in order."""
-        A = self.case.exact._identity_minus(self.case.exact.d1phi(w))
+        A = self._system(w)
         return [x / self.case.alpha for x in mp.eigsy(mp.matrix(A), eigvals_only=True)]
 
     def known(self, name: str) -> float:
         """The value of a constant at w*."""
         exact = self.case.exact
         value: dict[str, Callable[[], Any]] = {
-            "q_star": lambda: spectral_norm(self.Y_star),
+            "q_star": lambda: self.at("q", exact.w_star),
             "L_Phi_star": lambda: self.at("L_Phi", exact.w_star),
             "g_star": lambda: self.at("L_E", exact.w_star),
             "W": lambda: spectral_norm(exact.w_prime),
@@ -132,7 +135,7 @@ class Witnesses:
         shift = SHAKE * case.eps * self.condition * max(float(norm(exact.w_star)), 1e-3 * case.w_scale)
         moved = [x + mp.mpf(shift) for x in exact.w_star]
         if name in SLOPES:  # ε‖F‖ over the radius is rounding of F
-            size = spectral_norm(SLOPES[name](exact)(exact.w_star))
+            size = spectral_norm(self.derivative(SLOPES[name], exact.w_star))
             return 4 * case.eps * size / max(float(norm(minus(exact.w0, exact.w_star))), 1e-3 * case.w_scale)
         function = {"q_star": "q", "L_Phi_star": "L_Phi", "g_star": "L_E", "q": "q", "L_Phi": "L_Phi"}.get(name)
         more = 0.0
@@ -142,10 +145,6 @@ class Witnesses:
         size = self.known(name) if name in AT_W_STAR else 0.0
         factor = self.condition if name in ("W", "D", "r_0") else 1.0
         return UNITS * case.eps * (scale + factor * size) + 10 * more
-
-
-def _length(x: Vector) -> float:
-    return spectral_norm([x])
 
 
 def _inverse(A: Matrix) -> Matrix:
@@ -177,3 +176,8 @@ def least(witnesses: Witnesses, name: str, ball: str, given: Any) -> float | Non
             found.append(0.0 if name in INFIMA else float("inf"))
     return min(found) if name in INFIMA else max(found)
 
+
+@lru_cache(maxsize=1)
+def witnesses_of(case: Case) -> Witnesses:
+    """Those of the case at hand; cases are compared by identity."""
+    return Witnesses(case)
