@@ -64,7 +64,7 @@ def step(rng: Random, d: int, n: int, reach: float) -> Piece:
         lambda w, lam: a * torch.sigmoid(K * (w - c)),
         lambda w, lam: [a / (1 + mp.exp(-K * (x - c))) for x in w],
         near(c, d, 1 / K, -1 / K),
-        lambda w, lam: (a / K * torch.logaddexp(K * (w - c), torch.zeros_like(w))).sum(),
+        lambda w, lam: -(a / K * torch.nn.functional.logsigmoid(-K * (w - c))).sum(),
     )
 
 
@@ -160,7 +160,7 @@ def saddle(rng: Random, d: int, n: int, reach: float) -> Piece:
         lambda w, lam: a * torch.tanh(b * w),
         lambda w, lam: [a * mp.tanh(b * x) for x in w],
         near(0.0, d, 0.66 / b, -0.66 / b),
-        lambda w, lam: (a / b * torch.logaddexp(b * w, -b * w)).sum(),
+        lambda w, lam: (-a / b * torch.nn.functional.logsigmoid(-2 * b * w) - a * w).sum(),
     )
 
 

@@ -83,9 +83,13 @@ class Witnesses:
         return self.case.exact._identity_minus(self.derivative("d1phi", w))
 
     @cached_property
-    def condition(self) -> float:
-        """‖I − Y‖·‖(I − Y)⁻¹‖ at w*."""
-        return _condition(self._system(self.case.exact.w_star))
+    def gain(self) -> float:
+        """(1 + ‖Y‖)·‖(I − Y)⁻¹‖ at w*, by which rounding in Φ moves w* and w'."""
+        try:
+            inverse = _inverse(self._system(self.case.exact.w_star))
+        except ZeroDivisionError:
+            return float("inf")
+        return (1 + self.at("q", self.case.exact.w_star)) * spectral_norm(inverse)
 
     def at(self, name: str, w: Vector) -> float:
         """The constant `name`, were the ball the point w alone."""
@@ -132,7 +136,7 @@ class Witnesses:
     def rounding(self, name: str) -> float:
         """How much a value at a computed w* may be off where it is called exact: rounding moves w* by κε‖w*‖."""
         exact, case = self.case.exact, self.case
-        shift = SHAKE * case.eps * self.condition * max(float(norm(exact.w_star)), 1e-3 * case.w_scale)
+        shift = SHAKE * case.eps * self.gain * max(float(norm(exact.w_star)), 1e-3 * case.w_scale)
         moved = [x + mp.mpf(shift) for x in exact.w_star]
         if name in SLOPES:  # ε‖F‖ over the radius is rounding of F
             size = spectral_norm(self.derivative(SLOPES[name], exact.w_star))
@@ -143,7 +147,7 @@ class Witnesses:
             more = abs(self.at(function, moved) - self.at(function, exact.w_star))
         scale = 1.0 if name in ("q", "q_star") else 0.0
         size = self.known(name) if name in AT_W_STAR else 0.0
-        factor = self.condition if name in ("W", "D", "r_0") else 1.0
+        factor = self.gain if name in ("W", "D", "r_0") else 1.0
         return UNITS * case.eps * (scale + factor * size) + 10 * more
 
 
