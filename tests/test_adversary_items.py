@@ -128,7 +128,7 @@ def test_item_02_plan_by_norm_p1() -> None:
 def test_item_03_a_smooth_step() -> None:
     phi = lambda w, v: 0.5 * w + v + 0.01 * torch.sigmoid(1000 * (w - 0.7))  # noqa: E731
     exact = lambda w, v: [x / 2 + v[0] + mp.mpf(0.01) / (1 + mp.exp(-1000 * (x - mp.mpf(0.7)))) for x in w]  # noqa: E731
-    assert not check(given(phi, half_square, [0.0], [0.5], exact, exact_half_square, bad=((0.7,),)))
+    assert not check(given(phi, half_square, [0.0], [0.6], exact, exact_half_square, bad=((0.7,),)))
 
 
 def test_item_03_a_bump_far_away() -> None:
@@ -273,11 +273,11 @@ def test_item_10_a_claim_from_below_leaves_what_is_exact() -> None:
     assert bc.estimate_constants(problem, known=known, budget=30)["q_star"].side is plain.side
 
 
-@pytest.mark.parametrize("eps", [0.3, 0.05, 0.01])
+@pytest.mark.parametrize("eps", [1e3, 0.3, 0.05, 0.03])
 def test_item_11_needed(eps: float) -> None:
-    """E = (w − 0.9)(w − 1.1)(w − 1.3): errors change their sign on the way."""
-    outer = lambda w, v: ((w - 0.9) * (w - 1.1) * (w - 1.3)).sum()  # noqa: E731
-    exact = lambda w, v: (w[0] - mp.mpf(0.9)) * (w[0] - mp.mpf(1.1)) * (w[0] - mp.mpf(1.3))  # noqa: E731
+    """E = (w − 1)²(w − 1.4): the error of ITD is 0.022 at t = 3, and above 0.03 again from 4 to 6."""
+    outer = lambda w, v: ((w - 1) ** 2 * (w - 1.4)).sum()  # noqa: E731
+    exact = lambda w, v: (w[0] - 1) ** 2 * (w[0] - mp.mpf(1.4))  # noqa: E731
     assert not plan(affine(outer, exact, 3.0), eps)
 
 
@@ -295,18 +295,18 @@ def test_item_15_what_holds_is_above_the_error() -> None:
             assert bound.verdict is not Verdict.HOLDS or bound.best is None or bound.best >= 1 - 1e-6, bound.name
 
 
-def test_item_17_a_run_that_diverges() -> None:
-    """ℓ = ½(w − λ)² + 0.4 cos 3(w − λ), with a step that does not contract where the iterates go."""
-    inner = lambda w, v: (w - v).square().sum() / 2 + 0.4 * torch.cos(3 * (w - v)).sum()  # noqa: E731
-    problem = bc.Problem.from_loss(
-        inner, lambda w, v: w.sum(), torch.tensor([1.0], dtype=D), torch.tensor([0.0], dtype=D), step_size=1.9
-    )
+def test_item_17_a_run_that_does_not_converge() -> None:
+    """The default step is that of the curvature at the start, and does not contract at w*: q* = 1.43."""
+    inner = lambda w, v: ((w - v) ** 2 / 2 + 0.6 * torch.log(1 + (w - v - 0.1) ** 2)).sum()  # noqa: E731
+    outer = lambda w, v: (w * w + w).sum()  # noqa: E731
+    problem = bc.Problem.from_loss(inner, outer, torch.tensor([2.5, 1.25], dtype=D), torch.tensor([0.0], dtype=D))
     try:
-        report = bc.check(problem, ["itd"], t=30, budget=30)
+        report = bc.check(problem, ["aid-cg"], t=40, budget=30)
     except bc.BoundcheckError:
         return
-    errors = report.curve("itd").errors[0]
-    assert not (errors[-1] > 10 * errors[0] and report.verdict in (Verdict.HOLDS, Verdict.CONSISTENT))
+    errors = report.curve("aid-cg").errors[0]
+    if errors[-1] > errors[0] / 2 and report.verdict in (Verdict.HOLDS, Verdict.CONSISTENT):
+        assert "converge" in report.table() or "diverge" in report.table()
 
 
 @pytest.mark.parametrize("ignores", ["E is constant", "lambda has no influence"])
@@ -339,8 +339,8 @@ def test_item_22_a_refuted_claim_is_told() -> None:
 
 
 def test_item_23_a_plan_does_not_send_to_what_does_not_apply() -> None:
-    phi = lambda w, v: 0.5 * w + v + torch.sin(3 * w) / 2  # noqa: E731
-    problem = bc.Problem.from_map(phi, half_square, torch.tensor([1.0], dtype=D), torch.tensor([2.0], dtype=D))
+    phi = lambda w, v: 0.8 * torch.sin(2 * w) + v  # noqa: E731
+    problem = bc.Problem.from_map(phi, half_square, torch.tensor([1.5], dtype=D), torch.tensor([2.0], dtype=D))
     try:
         found = bc.plan(problem, 1e-2, methods=["itd"], budget=30)
     except bc.BoundcheckError:

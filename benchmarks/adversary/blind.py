@@ -80,7 +80,7 @@ def stop_gradient_in_lam(rng: Random, d: int, n: int, reach: float) -> Piece:
 
 
 def random_noise(rng: Random, d: int, n: int, reach: float) -> Piece:
-    a = number(rng.choice([1e-3, 1e-6]))
+    a = number(rng.choice([1e-3, 1e-6, 1e-14, 1e-15]))
     return Piece(
         "random",
         f"{a:.3g}·randn_like(w)",

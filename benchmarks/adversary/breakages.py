@@ -2,7 +2,7 @@
 
 ``PYTHONPATH=benchmarks python -m adversary.breakages --most 400``. A breakage replaces one name of the library; if the
 name is gone, it says so instead of passing: find what took its place, and change the one line. A breakage is noticed at
-the first problem with a false statement that the library as it is does not make of the same problem.
+the first problem with a false statement of which the library as it is says nothing false.
 """
 
 from __future__ import annotations
@@ -84,11 +84,10 @@ def _without_residual(original: Any) -> Any:
 
 
 def _no_floor(original: Any) -> Any:
-    def floor(*args: Any) -> Any:
-        floors, how = original(*args)
-        return {method: np.zeros_like(x) for method, x in floors.items()}, how
+    def curve(method: Any, curves: Any, floor: Any, *rest: Any) -> Any:
+        return original(method, curves, np.zeros_like(floor), *rest)
 
-    return floor
+    return curve
 
 
 def _no_rounding(original: Any) -> Any:
@@ -128,7 +127,7 @@ BREAKAGES = (
         ((f"{COMPARE}.verdict", "excess", lambda original: lambda errors, values, floor: errors > values),),
         "check",
     ),
-    Breakage("the floor is 0", ((f"{COMPARE}.certify", "rounding_floor", _no_floor),), "check"),
+    Breakage("the floor is 0", ((f"{COMPARE}.judged", "curve", _no_floor),), "check"),
     Breakage(
         "an enclosure knows no rounding",
         (
@@ -154,8 +153,8 @@ def noticed(breakage: Breakage, most: int, seed: int = 0) -> tuple[int, str] | N
     for number in range(most):
         with broken(breakage):
             lies = ask(number, seed, breakage.call).lies
-        if lies and (new := set(lies) - set(ask(number, seed, breakage.call).lies)):
-            return number + 1, min(new)[1]
+        if lies and not ask(number, seed, breakage.call).lies:
+            return number + 1, lies[0][1]
     return None
 
 

@@ -195,5 +195,7 @@ def _guaranteed(case: Case, found: bc.Plan, guarantee: Any, told: str) -> Iterat
         good = [e <= found.eps * (1 - 1e-6) for e in every]
         first = next((n for n in range(1, t + 1) if good[n]), t)
         onward = next((n for n in range(1, t + 1) if all(good[n:])), t)
-        if guarantee.needed[0] > max(first, onward):
-            yield Lie("needed", case, f"{told}: needed {guarantee.needed[0]}, and {first} is enough")
+        if guarantee.needed[0] not in (first, onward):
+            yield Lie(
+                "needed", case, f"{told}: needed {guarantee.needed[0]}, where {first} is enough, and {onward} for good"
+            )
