@@ -110,7 +110,8 @@ def _matrix(rng: Random, d: int, as_loss: bool, dtype: torch.dtype) -> tuple[lis
     else:
         A = G / np.linalg.norm(G, 2) * q
     rows = [[number(x) for x in row] for row in A]
-    if how == "symmetric":
+    if float(np.abs(np.array(rows) - np.array(rows).T).max()) < 1e-6:  # a reflection is symmetric, too
+        how = "symmetric"
         rows = [[rows[min(i, j)][max(i, j)] for j in range(d)] for i in range(d)]
     return rows, how in ("symmetric", "diagonal"), False
 
