@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: run test lint types docs notebooks bench clean
+.PHONY: run test lint types docs notebooks bench adversary clean
 
 run: $(VENV)/.installed
 	$(BIN)/boundcheck check lr --t 200 --out out
@@ -36,6 +36,13 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/hypergradient.py
 	$(BIN)/python benchmarks/constants.py
 	$(BIN)/python benchmarks/check.py
+
+# Problems built to make boundcheck say something false, against a truth of 70 digits; `make adversary PROBLEMS=100000`.
+PROBLEMS ?= 2000
+SEED     ?= 0
+adversary: $(VENV)/.installed-dev
+	PYTHONPATH=benchmarks OMP_NUM_THREADS=1 $(BIN)/python -m adversary --problems $(PROBLEMS) --seed $(SEED)
+	PYTHONPATH=benchmarks OMP_NUM_THREADS=1 $(BIN)/python -m adversary.breakages
 
 clean:
 	rm -rf $(VENV) build dist site *.egg-info

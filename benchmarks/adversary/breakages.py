@@ -1,0 +1,178 @@
+"""Ways to break boundcheck on purpose, and after how many problems the adversary notices each.
+
+``PYTHONPATH=benchmarks python -m adversary.breakages --most 400``. A breakage replaces one name of the library; if the
+name is gone, it says so instead of passing: find what took its place, and change the one line. A breakage is noticed at
+the first problem with a false statement of which the library as it is says nothing false.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import torch
+
+import boundcheck as bc
+
+from .ask import ask
+
+Change = Callable[[Any], Any]  # from what the name stands for to what takes its place
+
+
+@dataclass(frozen=True)
+class Breakage:
+    """What is broken, in words, and the names that are replaced."""
+
+    words: str
+    changes: tuple[tuple[str, str, Change], ...]  # module, name in it, change
+    call: str | None = None  # the only call that can show it, to save time
+
+
+@contextmanager
+def broken(breakage: Breakage) -> Iterator[None]:
+    """The library with this breakage; AttributeError where a name is gone."""
+    with ExitStack() as stack:
+        for path, name, change in breakage.changes:
+            *owner, last = name.split(".")
+            place: Any = import_module(path)
+            for part in owner:
+                place = getattr(place, part)
+            if not hasattr(place, last):
+                raise AttributeError(
+                    f"{path}.{name} is gone; adapt the breakage {breakage.words!r} to what replaced it"
+                )
+            original = getattr(place, last)
+            setattr(place, last, change(original))
+            stack.callback(setattr, place, last, original)
+        yield
+
+
+def _constants(change: Callable[[Any], Any]) -> Change:
+    """On the constants of one ball, as they leave the estimator."""
+    return lambda original: lambda *args, **kwargs: change(original(*args, **kwargs))
+
+
+def _half_eta_1(found: Any) -> Any:
+    return found.replace(replace(found["eta_1"], value=0.5 * found["eta_1"].value)) if "eta_1" in found else found
+
+
+def _q_star_as_q(found: Any) -> Any:
+    return found.replace(replace(found["q_star"], name="q"))
+
+
+def _exact(original: Any) -> Any:
+    def measure(*args: Any, **kwargs: Any) -> Any:
+        return replace(original(*args, **kwargs), side=bc.Side.EXACT)
+
+    return measure
+
+
+def _without_residual(original: Any) -> Any:
+    def distances(at: Any, *args: Any) -> Any:
+        w, w0 = at.found.w[0], at.problem.w0
+        for constant in original(at, *args):
+            value = float(w.norm()) if constant.name == "D" else float((w0 - w).norm())
+            yield replace(constant, value=value)
+
+    return distances
+
+
+def _no_floor(original: Any) -> Any:
+    def curve(method: Any, curves: Any, floor: Any, *rest: Any) -> Any:
+        return original(method, curves, np.zeros_like(floor), *rest)
+
+    return curve
+
+
+def _no_rounding(original: Any) -> Any:
+    def measured(*args: Any, **kwargs: Any) -> Any:
+        return replace(original(*args, **kwargs), w=0.0, v=0.0, g=0.0)
+
+    return measured
+
+
+def _old_weights(original: Any) -> Any:
+    def unflatten(self: Any, flat: torch.Tensor) -> Any:
+        return original(self, flat.detach() if self.paths[0].startswith(".") else flat)
+
+    return unflatten
+
+
+def _never(original: Any) -> Any:
+    return lambda *args, **kwargs: False
+
+
+def _nothing(original: Any) -> Any:
+    return lambda *args, **kwargs: None
+
+
+def _zero(original: Any) -> Any:
+    return 0
+
+
+ESTIMATE, COMPARE = "boundcheck.estimate", "boundcheck.compare"
+BREAKAGES = (
+    Breakage("estimates from sampled points are called exact", ((f"{ESTIMATE}.suprema", "measure", _exact),)),
+    Breakage("η₁ is half of what it is", ((f"{ESTIMATE}.all", "_on_ball", _constants(_half_eta_1)),)),
+    Breakage("q* at one point is called q", ((f"{ESTIMATE}.all", "_on_ball", _constants(_q_star_as_q)),)),
+    Breakage("D and r_0 without the residual", ((f"{ESTIMATE}.all", "_distances", _without_residual),)),
+    Breakage(
+        "a verdict knows no rounding",
+        ((f"{COMPARE}.verdict", "excess", lambda original: lambda errors, values, floor: errors > values),),
+        "check",
+    ),
+    Breakage("the floor is 0", ((f"{COMPARE}.judged", "curve", _no_floor),), "check"),
+    Breakage(
+        "an enclosure knows no rounding",
+        (
+            (f"{ESTIMATE}.rounding", "measured", _no_rounding),
+            (f"{ESTIMATE}.all", "ROUNDING", _zero),
+            (f"{COMPARE}.certify", "ROUNDING", _zero),
+        ),
+        "enclose",
+    ),
+    Breakage("a module's weights are not swapped in", (("boundcheck.layout", "Layout.unflatten", _old_weights),)),
+    Breakage("a problem is not looked at beforehand", ((f"{ESTIMATE}.checks", "check", _nothing),)),
+    Breakage("claims are never refuted", ((f"{ESTIMATE}.claims", "refuted", _never),)),
+    Breakage(
+        "every assumption is met",
+        ((f"{COMPARE}.judged", "refusal", _nothing), (f"{COMPARE}.plan", "refusal", _nothing)),
+        "plan",
+    ),
+)
+
+
+def noticed(breakage: Breakage, most: int, seed: int = 0) -> tuple[int, str] | None:
+    """The number of problems until the breakage shows, and the line that shows it; None if it never does."""
+    for number in range(most):
+        with broken(breakage):
+            lies = ask(number, seed, breakage.call).lies
+        if lies and not ask(number, seed, breakage.call).lies:
+            return number + 1, lies[0][1]
+    return None
+
+
+def main() -> int:
+    """A table; 1 where a breakage was not noticed."""
+    parser = argparse.ArgumentParser(prog="adversary.breakages", description=__doc__)
+    parser.add_argument("--most", type=int, default=400, help="problems to try for each breakage")
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    torch.set_num_threads(1)
+    missed = 0
+    for breakage in BREAKAGES:
+        found = noticed(breakage, chosen.most, chosen.seed)
+        missed += found is None
+        after = "never" if found is None else f"{found[0]:5d}"
+        print(f"{after}  {breakage.words}" + ("" if found is None else f"\n           {found[1][:200]}"), flush=True)
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
