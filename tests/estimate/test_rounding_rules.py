@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+from pieces import normal
 from rule_cases import CALLS, ELSEWHERE
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from boundcheck.estimate.rounding_rules import RULES
-from boundcheck.estimate.rounding_rules.ball import Ball, Refusal
+from boundcheck.estimate.rounding_rules.ball import Ball, Refusal, point
+from boundcheck.estimate.rounding_rules.linalg import matrix_of
 
 RADIUS, SAMPLES = 1e-6, 40
 # arguments that are functions of others: e^(−|x|) as a buffer, and distances
@@ -82,3 +84,11 @@ def test_what_a_ball_does_not_decide_is_refused(name: str) -> None:
     arguments = (wide, wide) if name in ("gt", "ge", "lt", "le", "eq", "ne") else (wide,)
     with pytest.raises(Refusal, match=r"rounding alone decides|equal entries"):
         RULES[name](*arguments)
+
+
+def test_lu_factors_belong_to_a_matrix_or_its_transpose() -> None:
+    A = normal(3, 3) + 3 * torch.eye(3, dtype=torch.float64)
+    for of in (A, A.T):
+        assert torch.equal(matrix_of(point(A), *torch.linalg.lu_factor(of)).matrix.mid, of)
+    with pytest.raises(Refusal, match="another matrix"):
+        matrix_of(point(A), *torch.linalg.lu_factor(2 * A))

@@ -171,3 +171,13 @@ def test_memory_that_changes_keeps_its_numbers_from_before() -> None:
     found = balls(problem, problem.w0, problem.w0)[0]
     exact = problem.w0 - ((1 / 3 + problem.w0 + 1) / 4 + problem.lam)
     assert bool(((found.mid - exact).abs() <= found.rad + 1e-15).all())
+
+
+def test_a_condition_that_rounding_changed_is_declined() -> None:
+    """In float32, 1 + 1e-9 > 1 is false, and in exact arithmetic true."""
+    w = torch.full((3,), 1e-9, dtype=torch.float32)
+    problem = Problem.from_map(
+        lambda w, lam: w / 2 + torch.where(1 + w > 1, lam, 2 * lam), lambda w, lam: w.sum(), w, torch.ones(3)
+    )
+    found = proved(problem, w, w, w)
+    assert found == Declined("aten.gt.Scalar: rounding changed a condition or an index")
