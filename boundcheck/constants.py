@@ -27,7 +27,7 @@ NAMES = frozenset(
 class Side(str, Enum):
     """What is known of a value relative to the truth it stands for."""
 
-    EXACT = "exact"  # equal to it, up to rounding
+    EXACT = "exact"  # equal to it, up to rounding: no more than 1e-9 of itself
     UPPER = "upper"  # proved to be at least it
     HIGH_PROBABILITY = "high-probability"  # on the side that is safe for this constant, with probability 1 − δ
     LOWER = "lower"  # at most it: what sampling and ascent find of a supremum, or a proved minorant

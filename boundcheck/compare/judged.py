@@ -81,7 +81,8 @@ def _bound_curve(
         values[: len(worths), at - 1] = [worth.values for worth in worths]
         if not np.isfinite(values).any():
             raise AssumptionError("its values are too large for a float at every t")
-        followed = None if first.observed else tightness.follow(lambda n: first.values(n).values)
+        longest = tightness.LONGEST if bound.recursion is None else tightness.LONGEST_RECURSION
+        followed = None if first.observed else tightness.follow(lambda n: first.values(n).values, longest)
     except (AssumptionError, MissingConstantError, InputError) as why:
         return _not_applicable(bound, str(why), np.full(errors.shape, np.nan))
     doubt = next((answer.doubt for answer in answers if answer.doubt), "")

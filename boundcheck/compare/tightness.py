@@ -14,6 +14,7 @@ ACCURACIES = tuple(10.0**-i for i in range(1, 9))
 LINEAR = 0.999  # R² of what counts as a line
 SHORTEST = 8  # points of a line
 LONGEST = 1 << 20  # iterations up to which a bound is searched
+LONGEST_RECURSION = 1 << 15  # the same for a bound that is computed step by step
 
 
 def ratio(values: np.ndarray, errors: np.ndarray, floor: np.ndarray) -> np.ndarray:
@@ -60,16 +61,16 @@ def first_below(values: np.ndarray) -> dict[float, int | None]:
     return found
 
 
-def follow(values_at: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """A bound at t = 1, 2, …: until it is below the smallest accuracy, or falls no more, or `LONGEST`."""
+def follow(values_at: Callable[[np.ndarray], np.ndarray], longest: int = LONGEST) -> np.ndarray:
+    """A bound at t = 1, 2, …, `longest`, or until it is below the smallest accuracy or falls no more."""
     pieces: list[np.ndarray] = []
     start, size = 1, 1024
-    while start < LONGEST:
+    while start < longest:
         try:
             pieces.append(values_at(np.arange(start, start + size)))
         except AssumptionError:  # the theorem does not speak yet
             pieces.append(np.full(size, np.nan))
-        start, size = start + size, min(2 * size, LONGEST - start - size)
+        start, size = start + size, min(2 * size, longest - start - size)
         if pieces[-1][-1] <= ACCURACIES[-1]:
             break
         if len(pieces) > 1 and abs(pieces[-1][-1] - pieces[-2][-1]) <= 1e-12 * pieces[-1][-1]:

@@ -38,6 +38,7 @@ from boundcheck.solvers.exact import Reference, reference
 
 BALLS = ("paper", "local")
 AT_W_STAR = {"q": "q_star", "L_E": "g_star", "L_Phi": "L_Phi_star"}
+FAR = 1e-9  # from w*, relative to ‖w*‖ or r_0: up to there a constant of w* may be measured
 FROM_Q = {"mu_inv", "kappa"}  # which follow from a q that may itself be claimed
 Progress = Callable[[str], None]  # told what is being measured next
 
@@ -142,9 +143,30 @@ def on_balls(
     claimed = known if known is not None else problem.known if isinstance(problem.known, Constants) else Constants()
     for found_here in _distances(at, _near(at, shared, claimed, balls, peak), shared):
         shared[found_here.name] = _better(found_here, shared.get(found_here.name))
+    shared = {name: _where_it_is(constant, at, shared) for name, constant in shared.items()}
     _add(shared, _sensitivity(shared))
     on_each = {ball: _on_ball(at, closed, claimed, _region(at, ball, peak, shared), shared) for ball in balls}
     return {ball: _doubted(constants, doubts) if doubts else constants for ball, constants in on_each.items()}
+
+
+def _where_it_is(constant: Constant, at: Setting, made: Mapping[str, Constant]) -> Constant:
+    """A constant of w* that was measured at a point too far from it counts as an estimate.
+
+    The computed point is within ‖w − Φ(w)‖/(1 − q*) of w*, about. That is rounding for most programs, and more where
+    numbers cancel inside. What does not depend on w is the same at both.
+    """
+    constancy = {"q_star": "d1phi", "q": "d1phi", "L_Phi_star": "d2phi", "L_Phi": "d2phi", "g_star": ""}
+    if (constant.name not in constancy and constant.name != "W") or constant.side not in (Side.EXACT, Side.UPPER):
+        return constant
+    q_star = made["q_star"].value
+    far = residuals.of(at.problem, at.found).w / (1 - q_star if q_star < 1 else FAR)
+    if far <= FAR * max(float(at.w_star.norm()), float((at.problem.w0 - at.w_star).norm())):
+        return constant
+    flags = ("d1phi", "d2phi") if constant.name == "W" else (constancy[constant.name],)
+    if all(flag and getattr(at.shape, flag) for flag in flags):
+        return constant
+    how = f"{constant.provenance.how}; an estimate, as w* is known to {far:.1e} only"
+    return replace(constant, side=Side.LOWER, provenance=replace(constant.provenance, how=how))
 
 
 def _doubted(constants: Constants, doubts: Sequence[str]) -> Constants:
