@@ -23,7 +23,10 @@ WITHIN = 1e-2  # relative: a gap of this size would be seen
 GAP = 1e-3  # relative: the least gap that refutes
 CLEAR = 10.0  # a gap is clear when it is this many times its uncertainty
 RUN = 3  # consecutive steps at which it must be clear
-NEAR = 0.1  # a step with this share of the gap speaks for autograd
+NEAR = 0.3  # a step with this share of the gap speaks for autograd
+SURE = 1000.0  # where rounding is this many times smaller than the gap, a step of less than SMALL must be clear
+SMALL = {torch.float64: 2.0**-12, torch.float32: 2.0**-8}
+FINEST = {torch.float64: 2.0**-30, torch.float32: 2.0**-10}  # a step at which rounding must not hide the gap
 ROUNDINGS = 4.0  # units of rounding in a value
 
 
@@ -38,6 +41,7 @@ class Line:
     c: Tensor
     floor: float = 0.0  # derivatives along u below this are as good as 0
     may_be_kink: bool = False  # is x a point at which f may have a kink?
+    may_refute: bool = True  # is the length of u one on which f is meant to be used?
 
 
 @dataclass(frozen=True)
@@ -94,13 +98,25 @@ def _judge(steps: list[_Step | None], size: float, line: Line) -> Outcome:
         gaps = sorted((abs(step.gap), k) for k in runs if (step := steps[k]) is not None)
         gap, k = gaps[len(gaps) // 2]
         step = steps[k]
-        if step is not None and not any(abs(other.gap) <= NEAR * gap for other in usable):
+        if step is not None and line.may_refute and _refutes(steps, clear, step, gap, line.x.dtype):
             return Outcome("refutes", step.difference - step.gap, step.difference)
     best = min(abs(step.gap) + unsure[k] for k, step in enumerate(steps) if step is not None)
     if best <= WITHIN * max(size, line.floor):
         return Outcome("agrees")
     share = best / size if size else math.inf
     return Outcome("open", reason=f"finite differences are too rough ({share:.1e} of the derivative)")
+
+
+def _refutes(steps: list[_Step | None], clear: list[bool], step: _Step, gap: float, dtype: torch.dtype) -> bool:
+    """Whether no step speaks for autograd, and no detail of the function can hide between steps and rounding."""
+    for k, other in enumerate(steps):
+        if other is None:
+            continue
+        if abs(other.gap) <= NEAR * gap:
+            return False
+        if other.h <= SMALL[dtype] and SURE * other.noise < gap and not clear[k]:
+            return False
+    return step.noise * step.h / FINEST[dtype] <= gap
 
 
 def _uncertainty(steps: list[_Step | None], k: int) -> float:
