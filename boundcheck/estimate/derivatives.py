@@ -20,10 +20,11 @@ from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 from boundcheck.products import Function, Linearisation, gradient, linearise
 
-LINES = 8  # at most, for each derivative
+LINES = 12  # at most, for each derivative
 LARGE = 100_000  # entries of w and λ from which two lines have to do
 APART_W = 0.5  # how far from the iterates points lie, relative
 APART_LAM = 0.05
+ALIKE = 10  # two scales are one up to this factor
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,10 @@ def confirm(problem: Problem, lam: Tensor, w_star: Tensor | None = None) -> Conf
 def at_solution(problem: Problem, lam: Tensor, w_star: Tensor) -> Confirmation:
     """The same for ∂₂Φ alone, at w(λ)."""
     start = _Start.of(problem, lam, w_star)
+    residual = float((problem.phi_at(w_star, start.prepared.ready) - w_star).norm())
+    size = max(float(w_star.norm()), float((w_star - problem.w0).norm()))
+    if not residual <= math.sqrt(torch.finfo(w_star.dtype).eps) * size:
+        return Confirmation((f"∂₂Φ: w(λ) is not known well enough (‖Φ(w) − w‖ = {residual:.1e})",))
     what = "fp_map" if problem.inner_at is None else "the gradient step on inner_loss"
     return _answers(problem, [_Question("∂₂Φ", what, "hparams", start.by_lam_at(w_star))])
 
@@ -150,7 +155,7 @@ class _Start:
         while True:
             for scale in (self.near, wide):
                 for base in self.bases:
-                    yield base + APART_W * scale * self.draw(base), scale, torch.equal(scale, self.near)
+                    yield base + APART_W * scale * self.draw(base), scale, bool((scale <= ALIKE * self.near).all())
 
     def by_w(self, of: Callable[[Tensor, Tensor], Tensor], function: Function, unit: int = 0) -> Iterator[Line]:
         """Lines in w; values of the function are in units of w to the power of −`unit`."""

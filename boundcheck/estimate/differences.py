@@ -20,7 +20,7 @@ EXPONENTS = {torch.float64: range(3, 50, 3), torch.float32: range(2, 22, 2)}  # 
 FIRST = {torch.float64: 9, torch.float32: 6}  # the step that decides for smooth functions
 AGREES = 3e-4  # relative
 WITHIN = 1e-2  # relative: a gap of this size would be seen
-GAP = 1e-3  # relative: the least gap that refutes
+GAP = 4e-3  # relative: the least gap that refutes
 CLEAR = 10.0  # a gap is clear when it is this many times its uncertainty
 RUN = 3  # consecutive steps at which it must be clear
 NEAR = 0.3  # a step with this share of the gap speaks for autograd
@@ -112,7 +112,7 @@ def _refutes(steps: list[_Step | None], clear: list[bool], step: _Step, gap: flo
     for k, other in enumerate(steps):
         if other is None:
             continue
-        if abs(other.gap) <= NEAR * gap:
+        if abs(other.gap) <= NEAR * gap and other.noise <= gap:
             return False
         if other.h <= SMALL[dtype] and SURE * other.noise < gap and not clear[k]:
             return False
