@@ -1,8 +1,9 @@
 """Is what autograd calls a derivative one? Central differences along random directions say so, or that they cannot.
 
 A function that is right must never be refused, so a difference counts against it only where steps of many sizes agree
-with each other, none agrees with autograd, and the gap is many times what rounding and curvature explain. Kinks, jumps
-and cancellation show as steps that disagree among themselves, or as one that agrees with autograd.
+with each other, none agrees with autograd, the gap is many times what rounding and curvature explain, and autograd's
+derivative hardly changes over the step. Kinks, jumps and cancellation show as steps that disagree among themselves, or
+as one that agrees with autograd; ripples too small for the values to show them, as a derivative that changes.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ NEAR = 0.3  # a step with this share of the gap speaks for autograd
 SURE = 1000.0  # where rounding is this many times smaller than the gap, a step of less than SMALL must be clear
 SMALL = {torch.float64: 2.0**-12, torch.float32: 2.0**-8}
 FINEST = {torch.float64: 2.0**-30, torch.float32: 2.0**-10}  # a step at which rounding must not hide the gap
+PARTS = (-0.83, -0.41, 0.0, 0.29, 0.71)  # of a step, where the derivative is looked at
 ROUNDINGS = 4.0  # units of rounding in a value
 
 
@@ -98,7 +100,12 @@ def _judge(steps: list[_Step | None], size: float, line: Line) -> Outcome:
         gaps = sorted((abs(step.gap), k) for k in runs if (step := steps[k]) is not None)
         gap, k = gaps[len(gaps) // 2]
         step = steps[k]
-        if step is not None and line.may_refute and _refutes(steps, clear, step, gap, line.x.dtype):
+        if (
+            step is not None
+            and line.may_refute
+            and _refutes(steps, clear, step, gap, line.x.dtype)
+            and _calm(line, step.h, gap)
+        ):
             return Outcome("refutes", step.difference - step.gap, step.difference)
     best = min(abs(step.gap) + unsure[k] for k, step in enumerate(steps) if step is not None)
     if best <= WITHIN * max(size, line.floor):
@@ -117,6 +124,18 @@ def _refutes(steps: list[_Step | None], clear: list[bool], step: _Step, gap: flo
         if other.h <= SMALL[dtype] and SURE * other.noise < gap and not clear[k]:
             return False
     return step.noise * step.h / FINEST[dtype] <= gap
+
+
+def _calm(line: Line, h: float, gap: float) -> bool:
+    """Whether autograd's derivative along u is the same all over the step, up to a share of the gap."""
+    try:
+        slopes = [
+            float((_double(line.gradient(line.x + part * h * line.u, line.c)) * _double(line.u)).sum())
+            for part in PARTS
+        ]
+    except (BoundcheckError, RuntimeError, ArithmeticError):
+        return False
+    return max(slopes) - min(slopes) <= NEAR * gap
 
 
 def _uncertainty(steps: list[_Step | None], k: int) -> float:
