@@ -117,12 +117,11 @@ def _judge(steps: list[_Step | None], size: float, line: Line) -> Outcome:
 
 def _refutes(steps: list[_Step | None], clear: list[bool], step: _Step, gap: float, dtype: torch.dtype) -> bool:
     """Whether no step speaks for autograd, and no detail of the function can hide between steps and rounding."""
+    for_autograd = [other for other in steps if other is not None and abs(other.gap) <= NEAR * gap]
+    if len(for_autograd) > 1 or any(other.noise <= gap for other in for_autograd):  # one alone may be chance
+        return False
     for k, other in enumerate(steps):
-        if other is None:
-            continue
-        if abs(other.gap) <= NEAR * gap and other.noise <= gap:
-            return False
-        if other.h <= SMALL[dtype] and SURE * other.noise < gap and not clear[k]:
+        if other is not None and other.h <= SMALL[dtype] and SURE * other.noise < gap and not clear[k]:
             return False
     return step.noise * step.h / FINEST[dtype] <= gap
 
