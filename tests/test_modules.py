@@ -78,6 +78,11 @@ def test_whatever_a_user_does_with_a_module_sees_the_weights_of_the_call(way: st
 def same_as(problem: bc.Problem, plain: bc.Problem, methods: tuple[str, ...] = METHODS) -> None:
     """The same hypergradients one by one and, batched, the same errors for every t."""
     assert torch.equal(problem.w0, plain.w0)
+    w = plain.w0 + 1
+    for ours, theirs in zip((problem.phi, problem.outer), (plain.phi, plain.outer), strict=True):
+        assert torch.allclose(ours(w, LAM), theirs(w, LAM), rtol=1e-12, atol=1e-14)
+    if plain.inner_at is not None:  # also where nothing requires gradients
+        assert float(problem.inner(w, LAM)) == pytest.approx(float(plain.inner(w, LAM)), rel=1e-12)
     for method in methods:
         t, k = (6, None) if method == "itd" else (6, 4)
         ours, theirs = (bc.hypergradient(p, method, t, k).value for p in (problem, plain))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -21,9 +21,11 @@ from boundcheck.problem import Problem
 from boundcheck.products import Function, Linearisation, gradient, linearise
 
 LINES = 8  # at most, for each derivative
+HOPELESS = 4  # after so many that say nothing, the rest is left out
 LARGE = 100_000  # entries of w and λ from which two lines have to do
 APART_W = 0.5  # how far from the iterates points lie, relative
 APART_LAM = 0.05
+ALIKE = 10  # two scales are one up to this factor
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,10 @@ def confirm(problem: Problem, lam: Tensor, w_star: Tensor | None = None) -> Conf
 def at_solution(problem: Problem, lam: Tensor, w_star: Tensor) -> Confirmation:
     """The same for ∂₂Φ alone, at w(λ)."""
     start = _Start.of(problem, lam, w_star)
+    residual = float((problem.phi_at(w_star, start.prepared.ready) - w_star).norm())
+    size = max(float(w_star.norm()), float((w_star - problem.w0).norm()))
+    if not residual <= math.sqrt(torch.finfo(w_star.dtype).eps) * size:
+        return Confirmation((f"∂₂Φ: w(λ) is not known well enough (‖Φ(w) − w‖ = {residual:.1e})",))
     what = "fp_map" if problem.inner_at is None else "the gradient step on inner_loss"
     return _answers(problem, [_Question("∂₂Φ", what, "hparams", start.by_lam_at(w_star))])
 
@@ -107,9 +113,10 @@ def _answers(problem: Problem, asked: list[_Question], unconfirmed: tuple[str, .
                 raise UserCodeError(
                     f"{problem.name}: autograd's derivative of {question.function} by {question.argument} along a "
                     f"direction is {refuted[0].autograd:.6g}, and finite differences give {refuted[0].difference:.6g}; "
-                    "does it use detach(), no_grad(), .data, .item(), or an autograd.Function with a wrong backward?"
+                    "does it use detach(), no_grad(), .data, .item(), an autograd.Function with a wrong backward, "
+                    "or lower precision?"
                 )
-            if agree == enough and not refuted:
+            if not refuted and (agree == enough or (not agree and len(reasons) == HOPELESS)):
                 break
         if refuted:
             reasons.append("at one point of several, finite differences contradict it")
@@ -143,29 +150,31 @@ class _Start:
         numbers = torch.randn(like.numel(), generator=self.generator, dtype=torch.float64)
         return (numbers.sign() if signs else numbers).to(dtype=like.dtype, device=like.device)
 
-    def points(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """A point and the scale of it, for ever."""
+    def points(self) -> Iterator[tuple[Tensor, Tensor, bool]]:
+        """A point, the scale of it, and whether iterates are of that scale, for ever."""
+        wide = self.near.clamp(min=1.0)
         while True:
-            for scale in (self.near, self.near.clamp(min=1.0)):
+            for scale in (self.near, wide):
                 for base in self.bases:
-                    yield base + APART_W * scale * self.draw(base), scale
+                    yield base + APART_W * scale * self.draw(base), scale, bool((scale <= ALIKE * self.near).all())
 
     def by_w(self, of: Callable[[Tensor, Tensor], Tensor], function: Function, unit: int = 0) -> Iterator[Line]:
         """Lines in w; values of the function are in units of w to the power of −`unit`."""
-        for w, scale in self.points():
+        for w, scale, natural in self.points():
             c = self.cotangent(function, w, scale, unit)
             floor = 4 * math.sqrt(torch.finfo(w.dtype).eps * w.numel()) if unit == -1 else 0.0
             u = scale * self.draw(w, signs=True)
-            yield Line(lambda w: function(w, self.prepared.ready), of, w, u, c, floor)
+            yield Line(lambda w: function(w, self.prepared.ready), of, w, u, c, floor, may_refute=natural)
 
     def by_lam(self, function: Function, unit: int = 0) -> Iterator[Line]:
         """Lines in λ, at points beside λ in its domain."""
         scale = _filled(self.lam.abs())
-        for w, w_scale in self.points():
+        for w, w_scale, natural in self.points():
             lam = self.lam + APART_LAM * scale * self.draw(self.lam)
             if self.problem.domain is not None and not bool(self.problem.domain.holds(lam)):
                 lam = self.lam
-            yield self.line_in_lam(function, w, lam, scale, self.cotangent(function, w, w_scale, unit))
+            c = self.cotangent(function, w, w_scale, unit)
+            yield replace(self.line_in_lam(function, w, lam, scale, c), may_refute=natural)
 
     def by_lam_at(self, w: Tensor) -> Iterator[Line]:
         """Lines in λ of Φ, through λ itself at w."""

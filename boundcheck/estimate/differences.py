@@ -1,8 +1,9 @@
 """Is what autograd calls a derivative one? Central differences along random directions say so, or that they cannot.
 
 A function that is right must never be refused, so a difference counts against it only where steps of many sizes agree
-with each other, none agrees with autograd, and the gap is many times what rounding and curvature explain. Kinks, jumps
-and cancellation show as steps that disagree among themselves, or as one that agrees with autograd.
+with each other, none agrees with autograd, the gap is many times what rounding and curvature explain, and autograd's
+derivative hardly changes over the step. Kinks, jumps and cancellation show as steps that disagree among themselves, or
+as one that agrees with autograd; ripples too small for the values to show them, as a derivative that changes.
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ EXPONENTS = {torch.float64: range(3, 50, 3), torch.float32: range(2, 22, 2)}  # 
 FIRST = {torch.float64: 9, torch.float32: 6}  # the step that decides for smooth functions
 AGREES = 3e-4  # relative
 WITHIN = 1e-2  # relative: a gap of this size would be seen
-GAP = 1e-3  # relative: the least gap that refutes
+GAP = 4e-3  # relative: the least gap that refutes
 CLEAR = 10.0  # a gap is clear when it is this many times its uncertainty
 RUN = 3  # consecutive steps at which it must be clear
-NEAR = 0.1  # a step with this share of the gap speaks for autograd
+NEAR = 0.3  # a step with this share of the gap speaks for autograd
+SURE = 1000.0  # where rounding is this many times smaller than the gap, a step of less than SMALL must be clear
+SMALL = {torch.float64: 2.0**-12, torch.float32: 2.0**-8}
+FINEST = {torch.float64: 2.0**-30, torch.float32: 2.0**-10}  # a step at which rounding must not hide the gap
+PARTS = (-0.83, -0.57, -0.23, 0.0, 0.31, 0.62, 0.97)  # of a step, where the derivative is looked at
 ROUNDINGS = 4.0  # units of rounding in a value
 
 
@@ -38,6 +43,7 @@ class Line:
     c: Tensor
     floor: float = 0.0  # derivatives along u below this are as good as 0
     may_be_kink: bool = False  # is x a point at which f may have a kink?
+    may_refute: bool = True  # is the length of u one on which f is meant to be used?
 
 
 @dataclass(frozen=True)
@@ -93,14 +99,43 @@ def _judge(steps: list[_Step | None], size: float, line: Line) -> Outcome:
     if runs:
         gaps = sorted((abs(step.gap), k) for k in runs if (step := steps[k]) is not None)
         gap, k = gaps[len(gaps) // 2]
+        least = min(step.h for k in runs if (step := steps[k]) is not None)
         step = steps[k]
-        if step is not None and not any(abs(other.gap) <= NEAR * gap for other in usable):
+        if (
+            step is not None
+            and line.may_refute
+            and _refutes(steps, clear, step, gap, line.x.dtype)
+            and _calm(line, least, gap)
+        ):
             return Outcome("refutes", step.difference - step.gap, step.difference)
     best = min(abs(step.gap) + unsure[k] for k, step in enumerate(steps) if step is not None)
     if best <= WITHIN * max(size, line.floor):
         return Outcome("agrees")
     share = best / size if size else math.inf
     return Outcome("open", reason=f"finite differences are too rough ({share:.1e} of the derivative)")
+
+
+def _refutes(steps: list[_Step | None], clear: list[bool], step: _Step, gap: float, dtype: torch.dtype) -> bool:
+    """Whether no step speaks for autograd, and no detail of the function can hide between steps and rounding."""
+    for_autograd = [other for other in steps if other is not None and abs(other.gap) <= NEAR * gap]
+    if len(for_autograd) > 1 or any(other.noise <= gap for other in for_autograd):  # one alone may be chance
+        return False
+    for k, other in enumerate(steps):
+        if other is not None and other.h <= SMALL[dtype] and SURE * other.noise < gap and not clear[k]:
+            return False
+    return step.noise * step.h / FINEST[dtype] <= gap
+
+
+def _calm(line: Line, h: float, gap: float) -> bool:
+    """Whether autograd's derivative along u is a line over the step, up to a share of the gap."""
+    u, parts = _double(line.u), torch.tensor(PARTS, dtype=torch.float64)
+    try:
+        slopes = [(_double(line.gradient(line.x + part * h * line.u, line.c)) * u).sum() for part in PARTS]
+    except (BoundcheckError, RuntimeError, ArithmeticError):
+        return False
+    basis = torch.stack((torch.ones_like(parts), parts), dim=1)
+    rest = torch.stack(slopes) - basis @ (torch.linalg.pinv(basis) @ torch.stack(slopes))
+    return float(rest.abs().max()) <= NEAR * gap
 
 
 def _uncertainty(steps: list[_Step | None], k: int) -> float:
