@@ -307,4 +307,7 @@ def _from_user(
         raise InputError(
             "the gradient step on inner_loss is not finite at params and hparams; check the data for NaN and infinity"
         )
+    from boundcheck.estimate import derivatives  # only here: the estimates are made of problems
+
+    derivatives.on_arrival(made)
     return made

@@ -25,6 +25,8 @@ HOPELESS = 4  # after so many that say nothing, the rest is left out
 LARGE = 100_000  # entries of w and λ from which two lines have to do
 APART_W = 0.5  # how far from the iterates points lie, relative
 APART_LAM = 0.05
+ARRIVAL = 100  # steps of Φ on the way to a fixed point
+CLOSE = 1e-6  # ‖w − Φ(w)‖ there, relative
 ALIKE = 10  # two scales are one up to this factor
 
 
@@ -96,6 +98,28 @@ def at_solution(problem: Problem, lam: Tensor, w_star: Tensor) -> Confirmation:
         return Confirmation((f"∂₂Φ: w(λ) is not known well enough (‖Φ(w) − w‖ = {residual:.1e})",))
     what = "fp_map" if problem.inner_at is None else "the gradient step on inner_loss"
     return _answers(problem, [_Question("∂₂Φ", what, "hparams", start.by_lam_at(w_star))])
+
+
+@torch.no_grad()
+def on_arrival(problem: Problem) -> None:
+    """Refuse a new problem whose derivatives are not those of its functions; what cannot be told is left for later.
+
+    ∂₂Φ is compared where some steps of Φ from w_0 lead, if that is close to a fixed point.
+
+    Raises
+    ------
+    UserCodeError
+        if a derivative is clearly another one than that of the function.
+    """
+    if problem.d + problem.n > LARGE:
+        return
+    confirm(problem, problem.lam)
+    ready, w = problem.prepare(problem.lam), problem.w0
+    for _ in range(ARRIVAL):
+        w = problem.phi_at(w, ready)
+    left, size = (w - problem.phi_at(w, ready)).norm(), w.norm() + problem.w0.norm()
+    if bool(left <= CLOSE * size):  # not where it is NaN
+        at_solution(problem, problem.lam, w)
 
 
 def _answers(problem: Problem, asked: list[_Question], unconfirmed: tuple[str, ...] = ()) -> Confirmation:

@@ -16,6 +16,13 @@ import boundcheck as bc
 from boundcheck.estimate import checks, derivatives
 
 Map = Callable[[Tensor], Tensor]
+ON_ARRIVAL = derivatives.on_arrival
+
+
+@pytest.fixture(autouse=True)
+def any_problem_may_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checks are tried one by one, so problems are not refused when they are made."""
+    monkeypatch.setattr(derivatives, "on_arrival", lambda problem: None)
 
 
 class Sine(torch.autograd.Function):
@@ -119,6 +126,15 @@ def solution(problem: bc.Problem, steps: int = 25) -> Tensor:
     for _ in range(steps):
         w = problem.phi(w, problem.lam)
     return w.detach()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_stop_gradients_are_refused_when_the_problem_is_made(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that `hypergradient`, which looks at nothing else, cannot return the derivative of another function."""
+    monkeypatch.setattr(derivatives, "on_arrival", ON_ARRIVAL)
+    with pytest.raises(bc.UserCodeError, match="finite differences give"):
+        problem_with(WRONG["detach"], kind, 1.0, 40)
+    problem_with(RIGHT["stiff"], kind, 1.0, 40)
 
 
 @pytest.mark.parametrize("kind", KINDS)
