@@ -89,16 +89,15 @@ def test_a_gradient_that_is_0_is_one() -> None:
     ("outer", "rule"),
     [
         (lambda w, lam: w.sum() * 2 if w.sum() > 0 else w.sum(), "no numpy, .item() or `if` on values of tensors"),
-        (lambda w, lam: w.sum() * w[0].item(), "no numpy, .item() or `if` on values of tensors"),
+        (lambda w, lam: w.sum() * w[0].item(), "does it use detach(), no_grad(), .data, .item()"),
         (lambda w, lam: w.sum() + torch.rand(()).double(), "no random numbers in a call"),
     ],
 )
 def test_what_cannot_be_batched_is_told_with_the_rule(outer: Callable[..., Tensor], rule: str) -> None:
-    problem = bc.Problem.from_map(plus, outer, zeros(2) + 1, zeros(2) + 1)
     with pytest.raises(bc.UserCodeError) as caught:
-        bc.error_curves(problem, ["itd"], t=3)
+        bc.error_curves(bc.Problem.from_map(plus, outer, zeros(2) + 1, zeros(2) + 1), ["itd"], t=3)
     assert rule in str(caught.value)
-    assert len(str(caught.value)) < 250
+    assert len(str(caught.value)) < 300
 
 
 def test_a_tensor_from_outside_is_not_the_argument() -> None:

@@ -20,6 +20,7 @@ from boundcheck.errors import AssumptionError, InputError
 from boundcheck.estimate import checks
 from boundcheck.estimate.all import BALLS, on_balls
 from boundcheck.estimate.point import Spend
+from boundcheck.loading import require_problem
 from boundcheck.methods import Method
 from boundcheck.problem import Problem
 from boundcheck.solvers.exact import Reference
@@ -58,6 +59,7 @@ def check(
     `constants` by ball are taken as they are, with no estimate at all: for trying what a wrong one does. `delta` and
     `budget` are those of `estimate_constants`. Without `proofs` no chain is traced, which spares the dearest norms.
     """
+    require_problem(problem)
     start = time.perf_counter()
     tell = progress or (lambda what, done, of: None)
     asked, chosen = methods_of(methods), _bounds(bounds)

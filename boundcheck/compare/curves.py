@@ -15,6 +15,7 @@ from boundcheck.compare import batch as batches
 from boundcheck.compare import cost
 from boundcheck.compare.evaluate import evaluate
 from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.loading import require_problem
 from boundcheck.methods import Method
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
@@ -84,6 +85,7 @@ def error_curves(
     is the budget in bytes; `algorithm` is how ITD is computed: "wavefront", "forward", "dense", or "auto" for the
     cheapest.
     """
+    require_problem(problem)
     asked = methods_of(methods)
     T = names.count(t, "t")
     if T == 0:

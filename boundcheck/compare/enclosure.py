@@ -15,6 +15,7 @@ from boundcheck.errors import AssumptionError, InputError
 from boundcheck.estimate import checks
 from boundcheck.estimate.all import on_balls
 from boundcheck.estimate.point import Spend
+from boundcheck.loading import require_problem
 from boundcheck.problem import Problem
 from boundcheck.solvers.exact import reference
 from boundcheck.solvers.result import Hypergradient
@@ -70,6 +71,7 @@ def enclose(
     and certified by its residuals; AssumptionError where nothing certifies it. `known`, `delta`, `budget` and `seed`
     are those of `estimate_constants`: with constants that are estimates, `side` says that the enclosure is one.
     """
+    require_problem(problem)
     here = problem if lam is None else problem.at(lam)
     value = here.checked(g.value if isinstance(g, Hypergradient) else g, "g")
     if known is not None and not isinstance(known, Constants):

@@ -20,6 +20,7 @@ from boundcheck.errors import AssumptionError, BoundcheckError, InputError, Miss
 from boundcheck.estimate import checks
 from boundcheck.estimate.floor import FACTOR
 from boundcheck.estimate.point import Spend
+from boundcheck.loading import require_problem
 from boundcheck.methods import Method
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
@@ -117,6 +118,7 @@ def plan(
 
     The cost of a step of the linear solver against an inner step is measured; t and k are split by it.
     """
+    require_problem(problem)
     if not (isinstance(eps, int | float) and not isinstance(eps, bool) and 0 < eps < float("inf")):
         raise InputError(f"eps = {eps!r} is no accuracy; give a positive number, such as 1e-3")
     tell = progress or (lambda what, done, of: None)

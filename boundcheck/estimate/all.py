@@ -32,6 +32,7 @@ from boundcheck.estimate.running_error import Declined
 from boundcheck.estimate.running_matrices import OfPhi
 from boundcheck.estimate.structure import Structure
 from boundcheck.known import Known, Region
+from boundcheck.loading import require_problem
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 from boundcheck.solvers.exact import Reference, reference
@@ -92,6 +93,7 @@ def estimate_constants(
     vouch for; `delta` is the probability with which each certificate by random starts may fail; `budget` caps the
     products with derivatives for each constant that is not read off a matrix.
     """
+    require_problem(problem)
     if ball not in BALLS:
         raise UnknownNameError.among("ball", ball, BALLS)
     if not peak >= 1:

@@ -1,0 +1,75 @@
+"""Every assumption has a check or a reason why it is met; what is only likely makes a verdict an estimate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+import boundcheck as bc
+from boundcheck.compare.applicable import BY_CONSTRUCTION, CHECKS, require_checks
+from boundcheck.theory.assumptions import SYMMETRIC
+
+D = torch.float64
+
+
+def rotation(**options: object) -> bc.Problem:
+    R = 0.9 * torch.tensor([[0.0, 1], [-1, 0]], dtype=D)
+    return bc.Problem.from_map(
+        lambda w, lam: R @ w + lam, lambda w, lam: (w * w).sum(), torch.zeros(2, dtype=D), torch.ones(2, dtype=D),
+        **options,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def reflection() -> bc.Problem:
+    R = 0.9 * torch.tensor([[0.0, 1], [1, 0]], dtype=D)
+    return bc.Problem.from_map(
+        lambda w, lam: R @ w + lam, lambda w, lam: (w * w).sum(), torch.zeros(2, dtype=D), torch.ones(2, dtype=D)
+    )
+
+
+def test_an_assumption_that_nobody_checks_is_refused_by_name() -> None:
+    misspelt = replace(bc.bounds["aid-cg"], assumptions=(replace(SYMMETRIC, key="symetric"),))
+    with pytest.raises(bc.BoundcheckError, match="unknown assumption of aid-cg 'symetric'; did you mean symmetric"):
+        require_checks([misspelt])
+    assert not set(CHECKS) & set(BY_CONSTRUCTION)
+    assert all(reason for reason in BY_CONSTRUCTION.values())
+
+
+def test_no_plan_for_conjugate_gradient_on_a_rotation() -> None:
+    plan = bc.plan(rotation(), 1e-3)
+    assert [g.method for g in plan.guarantees] == ["itd", "aid-fp"]
+    assert "not symmetric" in plan.silent["aid-cg"]
+    assert plan.measured["aid-cg"] is None
+
+
+def test_a_false_word_on_symmetry_is_refused() -> None:
+    plan = bc.plan(rotation(symmetric=True), 1e-3, ["aid-cg"])
+    assert plan.guarantees == ()
+    assert "∂₁Φ is not symmetric" in plan.silent["aid-cg"]
+
+
+def test_symmetry_that_was_only_tried_is_no_proof() -> None:
+    """The map is affine, so every constant is proved; that ∂₁Φ is symmetric is not."""
+    report = bc.check(reflection(), ["aid-cg", "aid-fp"], t=10)
+    bound = report.curve("aid-cg").bounds["aid-cg"]
+    assert bound.verdict is bc.Verdict.CONSISTENT
+    assert bound.reason == "no proof: ∂₁Φ is symmetric for two random vectors, which is no proof"
+    assert report.curve("aid-fp").bounds["aid-fp"].verdict is bc.Verdict.HOLDS
+    plan = bc.plan(reflection(), 1e-3, ["aid-cg"])
+    assert all(g.side is bc.Side.LOWER for g in plan.guarantees)
+
+
+def test_a_loss_that_is_the_outer_loss_is_known_to_be() -> None:
+    def loss(w: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
+        return ((w - lam) ** 2).sum()
+
+    def the_same(w: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
+        return loss(w, lam)
+
+    start = torch.zeros(2, dtype=D)
+    for outer, verdict in ((loss, bc.Verdict.HOLDS), (the_same, bc.Verdict.CONSISTENT)):
+        problem = bc.Problem.from_loss(loss, outer, start, start + 1, step_size=0.2)
+        report = bc.check(problem, ["itd"], t=10)
+        assert report.curve("itd").bounds["ablin-automatic"].verdict is verdict
