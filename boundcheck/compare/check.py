@@ -95,7 +95,9 @@ def check(
         tell("bounds", len(made), len(asked))
         fitting = [b for b in chosen if method.name in b.methods]
         floor, told = np.maximum(floors[method], own), foreseen.get(method, {})
-        made[str(method)] = judged.curve(method, curves, floor, fitting, cases, observed[method], told, ts, away.doubt)
+        made[str(method)] = judged.curve(
+            method, curves, floor, fitting, cases, observed[method], told, ts, seen[method], away.doubt
+        )
     return Report(
         problem={**problem.about(), "dynamics": problem.dynamics.name, "samples": len(lams)},
         constants=cases[0].constants,

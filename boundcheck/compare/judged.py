@@ -33,12 +33,12 @@ CONSTANTS_ROUNDED = 256  # units by which a constant may be off: a norm of numbe
 
 def curve(
     method: Method, curves: Curves, floor: np.ndarray, fitting: Sequence[Bound], cases: Sequence[Case],
-    observed: Observed, foreseen: Observed, ts: np.ndarray, far: str = "",
+    observed: Observed, foreseen: Observed, ts: np.ndarray, seen: Observed, far: str = "",
 ) -> Curve:  # fmt: skip
-    """`observed` was seen of the run at the first λ, at `ts`, and `foreseen` follows from the spectrum there.
+    """The curve of a method: `seen` is what was measured of the run at the first λ, at `ts`.
 
-    `far` says why distances to the reference may not be those to w*, if they may not. An error that is not finite
-    counts as infinite.
+    `observed` is the same with bounds on the distances to w* itself; `foreseen` follows from the spectrum. `far` says
+    why distances to the reference may not be those to w*, if so. An error that is not finite counts as infinite.
     """
     errors = curves[str(method)]
     errors = np.where(np.isfinite(errors), errors, np.inf)
@@ -52,7 +52,7 @@ def curve(
         needs=tightness.first_below(errors.max(axis=0)),
         bounds={
             b.name: _bound_curve(
-                b, method, errors, floor, cases, foreseen if b.kind == FROM_SPECTRUM else observed, ts, far
+                b, method, errors, floor, cases, foreseen if b.kind == FROM_SPECTRUM else observed, ts, seen, far
             )
             for b in fitting
         },
@@ -61,7 +61,7 @@ def curve(
 
 def _bound_curve(
     bound: Bound, method: Method, errors: np.ndarray, floor: np.ndarray, cases: Sequence[Case],
-    observed: Observed, ts: np.ndarray, far: str,
+    observed: Observed, ts: np.ndarray, seen: Observed, far: str,
 ) -> BoundCurve:  # fmt: skip
     every = np.arange(1, errors.shape[1] + 1)
     values = np.full(errors.shape, np.nan)
@@ -104,8 +104,9 @@ def _bound_curve(
     side, weakest = max((worth.side for worth in worths), key=list(Side).index), worths[sample].weakest
     delta = min(1.0, sum(worth.delta for worth in worths))
     spoken = np.isfinite(values[0, ts - 1])
-    here, of_them = ts[spoken], {name: x[spoken] for name, x in observed.items()}
-    seen = trace(_at(first, spoken), here, of_them, errors[0, here - 1], floor[0, here - 1])
+    here = ts[spoken]
+    of_them = {name: x[spoken] for name, x in {**seen, **observed, **_plain_distances(seen, first)}.items()}
+    proof = trace(_at(first, spoken), here, of_them, errors[0, here - 1], floor[0, here - 1])
     return BoundCurve(
         name=bound.name,
         title=bound.title,
@@ -118,12 +119,12 @@ def _bound_curve(
         weakest=weakest,
         verdict=verdict,
         reason=_reason(
-            verdict, _limits(bound, values, spoken), doubt, weakest, delta, errors, values, floor, sample, seen
+            verdict, _limits(bound, values, spoken), doubt, weakest, delta, errors, values, floor, sample, proof
         ),
         tightness=tightness.ratio(values, errors, floor),
         rate_predicted=None if followed is None else tightness.last_rate(followed),
         asks={} if followed is None else tightness.first_below(followed),
-        trace=seen,
+        trace=proof,
     )
 
 
@@ -134,6 +135,11 @@ def _in_ball(seen: Observed, observed: Observed, case: Case) -> np.ndarray:
     if not inside.any():
         raise AssumptionError(f"‖w_t − w*‖ > {case.radius:.3g} at every t: outside the ball of its constants")
     return inside
+
+
+def _plain_distances(seen: Observed, applied: Applied) -> Observed:
+    """Distances as they were measured, for links of a proof; a bound that is made of them keeps what it was given."""
+    return {name: x for name, x in seen.items() if name in FROM_W_STAR and name not in applied.observed}
 
 
 def _at(applied: Applied, some: np.ndarray) -> Applied:

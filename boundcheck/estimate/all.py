@@ -16,6 +16,7 @@ from torch import Tensor
 from boundcheck.constants import Constant, Constants, Provenance, Side
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.estimate import (
+    at_w_star,
     checks,
     claims,
     counter,
@@ -39,7 +40,6 @@ from boundcheck.solvers.exact import Reference, reference
 
 BALLS = ("paper", "local")
 AT_W_STAR = {"q": "q_star", "L_E": "g_star", "L_Phi": "L_Phi_star"}
-FAR = 1e-9  # from w*, relative to ‖w*‖ or r_0: up to there a constant of w* may be measured
 FROM_Q = {"mu_inv", "kappa"}  # which follow from a q that may itself be claimed
 Progress = Callable[[str], None]  # told what is being measured next
 
@@ -145,30 +145,12 @@ def on_balls(
     claimed = known if known is not None else problem.known if isinstance(problem.known, Constants) else Constants()
     for found_here in _distances(at, _near(at, shared, claimed, balls, peak), shared):
         shared[found_here.name] = _better(found_here, shared.get(found_here.name))
-    shared = {name: _where_it_is(constant, at, shared) for name, constant in shared.items()}
+    off = replace(shared["r_0"], value=shared["r_0"].value - float((problem.w0 - at.w_star).norm()))
+    if not bool(problem.w0.any()):  # then both are ‖w*‖
+        shared["r_0"] = _better(replace(shared["D"], name="r_0"), shared["r_0"])
     _add(shared, _sensitivity(shared))
-    on_each = {ball: _on_ball(at, closed, claimed, _region(at, ball, peak, shared), shared) for ball in balls}
+    on_each = {ball: _on_ball(at, closed, claimed, _region(at, ball, peak, shared), shared, off) for ball in balls}
     return {ball: _doubted(constants, doubts) if doubts else constants for ball, constants in on_each.items()}
-
-
-def _where_it_is(constant: Constant, at: Setting, made: Mapping[str, Constant]) -> Constant:
-    """A constant of w* that was measured at a point too far from it counts as an estimate.
-
-    The computed point is within ‖w − Φ(w)‖/(1 − q*) of w*, about. That is rounding for most programs, and more where
-    numbers cancel inside. What does not depend on w is the same at both.
-    """
-    constancy = {"q_star": "d1phi", "q": "d1phi", "L_Phi_star": "d2phi", "L_Phi": "d2phi", "g_star": ""}
-    if (constant.name not in constancy and constant.name != "W") or constant.side not in (Side.EXACT, Side.UPPER):
-        return constant
-    q_star = made["q_star"].value
-    far = residuals.of(at.problem, at.found).w / (1 - q_star if q_star < 1 else FAR)
-    if far <= FAR * max(float(at.w_star.norm()), float((at.problem.w0 - at.w_star).norm())):
-        return constant
-    flags = ("d1phi", "d2phi") if constant.name == "W" else (constancy[constant.name],)
-    if all(flag and getattr(at.shape, flag) for flag in flags):
-        return constant
-    how = f"{constant.provenance.how}; an estimate, as w* is known to {far:.1e} only"
-    return replace(constant, side=Side.LOWER, provenance=replace(constant.provenance, how=how))
 
 
 def _doubted(constants: Constants, doubts: Sequence[str]) -> Constants:
@@ -187,7 +169,7 @@ def _doubted(constants: Constants, doubts: Sequence[str]) -> Constants:
 
 
 def _on_ball(
-    at: Setting, closed: Known | None, claimed: Constants, region: Region, shared: dict[str, Constant]
+    at: Setting, closed: Known | None, claimed: Constants, region: Region, shared: dict[str, Constant], off: Constant
 ) -> Constants:  # fmt: skip
     made = dict(shared)
     if closed is not None:
@@ -206,7 +188,7 @@ def _on_ball(
         some = Constants({name: claimed[name] for name in claimed if name in names})
         made = claims.settle(made, some, evidence, counter.tolerance(at.problem))
         _add(made, _inverse(made))
-    return Constants(made)
+    return Constants(at_w_star.moved(made, claimed, off.value, off.side is Side.UPPER))
 
 
 def _add(made: dict[str, Constant], constants: Iterable[Constant]) -> None:
@@ -223,12 +205,12 @@ def _better(new: Constant, old: Constant | None) -> Constant:
     return new if new.side in proved and (old.side not in proved or new.value < old.value) else old
 
 
-def _no_less(supremum: Constant, at_w_star: Constant | None) -> Constant:
+def _no_less(supremum: Constant, there: Constant | None) -> Constant:
     """w* is in the region, so what is found of a supremum from below is no less than the value there."""
-    if at_w_star is None or at_w_star.side is not Side.EXACT or at_w_star.value <= (1 + 1e-9) * supremum.value:
+    if there is None or there.side is not Side.EXACT or there.value <= (1 + 1e-9) * supremum.value:
         return supremum
-    how = f"{at_w_star.provenance.how}, above {supremum.value:.6g}: {supremum.provenance.how}"
-    return replace(supremum, value=at_w_star.value, provenance=replace(supremum.provenance, how=how))
+    how = f"{there.provenance.how}, above {supremum.value:.6g}: {supremum.provenance.how}"
+    return replace(supremum, value=there.value, provenance=replace(supremum.provenance, how=how))
 
 
 def _near(at: Setting, made: Mapping[str, Constant], claimed: Constants, balls: Sequence[str], peak: float) -> Constant:
@@ -287,8 +269,8 @@ def _distances(at: Setting, q: Constant, made: Mapping[str, Constant]) -> Iterat
 
 def _sensitivity(made: dict[str, Constant]) -> Iterator[Constant]:
     """W ≤ L_Φ*/(1 − q*), where the matrix is too large to form; with q where that is known and no larger."""
-    z, at_w_star, q = made.get("L_Phi_star"), made["q_star"], made.get("q")
-    q = at_w_star if q is None or q.side is Side.LOWER or q.value > at_w_star.value else q
+    z, there, q = made.get("L_Phi_star"), made["q_star"], made.get("q")
+    q = there if q is None or q.side is Side.LOWER or q.value > there.value else q
     if z is None or q.value >= 1:
         return
     sides = {q.side, z.side}

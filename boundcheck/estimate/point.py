@@ -112,15 +112,16 @@ def _enclosed(problem: Problem, of: OfPhi) -> Iterator[Constant]:
     A = torch.eye(d, dtype=torch.float64) - Y
     inverse = torch.linalg.inv_ex(A).inverse
     X = inverse @ Z
-    rounded = (d + 4) * ROUNDED * 4  # of products of matrices, relative to the norms of their factors
-    sizes = {name: float(M.norm()) for name, M in (("A", A), ("R", inverse), ("X", X), ("Z", Z))}
-    off = float((torch.eye(d, dtype=torch.float64) - inverse @ A).norm())
-    off += sizes["R"] * (spread["Y"] + rounded * (sizes["A"] + 1)) + rounded
+    unit = (d + 4) * ROUNDED  # of a product of matrices, times the product of their magnitudes
+    of_A = spread["Y"] + ROUNDED * float(A.norm())  # how far A may be from I − ∂₁Φ
+    off = float((torch.eye(d, dtype=torch.float64) - inverse @ A).norm() + unit * (inverse.abs() @ A.abs()).norm())
+    size = 1.001 * float(torch.linalg.matrix_norm(inverse, 2))
+    off += size * of_A + unit * d**0.5
     if not off < 1:  # so that A has an inverse, of norm at most ‖R‖/(1 − ‖I − RA‖)
         return
-    left = float((Z - A @ X).norm()) + rounded * (sizes["A"] * sizes["X"] + sizes["Z"])
-    left += spread["Z"] + (spread["Y"] + rounded) * sizes["X"]
-    yield norm("W", X, sizes["R"] / (1 - off) * left, "‖(I − ∂₁Φ)⁻¹∂₂Φ‖ at w*")
+    left = float((Z - A @ X).norm() + unit * ((A.abs() @ X.abs()).norm() + Z.norm())) + spread["Z"]
+    left += of_A * float(X.norm())
+    yield norm("W", X, size / (1 - off) * left, "‖(I − ∂₁Φ)⁻¹∂₂Φ‖ at w*")
 
 
 def made(
