@@ -37,12 +37,17 @@ class Plugged(Tensor):
         return True
 
 
+def as_parameter(piece: Tensor) -> Tensor:
+    """A view of the piece that counts as a parameter; a tensor of a class of its own keeps that."""
+    return piece.as_subclass(Plugged) if type(piece) is Tensor else piece
+
+
 def plugs(pieces: Iterable[Tensor], places: Sequence[tuple[Place, ...]]) -> list[Plug]:
     """What goes where, for the pieces that belong to modules."""
     made: list[Plug] = []
     for piece, of_piece in zip(pieces, places, strict=True):
         if of_piece:
-            tensor = piece.as_subclass(Plugged)
+            tensor = as_parameter(piece)
             made.extend((holder, name, tensor) for holder, name in of_piece)
     return made
 

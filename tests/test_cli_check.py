@@ -77,7 +77,10 @@ def test_where_no_theorem_speaks_it_is_exit_code_3(boundcheck: Command, files: P
     assert "q = 1.5 ≥ 1" in done.stdout
     done = boundcheck("plan", f"{files / 'expansive.py'}:problem", "--eps", "1e-3", "--method", "itd")
     assert done.returncode == 3
-    assert "no bound applies; itd: q = 1.5 ≥ 1" in " ".join(done.stdout.split())
+    assert "no bound applies; itd-local: q = 1.5 ≥ 1" in " ".join(done.stdout.split())
+    assert "without a guarantee: the error of itd did not stay below 0.001 in 500 steps" in " ".join(
+        done.stdout.split()
+    )
 
 
 def test_files_are_written(boundcheck: Command, tmp_path: Path) -> None:
@@ -122,8 +125,9 @@ def test_a_place_that_cannot_be_written_to_is_told_before_the_run(
 def test_an_accuracy_below_the_rounding_is_told_as_that(boundcheck: Command) -> None:
     done = boundcheck("plan", "scalar", "--eps", "1e-16", "--method", "itd")
     text = " ".join(done.stdout.split())
-    assert "itd missed it, with an error of " in text
-    assert "rounding in float64 may leave as much as" in text
+    assert done.returncode == 3
+    assert "itd: eps = 1e-16 is below the rounding floor" in text
+    assert "of float64, so no run can have it; ask for a larger eps" in text
     assert "cheapest" not in text
 
 

@@ -81,6 +81,7 @@ def source(worst: Worst) -> str:
     if tuned:
         dynamics = f'constant("{target.method}", 1.0, {c["alpha"]!r}, {_beta(worst)!r})'
     more = "\n    inner_at=inner,\n    frozen_step=True," if kind.symmetric else ""
+    more += "\n    value_function=True," if kind.value else ""
     text += FUNCTIONS.format(
         inner=INNER if kind.symmetric else "",
         outer="return inner(w, lam)" if kind.value else OUTER,

@@ -84,7 +84,8 @@ def _from_step(of_phi: OfPhi, alpha: float) -> tuple[Symmetric, float]:
 def of_outer_loss(problem: Problem, prepared: Prepared, w_star: Tensor, spend: Spend) -> Constant:
     """η₁ = ‖∇²₁E‖ where it is the same for all w."""
     how = "‖∇²₁E‖, as E is quadratic in w"
-    ball = running_matrices.of_outer(problem, w_star, hessian=True) if running_matrices.are_small(problem) else None
+    small = problem.d <= DENSE and running_matrices.are_small(problem)
+    ball = running_matrices.of_outer(problem, w_star, hessian=True) if small else None
     if isinstance(ball, OfOuter) and ball.d11 is not None:
         top = spectral.dense_norm(ball.d11.mid.contiguous())
         if top.side is Side.EXACT:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -46,6 +47,8 @@ def of(problem: Problem, found: Reference) -> Residuals:
     if not isinstance(proof, Declined):
         return Residuals(proof.residual_w, proof.residual_v, proof.error_g)
     noise = rounding.measured(problem, w, v)
+    if not math.isfinite(noise.w + noise.v + noise.g):  # a run broke down, and says nothing
+        noise = rounding.Rounding(0.0, 0.0, 0.0)
     unit = UNITS * torch.finfo(problem.dtype).eps
     sizes = [float(x.norm()) for x in (w, v, value)]
     return Residuals(

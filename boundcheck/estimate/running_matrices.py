@@ -64,7 +64,10 @@ def of_outer(problem: Problem, w: Tensor, hessian: bool) -> OfOuter | Declined:
 def _grad(y: Tensor, inputs: tuple[Tensor, ...], eye: Tensor) -> Sequence[Tensor]:
     if not y.requires_grad:
         return [torch.zeros(y.numel(), x.numel(), dtype=y.dtype) for x in inputs]
-    return torch.autograd.grad(y, inputs, eye, is_grads_batched=True, allow_unused=True, materialize_grads=True)
+    grads = torch.autograd.grad(y, inputs, eye, is_grads_batched=True, allow_unused=True)
+    return [
+        torch.zeros(len(eye), x.numel(), dtype=y.dtype) if g is None else g for g, x in zip(grads, inputs, strict=True)
+    ]
 
 
 def _followed(problem: Problem, w: Tensor, parts: Parts) -> list[Ball] | Declined:

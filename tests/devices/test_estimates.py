@@ -10,10 +10,24 @@ from cases import EVERY_PROBLEM, make
 from pretend import DEVICE, pretending
 
 from boundcheck.constants import Constants, Side
+from boundcheck.estimate import running_error, running_matrices
 from boundcheck.estimate.all import estimate_constants
+from boundcheck.estimate.rounding_rules.ball import Refusal
+from boundcheck.estimate.running_error import Declined
 from boundcheck.problem import Problem
 
 FEW = 60  # products: a climb of one start and a fixed number of steps, which differs by the rounding of these alone
+
+
+@pytest.fixture(autouse=True)
+def no_proof_of_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounding is proved on the CPU only; here the CPU goes without, so that both take the same way."""
+    monkeypatch.setattr(running_error, "balls", _refuse)
+    monkeypatch.setattr(running_matrices, "_followed", lambda *_: Declined("not here"))
+
+
+def _refuse(*_: object) -> None:
+    raise Refusal("not here")
 
 
 @EVERY_PROBLEM

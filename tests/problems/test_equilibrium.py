@@ -14,6 +14,7 @@ from scipy.signal import correlate2d
 from torch import Tensor
 from torch.func import vmap
 
+from boundcheck import devices
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.problems import conv_equilibrium, equilibrium
 
@@ -127,8 +128,9 @@ def test_float32(make: Make) -> None:
     assert single.at(single.lam).dtype == torch.float32
 
 
-def test_everything_is_on_the_device(make: Make) -> None:
-    """Tensors without storage refuse to meet those of the CPU."""
+def test_everything_is_on_the_device(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensors without storage refuse to meet those of the CPU; to users such a device is refused."""
+    monkeypatch.setattr(devices, "refuse_unless_usable", lambda device: None)
     problem = make(device="meta")
     assert problem.phi(problem.w0, problem.lam).device.type == "meta"
     assert problem.outer(problem.w0, problem.lam).device.type == "meta"
