@@ -62,7 +62,7 @@ class Setting:
     @cached_property
     def of_phi(self) -> OfPhi | Declined | None:
         """Balls of ∂₁Φ and ∂₂Φ at w*; None where they would take too long."""
-        small = self.problem.d <= point.DENSE and running_matrices.are_small(self.problem)
+        small = point.forms_matrices(self.problem) and running_matrices.are_small(self.problem)
         return running_matrices.of_phi(self.problem, self.w_star) if small else None
 
     @property

@@ -54,6 +54,11 @@ class Spend:
         return self.delta / 2
 
 
+def forms_matrices(problem: Problem) -> bool:
+    """Are norms at w* those of dense matrices?"""
+    return problem.d <= DENSE
+
+
 def at_solution(
     problem: Problem, prepared: Prepared, found: Reference, spend: Spend, of_phi: OfPhi | Declined | None
 ) -> Iterator[Constant]:
