@@ -16,6 +16,7 @@ from boundcheck.estimate.rounding_rules import RULES
 from boundcheck.estimate.rounding_rules.ball import Ball, Refusal, point
 from boundcheck.estimate.rounding_rules.linalg import LU, Factors, matrix_of
 from boundcheck.estimate.rounding_rules.products import SPARSE
+from boundcheck.modules import Plugged
 
 # operations that make tensors of given numbers: those are stored, so exact
 NEW = frozenset((
@@ -145,7 +146,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if any(isinstance(x, complex) or (isinstance(x, Tensor) and x.is_complex()) for x in (*args, *given)):
             raise Refusal(f"{full}: complex numbers")
         for x in given:
-            if type(x) not in (Tensor, torch.nn.Parameter) or x.device.type != "cpu" or x.is_neg():
+            if type(x) not in (Tensor, torch.nn.Parameter, Plugged) or x.device.type != "cpu" or x.is_neg():
                 raise Refusal(f"{full}: a tensor of type {type(x).__name__} on {x.device}")
 
     def _note(self, full: str, args: Any, kwargs: Any, read: list[Tensor]) -> None:

@@ -20,6 +20,29 @@ from boundcheck.problem import Problem
 from boundcheck.solvers.exact import reference
 
 
+def test_a_module_is_followed_like_a_tensor() -> None:
+    """Its weights are tensors of a class of their own while it runs."""
+    X, y = normal(9, 3, seed=1), normal(9, seed=2)
+    layer = torch.nn.Linear(3, 1, bias=False, dtype=torch.float64)
+    torch.nn.init.zeros_(layer.weight)
+
+    def loss(module: Any, lam: Tensor) -> Tensor:
+        return ((module(X)[:, 0] - y) ** 2).mean() + lam.exp() * sum((p**2).sum() for p in module.parameters())
+
+    def plain(w: Tensor, lam: Tensor) -> Tensor:
+        return ((X @ w - y) ** 2).mean() + lam.exp() * (w**2).sum()
+
+    lam = torch.zeros((), dtype=torch.float64)
+    found = []
+    for function, start in ((loss, layer), (plain, torch.zeros(3, dtype=torch.float64))):
+        problem = Problem.from_loss(function, function, start, lam, 0.2)
+        at = reference(problem, problem.lam[None])
+        proof = proved(problem, at.w[0], at.v[0], at.value[0])
+        assert isinstance(proof, Enclosed), proof
+        found.append(proof)
+    assert found[0].residual_w <= 100 * found[1].residual_w
+
+
 @pytest.fixture(autouse=True)
 def any_problem_may_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounding is followed here, whatever finite differences say of a program that cancels or detaches."""
