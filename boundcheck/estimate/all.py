@@ -148,7 +148,9 @@ def on_balls(
     off = replace(shared["r_0"], value=shared["r_0"].value - float((problem.w0 - at.w_star).norm()))
     if not bool(problem.w0.any()):  # then both are ‖w*‖
         shared["r_0"] = _better(replace(shared["D"], name="r_0"), shared["r_0"])
-    _add(shared, _sensitivity(shared))
+    for W in _sensitivity(shared):
+        if "W" not in shared or shared["W"].side is Side.UPPER:  # with rounding in it, the norms may say less
+            shared["W"] = _better(W, shared.get("W"))
     on_each = {ball: _on_ball(at, closed, claimed, _region(at, ball, peak, shared), shared, off) for ball in balls}
     return {ball: _doubted(constants, doubts) if doubts else constants for ball, constants in on_each.items()}
 
