@@ -293,6 +293,8 @@ def _from_user(
         raise InputError(
             f"dynamics = {rest['dynamics']!r} is none; give a Dynamics, as from boundcheck.dynamics.constant(…)"
         )
+    if rest["known"] is not None and not isinstance(rest["known"], Constants):
+        raise InputError(f"known is a {type(rest['known']).__name__}; give bc.Constants.given(q=0.9, side='upper')")
     outer_at = door.of_both(outer_loss, "outer_loss", lambda value: user.scalar(value, "outer_loss"))
     outer = trial.call(outer_at, "outer_loss", door, w0, lam)
     outer.refuse_without_params()

@@ -28,7 +28,7 @@ class Verdict(str, Enum):
 
 
 ROUNDING = 1e-9  # relative: a bound is a sum of products of a dozen numbers, each rounded once, and of q^t
-FINE = 1e-2  # of the error: rounding that shows in the third digit of bound/error only
+FINE = 1e-6  # of the error: rounding that shows in no digit of bound/error that is printed
 WHEN = {
     Side.EXACT: (Verdict.HOLDS, Verdict.VIOLATED),
     Side.UPPER: (Verdict.HOLDS, Verdict.VIOLATED),
@@ -46,7 +46,7 @@ def excess(errors: np.ndarray, values: np.ndarray, floor: np.ndarray) -> np.ndar
 def compared(errors: np.ndarray, values: np.ndarray, floor: np.ndarray) -> np.ndarray:
     """Where bound/error tells something: the error is above the floor, and rounding does not decide which is larger.
 
-    An error above its bound by no more than the floor counts only where that is a hundredth of it.
+    An error above its bound by no more than the floor counts only where that is a millionth of it.
     """
     within = (errors > values * (1 + ROUNDING)) & ~excess(errors, values, floor) & (floor > FINE * errors)
     told: np.ndarray = (errors > floor) & ~within & ~np.isnan(values)

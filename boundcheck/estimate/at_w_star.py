@@ -42,7 +42,9 @@ def moved(made: Mapping[str, Constant], claimed: Constants, off: float, proved: 
     settled = dict(made)
     for name, (needed, slope) in SLOPES.items():
         constant = made.get(name)
-        if constant is None or constant.side is Side.LOWER or name in claimed or not set(needed) <= set(made):
+        if constant is None or constant.side is Side.LOWER or not set(needed) <= set(made):
+            continue
+        if name in claimed and not constant.provenance.refuted:
             continue
         shift = slope(values) * off
         if shift <= NOTHING * constant.value:

@@ -11,6 +11,7 @@ from torch import Tensor
 from boundcheck.constants import Constant, Provenance, Side
 from boundcheck.estimate import point, running_matrices, spectral
 from boundcheck.estimate.point import Spend
+from boundcheck.estimate.rounding_rules.ball import Ball
 from boundcheck.estimate.running_error import Declined
 from boundcheck.estimate.running_matrices import OfOuter, OfPhi
 from boundcheck.estimate.spectral import Symmetric
@@ -44,10 +45,11 @@ def of_inner_loss(
     """
     if problem.inner_at is None:
         return
-    alpha = None if problem.step_at is None else float(problem.step_at(prepared.leaves.at(0)))
+    alpha = _step(problem, prepared)
     where = "the Hessian of ℓ, constant" if shape.d1phi else "the Hessian of ℓ at w* alone"
-    if isinstance(of_phi, OfPhi) and alpha is not None:
-        ends, rounding = _from_step(of_phi, alpha)
+    ball = _hessian_of_loss(problem, w_star) if of_phi is not None else None
+    if isinstance(ball, Ball):
+        ends, rounding = spectral.dense_symmetric((ball.mid + ball.mid.T) / 2), float(ball.rad.norm())
     else:
         ends, rounding = _ends(problem.inner_at, problem, prepared, w_star, spend), 0.0
         where += "; rounding not proved"
@@ -57,7 +59,7 @@ def of_inner_loss(
     if mu.side is L.side is Side.EXACT and not rounding <= point.NOTHING * abs(mu.value):
         mu, L = replace(mu, side=Side.LOWER), replace(L, side=Side.UPPER)  # the safe sides
     uncertified = ends.smallest.side is Side.LOWER  # a value inside the spectrum
-    if not shape.d1phi or uncertified or isinstance(of_phi, Declined):  # elsewhere it may be less convex, less smooth
+    if not shape.d1phi or uncertified or isinstance(ball, Declined):  # elsewhere it may be less convex, less smooth
         mu, L = replace(mu, side=Side.UPPER), replace(L, side=Side.LOWER)
     yield mu
     yield L
@@ -68,17 +70,31 @@ def of_inner_loss(
         side = Side.LOWER if unsafe else certain if delta is None else Side.HIGH_PROBABILITY
         yield Constant("kappa", L.value / mu.value, side, Provenance("L/μ", delta=delta))
     if alpha is not None:
-        yield Constant("alpha", alpha, Side.EXACT, Provenance("the step of Φ = w − α∇₁ℓ"))
+        yield alpha
         if problem.frozen_step:
             yield Constant("grad_alpha", 0.0, Side.EXACT, Provenance("the step is held fixed"))
 
 
-def _from_step(of_phi: OfPhi, alpha: float) -> tuple[Symmetric, float]:
-    """Both ends of the spectrum of ∇²₁ℓ = (I − ∂₁Φ)/α, and how far they may be off, from the ball of ∂₁Φ."""
-    Y = of_phi.d1.mid
-    H = (torch.eye(len(Y), dtype=Y.dtype) - (Y + Y.T) / 2) / alpha
-    unit = 4 * torch.finfo(Y.dtype).eps * float(Y.norm() + len(Y) ** 0.5)
-    return spectral.dense_symmetric(H), (float(of_phi.d1.rad.norm()) + unit) / alpha
+def _hessian_of_loss(problem: Problem, w: Tensor) -> Ball | Declined | None:
+    """The ball of ∇²₁ℓ at w."""
+    if problem.inner_at is None:
+        return None
+    found = running_matrices.of_outer(replace(problem, outer_at=problem.inner_at), w, hessian=True)
+    return found if isinstance(found, Declined) else found.d11
+
+
+def _step(problem: Problem, prepared: Prepared) -> Constant | None:
+    """α: a number that was given is exact; one that was computed from λ is enclosed."""
+    if problem.step_at is None:
+        return None
+    how, value = "the step of Φ = w − α∇₁ℓ", problem.step_at(prepared.leaves.at(0))
+    if not isinstance(value, Tensor):
+        return Constant("alpha", value, Side.EXACT, Provenance(how))
+    ball = running_matrices.of_step(problem)
+    if isinstance(ball, Declined):
+        return Constant("alpha", float(value), Side.LOWER, Provenance(f"{how}; rounding not proved: {ball.reason}"))
+    near = float(ball.rad + (ball.mid - value.detach().cpu()).abs()) <= point.NOTHING * float(ball.mid)
+    return Constant("alpha", float(ball.mid), Side.EXACT if near else Side.LOWER, Provenance(how))
 
 
 def of_outer_loss(problem: Problem, prepared: Prepared, w_star: Tensor, spend: Spend) -> Constant:

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+LARGEST_POWER = 64
 NONE = -1.0  # the degree of a derivative by λ that is zero
 
 
@@ -97,7 +98,7 @@ class Degrees(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **kwargs)
         if not degrees:
             return result
-        rule = RULES.get(func.overloadpacket.__name__.removesuffix("_"))
+        rule = RULES.get(func.overloadpacket.__name__.removesuffix("_")) if func.namespace == "aten" else None
         degree = None if rule is None else rule(self.of, args, kwargs, result)
         if degree is None and depends and _leaves_torch(func):
             self.leaked = True
@@ -117,7 +118,8 @@ class Degrees(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def _key(x: Tensor) -> tuple[int, object]:
     """What tells a tensor's memory from another's, and the object to keep so that it stays that way."""
     try:
-        storage = x.untyped_storage()
+        with torch._C.DisableTorchFunction():  # what users may not do is done here
+            storage = x.untyped_storage()
     except (NotImplementedError, RuntimeError):  # sparse tensors have none
         return id(x), x
     return storage._cdata, storage
@@ -161,7 +163,9 @@ def _division(of: Of, args: Any, kwargs: Any, result: Any) -> Degree | None:
 
 def _power(of: Of, args: Any, kwargs: Any, result: Any) -> Degree | None:
     x, exponent = args[0], args[1]
-    if not isinstance(x, Tensor) or isinstance(exponent, Tensor) or exponent != int(exponent) or exponent < 0:
+    if not isinstance(x, Tensor) or isinstance(exponent, Tensor):
+        return None
+    if not 0 <= exponent <= LARGEST_POWER or exponent != int(exponent):
         return None
     return _product(*[of(x)] * int(exponent)) if exponent else DATA
 

@@ -14,20 +14,21 @@ from boundcheck.estimate.rounding_rules.ball import Refusal
 
 # functions that take numbers out of PyTorch, where nothing watches them
 OUT = frozenset((
-    "numpy", "tolist", "__array__", "__dlpack__", "data_ptr", "untyped_storage", "storage", "apply_", "map_",
+    "numpy", "tolist", "__array__", "__dlpack__", "to_dlpack", "data_ptr", "untyped_storage", "storage", "apply_",
+    "map_",
 ))  # fmt: skip
 
 
 class NoWayOut(TorchFunctionMode):
-    """Declines functions that take numbers out of PyTorch."""
+    """Declines functions that take numbers out of PyTorch, and `also` functions of other names."""
 
-    def __init__(self, refuse: Callable[[Refusal], Refusal]) -> None:
+    def __init__(self, refuse: Callable[[Refusal], Refusal], also: frozenset[str] = frozenset()) -> None:
         super().__init__()
-        self.refuse = refuse
+        self.refuse, self.names = refuse, OUT | also
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
-        if name in OUT:
+        if name in self.names:
             raise self.refuse(Refusal(f"Tensor.{name} takes numbers out of PyTorch"))
         return func(*args, **(kwargs or {}))
 

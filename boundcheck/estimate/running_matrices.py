@@ -61,6 +61,16 @@ def of_outer(problem: Problem, w: Tensor, hessian: bool) -> OfOuter | Declined:
     return found if isinstance(found, Declined) else OfOuter(found[0], found[1] if hessian else None)
 
 
+def of_step(problem: Problem) -> Ball | Declined:
+    """Enclose the step α of Φ = w − α∇₁ℓ at λ = `problem.lam`."""
+
+    def parts(w: Tensor, lam: Tensor, ready: Ready, eye: Tensor) -> Sequence[Tensor]:
+        return () if problem.step_at is None else [torch.as_tensor(problem.step_at(ready)).reshape(())]
+
+    found = _followed(problem, problem.w0, parts)
+    return found if isinstance(found, Declined) else found[0]
+
+
 def _grad(y: Tensor, inputs: tuple[Tensor, ...], eye: Tensor) -> Sequence[Tensor]:
     if not y.requires_grad:
         return [torch.zeros(y.numel(), x.numel(), dtype=y.dtype) for x in inputs]

@@ -9,8 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from boundcheck.estimate.degrees import NONE, Degree, Degrees
+from boundcheck.estimate.degrees import NONE, UNKNOWN, Degree, Degrees
+from boundcheck.estimate.rounding_outside import NoWayOut
+from boundcheck.estimate.rounding_rules.ball import Refusal
 from boundcheck.problem import Problem, Ready
+
+HOOKS = frozenset(("register_hook", "register_post_accumulate_grad_hook"))
 
 
 @dataclass(frozen=True)
@@ -42,10 +46,39 @@ def find(problem: Problem) -> Structure:
 
 
 def degree(problem: Problem, function: Callable[[Tensor, Ready], Any]) -> Degree:
-    """The degree in w of a function of w and of what is prepared from λ."""
-    w, lam = problem.w0.clone(), problem.lam.clone()
-    with Degrees() as degrees:
-        degrees.set(w, Degree(1, NONE))
-        degrees.set(lam, Degree(0, 0))
-        found: Degree = degrees.of(function(w, problem.prepare(lam)))
-    return found
+    """The degree in w of a function of w and of what is prepared from λ.
+
+    Unknown where numbers leave PyTorch, and where a derivative is not that of the operations that were seen: an
+    `autograd.Function` of the user's, or a hook on gradients.
+    """
+    w, lam = (x.detach().clone().requires_grad_() for x in (problem.w0, problem.lam))
+    refusals: list[Refusal] = []
+
+    def refuse(refusal: Refusal) -> Refusal:
+        refusals.append(refusal)
+        return refusal
+
+    try:
+        with torch.enable_grad(), NoWayOut(refuse, HOOKS), Degrees() as degrees:
+            degrees.set(w, Degree(1, NONE))
+            degrees.set(lam, Degree(0, 0))
+            value = function(w, problem.prepare(lam))
+            found: Degree = degrees.of(value)
+    except Exception:  # a program that cannot be followed is not known
+        return UNKNOWN
+    return UNKNOWN if refusals or _has_own_derivatives(value) else found
+
+
+def _has_own_derivatives(value: Tensor) -> bool:
+    """Is there an `autograd.Function` of the user's in the graph of a value?"""
+    waiting: list[Any] = [value.grad_fn]
+    seen: set[Any] = set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        if isinstance(node, torch.autograd.function.BackwardCFunction):
+            return True
+        seen.add(node)
+        waiting += [following for following, _ in node.next_functions]
+    return False

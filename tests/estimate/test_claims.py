@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from black_boxes import quadratic, tanh
 
 import boundcheck as bc
@@ -56,3 +57,23 @@ def test_distances_are_as_good_as_the_q_that_is_given(side: str) -> None:
 def test_no_distance_follows_from_a_q_that_is_refuted_or_a_lower_bound(known: Constants) -> None:
     found = bc.estimate_constants(tanh(), budget=300, known=known)
     assert found["D"].side is found["r_0"].side is Side.LOWER
+
+
+def test_a_step_that_float32_rounds_is_enclosed() -> None:
+    """The Hessian is 4 whatever the step, which (h + 1e6) − 1e6 makes 0.125 instead of 0.156 in float32."""
+    start = torch.tensor([3.0])
+    problem = bc.Problem.from_loss(
+        lambda w, h: ((2 * w - h) ** 2).sum() / 2, lambda w, h: ((w - 1) ** 2).sum() / 2, start,
+        torch.tensor([0.156]), step_size=lambda h: ((h + 1e6) - 1e6).sum(),
+    )  # fmt: skip
+    found = bc.estimate_constants(problem, known=Constants.given(mu=4.0, L=4.0), budget=50)
+    assert found["mu"].value == found["L"].value == 4
+    assert not found["mu"].provenance.refuted
+    assert found["alpha"].side is not Side.EXACT
+
+
+def test_known_must_be_constants() -> None:
+    with pytest.raises(bc.InputError, match=r"known is a dict; give bc\.Constants\.given"):
+        bc.Problem.from_map(
+            lambda w, lam: w / 2 + lam, lambda w, lam: w.sum(), torch.zeros(1), torch.ones(1), known={"q": 0.6}
+        )

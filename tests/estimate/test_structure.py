@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -138,6 +139,63 @@ def test_nothing_else_is_taken_for_a_quadratic(name: str) -> None:
 def _problem(outer: Function) -> Problem:
     problem = Problem.from_map(lambda w, lam: 0.5 * w + lam, square, torch.ones(3).double(), torch.ones(3).double())
     return problem.__class__(**{**vars(problem), "outer_at": outer})
+
+
+class OwnSquare(torch.autograd.Function):
+    """w² with the right derivatives; that they are right is not seen from its operations."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return 2 * grad * ctx.saved_tensors[0]
+
+
+def clipped(w: Tensor, lam: Tensor) -> Tensor:
+    x = 1 * w
+    if x.requires_grad:
+        x.register_hook(lambda g: g.clamp(-2.5, 2.5))
+    return ((x - lam) ** 2).sum() / 2
+
+
+def test_derivatives_of_the_users_own_are_not_those_of_the_operations() -> None:
+    """A hook that clips gradients makes the step another map than the loss says; so may any own backward."""
+    found = of_loss(clipped)
+    assert not found.d1phi
+    assert not found.d2phi
+    assert not of_map(lambda w, lam: 0.5 * w + lam, lambda w, lam: OwnSquare.apply(w).sum()).hessian_of_E
+    assert not of_map(lambda w, lam: 0.5 * w + lam, lambda w, lam: clipped(w, lam)).hessian_of_E
+
+
+def test_numbers_that_leave_are_not_followed() -> None:
+    outside: dict[str, Function] = {
+        "numpy": lambda w, lam: (w * torch.from_numpy(w.detach().numpy() ** 2)).sum(),
+        "dlpack": lambda w, lam: (w * torch.from_dlpack(w.detach()) ** 2).sum(),
+        "list": lambda w, lam: (w * torch.tensor(w.detach().tolist())).sum(),
+        "a large power": lambda w, lam: (w**1000).sum(),
+    }
+    for name, function in outside.items():
+        assert structure.degree(_problem(function), function).value > 2, name
+
+
+def test_an_operation_of_another_library_has_no_rule() -> None:
+    library = torch.library.Library("own_operations", "DEF")
+    library.define("sum(Tensor x) -> Tensor")
+    library.impl("sum", lambda x: torch.sin(x).sum(), "CPU")
+
+    def outer(w: Tensor, lam: Tensor) -> Tensor:
+        value: Tensor = torch.ops.own_operations.sum(w.detach())
+        return value
+
+    assert structure.degree(_problem(outer), outer).value > 2
 
 
 def test_how_the_derivative_by_lam_moves_with_w() -> None:
