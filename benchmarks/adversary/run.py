@@ -87,8 +87,11 @@ def run(first: int, problems: int, seed: int = 0, jobs: int = 1, *, progress: bo
             for answers in pool.imap_unordered(_piece, pieces):
                 for answer in answers:
                     tally.add(answer)
+                    if progress:  # at once: a long run may be cut short
+                        for _, line in answer.lies:
+                            print(line, flush=True)
                 now = time.perf_counter()
-                if progress and (now - shown > 5 or tally.problems == problems):
+                if progress and (now - shown > 30 or tally.problems == problems):
                     shown = now
                     left = (now - start) / tally.problems * (problems - tally.problems)
                     print(f"{tally.problems}/{problems}, {tally.false} false, {left:.0f} s left", flush=True)

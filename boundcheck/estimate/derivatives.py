@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from boundcheck.errors import UserCodeError
-from boundcheck.estimate.differences import Line, compare
+from boundcheck.estimate import see_through
+from boundcheck.estimate.differences import Line, Outcome, compare
 from boundcheck.prepared import Prepared
 from boundcheck.problem import Problem
 from boundcheck.products import Function, Linearisation, gradient, linearise
@@ -85,7 +86,9 @@ def confirm(problem: Problem, lam: Tensor, w_star: Tensor | None = None) -> Conf
             _Question("∇₁²ℓ", what, "params", start.by_w(_by_w(start, slope), slope, unit=1)),
             _Question("∇₂₁ℓ", what, "hparams", start.by_lam(slope, unit=1)),
         ]
-    return _answers(problem, asked, at_solution(problem, lam, w_star).unconfirmed if w_star is not None else ())
+    solved = at_solution(problem, lam, w_star).unconfirmed if w_star is not None else ()
+    new = w_star is None or problem.d + problem.n > LARGE  # else it was looked through on arrival
+    return _answers(problem, asked, solved, through=new)
 
 
 @torch.no_grad()
@@ -122,12 +125,20 @@ def on_arrival(problem: Problem) -> None:
         at_solution(problem, problem.lam, w)
 
 
-def _answers(problem: Problem, asked: list[_Question], unconfirmed: tuple[str, ...] = ()) -> Confirmation:
+def _answers(
+    problem: Problem, asked: list[_Question], unconfirmed: tuple[str, ...] = (), *, through: bool = True
+) -> Confirmation:
     enough = 2 if problem.d + problem.n > LARGE else 3
     for question in asked:
-        agree, reasons, refuted = 0, [], []
-        for _, line in zip(range(LINES), question.lines, strict=False):
+        agree, reasons = 0, []
+        refuted: list[Outcome] = []
+        hidden = ""
+        for at, line in zip(range(LINES), question.lines, strict=False):
             outcome = compare(line)
+            if through and outcome.says != "refutes" and (at == 0 or refuted or hidden):
+                seen = see_through.compare(line)
+                hidden = hidden or seen.reason
+                outcome = seen if seen.says == "refutes" else outcome
             agree += outcome.says == "agrees"
             if outcome.says == "refutes":
                 refuted.append(outcome)
@@ -136,15 +147,17 @@ def _answers(problem: Problem, asked: list[_Question], unconfirmed: tuple[str, .
             if len(refuted) > 1:
                 raise UserCodeError(
                     f"{problem.name}: autograd's derivative of {question.function} by {question.argument} along a "
-                    f"direction is {refuted[0].autograd:.6g}, and finite differences give {refuted[0].difference:.6g}; "
+                    f"direction is {refuted[0].autograd:.6g}, and {refuted[0].by} {refuted[0].difference:.6g}; "
                     "does it use detach(), no_grad(), .data, .item(), an autograd.Function with a wrong backward, "
                     "or lower precision?"
                 )
-            if not refuted and (agree == enough or (not agree and len(reasons) == HOPELESS)):
+            if not (refuted or hidden) and (agree == enough or (not agree and len(reasons) == HOPELESS)):
                 break
         if refuted:
-            reasons.append("at one point of several, finite differences contradict it")
-        if agree < 2 or refuted:
+            reasons.append("at one point of several, it is contradicted")
+        if hidden:
+            reasons.append(hidden)
+        if agree < 2 or refuted or hidden:
             unconfirmed += (f"{question.says}: {reasons[-1]}",)
     return Confirmation(unconfirmed)
 

@@ -54,6 +54,7 @@ class Outcome:
     autograd: float = math.nan
     difference: float = math.nan
     reason: str = ""  # why it is open
+    by: str = "finite differences give"  # what refutes it
 
 
 @dataclass(frozen=True)
