@@ -77,9 +77,9 @@ def derivative(function: Callable[[Tensor], Tensor], x: Tensor, u: Tensor) -> Te
     try:
         with NoWayOut(lambda refusal: refusal), tangents:
             y = function(x)
+        return None if tangents.leaked else tangents.of(y).clone()
     except (Refusal, NotImplementedError, RuntimeError):
         return None
-    return None if tangents.leaked else tangents.of(y).clone()
 
 
 class _Tangents(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -97,7 +97,10 @@ class _Tangents(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """The tangent of x; zero where it does not depend on what the program was run at."""
         if not self.has(x):
             return torch.zeros_like(x)
-        return self._memory[_place(x)][1].as_strided(x.shape, x.stride(), x.storage_offset())
+        tangents = self._memory[_place(x)][1]
+        if tangents.dtype != x.dtype:
+            raise Refusal("the same memory is read as another dtype")
+        return tangents.as_strided(x.shape, x.stride(), x.storage_offset())
 
     def write(self, x: Tensor, tangent: Tensor) -> None:
         if not self.has(x):

@@ -71,6 +71,11 @@ def test_nothing_is_said_where_numbers_leave_pytorch(function):
     assert see_through.derivative(function, x, u) is None
 
 
+def test_nothing_is_said_where_memory_is_read_as_another_dtype():
+    """The real parts of complex numbers lie in the memory of these."""
+    assert see_through.derivative(lambda x: torch.view_as_real(torch.complex(x, x) ** 2)[:, 1], x, u) is None
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("share", [0.05, 0.3])
 def test_a_weak_stop_gradient_in_the_outer_loss_is_refused(dtype, share):
