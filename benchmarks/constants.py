@@ -22,10 +22,10 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from torch import Tensor
 
 import boundcheck as bc
-from boundcheck.estimate.all import BALLS, on_balls
-from boundcheck.estimate.point import Spend
-from boundcheck.estimate.spectral import Product, dense_symmetric, lanczos, power, slack
-from boundcheck.solvers.exact import reference
+from boundcheck.numerics.estimate.at_solution import Spend
+from boundcheck.numerics.estimate.estimate_constants import BALLS, on_balls
+from boundcheck.numerics.estimate.lanczos import Product, dense_symmetric, lanczos, power, slack
+from boundcheck.numerics.solvers.reference import reference
 
 D, KAPPA, RTOL, DELTA = 10_000, 1e4, 1e-6, 1e-3
 SEEDS = range(5)

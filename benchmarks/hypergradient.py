@@ -14,8 +14,8 @@ from clock import peak_megabytes, race, seconds
 from rivals import plain
 
 import boundcheck as bc
+from boundcheck.numerics.bilevel.derivatives import Linearisation
 from boundcheck.problems.newsgroups import load
-from boundcheck.products import Linearisation
 
 STEPS = 100
 RUNS = (

@@ -12,15 +12,10 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from boundcheck import problems
-    from boundcheck.attack.worst import Worst, worst
     from boundcheck.compare.check import check
-    from boundcheck.compare.curves import Curves, error_curves
-    from boundcheck.compare.enclosure import Enclosure, enclose
+    from boundcheck.compare.enclose import Enclosure, enclose
     from boundcheck.compare.plan import Plan, plan
-    from boundcheck.compare.report import Report
-    from boundcheck.compare.verdict import Verdict
     from boundcheck.constants import Ball, Constant, Constants, Provenance, Side
-    from boundcheck.dynamics import Dynamics
     from boundcheck.errors import (
         AssumptionError,
         BoundcheckError,
@@ -30,14 +25,19 @@ if TYPE_CHECKING:
         UnknownNameError,
         UserCodeError,
     )
-    from boundcheck.estimate.all import estimate_constants
-    from boundcheck.loading import load_problem
-    from boundcheck.problem import Domain, Problem
-    from boundcheck.solvers.hypergradient import hypergradient
-    from boundcheck.solvers.result import Hypergradient
+    from boundcheck.numerics.bilevel.dynamics import Dynamics
+    from boundcheck.numerics.bilevel.problem import Domain, Problem
+    from boundcheck.numerics.curves.error_curves import Curves, error_curves
+    from boundcheck.numerics.estimate.estimate_constants import estimate_constants
+    from boundcheck.numerics.solvers.hypergradient import hypergradient
+    from boundcheck.numerics.solvers.result import Hypergradient
+    from boundcheck.problems.loading import load_problem
+    from boundcheck.report.report import Report
+    from boundcheck.report.verdict import Verdict
     from boundcheck.theory.bound import Bound
     from boundcheck.theory.catalogue import bounds
     from boundcheck.theory.evaluation import BoundValues
+    from boundcheck.worst_case.worst import Worst, worst
 
 _HOME = {
     "AssumptionError": "boundcheck.errors",
@@ -47,32 +47,32 @@ _HOME = {
     "BoundcheckError": "boundcheck.errors",
     "Constant": "boundcheck.constants",
     "Constants": "boundcheck.constants",
-    "Curves": "boundcheck.compare.curves",
+    "Curves": "boundcheck.numerics.curves.error_curves",
     "DivergenceError": "boundcheck.errors",
-    "Domain": "boundcheck.problem",
-    "Dynamics": "boundcheck.dynamics",
-    "Enclosure": "boundcheck.compare.enclosure",
-    "Hypergradient": "boundcheck.solvers.result",
+    "Domain": "boundcheck.numerics.bilevel.problem",
+    "Dynamics": "boundcheck.numerics.bilevel.dynamics",
+    "Enclosure": "boundcheck.compare.enclose",
+    "Hypergradient": "boundcheck.numerics.solvers.result",
     "InputError": "boundcheck.errors",
     "MissingConstantError": "boundcheck.errors",
     "Plan": "boundcheck.compare.plan",
-    "Problem": "boundcheck.problem",
+    "Problem": "boundcheck.numerics.bilevel.problem",
     "Provenance": "boundcheck.constants",
-    "Report": "boundcheck.compare.report",
+    "Report": "boundcheck.report.report",
     "Side": "boundcheck.constants",
     "UnknownNameError": "boundcheck.errors",
     "UserCodeError": "boundcheck.errors",
-    "Verdict": "boundcheck.compare.verdict",
-    "Worst": "boundcheck.attack.worst",
+    "Verdict": "boundcheck.report.verdict",
+    "Worst": "boundcheck.worst_case.worst",
     "bounds": "boundcheck.theory.catalogue",
     "check": "boundcheck.compare.check",
-    "enclose": "boundcheck.compare.enclosure",
-    "error_curves": "boundcheck.compare.curves",
-    "estimate_constants": "boundcheck.estimate.all",
-    "hypergradient": "boundcheck.solvers.hypergradient",
-    "load_problem": "boundcheck.loading",
+    "enclose": "boundcheck.compare.enclose",
+    "error_curves": "boundcheck.numerics.curves.error_curves",
+    "estimate_constants": "boundcheck.numerics.estimate.estimate_constants",
+    "hypergradient": "boundcheck.numerics.solvers.hypergradient",
+    "load_problem": "boundcheck.problems.loading",
     "plan": "boundcheck.compare.plan",
-    "worst": "boundcheck.attack.worst",
+    "worst": "boundcheck.worst_case.worst",
 }
 
 __all__ = [

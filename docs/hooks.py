@@ -1,6 +1,6 @@
 """What MkDocs does not do by itself: KaTeX from the package, and files of the repository that pages link to.
 
-KaTeX is vendored once, in boundcheck/page/vendor; the site gets it from there. A link that leaves docs/, such as
+KaTeX is vendored once, in boundcheck/views/page/vendor; the site gets it from there. A link that leaves docs/, such as
 ``../examples/own_map.py``, works on GitHub; on the site it leads to a page that shows the file.
 """
 

@@ -13,7 +13,7 @@ with app.setup(hide_code=True):
     from lesson import exercises, numbers, panels, shown
 
     import boundcheck as bc
-    from boundcheck.canvas import BLUE, GREEN, GREY, VERMILLION, number
+    from boundcheck.views.figures.canvas import BLUE, GREEN, GREY, VERMILLION, number
 
 
 @app.cell(hide_code=True)

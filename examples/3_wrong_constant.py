@@ -15,8 +15,8 @@ with app.setup(hide_code=True):
     from lesson import exercises, numbers, panels, shown, table
 
     import boundcheck as bc
-    from boundcheck.canvas import BLUE, GREEN, ORANGE, VERMILLION, number
-    from boundcheck.estimate import spectral
+    from boundcheck.numerics.estimate import lanczos
+    from boundcheck.views.figures.canvas import BLUE, GREEN, ORANGE, VERMILLION, number
 
 
 @app.cell(hide_code=True)
@@ -69,9 +69,9 @@ def _(kind, log_delta):
         return torch.Generator().manual_seed(seed)
 
     products = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128])
-    powers = np.array(spectral.power(lambda u: eigenvalues * u, n, int(products[-1]), generator=start()))[products - 1]
+    powers = np.array(lanczos.power(lambda u: eigenvalues * u, n, int(products[-1]), generator=start()))[products - 1]
     runs = [
-        spectral.lanczos(lambda u: eigenvalues * u, n, most=int(k), rtol=1e-15, delta=delta, generator=start()).largest
+        lanczos.lanczos(lambda u: eigenvalues * u, n, most=int(k), rtol=1e-15, delta=delta, generator=start()).largest
         for k in products
     ]
     ritz, certified = np.array([run.estimate for run in runs]), np.array([run.value for run in runs])
@@ -102,7 +102,7 @@ def _(certified, delta, powers, products, ritz, top):
     A start $b$ drawn uniformly from the sphere has at least a little of the top eigenvector $v_1$ in it, except with
     probability $\\delta$ = {number(delta)}. An eigenvalue far beyond what Lanczos saw would have shown. So one can
     say how far beyond it may lie: after {products[-1]} products, at {certified[-1]:.4f} at most.
-    `boundcheck.estimate.spectral.lanczos` returns both numbers, `estimate` and `value`.
+    `boundcheck.numerics.estimate.lanczos.lanczos` returns both numbers, `estimate` and `value`.
 
     ## "But the residual is tiny"
 
@@ -128,7 +128,7 @@ def _(n, start, top):
         image = others * rest
         return image - hidden * (hidden @ image) + top * hidden * (hidden @ u)
 
-    fooled, fresh = (spectral.lanczos(trap, n, generator=start(seed), want="largest").largest for seed in (0, 2))
+    fooled, fresh = (lanczos.lanczos(trap, n, generator=start(seed), want="largest").largest for seed in (0, 2))
     return fooled, fresh
 
 
@@ -190,7 +190,7 @@ def _():
 
 @app.cell
 def _(looked_at, power_steps, problem, right, slopes, start):
-    q_hat = spectral.power(lambda u: slopes**2 * u, 100, power_steps.value, generator=start())[-1] ** 0.5
+    q_hat = lanczos.power(lambda u: slopes**2 * u, 100, power_steps.value, generator=start())[-1] ** 0.5
 
     def with_q(side, t):
         """`check` with q̂ in place of q on both balls, taken as it is: nothing is estimated."""

@@ -14,8 +14,8 @@ with app.setup(hide_code=True):
     from lesson import exercises, numbers, panels, shown, table
 
     import boundcheck as bc
-    from boundcheck import plot
-    from boundcheck.canvas import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, number
+    from boundcheck.views.figures import report_figures
+    from boundcheck.views.figures.canvas import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, number
 
 
 @app.cell(hide_code=True)
@@ -102,7 +102,7 @@ def _(method, moment, reports, which):
 @app.cell(hide_code=True)
 def _(at, bound_over_error, method, product, trace, which, worst_link):
     shown(
-        plot.trace(trace, f"{method.value} on {which.value}", t=int(trace.t[at])),
+        report_figures.trace(trace, f"{method.value} on {which.value}", t=int(trace.t[at])),
         f"""
     The slacks multiply to {number(product)}, and bound/error is {number(bound_over_error)}: the same number, so
     nothing is hidden. The worst step is **{trace.links[worst_link]}**: {trace.because[worst_link]}. It is

@@ -13,8 +13,8 @@ with app.setup(hide_code=True):
     from lesson import exercises, numbers, panels, shown, table, verdicts
 
     import boundcheck as bc
-    from boundcheck.canvas import BLUE, GREEN, GREY, ORANGE, VERMILLION, number
     from boundcheck.theory import step_sizes
+    from boundcheck.views.figures.canvas import BLUE, GREEN, GREY, ORANGE, VERMILLION, number
 
 
 @app.cell(hide_code=True)

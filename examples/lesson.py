@@ -14,7 +14,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from boundcheck import Report
-from boundcheck.canvas import number
+from boundcheck.views.figures.canvas import number
 
 matplotlib.rcParams |= {"axes.spines.top": False, "axes.spines.right": False}
 matplotlib.rcParams |= {"legend.frameon": False, "font.size": 8, "axes.titlesize": 9}

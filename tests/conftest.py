@@ -13,7 +13,7 @@ from chromium import browser  # noqa: F401
 from command import boundcheck  # noqa: F401
 from hypothesis import settings
 
-from boundcheck import files
+from boundcheck.problems.parts import dataset_files
 
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # before torch is imported: workers already fill the cores
     os.environ.setdefault(name, "1")
@@ -29,6 +29,6 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "data").mkdir()
     monkeypatch.setenv("BOUNDCHECK_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(files, "user_cache", lambda: tmp_path / "cache" / "boundcheck")
+    monkeypatch.setattr(dataset_files, "user_cache", lambda: tmp_path / "cache" / "boundcheck")
     monkeypatch.delenv("BOUNDCHECK_DOWNLOAD", raising=False)
     return tmp_path

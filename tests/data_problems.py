@@ -8,7 +8,7 @@ import pytest
 from pieces import normal
 from torch import Tensor
 
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.problems import fashion_mnist, newsgroups, parkinson
 
 MAKES: dict[str, Callable[..., Problem]] = {

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.problems import conv_equilibrium, equilibrium
 
 Make = Callable[..., Problem]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from boundcheck import files
+from boundcheck.problems.parts import dataset_files
 
 PARKINSONS = "parkinsons/parkinsons.data"
 GIVEN = os.environ.get("BOUNDCHECK_DATA", "")
@@ -16,7 +16,7 @@ GIVEN = os.environ.get("BOUNDCHECK_DATA", "")
 
 def needs(*starts: str) -> pytest.MarkDecorator:
     """Skips a test unless every known file whose name starts like one of these is in the folder BOUNDCHECK_DATA."""
-    names = [name for name in files.SHA256 if name.startswith(starts)]
+    names = [name for name in dataset_files.SHA256 if name.startswith(starts)]
     there = bool(GIVEN) and all((Path(GIVEN) / name).is_file() for name in names)
     return pytest.mark.skipif(not there, reason=f"BOUNDCHECK_DATA lacks {', '.join(starts)}")
 

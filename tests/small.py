@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.problems import CATALOGUE
 
 SMALL: dict[str, dict[str, Any]] = {

@@ -14,7 +14,7 @@ from by_hand import SINGLE, D, affine, check, enclose, exact_half_square, given,
 from small import small
 
 import boundcheck as bc
-from boundcheck.compare.verdict import Verdict
+from boundcheck.report.verdict import Verdict
 
 
 def test_item_07_conjugate_gradient_on_a_rotation() -> None:

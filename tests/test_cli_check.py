@@ -11,7 +11,7 @@ from command import Command
 WRONG = """
 from dataclasses import replace
 import boundcheck as bc
-from boundcheck.known import Known
+from boundcheck.numerics.bilevel.closed_forms import Known
 
 right = bc.load_problem("scalar")
 halve = lambda c: replace(c, value=c.value / 2) if c.name == "nu_2" else c

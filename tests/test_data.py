@@ -14,8 +14,8 @@ import pytest
 import scipy.sparse
 from on_disk import PARKINSONS, needs, put
 
-from boundcheck import data, files
 from boundcheck.errors import InputError
+from boundcheck.problems.parts import dataset_files, datasets
 
 
 class Trap:
@@ -26,20 +26,20 @@ class Trap:
 
 
 @pytest.mark.parametrize("place", ["data", "cache/boundcheck"])
-@pytest.mark.parametrize("name", data.NEWSGROUPS)
+@pytest.mark.parametrize("name", datasets.NEWSGROUPS)
 def test_no_unknown_pickle_is_opened(name: str, place: str, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = empty / "unpickled"
     monkeypatch.setenv("TRAP", str(trace))
-    for each in data.NEWSGROUPS:
+    for each in datasets.NEWSGROUPS:
         put(empty / place / each, pickle.dumps(Trap()))
     for permission in (False, True):
         with pytest.raises(InputError, match="not used"):
-            data.newsgroups(download=permission)
+            datasets.newsgroups(download=permission)
     # one right and one wrong file are no better
-    other = next(each for each in data.NEWSGROUPS if each != name)
-    monkeypatch.setitem(files.SHA256, other, put(empty / place / other, b"right"))
+    other = next(each for each in datasets.NEWSGROUPS if each != name)
+    monkeypatch.setitem(dataset_files.SHA256, other, put(empty / place / other, b"right"))
     with pytest.raises(InputError, match="not used"):
-        data.newsgroups(download=True)
+        datasets.newsgroups(download=True)
     assert not trace.exists()
     pickle.loads(pickle.dumps(Trap()))
     assert trace.exists()  # the trap works
@@ -52,10 +52,10 @@ def small_counts() -> tuple[Any, np.ndarray[Any, Any]]:
 
 def contents(counts: Any, labels: Any) -> str:
     try:
-        data._checked(counts, labels, origin=Path("here"))
+        datasets._checked(counts, labels, origin=Path("here"))
     except InputError as error:
         return str(error).split("have sha256 ")[1][:64]
-    return data.NEWSGROUPS_CONTENTS
+    return datasets.NEWSGROUPS_CONTENTS
 
 
 def test_download_by_scikit_learn_is_kept_without_pickle(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,30 +68,30 @@ def test_download_by_scikit_learn_is_kept_without_pickle(empty: Path, monkeypatc
         assert download
         return counts, labels
 
-    monkeypatch.setattr(data, "_from_sklearn", fetch)
+    monkeypatch.setattr(datasets, "_from_sklearn", fetch)
     monkeypatch.setattr("pooch.os_cache", lambda project: empty / "cache" / project)
     with pytest.raises(InputError, match=r"word counts have sha256 .* not used: put the file"):
-        data.newsgroups(download=True)
+        datasets.newsgroups(download=True)
     cache = empty / "cache" / "boundcheck"
     assert list(cache.iterdir()) == []  # neither a copy of unknown contents nor what it was made from
-    monkeypatch.setattr(data, "NEWSGROUPS_CONTENTS", contents(counts, labels))
-    first = data.newsgroups(download=True)
+    monkeypatch.setattr(datasets, "NEWSGROUPS_CONTENTS", contents(counts, labels))
+    first = datasets.newsgroups(download=True)
     np.testing.assert_allclose(first.features.toarray(), [[0.6, 0, 0.8], [0, 0, 0], [0, 1, 0]], rtol=1e-15)
     assert [existed for _, existed in homes] == [False, False]  # scikit-learn always starts from nothing
-    assert [path.name for path in cache.iterdir()] == [data.NEWSGROUPS_COPY]
-    again = data.newsgroups()  # now without permission, from the copy
+    assert [path.name for path in cache.iterdir()] == [datasets.NEWSGROUPS_COPY]
+    again = datasets.newsgroups()  # now without permission, from the copy
     assert len(homes) == 2
     np.testing.assert_array_equal(again.features.toarray(), first.features.toarray())
     np.testing.assert_array_equal(again.labels, labels)
 
     counts.data[0] += 1
-    np.savez(cache / data.NEWSGROUPS_COPY, data=counts.data, indices=counts.indices, indptr=counts.indptr,
+    np.savez(cache / datasets.NEWSGROUPS_COPY, data=counts.data, indices=counts.indices, indptr=counts.indptr,
              shape=counts.shape, labels=labels)  # fmt: skip
     with pytest.raises(InputError, match=r"word counts have sha256 .* not used: put the file"):
-        data.newsgroups()
-    np.savez(cache / data.NEWSGROUPS_COPY, data=np.array([{}], dtype=object))
+        datasets.newsgroups()
+    np.savez(cache / datasets.NEWSGROUPS_COPY, data=np.array([{}], dtype=object))
     with pytest.raises(InputError, match=r"cannot be read \(ValueError: Object arrays cannot be loaded"):
-        data.newsgroups()
+        datasets.newsgroups()
 
 
 def test_contents_see_every_part() -> None:
@@ -111,9 +111,9 @@ def test_idx(tmp_path: Path) -> None:
     images = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
     path = tmp_path / "images.gz"
     put(path, idx(images))
-    np.testing.assert_array_equal(data.read_idx(path, 3), images)
+    np.testing.assert_array_equal(datasets.read_idx(path, 3), images)
     put(path, idx(images[0, 0]))
-    np.testing.assert_array_equal(data.read_idx(path, 1), images[0, 0])
+    np.testing.assert_array_equal(datasets.read_idx(path, 1), images[0, 0])
 
 
 @pytest.mark.parametrize(
@@ -135,35 +135,35 @@ def test_idx(tmp_path: Path) -> None:
 def test_broken_idx(raw: bytes, message: str, tmp_path: Path) -> None:
     put(tmp_path / "broken.gz", raw)
     with pytest.raises(InputError, match=message):
-        data.read_idx(tmp_path / "broken.gz", 3)
+        datasets.read_idx(tmp_path / "broken.gz", 3)
 
 
 def test_csv(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["name", *(f"a{i}" for i in range(16)), "status", *(f"b{i}" for i in range(6))]
     rows = [[f"phon_{i}", *(f"{i}.5" for _ in range(16)), str(i % 2), *(f"-{i}e2" for _ in range(6))] for i in range(3)]
     text = "\n".join(",".join(row) for row in [names, *rows]) + "\n"
-    monkeypatch.setitem(files.SHA256, PARKINSONS, put(empty / "data" / PARKINSONS, text.encode()))
-    found = data.parkinsons()
+    monkeypatch.setitem(dataset_files.SHA256, PARKINSONS, put(empty / "data" / PARKINSONS, text.encode()))
+    found = datasets.parkinsons()
     np.testing.assert_array_equal(found.labels, [0, 1, 0])
     np.testing.assert_array_equal(found.features, [[i + 0.5] * 16 + [-100.0 * i] * 6 for i in range(3)])
     swapped = text.replace("status", "spread")
-    monkeypatch.setitem(files.SHA256, PARKINSONS, put(empty / "data" / PARKINSONS, swapped.encode()))
+    monkeypatch.setitem(dataset_files.SHA256, PARKINSONS, put(empty / "data" / PARKINSONS, swapped.encode()))
     with pytest.raises(InputError, match="columns 0 and 17 are 'name' and 'spread'"):
-        data.parkinsons()
+        datasets.parkinsons()
 
 
 def test_thirds() -> None:
-    parts = data.thirds(20, seed=3)
+    parts = datasets.thirds(20, seed=3)
     rows = np.concatenate([parts.train, parts.validation, parts.test])
     assert [len(part) for part in (parts.train, parts.validation, parts.test)] == [6, 6, 6]
     assert len(set(rows.tolist())) == 18
-    np.testing.assert_array_equal(data.thirds(20, seed=3).test, parts.test)
-    assert not np.array_equal(data.thirds(20, seed=4).test, parts.test)
+    np.testing.assert_array_equal(datasets.thirds(20, seed=3).test, parts.test)
+    assert not np.array_equal(datasets.thirds(20, seed=4).test, parts.test)
 
 
 @needs(PARKINSONS)
 def test_real_parkinsons() -> None:
-    found = data.parkinsons()
+    found = datasets.parkinsons()
     assert found.features.shape == (195, 22)
     assert found.features.dtype == np.float64
     assert np.bincount(found.labels).tolist() == [48, 147]
@@ -174,8 +174,8 @@ def test_real_parkinsons() -> None:
 
 
 @needs("mnist/", "fashion-mnist/")
-@pytest.mark.parametrize(("load", "mean"), [(data.mnist, 33.3), (data.fashion_mnist, 72.9)])
-def test_real_images(load: Callable[[], data.Images], mean: float) -> None:
+@pytest.mark.parametrize(("load", "mean"), [(datasets.mnist, 33.3), (datasets.fashion_mnist, 72.9)])
+def test_real_images(load: Callable[[], datasets.Images], mean: float) -> None:
     found = load()
     assert found.train_images.shape == (60000, 28, 28)
     assert found.test_images.shape == (10000, 28, 28)
@@ -186,10 +186,10 @@ def test_real_images(load: Callable[[], data.Images], mean: float) -> None:
     assert abs(found.train_images.mean() - mean) < 0.1
 
 
-@needs(*data.NEWSGROUPS)
+@needs(*datasets.NEWSGROUPS)
 def test_real_newsgroups() -> None:
     pytest.importorskip("sklearn")
-    found = data.newsgroups()
+    found = datasets.newsgroups()
     assert found.features.shape == (18846, 101631)
     assert found.features.nnz == 1769365
     assert found.features.dtype == np.float64

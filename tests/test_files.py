@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from on_disk import PARKINSONS, put
 
-from boundcheck import data, files
 from boundcheck.errors import InputError
+from boundcheck.problems.parts import dataset_files, datasets
 
 LOADERS: dict[str, Callable[..., Any]] = {
-    PARKINSONS: data.parkinsons,
-    "mnist/train-images-idx3-ubyte.gz": data.mnist,
-    "fashion-mnist/train-images-idx3-ubyte.gz": data.fashion_mnist,
-    data.NEWSGROUPS[0]: data.newsgroups,
-    data.NEWSGROUPS[1]: data.newsgroups,
+    PARKINSONS: datasets.parkinsons,
+    "mnist/train-images-idx3-ubyte.gz": datasets.mnist,
+    "fashion-mnist/train-images-idx3-ubyte.gz": datasets.fashion_mnist,
+    datasets.NEWSGROUPS[0]: datasets.newsgroups,
+    datasets.NEWSGROUPS[1]: datasets.newsgroups,
 }
 
 
@@ -32,7 +32,7 @@ def test_missing_file_says_what_to_put_where(name: str, empty: Path) -> None:
         for part in (
             str(empty / "data" / name),
             str(empty / "cache" / "boundcheck" / name),
-            files.SHA256[name],
+            dataset_files.SHA256[name],
             "BOUNDCHECK_DOWNLOAD=1",
             "download=True",
         ):
@@ -42,16 +42,16 @@ def test_missing_file_says_what_to_put_where(name: str, empty: Path) -> None:
 def test_missing_file_with_no_folder_named(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BOUNDCHECK_DATA")
     with pytest.raises(InputError, match=r"at \$BOUNDCHECK_DATA/parkinsons/parkinsons.data .* is not set"):
-        data.parkinsons()
+        datasets.parkinsons()
 
 
 @pytest.mark.parametrize("place", ["data", "cache/boundcheck"])
 def test_found_in_both_places_and_named_folder_first(place: str, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = empty / place / PARKINSONS
-    monkeypatch.setitem(files.SHA256, PARKINSONS, put(path, b"contents"))
-    assert files.find(PARKINSONS) == path
+    monkeypatch.setitem(dataset_files.SHA256, PARKINSONS, put(path, b"contents"))
+    assert dataset_files.find(PARKINSONS) == path
     put(empty / "cache" / "boundcheck" / PARKINSONS, b"contents")
-    assert files.find(PARKINSONS) == path
+    assert dataset_files.find(PARKINSONS) == path
 
 
 @pytest.mark.parametrize("name", LOADERS)
@@ -61,7 +61,7 @@ def test_changed_file_is_refused(name: str, place: str, empty: Path) -> None:
     found = put(path, b"something else")
     with pytest.raises(InputError) as caught:
         LOADERS[name](download=True)  # a file that is there and wrong is no reason to download
-    for part in (str(path), found, files.SHA256[name], "not used"):
+    for part in (str(path), found, dataset_files.SHA256[name], "not used"):
         assert part in str(caught.value)
 
 
@@ -71,11 +71,11 @@ def test_checksum_is_computed_once_until_the_file_changes(empty: Path, monkeypat
     reads: list[Path] = []
     read_bytes = Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda self: (reads.append(self), read_bytes(self))[1])
-    assert files.verified(path, right) == files.verified(path, right) == path
+    assert dataset_files.verified(path, right) == dataset_files.verified(path, right) == path
     assert reads == [path]
     put(path, b"second, longer")
     with pytest.raises(InputError, match="not used"):
-        files.verified(path, right)
+        dataset_files.verified(path, right)
 
 
 def test_permission_to_download(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,13 +91,13 @@ def test_permission_to_download(empty: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr("pooch.retrieve", retrieve)
     monkeypatch.setattr("pooch.os_cache", lambda project: empty / "cache" / project)
-    monkeypatch.setitem(files.SHA256, PARKINSONS, good)
+    monkeypatch.setitem(dataset_files.SHA256, PARKINSONS, good)
     monkeypatch.setenv("BOUNDCHECK_DOWNLOAD", "1")
     with pytest.raises(InputError, match="not found"):
-        files.find(PARKINSONS, download=False)  # the argument is above the environment
-    path = files.find(PARKINSONS)
+        dataset_files.find(PARKINSONS, download=False)  # the argument is above the environment
+    path = dataset_files.find(PARKINSONS)
     assert path == empty / "cache" / "boundcheck" / PARKINSONS
-    assert files.find(PARKINSONS, download=False) == path
+    assert dataset_files.find(PARKINSONS, download=False) == path
     assert [(a["url"].split("/")[-1], a["known_hash"]) for a in asked] == [("parkinsons.data", f"sha256:{good}")]
 
 
@@ -109,7 +109,7 @@ def test_failed_download_is_one_line(empty: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr("pooch.retrieve", retrieve)
     with pytest.raises(InputError, match=r"failed \(ConnectionError: no network\); put the file"):
-        data.parkinsons(download=True)
+        datasets.parkinsons(download=True)
 
 
 def test_without_the_optional_packages(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,13 +118,13 @@ def test_without_the_optional_packages(empty: Path, monkeypatch: pytest.MonkeyPa
     for module in ("pooch", "sklearn", "sklearn.datasets"):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(InputError, match=r"parkinsons/parkinsons.data, or allow") as caught:
-        data.parkinsons(download=False)
+        datasets.parkinsons(download=False)
     assert "cache" not in str(caught.value).replace(str(empty), "")
     with pytest.raises(InputError, match=r"needs pooch, not installed: pip install 'boundcheck\[data\]'"):
-        data.parkinsons(download=True)
-    monkeypatch.setitem(files.SHA256, PARKINSONS, put(empty / "data" / PARKINSONS, b"here"))
-    assert files.find(PARKINSONS).is_file()  # a file at hand needs neither
-    for name in data.NEWSGROUPS:
-        monkeypatch.setitem(files.SHA256, name, put(empty / "data" / name, b"here"))
+        datasets.parkinsons(download=True)
+    monkeypatch.setitem(dataset_files.SHA256, PARKINSONS, put(empty / "data" / PARKINSONS, b"here"))
+    assert dataset_files.find(PARKINSONS).is_file()  # a file at hand needs neither
+    for name in datasets.NEWSGROUPS:
+        monkeypatch.setitem(dataset_files.SHA256, name, put(empty / "data" / name, b"here"))
     with pytest.raises(InputError, match=r"needs scikit-learn, not installed: pip install 'boundcheck\[data\]'"):
-        data.newsgroups()
+        datasets.newsgroups()

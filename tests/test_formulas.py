@@ -7,9 +7,9 @@ import torch
 from pieces import normal
 from torch import Tensor
 
-from boundcheck.compare.spectrum import spectrum_of, spectrum_of_data
 from boundcheck.errors import InputError
-from boundcheck.formulas import Diagonal, Gram, Matrices, OuterProducts
+from boundcheck.numerics.bilevel.formulas import Diagonal, Gram, Matrices, OuterProducts
+from boundcheck.numerics.curves.eigenbasis import spectrum_of, spectrum_of_data
 
 D, DATA, LAMS, COLUMNS = 7, 4, 3, 5
 

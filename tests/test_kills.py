@@ -13,8 +13,8 @@ from command import Command
 from stopped import killed_at
 from whole import leftovers, visible
 
-from boundcheck.paper import _command
-from boundcheck.paper._experiment import Experiment
+from boundcheck.paper.engine import command
+from boundcheck.paper.engine.experiment import Experiment
 
 CHECK = ("check", "scalar", "--t", "5", "--method", "itd", "--quiet", "--out")
 
@@ -49,7 +49,7 @@ def test_check(boundcheck: Command, tmp_path: Path) -> None:
 def test_paper(boundcheck: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, out = tmp_path / "whole", tmp_path / "out"
     run = ("paper", "toy", "--quick", "--jobs", "1", "--quiet", "--out")
-    monkeypatch.setattr(_command, "load", lambda name: Experiment.of(toy))
+    monkeypatch.setattr(command, "load", lambda name: Experiment.of(toy))
     assert boundcheck(*run, str(whole)).returncode == 0
     for name, count in (("fingerprint.json", 1), ("walk-0.state", 2), ("walk-1.result", 1), ("table.md", 1)):
         killed_at(name, count, "toy", *run[2:], str(out))

@@ -18,9 +18,9 @@ from typer.main import get_command
 
 import boundcheck as bc
 from boundcheck import cli
-from boundcheck.attack.target import CLAIMS
 from boundcheck.paper import names as experiments
 from boundcheck.problems import CATALOGUE
+from boundcheck.worst_case.target import CLAIMS
 
 LIMIT = 300  # seconds for one block of Python or one command; the longest take about ten on an idle core
 EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -28,10 +28,11 @@ from matplotlib.text import Text
 from matplotlib.textpath import TextPath
 from reports import made
 
-from boundcheck import Constant, Constants, InputError, Provenance, Side, canvas, lettering, plot
-from boundcheck.compare.report import Report, Trace
-from boundcheck.compare.verdict import Verdict
+from boundcheck import Constant, Constants, InputError, Provenance, Side
+from boundcheck.report.report import Report, Trace
+from boundcheck.report.verdict import Verdict
 from boundcheck.theory.symbols import QUANTITIES
+from boundcheck.views.figures import canvas, report_figures, text_shapes
 
 FIVE = ("itd", "aid-fp", "aid-cg", "aid-fp:10", "aid-cg:10")
 DIRT = 1.5  # pixels by which boxes of letters may touch
@@ -116,11 +117,11 @@ def crowded(figure: Figure) -> list[str]:
 @pytest.mark.parametrize("name", FIGURES)
 def test_nothing_overlaps_or_leaves_the_figure(name: str) -> None:
     what, case = FIGURES[name]
-    assert not crowded(getattr(plot, what)(report(case)))
+    assert not crowded(getattr(report_figures, what)(report(case)))
 
 
 @pytest.mark.parametrize(("case", "method"), TRACES)
-@pytest.mark.parametrize("draw", [plot.waterfall, plot.trace_over_t, plot.trace])
+@pytest.mark.parametrize("draw", [report_figures.waterfall, report_figures.trace_over_t, report_figures.trace])
 def test_nothing_overlaps_in_a_proof(draw: Any, case: str, method: str) -> None:
     assert not crowded(draw(trace(case, method)))
 
@@ -135,63 +136,68 @@ def test_overlaps_are_found() -> None:
 
 
 def test_a_panel_a_method() -> None:
-    for figure in (plot.errors(report("five")), plot.tightness(report("five"))):
+    for figure in (report_figures.errors(report("five")), report_figures.tightness(report("five"))):
         titles = [axes.get_title() for axes in figure.axes]
         assert titles == ["ITD", "AID-FP $k=t$", "AID-CG $k=t$", "AID-FP $k=10$", "AID-CG $k=10$"]
         assert figure.get_figwidth() == pytest.approx(3 * 3.3)
         assert len({(axes.get_xlim(), axes.get_ylim()) for axes in figure.axes}) == 1
         assert all(axes.get_xlabel() == "$t$" and axes.get_yscale() == "log" for axes in figure.axes)
-    assert plot.errors(report()).axes[0].get_ylabel() == r"$\|g(\lambda)-\nabla f(\lambda)\|$"
-    assert plot.errors(report("one")).axes[1].get_title() == "ITD through the last 5 steps"
+    assert report_figures.errors(report()).axes[0].get_ylabel() == r"$\|g(\lambda)-\nabla f(\lambda)\|$"
+    assert report_figures.errors(report("one")).axes[1].get_title() == "ITD through the last 5 steps"
 
 
 def test_error_solid_and_bounds_dashed_in_its_colour() -> None:
-    figure = plot.errors(report("five"))
+    figure = report_figures.errors(report("five"))
     colours = set()
     for axes, curve in zip(figure.axes, report("five").curves.values(), strict=True):
         error = error_line(axes)
         assert error.get_linestyle() == "-"
-        drawn = [line(axes, bound.name) for bound in plot.chosen(curve)]
-        assert 2 <= len(drawn) <= plot.MOST
+        drawn = [line(axes, bound.name) for bound in report_figures.chosen(curve)]
+        assert 2 <= len(drawn) <= report_figures.MOST
         dashes = [found._unscaled_dash_pattern for found in drawn]  # type: ignore[attr-defined]
         assert len({str(pattern) for pattern in dashes}) == len(drawn)
         assert all(pattern[1] for pattern in dashes)
         assert {to_hex(found.get_color()) for found in drawn} == {to_hex(error.get_color())}
         colours.add(to_hex(error.get_color()))
-        for found, bound in zip(drawn, plot.chosen(curve), strict=True):
+        for found, bound in zip(drawn, report_figures.chosen(curve), strict=True):
             np.testing.assert_allclose(found.get_ydata(), bound.values.mean(axis=0))
     assert len(colours) == len(figure.axes)
 
 
 def test_the_legend_numbers_theorems_and_names_what_is_left_out() -> None:
-    first, second, third = (legend(axes) for axes in plot.errors(report()).axes)
+    first, second, third = (legend(axes) for axes in report_figures.errors(report()).axes)
     assert first == ["error", "Theorem 2.1", "ITD, recursive (local ball)", "not drawn: itd-local"]
     assert second[1] == "Theorem 2.4"
     assert "a posteriori (local ball)" in third
     assert third[-1] == "not drawn: aid, aid-cg-chebyshev, aid-contraction, aid-local"
-    assert legend(plot.errors(report("none")).axes[0]) == ["error", "no bound applies"]
-    assert legend(plot.tightness(report("none")).axes[0]) == ["no bound applies"]
-    assert legend(plot.errors(report("scalar")).axes[0])[2] == "ITD, local, equal to the error"
+    assert legend(report_figures.errors(report("none")).axes[0]) == ["error", "no bound applies"]
+    assert legend(report_figures.tightness(report("none")).axes[0]) == ["no bound applies"]
+    assert legend(report_figures.errors(report("scalar")).axes[0])[2] == "ITD, local, equal to the error"
 
 
 def test_chosen_bounds() -> None:
     curve = report().curve("aid-cg")
-    names = [bound.name for bound in plot.chosen(curve)]
+    names = [bound.name for bound in report_figures.chosen(curve)]
     assert names == ["aid-cg", "aid-cg-energy", "aid-cg-local", "aid-posteriori"]
     tighter = replace(curve.bounds["aid"], tightness=curve.bounds["aid"].tightness / 2)
     changed = replace(curve, bounds={**curve.bounds, "aid": tighter})
-    assert [bound.name for bound in plot.chosen(changed)] == ["aid-cg", "aid", "aid-cg-local", "aid-posteriori"]
+    assert [bound.name for bound in report_figures.chosen(changed)] == [
+        "aid-cg",
+        "aid",
+        "aid-cg-local",
+        "aid-posteriori",
+    ]
 
 
 def test_a_violation_is_said() -> None:
     curve = report().curve("itd")
     bounds = {**curve.bounds, "itd": replace(curve.bounds["itd"], verdict=Verdict.VIOLATED)}
     changed = replace(report(), curves={"itd": replace(curve, bounds=bounds)})
-    assert legend(plot.errors(changed).axes[0])[1] == "Theorem 2.1, violated"
+    assert legend(report_figures.errors(changed).axes[0])[1] == "Theorem 2.1, violated"
 
 
 def test_mean_and_spread_over_samples() -> None:
-    axes, curve = plot.errors(report("five")).axes[0], report("five").curve("itd")
+    axes, curve = report_figures.errors(report("five")).axes[0], report("five").curve("itd")
     assert legend(axes)[0] == "error, mean ± std over 4 λ"
     np.testing.assert_allclose(line(axes, "faint").get_ydata(), curve.errors.mean(axis=0))
     assert len(axes.collections) == 2  # floor and band
@@ -199,11 +205,11 @@ def test_mean_and_spread_over_samples() -> None:
     top = curve.errors.mean(axis=0) + curve.errors.std(axis=0)
     assert band[:, 1].min() > 0
     assert band[:, 1].max() == pytest.approx(top.max())
-    assert len(plot.errors(report()).axes[0].collections) == 1
+    assert len(report_figures.errors(report()).axes[0].collections) == 1
 
 
 def test_at_the_floor_the_error_is_faint() -> None:
-    axes, curve = plot.errors(report("five")).axes[0], report("five").curve("itd")
+    axes, curve = report_figures.errors(report("five")).axes[0], report("five").curve("itd")
     above = curve.errors.mean(axis=0) > curve.floor.mean(axis=0)
     assert above.any()
     assert not above.all()
@@ -211,8 +217,8 @@ def test_at_the_floor_the_error_is_faint() -> None:
     assert (np.isfinite(strong.get_ydata()) == above).all()
     assert line(axes, "faint").get_alpha() < 0.5
     assert "below the rounding floor" in legend(axes)
-    assert legend(plot.errors(report("floor")).axes[0])[0] == "error, nowhere above the floor"
-    assert "below the rounding floor" not in legend(plot.errors(report()).axes[0])
+    assert legend(report_figures.errors(report("floor")).axes[0])[0] == "error, nowhere above the floor"
+    assert "below the rounding floor" not in legend(report_figures.errors(report()).axes[0])
 
 
 def test_errors_that_diverge_and_bounds_that_are_silent_leave_gaps() -> None:
@@ -222,14 +228,14 @@ def test_errors_that_diverge_and_bounds_that_are_silent_leave_gaps() -> None:
     bounds = {**curve.bounds, "itd": replace(curve.bounds["itd"], values=silent)}
     floor = np.where(np.isfinite(broken), curve.floor, np.inf)
     changed = replace(report(), curves={"itd": replace(curve, errors=broken, floor=floor, bounds=bounds)})
-    figure = plot.errors(changed)
+    figure = report_figures.errors(changed)
     assert not crowded(figure)
     assert np.isnan(line(figure.axes[0], "faint").get_ydata()[30:]).all()
     assert np.isnan(line(figure.axes[0], "itd").get_ydata()[:10]).all()
 
 
 def test_tightness_says_best_and_worst() -> None:
-    figure = plot.tightness(report("scalar"))
+    figure = report_figures.tightness(report("scalar"))
     axes, curve = figure.axes[0], report("scalar").curve("itd")
     assert legend(axes)[0] == "Theorem 2.1: 1.13 to 1.9"
     assert line(axes, "one").get_ydata()[0] == 1
@@ -238,14 +244,14 @@ def test_tightness_says_best_and_worst() -> None:
     np.testing.assert_allclose(line(axes, "itd").get_ydata(), curve.bounds["itd"].tightness[0])
     drawn = {"one", *curve.applicable}
     assert {found.get_gid() for found in axes.lines} == drawn | {"key", "x ticks", "y ticks"}
-    assert "at the floor" in legend(plot.tightness(report("floor")).axes[0])[0]
-    some = plot.tightness(report("five")).axes[0]  # faint where some samples are at the floor
+    assert "at the floor" in legend(report_figures.tightness(report("floor")).axes[0])[0]
+    some = report_figures.tightness(report("five")).axes[0]  # faint where some samples are at the floor
     assert np.isfinite(line(some, "faint").get_ydata()).sum() > np.isfinite(line(some, "itd").get_ydata()).sum()
 
 
 def test_waterfall() -> None:
     shown = trace()
-    axes = plot.waterfall(shown, title="ITD").axes[0]
+    axes = report_figures.waterfall(shown, title="ITD").axes[0]
     assert axes.get_title() == "ITD, $t=60$"
     assert axes.get_xscale() == "log"
     words = [text.get_text() for text in axes.texts]
@@ -261,19 +267,19 @@ def test_waterfall() -> None:
     assert line(axes, "error").get_xdata()[0] == pytest.approx(shown.values[0, -1])
     assert line(axes, "bound").get_xdata()[0] == pytest.approx(shown.values[-1, -1])
     assert not [word for word in words if "broken" in word]
-    early = plot.waterfall(shown, t=3).axes[0]
+    early = report_figures.waterfall(shown, t=3).axes[0]
     assert line(early, "error").get_xdata()[0] == pytest.approx(shown.values[0, 2])
     with pytest.raises(InputError, match=r"t = 61 is not in the trace; give one of 1 … 60"):
-        plot.waterfall(shown, t=61)
+        report_figures.waterfall(shown, t=61)
 
 
 def test_a_broken_link_is_vermillion() -> None:
     shown = trace("broken")
-    axes = plot.waterfall(shown).axes[0]
+    axes = report_figures.waterfall(shown).axes[0]
     red = [bar.get_gid() for bar in axes.patches if to_hex(bar.get_facecolor()) == canvas.VERMILLION.lower()]
     assert red == [shown.first_broken]
     assert len([text for text in axes.texts if text.get_text().endswith(" broken")]) == 1
-    areas = {area.get_gid(): area for area in plot.trace_over_t(shown).axes[0].collections}
+    areas = {area.get_gid(): area for area in report_figures.trace_over_t(shown).axes[0].collections}
     wrong = areas[f"broken: {shown.first_broken}"]
     assert to_hex(wrong.get_facecolor()[0]) == canvas.VERMILLION.lower()
     assert wrong.get_paths()[0].vertices[:, 1].max() <= 0
@@ -281,7 +287,7 @@ def test_a_broken_link_is_vermillion() -> None:
 
 def test_stack_adds_up_to_bound_over_error() -> None:
     shown = trace()
-    axes = plot.trace_over_t(shown, title="ITD").axes[0]
+    axes = report_figures.trace_over_t(shown, title="ITD").axes[0]
     top = np.log10(shown.values[-1] / shown.values[0])
     np.testing.assert_allclose(line(axes, "bound / error").get_ydata(), top)
     areas = {area.get_gid(): area.get_paths()[0].vertices[:, 1] for area in axes.collections}
@@ -296,7 +302,7 @@ def test_stack_adds_up_to_bound_over_error() -> None:
 
 def test_both_sides_of_a_proof_in_one_figure() -> None:
     shown = trace()
-    figure = plot.trace(shown, title="ITD", t=50)
+    figure = report_figures.trace(shown, title="ITD", t=50)
     bars, stack = figure.axes
     assert figure.get_figwidth() == pytest.approx(2 * 3.3)
     assert bars.get_title() == "ITD"
@@ -315,18 +321,18 @@ def test_both_sides_of_a_proof_in_one_figure() -> None:
     assert rows == {name: to_hex(colour) for name, colour in areas.items()}
     assert isinstance(black, Line2D)
     np.testing.assert_allclose(line(stack, "bound / error").get_ydata(), np.log10(shown.values[-1] / shown.values[0]))
-    broken, _ = plot.trace(trace("broken")).axes
+    broken, _ = report_figures.trace(trace("broken")).axes
     red = [bar for bar in broken.patches if to_hex(bar.get_facecolor()) == canvas.VERMILLION.lower()]
     assert {bar.get_gid() for bar in red} == {trace("broken").first_broken, "key"}
     with pytest.raises(InputError, match="t = 61 is not in the trace"):
-        plot.trace(shown, t=61)
+        report_figures.trace(shown, t=61)
 
 
 def test_letters_are_where_they_are_said_to_be() -> None:
     """The box of a text holds its ink, whatever its alignment; of each letter the width is known before drawing."""
     for ha, va, turned in (("left", "top", 0), ("right", "center", 0), ("center", "baseline", 90)):
         figure = Figure(figsize=(4, 3), dpi=200)
-        text = lettering.words(400, 300, "Agq ‖∇f‖\n$L_\\Phi$ = 10⁻³", ha=ha, va=va, rotation=turned, fontsize=12)
+        text = text_shapes.words(400, 300, "Agq ‖∇f‖\n$L_\\Phi$ = 10⁻³", ha=ha, va=va, rotation=turned, fontsize=12)
         figure.add_artist(text)
         drawer = FigureCanvasAgg(figure)
         drawer.draw()
@@ -337,26 +343,26 @@ def test_letters_are_where_they_are_said_to_be() -> None:
         assert (ink[1] <= box.p1 + 3).all()
         assert (ink[1] - ink[0] > 0.8 * (box.p1 - box.p0)).all()
     whole = TextPath((0, 0), "two words", size=72).vertices[:, 0].max()
-    assert lettering.width("two words", 72) == pytest.approx(whole / 72, rel=0.02)
-    lines = lettering.wrapped("of some words that need more than a line", 1.0, 8).split("\n")
+    assert text_shapes.width("two words", 72) == pytest.approx(whole / 72, rel=0.02)
+    lines = text_shapes.wrapped("of some words that need more than a line", 1.0, 8).split("\n")
     assert " ".join(lines) == "of some words that need more than a line"
     assert len(lines) > 1
-    assert all(lettering.width(one, 8) <= 1.0 for one in lines)
+    assert all(text_shapes.width(one, 8) <= 1.0 for one in lines)
 
 
 def test_the_words_of_a_pdf_are_letters(tmp_path: Path) -> None:
-    figure = plot.errors(report())
-    assert b"/Font" in plot.save(figure, tmp_path / "a.pdf").read_bytes()
-    again = plot.save(figure, tmp_path / "a.svg").read_bytes()
-    assert again == plot.save(plot.errors(report()), tmp_path / "b.svg").read_bytes()
+    figure = report_figures.errors(report())
+    assert b"/Font" in report_figures.save(figure, tmp_path / "a.pdf").read_bytes()
+    again = report_figures.save(figure, tmp_path / "a.svg").read_bytes()
+    assert again == report_figures.save(report_figures.errors(report()), tmp_path / "b.svg").read_bytes()
     assert b"<text" not in again  # no font is needed to see it
 
 
 def test_the_users_font_is_used() -> None:
-    before = lettering.width("illi", 8)
+    before = text_shapes.width("illi", 8)
     with mpl.rc_context({"font.family": "monospace"}):
-        assert lettering.width("illi", 8) > before
-    assert lettering.width("illi", 8) == before
+        assert text_shapes.width("illi", 8) > before
+    assert text_shapes.width("illi", 8) == before
 
 
 def test_an_error_of_zero() -> None:
@@ -364,17 +370,17 @@ def test_an_error_of_zero() -> None:
     values, slacks = shown.values.copy(), shown.slacks.copy()
     values[0], slacks[1], slacks[2] = 0, np.inf, 0
     nothing = replace(shown, values=values, slacks=slacks)
-    figure = plot.waterfall(nothing)
+    figure = report_figures.waterfall(nothing)
     assert not crowded(figure)
     assert {"0", "×∞"} <= {text.get_text() for text in figure.axes[0].texts}
-    assert "finite" in plot.trace_over_t(nothing).axes[0].texts[0].get_text()
+    assert "finite" in report_figures.trace_over_t(nothing).axes[0].texts[0].get_text()
 
 
 def test_constants() -> None:
     probable = Constant("L_E", 3e4, Side.HIGH_PROBABILITY, Provenance("sampled", delta=0.01))
     paper = Constants.given(q=0.9, nu_1=0, L_E=probable, D=2, sides={"D": "lower", "nu_1": "upper"})
     local = Constants.given(q=0.8, W=4e-3, side="lower")
-    figure = plot.constants(replace(report(), constants={"paper": paper, "local": local}))
+    figure = report_figures.constants(replace(report(), constants={"paper": paper, "local": local}))
     axes = figure.axes[0]
     assert texts(axes, "symbol") == ["$q$", r"$\nu_1$", "$D$", "$L_E$", "$W$"]
     assert "bound on ‖w(λ)‖" in [text.get_text() for text in axes.texts]
@@ -400,7 +406,7 @@ def test_constants() -> None:
 def test_every_constant_has_room() -> None:
     names = [name for name, quantity in QUANTITIES.items() if quantity.kind == "constant"]
     values = {name: 0.5 * 7.0 ** (i % 5) for i, name in enumerate(names)}
-    figure = plot.constants(replace(report(), constants={"local": Constants.given(**values)}))
+    figure = report_figures.constants(replace(report(), constants={"local": Constants.given(**values)}))
     assert len(texts(figure.axes[0], "symbol")) == len(names) > 30
     assert not crowded(figure)
 
@@ -409,7 +415,7 @@ def test_a_sample_that_diverges_is_not_averaged_away() -> None:
     curve = report("five").curve("itd")
     errors = curve.errors.copy()
     errors[1, 50:] = np.inf
-    axes = plot.errors(replace(report(), curves={"itd": replace(curve, errors=errors)})).axes[0]
+    axes = report_figures.errors(replace(report(), curves={"itd": replace(curve, errors=errors)})).axes[0]
     assert (np.isnan(line(axes, "faint").get_ydata()) == (np.arange(120) >= 50)).all()
 
 
@@ -417,12 +423,12 @@ def test_huge_numbers() -> None:
     curve = report("five").curve("itd")
     bound = replace(curve.bounds["itd"], values=curve.bounds["itd"].values * 1e305)
     changed = replace(report(), curves={"itd": replace(curve, bounds={"itd": bound})})
-    assert not crowded(plot.errors(changed))
+    assert not crowded(report_figures.errors(changed))
 
 
 def test_nothing_to_draw() -> None:
     empty = replace(report(), curves={}, constants={})
-    for draw in (plot.errors, plot.tightness, plot.constants):
+    for draw in (report_figures.errors, report_figures.tightness, report_figures.constants):
         with pytest.raises(InputError, match=r"to draw; check at least one"):
             draw(empty)
 
@@ -446,19 +452,21 @@ def test_ticks(low: float, high: float, labels: list[str]) -> None:
     taken = canvas.log_axis(axes, "y", low, high)
     shown = texts(axes, "y tick")
     assert shown[: len(labels)] == labels
-    assert taken > max(lettering.width(text, canvas.SMALL) for text in shown)
+    assert taken > max(text_shapes.width(text, canvas.SMALL) for text in shown)
     np.testing.assert_allclose(line(axes, "y ticks").get_ydata(), [text.get_position()[1] for text in axes.texts])
     assert len(shown) <= 8
 
 
 @pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])
 def test_files_are_valid_and_the_same_twice(suffix: str, tmp_path: Path) -> None:
-    paths = [plot.save(plot.errors(report()), tmp_path / f"{name}.{suffix}") for name in ("one", "two")]
+    paths = [
+        report_figures.save(report_figures.errors(report()), tmp_path / f"{name}.{suffix}") for name in ("one", "two")
+    ]
     first, second = (path.read_bytes() for path in paths)
     assert first == second
     if suffix == "png":
         assert first.startswith(b"\x89PNG\r\n\x1a\n")
-        figure = plot.errors(report())
+        figure = report_figures.errors(report())
         assert struct.unpack(">II", first[16:24]) == tuple(int(x * canvas.DPI + 1e-6) for x in figure.get_size_inches())
     elif suffix == "pdf":
         assert first.startswith(b"%PDF-")
@@ -473,14 +481,14 @@ def test_files_are_valid_and_the_same_twice(suffix: str, tmp_path: Path) -> None
 
 def test_saving_changes_no_settings(tmp_path: Path) -> None:
     before = dict(mpl.rcParams)
-    plot.save(plot.constants(report()), str(tmp_path / "a.PDF"))
+    report_figures.save(report_figures.constants(report()), str(tmp_path / "a.PDF"))
     assert dict(mpl.rcParams) == before
 
 
 def test_bad_suffix(tmp_path: Path) -> None:
     for name in ("a.jpg", "a"):
         with pytest.raises(InputError, match=rf"{name}' is no picture; end it in .png, .pdf, .svg"):
-            plot.save(Figure(), tmp_path / name)
+            report_figures.save(Figure(), tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
@@ -492,20 +500,22 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("boundcheck.canvas.os.replace", refuse)
+        patched.setattr("boundcheck.views.figures.canvas.os.replace", refuse)
         with pytest.raises(InputError, match=r"a.png' cannot be written \(No space left on device\)"):
-            plot.save(Figure(), old)
+            report_figures.save(Figure(), old)
     assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
     assert old.read_text() == "old"
     with pytest.raises(InputError, match=re.escape("cannot be written (No such file or directory)")):
-        plot.save(Figure(), tmp_path / "nowhere" / "a.png")
+        report_figures.save(Figure(), tmp_path / "nowhere" / "a.png")
     assert not (tmp_path / "nowhere").exists()
 
 
 def test_in_threads(tmp_path: Path) -> None:
-    alone = plot.save(plot.waterfall(trace()), tmp_path / "alone.svg").read_bytes()
+    alone = report_figures.save(report_figures.waterfall(trace()), tmp_path / "alone.svg").read_bytes()
     names = [tmp_path / f"{n}.svg" for n in range(4)]
-    threads = [Thread(target=lambda path=path: plot.save(plot.waterfall(trace()), path)) for path in names]  # type: ignore[misc]
+    threads = [
+        Thread(target=lambda path=path: report_figures.save(report_figures.waterfall(trace()), path)) for path in names
+    ]  # type: ignore[misc]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -524,5 +534,5 @@ print(*sys.modules)
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     loaded = set(run.stdout.split())
-    assert "boundcheck.plot" in loaded
+    assert "boundcheck.views.figures.report_figures" in loaded
     assert loaded.isdisjoint({"matplotlib.pyplot", "torch"})

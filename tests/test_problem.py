@@ -133,7 +133,7 @@ def test_prepare_is_run_once_and_differentiated_through() -> None:
 
 
 def test_momentum_on_a_loss_of_ones_own() -> None:
-    from boundcheck.dynamics import constant
+    from boundcheck.numerics.bilevel.dynamics import constant
 
     H = torch.diag(torch.tensor([1.0, 5.0], dtype=torch.float64))
     problem = bc.Problem.from_loss(
@@ -168,7 +168,7 @@ def test_the_problems_own_seed_draws_lam() -> None:
 
 def test_lam_does_not_repeat_the_numbers_of_the_data() -> None:
     """One seed, two streams: with one, λ would be a function of the first numbers of w_true."""
-    from boundcheck.problems._synthetic import Draw
+    from boundcheck.problems.parts.synthetic_data import Draw
 
     data = Draw.seeded(0, torch.float64, "cpu").generator
     assert data.initial_seed() != torch.Generator().manual_seed(0).initial_seed()

@@ -8,7 +8,7 @@ from pieces import normal
 from torch import Tensor
 
 from boundcheck.errors import InputError
-from boundcheck.projections import convolution_norm, project_convolution, project_matrix
+from boundcheck.problems.parts.projections import convolution_norm, project_convolution, project_matrix
 
 # Singular values of these matrices (at most 75 × 75, norm at most 30) are right to some hundred units in the last place
 EPS = 1e-12

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from boundcheck.errors import InputError
-from boundcheck.sparse import SparseMatrix, perron_bound, squared_gram_bound, squared_norm_bound
+from boundcheck.problems.parts.sparse_matrix import SparseMatrix, perron_bound, squared_gram_bound, squared_norm_bound
 
 DTYPES = (torch.float64, torch.float32)
 N, P, C = 23, 41, 3

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from command import Command
 
-from boundcheck import lock, writing
+from boundcheck import atomic_write, folder_lock
+from boundcheck.atomic_write import sole_use, sole_use_of_file, write_whole
 from boundcheck.errors import InputError
-from boundcheck.writing import sole_use, sole_use_of_file, write_whole
 
 COUNT = """
 import sys
 from pathlib import Path
 from boundcheck.errors import InputError
-from boundcheck.writing import sole_use
+from boundcheck.atomic_write import sole_use
 place, number = Path(sys.argv[1]), int(sys.argv[2])
 while number:
     try:
@@ -120,7 +120,7 @@ def test_a_lock_that_its_owner_removed_before_it_was_locked_is_no_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Path] = []
-    original = lock._open
+    original = folder_lock._open
 
     def late(path: Path) -> tuple[int, bool]:
         found = original(path)
@@ -129,17 +129,17 @@ def test_a_lock_that_its_owner_removed_before_it_was_locked_is_no_lock(
         opened.append(path)
         return found
 
-    monkeypatch.setattr(lock, "_open", late)
+    monkeypatch.setattr(folder_lock, "_open", late)
     with sole_use(tmp_path):
         assert len(opened) == 2
-        assert (tmp_path / writing.WORK / lock.LOCK).exists()
+        assert (tmp_path / atomic_write.WORK / folder_lock.LOCK).exists()
 
 
 def test_what_a_dead_process_left_is_removed(tmp_path: Path) -> None:
-    for work in (tmp_path / "out" / writing.WORK, tmp_path / f"{writing.WORK}-a"):
-        (work / writing.PARTS / "below").mkdir(parents=True)
-        (work / lock.LOCK).touch()
-        (work / writing.PARTS / "below" / "half").write_text("ha")
+    for work in (tmp_path / "out" / atomic_write.WORK, tmp_path / f"{atomic_write.WORK}-a"):
+        (work / atomic_write.PARTS / "below").mkdir(parents=True)
+        (work / folder_lock.LOCK).touch()
+        (work / atomic_write.PARTS / "below" / "half").write_text("ha")
     with sole_use(tmp_path / "out"):
         pass
     write_whole(tmp_path / "a", b"1")
@@ -148,7 +148,7 @@ def test_what_a_dead_process_left_is_removed(tmp_path: Path) -> None:
 
 def test_a_set_on_its_way_gets_there(tmp_path: Path) -> None:
     """Killed after two of four files had moved: the others follow with the next claim."""
-    complete = tmp_path / writing.WORK / writing.COMPLETE
+    complete = tmp_path / atomic_write.WORK / atomic_write.COMPLETE
     complete.mkdir(parents=True)
     for name in "abcd":
         (tmp_path / name if name in "ab" else complete / name).write_text("new")

@@ -91,10 +91,20 @@ def _no_floor(original: Any) -> Any:
 
 
 def _no_rounding(original: Any) -> Any:
-    def measured(*args: Any, **kwargs: Any) -> Any:
-        return replace(original(*args, **kwargs), w=0.0, v=0.0, g=0.0)
+    def of(problem: Any, found: Any) -> Any:
+        computed = float(found.residual_w[0]), float(found.residual_v[0])
+        return replace(original(problem, found), w=computed[0], v=computed[1], g=0.0, doubt="")
 
-    return measured
+    return of
+
+
+def _linear(original: Any) -> Any:
+    return import_module(f"{NUMERICS}.program.polynomial_degree")._largest
+
+
+def _confirmed(original: Any) -> Any:
+    everything = import_module(f"{NUMERICS}.bilevel.derivative_check").Confirmation()
+    return lambda *args, **kwargs: everything
 
 
 def _old_weights(original: Any) -> Any:
@@ -112,37 +122,44 @@ def _nothing(original: Any) -> Any:
     return lambda *args, **kwargs: None
 
 
-def _zero(original: Any) -> Any:
-    return 0
-
-
-ESTIMATE, COMPARE = "boundcheck.estimate", "boundcheck.compare"
+NUMERICS, COMPARE = "boundcheck.numerics", "boundcheck.compare"
+ESTIMATE = f"{NUMERICS}.estimate.estimate_constants"
 BREAKAGES = (
-    Breakage("estimates from sampled points are called exact", ((f"{ESTIMATE}.suprema", "measure", _exact),)),
-    Breakage("η₁ is half of what it is", ((f"{ESTIMATE}.all", "_on_ball", _constants(_half_eta_1)),)),
-    Breakage("q* at one point is called q", ((f"{ESTIMATE}.all", "_on_ball", _constants(_q_star_as_q)),)),
-    Breakage("D and r_0 without the residual", ((f"{ESTIMATE}.all", "_distances", _without_residual),)),
+    Breakage(
+        "estimates from sampled points are called exact",
+        ((f"{NUMERICS}.estimate.suprema_table", "measure", _exact),),
+    ),
+    Breakage("η₁ is half of what it is", ((ESTIMATE, "_on_ball", _constants(_half_eta_1)),)),
+    Breakage("q* at one point is called q", ((ESTIMATE, "_on_ball", _constants(_q_star_as_q)),)),
+    Breakage("D and r_0 without the residual", ((ESTIMATE, "_distances", _without_residual),)),
     Breakage(
         "a verdict knows no rounding",
-        ((f"{COMPARE}.verdict", "excess", lambda original: lambda errors, values, floor: errors > values),),
+        (("boundcheck.report.verdict", "excess", lambda original: lambda errors, values, floor: errors > values),),
         "check",
     ),
-    Breakage("the floor is 0", ((f"{COMPARE}.judged", "curve", _no_floor),), "check"),
+    Breakage("the floor is 0", ((f"{COMPARE}.judge", "curve", _no_floor),), "check"),
     Breakage(
         "an enclosure knows no rounding",
-        (
-            (f"{ESTIMATE}.rounding", "measured", _no_rounding),
-            (f"{ESTIMATE}.all", "ROUNDING", _zero),
-            (f"{COMPARE}.certify", "ROUNDING", _zero),
-        ),
+        ((f"{NUMERICS}.estimate.residual_bounds", "of", _no_rounding),),
         "enclose",
     ),
-    Breakage("a module's weights are not swapped in", (("boundcheck.layout", "Layout.unflatten", _old_weights),)),
-    Breakage("a problem is not looked at beforehand", ((f"{ESTIMATE}.checks", "check", _nothing),)),
-    Breakage("claims are never refuted", ((f"{ESTIMATE}.claims", "refuted", _never),)),
+    Breakage(
+        "a module's weights are not swapped in",
+        ((f"{NUMERICS}.bilevel.flatten", "Layout.unflatten", _old_weights),),
+    ),
+    Breakage(
+        "a problem is not looked at beforehand",
+        (
+            (f"{NUMERICS}.estimate.validate", "check", _confirmed),
+            (f"{NUMERICS}.bilevel.derivative_check", "on_arrival", _nothing),
+            (f"{NUMERICS}.bilevel.derivative_check", "at_solution", _confirmed),
+        ),
+    ),
+    Breakage("every operation counts as linear", ((f"{NUMERICS}.program.polynomial_degree", "_anything", _linear),)),
+    Breakage("claims are never refuted", ((f"{NUMERICS}.estimate.user_claims", "refuted", _never),)),
     Breakage(
         "every assumption is met",
-        ((f"{COMPARE}.judged", "refusal", _nothing), (f"{COMPARE}.plan", "refusal", _nothing)),
+        ((f"{COMPARE}.judge", "refusal", _nothing), (f"{COMPARE}.plan", "refusal", _nothing)),
         "plan",
     ),
 )

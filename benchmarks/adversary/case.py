@@ -72,7 +72,7 @@ class Case:
             known = bc.Constants.given(sides={name: side for name, (_, side) in self.claims.items()}, **values)
         more: dict[str, Any] = {"known": known, "name": f"adversary{self.number}"}
         if self.momentum is not None:
-            from boundcheck import dynamics
+            from boundcheck.numerics.bilevel import dynamics
 
             name, omega, beta = self.momentum
             alpha = self.alpha or 1.0

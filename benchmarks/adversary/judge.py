@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import boundcheck as bc
-from boundcheck.compare.verdict import Verdict
+from boundcheck.report.verdict import Verdict
 
 from .case import Case
 from .exact import norm

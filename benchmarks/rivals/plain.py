@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd import grad
 
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel.problem import Problem
 
 Solver = Callable[[Callable[[Tensor], Tensor], Tensor, int], Tensor]  # from ∂₁Φᵀ, ∇₁E and k to v_k
 

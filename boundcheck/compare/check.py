@@ -9,21 +9,20 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from boundcheck.compare import certify, judged
-from boundcheck.compare.applicable import Case, momentum_of, question
-from boundcheck.compare.curves import error_curves, lams_of, methods_of
-from boundcheck.compare.foreseen import foresee
-from boundcheck.compare.observe import NAMES, observe
-from boundcheck.compare.report import Curve, Report
+from boundcheck.compare import certificate, judge
+from boundcheck.compare.applicability import Case, momentum_of, question
 from boundcheck.constants import Constants
 from boundcheck.errors import AssumptionError, InputError
-from boundcheck.estimate import checks
-from boundcheck.estimate.all import BALLS, on_balls
-from boundcheck.estimate.point import Spend
-from boundcheck.loading import require_problem
 from boundcheck.methods import Method
-from boundcheck.problem import Problem
-from boundcheck.solvers.exact import Reference
+from boundcheck.numerics.bilevel.problem import Problem, require_problem
+from boundcheck.numerics.curves.error_curves import error_curves, lams_of, methods_of
+from boundcheck.numerics.curves.observables import NAMES, observe
+from boundcheck.numerics.curves.spectral_terms import foresee
+from boundcheck.numerics.estimate import validate
+from boundcheck.numerics.estimate.at_solution import Spend
+from boundcheck.numerics.estimate.estimate_constants import BALLS, on_balls
+from boundcheck.numerics.solvers.reference import Reference
+from boundcheck.report.report import Curve, Report
 from boundcheck.theory.bound import FROM_SPECTRUM, Bound
 from boundcheck.theory.catalogue import bounds as catalogue
 from boundcheck.theory.step_sizes import Momentum
@@ -65,7 +64,7 @@ def check(
     asked, chosen = methods_of(methods), _bounds(bounds)
     spend = Spend(delta, seed or 0, budget)
     lams = lams_of(problem, samples, seed if samples > 1 else None, lam)
-    doubts = checks.check(problem, lams[0]).unconfirmed
+    doubts = validate.check(problem, lams[0]).unconfirmed
     tell("error curves", 0, 1)
     refused: dict[str, str] = {}
     try:
@@ -81,13 +80,13 @@ def check(
     tell("the rounding floor", 0, 1)
     here, local = cases[0].problem, [case.constants["local"] for case in cases]
     errors = {method: curves[str(method)] for method in asked}
-    floors, floor_how = certify.rounding_floor(here, asked, t, local, found, errors)
+    floors, floor_how = certificate.rounding_floor(here, asked, t, local, found, errors)
     certificates = tuple(case.certificate for case in cases)
     own = np.array([[0.0 if c is None else c.value] for c in certificates])
     tell("the proofs", 0, 1)
     ts = _places(problem, t, MANY if len(lams) == 1 else SOME)
     seen = observe(here, found[0], asked, t, _names(chosen, asked, proofs), q=_q(local[0]), ts=ts)
-    away = certify.distance(here, found[0], local[0])
+    away = certificate.distance(here, found[0], local[0])
     observed = _from_w_star(seen, away.value, _q(local[0]), ts)
     foreseen = _foreseen(cases[0], found[0], asked, chosen, ts)
     made: dict[str, Curve] = {}
@@ -95,7 +94,7 @@ def check(
         tell("bounds", len(made), len(asked))
         fitting = [b for b in chosen if method.name in b.methods]
         floor, told = np.maximum(floors[method], own), foreseen.get(method, {})
-        made[str(method)] = judged.curve(
+        made[str(method)] = judge.curve(
             method, curves, floor, fitting, cases, observed[method], told, ts, seen[method], away.doubt
         )
     return Report(
@@ -110,8 +109,8 @@ def check(
 
 
 def _from_w_star(
-    observed: Mapping[Method, judged.Observed], off: float, q: float | None, ts: np.ndarray
-) -> dict[Method, judged.Observed]:
+    observed: Mapping[Method, judge.Observed], off: float, q: float | None, ts: np.ndarray
+) -> dict[Method, judge.Observed]:
     """Distances that were measured from the reference, as bounds on those from w*, which is `off` from it at most."""
     more = {"r_t": np.full(ts.shape, off)}
     if q is not None:  # Σ_{1≤j<t} q^(t−1−j)
@@ -122,7 +121,7 @@ def _from_w_star(
 
 def _foreseen(
     case: Case, found: Reference, asked: Sequence[Method], chosen: Sequence[Bound], ts: np.ndarray
-) -> Mapping[Method, judged.Observed]:
+) -> Mapping[Method, judge.Observed]:
     """What the spectral bounds are made of, where one may apply."""
     fitting = [b for b in chosen if b.kind == FROM_SPECTRUM]
     some = [m for m in asked if any(m.name in b.methods and not question(b, m, case).refusal for b in fitting)]
@@ -187,7 +186,7 @@ def _case(problem: Problem, found: Reference, constants: Mapping[str, Constants]
     local = constants["local"]
     momentum = momentum_of(problem, local)
     radius = _peak(momentum) * local["r_0"].value if "r_0" in local else 0.0
-    return Case(problem, found.w[0], constants, momentum, radius, certify.certify(problem, found, local))
+    return Case(problem, found.w[0], constants, momentum, radius, certificate.certify(problem, found, local))
 
 
 def _places(problem: Problem, T: int, most: int) -> np.ndarray:

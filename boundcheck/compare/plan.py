@@ -10,24 +10,23 @@ from statistics import median
 import numpy as np
 import torch
 
-from boundcheck.compare import certify
-from boundcheck.compare.applicable import Case, question
-from boundcheck.compare.applied import Applied, apply
+from boundcheck.compare import certificate
+from boundcheck.compare.applicability import Case, question
+from boundcheck.compare.applied_bound import Applied, apply
 from boundcheck.compare.check import case_at
-from boundcheck.compare.curves import error_curves, methods_of
 from boundcheck.constants import Constants, Side
 from boundcheck.errors import AssumptionError, BoundcheckError, InputError, MissingConstantError
-from boundcheck.estimate import checks
-from boundcheck.estimate.floor import FACTOR
-from boundcheck.estimate.point import Spend
-from boundcheck.loading import require_problem
 from boundcheck.methods import Method
-from boundcheck.prepared import Prepared
-from boundcheck.problem import Problem
-from boundcheck.products import linearise
-from boundcheck.solvers.exact import Reference, reference
+from boundcheck.numerics.bilevel.derivatives import linearise
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem, require_problem
+from boundcheck.numerics.curves.error_curves import error_curves, methods_of
+from boundcheck.numerics.estimate import validate
+from boundcheck.numerics.estimate.at_solution import Spend
+from boundcheck.numerics.estimate.rounding_floor import FACTOR
+from boundcheck.numerics.solvers.reference import Reference, reference
 from boundcheck.theory.catalogue import bounds as catalogue
-from boundcheck.theory.complexity import Iterations
+from boundcheck.theory.iterations import Iterations
 from boundcheck.theory.symbols import error
 
 TIMINGS = 7  # of which the median counts
@@ -126,7 +125,7 @@ def plan(
     if fixed := [m for m in asked if m.k is not None]:
         raise InputError(f"{fixed[0]} fixes k, which a plan is to find; write {fixed[0].name}")
     lam = problem.checked(problem.lam, "lam")
-    doubts = checks.check(problem, lam).unconfirmed
+    doubts = validate.check(problem, lam).unconfirmed
     tell("constants", 0, 1)
     found = reference(problem, lam[None])
     case = case_at(problem, found, known, None, Spend(delta, seed, budget), doubts)
@@ -156,7 +155,7 @@ def plan(
 
 def _floor(case: Case, found: Reference) -> float:
     """The rounding floor of a long run, and what the reference itself may be off."""
-    late = certify.model_of(case.constants["local"], found, case.problem.dtype, np.array([10**6]))
+    late = certificate.model_of(case.constants["local"], found, case.problem.dtype, np.array([10**6]))
     own = 0.0 if case.certificate is None else case.certificate.value
     return max(FACTOR * float(late[0]), own)
 

@@ -1,26 +1,34 @@
-"""The paper's figures and tables, one experiment a file: `boundcheck paper fig1`.
+"""The paper's figures and tables: `boundcheck paper fig1`.
 
-A file here is found by itself. It holds NAME, TITLE, `settings`, `tasks`, `run` and `report` (see `_experiment.py`);
-files whose name starts with an underscore hold the engine, or what several experiments share.
+An experiment is a module with NAME, TITLE, `settings`, `tasks`, `run` and `report` (see `engine/experiment.py`). It has a
+folder, alone or with those that share its code; what only shows results is in the folder's `views/`.
 """
 
 from __future__ import annotations
 
-import pkgutil
 from importlib import import_module
 
 from boundcheck.errors import UnknownNameError
-from boundcheck.paper._experiment import Experiment
+from boundcheck.paper.engine.experiment import Experiment
+
+EXPERIMENTS = {
+    "conv-eqm": "equilibrium.conv_eqm",
+    "eqm": "equilibrium.eqm",
+    "fig1": "fig1.experiment",
+    "states": "equilibrium.states",
+    "table1": "tables.table1",
+    "table2": "tables.table2",
+    "tightness": "tightness.experiment",
+}
 
 
 def names() -> list[str]:
-    """What `boundcheck paper` takes: the file of an experiment is named like it, with _ for -."""
-    files = (info.name for info in pkgutil.iter_modules(__path__))
-    return sorted(name.replace("_", "-") for name in files if not name.startswith("_"))
+    """What `boundcheck paper` takes."""
+    return sorted(EXPERIMENTS)
 
 
 def load(name: str) -> Experiment:
     """The experiment of this name; nothing else is imported."""
-    if name not in names():
+    if name not in EXPERIMENTS:
         raise UnknownNameError.among("experiment", name, names())
-    return Experiment.of(import_module(f"{__name__}.{name.replace('-', '_')}"))
+    return Experiment.of(import_module(f"{__name__}.{EXPERIMENTS[name]}"))

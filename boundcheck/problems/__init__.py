@@ -1,7 +1,7 @@
 """The built-in problems, one file each: `problems.logistic_regression(seed=0)`, or `CATALOGUE["lr"].make(seed=0)`.
 
-A file here is found by itself. It holds NAME (the short name), TITLE and `make(*, seed, dtype, device, …)`; files whose
-name starts with an underscore hold what several problems share.
+A file here is found by itself. It holds NAME (the short name), TITLE and `make(*, seed, dtype, device, …)`. What several
+problems share is in `parts/`; `loading.py` finds problems by name, and in users' files.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from functools import partial, wraps
 from importlib import import_module
 from typing import Any
 
-from boundcheck import devices
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel import devices
+from boundcheck.numerics.bilevel.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def _remembering(make: Callable[..., Problem]) -> Callable[..., Problem]:
 def _discover() -> dict[str, Entry]:
     found = []
     for info in pkgutil.iter_modules(__path__):
-        if not info.name.startswith("_"):
+        if not info.ispkg and info.name != "loading":
             module = import_module(f"{__name__}.{info.name}")
             found.append(Entry(module.NAME, info.name, module.TITLE, _remembering(module.make)))
     return {entry.name: entry for entry in sorted(found, key=lambda entry: entry.name)}

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from boundcheck.constants import Constant
-from boundcheck.formulas import Gram
-from boundcheck.known import Known, Region, upper
-from boundcheck.problem import Problem
-from boundcheck.problems._gradient_step import Tuned, known, step_constants, tuned
-from boundcheck.problems._norms import farthest, solved, spectral
-from boundcheck.problems._synthetic import Split, drawn, linear_data, ridge_for, uniform
+from boundcheck.numerics.bilevel.closed_forms import Known, Region, upper
+from boundcheck.numerics.bilevel.formulas import Gram
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.problems.parts.norm_bounds import farthest, solved, spectral
+from boundcheck.problems.parts.synthetic_data import Split, drawn, linear_data, ridge_for, uniform
+from boundcheck.problems.parts.tuned_step import Tuned, known, step_constants, tuned
 
 NAME = "br"
 TITLE = "biased regularisation: ridge regression towards λ"

@@ -28,21 +28,15 @@ from torch.nn.functional import conv2d, max_pool2d, pad
 
 from boundcheck.constants import Constant
 from boundcheck.errors import InputError, UnknownNameError
-from boundcheck.known import Known, Region
-from boundcheck.layout import Layout
-from boundcheck.problem import Domain, Problem
-from boundcheck.problems import _conv_equilibrium_constants as constants
-from boundcheck.problems._classifier_constants import Classifier
-from boundcheck.problems._multinomial import cross_entropy
-from boundcheck.problems._synthetic import Draw, normal
-from boundcheck.problems.equilibrium import (
-    Examples,
-    checked_norm,
-    gaussian_examples,
-    given,
-    mnist_examples,
-)
-from boundcheck.projections import convolution_norm, project_convolution
+from boundcheck.numerics.bilevel.closed_forms import Known, Region
+from boundcheck.numerics.bilevel.flatten import Layout
+from boundcheck.numerics.bilevel.problem import Domain, Problem
+from boundcheck.problems.equilibrium import Examples, checked_norm, gaussian_examples, given, mnist_examples
+from boundcheck.problems.parts import conv_equilibrium_constants as constants
+from boundcheck.problems.parts.classifier_constants import Classifier
+from boundcheck.problems.parts.cross_entropy import cross_entropy
+from boundcheck.problems.parts.projections import convolution_norm, project_convolution
+from boundcheck.problems.parts.synthetic_data import Draw, normal
 
 NAME = "conv-eqm"
 TITLE = "equilibrium model with convolutions, logistic classifier on its pooled states"

@@ -18,14 +18,14 @@ from torch import Tensor
 
 from boundcheck.constants import Constant
 from boundcheck.errors import InputError
-from boundcheck.known import Known, Region
-from boundcheck.layout import Layout
-from boundcheck.problem import Domain, Problem
-from boundcheck.problems import _equilibrium_constants as constants
-from boundcheck.problems._classifier_constants import Classifier
-from boundcheck.problems._multinomial import cross_entropy, one_hot
-from boundcheck.problems._synthetic import Draw, normal
-from boundcheck.projections import project_matrix
+from boundcheck.numerics.bilevel.closed_forms import Known, Region
+from boundcheck.numerics.bilevel.flatten import Layout
+from boundcheck.numerics.bilevel.problem import Domain, Problem
+from boundcheck.problems.parts import equilibrium_constants as constants
+from boundcheck.problems.parts.classifier_constants import Classifier
+from boundcheck.problems.parts.cross_entropy import cross_entropy, one_hot
+from boundcheck.problems.parts.projections import project_matrix
+from boundcheck.problems.parts.synthetic_data import Draw, normal
 
 NAME = "eqm"
 TITLE = "equilibrium model tanh(Aw + Bx + c), logistic classifier on its states"
@@ -166,7 +166,7 @@ def mnist_examples(draw: Draw, size: int | None, **fixed: int | None) -> Example
     for name, value in fixed.items():
         if value is not None:
             raise InputError(f"{name} = {value} with mnist=True; MNIST fixes it, so leave {name} out")
-    from boundcheck import data  # only here: the synthetic problem needs no files
+    from boundcheck.problems.parts import datasets as data  # only here: the synthetic problem needs no files
 
     found = data.mnist()
     total = len(found.train_labels)
@@ -180,7 +180,7 @@ def mnist_examples(draw: Draw, size: int | None, **fixed: int | None) -> Example
 
 def mnist_test(draw: Draw, size: int) -> Examples:
     """The first `size` of the 10000 test images of MNIST."""
-    from boundcheck import data
+    from boundcheck.problems.parts import datasets as data
 
     found = data.mnist()
     X = torch.from_numpy(found.test_images)[:size].reshape(size, -1).to(torch.float64) / 255

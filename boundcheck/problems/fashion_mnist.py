@@ -27,12 +27,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from boundcheck import data
 from boundcheck.constants import Constant
 from boundcheck.errors import InputError
-from boundcheck.known import Known, Region, upper
-from boundcheck.problem import Curvature, Problem
-from boundcheck.problems._multinomial import (
+from boundcheck.numerics.bilevel.closed_forms import Known, Region, upper
+from boundcheck.numerics.bilevel.problem import Curvature, Problem
+from boundcheck.problems.parts import datasets
+from boundcheck.problems.parts.cross_entropy import (
     around,
     cross_entropy,
     cross_entropy_gradient,
@@ -41,7 +41,7 @@ from boundcheck.problems._multinomial import (
     only_synthetic,
     synthetic_size,
 )
-from boundcheck.problems._multinomial_constants import (
+from boundcheck.problems.parts.cross_entropy_constants import (
     S3,
     Validation,
     curvature_change,
@@ -49,9 +49,9 @@ from boundcheck.problems._multinomial_constants import (
     solution_norm,
     times_step,
 )
-from boundcheck.problems._norms import largest, spectral_norm
-from boundcheck.problems._synthetic import Draw
-from boundcheck.sparse import SparseMatrix
+from boundcheck.problems.parts.norm_bounds import largest, spectral_norm
+from boundcheck.problems.parts.sparse_matrix import SparseMatrix
+from boundcheck.problems.parts.synthetic_data import Draw
 
 NAME = "fashion-mnist"
 TITLE = "training data optimisation on Fashion-MNIST, one image a class"
@@ -95,7 +95,7 @@ def load(
         X_val, y_val, X_test, y_test = X[:size], y[:size], X[size:], y[size:]
     else:
         only_synthetic(features=features, classes=classes)
-        found, c = data.fashion_mnist(download), 10
+        found, c = datasets.fashion_mnist(download), 10
         X_val, y_val, X_test, y_test = (
             torch.from_numpy(x) for x in (found.train_images, found.train_labels, found.test_images, found.test_labels)
         )

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from boundcheck.constants import Constant
-from boundcheck.formulas import Gram, OuterProducts
-from boundcheck.known import Known, Region, upper
-from boundcheck.problem import Problem
-from boundcheck.problems._gradient_step import Tuned, for_steps, known, step_constants, tuned
-from boundcheck.problems._norms import Solved, farthest, solved, spectral, top
-from boundcheck.problems._synthetic import Draw, Split, drawn, linear_data, ridge_for, uniform
+from boundcheck.numerics.bilevel.closed_forms import Known, Region, upper
+from boundcheck.numerics.bilevel.formulas import Gram, OuterProducts
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.problems.parts.norm_bounds import Solved, farthest, solved, spectral, top
+from boundcheck.problems.parts.synthetic_data import Draw, Split, drawn, linear_data, ridge_for, uniform
+from boundcheck.problems.parts.tuned_step import Tuned, for_steps, known, step_constants, tuned
 
 NAME = "hr"
 TITLE = "hyper-representation: ridge regression on learnt features"

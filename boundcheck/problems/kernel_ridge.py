@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from boundcheck.constants import Constant
-from boundcheck.formulas import Matrices
-from boundcheck.known import Known, Region, upper
-from boundcheck.problem import POSITIVE, Problem
-from boundcheck.problems._gradient_step import Tuned, for_steps, known, step_constants, tuned
-from boundcheck.problems._norms import Solved, affine_norm, farthest, solved, spectral, tensor_norm
-from boundcheck.problems._synthetic import Split, drawn, linear_data, ridge_for, uniform
-from boundcheck.products import CACHE
+from boundcheck.numerics.bilevel.closed_forms import Known, Region, upper
+from boundcheck.numerics.bilevel.derivatives import CACHE
+from boundcheck.numerics.bilevel.formulas import Matrices
+from boundcheck.numerics.bilevel.problem import POSITIVE, Problem
+from boundcheck.problems.parts.norm_bounds import Solved, affine_norm, farthest, solved, spectral, tensor_norm
+from boundcheck.problems.parts.synthetic_data import Split, drawn, linear_data, ridge_for, uniform
+from boundcheck.problems.parts.tuned_step import Tuned, for_steps, known, step_constants, tuned
 
 NAME = "krr"
 TITLE = "kernel ridge regression, one width a feature"

@@ -18,13 +18,13 @@ from torch.nn.functional import logsigmoid
 
 from boundcheck.constants import Constant
 from boundcheck.errors import InputError
-from boundcheck.formulas import Diagonal, Gram
-from boundcheck.known import Known, Region, upper
-from boundcheck.problem import POSITIVE, Problem
-from boundcheck.problems._gradient_step import Tuned, for_steps, known, step_constants, tuned
-from boundcheck.problems._norms import spectral, top
-from boundcheck.problems._synthetic import drawn, linear_data, uniform
-from boundcheck.problems._top import top_beside
+from boundcheck.numerics.bilevel.closed_forms import Known, Region, upper
+from boundcheck.numerics.bilevel.formulas import Diagonal, Gram
+from boundcheck.numerics.bilevel.problem import POSITIVE, Problem
+from boundcheck.problems.parts.largest_eigenvalue import top_beside
+from boundcheck.problems.parts.norm_bounds import spectral, top
+from boundcheck.problems.parts.synthetic_data import drawn, linear_data, uniform
+from boundcheck.problems.parts.tuned_step import Tuned, for_steps, known, step_constants, tuned
 
 NAME = "lr"
 TITLE = "logistic regression, one ℓ₂ penalty a weight"

@@ -25,11 +25,11 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from boundcheck import data
 from boundcheck.constants import Constant
-from boundcheck.known import Known, Region, upper
-from boundcheck.problem import Curvature, Problem
-from boundcheck.problems._multinomial import (
+from boundcheck.numerics.bilevel.closed_forms import Known, Region, upper
+from boundcheck.numerics.bilevel.problem import Curvature, Problem
+from boundcheck.problems.parts import datasets
+from boundcheck.problems.parts.cross_entropy import (
     around,
     cross_entropy,
     cross_entropy_gradient,
@@ -38,15 +38,15 @@ from boundcheck.problems._multinomial import (
     only_synthetic,
     synthetic_size,
 )
-from boundcheck.problems._multinomial_constants import (
+from boundcheck.problems.parts.cross_entropy_constants import (
     Validation,
     curvature_change,
     of_the_step,
     solution_norm,
     times_step,
 )
-from boundcheck.problems._synthetic import Draw
-from boundcheck.sparse import SparseMatrix, perron_bound, squared_gram_bound, squared_norm_bound
+from boundcheck.problems.parts.sparse_matrix import SparseMatrix, perron_bound, squared_gram_bound, squared_norm_bound
+from boundcheck.problems.parts.synthetic_data import Draw
 
 NAME = "newsgroups"
 TITLE = "multinomial logistic regression on 20 newsgroups, one ℓ₂ penalty a word"
@@ -95,9 +95,9 @@ def load(
         found = _random_documents(draw, 3 * n, p, c)
     else:
         only_synthetic(size=size, features=features, classes=classes)
-        found, c = data.newsgroups(download), 20
+        found, c = datasets.newsgroups(download), 20
     X = inverse_frequencies(found.features) if tfidf else found.features
-    parts = data.thirds(len(found.labels), seed)
+    parts = datasets.thirds(len(found.labels), seed)
     rows = (parts.train, parts.validation, parts.test)
     X_train, X_val, X_test = (SparseMatrix.from_scipy(X[some], dtype=dtype, device=device) for some in rows)
     Y, Y_val, Y_test = (draw.place(one_hot(torch.from_numpy(found.labels[some]), c)) for some in rows)
@@ -207,16 +207,18 @@ def inverse_frequencies(X: Any) -> Any:
     """
     n, p = X.shape
     weights = np.log((1 + n) / (1 + np.bincount(X.indices, minlength=p))) + 1
-    return data.unit_rows(scipy.sparse.csr_matrix((X.data * weights[X.indices], X.indices, X.indptr), shape=X.shape))
+    return datasets.unit_rows(
+        scipy.sparse.csr_matrix((X.data * weights[X.indices], X.indices, X.indptr), shape=X.shape)
+    )
 
 
-def _random_documents(draw: Draw, count: int, p: int, c: int) -> data.Newsgroups:
+def _random_documents(draw: Draw, count: int, p: int, c: int) -> datasets.Newsgroups:
     """About six words a document, whose weights in a random linear model decide on the class."""
     some = max(1, AT_ONCE // p)  # documents, for at the size of the real data all would take 15 GB
     pieces = [_random_words(draw, min(some, count - start), p) for start in range(0, count, some)]
     words = scipy.sparse.vstack(pieces, format="csr")
     labels = (words @ draw.normal(p, c).numpy() + 0.1 * draw.normal(count, c).numpy()).argmax(axis=1)
-    return data.Newsgroups(data.unit_rows(words), labels)
+    return datasets.Newsgroups(datasets.unit_rows(words), labels)
 
 
 def _random_words(draw: Draw, count: int, p: int) -> scipy.sparse.csr_matrix:

@@ -22,11 +22,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from boundcheck import data
-from boundcheck.problem import Problem
-from boundcheck.problems._multinomial import around, only_synthetic, synthetic_size
-from boundcheck.problems._synthetic import Draw, Split
+from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.problems.kernel_ridge import regression
+from boundcheck.problems.parts import datasets
+from boundcheck.problems.parts.cross_entropy import around, only_synthetic, synthetic_size
+from boundcheck.problems.parts.synthetic_data import Draw, Split
 
 NAME = "parkinson"
 TITLE = "kernel ridge regression on Parkinson's disease, one width a feature"
@@ -59,9 +59,9 @@ def load(
         y = (X[:, 0] + X[:, 1] ** 2 > 0.5).astype(np.float64)
     else:
         only_synthetic(size=size, features=features)
-        found = data.parkinsons(download)
+        found = datasets.parkinsons(download)
         X, y = found.features, found.labels.astype(np.float64)
-    parts = data.thirds(len(X), seed)
+    parts = datasets.thirds(len(X), seed)
     if standardise:
         X = (X - X[parts.train].mean(axis=0)) / X[parts.train].std(axis=0)
     arrays = (x[rows] for rows in (parts.train, parts.validation, parts.test) for x in (X, y))

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from boundcheck.constants import Constant
 from boundcheck.errors import InputError, UnknownNameError
-from boundcheck.known import Known, Region, upper
-from boundcheck.problem import Domain, Problem
-from boundcheck.problems._synthetic import uniform
+from boundcheck.numerics.bilevel.closed_forms import Known, Region, upper
+from boundcheck.numerics.bilevel.problem import Domain, Problem
+from boundcheck.problems.parts.synthetic_data import uniform
 
 NAME = "scalar"
 TITLE = "one number: the instances on which bounds are attained"

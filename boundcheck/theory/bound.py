@@ -13,13 +13,14 @@ import numpy as np
 import sympy as sp
 
 from boundcheck.constants import Constant, Constants
-from boundcheck.theory import codegen, complexity, typeset
+from boundcheck.theory import codegen, typeset
+from boundcheck.theory import iterations as complexity
+from boundcheck.theory.arguments import Call, prepare
 from boundcheck.theory.assumptions import SPECTRUM, Assumption
-from boundcheck.theory.call import Call, prepare
 from boundcheck.theory.chain import Chain
 from boundcheck.theory.coefficients import COEFFICIENTS
-from boundcheck.theory.complexity import Hump, Iterations, Split
 from boundcheck.theory.evaluation import BoundValues
+from boundcheck.theory.iterations import Hump, Iterations, Split
 from boundcheck.theory.rates import Rate
 from boundcheck.theory.recursion import Recursion
 from boundcheck.theory.reference import Reference

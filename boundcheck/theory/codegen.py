@@ -8,7 +8,7 @@ import sympy as sp
 from sympy.printing.jscode import JavascriptCodePrinter
 from sympy.printing.pycode import PythonCodePrinter
 
-from boundcheck.theory.functions import GeometricSum
+from boundcheck.theory.geometric_sum import GeometricSum
 from boundcheck.theory.symbols import QUANTITIES
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import sympy as sp
 from mpmath.ctx_iv import MPIntervalContext
 
 from boundcheck.constants import Side
-from boundcheck.theory.functions import GeometricSum
+from boundcheck.theory.geometric_sum import GeometricSum
 from boundcheck.theory.symbols import INDEX_NAMES
 
 

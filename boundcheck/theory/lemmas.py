@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from boundcheck.theory.functions import GeometricSum
+from boundcheck.theory.geometric_sum import GeometricSum
 from boundcheck.theory.symbols import L_Phi_star, q
 
 

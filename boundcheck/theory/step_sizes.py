@@ -17,10 +17,10 @@ from scipy.optimize import minimize_scalar
 
 from boundcheck.constants import Constant, Constants, Provenance, Side
 from boundcheck.errors import InputError, MissingConstantError
+from boundcheck.theory.arguments import count
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import heavy_ball as heavy_ball_bound
 from boundcheck.theory.bounds import nesterov as nesterov_bound
-from boundcheck.theory.call import count
 from boundcheck.theory.coefficients import GRADIENT_DESCENT
 from boundcheck.theory.evaluation import evaluate
 from boundcheck.theory.rates import S

@@ -9,7 +9,7 @@ from sympy.printing.latex import LatexPrinter
 from sympy.printing.pretty.pretty import PrettyPrinter
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
-from boundcheck.theory.functions import GeometricSum
+from boundcheck.theory.geometric_sum import GeometricSum
 from boundcheck.theory.symbols import LATEX_NAMES, QUANTITIES
 
 if TYPE_CHECKING:

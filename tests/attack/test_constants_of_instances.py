@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from boundcheck.attack.family import Family
-from boundcheck.attack.instance import Instance
-from boundcheck.attack.target import checked_parts, names, target
+from boundcheck.worst_case.family import Family
+from boundcheck.worst_case.instance import Instance
+from boundcheck.worst_case.target import checked_parts, names, target
 
 ROWS, POINTS = 60, 4000
 

@@ -10,10 +10,10 @@ import pytest
 from command import Command, boundcheck
 
 from boundcheck import AssumptionError, InputError, UnknownNameError, Worst, check, load_problem, worst
-from boundcheck.attack import exact
-from boundcheck.attack.saved import check_command, save
-from boundcheck.attack.search import Effort
-from boundcheck.attack.together import map_of, together
+from boundcheck.worst_case import confirm
+from boundcheck.worst_case.maps import map_of, together
+from boundcheck.worst_case.problem_file import check_command, save
+from boundcheck.worst_case.search import Effort
 
 __all__ = ["boundcheck"]
 SMALL = Effort(starts=32, steps=40, rounds=2, generations=30, population=40)
@@ -116,7 +116,7 @@ def test_eta_1_and_the_unfinished_derivative_are_not_attained_together() -> None
 
 
 def test_a_map_has_every_place_and_can_be_drawn(tmp_path: Path) -> None:
-    from boundcheck import canvas, drawn_map
+    from boundcheck.views.figures import canvas, tightness_map
 
     options = {"only": ("nu_2", "L_E"), "saturating": False, "quick": True}
     for bound, ks in (("itd", (None,)), ("aid-fp", (2,))):
@@ -124,7 +124,7 @@ def test_a_map_has_every_place_and_can_be_drawn(tmp_path: Path) -> None:
         assert found.ks == ks
         assert json.loads(json.dumps(found.to_json()))["bound"] == bound
         assert f"{found.ratio(0.5, 2, ks[0]):.4f}" in found.markdown()
-        assert canvas.save(drawn_map.tightness_map(found), tmp_path / "map.png").stat().st_size > 1000
+        assert canvas.save(tightness_map.tightness_map(found), tmp_path / "map.png").stat().st_size > 1000
 
 
 def test_an_interrupt_returns_the_best_so_far() -> None:
@@ -210,5 +210,5 @@ def test_the_command(boundcheck: Command, tmp_path: Path) -> None:
 def test_a_ratio_of_1_is_no_refutation() -> None:
     """Φ = qw + λ and E = w: error and bound are the same number, and 50 digits do not make one the larger."""
     found = small("itd", only=("L_Phi", "L_E"))
-    assert exact.of_row(found.found.family, found.found.raw, 5, 5).refutes is False
+    assert confirm.of_row(found.found.family, found.found.raw, 5, 5).refutes is False
     assert found.ratio == pytest.approx(1, abs=1e-6)

@@ -9,10 +9,10 @@ import numpy as np
 from small import small
 
 import boundcheck as bc
-from boundcheck.compare.report import BoundCurve, Curve, Report, Trace
-from boundcheck.compare.verdict import Verdict, judge
 from boundcheck.methods import parse
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.report.report import BoundCurve, Curve, Report, Trace
+from boundcheck.report.verdict import Verdict, judge
 from boundcheck.theory.chain import Link
 
 BALLS = ("paper", "local")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import boundcheck as bc
-from boundcheck.compare.applicable import BY_CONSTRUCTION, CHECKS, require_checks
+from boundcheck.compare.applicability import BY_CONSTRUCTION, CHECKS, require_checks
 from boundcheck.theory.assumptions import SYMMETRIC
 
 D = torch.float64

@@ -11,15 +11,15 @@ from pieces import normal
 from small import small
 
 import boundcheck as bc
-from boundcheck.compare.certify import certify, distance, proved, residual_is_enough
+from boundcheck.compare.certificate import certify, distance, proved, residual_is_enough
 from boundcheck.compare.check import _from_w_star
 from boundcheck.constants import Constant, Constants, Side
-from boundcheck.estimate import rounding
 from boundcheck.methods import parse
-from boundcheck.prepared import Prepared
-from boundcheck.problem import Problem
-from boundcheck.products import jacobian, outer_gradients, rows_d2
-from boundcheck.solvers.exact import Reference, reference
+from boundcheck.numerics.bilevel.derivatives import jacobian, outer_gradients, rows_d2
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.estimate import rounding_noise
+from boundcheck.numerics.solvers.reference import Reference, reference
 
 
 def moved(problem: Problem, by: float, off: float) -> tuple[Reference, float]:
@@ -116,9 +116,9 @@ def test_rounding_where_autograd_makes_zeros_without_memory() -> None:
         normal(1) * 0 + 0.5, symmetric=True,
     )  # fmt: skip
     found = reference(problem, problem.lam[None])
-    seen = rounding.measured(problem, found.w[0], found.v[0])
+    seen = rounding_noise.measured(problem, found.w[0], found.v[0])
     assert 0 < seen.w < 1e-14
-    with rounding._Shaken(0):
+    with rounding_noise._Shaken(0):
         nothing = torch._efficientzerotensor((2,), dtype=torch.float64) * torch.ones(2, dtype=torch.float64)
     assert nothing._is_zerotensor() or not nothing.any()
 

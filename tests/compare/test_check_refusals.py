@@ -12,7 +12,7 @@ from small import small
 import boundcheck as bc
 from boundcheck import Verdict
 from boundcheck.constants import Constants, Side
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel.problem import Problem
 
 
 def vector(*values: float) -> torch.Tensor:
@@ -64,7 +64,7 @@ def test_momentum_leaves_the_theorems_about_contractions() -> None:
 
 
 def test_a_momentum_that_is_not_optimal_has_no_rate() -> None:
-    from boundcheck.dynamics import constant
+    from boundcheck.numerics.bilevel.dynamics import constant
 
     problem = replace(quadratic(0.4), dynamics=constant("heavy-ball", 0.4, 0.3, 0.1))
     report = bc.check(problem, ["itd", "aid-fp"], t=20)

@@ -11,11 +11,11 @@ from small import small
 
 import boundcheck as bc
 from boundcheck import Verdict
-from boundcheck.compare.applicable import momentum_of
-from boundcheck.compare.verdict import judge
+from boundcheck.compare.applicability import momentum_of
 from boundcheck.constants import Constants, Side
-from boundcheck.dynamics import Dynamics, constant, heavy_ball
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel.dynamics import Dynamics, constant, heavy_ball
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.report.verdict import judge
 
 H = torch.tensor([1.0, 2.0], dtype=torch.float64)
 HATS = Constants.given(hat_rho_1=0.0, hat_rho_2=0.0, side="upper")

@@ -9,9 +9,9 @@ import pytest
 from small import small
 
 import boundcheck as bc
-from boundcheck.compare import cost
-from boundcheck.prepared import Prepared
-from boundcheck.problems import _top
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.curves import cost
+from boundcheck.problems.parts import largest_eigenvalue
 
 METHODS = ["itd", "aid-fp", "aid-cg", "aid-fp:10", "aid-cg:10"]
 
@@ -84,7 +84,7 @@ def test_matrices_are_counted_where_lam_or_the_reference_needs_them() -> None:
         assert sizes.few is not matrices
         counted = cost.bytes_of(sizes, cost.plan(sizes, 1, ["aid-cg"], "auto", 1 << 30), ["aid-cg"])
         assert counted > 8 * (2 * 100**2 if matrices else 2 * 20 * 100)
-    assert cost.FEW >= _top.FEW  # from which on λ needs none
+    assert cost.FEW >= largest_eigenvalue.FEW  # from which on λ needs none
 
 
 def test_too_little_memory_says_how_much_is_needed() -> None:

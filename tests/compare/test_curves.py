@@ -11,9 +11,9 @@ from rivals import plain
 from small import NAMES, small
 
 import boundcheck as bc
-from boundcheck.compare import cost
-from boundcheck.prepared import Prepared
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.curves import cost
 
 T = 12
 
@@ -90,7 +90,7 @@ def test_cg_reaches_what_its_accuracy_allows(name: str) -> None:
     curves = bc.error_curves(problem, [f"aid-cg:{3 * d}", f"aid-cgn:{6 * d}"], t=t)
     w_t = bc.hypergradient(problem, "aid-fp", t=t, k=0).w
     prepared = Prepared(problem, problem.lam)
-    from boundcheck.products import Linearisation, jacobian, outer_gradients
+    from boundcheck.numerics.bilevel.derivatives import Linearisation, jacobian, outer_gradients
 
     J = jacobian(lambda w: problem.phi_at(w, prepared.ready), w_t)
     outer = outer_gradients(problem, w_t, prepared.leaves)

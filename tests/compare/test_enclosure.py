@@ -10,9 +10,9 @@ import torch
 from small import small
 
 import boundcheck as bc
-from boundcheck.compare import serialise
-from boundcheck.compare.enclosure import enclosed
+from boundcheck.compare.enclose import enclosed
 from boundcheck.constants import Constant, Provenance, Side
+from boundcheck.report import report_json
 
 METHODS = ["itd", "aid-fp", "aid-cg"]
 
@@ -36,7 +36,7 @@ def test_several_lambdas_have_their_own_certificates() -> None:
     eps = [c.value for c in report.certificates if c is not None]
     assert len(set(eps)) == 3
     np.testing.assert_allclose(report.enclosure("itd").upper, report.curve("itd").errors + np.array(eps)[:, None])
-    assert serialise.from_json(json.loads(json.dumps(report.to_json()))).certificates == report.certificates
+    assert report_json.from_json(json.loads(json.dumps(report.to_json()))).certificates == report.certificates
 
 
 def test_of_a_vector_from_elsewhere() -> None:

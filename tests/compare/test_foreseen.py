@@ -11,12 +11,12 @@ import torch
 from small import small
 
 import boundcheck as bc
-from boundcheck.compare.curves import methods_of
-from boundcheck.compare.foreseen import _chebyshev, _conjugate, foresee
-from boundcheck.compare.observe import observe
-from boundcheck.compare.verdict import Verdict
-from boundcheck.dynamics import GRADIENT_DESCENT
-from boundcheck.solvers.exact import reference
+from boundcheck.numerics.bilevel.dynamics import GRADIENT_DESCENT
+from boundcheck.numerics.curves.error_curves import methods_of
+from boundcheck.numerics.curves.observables import observe
+from boundcheck.numerics.curves.spectral_terms import _chebyshev, _conjugate, foresee
+from boundcheck.numerics.solvers.reference import reference
+from boundcheck.report.verdict import Verdict
 
 T = 30
 KIND = "a priori, from the spectrum"
@@ -64,8 +64,8 @@ def test_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
         assert args[-1] == 0, "a step was taken"
         return iter(())
 
-    monkeypatch.setattr("boundcheck.solvers.lower.many", many)
-    monkeypatch.setattr("boundcheck.compare.systems.iterates", None)
+    monkeypatch.setattr("boundcheck.numerics.solvers.lower_level.many", many)
+    monkeypatch.setattr("boundcheck.numerics.curves.aid.iterates", None)
     assert foresee(problem, found, methods_of(["itd", "aid-fp", "aid-cg"]), np.array([1, 9]))
 
 

@@ -13,14 +13,14 @@ from small import small
 from torch import Tensor
 
 import boundcheck as bc
-from boundcheck.compare import batch as batches
-from boundcheck.compare import krylov, systems
-from boundcheck.compare.batch import as_columns
 from boundcheck.errors import AssumptionError
 from boundcheck.methods import Method, parse
-from boundcheck.prepared import Prepared
-from boundcheck.products import rows_outer
-from boundcheck.solvers import conjugate_gradient
+from boundcheck.numerics.bilevel.derivatives import rows_outer
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.curves import aid, aid_krylov
+from boundcheck.numerics.curves import batch as batches
+from boundcheck.numerics.curves.batch import as_columns
+from boundcheck.numerics.solvers import conjugate_gradient
 
 EPS = torch.finfo(torch.float64).eps
 FP, CG = parse("aid-fp"), parse("aid-cg")
@@ -56,11 +56,11 @@ def fixed_point(J: Tensor, b: Tensor, ks: Sequence[int]) -> Tensor:
 
 def solved(J: Tensor, b: Tensor, asked: Mapping[Method, Sequence[int]]) -> dict[Method, Tensor]:
     """By a basis, and from its end by CG itself."""
-    found = krylov.solve(Matrices(J), b, {FP: [0] * b.shape[1]} | asked, krylov.Room())
+    found = aid_krylov.solve(Matrices(J), b, {FP: [0] * b.shape[1]} | asked, aid_krylov.Room())
     if found.going is not None:
         rows = slice(found.first, b.shape[1])
         by_cg = {m: ks for m, ks in asked.items() if m.name == "aid-cg"}
-        systems.go_on(found.going, found.steps, lambda rows: Matrices(J[:, rows]), by_cg, found.v, rows)
+        aid.go_on(found.going, found.steps, lambda rows: Matrices(J[:, rows]), by_cg, found.v, rows)
     return found.v
 
 
@@ -83,15 +83,15 @@ def test_a_basis_is_shorter_than_the_run() -> None:
     """500 steps of FP need about √500 times a logarithm of vectors, and fewer do not pass for enough."""
     J, b = symmetric(torch.linspace(0, 0.99, 300).double(), 1, 1), normal(1, 1, 300)
     asked = {FP: [500]}
-    found = krylov.solve(Matrices(J), b, asked, krylov.Room())
+    found = aid_krylov.solve(Matrices(J), b, asked, aid_krylov.Room())
     used = found.steps
     assert 60 < used < 180
     expected = fixed_point(J, b, [500])
     assert close(found.v[FP], expected, 500)
-    basis = krylov.Basis(b, krylov.Room())
+    basis = aid_krylov.Basis(b, aid_krylov.Room())
     for size in range(1, used + 1):
         basis.grow(Matrices(J))
-        short = krylov.fixed_point(basis, asked)
+        short = aid_krylov.fixed_point(basis, asked)
         if short.enough:
             assert close(basis.combined(short.coefficients)[FP], expected, 500), size
     assert short.enough
@@ -190,7 +190,7 @@ def test_what_needs_a_longer_basis_is_left_to_the_solvers(deep: int, monkeypatch
     problem = small("lr")
     methods = ["aid-fp", "aid-cg", "aid-fp:7", "aid-cg:7"]
     whole = bc.error_curves(problem, methods, t=60, samples=2, seed=1)
-    monkeypatch.setattr(krylov, "DEEP", deep)
+    monkeypatch.setattr(aid_krylov, "DEEP", deep)
     short = bc.error_curves(problem, methods, t=60, samples=2, seed=1)
     for method in methods:
         assert np.allclose(short[method], whole[method], rtol=1e-7 if "cg" in method else 1e-11, atol=1e-13)
@@ -205,7 +205,7 @@ def test_with_and_without_a_basis() -> None:
     for p in (problem, replace(problem, d1phi_T_at=None)):
         batch = batches.run(p, Prepared(p, p.sample(2, seed=1)), T, constant=False)
         b = rows_outer(p, batch.w, batch.prepared.leaves.none()).w
-        made += [systems.iterates(batch, b, steps, block, basis) for block, basis in ((30, 0), (7, 0), (7, 4), (1, 30))]
+        made += [aid.iterates(batch, b, steps, block, basis) for block, basis in ((30, 0), (7, 0), (7, 4), (1, 30))]
     for other in made[1:]:
         for m in steps:
             assert torch.allclose(other[m], made[0][m], rtol=1e-10, atol=1e-12)
@@ -219,7 +219,7 @@ def test_where_cg_goes_on_for_some_rows_of_a_piece(basis: int) -> None:
     batch = batches.run(problem, Prepared(problem, problem.sample(1, seed=1)), T, constant=False)
     b = rows_outer(problem, batch.w, batch.prepared.leaves.none()).w
     asked = {CG: range(1, T + 1), parse("aid-fp:15"): [15] * T}
-    found, plain = (systems.iterates(batch, b, asked, T, by)[CG] for by in (basis, 0))
+    found, plain = (aid.iterates(batch, b, asked, T, by)[CG] for by in (basis, 0))
     assert bool(((found - plain).norm(dim=-1) <= 1e-7 * plain.norm(dim=-1)).all())
     assert float((plain[:, 20] - plain[:, 19]).norm()) > 1e-4 * float(plain.norm())  # not at rest when the basis ends
 
@@ -233,7 +233,7 @@ def test_squares_may_leave_the_range_of_numbers(scale: float, basis: int) -> Non
     b = rows_outer(problem, batch.w, batch.prepared.leaves.none()).w
     b[0, 0], b[0, 1, 0] = 0, 1e-30  # scales of their own
     asked = {m: range(1, T + 1) for m in (FP, CG, parse("aid-cgn"))}
-    small_or_large, usual = (systems.iterates(batch, by * b, asked, T, basis) for by in (scale, 1.0))
+    small_or_large, usual = (aid.iterates(batch, by * b, asked, T, basis) for by in (scale, 1.0))
     for m in asked:
         assert torch.allclose(small_or_large[m] / scale, usual[m], rtol=1e-9, atol=1e-12)
         assert float(usual[m].norm()) > 0

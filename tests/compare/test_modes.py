@@ -10,14 +10,14 @@ from rivals import plain
 from small import small
 
 import boundcheck as bc
-from boundcheck.compare import batch as batches
-from boundcheck.compare import cost, to_lam, wavefront
-from boundcheck.compare.formed import Formed
-from boundcheck.compare.modes import Modes, Summed, frozen
-from boundcheck.compare.spectrum import Run, runs_of, spectrum_of
-from boundcheck.prepared import Prepared
-from boundcheck.problem import Problem
-from boundcheck.products import jacobian, rows, rows_outer, used
+from boundcheck.numerics.bilevel.derivatives import jacobian, rows, rows_outer, used
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.curves import batch as batches
+from boundcheck.numerics.curves import cost, itd_backward, lambda_products
+from boundcheck.numerics.curves.eigenbasis import Run, runs_of, spectrum_of
+from boundcheck.numerics.curves.itd_eigenbasis import Modes, Summed, frozen
+from boundcheck.numerics.curves.itd_eigenbasis_matrices import Formed
 
 T = 15
 DYNAMICS = pytest.mark.parametrize("dynamics", ["gradient-descent", "heavy-ball", "nesterov"])
@@ -34,7 +34,7 @@ def test_modes_equal_the_wave(name: str, dynamics: str) -> None:
     leaves = used(batch.prepared.leaves, rows(problem.phi_at), batch.w[:, :1])
     b = rows_outer(problem, batch.w, leaves.none()).w
     pull = batch.prepared.pull_back_rows
-    expected = pull(leaves, wavefront.itd(batch, b, leaves, 0, T))
+    expected = pull(leaves, itd_backward.itd(batch, b, leaves, 0, T))
     assert batch.spectrum is not None
     modes = Modes(batch, batch.spectrum, leaves)
     blocks = [pull(leaves, cotangents) for cotangents in modes.itd(b, 4)]
@@ -64,7 +64,7 @@ def test_what_is_formed_is_read_off_at_w_t(name: str, dynamics: str) -> None:
     found = Formed(Modes(batch, batch.spectrum, leaves)).read(None, v)
     assert found.itd is None
     assert found.aid is not None
-    expected = to_lam.read_off(batch, leaves, batch.w, v)
+    expected = lambda_products.read_off(batch, leaves, batch.w, v)
     assert (found.aid - expected).abs().max() <= 1e-11 * expected.abs().max()
 
 

@@ -18,12 +18,12 @@ from small import small
 from torch import Tensor
 
 import boundcheck as bc
-from boundcheck.compare.observe import NAMES, NEED_MATRICES, OF_AID, OF_FP, OF_ITD, OF_PATH, observe
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.methods import Method, parse
-from boundcheck.problem import Problem
-from boundcheck.products import DENSE
-from boundcheck.solvers.exact import reference
+from boundcheck.numerics.bilevel.derivatives import DENSE
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.curves.observables import NAMES, NEED_MATRICES, OF_AID, OF_FP, OF_ITD, OF_PATH, observe
+from boundcheck.numerics.solvers.reference import reference
 from boundcheck.theory.symbols import OBSERVABLES
 
 T, Q = 14, 0.9
@@ -185,7 +185,9 @@ def test_pieces_do_not_change_the_numbers(name: str, monkeypatch: pytest.MonkeyP
     whole = seen(problem, methods)
     close(whole, seen(problem, methods, memory=1))
     close(whole, seen(problem, methods, memory=20 * problem.d * (problem.n + problem.d) * 8))
-    monkeypatch.setattr("boundcheck.compare.matrices.CACHE", 1)  # as few columns at once as there are rows
+    monkeypatch.setattr(
+        "boundcheck.numerics.curves.observed_matrix_norms.CACHE", 1
+    )  # as few columns at once as there are rows
     close(whole, seen(problem, methods))
 
 

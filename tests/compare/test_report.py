@@ -15,7 +15,8 @@ import torch
 from small import small
 
 import boundcheck as bc
-from boundcheck import Report, checked
+from boundcheck import Report
+from boundcheck.views.terminal import show_report
 
 
 @cache
@@ -80,7 +81,7 @@ def test_the_keys_of_the_contract() -> None:
 
 
 def test_the_csv_has_every_number() -> None:
-    rows = list(csv.DictReader(checked.curves_csv(report(3)).splitlines()))
+    rows = list(csv.DictReader(show_report.curves_csv(report(3)).splitlines()))
     assert len(rows) == 3 * 3 * 12
     row = next(r for r in rows if (r["method"], r["sample"], r["t"]) == ("aid-fp", "2", "7"))
     curve = report(3).curve("aid-fp")
@@ -124,7 +125,7 @@ def test_an_interrupt_while_figures_are_drawn_leaves_the_report_before(
     def interrupted(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("boundcheck.plot.tightness", interrupted)
+    monkeypatch.setattr("boundcheck.views.figures.report_figures.tightness", interrupted)
     with pytest.raises(KeyboardInterrupt):
         report(3).save(place)
     assert {path.name: path.read_bytes() for path in place.iterdir()} == before

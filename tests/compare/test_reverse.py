@@ -10,11 +10,11 @@ import torch
 from small import small
 
 import boundcheck as bc
-from boundcheck.compare import batch as batches
-from boundcheck.compare import reverse, wavefront
-from boundcheck.formulas import Diagonal
-from boundcheck.prepared import Prepared
-from boundcheck.products import rows, rows_outer, used
+from boundcheck.numerics.bilevel.derivatives import rows, rows_outer, used
+from boundcheck.numerics.bilevel.formulas import Diagonal
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.curves import batch as batches
+from boundcheck.numerics.curves import itd_backward, itd_backward_shared
 
 T = 19
 
@@ -27,12 +27,12 @@ T = 19
 def test_it_equals_the_wave(dynamics: str, start: int, stop: int, through: int | None) -> None:
     problem = small("lr", dynamics=dynamics)
     batch = batches.run(problem, Prepared(problem, problem.sample(3, seed=2)), T, constant=False)
-    assert reverse.applies(batch)
+    assert itd_backward_shared.applies(batch)
     leaves = used(batch.prepared.leaves, rows(problem.psi_at), batch.z[:, :1])
     b = rows_outer(problem, batch.w, leaves.none()).w
-    wave = batch.prepared.pull_back_rows(leaves, wavefront.itd(batch, b, leaves, start, stop, through))
+    wave = batch.prepared.pull_back_rows(leaves, itd_backward.itd(batch, b, leaves, start, stop, through))
     for block in (1, 4, T):
-        found = reverse.itd(batch, b, start, stop, block, through)
+        found = itd_backward_shared.itd(batch, b, start, stop, block, through)
         assert found.shape == (3, stop - start, problem.n)
         assert float((found - wave).abs().max()) <= 1e-13 * float(wave.abs().max())
 
@@ -42,7 +42,9 @@ def test_it_applies_where_both_formulas_are() -> None:
     for without in ({"d1phi_T_at": None}, {"d2phi_T_at": None}, {"symmetric": None}):
         other = replace(problem, **without)
         with torch.no_grad():
-            assert not reverse.applies(batches.run(other, Prepared(other, other.lam[None]), 2, constant=False))
+            assert not itd_backward_shared.applies(
+                batches.run(other, Prepared(other, other.lam[None]), 2, constant=False)
+            )
         curves = bc.error_curves(other, ["itd", "itd-truncated:3"], t=T, algorithm="wavefront")
         expected = bc.error_curves(problem, ["itd", "itd-truncated:3"], t=T, algorithm="wavefront")
         for method in curves:

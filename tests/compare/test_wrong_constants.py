@@ -15,9 +15,9 @@ from attained import Instance, constants_of
 from small import small
 
 import boundcheck as bc
-from boundcheck.compare.report import BoundCurve
-from boundcheck.compare.verdict import Verdict
 from boundcheck.constants import Constants, Side
+from boundcheck.report.report import BoundCurve
+from boundcheck.report.verdict import Verdict
 from boundcheck.theory.symbols import CONSTANTS, QUANTITIES, WEIGHTED
 
 T = 20

@@ -10,8 +10,8 @@ import torch
 from pretend import DEVICE, pretending
 from small import NAMES, small
 
-from boundcheck.compare import cost
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.curves import cost
 
 TINY: dict[str, dict[str, Any]] = {  # forward mode runs once for each entry of λ
     "lr": {"size": 6, "features": 4},

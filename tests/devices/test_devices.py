@@ -27,15 +27,17 @@ from pretend import DEVICE, host, pretending
 from small import small
 from torch import Tensor, nn
 
-from boundcheck import error_curves, hypergradient, modules, products
-from boundcheck.compare import cost
+from boundcheck import error_curves, hypergradient
 from boundcheck.errors import AssumptionError, InputError
 from boundcheck.methods import METHODS
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel import derivatives
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.curves import cost
+from boundcheck.numerics.program import torch_modules
+from boundcheck.numerics.solvers import reference
+from boundcheck.numerics.solvers.hypergradient import MODES
 from boundcheck.problems.conv_equilibrium import projection as convolution_projection
 from boundcheck.problems.equilibrium import projection as matrix_projection
-from boundcheck.solvers import exact
-from boundcheck.solvers.hypergradient import MODES
 
 
 def test_every_solver_takes_part() -> None:
@@ -171,7 +173,7 @@ def test_variants(variant: str) -> None:
 
 @pytest.mark.parametrize("name", ["lr", "eqm"])
 def test_matrix_free_reference(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact, "DENSE", 0)
+    monkeypatch.setattr(reference, "DENSE", 0)
     with pretending():
         found = hypergradient(make(name, torch.float64, "pretend"), "exact")
     agrees(found.value, hypergradient(make(name, torch.float64, "cpu"), "exact").value)
@@ -220,9 +222,9 @@ def ridge(device: Any, dtype: torch.dtype) -> Problem:
 @pytest.mark.parametrize("dense", [0, 2000])
 def test_users_problems(dense: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the curvature from a dense Hessian, or from power iterations."""
-    monkeypatch.setattr(products, "DENSE", dense)
+    monkeypatch.setattr(derivatives, "DENSE", dense)
     same = ridge("cpu", dtype)
-    monkeypatch.setattr(modules, "as_parameter", lambda piece: piece)  # a pretend tensor can have no other class
+    monkeypatch.setattr(torch_modules, "as_parameter", lambda piece: piece)  # a pretend tensor can have no other class
     with pretending():
         problem = ridge(DEVICE, dtype)
     for method in ("itd", "aid-cg", "aid-cgn"):

@@ -22,7 +22,7 @@ from pretend import OnlyDtype
 from small import small
 
 from boundcheck import error_curves, hypergradient
-from boundcheck.prepared import Prepared
+from boundcheck.numerics.bilevel.prepared import Prepared
 
 
 @DTYPES

@@ -10,11 +10,11 @@ from cases import EVERY_PROBLEM, make
 from pretend import DEVICE, pretending
 
 from boundcheck.constants import Constants, Side
-from boundcheck.estimate import running_error, running_matrices
-from boundcheck.estimate.all import estimate_constants
-from boundcheck.estimate.rounding_rules.ball import Refusal
-from boundcheck.estimate.running_error import Declined
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.estimate import rounding_proof, rounding_proof_matrices
+from boundcheck.numerics.estimate.estimate_constants import estimate_constants
+from boundcheck.numerics.estimate.rounding_proof import Declined
+from boundcheck.numerics.program.rounding_rules.ball import Refusal
 
 FEW = 60  # products: a climb of one start and a fixed number of steps, which differs by the rounding of these alone
 
@@ -22,8 +22,8 @@ FEW = 60  # products: a climb of one start and a fixed number of steps, which di
 @pytest.fixture(autouse=True)
 def no_proof_of_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounding is proved on the CPU only; here the CPU goes without, so that both take the same way."""
-    monkeypatch.setattr(running_error, "balls", _refuse)
-    monkeypatch.setattr(running_matrices, "_followed", lambda *_: Declined("not here"))
+    monkeypatch.setattr(rounding_proof, "balls", _refuse)
+    monkeypatch.setattr(rounding_proof_matrices, "_followed", lambda *_: Declined("not here"))
 
 
 def _refuse(*_: object) -> None:

@@ -13,7 +13,7 @@ from pretend import DEVICE, DeviceError, DtypeError, OnlyDtype, host, pretending
 from torch import Tensor
 
 from boundcheck import error_curves, hypergradient
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel.problem import Problem
 
 
 def toy(phi: Callable[[Tensor, Tensor], Tensor], dtype: torch.dtype = torch.float64, device: Any = DEVICE) -> Problem:

@@ -15,7 +15,7 @@ import pytest
 import sympy as sp
 from problems import AFFINE, HALF, HyperRepresentation, Problem, affine, exact
 
-from boundcheck.theory.functions import GeometricSum
+from boundcheck.theory.geometric_sum import GeometricSum
 from boundcheck.theory.step_sizes import gradient_descent, heavy_ball
 
 Vector = np.ndarray  # of Fractions, or of floats where a test says so; a matrix too

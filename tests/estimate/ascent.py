@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from boundcheck.known import Region
-from boundcheck.problem import Problem
-from boundcheck.solvers.exact import reference
+from boundcheck.numerics.bilevel.closed_forms import Region
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.solvers.reference import reference
 
 Field = Callable[[Tensor, Tensor], Tensor]  # (w, a) ↦ F(w), or F(w)ᵀa
 

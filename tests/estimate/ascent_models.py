@@ -16,9 +16,9 @@ from small import small
 from torch import Tensor
 from torch.func import grad, jacrev, vmap
 
-from boundcheck.known import Region
-from boundcheck.problem import Problem
-from boundcheck.solvers.exact import reference
+from boundcheck.numerics.bilevel.closed_forms import Region
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.solvers.reference import reference
 
 CASES: dict[str, Callable[[int], Problem]] = {  # from a seed, for the data and for λ
     "eqm": lambda seed: _drawn("eqm", seed),

@@ -6,7 +6,7 @@ import torch
 from pieces import normal, zeros
 
 import boundcheck as bc
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel.problem import Problem
 
 
 def quadratic(alpha: float | None = None, d: int = 5, scale: float = 1.0) -> Problem:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from boundcheck.estimate import lipschitz
-from boundcheck.estimate.ball import Supremum
-from boundcheck.estimate.lipschitz import Effort
-from boundcheck.known import Region
-from boundcheck.prepared import Prepared
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel.closed_forms import Region
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.estimate import suprema
+from boundcheck.numerics.estimate.ascent import Supremum
+from boundcheck.numerics.estimate.suprema import Effort
 
 FUNCTIONS = {
-    "q": lipschitz.contraction,
-    "L_E": lipschitz.gradient_bound,
-    "L_Phi": lipschitz.sensitivity_bound,
-    "nu_1": lipschitz.nu_1,
-    "nu_2": lipschitz.nu_2,
-    "eta_1": lipschitz.eta_1,
-    "eta_2": lipschitz.eta_2,
+    "q": suprema.contraction,
+    "L_E": suprema.gradient_bound,
+    "L_Phi": suprema.sensitivity_bound,
+    "nu_1": suprema.nu_1,
+    "nu_2": suprema.nu_2,
+    "eta_1": suprema.eta_1,
+    "eta_2": suprema.eta_2,
 }
 
 

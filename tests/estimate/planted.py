@@ -9,7 +9,7 @@ import torch
 from pieces import normal, quadratic, zeros
 from torch import Tensor
 
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel.problem import Problem
 
 
 def orthogonal(d: int, seed: int) -> Tensor:

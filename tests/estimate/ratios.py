@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ascent import Ascent, regions
 
-from boundcheck.known import Known
+from boundcheck.numerics.bilevel.closed_forms import Known
 from boundcheck.problems import CATALOGUE
 
 COLUMNS = ("L_E", "L_Phi", "nu_1", "nu_2", "eta_1", "eta_2")

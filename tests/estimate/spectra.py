@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from boundcheck.estimate.spectral import Extreme
+from boundcheck.numerics.estimate.lanczos import Extreme
 
 F64 = torch.float64
 

@@ -13,8 +13,8 @@ from small import NAMES, small
 
 import boundcheck as bc
 from boundcheck.constants import Side
-from boundcheck.estimate import curvature, point, spectral
-from boundcheck.solvers import exact
+from boundcheck.numerics.estimate import at_solution, hessians, lanczos
+from boundcheck.numerics.solvers import reference
 
 NEEDED = {"q", "q_star", "nu_1", "nu_2", "eta_1", "eta_2", "D", "L_E", "L_Phi", "L_Phi_star", "r_0", "W", "g_star"}
 
@@ -53,13 +53,13 @@ def test_a_quadratic_black_box_is_known_exactly() -> None:
 
 def test_ends_that_are_not_certified_are_on_their_unsafe_sides(monkeypatch: pytest.MonkeyPatch) -> None:
     """Inside the spectrum μ is too large, not too small: a lower bound of it would be a safe one."""
-    certified = spectral.dense_symmetric
+    certified = lanczos.dense_symmetric
 
-    def uncertified(H: torch.Tensor) -> spectral.Symmetric:
+    def uncertified(H: torch.Tensor) -> lanczos.Symmetric:
         ends = certified(H)
-        return spectral.Symmetric(replace(ends.largest, side=Side.LOWER), replace(ends.smallest, side=Side.LOWER))
+        return lanczos.Symmetric(replace(ends.largest, side=Side.LOWER), replace(ends.smallest, side=Side.LOWER))
 
-    monkeypatch.setattr(spectral, "dense_symmetric", uncertified)
+    monkeypatch.setattr(lanczos, "dense_symmetric", uncertified)
     found = bc.estimate_constants(quadratic())
     assert (found["mu"].side, found["L"].side, found["kappa"].side) == (Side.UPPER, Side.LOWER, Side.LOWER)
 
@@ -114,7 +114,7 @@ def test_a_small_budget_gives_a_cheap_answer(budget: int) -> None:
 
 
 def without_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (exact, point, curvature):
+    for module in (reference, at_solution, hessians):
         monkeypatch.setattr(module, "DENSE", 0)
 
 

@@ -8,8 +8,8 @@ from pieces import normal, zeros
 from torch import Tensor
 
 from boundcheck.errors import DivergenceError, InputError
-from boundcheck.estimate.ball import Draws, Slopes, Watch, ascend, project, starts, top, unit
-from boundcheck.known import Region
+from boundcheck.numerics.bilevel.closed_forms import Region
+from boundcheck.numerics.estimate.ascent import Draws, Slopes, Watch, ascend, project, starts, top, unit
 
 BALL = Region("0", zeros(3), 2.0)
 

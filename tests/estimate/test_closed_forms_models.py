@@ -20,8 +20,8 @@ from torch import Tensor
 from torch.func import grad, hessian, jacrev
 
 from boundcheck.constants import Side
-from boundcheck.known import Known, Region
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel.closed_forms import Known, Region
+from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.problems import conv_equilibrium, equilibrium, fashion_mnist, newsgroups
 
 SLACK = 1 + 1e-6  # a secant between points 10⁻³ apart loses ten of sixteen digits

@@ -20,8 +20,8 @@ from small import small
 
 import boundcheck as bc
 from boundcheck.constants import Constant, Side
-from boundcheck.known import Known, Region
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel.closed_forms import Known, Region
+from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.problems import CATALOGUE
 from boundcheck.problems.kernel_ridge import generate
 

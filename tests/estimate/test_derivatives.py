@@ -13,16 +13,17 @@ from small import NAMES, small
 from torch import Tensor
 
 import boundcheck as bc
-from boundcheck.estimate import checks, derivatives
+from boundcheck.numerics.bilevel import derivative_check
+from boundcheck.numerics.estimate import validate
 
 Map = Callable[[Tensor], Tensor]
-ON_ARRIVAL = derivatives.on_arrival
+ON_ARRIVAL = derivative_check.on_arrival
 
 
 @pytest.fixture(autouse=True)
 def any_problem_may_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     """The checks are tried one by one, so problems are not refused when they are made."""
-    monkeypatch.setattr(derivatives, "on_arrival", lambda problem: None)
+    monkeypatch.setattr(derivative_check, "on_arrival", lambda problem: None)
 
 
 class Sine(torch.autograd.Function):
@@ -131,7 +132,7 @@ def solution(problem: bc.Problem, steps: int = 25) -> Tensor:
 @pytest.mark.parametrize("kind", KINDS)
 def test_stop_gradients_are_refused_when_the_problem_is_made(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that `hypergradient`, which looks at nothing else, cannot return the derivative of another function."""
-    monkeypatch.setattr(derivatives, "on_arrival", ON_ARRIVAL)
+    monkeypatch.setattr(derivative_check, "on_arrival", ON_ARRIVAL)
     with pytest.raises(bc.UserCodeError, match=r"autograd's derivative of .* give"):
         problem_with(WRONG["detach"], kind, 1.0, 40)
     problem_with(RIGHT["stiff"], kind, 1.0, 40)
@@ -143,7 +144,7 @@ def test_stop_gradients_are_refused(wrong: str, kind: str) -> None:
     for scale, d in ((1.0, 40), (1e-9, 1)):
         problem = problem_with(WRONG[wrong], kind, scale, d)
         with pytest.raises(bc.UserCodeError, match=r"autograd's derivative of .* by h?params .*does it use detach\(\)"):
-            derivatives.confirm(problem, problem.lam, solution(problem))
+            derivative_check.confirm(problem, problem.lam, solution(problem))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -151,7 +152,7 @@ def test_stop_gradients_are_refused(wrong: str, kind: str) -> None:
 def test_stop_gradients_are_refused_in_single_precision(wrong: str, kind: str) -> None:
     problem = problem_with(WRONG[wrong], kind, 1.0, 40, torch.float32)
     with pytest.raises(bc.UserCodeError, match="finite differences give"):
-        derivatives.confirm(problem, problem.lam, solution(problem))
+        derivative_check.confirm(problem, problem.lam, solution(problem))
 
 
 SIZES = (
@@ -170,7 +171,7 @@ def test_no_right_function_is_refused(right: str, kind: str) -> None:
     scale, d, dtype = SIZES[(list(RIGHT).index(right) + KINDS.index(kind)) % len(SIZES)]
     problem = problem_with(RIGHT[right], kind, scale, d, dtype)
     w = solution(problem)
-    derivatives.confirm(problem, problem.lam, w if bool(torch.isfinite(w).all()) else None)
+    derivative_check.confirm(problem, problem.lam, w if bool(torch.isfinite(w).all()) else None)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -178,7 +179,7 @@ def test_no_right_function_is_refused(right: str, kind: str) -> None:
 @pytest.mark.parametrize("right", ["linear", "relu", "norm", "jump"])
 def test_plain_functions_are_confirmed(right: str, kind: str, dtype: torch.dtype) -> None:
     problem = problem_with(RIGHT[right], kind, 1.0, 40, dtype)
-    assert derivatives.confirm(problem, problem.lam).unconfirmed == ()
+    assert derivative_check.confirm(problem, problem.lam).unconfirmed == ()
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -186,7 +187,7 @@ def test_plain_functions_are_confirmed(right: str, kind: str, dtype: torch.dtype
 def test_the_problems_of_the_catalogue_are_confirmed(name: str, dtype: torch.dtype) -> None:
     problem = small(name, dtype=dtype)
     w_star = bc.hypergradient(problem, "exact").w
-    assert derivatives.confirm(problem, problem.lam, w_star).unconfirmed == ()
+    assert derivative_check.confirm(problem, problem.lam, w_star).unconfirmed == ()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -194,7 +195,7 @@ def test_straight_through_estimators_are_not_confirmed(kind: str) -> None:
     """Jumps of 40 entries at many places: over steps of some sizes they look like the slope that autograd gives."""
     problem = problem_with(lambda x: x + (torch.round(x) - x).detach(), kind, 1.0, 40)
     with contextlib.suppress(bc.UserCodeError):
-        assert derivatives.confirm(problem, problem.lam, solution(problem)).unconfirmed
+        assert derivative_check.confirm(problem, problem.lam, solution(problem)).unconfirmed
 
 
 def test_the_map_of_the_issue() -> None:
@@ -204,7 +205,7 @@ def test_the_map_of_the_issue() -> None:
         lambda w, lam: 0.5 * w + 0.4 * torch.sin(w).detach() + lam, lambda w, lam: (w**2).sum(), 0 * one, one
     )
     with pytest.raises(bc.UserCodeError, match="derivative of fp_map by params"):
-        checks.check(problem, problem.lam)
+        validate.check(problem, problem.lam)
     with pytest.raises(bc.UserCodeError, match="derivative of fp_map by params"):
         bc.check(problem, ["itd"], t=5)
 
@@ -216,14 +217,14 @@ def test_a_frozen_step_is_legal() -> None:
         return w - (1 / (1 + lam**2)).detach() * ((1 + lam**2) * w - lam) / 2
 
     problem = bc.Problem.from_map(fp_map, lambda w, lam: (w**2).sum(), zeros(3), normal(3) + 2)
-    assert derivatives.confirm(problem, problem.lam, solution(problem, 60)).unconfirmed == ()
-    (told,) = derivatives.at_solution(problem, problem.lam, solution(problem) + 1).unconfirmed
+    assert derivative_check.confirm(problem, problem.lam, solution(problem, 60)).unconfirmed == ()
+    (told,) = derivative_check.at_solution(problem, problem.lam, solution(problem) + 1).unconfirmed
     assert told.startswith("∂₂Φ: w(λ) is not known well enough")
     by_loss = bc.Problem.from_loss(
         lambda w, lam: ((1 + lam**2) * w**2 / 2 - lam * w).sum(), lambda w, lam: (w**2).sum(), zeros(3), normal(3) + 2,
         step_size=lambda lam: 1 / (2 + 2 * (lam**2).max()),
     )  # fmt: skip
-    assert derivatives.confirm(by_loss, by_loss.lam, solution(by_loss, 400)).unconfirmed == ()
+    assert derivative_check.confirm(by_loss, by_loss.lam, solution(by_loss, 400)).unconfirmed == ()
 
 
 def test_a_kink_in_lam_at_lam_is_no_stop_gradient() -> None:
@@ -231,7 +232,7 @@ def test_a_kink_in_lam_at_lam_is_no_stop_gradient() -> None:
         problem = bc.Problem.from_map(
             lambda w, lam, f=at_zero: 0.5 * w + f(lam) + 0.1 * lam, lambda w, lam: (w**2).sum(), zeros(3), zeros(3)
         )
-        derivatives.confirm(problem, problem.lam, solution(problem))
+        derivative_check.confirm(problem, problem.lam, solution(problem))
 
 
 def test_lam_at_the_border_of_its_domain() -> None:
@@ -240,18 +241,18 @@ def test_lam_at_the_border_of_its_domain() -> None:
         lambda w, lam: 0.5 * w + lam.log(), lambda w, lam: (w**2).sum() + lam.sqrt().sum(), zeros(2), lam,
         domain=bc.Domain("every entry of lam is > 0", lambda lam: (lam > 0).all()),
     )  # fmt: skip
-    assert derivatives.confirm(problem, problem.lam, solution(problem, 60)).unconfirmed == ()
+    assert derivative_check.confirm(problem, problem.lam, solution(problem, 60)).unconfirmed == ()
 
 
 def test_what_rounding_hides_is_said_to_be_unconfirmed() -> None:
     problem = bc.Problem.from_map(
         lambda w, lam: 0.5 * w + lam, lambda w, lam: (w**2).sum() + 1e16, zeros(2), zeros(2) + 1
     )
-    (told,) = derivatives.confirm(problem, problem.lam).unconfirmed
+    (told,) = derivative_check.confirm(problem, problem.lam).unconfirmed
     assert told.startswith("∇₁E: finite differences are too rough")
     nowhere = bc.Problem.from_map(
         lambda w, lam: 0.5 * w + 0 * lam, lambda w, lam: (1e-300 - w.abs()).sqrt().sum(), zeros(2), zeros(2)
     )
-    for told in derivatives.confirm(nowhere, nowhere.lam).unconfirmed:
+    for told in derivative_check.confirm(nowhere, nowhere.lam).unconfirmed:
         assert told[:3] in ("∇₁E", "∇₂E")
         assert told.endswith("it is not finite near the start")

@@ -15,11 +15,11 @@ from torch.func import grad, jacrev, vmap
 
 from boundcheck.constants import Side
 from boundcheck.errors import DivergenceError, InputError, UserCodeError
-from boundcheck.estimate import lipschitz
-from boundcheck.known import Known, Region
-from boundcheck.prepared import Prepared
-from boundcheck.problem import Problem
-from boundcheck.solvers import exact
+from boundcheck.numerics.bilevel.closed_forms import Known, Region
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.estimate import suprema
+from boundcheck.numerics.solvers import reference
 
 
 def dense(problem: Problem) -> dict[str, Callable[[Tensor], Tensor]]:
@@ -40,7 +40,7 @@ OF = {"q": "∂₁Φ", "L_E": "∇₁E", "L_Phi": "∂₂Φ", "nu_1": "∂₁Φ"
 def test_brute_force(name: str) -> None:
     """At least what dense matrices show at 3000 points; at most what is proved."""
     problem = small(name)
-    w_star = exact.reference(problem, problem.lam[None]).w[0]
+    w_star = reference.reference(problem, problem.lam[None]).w[0]
     region = Region("w_star", w_star, float((w_star - problem.w0).norm()))
     draws = torch.cat([normal(1000, problem.d, seed=seed) for seed in range(3)])
     draws = draws / draws.norm(dim=1, keepdim=True) * torch.linspace(0.001, 1, 3000, dtype=torch.float64)[:, None]
@@ -67,7 +67,7 @@ def test_brute_force(name: str) -> None:
 def test_seeds(constant: str) -> None:
     """Identical twice, and close to each other from other starts."""
     problem = small("eqm")
-    w_star = exact.reference(problem, problem.lam[None]).w[0]
+    w_star = reference.reference(problem, problem.lam[None]).w[0]
     first, again = (measure(constant, problem, 1.0, w_star, seed=1, budget=5000) for _ in range(2))
     assert first == again
     assert measure(constant, problem, 1.0, w_star, seed=2, budget=5000).value == pytest.approx(first.value, rel=0.02)
@@ -75,10 +75,10 @@ def test_seeds(constant: str) -> None:
 
 def test_one_lam_or_a_row_of_it() -> None:
     problem, region = PLANTED["tanh"].problem, Region("w_star", zeros(1), R)
-    alone = lipschitz.contraction(problem, Prepared(problem, problem.lam), region)
+    alone = suprema.contraction(problem, Prepared(problem, problem.lam), region)
     assert alone.value == pytest.approx(0.9, rel=1e-9)
     with pytest.raises(InputError, match=r"radius = -1.0 of the region is no radius"):
-        lipschitz.contraction(problem, Prepared(problem, problem.lam), Region("0", zeros(1), -1.0))
+        suprema.contraction(problem, Prepared(problem, problem.lam), Region("0", zeros(1), -1.0))
 
 
 @pytest.mark.parametrize("constant", FUNCTIONS)

@@ -10,25 +10,25 @@ from cases import make as tiny
 from measuring import FUNCTIONS, measure
 from pretend import OnlyDtype, pretending
 
-from boundcheck.estimate import lipschitz
-from boundcheck.estimate.lipschitz import Effort
-from boundcheck.known import Region
-from boundcheck.prepared import Prepared
-from boundcheck.solvers import exact
+from boundcheck.numerics.bilevel.closed_forms import Region
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.estimate import suprema
+from boundcheck.numerics.estimate.suprema import Effort
+from boundcheck.numerics.solvers import reference
 
 
 @pytest.mark.parametrize("constant", FUNCTIONS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_one_precision(constant: str, dtype: torch.dtype) -> None:
     problem, double = tiny("lr", dtype, "cpu"), tiny("lr", torch.float64, "cpu")
-    w_star = exact.reference(double, double.lam[None]).w[0]
+    w_star = reference.reference(double, double.lam[None]).w[0]
     expected = measure(constant, double, 1.0, w_star, budget=5000)
     with OnlyDtype(dtype):
         found = measure(constant, problem, 1.0, w_star.to(dtype), budget=5000)
     assert found.value == pytest.approx(expected.value, rel=1e-3)
 
 
-BUDGET = 2 * lipschitz.NEEDED + 1
+BUDGET = 2 * suprema.NEEDED + 1
 
 
 @pytest.mark.parametrize("constant", FUNCTIONS)
@@ -36,7 +36,7 @@ BUDGET = 2 * lipschitz.NEEDED + 1
 def test_on_a_device(name: str, constant: str) -> None:
     """As on the CPU but for rounding, in a few steps of few starts; waiting for the device a few times, not in each."""
     problem, same = tiny(name, torch.float64, "pretend"), tiny(name, torch.float64, "cpu")
-    w_star = exact.reference(same, same.lam[None]).w[0]
+    w_star = reference.reference(same, same.lam[None]).w[0]
     expected = measure(constant, same, 1.0, w_star, budget=BUDGET)
     with pretending():
         there = w_star.to(problem.device)

@@ -9,9 +9,9 @@ from pieces import normal, quadratic, zeros
 from planted import CASES, PLANTED, R
 
 from boundcheck.errors import InputError
-from boundcheck.estimate import lipschitz
-from boundcheck.estimate.lipschitz import Effort
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.estimate import suprema
+from boundcheck.numerics.estimate.suprema import Effort
 
 
 @pytest.mark.parametrize(("case", "name"), CASES)
@@ -21,7 +21,7 @@ def test_planted(case: str, name: str) -> None:
     assert found.value <= truth * (1 + SLACK) + 1e-14
     assert found.value >= 0.999 * truth
     assert 0 <= found.spread <= 1
-    assert found.starts == (3000 // lipschitz.NEEDED if effort else 32)
+    assert found.starts == (3000 // suprema.NEEDED if effort else 32)
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_region_that_is_not_around_w_star() -> None:
 def test_budget() -> None:
     planted = PLANTED["cubic"]
     few = measure("nu_1", planted.problem, R, budget=1000)
-    assert (few.starts, few.products <= 1000, few.converged) == (1000 // lipschitz.NEEDED, True, False)
-    for budget in (5, 12, lipschitz.LEAST - 1, lipschitz.LEAST, lipschitz.LEAST + 1, 101, lipschitz.NEEDED - 1):
+    assert (few.starts, few.products <= 1000, few.converged) == (1000 // suprema.NEEDED, True, False)
+    for budget in (5, 12, suprema.LEAST - 1, suprema.LEAST, suprema.LEAST + 1, 101, suprema.NEEDED - 1):
         for name in ("q", "L_E", "nu_1", "eta_1"):
             assert measure(name, planted.problem, R, budget=budget).starts == 1  # and no more products than that
     with pytest.raises(InputError, match="starts = 0 leaves nothing to climb"):
@@ -86,7 +86,7 @@ def test_less_than_a_start_needs_is_one_look(name: str) -> None:
 
 
 def test_long_vectors_have_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lipschitz, "CELLS", 30)
+    monkeypatch.setattr(suprema, "CELLS", 30)
     found = measure("nu_1", PLANTED["decomposable"].problem, R)
     assert found.starts == 2
     assert found.value >= 0.5 * 0.4  # T has 12 local maxima, and two starts find two of them

@@ -9,9 +9,9 @@ import torch
 from pieces import normal
 from small import small
 
-from boundcheck.estimate import rounding
-from boundcheck.problem import Problem
-from boundcheck.solvers.exact import reference
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.estimate import rounding_noise
+from boundcheck.numerics.solvers.reference import reference
 
 EPS = torch.finfo(torch.float64).eps
 
@@ -21,7 +21,7 @@ def test_cancellation_is_seen() -> None:
     problem = Problem.from_map(
         lambda w, lam: w / 2 + ((big + lam) - big), lambda w, lam: w.sum(), normal(1) * 0, normal(1), symmetric=True
     )
-    found = rounding.measured(problem, problem.w0 + 1, problem.w0 + 2)
+    found = rounding_noise.measured(problem, problem.w0 + 1, problem.w0 + 2)
     assert big * EPS < found.w < 100 * big * EPS
     assert found.g < 100 * EPS * 2  # ∂₂Φ = 1 has none of it
 
@@ -40,7 +40,7 @@ def test_it_is_above_the_rounding_of_a_ridge_regression(shift: float) -> None:
     xs, ys, at = [Fraction(float(x)) for x in X[:, 0]], [Fraction(float(z)) for z in y], Fraction(float(w))
     truth = alpha * (sum(x * (x * at - z) for x, z in zip(xs, ys, strict=True)) + at)
     here = float(w - problem.phi_at(w, problem.prepare(problem.lam)))
-    found = rounding.measured(problem, w, w)
+    found = rounding_noise.measured(problem, w, w)
     assert abs(here - float(truth)) <= found.w
     assert found.w < 1e-10 * (1 + shift)
 
@@ -49,12 +49,12 @@ def test_it_is_above_the_rounding_of_a_ridge_regression(shift: float) -> None:
 def test_it_is_small_on_the_problems_that_we_have(name: str) -> None:
     problem = small(name)
     found = reference(problem, problem.lam[None])
-    noise = rounding.measured(problem, found.w[0], found.v[0])
+    noise = rounding_noise.measured(problem, found.w[0], found.v[0])
     scale = float(found.w.norm() + found.v.norm() + found.value.norm())
     assert 0 < noise.w < 1e-11 * (1 + scale)
     assert 0 <= noise.v < 1e-10 * (1 + scale)
     assert 0 < noise.g < 1e-10 * (1 + scale)
-    assert noise == rounding.measured(problem, found.w[0], found.v[0])  # from its seed
+    assert noise == rounding_noise.measured(problem, found.w[0], found.v[0])  # from its seed
 
 
 def test_zeros_without_memory_that_autograd_makes_are_left_alone() -> None:
@@ -63,7 +63,7 @@ def test_zeros_without_memory_that_autograd_makes_are_left_alone() -> None:
         lambda w, lam: (w * w / 4 + w * w * w.abs() / 60 - lam * w).sum(), lambda w, lam: w.sum(), normal(2), normal(2),
         1.0,
     )  # fmt: skip
-    found = rounding.measured(problem, problem.w0, problem.w0)
+    found = rounding_noise.measured(problem, problem.w0, problem.w0)
     assert 0 < found.w < 100 * EPS * (1 + float(problem.w0.norm() + problem.lam.norm()))
 
 
@@ -96,7 +96,7 @@ def test_what_cancels_inside_of_an_operation_is_seen(name: str) -> None:
     function, least = INSIDE[name]
     lam = torch.arange(1.0, 11.0, dtype=torch.float64)
     problem = Problem.from_map(lambda w, lam: w / 2 + function(lam), lambda w, lam: (w * w).sum() / 2, 0 * lam, lam)
-    found = rounding.measured(problem, lam, lam)
+    found = rounding_noise.measured(problem, lam, lam)
     assert found.w > least
     if name != "solve":
         assert found.w < 1e3 * least
@@ -108,4 +108,4 @@ def test_a_factorisation_that_rounding_breaks_says_nothing() -> None:
     problem = Problem.from_map(
         lambda w, lam: w / 2 + torch.linalg.cholesky(A) @ lam, lambda w, lam: w.sum(), normal(4), normal(4)
     )
-    assert rounding.measured(problem, normal(4), normal(4)).w == float("inf")
+    assert rounding_noise.measured(problem, normal(4), normal(4)).w == float("inf")

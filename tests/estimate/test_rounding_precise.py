@@ -14,8 +14,8 @@ from mpmath import mpf
 from pieces import normal
 from torch import Tensor
 
-from boundcheck.estimate.rounding_rules import RULES
-from boundcheck.estimate.rounding_rules.ball import Ball, add, div, matmul, mul, point, sub, total
+from boundcheck.numerics.program.rounding_rules import RULES
+from boundcheck.numerics.program.rounding_rules.ball import Ball, add, div, matmul, mul, point, sub, total
 
 mpmath.mp.dps = 60
 COUNT = 300

@@ -11,9 +11,9 @@ from rule_cases import CALLS, ELSEWHERE
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from boundcheck.estimate.rounding_rules import RULES
-from boundcheck.estimate.rounding_rules.ball import Ball, Refusal, point
-from boundcheck.estimate.rounding_rules.linalg import matrix_of
+from boundcheck.numerics.program.rounding_rules import RULES
+from boundcheck.numerics.program.rounding_rules.ball import Ball, Refusal, point
+from boundcheck.numerics.program.rounding_rules.linalg import matrix_of
 
 RADIUS, SAMPLES = 1e-6, 40
 # arguments that are functions of others: e^(−|x|) as a buffer, and distances

@@ -14,10 +14,10 @@ from small import NAMES, small
 from torch import Tensor
 from torch.nn import functional as F
 
-from boundcheck.estimate import derivatives
-from boundcheck.estimate.running_error import Declined, Enclosed, balls, proved
-from boundcheck.problem import Problem
-from boundcheck.solvers.exact import reference
+from boundcheck.numerics.bilevel import derivative_check
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.estimate.rounding_proof import Declined, Enclosed, balls, proved
+from boundcheck.numerics.solvers.reference import reference
 
 
 def test_a_module_is_followed_like_a_tensor() -> None:
@@ -46,7 +46,7 @@ def test_a_module_is_followed_like_a_tensor() -> None:
 @pytest.fixture(autouse=True)
 def any_problem_may_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounding is followed here, whatever finite differences say of a program that cancels or detaches."""
-    monkeypatch.setattr(derivatives, "on_arrival", lambda problem: None)
+    monkeypatch.setattr(derivative_check, "on_arrival", lambda problem: None)
 
 
 mpmath.mp.dps = 50

@@ -14,15 +14,16 @@ from pieces import normal
 from torch import Tensor
 from torch.nn import functional as F
 
-from boundcheck.estimate import derivatives, rounding
-from boundcheck.estimate.running_error import Declined, Enclosed, balls, proved
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel import derivative_check
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.estimate import rounding_noise
+from boundcheck.numerics.estimate.rounding_proof import Declined, Enclosed, balls, proved
 
 
 @pytest.fixture(autouse=True)
 def any_problem_may_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounding is followed here, whatever finite differences say of a program that cancels or detaches."""
-    monkeypatch.setattr(derivatives, "on_arrival", lambda problem: None)
+    monkeypatch.setattr(derivative_check, "on_arrival", lambda problem: None)
 
 
 X = normal(6, 3)
@@ -148,7 +149,7 @@ def test_programs_in_every_style_are_followed(name: str) -> None:
     found = said(problem)
     assert isinstance(found, Enclosed), found
     v = torch.ones_like(problem.w0)
-    ours, theirs = balls(problem, problem.w0, v), rounding._parts(problem, problem.w0, v)
+    ours, theirs = balls(problem, problem.w0, v), rounding_noise._parts(problem, problem.w0, v)
     for ball, computed in zip(ours, theirs, strict=True):
         assert bool(((ball.mid - computed).abs() <= 10 * ball.rad + 1e-15).all())
         assert float(ball.rad.norm()) < (1e-7 if name == "writes" else 1e-12)
@@ -162,7 +163,7 @@ def test_a_float32_program_is_enclosed_in_float64() -> None:
     found = balls(problem, w, w)[0]
     assert bool(((found.mid - exact).abs() <= found.rad + 1e-16).all())
     assert float(found.rad.max()) < 1e-15
-    assert float((found.mid - rounding._parts(problem, w, w)[0]).abs().max()) > 1e-9
+    assert float((found.mid - rounding_noise._parts(problem, w, w)[0]).abs().max()) > 1e-9
 
 
 def test_memory_that_changes_keeps_its_numbers_from_before() -> None:

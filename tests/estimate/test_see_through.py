@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 import boundcheck as bc
-from boundcheck.estimate import see_through
+from boundcheck.numerics.program import operation_tangents
 
 D = torch.float64
 A = torch.tensor([[2.0, 0.3, 0.1], [0.2, 1.5, 0.4], [0.7, 0.1, 3.0]], dtype=D)
@@ -61,19 +61,19 @@ STOPPED = {
 @pytest.mark.parametrize("name", STOPPED)
 def test_derivatives_are_seen_through_every_stop(name):
     stopped, plain = STOPPED[name]
-    torch.testing.assert_close(see_through.derivative(stopped, x, u), torch.func.jvp(plain, (x,), (u,))[1])
+    torch.testing.assert_close(operation_tangents.derivative(stopped, x, u), torch.func.jvp(plain, (x,), (u,))[1])
 
 
 @pytest.mark.parametrize(
     "function", [lambda x: x * x[0].item(), lambda x: x + torch.from_numpy(x.detach().numpy()).sin()]
 )
 def test_nothing_is_said_where_numbers_leave_pytorch(function):
-    assert see_through.derivative(function, x, u) is None
+    assert operation_tangents.derivative(function, x, u) is None
 
 
 def test_nothing_is_said_where_memory_is_read_as_another_dtype():
     """The real parts of complex numbers lie in the memory of these."""
-    assert see_through.derivative(lambda x: torch.view_as_real(torch.complex(x, x) ** 2)[:, 1], x, u) is None
+    assert operation_tangents.derivative(lambda x: torch.view_as_real(torch.complex(x, x) ** 2)[:, 1], x, u) is None
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -128,9 +128,9 @@ def test_an_iteration_that_stopped_early_leaves_the_derivative_unconfirmed():
             return g / (2 * ctx.saved_tensors[0])
 
     value, start = Root.apply, torch.tensor([5.0, 4.0, 3.5], dtype=D)
-    line = see_through.Line(
+    line = operation_tangents.Line(
         value, lambda x, c: torch.autograd.functional.vjp(value, x, c)[1], start, u, torch.ones(3, dtype=D)
     )
-    outcome = see_through.compare(line)
+    outcome = operation_tangents.compare(line)
     assert outcome.says == "open"
     assert "differ by" in outcome.reason

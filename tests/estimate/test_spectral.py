@@ -15,7 +15,7 @@ from torch import Tensor
 
 from boundcheck.constants import Side
 from boundcheck.errors import DivergenceError, InputError
-from boundcheck.estimate.spectral import dense_norm, dense_symmetric, lanczos, power, slack
+from boundcheck.numerics.estimate.lanczos import dense_norm, dense_symmetric, lanczos, power, slack
 
 
 @DTYPES

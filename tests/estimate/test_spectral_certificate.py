@@ -16,8 +16,8 @@ from spectra import F64, draws, encloses, planted, spectra, times
 from torch import Tensor
 
 from boundcheck.constants import Side
-from boundcheck.estimate.spectral import lanczos, slack
-from boundcheck.estimate.spectral_certificate import ROUNDING, Tridiagonal, least_overlap
+from boundcheck.numerics.estimate.lanczos import lanczos, slack
+from boundcheck.numerics.estimate.lanczos_certificate import ROUNDING, Tridiagonal, least_overlap
 
 
 @given(

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from spectra import F64, PLANTED, draws, encloses, planted, spectra
 
 from boundcheck.constants import Side
-from boundcheck.estimate.spectral import dense_norm, dense_symmetric
-from boundcheck.estimate.spectral_dense import passes
+from boundcheck.numerics.estimate.dense_certificate import passes
+from boundcheck.numerics.estimate.lanczos import dense_norm, dense_symmetric
 
 
 @PLANTED

@@ -14,9 +14,9 @@ from torch import Tensor
 
 import boundcheck as bc
 from boundcheck.constants import Side
-from boundcheck.estimate import checks, structure
-from boundcheck.estimate.structure import Structure
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.estimate import constant_derivatives, validate
+from boundcheck.numerics.estimate.constant_derivatives import Structure
 
 Function = Callable[[Tensor, Tensor], Tensor]
 X, y = normal(6, 3), normal(6)
@@ -30,11 +30,11 @@ def square(w: Tensor, lam: Tensor) -> Tensor:
 
 def of_loss(loss: Function, outer: Function = square, **options: object) -> Structure:
     start, lam = torch.zeros(3).double(), torch.ones(3).double()
-    return structure.find(Problem.from_loss(loss, outer, start, lam, **{"step_size": 0.05, **options}))  # type: ignore[arg-type]
+    return constant_derivatives.find(Problem.from_loss(loss, outer, start, lam, **{"step_size": 0.05, **options}))  # type: ignore[arg-type]
 
 
 def of_map(phi: Function, outer: Function = square) -> Structure:
-    return structure.find(Problem.from_map(phi, outer, torch.ones(3).double(), torch.ones(3).double()))
+    return constant_derivatives.find(Problem.from_map(phi, outer, torch.ones(3).double(), torch.ones(3).double()))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_problems_of_the_paper(name: str, d1phi: bool, d2phi: bool, hessian: boo
     not constant, which is the cautious answer.
     """
     for dtype in (torch.float64, torch.float32):
-        shape = structure.find(small(name, dtype=dtype))
+        shape = constant_derivatives.find(small(name, dtype=dtype))
         if name == "br":
             assert shape.d1phi
             assert (shape.hessian_of_E, shape.d2E) == (hessian, d2E)
@@ -133,7 +133,7 @@ def _square_through_view(w: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("name", NOT_QUADRATIC)
 def test_nothing_else_is_taken_for_a_quadratic(name: str) -> None:
-    assert structure.degree(_problem(NOT_QUADRATIC[name]), NOT_QUADRATIC[name]).value > 2
+    assert constant_derivatives.degree(_problem(NOT_QUADRATIC[name]), NOT_QUADRATIC[name]).value > 2
 
 
 def _problem(outer: Function) -> Problem:
@@ -183,7 +183,7 @@ def test_numbers_that_leave_are_not_followed() -> None:
         "a large power": lambda w, lam: (w**1000).sum(),
     }
     for name, function in outside.items():
-        assert structure.degree(_problem(function), function).value > 2, name
+        assert constant_derivatives.degree(_problem(function), function).value > 2, name
 
 
 def test_an_operation_of_another_library_has_no_rule() -> None:
@@ -195,7 +195,7 @@ def test_an_operation_of_another_library_has_no_rule() -> None:
         value: Tensor = torch.ops.own_operations.sum(w.detach())
         return value
 
-    assert structure.degree(_problem(outer), outer).value > 2
+    assert constant_derivatives.degree(_problem(outer), outer).value > 2
 
 
 def test_how_the_derivative_by_lam_moves_with_w() -> None:
@@ -244,7 +244,7 @@ def test_small_numbers_are_numbers() -> None:
         lambda w, lam: 0.5 * w + lam, lambda w, lam: 1e-14 * (w**4).sum(), torch.ones(2).double(),
         torch.ones(2).double(),
     )  # fmt: skip
-    assert not structure.find(problem).hessian_of_E
+    assert not constant_derivatives.find(problem).hessian_of_E
 
 
 def test_noise_that_vanishes_at_the_start_is_noise() -> None:
@@ -265,7 +265,7 @@ def test_a_stochastic_function_is_refused() -> None:
 
     problem = bc.Problem.from_map(phi, lambda w, lam: w.sum(), torch.zeros(2).double(), torch.ones(2).double())
     with pytest.raises(bc.InputError, match=r"two calls of Φ at one w and lam differ by .*, so it is stochastic; fix"):
-        checks.check(problem, problem.lam)
+        validate.check(problem, problem.lam)
 
 
 def test_what_is_not_finite_names_the_call_and_the_point() -> None:
@@ -274,4 +274,4 @@ def test_what_is_not_finite_names_the_call_and_the_point() -> None:
     )
     broken = problem.__class__(**{**vars(problem), "outer_at": lambda w, ready: (w / 0).sum()})
     with pytest.raises(bc.UserCodeError, match=r"E is not finite at w_0 \(‖w_0‖ = 1.41\)"):
-        checks.check(broken, broken.lam)
+        validate.check(broken, broken.lam)

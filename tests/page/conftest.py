@@ -10,7 +10,7 @@ import pytest
 from small import small
 
 import boundcheck as bc
-from boundcheck import page
+from boundcheck.views import page
 
 
 @pytest.fixture(scope="session")

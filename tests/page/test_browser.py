@@ -12,9 +12,9 @@ from page_scripts import CONSTANTS, SET, SETTLED, VALUES
 from small import small
 
 import boundcheck as bc
-from boundcheck.page import rows
 from boundcheck.theory.rates import SOLVER_RATES
 from boundcheck.theory.symbols import rho, sigma
+from boundcheck.views.page import rows
 
 OVERLAPS = """() => {
   const boxes = [...document.querySelectorAll("input, button, select, summary")]

@@ -10,7 +10,7 @@ import pytest
 from page_scripts import SET, SETTLED, VALUES
 
 import boundcheck as bc
-from boundcheck.page import measured
+from boundcheck.views.page import report_data
 
 LINES = """() => Object.fromEntries([...document.querySelectorAll("tr[data-row]")].map(e =>
   [e.dataset.row, [e.querySelector(".ratio").textContent, e.querySelector(".verdict").textContent]]))"""
@@ -30,7 +30,7 @@ def test_a_moved_constant_suspends_the_verdicts_of_its_bounds(visit: Any, report
     before, banner = moved(tab, {"t": 20}), tab.inner_text("#verdict")
     assert report.verdict.value in banner
     assert tab.get_attribute("#verdict", "class") == "good"
-    of_q = {f"{row.method}/{row.bound.name}" for row in measured.rows(report) if "q" in row.controls.values()}
+    of_q = {f"{row.method}/{row.bound.name}" for row in report_data.rows(report) if "q" in row.controls.values()}
     for place, word in ((0, "below"), (1000, "above")):  # q = 0, and close to 1
         lines = moved(tab, {"q": place})
         assert lines["itd/itd"][1] == f"{WITH}{word} the error"

@@ -16,9 +16,9 @@ from command import Command
 from small import small
 
 import boundcheck as bc
-from boundcheck import page
-from boundcheck.page import controls, measured, rows
 from boundcheck.theory.symbols import QUANTITIES
+from boundcheck.views import page
+from boundcheck.views.page import report_data, rows, sliders
 
 HERE = Path(page.__file__).parent
 VOID = {"meta", "link", "input", "br", "img", "hr"}
@@ -131,7 +131,7 @@ def test_the_hump_is_where_the_stories_say(theory: str) -> None:
     tops = {}
     for name, given in {"hump": hump, "quadratic": quadratic, "nu_2 = 1": quadratic | {"nu_2": 1.0}}.items():
         for q in (0.95, 0.99, 0.999):
-            values = bc.bounds["itd"].evaluate(controls.usual(QUANTITIES) | given | {"q": q}, np.arange(1, 5000)).values
+            values = bc.bounds["itd"].evaluate(sliders.usual(QUANTITIES) | given | {"q": q}, np.arange(1, 5000)).values
             tops[name, q] = (1 + int(values.argmax())) * (1 - q), values.max() * (1 - q) ** 2
     assert tops["hump", 0.95] == pytest.approx((0.9, 0.436), rel=0.01)
     assert tops["hump", 0.999][0] == pytest.approx(1.0, rel=0.01)
@@ -149,7 +149,7 @@ def test_bounds_from_the_spectrum_are_no_observations_of_a_run(theory: str) -> N
 @pytest.mark.parametrize("name", ["br", "krr"])
 def test_of_each_method_something_drawn_follows_the_sliders(name: str) -> None:
     """Though a bound from the spectrum, which is fixed, is tighter than every bound from constants."""
-    found = measured.rows(bc.check(small(name), ["itd", "aid-fp", "aid-cg"], t=40))
+    found = report_data.rows(bc.check(small(name), ["itd", "aid-fp", "aid-cg"], t=40))
     for method in ("itd", "aid-fp", "aid-cg"):
         drawn = [row for row in found if row.method == method and row.shown]
         assert any(row.fixed is None for row in drawn), method
@@ -159,7 +159,7 @@ def test_of_each_method_something_drawn_follows_the_sliders(name: str) -> None:
 def test_what_follows_from_q_agrees_with_the_library() -> None:
     from boundcheck.theory.step_sizes import gradient_descent
 
-    found = controls.usual(QUANTITIES)
+    found = sliders.usual(QUANTITIES)
     known = gradient_descent(found["mu"], found["L"])
     assert (known.q, known.kappa, known.alpha) == pytest.approx((found["q"], found["kappa"], found["alpha"]), rel=1e-12)
 
@@ -190,12 +190,12 @@ def test_the_licences_are_in_the_page(theory: str) -> None:
 def test_rows_of_a_problem_make_the_values_of_its_report(name: str) -> None:
     methods = ["itd", "aid-fp", "aid-cgn", "itd-truncated:3"] if name == "eqm" else ["itd", "aid-fp:5", "aid-cg"]
     report = bc.check(small(name), methods, t=12)
-    found = measured.rows(report)
+    found = report_data.rows(report)
     assert found
     for row in found:
         if row.bound.kind == "a priori" and not row.bound.name.endswith("weighted"):
             assert row.fixed is None, row.bound.name
-    values = {control["key"]: control["value"] for control in measured.sliders(report, found)}
+    values = {control["key"]: control["value"] for control in report_data.sliders(report, found)}
     for row in found:
         curve = report.curve(row.method)
         told = curve.bounds[row.bound.name].values[0]

@@ -11,13 +11,14 @@ import toy
 from command import Command
 
 from boundcheck.errors import InputError
-from boundcheck.paper import _command, _workers
-from boundcheck.paper._experiment import Experiment
+from boundcheck.paper.engine import command
+from boundcheck.paper.engine import workers as _workers
+from boundcheck.paper.engine.experiment import Experiment
 
 
 @pytest.fixture
 def with_toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_command, "load", lambda name: Experiment.of(toy))
+    monkeypatch.setattr(command, "load", lambda name: Experiment.of(toy))
 
 
 @pytest.mark.parametrize(
@@ -101,11 +102,11 @@ def test_jobs_are_the_cores_with_quick_and_one_without(
         asked.append((jobs, scheduler))
         return _workers.Here()
 
-    monkeypatch.setattr(_command, "load", lambda name: Experiment.of(toy))
-    monkeypatch.setattr(_command, "workers", workers)
+    monkeypatch.setattr(command, "load", lambda name: Experiment.of(toy))
+    monkeypatch.setattr(command, "workers", workers)
     for count, options in enumerate((("--quick",), (), ("--quick", "--jobs", "1"), ("--quick", "--scheduler", "h:1"))):
         for cores in (1, 64):
-            monkeypatch.setattr(_command, "cores", lambda cores=cores: cores)
+            monkeypatch.setattr(command, "cores", lambda cores=cores: cores)
             done = boundcheck("paper", "toy", *options, "--out", str(tmp_path / f"{count}"))
             assert done.returncode == 0, done.stderr
     assert asked == [(1, ""), (toy.RUNS // 2, ""), *[(1, "")] * 4, *[(1, "h:1")] * 2]  # as many as there are runs

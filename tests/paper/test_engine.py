@@ -15,17 +15,19 @@ import toy
 from started import result, steps
 
 from boundcheck.errors import InputError
-from boundcheck.paper import _engine, _slices, _store, _workers, _written, load, names
-from boundcheck.paper._experiment import Experiment, Step, Task
-from boundcheck.paper._store import Kept, Store
+from boundcheck.paper import load, names
+from boundcheck.paper.engine import checkpoints, conduct, output, slices
+from boundcheck.paper.engine import workers as _workers
+from boundcheck.paper.engine.checkpoints import Kept, Store
+from boundcheck.paper.engine.experiment import Experiment, Step, Task
 
 EXPERIMENT = Experiment.of(toy)
 
 
-def carried_out(folder: Path, workers: _workers.Workers | None = None, seed: int = 0) -> _engine.Conducted:
+def carried_out(folder: Path, workers: _workers.Workers | None = None, seed: int = 0) -> conduct.Conducted:
     settings = EXPERIMENT.settings(True, seed, "cpu")
-    done = _engine.conduct(EXPERIMENT, settings, folder / "out", workers or _workers.Here(), seconds=0.0)
-    _written.save(EXPERIMENT, done.outcome, settings, folder / "out")
+    done = conduct.conduct(EXPERIMENT, settings, folder / "out", workers or _workers.Here(), seconds=0.0)
+    output.save(EXPERIMENT, done.outcome, settings, folder / "out")
     return done
 
 
@@ -49,13 +51,13 @@ def test_the_pace_is_that_after_the_first_step_which_loads(monkeypatch: pytest.M
         return "all"
 
     monkeypatch.setattr(toy, "run", run)
-    monkeypatch.setattr(_slices, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(slices, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     task = Task("walk", {})
-    part, one, whole = (_slices.advance("toy", task, None, seconds) for seconds in (102.5, 0.0, 1000.0))
+    part, one, whole = (slices.advance("toy", task, None, seconds) for seconds in (102.5, 0.0, 1000.0))
     assert (part.done, part.seconds, part.pace) == (0.3, 103, pytest.approx(10))
     assert (one.done, one.pace) == (0.1, None)
     assert (whole.finished, whole.pace) == (True, pytest.approx(10))
-    two = _slices.advance("toy", task, None, 0.0, least=2)
+    two = slices.advance("toy", task, None, 0.0, least=2)
     assert (two.done, two.pace) == (0.2, pytest.approx(10))
 
 
@@ -67,7 +69,7 @@ def test_threads_are_those_of_the_experiment_and_come_back(tmp_path: Path) -> No
         module = "toy"
         task = toy.tasks(toy.settings(True, 0, "cpu"))[0]
         original, toy.run = toy.run, lambda task, state: seen.append(torch.get_num_threads())
-        _engine.advance(module, task, None, 1.0)
+        conduct.advance(module, task, None, 1.0)
         assert torch.get_num_threads() == 2
     finally:
         toy.run = original
@@ -94,7 +96,7 @@ def test_what_was_made_otherwise_is_refused(tmp_path: Path, monkeypatch: pytest.
     before = result(tmp_path)
     message = {"settings": "seed was 0, now 5", "code": "code was '", "torch": "torch was '"}[changed]
     if changed == "code":
-        monkeypatch.setattr(_store, "_code", lambda experiment: "other")
+        monkeypatch.setattr(checkpoints, "_code", lambda experiment: "other")
     if changed == "torch":
         monkeypatch.setattr(torch, "__version__", "0.0")
     with pytest.raises(InputError, match=message) as caught:
@@ -106,15 +108,22 @@ def test_what_was_made_otherwise_is_refused(tmp_path: Path, monkeypatch: pytest.
 
 def test_the_digest_of_the_code_knows_what_computes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "package"
-    for name in ("cli.py", "problem.py", "paper/_engine.py", "paper/_draw_x.py", "paper/toy.py", "paper/other.py"):
+    for name in (
+        "cli.py",
+        "problem.py",
+        "paper/engine/conduct.py",
+        "paper/_draw_x.py",
+        "paper/toy.py",
+        "paper/other.py",
+    ):
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text("1")
     monkeypatch.setattr("boundcheck.__file__", str(package / "__init__.py"))
-    before = _store._code(EXPERIMENT)
+    before = checkpoints._code(EXPERIMENT)
     changes = {}
     for path in package.rglob("*.py"):
         path.write_text("2")
-        changes[path.name] = _store._code(EXPERIMENT) != before
+        changes[path.name] = checkpoints._code(EXPERIMENT) != before
         path.write_text("1")
     assert {name for name, changed in changes.items() if changed} == {"problem.py", "toy.py"}
 
@@ -164,7 +173,7 @@ def test_the_bar_never_goes_back_nor_ahead_of_what_is_made(tmp_path: Path) -> No
     seen: list[tuple[float, float]] = []
     settings = EXPERIMENT.settings(True, 0, "cpu")
     bar = lambda what, done, of: seen.append((done, of))  # noqa: E731
-    _engine.conduct(EXPERIMENT, settings, tmp_path / "out", _workers.Here(), bar=bar, seconds=0.0)
+    conduct.conduct(EXPERIMENT, settings, tmp_path / "out", _workers.Here(), bar=bar, seconds=0.0)
     done = [part for part, _ in seen]
     assert done == sorted(done)
     assert {of for _, of in seen} == {3.0}  # costs 1 and 2

@@ -15,17 +15,13 @@ from command import Command
 from matplotlib.text import Text
 
 from boundcheck.errors import InputError
-from boundcheck.paper import (
-    _draw_equilibrium,
-    _engine,
-    _equilibrium,
-    _report_equilibrium,
-    _report_training,
-    _workers,
-    load,
-)
-from boundcheck.paper._equilibrium import METHODS, key_of, task
-from boundcheck.paper._experiment import Outcome, Step, Task
+from boundcheck.paper import load
+from boundcheck.paper.engine import conduct, workers
+from boundcheck.paper.engine.experiment import Outcome, Step, Task
+from boundcheck.paper.equilibrium import training
+from boundcheck.paper.equilibrium.training import METHODS, key_of, task
+from boundcheck.paper.equilibrium.views import claims as _report_equilibrium
+from boundcheck.paper.equilibrium.views import figures, summary
 
 NAMES = ("eqm", "conv-eqm")
 SMALL: dict[str, dict[str, Any]] = {
@@ -61,7 +57,7 @@ def same(a: Any, b: Any) -> bool:
 def data_of(asked: Task) -> Any:
     p = asked.parameters
     which = (p[key] for key in ("data", "problem", "seed", "size", "test_size", "dtype", "device"))
-    return _equilibrium.examples(*which)
+    return training.examples(*which)
 
 
 @pytest.mark.parametrize("projected", [True, False])
@@ -71,11 +67,11 @@ def test_the_outer_loop_is_that_of_a_plain_implementation(name: str, method: str
     asked = task(settings(name), method, projected, 0.7, 1)
     train, test = data_of(asked)
     p = asked.parameters
-    start = _equilibrium.first(_equilibrium.model(p).problem, p["sigma"], 3, p["start"])
+    start = training.first(training.model(p).problem, p["sigma"], 3, p["start"])
     if projected:
-        start = _equilibrium.model(p).project(start)
+        start = training.model(p).project(start)
     objectives, lam, cut = plain.trained(p, train.X, train.Y.argmax(-1), start, 3)
-    found = finished(_equilibrium.train(asked, None))[1]
+    found = finished(training.train(asked, None))[1]
     # sums of some hundred terms in float64, through 8 steps; CG in mid-convergence amplifies rounding most
     assert found["objective"] == pytest.approx(objectives, rel=1e-8)
     torch.testing.assert_close(found["lam"], lam, rtol=1e-7, atol=1e-9)
@@ -98,7 +94,7 @@ def test_projection_keeps_the_norm_below_its_bound_after_every_step(name: str) -
         asked = task(settings(name, dtype="float32", steps=12), "aid-fp", projected, 3.0, 0)
         p, (train, _) = asked.parameters, data_of(asked)
         half = round(train.X.shape[1] ** 0.5) // 2
-        for state in finished(_equilibrium.train(asked, None))[0]:
+        for state in finished(training.train(asked, None))[0]:
             A = plain.split(state["lam"], plain.shapes(p, train.X.shape[1], 3))[0]
             norm = plain.operator_norm(p, A.double(), half)
             if projected:
@@ -111,22 +107,22 @@ def test_projection_keeps_the_norm_below_its_bound_after_every_step(name: str) -
 @pytest.mark.parametrize("name", NAMES)
 def test_resumed_from_any_step_it_is_the_same_to_the_last_bit(name: str, method: str) -> None:
     asked = task(settings(name, dtype="float32", steps=4), method, name == "eqm", 1.0, 0)
-    states, whole = finished(_equilibrium.train(asked, None))
+    states, whole = finished(training.train(asked, None))
     assert [state["s"] for state in states] == [1, 2, 3, 4, 5]
     for state in states:
-        assert same(finished(_equilibrium.train(asked, state))[1], whole)
+        assert same(finished(training.train(asked, state))[1], whole)
 
 
 def test_a_run_that_leaves_the_finite_numbers_says_so_and_resumes() -> None:
     asked = task(settings("eqm", dtype="float32"), "aid-fp", False, 1e38, 0)
-    states, whole = finished(_equilibrium.run(asked, None))
+    states, whole = finished(training.run(asked, None))
     assert "finite" in whole["why"]
     assert len(whole["objective"]) == len(states) < 9
-    assert same(finished(_equilibrium.run(asked, states[-1]))[1], whole)
+    assert same(finished(training.run(asked, states[-1]))[1], whole)
 
 
 def conducted(name: str, folder: Path, given: dict[str, Any]) -> Outcome:
-    return _engine.conduct(load(name), given, folder, _workers.Here()).outcome
+    return conduct.conduct(load(name), given, folder, workers.Here()).outcome
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +169,7 @@ def test_where_the_norm_is_1_or_more_the_notes_say_which_assumption_is_gone(of_e
     assert len(gone) == 3  # none with projection, all three without
     assert len(held) == 3
     asked = task(settings("eqm"), "aid-fp", False, 3.0, 0)
-    norms = finished(_equilibrium.run(asked, None))[1]["norm"]
+    norms = finished(training.run(asked, None))[1]["norm"]
     lost = of_eqm.data["sensitivity"]["aid-fp-free"]["lost"][1, 0]
     assert norms[int(lost)] >= 1
     assert (norms[: int(lost)] < 1).all()
@@ -183,22 +179,22 @@ def test_a_run_that_did_not_reach_the_end_is_the_worst_and_not_steady() -> None:
     ends = {"accuracy": np.array([[0.9, np.nan], [0.9, 0.88], [0.9, 0.5], [0.9, 0.9]])}
     ends |= {"diverged": np.isnan(ends["accuracy"]), "started": np.full((4, 2), 2.3)}
     ends["objective"] = np.array([[0.1, np.nan], [0.1, 0.1], [0.1, 0.1], [0.1, 2.4]])
-    assert _report_training.steady(ends).tolist() == [False, True, False, False]
+    assert summary.steady(ends).tolist() == [False, True, False, False]
     assert _report_equilibrium.worst_accuracy(ends) == 0
-    assert _report_training.spread(ends)[0] == np.inf
+    assert summary.spread(ends)[0] == np.inf
 
 
 def test_a_run_that_is_lost_is_crossed_and_ends_the_mean(of_eqm: Outcome) -> None:
     """The others are no mean of all: no line goes on without it, and a cross says why."""
     data = copy.deepcopy(of_eqm.data)
-    clean = _draw_equilibrium.panels(data)
+    clean = figures.panels(data)
     assert not [x for axes in clean.axes for x in axes.lines if str(x.get_gid()).endswith("lost")]
     name, (row,) = "aid-fp-free", np.flatnonzero(data["step_sizes"] == data["shown"]["free"])
     for what in ("objective", "accuracy", "hypergradient"):
         data["curves"][name][what][1, 5:] = np.nan  # the second of two seeds
     data["sensitivity"][name]["accuracy"][row, 1] = np.nan
     data["sensitivity"][name]["diverged"][row, 1] = True
-    figure = _draw_equilibrium.panels(data)
+    figure = figures.panels(data)
     for axes in figure.axes:
         lines = {str(line.get_gid()): line for line in axes.lines}
         drawn, cross = lines[name].get_xydata(), lines[f"{name} lost"].get_xydata()
@@ -207,7 +203,7 @@ def test_a_run_that_is_lost_is_crossed_and_ends_the_mean(of_eqm: Outcome) -> Non
         assert len(seen) == (1 if axes is figure.axes[-1] else 2 if axes is figure.axes[1] else 5)
         if axes is not figure.axes[-1]:
             assert cross[0].tolist() == seen[-1].tolist()
-    assert _draw_equilibrium.LOST in [text.get_text() for text in figure.findobj(Text)]
+    assert figures.LOST in [text.get_text() for text in figure.findobj(Text)]
 
 
 def test_states_are_the_iterates_of_the_trained_map(tmp_path: Path) -> None:
@@ -238,7 +234,7 @@ def test_states_are_the_iterates_of_the_trained_map(tmp_path: Path) -> None:
 def test_without_mnist_it_is_said_before_anything_is_written(name: str, tmp_path: Path) -> None:
     experiment = load(name)
     with pytest.raises(InputError, match=r"train-images-idx3-ubyte.gz not found: put the file .* at .*, or allow"):
-        _engine.conduct(experiment, experiment.settings(True, 0, "cpu"), tmp_path / "out", _workers.Here())
+        conduct.conduct(experiment, experiment.settings(True, 0, "cpu"), tmp_path / "out", workers.Here())
     assert not (tmp_path / "out").exists()
 
 

@@ -10,11 +10,13 @@ import pytest
 import torch
 from filelock import FileLock
 
-from boundcheck.paper import _engine, _report_fig1, _workers, load
-from boundcheck.paper._draw_fig1 import KINDS
-from boundcheck.paper.fig1 import PAPER, PROBLEMS, UNITS, problem_at
-from boundcheck.problem import Problem
-from boundcheck.solvers.hypergradient import hypergradient
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.solvers.hypergradient import hypergradient
+from boundcheck.paper import load
+from boundcheck.paper.engine import conduct, workers
+from boundcheck.paper.fig1 import claims
+from boundcheck.paper.fig1.experiment import PAPER, PROBLEMS, UNITS, problem_at
+from boundcheck.paper.fig1.views.figures import KINDS
 
 WITH_MOMENTUM = ("krr", "br", "hr")
 
@@ -26,7 +28,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Any:
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "fig1"  # one for all workers of pytest
     with FileLock(f"{folder}.lock"):  # the first one runs it, the others find it done
-        return _engine.conduct(experiment, settings, folder, _workers.Processes(2)).outcome
+        return conduct.conduct(experiment, settings, folder, workers.Processes(2)).outcome
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +42,10 @@ def mean(data: Any, name: str, method: str, precision: str = "float64") -> np.nd
 
 
 def test_every_method_converges_linearly_at_the_predicted_rate_or_faster(data: Any) -> None:
-    found = _report_fig1.rates(data)
+    found = claims.rates(data)
     assert {(name, method) for name, method, *_ in found} == {(name, method) for name in PROBLEMS for method in PAPER}
     for name, method, error, predicted in found:
-        assert error <= predicted * _report_fig1.SLOWER, (name, method)
+        assert error <= predicted * claims.SLOWER, (name, method)
         assert error < 1
 
 
@@ -61,11 +63,11 @@ def test_the_rate_of_the_methods_with_momentum_is_that_of_heavy_ball(data: Any) 
 def test_cg_is_best_then_fp_then_itd(data: Any) -> None:
     """As in the paper, at most t: with FP on the map of heavy ball; with FP on Φ not."""
     for name in PROBLEMS:
-        assert all(share > 0.5 for share in _report_fig1.shares(data[name], "fp-momentum").values()), name
+        assert all(share > 0.5 for share in claims.shares(data[name], "fp-momentum").values()), name
     for name in ("lr", "krr", "br"):
-        assert _report_fig1.shares(data[name], "fp-momentum")["CG ≤ FP"] > 0.95
-    assert _report_fig1.shares(data["br"], "aid-fp")["FP ≤ ITD"] < 0.1
-    assert _report_fig1.shares(data["krr"], "aid-fp")["FP ≤ ITD"] < 0.5
+        assert claims.shares(data[name], "fp-momentum")["CG ≤ FP"] > 0.95
+    assert claims.shares(data["br"], "aid-fp")["FP ≤ ITD"] < 0.1
+    assert claims.shares(data["krr"], "aid-fp")["FP ≤ ITD"] < 0.5
 
 
 def test_fp_and_itd_are_the_same_on_br(data: Any) -> None:
@@ -76,14 +78,14 @@ def test_fp_and_itd_are_the_same_on_br(data: Any) -> None:
 
 
 def test_ten_steps_of_cg_beat_ten_of_fp_on_three_of_four(data: Any) -> None:
-    found = _report_fig1.few_steps(data)
+    found = claims.few_steps(data)
     assert [name for name, (fp, cg) in found.items() if cg < fp] == ["lr", "krr", "br"]
     for name, (fp, cg) in found.items():
-        assert min(fp, cg) > 10 * _report_fig1.resting(data[name], "aid-cg"), name
+        assert min(fp, cg) > 10 * claims.resting(data[name], "aid-cg"), name
 
 
 def test_growth_on_hr_and_its_cause(data: Any) -> None:
-    grown = _report_fig1.growth
+    grown = claims.growth
     for method in PAPER:
         assert grown(data, "heavy-ball", "growth", method) > 10
     # without heavy ball r_t falls at every step, and the error grows all the same
@@ -99,7 +101,7 @@ def test_growth_on_hr_and_its_cause(data: Any) -> None:
 
 def test_what_float32_leaves_is_rounding(data: Any) -> None:
     for name in ("krr", "br"):
-        rest32, rest64 = (_report_fig1.resting(data[name], "aid-cg", kind) for kind in ("float32", "float64"))
+        rest32, rest64 = (claims.resting(data[name], "aid-cg", kind) for kind in ("float32", "float64"))
         assert rest64 < 1e-3 * rest32
         u = 2**-24 * np.mean([one["exact"] for one in data[name]["end"]])  # of ∇f rounded once
         assert 10 * u < rest32 < 100 * u * np.mean(data[name]["kappa"])
@@ -141,7 +143,7 @@ def test_every_bound_holds_and_is_drawn(data: Any, outcome: Any) -> None:
 
 def test_ten_steps_of_cg_on_krr_are_all_that_double_precision_halves(data: Any) -> None:
     """With k = 10 the error stops at what the linear system leaves: the same in both precisions, but for CG on KRR."""
-    found = _report_fig1.double_over_single(data, "aid-cg:10")
+    found = claims.double_over_single(data, "aid-cg:10")
     assert 0.3 < found["krr"] < 0.7
     assert found["br"] == pytest.approx(1, rel=0.01)
     assert found["hr"] == pytest.approx(1, rel=0.01)

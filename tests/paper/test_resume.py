@@ -11,10 +11,10 @@ import pytest
 import toy
 from started import PAUSE, ended, repeated, result, start, steps, wait_until
 
-from boundcheck.paper._engine import conduct
-from boundcheck.paper._experiment import Experiment
-from boundcheck.paper._workers import Here
-from boundcheck.paper._written import save
+from boundcheck.paper.engine.conduct import conduct
+from boundcheck.paper.engine.experiment import Experiment
+from boundcheck.paper.engine.output import save
+from boundcheck.paper.engine.workers import Here
 
 ALL = toy.RUNS * toy.STEPS
 

@@ -13,19 +13,21 @@ import torch
 from command import Command
 from small import SMALL, small
 
-from boundcheck import files
 from boundcheck.errors import InputError, UnknownNameError
-from boundcheck.paper import _report_tables, _tables_runs, load
-from boundcheck.paper._engine import conduct
-from boundcheck.paper._experiment import Task
-from boundcheck.paper._report_tables_published import Cell, cells
-from boundcheck.paper._tables_data import TABLES
-from boundcheck.paper._tables_loop import METHODS, hypergradients
-from boundcheck.paper._workers import Here
+from boundcheck.numerics.solvers.hypergradient import hypergradient
+from boundcheck.paper import load
+from boundcheck.paper.engine.conduct import conduct
+from boundcheck.paper.engine.experiment import Task
+from boundcheck.paper.engine.workers import Here
+from boundcheck.paper.tables import runs
+from boundcheck.paper.tables.data import TABLES
+from boundcheck.paper.tables.outer_loop import METHODS, hypergradients
+from boundcheck.paper.tables.views import report
+from boundcheck.paper.tables.views.published import Cell, cells
 from boundcheck.problems.fashion_mnist import load as load_fashion_mnist
 from boundcheck.problems.newsgroups import load as load_newsgroups
 from boundcheck.problems.parkinson import load as load_parkinson
-from boundcheck.solvers.hypergradient import hypergradient
+from boundcheck.problems.parts import dataset_files
 
 ZETA = {"parkinson": (0.01, 0.1), "newsgroups": (0.5, 5.0), "fashion-mnist": (0.003, 0.03)}
 T, S = 6, 4
@@ -42,7 +44,7 @@ def task(name: str, method: str, zeta: list[float] | None = None, **changed: Any
 
 
 def steps_and_result(task: Task, state: Any = None) -> tuple[list[Any], dict[str, Any]]:
-    running, states = _tables_runs.run(task, state), []
+    running, states = runs.run(task, state), []
     while True:
         try:
             states.append(next(running).state)
@@ -137,7 +139,7 @@ def test_a_batch_is_its_step_sizes_one_by_one(name: str, method: str) -> None:
 def test_from_any_step_it_ends_the_same_to_the_bit(name: str, method: str) -> None:
     exact = 0 if name == "parkinson" else 60
     states, whole = steps_and_result(task(name, method, [*ZETA[name], 1e300], exact=exact))
-    assert len(states) == S + math.ceil(exact / _tables_runs.PIECE)
+    assert len(states) == S + math.ceil(exact / runs.PIECE)
     for state in states:
         assert steps_and_result(task(name, method, [*ZETA[name], 1e300], exact=exact), state)[1] == whole
 
@@ -193,8 +195,8 @@ def test_every_published_number_is_in_the_report(table: str, quick: bool) -> Non
     assert [claim.published for claim in numbers] == list(cells(table).values())
     assert len(numbers) == {"table1": 31, "table2": 35}[table]
     for claim in numbers:
-        assert claim.ours == _report_tables.NOT_RUN or claim.difference
-    assert quick == any(claim.ours == _report_tables.NOT_RUN for claim in numbers)
+        assert claim.ours == report.NOT_RUN or claim.difference
+    assert quick == any(claim.ours == report.NOT_RUN for claim in numbers)
     assert quick == any("was cut" in note for note in outcome.notes)
     first, theirs = numbers[0], Cell.read(numbers[0].published)
     ours = Cell(2.0, 50.0) if table == "table1" else Cell(0.25, 25.0)
@@ -221,7 +223,7 @@ def test_claims_in_words_are_decided_on_the_full_setting_only() -> None:
 def test_one_data_set_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BOUNDCHECK_TABLES", "parkinson")
     outcome = made_up("table1", False)
-    assert sum(claim.ours == _report_tables.NOT_RUN for claim in outcome.claims) == 21 + 4
+    assert sum(claim.ours == report.NOT_RUN for claim in outcome.claims) == 21 + 4
     assert "Not run: 20 newsgroups, Fashion-MNIST." in outcome.notes
     monkeypatch.setenv("BOUNDCHECK_TABLES", "parkinsons")
     with pytest.raises(UnknownNameError, match="did you mean parkinson"):
@@ -251,7 +253,7 @@ def test_without_data_the_command_says_so(boundcheck: Command, tmp_path: Path) -
 def test_real_parkinson_against_a_plain_implementation() -> None:
     """Read, split and trained on in plain lines, 12 steps of the size and with the t of the table."""
     try:
-        path = files.find("parkinsons/parkinsons.data", download=False)
+        path = dataset_files.find("parkinsons/parkinsons.data", download=False)
     except InputError:
         pytest.skip("parkinsons.data is not there")
     head, *rows = (line.split(",") for line in path.read_text().split())

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boundcheck.attack.target import CLAIMS, names
-from boundcheck.paper import load, tightness
-from boundcheck.paper._certified import KINDS, METHODS, certified, newton_steps
-from boundcheck.paper._experiment import Claim, Outcome, Task
-from boundcheck.paper._written import as_json, markdown
+from boundcheck.paper import load
+from boundcheck.paper.engine.experiment import Claim, Outcome, Task
+from boundcheck.paper.engine.output import as_json, markdown
+from boundcheck.paper.tightness import experiment as tightness
+from boundcheck.paper.tightness.certified import KINDS, METHODS, certified, newton_steps
+from boundcheck.worst_case.target import CLAIMS, names
 
 COMMON = {"quick": True, "seed": 0, "device": "cpu"}
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from boundcheck.errors import InputError
-from boundcheck.paper._experiment import Claim, Experiment, Outcome, Settings, Step, Task
+from boundcheck.paper.engine.experiment import Claim, Experiment, Outcome, Settings, Step, Task
 
 NAME, TITLE = "toy", "random walks"
 STEPS, RUNS = 30, 4
@@ -72,11 +72,11 @@ def main() -> None:
     import toy
 
     from boundcheck import cli
-    from boundcheck.paper import _command, _engine, _workers
+    from boundcheck.paper.engine import command, conduct, workers
 
-    _workers.ANSWER = int(os.environ.get("TOY_ANSWER", _workers.ANSWER))
-    _engine.SECONDS = _engine.TRIAL = 5 * float(os.environ.get("TOY_PAUSE", "0"))
-    _command.load = lambda name: Experiment.of(toy)  # by its name, so that other processes find it
+    workers.ANSWER = int(os.environ.get("TOY_ANSWER", workers.ANSWER))
+    conduct.SECONDS = conduct.TRIAL = 5 * float(os.environ.get("TOY_PAUSE", "0"))
+    command.load = lambda name: Experiment.of(toy)  # by its name, so that other processes find it
     sys.argv = ["boundcheck", "paper", "toy", *sys.argv[1:]]
     cli.main()
 

@@ -10,7 +10,7 @@ import pytest
 from equilibria import CASES, TINY, Make
 
 import boundcheck
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel.problem import Problem
 
 
 @pytest.fixture(params=CASES)
@@ -36,6 +36,6 @@ def digits(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         train_images=rng.integers(0, 256, (3, 28, 28)).astype(np.uint8), train_labels=np.array([7, 0, 9], np.uint8)
     )
     fake = SimpleNamespace(mnist=lambda: images)
-    monkeypatch.setitem(sys.modules, "boundcheck.data", fake)
+    monkeypatch.setitem(sys.modules, "boundcheck.problems.parts.datasets", fake)
     monkeypatch.setattr(boundcheck, "data", fake, raising=False)
     return images

@@ -10,12 +10,12 @@ from small import NAMES, small
 from torch import Tensor
 from torch.utils._pytree import tree_flatten
 
-from boundcheck.compare import to_lam
-from boundcheck.compare.batch import Batch, Formula, as_columns, transposed
-from boundcheck.prepared import Prepared
-from boundcheck.problem import Problem
-from boundcheck.products import jacobian, rows, used
-from boundcheck.solvers.exact import reference
+from boundcheck.numerics.bilevel.derivatives import jacobian, rows, used
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.curves import lambda_products
+from boundcheck.numerics.curves.batch import Batch, Formula, as_columns, transposed
+from boundcheck.numerics.solvers.reference import reference
 
 EPS = torch.finfo(torch.float64).eps
 
@@ -211,9 +211,9 @@ def test_the_formulas_for_derivatives_by_lam_are_the_derivatives(problem: Proble
     for by_formula, by_autograd in (
         (of(problem), of(bare))
         for of in (
-            lambda p: to_lam.read_off(Batch(p, prepared, w), of_phi, w, v),
-            lambda p: to_lam.d2phi(Batch(p, prepared, w), of_phi, w),
-            lambda p: to_lam.d2outer(Batch(p, prepared, w), of_outer, w),
+            lambda p: lambda_products.read_off(Batch(p, prepared, w), of_phi, w, v),
+            lambda p: lambda_products.d2phi(Batch(p, prepared, w), of_phi, w),
+            lambda p: lambda_products.d2outer(Batch(p, prepared, w), of_outer, w),
         )
     ):
         scale = float(by_autograd.abs().max())

@@ -13,12 +13,12 @@ from data_problems import MAKES, point
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from boundcheck import data
-from boundcheck.problems._synthetic import Draw
 from boundcheck.problems.fashion_mnist import load as load_fashion
 from boundcheck.problems.newsgroups import inverse_frequencies
 from boundcheck.problems.newsgroups import load as load_newsgroups
 from boundcheck.problems.parkinson import load as load_parkinson
+from boundcheck.problems.parts import datasets
+from boundcheck.problems.parts.synthetic_data import Draw
 
 
 def test_newsgroups_is_the_papers_formula() -> None:
@@ -71,7 +71,7 @@ def test_inverse_frequencies_are_those_of_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     counts = scipy.sparse.csr_matrix(rng.poisson(0.4, (30, 12)).astype(np.float64))
     expected = text.TfidfTransformer().fit_transform(counts).toarray()
-    for features in (counts, data.unit_rows(counts)):  # the scale of a row does not matter
+    for features in (counts, datasets.unit_rows(counts)):  # the scale of a row does not matter
         np.testing.assert_allclose(inverse_frequencies(features).toarray(), expected, rtol=1e-13)
     plain, weighted = (load_newsgroups(synthetic=True, tfidf=t).X.X.to_dense() for t in (False, True))
     assert torch.equal(plain > 0, weighted > 0)

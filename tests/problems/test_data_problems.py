@@ -12,9 +12,10 @@ from pieces import normal
 from torch import Tensor
 from torch.func import grad, vmap
 
-from boundcheck import problems, products
+from boundcheck import problems
 from boundcheck.errors import InputError, UnknownNameError
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel import derivatives
+from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.problems import fashion_mnist, newsgroups, parkinson
 
 
@@ -88,7 +89,7 @@ def test_batches_of_points_and_lambdas(name: str) -> None:
     w = normal(3 * 2 * problem.d).reshape(3, 2, problem.d)
     ready = vmap(problem.prepare)(lams)
     for function, plain in ((problem.phi_at, problem.phi), (problem.outer_at, problem.outer)):
-        found = products.rows(function)(w, ready)
+        found = derivatives.rows(function)(w, ready)
         expected = torch.stack([torch.stack([plain(w[i, j], lams[i]) for j in range(2)]) for i in range(3)])
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
@@ -104,12 +105,12 @@ def test_curvature_and_contraction_hold(name: str) -> None:
         assert float(q) < 1
         for seed, scale in ((1, 0.0), (2, 1.0), (3, 10.0)):
             w = scale * normal(problem.d, seed=seed)
-            H = products.jacobian(lambda w, ready=ready: grad(problem.inner_at)(w, ready), w)
+            H = derivatives.jacobian(lambda w, ready=ready: grad(problem.inner_at)(w, ready), w)
             eigenvalues = torch.linalg.eigvalsh((H + H.T) / 2)
             rounding = 1e-13 * float(found.L)
             assert float(found.mu) - rounding <= float(eigenvalues[0])
             assert float(eigenvalues[-1]) <= float(found.L) + rounding
-            J = products.jacobian(lambda w, ready=ready: problem.phi_at(w, ready), w)
+            J = derivatives.jacobian(lambda w, ready=ready: problem.phi_at(w, ready), w)
             torch.testing.assert_close(J, J.T, rtol=0, atol=1e-13)
             assert float(torch.linalg.matrix_norm(J, ord=2)) <= float(q) + 1e-13
         if name == "parkinson":

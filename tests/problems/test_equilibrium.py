@@ -14,8 +14,8 @@ from scipy.signal import correlate2d
 from torch import Tensor
 from torch.func import vmap
 
-from boundcheck import devices
 from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.numerics.bilevel import devices
 from boundcheck.problems import conv_equilibrium, equilibrium
 
 
@@ -94,7 +94,7 @@ def test_labels_stay_with_their_images(digits: SimpleNamespace, make: Make, weig
 @pytest.mark.skipif("BOUNDCHECK_DATA" not in os.environ, reason="BOUNDCHECK_DATA is not set")
 @pytest.mark.parametrize("make", [equilibrium, conv_equilibrium])
 def test_real_images(make: Make) -> None:
-    pytest.importorskip("boundcheck.data")
+    pytest.importorskip("boundcheck.problems.parts.datasets")
     problem = make(mnist=True, size=30, hidden=3, norm=0.8)
     w = fixed_point(problem, problem.lam)
     assert problem.d == 30 * (3 if problem.name == "eqm" else 3 * 14 * 14)

@@ -9,10 +9,10 @@ from pieces import normal
 from torch import Tensor
 
 from boundcheck.errors import InputError
+from boundcheck.numerics.bilevel.derivatives import jacobian
 from boundcheck.problems import conv_equilibrium
 from boundcheck.problems.conv_equilibrium import projection as conv_projection
 from boundcheck.problems.equilibrium import projection
-from boundcheck.products import jacobian
 
 
 @pytest.mark.parametrize("norm", [0.3, 0.95])

@@ -12,9 +12,9 @@ from pieces import normal
 from torch import Tensor
 from torch.func import vjp, vmap
 
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel.derivatives import Linearisation, jacobian, rows
+from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.problems import conv_equilibrium
-from boundcheck.products import Linearisation, jacobian, rows
 
 
 def test_derivatives_by_finite_differences(tiny: Problem) -> None:

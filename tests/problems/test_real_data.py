@@ -13,7 +13,7 @@ from pieces import normal
 from torch.func import grad
 
 from boundcheck.errors import InputError
-from boundcheck.problem import Problem
+from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.problems import fashion_mnist, newsgroups, parkinson
 from boundcheck.problems.fashion_mnist import load as load_fashion
 from boundcheck.problems.parkinson import load as load_parkinson

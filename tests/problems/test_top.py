@@ -10,8 +10,8 @@ from pieces import normal
 from torch import Tensor
 from torch.func import vmap
 
-from boundcheck.problems import _top
-from boundcheck.problems._top import newton, top_beside
+from boundcheck.problems.parts import largest_eigenvalue
+from boundcheck.problems.parts.largest_eigenvalue import newton, top_beside
 
 EPS = torch.finfo(torch.float64).eps
 
@@ -55,7 +55,7 @@ def test_where_the_largest_entry_of_the_diagonal_has_next_to_no_data(monkeypatch
     V[:, a[0].argmax()] *= 1e-14
     expected = dense(a, 0.1 * V)
     assert torch.allclose(newton(a, 0.1 * V), expected, rtol=1e-14)
-    monkeypatch.setattr(_top, "ROUNDS", 1)
+    monkeypatch.setattr(largest_eigenvalue, "ROUNDS", 1)
     assert torch.allclose(newton(a, 0.1 * V), expected, rtol=1e-14)
 
 

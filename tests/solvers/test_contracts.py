@@ -12,9 +12,9 @@ from small import NAMES, small
 from torch import Tensor
 
 import boundcheck as bc
-from boundcheck.prepared import Prepared
-from boundcheck.problem import Problem
-from boundcheck.products import Linearisation, jacobian, outer_gradients
+from boundcheck.numerics.bilevel.derivatives import Linearisation, jacobian, outer_gradients
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem
 
 METHODS = ("itd", "aid-fp", "aid-cg", "aid-cgn")
 

@@ -11,9 +11,9 @@ from pieces import normal
 from torch import Tensor
 
 import boundcheck as bc
-from boundcheck.formulas import Gram
-from boundcheck.solvers import direct, exact
-from boundcheck.solvers.direct import Dense, FewData
+from boundcheck.numerics.bilevel.formulas import Gram
+from boundcheck.numerics.solvers import linear_systems, reference
+from boundcheck.numerics.solvers.linear_systems import Dense, FewData
 
 EPS = torch.finfo(torch.float64).eps
 ROWS, DATA, D = 3, 4, 12
@@ -81,11 +81,11 @@ def test_the_reference_is_the_same_without_matrices(monkeypatch: pytest.MonkeyPa
     problem = bc.problems.logistic_regression(seed=1, size=8, features=24)
     lams = problem.sample(4, seed=1)
     lams[1:, :3] = 1e-5
-    dense = exact.reference(replace(problem, d1phi_T_at=None), lams)
-    monkeypatch.setattr(exact, "Dense", None)
-    few = exact.reference(problem, lams)
-    monkeypatch.setattr(direct, "REFINED", 0)
-    bare = exact.reference(problem, lams)
+    dense = reference.reference(replace(problem, d1phi_T_at=None), lams)
+    monkeypatch.setattr(reference, "Dense", None)
+    few = reference.reference(problem, lams)
+    monkeypatch.setattr(linear_systems, "REFINED", 0)
+    bare = reference.reference(problem, lams)
     for row in range(4):
         assert float(few.residual_v[row]) <= 4 * EPS * float(few.v[row].norm())
         assert float(few.residual_w[row]) <= 4 * EPS * float(few.w[row].norm())

@@ -9,9 +9,9 @@ from small import NAMES, small
 from torch import Tensor
 
 import boundcheck as bc
-from boundcheck.dynamics import NAMES as DYNAMICS
-from boundcheck.dynamics import optimal_steps
-from boundcheck.solvers import exact, hypergradient
+from boundcheck.numerics.bilevel.dynamics import NAMES as DYNAMICS
+from boundcheck.numerics.bilevel.dynamics import optimal_steps
+from boundcheck.numerics.solvers import hypergradient, reference
 from boundcheck.theory import step_sizes
 
 
@@ -19,9 +19,9 @@ from boundcheck.theory import step_sizes
 def test_matrix_free_is_as_good_as_dense(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = small(name)
     lam = problem.sample(1, seed=11)
-    dense = exact.reference(problem, lam)
-    monkeypatch.setattr(exact, "DENSE", 0)
-    free = exact.reference(problem, lam)
+    dense = reference.reference(problem, lam)
+    monkeypatch.setattr(reference, "DENSE", 0)
+    free = reference.reference(problem, lam)
     assert (free.value - dense.value).norm() <= 1e-9 * (1 + dense.value.norm())
     assert (free.w - dense.w).norm() <= 1e-10 * (1 + dense.w.norm())
     assert (free.v - dense.v).norm() <= 1e-9 * (1 + dense.v.norm())
@@ -36,7 +36,7 @@ def test_matrix_free_without_a_declaration(monkeypatch: pytest.MonkeyPatch) -> N
         lambda w, lam: torch.tanh(Y @ w + lam), lambda w, lam: (w**2).sum(), zeros, zeros + 0.3
     )
     dense = bc.hypergradient(problem, "exact")
-    monkeypatch.setattr(exact, "DENSE", 0)
+    monkeypatch.setattr(reference, "DENSE", 0)
     free = bc.hypergradient(problem, "exact")
     assert (free.value - dense.value).norm() <= 1e-12
     assert free.residual.v <= 1e-13
@@ -55,11 +55,11 @@ def test_newton_is_newton_where_the_jacobian_is_not_symmetric(monkeypatch: pytes
         return 0.99 * Q @ torch.asinh(w) + lam
 
     problem = bc.Problem.from_map(turn, lambda w, lam: (w**2).sum(), zeros(6), zeros(6) + 0.1)
-    dense = exact.reference(problem, problem.lam[None])
-    monkeypatch.setattr(exact, "DENSE", 0)
+    dense = reference.reference(problem, problem.lam[None])
+    monkeypatch.setattr(reference, "DENSE", 0)
     calls.clear()
-    free = exact.reference(problem, problem.lam[None])
-    assert len(calls) <= exact.START + 20
+    free = reference.reference(problem, problem.lam[None])
+    assert len(calls) <= reference.START + 20
     assert (free.w - dense.w).norm() <= 2e-13 * dense.w.norm()  # both within 4ε‖w‖/(1 − q), and q ≤ 0.99
 
 
@@ -79,7 +79,7 @@ def test_one_refinement_makes_up_for_bad_pivots() -> None:
     eps = 3 * 2.0**-28  # so that 1 − ε and 1 − 2ε are exact
     A = torch.tensor([[2 * eps, -eps], [1.0, eps]], dtype=torch.float64)
     problem = bc.Problem.from_map(lambda w, lam: w - A @ w + lam, lambda w, lam: w[0], zeros(2), zeros(2))
-    found = exact.reference(problem, problem.lam[None])
+    found = reference.reference(problem, problem.lam[None])
     assert torch.linalg.eigvals(torch.eye(2, dtype=torch.float64) - A).abs().max() < 1  # the iterates do converge
     torch.testing.assert_close(found.v[0], torch.full_like(found.v[0], 1 / (1 + 2 * eps)), rtol=1e-15, atol=0)
 
@@ -89,7 +89,7 @@ def test_a_newton_step_is_shortened_where_it_goes_too_far() -> None:
     problem = bc.problems.logistic_regression(seed=1, size=8, features=24)
     lams = problem.sample(3, seed=1)
     lams[1, :5], lams[2, :5] = 1e-5, 1e-9
-    found = exact.reference(problem, lams)
+    found = reference.reference(problem, lams)
     gradient = torch.stack([torch.func.grad(problem.inner)(*at) for at in zip(found.w, lams, strict=True)])
     assert bool((gradient.norm(dim=-1) <= 1e-12).all())
     assert bool((found.residual_v <= 1e-15 * found.v.norm(dim=-1)).all())
@@ -102,7 +102,7 @@ def test_where_there_are_several_fixed_points_it_is_the_one_iterates_reach(
 ) -> None:
     """A double well from near its top: Newton alone would go to the maximum in the middle."""
     if many:
-        monkeypatch.setattr(exact, "DENSE", 0)
+        monkeypatch.setattr(reference, "DENSE", 0)
     problem = bc.Problem.from_loss(
         lambda w, lam: ((w**2 - 1) ** 2).sum() / 4 + 0.1 * lam.sum() * w.sum(), lambda w, lam: (w**2).sum(),
         torch.tensor([0.1], dtype=torch.float64), torch.tensor([0.1], dtype=torch.float64), step_size=0.1,
@@ -118,10 +118,10 @@ def test_the_certificate_follows_from_the_residuals_and_is_true() -> None:
     q = float(problem.contraction(problem.prepare(problem.lam)))
     assert found.certificate.w == pytest.approx(found.residual.w / (1 - q))
     assert found.certificate.v == pytest.approx(found.residual.v / (1 - q))
-    off = exact.Reference(found.value[None], found.w[None] + 1e-3, found.v[None], *torch.tensor([[1.0], [1.0]]))
+    off = reference.Reference(found.value[None], found.w[None] + 1e-3, found.v[None], *torch.tensor([[1.0], [1.0]]))
     moved = off.w[0] - problem.phi(off.w[0], problem.lam)
-    certified = exact.certificate(
-        problem, exact.Reference(off.value, off.w, off.v, moved.norm()[None], moved.norm()[None]), problem.lam
+    certified = reference.certificate(
+        problem, reference.Reference(off.value, off.w, off.v, moved.norm()[None], moved.norm()[None]), problem.lam
     )
     assert float((off.w[0] - found.w).norm()) <= certified.w
     assert bc.hypergradient(small("eqm"), "exact").certificate is not None
@@ -131,8 +131,8 @@ def test_the_certificate_follows_from_the_residuals_and_is_true() -> None:
 def test_no_certificate_without_a_contraction() -> None:
     problem = small("newsgroups", step_size=1e3)
     assert float(problem.contraction(problem.prepare(problem.lam))) >= 1
-    found = exact.reference(problem, problem.lam[None])
-    assert exact.certificate(problem, found, problem.lam) is None
+    found = reference.reference(problem, problem.lam[None])
+    assert reference.certificate(problem, found, problem.lam) is None
 
 
 def test_checkpoints_keep_square_roots_and_recompute(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,4 +180,4 @@ def test_a_run_that_was_made_already_leads_to_the_same_fixed_point() -> None:
     for t in (5, 150):
         found = bc.error_curves(problem, ["aid-fp"], t=t).reference
         assert float(found.w) == pytest.approx(1.0, rel=1e-12)
-        assert torch.equal(found.w, exact.reference(problem, problem.lam[None]).w)
+        assert torch.equal(found.w, reference.reference(problem, problem.lam[None]).w)

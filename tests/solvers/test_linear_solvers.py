@@ -11,7 +11,7 @@ from small import small
 from torch import Tensor
 
 import boundcheck as bc
-from boundcheck.solvers import conjugate_gradient, normal_equations
+from boundcheck.numerics.solvers import conjugate_gradient, normal_equations
 
 EYE = torch.eye(30, dtype=torch.float64)
 

@@ -11,8 +11,8 @@ from small import small
 from torch import Tensor
 
 import boundcheck as bc
-from boundcheck.products import DENSE
-from boundcheck.solvers import exact, normal_equations
+from boundcheck.numerics.bilevel.derivatives import DENSE
+from boundcheck.numerics.solvers import normal_equations, reference
 
 
 def test_newton_arrives_where_full_steps_and_steps_of_phi_do_not() -> None:
@@ -33,14 +33,14 @@ def test_newton_arrives_where_full_steps_and_steps_of_phi_do_not() -> None:
         return 4 * reflected(torch.atan(reflected(w - lam)))
 
     w = zeros(d)
-    for _ in range(exact.START):
+    for _ in range(reference.START):
         w = w - excess(w)
     start = float(excess(w).norm())
     y = reflected(w - lam)
     assert float(y.abs().min()) > 2.3
     full = lam + reflected(y - (1 + y**2) * torch.atan(y))
     assert float(excess(full).norm()) > 1.1 * start
-    for _ in range(exact.PLAIN):
+    for _ in range(reference.PLAIN):
         w = w - excess(w)
     assert float(excess(w).norm()) > (1 - 1e-9) * start
 
@@ -48,23 +48,23 @@ def test_newton_arrives_where_full_steps_and_steps_of_phi_do_not() -> None:
         return w - 4 * reflected(torch.atan(reflected(w - lam)))
 
     problem = bc.Problem.from_map(phi, lambda w, lam: (w**2).sum() / 2, zeros(d), lam)
-    found = exact.reference(problem, lam[None])
+    found = reference.reference(problem, lam[None])
     assert float((found.w[0] - lam).norm()) <= 1e-14 * float(lam.norm())  # w(λ) = λ, and the derivative there is 4I
     assert float((found.value[0] - lam).norm()) <= 1e-14 * float(lam.norm())
 
 
 def test_what_the_first_solve_for_v_leaves_over_a_second_takes_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounding of a long solve, here a part 10⁻¹⁰ of v, leaves as much of b; then LEFT_OVER = 10⁻³ of that is left."""
-    solve = exact._krylov
+    solve = reference._krylov
 
     def rounded(*arguments: Any, transposed: bool) -> Tensor:
         v = solve(*arguments, transposed=transposed)
         return v * (1 + 1e-10) if transposed else v
 
-    monkeypatch.setattr(exact, "_krylov", rounded)
-    monkeypatch.setattr(exact, "DENSE", 0)
+    monkeypatch.setattr(reference, "_krylov", rounded)
+    monkeypatch.setattr(reference, "DENSE", 0)
     problem = small("lr")
-    found = exact.reference(problem, problem.lam[None])
+    found = reference.reference(problem, problem.lam[None])
     b = torch.func.grad(problem.outer)(found.w[0], problem.lam)
     assert float(found.residual_v[0]) <= 1.1e-13 * float(b.norm())
 

@@ -15,7 +15,7 @@ from strategies import constants_for
 import boundcheck as bc
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.coefficients import COEFFICIENTS
-from boundcheck.theory.complexity import Hump, Split
+from boundcheck.theory.iterations import Hump, Split
 from boundcheck.theory.symbols import QUANTITIES
 
 U = 2.0**-53

@@ -11,7 +11,7 @@ from sympy import sqrt
 from boundcheck.theory.assumptions import SYMMETRIC, ZERO_SOLVE
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid, aid_contraction
-from boundcheck.theory.complexity import Split
+from boundcheck.theory.iterations import Split
 from boundcheck.theory.rates import CG, CONTRACTION, S
 from boundcheck.theory.reference import GRAZZI, Reference
 from boundcheck.theory.symbols import c_3, kappa, rho, sigma

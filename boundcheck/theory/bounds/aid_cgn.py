@@ -10,7 +10,7 @@ is 2c₃q^k, at twice the cost of AID-FP.
 from boundcheck.theory.assumptions import A1_I, A1_III, A1_IV, A2, A3_II, START_AT_ZERO, ZERO_SOLVE
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid, aid_contraction
-from boundcheck.theory.complexity import Split
+from boundcheck.theory.iterations import Split
 from boundcheck.theory.rates import CONTRACTION, S_NORMAL
 from boundcheck.theory.reference import BOUNDCHECK, Reference
 from boundcheck.theory.symbols import A_t_inv, c_3, dv_kt, eps_v, g_t, k, mu_inv, q, rho

@@ -9,8 +9,8 @@ from boundcheck.theory.assumptions import A1_I, A1_III, A1_IV, A2, A3_II, START_
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid, aid_fp_derivative
 from boundcheck.theory.chain import Chain
-from boundcheck.theory.complexity import Split
-from boundcheck.theory.functions import GeometricSum
+from boundcheck.theory.geometric_sum import GeometricSum
+from boundcheck.theory.iterations import Split
 from boundcheck.theory.rates import CONTRACTION
 from boundcheck.theory.reference import GRAZZI, Reference
 from boundcheck.theory.symbols import (

@@ -10,7 +10,7 @@ from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid
 from boundcheck.theory.chain import Chain
 from boundcheck.theory.coefficients import W_PAPER
-from boundcheck.theory.complexity import Split
+from boundcheck.theory.iterations import Split
 from boundcheck.theory.lemmas import sequence_constant
 from boundcheck.theory.rates import CONTRACTION
 from boundcheck.theory.reference import GRAZZI, Reference

@@ -9,7 +9,7 @@ from sympy import Integer
 from boundcheck.theory.assumptions import GRADIENT_STEP
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid, aid_fp, itd_gd
-from boundcheck.theory.complexity import Split
+from boundcheck.theory.iterations import Split
 from boundcheck.theory.rates import CONTRACTION
 from boundcheck.theory.reference import GRAZZI, Reference
 from boundcheck.theory.symbols import c_1, c_2, c_3, gap, grad_alpha, q, rho

@@ -12,7 +12,7 @@ from sympy import Max
 from boundcheck.theory.assumptions import A1_III, A1_IV, LOCAL_PEAK, ZERO_SOLVE
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid_fp
-from boundcheck.theory.functions import GeometricSum
+from boundcheck.theory.geometric_sum import GeometricSum
 from boundcheck.theory.rates import CONTRACTION
 from boundcheck.theory.reference import BOUNDCHECK, Reference
 from boundcheck.theory.symbols import W, du, eta_1, eta_2, g_star, g_t, k, nu_1, nu_2, q, r_0, r_t, rho

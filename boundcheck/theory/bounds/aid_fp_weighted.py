@@ -7,7 +7,7 @@ from boundcheck.theory.assumptions import A1_III, A1_IV, P_NORM, ZERO_SOLVE
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid, aid_fp
 from boundcheck.theory.coefficients import IN_P_NORM, coefficients_with
-from boundcheck.theory.complexity import Split
+from boundcheck.theory.iterations import Split
 from boundcheck.theory.rates import CONTRACTION
 from boundcheck.theory.reference import BOUNDCHECK, Reference
 from boundcheck.theory.symbols import c_1, c_2, c_3, q, q_P, rho

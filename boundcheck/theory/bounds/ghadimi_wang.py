@@ -10,7 +10,7 @@ from sympy import Integer
 from boundcheck.theory.assumptions import A1_I, A1_III, A1_IV, A2, A3_I, A3_II, START_AT_ZERO
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid
-from boundcheck.theory.complexity import Hump
+from boundcheck.theory.iterations import Hump
 from boundcheck.theory.rates import CONTRACTION, EXACT_SOLVE
 from boundcheck.theory.reference import GHADIMI, Reference
 from boundcheck.theory.symbols import dv_kt, mu_inv, q, rho, sigma

@@ -12,7 +12,7 @@ from boundcheck.theory.assumptions import A1_III, A1_IV, A2, CONSTANT_START, STA
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import itd_derivative
 from boundcheck.theory.chain import Chain
-from boundcheck.theory.complexity import Hump
+from boundcheck.theory.iterations import Hump
 from boundcheck.theory.reference import GRAZZI, Reference
 from boundcheck.theory.symbols import (
     L_E,

@@ -10,7 +10,7 @@ from boundcheck.theory.assumptions import A1_III, A2, CONSTANT_START, START_AT_Z
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.chain import Chain
 from boundcheck.theory.coefficients import W_PAPER
-from boundcheck.theory.complexity import Hump
+from boundcheck.theory.iterations import Hump
 from boundcheck.theory.lemmas import sequence_shrinking
 from boundcheck.theory.reference import GRAZZI, Reference
 from boundcheck.theory.symbols import D, W, dw, nu_1, nu_2, r_0, t

@@ -8,7 +8,7 @@ from boundcheck.theory.assumptions import A1_III, A1_IV, CONSTANT_START, P_NORM
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import itd
 from boundcheck.theory.coefficients import IN_P_NORM, coefficients_with
-from boundcheck.theory.complexity import Hump
+from boundcheck.theory.iterations import Hump
 from boundcheck.theory.reference import BOUNDCHECK, Reference
 from boundcheck.theory.symbols import c_1, c_2, c_3, q, q_P
 

@@ -1,0 +1,161 @@
+"""The command line. Heavy imports live inside the commands, so that ``boundcheck --help`` loads none of them."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import Annotated
+
+import typer
+from typer.exceptions import TyperException
+
+from boundcheck import __version__
+from boundcheck.cli import commands
+from boundcheck.cli.options import BAD_INPUT, SILENT, Device, Dtype, Json, Quiet, Seed, asked_problem, print_json
+from boundcheck.errors import AssumptionError, BoundcheckError, InputError, UnknownNameError
+
+app = typer.Typer(
+    name="boundcheck",
+    help="Hypergradient error bounds: what they say, whether they hold, how tight they are.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"boundcheck {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command("list")
+def list_(
+    what: Annotated[str, typer.Argument(metavar="[problems|bounds|methods]", help="What to list.")] = "",
+    as_json: Json = False,
+) -> None:
+    """List what boundcheck knows: problems, bounds and methods."""
+    from boundcheck.views.terminal import show_catalogue
+
+    kinds = ("bounds", "methods", "problems")
+    if what and what not in kinds:
+        raise UnknownNameError.among("listing", what, kinds)
+    chosen = (what,) if what else kinds
+    if as_json:
+        print_json({kind: show_catalogue.rows(kind) for kind in chosen})
+    else:
+        show_catalogue.show(chosen)
+
+
+@app.command()
+def bound(
+    name: Annotated[str, typer.Argument(help="A name from `boundcheck list bounds`.")],
+    latex: Annotated[bool, typer.Option("--latex", help="Print the statement as LaTeX.")] = False,
+    python: Annotated[bool, typer.Option("--python", help="Print a standalone Python function.")] = False,
+    javascript: Annotated[bool, typer.Option("--javascript", help="Print a standalone JavaScript function.")] = False,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=NUMBER", help="A constant; repeat for each one.")
+    ] = None,
+    rate: Annotated[
+        list[str] | None, typer.Option("--rate", metavar="rho|sigma=RATE", help="A rate by name, as in rho=heavy-ball.")
+    ] = None,
+    t: Annotated[str, typer.Option("--t", help="Iterations: 50, or 1,10,100, or 0:200:10 (start:stop:step).")] = "",
+    k: Annotated[str, typer.Option("--k", help="Linear-solver iterations, likewise; k = t unless given.")] = "",
+    eps: Annotated[str, typer.Option("--eps", help="Find the t (and k) the bound guarantees for this accuracy.")] = "",
+    side: Annotated[str, typer.Option("--side", help="What the constants are: exact, upper or lower.")] = "exact",
+    rigorous: Annotated[bool, typer.Option("--rigorous", help="Interval arithmetic: round every value up.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show a bound, or evaluate it: boundcheck bound itd --set q=0.9 --set D=1 … --t 50 --eps 1e-3."""
+    from boundcheck.theory.catalogue import bounds
+    from boundcheck.views.terminal import show_bound
+    from boundcheck.views.terminal.bound_request import read
+
+    theorem = bounds[name]
+    if sum((latex, python, javascript)) > 1:
+        raise InputError("--latex, --python and --javascript were given together; ask for one at a time")
+    if (latex or python or javascript) and (set_ or rate or t or k or eps):
+        raise InputError("--latex, --python and --javascript print the statement alone; leave out --set and --t")
+    if latex or python or javascript:
+        source = theorem.latex() if latex else theorem.python() if python else theorem.javascript()
+        print_json({"bound": name, "source": source}) if as_json else typer.echo(source.rstrip("\n"))
+        return
+    request = read(theorem, set_ or (), rate or (), t, k, eps, side, rigorous)
+    if as_json:
+        print_json(show_bound.as_json(theorem, request))
+    else:
+        show_bound.show(theorem, request)
+
+
+@app.command()
+def constants(
+    problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="A built-in name, or path/to/file.py:name.")],
+    ball: Annotated[str, typer.Option("--ball", help="Suprema over ‖w‖ ≤ 2D (paper) or around w* (local).")] = "paper",
+    budget: Annotated[int | None, typer.Option("--budget", help="At most so many products for each constant.")] = None,
+    delta: Annotated[float, typer.Option("--delta", help="Failure probability of each random certificate.")] = 1e-3,
+    seed: Seed = None,
+    dtype: Dtype = "",
+    device: Device = "",
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Measure q, κ, step sizes, Lipschitz constants and D of a problem: value, side, how."""
+    from boundcheck.numerics.estimate.estimate_constants import estimate_constants
+    from boundcheck.views.terminal import show_constants
+
+    made = asked_problem(problem, seed, dtype, device)
+    with show_constants.progress(quiet or as_json) as tell:
+        found = estimate_constants(made, ball=ball, budget=budget, delta=delta, seed=seed or 0, progress=tell)
+    if as_json:
+        print_json(show_constants.as_json(made, found))
+    else:
+        show_constants.show(made, found)
+
+
+for _run in (commands.check, commands.plan, commands.worst, commands.paper, commands.page):
+    app.command()(_run)
+
+
+def main() -> None:
+    """The `boundcheck` command: one line and exit code 2 for bad input, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal without Unicode shows question marks, not a traceback
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    try:
+        code = app(standalone_mode=False)
+        sys.stdout.flush()
+    except AssumptionError as error:  # nothing is wrong with the input, but no theorem speaks of it
+        _fail(str(error), SILENT)
+    except BoundcheckError as error:
+        _fail(str(error))
+    except TyperException as error:
+        text = " ".join(error.format_message().split()) if hasattr(error, "format_message") else str(error)
+        _fail(f"{text.rstrip('.')}; see boundcheck --help" if text else "")
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(130)
+    except BrokenPipeError:  # the reader went away, as in `boundcheck list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        _fail(f"cannot write the output: {error}")
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int = BAD_INPUT) -> None:
+    if message:
+        print(f"boundcheck: {message}", file=sys.stderr)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""The commands that run something: check, plan, worst, paper and page."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from boundcheck.cli.options import SILENT, VIOLATED, Device, Dtype, Json, Quiet, Seed, asked_problem, print_json
+from boundcheck.errors import InputError
+
+
+def check(
+    problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="A built-in name, or path/to/file.py:name.")],
+    method: Annotated[
+        list[str] | None, typer.Option("--method", help="itd, aid-fp, aid-cg:10, …; repeat for several.")
+    ] = None,
+    t: Annotated[int, typer.Option("--t", help="Lower-level iterations, at most.")] = 200,
+    samples: Annotated[int, typer.Option("--samples", help="Values of λ; more than one are drawn with --seed.")] = 1,
+    bound: Annotated[
+        list[str] | None, typer.Option("--bound", help="A name from `boundcheck list bounds`; all unless given.")
+    ] = None,
+    trace_t: Annotated[
+        int | None, typer.Option("--trace-t", help="The t at which proofs are shown; the last above the floor if none.")
+    ] = None,
+    out: Annotated[str, typer.Option("--out", help="Write report.json, curves.csv and figures here.")] = "",
+    budget: Annotated[int | None, typer.Option("--budget", help="At most so many products for each constant.")] = None,
+    delta: Annotated[float, typer.Option("--delta", help="Failure probability of each random certificate.")] = 1e-3,
+    seed: Seed = None,
+    dtype: Dtype = "",
+    device: Device = "",
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> int:
+    """Run the real solvers and compare their error with every bound that applies: verdict, tightness, proof."""
+    from boundcheck.atomic_write import sole_use
+    from boundcheck.compare.check import check as run
+    from boundcheck.views.terminal import show_report
+
+    if trace_t is not None and not 1 <= trace_t <= t:
+        raise InputError(f"--trace-t {trace_t} is outside 1 … {t}; give a t of the run, or a larger --t")
+    with sole_use(out) if out else nullcontext() as results:
+        made = asked_problem(problem, seed, dtype, device)
+        methods = method or _usual(made)
+        with show_report.progress(quiet or as_json) as tell:
+            report = run(made, methods, t, samples, seed, bounds=bound, budget=budget, delta=delta, progress=tell)
+            if results is not None:
+                tell("files", 0, 1)
+                show_report.save(report, results)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        show_report.show(report, trace_t=trace_t)
+        if out:
+            typer.echo(f"written to {out}")
+    return _exit_code(report)
+
+
+def plan(
+    problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="A built-in name, or path/to/file.py:name.")],
+    eps: Annotated[float, typer.Option("--eps", help="The accuracy that is wanted.")],
+    method: Annotated[list[str] | None, typer.Option("--method", help="itd, aid-fp, aid-cg, aid-cgn.")] = None,
+    no_run: Annotated[bool, typer.Option("--no-run", help="Do not run the methods to see what they need.")] = False,
+    budget: Annotated[int | None, typer.Option("--budget", help="At most so many products for each constant.")] = None,
+    seed: Seed = None,
+    dtype: Dtype = "",
+    device: Device = "",
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> int:
+    """Step sizes, and the t and k that the bounds guarantee for an accuracy; then what was really needed."""
+    from boundcheck.compare.plan import plan as make
+    from boundcheck.views.terminal import show_plan, show_report
+
+    made = asked_problem(problem, seed, dtype, device)
+    with show_report.progress(quiet or as_json) as tell:
+        found = make(made, eps, method or _usual(made), budget=budget, seed=seed or 0, run=not no_run, progress=tell)
+    if as_json:
+        print_json(show_plan.as_json(found))
+    else:
+        show_plan.show(found)
+    return 0 if found.guarantees else SILENT
+
+
+def worst(
+    bound: Annotated[str, typer.Argument(metavar="BOUND", help="A bound, or a claim: appB-aid, heavy-ball-2D.")],
+    q: Annotated[float, typer.Option("--q", help="The contraction constant.")] = 0.9,
+    t: Annotated[int, typer.Option("--t", help="Lower-level iterations.")] = 20,
+    k: Annotated[int | None, typer.Option("--k", help="Linear-solver iterations; 20 where the bound has them.")] = None,
+    dim: Annotated[int, typer.Option("--dim", help="Dimension of w; 1 is tried as well.")] = 2,
+    only: Annotated[
+        str, typer.Option("--only", help="Parts an instance may have, of nu_1,nu_2,eta_1,eta_2,L_Phi,L_E.")
+    ] = "",
+    linear: Annotated[bool, typer.Option("--linear", help="Nothing saturates: Φ, E bilinear and quadratic.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer starts, in a quarter of the time.")] = False,
+    out: Annotated[str, typer.Option("--out", help="Write worst.py, a problem to check, and worst.json here.")] = "",
+    seed: Seed = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> int:
+    """Search for the instance with the largest error/bound, and confirm it in 50 digits: how tight, or refuted."""
+    from boundcheck.atomic_write import sole_use
+    from boundcheck.views.terminal import show_report, show_worst
+    from boundcheck.worst_case.problem_file import save
+    from boundcheck.worst_case.worst import worst as look
+
+    parts = [part.strip() for part in only.split(",")] if only else None
+    with sole_use(out) if out else nullcontext() as results:
+        with show_report.progress(quiet or as_json) as tell:
+            found = look(
+                bound, q, t, k, dim, seed or 0, only=parts, saturating=not linear, quick=quick, progress=tell
+            )  # fmt: skip
+        if results is not None:
+            save(found, results)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        show_worst.show(found, out=out)
+    return VIOLATED if found.refuted else 0
+
+
+def paper(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="fig1, …: a figure or table of the paper.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer steps, seeds and samples: under two minutes.")] = False,
+    out: Annotated[str, typer.Option("--out", help="Figures, tables and checkpoints; out/paper/NAME if none.")] = "",
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", help="Processes for the runs; 1, with --quick one a core, if none.")
+    ] = None,
+    scheduler: Annotated[str, typer.Option("--scheduler", help="Or over the Dask cluster at this address.")] = "",
+    seed: Seed = None,
+    device: Device = "",
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Reproduce a figure or table of the paper beside the published one; stopped at any moment, it goes on."""
+    from boundcheck.paper.engine.command import paper as run
+
+    found = run(
+        name, quick=quick, out=out, jobs=jobs, scheduler=scheduler, seed=seed, device=device, quiet=quiet,
+        silent=as_json,
+    )  # fmt: skip
+    if as_json:
+        print_json(found)
+
+
+def page(
+    problem: Annotated[str, typer.Argument(metavar="[PROBLEM]", help="A built-in name, or path/to/file.py:name.")] = "",
+    out: Annotated[str, typer.Option("--out", help="The file to write.")] = "page.html",
+    method: Annotated[list[str] | None, typer.Option("--method", help="itd, aid-fp, aid-cg:10, …")] = None,
+    t: Annotated[int, typer.Option("--t", help="Lower-level iterations, at most.")] = 200,
+    report: Annotated[str, typer.Option("--report", help="What `check --out` wrote, in place of a problem.")] = "",
+    seed: Seed = None,
+    dtype: Dtype = "",
+    device: Device = "",
+    quiet: Quiet = False,
+) -> None:
+    """One HTML file with sliders that move every bound; of a problem also its errors, verdicts and proofs."""
+    from boundcheck.atomic_write import sole_use_of_file
+    from boundcheck.views import page as pages
+
+    if problem and report:
+        raise InputError(f"PROBLEM {problem} and --report {report} were given together; give one of them")
+    if method and not problem:
+        raise InputError(f"--method {method[0]} says what to run on a problem; give a PROBLEM as well")
+    pages.refuse_unless_writable(out)
+    with sole_use_of_file(out, f"--out {out}") as results:
+        found = None
+        if report:
+            from boundcheck.report.report import Report
+
+            found = Report.load(report)
+        elif problem:
+            from boundcheck.compare.check import check as run
+            from boundcheck.views.terminal import show_report
+
+            made = asked_problem(problem, seed, dtype, device)
+            with show_report.progress(quiet) as tell:
+                found = run(made, method or _usual(made), t, seed=seed, progress=tell)
+        (path,) = results.write({Path(out).name: pages.html(found, t).encode()})
+    typer.echo(f"written to {path}")
+
+
+def _usual(problem: Any) -> list[str]:
+    """The methods of the paper, with CG where ∂₁Φ is symmetric as far as is known."""
+    return ["itd", "aid-fp", "aid-cgn" if problem.symmetric is False else "aid-cg"]
+
+
+def _exit_code(report: Any) -> int:
+    from boundcheck.report.verdict import Verdict
+
+    if report.verdict.is_violation:
+        return VIOLATED
+    nothing = report.verdict is Verdict.NOT_APPLICABLE or len(report.diverging) == len(report.curves)
+    return SILENT if nothing else 0

@@ -1,0 +1,275 @@
+"""Which bounds say something about a run: every assumption of a theorem is looked up here, on the problem at hand.
+
+`CHECKS` has a function for each assumption that a problem may fail. `BY_CONSTRUCTION` has the assumptions that every
+run meets, with the reason. An assumption in neither is an error when this module is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from boundcheck.compare.certificate import residual_is_enough
+from boundcheck.constants import Constant, Constants, Side
+from boundcheck.errors import AssumptionError, InputError, UnknownNameError
+from boundcheck.methods import Method
+from boundcheck.numerics.bilevel.derivatives import DENSE, jacobian, linearise, rows_outer
+from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, Dynamics
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.solvers.conjugate_gradient import refuse_unless_symmetric
+from boundcheck.theory import step_sizes
+from boundcheck.theory.bound import Bound
+from boundcheck.theory.catalogue import bounds as catalogue
+from boundcheck.theory.step_sizes import Momentum
+from boundcheck.theory.symbols import sigma
+
+SAME = 1e-10  # to which step sizes must agree with the optimal ones: by δ off, rates grow by √δ a step
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Whether an assumption holds: it does, or `refusal` says why not, or `doubt` says why that is not proved."""
+
+    refusal: str = ""
+    doubt: str = ""
+
+
+YES = Answer()
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A problem at one λ with its constants by ball; what the theorems ask about it."""
+
+    problem: Problem
+    w_star: Tensor
+    constants: Mapping[str, Constants]
+    momentum: Momentum | None  # what the dynamics are, where they are an optimal momentum method
+    radius: float  # of the local ball around w*
+    certificate: Constant | None  # ε_g of the reference
+
+    @property
+    def plain(self) -> bool:
+        """Are the iterates w_{t+1} = Φ(w_t)?"""
+        return self.problem.dynamics.step is FIXED_POINT.step
+
+    @property
+    def constant_hessian(self) -> bool:
+        """A gradient step on a quadratic."""
+        some = self.constants["local"]
+        exact = all(name in some and some[name].side is Side.EXACT for name in ("nu_1", "alpha"))
+        return exact and some["nu_1"].value == 0
+
+    @cached_property
+    def quadratic(self) -> bool:
+        """A gradient step on a quadratic, with frozen step sizes."""
+        slope = self.constants["local"].get("grad_alpha")
+        return self.constant_hessian and slope is not None and slope.value == 0 and _frozen(self.problem)
+
+    @cached_property
+    def value_function(self) -> Answer:
+        """Is E the lower-level loss? Known from how the problem was made, else tried at random points."""
+        problem, no = self.problem, Answer("E is not the lower-level loss")
+        if problem.value_function:
+            return YES
+        if problem.inner_at is None:
+            return no
+        prepared = Prepared(problem, problem.lam[None])
+        generator = torch.Generator(device="cpu").manual_seed(0)
+        away = torch.randn(1, 2, problem.d, generator=generator, dtype=torch.float64, device="cpu").to(problem.w0)
+        pair = (problem, replace(problem, outer_at=problem.inner_at))
+        E, ell = (rows_outer(p, problem.w0 + away, prepared.leaves) for p in pair)
+        near = 1e4 * torch.finfo(problem.dtype).eps
+        same = [bool((a - b).norm() <= near * b.norm()) for a, b in zip((E.w, *E.lam), (ell.w, *ell.lam), strict=True)]
+        return (
+            Answer(doubt="E agrees with the lower-level loss at two random points, which is no proof")
+            if all(same)
+            else no
+        )
+
+    @cached_property
+    def symmetric(self) -> Answer:
+        """Is ∂₁Φ symmetric? It is for a gradient step; the word of the user is tried, and without one so is the map."""
+        problem = self.problem
+        if problem.symmetric is False:
+            return Answer("∂₁Φ is not symmetric")
+        if problem.d == 1 or problem.step_at is not None or problem.curvature is not None:
+            return YES
+        prepared = Prepared(problem, problem.lam)
+        for w in (problem.w0, self.w_star):
+            try:
+                refuse_unless_symmetric(linearise(problem, w, prepared), problem)
+            except AssumptionError as why:
+                return Answer(str(why).removeprefix(f"{problem.name}: "))
+        return YES if problem.symmetric else Answer(doubt="∂₁Φ is symmetric for two random vectors, which is no proof")
+
+    @property
+    def gradient_step(self) -> bool:
+        return all(name in self.constants["local"] for name in ("alpha", "mu", "L"))
+
+
+def ball_of(bound: Bound) -> str:
+    """Where the suprema of a theorem are taken: ‖w‖ ≤ 2D for those that start at 0, around w* for the others."""
+    return "paper" if any(a.key == "w_0 = 0" for a in bound.assumptions) else "local"
+
+
+def momentum_of(problem: Problem, constants: Constants) -> Momentum | None:
+    """The optimal heavy ball or Nesterov method, if that is what the dynamics are."""
+    dynamics: Dynamics = problem.dynamics
+    makers = {"heavy-ball": step_sizes.heavy_ball, "nesterov": step_sizes.nesterov}
+    if dynamics.coefficients is None or dynamics.name not in makers or not {"mu", "L", "alpha"} <= set(constants):
+        return None
+    try:
+        best = makers[dynamics.name](constants["mu"].value, constants["L"].value)
+    except InputError:  # a μ of 0, or ends that are no spectrum
+        return None
+    omega, beta = (float(x) for x in dynamics.coefficients(problem.prepare(problem.lam)))
+    step = omega * constants["alpha"].value
+    near = max(SAME, 16 * torch.finfo(problem.dtype).eps)
+    return best if abs(step - best.alpha) <= near * best.alpha and abs(beta - best.beta) <= near else None
+
+
+def _frozen(problem: Problem) -> bool:
+    """Are ω and β of the momentum held fixed under differentiation? By their derivatives at λ."""
+    coefficients = problem.dynamics.coefficients
+    if coefficients is None:
+        return True
+
+    def both(lam: Tensor) -> Tensor:
+        return torch.stack([torch.as_tensor(x, dtype=lam.dtype) for x in coefficients(problem.prepare(lam))])
+
+    return not bool(jacobian(both, problem.lam).any())
+
+
+def _unless(fails: bool, why: str) -> Answer:
+    return Answer(why) if fails else YES
+
+
+def _at_zero(case: Case) -> Answer:
+    start = float(case.problem.w0.norm())
+    return _unless(start > 0, f"w_0 is not 0 (‖w_0‖ = {start:.3g}); only its local form may apply")
+
+
+def _plain(case: Case) -> Answer:
+    name = case.problem.dynamics.name
+    return _unless(not case.plain, f"it is about w_{{t+1}} = Φ(w_t), and the iterates are those of {name}")
+
+
+def _lower_rate(case: Case) -> Answer:
+    """A rate ρ(t) of the lower-level iterates is needed."""
+    name = case.problem.dynamics.name
+    why = f"no rate ρ(t) is proved for {name} on this problem (optimal steps on a quadratic have)"
+    return _unless(not case.plain and (case.momentum is None or not case.constant_hessian), why)
+
+
+def _quadratic(case: Case) -> Answer:
+    return _unless(not case.quadratic, "ℓ(·, λ) is not known to be quadratic with a frozen step size")
+
+
+def _gradient_step(case: Case) -> Answer:
+    if not case.gradient_step:
+        return Answer("Φ is no gradient step on a loss that was given")
+    known = "grad_alpha" in case.constants["local"]
+    return _unless(not known, "the step size α(λ) is differentiated, and ‖∇α‖ is not known; give grad_alpha")
+
+
+def _steps(name: str) -> Callable[[Case], Answer]:
+    def check(case: Case) -> Answer:
+        fits = case.momentum is not None and case.momentum.name == name
+        return _unless(
+            not fits, f"the iterates are not those of {name} with optimal steps, but of {case.problem.dynamics.name}"
+        )
+
+    return check
+
+
+def _weighted(case: Case) -> Answer:
+    return _unless(case.momentum is None or not case.quadratic, "it is about optimal momentum on a quadratic")
+
+
+def _residual(case: Case) -> Answer:
+    why = "‖w − w*‖ ≤ ε_w/μ_λ is not known: Φ is neither a contraction with μ_λ ≤ 1 − q, nor a gradient step"
+    return _unless(not residual_is_enough(case.problem, case.constants["local"]), why)
+
+
+def _spectrum(case: Case) -> Answer:
+    if case.problem.d > DENSE:
+        return Answer(f"d = {case.problem.d} > {DENSE}, and it needs all eigenvectors of ∂₁Φ")
+    nu_1 = case.constants["local"].get("nu_1")
+    flat = nu_1 is not None and nu_1.value == 0 and nu_1.side is Side.EXACT
+    if not (flat and case.problem.symmetric and _frozen(case.problem)):
+        return Answer("∂₁Φ is not known to be one symmetric matrix, with frozen step sizes")
+    return _unless(not case.problem.affine, "it is for the affine problems of boundcheck.problems only")
+
+
+def _never(why: str) -> Callable[[Case], Answer]:
+    return lambda case: Answer(why)
+
+
+CHECKS: Mapping[str, Callable[[Case], Answer]] = {
+    "w_0 = 0": _at_zero,
+    "local": _plain,
+    "local-peak": _lower_rate,
+    "3(ii)": _lower_rate,
+    "quadratic": _quadratic,
+    "gradient step": _gradient_step,
+    "symmetric": lambda case: case.symmetric,
+    "heavy ball": _steps("heavy-ball"),
+    "Nesterov": _steps("nesterov"),
+    "E = ℓ": lambda case: case.value_function,
+    "P-norm": _weighted,
+    "residual": _residual,
+    "spectrum": _spectrum,
+    "smooth": _never("it needs one L for all second derivatives of ℓ and E on the whole space, which is not measured"),
+}
+BY_CONSTRUCTION: Mapping[str, str] = {
+    "1(i)": "w* is the fixed point that the reference found; it is the only one on a ball where q < 1",
+    "1(ii)": "the reference solved with I − ∂₁Φ(w*), and refuses where that is singular",
+    "1(iii)": "ν₁ and ν₂ are among the constants, and a bound is worth what they are",
+    "1(iv)": "η₁ and η₂ are among the constants, and a bound is worth what they are",
+    "2": "q is among the constants, and a q ≥ 1 is refused",
+    "3(i)": "μ_λ is among the constants, and must be positive",
+    "3(iii)": "σ(k) is the rate of the solver that was run, from v_0 = 0",
+    "w_0' = 0": "w_0 is a tensor of numbers, which do not depend on λ",
+    "v_0 = 0": "every linear solver that is compared starts at 0",
+    "ball": "the bound is evaluated only at the t where w_t is in the ball of its constants",
+    "certified": "ε_g is among the constants, and the enclosure is worth what it is",
+}
+OF_THE_PAIR = "it is about the map of the pair (w_t, w_{t−1}), and aid-fp here solves with Φ"
+
+
+def require_checks(bounds: Iterable[Bound]) -> None:
+    """Raise UnknownNameError for an assumption that has neither a check nor a reason why it is met."""
+    known = {**CHECKS, **BY_CONSTRUCTION}
+    for bound in bounds:
+        for assumption in bound.assumptions:
+            if assumption.key not in known:
+                raise UnknownNameError.among(f"assumption of {bound.name}", assumption.key, known)
+
+
+require_checks(catalogue.values())
+
+
+def question(bound: Bound, method: Method, case: Case) -> Answer:
+    """Does the bound say something about this method on this problem?"""
+    if bound.name == "aid-fp-weighted":
+        return Answer(OF_THE_PAIR)
+    if bound.name == "itd-one-step" and method.k != 1:
+        return Answer(f"it is about one step, and {method} differentiates through {method.k}")
+    conjugate = method.name == "aid-cg"
+    if conjugate and case.symmetric.refusal:
+        return case.symmetric
+    unrolled = any(m.startswith("itd") for m in bound.methods)
+    contracts = any(a.key == "2" for a in bound.assumptions)
+    if unrolled and contracts and not case.plain:
+        return _plain(case)
+    answers = [CHECKS[a.key](case) for a in bound.assumptions if a.key in CHECKS]
+    answers += [case.symmetric] if conjugate and bound.mentions(sigma) else []  # the rate of CG needs it
+    refusals = [answer for answer in answers if answer.refusal]
+    doubts = [answer for answer in answers if answer.doubt]
+    return next(iter(refusals + doubts), YES)

@@ -1,0 +1,153 @@
+"""A bound applied to a method on a problem: its constants on the right ball, the rates of the solvers, its values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Sized
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from boundcheck.compare.applicability import Case, ball_of
+from boundcheck.constants import Constant, Constants, Provenance
+from boundcheck.errors import AssumptionError, MissingConstantError
+from boundcheck.methods import Method
+from boundcheck.theory import step_sizes
+from boundcheck.theory.arguments import Call
+from boundcheck.theory.bound import Bound
+from boundcheck.theory.evaluation import BoundValues, evaluate
+from boundcheck.theory.rates import RATES, SOLVER_RATES
+from boundcheck.theory.symbols import QUANTITIES, rho, sigma
+
+OWN_RATE = {"aid-cg": "cg", "aid-cg-chebyshev": "cg-chebyshev"}  # σ where the formula has it written out
+NORMS = 6  # Lyapunov norms among which a weighted bound takes the best at each t
+
+
+@dataclass(frozen=True, eq=False)
+class Applied:
+    """`constants` holds one set, or several of which each gives a bound: then the least at every t counts."""
+
+    bound: Bound
+    method: Method
+    ball: str
+    constants: Sequence[Constants]
+    rates: Mapping[str, str]  # the names of ρ and σ
+    observed: Mapping[str, np.ndarray] = field(default_factory=dict)  # at the t of the run, where the formula needs it
+
+    def values(self, ts: np.ndarray) -> BoundValues:
+        """At every t, with NaN where a condition of the theorem fails; AssumptionError where it fails for all t."""
+        call = self.bound.call(self.constants[0], ts, self.k(ts), self._given(ts))
+        return self._least(call, ts)
+
+    def values_at(self, others: Sequence[Applied], ts: np.ndarray) -> list[BoundValues]:
+        """The same at the constants of each of several λ, this one's inputs being prepared once."""
+        call = self.bound.call(self.constants[0], ts, self.k(ts), self._given(ts))
+        found = []
+        for i, other in enumerate(others):
+            try:
+                found.append(other._least(call.with_constants(other.constants[0]), ts))
+            except (AssumptionError, MissingConstantError) as why:
+                raise type(why)(f"{why}{of_sample(i, others) if i else ''}") from None
+        return found
+
+    def _least(self, call: Call, ts: np.ndarray) -> BoundValues:
+        """The smallest over the sets of constants, of which the call has the first."""
+        calls = [call, *(call.with_constants(constants) for constants in self.constants[1:])]
+        found = [_masked(one, ts) for one in calls]
+        best = np.min([one.values for one in found], axis=0) if len(found) > 1 else found[0].values
+        return replace(found[0], values=best)
+
+    def rounded_up(self, relative: float) -> Applied:
+        """The same with every constant and observable moved by so much of itself to where the bound is larger."""
+
+        def moved(name: str, value: Any) -> Any:
+            return value * (1 + QUANTITIES[name].direction * relative)
+
+        sets = [Constants({n: replace(c, value=moved(n, c.value)) for n, c in some.items()}) for some in self.constants]
+        return replace(self, constants=sets, observed={n: moved(n, x) for n, x in self.observed.items()})
+
+    def k(self, ts: np.ndarray) -> np.ndarray:
+        if self.method.k is None:
+            return ts
+        fixed = np.full_like(ts, self.method.k)
+        return np.minimum(fixed, ts) if self._truncated else fixed
+
+    @property
+    def _truncated(self) -> bool:
+        return self.method.name == "itd-truncated"
+
+    def _given(self, ts: np.ndarray) -> dict[str, Any]:
+        return {**self.observed, **self.rates, **({"K": self.k(ts)} if self._truncated else {})}
+
+    def inputs(self, ts: np.ndarray) -> dict[str, np.ndarray | float]:
+        """Every constant, index and rate as a number, for the proof chain."""
+        constants = self.constants[0]
+        numbers: dict[str, Any] = {name: constant.value for name, constant in constants.items()}
+        numbers |= {"t": ts.astype(float), "k": self.k(ts).astype(float)}
+        arrays = {name: np.asarray(value, float) for name, value in numbers.items()}
+        for name, expression in self.rate_formulas.items():
+            needed = {symbol.name: arrays[symbol.name] for symbol in expression.free_symbols}
+            numbers[name] = np.broadcast_to(evaluate(expression, needed), ts.shape)
+        return numbers
+
+    @property
+    def rate_formulas(self) -> dict[str, sp.Expr]:
+        """ρ and σ in the constants."""
+        defaults = {symbol.name: expression for symbol, expression in self.bound.defaults.items() if symbol == rho}
+        named = {"sigma": OWN_RATE[self.bound.name]} if self.bound.name in OWN_RATE else {}
+        return defaults | {name: RATES[rate].expression for name, rate in {**self.rates, **named}.items()}
+
+
+def apply(bound: Bound, method: Method, case: Case, observed: Mapping[str, np.ndarray] | None = None) -> Applied:
+    """The bound with what it needs on this problem; MissingConstantError if `observed` lacks what it must be given."""
+    ball = ball_of(bound)
+    constants, momentum = case.constants[ball], case.momentum
+    rates: dict[str, str] = {}
+    if bound.takes_rates and bound.mentions(rho) and momentum is not None:
+        rates["rho"] = momentum.name
+    elif bound.mentions(rho) and rho not in bound.defaults:
+        rates["rho"] = "contraction"
+    if bound.mentions(sigma):
+        rates["sigma"] = SOLVER_RATES[method.name]
+    keys = {assumption.key for assumption in bound.assumptions}
+    several: Sequence[Constants] = (constants,)
+    if "P-norm" in keys and momentum is not None:
+        steps = np.unique(np.geomspace(2, 20 * momentum.kappa**0.5, NORMS).astype(int))
+        over_ball = constants.replace(_over_step("L_ell", "L_Phi", constants))
+        several = [step_sizes.lyapunov(momentum, t=int(t)).constants(over_ball) for t in steps]
+    elif keys & {"heavy ball", "Nesterov"} and momentum is not None:
+        several = (constants.replace(Constant("alpha", momentum.alpha)),)
+    elif "gradient step" in keys:
+        several = (constants.replace(_over_step("L_ell", "L_Phi_star", constants)),)
+    symbols = bound.primitive.free_symbols | bound.in_conditions
+    free = {symbol.name for symbol in symbols} - {s.name for s in bound.defaults}
+    needed = {name for name in free if QUANTITIES[name].kind == "observable"} - {"rho", "sigma"}
+    if bound.recursion:
+        needed -= {symbol.name for symbol in bound.recursion.state}
+    return Applied(
+        bound, method, ball, several, rates, {n: (observed or {})[n] for n in needed if n in (observed or {})}
+    )
+
+
+def of_sample(i: int, all_of_them: Sized) -> str:
+    """Which λ is meant, where there are several."""
+    return f", λ number {i}" if len(all_of_them) > 1 else ""
+
+
+def _over_step(name: str, source: str, constants: Constants) -> Constant:
+    """‖∇²₂₁ℓ‖ = ‖∂₂Φ‖/α for a frozen step."""
+    if source not in constants:
+        raise MissingConstantError(f"it needs {source} ({QUANTITIES[source].meaning}), which was not measured")
+    of = constants[source]
+    how = Provenance(f"{of.name}/α", delta=of.provenance.delta, ball=of.provenance.ball)
+    return Constant(name, of.value / constants["alpha"].value, of.side, how)
+
+
+def _masked(call: Call, ts: np.ndarray) -> BoundValues:
+    values = call.values(check=False)
+    conditions = [np.broadcast_to(call.satisfied(i), ts.shape) for i in range(len(call.bound.conditions))]
+    fits = np.all(conditions, axis=0) if conditions else np.ones(ts.shape, dtype=bool)
+    if not fits.any():
+        call.check_conditions()
+    return replace(values, values=np.where(fits, np.broadcast_to(values.values, ts.shape), np.nan))

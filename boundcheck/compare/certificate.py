@@ -1,0 +1,118 @@
+"""How far the reference hypergradient itself may be from ∇f, and the floor below which an error is no evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from boundcheck.constants import Constant, Constants, Provenance, Side
+from boundcheck.errors import AssumptionError, InputError, MissingConstantError
+from boundcheck.methods import Method
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.estimate import residual_bounds
+from boundcheck.numerics.estimate import rounding_floor as floor
+from boundcheck.numerics.solvers.reference import Reference
+from boundcheck.theory.catalogue import bounds
+
+THEOREM = bounds["aid-certificate"]
+AT_REFERENCE = ("W",)  # which the estimator measured where the reference is
+PLACES = 3  # t at which the floor is measured, between T/8 and T
+
+
+def certify(problem: Problem, found: Reference, constants: Constants) -> Constant | None:
+    """ε_g ≥ ‖reference − ∇f‖, worth what its side says; None where nothing bounds it.
+
+    The bound `aid-certificate` at the reference, with the ‖w'‖ measured there and the residuals in exact arithmetic.
+    Where an operation of the program has no rule for its rounding, residuals are estimates, and so is ε_g.
+    """
+    if any(name not in constants for name in AT_REFERENCE) or not residual_is_enough(problem, constants):
+        return None
+    residual = residual_bounds.of(problem, found)
+    of_W = replace(constants["W"], name="W_t")
+    try:
+        worth = THEOREM.evaluate(
+            constants, eps_w=residual.w, v_k=float(found.v[0].norm()), W_t=of_W, eps_v=residual.v, rigorous=True
+        )
+    except (AssumptionError, MissingConstantError):
+        return None
+    how = Provenance(f"{THEOREM.name} at the reference", delta=worth.delta or None)
+    side = Side.UPPER if worth.side is Side.EXACT else worth.side
+    if residual.doubt:
+        how, side = replace(how, how=f"{how.how}; {residual.doubt}", delta=None), Side.LOWER
+    value = (float(worth.values) + residual.g) * (1 + 1e-12)
+    return Constant("eps_g", value, side, how) if np.isfinite(value) else None
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far the reference may be from w*; where `doubt` is not empty, that is not known."""
+
+    value: float
+    doubt: str = ""
+
+
+def distance(problem: Problem, found: Reference, constants: Constants) -> Distance:
+    """ε_w/μ_λ: what a distance to the reference may lack of one to w*."""
+    if not residual_is_enough(problem, constants):
+        return Distance(0.0, "‖w_t − w*‖ is measured from a reference that nothing certifies")
+    residual = residual_bounds.of(problem, found)
+    return Distance(residual.w / constants["mu_inv"].value, residual.doubt)
+
+
+def residual_is_enough(problem: Problem, constants: Constants) -> bool:
+    """Is ‖w − w*‖ ≤ ε_w/μ_λ? A bound on ‖(I − ∂₁Φ)⁻¹‖ at every point alone does not say so.
+
+    It is for a contraction with μ_λ = 1 − q or less, for definite symmetric I − ∂₁Φ, of which the means along a line
+    are as definite, and for one matrix ∂₁Φ.
+    """
+    q, gap, nu_1 = (constants.get(name) for name in ("q", "mu_inv", "nu_1"))
+    if gap is None:
+        return False
+    if nu_1 is not None and nu_1.value == 0 and nu_1.side is Side.EXACT:
+        return True
+    contracts = q is not None and q.value < 1
+    definite = {"mu", "L"} <= set(constants) or (contracts and problem.symmetric is True)
+    return definite or (contracts and q is not None and gap.value <= (1 - q.value) * (1 + 1e-9))
+
+
+def proved(eps_g: Constant | None) -> bool:
+    """Is the reference certified, if only with some probability?"""
+    return eps_g is not None and eps_g.side is not Side.LOWER
+
+
+def rounding_floor(
+    problem: Problem, methods: Sequence[Method], T: int, constants: Sequence[Constants], found: Sequence[Reference],
+    errors: Mapping[Method, np.ndarray],
+) -> tuple[Mapping[Method, np.ndarray], str]:  # fmt: skip
+    """The floor of each method, samples × t, and how it was obtained; the problem is at the first λ.
+
+    Measured at the first λ at some t, in between by interpolation; at the other λ in proportion to the model. It is
+    never less than the rounding of the subtraction g − ∇f itself, whose numbers are at most ‖error‖ + 2‖∇f‖.
+    """
+    ts = np.unique(np.geomspace(max(1, T / 8), T, PLACES).astype(int))
+    every = np.arange(1, T + 1)
+    models = np.stack([model_of(c, f, problem.dtype, every) for c, f in zip(constants, found, strict=True)])
+    measured = floor.measured(problem, [str(m) for m in methods], [int(t) for t in ts])
+    sizes = np.array([[float(f.value[0].norm())] for f in found])
+    floors, how = {}, "model"
+    for method in methods:
+        here = None if measured is None else measured[str(method)]
+        rounding = models
+        if here is not None and np.isfinite(here).all():
+            how = "two precisions compared"
+            scale = np.where(models[:1] > 0, models / np.where(models[:1] > 0, models[:1], 1), 1.0)
+            rounding = scale * np.interp(every, ts, here)
+        subtraction = floor.unit(problem.dtype) * (np.where(np.isfinite(errors[method]), errors[method], 0) + 2 * sizes)
+        floors[method] = floor.FACTOR * np.maximum(rounding, subtraction)
+    return floors, how
+
+
+def model_of(constants: Constants, found: Reference, dtype: torch.dtype, t: np.ndarray) -> np.ndarray:
+    """The rounding at every t by its model, or where there is none the rounding of ∇f itself."""
+    try:
+        return floor.model(constants, found, dtype, t)
+    except (InputError, LookupError):  # no contraction, or a problem too large for ‖w'‖
+        return np.full(t.shape, floor.unit(dtype) * float(found.value[0].norm()))

@@ -1,0 +1,58 @@
+"""The proof of a bound on a run: the value after each link, and where it is loose or broken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import sympy as sp
+
+from boundcheck.compare.applied_bound import Applied
+from boundcheck.report.report import Trace
+from boundcheck.report.verdict import ROUNDING
+from boundcheck.theory.symbols import QUANTITIES
+
+
+def trace(
+    applied: Applied, ts: np.ndarray, observed: Mapping[str, np.ndarray], errors: np.ndarray, floor: np.ndarray
+) -> Trace | None:
+    """The chain at every t of `ts` where the error is more than rounding and all is finite.
+
+    None where there is no such t, and where the proof is not encoded or cannot be measured.
+    """
+    inputs = applied.inputs(ts)
+    given = frozenset(inputs) | frozenset(applied.observed)
+    chain = applied.bound.proof(given)
+    if chain is None or not ts.size:
+        return None
+    numbers = {**inputs, **observed, "error": errors}
+    if any(name not in numbers for name in chain.symbols):
+        return None
+    spread = {name: np.broadcast_to(numbers[name], ts.shape) for name in chain.symbols}
+    fine = np.all([np.isfinite(x) for x in spread.values()], axis=0) & (errors > floor)
+    if not fine.any():
+        return None
+    found = chain.evaluate({name: x[fine] for name, x in spread.items()})
+    before = np.concatenate([found.values[:1], found.values[:-1]])
+    broken = found.values < before * (1 - ROUNDING) - floor[fine]
+    links = found.links
+    return Trace(
+        links=tuple(link.name for link in links),
+        because=tuple(link.because for link in links),
+        uses=tuple(_spelled_out(link.uses, applied) for link in links),
+        t=ts[fine],
+        values=found.values,
+        slacks=found.slacks,
+        broken=broken,
+    )
+
+
+def _spelled_out(uses: Sequence[str], applied: Applied) -> tuple[str, ...]:
+    """What a link uses, a rate followed by the constants that it is made of: a wrong one shows there first."""
+    formulas = applied.rate_formulas
+    found = [[name, *_constants(formulas[name])] if name in formulas else [name] for name in uses]
+    return tuple(dict.fromkeys(name for names in found for name in names))
+
+
+def _constants(formula: sp.Expr) -> list[str]:
+    return sorted(symbol.name for symbol in formula.free_symbols if QUANTITIES[symbol.name].kind == "constant")

@@ -1,0 +1,1 @@
+"""Everything with numbers in it: problems, solvers, constants and error curves. It uses torch and never sympy."""

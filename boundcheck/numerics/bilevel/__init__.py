@@ -1,0 +1,1 @@
+"""A bilevel problem as an object: maps, iterations, derivatives and their structure."""

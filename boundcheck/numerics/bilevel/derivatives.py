@@ -1,0 +1,299 @@
+"""Autograd: products with ∂₁Φ, ∂₂Φ and their transposes, gradients of E, Hessians; at one point or at a batch.
+
+A batch is rows of points for each of several λ: w has shape (λ, rows, d), what is prepared has a leading axis of λ. The
+same functions of flat vectors serve both, through `vmap`; derivatives are taken outside it, so that products over data
+that rows share are single matrix products. Derivatives with respect to λ come as cotangents of what was prepared from
+it (its leaves), which `prepared.py` takes back to λ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import jvp, vjp, vmap
+
+from boundcheck.numerics.bilevel.prepared import Cotangents, Leaves, Prepared
+from boundcheck.numerics.bilevel.problem import Curvature, Problem, Ready
+
+CACHE = 500_000  # numbers that are quick to pass over again and again
+Function = Callable[[Tensor, Ready], Tensor]
+Product = Callable[[Tensor], Tensor]
+
+
+def rows(function: Function) -> Function:
+    """`function(w, ready)` for w of shape (λ, rows, d) and `ready` with a leading axis of λ."""
+    return vmap(vmap(function, in_dims=(0, None)), in_dims=(0, 0))
+
+
+def _grad(output: Tensor, inputs: tuple[Tensor, ...], cotangent: Tensor, **options: Any) -> tuple[Tensor, ...]:
+    if not output.requires_grad:  # constant in all inputs
+        return tuple(torch.zeros_like(x) for x in inputs)
+    grads = torch.autograd.grad(output, inputs, cotangent, allow_unused=True, **options)
+    return tuple(torch.zeros_like(x) if g is None else g for x, g in zip(inputs, grads, strict=True))
+
+
+class Linearisation:
+    """y = f(x, ready) at fixed x and ready, for as many products with its derivatives as asked.
+
+    Making it costs one evaluation of f, a transposed product one backward pass, a forward product two (the first time).
+    """
+
+    def __init__(
+        self, function: Function, x: Tensor, ready: Ready, leaves: Leaves | None = None, d1_T: Product | None = None
+    ) -> None:
+        self._formula = d1_T
+        self.x = x.detach().requires_grad_()
+        self.tensors = tuple(leaf.detach().requires_grad_() for leaf in leaves.tensors) if leaves else ()
+        with torch.enable_grad():
+            self.y = function(self.x, leaves.ready(self.tensors) if leaves else ready)
+        self._reverse: tuple[Tensor, Tensor] | None = None
+
+    def d1_T(self, v: Tensor) -> Tensor:
+        """∂₁fᵀ v."""
+        if self._formula is not None:
+            return self._formula(v)
+        if self.y.requires_grad:  # this is the inner loop of every solver, hence no detour through `_grad`
+            product = torch.autograd.grad(self.y, self.x, v, retain_graph=True, allow_unused=True)[0]
+            if product is not None:
+                return product
+        return torch.zeros_like(self.x)
+
+    def d2_T(self, v: Tensor) -> Cotangents:
+        """∂₂fᵀ v, as cotangents of the leaves."""
+        return _grad(self.y, self.tensors, v, retain_graph=True) if self.tensors else ()
+
+    def transposed(self, v: Tensor) -> tuple[Tensor, Cotangents]:
+        """∂₁fᵀ v and ∂₂fᵀ v in one backward pass, the last one: the graph is freed."""
+        grads = _grad(self.y, (self.x, *self.tensors), v)
+        return grads[0], grads[1:]
+
+    def d1(self, u: Tensor) -> Tensor:
+        """∂₁f u, the derivative of v ↦ ∂₁fᵀ v (a double transposed product)."""
+        if self._reverse is None:
+            with torch.enable_grad():
+                v = torch.zeros_like(self.y, requires_grad=True)
+                self._reverse = (v, _grad(self.y, (self.x,), v, create_graph=True)[0])
+        v, transposed = self._reverse
+        return _grad(transposed, (v,), u, retain_graph=True)[0]
+
+
+def linearise(problem: Problem, w: Tensor, prepared: Prepared) -> Linearisation:
+    """Φ at one point, with ∂₁Φᵀv by formula where the problem has one."""
+    formula = None if problem.d1phi_T_at is None else problem.d1phi_T_at(w, prepared.ready)
+    return Linearisation(problem.phi_at, w, prepared.ready, prepared.leaves, formula)
+
+
+def used(leaves: Leaves, function: Function, x: Tensor) -> Leaves:
+    """The leaves, differentiated only where `function` depends on them, so that no zeros are carried along.
+
+    `x` is one point, or rows of points if the leaves are rows; dependence is that of the graph at this point.
+    """
+    at = Linearisation(function, x, None, leaves)
+    if not at.y.requires_grad or not at.tensors:
+        return leaves.none()
+    grads = torch.autograd.grad(at.y, at.tensors, torch.ones_like(at.y), allow_unused=True)
+    active = tuple(i for i, grad in zip(leaves.active, grads, strict=True) if grad is not None)
+    return Leaves(leaves.flat, leaves.spec, active)
+
+
+def mixed(function: Function, x: Tensor, leaves: Leaves) -> bool:
+    """Does ∂₂f depend on x? By the graph at rows x."""
+    at = Linearisation(rows(function), x, None, leaves)
+    if not at.tensors or not at.y.requires_grad:
+        return False
+    with torch.enable_grad():
+        grads = torch.autograd.grad(at.y, at.tensors, torch.ones_like(at.y), create_graph=True, allow_unused=True)
+        total = sum(grad.sum() for grad in grads if grad is not None and grad.requires_grad)
+    return isinstance(total, Tensor) and torch.autograd.grad(total, at.x, allow_unused=True)[0] is not None
+
+
+class LamLinearisation:
+    """y = f(x, ready) for rows x that share λ, for products with ∂₂f."""
+
+    def __init__(self, function: Function, x: Tensor, leaves: Leaves) -> None:
+        self.tensors = tuple(leaf.detach().requires_grad_() for leaf in leaves.tensors)
+        with torch.enable_grad():
+            self.y = rows(function)(x.detach(), leaves.ready(self.tensors))
+        self._reverse: tuple[Tensor, Cotangents] | None = None
+
+    def d2_T(self, v: Tensor) -> Cotangents:
+        """∂₂fᵀ v summed over the rows."""
+        return _grad(self.y, self.tensors, v, retain_graph=True) if self.tensors else ()
+
+    def d2(self, along: Cotangents) -> Tensor:
+        """∂₂f times a tangent of the leaves, for every row: the derivative of `d2_T`, which is linear."""
+        if self._reverse is None:
+            with torch.enable_grad():
+                v = torch.zeros_like(self.y, requires_grad=True)
+                self._reverse = v, _grad(self.y, self.tensors, v, create_graph=True)
+        v, transposed = self._reverse
+        pairs = [(g, tangent) for g, tangent in zip(transposed, along, strict=True) if g.requires_grad]
+        if not pairs:
+            return torch.zeros_like(v)
+        outputs, tangents = zip(*pairs, strict=True)
+        product: Tensor = torch.autograd.grad(outputs, v, tangents, retain_graph=True, materialize_grads=True)[0]
+        return product
+
+
+def push_forward(
+    function: Function, x: Tensor, leaves: Leaves, dx: Tensor, dleaves: Cotangents
+) -> tuple[Tensor, Tensor]:
+    """f(x, ready) and its derivative in the direction (dx, dleaves), by forward mode."""
+    pair = jvp(lambda x, *tensors: function(x, leaves.ready(tensors)), (x, *leaves.tensors), (dx, *dleaves))
+    return pair[0], pair[1]
+
+
+@dataclass(frozen=True, eq=False)
+class OuterGradients:
+    """∇₁E and ∇₂E, the latter as cotangents of the leaves."""
+
+    w: Tensor
+    lam: Cotangents
+
+
+def gradient(function: Function) -> Function:
+    """∇₁f for a scalar f(w, ready)."""
+    return torch.func.grad(function)
+
+
+def outer_gradients(problem: Problem, w: Tensor, leaves: Leaves) -> OuterGradients:
+    """∇₁E and ∇₂E at one point."""
+    at = Linearisation(problem.outer_at, w, None, leaves)
+    return OuterGradients(*at.transposed(torch.ones_like(at.y)))
+
+
+def rows_outer(problem: Problem, w: Tensor, leaves: Leaves) -> OuterGradients:
+    """∇₁E and ∇₂E for every row, the latter as cotangents of shape (λ, rows, …)."""
+
+    def one(w: Tensor, flat: tuple[Tensor, ...]) -> tuple[Tensor, Cotangents]:
+        here = Leaves(flat, leaves.spec, leaves.active)
+        of = torch.func.grad(lambda w, tensors: problem.outer_at(w, here.ready(tensors)), argnums=(0, 1))
+        gradients: tuple[Tensor, Cotangents] = of(w, here.tensors)
+        return gradients
+
+    return OuterGradients(*vmap(vmap(one, in_dims=(0, None)), in_dims=(0, 0))(w, leaves.flat))
+
+
+def rows_d2_T(function: Function, w: Tensor, leaves: Leaves, v: Tensor) -> Cotangents:
+    """∂₂f(w)ᵀv for every row w and each of its vectors v, of shape (λ, rows, vectors, d): cotangents of the leaves."""
+
+    def one(w: Tensor, v: Tensor, flat: tuple[Tensor, ...]) -> Cotangents:
+        here = Leaves(flat, leaves.spec, leaves.active)
+        transposed = vjp(lambda tensors: function(w, here.ready(tensors)), here.tensors)[1]
+        result: Cotangents = vmap(transposed)(v)[0]
+        return result
+
+    return vmap(vmap(one, in_dims=(0, 0, None)), in_dims=(0, 0, 0))(w, v, leaves.flat) if leaves.active else ()
+
+
+def rows_d2(function: Function, w: Tensor, prepared: Prepared, leaves: Leaves, d: int) -> Tensor:
+    """∂₂f(w) for every row w, from λ all the way to the d values of f: matrices of shape (λ, rows, d, n).
+
+    By the derivatives of the leaves along λ, or from the d values back where there is no more in the leaves than in λ.
+    """
+    count, n = prepared.lams.shape
+    size = sum(leaf[0].numel() for leaf in leaves.tensors)
+    if not size:
+        return w.new_zeros(count, w.shape[1], d, n)
+    if size <= n:
+        eye = torch.eye(d, dtype=w.dtype, device=w.device).expand(count, w.shape[1], d, d)
+        cotangents = rows_d2_T(function, w, leaves, eye)
+        pulled = prepared.pull_back_rows(leaves, tuple(c.flatten(1, 2) for c in cotangents))
+        return pulled.reshape(count, w.shape[1], d, n)
+
+    at = LamLinearisation(function, w, leaves)
+    found = w.new_empty(count, w.shape[1], d, n)
+    step = max(1, CACHE // (count * size))
+    for start in range(0, n, step):
+        tangents = prepared.push_forward_rows(leaves, start, min(start + step, n))
+        found[..., start : start + step] = torch.stack([at.d2(along) for along in zip(*tangents, strict=True)], dim=-1)
+    return found
+
+
+Form = Callable[[Tensor, Tensor], Cotangents]  # (w, v) ↦ F(w)ᵀv for rows of both, or F(w) where v is empty
+
+
+def forms(problem: Problem, leaves: Leaves, ready: Ready) -> dict[str, Form]:
+    """∂₁Φ(w)ᵀv, ∂₂Φ(w)ᵀv, ∇₁E(w) and ∇₂E(w), with their graph; those by λ as cotangents of `leaves`."""
+
+    def d2phi(w: Tensor, v: Tensor) -> Cotangents:
+        return tuple(c[:, :, 0] for c in rows_d2_T(problem.phi_at, w, leaves, v[:, :, None]))
+
+    def gradient(function: Function, w: Tensor, v: Tensor | None) -> Cotangents:
+        y = rows(function)(w, ready)
+        return _grad(y, (w,), torch.ones_like(y) if v is None else v, create_graph=True)
+
+    return {
+        "∂₁Φ": lambda w, v: gradient(problem.phi_at, w, v),
+        "∂₂Φ": d2phi,
+        "∇₁E": lambda w, _: gradient(problem.outer_at, w, None),
+        "∇₂E": lambda w, _: rows_outer(problem, w, leaves).lam if leaves.active else (),
+    }
+
+
+class Pairing:
+    """c = F(w)ᵀv, or F(w)ᵀv − F(base)ᵀv, for rows; and derivatives of the pairing ⟨t, c⟩ by w and v."""
+
+    def __init__(self, form: Form, w: Tensor, v: Tensor, base: Tensor | None = None) -> None:
+        self.w, self.v = w.detach().requires_grad_(), v.detach().requires_grad_()
+        with torch.enable_grad():
+            self._c = form(self.w, self.v)
+            if base is not None:
+                there = form(base.detach().requires_grad_(), self.v)
+                self._c = tuple(x - y for x, y in zip(self._c, there, strict=True))
+        self.c = tuple(x.detach() for x in self._c)
+
+    def by_v(self, t: Cotangents) -> Tensor:
+        return _pull(self._c, (self.v,), t)[0]
+
+    def by_w_and_v(self, t: Cotangents) -> tuple[Tensor, Tensor]:
+        by_w, by_v = _pull(self._c, (self.w, self.v), t)
+        return by_w, by_v
+
+    def slots(self, t: Cotangents, a: Tensor) -> tuple[Tensor, Tensor, Cotangents]:
+        """The derivatives by a, v and t of the derivative of ⟨t, c⟩ along a, which is linear in each of them."""
+        with torch.enable_grad():
+            t = tuple(x.detach().requires_grad_() for x in t)
+            by_w = _pull(self._c, (self.w,), t, create_graph=True)[0]
+        by_v, *by_t = _pull((by_w,), (self.v, *t), (a,))
+        return by_w.detach(), by_v, tuple(by_t)
+
+
+def _pull(
+    outputs: Cotangents, inputs: tuple[Tensor, ...], cotangents: Cotangents, create_graph: bool = False
+) -> tuple[Tensor, ...]:
+    pairs = [(y, c) for y, c in zip(outputs, cotangents, strict=True) if y.requires_grad]
+    if not pairs:
+        return tuple(torch.zeros_like(x) for x in inputs)
+    ys, cs = zip(*pairs, strict=True)
+    return torch.autograd.grad(ys, inputs, cs, create_graph=create_graph, materialize_grads=True)
+
+
+def jacobian(function: Callable[[Tensor], Tensor], w: Tensor) -> Tensor:
+    """The Jacobian at one point, by a transposed product for each value in one batch."""
+    found = vjp(function, w)
+    y, transposed = found[0], found[1]
+    J: Tensor = vmap(lambda v: transposed(v)[0])(torch.eye(y.numel(), dtype=w.dtype, device=w.device))
+    return J
+
+
+DENSE = 2000  # up to here dense eigenvalues are the quicker way
+
+
+def extreme_curvature(loss: Callable[[Tensor], Tensor], w: Tensor) -> Curvature:
+    """Extreme eigenvalues of the Hessian at w: dense, or for large d by 100 power iterations, with μ given as 0."""
+    gradient = torch.func.grad(loss)
+    if w.numel() <= DENSE:
+        H = jacobian(gradient, w)
+        eigenvalues = torch.linalg.eigvalsh((H + H.T) / 2)
+        return Curvature(eigenvalues[0], eigenvalues[-1])
+    generator = torch.Generator(device="cpu").manual_seed(0)
+    u = torch.randn(w.numel(), generator=generator, dtype=w.dtype, device="cpu").to(w.device)
+    at = Linearisation(lambda x, _: gradient(x), w, None)  # differentiable whatever the mode around it
+    for _ in range(100):
+        u = at.d1_T(u / u.norm())
+    return Curvature(torch.zeros_like(u.norm()), u.norm())

@@ -1,0 +1,207 @@
+"""The door: what users bring (tensors, lists, tuples, dicts, an `nn.Module`) to flat vectors and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from boundcheck.errors import InputError
+from boundcheck.numerics.program import torch_modules as modules
+from boundcheck.numerics.program.torch_modules import Place, Plug
+
+Build = Callable[[Iterator[Tensor]], Any]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a flat vector is cut into pieces, and what is built from the pieces.
+
+    `build` has, in the place of a module, its pieces by name. `build_for_call` has the module itself; the pieces are
+    plugged into it, at `places`, for as long as a user's function runs.
+    """
+
+    paths: tuple[str, ...]
+    shapes: tuple[torch.Size, ...]
+    build: Build
+    build_for_call: Build | None = None  # None: the same as `build`, as there is no module
+    places: tuple[tuple[Place, ...], ...] = ()  # for each piece; none where it belongs to no module
+    spare: frozenset[str] = frozenset()  # parameters of modules that are no pieces: frozen, or pieces elsewhere
+    tree: Any = field(default=None, repr=False, compare=False)  # what the user brought
+
+    @property
+    def size(self) -> int:
+        return sum(math.prod(shape) for shape in self.shapes)
+
+    def unflatten(self, flat: Tensor) -> Any:
+        """The user's structure from a flat vector; for a module, a dict of its parameters."""
+        return self.build(iter(self._pieces(flat)))
+
+    def open(self, flat: Tensor) -> tuple[Any, list[Plug]]:
+        """What a user's function receives, and what must be plugged in where while it runs."""
+        pieces = self._pieces(flat)
+        if self.build_for_call is None:
+            return self.build(iter(pieces)), []
+        return self.build_for_call(iter(pieces)), modules.plugs(pieces, self.places)
+
+    def flatten(self, tree: Any, name: str) -> Tensor:
+        """The flat vector of a structure that must be of this layout.
+
+        In the place of a module it may hold the module, a dict of its parameters by name, or a list of them.
+        """
+        leaves = {path: leaf for path, leaf in _leaves(tree, "", name, self.tree) if path not in self.spare}
+        if set(leaves) == set(self.paths):
+            leaves = {path: leaves[path] for path in self.paths}  # the keys of a dict in whatever order
+        if tuple(leaves) != self.paths or tuple(leaf.shape for leaf in leaves.values()) != self.shapes:
+            wanted = dict(zip(self.paths, self.shapes, strict=True))
+            raise InputError(f"{name} has {_shapes(leaves)}; give {_shapes(wanted)}")
+        return _join(list(leaves.values()))
+
+    def _pieces(self, flat: Tensor) -> Sequence[Tensor]:
+        if len(self.shapes) == 1:
+            return (flat.reshape(self.shapes[0]),)
+        sizes = [math.prod(shape) for shape in self.shapes]
+        return [piece.reshape(shape) for piece, shape in zip(torch.split(flat, sizes), self.shapes, strict=True)]
+
+    def originals(self) -> dict[str, Tensor]:
+        """The tensors that the user brought, by path."""
+        leaves = dict(_leaves(self.tree, "", ""))
+        return {path: leaves[path] for path in self.paths}
+
+    def modules(self) -> list[tuple[str, nn.Module]]:
+        """The modules in what the user brought, each with its path."""
+        return list(_modules(self.tree, ""))
+
+
+def read(tree: Any, name: str) -> tuple[Layout, Tensor]:
+    """The layout of what a user brought and its values as one flat, detached vector.
+
+    Of a module, its parameters are taken, each once wherever it is used; those with requires_grad=False are constants.
+    """
+    found = list(_modules(tree, ""))
+    for path, module in found:
+        modules.refuse_unusable(module, f"{name}{path}")
+    every = dict(_leaves(tree, "", name))
+    tied = modules.tied([module for _, module in found])
+    spare = _spare(found, every)
+    leaves = {path: leaf for path, leaf in every.items() if path not in spare}
+    if not leaves and found:
+        raise InputError(
+            f"{name}: no parameter of the module requires gradients; call .requires_grad_() on some of them"
+        )
+    if not leaves:
+        raise InputError(f"{name} holds no tensor; give a tensor, a list, tuple or dict of tensors, or an nn.Module")
+    _check(leaves, name)
+    layout = Layout(
+        paths=tuple(leaves),
+        shapes=tuple(leaf.shape for leaf in leaves.values()),
+        build=_builder(tree, "", spare, call=False),
+        build_for_call=_builder(tree, "", spare, call=True) if found else None,
+        places=tuple(tied.get(id(leaf), ()) for leaf in leaves.values()) if found else (),
+        spare=spare,
+        tree=tree,
+    )
+    if layout.size == 0:
+        raise InputError(f"{name} has no entries: {_shapes(leaves)}; give at least one number")
+    return layout, _join([leaf.detach() for leaf in leaves.values()]).clone()
+
+
+def _check(leaves: dict[str, Tensor], name: str) -> None:
+    first = next(iter(leaves))
+    for path, leaf in leaves.items():
+        if leaf.dtype not in (torch.float32, torch.float64):
+            raise InputError(f"{name}{path} has dtype {leaf.dtype}; give float32 or float64")
+        if leaf.dtype != leaves[first].dtype:
+            raise InputError(
+                f"{name}{path} has dtype {leaf.dtype} and {name}{first} {leaves[first].dtype}; use one dtype"
+            )
+        if leaf.device != leaves[first].device:
+            raise InputError(
+                f"{name}{path} is on {leaf.device} and {name}{first} on {leaves[first].device}; move all to one device"
+            )
+        if leaf.numel() and not bool(torch.isfinite(leaf.detach()).all()):
+            raise InputError(f"{name}{path} has entries that are not finite; remove NaN and infinity first")
+
+
+def _spare(found: list[tuple[str, nn.Module]], every: dict[str, Tensor]) -> frozenset[str]:
+    """The parameters of modules that are frozen, or that have a path already."""
+    inside = {f"{path}.{name}": parameter for path, module in found for name, parameter in module.named_parameters()}
+    seen = {id(leaf) for path, leaf in every.items() if path not in inside}
+    spare = set()
+    for path, parameter in inside.items():
+        if not parameter.requires_grad or id(parameter) in seen:
+            spare.add(path)
+        seen.add(id(parameter))
+    return frozenset(spare)
+
+
+def _join(leaves: Sequence[Tensor]) -> Tensor:
+    return leaves[0].reshape(-1) if len(leaves) == 1 else torch.cat([leaf.reshape(-1) for leaf in leaves])
+
+
+def _shapes(leaves: dict[str, Any]) -> str:
+    """The shape of a single tensor, or of each with where it is."""
+    shapes = {path: tuple(getattr(leaf, "shape", leaf)) for path, leaf in leaves.items()}
+    if list(shapes) == [""]:
+        return f"shape {shapes['']}"
+    return ", ".join(f"{path}: {shape}" for path, shape in shapes.items()) or "no tensor"
+
+
+def _leaves(tree: Any, path: str, name: str, like: Any = None) -> Iterator[tuple[str, Tensor]]:
+    """The tensors in `tree` with where they are; `name` is what the user calls the whole.
+
+    Where `like` has a module, a dict or a list in `tree` stands for its parameters.
+    """
+    if isinstance(tree, Tensor):
+        yield path, tree
+    elif isinstance(tree, nn.Module):
+        for parameter, value in tree.named_parameters():
+            yield f"{path}.{parameter}", value
+    elif isinstance(like, nn.Module) and isinstance(tree, dict | list | tuple):
+        for parameter, value in (tree if isinstance(tree, dict) else modules.by_name(like, tree)).items():
+            yield from _leaves(value, f"{path}.{parameter}", name)
+    elif isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from _leaves(value, f"{path}[{key!r}]", name, like.get(key) if isinstance(like, dict) else None)
+    elif isinstance(tree, list | tuple):
+        for i, value in enumerate(tree):
+            known = isinstance(like, list | tuple) and i < len(like)
+            yield from _leaves(value, f"{path}[{i}]", name, like[i] if known else None)
+    else:
+        raise InputError(
+            f"{name}{path} is a {type(tree).__name__}; give a tensor, a list, tuple or dict of tensors, or an nn.Module"
+        )
+
+
+def _modules(tree: Any, path: str) -> Iterator[tuple[str, nn.Module]]:
+    if isinstance(tree, nn.Module):
+        yield path, tree
+    elif isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from _modules(value, f"{path}[{key!r}]")
+    elif isinstance(tree, list | tuple):
+        for i, value in enumerate(tree):
+            yield from _modules(value, f"{path}[{i}]")
+
+
+def _builder(tree: Any, path: str, spare: frozenset[str], call: bool) -> Build:
+    """A function that rebuilds `tree` from its leaves, in the order of `_leaves`; modules are themselves in a call."""
+    if isinstance(tree, Tensor):
+        return lambda leaves: next(leaves)
+    if isinstance(tree, nn.Module):
+        names = [name for name, _ in tree.named_parameters() if f"{path}.{name}" not in spare]
+        if call:
+            return lambda leaves: (tree, [next(leaves) for _ in names])[0]
+        return lambda leaves: {name: next(leaves) for name in names}
+    if isinstance(tree, dict):
+        inside = {key: _builder(value, f"{path}[{key!r}]", spare, call) for key, value in tree.items()}
+        return lambda leaves: {key: build(leaves) for key, build in inside.items()}
+    parts = [_builder(value, f"{path}[{i}]", spare, call) for i, value in enumerate(tree)]
+    if isinstance(tree, list):
+        return lambda leaves: [build(leaves) for build in parts]
+    make = type(tree)._make if hasattr(tree, "_make") else tuple  # a named tuple stays one
+    return lambda leaves: make(build(leaves) for build in parts)

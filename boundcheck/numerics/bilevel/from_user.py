@@ -1,0 +1,152 @@
+"""Calling what users bring: their functions, with errors in one line, and the step size where they give none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from boundcheck.errors import BoundcheckError, InputError, UserCodeError
+from boundcheck.numerics.bilevel.flatten import Layout
+from boundcheck.numerics.program import torch_modules
+from boundcheck.numerics.program.torch_modules import Plug
+
+Ready = Any  # what a user's `prepare` returns, or λ itself
+Result = TypeVar("Result")
+TRIALS, STEPS = 8, 100  # of a step size that was not given, and gradient steps in each
+CLOSE = 1e-6  # by which a curvature must be larger, relative
+RULES = {  # of what boundcheck does to functions, torch says only that it cannot
+    "random operation": "boundcheck's rules: no random numbers in a call; draw them beforehand",
+    **dict.fromkeys(
+        ("vmap", "Cannot access data pointer", "numpy()", "have storage"),
+        "boundcheck's rules: no numpy, .item() or `if` on values of tensors",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Door:
+    """How flat vectors become what users' functions receive, with modules that hold the parameters of the call."""
+
+    params: Layout
+    hparams: Layout
+    prepare: Callable[[Any], Ready] | None
+
+    def ready(self, lam: Tensor) -> Ready:
+        """What the functions of (w, ready) take second: λ itself, or what the user's `prepare` makes of it."""
+        prepare = self.prepare
+        if prepare is None:
+            return lam
+        given, plugs = self.hparams.open(lam)
+        return _run(plugs, lambda: call(prepare, "prepare", given))
+
+    def of_hparams(self, function: Callable[[Any], Any], name: str, ready: Ready) -> Any:
+        """A user's function of the hyperparameters, or of what was prepared from them."""
+        given, plugs = (ready, []) if self.prepare is not None else self.hparams.open(ready)
+        return _run(plugs, lambda: call(function, name, given))
+
+    def of_both(
+        self, function: Callable[[Any, Any], Any], name: str, finish: Callable[[Any], Tensor]
+    ) -> Callable[[Tensor, Ready], Tensor]:
+        """A user's function as one of (w, ready); `finish` makes a tensor of its value, while modules hold w still."""
+
+        def at(w: Tensor, ready: Ready) -> Tensor:
+            first, plugs = self.params.open(w)
+            second, more = (ready, []) if self.prepare is not None else self.hparams.open(ready)
+            if not plugs and not more:
+                return finish(call(function, name, first, second))
+            return torch_modules.run_with(plugs + more, lambda: finish(call(function, name, first, second)))
+
+        return at
+
+
+def _run(plugs: list[Plug], run: Callable[[], Result]) -> Result:
+    return torch_modules.run_with(plugs, run) if plugs else run()
+
+
+def step_of(
+    step_size: float | Callable[[Any], Tensor] | None,
+    inner_at: Callable[[Tensor, Ready], Tensor],
+    w0: Tensor,
+    lam: Tensor,
+    door: Door,
+) -> float | Callable[[Ready], Tensor]:
+    """The step as a number or a function of what is ready; where none is given, one that contracts where it leads."""
+    if callable(step_size):
+        given = door.of_hparams(step_size, "step_size", door.ready(lam))
+        value = torch.as_tensor(given)
+        if value.numel() != 1 or not bool(0 < value < float("inf")):
+            raise InputError(f"step_size returned {what(given)}; return one positive number")
+        function = step_size
+        return lambda ready: scalar(torch.as_tensor(door.of_hparams(function, "step_size", ready)), "step_size")
+    if step_size is not None:
+        if isinstance(step_size, bool) or not isinstance(step_size, int | float) or not 0 < step_size < float("inf"):
+            raise InputError(f"step_size = {step_size!r} is no step; give a positive number")
+        return float(step_size)
+    ready = door.ready(lam)
+    return _default_step(lambda w: inner_at(w, ready), w0)
+
+
+@torch.no_grad()
+def _default_step(loss: Callable[[Tensor], Tensor], w0: Tensor) -> float:
+    """2/(μ+L) of the Hessian at the start, and of every point to which gradient descent with that step leads.
+
+    A step that fits the start may not contract at the solution. So some steps are tried, and where the Hessian at
+    their end is larger, or they leave the finite numbers, the step gets smaller and is tried again.
+    """
+    from boundcheck.numerics.bilevel.derivatives import (
+        extreme_curvature,  # only here: problems do not need autograd otherwise
+    )
+
+    slope = torch.func.grad(loss)
+    here = extreme_curvature(loss, w0)
+    if not float(here.L) > 0:
+        raise InputError(
+            f"the Hessian of inner_loss at params has largest eigenvalue {float(here.L):.3g}, so no step size follows "
+            "from it; give step_size=…"
+        )
+    mu, L = float(here.mu.clamp(min=0)), float(here.L)
+    for _ in range(TRIALS):
+        w, alpha = w0, 2 / (mu + L)
+        for _ in range(STEPS):
+            w = w - alpha * slope(w)
+        if not bool(torch.isfinite(w).all()):
+            mu, L = 0.0, 2 * L
+            continue
+        here = extreme_curvature(loss, w)
+        if not float(here.L) > L * (1 + CLOSE):
+            break
+        mu, L = min(mu, float(here.mu.clamp(min=0))), float(here.L)
+    return 2 / (mu + L)
+
+
+def call(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
+    """The value of a function; what it raises becomes one line, with a rule where one was broken."""
+    try:
+        return function(*arguments)
+    except BoundcheckError:
+        raise
+    except Exception as error:
+        text = " ".join(str(error).split())
+        rule = next((rule for sign, rule in RULES.items() if sign in text), None)
+        if rule is not None:
+            text = f"{text[:100]}…; {rule}"
+        raise UserCodeError(f"{name} raised {type(error).__name__}: {text[:300]}") from error
+
+
+def what(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{float(value.detach()):g}" if value.numel() == 1 else f"a tensor of shape {tuple(value.shape)}"
+    return f"a {type(value).__name__}"
+
+
+def scalar(value: Any, name: str) -> Tensor:
+    """The one number that a loss must return, as a 0-dimensional tensor."""
+    if not isinstance(value, Tensor) and hasattr(value, "__float__"):
+        raise InputError(f"{name} returned {what(value)}; return a 0-d tensor, without .item()")
+    if not isinstance(value, Tensor) or value.numel() != 1:
+        raise InputError(f"{name} returned {what(value)}; return one number, as in .sum() or .mean()")
+    return value.reshape(())

@@ -1,0 +1,135 @@
+"""What a problem prepares from λ, as leaves to differentiate by, with the way from them back to λ and forth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.func import vmap
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten  # the trees that vmap itself takes apart
+
+from boundcheck.errors import InputError
+from boundcheck.numerics.bilevel.problem import Problem, Ready
+
+Cotangents = tuple[Tensor, ...]  # one for each leaf that depends on λ
+
+
+@dataclass(frozen=True, eq=False)
+class Leaves:
+    """The tensors in what a problem prepared, which of them depend on λ, and how to put it together again."""
+
+    flat: tuple[Tensor, ...]
+    spec: TreeSpec
+    active: tuple[int, ...]
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The leaves that depend on λ."""
+        return tuple(self.flat[i] for i in self.active)
+
+    def none(self) -> Leaves:
+        """The same with nothing to be differentiated."""
+        return Leaves(self.flat, self.spec, ())
+
+    def at(self, i: int) -> Ready:
+        """What was prepared for the i-th of several λ."""
+        return tree_unflatten([leaf[i] for leaf in self.flat], self.spec)
+
+    def for_columns(self) -> Ready:
+        """What was prepared for each of several λ, with two axes at the end: for λ, and for the columns of each."""
+        return tree_unflatten([leaf.movedim(0, -1).unsqueeze(-1) for leaf in self.flat], self.spec)
+
+    def for_points(self) -> Ready:
+        """What was prepared for one λ, with an axis at the end for several points."""
+        return tree_unflatten([leaf.unsqueeze(-1) for leaf in self.flat], self.spec)
+
+    def ready(self, tensors: tuple[Tensor, ...] = ()) -> Ready:
+        """What was prepared, with `tensors` (when given) in the place of the leaves that depend on λ."""
+        flat = list(self.flat)
+        for i, tensor in zip(self.active, tensors, strict=False):
+            flat[i] = tensor
+        return tree_unflatten(flat, self.spec)
+
+
+class Prepared:
+    """What a problem prepares for one λ, or for each row of a matrix of λ, with the way back to λ.
+
+    `prepare` runs once. `ready` is cut off from λ; cotangents of its leaves are pulled back through the kept graph.
+    """
+
+    def __init__(self, problem: Problem, lam: Tensor) -> None:
+        self._lam = lam.detach().requires_grad_()
+        with torch.enable_grad():
+            prepare = problem.prepare if lam.dim() == 1 else vmap(problem.prepare)
+            flat, spec = tree_flatten(prepare(self._lam))
+        if stray := [leaf for leaf in flat if not isinstance(leaf, Tensor)]:
+            raise InputError(f"{problem.name}: prepare returned a {type(stray[0]).__name__}; return tensors only")
+        active = tuple(i for i, leaf in enumerate(flat) if leaf.requires_grad)
+        self._made = {i: flat[i] for i in active}
+        self.leaves = Leaves(tuple(leaf.detach() for leaf in flat), spec, active)
+        self.ready: Ready = self.leaves.ready()
+        self._each: list[Ready] = []
+
+    def pull_back(self, cotangents: Cotangents) -> Tensor:
+        """From cotangents shaped like the leaves to one shaped like λ."""
+        if not cotangents:
+            return torch.zeros_like(self._lam.detach())
+        return self._pull(self.leaves, cotangents, batched=False)
+
+    @property
+    def each(self) -> list[Ready]:
+        """What was prepared for every single one of several λ."""
+        if not self._each:
+            self._each = [self.leaves.at(i) for i in range(len(self._lam))]
+        return self._each
+
+    @property
+    def lams(self) -> Tensor:
+        """The rows of λ that this was prepared for."""
+        return self._lam.detach()
+
+    def pull_back_rows(self, leaves: Leaves, cotangents: Cotangents) -> Tensor:
+        """The same for cotangents of shape (λ, rows, …), one for each of `leaves`: a result of shape (λ, rows, n)."""
+        if not cotangents:
+            return self.lams.new_zeros(len(self.lams), 1, self.lams.shape[-1])
+        return self._pull(leaves, tuple(v.transpose(0, 1) for v in cotangents), batched=True).transpose(0, 1)
+
+    def push_forward(self, i: int) -> Cotangents:
+        """The derivative of the leaves in the direction of the i-th entry of λ (of every λ, for rows)."""
+        return self.along(self._unit(i))
+
+    def along(self, direction: Tensor) -> Cotangents:
+        """The derivative of the leaves in a direction shaped like λ."""
+        return self._push(self.leaves, direction, batched=False)
+
+    def push_forward_rows(self, leaves: Leaves, start: int, stop: int) -> Cotangents:
+        """The derivatives of `leaves` along the entries start … stop − 1 of λ, for rows: (stop − start, λ, …)."""
+        return self._push(leaves, torch.stack([self._unit(i) for i in range(start, stop)]), batched=True)
+
+    def push_rows(self, leaves: Leaves, directions: Tensor) -> Cotangents:
+        """The derivatives of `leaves` along directions of shape (λ, rows, n): the transpose of `pull_back_rows`."""
+        return tuple(x.transpose(0, 1) for x in self._push(leaves, directions.transpose(0, 1), batched=True))
+
+    def _unit(self, i: int) -> Tensor:
+        direction = torch.zeros_like(self._lam)
+        direction[..., i] = 1
+        return direction
+
+    def _push(self, leaves: Leaves, directions: Tensor, batched: bool) -> Cotangents:
+        """The derivative of c ↦ (the cotangents c pulled back), which is linear: a double transposed product."""
+        if not leaves.active:
+            return ()
+        with torch.enable_grad():
+            made = [self._made[i] for i in leaves.active]
+            c = [torch.zeros_like(leaf, requires_grad=True) for leaf in made]
+            pulled = torch.autograd.grad(made, self._lam, c, create_graph=True)[0]
+        return torch.autograd.grad(pulled, c, directions, is_grads_batched=batched, materialize_grads=True)
+
+    def _pull(self, leaves: Leaves, cotangents: Cotangents, batched: bool) -> Tensor:
+        made = [self._made[i] for i in leaves.active]
+        if len(made) == 1 and made[0] is self._lam:
+            return cotangents[0]
+        return torch.autograd.grad(
+            made, self._lam, cotangents, retain_graph=True, materialize_grads=True, is_grads_batched=batched
+        )[0]

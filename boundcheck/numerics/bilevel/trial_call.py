@@ -1,0 +1,128 @@
+"""The first call of each function that a user brings: is its value usable, and does it depend on what it was given?
+
+Dependence is that of autograd's graph at the start, not the value of a derivative: a gradient that is 0 there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from boundcheck.errors import InputError
+from boundcheck.numerics.bilevel import from_user
+from boundcheck.numerics.bilevel.from_user import Door, Ready
+from boundcheck.numerics.program import torch_modules
+
+CUT = "detach(), no_grad(), .data, .item(), or another copy of it"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of the first call."""
+
+    name: str
+    on_params: bool
+    on_hparams: bool
+    on_hparams_by_params: bool  # for a loss, does its gradient by params depend on hparams? Otherwise as `on_hparams`
+
+    def refuse_without_params(self) -> None:
+        """For a loss: one that does not depend on params says nothing of them."""
+        if not self.on_params:
+            raise InputError(f"{self.name} does not depend on params, says autograd; does it use {CUT}?")
+
+
+def call(at: Callable[[Tensor, Ready], Tensor], name: str, door: Door, w0: Tensor, lam: Tensor) -> Trial:
+    """Calls `at`, the user's function `name`, at the start.
+
+    Parameters
+    ----------
+    at
+        the function of (w, what is prepared from λ).
+    name
+        what the user calls it.
+    door
+        how w and λ reach it.
+    w0, lam
+        the start.
+
+    Returns
+    -------
+    Trial
+        on what it depends.
+
+    Raises
+    ------
+    InputError
+        if the value is not finite or of another dtype, if a buffer of a module changes, or if a tensor of params or
+        hparams is used by another way than the arguments of the function.
+    """
+    w, lam = (x.detach().clone().requires_grad_() for x in (w0, lam))
+    given = {f"params{path}": x for path, x in door.params.originals().items()}
+    given |= {f"hparams{path}": x for path, x in door.hparams.originals().items()}
+    given = {path: x for path, x in given.items() if x.requires_grad}
+    found = [(f"params{path}", module) for path, module in door.params.modules()]
+    found += [(f"hparams{path}", module) for path, module in door.hparams.modules()]
+    with torch.enable_grad():
+        value = torch_modules.refuse_changed_buffers(found, name, lambda: at(w, door.ready(lam)))
+        _refuse_unusable(value, name, w0)
+        by_w, by_lam, *by_given = _grad(value, (w, lam, *given.values()), name)
+        for path, grad in zip(given, by_given, strict=True):
+            if grad is not None:
+                raise InputError(
+                    f"{name} uses {path} itself, not what it is given in its place; take it from the arguments in each "
+                    "call, or .detach() it if it is meant to be constant"
+                )
+        mixed = by_lam
+        if value.dim() == 0 and by_w is not None:
+            mixed = _grad(by_w, (lam,), f"the gradient of {name}")[0]
+    return Trial(name, by_w is not None, by_lam is not None, mixed is not None)
+
+
+def refuse_without_hparams(inner: Trial, outer: Trial) -> None:
+    """A lower level that does not depend on λ makes w(λ) constant, which nobody means."""
+    if inner.on_hparams_by_params:
+        return
+    if not inner.on_hparams and not outer.on_hparams:
+        raise InputError(
+            f"neither {inner.name} nor {outer.name} depends on hparams, so the hypergradient is 0 for every method; "
+            f"does one use {CUT}?"
+        )
+    what = f"the gradient of {inner.name} by params" if inner.on_hparams else inner.name
+    raise InputError(
+        f"{what} does not depend on hparams, so w(λ) is constant and the hypergradient is that of {outer.name} alone; "
+        f"does it use {CUT}?"
+    )
+
+
+def refuse_shared(door: Door) -> None:
+    """One parameter cannot be both w and λ."""
+    of_params = {id(x): path for path, x in door.params.originals().items() if isinstance(x, torch.nn.Parameter)}
+    for path, x in door.hparams.originals().items():
+        if id(x) in of_params:
+            raise InputError(
+                f"hparams{path} and params{of_params[id(x)]} are one parameter; leave it out of one of them, or freeze "
+                "it with .requires_grad_(False) in a module"
+            )
+
+
+def _refuse_unusable(value: Tensor, name: str, w0: Tensor) -> None:
+    if value.dtype != w0.dtype:
+        raise InputError(f"{name} returned {value.dtype} and params are {w0.dtype}; keep one dtype throughout")
+    if not bool(torch.isfinite(value).all()):
+        said = f" = {float(value.detach())}" if value.dim() == 0 else " is not finite"
+        raise InputError(f"{name}{said} at params and hparams; check the data for NaN and infinity")
+
+
+def _grad(value: Tensor, inputs: tuple[Tensor, ...], name: str) -> tuple[Tensor | None, ...]:
+    """Derivatives with their graph, None where autograd sees no way."""
+    if not value.requires_grad:
+        return (None,) * len(inputs)
+
+    def differentiate() -> tuple[Tensor | None, ...]:
+        return torch.autograd.grad(value.sum(), inputs, create_graph=True, allow_unused=True)
+
+    grads: tuple[Tensor | None, ...] = from_user.call(differentiate, f"the derivative of {name}")
+    return grads

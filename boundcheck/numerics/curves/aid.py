@@ -1,0 +1,134 @@
+"""AID at every t at once: the linear systems of all t as rows, and the iterates read off on the way.
+
+The system of row t is (I − ∂₁Φ(w_t)ᵀ)v = ∇₁E(w_t). A row is read off after its k steps, k = t or fixed, and dropped
+when nothing more is asked of it. Where ∂₁Φ is one symmetric matrix for all t, rows are taken to its eigenvectors first:
+a product there is one pass. Where it is symmetric, one Krylov basis serves FP and CG (krylov.py), if there is room.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from boundcheck.methods import Method
+from boundcheck.numerics.curves import aid_krylov
+from boundcheck.numerics.curves.aid_stepwise import SOLVERS, Rows
+from boundcheck.numerics.curves.batch import Batch, Products, pieces, tiled
+from boundcheck.numerics.curves.eigenbasis import Spectrum
+
+Asked = Mapping[Method, Sequence[int]]  # for every method its k at each row, ascending
+DROP = 8  # a block gets rid of its finished rows when they are one in this many
+ASK = 16  # after every so many steps the host asks whether any row still moves
+
+
+def iterates(batch: Batch, b: Tensor, asked: Asked, block: int, basis: int) -> dict[Method, Tensor]:
+    """v of every method, each of shape (λ, rows, d) like b = ∇₁E.
+
+    `block` is how many rows to take at once; `basis` how many if a Krylov basis of each is kept, 0 if there is no room.
+    """
+    if batch.spectrum is not None:
+        return _in_eigenvectors(batch.spectrum, b, asked, block)
+    scale = _scale(b)
+    b = b / scale
+    found = {m: torch.zeros_like(b) for m in asked}
+    left = [(dict(asked), slice(0, b.shape[1]))]  # what is solved from the start, for which rows
+
+    def products(rows: slice) -> Products:
+        return batch.products(batch.w[:, rows])
+
+    if basis and batch.problem.symmetric and any(m.name == "aid-fp" for m in asked):
+        quick = {m: ks for m, ks in asked.items() if m.name in aid_krylov.SOLVERS}
+        left = [({m: ks for m, ks in asked.items() if m not in quick}, slice(0, b.shape[1]))]
+        room = aid_krylov.Room()
+        for rows in _from_the_end(b.shape[1], basis):
+            here = {m: ks[rows] for m, ks in quick.items()}
+            solved = aid_krylov.solve(products(rows), batch.laid_out(b[:, rows]), here, room)
+            for m, v in solved.v.items():
+                found[m][:, rows] = v
+            left.append(({m: ks for m, ks in quick.items() if m not in solved.v}, rows))
+            if solved.going is not None:
+                by_cg = {m: ks for m, ks in quick.items() if m.name == "aid-cg"}
+                part = slice(rows.start + solved.first, rows.stop)
+                go_on(solved.going, solved.steps, products, by_cg, found, part)
+    for some, rows in left:
+        for solver in dict.fromkeys(m.name for m in some):
+            own = {m: ks for m, ks in some.items() if m.name == solver}
+            for part in pieces(rows.start, rows.stop, block):
+                state = SOLVERS[solver](batch.laid_out(b[:, part]))
+                go_on(state, 0, products, own, found, part)
+    for v in found.values():
+        v *= scale
+    return found
+
+
+def _from_the_end(count: int, size: int) -> list[slice]:
+    """Pieces of which all but the first are whole: there steps are few."""
+    return [slice(max(0, stop - size), stop) for stop in range(count, 0, -size)][::-1]
+
+
+def _scale(b: Tensor) -> Tensor:
+    """The largest entry of each row: without it squares leave the range of numbers before b does."""
+    largest = b.abs().amax(dim=-1, keepdim=True)
+    return torch.where((largest > 0) & torch.isfinite(largest), largest, 1)
+
+
+def _in_eigenvectors(spectrum: Spectrum, b: Tensor, asked: Asked, block: int) -> dict[Method, Tensor]:
+    """The same where ∂₁Φ is one symmetric matrix for all t: v_k = p(∂₁Φ)b, a number for each distinct eigenvalue."""
+    b_hat = b @ spectrum.U
+    scales: dict[Method, Tensor] = {}
+    if fixed_point := {m: ks for m, ks in asked.items() if m.name == "aid-fp"}:
+        scales = _geometric_sums(spectrum.values, fixed_point)
+    for solver in dict.fromkeys(m.name for m in asked if m not in scales):
+        lengths = spectrum.lengths(b_hat)
+        own = {m: ks for m, ks in asked.items() if m.name == solver}
+        scales |= {m: torch.zeros_like(lengths) for m in own}
+        for part in pieces(0, b.shape[1], block):
+            go_on(SOLVERS[solver](lengths[:, part]), 0, lambda rows: spectrum, own, scales, part)
+        for m in own:
+            scales[m].div_(lengths.clamp(min=torch.finfo(b.dtype).tiny))
+    return {m: (b_hat * spectrum.spread(scales[m])) @ spectrum.U.mT for m in asked}
+
+
+def _geometric_sums(values: Tensor, asked: Asked) -> dict[Method, Tensor]:
+    """1 + j + … + j^(k−1) for the k of each row, of shape (λ, rows, distinct)."""
+    found = {m: values.new_zeros(len(values), len(ks), values.shape[-1]) for m, ks in asked.items()}
+    total, one = torch.zeros_like(values), torch.ones_like(values)
+    for k in range(1, max(ks[-1] for ks in asked.values()) + 1):
+        total = torch.addcmul(one, total, values)
+        for m, ks in asked.items():
+            if (low := bisect_left(ks, k)) < (high := bisect_right(ks, k)):
+                found[m][:, low:high] = total[:, None]
+    return found
+
+
+def go_on(
+    state: Rows, steps: int, products: Callable[[slice], Products], asked: Asked, result: Mapping[Method, Tensor],
+    rows: slice,
+) -> None:  # fmt: skip
+    """The rest of what is asked for some rows, of which `state` has done the first `steps`."""
+    start, stop = rows.start, rows.stop
+    at = products(rows)
+    first, last = start, max(ks[stop - 1] for ks in asked.values())
+
+    def read(m: Method, low: int, high: int) -> None:
+        if low < high:
+            result[m][:, low:high] = state.v[:, low - first : high - first]
+
+    for k in range(steps + 1, last + 1):
+        state.step(at)
+        done = {m: bisect_right(ks, k, start, stop) for m, ks in asked.items()}
+        for m, ks in asked.items():
+            read(m, bisect_left(ks, k, start, stop), done[m])
+        finished = stop - tiled(stop - min(done.values()), len(state.v))
+        if first < finished < stop and DROP * (finished - first) >= stop - first:
+            state.drop(finished - first)
+            first = finished
+            at = products(slice(first, stop))
+        if k % ASK == 0 and k < last and state.spent():
+            for m in asked:
+                read(m, done[m], stop)
+            break
+    state.finish()

@@ -1,0 +1,234 @@
+"""AID at every t where ∂₁Φ is symmetric: one Krylov basis for each row serves FP and CG, and every k.
+
+Lanczos' recursion from x_0 = b/‖b‖ takes J = ∂₁Φ to a tridiagonal matrix: JX = XT + β x_m e_{m−1}ᵀ for the columns
+x_0 … x_{m−1} of X. After k steps FP and CG have reached Xu with coefficients u that come of T alone,
+
+    FP: u ← Tu + ‖b‖e_0, k times from 0;    CG: (I − T_k)u = ‖b‖e_0 with the first k rows and columns of T,
+
+so that products are spent once, and on no more vectors than count. Columns lose their orthogonality by rounding, which
+does no harm here: JX = XT holds to rounding column by column, hence v = Xu goes through v ← Jv + b with a forcing of
+rounding in each step, and the residual b − (I − J)Xu of CG is the one of its coefficients, up to rounding.
+
+A basis is long enough for FP when what it leaves out is rounding: the forcing β u_{m−1} in every step. That takes a few
+times √k vectors, as polynomials of degree k are near such of degree √k (Sachdeva and Vishnoi, Faster Algorithms via
+Approximation Theory, 2014, theorem 3.3). CG needs as many as it has steps, so it goes on by itself (stepwise.py) from
+where the basis ends: there its residual is c_m x_m, and its direction c_m Σ (c_m/c_j) x_j.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from boundcheck.methods import Method
+from boundcheck.numerics.curves.aid_stepwise import ConjugateGradient
+from boundcheck.numerics.curves.batch import Products, tiled, transposed
+from boundcheck.numerics.solvers.conjugate_gradient import not_definite
+
+SOLVERS = ("aid-fp", "aid-cg")
+DEEP = 256  # vectors at most; what needs more is left to the solvers themselves
+EXPECT = 3.5  # times √k vectors are too few for FP; then the host asks every …
+ASK = 8  # … vectors whether they are enough
+REST = 0.25  # times ε‖b‖: a residual that is less than the rounding of b
+GIVE_UP = 16  # steps of FP after which the host asks whether the basis is too short already
+MORE = 16  # entries of a vector that are taken along before they move
+DROP = 8  # rows are dropped when one in this many is done
+
+
+class Room:
+    """Memory for bases, used again for rows of the same shape; and how many vectors were `enough` the last time."""
+
+    def __init__(self) -> None:
+        self.vectors: list[Tensor] = []
+        self.enough = 0
+
+    def vector(self, i: int, like: Tensor) -> Tensor:
+        """The i-th one, of the shape and layout of `like`, with anything in it."""
+        if i == 0 and self.vectors and self.vectors[0].shape != like.shape:
+            self.vectors.clear()
+        while len(self.vectors) <= i:
+            self.vectors.append(torch.empty_like(like))
+        return self.vectors[i]
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """v of methods at the k of each row, of shape (λ, rows, d), or of CG at the end of the basis, if that is less."""
+
+    v: dict[Method, Tensor]
+    steps: int  # vectors in the basis
+    first: int = 0  # the rows from here on …
+    going: ConjugateGradient | None = None  # … have more steps of CG to do, and have done so many
+
+
+def solve(at: Products, b: Tensor, asked: Mapping[Method, Sequence[int]], room: Room) -> Solved:
+    """Of FP, and of CG if asked, for k that ascend with the rows; less FP where that needs more vectors than `DEEP`."""
+    by_cg = {m: ks for m, ks in asked.items() if m.name == "aid-cg"}
+    by_fp = {m: ks for m, ks in asked.items() if m not in by_cg}
+    most = max(ks[-1] for ks in by_fp.values())
+    basis, end = Basis(b, room), min(most, DEEP)
+    size = max(room.enough, int(EXPECT * most**0.5))
+    while True:
+        for _ in range(min(size, end) - basis.size):
+            basis.grow(at)
+        fp = fixed_point(basis, by_fp)
+        if fp.enough or basis.size == end:
+            break
+        size += ASK
+    room.enough = basis.size
+    if not by_cg:
+        return Solved(basis.combined(fp.coefficients), basis.size)
+    cg = Pivots(basis, by_cg)
+    v = basis.combined(fp.coefficients | {m: cg.coefficients(ks) for m, ks in by_cg.items()})
+    return Solved(v, basis.size, *cg.rest(v))
+
+
+class Basis:
+    """x_0 … x_m for each row, the diagonal of T, and beside it β_0 … β_{m−1}, of which the last leads to x_m."""
+
+    def __init__(self, b: Tensor, room: Room) -> None:
+        self._room, self._like = room, b
+        self._product = room.vector(0, b)
+        self.length = self._dot(b, b).sqrt()
+        self.x = [torch.div(b, torch.where(self.length == 0, 1, self.length)[..., None], out=room.vector(1, b))]
+        self.a: list[Tensor] = []
+        self.beta: list[Tensor] = []
+
+    @property
+    def size(self) -> int:
+        return len(self.a)
+
+    def grow(self, at: Products) -> None:
+        """β_j x_{j+1} = Jx_j − a_j x_j − β_{j−1}x_{j−1}; once that is 0 the space is exhausted, and the rest are 0."""
+        x = self.x[-1]
+        room = self._room.vector(self.size + 2, self._like)
+        y = transposed(at, x, room)
+        self.a.append(self._dot(x, y))
+        y = torch.addcmul(y, x, self.a[-1][..., None], value=-1, out=room)
+        if self.beta:
+            y.addcmul_(self.x[-2], self.beta[-1][..., None], value=-1)
+        self.beta.append(self._dot(y, y).sqrt())
+        beta = self.beta[-1]
+        self.x.append(y.mul_(torch.where(beta == 0, 0, 1 / beta)[..., None]))
+
+    def _dot(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.mul(x, y, out=self._product).sum(dim=-1)
+
+    def combined(self, coefficients: Mapping[Method, Tensor]) -> dict[Method, Tensor]:
+        """Xu for each u, of shape (vectors, λ, rows)."""
+        v = {m: torch.zeros_like(self._like) for m in coefficients}
+        for j, x in enumerate(self.x):
+            for m, u in coefficients.items():
+                if j < len(u):
+                    v[m].addcmul_(x, u[j][..., None])
+        return v
+
+    def combined_from(self, u: Tensor, first: int) -> Tensor:
+        """Xu for u of the rows from `first` on, and all vectors x_0 … x_m."""
+        v = torch.zeros_like(self._like[:, first:])
+        for x, entries in zip(self.x, u, strict=True):
+            v.addcmul_(x[:, first:], entries[..., None])
+        return v
+
+
+@dataclass(frozen=True, eq=False)
+class FixedPoint:
+    """The coefficients of FP, of shape (vectors, λ, rows); and is the basis long enough for them?"""
+
+    coefficients: dict[Method, Tensor]
+    enough: bool
+
+
+def fixed_point(basis: Basis, asked: Mapping[Method, Sequence[int]]) -> FixedPoint:
+    """u ← Tu + ‖b‖e_0, of which the first k entries move in k steps."""
+    m, last, count = basis.size, max(ks[-1] for ks in asked.values()), basis.length.shape[-1]
+    if m == 0:
+        return FixedPoint({method: basis.length.new_zeros(0) for method in asked}, enough=last == 0)
+    length = basis.length
+    T = torch.stack(basis.a), torch.stack((length, *basis.beta[:-1])), torch.stack(basis.beta)
+    both = [length.new_zeros(m + 2, *length.shape) for _ in range(2)]  # u in turn, between a 1 to bring in b and a 0
+    both[0][0] = both[1][0] = 1
+    found = {method: length.new_zeros(min(m, ks[-1]), *length.shape) for method, ks in asked.items()}
+    cut = torch.zeros_like(length)  # the largest |u_{m−1}| of each row
+    noise = torch.finfo(length.dtype).eps * length  # β|u_{m−1}| above it counts
+    first = h = 0  # rows before `first` are done; entries before `h` may have moved
+    for k in range(1, last + 1):
+        done = min(bisect_left(ks, k) for ks in asked.values())
+        if k > h < m or DROP * (done - first) >= count - first:
+            h, first = min(m, h + MORE) if k > h else h, done
+            a, above, below = (x[:h, :, first:] for x in T)
+            views = [[x[i : h + i, :, first:] for i in range(3)] for x in both]
+            cut_here = cut[:, first:]
+        (before, now, after), (_, u, _) = views[k % 2], views[1 - k % 2]
+        torch.mul(a, now, out=u).addcmul_(above, before).addcmul_(below, after)
+        if m <= k < last:
+            torch.maximum(cut_here, u[-1].abs(), out=cut_here)
+            if k % GIVE_UP == 0 and _counts(cut * basis.beta[-1], noise):
+                return FixedPoint({}, enough=False)
+        for method, ks in asked.items():
+            low, high = bisect_left(ks, k), bisect_right(ks, k)
+            if low < high:
+                into = found[method][:h, :, low:high]
+                into.copy_(u[: len(into), :, low - first : high - first])
+    enough = m >= last or not _counts(cut * basis.beta[-1], noise)
+    return FixedPoint(found if enough else {}, enough)
+
+
+def _counts(forcing: Tensor, noise: Tensor) -> bool:
+    """Is any above the noise, or no number, other than where b is none?"""
+    return bool((~(forcing <= noise) & torch.isfinite(noise)).any())
+
+
+class Pivots:
+    """I − T = LDLᵀ: δ_j on the diagonal of D, β_j/δ_j beside that of −L, and c = L⁻¹‖b‖e_0, the residuals of CG."""
+
+    def __init__(self, basis: Basis, asked: Mapping[Method, Sequence[int]]) -> None:
+        self._basis, self._asked = basis, asked
+        self._floor = REST * torch.finfo(basis.length.dtype).eps * basis.length
+        delta: list[Tensor] = []
+        for a, beta in zip(basis.a, (None, *basis.beta), strict=False):
+            delta.append(1 - a if beta is None else torch.addcdiv(1 - a, beta * beta, delta[-1], value=-1))
+        self.delta = torch.stack(delta) if delta else basis.length.new_zeros(0, *basis.length.shape)
+        ratio = torch.stack(basis.beta) / self.delta if delta else self.delta
+        self.c = torch.cat((basis.length[None], ratio)).cumprod(dim=0)
+        self._refuse_unless_definite()
+
+    def _refuse_unless_definite(self) -> None:
+        """By pᵀ(I − J)p = c_j²δ_j for the directions p of CG, as far as rows go."""
+        last = torch.tensor([max(ks) for ks in zip(*self._asked.values(), strict=True)], device=self.c.device)
+        counts = (self.c[:-1].abs() > self._floor) & torch.isfinite(self.delta) & self._before(last)
+        delta = torch.where(counts, self.delta, torch.inf)
+        if delta.numel() and bool((least := delta.min()) <= 0):
+            raise not_definite(float(least), "pᵀ(I − ∂₁Φᵀ)p/‖r‖² at some t")
+
+    def coefficients(self, ks: Sequence[int]) -> Tensor:
+        """u with LDLᵀu = ‖b‖e_0 in the first k entries of each row: c_j u_j = Σ c_i²/δ_i over i = j … k − 1."""
+        c = self.c[:-1]
+        terms = torch.where(self._before(torch.tensor(ks, device=c.device)), c * c / self.delta, 0)
+        total = terms.flip(0).cumsum(dim=0).flip(0)
+        return torch.where(total != 0, total / c, 0)
+
+    def rest(self, v: Mapping[Method, Tensor]) -> tuple[int, ConjugateGradient | None]:
+        """The first of some rows, and CG for them, where any that has steps to do beyond the basis still moves."""
+        beyond = {method: bisect_right(ks, self._basis.size) for method, ks in self._asked.items()}
+        method = min(beyond, key=beyond.__getitem__)
+        count = len(self._asked[method])
+        first = max(0, count - tiled(count - beyond[method], len(self.c[-1])))
+        c = self.c[..., first:].clone()
+        c[-1, :, : beyond[method] - first] = 0  # these rows are done, and rest
+        floor = self._floor[:, first:]
+        going = c[-1].abs() > floor
+        if not bool(going.any()):
+            return first, None
+        p = self._basis.combined_from(torch.where(going, c[-1] ** 2 / c, 0), first)
+        r = self._basis.x[-1][:, first:] * c[-1, ..., None]
+        v_now = v[method][:, first:].clone()
+        return first, ConjugateGradient(v_now, r, p, c[-1, ..., None] ** 2, floor[..., None] ** 2)
+
+    def _before(self, k: Tensor) -> Tensor:
+        """Is the number of a vector less than k? Of shape (vectors, 1, rows)."""
+        return torch.arange(len(self.delta), device=k.device)[:, None, None] < k

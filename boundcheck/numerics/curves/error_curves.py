@@ -1,0 +1,137 @@
+"""Error curves: ‖g(t) − ∇f‖ of every method at every t = 1 … T, for many λ at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from boundcheck import methods as names
+from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.methods import Method
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem, require_problem
+from boundcheck.numerics.curves import batch as batches
+from boundcheck.numerics.curves import cost
+from boundcheck.numerics.curves.all_methods import evaluate
+from boundcheck.numerics.solvers.reference import Reference, reference
+
+Progress = Callable[[int, int], None]  # (pieces done, pieces in all)
+
+
+@dataclass(frozen=True, eq=False)
+class Curves(Mapping[str, "np.ndarray"]):
+    """`curves["itd"]` is an array of errors, samples × t; `diverged` says where one left the finite numbers."""
+
+    t: np.ndarray
+    errors: Mapping[str, np.ndarray]
+    lam: Tensor  # samples × n
+    reference: Reference  # ∇f, w(λ) and v at each of them
+    algorithm: str | None  # how ITD was computed
+
+    @property
+    def exact(self) -> Tensor:
+        """∇f at each λ."""
+        return self.reference.value
+
+    @property
+    def diverged(self) -> dict[str, list[int | None]]:
+        """For each method, the first t of each sample at which its error is not finite (None where all are)."""
+        broken = {method: ~np.isfinite(errors) for method, errors in self.errors.items()}
+        return {
+            method: [int(self.t[row.argmax()]) if row.any() else None for row in rows]
+            for method, rows in broken.items()
+        }
+
+    def __repr__(self) -> str:
+        shape = f"{len(self.lam)} λ, t = 1 … {len(self.t)}"
+        broken = {m: min(t for t in ts if t) for m, ts in self.diverged.items() if any(ts)}
+        return f"Curves({', '.join(self.errors)}; {shape}{f'; diverged from t = {broken}' if broken else ''})"
+
+    def __getitem__(self, method: str) -> np.ndarray:
+        try:
+            return self.errors[method]
+        except KeyError:
+            raise UnknownNameError.among("curve", method, self.errors) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.errors)
+
+    def __len__(self) -> int:
+        return len(self.errors)
+
+
+@torch.no_grad()
+def error_curves(
+    problem: Problem,
+    methods: Sequence[str] = ("itd", "aid-fp", "aid-cg"),
+    t: int = 200,
+    samples: int = 1,
+    seed: int | None = None,
+    *,
+    lam: Any = None,
+    memory: int = 1 << 30,
+    algorithm: str = "auto",
+    progress: Progress | None = None,
+) -> Curves:
+    """‖g(t) − ∇f(λ)‖ for every t = 1 … `t`, every method, and `samples` values of λ.
+
+    λ is `lam` (one, or one a row), else drawn with `seed`; one sample without a seed is the problem's own λ. `memory`
+    is the budget in bytes; `algorithm` is how ITD is computed: "wavefront", "forward", "dense", or "auto" for the
+    cheapest.
+    """
+    require_problem(problem)
+    asked = methods_of(methods)
+    T = names.count(t, "t")
+    if T == 0:
+        raise InputError("t = 0 leaves nothing to draw; give t >= 1")
+    if isinstance(memory, bool) or not isinstance(memory, int) or memory <= 0:
+        raise InputError(f"memory = {memory!r} is no budget; give a number of bytes, as in memory=2**30")
+    lams = lams_of(problem, samples, seed, lam)
+    first = Prepared(problem, lams[:1])
+    plan = cost.plan(cost.measure(problem, first, T), len(lams), [m.name for m in asked], algorithm, memory)
+    errors = {m: np.empty((len(lams), T)) for m in asked}
+    found = []
+    starts = range(0, len(lams), plan.samples)
+    for done, start in enumerate(starts):
+        piece = slice(start, start + plan.samples)
+        prepared = first if start == 0 and len(lams[piece]) == 1 else Prepared(problem, lams[piece])
+        batch = batches.run(problem, prepared, T, constant=plan.constant)
+        found.append(reference(problem, lams[piece], prepared, batch.z))
+        for m, values in evaluate(batch, found[-1].value, asked, plan).items():
+            errors[m][piece] = values.cpu().numpy()
+        if progress is not None:
+            progress(done + 1, len(starts))
+    return Curves(np.arange(1, T + 1), {str(m): e for m, e in errors.items()}, lams, Reference.of(found), plan.way)
+
+
+def methods_of(asked: Sequence[str]) -> list[Method]:
+    """The methods of which errors can be asked, each once."""
+    if isinstance(asked, str):
+        asked = [asked]
+    parsed = list(dict.fromkeys(names.parse(m) for m in asked))
+    if not parsed:
+        raise InputError("methods is empty; name at least one, as in methods=['itd', 'aid-cg:10']")
+    if any(m.name == "exact" for m in parsed):
+        raise InputError("the method exact is what errors are measured against; leave it out")
+    return parsed
+
+
+def lams_of(problem: Problem, samples: int, seed: int | None, lam: Any) -> Tensor:
+    """The λ that are meant, one a row."""
+    if lam is not None:
+        if samples != 1 or seed is not None:
+            raise InputError("lam was given, so samples and seed mean nothing; leave them out")
+        many = isinstance(lam, Tensor) and lam.dim() == 2 and lam.shape[-1] == problem.n
+        if many and not len(lam):
+            raise InputError("lam has no rows; give at least one λ")
+        return torch.stack([problem.checked(one, "lam") for one in (lam if many else [lam])])
+    if names.count(samples, "samples") == 0:
+        raise InputError("samples = 0 leaves nothing to draw; give samples >= 1")
+    if samples == 1 and seed is None:
+        return problem.checked(problem.lam, "lam")[None]
+    return problem.sample(samples, seed)

@@ -1,0 +1,74 @@
+"""ITD at every t at once, backwards: one wave of adjoints over all horizons.
+
+The adjoint of horizon t at state z_p is a = ∂₁Ψ(z_p)ᵀ … ∂₁Ψ(z_{t−1})ᵀ∇E(w_t). All horizons of a block go down together:
+one transposed product moves every adjoint from state p + 1 to p, each at its own point, then the rows shift by one. The
+λ-part Σ_p ∂₂Ψ(z_p)ᵀa needs the adjoints only, so it is left to one product a horizon at the end, in which rows that
+share λ are summed inside the matrix products.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.func import vmap
+from torch.nn.functional import pad
+
+from boundcheck.numerics.bilevel.derivatives import LamLinearisation, Linearisation, rows
+from boundcheck.numerics.bilevel.prepared import Cotangents, Leaves
+from boundcheck.numerics.curves.batch import Batch
+from boundcheck.numerics.curves.itd_forward import newest
+
+GROUP = 25  # horizons that share an evaluation of Ψ in the λ-part, padded to the longest
+RENEW = 8  # the window of points is renewed when the wave has moved by this part of a block
+
+
+def itd(batch: Batch, b: Tensor, leaves: Leaves, start: int, stop: int, through: int | None = None) -> Cotangents:
+    """(dw_t/dλ)ᵀ∇₁E(w_t) for the horizons t = start + 1 … stop, as cotangents of shape (λ, stop − start, …).
+
+    Through the last `through` steps only, if given.
+    """
+    steps = stop if through is None else min(through, stop)
+    return _contract(batch, _adjoints(batch, b, start, stop, steps), leaves, start, stop, steps)
+
+
+def _adjoints(batch: Batch, b: Tensor, start: int, stop: int, count: int) -> Tensor:
+    """a[:, j, i] is the adjoint of horizon t = stop − i at state t − j, for j < t; shape (λ, count, stop − start, d).
+
+    Points are held in reversed order, c = stop − 1 − p, in which the wave moves up: at step j the adjoint of horizon
+    stop − i goes through the point c = i + j.
+    """
+    dynamics, psi, ready = batch.problem.dynamics, rows(batch.problem.psi_at), batch.prepared.ready
+    points, size = batch.z[:, :stop].flip(1), stop - start
+    a = b.new_empty(b.shape[0], max(1, count), size, b.shape[-1])
+    a[:, 0] = b[:, start:stop].flip(1)
+    band = dynamics.lift(a[:, 0])
+    if batch.constant is not None:  # every point has the same ∂₁Φ, so nothing need be shifted
+        adjoint = vmap(lambda J, v, ready: dynamics.adjoint(lambda v: v @ J, v, ready))
+        for j in range(1, count):
+            band = adjoint(batch.constant.J, band[:, : stop - j], ready)
+            a[:, j, : stop - j] = dynamics.iterate(band)
+        return a
+    stride = max(1, size // RENEW)
+    for j in range(0, count - 1, stride):
+        steps = min(stride, count - 1 - j)
+        end = min(stop, j + size + steps)
+        at = Linearisation(psi, points[:, j:end], ready)
+        V = pad(band, (0, 0, 0, end - j - band.shape[1]))
+        for s in range(1, steps + 1):
+            V = pad(at.d1_T(V)[:, :-1], (0, 0, 1, 0))
+            going = min(size, stop - j - s)  # the others have reached z_0
+            a[:, j + s, :going] = dynamics.iterate(V[:, s : s + going])
+        band = V[:, steps : steps + going]
+    return a
+
+
+def _contract(batch: Batch, a: Tensor, leaves: Leaves, start: int, stop: int, count: int) -> Cotangents:
+    """Σ_p ∂₂Ψ(z_p)ᵀa for each horizon."""
+    problem, points = batch.problem, batch.z[:, :stop].flip(1)
+    parts, group = [], min(stop - start, GROUP)
+    for first in range(0, stop - start, group):
+        at = LamLinearisation(newest(problem), points[:, first:], leaves)
+        for i in range(first, min(first + group, stop - start)):
+            used = a[:, : min(count, stop - i), i]
+            parts.append(at.d2_T(pad(used, (0, 0, i - first, stop - i - used.shape[1]))))
+    return tuple(torch.stack(leaf[::-1], dim=1) for leaf in zip(*parts, strict=True))

@@ -1,0 +1,159 @@
+"""Where ∂₁Φ is one symmetric matrix for each λ: in its eigenvectors no two coordinates mix.
+
+There w_t = w* + Σ_g ρ_g(t)e_g, with e_g the part of w_0 − w* in the g-th eigenspace, and ∂₂Φ is affine in w. So the sum
+over p in Σ_p ∂₂Φ(w_p)ᵀa_p, with a_p the adjoint of horizon t at w_p, need not be taken for each t anew: it is
+Σ_g ∂₂Φ(w* + e_g)ᵀV_g, where V_g has N_t[g, k]·b in the k-th eigenspace and N_t[g, k] = Σ_p ρ_g(p)s_k(t − 1 − p) is the
+response of coordinate k to the forcing ρ_g. N_t follows from N_{t−1} by one step of the dynamics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from boundcheck.numerics.bilevel.derivatives import CACHE, LamLinearisation, mixed, rows, used
+from boundcheck.numerics.bilevel.formulas import OuterProducts
+from boundcheck.numerics.bilevel.prepared import Cotangents, Leaves
+from boundcheck.numerics.bilevel.problem import Problem, Ready
+from boundcheck.numerics.curves.batch import Batch, pieces
+from boundcheck.numerics.curves.eigenbasis import Spectrum
+from boundcheck.numerics.curves.lambda_products import EVERY
+
+
+def frozen(problem: Problem, leaves: Leaves, z: Tensor) -> bool:
+    """Does a step from z, of shape (λ, 1, state), depend on λ through Φ only, its coefficients being held fixed?"""
+
+    def coefficients(z: Tensor, ready: Ready) -> Tensor:
+        return problem.dynamics.step(lambda w: w, z, ready)
+
+    return not used(leaves, rows(coefficients), z).active
+
+
+class Modes:
+    """The points w* and w* + e_g for each λ of a batch, and the cotangents V of Φ at them."""
+
+    def __init__(self, batch: Batch, spectrum: Spectrum, leaves: Leaves) -> None:
+        problem, ready = batch.problem, batch.prepared.ready
+        self.batch, self.spectrum, self.leaves = batch, spectrum, leaves
+        j = spectrum.spread(spectrum.values[:, None])
+        constant = vmap(problem.phi_at)(torch.zeros_like(j[:, 0]), ready)
+        w_star = constant[:, None] @ spectrum.U / (1 - j)
+        self.mixed = mixed(problem.phi_at, w_star, leaves)  # else ∂₂Φ is the same everywhere, and one point will do
+        points = w_star
+        if self.mixed:
+            e = (problem.w0 @ spectrum.U)[:, None] - w_star
+            groups = torch.arange(spectrum.values.shape[-1], device=e.device)[:, None]
+            points = torch.cat((w_star, w_star + torch.where(spectrum.which[:, None] == groups, e, 0)), dim=1)
+        self.points = points @ spectrum.U.mT
+        self.newest, self.omega = _newest(problem, spectrum, ready)
+        self._states = _run(self.newest, torch.ones_like(spectrum.values), batch.T)
+
+    @property
+    def numbers(self) -> Tensor:
+        """P_t at each distinct eigenvalue for t = 0 … T, as a state has it: (λ, T + 1, copies · distinct)."""
+        return self._states
+
+    @cached_property
+    def iterates(self) -> Tensor:
+        """The coefficients of the points in w_t for t = 0 … T, of shape (λ, T + 1, points)."""
+        return self._weights(self.batch.problem.dynamics.iterate(self._states))
+
+    @cached_property
+    def evaluated(self) -> Tensor:
+        """The same for where the steps from t = 0 … T − 1 evaluate Φ."""
+        return self._weights(rows(self.batch.problem.dynamics.point)(self._states[:, :-1], self.batch.prepared.ready))
+
+    def _weights(self, rho: Tensor) -> Tensor:
+        return (
+            torch.cat((1 - rho.sum(dim=-1, keepdim=True), rho), dim=-1) if self.mixed else torch.ones_like(rho[..., :1])
+        )
+
+    def responses(self, block: int) -> Iterator[tuple[slice, Tensor]]:
+        """N_t for t = 1 … T, `block` of them at a time: of shape (λ, t, points, distinct)."""
+        forcing = self.evaluated[..., None]
+        newest = [entry[:, None] for entry in self.newest]
+        shape = (*self.points.shape[:2], self.spectrum.values.shape[-1])
+        state = [forcing.new_zeros(shape)] * len(newest)
+        for part in pieces(0, self.batch.T, block):
+            N = forcing.new_empty(shape[0], part.stop - part.start, *shape[1:])
+            for i, new in enumerate(N.unbind(1)):
+                torch.mul(newest[0], state[0], out=new)
+                for entry, x in zip(newest[1:], state[1:], strict=True):
+                    new.addcmul_(entry, x)
+                new += forcing[:, part.start + i]
+                state = [new, *state[:-1]]
+            yield part, N
+
+    def adjoints(self, N: Tensor, b: Tensor, lams: slice = EVERY) -> Tensor:
+        """V for the responses N and ∇₁E of some t and of `lams`: of shape (λ, t, points, d)."""
+        spectrum, forces = self.spectrum[lams], self.omega[lams] * b
+        if self.mixed:
+            return N @ spectrum.parts(forces)
+        V = spectrum.spread(N[:, :, 0]) * (forces @ spectrum.U)
+        return (V @ spectrum.U.mT)[:, :, None]  # at one point it is cheaper to leave the eigenvectors last
+
+    def itd(self, b: Tensor, block: int) -> Iterator[Cotangents]:
+        """(dw_t/dλ)ᵀ∇₁E(w_t) for t = 1 … T, `block` of them at a time, as cotangents of shape (λ, block, …)."""
+        at = LamLinearisation(self.batch.problem.phi_at, self.points, self.leaves)
+        found: list[Cotangents] = []
+        for part, N in self.responses(max(1, CACHE // self.points.numel())):
+            V = self.adjoints(N, b[:, part])
+            for i in range(V.shape[1]):
+                found.append(at.d2_T(V[:, i]))
+                if len(found) == block or part.start + i + 1 == self.batch.T:
+                    yield tuple(torch.stack(leaf, dim=1) for leaf in zip(*found, strict=True))
+                    found = []
+
+
+class Summed:
+    """The same by a formula of the problem that sums over the points, for one λ after the other."""
+
+    def __init__(self, modes: Modes, formulas: list[OuterProducts]) -> None:
+        self._modes, self._formulas = modes, formulas
+
+    @classmethod
+    def of(cls, modes: Modes) -> Summed | None:
+        """None where the problem has no such formula."""
+        formula, ready = modes.batch.problem.d2phi_T_at, modes.batch.prepared.each
+        found = [] if formula is None else [formula(*at) for at in zip(modes.points, ready, strict=True)]
+        summing = [one for one in found if isinstance(one, OuterProducts)]
+        return cls(modes, summing) if summing and modes.mixed else None
+
+    def itd(self, b: Tensor, block: int) -> Iterator[Callable[[slice, slice], Tensor]]:
+        """For t = 1 … T, `block` of them at a time, what takes some of these t, and one λ, to the derivative there."""
+        for part, N in self._modes.responses(block):
+
+            def at(some: slice, lams: slice, N: Tensor = N, b: Tensor = b[:, part]) -> Tensor:
+                V = self._modes.adjoints(N[lams, some], b[lams, some], lams)
+                return torch.stack([f.summed(v) for f, v in zip(self._formulas[lams], V, strict=True)])
+
+            yield at
+
+
+def _run(newest: list[Tensor], ones: Tensor, T: int) -> Tensor:
+    """(ρ(t), ρ(t − 1), …) for t = 0 … T, of shape (λ, T + 1, copies · distinct), as the dynamics hold a state."""
+    past = [ones] * len(newest)  # the newest last
+    for _ in range(T):
+        past.append(sum((entry * x for entry, x in zip(newest, reversed(past), strict=False)), torch.zeros_like(ones)))
+    rho = torch.stack(past, dim=1)
+    ages = range(len(newest) - 1, -1, -1)
+    return torch.cat([rho[:, i : i + T + 1] for i in ages], dim=-1)
+
+
+def _newest(problem: Problem, spectrum: Spectrum, ready: Ready) -> tuple[list[Tensor], Tensor]:
+    """What a step takes of each iterate in a state, in each coordinate: (λ, distinct); and ω, by which it takes Φ."""
+    dynamics, values = problem.dynamics, spectrum.values
+    step = vmap(lambda j, z, ready: dynamics.iterate(dynamics.step(lambda w: w * j, z, ready)))
+    ones = torch.ones_like(values)
+    newest = []
+    for i in range(dynamics.copies):
+        unit = torch.cat([ones if i == c else 0 * ones for c in range(dynamics.copies)], dim=-1)
+        newest.append(step(values, unit, ready))
+    constant = vmap(lambda value, z, ready: dynamics.step(lambda w: value, z, ready))
+    nowhere = dynamics.start(0 * ones)
+    omega = dynamics.iterate(constant(ones, nowhere, ready) - constant(0 * ones, nowhere, ready))
+    return newest, omega[:, None, :1]

@@ -1,0 +1,80 @@
+"""ITD and the last product of AID where modes.py applies and λ is short: with ∂₂Φ formed at the points.
+
+In the eigenvectors of ∂₁Φ, ∂₂Φ(w_t) is a sum of the matrices at the points: one product of matrices for many t. AID
+reads it off, and carried along by the dynamics, coordinate by coordinate, it becomes dw_t/dλ, which ITD reads off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from boundcheck.numerics.curves import lambda_products
+from boundcheck.numerics.curves.batch import pieces
+from boundcheck.numerics.curves.itd_eigenbasis import Modes
+
+TIMES = 64  # at once; one λ after the other, so that matrices stay in the cache
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """(dw_t/dλ)ᵀ∇₁E(w_t), of shape (λ, T, n), and ∂₂Φ(w_t)ᵀv, of shape (λ, T, vectors, n), where asked for."""
+
+    itd: Tensor | None = None
+    aid: Tensor | None = None
+
+
+class Formed:
+    """∂₂Φᵀ at the points of `modes`, in eigenvectors, for one λ after the other: of shape (λ, points, n, d)."""
+
+    def __init__(self, modes: Modes) -> None:
+        self._modes, batch = modes, modes.batch
+        # a short run has ∂₂Φ formed at the iterates themselves, where they are no more than the points
+        self._direct = batch.problem.dynamics.sees_iterates and modes.points.shape[1] > batch.T
+        points = batch.problem.dynamics.iterate(batch.z) if self._direct else modes.points
+        self._d2_T = lambda_products.d2phi_T(batch, modes.leaves, points)
+        self._newest = [modes.spectrum.spread(x[:, None]) for x in modes.newest]
+
+    def read(self, b: Tensor | None, v: Tensor | None) -> Read:
+        """For ∇₁E(w_t), of shape (λ, T, d), and vectors v of AID, of shape (λ, T, vectors, d)."""
+        U, n = self._modes.spectrum.U, self._modes.batch.problem.n
+        found = Read(
+            None if b is None else b.new_empty(*b.shape[:2], n), None if v is None else v.new_empty(*v.shape[:3], n)
+        )
+        b = None if b is None else (self._modes.omega * b) @ U
+        v = None if v is None else (v.flatten(1, 2) @ U).view(v.shape)
+        for lams in pieces(0, len(U), 1):
+            d2_T = self._d2_T(lams)
+            d2_T = (d2_T.flatten(1, 2) @ U[lams]).view(d2_T.shape)
+            if self._modes.batch.problem.dynamics.sees_iterates:
+                self._along(self._modes.iterates, d2_T, lams, b, v, found)
+            else:
+                self._along(self._modes.evaluated, d2_T, lams, b, None, found)
+                self._along(self._modes.iterates, d2_T, lams, None, v, found)
+        return found
+
+    def _along(
+        self, weights: Tensor, d2_T: Tensor, lams: slice, b: Tensor | None, v: Tensor | None, found: Read
+    ) -> None:
+        """∂₂Φᵀ at the points with these weights for p = 0, 1, …: v of t = p reads it off, b of t = p + 1 its sum."""
+        newest = [x[lams] for x in self._newest]
+        state = [torch.zeros_like(d2_T[:, 0])] * len(newest)
+        for part in pieces(0, weights.shape[1], TIMES):
+            if self._direct:
+                at_p = d2_T[:, part]
+            else:
+                at_p = (weights[lams, part] @ d2_T.flatten(2)).view(len(d2_T), -1, *d2_T.shape[2:])
+            first, last = max(part.start, 1), min(part.stop, self._modes.batch.T)
+            if v is not None and found.aid is not None:
+                here = slice(first - 1, part.stop - 1)
+                found.aid[lams, here] = v[lams, here] @ at_p[:, first - part.start :].mT
+            if b is not None and found.itd is not None:
+                here = slice(part.start, last)
+                carried = at_p[:, : last - part.start]
+                for new in carried.unbind(1):
+                    for entry, x in zip(newest, state, strict=True):
+                        new.addcmul_(entry, x)
+                    state = [new, *state[:-1]]
+                found.itd[lams, here] = (b[lams, here, None] @ carried.mT)[:, :, 0]

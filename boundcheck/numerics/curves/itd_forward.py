@@ -1,0 +1,78 @@
+"""ITD at every t at once, forwards: S_t = dz_t/dλ is carried along, and every t reads off S_tᵀ∇E(w_t).
+
+S⁺ = ∂₁Ψ S + ∂₂Ψ, in one of two ways. `forward` takes n products a step: for n small against T. `dense` forms ∂₁Ψ as a
+matrix, for many t in one batch, and multiplies: for d small against T and n. Both form ∂₂Ψ for many t in one batch.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from boundcheck.numerics.bilevel.derivatives import Function, jacobian, rows, rows_d2
+from boundcheck.numerics.bilevel.prepared import Leaves
+from boundcheck.numerics.bilevel.problem import Problem, Ready
+from boundcheck.numerics.curves import lambda_products
+from boundcheck.numerics.curves.batch import Batch, pieces, transposed
+
+
+def newest(problem: Problem) -> Function:
+    """The part of Ψ that depends on λ directly: the rest of a state are copies."""
+
+    def step(z: Tensor, ready: Ready) -> Tensor:
+        return problem.dynamics.iterate(problem.psi_at(z, ready))
+
+    return step
+
+
+def _d2(batch: Batch, leaves: Leaves, z: Tensor) -> Tensor:
+    """∂₂Ψ(z), its newest part, as matrices of shape (λ, rows, d, n)."""
+    problem = batch.problem
+    if problem.dynamics.copies == 1:  # then Ψ = Φ
+        return lambda_products.d2phi(batch, leaves, z)
+    return rows_d2(newest(problem), z, batch.prepared, leaves, problem.d)
+
+
+def forward(batch: Batch, b: Tensor, leaves: Leaves, block: int, diagonals: int) -> Tensor:
+    """(dw_t/dλ)ᵀ∇₁E(w_t) for t = 1 … T, of shape (λ, T, n).
+
+    `block` is for how many t to form ∂₂Ψ at once, `diagonals` the same where a formula says that it is diagonal.
+    """
+    problem, dynamics, ready = batch.problem, batch.problem.dynamics, batch.prepared.ready
+    S = batch.laid_out(batch.z.new_zeros(len(b), problem.n, batch.z.shape[-1]))  # an entry of λ a row
+    found = b.new_empty(len(b), batch.T, problem.n)
+    step = vmap(lambda value, S, ready: dynamics.step(lambda _: value, S, ready))
+    entries = lambda_products.diagonal(batch, batch.z[:, :-1]) if dynamics.copies == 1 else None
+    for part in pieces(0, batch.T, block if entries is None else diagonals):
+        z = batch.z[:, part]
+        D = _d2(batch, leaves, z) if entries is None else None
+        w = rows(dynamics.point)(z, ready)
+        for i, at in enumerate(batch.products_along(w, problem.n)):
+            product = at.d1_T if problem.symmetric else at.d1
+            if dynamics.copies > 1:
+                S = step(product(vmap(dynamics.point)(S, ready)), S, ready)
+            else:
+                S = transposed(at, S, S) if problem.symmetric else product(S)
+            if D is not None:
+                S[..., : problem.d] += D[:, i].mT
+            elif entries is not None:
+                S.diagonal(dim1=-2, dim2=-1).add_(entries[:, part.start + i])
+            found[:, part.start + i] = (b[:, part.start + i, None] @ dynamics.iterate(S).mT)[:, 0]
+    return found
+
+
+def dense(batch: Batch, b: Tensor, leaves: Leaves, block: int) -> Tensor:
+    """The same, with ∂₁Ψ formed too, by T·d transposed products."""
+    problem, ready = batch.problem, batch.prepared.ready
+    d, size = problem.d, batch.z.shape[-1]
+    jacobians = rows(lambda z, ready: jacobian(lambda z: newest(problem)(z, ready), z))
+    S = batch.z.new_zeros(len(b), size, problem.n)
+    found = b.new_empty(len(b), batch.T, problem.n)
+    for start in range(0, batch.T, block):
+        z = batch.z[:, start : min(start + block, batch.T)]
+        J, D = jacobians(z, ready), _d2(batch, leaves, z)
+        for i in range(z.shape[1]):
+            S = torch.cat((torch.baddbmm(D[:, i], J[:, i], S), S[:, : size - d]), dim=1)
+            found[:, start + i] = (b[:, start + i, None] @ S[:, :d])[:, 0]
+    return found

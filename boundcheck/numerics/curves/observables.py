@@ -1,0 +1,148 @@
+"""What the proofs speak of, measured on a run: the observables of `theory/symbols.py` at every t.
+
+Vectors by products, for d of any size; matrices, and v_t = (I − ∂₁Φ(w_t)ᵀ)⁻¹∇₁E(w_t), only where they may be formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.methods import Method
+from boundcheck.numerics.bilevel.derivatives import DENSE, rows
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.curves import batch as batches
+from boundcheck.numerics.curves import observables_aid
+from boundcheck.numerics.curves.observables_aid import OF_V_T
+from boundcheck.numerics.curves.observed_run import Run, norm
+from boundcheck.numerics.estimate.at_solution import MATRIX
+from boundcheck.numerics.solvers.reference import Reference
+
+OF_ALL = ("r_t", "g_t", "eps_w", "dE_1", "dE_2", "wT_dE_1", "Z_t", "dZ", "W_t", "newton_t", "dY", "A_t_inv", "A_inv")
+OF_ITD = ("dw", "dwT_g")
+OF_PATH = ("path_t",)
+OF_AID = ("v_t", "v_star", "dv_t", "dv_k", "dv_kt", "v_k", "eps_v", "ZT_dv", "dZT_v", "duT_g", "solve_error")
+OF_FP = ("du",)
+NAMES = (*OF_ALL, *OF_ITD, *OF_PATH, *OF_AID, *OF_FP)
+NEED_MATRICES = frozenset(
+    {"wT_dE_1", "Z_t", "dZ", "W_t", "newton_t", "dY", "A_t_inv", "A_inv", *OF_V_T, *OF_ITD, *OF_FP, "duT_g"}
+)
+
+Values = dict[str, Tensor]
+
+
+def may_be_formed(problem: Problem) -> bool:
+    """Are ∂₁Φ and ∂₂Φ small enough to be formed as matrices?"""
+    return problem.d <= DENSE and problem.d * problem.n <= MATRIX
+
+
+def of(method: Method) -> tuple[str, ...]:
+    """The observables that a kind of method has."""
+    if method.name.startswith("aid"):
+        return (*OF_ALL, *OF_AID, *(OF_FP if method.name == "aid-fp" else ()))
+    return (*OF_ALL, *((*OF_ITD, *OF_PATH) if method.name == "itd" else ()))
+
+
+@torch.no_grad()
+def observe(
+    problem: Problem,
+    found: Reference,
+    methods: Sequence[Method],
+    T: int,
+    names: Collection[str],
+    *,
+    q: float | None = None,
+    ts: np.ndarray | None = None,
+    memory: int = 1 << 28,
+) -> dict[Method, dict[str, np.ndarray]]:
+    """What the proofs speak of, at λ = problem.lam, for each method at every t of `ts` (all of 1 … T unless given).
+
+    Left out for a method is what it does not have (u_{t,k} for conjugate gradient, …), for all of them what needs
+    matrices where `may_be_formed` says no, and what is discounted by `q` where that is None. `memory` is a budget in
+    bytes for what is formed at once.
+    """
+    for name in names:
+        if name not in NAMES:
+            raise UnknownNameError.among("observable of a run", name, NAMES)
+    formed = may_be_formed(problem)
+    left_out = {*(() if formed else NEED_MATRICES), *(OF_PATH if q is None else ())}
+    asked = {m: [x for x in of(m) if x in names and x not in left_out] for m in methods}
+    times, back = np.unique(_times(ts, T), return_inverse=True)
+    if not times.size:
+        return {m: {name: np.empty(0) for name in asked[m]} for m in methods}
+    wanted = {name for own in asked.values() for name in own}
+    whole = batches.run(
+        problem, Prepared(problem, problem.lam[None]), int(times[-1]), constant=problem.affine and formed
+    )
+    run = Run(whole, found, torch.as_tensor(times, device=problem.device), memory)
+    values = _lower(run, wanted, q) | _of_matrices(run, [m for m in methods if "du" in asked[m]], wanted)
+    own = observables_aid.observe(run, [m for m in methods if {*OF_AID} & {*asked[m]}], wanted)
+    return {
+        m: {x: (values | own.get(m, {}))[_key(x, m)].double().cpu().numpy()[back] for x in asked[m]} for m in methods
+    }
+
+
+def _key(name: str, method: Method) -> str:
+    return f"{name} {method}" if name == "du" else name
+
+
+def _times(ts: np.ndarray | None, T: int) -> np.ndarray:
+    if ts is None:
+        return np.arange(1, T + 1)
+    times = np.asarray(ts)
+    if times.ndim != 1 or not (times.size == 0 or np.issubdtype(times.dtype, np.integer)):
+        raise InputError(f"ts = {ts!r} is no list of times; give a vector of integers from 1 to {T}")
+    if times.size and not (times.min() >= 1 and times.max() <= T):
+        raise InputError(f"ts has {times.min()} … {times.max()}, outside 1 … {T}; give times from 1 to {T}")
+    return times
+
+
+def _lower(run: Run, wanted: set[str], q: float | None) -> Values:
+    """What concerns the iterates and E."""
+    w, db, prepared = run.w, run.b - run.b_star, run.whole.prepared
+    made = {"r_t": norm(w - run.found.w), "g_t": norm(run.b), "dE_1": norm(db)}
+    if wanted & {"eps_w", "newton_t"}:
+        phi = rows(run.problem.phi_at)
+        parts = run.parts(12 * run.problem.d)
+        excess = torch.cat([w[part] - phi(w[None, part], prepared.ready)[0] for part in parts])
+        made["eps_w"] = norm(excess)
+        if "newton_t" in wanted:
+            made["newton_t"] = norm(run.matrices.newton_steps(w, excess))
+    if "path_t" in wanted and q is not None:
+        made["path_t"] = _discounted(norm(run.whole.w[0] - run.found.w), q)[run.ts - 1]
+    if "dE_2" in wanted:
+        made["dE_2"] = torch.zeros_like(made["r_t"])
+        star = run.grad_lam(run.found.w)
+        for part in run.parts(6 * run.width):
+            apart = tuple(x - y for x, y in zip(run.grad_lam(w[part]), star, strict=True))
+            made["dE_2"][part] = norm(prepared.pull_back_rows(run.of_outer, apart)[0])
+    if "wT_dE_1" in wanted:
+        made["wT_dE_1"] = torch.cat([norm(run.implicit(db[part])) for part in run.parts(6 * run.width)])
+    return made
+
+
+def _discounted(r: Tensor, q: float) -> Tensor:
+    """Σ_{1≤j<t} q^(t−1−j) r_j for t = 1, 2, …, given r_1, r_2, …"""
+    sums = [0.0]
+    for distance in r[:-1].tolist():
+        sums.append(q * sums[-1] + distance)
+    return torch.tensor(sums, dtype=r.dtype, device=r.device)
+
+
+def _of_matrices(run: Run, fp: Sequence[Method], wanted: set[str]) -> Values:
+    """Norms of matrices, and what is had on the way."""
+    made: Values = {}
+    ks = {_key("du", m): run.ts if m.k is None else torch.full_like(run.ts, m.k) for m in fp}
+    names = wanted & {"Z_t", "dZ", "W_t", "dY", "A_t_inv"}
+    if names or ks:
+        made |= run.matrices.at_points(run.w, ks, names)
+    if "A_inv" in wanted:
+        made["A_inv"] = run.matrices.A_inv().expand(len(run.ts))
+    if wanted & {*OF_ITD}:
+        made["dw"], made["dwT_g"] = run.matrices.of_iterates(run.ts, run.b)
+    return made

@@ -1,0 +1,246 @@
+"""Norms of the d × n and d × d matrices that the proofs speak of, along one run: ∂₂Φ(w_t), w_t' − w', u_{t,k} − w', …
+
+Matrices are formed for a few t at a time, as many as fit the memory. Norms are those of d × d Gram matrices, summed
+over columns that stay in the cache. Where ∂₁Φ is one symmetric matrix for all t, rows are those in its eigenvectors,
+which changes no norm: there ∂₁Φ is diagonal, and products with it are passes over columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from boundcheck.numerics.bilevel.derivatives import CACHE, Function, jacobian, rows, rows_d2, used
+from boundcheck.numerics.bilevel.prepared import Leaves
+from boundcheck.numerics.bilevel.problem import Ready
+from boundcheck.numerics.curves.batch import Batch, pieces
+from boundcheck.numerics.curves.itd_forward import newest
+
+
+def product(M: Tensor, X: Tensor) -> Tensor:
+    """MX, where M may be the column of a diagonal."""
+    return M * X if M.shape[-1] == 1 else M @ X
+
+
+def plus(A: Tensor, M: Tensor, X: Tensor, sign: int = 1) -> Tensor:
+    """A ± MX, in one pass where M is diagonal."""
+    return torch.addcmul(A, M, X, value=sign) if M.shape[-1] == 1 else torch.add(A, M @ X, alpha=sign)
+
+
+def sums(Y: Tensor, one: Tensor, k: Tensor, digits: int) -> Tensor:
+    """I + Y + … + Y^(k−1) for each of several k, one a row of Y or all for the same Y: by the binary `digits` of k.
+
+    S_{2m} = S_m + Y^m S_m and S_{m+1} = I + Y S_m: sums only, whereas (I − Y^k)(I − Y)⁻¹ cancels where Y is near I.
+    """
+    S, power = torch.zeros_like(one).expand(len(k), -1, -1), one.expand(len(k), -1, -1)
+    for bit in reversed(range(digits)):
+        S, power = plus(S, power, S), product(power, power)
+        odd = (k >> bit & 1).bool()[:, None, None]
+        S, power = torch.where(odd, plus(one, Y, S), S), torch.where(odd, product(Y, power), power)
+    return S
+
+
+class Gram:
+    """The Gram matrices of several matrices, a block of columns after the other; for n < d those of the columns."""
+
+    def __init__(self, count: int, d: int, n: int, like: Tensor) -> None:
+        self._wide = n >= d
+        self._total = like.new_zeros(count, min(d, n), min(d, n))
+
+    def add(self, M: Tensor) -> None:
+        """The columns M, of shape (matrices, d, columns); all of them at once if n < d."""
+        X = M if self._wide else M.mT
+        half = X.shape[1] // 2  # only what is at the diagonal and below is read
+        self._total[:, :half, :half].baddbmm_(X[:, :half], X[:, :half].mT)
+        self._total[:, half:].baddbmm_(X[:, half:], X.mT)
+
+    def norms(self) -> Tensor:
+        """The spectral norms; infinite where something is not finite."""
+        finite = torch.isfinite(self._total).all(dim=-1).all(dim=-1)
+        values = torch.linalg.eigvalsh(torch.where(finite[:, None, None], self._total, 0))
+        return torch.where(finite, values[:, -1].clamp(min=0).sqrt(), torch.inf)
+
+
+def norms(M: Tensor) -> Tensor:
+    """The spectral norms of a few matrices; of diagonal ones where M holds their columns."""
+    if M.shape[-1] == 1:
+        return M.abs().amax(dim=(-2, -1))
+    gram = Gram(len(M), M.shape[1], M.shape[2], M)
+    gram.add(M)
+    return gram.norms()
+
+
+@dataclass(frozen=True, eq=False)
+class Matrices:
+    """∂₁Φ and ∂₂Φ along the run of one λ, given for all t (`whole`), and at its solution w*."""
+
+    whole: Batch
+    w_star: Tensor
+    leaves: Leaves  # on which Φ depends
+    memory: int
+
+    @property
+    def _d(self) -> int:
+        return self.whole.problem.d
+
+    @property
+    def _n(self) -> int:
+        return self.whole.problem.n
+
+    @property
+    def U(self) -> Tensor | None:
+        return None if self.whole.spectrum is None else self.whole.spectrum.U[0]
+
+    def turned(self, b: Tensor) -> Tensor:
+        """Rows of vectors, in the coordinates in which matrices are formed."""
+        return b if self.U is None else b @ self.U
+
+    def _seen(self, function: Function) -> Function:
+        U = self.U
+        return function if U is None else lambda w, ready: U.mT @ function(w, ready)
+
+    @cached_property
+    def one(self) -> Tensor:
+        w = self.w_star
+        return torch.eye(self._d, dtype=w.dtype, device=w.device) if self.U is None else torch.ones_like(w)[:, None]
+
+    @cached_property
+    def Y_star(self) -> Tensor:
+        """∂₁Φ(w*), of shape (d, d), or as a column where it is diagonal."""
+        return self.Y(self.w_star[None])[0]
+
+    @cached_property
+    def Z_star(self) -> Tensor:
+        """∂₂Φ(w*), of shape (d, n)."""
+        return self.Z(self.w_star[None])[0]
+
+    @cached_property
+    def w_prime(self) -> Tensor:
+        if self.U is not None:
+            return self.Z_star / (1 - self.Y_star)
+        found: Tensor = torch.linalg.solve(self.one - self.Y_star, self.Z_star)
+        return found
+
+    def Y(self, w: Tensor) -> Tensor:
+        """∂₁Φ at rows w; one for all of them where it is the same."""
+        batch = self.whole
+        if batch.spectrum is not None:
+            return batch.spectrum.spread(batch.spectrum.values[:, None])[0, :, :, None]
+        if batch.constant is not None:
+            return batch.constant.J
+        phi = batch.problem.phi_at
+        return rows(lambda w, ready: jacobian(lambda x: phi(x, ready), w))(w[None], batch.prepared.ready)[0]
+
+    def Z(self, w: Tensor) -> Tensor:
+        """∂₂Φ at rows w."""
+        batch = self.whole
+        return rows_d2(self._seen(batch.problem.phi_at), w[None], batch.prepared, self.leaves, self._d)[0]
+
+    def at_once(self, state: int) -> int:
+        """For how many t matrices are formed at once; products of autograd take a few times what they return."""
+        leaves = sum(leaf.numel() for leaf in self.leaves.tensors)
+        each = self._d * (3 * self._n + 2 * min(leaves, self._n) + 8 * self._d + 4 * state)
+        return max(1, self.memory // (each * self.w_star.element_size()))
+
+    def columns(self, count: int) -> list[slice]:
+        """Blocks of columns of `count` matrices that stay in the cache; all of them at once if n < d."""
+        width = self._n if self._n < self._d else max(self._d, CACHE // (self._d * count))
+        return pieces(0, self._n, width)
+
+    def at_points(self, w: Tensor, ks: Mapping[str, Tensor], names: set[str]) -> dict[str, Tensor]:
+        """The norms asked for at rows w; for each k of `ks`, under its key, ‖u_{t,k} − w'‖."""
+        found = {name: w.new_zeros(len(w)) for name in (*names, *ks)}
+        digits = {key: int(k.max()).bit_length() for key, k in ks.items()}
+        for part in pieces(0, len(w), self.at_once(0)):
+            Y = self.Y(w[part])
+            if "dY" in names and self.whole.constant is None:
+                found["dY"][part] = norms(Y - self.Y_star)
+            inverse = self._inverse(Y) if names & {"A_t_inv", "W_t"} else Y
+            if "A_t_inv" in names:
+                found["A_t_inv"][part] = norms(inverse)
+            of_Z = {name: self._gram(part) for name in (*sorted(names & {"Z_t", "dZ", "W_t"}), *ks)}
+            if not of_Z:
+                continue
+            Z = self.Z(w[part])
+            S = {key: sums(Y, self.one, k[part], digits[key]) for key, k in ks.items()}
+            for some in self.columns(len(Z)):
+                here = Z[..., some]
+                if "Z_t" in of_Z:
+                    of_Z["Z_t"].add(here)
+                if "dZ" in of_Z:
+                    of_Z["dZ"].add(here - self.Z_star[:, some])
+                if "W_t" in of_Z:
+                    of_Z["W_t"].add(product(inverse, here))
+                for key in ks:
+                    of_Z[key].add(plus(self.w_prime[:, some], S[key], here, -1))
+            for name, gram in of_Z.items():
+                found[name][part] = gram.norms()
+        return found
+
+    def newton_steps(self, w: Tensor, excess: Tensor) -> Tensor:
+        """(I − ∂₁Φ(w))⁻¹(w − Φ(w)) at rows w, in the coordinates of `turned`."""
+        found = []
+        for part in pieces(0, len(w), self.at_once(0)):
+            found.append(product(self._inverse(self.Y(w[part])), self.turned(excess[part])[..., None])[..., 0])
+        return torch.cat(found)
+
+    def A_inv(self) -> Tensor:
+        """‖(I − ∂₁Φ(w*))⁻¹‖."""
+        return norms(self._inverse(self.Y_star[None]))[0]
+
+    def _inverse(self, Y: Tensor) -> Tensor:
+        return 1 / (1 - Y) if self.U is not None else torch.linalg.inv_ex(self.one - Y)[0]
+
+    def _gram(self, part: slice) -> Gram:
+        return Gram(part.stop - part.start, self._d, self._n, self.w_star)
+
+    def of_iterates(self, ts: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        """‖w_t' − w'‖ and ‖(w_t' − w')ᵀb_t‖ for each t of `ts`, ascending, with b_t a row of b.
+
+        dz⁺ = ∂₁Ψ dz + ∂₂Ψ from dz_0 = 0, of which only the newest iterate is more than a copy.
+        """
+        batch, problem, b = self.whole, self.whole.problem, self.turned(b)
+        step = newest(problem)
+        leaves = used(batch.prepared.leaves, rows(problem.psi_at), batch.z[:, :1])
+        S = [b.new_zeros(self._d, self._n) for _ in range(problem.dynamics.copies)]
+        lengths, squares = b.new_zeros(len(ts)), b.new_zeros(len(ts))
+        J = self._J(batch.z[:, :1]) if batch.constant is not None else None
+        asked = {t: i for i, t in enumerate(ts.tolist())}
+        for part in pieces(0, batch.T, self.at_once(self._d * len(S))):
+            z = batch.z[:, part]
+            D = rows_d2(self._seen(step), z, batch.prepared, leaves, self._d)[0]
+            J_here = [x.expand(len(D), -1, -1) for x in J] if J is not None else self._J(z)
+            here = [(i, asked[t]) for i, t in enumerate(range(part.start + 1, part.stop + 1)) if t in asked]
+            which = slice(here[0][1], here[-1][1] + 1) if here else slice(0)
+            gram = Gram(len(here), self._d, self._n, b)
+            for some in self.columns(len(D)):
+                state = [x[:, some] for x in S]
+                seen = b.new_empty(len(here), self._d, some.stop - some.start)
+                place = dict(zip((i for i, _ in here), seen, strict=True))
+                for i in range(len(D)):
+                    new = D[i, :, some]
+                    for Y, x in zip(J_here, state, strict=True):
+                        new = plus(new, Y[i], x)
+                    state = [new, *state[:-1]]
+                    if i in place:
+                        torch.sub(new, self.w_prime[:, some], out=place[i])
+                for kept, x in zip(reversed(S), reversed(state), strict=True):  # an older one may be a view of a newer
+                    kept[:, some] = x
+                gram.add(seen)
+                squares[which] += (b[which, None] @ seen).square().sum(dim=(-2, -1))
+            lengths[which] = gram.norms()
+        return lengths, squares.sqrt()
+
+    def _J(self, z: Tensor) -> list[Tensor]:
+        """The derivative of the newest iterate by each of those in z, for rows z: (rows, d, d), or columns."""
+
+        def one(z: Tensor, ready: Ready) -> Tensor:
+            return jacobian(lambda z: newest(self.whole.problem)(z, ready), z)
+
+        J = rows(one)(z, self.whole.prepared.ready)[0].chunk(self.whole.problem.dynamics.copies, dim=-1)
+        U = self.U
+        return list(J) if U is None else [((U.mT @ x) * U.mT).sum(dim=-1, keepdim=True) for x in J]

@@ -1,0 +1,102 @@
+"""One run of the dynamics with its solution, looked at at some times: what the observables are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from boundcheck.numerics.bilevel.derivatives import rows, rows_outer, used
+from boundcheck.numerics.bilevel.prepared import Cotangents, Leaves
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.curves.batch import Batch, pieces
+from boundcheck.numerics.curves.cost import ROWS
+from boundcheck.numerics.curves.observed_matrix_norms import Matrices
+from boundcheck.numerics.solvers.reference import Reference
+
+
+def norm(x: Tensor) -> Tensor:
+    """The norms of rows."""
+    length: Tensor = torch.linalg.vector_norm(x, dim=-1)
+    return length
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Vectors are rows, one for each of the times: of shape (times, d), λ being one."""
+
+    whole: Batch  # all t up to the last that is asked for
+    found: Reference
+    ts: Tensor  # ascending
+    memory: int  # bytes for what is held at once besides vectors
+
+    @property
+    def problem(self) -> Problem:
+        return self.whole.problem
+
+    @cached_property
+    def batch(self) -> Batch:
+        """The states asked for, after z_0."""
+        return self.only(slice(0, len(self.ts)))
+
+    def only(self, part: slice) -> Batch:
+        """Those of some of the times."""
+        keep = torch.cat((torch.zeros_like(self.ts[:1]), self.ts[part]))
+        whole = self.whole
+        return Batch(whole.problem, whole.prepared, whole.z[:, keep], whole.constant, whole.spectrum)
+
+    @cached_property
+    def w(self) -> Tensor:
+        return self.batch.w[0]
+
+    @cached_property
+    def of_phi(self) -> Leaves:
+        return used(self.whole.prepared.leaves, rows(self.problem.phi_at), self.found.w[:, None])
+
+    @cached_property
+    def of_outer(self) -> Leaves:
+        return used(self.whole.prepared.leaves, rows(self.problem.outer_at), self.found.w[:, None])
+
+    @cached_property
+    def matrices(self) -> Matrices:
+        return Matrices(self.whole, self.found.w[0], self.of_phi, self.memory)
+
+    @cached_property
+    def b(self) -> Tensor:
+        """∇₁E(w_t)."""
+        return torch.cat([self._grad_w(self.w[part]) for part in self.parts(12 * self.problem.d)])
+
+    @cached_property
+    def b_star(self) -> Tensor:
+        """∇₁E(w*), as a row."""
+        return self._grad_w(self.found.w)
+
+    def _grad_w(self, w: Tensor) -> Tensor:
+        return rows_outer(self.problem, w[None], self.of_outer.none()).w[0]
+
+    def grad_lam(self, w: Tensor) -> Cotangents:
+        """∇₂E at rows w, as cotangents of the leaves."""
+        return rows_outer(self.problem, w[None], self.of_outer).lam
+
+    def implicit(self, x: Tensor) -> Tensor:
+        """w'ᵀx for rows x."""
+        return self.matrices.turned(x) @ self.matrices.w_prime
+
+    @property
+    def width(self) -> int:
+        """Numbers in a cotangent on its way to λ."""
+        return max(self.problem.n, sum(leaf.numel() for leaf in self.whole.prepared.leaves.tensors))
+
+    def at_once(self, numbers: int) -> int:
+        """How many times to take, where each takes so many numbers: at least one, even if it does not fit."""
+        return max(1, self.fit(numbers))
+
+    def fit(self, numbers: int) -> int:
+        """How many times fit, where each takes so many numbers."""
+        return min(ROWS, self.memory // (numbers * self.w.element_size()))
+
+    def parts(self, numbers: int) -> list[slice]:
+        """The times in pieces that fit."""
+        return pieces(0, len(self.ts), self.at_once(numbers))

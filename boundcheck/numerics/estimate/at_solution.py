@@ -1,0 +1,183 @@
+"""Constants at the fixed point, where nothing is a supremum: norms of matrices, dense or by products.
+
+Small matrices come as balls that hold the exact ones (`running_matrices`), and their norms are certified by Cholesky:
+such a constant is exact, or an upper bound where rounding shows. Of larger ones up to d = `DENSE` the rounding is not
+proved, and the provenance says so. Above that by Golub-Kahan from a random start, certified with probability 1 − δ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from boundcheck.constants import Ball, Constant, Provenance, Side
+from boundcheck.errors import InputError
+from boundcheck.numerics.bilevel.derivatives import DENSE, LamLinearisation, Linearisation, gradient, jacobian, rows_d2
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem, Ready
+from boundcheck.numerics.estimate import lanczos, rounding_proof_matrices
+from boundcheck.numerics.estimate.lanczos import Extreme
+from boundcheck.numerics.estimate.rounding_proof import Declined
+from boundcheck.numerics.estimate.rounding_proof_matrices import OfPhi
+from boundcheck.numerics.solvers.reference import Reference
+
+MATRIX = 40_000_000  # numbers in a matrix that may be formed
+STEPS = 200  # of Golub-Kahan at most
+ROUNDED = torch.finfo(torch.float64).eps
+NOTHING = 1e-9  # rounding, relative to a constant, with which it still counts as exact
+
+
+@dataclass(frozen=True)
+class Spend:
+    """What an estimate may cost and how it is drawn."""
+
+    delta: float
+    seed: int
+    budget: int | None = None  # products
+
+    def __post_init__(self) -> None:
+        if not 0 < self.delta < 1:
+            raise InputError(f"delta = {self.delta} is no probability of failure; give a number between 0 and 1")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
+            raise InputError(f"seed = {self.seed!r} is no seed; give an integer")
+        budget = self.budget
+        if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 1):
+            raise InputError(f"budget = {budget} pays for nothing; give a number of products >= 1, or leave it out")
+
+    @property
+    def half(self) -> float:
+        """δ of one certificate of two, so that what needs both fails with probability δ at most."""
+        return self.delta / 2
+
+
+def forms_matrices(problem: Problem) -> bool:
+    """Are norms at w* those of dense matrices?"""
+    return problem.d <= DENSE
+
+
+def at_solution(
+    problem: Problem, prepared: Prepared, found: Reference, spend: Spend, of_phi: OfPhi | Declined | None
+) -> Iterator[Constant]:
+    """q*, L_Φ*, W and g* at w*, as far as they can be had; `prepared` is for one λ as a row.
+
+    `of_phi` has the balls of ∂₁Φ and ∂₂Φ, or why there are none; None where the matrices are too large for them.
+    """
+    w, ready = found.w[0], prepared.leaves.at(0)
+    if isinstance(of_phi, OfPhi):
+        yield from _enclosed(problem, of_phi)
+    elif problem.d <= DENSE:
+        why = "rounding not proved" if of_phi is None else f"rounding not proved: {of_phi.reason}"
+        for constant in _dense(problem, prepared, w):
+            how = f"{constant.provenance.how}; {why}"
+            side = constant.side if of_phi is None else Side.LOWER
+            yield replace(constant, side=side, provenance=replace(constant.provenance, how=how))
+    else:
+        yield from _by_products(problem, prepared, w, spend)
+    yield gradient_norm("g_star", problem, w, ready, "‖∇₁E(w*)‖ at the computed w*")
+
+
+def gradient_norm(name: str, problem: Problem, w: Tensor, ready: Ready, how: str) -> Constant:
+    """‖∇₁E(w)‖, enclosed where every operation of E has a rule."""
+    ball = rounding_proof_matrices.of_outer(problem, w, hessian=False)
+    if isinstance(ball, Declined):
+        value = float(gradient(problem.outer_at)(w, ready).norm())
+        return Constant(
+            name, value, Side.LOWER, made(f"{how}; rounding not proved: {ball.reason}", problem, products=1)
+        )
+    return proved_constant(name, float(ball.d1.mid.norm()), float(ball.d1.rad.norm()), how, problem, products=1)
+
+
+def proved_constant(
+    name: str, value: float, rounding: float, how: str, problem: Problem, products: int | None = None
+) -> Constant:  # fmt: skip
+    """A constant within `rounding` of a value: exact where that is next to nothing, else the upper end."""
+    top = (value + rounding) * (1 + 4 * ROUNDED)
+    side = Side.EXACT if rounding <= NOTHING * value else Side.UPPER
+    return Constant(name, top, side, made(how, problem, products=products))
+
+
+def _enclosed(problem: Problem, of: OfPhi) -> Iterator[Constant]:
+    """From the balls of ∂₁Φ and ∂₂Φ."""
+    d = problem.d
+    spread = {name: float(ball.rad.norm()) for name, ball in (("Y", of.d1), ("Z", of.d2))}
+    Y, Z = of.d1.mid.contiguous(), of.d2.mid.contiguous()
+
+    def norm(name: str, M: Tensor, rounding: float, how: str) -> Constant:
+        top = lanczos.dense_norm(M)
+        if top.side is Side.LOWER:  # no factorisation certified it
+            return constant(name, top, f"{how}, of the matrix", problem)
+        return proved_constant(name, top.value, rounding, f"{how}, of the matrix", problem, min(M.shape))
+
+    yield norm("q_star", Y, spread["Y"], "‖∂₁Φ(w*)‖")
+    yield norm("L_Phi_star", Z, spread["Z"], "‖∂₂Φ(w*)‖")
+    A = torch.eye(d, dtype=torch.float64) - Y
+    inverse = torch.linalg.inv_ex(A).inverse
+    X = inverse @ Z
+    unit = (d + 4) * ROUNDED  # of a product of matrices, times the product of their magnitudes
+    of_A = spread["Y"] + ROUNDED * float(A.norm())  # how far A may be from I − ∂₁Φ
+    off = float((torch.eye(d, dtype=torch.float64) - inverse @ A).norm() + unit * (inverse.abs() @ A.abs()).norm())
+    size = 1.001 * float(torch.linalg.matrix_norm(inverse, 2))
+    off += size * of_A + unit * d**0.5
+    if not off < 1:  # so that A has an inverse, of norm at most ‖R‖/(1 − ‖I − RA‖)
+        return
+    left = float((Z - A @ X).norm() + unit * ((A.abs() @ X.abs()).norm() + Z.norm())) + spread["Z"]
+    left += of_A * float(X.norm())
+    yield norm("W", X, size / (1 - off) * left, "‖(I − ∂₁Φ)⁻¹∂₂Φ‖ at w*")
+
+
+def made(
+    how: str, problem: Problem, *, products: int | None = None, delta: float | None = None, seed: int | None = None,
+    residual: float | None = None, samples: int | None = None, ball: Ball | None = None,
+) -> Provenance:  # fmt: skip
+    """How a value was obtained, and in which arithmetic."""
+    dtype, device = str(problem.dtype).removeprefix("torch."), str(problem.device)
+    return Provenance(how, "", products, samples, seed, delta, residual, ball, dtype, device)
+
+
+def constant(name: str, found: Extreme, how: str, problem: Problem, seed: int | None = None) -> Constant:
+    """A `Constant` from one end of a spectrum."""
+    how += "" if found.converged else ", which has not come to rest"
+    provenance = made(how, problem, products=found.products, seed=seed, delta=found.delta, residual=found.residual)
+    return Constant(name, found.value, found.side, provenance)
+
+
+def _dense(problem: Problem, prepared: Prepared, w: Tensor) -> Iterator[Constant]:
+    d, n, ready = problem.d, problem.n, prepared.leaves.at(0)
+
+    def norm(name: str, M: Tensor, how: str) -> Constant:
+        return constant(name, replace(lanczos.dense_norm(M), products=min(M.shape)), f"{how}, of the matrix", problem)
+
+    Y = jacobian(lambda x: problem.phi_at(x, ready), w)
+    yield norm("q_star", Y, "‖∂₁Φ(w*)‖")
+    if d * n <= MATRIX:
+        Z = rows_d2(problem.phi_at, w[None, None], prepared, prepared.leaves, d)[0, 0]
+        if n > d:  # Z = RᵀQᵀ, of which Qᵀ changes no norm
+            Z = torch.linalg.qr(Z.T, mode="r").R.T
+        yield norm("L_Phi_star", Z, "‖∂₂Φ(w*)‖")
+        yield norm(
+            "W", torch.linalg.solve(torch.eye(d, dtype=w.dtype, device=w.device) - Y, Z), "‖(I − ∂₁Φ)⁻¹∂₂Φ‖ at w*"
+        )
+
+
+def _by_products(problem: Problem, prepared: Prepared, w: Tensor, spend: Spend) -> Iterator[Constant]:
+    ready = prepared.leaves.at(0)
+    at = Linearisation(problem.phi_at, w, ready)
+    generator = torch.Generator(device="cpu").manual_seed(spend.seed)
+    most = STEPS if spend.budget is None else max(1, min(STEPS, spend.budget // 4))
+    norm = partial(lanczos.norm, delta=spend.half, most=most, generator=generator, dtype=w.dtype, device=w.device)
+    found = norm(at.d1_T if problem.symmetric else at.d1, at.d1_T, (problem.d, problem.d))
+    yield constant("q_star", found, "‖∂₁Φ(w*)‖ by Golub-Kahan from a random start", problem, spend.seed)
+    of_lam = LamLinearisation(problem.phi_at, w[None, None], prepared.leaves)
+
+    def d2(x: Tensor) -> Tensor:
+        return of_lam.d2(prepared.along(x[None]))[0, 0]
+
+    def d2_T(v: Tensor) -> Tensor:
+        return prepared.pull_back(of_lam.d2_T(v[None, None]))[0]
+
+    found = norm(d2, d2_T, (problem.d, problem.n))
+    yield constant("L_Phi_star", found, "‖∂₂Φ(w*)‖ by Golub-Kahan from a random start", problem, spend.seed)

@@ -1,0 +1,111 @@
+"""μ, L, κ and α of an inner loss, and the curvature of E, at the fixed point; for all w where Hessians are constant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from boundcheck.constants import Constant, Provenance, Side
+from boundcheck.numerics.bilevel.derivatives import DENSE, Function, Linearisation, gradient, jacobian
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.estimate import at_solution, lanczos, rounding_proof_matrices
+from boundcheck.numerics.estimate.at_solution import Spend
+from boundcheck.numerics.estimate.constant_derivatives import Structure
+from boundcheck.numerics.estimate.lanczos import Symmetric
+from boundcheck.numerics.estimate.rounding_proof import Declined
+from boundcheck.numerics.estimate.rounding_proof_matrices import OfOuter, OfPhi
+from boundcheck.numerics.program.rounding_rules.ball import Ball
+
+
+def _ends(function: Function, problem: Problem, prepared: Prepared, w: Tensor, spend: Spend) -> Symmetric:
+    """Both ends of the spectrum of ∇²₁f at w."""
+    ready, slope = prepared.leaves.at(0), gradient(function)
+    if problem.d <= DENSE:
+        H = jacobian(lambda x: slope(x, ready), w)
+        return lanczos.dense_symmetric((H + H.T) / 2)
+    at = Linearisation(slope, w, ready)
+    generator = torch.Generator(device="cpu").manual_seed(spend.seed)
+    most = at_solution.STEPS if spend.budget is None else max(1, min(at_solution.STEPS, spend.budget))
+    return lanczos.lanczos(
+        at.d1_T, problem.d, delta=spend.half, most=most, generator=generator, dtype=w.dtype, device=w.device
+    )
+
+
+def of_inner_loss(
+    problem: Problem, prepared: Prepared, w_star: Tensor, shape: Structure, spend: Spend,
+    of_phi: OfPhi | Declined | None,
+) -> Iterator[Constant]:  # fmt: skip
+    """μ, L, κ and the step α with Φ = w − α∇₁ℓ; at w* only, unless the Hessian is constant.
+
+    ‖∇α‖ = 0 where the step is known to be held fixed; of a step that is differentiated nothing is said.
+    """
+    if problem.inner_at is None:
+        return
+    alpha = _step(problem, prepared)
+    where = "the Hessian of ℓ, constant" if shape.d1phi else "the Hessian of ℓ at w* alone"
+    ball = _hessian_of_loss(problem, w_star) if of_phi is not None else None
+    if isinstance(ball, Ball):
+        ends, rounding = lanczos.dense_symmetric((ball.mid + ball.mid.T) / 2), float(ball.rad.norm())
+    else:
+        ends, rounding = _ends(problem.inner_at, problem, prepared, w_star, spend), 0.0
+        where += "; rounding not proved"
+    mu = at_solution.constant("mu", ends.smallest, f"smallest eigenvalue of {where}", problem, spend.seed)
+    L = at_solution.constant("L", ends.largest, f"largest eigenvalue of {where}", problem, spend.seed)
+    mu, L = replace(mu, value=mu.value - rounding), replace(L, value=L.value + rounding)
+    if mu.side is L.side is Side.EXACT and not rounding <= at_solution.NOTHING * abs(mu.value):
+        mu, L = replace(mu, side=Side.LOWER), replace(L, side=Side.UPPER)  # the safe sides
+    uncertified = ends.smallest.side is Side.LOWER  # a value inside the spectrum
+    if not shape.d1phi or uncertified or isinstance(ball, Declined):  # elsewhere it may be less convex, less smooth
+        mu, L = replace(mu, side=Side.UPPER), replace(L, side=Side.LOWER)
+    yield mu
+    yield L
+    if mu.value > 0:
+        delta = sum(c.provenance.delta or 0.0 for c in (mu, L)) or None
+        exact, unsafe = mu.side is L.side is Side.EXACT, mu.side is Side.UPPER or L.side is Side.LOWER
+        certain = Side.EXACT if exact else Side.UPPER
+        side = Side.LOWER if unsafe else certain if delta is None else Side.HIGH_PROBABILITY
+        yield Constant("kappa", L.value / mu.value, side, Provenance("L/μ", delta=delta))
+    if alpha is not None:
+        yield alpha
+        if problem.frozen_step:
+            yield Constant("grad_alpha", 0.0, Side.EXACT, Provenance("the step is held fixed"))
+
+
+def _hessian_of_loss(problem: Problem, w: Tensor) -> Ball | Declined | None:
+    """The ball of ∇²₁ℓ at w."""
+    if problem.inner_at is None:
+        return None
+    found = rounding_proof_matrices.of_outer(replace(problem, outer_at=problem.inner_at), w, hessian=True)
+    return found if isinstance(found, Declined) else found.d11
+
+
+def _step(problem: Problem, prepared: Prepared) -> Constant | None:
+    """α: a number that was given is exact; one that was computed from λ is enclosed."""
+    if problem.step_at is None:
+        return None
+    how, value = "the step of Φ = w − α∇₁ℓ", problem.step_at(prepared.leaves.at(0))
+    if not isinstance(value, Tensor):
+        return Constant("alpha", value, Side.EXACT, Provenance(how))
+    ball = rounding_proof_matrices.of_step(problem)
+    if isinstance(ball, Declined):
+        return Constant("alpha", float(value), Side.LOWER, Provenance(f"{how}; rounding not proved: {ball.reason}"))
+    near = float(ball.rad + (ball.mid - value.detach().cpu()).abs()) <= at_solution.NOTHING * float(ball.mid)
+    return Constant("alpha", float(ball.mid), Side.EXACT if near else Side.LOWER, Provenance(how))
+
+
+def of_outer_loss(problem: Problem, prepared: Prepared, w_star: Tensor, spend: Spend) -> Constant:
+    """η₁ = ‖∇²₁E‖ where it is the same for all w."""
+    how = "‖∇²₁E‖, as E is quadratic in w"
+    small = problem.d <= DENSE and rounding_proof_matrices.are_small(problem)
+    ball = rounding_proof_matrices.of_outer(problem, w_star, hessian=True) if small else None
+    if isinstance(ball, OfOuter) and ball.d11 is not None:
+        top = lanczos.dense_norm(ball.d11.mid.contiguous())
+        if top.side is Side.EXACT:
+            return at_solution.proved_constant("eta_1", top.value, float(ball.d11.rad.norm()), how, problem, problem.d)
+    ends = _ends(problem.outer_at, problem, prepared, w_star, spend)
+    found = at_solution.constant("eta_1", ends.norm, f"{how}; rounding not proved", problem, spend.seed)
+    return replace(found, side=Side.LOWER) if isinstance(ball, Declined) else found

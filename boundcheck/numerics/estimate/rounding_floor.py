@@ -1,0 +1,78 @@
+"""What rounding does to a hypergradient, measured or from a model (docs/constants.md).
+
+Measured: the same run in float32 and in float64 differ by the rounding of the former; scaled by the ratio of the two
+units it is that of float64. From the model: u·κ·(S_w‖w‖ + ‖∂₂Φ‖‖v‖), where S_w bounds by how much the hypergradient
+moves with w, and κ is the condition number of I − ∂₁Φ, by which rounding in Φ moves w and v.
+
+Both are estimates, so the floor of a report is `FACTOR` times as much. An error below the floor is no evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+
+from boundcheck.constants import Constants
+from boundcheck.errors import DivergenceError, InputError
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.solvers.hypergradient import hypergradient
+from boundcheck.numerics.solvers.reference import Reference, reference
+
+FACTOR = 10  # the floor over what was measured or modelled
+OTHER = {torch.float64: torch.float32, torch.float32: torch.float64}
+
+
+def unit(dtype: torch.dtype) -> float:
+    """The unit round-off u."""
+    return torch.finfo(dtype).eps / 2
+
+
+def model(constants: Constants, found: Reference, dtype: torch.dtype, t: np.ndarray) -> np.ndarray:
+    """u·κ·(S_w M_t + L_Φ*‖v‖) at every t, with S_w = η₂ + η₁W + ν₂‖v‖ + ν₁W‖v‖.
+
+    A step s rounds numbers of size ‖w_s‖ ≤ ‖w*‖ + q^s r_0, and what it leaves shrinks by q a step: together
+    Σ_s q^(t−s)‖w_s‖ = M_t/(1−q) with M_t ≤ ‖w*‖ + (1−q)(t+1)q^t r_0.
+    """
+    value = {name: constants[name].value for name in ("eta_1", "eta_2", "nu_1", "nu_2", "W", "L_Phi_star")}
+    w, v = float(found.w[0].norm()), float(found.v[0].norm())
+    gap = constants["mu_inv"].value if "mu_inv" in constants else 1 - constants["q"].value
+    if gap <= 0:
+        raise InputError(f"1 − q = {gap:.3g}: without a contraction there is no model of rounding; measure it instead")
+    kappa = constants["kappa"].value if "kappa" in constants else (1 + constants["q"].value) / gap
+    S_w = value["eta_2"] + value["eta_1"] * value["W"] + (value["nu_2"] + value["nu_1"] * value["W"]) * v
+    q = min(constants["q"].value, 1.0)
+    start = constants["r_0"].value * (1 - q) * (t + 1.0) * q**t
+    size: np.ndarray = unit(dtype) * kappa * (S_w * (w + start) + value["L_Phi_star"] * v)
+    return size
+
+
+def measured(problem: Problem, methods: Sequence[str], ts: Sequence[int]) -> Mapping[str, np.ndarray] | None:
+    """The rounding of every method at each t of `ts`; None where the problem exists in one precision only.
+
+    It is (u/u')(‖g' − g‖ + ‖ref' − ref‖): g the hypergradient, ref the reference, u' the unit of the lower of the two
+    precisions, whose rounding is what is seen: for a problem in float32 it is the difference itself.
+    """
+    dtype = OTHER.get(problem.dtype)
+    try:
+        other = None if dtype is None else problem.in_dtype(dtype)
+    except InputError:  # λ leaves its domain when it is rounded
+        return None
+    if dtype is None or other is None:
+        return None
+    ratio = min(1.0, unit(problem.dtype) / unit(dtype))
+    try:
+        refs = [reference(p, p.lam[None]).value[0].double() for p in (problem, other)]
+    except DivergenceError:  # the lower precision does not resolve the fixed point
+        return None
+    apart = float((refs[1] - refs[0]).norm())
+
+    def rounding(method: str, t: int) -> float:
+        try:
+            found = [hypergradient(p, method, t).value.double() for p in (problem, other)]
+        except DivergenceError:
+            return float("inf")
+        return ratio * (float((found[1] - found[0]).norm()) + apart)
+
+    return {method: np.array([rounding(method, t) for t in ts]) for method in methods}

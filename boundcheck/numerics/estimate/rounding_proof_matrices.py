@@ -1,0 +1,99 @@
+"""Balls of ∂₁Φ, ∂₂Φ, ∇₁E and ∇²₁E at a point: what rounding did to the matrices of constants, proved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from boundcheck.numerics.bilevel.problem import Problem, Ready
+from boundcheck.numerics.estimate.rounding_proof import Declined
+from boundcheck.numerics.program.escapes import NoWayOut
+from boundcheck.numerics.program.rounding_rules.ball import Ball, Refusal
+from boundcheck.numerics.program.rounding_watch import Watch
+
+LARGEST = 30_000  # entries of the matrices together: ball arithmetic on more takes seconds
+Parts = Callable[[Tensor, Tensor, Ready, Tensor], Sequence[Tensor]]  # of (w, λ, what is prepared, I)
+
+
+@dataclass(frozen=True, eq=False)
+class OfPhi:
+    """At w as it is stored, in exact arithmetic."""
+
+    d1: Ball  # ∂₁Φ, d × d
+    d2: Ball  # ∂₂Φ, d × n
+
+
+@dataclass(frozen=True, eq=False)
+class OfOuter:
+    """The same of E."""
+
+    d1: Ball  # ∇₁E
+    d11: Ball | None  # ∇²₁E, where it was asked for
+
+
+def are_small(problem: Problem) -> bool:
+    """Are the matrices small enough to be enclosed?"""
+    return problem.d * (problem.d + problem.n) <= LARGEST
+
+
+def of_phi(problem: Problem, w: Tensor) -> OfPhi | Declined:
+    """Enclose ∂₁Φ and ∂₂Φ at w and λ = `problem.lam`, or say which operation has no rule."""
+
+    def parts(w: Tensor, lam: Tensor, ready: Ready, eye: Tensor) -> Sequence[Tensor]:
+        return _grad(problem.phi_at(w, ready), (w, lam), eye)
+
+    found = _followed(problem, w, parts)
+    return found if isinstance(found, Declined) else OfPhi(*found)
+
+
+def of_outer(problem: Problem, w: Tensor, hessian: bool) -> OfOuter | Declined:
+    """Enclose ∇₁E and, if asked, ∇²₁E at w."""
+
+    def parts(w: Tensor, lam: Tensor, ready: Ready, eye: Tensor) -> Sequence[Tensor]:
+        E = problem.outer_at(w, ready)
+        (slope,) = torch.autograd.grad(E, w, create_graph=hessian, allow_unused=True, materialize_grads=True)
+        return (slope, *(_grad(slope, (w,), eye) if hessian else ()))
+
+    found = _followed(problem, w, parts)
+    return found if isinstance(found, Declined) else OfOuter(found[0], found[1] if hessian else None)
+
+
+def of_step(problem: Problem) -> Ball | Declined:
+    """Enclose the step α of Φ = w − α∇₁ℓ at λ = `problem.lam`."""
+
+    def parts(w: Tensor, lam: Tensor, ready: Ready, eye: Tensor) -> Sequence[Tensor]:
+        return () if problem.step_at is None else [torch.as_tensor(problem.step_at(ready)).reshape(())]
+
+    found = _followed(problem, problem.w0, parts)
+    return found if isinstance(found, Declined) else found[0]
+
+
+def _grad(y: Tensor, inputs: tuple[Tensor, ...], eye: Tensor) -> Sequence[Tensor]:
+    if not y.requires_grad:
+        return [torch.zeros(y.numel(), x.numel(), dtype=y.dtype) for x in inputs]
+    grads = torch.autograd.grad(y, inputs, eye, is_grads_batched=True, allow_unused=True)
+    return [
+        torch.zeros(len(eye), x.numel(), dtype=y.dtype) if g is None else g for g, x in zip(grads, inputs, strict=True)
+    ]
+
+
+def _followed(problem: Problem, w: Tensor, parts: Parts) -> list[Ball] | Declined:
+    """Balls of what `parts` computes, by running error analysis."""
+    if w.device.type != "cpu":
+        return Declined(f"rounding is proved on the CPU only, and the problem is on {w.device}")
+    watch = Watch(enclose=True)
+    w, lam = w.detach().clone(), problem.lam.detach().clone()
+    eye = torch.eye(w.numel(), dtype=w.dtype)
+    watch.start(w, lam, eye)
+    w.requires_grad_(True)
+    lam.requires_grad_(True)
+    try:
+        with torch.enable_grad(), NoWayOut(watch.refuse), watch:
+            found = [part.clone() for part in parts(w, lam, problem.prepare(lam), eye)]
+    except Exception as error:  # the user's code may raise anything; only a refusal says why
+        text = " ".join(str(error).split())[:200]
+        return Declined(str(watch.refusal or Refusal(f"the program cannot be followed: {text}")))
+    return Declined(str(watch.refusal)) if watch.refusal is not None else [watch.ball(part) for part in found]

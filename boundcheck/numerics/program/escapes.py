@@ -1,0 +1,61 @@
+"""What a program computes outside of PyTorch, where nothing watches it: numbers read out, constants that are none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from boundcheck.numerics.program.rounding_rules.ball import Refusal
+
+# functions that take numbers out of PyTorch, where nothing watches them
+OUT = frozenset((
+    "numpy", "tolist", "__array__", "__dlpack__", "to_dlpack", "data_ptr", "untyped_storage", "storage", "apply_",
+    "map_",
+))  # fmt: skip
+
+
+class NoWayOut(TorchFunctionMode):
+    """Declines functions that take numbers out of PyTorch, and `also` functions of other names."""
+
+    def __init__(self, refuse: Callable[[Refusal], Refusal], also: frozenset[str] = frozenset()) -> None:
+        super().__init__()
+        self.refuse, self.names = refuse, OUT | also
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in self.names:
+            raise self.refuse(Refusal(f"Tensor.{name} takes numbers out of PyTorch"))
+        return func(*args, **(kwargs or {}))
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation: its name, its numbers, and the constants that it read."""
+
+    name: str
+    numbers: tuple[Any, ...]
+    constants: tuple[Tensor, ...]
+
+
+def differs(first: list[Step], second: list[Step]) -> str:
+    """Where the same program, run at another point, read other numbers that it computed out of sight; or nothing."""
+    for one, other in zip(first, second, strict=False):
+        if one.name != other.name:
+            return f"{one.name}: at a point close by the program does {other.name} instead"
+        same = repr(one.numbers) == repr(other.numbers) and len(one.constants) == len(other.constants)
+        if not same or not all(x is y or _equal(x, y) for x, y in zip(one.constants, other.constants, strict=True)):
+            return f"{one.name}: a number depends on the point, and PyTorch did not compute it"
+    return "" if len(first) == len(second) else "at a point close by the program does other operations"
+
+
+def _equal(x: Tensor, y: Tensor) -> bool:
+    if any(t.layout is not torch.strided for t in (x, y)):
+        return x.layout is y.layout and _equal(x.values(), y.values())
+    if x.shape == y.shape and x.data_ptr() == y.data_ptr() and x.stride() == y.stride():
+        return True
+    return x.shape == y.shape and bool(((x == y) | (x.isnan() & y.isnan())).all())

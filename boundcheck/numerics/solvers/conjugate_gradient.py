@@ -1,0 +1,78 @@
+"""Conjugate gradient for (I − ∂₁Φᵀ)v = b with a symmetric positive definite matrix: one transposed product a step."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from boundcheck.errors import AssumptionError
+from boundcheck.numerics.bilevel.derivatives import Linearisation, Product
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.solvers.result import LinearSolution
+
+SPENT = 1e-4  # (‖r‖/‖b‖)² below this times ε²: the recursion goes on to underflow, the true residual does not follow
+
+
+def solve(d1phi_T: Product, b: Tensor, k: int, v0: Tensor | None, tol: float | None) -> LinearSolution:
+    """Exactly k steps; once the residual is rounding (`spent`), further steps change nothing."""
+
+    def A(v: Tensor) -> Tensor:
+        return v - d1phi_T(v)
+
+    v = b.new_zeros(b.shape) if v0 is None else v0
+    r = b.clone() if v0 is None else b - A(v)
+    p, rr = r, r @ r
+    spent = SPENT * torch.finfo(b.dtype).eps ** 2 * (b @ b)
+    target = None if tol is None else tol * b.norm()
+    least = torch.full_like(rr, torch.inf)  # of pᵀAp/pᵀp: not positive means not definite
+    for done in range(k):
+        if target is not None and bool(rr.sqrt() <= target):
+            return LinearSolution(v, done, f"residual below tol = {tol:g} at k = {done}")
+        Ap = A(p)
+        pAp = p @ Ap
+        going = rr > spent
+        least = torch.minimum(least, torch.where(going, pAp, torch.inf))
+        step = torch.where(going, rr / pAp, 0)
+        v = v + step * p
+        r = r - step * Ap
+        rr_before, rr = rr, r @ r
+        p = r + torch.where(going, rr / rr_before, 0) * p
+    if bool(least <= 0):
+        raise not_definite(float(least), "pᵀ(I − ∂₁Φᵀ)p")
+    return LinearSolution(v, k)
+
+
+def refuse_unless_symmetric(at: Linearisation, problem: Problem, seed: int = 0) -> None:
+    """Two random products tell a matrix that is not symmetric, or that is not definite along them, almost surely.
+
+    At one point, or at rows of points. For a random pair, uᵀAv − vᵀAu is zero if A is symmetric and otherwise differs
+    from zero with probability one.
+    """
+    name = problem.name
+    if problem.symmetric is False:
+        raise AssumptionError(f"{name}: ∂₁Φ is declared not symmetric, so CG does not apply; use aid-cgn")
+    generator = torch.Generator(device="cpu").manual_seed(seed)
+    x = at.x
+    u, v = (
+        torch.randn(x.shape, generator=generator, dtype=torch.float64, device="cpu").to(x)  # the same on every device
+        for _ in range(2)
+    )
+    Yu, Yv = at.d1_T(u), at.d1_T(v)
+    gap = ((v * Yu).sum() - (u * Yv).sum()).abs()
+    # each inner product is summed in rounding of relative size about ε√d of its terms
+    scale = u.norm() * (v.norm() + Yv.norm()) + v.norm() * (u.norm() + Yu.norm())  # ∂₁Φu = u − αHu is rounded like u
+    noise = 100 * torch.finfo(x.dtype).eps * x.numel() ** 0.5 * scale
+    if bool(gap > noise):
+        raise AssumptionError(
+            f"{name}: ∂₁Φ is not symmetric (uᵀ∂₁Φv − vᵀ∂₁Φu = {float(gap):.2e} for random u, v), so CG does not apply; "
+            "use aid-cgn"
+        )
+    along = torch.minimum((u * (u - Yu)).sum(-1).min(), (v * (v - Yv)).sum(-1).min())
+    if not bool(along > 0):
+        raise not_definite(float(along), f"{name}: uᵀ(I − ∂₁Φᵀ)u for a random u")
+
+
+def not_definite(value: float, what: str) -> AssumptionError:
+    return AssumptionError(
+        f"{what} = {value:.2e}, so I − ∂₁Φᵀ is not positive definite and CG does not apply; use aid-cgn"
+    )

@@ -1,0 +1,205 @@
+"""`hypergradient`: one call of any solver by name, with exactly the steps asked for."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from boundcheck import methods
+from boundcheck.errors import DivergenceError, InputError, UnknownNameError
+from boundcheck.methods import Method
+from boundcheck.numerics.bilevel.derivatives import Linearisation, linearise, outer_gradients
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem, require_problem
+from boundcheck.numerics.solvers import (
+    conjugate_gradient,
+    fixed_point,
+    lower_level,
+    normal_equations,
+    reference,
+    unrolling,
+)
+from boundcheck.numerics.solvers.result import COMPLETED, Hypergradient, LinearSolution, Residuals
+
+MODES = ("auto", "reverse", "checkpoint", "forward")
+GRAPH_BUDGET = 1 << 30  # bytes that back-propagation may keep before checkpoints are used
+GRAPH_COPIES = 8  # tensors of the size of the state that a step is taken to keep
+
+
+def hypergradient(
+    problem: Problem,
+    method: str = "aid-cg",
+    t: int = 100,
+    k: int | None = None,
+    *,
+    lam: Any = None,
+    w0: Any = None,
+    v0: Any = None,
+    tol: float | None = None,
+    mode: str = "auto",
+) -> Hypergradient:
+    """∇f(λ) by t steps of the problem's dynamics and k steps of the linear solver (k = t unless given).
+
+    `lam`, `w0` and `v0` start elsewhere than the problem says (warm starts). With `tol`, either iteration may stop
+    early and the result says where and why; without it there are exactly t and k steps. `mode` is how ITD
+    differentiates.
+    """
+    require_problem(problem)
+    asked = _method(method, k)
+    if mode not in MODES:
+        raise UnknownNameError.among("mode", mode, MODES)
+    if tol is not None and not 0 < tol < math.inf:
+        raise InputError(
+            f"tol = {tol} is no tolerance; give a positive number, or leave it out for exactly t and k steps"
+        )
+    if lam is not None:
+        problem = problem.at(lam)
+    else:
+        problem.checked(problem.lam, "lam")
+    t = methods.count(t, "t")
+    if asked.name == "exact":
+        for name, value in (("w0", w0), ("v0", v0), ("tol", tol)):
+            if value is not None:
+                raise InputError(f"exact iterates to machine precision and takes no {name}; leave it out")
+        return _exact(problem)
+    if mode != "auto" and not asked.name.startswith("itd"):
+        raise InputError(f"mode = {mode!r} is how ITD differentiates; {asked.name} takes none")
+    prepared = Prepared(problem, problem.lam)
+    z0 = problem.dynamics.start(problem.w0 if w0 is None else problem.checked(w0, "w0"))
+    if asked.name.startswith("itd"):
+        if v0 is not None:
+            raise InputError(f"{asked.name} solves no linear system, so v0 means nothing to it; leave it out")
+        found = _itd(problem, prepared, z0, t, asked, tol, mode)
+    else:
+        v0 = None if v0 is None else problem.checked(v0, "v0")
+        found = _aid(problem, prepared, z0, t, asked, v0, tol)
+    if not bool(torch.isfinite(found.w).all()):
+        raise lower_level.explain_divergence(problem, prepared.ready, z0, t)
+    if not bool(torch.isfinite(found.value).all() & (found.v is None or torch.isfinite(found.v).all())):
+        raise _linear_divergence(problem, prepared, found, v0)
+    return found
+
+
+def _method(method: str, k: int | None) -> Method:
+    text = str(method)
+    if k is None:
+        return methods.parse(text)
+    methods.count(k, "k")
+    if ":" in text:
+        raise InputError(f"k = {k} and method = {text!r} both fix k; give one of them")
+    return methods.parse(f"{text}:{k}")
+
+
+def _itd(
+    problem: Problem, prepared: Prepared, z0: Tensor, t: int, asked: Method, tol: float | None, mode: str
+) -> Hypergradient:
+    stopped = ""
+    if tol is not None:
+        ended = lower_level.run(problem, prepared.ready, z0, t, tol)
+        t, stopped = ended.t, ended.stopped
+    through = asked.steps(t)
+    if mode == "auto":
+        kept = GRAPH_COPIES * through * z0.numel() * z0.element_size()
+        mode = "reverse" if kept <= GRAPH_BUDGET else "forward" if problem.n == 1 else "checkpoint"
+    if mode == "forward":
+        found = unrolling.forward(problem, prepared, z0, t, through)
+    else:
+        found = unrolling.reverse(problem, prepared, z0, t, through, checkpoint=mode == "checkpoint")
+    return Hypergradient(
+        value=found.value,
+        method=str(asked),
+        t=t,
+        k=through if asked.name == "itd-truncated" else None,
+        residual=Residuals(float(lower_level.residual(problem, prepared.ready, found.w))),
+        status=stopped or COMPLETED,
+        dynamics=problem.dynamics.name,
+        linear_map=None,
+        w=found.w,
+        v=None,
+        layout=problem.lam_layout,
+    )
+
+
+def _aid(
+    problem: Problem, prepared: Prepared, z0: Tensor, t: int, asked: Method, v0: Tensor | None, tol: float | None
+) -> Hypergradient:
+    ready = prepared.ready
+    ended = lower_level.run(problem, ready, z0, t, tol)
+    w = problem.dynamics.iterate(ended.z)
+    at = linearise(problem, w, prepared)
+    outer = outer_gradients(problem, w, prepared.leaves)
+    if asked.name == "aid-cg" and bool(torch.isfinite(w).all()):
+        conjugate_gradient.refuse_unless_symmetric(at, problem)
+    solved = solve(asked.name, at, outer.w, asked.steps(t), v0, tol)
+    total = tuple(a + b for a, b in zip(outer.lam, at.d2_T(solved.v), strict=True))
+    residual_v = lower_level.length(solved.v - at.d1_T(solved.v) - outer.w)
+    return Hypergradient(
+        value=prepared.pull_back(total),
+        method=str(asked),
+        t=ended.t,
+        k=solved.k,
+        residual=Residuals(float(lower_level.length(w - at.y.detach())), float(residual_v)),
+        status="; ".join(filter(None, (ended.stopped, solved.stopped))) or COMPLETED,
+        dynamics=problem.dynamics.name,
+        linear_map=f"Φ of {problem.name}",
+        w=w,
+        v=solved.v,
+        layout=problem.lam_layout,
+    )
+
+
+def solve(
+    name: str, at: Linearisation, b: Tensor, k: int, v0: Tensor | None = None, tol: float | None = None
+) -> LinearSolution:
+    """k steps of the linear solver of an AID method on (I − ∂₁Φᵀ)v = b."""
+    if name == "aid-fp":
+        return fixed_point.solve(at.d1_T, b, k, v0, tol)
+    if name == "aid-cg":
+        return conjugate_gradient.solve(at.d1_T, b, k, v0, tol)
+    return normal_equations.solve(at.d1_T, at.d1, b, k, v0, tol)
+
+
+def _exact(problem: Problem) -> Hypergradient:
+    found = reference.reference(problem, problem.lam[None])
+    return Hypergradient(
+        value=found.value[0],
+        method="exact",
+        t=0,
+        k=None,
+        residual=Residuals(float(found.residual_w[0]), float(found.residual_v[0])),
+        status=COMPLETED,
+        dynamics="Newton",
+        linear_map=f"Φ of {problem.name}",
+        w=found.w[0],
+        v=found.v[0],
+        certificate=reference.certificate(problem, found, problem.lam),
+        layout=problem.lam_layout,
+    )
+
+
+def _linear_divergence(
+    problem: Problem, prepared: Prepared, found: Hypergradient, v0: Tensor | None
+) -> DivergenceError:
+    """Solve again with fewer steps, to say at which one the numbers stopped being finite."""
+    if found.k is None or found.method.startswith("itd"):
+        return DivergenceError(
+            f"{problem.name}: {found.method} is not finite at t = {found.t}; reduce t or the step size"
+        )
+    name = found.method.partition(":")[0]
+    at = linearise(problem, found.w, prepared)
+    b = outer_gradients(problem, found.w, prepared.leaves).w
+    if not bool(torch.isfinite(b).all()):
+        return DivergenceError(f"{problem.name}: ∇₁E(w_t) is not finite at t = {found.t}; E has no gradient there")
+
+    def broken(k: int) -> bool:
+        return not bool(torch.isfinite(solve(name, at, b, k, v0).v).all())
+
+    first = bisect_left(range(found.k + 1), True, key=broken)  # once not finite, never finite again
+    return DivergenceError(
+        f"{problem.name}: the linear solver of {found.method} left the finite numbers at k = {first} of {found.k}; "
+        "∂₁Φ is no contraction at w_t: reduce the step size, or use aid-cgn"
+    )

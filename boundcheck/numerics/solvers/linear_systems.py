@@ -1,0 +1,105 @@
+"""Direct solves with A = I − ∂₁Φ, one matrix for each λ: as dense matrices, or as few data beside a diagonal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from boundcheck.numerics.bilevel.formulas import Gram
+
+REFINED = 2  # times a solution is corrected for its residual: the shorter way to it loses what dense pivots keep
+
+
+class System(Protocol):
+    """A for each of several rows."""
+
+    def solve(self, b: Tensor) -> Tensor:
+        """A⁻¹b for rows b; not finite where A is singular."""
+        ...
+
+    def solve_T(self, b: Tensor) -> Tensor:
+        """A⁻ᵀb for rows b, corrected for the residual."""
+        ...
+
+    def product_T(self, v: Tensor) -> Tensor:
+        """Aᵀv for rows v."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """A as it is, of shape (rows, d, d)."""
+
+    A: Tensor
+
+    def solve(self, b: Tensor) -> Tensor:
+        x: Tensor = torch.linalg.solve_ex(self.A, b)[0]
+        return x
+
+    def solve_T(self, b: Tensor) -> Tensor:
+        factors = torch.linalg.lu_factor_ex(self.A.mT)[:2]
+        v: Tensor = torch.linalg.lu_solve(*factors, b[..., None])[..., 0]
+        v += torch.linalg.lu_solve(*factors, (b - self.product_T(v))[..., None])[..., 0]
+        return v
+
+    def product_T(self, v: Tensor) -> Tensor:
+        return (self.A.mT @ v[..., None])[..., 0]
+
+
+def is_few(U: Tensor) -> bool:
+    """Are there so few rows of data U for each of their entries that `FewData` is the quicker way?"""
+    return 2 * len(U) <= U.shape[1]
+
+
+class FewData:
+    """A = diag(a) + Uᵀdiag(c)U with fewer rows of U than entries of a, none of them tiny.
+
+    By Woodbury's identity A⁻¹b = y − diag(a)⁻¹Uᵀ(I + diag(c)U diag(a)⁻¹Uᵀ)⁻¹diag(c)Uy with y = diag(a)⁻¹b.
+    """
+
+    def __init__(self, U: Tensor, c: Tensor, a: Tensor) -> None:
+        self.U, self.c, self.a = U, c, a  # (1 or rows, data, d), (rows, data), (rows, d)
+        core = c[..., None] * ((U / a[:, None]) @ U.mT)
+        core.diagonal(dim1=-2, dim2=-1).add_(1)
+        self._factors = torch.linalg.lu_factor_ex(core)[:2]
+
+    @classmethod
+    def of(cls, d1phi: object, rows: int) -> FewData | None:
+        """I less what the formula for ∂₁Φ gave for columns (d, rows, 1), where that is such a matrix."""
+        if not isinstance(d1phi, Gram) or not is_few(d1phi.U):
+            return None
+        at = d1phi.remaining()
+        if not bool((at.kept > torch.finfo(at.kept.dtype).eps ** 0.5).all()):  # corrections would not make up for it
+            return None
+        U = at.U[None] if at.U.dim() == 2 else at.U[..., 0].movedim(-1, 0)
+        return cls(U, *(_rows(x, rows, size) for x, size in zip((at.weight, at.kept), U.shape[1:], strict=True)))
+
+    def solve(self, b: Tensor) -> Tensor:
+        x = self._inverse(b)
+        for _ in range(REFINED):
+            x = x + self._inverse(b - self.product_T(x))
+        return x
+
+    solve_T = solve
+
+    def product_T(self, v: Tensor) -> Tensor:
+        return self.a * v + _product(self.U.mT, self.c * _product(self.U, v))
+
+    def _inverse(self, b: Tensor) -> Tensor:
+        y = b / self.a
+        z: Tensor = torch.linalg.lu_solve(*self._factors, (self.c * _product(self.U, y))[..., None])[..., 0]
+        return y - _product(self.U.mT, z) / self.a
+
+
+def _product(U: Tensor, v: Tensor) -> Tensor:
+    """Uv for each row v, and one U or one for each."""
+    return v @ U[0].mT if len(U) == 1 else (U @ v[..., None])[..., 0]
+
+
+def _rows(x: Tensor, rows: int, size: int) -> Tensor:
+    """`weight` or `kept` of a `Gram` for columns (size, rows, 1), with all its axes, of shape (rows, size)."""
+    x = x[..., 0] if x.dim() > 1 else x
+    return (x.mT if x.dim() == 2 else x[..., None]).expand(rows, size)

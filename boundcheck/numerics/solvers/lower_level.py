@@ -1,0 +1,89 @@
+"""The lower-level iteration: z_t from z_0 by the problem's dynamics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from boundcheck.errors import DivergenceError
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem, Ready
+
+
+@dataclass(frozen=True, eq=False)
+class Lower:
+    """z_t after t steps."""
+
+    z: Tensor
+    t: int
+    stopped: str = ""  # why before t steps, if so
+
+
+def run(problem: Problem, ready: Ready, z: Tensor, t: int, tol: float | None = None) -> Lower:
+    """t steps, or fewer when `tol` is given and a step moves w by at most tol·max(1, ‖w‖)."""
+    with torch.no_grad():
+        if tol is None:
+            for _ in range(t):
+                z = problem.psi_at(z, ready)
+            return Lower(z, t)
+        for done in range(t):
+            w_before, z = problem.dynamics.iterate(z), problem.psi_at(z, ready)
+            w = problem.dynamics.iterate(z)
+            if bool((w - w_before).norm() <= tol * w.norm().clamp(min=1)):
+                return Lower(z, done + 1, f"step below tol = {tol:g} at t = {done + 1}")
+    return Lower(z, t)
+
+
+TOGETHER = 10  # steps that share the costs of one `vmap`
+
+
+def many(problem: Problem, prepared: Prepared, z: Tensor, t: int) -> Iterator[Tensor]:
+    """The states after 1 … t steps for several λ, a row for each; one λ alone is spared the costs of `vmap`."""
+    one = len(z) == 1
+    ready = prepared.leaves.at(0) if one else prepared.ready
+    z = z[0] if one else z
+    for done in range(0, t, TOGETHER):
+
+        def steps(z: Tensor, ready: Ready, count: int = min(TOGETHER, t - done)) -> list[Tensor]:
+            found = [z]
+            for _ in range(count):
+                found.append(problem.psi_at(found[-1], ready))
+            return found[1:]
+
+        with torch.no_grad():
+            found = steps(z, ready) if one else vmap(steps)(z, ready)
+        z = found[-1]
+        yield from (z[None] for z in found) if one else found
+
+
+def residual(problem: Problem, ready: Ready, w: Tensor) -> Tensor:
+    """‖w − Φ(w)‖."""
+    with torch.no_grad():
+        return length(w - problem.phi_at(w, ready))
+
+
+def length(x: Tensor) -> Tensor:
+    """‖x‖ without overflow of the squares."""
+    largest = x.abs().max()
+    scale = torch.where(largest > 0, largest, 1)
+    norm: Tensor = scale * (x / scale).norm()
+    return norm
+
+
+def explain_divergence(problem: Problem, ready: Ready, z: Tensor, t: int) -> DivergenceError:
+    """Run again, looking at every step, to say at which one the numbers stopped being finite."""
+    with torch.no_grad():
+        for done in range(1, t + 1):
+            z = problem.psi_at(z, ready)
+            if not bool(torch.isfinite(z).all()):
+                return DivergenceError(
+                    f"{problem.name}: the lower-level iteration ({problem.dynamics.name}) left the finite numbers at "
+                    f"t = {done} of {t}; reduce the step size, or check that Φ is a contraction"
+                )
+    return DivergenceError(
+        f"{problem.name}: the derivative of the iteration left the finite numbers within t = {t} steps"
+    )

@@ -1,0 +1,255 @@
+"""The reference: w(λ) and ∇f(λ) to machine precision, with residuals that say how well it was reached.
+
+w(λ) by Newton on w − Φ(w) = 0 from the closed form where there is one; then (I − ∂₁Φᵀ)v = ∇₁E. Up to d = `DENSE` with
+dense matrices, for many λ at once; above that matrix-free, with CG (on the normal equations unless ∂₁Φ is symmetric).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from boundcheck.errors import AssumptionError, DivergenceError
+from boundcheck.numerics.bilevel.derivatives import (
+    DENSE,
+    Linearisation,
+    jacobian,
+    outer_gradients,
+    rows_d2_T,
+    rows_outer,
+)
+from boundcheck.numerics.bilevel.formulas import Gram
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.solvers import conjugate_gradient, lower_level, normal_equations
+from boundcheck.numerics.solvers.linear_systems import Dense, FewData, System
+from boundcheck.numerics.solvers.result import Certificate
+
+NEWTON = 100  # rounds at most
+LOOSE = 0.3  # to which the first matrix-free Newton steps are solved; the nearer to w*, the better
+SHORTEST = 2**-12  # part of a Newton step
+LEFT_OVER = 1e-3  # to which v is corrected for what its first solve, by rounding, left over
+KRYLOV = 20_000  # steps of CG at most, in the matrix-free way
+START = 100  # steps of the dynamics before Newton
+FARTHER = 1e3  # times the residual at w_0: momentum overshoots by less, and what is larger diverges
+PLAIN = 50  # steps of Φ where a Newton step does not help
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """One row for each λ: ∇f, w(λ), v, and the residuals ‖w − Φ(w)‖ and ‖(I − ∂₁Φᵀ)v − ∇₁E‖."""
+
+    value: Tensor
+    w: Tensor
+    v: Tensor
+    residual_w: Tensor
+    residual_v: Tensor
+
+    @classmethod
+    def of(cls, several: Sequence[Reference]) -> Reference:
+        """Their rows, one after the other."""
+        return cls(*(torch.cat([getattr(one, field.name) for one in several]) for field in fields(cls)))
+
+    def row(self, i: int) -> Reference:
+        """That of the i-th λ alone."""
+        return Reference(*(getattr(self, field.name)[i : i + 1] for field in fields(self)))
+
+
+@torch.no_grad()
+def reference(
+    problem: Problem, lams: Tensor, prepared: Prepared | None = None, path: Tensor | None = None
+) -> Reference:
+    """The exact hypergradient at every row of `lams`.
+
+    Where Φ has several fixed points it is at the one near which `START` steps of the dynamics arrive. What has been
+    `prepared` (unless d > `DENSE`), and the `path` z_0, z_1, … of the dynamics, of shape (λ, steps, state), are used.
+    """
+    if problem.d > DENSE:
+        paths = [None if path is None else path[i : i + 1] for i in range(len(lams))]
+        return Reference.of([_matrix_free(problem, *one) for one in zip(lams, paths, strict=True)])
+    prepared = prepared or Prepared(problem, lams)
+    ready = prepared.ready
+    phi = vmap(problem.phi_at)
+
+    def differentiate(w: Tensor) -> System:
+        """I − ∂₁Φ at each w."""
+        eye = torch.eye(problem.d, dtype=w.dtype, device=w.device)
+        at = None if problem.d1phi_T_at is None else problem.d1phi_T_at(w.mT[..., None], prepared.leaves.for_columns())
+        if (found := FewData.of(at, len(w))) is not None:
+            return found
+        if isinstance(at, Gram) and at.weight.dim() == at.kept.dim() == 3 > at.U.dim():
+            return Dense(eye - at.matrices()[:, 0])
+        return Dense(eye - vmap(lambda w, ready: jacobian(lambda x: problem.phi_at(x, ready), w))(w, ready))
+
+    start = vmap(problem.solution)(ready) if problem.solution else _start(problem, prepared, path)
+    w, A = _newton(problem.name, lambda w: w - phi(w, ready), differentiate, start)
+    return reference_at(problem, prepared, w, A)
+
+
+def reference_at(problem: Problem, prepared: Prepared, w: Tensor, A: System) -> Reference:
+    """What the reference would be at rows w, one for each λ, where I − ∂₁Φ is A; its residuals say how far from it."""
+    outer = rows_outer(problem, w[:, None], prepared.leaves)
+    b = outer.w[:, 0]
+    v = A.solve_T(b)
+    residual_v = (b - A.product_T(v)).norm(dim=-1)
+    if not bool(torch.isfinite(b).all()):
+        raise DivergenceError(f"{problem.name}: ∇₁E is not finite at the fixed point; E has no gradient there")
+    if not bool(torch.isfinite(residual_v).all()):
+        raise DivergenceError(
+            f"{problem.name}: I − ∂₁Φ is singular at the fixed point, so w(λ) has no derivative there; change lam"
+        )
+    parts = rows_d2_T(problem.phi_at, w[:, None], prepared.leaves, v[:, None, None])
+    total = tuple(x[:, 0] + y[:, 0, 0] for x, y in zip(outer.lam, parts, strict=True))
+    residual_w = (w - vmap(problem.phi_at)(w, prepared.ready)).norm(dim=-1)
+    return Reference(prepared.pull_back(total), w, v, residual_w, residual_v)
+
+
+def _start(problem: Problem, prepared: Prepared, path: Tensor | None) -> Tensor:
+    """Some steps of the dynamics from w_0, so that Newton starts where the iterates go; w_0 itself if they diverge."""
+    w0 = problem.w0.expand(len(prepared.lams), -1)
+    if path is not None and path.shape[1] > START:
+        z = path[:, START]
+    else:
+        *_, z = lower_level.many(problem, prepared, problem.dynamics.start(w0), START)
+    w, phi = problem.dynamics.iterate(z), vmap(problem.phi_at)
+    left, before = ((x - phi(x, prepared.ready)).norm(dim=-1, keepdim=True) for x in (w, w0))
+    return torch.where(left <= FARTHER * before, w, w0)  # not where it is NaN
+
+
+def _newton(
+    name: str, excess: Callable[[Tensor], Tensor], differentiate: Callable[[Tensor], System], w: Tensor
+) -> tuple[Tensor, System]:
+    """A zero of w − Φ(w) for each row of w, and the derivative there.
+
+    A row takes as much of the Newton step as lowers the residual, else some steps of Φ; it is done when neither does.
+    """
+    F = excess(w)
+    tight = 4 * torch.finfo(w.dtype).eps
+    for _ in range(NEWTON):
+        A = differentiate(w)
+        step, part = A.solve(F), torch.ones_like(w[:, :1])  # not finite where A is singular, hence no better
+        near = F.norm(dim=-1) <= 1e3 * tight * w.norm(dim=-1).clamp(min=1)
+        while True:
+            F_tried = excess(tried := w - part * step)
+            better = F_tried.norm(dim=-1) < F.norm(dim=-1)
+            if bool((better | near | (part[:, 0] <= SHORTEST)).all()):
+                break
+            part = torch.where((better | near)[:, None], part, part / 2)
+        settled = F.norm(dim=-1) <= tight * w.norm(dim=-1)
+        if not bool((better & ~settled).any()):
+            if bool(near.all()):
+                return w, A
+            tried = w
+            for _ in range(PLAIN):
+                tried = tried - excess(tried)
+            F_tried = excess(tried)
+            better = F_tried.norm(dim=-1) < F.norm(dim=-1)
+            if not bool(better.any()):
+                break
+        take = better[:, None]
+        w, F = torch.where(take, tried, w), torch.where(take, F_tried, F)
+    raise _not_found(name, F)
+
+
+def _not_found(name: str, F: Tensor) -> DivergenceError:
+    worst = float(F.norm(dim=-1).max())
+    return DivergenceError(
+        f"{name}: no fixed point found: ‖w − Φ(w)‖ = {worst:.2e} at best; check that Φ is a contraction at this lam"
+    )
+
+
+def _matrix_free(problem: Problem, lam: Tensor, path: Tensor | None) -> Reference:
+    prepared = Prepared(problem, lam)
+    ready = prepared.ready
+    eps = torch.finfo(lam.dtype).eps
+    w = problem.solution(ready) if problem.solution else _start(problem, Prepared(problem, lam[None]), path)[0]
+
+    def excess(w: Tensor) -> Tensor:
+        return w - problem.phi_at(w, ready)
+
+    w, F = _inexact_newton(problem, excess, ready, w)
+    at = Linearisation(problem.phi_at, w, ready, prepared.leaves)
+    outer = outer_gradients(problem, w, prepared.leaves)
+    v = _krylov(problem, at, outer.w, 4 * eps, transposed=True)
+    v = v + _krylov(problem, at, outer.w - (v - at.d1_T(v)), LEFT_OVER, transposed=True)
+    residual_v = (outer.w - (v - at.d1_T(v))).norm()
+    if not bool(residual_v <= 1e6 * eps * outer.w.norm()):
+        raise DivergenceError(
+            f"{problem.name}: the linear system is solved to {float(residual_v):.2e} only, after {KRYLOV} steps; "
+            "it is too ill-conditioned for the matrix-free reference"
+        )
+    total = tuple(x + y for x, y in zip(outer.lam, at.d2_T(v), strict=True))
+    return Reference(*(x[None] for x in (prepared.pull_back(total), w, v, F.norm(), residual_v)))
+
+
+def _inexact_newton(
+    problem: Problem, excess: Callable[[Tensor], Tensor], ready: Any, w: Tensor
+) -> tuple[Tensor, Tensor]:
+    """A zero of w − Φ(w), and the residual there.
+
+    A step is solved as well as its place deserves, to the root of the residual relative to ‖w‖, and halved until the
+    residual falls; where no part of it helps, some steps of Φ are tried.
+    """
+    eps = torch.finfo(w.dtype).eps
+    F = excess(w)
+    for _ in range(NEWTON):
+        if bool(F.norm() <= 4 * eps * w.norm()):
+            return w, F
+        tol = min(LOOSE, float(F.norm() / w.norm().clamp(min=1)) ** 0.5)
+        step = _krylov(problem, Linearisation(problem.phi_at, w, ready), F, tol, transposed=False)
+        part = 1.0
+        F_tried = excess(tried := w - step)
+        while part > SHORTEST and not bool(F_tried.norm() < (1 - 1e-4 * part) * F.norm()):
+            part /= 2
+            F_tried = excess(tried := w - part * step)
+        if not bool(F_tried.norm() < F.norm()):
+            if bool(F.norm() <= 4e3 * eps * w.norm().clamp(min=1)):
+                return w, F
+            tried = w
+            for _ in range(PLAIN):
+                tried = tried - excess(tried)
+            F_tried = excess(tried)
+            if not bool(F_tried.norm() < F.norm()):
+                break
+        w, F = tried, F_tried
+    if bool(F.norm() <= 4e3 * eps * w.norm().clamp(min=1)):
+        return w, F
+    raise _not_found(problem.name, F)
+
+
+def _krylov(problem: Problem, at: Linearisation, b: Tensor, tol: float, *, transposed: bool) -> Tensor:
+    """(I − ∂₁Φᵀ)⁻¹b, or (I − ∂₁Φ)⁻¹b, to a residual of tol‖b‖."""
+    symmetric = problem.symmetric
+    if symmetric is None:
+        symmetric = _is_symmetric(at, problem)
+    if symmetric:
+        try:
+            return conjugate_gradient.solve(at.d1_T, b, KRYLOV, None, tol).v
+        except AssumptionError:  # symmetric but not definite: the normal equations do it
+            return normal_equations.solve(at.d1_T, at.d1_T, b, KRYLOV, None, tol).v
+    if transposed:
+        return normal_equations.solve(at.d1_T, at.d1, b, KRYLOV, None, tol).v
+    return normal_equations.solve(at.d1, at.d1_T, b, KRYLOV, None, tol).v
+
+
+def _is_symmetric(at: Linearisation, problem: Problem) -> bool:
+    try:
+        conjugate_gradient.refuse_unless_symmetric(at, problem)
+    except AssumptionError:
+        return False
+    return True
+
+
+def certificate(problem: Problem, found: Reference, lam: Tensor) -> Certificate | None:
+    """Rigorous distances where the contraction constant of Φ is known."""
+    if problem.contraction is None:
+        return None
+    gap = float(1 - problem.contraction(problem.prepare(lam)))
+    if gap <= 0:
+        return None
+    return Certificate(float(found.residual_w[0]) / gap, float(found.residual_v[0]) / gap)

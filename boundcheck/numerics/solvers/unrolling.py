@@ -1,0 +1,101 @@
+"""Iterative differentiation: the derivative of E(w_t(λ), λ) through the last K of t steps (all of them for ITD).
+
+Reverse mode runs in segments. One segment is plain back-propagation; about √K segments of √K steps keep only the states
+they start from and recompute the rest: one more forward pass, and memory for 2√K states in place of K. Where a problem
+has formulas for ∂₁Φ and ∂₂Φ, the states alone are kept, and no graph.
+Forward mode carries (dw_t/dλ)e_i along, one direction e_i after the other: nothing is kept, and the cost is n runs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from boundcheck.numerics.bilevel.derivatives import Linearisation, outer_gradients, push_forward
+from boundcheck.numerics.bilevel.formulas import D1, D2, Gram, summed
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem, Ready
+
+
+@dataclass(frozen=True, eq=False)
+class Iterated:
+    """The derivative, and the iterate at which E was evaluated."""
+
+    value: Tensor
+    w: Tensor
+
+
+def reverse(problem: Problem, prepared: Prepared, z: Tensor, t: int, through: int, *, checkpoint: bool) -> Iterated:
+    """Back-propagation through the last `through` of t steps from the state z."""
+    ready = prepared.ready
+    d1, d2 = problem.d1phi_T_at, problem.d2phi_T_at
+    if not checkpoint and through and problem.dynamics.copies == 1 and d1 is not None and d2 is not None:
+        return _by_formula(problem, prepared, d1, d2, _steps(problem, z, ready, t - through), through)
+    length = max(1, math.isqrt(through)) if checkpoint else max(1, through)
+    starts, done = [], t - through
+    z = _steps(problem, z, ready, done)
+    while t - done > length:
+        starts.append(z)
+        z, done = _steps(problem, z, ready, length), done + length
+    at = _differentiable_steps(problem, z, prepared, t - done)
+    w = problem.dynamics.iterate(at.y.detach())
+    gradients = outer_gradients(problem, w, prepared.leaves)
+    v, total = problem.dynamics.lift(gradients.w), gradients.lam
+    while True:
+        v, parts = at.transposed(v)
+        total = tuple(a + b for a, b in zip(total, parts, strict=True))
+        if not starts:
+            return Iterated(prepared.pull_back(total), w)
+        at = _differentiable_steps(problem, starts.pop(), prepared, length)
+
+
+def _by_formula(problem: Problem, prepared: Prepared, d1: D1, d2: D2, w: Tensor, steps: int) -> Iterated:
+    """a ← ∂₁Φ(w_p)ᵀa from a = ∇₁E(w_t), for one p after the other, and Σ_p ∂₂Φ(w_p)ᵀa."""
+    ready, path = prepared.ready, [w]
+    with torch.no_grad():
+        for _ in range(steps):
+            path.append(problem.phi_at(path[-1], ready))
+    points = torch.stack(path[:-1])
+    at = d1(points.mT, prepared.leaves.for_points())
+    gradients = outer_gradients(problem, path[-1], prepared.leaves)
+    adjoints, a = torch.empty_like(points), gradients.w
+    for p in reversed(range(steps)):
+        adjoints[p] = a
+        d1phi_T = at.point(p) if isinstance(at, Gram) else d1(points[p], ready)
+        a = d1phi_T(a)
+    return Iterated(prepared.pull_back(gradients.lam) + summed(d2(points, ready), adjoints), path[-1])
+
+
+def forward(problem: Problem, prepared: Prepared, z: Tensor, t: int, through: int) -> Iterated:
+    """(dE/dλ)_i = (∇₂E)_i + ∇₁Eᵀ(dw_t/dλ)e_i, from n runs with one tangent each."""
+    ready = prepared.ready
+    start = _steps(problem, z, ready, t - through)
+    columns, end = [], start
+    for i in range(problem.n):
+        tangents = prepared.push_forward(i)
+        end, tangent = start, torch.zeros_like(start)
+        for _ in range(through):
+            end, tangent = push_forward(problem.psi_at, end, prepared.leaves, tangent, tangents)
+        columns.append(problem.dynamics.iterate(tangent))
+    w = problem.dynamics.iterate(end)
+    gradients = outer_gradients(problem, w, prepared.leaves)
+    return Iterated(prepared.pull_back(gradients.lam) + torch.stack(columns) @ gradients.w, w)
+
+
+def _steps(problem: Problem, z: Tensor, ready: Ready, count: int) -> Tensor:
+    with torch.no_grad():
+        for _ in range(count):
+            z = problem.psi_at(z, ready)
+    return z
+
+
+def _differentiable_steps(problem: Problem, z: Tensor, prepared: Prepared, count: int) -> Linearisation:
+    def steps(z: Tensor, ready: Ready) -> Tensor:
+        for _ in range(count):
+            z = problem.psi_at(z, ready)
+        return z
+
+    return Linearisation(steps, z, prepared.ready, prepared.leaves)

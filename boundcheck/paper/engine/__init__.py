@@ -1,0 +1,1 @@
+"""What runs the paper's experiments: slices, workers, checkpoints and output."""

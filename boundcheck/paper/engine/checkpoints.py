@@ -1,0 +1,164 @@
+"""The folder of an experiment: a file for each finished run, one for each run under way, and what they belong to.
+
+Every file is there whole or not at all, on the disk before the run goes on. A folder made with other settings, or by
+code that computes otherwise, is refused: nothing in it is used or removed. So is one that another command is using.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boundcheck
+from boundcheck.atomic_write import Results, remove, sole_use, write_whole
+from boundcheck.errors import InputError
+from boundcheck.paper.engine.experiment import Experiment, Settings
+
+SCHEMA = 1
+FOLDER, FINGERPRINT = "checkpoints", "fingerprint.json"
+ARRAY = "numpy array"
+SHOWS = {"views", "cli"}  # folders of what people look at: a change there changes no number
+PAPER = "paper"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is known of a run: its result, or the state to go on from; how much is made, and the seconds it took."""
+
+    content: Any
+    done: float
+    seconds: float
+
+
+class Store:
+    """Entered for one experiment with its settings; InputError where the folder is that of another one, or in use."""
+
+    def __init__(self, out: Path | Results, experiment: Experiment, settings: Settings) -> None:
+        self.out = out.place if isinstance(out, Results) else out
+        self.folder = self.out / FOLDER
+        self._claim, self._mine = out, fingerprint(experiment, settings)
+        self._held = ExitStack()
+
+    def __enter__(self) -> Store:
+        with ExitStack() as stack:
+            stack.enter_context(sole_use(self._claim))
+            there = self.folder / FINGERPRINT
+            if there.exists():
+                _refuse_another(there, self._mine, self.out)
+            else:
+                _make(self.folder)
+                write_whole(there, json.dumps(self._mine, indent=1, ensure_ascii=False).encode(), durable=True)
+            for part in self.folder.glob(".*"):  # of a write that was killed
+                remove(part)
+            self._held = stack.pop_all()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._held.close()
+
+    def result(self, key: str) -> Kept | None:
+        return self._read(self.folder / f"{key}.result")
+
+    def state(self, key: str) -> Kept | None:
+        return self._read(self.folder / f"{key}.state")
+
+    def keep_result(self, key: str, kept: Kept) -> None:
+        self._write(self.folder / f"{key}.result", kept)
+        (self.folder / f"{key}.state").unlink(missing_ok=True)
+
+    def keep_state(self, key: str, kept: Kept) -> None:
+        self._write(self.folder / f"{key}.state", kept)
+
+    def _write(self, path: Path, kept: Kept) -> None:
+        import torch
+
+        contents = io.BytesIO()
+        torch.save({"content": _packed(kept.content), "done": kept.done, "seconds": kept.seconds}, contents)
+        write_whole(path, contents.getvalue(), durable=True)
+
+    def _read(self, path: Path) -> Kept | None:
+        import torch
+
+        if not path.exists():
+            return None
+        try:
+            found = torch.load(path, map_location="cpu", weights_only=True)
+            return Kept(_unpacked(found["content"]), found["done"], found["seconds"])
+        except Exception as why:  # whatever a damaged file makes of torch
+            raise InputError(
+                f"{path} cannot be read ({type(why).__name__}); remove it, and that run is repeated"
+            ) from why
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as why:
+        raise InputError(f"{folder} cannot be made ({why.strerror}); give another --out") from why
+
+
+def _packed(tree: Any) -> Any:
+    """Arrays as tensors: those are read again without running what a file says."""
+    import numpy as np
+    import torch
+
+    if isinstance(tree, np.ndarray):
+        return {ARRAY: torch.from_numpy(np.ascontiguousarray(tree)), "shape": list(tree.shape)}
+    if isinstance(tree, np.generic):
+        return tree.item()
+    if isinstance(tree, dict):
+        return {key: _packed(value) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return type(tree)(_packed(value) for value in tree)
+    return tree.clone() if isinstance(tree, torch.Tensor) else tree  # of a view, torch would write all of it
+
+
+def _unpacked(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        if ARRAY in tree:
+            return tree[ARRAY].numpy().reshape(tree["shape"])
+        return {key: _unpacked(value) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return type(tree)(_unpacked(value) for value in tree)
+    return tree
+
+
+def fingerprint(experiment: Experiment, settings: Settings) -> dict[str, Any]:
+    """All that results depend on, as JSON."""
+    import torch
+
+    made: dict[str, Any] = {"schema": SCHEMA, "experiment": experiment.name, "settings": settings}
+    made |= {"boundcheck": boundcheck.__version__, "code": _code(experiment), "torch": torch.__version__}
+    copy: dict[str, Any] = json.loads(json.dumps(made, allow_nan=False))
+    return copy
+
+
+def _code(experiment: Experiment) -> str:
+    """A digest of the code that computes: the package without what only shows, the engine and other experiments."""
+    package, digest = Path(boundcheck.__file__).parent, hashlib.sha256()
+    own = experiment.module.split(".")[2:3]  # the folder of an experiment of the paper
+    for path in sorted(package.rglob("*.py")):
+        where = path.relative_to(package)
+        folders = where.parts[:-1]
+        if SHOWS.isdisjoint(folders) and (folders[:1] != (PAPER,) or list(folders[1:2]) == own):
+            digest.update(f"{where.as_posix()}\n".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _refuse_another(there: Path, mine: dict[str, Any], out: Path) -> None:
+    try:
+        found = json.loads(there.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as why:
+        raise InputError(f"{there} cannot be read ({why}); remove {there.parent}, or give another --out") from None
+    if found == mine:
+        return
+    pairs = [(name, found.get(name), mine[name]) for name in mine if name != "settings"]
+    before = found.get("settings", {})
+    pairs += [(name, before.get(name), mine["settings"].get(name)) for name in sorted({*before, *mine["settings"]})]
+    told = "; ".join(f"{name} was {old!r}, now {new!r}" for name, old, new in pairs if old != new)
+    raise InputError(f"{out} holds another run ({told}); give another --out, or remove {there.parent} to start afresh")

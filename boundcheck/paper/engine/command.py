@@ -1,0 +1,87 @@
+"""`boundcheck paper NAME`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from boundcheck.atomic_write import sole_use
+from boundcheck.errors import InputError
+from boundcheck.paper import load
+from boundcheck.paper.engine.conduct import Bar, Conducted, conduct, duration
+from boundcheck.paper.engine.experiment import Experiment
+from boundcheck.paper.engine.output import as_json, save, show
+from boundcheck.paper.engine.workers import workers
+
+MOST = 4  # processes that --quick takes by itself
+
+
+def paper(
+    name: str, *, quick: bool, out: str, jobs: int | None, scheduler: str, seed: int | None, device: str, quiet: bool,
+    silent: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """Run the experiment, write its files, show its table unless `silent`; its result as JSON."""
+    experiment = load(name)
+    return carried_out(experiment, quick, out, jobs, scheduler, seed, device, quiet, silent)
+
+
+def carried_out(
+    experiment: Experiment, quick: bool, out: str, jobs: int | None, scheduler: str, seed: int | None, device: str,
+    quiet: bool, silent: bool,
+) -> dict[str, Any]:  # fmt: skip
+    if seed is not None and not 0 <= seed < 2**63:
+        raise InputError(f"--seed {seed} is no seed; give a whole number from 0 to 2⁶³ − 1")
+    if device:
+        from boundcheck.numerics.bilevel.devices import refuse_unless_usable  # loads torch
+
+        refuse_unless_usable(device)
+    settings = experiment.settings(quick, 0 if seed is None else seed, device or "cpu")
+    if jobs is None:
+        jobs = min(cores(), MOST, len(experiment.tasks(settings))) if quick and not scheduler else 1
+    place = Path(out or f"out/paper/{experiment.name}{'-quick' if quick else ''}")
+
+    def say(text: str) -> None:
+        if not quiet:
+            print(f"boundcheck: {text}", file=sys.stderr, flush=True)
+
+    pool = workers(jobs, scheduler)
+    try:
+        with sole_use(place) as results:
+            with progress(quiet or silent) as bar:
+                done = conduct(experiment, settings, results, pool, say=say, bar=bar)
+            save(experiment, done.outcome, settings, results)
+    except KeyboardInterrupt:
+        print(f"boundcheck: stopped; the same command goes on from {place}", file=sys.stderr)
+        raise
+    if not silent:
+        show(experiment, done.outcome)
+        print(told(done, place))
+    return as_json(experiment, done.outcome, settings)
+
+
+def cores() -> int:
+    """Of this machine, as far as this process may use them."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def told(done: Conducted, place: Path) -> str:
+    before = f", {done.kept} of them from before" if done.kept else ""
+    return f"{done.runs} runs{before}, {duration(done.seconds)} of computing; written to {place}"
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Bar]:
+    """A bar on stderr with the time that is left; nothing where there is no terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:20s}"), BarColumn(), TimeElapsedColumn(), TextColumn("left:"))
+    hidden = quiet or not console.is_terminal
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=hidden) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda what, done, of: bar.update(task, description=what, completed=done, total=of)

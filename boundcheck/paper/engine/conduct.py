@@ -1,0 +1,140 @@
+"""Runs an experiment: what is not there yet, a slice at a time, each written down before the next one starts."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from boundcheck import __version__
+from boundcheck.atomic_write import Results
+from boundcheck.folder_lock import interrupts_held
+from boundcheck.paper.engine.checkpoints import Kept, Store
+from boundcheck.paper.engine.experiment import Experiment, Outcome, Settings, Task
+from boundcheck.paper.engine.slices import Slice, StoppedError, advance
+from boundcheck.paper.engine.workers import Workers
+
+SECONDS = 15.0  # between checkpoints of a run
+TRIAL = 5.0  # seconds of the first run that the estimate of the time comes from
+
+Say = Callable[[str], None]
+Bar = Callable[[str, float, float], None]  # (what, done, of)
+
+
+@dataclass(frozen=True, eq=False)
+class Conducted:
+    """The outcome, the seconds of all runs together, and how many of them were there from before."""
+
+    outcome: Outcome
+    seconds: float
+    runs: int
+    kept: int
+
+
+def conduct(
+    experiment: Experiment,
+    settings: Settings,
+    out: Path | Results,
+    workers: Workers,
+    *,
+    say: Say = lambda text: None,
+    bar: Bar = lambda what, done, of: None,
+    seconds: float | None = None,
+) -> Conducted:
+    """All runs of the experiment, and its report; `say` is told how long it will take, `bar` how far it is."""
+    experiment.ready(settings)
+    tasks = list(experiment.tasks(settings))
+    with workers, Store(out, experiment, settings) as store:
+        work = _Work(experiment, tasks, store, workers, bar, SECONDS if seconds is None else seconds)
+        kept = len(tasks) - len(work.waiting)
+        work.all(say)
+        found = {task.key: store.result(task.key) for task in tasks}
+    results = {key: one.content for key, one in found.items() if one is not None}
+    total = sum(one.seconds for one in found.values() if one is not None)
+    return Conducted(experiment.report(settings, results), total, len(tasks), kept)
+
+
+class _Work:
+    """What is to be done, and what is under way."""
+
+    def __init__(
+        self, experiment: Experiment, tasks: Sequence[Task], store: Store, workers: Workers, bar: Bar, seconds: float
+    ) -> None:
+        self.experiment, self.store, self.workers, self.bar, self.seconds = experiment, store, workers, bar, seconds
+        self.costs = {task.key: task.cost for task in tasks}
+        self.whole = sum(self.costs.values())
+        missing = [task for task in tasks if store.result(task.key) is None]  # read, so that damage is told at once
+        self.so_far = {task.key: store.state(task.key) or Kept(None, 0.0, 0.0) for task in missing}
+        self.waiting = deque(missing)
+        self.running: dict[Any, Task] = {}
+
+    def all(self, say: Say) -> None:
+        if not self.waiting:
+            say("every run is there already")
+            return
+        self.tell("")
+        self.measure(say)
+        while self.waiting or self.running:
+            while self.waiting and len(self.running) < self.workers.count:
+                self.start(self.waiting.popleft(), self.seconds)
+            self.collect()
+
+    def measure(self, say: Say) -> None:
+        """Begin the cheapest run, keep what it makes, and say from that how long all will take."""
+        first = min(self.waiting, key=lambda task: task.cost)
+        before = self.so_far[first.key].done
+        self.waiting.remove(first)
+        self.start(first, TRIAL, 2)  # the first step loads, the second shows how long a step takes
+        made = self.collect()
+        gained = (made.done - before) * first.cost
+        if gained > 0 and self.waiting:
+            left = sum(task.cost * (1 - self.so_far[task.key].done) for task in self.waiting)
+            whole = made.seconds / gained if made.pace is None else made.pace / first.cost
+            guess = whole * left / min(self.workers.count, len(self.waiting))
+            part = "all" if made.finished else f"{100 * (made.done - before):.0f} %"
+            how = f"estimated from {part} of {first.key}, which took {made.seconds:.1f} s"
+            say(f"{self.experiment.name}: about {duration(guess)} {self.workers.said} ({how})")
+
+    def start(self, task: Task, seconds: float, least: int = 1) -> None:
+        self.tell(task.key)
+        state = self.so_far[task.key].content
+        try:
+            call = self.workers.submit(advance, self.experiment.module, task, state, seconds, __version__, least)
+        except StoppedError as stopped:
+            self.keep(task, stopped.made)
+            raise
+        self.running[call] = task
+
+    def collect(self) -> Slice:
+        """Write down what is finished, or got further and waits for its next turn; the last such slice."""
+        for call in self.workers.finished(self.running):
+            task = self.running.pop(call)
+            made: Slice = self.workers.result(call)
+            self.keep(task, made)
+            if not made.finished:
+                self.waiting.appendleft(task)
+            self.tell(task.key)
+        return made
+
+    def keep(self, task: Task, made: Slice) -> None:
+        kept = Kept(made.content, made.done, self.so_far[task.key].seconds + made.seconds)
+        with interrupts_held():  # or what was made would be lost
+            if made.finished:
+                self.store.keep_result(task.key, kept)
+                del self.so_far[task.key]
+            else:
+                self.store.keep_state(task.key, kept)
+                self.so_far[task.key] = kept
+
+    def tell(self, what: str) -> None:
+        left = sum(self.costs[key] * (1 - kept.done) for key, kept in self.so_far.items())
+        self.bar(what, self.whole - left, self.whole)
+
+
+def duration(seconds: float) -> str:
+    """In the unit that a person would use."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,78 @@
+"""The paper's picture of state maps: w_0 … w_20 of the convolutional model for a three and a six.
+
+The model is trained by FP with projection, as a run of `conv-eqm`; then the map is iterated on two test images, and
+further, to see how far w_20 is from the fixed point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from boundcheck.errors import InputError
+from boundcheck.paper.engine.experiment import Outcome, Settings, Step, Task
+from boundcheck.paper.equilibrium import conv_eqm, training
+from boundcheck.paper.equilibrium.training import ready
+from boundcheck.problems.equilibrium import Examples
+
+NAME = "states"
+TITLE = "state maps of the convolutional equilibrium model over the iterations"
+KEY = "states"
+__all__ = ["NAME", "TITLE", "ready", "report", "run", "settings", "tasks"]
+
+
+def settings(quick: bool, seed: int, device: str) -> Settings:
+    made = conv_eqm.settings(quick, seed, device)
+    del made["dense"], made["step_sizes"], made["seeds"]
+    step = made.pop("shown")["projected"]
+    more = {"size": 100, "steps": 120} if quick else {}
+    return {**made, "step_size": step, "digits": [3, 6], **more}
+
+
+def tasks(settings: Settings) -> list[Task]:
+    made = training.task(settings, "aid-fp", True, settings["step_size"], 0)
+    return [Task(KEY, made.parameters, made.cost)]
+
+
+def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[str, Any]]:
+    found = yield from training.train(task, state)
+    maps = iterated(task.parameters, found.pop("lam"))
+    return {**found, **maps}
+
+
+def iterated(parameters: Mapping[str, Any], lam: torch.Tensor) -> dict[str, Any]:
+    """w_0 … w_t of the first test image of each digit, and the distance of each from where `long` iterations lead."""
+    made = training.model(parameters)
+    labels = made.test.Y.argmax(-1)
+    chosen = [int((labels == digit).nonzero()[0]) for digit in parameters["digits"] if bool((labels == digit).any())]
+    if len(chosen) < len(parameters["digits"]):
+        raise InputError(f"digits = {parameters['digits']} are not all among the test images; give a larger test_size")
+    problem = training.on(parameters, Examples(made.test.X[chosen], made.test.Y[chosen]))
+    ready = problem.prepare(lam)
+    w, states = problem.w0, []
+    for _ in range(parameters["t"] + 1):
+        states.append(w.reshape(ready.drive.shape))
+        w = problem.phi_at(w, ready)
+    for _ in range(parameters["long"]):
+        w = problem.phi_at(w, ready)
+    end, maps = w.reshape(len(chosen), -1), torch.stack(states, dim=1)
+    away = maps.reshape(len(chosen), len(states), -1) - end[:, None]
+    moved = (problem.phi_at(w, ready) - w).reshape(len(chosen), -1).norm(dim=-1) / end.norm(dim=-1)
+    return {
+        "maps": maps.cpu().numpy(),
+        "images": made.test.X[chosen].cpu().numpy(),
+        "distance": (away.norm(dim=-1) / end.norm(dim=-1)[:, None]).cpu().numpy(),
+        "still_moves": moved.cpu().numpy(),
+    }
+
+
+def report(settings: Settings, results: Mapping[str, Any]) -> Outcome:
+    from boundcheck.paper.equilibrium.views import states_claims
+
+    found = results[KEY]
+    data = {name: found[name] for name in ("objective", "accuracy", "norm", "distance", "still_moves")}
+    mean_moves = np.abs(np.diff(found["maps"], axis=1)).mean(axis=(2, 3, 4))
+    return states_claims.outcome(settings, found, {**data, "mean_change": mean_moves})

@@ -1,0 +1,243 @@
+"""Training an equilibrium model, shared by `eqm`, `conv-eqm` and `states`: the outer loop on λ, a step at a time.
+
+    m_s = β m_{s−1} + g(λ_s),   λ_{s+1} = P(λ_s − ζ (g(λ_s) + β m_s)),   m_{−1} = 0
+
+with g by ITD, FP or CG on the normal equations at t = k = 20, and P the projection onto ‖A‖ ≤ 1 − ε, or the identity.
+That is Nesterov's momentum, which the paper names, as torch.optim.SGD writes it. The paper gives no ζ, β, ε nor how λ
+starts; those here (ζ = 0.5, β = 0.9, 1 − ε = 0.99, entries 0.01 N(0, 1) with b = 0) are of its authors' published code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from boundcheck.errors import DivergenceError
+from boundcheck.numerics.bilevel.derivatives import gradient
+from boundcheck.numerics.bilevel.problem import Problem, Ready
+from boundcheck.numerics.solvers import lower_level
+from boundcheck.numerics.solvers.hypergradient import hypergradient
+from boundcheck.paper.engine.experiment import Settings, Step, Task
+from boundcheck.problems.conv_equilibrium import make as convolutional
+from boundcheck.problems.conv_equilibrium import projection as projection_of_kernels
+from boundcheck.problems.conv_equilibrium import scores as scores_of_maps
+from boundcheck.problems.equilibrium import Examples, gaussian_examples, mnist_examples, mnist_test, projection, scores
+from boundcheck.problems.equilibrium import make as dense
+from boundcheck.problems.parts.synthetic_data import Draw, normal
+
+METHODS = {"aid-fp": "FP", "aid-cgn": "CG", "itd": "ITD"}
+COST = {"aid-fp": 1.0, "aid-cgn": 1.8, "itd": 1.6}  # seconds of a step, relatively
+PROJECTED = {True: "projected", False: "free"}
+FEW = 200  # examples on which the iteration goes on at the end
+SETTLED = 1e-4  # of ‖w − Φ(w)‖/‖w‖ in float32
+GAUSSIAN = {"eqm": (2, 3), "conv-eqm": (64, 3)}  # features and classes of data for trials
+
+
+class Row(NamedTuple):
+    """At λ_s: f_t, ‖g‖, ‖A‖, ‖w_t − Φ(w_t)‖/‖w_t‖, ‖(I − ∂₁Φᵀ)v_k − ∇₁E‖/‖∇₁E‖, test accuracy; NaN if not measured."""
+
+    objective: float
+    hypergradient: float
+    norm: float
+    residual_w: float
+    residual_v: float
+    accuracy: float
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """The problem on training data, on test data and on a few of the former; scores of the classes; the projection."""
+
+    problem: Problem
+    testing: Problem
+    going_on: Problem
+    few: Examples
+    test: Examples
+    scores: Callable[[Tensor, Any], Tensor]
+    project: Callable[[Tensor], Tensor]
+
+    def accuracy(self, lam: Tensor, t: int) -> float:
+        """The part of the test examples whose class has the largest score after t iterations."""
+        ready = self.testing.prepare(lam)
+        w = lower_level.run(self.testing, ready, self.testing.w0, t).z
+        right = self.scores(w, ready).argmax(-1) == self.test.Y.argmax(-1)
+        return float(right.double().mean())
+
+
+def shared(quick: bool, seed: int, device: str) -> Settings:
+    """What the experiments have in common; `every` so many steps the test accuracy is measured."""
+    return {
+        "quick": quick,
+        "seed": seed,
+        "device": device,
+        "dtype": "float32",
+        "data": "mnist",
+        "test_size": 1000 if quick else 10000,
+        "t": 20,
+        "k": 20,
+        "momentum": 0.9,
+        "sigma": 0.01,
+        "every": 5 if quick else 25,
+        "long": 200 if quick else 500,
+        "seeds": 2 if quick else 5,
+    }
+
+
+def tasks(settings: Settings) -> list[Task]:
+    """A run for each seed, step size, method, with and without projection."""
+    made = []
+    for seed in range(settings["seeds"]):
+        for step in settings["step_sizes"]:
+            for projected in (True, False):
+                made += [task(settings, method, projected, step, seed) for method in METHODS]
+    return made
+
+
+def task(settings: Settings, method: str, projected: bool, step: float, seed: int, prefix: str = "") -> Task:
+    own = {"method": method, "projected": projected, "step_size": step, "start": settings["seed"] + seed}
+    key = f"{prefix}{key_of(method, projected, step, seed)}"
+    return Task(key, {**settings, **own}, COST[method] * settings["steps"])
+
+
+def key_of(method: str, projected: bool, step: float, seed: int) -> str:
+    return f"{method}-{PROJECTED[projected]}-{step:g}-{seed}".replace("+", "")  # of 1e+38, which no key may hold
+
+
+def ready(settings: Settings) -> None:
+    """InputError where MNIST is not at hand."""
+    if settings["data"] == "mnist":
+        from boundcheck.problems.parts import datasets as data
+
+        data.mnist()
+
+
+@lru_cache(maxsize=2)
+def examples(data: str, problem: str, seed: int, size: int, test: int, dtype: str, device: str) -> tuple[Examples, ...]:
+    """Training and test data, the same for every start of λ."""
+    draw = Draw.seeded(seed, getattr(torch, dtype), device)
+    if data == "mnist":
+        return mnist_examples(draw, size), mnist_test(draw, test)
+    both = gaussian_examples(draw, size + test, *GAUSSIAN[problem])
+    return Examples(both.X[:size], both.Y[:size]), Examples(both.X[size:], both.Y[size:])
+
+
+def model(parameters: Mapping[str, Any]) -> Model:
+    plain, hidden, radius = parameters["problem"] == "eqm", parameters["hidden"], parameters["radius"]
+    which = (parameters[key] for key in ("data", "problem", "seed", "size", "test_size", "dtype", "device"))
+    train, test = examples(*which)
+    few = Examples(train.X[:FEW], train.Y[:FEW])
+    project = projection(hidden, radius) if plain else projection_of_kernels(hidden, _side(train), radius)
+    made = [on(parameters, part) for part in (train, test, few)]
+    project = project if parameters["projected"] else _as_it_is
+    return Model(made[0], made[1], made[2], few, test, scores if plain else scores_of_maps, project)
+
+
+def on(parameters: Mapping[str, Any], data: Examples) -> Problem:
+    """The problem on these examples. With projection, λ outside its domain is refused; without, λ may leave it."""
+    make = dense if parameters["problem"] == "eqm" else partial(convolutional, side=_side(data))
+    dtype, device = getattr(torch, parameters["dtype"]), parameters["device"]
+    made = make(examples=data, hidden=parameters["hidden"], dtype=dtype, device=device)
+    return made if parameters["projected"] else replace(made, domain=None)
+
+
+def _side(data: Examples) -> int:
+    return math.isqrt(data.X.shape[1])
+
+
+def _as_it_is(lam: Tensor) -> Tensor:
+    return lam
+
+
+def first(problem: Problem, sigma: float, classes: int, start: int) -> Tensor:
+    """λ_0: independent normal entries of standard deviation σ, with b = 0 in the last places."""
+    lam = sigma * normal(torch.Generator(device="cpu").manual_seed(start), problem.n)
+    lam[-classes:] = 0
+    return lam.to(problem.lam)
+
+
+def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[str, Any]]:
+    """`train` without the last λ, of which a hundred would fill the disk."""
+    found = yield from train(task, state)
+    return {name: value for name, value in found.items() if name != "lam"}
+
+
+def train(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[str, Any]]:
+    """`steps` steps from λ_0, with a row for each λ_s, and what the iteration does at the last λ if it goes on."""
+    p = task.parameters
+    made = model(p)
+    lam0 = made.project(first(made.problem, p["sigma"], made.test.Y.shape[1], p["start"]))
+    at = state or {"s": 0, "lam": lam0, "velocity": torch.zeros_like(lam0), "rows": []}
+    s, rows, why = at["s"], list(at["rows"]), ""
+    lam, velocity = (at[name].to(lam0.device) for name in ("lam", "velocity"))
+    while s <= p["steps"]:
+        try:
+            row, g = measured(made, lam, p, s % p["every"] == 0 or s == p["steps"])
+        except DivergenceError as diverged:
+            why = str(diverged)
+            break
+        rows.append(tuple(row))
+        if s < p["steps"]:
+            lam, velocity = stepped(lam, velocity, g, p["step_size"], p["momentum"], made.project)
+        s += 1
+        yield Step({"s": s, "lam": lam, "velocity": velocity, "rows": list(rows)}, s, p["steps"] + 1)
+    columns = {name: np.array([row[i] for row in rows]) for i, name in enumerate(Row._fields)}
+    return {**columns, "why": why, "settled": settled(made, lam, p), "lam": lam}
+
+
+def stepped(
+    lam: Tensor, velocity: Tensor, g: Tensor, zeta: float, beta: float, project: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Tensor]:
+    """λ_{s+1} and m_s."""
+    velocity = beta * velocity + g
+    after = lam - zeta * (g + beta * velocity)
+    return (project(after) if bool(torch.isfinite(after).all()) else after), velocity
+
+
+def measured(made: Model, lam: Tensor, p: Mapping[str, Any], with_accuracy: bool) -> tuple[Row, Tensor]:
+    """What is seen at this λ, and g(λ)."""
+    problem = made.problem
+    if not bool(torch.isfinite(lam).all()):
+        raise DivergenceError(f"{problem.name}: λ left the finite numbers; reduce the step size")
+    k = None if p["method"] == "itd" else p["k"]
+    found = hypergradient(problem, p["method"], t=p["t"], k=k, lam=lam)
+    with torch.no_grad():
+        ready: Ready = problem.prepare(lam)
+        objective = problem.outer_at(found.w, ready)
+        norm = norm_of(problem, ready)
+    residual_v = float("nan")
+    if found.residual.v is not None:
+        residual_v = _ratio(found.residual.v, float(gradient(problem.outer_at)(found.w, ready).norm()))
+    accuracy = made.accuracy(lam, p["t"]) if with_accuracy else float("nan")
+    residual_w = _ratio(found.residual.w, float(lower_level.length(found.w)))
+    row = Row(float(objective), float(lower_level.length(found.value)), norm, residual_w, residual_v, accuracy)
+    return row, found.value
+
+
+def _ratio(a: float, b: float) -> float:
+    return a / b if b > 0 else float("nan")
+
+
+def norm_of(problem: Problem, ready: Ready) -> float:
+    """‖A‖, or ‖c(K)‖: the contraction constant of the problem where it is below 1."""
+    return float("nan") if problem.contraction is None else float(problem.contraction(ready))
+
+
+def settled(made: Model, lam: Tensor, p: Mapping[str, Any]) -> dict[str, float]:
+    """After `long` iterations at the last λ on a few examples: how many came to rest, and the largest residual."""
+    problem = made.going_on
+    if not bool(torch.isfinite(lam).all()):
+        return {"share": 0.0, "residual": float("nan")}
+    with torch.no_grad():
+        ready = problem.prepare(lam)
+        w = lower_level.run(problem, ready, problem.w0, p["long"]).z
+        both = torch.stack((problem.phi_at(w, ready) - w, w)).reshape(2, len(made.few.X), -1)
+    moved, size = both.norm(dim=-1)
+    residual = moved / size.clamp(min=torch.finfo(w.dtype).tiny)
+    return {"share": float((residual <= SETTLED).double().mean()), "residual": float(residual.max())}

@@ -1,0 +1,55 @@
+"""The state maps in the layout of the paper: for each digit a row a filter, a column an iteration, black where 0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+
+from boundcheck.views.figures import canvas
+from boundcheck.views.figures.canvas import SKY, SMALL, TEXT, VERMILLION
+
+ACROSS, CELL, EDGE, TITLE, FOOT = 0.55, 0.3, 0.12, 0.26, 0.24  # inches: labels, a map, margins, words above and below
+COLOURS = LinearSegmentedColormap.from_list("signed", [SKY, "black", VERMILLION])
+BETWEEN = 1  # pixels between maps
+
+
+def maps(states: np.ndarray, images: np.ndarray, digits: Sequence[int]) -> Figure:
+    """`states` is digits × iterations × filters × side × side."""
+    count, times, filters = states.shape[:3]
+    side = round(images.shape[1] ** 0.5)
+    block = TITLE + filters * CELL + FOOT
+    width, height = ACROSS + times * CELL + EDGE, count * block + 0.04
+    figure = Figure(figsize=(width, height))
+    for place, (digit, of_one) in enumerate(zip(digits, states, strict=True)):
+        axes = figure.add_axes((0, 0, 1, 1))
+        top = place * block + TITLE
+        canvas.place(axes, ACROSS, top, times * CELL, filters * CELL)
+        limit = float(np.abs(of_one).max()) or 1.0
+        axes.imshow(mosaic(of_one), cmap=COLOURS, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
+        axes.set_axis_off()
+        axes.set_gid(f"maps of {digit}")
+        corner, foot = canvas.inches(axes, 0, 1), canvas.inches(axes)
+        canvas.write(axes, 0, 0.11, f"state maps of a {digit} (largest entry {limit:.2f})", corner, fontsize=TEXT)
+        for row in range(filters):
+            canvas.write(axes, -0.05, -(row + 0.5) * CELL, str(row + 1), corner, ha="right", fontsize=SMALL)
+        for t in range(0, times, 5):
+            canvas.write(axes, (t + 0.5) * CELL, -0.09, f"$t={t}$", foot, ha="center", fontsize=SMALL)
+        small = figure.add_axes((0, 0, 1, 1))
+        canvas.place(small, 0.04, top, 0.3, 0.3)
+        small.imshow(images[place].reshape(side, side), cmap="gray", interpolation="nearest")
+        small.set_axis_off()
+    return figure
+
+
+def mosaic(of_one: np.ndarray) -> np.ndarray:
+    """All maps of a digit as one image, NaN (which is drawn white) between them."""
+    times, filters, side, _ = of_one.shape
+    step = side + BETWEEN
+    made = np.full((filters * step - BETWEEN, times * step - BETWEEN), np.nan)
+    for t in range(times):
+        for f in range(filters):
+            made[f * step : f * step + side, t * step : t * step + side] = of_one[t, f]
+    return made

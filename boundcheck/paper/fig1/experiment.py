@@ -1,0 +1,206 @@
+"""Figure 1 of the paper: the error of ITD, FP and CG over t on LR, KRR, BR and HR, here with bounds and floors.
+
+Each of 20 λ of each problem is a run: errors in float64 beside every bound that applies, errors in float32, FP on the
+map of heavy ball, the parts of what float32 leaves in the end, and on HR the first growth with and without momentum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from boundcheck.compare.check import check
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.curves.error_curves import error_curves
+from boundcheck.numerics.solvers.hypergradient import hypergradient
+from boundcheck.paper.engine.experiment import Outcome, Settings, Step, Task
+from boundcheck.paper.fig1.problem_variants import closed_form, on_state, without_nu_2
+from boundcheck.problems import loading
+from boundcheck.report.report import BoundCurve, Curve
+from boundcheck.theory.bound import Bound
+from boundcheck.theory.catalogue import bounds
+from boundcheck.theory.symbols import error
+
+NAME = "fig1"
+TITLE = "errors of ITD, FP and CG over t, mean ± std over λ, with bounds and rounding floors"
+PROBLEMS = ("lr", "krr", "br", "hr")
+METHODS = ("itd", "aid-fp", "aid-cg", "aid-fp:10", "aid-cg:10")
+MOMENTUM = {"aid-fp": "fp-momentum", "aid-fp:10": "fp-momentum:10"}  # FP on the map of heavy ball
+PAPER = {"itd": ("itd", "itd-weighted"), "aid-fp": ("aid-fp",), "aid-cg": ("aid-cg",)}  # the paper's own theorems
+FULL = {"lr": 1000, "krr": 300, "br": 300, "hr": 1000}
+QUICK = {"lr": 300, "krr": 200, "br": 200, "hr": 400}
+COST = {"lr": 3.0, "krr": 1.0, "br": 1.0, "hr": 7.5}
+UNITS = torch.finfo(torch.float64).eps / torch.finfo(torch.float32).eps
+SHORT = 10  # steps that show no rate
+GROWTH = 30  # steps in which the error on HR grows
+
+
+def settings(quick: bool, seed: int, device: str) -> Settings:
+    return {
+        "quick": quick,
+        "seed": seed,
+        "device": device,
+        "samples": 3 if quick else 20,
+        "t": QUICK if quick else FULL,
+    }
+
+
+def tasks(settings: Settings) -> list[Task]:
+    shared = {name: settings[name] for name in ("seed", "device", "samples")}
+    return [
+        Task(f"{name}-{i:02d}", {"problem": name, "sample": i, "t": settings["t"][name], **shared}, COST[name])
+        for i in range(settings["samples"])
+        for name in PROBLEMS
+    ]
+
+
+def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[str, Any]]:
+    """One λ of one problem, part after part."""
+    made = dict(state or {})
+    wanted = [part for part in PARTS if part != "growth" or task.parameters["problem"] == "hr"]
+    for part in wanted:
+        if part not in made:
+            made[part] = PARTS[part].made(task.parameters)
+            yield Step(dict(made), sum(PARTS[part].cost for part in made), sum(PARTS[part].cost for part in wanted))
+    return made
+
+
+def problem_at(parameters: Mapping[str, Any], dtype: torch.dtype, **options: Any) -> Problem:
+    """The problem at the λ of this run, which is rounded to float32 so that both precisions have the same one."""
+    seed, device = parameters["seed"], parameters["device"]
+    made = loading.load_problem(parameters["problem"], seed=seed, device=device, dtype=torch.float64, **options)
+    lam = made.sample(parameters["samples"], seed)[parameters["sample"]].float()
+    again = loading.load_problem(parameters["problem"], seed=seed, device=device, dtype=dtype, **options)
+    return again.at(lam.to(dtype))
+
+
+def _bounds(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Errors in float64, the least certified bound and the paper's, and the rates of both."""
+    problem = problem_at(parameters, torch.float64)
+    names = [name for name, bound in bounds.items() if bound.bounds == error and not _elsewhere(bound)]
+    report = check(problem, METHODS, parameters["t"], bounds=names, proofs=False)
+    found: dict[str, Any] = {}
+    for name, curve in report.curves.items():
+        own = [curve.applicable[b] for b in PAPER[name.partition(":")[0]] if b in curve.applicable]
+        found[name] = {
+            "error": curve.errors[0],
+            "floor": curve.floor[0],
+            "certified": curve.certified("a priori")[0],
+            "afterwards": curve.certified("a posteriori")[0],
+            "paper": own[0].values[0] if own else np.full(len(curve.t), np.nan),
+            "paper_bound": own[0].name if own else "",
+            "rates": _rates(curve, own[0]) if own and curve.rate else None,
+            "verdicts": {bound.name: bound.verdict.value for bound in curve.applicable.values()},
+        }
+    local = report.constants["local"]
+    kappa = local["kappa"].value if "kappa" in local else (1 + local["q"].value) / (1 - local["q"].value)
+    return {"curves": found, "kappa": kappa, "verdict": report.verdict.value}
+
+
+def _elsewhere(bound: Bound) -> bool:
+    """Is it about E = ℓ, which here it is nowhere, or about the reference?"""
+    return bound.kind == "enclosure" or any(assumption.key == "E = ℓ" for assumption in bound.assumptions)
+
+
+def _rates(curve: Curve, bound: BoundCurve) -> dict[str, float | int | None] | None:
+    """By how much a step the error shrinks where it is a line, and by how much the bound does there and in the end."""
+    values, error = bound.values[0], curve.errors[0]
+    if curve.rate is None or not np.isfinite(values[-1]):
+        return None
+    speaks = int(np.isfinite(values).argmax()) + 1
+    first, last = max(curve.rate.first, speaks), curve.rate.last
+    if last - first < SHORT:
+        return None
+    there = [float((x[last - 1] / x[first - 1]) ** (1 / (last - first))) for x in (error, values)]
+    made: dict[str, float | int | None] = {"error": there[0], "bound": there[1], "limit": bound.rate_predicted}
+    return made | {"first": first, "last": last}
+
+
+def _float32(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    curves = error_curves(problem_at(parameters, torch.float32), METHODS, parameters["t"])
+    return {name: errors[0] for name, errors in curves.items()}
+
+
+def _momentum(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """FP on the map that makes the iterates, in both precisions; nothing where that is Φ itself."""
+    found: dict[str, Any] = {}
+    for dtype, column in ((torch.float64, "error"), (torch.float32, "error32")):
+        problem = problem_at(parameters, dtype)
+        if problem.dynamics.copies > 1:
+            curves = error_curves(on_state(problem), list(MOMENTUM), parameters["t"])
+            for name, errors in curves.items():
+                found.setdefault(MOMENTUM[name], {})[column] = errors[0]
+    return found
+
+
+def _end(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """At the last t: how far float32 takes each method, and the exact hypergradient, from the one in float64.
+
+    The floor of float32 is what the two precisions differ by, in the method and in what it is compared with; that of
+    float64 is smaller by the ratio of the units.
+    """
+    T = parameters["t"]
+    problem, single = (problem_at(parameters, dtype) for dtype in (torch.float64, torch.float32))
+    exact, reference = (hypergradient(p, "exact", t=T).value.double() for p in (problem, single))
+    found: dict[str, Any] = {"exact": _norm(exact), "reference": _norm(reference - exact), "methods": {}}
+    if single.solution is not None:
+        found["closed_form"] = _norm(closed_form(single).double() - exact)
+    for name in PAPER:
+        value, own = (hypergradient(p, name, t=T).value.double() for p in (problem, single))
+        floor = _norm(own - value) + found["reference"]
+        found["methods"][name] = {"own": _norm(own - exact), "floor32": floor, "floor64": floor * UNITS}
+    return found
+
+
+def _growth(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """On HR: the largest error of the first steps over that at t = 0, where v = 0 and w = 0 give ‖∇f‖."""
+    found: dict[str, Any] = {}
+    for name in ("gradient-descent", "heavy-ball"):
+        problem = problem_at(parameters, torch.float64, dynamics=name)
+        curves = error_curves(problem, METHODS[:3], GROWTH)
+        fixed = error_curves(without_nu_2(problem, curves.reference.w[0]), METHODS[:3], GROWTH)
+        scale = _norm(curves.exact[0])
+        found[name] = {
+            "distance": distances(problem, curves.reference.w[0]),
+            "growth": {m: float(errors.max()) / scale for m, errors in curves.items()},
+            "without_nu_2": {m: float(errors.max()) / scale for m, errors in fixed.items()},
+            "same": _norm(fixed.exact[0] - curves.exact[0]) / scale,
+        }
+    return found
+
+
+def distances(problem: Problem, w_star: Tensor) -> np.ndarray:
+    """‖w_t − w*‖/‖w_0 − w*‖ for t = 0 … GROWTH."""
+    ready, dynamics = problem.prepare(problem.lam), problem.dynamics
+    z, found = dynamics.start(problem.w0), []
+    for _ in range(GROWTH + 1):
+        found.append(_norm(dynamics.iterate(z) - w_star))
+        z = problem.psi_at(z, ready)
+    return np.array(found) / found[0]
+
+
+def _norm(x: Tensor) -> float:
+    return float(x.norm())
+
+
+class Part(NamedTuple):
+    """A part of a run, and how long it takes, relatively."""
+
+    made: Callable[[Mapping[str, Any]], dict[str, Any]]
+    cost: float
+
+
+PARTS = {
+    "bounds": Part(_bounds, 8), "float32": Part(_float32, 1), "momentum": Part(_momentum, 2), "end": Part(_end, 1),
+    "growth": Part(_growth, 1),
+}  # fmt: skip
+
+
+def report(settings: Settings, results: Mapping[str, Any]) -> Outcome:
+    from boundcheck.paper.fig1.views import claims
+
+    return claims.outcome(settings, results)

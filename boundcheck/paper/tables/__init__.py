@@ -1,0 +1,1 @@
+"""The paper's tables 1 and 2."""

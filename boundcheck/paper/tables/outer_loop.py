@@ -1,0 +1,126 @@
+"""Gradient descent on λ with approximate hypergradients, for a batch of step sizes at once, a row for each.
+
+    λ_i = λ_{i−1} − ζ g(λ_{i−1}),   g = ∇f_t by ITD, or AID with k steps of FP or CG            (appendix C.2)
+
+Rows share the data of the problem and nothing else: what comes of a step size does not depend, but for rounding, on
+which others run beside it. A step size that leads out of the finite numbers is dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from boundcheck import methods
+from boundcheck.errors import UnknownNameError
+from boundcheck.numerics.bilevel.derivatives import Linearisation, rows
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.curves.aid_stepwise import ConjugateGradient
+from boundcheck.numerics.solvers import fixed_point, lower_level, unrolling
+from boundcheck.paper.fig1.problem_variants import on_state
+
+MOMENTUM = "fp-momentum"  # FP on the map that makes the iterates, as the authors' code has it
+METHODS = ("itd", "aid-fp", "aid-cg", MOMENTUM)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Rows of hypergradients and of the w_t that they are at."""
+
+    value: Tensor
+    w: Tensor
+    definite: bool = True  # was pᵀ(I − ∂₁Φᵀ)p > 0 all along, where CG was used?
+
+
+def hypergradients(problem: Problem, method: str, lams: Tensor, w0: Tensor, t: int) -> Found:
+    """g at every row of `lams`, each from its row of `w0`, with exactly t and k steps; not finite where it diverges."""
+    name, _, k = method.partition(":")
+    if name not in METHODS:
+        raise UnknownNameError.among("method", name, METHODS)
+    steps = methods.count(int(k), "k") if k else t
+    z0 = problem.dynamics.start(w0)
+    prepared = Prepared(problem, lams)
+    if name == "itd":
+        state = on_state(problem)
+        together = replace(state, phi_at=vmap(state.phi_at), outer_at=vmap(state.outer_at))
+        found = unrolling.reverse(together, prepared, z0, t, t, checkpoint=_checkpoint(z0, t))
+        return Found(found.value, problem.dynamics.iterate(found.w))
+    z = w_t(problem, prepared, z0, t)
+    w = problem.dynamics.iterate(z)
+    if name == MOMENTUM:
+        problem = on_state(problem)
+        return replace(_implicit(problem, prepared, z, "aid-fp", steps), w=w)
+    return _implicit(problem, prepared, w, name, steps)
+
+
+def w_t(problem: Problem, prepared: Prepared, z: Tensor, t: int) -> Tensor:
+    """The states after t steps from the rows z."""
+    for state in lower_level.many(problem, prepared, z, t):
+        z = state
+    return z
+
+
+def _checkpoint(z0: Tensor, t: int) -> bool:
+    from boundcheck.numerics.solvers.hypergradient import GRAPH_BUDGET, GRAPH_COPIES
+
+    return GRAPH_COPIES * t * z0.numel() * z0.element_size() > GRAPH_BUDGET
+
+
+def _implicit(problem: Problem, prepared: Prepared, w: Tensor, name: str, k: int) -> Found:
+    """∇₂E + ∂₂Φᵀv_k at the rows w."""
+    points = w[:, None]
+    at = Linearisation(rows(problem.phi_at), points, prepared.ready, prepared.leaves)
+    E = Linearisation(rows(problem.outer_at), points, prepared.ready, prepared.leaves)
+    b, direct = E.transposed(torch.ones_like(E.y))
+    definite = True
+    if name == "aid-fp":
+        v = fixed_point.solve(at.d1_T, b, k, None, None).v
+    else:
+        system = ConjugateGradient.start(b)
+        for _ in range(k):
+            system.step(at)
+        v, definite = system.v, bool(system.least > 0)
+    total = tuple(x + y for x, y in zip(direct, at.d2_T(v), strict=True))
+    return Found(prepared.pull_back(total), w, definite)
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """Where gradient descent stands: the step sizes still in it, by number, with λ_i and the last w_t of each."""
+
+    done: int
+    alive: Tensor  # which step sizes, in increasing order
+    lam: Tensor
+    w: Tensor
+    definite: bool = True
+
+    @classmethod
+    def start(cls, problem: Problem, count: int) -> Descent:
+        alive = torch.arange(count, device=problem.device)
+        return cls(0, alive, problem.lam.expand(count, -1).clone(), problem.w0.expand(count, -1).clone())
+
+    def step(
+        self, problem: Problem, method: str, zeta: Tensor, t: int, warm: bool, within: tuple[float, float]
+    ) -> Descent:
+        """One step for all; a step size is dropped where numbers are not finite, or some λ_j is not `within`."""
+        if not len(self.alive):
+            return replace(self, done=self.done + 1)
+        found = hypergradients(problem, method, self.lam, self.first(problem, warm), t)
+        lam = self.lam - zeta[self.alive, None] * found.value
+        least, most = lam.aminmax(dim=-1)  # NaN if there is one, which is within nothing
+        keep = (least >= within[0]) & (most <= within[1]) & torch.isfinite(found.w).all(-1)
+        definite = self.definite and found.definite
+        return Descent(self.done + 1, self.alive[keep], lam[keep], found.w[keep], definite)
+
+    def first(self, problem: Problem, warm: bool) -> Tensor:
+        """w_0 for each: the last w_t with warm starts, else that of the problem."""
+        return self.w if warm else problem.w0.expand(len(self.alive), -1)
+
+    def last(self, problem: Problem, t: int, warm: bool) -> Tensor:
+        """w_t(λ_i)."""
+        z = problem.dynamics.start(self.first(problem, warm))
+        return problem.dynamics.iterate(w_t(problem, Prepared(problem, self.lam), z, t))

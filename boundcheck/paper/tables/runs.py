@@ -1,0 +1,140 @@
+"""The runs of tables 1 and 2: gradient descent on λ for each data set, t, method and batch of step sizes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from boundcheck.errors import UnknownNameError
+from boundcheck.paper.engine.experiment import Settings, Step, Task
+from boundcheck.paper.tables.data import READ, SECONDS, TABLES, Loaded, loaded
+from boundcheck.paper.tables.outer_loop import Descent
+
+ONLY = "BOUNDCHECK_TABLES"  # data sets, separated by commas: the others are left out
+COUNT = 30  # step sizes
+PIECE = 25  # lower-level steps towards w(λ) between two checkpoints
+QUICK: dict[str, dict[str, Any]] = {
+    "parkinson": {"t": [100], "s": 30, "steps": [18, 22, 25]},
+    "newsgroups": {"t": [10], "s": 15, "steps": [18, 20], "exact": 200},
+    "fashion-mnist": {"t": [5, 10], "s": 40, "steps": [11, 12, 13], "options": {"validation_size": 6000}},
+}
+
+
+def settings(quick: bool, seed: int, device: str, *, exact: bool) -> Settings:
+    """Published settings, or with `quick` what is cut; `exact` asks for w(λ) too."""
+    made = {}
+    for name in _asked():
+        table, cut = TABLES[name], QUICK[name] if quick else {}
+        grid = np.logspace(*table.exponents, COUNT)
+        made[name] = {
+            "t": cut.get("t", list(table.t)),
+            "s": cut.get("s", table.s),
+            "zeta": [float(f"{zeta:.6g}") for zeta in (grid[cut["steps"]] if quick else grid)],
+            "exact": (cut.get("exact", table.exact)) if exact else None,
+            "options": {**table.options, **cut.get("options", {})},
+        }
+    return {"quick": quick, "seed": seed, "device": device, "data": made}
+
+
+def _asked() -> Sequence[str]:
+    text = os.environ.get(ONLY, "")
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in TABLES:
+            raise UnknownNameError.among(f"data set in {ONLY}", name, list(TABLES))
+    return [name for name in TABLES if name in names] or list(TABLES)
+
+
+def ready(settings: Settings) -> None:
+    """Reads what the runs will read, so that what is missing is said before anything is written."""
+    for name, made in settings["data"].items():
+        if not made["options"].get("synthetic"):
+            READ[name]()
+
+
+def tasks(settings: Settings) -> list[Task]:
+    found = []
+    for name, made in settings["data"].items():
+        table, size = TABLES[name], TABLES[name].together
+        batches = [made["zeta"][i : i + size] for i in range(0, len(made["zeta"]), size)]
+        shared = {"data": name, "seed": settings["seed"], "device": settings["device"], "options": made["options"]}
+        shared |= {"s": made["s"], "exact": made["exact"]}
+        for t in made["t"]:
+            for method in table.methods(t).values():
+                for i, zeta in enumerate(batches):
+                    parameters = {**shared, "t": t, "method": method, "zeta": zeta}
+                    found.append(Task(f"{key(name, t, method)}.{i:02d}", parameters, _cost(parameters)))
+    return found
+
+
+def key(name: str, t: int, method: str) -> str:
+    return f"{name}-t={t}-{method.replace(':', '-k=')}"
+
+
+def _cost(parameters: dict[str, Any]) -> float:
+    """Seconds, about."""
+    t, k = parameters["t"], int(parameters["method"].partition(":")[2] or parameters["t"])
+    upper = SECONDS[parameters["data"]](len(parameters["zeta"]), t, k)
+    lower = SECONDS[parameters["data"]](1, 1, 0) if parameters["data"] == "newsgroups" else 0.0002
+    return float(parameters["s"] * upper + (parameters["exact"] or 0) * lower)
+
+
+def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[str, Any]]:
+    """s steps for a batch of step sizes, then f_t(λ_s), then w(λ_s) of the best one if asked for."""
+    given = task.parameters
+    here, table = loaded(given), TABLES[given["data"]]
+    problem, t, exact = here.problem, given["t"], given["exact"] or 0
+    pieces = -(-exact // PIECE)
+    of = given["s"] + pieces
+    zeta = torch.tensor(given["zeta"], dtype=problem.dtype, device=problem.device)
+    if state is not None and "ended" in state:
+        ended, done = dict(state["ended"]), state["pieces"]
+        lam, z = (state[name].to(problem.device) for name in ("lam", "z"))
+    else:
+        at = Descent.start(problem, len(zeta)) if state is None else _read(state, problem.device)
+        while at.done < given["s"]:
+            at = at.step(problem, given["method"], zeta, t, table.warm, table.within)
+            yield Step(vars(at), at.done, of)
+        w = at.last(problem, t, table.warm) if len(at.alive) else at.w
+        ended, best = _ended(here, at, w, given["zeta"])
+        if best is None or given["exact"] is None:
+            return ended
+        lam, z, done = at.lam[best].clone(), problem.dynamics.start(problem.w0), 0
+    prepared = problem.prepare(lam)
+    if problem.solution is not None and not exact:
+        z = problem.dynamics.start(problem.solution(prepared))
+    while done < pieces:
+        with torch.no_grad():
+            for _ in range(min(PIECE, exact - done * PIECE)):
+                z = problem.psi_at(z, prepared)
+        done += 1
+        yield Step({"ended": ended, "lam": lam, "z": z, "pieces": done}, given["s"] + done, of)
+    w = problem.dynamics.iterate(z)
+    return {**ended, "f": float(problem.outer_at(w, prepared)), "accuracy": here.accuracy(lam, w)}
+
+
+def _read(state: dict[str, Any], device: torch.device) -> Descent:
+    tensors = {name: state[name].to(device) for name in ("alive", "lam", "w")}
+    return Descent(done=state["done"], definite=state["definite"], **tensors)
+
+
+def _ended(here: Loaded, at: Descent, w: Tensor, zeta: Sequence[float]) -> tuple[dict[str, Any], int | None]:
+    """f_t(λ_s) of every step size (None where it diverged), the least of them, and its row."""
+    problem, values = here.problem, []
+    for lam, one in zip(at.lam, w, strict=True):
+        values.append(float(problem.outer_at(one, problem.prepare(lam))))
+    f_t: list[float | None] = [None] * len(zeta)
+    for i, value in zip(at.alive.tolist(), values, strict=True):
+        f_t[i] = value if np.isfinite(value) else None
+    found: dict[str, Any] = {"zeta": list(zeta), "f_t": f_t, "best": None, "definite": at.definite}
+    finite = [row for row, value in enumerate(values) if np.isfinite(value)]
+    if not finite:
+        return found, None
+    best = min(finite, key=lambda row: values[row])
+    accuracy = here.accuracy(at.lam[best], w[best])
+    return found | {"best": int(at.alive[best]), "accuracy_t": accuracy}, best

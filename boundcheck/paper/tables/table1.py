@@ -1,0 +1,23 @@
+"""Table 1 of the paper: f_t(λ_s) and test accuracy of w_t(λ_s) after gradient descent on λ, by ITD, FP and CG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from boundcheck.paper.engine.experiment import Outcome, Settings
+from boundcheck.paper.tables import runs
+
+NAME = "table1"
+TITLE = "objective (test accuracy in %) on w_t after s steps on λ: Parkinson, 20 newsgroups, Fashion-MNIST"
+ready, tasks, run = runs.ready, runs.tasks, runs.run
+
+
+def settings(quick: bool, seed: int, device: str) -> Settings:
+    return runs.settings(quick, seed, device, exact=False)
+
+
+def report(settings: Settings, results: Mapping[str, Any]) -> Outcome:
+    from boundcheck.paper.tables.views import report
+
+    return report.outcome(NAME, settings, results)

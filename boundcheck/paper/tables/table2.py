@@ -1,0 +1,23 @@
+"""Table 2 of the paper: f(λ_s) and test accuracy of w(λ_s), where gradient descent on λ by ITD, FP and CG ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from boundcheck.paper.engine.experiment import Outcome, Settings
+from boundcheck.paper.tables import runs
+
+NAME = "table2"
+TITLE = "objective (test accuracy in %) on w(λ) after s steps on λ: Parkinson, 20 newsgroups, Fashion-MNIST"
+ready, tasks, run = runs.ready, runs.tasks, runs.run
+
+
+def settings(quick: bool, seed: int, device: str) -> Settings:
+    return runs.settings(quick, seed, device, exact=True)
+
+
+def report(settings: Settings, results: Mapping[str, Any]) -> Outcome:
+    from boundcheck.paper.tables.views import report
+
+    return report.outcome(NAME, settings, results)

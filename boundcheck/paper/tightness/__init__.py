@@ -1,0 +1,1 @@
+"""How tight every bound is, over many problems."""

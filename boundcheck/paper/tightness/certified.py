@@ -1,0 +1,125 @@
+"""How close proved bounds come to the error on one problem: by kind, by which theorem, and what link stops it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from boundcheck.compare.certificate import certify, proved
+from boundcheck.compare.check import case_at, check
+from boundcheck.constants import Constant, Constants
+from boundcheck.numerics.bilevel.derivatives import jacobian, rows_d2
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.estimate.at_solution import Spend
+from boundcheck.numerics.solvers.hypergradient import hypergradient
+from boundcheck.numerics.solvers.linear_systems import Dense
+from boundcheck.numerics.solvers.reference import reference, reference_at
+from boundcheck.problems.loading import load_problem
+from boundcheck.report.report import BoundCurve, Curve, Report
+from boundcheck.report.verdict import Verdict
+from boundcheck.theory.bound import FROM_SPECTRUM
+
+METHODS = ("itd", "aid-fp", "aid-cg")
+KINDS = ("a priori", FROM_SPECTRUM, "a posteriori")
+NEAR = 0.1  # part of the error that its enclosure may leave open
+MOST = 20  # Newton steps
+
+
+def certified(name: str, dynamics: str, T: int, seed: int, device: str) -> dict[str, Any]:
+    """For each method the ratios of the paper's bound, of the best of each kind and of the enclosure, at every t."""
+    problem = load_problem(name, seed=seed, device=device, dynamics=dynamics)
+    report = check(problem, METHODS, T, seed=seed)
+    return {
+        "methods": {method: _method(report, curve) for method, curve in report.curves.items()},
+        "verdict": report.verdict.value,
+        "eps_g": None if report.certificates[0] is None else report.certificates[0].value,
+    }
+
+
+def _method(report: Report, curve: Curve) -> dict[str, Any]:
+    error, floor = curve.errors[0], curve.floor[0]
+    above = error > floor
+    own = curve.bounds.get(curve.method)
+    enclosure = report.enclosure(curve.method)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        enclosing = np.where(above, enclosure.upper[0] / error, np.nan)
+    nothing = np.full(len(error), np.nan)
+    said = own is not None and own.verdict is Verdict.HOLDS
+    return {
+        "error": error,
+        "above": above,
+        "paper": own.tightness[0] if said and own is not None else nothing,
+        "enclosure": enclosing,
+        **{kind: _of_kind(curve, kind) for kind in KINDS},
+    }
+
+
+def _of_kind(curve: Curve, kind: str) -> dict[str, Any]:
+    """The least ratio at every t and whose it is; where it is largest, the link of that proof that loses most."""
+    fitting = [b for b in curve.bounds.values() if b.kind == kind and b.verdict is Verdict.HOLDS]
+    ratios = np.array([np.where(np.isnan(b.tightness[0]), np.inf, b.tightness[0]) for b in fitting])
+    if not fitting or not np.isfinite(ratios).any():
+        return {"ratio": np.full(curve.errors.shape[1], np.nan), "bound": [], "worst": None}
+    least, whose = ratios.min(axis=0), ratios.argmin(axis=0)
+    spoken = np.isfinite(least)
+    at = int(np.where(spoken, least, -np.inf).argmax())
+    return {
+        "ratio": np.where(spoken, least, np.nan),
+        "bound": [fitting[i].name if ok else "" for i, ok in zip(whose, spoken, strict=True)],
+        "worst": {"t": at + 1, "bound": fitting[whose[at]].name, "links": _stops(fitting, at)},
+    }
+
+
+def _stops(fitting: Sequence[BoundCurve], at: int) -> list[list[Any]]:
+    """The two links that lose most in the proof of the best bound there whose proof is encoded."""
+    traced = [bound for bound in fitting if bound.trace is not None and np.isfinite(bound.tightness[0, at])]
+    best = min(traced, key=lambda bound: float(bound.tightness[0, at]), default=None)
+    if best is None or best.trace is None:
+        return []
+    slacks = best.trace.slacks[:, int(np.abs(best.trace.t - at - 1).argmin())]
+    most = [i for i in np.argsort(slacks)[::-1][:2] if i]  # the first link is the error itself
+    return [[best.trace.links[i], float(slacks[i])] for i in most]
+
+
+def newton_steps(name: str, ts: Sequence[int], seed: int, device: str) -> Mapping[str, int | None]:
+    """From w_t of gradient descent alone: after how many Newton steps the error of AID there is enclosed.
+
+    Enclosed is ‖g(w_t) − g(w)‖ ± ε_g, with ε_g at most a tenth of the first, w being w_t after so many steps.
+    """
+    problem = load_problem(name, seed=seed, device=device, dynamics="gradient-descent")
+    found = reference(problem, problem.lam[None])
+    constants = case_at(problem, found, None, None, Spend(1e-3, seed, None)).constants["local"]
+    return {str(t): _steps(problem, hypergradient(problem, "itd", t=t).w, constants) for t in ts}
+
+
+def _steps(problem: Problem, w: Tensor, constants: Constants) -> int | None:
+    prepared = Prepared(problem, problem.lam[None])
+    first: Tensor | None = None
+    for steps in range(MOST):
+        A, Z = _derivatives(problem, prepared, w)
+        here = reference_at(problem, prepared, w[None], Dense(A[None]))
+        first = here.value[0] if first is None else first
+        W = float(torch.linalg.matrix_norm(torch.linalg.solve(A, Z), 2))
+        eps_g = certify(problem, here, constants.replace(replace(constants["W"], value=W)))
+        if _encloses(eps_g, float((here.value[0] - first).norm())):
+            return steps
+        w = w - torch.linalg.solve(A, w - problem.phi_at(w, prepared.leaves.at(0)))
+    return None
+
+
+def _encloses(eps_g: Constant | None, gap: float) -> bool:
+    return eps_g is not None and proved(eps_g) and eps_g.value <= NEAR * gap
+
+
+def _derivatives(problem: Problem, prepared: Prepared, w: Tensor) -> tuple[Tensor, Tensor]:
+    """I − ∂₁Φ and ∂₂Φ at w."""
+    ready = prepared.leaves.at(0)
+    eye = torch.eye(problem.d, dtype=w.dtype, device=w.device)
+    A = eye - jacobian(lambda x: problem.phi_at(x, ready), w)
+    return A, rows_d2(problem.phi_at, w[None, None], prepared, prepared.leaves, problem.d)[0, 0]

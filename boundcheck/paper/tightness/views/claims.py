@@ -1,0 +1,195 @@
+"""What `tightness` found, as claims, tables and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from boundcheck.paper.engine.experiment import Claim, Outcome, Settings
+from boundcheck.paper.tightness.certified import KINDS, METHODS
+from boundcheck.paper.tightness.views import figures as drawings
+from boundcheck.views.figures.tightness_map import tightness_map
+from boundcheck.views.terminal.tightness_table import number
+from boundcheck.worst_case.maps import LEAST, Cell, Map
+from boundcheck.worst_case.target import CLAIMS
+
+ATTAINED = 1e-3  # to which a search reaches what it approaches
+WITHIN = 10.0
+Results = Mapping[str, Any]
+
+
+def outcome(settings: Settings, results: Results) -> Outcome:
+    maps = {(kind, name): _map(settings, results, kind, name) for kind in ("map", "full") for name in settings["maps"]}
+    problems = {key.removeprefix("certified-"): x for key, x in results.items() if key.startswith("certified-")}
+    figures: dict[str, Figure] = {f"{kind}-{name}": tightness_map(found) for (kind, name), found in maps.items()}
+    figures["certified"] = drawings.ratios({n: x for n, x in problems.items() if "gradient" in n})
+    return Outcome(
+        claims=[*_attained(settings, results), *_known(maps), *_certified(problems)],
+        data={"results": results},
+        figures=figures,
+        notes=_notes(settings),
+        tables={
+            "worst": _worst_table(settings, results),
+            "maps": _map_tables(maps),
+            "terms": _terms_table(settings, results),
+            "certified": _certified_table(problems),
+            "newton": _newton_table(results),
+        },
+    )
+
+
+def _map(settings: Settings, results: Results, kind: str, name: str) -> Map:
+    """The maps of one q each, together; NaN where a search for all terms ended without some of them."""
+    parts = [results[f"{kind}-{name}-{q}"] for q in settings["q"]]
+    cells = [
+        Cell(c["q"], c["t"], c["k"], np.nan if kind == "full" and _lacks(c["terms"]) else c["ratio"], ())
+        for part in parts
+        for c in part["cells"]
+    ]
+    return Map(name, tuple(settings["q"]), tuple(parts[0]["ts"]), tuple(parts[0]["ks"]), tuple(cells))
+
+
+def _lacks(terms: Sequence[Mapping[str, Any]]) -> bool:
+    """Is one of the terms smaller than was asked for, by more than a tenth of that?"""
+    return any(term["share"] < 0.9 * LEAST for term in terms)
+
+
+def _attained(settings: Settings, results: Results) -> Iterator[Claim]:
+    found = {name: results[f"worst-{name}"] for name in settings["worst"]}
+    true = {name: one["ratio"] for name, one in found.items() if name not in CLAIMS}
+    local = {key: one["ratio"] for key, one in results.items() if key.startswith("local-")}
+    yield Claim(
+        "the tightness of the bounds needs to be clarified",
+        "section 5",
+        "open",
+        f"{sum(x >= 1 - ATTAINED for x in true.values())} of {len(true)} bounds are attained, none is refuted",
+        why=f"largest error/bound {min(true.values()):.6f} to {max(true.values()):.6f} in 50 digits",
+        holds=not any(found[name]["refuted"] for name in true),
+    )
+    yield Claim(
+        "itd-local and aid-fp-local are attained at every t and k",
+        "docs/proofs.md",
+        1.0,
+        min(local.values()),
+        difference=1 - min(local.values()),
+        why=f"{len(local)} searches",
+        holds=min(local.values()) >= 1 - ATTAINED,
+    )
+    for name, says in CLAIMS.items():
+        one = found[name]
+        why = f"error/bound = {one['ratio']:.4f} at t = {one['t']}, k = {one['k']}, in 50 digits"
+        yield Claim(says, "errata", "true", "refuted" if one["refuted"] else "not refuted", why=why, holds=False)
+
+
+def _known(maps: Mapping[tuple[str, str], Map]) -> Iterator[Claim]:
+    """On Φ = λw + b and E = w everything is known in closed form, and the search has to find it."""
+    itd = maps["map", "itd"]
+    for t in itd.ts:
+        yield _compared("itd", 0.9, t, None, itd, (t / 0.9 + 1 / 0.1) / (t / 0.9 + 2 / 0.1))
+    fp = maps["map", "aid-fp"]
+    t = k = max(set(fp.ts) & {k for k in fp.ks if k is not None and k <= 20})
+    yield _compared("aid-fp", 0.9, t, k, fp, (2 - 0.9**t) / (3 - 0.9**t))
+
+
+def _compared(name: str, q: float, t: int, k: int | None, found: Map, known: float) -> Claim:
+    ours = found.ratio(q, t, k)
+    at = f"t = {t}" + (f", k = {k}" if k is not None else "")
+    return Claim(
+        f"{name} on bilinear instances, q = {q:g}, {at}",
+        "docs/worst.md",
+        known,
+        ours,
+        difference=ours - known,
+        why="Φ = λw + b, E = w, in closed form",
+        holds=abs(ours - known) <= ATTAINED,
+    )
+
+
+def _certified(problems: Results) -> Iterator[Claim]:
+    for name, found in problems.items():
+        for method in METHODS:
+            if method not in found["methods"]:
+                continue
+            one = found["methods"][method]
+            largest = {kind: _largest(one[kind]["ratio"]) for kind in KINDS}
+            enclosed = _largest(one["enclosure"])
+            best = next((kind for kind in KINDS if largest[kind] <= WITHIN), "enclosure")
+            yield Claim(
+                f"{name.replace('-', ', ', 1)}, {method}: certified within {WITHIN:g} times the error at every t",
+                "target",
+                "",
+                best,
+                why=", ".join(f"{kind} ≤ {number(x)}" for kind, x in largest.items()) + f", enclosure ≤ {enclosed:.7f}",
+                holds=min(*largest.values(), enclosed) <= WITHIN,
+            )
+
+
+def _largest(ratios: np.ndarray) -> float:
+    """Over the t above the floor; infinite where there is nothing."""
+    return float(np.nanmax(ratios)) if np.isfinite(ratios).any() else np.inf
+
+
+def _rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _worst_table(settings: Settings, results: Results) -> str:
+    rows = []
+    for name in settings["worst"]:
+        one = results[f"worst-{name}"]
+        k = "" if one["k"] is None else f" --k {one['k']}"
+        command = f"`boundcheck worst {name} --t {one['t']}{k} --dim {one['dim']} --quick`"
+        rows.append([command, f"{one['ratio']:.6f}", "refuted" if one["refuted"] else ""])
+    return _rows(["command", "largest error/bound", ""], rows)
+
+
+def _map_tables(maps: Mapping[tuple[str, str], Map]) -> str:
+    said = {"map": "bilinear, with ν₂ and L_E alone", "full": "all six terms, each at least a tenth of the bound"}
+    return "\n".join(f"### {name}: {said[kind]}\n\n{found.markdown()}" for (kind, name), found in maps.items())
+
+
+def _terms_table(settings: Settings, results: Results) -> str:
+    columns = [results[f"terms-{name}"]["rows"] for name in settings["terms"]]
+    rows = [
+        [", ".join(f"`{part}`" for part in parts[0]["parts"]), *(f"{part['ratio']:.3f}" for part in parts)]
+        for parts in zip(*columns, strict=True)
+    ]
+    return _rows(["parts", *settings["terms"]], rows)
+
+
+def _certified_table(problems: Results) -> str:
+    rows = []
+    for name, found in problems.items():
+        for method, one in found["methods"].items():
+            cells = [name.replace("-", ", ", 1), method, number(_largest(one["paper"]))]
+            for kind in KINDS:
+                at = one[kind]["worst"]
+                cells.append(number(_largest(one[kind]["ratio"])))
+                cells.append("" if at is None else _links(at))
+            rows.append([*cells, f"{_largest(one['enclosure']):.7f}"])
+    header = ["problem", "method", "the paper's", *(title for kind in KINDS for title in (kind, "stopped by"))]
+    header.append("enclosure")
+    return _rows(header, rows)
+
+
+def _links(at: Mapping[str, Any]) -> str:
+    lost = ", ".join(f"{name} ×{number(slack)}" for name, slack in at["links"])
+    return f"`{at['bound']}` at t = {at['t']}: {lost}" if lost else f"`{at['bound']}` at t = {at['t']}"
+
+
+def _newton_table(results: Results) -> str:
+    found = {key.removeprefix("newton-"): x for key, x in results.items() if key.startswith("newton-")}
+    ts = list(next(iter(found.values())))
+    rows = [[name, *("–" if x[t] is None else str(x[t]) for t in ts)] for name, x in found.items()]
+    return _rows(["problem", *(f"t = {t}" for t in ts)], rows)
+
+
+def _notes(settings: Settings) -> list[str]:
+    made = ["ratios of searches are lower bounds on the supremum over all problems"]
+    if settings["quick"]:
+        made.append("quick: some bounds, one q, few t and k, and 40 steps on the problems; the full setting has all")
+    return made

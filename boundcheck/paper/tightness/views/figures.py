@@ -1,0 +1,50 @@
+"""bound/error over t of the paper's theorem, of the best certified bounds of each kind, and of the enclosure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from boundcheck.paper.fig1.views.figures import LABELS, Sheet
+from boundcheck.paper.tightness.certified import KINDS, METHODS
+from boundcheck.theory.bound import FROM_SPECTRUM
+from boundcheck.views.figures import canvas
+from boundcheck.views.figures.canvas import BLUE, GREEN, ORANGE, PURPLE, VERMILLION
+
+LINES = {
+    "paper": ("the paper's theorem", VERMILLION, (0, (5, 1.2, 1, 1.2))),
+    "a priori": ("best certified, a priori", BLUE, (0, (4, 1.5))),
+    FROM_SPECTRUM: ("a priori, from the spectrum", ORANGE, (0, (6, 1))),
+    "a posteriori": ("best certified, a posteriori", GREEN, (0, (1, 1))),
+    "enclosure": ("enclosure", PURPLE, "-"),
+}
+
+
+def ratios(problems: Mapping[str, Mapping[str, Any]]) -> Figure:
+    """A column for each problem, a row for each method; a line where a bound is ten times the error."""
+    sheet = Sheet(len(METHODS), len(problems), "bound / error")
+    for column, (name, found) in enumerate(problems.items()):
+        every = [of(one, kind) for one in found["methods"].values() for kind in LINES]
+        low, high = canvas.extent([*every, np.array([1.0, 100.0])], room=1.5)
+        for row, method in enumerate(METHODS):
+            one = found["methods"][method]
+            title = f"{LABELS[name.partition('-')[0]]}: {method}"
+            axes = sheet.panel(row, column, title, one["error"], low, high)
+            t = np.arange(1, len(one["error"]) + 1)
+            axes.axhline(10, color="0.75", lw=0.8)
+            for kind, (label, colour, dashes) in LINES.items():
+                values = of(one, kind)
+                seen = np.isfinite(values)
+                style: dict[str, Any] = {"color": colour, "ls": dashes, "lw": 1.4, "label": label, "gid": kind}
+                if seen.sum() < len(t) // 2:
+                    style |= {"marker": "o", "ms": 2}
+                axes.plot(t[seen], values[seen], **style)
+    return sheet.arranged(list(LINES.values()))
+
+
+def of(one: Mapping[str, Any], kind: str) -> np.ndarray:
+    ratio: np.ndarray = one[kind]["ratio"] if kind in KINDS else one[kind]
+    return ratio

@@ -1,0 +1,159 @@
+"""`load_problem`: a built-in problem by name, or one of the user's own from a file."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from boundcheck.errors import BoundcheckError, InputError, UnknownNameError, UserCodeError
+from boundcheck.numerics.bilevel import devices
+from boundcheck.numerics.bilevel.problem import Problem
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A name that was found: a finished problem, or the function that makes one; `path` is that of a user's file."""
+
+    spec: str
+    found: Any
+    path: Path | None = None
+
+    def takes(self, option: str) -> bool:
+        """Whether the problem is made by a function with this option."""
+        return not isinstance(self.found, Problem) and option in _options(self.found, self.spec, option)
+
+    def make(self, options: dict[str, Any]) -> Problem:
+        for option in options:
+            if not self.takes(option):
+                raise _refusal(self, option)
+        if self.path is not None and "device" in options:
+            devices.refuse_unless_usable(options["device"])  # what is built in asks that itself
+        return self.found if isinstance(self.found, Problem) else _make(self.found, self.spec, options, self.path)
+
+
+def load_problem(spec: str, **options: Any) -> Problem:
+    """A problem by its name, or from a file.
+
+    Parameters
+    ----------
+    spec : str
+        `"lr"`, or `"path/to/file.py:name"` where `name` is a `Problem` or a function that returns one.
+    **options
+        They go to the function that makes the problem: `load_problem("lr", seed=1, kappa=50)`.
+
+    Returns
+    -------
+    Problem
+        As `check`, `plan` and the others take it.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no problem of that name, or the function has no such option.
+    InputError
+        If an option cannot be used, or what was found is no problem.
+    UserCodeError
+        If the file raises.
+    """
+    return _source(str(spec)).make(options)
+
+
+def load_asked(spec: str, seed: int | None, **options: Any) -> Problem:
+    """The problem of a command: `seed` goes to the function that makes it if that has one; λ is drawn with it too."""
+    source = _source(spec)
+    return source.make(options if seed is None or not source.takes("seed") else {"seed": seed, **options})
+
+
+def _source(spec: str) -> _Source:
+    path, colon, name = spec.rpartition(":")
+    if colon and path.endswith(".py"):
+        return _from_file(Path(path).expanduser(), name)
+    if spec.endswith(".py"):
+        raise InputError(
+            f"{spec!r} names a file but nothing in it; write {spec}:name, a Problem or a function returning one"
+        )
+    from boundcheck.problems import CATALOGUE
+
+    if spec not in CATALOGUE:
+        raise UnknownNameError.among("problem", spec, CATALOGUE)
+    return _Source(spec, CATALOGUE[spec].make)
+
+
+def _from_file(path: Path, name: str) -> _Source:
+    if not path.is_file():
+        raise InputError(f"{str(path)!r} is no file; give the path of a Python file, as in mine.py:problem")
+    module_spec = importlib.util.spec_from_file_location(f"boundcheck_user_{path.stem}", path)
+    if module_spec is None or module_spec.loader is None:
+        raise InputError(f"{str(path)!r} cannot be loaded as Python; give a file that ends in .py")
+    module = importlib.util.module_from_spec(module_spec)
+    sys.modules[module_spec.name] = module  # dataclasses look their module up
+    sys.path.insert(0, str(path.resolve().parent))  # for what the file imports from beside it
+    try:
+        module_spec.loader.exec_module(module)
+    except BoundcheckError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UserCodeError(_told(error, path, f"running {path.name}")) from error
+    finally:
+        sys.path.pop(0)
+    if not name or not hasattr(module, name):
+        have = [key for key, value in vars(module).items() if isinstance(value, Problem)]
+        known = have or [key for key, value in vars(module).items() if inspect.isfunction(value)]
+        raise UnknownNameError.among(f"name in {path.name}", name, known)
+    found = getattr(module, name)
+    if not isinstance(found, Problem) and not callable(found):
+        raise InputError(
+            f"{name} in {path.name} is a {type(found).__name__}; it must be a Problem or a function returning one"
+        )
+    return _Source(f"{path.name}:{name}", found, path)
+
+
+def _refusal(source: _Source, option: str) -> BoundcheckError:
+    """Why a problem takes no such option; in a user's file, of those that commands have, what to change."""
+    name = source.spec.rpartition(":")[2]
+    use = f" to use --{option}" if source.path is not None and option in ("dtype", "device") else ""
+    if isinstance(source.found, Problem):
+        how = f"make {name} a function that takes {option}={use}"
+        return InputError(f"{source.spec} is a finished problem and takes no {option}; {how}")
+    if use:
+        return InputError(f"{source.spec} takes no {option}; let {name} take {option}={use}")
+    return UnknownNameError.among(f"option of {source.spec}", option, _options(source.found, source.spec))
+
+
+def _options(function: Any, spec: str, *asked: str) -> list[str]:
+    """What the function takes by name; all that is `asked` if it takes any name."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        raise InputError(f"{spec} is a {type(function).__name__} that makes no problem; give a function") from None
+    return [*parameters, *(asked if any(p.kind is p.VAR_KEYWORD for p in parameters.values()) else ())]
+
+
+def _make(function: Callable[..., Any], spec: str, options: dict[str, Any], path: Path | None) -> Problem:
+    try:
+        made = function(**options)
+    except BoundcheckError:
+        raise
+    except Exception as error:
+        if path is None:
+            raise
+        raise UserCodeError(_told(error, path, spec)) from error
+    if not isinstance(made, Problem):
+        raise InputError(f"{spec} returned a {type(made).__name__}; return a Problem")
+    return made
+
+
+def _told(error: BaseException, path: Path, what: str) -> str:
+    """The error with the line of the user's file on which it arose."""
+    line, trace = "", error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = f", line {trace.tb_lineno}"
+        trace = trace.tb_next
+    text = " ".join(str(error).split())
+    return f"{what}{line} raised {type(error).__name__}: {text[:300]}; mend the file"

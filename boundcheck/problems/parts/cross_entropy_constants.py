@@ -1,0 +1,126 @@
+"""Constants of multinomial logistic regression, ℓ = CE(XW, y) + penalty, E = CE(X'W, y'), in closed form.
+
+For one example with s = softmax and H = diag(s) − ssᵀ the second derivative of log-sum-exp is H, ‖H‖ ≤ ½; the third is
+T, |T(a, b, c)| ≤ S3‖a‖‖b‖‖c‖ with S3 = √6/9. For T is symmetric, so its largest value is at a = b = c (Banach), where
+it is the third central moment of the entries of a under s. On an interval of length ρ that is at most ρ³/(6√3): with
+the mean fixed it is linear in the distribution, so largest on two points, and p(1−p)(1−2p) ≤ 1/(6√3); and ρ ≤ √2‖a‖.
+
+**mu** is the least penalty, exactly: V = e_j1ᵀ moves no difference of logits. **L** ≤ λmax(XᵀX/2n + penalties).
+**q** = max{1 − αμ, αL − 1}.
+
+**D**. At W*, Σ_j penalty_j‖W_j‖² = mean_i (y_i − s_i)·z_i, z = XW. With d_l = z_y − z_l an example gives
+v = Σ_l d_l e^{−d_l}/(1 + Σ_l e^{−d_l}) over l ≠ y, so that v = Σ_l (d_l − v)e^{−d_l} ≤ (c − 1)e^{−1−v}, hence
+v ≤ W₀((c−1)/e), Lambert's function, and D² ≤ W₀((c−1)/e)/μ. Also D ≤ ‖∇₁ℓ(0)‖/μ.
+
+**hat_rho_1**. The third derivative of ℓ is mean_i T(Uᵀx_i, Vᵀx_i, V'ᵀx_i) ≤ (S3/n) Σ_i ‖Uᵀx_i‖‖Vᵀx_i‖‖V'ᵀx_i‖. By
+Cauchy and Schwarz Σ ≤ ‖XU‖_F (Σ_i ‖Vᵀx_i‖²‖V'ᵀx_i‖²)^½, and Σ_i ⟨x_ix_iᵀ, VVᵀ⟩⟨x_ix_iᵀ, V'V'ᵀ⟩ ≤ λmax(G∘G) with G =
+XXᵀ. So hat_rho_1 = S3‖X‖λmax(G∘G)^½/n.
+
+**eta_1** = λmax(X'ᵀdiag(g)X')/n' with g_i ≥ ‖H_i‖ on the ball: ½, or ‖H_i‖ at its centre and S3‖x'_i‖r.
+**L_E**, of ∇₁E = X'ᵀR/n', R = S − Y'. From the centre of the ball ‖∇₁E‖ + eta_1 r. Everywhere
+‖X'‖√(2/n'), as ‖R‖_F² ≤ 2n'; and from 0, ‖∇₁E(0)‖ + ‖X'‖√((1 − 1/c)/n'), as ‖S − 1/c‖_F² ≤ n'(1 − 1/c). Where X' has
+no negative entries, r_a·r_b ≤ 1 + [y_a = y_b] gives ‖X'ᵀR‖_F² = Σ_ab G'_ab r_a·r_b ≤ ‖X'ᵀ1‖² + ‖X'ᵀY'‖_F².
+**eta_2** = 0, as E does not depend on λ.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from scipy.special import lambertw
+from torch import Tensor
+
+from boundcheck.constants import Constant
+from boundcheck.numerics.bilevel.closed_forms import Region, upper
+from boundcheck.problems.parts.cross_entropy import cross_entropy_gradient
+from boundcheck.problems.parts.norm_bounds import largest, spectral_norm
+from boundcheck.problems.parts.sparse_matrix import SparseMatrix, perron_bound
+
+S3 = 6**0.5 / 9
+
+
+def of_the_step(mu: Tensor | float, L: Tensor, how: str, alpha: float) -> list[Constant]:
+    """mu, L, kappa, alpha, grad_alpha and q for a fixed step, from an exact μ and an upper bound of L."""
+    low, high = upper("mu", mu, "the least penalty", exact=True), upper("L", L, how)
+    by_mu, by_L = 1 - alpha * low.value, alpha * high.value - 1
+    return [
+        low,
+        high,
+        upper("kappa", max(1.0, high.value / low.value), "L/μ"),
+        upper("alpha", alpha, "the step", exact=True),
+        upper("grad_alpha", 0.0, "the step is frozen", exact=True),
+        upper("q", by_mu, "1 − αμ", exact=True) if by_mu >= by_L else upper("q", by_L, "αL − 1"),
+    ]
+
+
+def solution_norm(mu: Tensor | float, classes: int, gradient_at_0: Tensor) -> Constant:
+    """D."""
+    D = torch.sqrt(float(lambertw((classes - 1) / math.e).real) / (mu * gradient_at_0.new_ones(())))
+    return upper("D", torch.minimum(D, gradient_at_0.norm() / mu), "min{(W₀((c−1)/e)/μ)^½, ‖∇₁ℓ(0)‖/μ}")
+
+
+def curvature_change(X_norm: Tensor | float, squared_gram: Tensor, examples: int, region: Region) -> Constant:
+    """hat_rho_1, from upper bounds of ‖X‖ and λmax(G∘G)."""
+    return upper("hat_rho_1", S3 * X_norm * squared_gram.sqrt() / examples, "S3‖X‖λmax(G∘G)^½/n, G = XXᵀ", region)
+
+
+def times_step(name: str, alpha: float, of: Constant, region: Region) -> Constant:
+    """nu_1 = αρ̂₁ and nu_2 = αρ̂₂; exact if the other is."""
+    how = f"α·({of.provenance.how})"
+    return upper(name, alpha * of.value, how, region, exact=of.side is of.side.EXACT)
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """X', Y', ‖x'_i‖, whether X' ≥ 0, an upper bound of ‖X'‖², and what of L_E does not depend on the ball."""
+
+    X: Tensor | SparseMatrix
+    Y: Tensor
+    lengths: Tensor
+    nonnegative: bool
+    squared_norm: Tensor
+    anywhere: Tensor
+
+    @classmethod
+    def of(cls, X: Tensor | SparseMatrix, Y: Tensor, squared_norm: Tensor | float) -> Validation:
+        n, c = Y.shape
+        squared = squared_norm * Y.new_ones(())
+        from_0 = (X.T @ (Y - 1 / c)).norm() / n + (squared * (1 - 1 / c) / n).sqrt()
+        anywhere = torch.minimum(from_0, (2 * squared / n).sqrt())
+        nonnegative = bool(((X if isinstance(X, Tensor) else X.X.values()) >= 0).all())
+        if nonnegative:
+            sums = torch.hypot((X.T @ Y.new_ones(n, 1)).norm(), (X.T @ Y).norm())
+            anywhere = torch.minimum(anywhere, sums / n)
+        lengths = X.norm(dim=1) if isinstance(X, Tensor) else X.row_norms()
+        return cls(X, Y, lengths, nonnegative, squared, anywhere)
+
+    def eta_1(self, W: Tensor, r: float) -> Tensor:
+        """λmax(X'ᵀdiag(g)X')/n'."""
+        X, n = self.X, len(self.Y)
+        S = (X @ W).softmax(-1)
+        g = (largest(S.diag_embed() - S[:, :, None] * S[:, None]) + S3 * self.lengths * r).clamp(max=0.5)
+        if bool(g.min() == 0.5):
+            return self.squared_norm / (2 * n)
+        if isinstance(X, Tensor):
+            return spectral_norm(g.sqrt()[:, None] * X) ** 2 / n
+        if not self.nonnegative:
+            return self.squared_norm * g.max() / n
+        top = perron_bound(lambda v: X.T @ (g * (X @ v)), W.new_ones(len(W))) / n
+        return torch.minimum(top, self.squared_norm * g.max() / n)
+
+    def constants(self, W: Tensor, region: Region) -> list[Constant]:
+        """L_E, eta_1 and eta_2; W is the centre of the ball as a matrix."""
+        gradient = self.X.T @ cross_entropy_gradient(self.X @ W, self.Y)
+        eta_1 = self.eta_1(W, region.radius)
+        return [
+            upper(
+                "L_E",
+                torch.minimum(self.anywhere, gradient.norm() + eta_1 * region.radius),
+                "min{(‖X'ᵀ1‖²+‖X'ᵀY'‖²)^½/n' if X' ≥ 0, ‖X'‖√(2/n'), from 0 or the centre}",
+                region,
+            ),
+            upper("eta_1", eta_1, "λmax(X'ᵀdiag(g)X')/n', g_i ≥ ‖H_i‖ on the ball, at most ½", region),
+            upper("eta_2", 0.0, "E does not depend on λ", region, exact=True),
+        ]

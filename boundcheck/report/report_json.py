@@ -1,0 +1,232 @@
+"""A report as JSON and back: null where a number is not finite."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from boundcheck import __version__
+from boundcheck.constants import Constants, Side
+from boundcheck.errors import InputError
+from boundcheck.report import tightness
+from boundcheck.report.report import BoundCurve, Curve, Rate, Report, Trace
+from boundcheck.report.verdict import Verdict
+
+SCHEMA = 1
+FILE = "report.json"
+
+
+def _plain(array: np.ndarray) -> Any:
+    """Nested lists with null for NaN and infinity."""
+    if array.ndim > 1:
+        return [_plain(row) for row in array]
+    return [x if math.isfinite(x) else None for x in array.tolist()]
+
+
+def _array(content: Any, missing: float) -> np.ndarray:
+    array = np.array(content, dtype=float)  # None becomes NaN
+    return np.where(np.isnan(array), missing, array)
+
+
+def _over_samples(name: str, array: np.ndarray) -> dict[str, Any]:
+    """The mean over λ, and each of them where there are several."""
+    with np.errstate(invalid="ignore"):
+        mean = {name: _plain(array.mean(axis=0))}
+    return mean if len(array) == 1 else {**mean, f"{name}_of_each": _plain(array)}
+
+
+def _samples(entry: dict[str, Any], name: str, missing: float) -> np.ndarray:
+    return _array(entry[f"{name}_of_each"] if f"{name}_of_each" in entry else [entry[name]], missing)
+
+
+def _number(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    """The schema of the design: extra keys where there is more to say."""
+    return {
+        "schema": SCHEMA,
+        "version": __version__,
+        "problem": dict(report.problem),
+        "verdict": report.verdict.value,
+        "constants": report.constants["paper"].as_json(),
+        "constants_local": report.constants["local"].as_json(),
+        "curves": [{**_curve(curve), "enclosure": _enclosure(report, curve)} for curve in report.curves.values()],
+        "refused": dict(report.refused),
+        "ordering": [{"first": a, "second": b, "share": share} for a, b, share in report.ordering],
+        "reference": [None if c is None else Constants({c.name: c}).as_json()[c.name] for c in report.certificates],
+        "floor": report.floor_how,
+        "seconds": report.seconds,
+    }
+
+
+def _enclosure(report: Report, curve: Curve) -> dict[str, Any] | None:
+    """Between what the errors are, by the certified reference; null where nothing certifies it."""
+    found = report.enclosure(curve.method)
+    if found.side is Side.LOWER:
+        return None
+    ends = _over_samples("lower", found.lower) | _over_samples("upper", found.upper)
+    return {**ends, "side": found.side.value, "delta": found.delta}
+
+
+def _curve(curve: Curve) -> dict[str, Any]:
+    name, _, k = curve.method.partition(":")
+    policy = None if curve.k is None else f"k = {k}" if k else "k = t"
+    main = curve.bounds.get(name)
+    return {
+        "method": curve.method,
+        "k_policy": policy,
+        "t": curve.t.tolist(),
+        "k": None if curve.k is None else curve.k.tolist(),
+        **_over_samples("error", curve.errors),
+        **_over_samples("floor", curve.floor),
+        "bounds": {name: _bound(bound) for name, bound in curve.bounds.items()},
+        "rate_measured": None if curve.rate is None else _number(curve.rate.value),
+        "rate_range": None if curve.rate is None else [curve.rate.first, curve.rate.last],
+        "iterations": _accuracies(curve.needs),
+        "trace": None if main is None or main.trace is None else at_one_t(main.trace),
+    }
+
+
+def _accuracies(found: Any) -> dict[str, int | None]:
+    return {f"{eps:.0e}": t for eps, t in found.items()}
+
+
+def at_one_t(trace: Trace) -> dict[str, Any]:
+    """The chain at the last t."""
+    rows = zip(trace.links, trace.values[:, -1], trace.slacks[:, -1], strict=True)
+    links = [{"name": name, "value": _number(float(v)), "slack": _number(float(s))} for name, v, s in rows]
+    return {"t": int(trace.t[-1]), "links": links}
+
+
+def _bound(bound: BoundCurve) -> dict[str, Any]:
+    with np.errstate(all="ignore"):
+        closest = np.fmin.reduce(bound.tightness)
+    return {
+        "title": bound.title,
+        "reference": bound.reference,
+        "kind": bound.kind,
+        "ball": bound.ball,
+        **_over_samples("values", bound.values),
+        "side": bound.side.value,
+        "delta": bound.delta,
+        "weakest": list(bound.weakest),
+        "verdict": bound.verdict.value,
+        "reason": bound.reason,
+        "tightness": _plain(closest),
+        "best": _number(bound.best),
+        "worst": _number(bound.worst),
+        "rate_predicted": _number(bound.rate_predicted),
+        "iterations": _accuracies(bound.asks),
+        "trace": None if bound.trace is None else _trace(bound.trace),
+    }
+
+
+def _trace(trace: Trace) -> dict[str, Any]:
+    return {
+        "t": trace.t.tolist(),
+        "links": [
+            {"name": name, "because": because, "uses": list(uses), "value": _plain(v), "slack": _plain(s), "broken": b}
+            for name, because, uses, v, s, b in zip(
+                trace.links, trace.because, trace.uses, trace.values, trace.slacks, trace.broken.tolist(), strict=True
+            )
+        ],
+    }
+
+
+def load(path: str | os.PathLike[str]) -> Report:
+    """A report from its file, or from the directory it is in; InputError says what is wrong with it."""
+    file = Path(path)
+    file = file / FILE if file.is_dir() else file
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as why:
+        raise InputError(f"{file} cannot be read: {why.strerror}; give a {FILE} or the directory of one") from None
+    except ValueError as why:
+        raise InputError(f"{file} is no JSON: {why}; write it anew with boundcheck check --out") from None
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        found = content.get("schema") if isinstance(content, dict) else None
+        raise InputError(f"{file} has schema {found!r}, not {SCHEMA}; write it anew with this version")
+    try:
+        return from_json(content)
+    except (KeyError, TypeError, ValueError) as why:
+        raise InputError(f"{file} is no report of boundcheck check ({why!r}); write it anew") from None
+
+
+def from_json(content: dict[str, Any]) -> Report:
+    """The inverse of `to_json`."""
+    return Report(
+        problem=content["problem"],
+        constants={
+            "paper": Constants.from_json(content["constants"]),
+            "local": Constants.from_json(content["constants_local"]),
+        },
+        curves={entry["method"]: _read_curve(entry) for entry in content["curves"]},
+        refused=content["refused"],
+        certificates=tuple(
+            None if entry is None else Constants.from_json({"eps_g": entry})["eps_g"] for entry in content["reference"]
+        ),
+        floor_how=content["floor"],
+        seconds=content["seconds"],
+    )
+
+
+def _read_curve(entry: dict[str, Any]) -> Curve:
+    errors, floor = _samples(entry, "error", np.inf), _samples(entry, "floor", np.inf)
+    rate = None
+    if entry["rate_measured"] is not None:
+        rate = Rate(entry["rate_measured"], *entry["rate_range"])
+    return Curve(
+        method=entry["method"],
+        t=np.array(entry["t"], dtype=int),
+        k=None if entry["k"] is None else np.array(entry["k"], dtype=int),
+        errors=errors,
+        floor=floor,
+        rate=rate,
+        needs=_read_accuracies(entry["iterations"]),
+        bounds={name: _read_bound(name, bound, errors, floor) for name, bound in entry["bounds"].items()},
+    )
+
+
+def _read_accuracies(content: dict[str, int | None]) -> dict[float, int | None]:
+    return {float(eps): t for eps, t in content.items()}
+
+
+def _read_bound(name: str, entry: dict[str, Any], errors: np.ndarray, floor: np.ndarray) -> BoundCurve:
+    values = _samples(entry, "values", np.nan)
+    return BoundCurve(
+        name=name,
+        title=entry["title"],
+        reference=entry["reference"],
+        kind=entry["kind"],
+        ball=entry["ball"],
+        values=values,
+        side=Side(entry["side"]),
+        delta=entry["delta"],
+        weakest=tuple(entry["weakest"]),
+        verdict=Verdict(entry["verdict"]),
+        reason=entry["reason"],
+        tightness=tightness.ratio(values, errors, floor),
+        rate_predicted=entry["rate_predicted"],
+        asks=_read_accuracies(entry["iterations"]),
+        trace=None if entry["trace"] is None else _read_trace(entry["trace"]),
+    )
+
+
+def _read_trace(content: dict[str, Any]) -> Trace:
+    links = content["links"]
+    return Trace(
+        links=tuple(link["name"] for link in links),
+        because=tuple(link["because"] for link in links),
+        uses=tuple(tuple(link["uses"]) for link in links),
+        t=np.array(content["t"], dtype=int),
+        values=_array([link["value"] for link in links], np.inf),
+        slacks=_array([link["slack"] for link in links], np.inf),
+        broken=np.array([link["broken"] for link in links], dtype=bool),
+    )

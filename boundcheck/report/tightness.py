@@ -1,0 +1,92 @@
+"""How close a bound is to the error: their ratio, the rates of both, and the iterations that each asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from boundcheck.errors import AssumptionError
+from boundcheck.report.report import Rate
+from boundcheck.report.verdict import compared
+
+ACCURACIES = tuple(10.0**-i for i in range(1, 9))
+LINEAR = 0.999  # R² of what counts as a line
+SHORTEST = 8  # points of a line
+LONGEST = 1 << 20  # iterations up to which a bound is searched
+LONGEST_RECURSION = 1 << 15  # the same for a bound that is computed step by step
+
+
+def ratio(values: np.ndarray, errors: np.ndarray, floor: np.ndarray) -> np.ndarray:
+    """bound/error at the points that were compared; NaN where rounding decides (verdict.compared)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(compared(errors, values, floor), values / errors, np.nan)
+
+
+def rate(errors: np.ndarray, floor: np.ndarray) -> Rate | None:
+    """The slope of log(error) on the longest line that ends where the floor is reached.
+
+    t counts from 1. Of the windows that end at the last clear point, the longest with R² ≥ `LINEAR`; if none has that,
+    the last third, where the fastest part of a curve is over.
+    """
+    clear = np.isfinite(errors) & (errors > floor)
+    count = int(np.argmin(clear)) if not clear.all() else len(clear)
+    if count < SHORTEST:
+        return None
+    t, y = np.arange(1, count + 1, dtype=float), np.log(errors[:count])
+    starts = np.unique(np.linspace(0, count - SHORTEST, 64).astype(int))
+    for start in starts:
+        slope, fit = _line(t[start:], y[start:])
+        if fit >= LINEAR:
+            return Rate(float(np.exp(slope)), int(start) + 1, count)
+    start = max(0, min(count - SHORTEST, 2 * count // 3))
+    return Rate(float(np.exp(_line(t[start:], y[start:])[0])), start + 1, count)
+
+
+def _line(t: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Slope and R² of the least-squares line."""
+    dt, dy = t - t.mean(), y - y.mean()
+    slope = float(dt @ dy / (dt @ dt))
+    total = float(dy @ dy)
+    return slope, 1.0 if total == 0 else 1 - float(((dy - slope * dt) ** 2).sum()) / total
+
+
+def first_below(values: np.ndarray) -> dict[float, int | None]:
+    """For each accuracy the least t (from 1) from which on all values are below it, or None."""
+    found: dict[float, int | None] = {}
+    for eps in ACCURACIES:
+        above = np.flatnonzero(~(values <= eps))
+        last = int(above[-1]) + 1 if above.size else 0
+        found[eps] = last + 1 if last < len(values) else None
+    return found
+
+
+def follow(values_at: Callable[[np.ndarray], np.ndarray], longest: int = LONGEST) -> np.ndarray:
+    """A bound at t = 1, 2, …, `longest`, or until it is below the smallest accuracy or falls no more."""
+    pieces: list[np.ndarray] = []
+    start, size = 1, 1024
+    while start < longest:
+        try:
+            pieces.append(values_at(np.arange(start, start + size)))
+        except AssumptionError:  # the theorem does not speak yet
+            pieces.append(np.full(size, np.nan))
+        start, size = start + size, min(2 * size, longest - start - size)
+        if pieces[-1][-1] <= ACCURACIES[-1]:
+            break
+        if len(pieces) > 1 and abs(pieces[-1][-1] - pieces[-2][-1]) <= 1e-12 * pieces[-1][-1]:
+            break
+    return np.concatenate(pieces)
+
+
+def last_rate(values: np.ndarray) -> float | None:
+    """r of the a·t^p·r^t through three of the last points above the smallest accuracy; None where there are none."""
+    enough = np.flatnonzero(values > ACCURACIES[-1])
+    last = min(int(enough[-1]) + 2, len(values)) if enough.size else len(values)
+    if last < SHORTEST:
+        return None
+    ts = np.array([last - max(2, last // 8), last - max(1, last // 16), last])
+    at = values[ts - 1]
+    if not (np.isfinite(at).all() and (at > 0).all()):
+        return None
+    steps, powers = np.diff(ts).astype(float), np.diff(np.log(ts))
+    return float(np.exp(np.linalg.solve(np.stack([steps, powers], axis=1), np.diff(np.log(at)))[0]))

@@ -1,0 +1,1 @@
+"""What people look at: terminal, figures and the page. No torch."""

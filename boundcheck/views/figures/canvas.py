@@ -1,0 +1,244 @@
+"""What all pictures share: colours, sizes, axes, legends that cover nothing, and `save`.
+
+Colours are those of Okabe and Ito; what a colour says, a dash pattern, a marker or a word says too. Sizes are passed to
+every artist, so the settings of matplotlib stay the user's. All places are in inches, so nothing is laid out by trial;
+ticks are markers on one line, and their labels are words, since matplotlib's own are the dearest part of a figure.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.markers import TICKDOWN, TICKLEFT
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import MaxNLocator, NullLocator
+from matplotlib.transforms import ScaledTranslation, Transform
+
+from boundcheck.atomic_write import write_whole
+from boundcheck.errors import InputError
+from boundcheck.views.figures import text_shapes
+from boundcheck.views.figures.text_shapes import Words
+
+BLUE, VERMILLION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
+PURPLE, SKY, YELLOW, GREY = "#CC79A7", "#56B4E9", "#F0E442", "#666666"
+WIDTH, SMALL, TEXT = 3.3, 7.0, 8.0  # of a column in inches; of letters in points
+TOP, HEIGHT, BOTTOM, LINE = 0.26, 2.02, 0.42, 0.146  # a title, a panel, its labels, a line of a legend; inches
+TICK, HANDLE = 0.09, 0.42  # from an axis to its labels, and from the handle of a legend to its words; inches
+MOST_TICKS = 7
+HUGE = 1e290  # limits of an axis keep away from overflow
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+DPI = 150
+METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
+SETTINGS: dict[str, Any] = {"svg": {"svg.hashsalt": "boundcheck"}, "pdf": {"pdf.fonttype": 42}}
+_saving = threading.Lock()  # matplotlib's settings are global
+
+
+def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
+    """Write the figure as png, pdf or svg, by the suffix: all of it or nothing, and the same bytes each time."""
+    target = Path(path)
+    suffix = target.suffix.lower().removeprefix(".")
+    if suffix not in METADATA:
+        raise InputError(f"path = {str(path)!r} is no picture; end it in {', '.join(f'.{kind}' for kind in METADATA)}")
+    contents = io.BytesIO()
+    options: dict[str, Any] = {"pil_kwargs": {"compress_level": 3}} if suffix == "png" else {}
+    with _saving, mpl.rc_context(SETTINGS[suffix]) if suffix in SETTINGS else nullcontext():
+        for text in figure.findobj(Words):
+            text.outlined = suffix != "pdf"  # whose words can be searched
+        figure.savefig(contents, format=suffix, dpi=DPI, metadata=METADATA[suffix], **options)
+    return write_whole(target, contents.getvalue())
+
+
+def number(value: float) -> str:
+    """Three digits, with a power of ten where there would be many zeros."""
+    if not np.isfinite(value):
+        return "∞" if value == np.inf else "–"
+    digits, _, power = f"{value:.2e}".partition("e")
+    if value == 0 or -3 <= int(power) < 4:
+        return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{digits.rstrip('0').rstrip('.')}×10{str(int(power)).translate(RAISED)}"
+
+
+def mean(values: np.ndarray) -> np.ndarray:
+    """Over the samples (the rows) that say something; NaN where none does."""
+    speaks = np.isfinite(values)
+    count = np.where(speaks.any(axis=0), speaks.sum(axis=0), np.nan)
+    means: np.ndarray = np.where(speaks, values / count, 0.0).sum(axis=0)
+    return np.where(np.isnan(count), np.nan, means)
+
+
+def extent(arrays: Iterable[np.ndarray], room: float = 2.0, least: float = 10.0) -> tuple[float, float]:
+    """Limits of a logarithmic axis for the positive values among these, at least a factor of `least` apart."""
+    values = np.concatenate([np.ravel(array) for array in arrays])
+    values = values[np.isfinite(values) & (values > 0)].clip(1 / HUGE, HUGE)
+    low, high = (values.min() / room, values.max() * room) if values.size else (0.1, 10.0)
+    widen = max(1.0, (least * low / high) ** 0.5)
+    return float(low / widen), float(high * widen)
+
+
+def inches(axes: Axes, x: float = 0, y: float = 0) -> Transform:
+    """Inches from a corner of the axes: lower left, or upper at y = 1, or right at x = 1."""
+    of_axes: Any = axes.transAxes
+    return axes.figure.dpi_scale_trans + ScaledTranslation(x, y, of_axes)
+
+
+def moved(axes: Axes, transform: Transform, x: float, y: float) -> Transform:
+    """And then by so many inches."""
+    return transform + ScaledTranslation(x, y, axes.figure.dpi_scale_trans)
+
+
+def write(axes: Axes, x: float, y: float, text: str, transform: Transform, **style: Any) -> None:
+    axes.add_artist(text_shapes.words(x, y, text, transform=transform, **({"fontsize": SMALL, "va": "center"} | style)))
+
+
+def panel(figure: Figure, title: str, x: str, y: str = "") -> Axes:
+    """Axes with a title and labels, without top, right side and ticks; `place` gives them their place."""
+    axes = figure.add_axes((0, 0, 1, 1))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(NullLocator())
+        axis.set_minor_locator(NullLocator())
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.patch.set_visible(False)  # that of the figure is enough
+    axes.set_title("", y=1.0)  # said so, it is not moved at each drawing
+    style: dict[str, Any] = {"figure": figure, "ha": "center"}
+    axes.title = text_shapes.words(0.5, 1, title, fontsize=TEXT + 1, va="baseline", **style)
+    axes.title.set_transform(moved(axes, axes.transAxes, 0, 0.08))
+    axes.xaxis.label = text_shapes.words(0.5, 0, x, fontsize=TEXT, va="baseline", **style)
+    axes.xaxis.set_label_coords(0.5, 0, transform=moved(axes, axes.transAxes, 0, -0.36))
+    axes.yaxis.label = text_shapes.words(0, 0.5, y, fontsize=TEXT, va="baseline", rotation=90, **style)
+    return axes
+
+
+def label_left(axes: Axes, ticks: float) -> float:
+    """Move the label of the vertical axis to the left of ticks so wide; inches from the panel to its left."""
+    axes.yaxis.set_label_coords(0, 0.5, transform=moved(axes, axes.transAxes, -ticks - 0.08, 0))
+    return ticks + 0.25
+
+
+def place(axes: Axes, left: float, top: float, width: float, height: float) -> None:
+    """In inches from the upper left corner of the figure, whose size must be known by now."""
+    figure: Any = axes.figure
+    across, down = figure.get_size_inches()
+    axes.set_position((left / across, 1 - (top + height) / down, width / across, height / down))
+
+
+def log_axis(
+    axes: Axes, which: str, low: float, high: float, zero: float | None = None, *, upto: float = np.inf,
+    most: int = MOST_TICKS, named: bool = True,
+) -> float:  # fmt: skip
+    """A logarithmic axis with ticks at some powers of ten; at 1, 2, 5 or closer on a short one; 0 at `zero`.
+
+    No ticks beyond `upto`, nor more than `most` powers; the inches that ticks and labels take.
+    """
+    axes.set(**{f"{which}lim": (low, high), f"{which}scale": "log"})  # in this order: no other limits are tried
+    high = min(high, upto)
+    for axis in (axes.xaxis, axes.yaxis):  # a scale brings its own
+        axis.set_major_locator(NullLocator())
+        axis.set_minor_locator(NullLocator())
+    first, last = int(np.ceil(np.log10(low))), int(np.floor(np.log10(high)))
+    step = max(1, -(-(last - first + 1) // most))
+    powers = [10.0**n for n in range(step * -(-first // step), last + 1, step)]
+    fine = [m * 10.0**n for n in range(first - 1, last + 1) for m in range(1, 10)]
+    fine = [x for x in fine if low <= x <= high] if step == 1 else []
+    major = powers
+    if len(powers) < 3 and step == 1:
+        major = [x for x in fine if f"{x:e}"[0] in "125"]
+    if len(major) < 3:
+        found = MaxNLocator(min(5, most), steps=[1, 2, 5, 10]).tick_values(low, high)
+        major, fine = [float(x) for x in found if low <= x <= high], []
+    plain = major is not powers or all(0.01 <= x <= 1000 for x in major)
+    written = {x: number(x) if plain else f"10{str(round(np.log10(x))).translate(RAISED)}" for x in major}
+    if zero is not None:
+        written[zero] = "0"
+    return _ticks(axes, which, written, fine, named=named)
+
+
+def over_t(axes: Axes, t: np.ndarray) -> None:
+    """The axis of iterations."""
+    alone = t.min() == t.max()
+    axes.set_xlim(float(t.min()) - alone, float(t.max()) + (1 if alone else 0.5))
+    linear_axis(axes, "x", integer=True)
+
+
+def linear_axis(axes: Axes, which: str, *, integer: bool = False) -> float:
+    """Ticks between the limits that the axis has."""
+    low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
+    found = MaxNLocator(5, integer=integer).tick_values(low, high)
+    return _ticks(axes, which, {float(x): f"{x:.4g}" for x in found if low <= x <= high})
+
+
+def _ticks(
+    axes: Axes, which: str, written: dict[float, str], fine: Sequence[float] = (), *, named: bool = True
+) -> float:
+    """Marks and words along an axis; how many inches they take."""
+    across = axes.get_xaxis_transform() if which == "x" else axes.get_yaxis_transform()
+    style: dict[str, Any] = {"ls": "", "marker": TICKDOWN if which == "x" else TICKLEFT, "color": "black"}
+    style |= {"transform": across, "clip_on": False, "gid": f"{which} ticks"}
+    for places, length, thick in ((list(written), 3.5, 0.8), (fine, 2, 0.6)):
+        along, nothing = list(places), [0.0] * len(places)
+        if along:
+            line = Line2D(*((along, nothing) if which == "x" else (nothing, along)), ms=length, mew=thick, **style)
+            axes.add_artist(line)
+    if not named:
+        return TICK
+    down, left = moved(axes, across, 0, -TICK), moved(axes, across, -TICK, 0)
+    for at, text in written.items():
+        if which == "x":
+            write(axes, at, 0, text, down, ha="center", va="top", gid="x tick")
+        else:
+            write(axes, 0, at, text, left, ha="right", gid="y tick")
+    return TICK + max((text_shapes.width(text, SMALL) for text in written.values()), default=0.0)
+
+
+def note(text: str) -> Line2D:
+    """A line of a legend that only says something."""
+    return Line2D([], [], ls="", label=text)
+
+
+def legend(axes: Axes, handles: Sequence[Line2D | Patch], corner: Transform, room: float, title: str = "") -> int:
+    """Downwards from a corner, with the words of each handle beside it, in so many inches; the number of lines."""
+    row = 0
+    if title:
+        write(axes, 0, -LINE / 2, title, corner, gid="title of legend")
+        row = 1
+    for handle in handles:
+        text = text_shapes.wrapped(str(handle.get_label()), room - HANDLE, SMALL)
+        lines = 1 + text.count("\n")
+        height = -LINE * (row + lines / 2)
+        write(axes, HANDLE, height, text, corner, gid="legend")
+        key(axes, handle, corner, height)
+        row += lines
+    return row
+
+
+def legend_line(axes: Axes, handles: Sequence[Line2D], corner: Transform, middle: float, height: float) -> None:
+    """All beside one another, around the middle."""
+    widths = [HANDLE + 0.2 + text_shapes.width(str(handle.get_label()), SMALL) for handle in handles]
+    left = middle - (sum(widths) - 0.2) / 2
+    for handle, width in zip(handles, widths, strict=True):
+        key(axes, handle, corner, height, left)
+        write(axes, left + HANDLE, height, str(handle.get_label()), corner, gid="legend")
+        left += width
+
+
+def key(axes: Axes, handle: Line2D | Patch, corner: Transform, height: float, left: float = 0) -> None:
+    """The handle itself, as plain artists in inches."""
+    style: dict[str, Any] = {"transform": corner, "clip_on": False, "gid": "key"}
+    if isinstance(handle, Patch):
+        style |= {"facecolor": handle.get_facecolor(), "edgecolor": handle.get_edgecolor(), "lw": 0.6}
+        axes.add_artist(Rectangle((left, height - 0.035), 0.32, 0.07, hatch=handle.get_hatch(), **style))
+    elif handle.get_linestyle() != "None" or handle.get_marker() not in ("", "None"):
+        line = Line2D([left, left + 0.16, left + 0.32], [height] * 3, **style)
+        line.update_from(handle)
+        line.set(markevery=[1], **style)
+        axes.add_artist(line)

@@ -1,0 +1,198 @@
+"""A proof as a picture: its links at one t as a waterfall, over t as a stack, or both side by side in one figure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.transforms import blended_transform_factory
+
+from boundcheck.errors import InputError
+from boundcheck.views.figures import canvas, text_shapes
+from boundcheck.views.figures.canvas import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    SMALL,
+    TEXT,
+    TOP,
+    VERMILLION,
+    WIDTH,
+    YELLOW,
+)
+
+if TYPE_CHECKING:  # the report brings torch along
+    from boundcheck.report.report import Trace
+
+LAYERS = (BLUE, PURPLE, YELLOW, GREY, ORANGE, GREEN, SKY)  # neighbours differ in grey too
+VALUE, SLACK = "value after each step of the proof", "log₁₀ of the slack"
+BELOW = 0.48  # ticks and a label under a panel, inches
+MARGIN = 0.12  # at the right, for half a label
+LEAST = 1.8  # height of a panel, inches
+NAMES = 1.75  # the widest name of a link beside another panel; inches
+
+
+def waterfall(trace: Trace, title: str = "From the error to the bound", t: int | None = None) -> Figure:
+    """The proof at one t, the last unless told: a bar a link, from the value before it to the value after it."""
+    at = _place(trace, t)
+    because = [
+        text_shapes.wrapped(text, 2.4, SMALL) for text in (*trace.because, f"bound / error = {_ratio(trace, at)}")
+    ]
+    heights = np.array([0.26 + 0.125 * (1 + text.count("\n")) for text in because])
+    left = 0.2 + max(
+        *(text_shapes.width(text, SMALL) for text in because), *(text_shapes.width(name, TEXT) for name in trace.links)
+    )
+    figure = Figure(figsize=(2 * WIDTH, TOP + heights.sum() + BELOW))
+    axes = canvas.panel(figure, f"{title}, $t={trace.t[at]}$", VALUE)
+    canvas.place(axes, left, TOP, 2 * WIDTH - left - MARGIN, heights.sum())
+    tops = _bars(axes, trace, at, heights, 2 * WIDTH - left - MARGIN)
+    beside = blended_transform_factory(canvas.inches(axes), axes.transData)
+    for name, text, top in zip((*trace.links, "bound"), because, tops, strict=True):
+        canvas.write(axes, -0.1, top + 0.05, name, beside, ha="right", va="top", fontsize=TEXT, gid="link")
+        canvas.write(axes, -0.1, top + 0.19, text, beside, ha="right", va="top", color=GREY)
+    return figure
+
+
+def trace_over_t(trace: Trace, title: str = "Where the bound is lost") -> Figure:
+    """log₁₀ of the slack of every link over t, one on the other, so that the top is log₁₀(bound/error)."""
+    figure = Figure(figsize=(2 * WIDTH, 3.0))
+    axes = canvas.panel(figure, title, "$t$", SLACK)
+    left, width = _stack(axes, trace), 4.2
+    handles: list[Any] = []
+    for i, name in enumerate(trace.links[1:], start=1):
+        label = f"{name}, ×{canvas.number(trace.slacks[i, -1])}"
+        if not trace.broken[i].all():
+            handles.insert(0, Patch(label=label, **_layer(i)))
+        if trace.broken[i].any():
+            handles.append(Patch(label=f"broken: {label}", **_wrong()))
+    handles.insert(0, Line2D([], [], color="black", lw=1.4, label="bound / error"))
+    corner = canvas.moved(axes, canvas.inches(axes, 1, 1), 0.1, 0)
+    room = 2 * WIDTH - left - width - 0.15
+    lines = canvas.legend(axes, handles, corner, room, f"slack at $t={trace.t[-1]}$")
+    height = max(3.0 - TOP - BELOW, canvas.LINE * lines + 0.05)
+    figure.set_figheight(TOP + height + BELOW)
+    canvas.place(axes, left, TOP, width, height)
+    return figure
+
+
+def trace(trace: Trace, title: str = "From the error to the bound", t: int | None = None) -> Figure:
+    """The waterfall at one t beside the stack over t; the colour beside a link is that of its layer."""
+    at = _place(trace, t)
+    names = [text_shapes.wrapped(name, NAMES, TEXT) for name in (*trace.links, "bound")]
+    heights = np.array([0.24 + 0.14 * name.count("\n") for name in names])
+    heights[-1] += 0.12
+    heights *= max(1.0, LEAST / heights.sum())
+    figure = Figure(figsize=(2 * WIDTH, TOP + heights.sum() + BELOW))
+    bars = canvas.panel(figure, title, f"value after each step, $t={trace.t[at]}$")
+    stack = canvas.panel(figure, "", "$t$", SLACK)
+    error = f"{_ratio(trace, at)} × the error"
+    left = 0.32 + max(*(text_shapes.width(name, TEXT) for name in names), text_shapes.width(error, SMALL))
+    gap = _stack(stack, trace)
+    width = (2 * WIDTH - left - gap - 2 * MARGIN) / 2
+    canvas.place(bars, left, TOP, width, heights.sum())
+    canvas.place(stack, left + width + MARGIN + gap, TOP, width, heights.sum())
+    bars.title.set_transform(canvas.moved(bars, canvas.inches(bars, 0, 1), WIDTH - left - 0.5, 0.08 - 1))
+    tops = _bars(bars, trace, at, heights, width, layered=True)
+    beside = blended_transform_factory(canvas.inches(bars), bars.transData)
+    style: dict[str, Any] = {"transform": beside, "clip_on": False, "gid": "key"}
+    for i, (name, middle) in enumerate(zip(names, tops + heights / 2, strict=True)):
+        last = i == len(trace.links)
+        canvas.write(bars, -0.24, middle - 0.06 * last, name, beside, ha="right", fontsize=TEXT, gid="link")
+        if last:
+            bars.add_artist(Line2D([-0.18, -0.06], [middle - 0.06] * 2, color="black", lw=1.4, **style))
+            canvas.write(bars, -0.24, middle + 0.08, error, beside, ha="right", color=GREY)
+        elif i:
+            colours = _wrong() if trace.broken[i].all() else _layer(i)
+            bars.add_artist(Rectangle((-0.18, middle - 0.06), 0.12, 0.12, **colours, **style))
+    return figure
+
+
+def _place(trace: Trace, t: int | None) -> int:
+    t = trace.t[-1] if t is None else t
+    if t not in trace.t:
+        raise InputError(f"t = {t} is not in the trace; give one of {trace.t[0]} … {trace.t[-1]}")
+    return int(np.flatnonzero(trace.t == t)[0])
+
+
+def _ratio(trace: Trace, at: int) -> str:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return canvas.number(trace.values[-1, at] / trace.values[0, at])
+
+
+def _layer(i: int) -> dict[str, Any]:
+    style = {"facecolor": LAYERS[(i - 1) % len(LAYERS)], "edgecolor": "white", "lw": 0.6}
+    return style | {"hatch": "" if i <= len(LAYERS) else "////"}
+
+
+def _wrong() -> dict[str, Any]:
+    return {"facecolor": VERMILLION, "edgecolor": "white", "lw": 0.6}
+
+
+def _bars(axes: Axes, trace: Trace, at: int, heights: np.ndarray, width: float, *, layered: bool = False) -> np.ndarray:
+    """Values as bars with their slacks in words, in rows of these heights; where they begin, in inches downwards."""
+    values, slacks, broken = trace.values[:, at], trace.slacks[:, at], trace.broken[:, at]
+    said = [f"×{canvas.number(x)}{' broken' if bad else ''}" for x, bad in zip(slacks, broken, strict=True)]
+    said = [canvas.number(values[0]), *said[1:], canvas.number(values[-1])]
+    low, high = canvas.extent([values], room=1, least=1.2)
+    low *= (low / high) ** 0.04
+    ends = np.where(np.isnan(values), low, values).clip(low, high)
+    ends = np.append(ends, ends[-1])
+    reach = np.log(np.maximum(ends, np.append(ends[0], ends[:-1])) / low) / np.log(high / low)
+    needs = np.array([text_shapes.width(text, TEXT) + 0.15 for text in said]) / width
+    part = min(1.0, float(((1 - needs) / np.maximum(reach, 1e-9)).min()))  # of the panel, which leaves room for words
+    canvas.log_axis(
+        axes, "x", low, low * (high / low) ** (1 / part), most=4 if layered else canvas.MOST_TICKS, upto=high
+    )
+    axes.set_ylim(heights.sum(), 0)
+    tops: np.ndarray = heights.cumsum() - heights
+    rows = tops + heights / 2
+    right = canvas.moved(axes, axes.transData, 0.1, 0)
+    for i, y in enumerate(rows):
+        before, after = ends[max(i - 1, 0)], ends[i]
+        colour = "black"
+        if 0 < i < len(values):
+            colour = VERMILLION if broken[i] else _layer(i)["facecolor"] if layered else BLUE
+            style: dict[str, Any] = {"facecolor": colour, "edgecolor": colour, "lw": 1, "gid": trace.links[i]}
+            axes.add_patch(Rectangle((before, y - 0.08), after - before, 0.16, **style))
+        else:
+            name, marker = ("bound", "D") if i else ("error", "o")
+            axes.add_artist(Line2D([after], [y], marker=marker, color=colour, ms=5, gid=name, clip_on=False))
+        ink = VERMILLION if colour == VERMILLION else "black"
+        canvas.write(axes, max(before, after), y, said[i], right, fontsize=TEXT, color=ink, gid="slack")
+    falls = np.column_stack([ends[:-1], ends[:-1], np.full(len(values), np.nan)])
+    steps = np.column_stack([rows[:-1], rows[1:], np.full(len(values), np.nan)])
+    axes.add_artist(Line2D(falls.ravel(), steps.ravel(), color=GREY, lw=0.6, zorder=0, gid="steps"))
+    return tops
+
+
+def _stack(axes: Axes, trace: Trace) -> float:
+    """The logarithms of the slacks on each other, those of broken links downwards; inches to the left of the panel."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log10(trace.slacks[1:])
+    logs, ts = np.where(np.isfinite(logs).all(axis=0), logs, np.nan), trace.t
+    if len(ts) == 1:  # no area over a point
+        logs, ts = np.repeat(logs, 2, axis=1), ts[0] + np.array([-0.4, 0.4])
+    up, down = (np.pad(part.cumsum(axis=0), ((1, 0), (0, 0))) for part in (np.maximum(logs, 0), np.minimum(logs, 0)))
+    for i, name in enumerate(trace.links[1:]):
+        if (logs[i] > 0).any():
+            axes.fill_between(ts, up[i], up[i + 1], gid=name, **_layer(i + 1))
+        if trace.broken[i + 1].any():
+            axes.fill_between(ts, down[i], down[i + 1], gid=f"broken: {name}", **_wrong())
+    total = logs.sum(axis=0)
+    axes.add_line(Line2D(ts, total, color="black", lw=1.4, gid="bound / error"))
+    top, least = (max(0.0, *part[np.isfinite(part)], 1e-9) for part in (up[-1], -down[-1]))
+    axes.set_ylim(-1.05 * least if trace.broken.any() else 0, 1.05 * top)
+    axes.axhline(0, color="black", lw=0.8)
+    if np.isnan(logs).all():
+        style: dict[str, Any] = {"ha": "center", "fontsize": TEXT}
+        words = text_shapes.wrapped("at no t is every slack a finite number", 1.6, TEXT)
+        canvas.write(axes, 0.5, 0.5, words, axes.transAxes, **style)
+    canvas.over_t(axes, trace.t)
+    return canvas.label_left(axes, canvas.linear_axis(axes, "y"))

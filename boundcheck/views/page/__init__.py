@@ -1,0 +1,125 @@
+"""`boundcheck page`: every bound under sliders, and a report of `check` if there is one, as one HTML file."""
+
+from __future__ import annotations
+
+import base64
+import html as escaping
+import json
+import os
+import re
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from boundcheck import __version__
+from boundcheck.atomic_write import write_whole
+from boundcheck.errors import InputError
+from boundcheck.theory.catalogue import bounds
+from boundcheck.theory.symbols import INDICES
+from boundcheck.views.page import rows, sliders, theorems
+from boundcheck.views.page.stories import STORIES
+
+if TYPE_CHECKING:  # a page of the theory alone loads no torch
+    from boundcheck.report.report import Report
+
+HERE = Path(__file__).parent
+SCRIPTS = ("words.js", "state.js", "controls.js", "chart.js", "table.js", "proof.js", "report.js", "main.js")
+LIBRARIES = {"uPlot": "uplot.LICENSE", "KaTeX": "katex.LICENSE"}
+LONGEST = 100_000
+FONT = re.compile(r"@font-face\{[^}]*\}")
+
+
+def write(path: str | PathLike[str], report: Report | None = None, t: int = 200) -> Path:
+    """The page as a file, whole or not at all."""
+    return write_whole(Path(path), html(report, t).encode())
+
+
+def refuse_unless_writable(path: str) -> None:
+    """Before anything is run: can `write` put a file there?"""
+    place = Path(path)
+    if place.is_dir() or not os.access(place.parent, os.W_OK):
+        why = (
+            "is a directory" if place.is_dir() else f"is in {place.parent}, which may not be written to or is not there"
+        )
+        raise InputError(f"--out {place} {why}; give another file")
+
+
+def html(report: Report | None = None, t: int = 200) -> str:
+    """The page as text. Without a report its axis goes to `t`; with one, as far as the run."""
+    if report is None and not 1 < t <= LONGEST:
+        raise InputError(f"t = {t} is no length of an axis; give 2 … {LONGEST}")
+    data, made = _content(report, t)
+    about = "hypergradient error bounds" if report is None else f"{report.problem['name']}: error against bounds"
+    parts = {
+        "title": escaping.escape(f"boundcheck · {about}"),
+        "notices": _notices(),
+        "styles": "\n".join((_fonts(_vendored("katex.min.css")), _vendored("uPlot.min.css"), _static("page.css"))),
+        "data": json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", r"\u003c"),
+        "libraries": _inside(_vendored("uPlot.iife.min.js") + "\n" + _vendored("katex.min.js")),
+        "code": _inside(rows.source(made) + sliders.source()),
+        "script": _inside("\n".join(_static(name) for name in SCRIPTS)),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _static("page.html"))
+
+
+def _content(report: Report | None, t: int) -> tuple[dict[str, Any], list[rows.Row]]:
+    from boundcheck.views.figures.canvas import BLUE, GREY, ORANGE, SKY
+    from boundcheck.views.figures.report_figures import COLOURS
+
+    darker = {ORANGE: "#B87F00", SKY: "#2E93D0"}  # on a white ground lines have a contrast of 3 at least
+    lighter = {BLUE: "#3B9EDB", SKY: "#A6DAF5", GREY: "#A0A0A0"}  # on a dark ground
+    data: dict[str, Any] = {"version": __version__, "tie": sliders.told(), "controlGroups": sliders.GROUPS}
+    for key, instead in (("colours", darker), ("coloursDark", lighter)):
+        data[key] = [instead.get(colour, colour) for colour in COLOURS]
+    data["indices"] = {index.name: {"latex": index.latex, "meaning": index.meaning} for index in INDICES}
+    if report is None:
+        made = rows.theory()
+        data |= {"controls": sliders.theory(made), "stories": STORIES, "report": None, "horizon": t, "tied": True}
+        data["methods"] = rows.GROUPS
+    else:
+        from boundcheck.views.page import report_data
+
+        if not report.curves:
+            raise InputError("the report has no curves to show; check at least one method")
+        made = report_data.rows(report)
+        data |= {"controls": report_data.sliders(report, made), "stories": [], "tied": False}
+        data["report"] = report_data.described(report, made)
+        data["horizon"] = max(2, *(int(curve.t[-1]) for curve in report.curves.values()))
+        data["methods"] = {name: rows.GROUPS.get(name.partition(":")[0], "") for name in report.curves}
+    data["rows"] = [row.as_json() for row in made]
+    names = dict.fromkeys(row.bound.name for row in made)
+    data["bounds"] = {name: theorems.described(bounds[name]) for name in names}
+    return data, made
+
+
+def _static(name: str) -> str:
+    return (HERE / "static" / name).read_text(encoding="utf-8")
+
+
+def _vendored(name: str) -> str:
+    return (HERE / "vendor" / name).read_text(encoding="utf-8")
+
+
+def _fonts(css: str) -> str:
+    """The style sheet with the fonts that are here put into it, and the others left out."""
+
+    def face(found: re.Match[str]) -> str:
+        name = re.search(r"fonts/([\w-]+\.woff2)", found[0])
+        file = HERE / "vendor" / "fonts" / (name[1] if name else "")
+        if not file.is_file():
+            return ""
+        data = base64.b64encode(file.read_bytes()).decode()
+        return re.sub(r"src:[^}]*", f'src:url(data:font/woff2;base64,{data}) format("woff2")', found[0])
+
+    return FONT.sub(face, css)
+
+
+def _inside(script: str) -> str:
+    """A script that cannot end the element it stands in."""
+    return script.replace("</script", r"<\/script").replace("<!--", r"<\!--")
+
+
+def _notices() -> str:
+    """The licences of what is vendored, for a comment; a comment has no two hyphens inside."""
+    told = (f"{name}\n\n{_vendored(file)}" for name, file in LIBRARIES.items())
+    return "\n".join(told).replace("--", "- -")

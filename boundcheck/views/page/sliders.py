@@ -1,0 +1,106 @@
+"""The sliders of a page: symbol, meaning, scale and range of each constant, and which follow from others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import sympy as sp
+
+from boundcheck.theory.codegen import javascript_of
+from boundcheck.theory.rates import S_NORMAL
+from boundcheck.theory.step_sizes import ALPHA_STAR
+from boundcheck.theory.symbols import QUANTITIES, WEIGHTED, L, alpha, kappa, mu, mu_inv, q
+from boundcheck.theory.typeset import expression_latex
+from boundcheck.views.page.rows import Row
+
+AT_W_STAR = ("q_star", "L_Phi_star", "mu_inv", "r_0", "W", "g_star")
+OF_A_STEP = ("mu", "L", "alpha", "grad_alpha", "hat_rho_1", "hat_rho_2", "L_ell")
+FIRST = ("q", "kappa")
+GROUPS = {
+    "contraction": "Contraction",
+    "ball": "Constants on the ball",
+    "solution": "At and near the solution",
+    "step": "Gradient step",
+    "weighted": "Momentum, in a weighted norm",
+    "run": "Seen on a run, or told by the spectrum",
+}
+# A page without a problem: the hump t·qᵗ of ITD stands out, and all conditions hold.
+USUAL = {"q": 0.95, "q_star": 0.9, "q_P": 0.95, "W": 2.0, "g_star": 0.5, "eps_w": 1e-4, "eps_v": 1e-4, "A_t_inv": 10.0}
+USUAL |= {"newton_t": 1e-3, "solve_error": 1e-3, "gap_t": 1e-3, "eps_g": 1e-6}
+DECADES = 3  # on both sides of a value
+DEEPEST = 6  # decades that 1 − q reaches down
+
+# κ of gradient descent with its best step, and what else follows from q and L then
+TIES: Mapping[str, sp.Expr] = {
+    "kappa": sp.solve(sp.Eq(q, S_NORMAL), kappa)[0],
+    "mu_inv": 1 - q,
+    "mu": L / kappa,
+    "alpha": ALPHA_STAR,
+}
+BACK = S_NORMAL  # q from κ
+
+
+def usual(names: Iterable[str]) -> dict[str, float]:
+    """Values to start from, in the order of the vocabulary."""
+    wanted = set(names)
+    found = {name: USUAL.get(name, 1.0) for name in QUANTITIES if name in wanted}
+    numbers: dict[sp.Symbol, float] = {q: found["q"], L: found.get("L", 1.0)}
+    for symbol in (kappa, mu_inv, mu, alpha):
+        numbers[symbol] = float(TIES[symbol.name].subs(numbers))
+    return found | {s.name: x for s, x in numbers.items() if s.name in wanted}
+
+
+def _group(name: str) -> str:
+    if name in FIRST:
+        return "contraction"
+    if name in AT_W_STAR:
+        return "solution"
+    if name in OF_A_STEP:
+        return "step"
+    if QUANTITIES[name].kind == "observable" or name == "eps_g":
+        return "run"
+    return "weighted" if name in {quantity.name for quantity in WEIGHTED} else "ball"
+
+
+def control(key: str, value: float, note: str = "", side: str = "") -> dict[str, Any]:
+    """`key` is the name of a symbol, with a ball after it where the constant has a value on each."""
+    name = key.partition("@")[0]
+    quantity = QUANTITIES[name]
+    scale = {"key": key, "scale": "log", "low": -DECADES, "high": DECADES, "zero": not quantity.low_open, "base": 0.0}
+    if quantity.high == 1.0:
+        scale |= {"scale": "gap", "low": 0, "high": max(4, DEEPEST if value > 1 - 1e-4 else 4)}
+    elif quantity.low == 1.0:
+        scale |= {"low": 0, "high": max(4, _decade(value) + 1), "zero": False}
+    elif value > 0:
+        scale |= {"low": _decade(value) - DECADES, "high": _decade(value) + DECADES}
+    about = {"name": name, "latex": quantity.latex, "meaning": quantity.meaning, "note": note, "side": side}
+    return {**scale, **about, "group": _group(name), "value": value, "least": quantity.low, "below": _top(name)}
+
+
+def _decade(value: float) -> int:
+    return round(math.log10(value))
+
+
+def _top(name: str) -> float | None:
+    high = QUANTITIES[name].high
+    return high if math.isfinite(high) else None
+
+
+def theory(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    names = {name for row in rows for name in row.controls}
+    return [control(name, value) for name, value in usual(names).items()]
+
+
+def told() -> str:
+    """q and κ as they follow from each other, in LaTeX."""
+    return f"{expression_latex(q)} = {expression_latex(BACK)}"
+
+
+def source() -> str:
+    """The JavaScript of what follows from what."""
+    functions = {f"tied_{name}": expression for name, expression in TIES.items()} | {"q_from_kappa": BACK}
+    text = "".join(javascript_of(name, expression) for name, expression in functions.items())
+    table = ", ".join(f'"{name}": tied_{name}' for name in TIES)
+    return f'{text}const TIES = {{{table}}};\nconst BACK = {{"kappa": {{to: "q", by: q_from_kappa}}}};\n'

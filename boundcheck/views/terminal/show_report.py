@@ -1,0 +1,297 @@
+"""`boundcheck check`: a report for a person to read, and as files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from boundcheck.atomic_write import Results, sole_use
+from boundcheck.report.report import BoundCurve, Curve, Report, Trace
+from boundcheck.report.verdict import Verdict
+from boundcheck.views.terminal import tightness_table
+from boundcheck.views.terminal.show_catalogue import Screen
+from boundcheck.views.terminal.tightness_table import number
+
+STYLES = {
+    Verdict.HOLDS: "green",
+    Verdict.HOLDS_PROBABLY: "green",
+    Verdict.CONSISTENT: "yellow",
+    Verdict.INCONCLUSIVE: "yellow",
+    Verdict.NOT_APPLICABLE: "dim",
+    Verdict.VIOLATED: "bold red",
+    Verdict.VIOLATED_PROBABLY: "bold red",
+}
+WIDTH = 120  # of the text without a terminal
+NOTHING = 5e-4  # slack beyond 1 that is not worth a line
+WIDE = 105  # from where on there is room for the theorems
+NARROW = 72  # below which columns are left out
+Tell = Callable[[str, int, int], None]
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Tell]:
+    """A bar on stderr that says what is being done; nothing where there is no terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:20s}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda what, done, of: bar.update(task, description=what, completed=done, total=of if of > 1 else None)
+
+
+def as_text(report: Report, width: int = WIDTH) -> str:
+    """The terminal view without colours."""
+    out = io.StringIO()
+    console = Console(file=out, width=width, highlight=False, color_system=None)
+    show(report, console)
+    return out.getvalue()
+
+
+def show(report: Report, console: Console | None = None, trace_t: int | None = None) -> None:
+    """The verdict first, then each method with its bounds, what they ask for, and where the proofs are loose.
+
+    The proofs are shown at `trace_t`, or at the last t above the floor.
+    """
+    console = console or Screen(highlight=False)
+    _head(console, report)
+    console.print(_verdicts(report, console.width))
+    _silent(console, report)
+    console.print()
+    console.print(_iterations(report))
+    console.print()
+    _looseness(console, report, trace_t)
+    console.print(tightness_table.table(report))
+    console.print()
+    _footnotes(console, report)
+
+
+def _head(console: Console, report: Report) -> None:
+    p, T = report.problem, int(next(iter(report.curves.values())).t[-1])
+    several = f", {report.samples} values of λ" if report.samples > 1 else ""
+    console.print(
+        f"[bold]{p['name']}[/bold]  d = {p['dim']}, n = {p['hdim']}, {p['dynamics']}, {p['dtype']} on {p['device']}, "
+        f"t ≤ {T}{several}"
+    )
+    counts = {v: sum(found is v for found in report.verdicts.values()) for v in Verdict}
+    applied = sum(count for verdict, count in counts.items() if verdict is not Verdict.NOT_APPLICABLE)
+    told = ", ".join(f"{n} {v.value}" for v, n in counts.items() if n and v is not Verdict.NOT_APPLICABLE)
+    text = f"{report.verdict.value}: of {applied} bounds that apply {told}" if applied else "no bound applies"
+    console.print(Text(text, style=f"bold {STYLES[report.verdict].removeprefix('bold ')}"))
+    for curve in report.curves.values():
+        for bound in curve.bounds.values():
+            if bound.verdict.is_violation or bound.verdict is Verdict.INCONCLUSIVE:
+                words = f"  {bound.name} on {curve.method}: {bound.reason}"
+                console.print(Text(words, style=STYLES[bound.verdict]))
+    for method, why in report.refused.items():
+        console.print(Text(f"  {method} was not run: {why}", style="yellow"))
+    for method, curve in report.curves.items():
+        if not curve.falls:
+            console.print(Text(f"  {_no_progress(report, method)}", style="bold red"))
+    for sentence in report.refuted:
+        console.print(Text(f"  not used: {sentence}", style="bold red"))
+    console.print()
+
+
+def _no_progress(report: Report, method: str) -> str:
+    """That the error of a method does not fall, and why if Φ does not contract at w*."""
+    errors = report.curve(method).errors.mean(axis=0)
+    line = f"{method} {'diverges' if method in report.diverging else 'makes no progress'}: its error is "
+    line += f"{number(float(errors[0]))} at t = 1 and {number(float(errors[-1]))} at t = {len(errors)}"
+    if method not in report.diverging:
+        return f"{line}; try more steps"
+    q_star = report.constants["local"]["q_star"].value
+    return f"{line}; ‖∂₁Φ‖ = {q_star:.4g} at w*, so take a smaller step size" if q_star > 1 else line
+
+
+def _verdicts(report: Report, width: int) -> Table:
+    """Without the theorems where there is no room for them, and in few columns without the largest ratio."""
+    without = ("theorem", "compared") * (width < WIDE) + ("worst",) * (width < NARROW)
+    headers = ("method", "bound", "theorem", "verdict", "best", "worst", "at end", "compared", "rate")
+    table = Table(box=None, pad_edge=False, title="bound/error over t, and rates", title_justify="left")
+    table.title_style = "bold"
+    for title in headers:
+        if title not in without:
+            right = title in headers[4:]
+            table.add_column(title, justify="right" if right else "left", no_wrap=True, min_width=7 if right else None)
+
+    def row(*cells: str | Text) -> None:
+        table.add_row(*(cell for title, cell in zip(headers, cells, strict=True) if title not in without))
+
+    for curve in report.curves.values():
+        rate = "–" if curve.rate is None else f"{curve.rate.value:.5f}"
+        last = number(float(curve.errors[:, -1].mean()))
+        where = "" if curve.rate is None else f"rate on t = {curve.rate.first}–{curve.rate.last}"
+        row(Text(curve.method, style="bold"), "error", Text(where, "dim"), "", "", "", last, "", rate)
+        for bound in sorted(curve.applicable.values(), key=_at_the_end):
+            predicted = "–" if bound.rate_predicted is None else f"{bound.rate_predicted:.5f}"
+            verdict = Text(bound.verdict.value.replace("with high probability", "(prob.)"), STYLES[bound.verdict])
+            best, worst, end = (number(x) for x in (bound.best, bound.worst, _at_the_end(bound)))
+            points = f"{bound.compared} of {bound.tightness.size}"
+            row("", bound.name, bound.reference, verdict, best, worst, end, points, predicted)
+    return table
+
+
+def _at_the_end(bound: BoundCurve) -> float:
+    """bound/error at the last t where the error is no rounding, the mean over λ."""
+    seen = np.isfinite(bound.tightness).any(axis=0)
+    if not seen.any():
+        return math.inf
+    return float(np.nanmean(bound.tightness[:, np.flatnonzero(seen)[-1]]))
+
+
+def _silent(console: Console, report: Report) -> None:
+    """What there is to say of verdicts, and what does not apply; each reason once."""
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for curve in report.curves.values():
+        for bound in curve.bounds.values():
+            told = bound.verdict.is_violation or bound.verdict is Verdict.INCONCLUSIVE  # at the head
+            if bound.reason and not told:
+                silent = bound.verdict is Verdict.NOT_APPLICABLE
+                names = reasons[("not applicable: " if silent else "") + f"{{}}: {bound.reason}"]
+                names += [bound.name] if bound.name not in names else []
+    for reason, names in sorted(reasons.items(), key=lambda item: item[0].startswith("not applicable")):
+        console.print(Text(reason.replace("{}", ", ".join(names), 1), style="dim"))
+
+
+def _iterations(report: Report) -> Table:
+    """For each accuracy the t really needed, and what the bound that asks for least asks for."""
+    table = Table(box=None, pad_edge=False, title="iterations", title_justify="left", title_style="bold")
+    table.add_column("error ≤", justify="right")
+    for curve in report.curves.values():
+        table.add_column(f"{curve.method} needs", justify="right")
+        table.add_column("guaranteed", justify="right", style="dim")
+    T = int(next(iter(report.curves.values())).t[-1])
+    for eps in next(iter(report.curves.values())).needs:
+        cells = []
+        for curve in report.curves.values():
+            needed, asked = curve.needs[eps], _least(curve, eps)
+            cells += [f"> {T}" if needed is None else str(needed), "–" if asked is None else str(asked)]
+        table.add_row(f"{eps:.0e}", *cells)
+    return table
+
+
+def _least(curve: Curve, eps: float) -> int | None:
+    """The least t that a proved bound guarantees."""
+    asked = [b.asks.get(eps) for b in curve.bounds.values() if b.verdict is Verdict.HOLDS]
+    return min((t for t in asked if t is not None), default=None)
+
+
+def _looseness(console: Console, report: Report, t: int | None) -> None:
+    """For each method the proof of the bound that is named like it, or else of its tightest, at t or the last one."""
+    for curve in report.curves.values():
+        traced = [bound for bound in curve.applicable.values() if bound.trace is not None]
+        named = [bound for bound in traced if bound.name == curve.method.partition(":")[0]]
+        for bound in named or sorted(traced, key=_at_the_end)[:1]:
+            if bound.trace is not None:
+                title = f"where {bound.name} loses on {curve.method}"
+                at = len(bound.trace.t) - 1 if t is None else int(np.abs(bound.trace.t - t).argmin())
+                console.print(waterfall(bound.trace, title, at, because=console.width >= WIDE))
+                for sentence in _falling(bound.trace, at):
+                    console.print(Text(sentence, style="bold red"))
+                if t is not None and bound.trace.t[at] != t:
+                    console.print(Text(f"t = {t} is at the floor or was not traced; this is the nearest t", "dim"))
+                console.print()
+
+
+def _falling(trace: Trace, at: int) -> Iterator[str]:
+    """A sentence for each link that makes the value smaller, which no inequality of a proof does."""
+    for i, name in enumerate(trace.links):
+        slack, uses = trace.slacks[i, at], ", ".join(trace.uses[i])
+        if i and slack < 1 - NOTHING:
+            cause = f"{uses} is too small" if uses else "a constant is too small"
+            why = f"{cause}, as an estimate from below may be" if trace.broken[i, at] else "that is rounding"
+            yield f"{name!r} lowers the value (×{slack:.4g}): {why}"
+
+
+def waterfall(trace: Trace, title: str, at: int = -1, *, because: bool = True) -> Table:
+    """The proof at one t: the links that lose or break, the value after each, slack, and share of the whole."""
+    total = float(trace.values[-1, at] / trace.values[0, at]) if trace.values[0, at] > 0 else math.inf
+    table = Table(box=None, pad_edge=False, title_justify="left", title_style="bold")
+    table.title = f"{title}: ×{total:.4g} at t = {trace.t[at]}"
+    for header in ("link", "value", "slack", "share", *(["because"] if because else [])):
+        table.add_column(header, justify="left" if header in ("link", "because") else "right")
+    slacks, shares = trace.slacks[:, at], trace.shares[:, at]
+    for i, name in enumerate(trace.links):
+        if 0 < i < len(slacks) - 1 and abs(slacks[i] - 1) < NOTHING and not trace.broken[i, at]:
+            continue
+        share = f"{100 * shares[i]:.0f} %" if i and math.isfinite(shares[i]) else ""
+        why = ("BROKEN: " if trace.broken[i, at] else "") + trace.because[i]
+        cells = (name, f"{trace.values[i, at]:.4g}", f"×{slacks[i]:.4g}" if i else "", share)
+        table.add_row(*cells, *([why] if because else []), style="bold red" if trace.broken[i, at] else "")
+    return table
+
+
+def _footnotes(console: Console, report: Report) -> None:
+    for a, b, share in report.ordering:
+        first, second, part = (a, b, share) if share >= 0.5 else (b, a, 1 - share)
+        console.print(f"{first} has the smaller error than {second} at {100 * part:.0f} % of all t")
+    eps_g = report.certificates[0]
+    known = "not certified" if eps_g is None else f"at most {eps_g.value:.1e} off ({eps_g.side.value})"
+    console.print(f"every error is known up to that of the reference hypergradient, {known}")
+    above = ", ".join(f"{m} at {int((c.errors > c.floor).sum())} of {c.errors.size}" for m, c in report.curves.items())
+    console.print(f"points above the rounding floor, where error and bound were compared: {above}")
+    console.print(Text(f"rounding floor: {report.floor_how}", style="dim"))
+    console.print(Text(f"{report.seconds:.1f} s", style="dim"))
+
+
+def save(report: Report, directory: str | os.PathLike[str] | Results, *, figures: bool = True) -> list[Path]:
+    """report.json, curves.csv and the figures in `directory`, moved there once all of them are made."""
+    content = json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False)
+    texts = {"report.json": content, "curves.csv": curves_csv(report)}
+    with sole_use(directory) as results:
+        with results.together() as parts:  # an interrupt leaves what was there
+            for name, text in texts.items():
+                (parts / name).write_text(text, encoding="utf-8", newline="")
+            names = [*texts, *(path.name for path in (_figures(report, parts) if figures else []))]
+        return [results.place / name for name in names]
+
+
+def curves_csv(report: Report) -> str:
+    """One row for each method, λ and t."""
+    names = list(dict.fromkeys(name for curve in report.curves.values() for name in curve.applicable))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["method", "sample", "t", "k", "error", "floor", *names])
+    for curve in report.curves.values():
+        for sample in range(len(curve.errors)):
+            for i, t in enumerate(curve.t.tolist()):
+                values = [curve.bounds[n].values[sample, i] if n in curve.bounds else math.nan for n in names]
+                k = "" if curve.k is None else int(curve.k[i])
+                numbers = _cells([curve.errors[sample, i], curve.floor[sample, i], *values])
+                writer.writerow([curve.method, sample, t, k, *numbers])
+    return out.getvalue()
+
+
+def _cells(values: Iterable[float]) -> list[str]:
+    return [repr(float(x)) if math.isfinite(x) else "" for x in values]
+
+
+def _figures(report: Report, place: Path) -> list[Path]:
+    from boundcheck.views.figures import report_figures
+
+    draw = {"errors": partial(report_figures.errors, report), "tightness": partial(report_figures.tightness, report)}
+    draw["constants"] = partial(report_figures.constants, report)
+    for curve in report.curves.values():
+        bound = curve.bounds.get(curve.method.partition(":")[0])
+        if bound is not None and bound.trace is not None:
+            title = f"{bound.reference} on {curve.method}"
+            draw[f"trace-{curve.method.replace(':', '-')}"] = partial(report_figures.trace, bound.trace, title)
+    written = []
+    for name, drawn in draw.items():
+        figure = drawn()
+        for suffix in ("png", "svg"):  # the fonts in a pdf take as long again as the drawing
+            written.append(report_figures.save(figure, place / f"{name}.{suffix}"))
+    return written

@@ -1,0 +1,190 @@
+"""From random starts to the worst instance: gradient ascent on log(error/bound), then differential evolution.
+
+Many starts climb at once as rows of a batch, in rounds that keep the better half. What they reach, and as many random
+rows again, is the first population of scipy's differential evolution, which needs no derivatives: optima lie on kinks
+of ramps and where maxima tie, and there the ascent stalls.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from scipy.optimize import OptimizeResult, differential_evolution
+from torch import Tensor
+
+from boundcheck.errors import InputError
+from boundcheck.worst_case.family import Family
+from boundcheck.worst_case.terms import asked, grouped
+
+Progress = Callable[[str, int, int], None]  # (what, done, of)
+BOX = 30.0  # raw numbers beyond it change nothing
+TINY = 1e-280
+MISSING = 3.0  # what a factor in a share that is too small costs, in logarithms
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard to look: rows that climb, steps of the ascent, rounds of halving, generations and rows of evolution."""
+
+    starts: int = 128
+    steps: int = 100
+    rounds: int = 3
+    generations: int = 250
+    population: int = 100
+
+
+FULL, QUICK = Effort(), Effort(starts=64, steps=60, rounds=2, generations=80, population=60)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The best raw row, its ratio in double precision, and what it took."""
+
+    family: Family
+    raw: Tensor  # one row
+    ratio: float
+    starts: int
+    evaluations: int
+    seconds: float
+    interrupted: bool = False
+
+
+class Objective:
+    """log(error/bound) of rows, counting them."""
+
+    def __init__(self, family: Family, t: int, k: int) -> None:
+        self.family, self.t, self.k = family, t, k
+        self.expression = family.target.expression(t, k)
+        groups = grouped(self.expression)
+        names = asked(family.parts, groups) if family.least else ()
+        self.asked = [groups[name] for name in names]
+        self.evaluations = 0
+        self.best: tuple[Tensor, float] | None = None  # of all rows so far, for when the search is stopped
+
+    def __call__(self, raw: Tensor) -> Tensor:
+        self.evaluations += len(raw)
+        target = self.family.target
+        instance = self.family.instance(raw)
+        outcome = target.outcome(instance, self.t, self.k)
+        bound = target.right(instance, outcome, self.t, self.expression)
+        found: Tensor = torch.log(target.error(instance, outcome) + TINY) - torch.log(bound + TINY)
+        for term in self.asked:  # a term that is too small costs more than it can bring
+            share = target.right(instance, outcome, self.t, term) / bound
+            found = found - MISSING * torch.log(self.family.least / (share + TINY)).clamp(min=0.0)
+        found = torch.where((bound > TINY) & torch.isfinite(found), found, -1e3)  # 0 ≤ 0 says nothing
+        top = int(found.argmax())
+        if self.best is None or float(found[top].detach()) > self.best[1]:
+            self.best = raw[top].detach().clone(), float(found[top].detach())
+        return found
+
+
+def ascend(
+    objective: Objective, raw: Tensor, steps: int, rate: float, tell: Callable[[int], None]
+) -> tuple[Tensor, Tensor]:
+    """Adam on every row, with a rate that falls to a hundredth; the best each row has seen, and its value."""
+    raw = raw.clone().requires_grad_(True)
+    optimiser = torch.optim.Adam([raw], lr=rate)
+    fall = torch.optim.lr_scheduler.ExponentialLR(optimiser, 0.01 ** (1 / max(steps, 1)))
+    best, value = raw.detach().clone(), torch.full((len(raw),), -torch.inf, dtype=raw.dtype)
+    for step in range(steps + 1):
+        tell(step)
+        height = objective(raw)
+        better = height.detach() > value
+        value = torch.where(better, height.detach(), value)
+        best = torch.where(better[:, None], raw.detach(), best)
+        if step < steps:
+            optimiser.zero_grad()
+            (slope,) = torch.autograd.grad(-height.sum(), raw)
+            raw.grad = torch.nan_to_num(slope, 0.0, 0.0, 0.0).clamp(-10, 10)
+            optimiser.step()
+            fall.step()
+    return best, value
+
+
+def search(
+    family: Family, t: int, k: int, seed: int = 0, effort: Effort = FULL, tell: Progress | None = None,
+    warm: Tensor | None = None,
+) -> Found:  # fmt: skip
+    """The worst instance of the family at t and k. `warm` are rows to start from besides the random ones.
+
+    Interrupted, it returns the best so far.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise InputError(f"seed = {seed!r} is no seed; give an integer from 0 on")
+    start, tell = time.perf_counter(), tell or (lambda what, done, of: None)
+    objective = Objective(family, t, k)
+    generator = torch.Generator().manual_seed(seed)
+    rows = family.random(effort.starts, generator)
+    rows = rows if warm is None else torch.cat((warm, rows))
+    value = torch.full((len(rows),), -torch.inf, dtype=rows.dtype)
+    interrupted, total, done = False, effort.steps, 0
+    try:
+        for number in range(effort.rounds):
+            steps = effort.steps // effort.rounds
+            rate = 0.2 / 2**number
+            rows, value = ascend(objective, rows, steps, rate, partial(_told, tell, done, total))
+            done += steps
+            order = torch.argsort(value, descending=True)[: max(16, len(rows) // 2)]
+            rows, value = rows[order], value[order]
+        fresh = family.random(max(effort.population - len(rows), effort.population // 3), generator)
+        population = torch.cat((rows[: effort.population - len(fresh)], fresh))
+        evolved, height = _evolve(objective, population, rows[0], value[0], seed, effort, tell)
+        # where the ascent stalled on a kink, a last climb from the other side of it
+        rows, value = ascend(objective, evolved[None], effort.steps // 5, 0.01, lambda i: tell("polish", i, 1))
+        if height > value[0]:
+            rows, value = evolved[None], height[None]
+    except KeyboardInterrupt:
+        interrupted = True
+        rows, value = (rows[:1], value[:1]) if objective.best is None else (objective.best[0][None], value[:1])
+    best = rows[int(value.argmax())][None].detach()
+    objective.asked = []
+    with torch.no_grad():
+        ratio = float(objective(best).exp())
+    seconds = time.perf_counter() - start
+    return Found(family, best, ratio, effort.starts, objective.evaluations, seconds, interrupted)
+
+
+def _told(tell: Progress, before: int, total: int, step: int) -> None:
+    tell("ascent", before + step, total)
+
+
+def _evolve(
+    objective: Objective, population: Tensor, best: Tensor, value: Tensor, seed: int, effort: Effort, tell: Progress
+) -> tuple[Tensor, Tensor]:
+    """Differential evolution from this population; never worse than `best`."""
+
+    def lost(columns: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            height = objective(torch.from_numpy(np.ascontiguousarray(columns.T)))
+        return np.asarray(-torch.nan_to_num(height, -1e3).numpy())
+
+    generation = 0
+
+    def told(intermediate_result: OptimizeResult) -> None:
+        nonlocal generation
+        generation += 1
+        tell("evolution", generation, effort.generations)
+
+    found = differential_evolution(
+        lost,
+        [(-BOX, BOX)] * population.shape[1],
+        init=population.clamp(-BOX, BOX).numpy(),
+        maxiter=effort.generations,
+        strategy="currenttobest1bin",
+        mutation=(0.3, 0.9),
+        recombination=0.7,
+        tol=1e-12,
+        rng=np.random.default_rng(seed),
+        polish=False,
+        vectorized=True,
+        updating="deferred",
+        callback=told,
+    )
+    if -found.fun > float(value):
+        return torch.from_numpy(np.array(found.x)), torch.tensor(-float(found.fun), dtype=population.dtype)
+    return best, value

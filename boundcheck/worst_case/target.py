@@ -1,0 +1,216 @@
+"""What is attacked: a bound of the catalogue, or a false claim made from one, with the method it speaks of.
+
+The claims are sentences that docs/errata.md shows to be wrong. They are here so that the search can be seen to find
+that by itself; each is a bound of the catalogue after one substitution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import sympy as sp
+
+from boundcheck.compare.applicability import ball_of
+from boundcheck.errors import AssumptionError, InputError, UnknownNameError
+from boundcheck.theory.bound import Bound
+from boundcheck.theory.catalogue import bounds
+from boundcheck.theory.rates import CONTRACTION, FIXED_POINT, HEAVY_BALL, Rate
+from boundcheck.theory.step_sizes import HEAVY_BALL_MOMENTUM, HEAVY_BALL_STEP, NESTEROV_MOMENTUM, NESTEROV_STEP
+from boundcheck.theory.symbols import QUANTITIES, L_Phi, L_Phi_star
+from boundcheck.worst_case import formula, methods_on_instance
+from boundcheck.worst_case.arithmetic import Array
+from boundcheck.worst_case.instance import Instance, Kind
+from boundcheck.worst_case.methods_on_instance import Outcome
+
+PARTS = ("nu_1", "nu_2", "eta_1", "eta_2", "L_Phi", "L_E")  # what an instance may have; the last two: ∂₂Φ(0), ∇₁E(0)
+MOMENTUM = {"heavy-ball": (HEAVY_BALL_STEP, HEAVY_BALL_MOMENTUM), "nesterov": (NESTEROV_STEP, NESTEROV_MOMENTUM)}
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """An inequality error ≤ `expression`, and where to look for an instance that breaks it."""
+
+    name: str
+    bound: Bound
+    method: str  # itd, itd-truncated, aid-fp, aid-cg, aid-cgn, any, exact, analytic, heavy-ball, nesterov, momentum-fp
+    ball: str
+    symmetric: bool = False
+    value: bool = False
+    smooth: bool = False  # one L ≤ 1 for all second derivatives
+    without: frozenset[str] = frozenset()
+    rates: tuple[Rate, ...] = ()
+    given: frozenset[str] = frozenset()
+    claim: str = ""  # what is wrongly said, if it is
+    puts: Mapping[sp.Symbol, sp.Expr] = field(default_factory=lambda: MappingProxyType({}))
+
+    def kind(self, d: int) -> Kind:
+        return Kind(d, self.symmetric or self.value, self.value)
+
+    @property
+    def takes_k(self) -> bool:
+        return self.method in ("aid-fp", "aid-cg", "aid-cgn", "any", "itd-truncated", "momentum-fp")
+
+    @property
+    def frees_solvers(self) -> bool:
+        return self.method in ("any", "exact")
+
+    @property
+    def tuned(self) -> bool:
+        """Does a momentum method run, with a κ to choose?"""
+        return self.method in ("heavy-ball", "nesterov", "momentum-fp")
+
+    def expression(self, t: int, solves: int) -> sp.Expr:
+        return formula.at(formula.stated(self.bound, self.rates, self.given | {"K"}).subs(dict(self.puts)), t, solves)
+
+    def outcome(self, instance: Instance, t: int, solves: int, *, split: bool = False) -> Outcome:
+        """The run of the method that the inequality speaks of."""
+        if self.method in ("itd", "itd-truncated", "analytic"):
+            return methods_on_instance.itd(instance, t, solves if self.method == "itd-truncated" else t, split=split)
+        if self.frees_solvers:
+            return methods_on_instance.any_solvers(instance, t, solves, solved=self.method == "exact", split=split)
+        if self.tuned:
+            name = "nesterov" if self.method == "nesterov" else "heavy-ball"
+            values = self.constants(instance)
+            alpha, beta = (formula.value(x, values, instance.ops) for x in MOMENTUM[name])
+            found = methods_on_instance.momentum(instance, t, alpha, beta, nesterov=name == "nesterov", split=split)
+            return (
+                methods_on_instance.fixed_point(instance, found.x, solves, split=split)
+                if self.method == "momentum-fp"
+                else found
+            )
+        x = methods_on_instance.lower(instance, t)
+        if self.method == "aid-fp":
+            return methods_on_instance.fixed_point(instance, x, solves, split=split)
+        return methods_on_instance.conjugate_gradient(instance, x, solves, normal=self.method == "aid-cgn", split=split)
+
+    def error(self, instance: Instance, outcome: Outcome) -> Array:
+        """What the inequality has on its left."""
+        if self.method == "analytic":
+            return abs(instance.change_of_grad_lam(outcome.x))
+        if self.bound.bounds.name in ("dw", "du"):
+            return instance.ops.norm(outcome.whole)
+        return methods_on_instance.error(instance, outcome)
+
+    def constants(self, instance: Instance) -> dict[str, Array]:
+        values = instance.constants(self.ball)
+        if (
+            self.tuned
+        ):  # to an interval wider than the spectrum, so that the spectrum is at the end where the method is slowest
+            values["kappa"] = values["kappa"] * instance.numbers["kappa"][..., 0]
+            if self.method == "nesterov":
+                values["L"] = values["mu"] * values["kappa"]
+            else:
+                values["mu"] = values["L"] / values["kappa"]
+            step = MOMENTUM["nesterov" if self.method == "nesterov" else "heavy-ball"][0]
+            values["alpha"] = formula.value(step, values, instance.ops)
+        if self.smooth:
+            ops = instance.ops
+            values["L"] = ops.maximum(
+                ops.maximum(values["L"], values["L_Phi"]), ops.maximum(values["eta_1"], values["eta_2"])
+            )
+        return values
+
+    def right(self, instance: Instance, outcome: Outcome, t: int, expression: sp.Expr) -> Array:
+        """The value of the bound, or of an expression made from it."""
+        values = self.constants(instance)
+        if self.given:
+            ops, x = instance.ops, outcome.x
+            values |= {"eps_w": ops.norm(x - instance.step(x)), "eps_v": outcome.residual}
+            values |= {"Z_t": ops.norm(instance.d2phi(x)), "g_t": ops.norm(instance.grad_w(x))}
+        if (recursion := self.bound.recursion) is not None:
+            names = [symbol.name for symbol in recursion.state]
+            state = [formula.value(e, values, instance.ops) for e in recursion.start]
+            for s in range(t):
+                at = {**values, **dict(zip(names, state, strict=True))}
+                state = [formula.value(e, at, instance.ops) for e in (recursion.step if s else recursion.first)]
+            values |= dict(zip(names, state, strict=True))
+        return formula.value(expression, values, instance.ops)
+
+
+OBSERVED = frozenset({"eps_w", "eps_v", "Z_t", "g_t"})
+CLAIMS: Mapping[str, str] = MappingProxyType(
+    {
+        "appB-aid": "appendix B: the bound for any pair of solvers holds with ‖∂₂Φ(w*)‖ in place of L_Φ (erratum 1)",
+        "heavy-ball-2D": "the AID-FP bound holds for heavy ball with suprema over ‖w‖ ≤ 2D (erratum 3)",
+    }
+)
+REFUSED: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            ("itd-weighted", "aid-fp-weighted"),
+            "its constants are those of a norm chosen with the method, which no family here has in closed form",
+        ),
+        **{
+            name: "it speaks of what is observed on a run, and the search measures residuals only"
+            for name, bound in bounds.items()
+            if bound.kind != "a priori" and {n for n in bound.symbols if QUANTITIES[n].kind == "observable"} - OBSERVED
+        },
+    }
+)
+
+
+def names() -> tuple[str, ...]:
+    """All that can be attacked."""
+    return tuple(sorted((set(bounds) - set(REFUSED)) | set(CLAIMS)))
+
+
+def target(name: str) -> Target:
+    """The bound or the claim of this name, made ready."""
+    if name == "appB-aid":
+        at_w_star = {L_Phi: L_Phi_star}
+        return Target(
+            name, bounds["aid-contraction"], "any", "paper", symmetric=True, rates=(CONTRACTION, FIXED_POINT),
+            claim=CLAIMS[name], puts=at_w_star,
+        )  # fmt: skip
+    if name == "heavy-ball-2D":
+        return Target(
+            name, bounds["aid-fp"], "momentum-fp", "paper", symmetric=True, without=frozenset({"nu_1"}),
+            rates=(HEAVY_BALL,), claim=CLAIMS[name],
+        )  # fmt: skip
+    if name in REFUSED:
+        raise AssumptionError(f"{name} cannot be attacked: {REFUSED[name]}; see boundcheck check for it on a problem")
+    if name not in bounds:
+        raise UnknownNameError.among("bound or claim", name, (*bounds, *CLAIMS))
+    return _of_catalogue(bounds[name])
+
+
+def _of_catalogue(bound: Bound) -> Target:
+    keys = {assumption.key for assumption in bound.assumptions}
+    free = {symbol.name for symbol in bound.primitive.free_symbols}
+    method = _method(bound, keys)
+    rates = tuple(r for r in (CONTRACTION, FIXED_POINT) if bound.mentions(r.stands_for) and method == "any")
+    return Target(
+        bound.name,
+        bound,
+        method,
+        ball_of(bound),
+        symmetric=bool(keys & {"symmetric", "gradient step", "quadratic"}),
+        value="E = ℓ" in keys,
+        smooth="smooth" in keys,
+        without=frozenset({"nu_1"}) if "quadratic" in keys else frozenset(),
+        rates=rates,
+        given=OBSERVED if OBSERVED & free else frozenset(),
+    )
+
+
+def _method(bound: Bound, keys: set[str]) -> str:
+    if not bound.methods:
+        return "analytic"
+    if "heavy ball" in keys or "Nesterov" in keys:
+        return "heavy-ball" if "heavy ball" in keys else "nesterov"
+    if len(bound.methods) > 1:
+        return "any"
+    return bound.methods[0]
+
+
+def checked_parts(only: tuple[str, ...] | None, attacked: Target) -> frozenset[str]:
+    """Which parts an instance may have."""
+    for part in only or ():
+        if part not in PARTS:
+            raise UnknownNameError.among("part of an instance", part, PARTS)
+    kept = frozenset(only if only is not None else PARTS) - attacked.without
+    if not kept & {"nu_2", "L_Phi"} and not kept & {"eta_2"}:
+        raise InputError(f"only = {', '.join(sorted(kept)) or 'nothing'}: then λ enters nowhere; add nu_2 or L_Phi")
+    return kept

@@ -1,0 +1,66 @@
+"""The terms of a bound at an instance: how much of the bound each is, and how much of it the error really has.
+
+The error is a signed sum with one part for each kind of term (`run.parts`): through ∇₂E (η₂), through ∇₁E (η₁), through
+the change of ∂₂Φ (ν₂), of ∂₁Φ (ν₁), and the unfinished differentiation or solve, the rest. For the bounds of the
+paper, whose ∇₁E(w_t) is bounded by L_E, these are the terms of the formula one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import sympy as sp
+
+from boundcheck.worst_case import methods_on_instance
+from boundcheck.worst_case.instance import Instance
+from boundcheck.worst_case.target import Target
+
+OF = {"hat_rho_1": "nu_1", "hat_rho_2": "nu_2"}
+NOTHING = 1e-9  # a share of which it means nothing to say how much is attained
+ORDER = ("eta_2", "eta_1", "nu_2", "nu_1", "rest")
+
+
+@dataclass(frozen=True)
+class Term:
+    """`share` of the bound; `attained` is what the error has of it, with a sign: 1 is all of the term."""
+
+    name: str  # nu_1, nu_2, eta_1, eta_2 or rest
+    share: float
+    attained: float | None
+
+
+def grouped(expression: sp.Expr) -> dict[str, sp.Expr]:
+    """The additive terms of a formula by the Lipschitz constant that they contain."""
+    found: dict[str, list[sp.Expr]] = {}
+    for term in sp.Add.make_args(sp.expand_mul(expression)):
+        names = {OF.get(symbol.name, symbol.name) for symbol in term.free_symbols}
+        name = next((part for part in ("nu_1", "nu_2", "eta_2", "eta_1") if part in names), "rest")
+        found.setdefault(name, []).append(term)
+    return {name: sp.Add(*found[name]) for name in ORDER if name in found}
+
+
+def asked(parts: frozenset[str], names: Iterable[str]) -> tuple[str, ...]:
+    """The terms of a formula for which an instance with these parts is meant."""
+    wanted = tuple(name for name in ORDER[:-1] if name in parts and name in names)
+    return (*wanted, "rest") if {"L_Phi", "L_E"} <= parts and "rest" in names else wanted
+
+
+def terms(target: Target, instance: Instance, t: int, k: int) -> tuple[Term, ...]:
+    """Of one instance; without `attained` where the formula is not a sum of such terms."""
+    outcome = target.outcome(instance, t, k, split=True)
+    expression = target.expression(t, k)
+    whole = target.right(instance, outcome, t, expression)[0]
+    if not whole:
+        return ()
+    signed = methods_on_instance.parts(instance, outcome)
+    sign = 1 if sum(part[0] for part in signed.values()) >= 0 else -1
+    split = target.ball == "paper" and target.bound.bounds.name == "error" and target.bound.recursion is None
+    found = []
+    for name, part in grouped(expression).items():
+        value = target.right(instance, outcome, t, part)
+        value = value[0] if hasattr(value, "shape") else value
+        share = float(value / whole)
+        attained = float(sign * signed[name][0] / value) if split and share > NOTHING else None
+        found.append(Term(name, share, attained))
+    return tuple(found)

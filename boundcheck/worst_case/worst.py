@@ -1,0 +1,183 @@
+"""`worst`: the instance that brings a bound closest to being false, as a result to read, save and check."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from boundcheck import __version__
+from boundcheck.errors import InputError
+from boundcheck.methods import count
+from boundcheck.worst_case import confirm as exact
+from boundcheck.worst_case.confirm import Exact
+from boundcheck.worst_case.family import Family
+from boundcheck.worst_case.search import FULL, QUICK, Effort, Found, Progress, search
+from boundcheck.worst_case.target import Target, checked_parts, target
+
+LARGEST_DIM, LONGEST = 6, 2000
+
+
+class Steps(NamedTuple):
+    """t, and k where the method has one."""
+
+    t: int
+    k: int
+
+
+@dataclass(frozen=True, eq=False)
+class Worst:
+    """The worst instance found for a bound at t and k, with its ratio error/bound in 50 digits."""
+
+    found: Found
+    t: int
+    k: int | None
+    seed: int
+    by_dim: dict[int, float]  # the best ratio in each dimension that was searched
+    starts: int
+    evaluations: int
+    seconds: float
+
+    @property
+    def target(self) -> Target:
+        """What was attacked."""
+        return self.found.family.target
+
+    @property
+    def bound(self) -> str:
+        """The name of the bound, or of the claim."""
+        return self.target.name
+
+    @property
+    def dim(self) -> int:
+        """The dimension d of the instance."""
+        return self.found.family.d
+
+    @cached_property
+    def exact(self) -> Exact:
+        """Error and bound of the instance in 50 digits, in 200 where it seems to refute."""
+        return exact.of_row(self.found.family, self.found.raw, self.t, self.steps)
+
+    @property
+    def steps(self) -> int:
+        """k, or t where there is none."""
+        return self.t if self.k is None else self.k
+
+    @property
+    def ratio(self) -> float:
+        """error/bound, from 50 digits."""
+        return float(self.exact.ratio)
+
+    @property
+    def refuted(self) -> bool:
+        """Is the ratio above 1 in 50 digits?"""
+        return self.exact.refutes
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The constants that the instance was allowed to have."""
+        return tuple(sorted(self.found.family.parts))
+
+    def numbers(self) -> dict[str, list[float]]:
+        """All numbers of the instance, as they were searched."""
+        instance = self.found.family.instance(self.found.raw).row(0)
+        return {name: [float(x) for x in array[0]] for name, array in instance.numbers.items() if array.shape[1]}
+
+    def to_json(self) -> dict[str, Any]:
+        """What the command prints with ``--json``."""
+        return {
+            "schema": 1,
+            "version": __version__,
+            "bound": self.bound,
+            "claim": self.target.claim or None,
+            "q": self.found.family.q,
+            "t": self.t,
+            "k": self.k,
+            "dim": self.dim,
+            "only": list(self.parts),
+            "saturating": self.found.family.saturating,
+            "seed": self.seed,
+            "ratio": self.ratio,
+            "refuted": self.refuted,
+            "exact": {what: self.exact.digits(what) for what in ("ratio", "error", "bound")},
+            "double": self.found.ratio,
+            "constants": self.exact.constants,
+            "terms": [asdict(term) for term in self.exact.terms],
+            "by_dim": {str(d): ratio for d, ratio in self.by_dim.items()},
+            "instance": self.numbers(),
+            "starts": self.starts,
+            "evaluations": self.evaluations,
+            "seconds": self.seconds,
+            "interrupted": self.found.interrupted,
+        }
+
+
+def worst(
+    bound: str,
+    q: float = 0.9,
+    t: int = 20,
+    k: int | None = None,
+    dim: int = 2,
+    seed: int = 0,
+    *,
+    only: Sequence[str] | None = None,
+    saturating: bool = True,
+    quick: bool = False,
+    effort: Effort | None = None,
+    progress: Progress | None = None,
+) -> Worst:
+    """Search for the instance with the largest error/bound, in dimensions 1 and `dim`, at contraction constant q.
+
+    `bound` is a name of the catalogue, or one of the false claims appB-aid and heavy-ball-2D. k is 20 where the bound
+    has one. `only` leaves other parts of an instance out (nu_1, nu_2, eta_1, eta_2; L_Phi and L_E for the values of
+    ∂₂Φ and ∇₁E at 0); `saturating=False` keeps Φ and E bilinear and quadratic. Interrupted, it returns the best so far.
+    """
+    start = time.perf_counter()
+    attacked = target(bound)
+    if k is not None and not attacked.takes_k:
+        raise InputError(f"k = {k} was given, and {bound} has no k; leave it out")
+    steps, solves = checked(attacked, q, t, 20 if k is None else k, dim)
+    parts = checked_parts(None if only is None else tuple(only), attacked)
+    effort = effort or (QUICK if quick else FULL)
+    found: list[Found] = []
+    for d in sorted({1, dim}):
+        tell = _about(progress, d)
+        found.append(search(Family(attacked, d, float(q), parts, saturating), steps, solves, seed, effort, tell))
+        if found[-1].interrupted:
+            break
+    # by 50 digits: where κ or a ramp is extreme, doubles may flatter an instance
+    ratios = [float(exact.of_row(one.family, one.raw, steps, solves).ratio) for one in found]
+    best = found[ratios.index(max(ratios))]
+    return Worst(
+        best,
+        steps,
+        solves if attacked.takes_k else None,
+        seed,
+        {one.family.d: ratio for one, ratio in zip(found, ratios, strict=True)},
+        sum(one.starts for one in found),
+        sum(one.evaluations for one in found),
+        time.perf_counter() - start,
+    )
+
+
+def _about(progress: Progress | None, d: int) -> Progress | None:
+    return None if progress is None else lambda what, done, of: progress(f"d = {d}: {what}", done, of)
+
+
+def checked(attacked: Target, q: Any, t: Any, k: Any, dim: Any) -> Steps:
+    """t and k if all of these can be used."""
+    steps, solves = count(t, "t"), count(k, "k")
+    if isinstance(q, bool) or not isinstance(q, int | float) or not 0 < q < 1:
+        raise InputError(f"q = {q} is no contraction constant to search at; give 0 < q < 1")
+    if isinstance(dim, bool) or not isinstance(dim, int) or not 1 <= dim <= LARGEST_DIM:
+        raise InputError(f"dim = {dim} is out of range; give a dimension from 1 to {LARGEST_DIM}")
+    if steps < attacked.bound.t_min:
+        raise InputError(f"t = {steps} < {attacked.bound.t_min}; {attacked.name} holds for t ≥ {attacked.bound.t_min}")
+    for name, number in (("t", steps), ("k", solves)):
+        if number > LONGEST:
+            raise InputError(f"{name} = {number} is too long for a search; give {name} ≤ {LONGEST}")
+    if attacked.method == "itd-truncated":
+        solves = 1 if attacked.name == "itd-one-step" else min(solves, steps)
+    return Steps(steps, solves)
