@@ -22,8 +22,9 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from torch import Tensor
 
 import boundcheck as bc
+from boundcheck.constants import BALLS
 from boundcheck.numerics.estimate.at_solution import Spend
-from boundcheck.numerics.estimate.estimate_constants import BALLS, on_balls
+from boundcheck.numerics.estimate.estimate_constants import on_balls
 from boundcheck.numerics.estimate.lanczos import Product, dense_symmetric, lanczos, power, slack
 from boundcheck.numerics.solvers.reference import reference
 
@@ -120,7 +121,7 @@ def whole(name: str) -> None:
 
     def estimate() -> None:
         found = reference(problem, problem.lam[None])
-        on_balls(problem, found, BALLS, spend=Spend(DELTA, 0), tell=lambda what: None)
+        on_balls(problem, found, BALLS, spend=Spend(DELTA, 0), tell=lambda what, done, of: None)
 
     ours, curves = race(estimate, lambda: bc.error_curves(problem, METHODS, t=200), repeat=5)
     print(f"{name:4s} constants on both balls {ours:.2f} s, x{ours / curves:.2f} of the curves (below 1)")

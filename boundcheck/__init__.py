@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from boundcheck import problems
     from boundcheck.compare.check import check
-    from boundcheck.compare.enclose import Enclosure, enclose
+    from boundcheck.compare.enclose import enclose
     from boundcheck.compare.plan import Plan, plan
     from boundcheck.constants import Ball, Constant, Constants, Provenance, Side
     from boundcheck.errors import (
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         UnknownNameError,
         UserCodeError,
     )
+    from boundcheck.numerics.bilevel import dynamics
+    from boundcheck.numerics.bilevel.closed_forms import ClosedForms, closed_form
     from boundcheck.numerics.bilevel.dynamics import Dynamics
     from boundcheck.numerics.bilevel.problem import Domain, Problem
     from boundcheck.numerics.curves.error_curves import Curves, error_curves
@@ -32,12 +34,23 @@ if TYPE_CHECKING:
     from boundcheck.numerics.solvers.hypergradient import hypergradient
     from boundcheck.numerics.solvers.result import Hypergradient
     from boundcheck.problems.loading import load_problem
+    from boundcheck.problems.parts.sparse_matrix import SparseMatrix
+    from boundcheck.report.enclosure import Enclosure
     from boundcheck.report.report import Report
     from boundcheck.report.verdict import Verdict
+    from boundcheck.theory import step_sizes
     from boundcheck.theory.bound import Bound
     from boundcheck.theory.catalogue import bounds
     from boundcheck.theory.evaluation import BoundValues
+    from boundcheck.views.figures import report_figures as plot
     from boundcheck.worst_case.worst import Worst, worst
+
+_MODULES = {
+    "dynamics": "boundcheck.numerics.bilevel.dynamics",
+    "plot": "boundcheck.views.figures.report_figures",
+    "problems": "boundcheck.problems",
+    "step_sizes": "boundcheck.theory.step_sizes",
+}
 
 _HOME = {
     "AssumptionError": "boundcheck.errors",
@@ -45,13 +58,14 @@ _HOME = {
     "Bound": "boundcheck.theory.bound",
     "BoundValues": "boundcheck.theory.evaluation",
     "BoundcheckError": "boundcheck.errors",
+    "ClosedForms": "boundcheck.numerics.bilevel.closed_forms",
     "Constant": "boundcheck.constants",
     "Constants": "boundcheck.constants",
     "Curves": "boundcheck.numerics.curves.error_curves",
     "DivergenceError": "boundcheck.errors",
     "Domain": "boundcheck.numerics.bilevel.problem",
     "Dynamics": "boundcheck.numerics.bilevel.dynamics",
-    "Enclosure": "boundcheck.compare.enclose",
+    "Enclosure": "boundcheck.report.enclosure",
     "Hypergradient": "boundcheck.numerics.solvers.result",
     "InputError": "boundcheck.errors",
     "MissingConstantError": "boundcheck.errors",
@@ -60,12 +74,14 @@ _HOME = {
     "Provenance": "boundcheck.constants",
     "Report": "boundcheck.report.report",
     "Side": "boundcheck.constants",
+    "SparseMatrix": "boundcheck.problems.parts.sparse_matrix",
     "UnknownNameError": "boundcheck.errors",
     "UserCodeError": "boundcheck.errors",
     "Verdict": "boundcheck.report.verdict",
     "Worst": "boundcheck.worst_case.worst",
     "bounds": "boundcheck.theory.catalogue",
     "check": "boundcheck.compare.check",
+    "closed_form": "boundcheck.numerics.bilevel.closed_forms",
     "enclose": "boundcheck.compare.enclose",
     "error_curves": "boundcheck.numerics.curves.error_curves",
     "estimate_constants": "boundcheck.numerics.estimate.estimate_constants",
@@ -81,6 +97,7 @@ __all__ = [
     "Bound",
     "BoundValues",
     "BoundcheckError",
+    "ClosedForms",
     "Constant",
     "Constants",
     "Curves",
@@ -96,6 +113,7 @@ __all__ = [
     "Provenance",
     "Report",
     "Side",
+    "SparseMatrix",
     "UnknownNameError",
     "UserCodeError",
     "Verdict",
@@ -103,20 +121,24 @@ __all__ = [
     "__version__",
     "bounds",
     "check",
+    "closed_form",
+    "dynamics",
     "enclose",
     "error_curves",
     "estimate_constants",
     "hypergradient",
     "load_problem",
     "plan",
+    "plot",
     "problems",
+    "step_sizes",
     "worst",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "problems":
-        return import_module("boundcheck.problems")
+    if name in _MODULES:
+        return import_module(_MODULES[name])
     if name not in _HOME:
         raise AttributeError(f"module 'boundcheck' has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)

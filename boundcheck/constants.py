@@ -42,6 +42,18 @@ class Side(str, Enum):
             raise InputError(f"side = {side!r} is not a side; use one of {', '.join(s.value for s in cls)}") from None
 
 
+class BallKind(str, Enum):
+    """Which ball suprema are taken over."""
+
+    PAPER = "paper"  # ‖w‖ ≤ 2D, of the theorems that start at w_0 = 0
+    LOCAL = "local"  # around w*, as wide as the iterates may leave it
+
+    __str__ = str.__str__
+
+
+BALLS = tuple(BallKind)
+
+
 @dataclass(frozen=True)
 class Ball:
     """The ball on which a supremum was taken: its centre in words ("0", "w_star") and its radius."""

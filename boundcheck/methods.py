@@ -17,6 +17,17 @@ METHODS = {
 }
 
 
+def default_methods(symmetric: bool | None) -> tuple[str, ...]:
+    """The methods of the paper, with conjugate gradient on the normal equations where ∂₁Φ is known not to be symmetric.
+
+    Parameters
+    ----------
+    symmetric : bool or None
+        Whether ∂₁Φ is symmetric; None if that is not known.
+    """
+    return ("itd", "aid-fp", "aid-cgn" if symmetric is False else "aid-cg")
+
+
 @dataclass(frozen=True)
 class Method:
     """A method and its k: fixed, or None for k = t."""

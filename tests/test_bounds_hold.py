@@ -216,7 +216,7 @@ def aid_fp_local(name: str, seed: int) -> Iterator[Comparison]:
 
 
 def itd_spectral(name: str, seed: int) -> Iterator[Comparison]:
-    """With the terms as they are; that the spectrum foretells them is in tests/compare/test_foreseen.py."""
+    """With the terms as they are; that the spectrum foretells them: numerics/curves/test_spectral_terms.py."""
     for family in QUADRATIC:
         instance = FAMILIES[family](seed)
         measured = runs.observe_itd(instance, path(family, seed, False))

@@ -1,86 +1,108 @@
-"""Imports go in one direction, and nothing heavy is loaded before it is needed."""
+"""Packages import in one direction only, and nothing heavy is loaded before it is needed."""
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from import_graph import edges, loaded_with, modules
 
 import boundcheck
 
-PACKAGE = Path(boundcheck.__file__).parent
 HEAVY = ("torch", "matplotlib", "sympy", "scipy", "numpy")
 
-# what each room must never import, directly; a room that does not exist yet has no files
-FORBIDDEN = {
-    "theory": (
-        "torch",
-        "matplotlib",
-        "boundcheck.numerics.bilevel.problem",
-        "boundcheck.problems",
-        "boundcheck.numerics.bilevel.derivatives",
-        "boundcheck.numerics.bilevel.dynamics",
-        "boundcheck.numerics.solvers",
-        "boundcheck.numerics.estimate",
-        "boundcheck.compare",
-        "boundcheck.worst_case",
-    ),
-    "attack": (
-        "matplotlib",
-        "boundcheck.numerics.solvers",
-        "boundcheck.numerics.estimate",
-        "boundcheck.problems",
-        "boundcheck.cli",
-    ),
-    "compare": ("boundcheck.worst_case",),
-    "problems": ("sympy", "boundcheck.theory", "boundcheck.compare"),
-    "solvers": ("sympy", "boundcheck.theory", "boundcheck.compare"),
-    "estimate": ("sympy", "boundcheck.theory", "boundcheck.compare"),
-    "problem.py": ("sympy", "boundcheck.theory", "boundcheck.compare"),
-    "prepared.py": ("sympy", "boundcheck.theory", "boundcheck.compare"),
-    "products.py": ("sympy", "boundcheck.theory", "boundcheck.compare"),
-    "dynamics.py": ("sympy", "boundcheck.theory", "boundcheck.numerics.bilevel.problem", "boundcheck.compare"),
-    "user.py": ("sympy", "boundcheck.theory", "boundcheck.numerics.bilevel.problem", "boundcheck.compare"),
-    "trial.py": ("sympy", "boundcheck.theory", "boundcheck.numerics.bilevel.problem", "boundcheck.compare"),
-    "modules.py": ("sympy", "boundcheck.theory", "boundcheck.numerics.bilevel.problem", "boundcheck.compare"),
-    "known.py": ("sympy", "boundcheck.theory", "boundcheck.numerics.bilevel.problem", "boundcheck.compare"),
-    "layout.py": ("sympy", "boundcheck.theory", "boundcheck.numerics.bilevel.problem", "boundcheck.compare"),
-    "data.py": ("sympy", "boundcheck.theory", "boundcheck.numerics.bilevel.problem", "boundcheck.compare"),
-    "files.py": ("sympy", "boundcheck.theory", "boundcheck.numerics.bilevel.problem", "boundcheck.compare"),
-    "sparse.py": ("sympy", "boundcheck.theory", "boundcheck.numerics.bilevel.problem", "boundcheck.compare"),
-    "projections.py": ("sympy", "boundcheck.theory", "boundcheck.numerics.bilevel.problem", "boundcheck.compare"),
-    "canvas.py": ("sympy", "torch", "matplotlib.pyplot", "boundcheck.theory", "boundcheck.compare"),
-    "lettering.py": ("sympy", "torch", "matplotlib.pyplot", "boundcheck"),
-    "drawn_proof.py": ("sympy", "torch", "matplotlib.pyplot", "boundcheck.theory", "boundcheck.numerics.solvers"),
-    "plot.py": ("sympy", "torch", "matplotlib.pyplot", "boundcheck.numerics.solvers", "boundcheck.numerics.estimate"),
-    "drawn_map.py": ("sympy", "torch", "matplotlib.pyplot", "boundcheck.theory", "boundcheck.numerics.solvers"),
-    "page": ("torch", "matplotlib", "boundcheck.numerics.solvers", "boundcheck.numerics.estimate"),
-    "methods.py": ("sympy", "torch", "numpy", "boundcheck.theory"),
-    "constants.py": ("sympy", "torch", "numpy", "boundcheck.theory"),
-    "errors.py": ("sympy", "torch", "numpy", "boundcheck"),
+# The package of a module is the longest of these names that its path starts with; "" is what every package shares.
+SHARED = {""}
+NUMERICS = {
+    "numerics",
+    "numerics.program",
+    "numerics.bilevel",
+    "numerics.solvers",
+    "numerics.estimate",
+    "numerics.curves",
 }
+PROBLEMS = {"problems", "problems.parts"}
+MAY_IMPORT = {
+    "": set(),
+    "theory": SHARED,
+    "numerics": SHARED,
+    "numerics.program": SHARED | {"numerics"},
+    "numerics.bilevel": SHARED | {"numerics", "numerics.program"},
+    "numerics.solvers": SHARED | {"numerics", "numerics.program", "numerics.bilevel"},
+    "numerics.estimate": SHARED | {"numerics", "numerics.program", "numerics.bilevel", "numerics.solvers"},
+    "numerics.curves": SHARED | {"numerics", "numerics.program", "numerics.bilevel", "numerics.solvers"},
+    "problems.parts": SHARED | {"numerics", "numerics.program", "numerics.bilevel"},
+    "problems": SHARED | {"numerics", "numerics.program", "numerics.bilevel", "problems.parts"},
+    "report": SHARED | {"theory"},
+    "compare": SHARED | {"theory", "report"} | NUMERICS,
+    "worst_case": SHARED | {"theory", "report"},
+    "views": SHARED | {"theory", "report"},
+    "paper": SHARED | {"theory", "report", "compare", "worst_case", "views"} | NUMERICS | PROBLEMS,
+    "cli": SHARED | {"theory", "report", "compare", "worst_case", "views", "paper"} | NUMERICS | PROBLEMS,
+}
+# the library that importing anything in a package must not load
+NEVER_LOADS = {
+    "": ("torch", "sympy", "matplotlib", "scipy", "numpy"),
+    "theory": ("torch", "matplotlib"),
+    "numerics": ("sympy", "matplotlib"),
+    "problems": ("sympy", "matplotlib"),
+    "report": ("torch", "matplotlib"),
+    "views": ("torch",),
+    "cli": ("torch", "sympy", "matplotlib", "scipy", "numpy"),
+}
+# the data of a report forward to what shows it, when asked: `Report.table`, `plot`, `page` and `save`
+FORWARDS = {("report.report", "views")}
+OLD_PATHS = {"canvas", "dynamics", "known", "plot", "problem", "sparse", "estimate", "estimate.spectral"}
+FRONT = {"", "__main__"}  # `boundcheck` itself, which names the home of every public name
 
 
-def imported(path: Path) -> set[str]:
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+def inner(module: str) -> str:
+    """The name of a module inside the package."""
+    return module.removeprefix("boundcheck").removeprefix(".")
 
 
-@pytest.mark.parametrize("room", FORBIDDEN)
-def test_direction_of_imports(room: str) -> None:
-    place = PACKAGE / room
-    for path in [place] if place.is_file() else place.rglob("*.py"):
-        for name in imported(path):
-            wrong = [bad for bad in FORBIDDEN[room] if name == bad or name.startswith(f"{bad}.")]
-            assert not wrong, f"{path.relative_to(PACKAGE)} imports {name}"
+def package_of(module: str) -> str:
+    """The longest name in `MAY_IMPORT` that the module is in."""
+    name = inner(module)
+    return max((room for room in MAY_IMPORT if not room or f"{name}.".startswith(f"{room}.")), key=len)
+
+
+def test_the_table_goes_in_one_direction() -> None:
+    """What a package may import, it may import with all that this may import: so the rule is one on the whole graph."""
+    for room, below in MAY_IMPORT.items():
+        assert room not in below
+        for other in below:
+            assert MAY_IMPORT[other] <= below, f"{room} may import {other}, but not {MAY_IMPORT[other] - below}"
+
+
+def test_every_folder_is_in_the_table_or_below_one_that_is() -> None:
+    alone = [m for m in modules() if package_of(m) == "" and "." in inner(m) and inner(m) not in OLD_PATHS]
+    assert not alone
+
+
+def test_packages_import_from_their_left_only() -> None:
+    wrong = []
+    for edge in edges():
+        if not edge.target.startswith("boundcheck") or inner(edge.source) in OLD_PATHS | FRONT:
+            continue
+        source, target = package_of(edge.source), package_of(edge.target)
+        forward = edge.deferred and (inner(edge.source), target) in FORWARDS
+        if source != target and target not in MAY_IMPORT[source] and not forward:
+            wrong.append(f"{inner(edge.source)} imports {inner(edge.target)}")
+    assert not wrong, "\n".join(["", *wrong])
+
+
+@pytest.mark.parametrize("room", NEVER_LOADS)
+def test_importing_a_package_does_not_load_what_it_has_no_use_for(room: str) -> None:
+    reached = loaded_with(edges())
+    wrong = []
+    for module, loads in reached.items():
+        name = inner(module)
+        inside = package_of(module) == "" if not room else f"{name}.".startswith(f"{room}.")
+        if inside and name not in OLD_PATHS | {"__main__"}:
+            wrong += [f"{name} loads {library}" for library in NEVER_LOADS[room] if library in loads]
+    assert not wrong, "\n".join(["", *wrong])
 
 
 def loaded_after(code: str) -> set[str]:
@@ -106,7 +128,7 @@ def test_bounds_load_sympy_but_no_torch() -> None:
 
 
 def test_a_page_of_the_theory_loads_no_torch() -> None:
-    assert "torch" not in loaded_after("from boundcheck import page; page.html()")
+    assert "torch" not in loaded_after("from boundcheck.views import page; page.html()")
 
 
 def test_public_names_exist() -> None:

@@ -51,10 +51,17 @@ def list_(
     if what and what not in kinds:
         raise UnknownNameError.among("listing", what, kinds)
     chosen = (what,) if what else kinds
+    listings = {kind: _problems() if kind == "problems" else show_catalogue.rows(kind) for kind in chosen}
     if as_json:
-        print_json({kind: show_catalogue.rows(kind) for kind in chosen})
+        print_json(listings)
     else:
-        show_catalogue.show(chosen)
+        show_catalogue.show(listings)
+
+
+def _problems() -> list[dict[str, str]]:
+    from boundcheck.problems import CATALOGUE  # loads torch
+
+    return [{"name": e.name, "title": e.title, "function": f"problems.{e.file}"} for e in CATALOGUE.values()]
 
 
 @app.command()
@@ -111,10 +118,10 @@ def constants(
 ) -> None:
     """Measure q, κ, step sizes, Lipschitz constants and D of a problem: value, side, how."""
     from boundcheck.numerics.estimate.estimate_constants import estimate_constants
-    from boundcheck.views.terminal import show_constants
+    from boundcheck.views.terminal import console, show_constants
 
     made = asked_problem(problem, seed, dtype, device)
-    with show_constants.progress(quiet or as_json) as tell:
+    with console.progress(quiet or as_json) as tell:
         found = estimate_constants(made, ball=ball, budget=budget, delta=delta, seed=seed or 0, progress=tell)
     if as_json:
         print_json(show_constants.as_json(made, found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,14 +38,14 @@ def check(
     """Run the real solvers and compare their error with every bound that applies: verdict, tightness, proof."""
     from boundcheck.atomic_write import sole_use
     from boundcheck.compare.check import check as run
-    from boundcheck.views.terminal import show_report
+    from boundcheck.views.terminal import console, show_report
 
     if trace_t is not None and not 1 <= trace_t <= t:
         raise InputError(f"--trace-t {trace_t} is outside 1 … {t}; give a t of the run, or a larger --t")
     with sole_use(out) if out else nullcontext() as results:
         made = asked_problem(problem, seed, dtype, device)
-        methods = method or _usual(made)
-        with show_report.progress(quiet or as_json) as tell:
+        methods = method
+        with console.progress(quiet or as_json) as tell:
             report = run(made, methods, t, samples, seed, bounds=bound, budget=budget, delta=delta, progress=tell)
             if results is not None:
                 tell("files", 0, 1)
@@ -72,11 +73,11 @@ def plan(
 ) -> int:
     """Step sizes, and the t and k that the bounds guarantee for an accuracy; then what was really needed."""
     from boundcheck.compare.plan import plan as make
-    from boundcheck.views.terminal import show_plan, show_report
+    from boundcheck.views.terminal import console, show_plan
 
     made = asked_problem(problem, seed, dtype, device)
-    with show_report.progress(quiet or as_json) as tell:
-        found = make(made, eps, method or _usual(made), budget=budget, seed=seed or 0, run=not no_run, progress=tell)
+    with console.progress(quiet or as_json) as tell:
+        found = make(made, eps, method, budget=budget, seed=seed or 0, run=not no_run, progress=tell)
     if as_json:
         print_json(show_plan.as_json(found))
     else:
@@ -102,13 +103,13 @@ def worst(
 ) -> int:
     """Search for the instance with the largest error/bound, and confirm it in 50 digits: how tight, or refuted."""
     from boundcheck.atomic_write import sole_use
-    from boundcheck.views.terminal import show_report, show_worst
-    from boundcheck.worst_case.problem_file import save
+    from boundcheck.views.terminal import console, show_worst
+    from boundcheck.worst_case.problem_file import check_command, save
     from boundcheck.worst_case.worst import worst as look
 
     parts = [part.strip() for part in only.split(",")] if only else None
     with sole_use(out) if out else nullcontext() as results:
-        with show_report.progress(quiet or as_json) as tell:
+        with console.progress(quiet or as_json) as tell:
             found = look(
                 bound, q, t, k, dim, seed or 0, only=parts, saturating=not linear, quick=quick, progress=tell
             )  # fmt: skip
@@ -117,7 +118,8 @@ def worst(
     if as_json:
         print_json(found.to_json())
     else:
-        show_worst.show(found, out=out)
+        file = os.path.join(out, "worst.py")
+        show_worst.show(found, out=out, run_with=check_command(found, file) or f"python {file}")
     return VIOLATED if found.refuted else 0
 
 
@@ -173,18 +175,13 @@ def page(
             found = Report.load(report)
         elif problem:
             from boundcheck.compare.check import check as run
-            from boundcheck.views.terminal import show_report
+            from boundcheck.views.terminal import console
 
             made = asked_problem(problem, seed, dtype, device)
-            with show_report.progress(quiet) as tell:
-                found = run(made, method or _usual(made), t, seed=seed, progress=tell)
+            with console.progress(quiet) as tell:
+                found = run(made, method, t, seed=seed, progress=tell)
         (path,) = results.write({Path(out).name: pages.html(found, t).encode()})
     typer.echo(f"written to {path}")
-
-
-def _usual(problem: Any) -> list[str]:
-    """The methods of the paper, with CG where ∂₁Φ is symmetric as far as is known."""
-    return ["itd", "aid-fp", "aid-cgn" if problem.symmetric is False else "aid-cg"]
 
 
 def _exit_code(report: Any) -> int:

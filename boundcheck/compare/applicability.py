@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.compare.certificate import residual_is_enough
-from boundcheck.constants import Constant, Constants, Side
+from boundcheck.constants import BallKind, Constant, Constants, Side
 from boundcheck.errors import AssumptionError, InputError, UnknownNameError
 from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.derivatives import DENSE, jacobian, linearise, rows_outer
@@ -61,14 +61,14 @@ class Case:
     @property
     def constant_hessian(self) -> bool:
         """A gradient step on a quadratic."""
-        some = self.constants["local"]
+        some = self.constants[BallKind.LOCAL]
         exact = all(name in some and some[name].side is Side.EXACT for name in ("nu_1", "alpha"))
         return exact and some["nu_1"].value == 0
 
     @cached_property
     def quadratic(self) -> bool:
         """A gradient step on a quadratic, with frozen step sizes."""
-        slope = self.constants["local"].get("grad_alpha")
+        slope = self.constants[BallKind.LOCAL].get("grad_alpha")
         return self.constant_hessian and slope is not None and slope.value == 0 and _frozen(self.problem)
 
     @cached_property
@@ -110,12 +110,7 @@ class Case:
 
     @property
     def gradient_step(self) -> bool:
-        return all(name in self.constants["local"] for name in ("alpha", "mu", "L"))
-
-
-def ball_of(bound: Bound) -> str:
-    """Where the suprema of a theorem are taken: ‖w‖ ≤ 2D for those that start at 0, around w* for the others."""
-    return "paper" if any(a.key == "w_0 = 0" for a in bound.assumptions) else "local"
+        return all(name in self.constants[BallKind.LOCAL] for name in ("alpha", "mu", "L"))
 
 
 def momentum_of(problem: Problem, constants: Constants) -> Momentum | None:
@@ -174,7 +169,7 @@ def _quadratic(case: Case) -> Answer:
 def _gradient_step(case: Case) -> Answer:
     if not case.gradient_step:
         return Answer("Φ is no gradient step on a loss that was given")
-    known = "grad_alpha" in case.constants["local"]
+    known = "grad_alpha" in case.constants[BallKind.LOCAL]
     return _unless(not known, "the step size α(λ) is differentiated, and ‖∇α‖ is not known; give grad_alpha")
 
 
@@ -194,13 +189,13 @@ def _weighted(case: Case) -> Answer:
 
 def _residual(case: Case) -> Answer:
     why = "‖w − w*‖ ≤ ε_w/μ_λ is not known: Φ is neither a contraction with μ_λ ≤ 1 − q, nor a gradient step"
-    return _unless(not residual_is_enough(case.problem, case.constants["local"]), why)
+    return _unless(not residual_is_enough(case.problem, case.constants[BallKind.LOCAL]), why)
 
 
 def _spectrum(case: Case) -> Answer:
     if case.problem.d > DENSE:
         return Answer(f"d = {case.problem.d} > {DENSE}, and it needs all eigenvectors of ∂₁Φ")
-    nu_1 = case.constants["local"].get("nu_1")
+    nu_1 = case.constants[BallKind.LOCAL].get("nu_1")
     flat = nu_1 is not None and nu_1.value == 0 and nu_1.side is Side.EXACT
     if not (flat and case.problem.symmetric and _frozen(case.problem)):
         return Answer("∂₁Φ is not known to be one symmetric matrix, with frozen step sizes")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from boundcheck.compare.applicability import Case, ball_of
-from boundcheck.constants import Constant, Constants, Provenance
+from boundcheck.compare.applicability import Case
+from boundcheck.constants import BallKind, Constant, Constants, Provenance
 from boundcheck.errors import AssumptionError, MissingConstantError
 from boundcheck.methods import Method
 from boundcheck.theory import step_sizes
@@ -30,7 +30,7 @@ class Applied:
 
     bound: Bound
     method: Method
-    ball: str
+    ball: BallKind
     constants: Sequence[Constants]
     rates: Mapping[str, str]  # the names of ρ and σ
     observed: Mapping[str, np.ndarray] = field(default_factory=dict)  # at the t of the run, where the formula needs it
@@ -101,7 +101,7 @@ class Applied:
 
 def apply(bound: Bound, method: Method, case: Case, observed: Mapping[str, np.ndarray] | None = None) -> Applied:
     """The bound with what it needs on this problem; MissingConstantError if `observed` lacks what it must be given."""
-    ball = ball_of(bound)
+    ball = bound.ball
     constants, momentum = case.constants[ball], case.momentum
     rates: dict[str, str] = {}
     if bound.takes_rates and bound.mentions(rho) and momentum is not None:

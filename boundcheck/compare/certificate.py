@@ -14,7 +14,7 @@ from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate import residual_bounds
 from boundcheck.numerics.estimate import rounding_floor as floor
-from boundcheck.numerics.solvers.reference import Reference
+from boundcheck.numerics.solvers.reference import ReferenceSolution
 from boundcheck.theory.catalogue import bounds
 
 THEOREM = bounds["aid-certificate"]
@@ -22,7 +22,7 @@ AT_REFERENCE = ("W",)  # which the estimator measured where the reference is
 PLACES = 3  # t at which the floor is measured, between T/8 and T
 
 
-def certify(problem: Problem, found: Reference, constants: Constants) -> Constant | None:
+def certify(problem: Problem, found: ReferenceSolution, constants: Constants) -> Constant | None:
     """ε_g ≥ ‖reference − ∇f‖, worth what its side says; None where nothing bounds it.
 
     The bound `aid-certificate` at the reference, with the ‖w'‖ measured there and the residuals in exact arithmetic.
@@ -54,7 +54,7 @@ class Distance:
     doubt: str = ""
 
 
-def distance(problem: Problem, found: Reference, constants: Constants) -> Distance:
+def distance(problem: Problem, found: ReferenceSolution, constants: Constants) -> Distance:
     """ε_w/μ_λ: what a distance to the reference may lack of one to w*."""
     if not residual_is_enough(problem, constants):
         return Distance(0.0, "‖w_t − w*‖ is measured from a reference that nothing certifies")
@@ -84,8 +84,8 @@ def proved(eps_g: Constant | None) -> bool:
 
 
 def rounding_floor(
-    problem: Problem, methods: Sequence[Method], T: int, constants: Sequence[Constants], found: Sequence[Reference],
-    errors: Mapping[Method, np.ndarray],
+    problem: Problem, methods: Sequence[Method], T: int, constants: Sequence[Constants],
+    found: Sequence[ReferenceSolution], errors: Mapping[Method, np.ndarray],
 ) -> tuple[Mapping[Method, np.ndarray], str]:  # fmt: skip
     """The floor of each method, samples × t, and how it was obtained; the problem is at the first λ.
 
@@ -110,7 +110,7 @@ def rounding_floor(
     return floors, how
 
 
-def model_of(constants: Constants, found: Reference, dtype: torch.dtype, t: np.ndarray) -> np.ndarray:
+def model_of(constants: Constants, found: ReferenceSolution, dtype: torch.dtype, t: np.ndarray) -> np.ndarray:
     """The rounding at every t by its model, or where there is none the rounding of ∇f itself."""
     try:
         return floor.model(constants, found, dtype, t)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from boundcheck.compare import certificate, judge
 from boundcheck.compare.applicability import Case, momentum_of, question
-from boundcheck.constants import Constants
+from boundcheck.constants import BALLS, BallKind, Constants
 from boundcheck.errors import AssumptionError, InputError
 from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
@@ -20,15 +20,15 @@ from boundcheck.numerics.curves.observables import NAMES, observe
 from boundcheck.numerics.curves.spectral_terms import foresee
 from boundcheck.numerics.estimate import validate
 from boundcheck.numerics.estimate.at_solution import Spend
-from boundcheck.numerics.estimate.estimate_constants import BALLS, on_balls
-from boundcheck.numerics.solvers.reference import Reference
+from boundcheck.numerics.estimate.estimate_constants import on_balls
+from boundcheck.numerics.solvers.reference import ReferenceSolution
+from boundcheck.progress import Progress, no_progress
 from boundcheck.report.report import Curve, Report
 from boundcheck.theory.bound import FROM_SPECTRUM, Bound
 from boundcheck.theory.catalogue import bounds as catalogue
 from boundcheck.theory.step_sizes import Momentum
 from boundcheck.theory.symbols import error
 
-Progress = Callable[[str, int, int], None]  # (what, done, of)
 AFFORDABLE = 4_000_000_000  # arithmetic for one of the matrices in the proofs, at all t together
 FEW, SOME, MANY = 20, 60, 10_000  # t at which proofs are traced: where matrices are large, for several λ, for one
 FOREVER = 100_000  # steps after which no iterate is still at its farthest
@@ -36,7 +36,7 @@ FOREVER = 100_000  # steps after which no iterate is still at its farthest
 
 def check(
     problem: Problem,
-    methods: Sequence[str] = ("itd", "aid-fp", "aid-cg"),
+    methods: Sequence[str] | None = None,
     t: int = 200,
     samples: int = 1,
     seed: int | None = None,
@@ -60,25 +60,25 @@ def check(
     """
     require_problem(problem)
     start = time.perf_counter()
-    tell = progress or (lambda what, done, of: None)
-    asked, chosen = methods_of(methods), _bounds(bounds)
+    tell = progress or no_progress
+    asked, chosen = methods_of(problem, methods), _bounds(bounds)
     spend = Spend(delta, seed or 0, budget)
     lams = lams_of(problem, samples, seed if samples > 1 else None, lam)
     doubts = validate.check(problem, lams[0]).unconfirmed
     tell("error curves", 0, 1)
     refused: dict[str, str] = {}
     try:
-        curves = error_curves(problem, [str(m) for m in asked], t, lam=lams, memory=memory)
+        curves = error_curves(problem, [str(m) for m in asked], t, lam=lams, memory=memory, progress=tell)
     except AssumptionError:
         asked, refused = _runnable(problem, asked, lams, t)
-        curves = error_curves(problem, [str(m) for m in asked], t, lam=lams, memory=memory)
+        curves = error_curves(problem, [str(m) for m in asked], t, lam=lams, memory=memory, progress=tell)
     cases = []
     found = [curves.reference.row(i) for i in range(len(lams))]
     for i, row in enumerate(lams):
         tell("constants", i, len(lams))
-        cases.append(case_at(problem.at(row), found[i], known, constants, spend, doubts))
+        cases.append(case_at(problem.at(row), found[i], known, constants, spend, doubts, tell))
     tell("the rounding floor", 0, 1)
-    here, local = cases[0].problem, [case.constants["local"] for case in cases]
+    here, local = cases[0].problem, [case.constants[BallKind.LOCAL] for case in cases]
     errors = {method: curves[str(method)] for method in asked}
     floors, floor_how = certificate.rounding_floor(here, asked, t, local, found, errors)
     certificates = tuple(case.certificate for case in cases)
@@ -120,7 +120,7 @@ def _from_w_star(
 
 
 def _foreseen(
-    case: Case, found: Reference, asked: Sequence[Method], chosen: Sequence[Bound], ts: np.ndarray
+    case: Case, found: ReferenceSolution, asked: Sequence[Method], chosen: Sequence[Bound], ts: np.ndarray
 ) -> Mapping[Method, judge.Observed]:
     """What the spectral bounds are made of, where one may apply."""
     fitting = [b for b in chosen if b.kind == FROM_SPECTRUM]
@@ -159,20 +159,20 @@ def _runnable(problem: Problem, asked: Sequence[Method], lams: Tensor, T: int) -
 
 
 def case_at(
-    problem: Problem, found: Reference, known: Constants | None, constants: Mapping[str, Constants] | None,
-    spend: Spend, doubts: tuple[str, ...] = (),
+    problem: Problem, found: ReferenceSolution, known: Constants | None, constants: Mapping[str, Constants] | None,
+    spend: Spend, doubts: tuple[str, ...] = (), tell: Progress = no_progress,
 ) -> Case:  # fmt: skip
     """The problem with its constants on both balls; the local one as wide as its dynamics may ever reach."""
     if constants is not None:
         if missing := [ball for ball in BALLS if ball not in constants]:
-            raise InputError(f"constants has no ball {missing[0]!r}; give both, {' and '.join(BALLS)}")
+            raise InputError(f"constants has no ball {missing[0].value!r}; give both, {' and '.join(BALLS)}")
         return _case(problem, found, constants)
-    made = on_balls(problem, found, BALLS, known=known, spend=spend, tell=lambda what: None, doubts=doubts)
-    momentum = momentum_of(problem, made["local"])
+    made = on_balls(problem, found, BALLS, known=known, spend=spend, tell=tell, doubts=doubts)
+    momentum = momentum_of(problem, made[BallKind.LOCAL])
     if momentum is not None:  # the iterates leave the ball they start on
         peak = _peak(momentum)
         made |= on_balls(
-            problem, found, ("local",), known=known, peak=peak, spend=spend, tell=lambda what: None, doubts=doubts
+            problem, found, (BallKind.LOCAL,), known=known, peak=peak, spend=spend, tell=tell, doubts=doubts
         )
     return _case(problem, found, made)
 
@@ -182,8 +182,8 @@ def _peak(momentum: Momentum | None) -> float:
     return 1.0 if momentum is None else max(1.0, float(momentum.factor(np.arange(FOREVER)).max()))
 
 
-def _case(problem: Problem, found: Reference, constants: Mapping[str, Constants]) -> Case:
-    local = constants["local"]
+def _case(problem: Problem, found: ReferenceSolution, constants: Mapping[str, Constants]) -> Case:
+    local = constants[BallKind.LOCAL]
     momentum = momentum_of(problem, local)
     radius = _peak(momentum) * local["r_0"].value if "r_0" in local else 0.0
     return Case(problem, found.w[0], constants, momentum, radius, certificate.certify(problem, found, local))

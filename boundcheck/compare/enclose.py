@@ -1,16 +1,14 @@
-"""How wrong a hypergradient is, from both sides: what a certified reference tells of any vector, from any library."""
+"""`enclose`: how wrong any hypergradient is, from both sides, whatever library it comes from."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 
 from boundcheck.compare.certificate import certify
-from boundcheck.constants import Constant, Constants, Side
+from boundcheck.constants import BallKind, Constants
 from boundcheck.errors import AssumptionError, InputError
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
 from boundcheck.numerics.estimate import validate
@@ -18,40 +16,8 @@ from boundcheck.numerics.estimate.at_solution import Spend
 from boundcheck.numerics.estimate.estimate_constants import on_balls
 from boundcheck.numerics.solvers.reference import reference
 from boundcheck.numerics.solvers.result import Hypergradient
-from boundcheck.theory.catalogue import bounds
-from boundcheck.theory.sides import combine
-
-THEOREM = bounds["enclosure"]
-
-
-@dataclass(frozen=True, eq=False)
-class Enclosure:
-    """`lower` ≤ ‖g − ∇f‖ ≤ `upper`, worth what `side` says; infinite where nothing is known."""
-
-    lower: np.ndarray
-    upper: np.ndarray
-    side: Side
-    delta: float = 0.0
-
-    @property
-    def ratio(self) -> np.ndarray:
-        """upper/lower: 1 is a measurement, and an error below ε_g is not told from 0."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found: np.ndarray = np.where(self.upper == self.lower, 1.0, self.upper / self.lower)
-        return found
-
-
-def enclosed(gaps: np.ndarray, certificates: Sequence[Constant | None]) -> Enclosure:
-    """From the distances to the reference, a row for each λ, and the ε_g of each."""
-    lower, upper = np.zeros(gaps.shape), np.full(gaps.shape, np.inf)
-    for i, (gap, eps_g) in enumerate(zip(gaps, certificates, strict=True)):
-        here = np.isfinite(gap)
-        if eps_g is not None:
-            upper[i, here] = THEOREM.evaluate(Constants({"eps_g": eps_g}), gap_t=gap[here]).values
-            lower[i, here] = np.maximum(gap[here] - eps_g.value, 0)
-            lower[i, ~here] = np.inf  # it diverged
-    worth = combine((eps_g, +1) for eps_g in certificates if eps_g is not None)
-    return Enclosure(lower, upper, Side.LOWER if None in certificates else worth.side, worth.delta)
+from boundcheck.progress import no_progress
+from boundcheck.report.enclosure import Enclosure, enclosed
 
 
 def enclose(
@@ -79,8 +45,8 @@ def enclose(
     found = reference(here, here.lam[None])
     spend = Spend(delta, seed, budget)
     constants = on_balls(
-        here, found, ("local",), known=known, spend=spend, tell=lambda what: None, doubts=doubts
-    )["local"]  # fmt: skip
+        here, found, (BallKind.LOCAL,), known=known, spend=spend, tell=no_progress, doubts=doubts
+    )[BallKind.LOCAL]  # fmt: skip
     eps_g = certify(here, found, constants)
     if eps_g is None:
         raise AssumptionError(

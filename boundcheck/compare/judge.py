@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from boundcheck.compare.applicability import Case, ball_of, question
+from boundcheck.compare.applicability import Case, question
 from boundcheck.compare.applied_bound import Applied, apply, of_sample
 from boundcheck.compare.certificate import proved
 from boundcheck.compare.proof_trace import trace
@@ -153,7 +153,7 @@ def _not_applicable(bound: Bound, why: str, values: np.ndarray) -> BoundCurve:
         title=bound.title,
         reference=bound.reference.number,
         kind=bound.kind,
-        ball=ball_of(bound),
+        ball=bound.ball,
         values=values,
         side=Side.LOWER,
         delta=0.0,

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from boundcheck.compare import certificate
 from boundcheck.compare.applicability import Case, question
 from boundcheck.compare.applied_bound import Applied, apply
 from boundcheck.compare.check import case_at
-from boundcheck.constants import Constants, Side
+from boundcheck.constants import BallKind, Constants, Side
 from boundcheck.errors import AssumptionError, BoundcheckError, InputError, MissingConstantError
 from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.derivatives import linearise
@@ -24,7 +25,8 @@ from boundcheck.numerics.curves.error_curves import error_curves, methods_of
 from boundcheck.numerics.estimate import validate
 from boundcheck.numerics.estimate.at_solution import Spend
 from boundcheck.numerics.estimate.rounding_floor import FACTOR
-from boundcheck.numerics.solvers.reference import Reference, reference
+from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
+from boundcheck.progress import Progress, no_progress
 from boundcheck.theory.catalogue import bounds as catalogue
 from boundcheck.theory.iterations import Iterations
 from boundcheck.theory.symbols import error
@@ -34,7 +36,6 @@ AID_STATES = 7  # vectors that AID holds at a time, whatever t and k
 GRAPH_STATES = 3  # vectors that reverse mode keeps for each step
 LONGEST_RUN = 60.0  # seconds that a run to confirm a guarantee may take
 WITHOUT_BOUND = 500  # steps of the run where no bound says how many
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ class Plan:
     silent: dict[str, str]
     measured: dict[str, int | None]
     floor: float  # of rounding: a smaller accuracy cannot be had in this precision
+    longest_run: ClassVar[int] = WITHOUT_BOUND  # of methods that no bound speaks of
 
     @property
     def cheapest(self) -> Guarantee | None:
@@ -104,7 +106,7 @@ class Plan:
 def plan(
     problem: Problem,
     eps: float,
-    methods: Sequence[str] = ("itd", "aid-fp", "aid-cg"),
+    methods: Sequence[str] | None = None,
     *,
     known: Constants | None = None,
     delta: float = 1e-3,
@@ -120,8 +122,8 @@ def plan(
     require_problem(problem)
     if not (isinstance(eps, int | float) and not isinstance(eps, bool) and 0 < eps < float("inf")):
         raise InputError(f"eps = {eps!r} is no accuracy; give a positive number, such as 1e-3")
-    tell = progress or (lambda what, done, of: None)
-    asked = methods_of(methods)
+    tell = progress or no_progress
+    asked = methods_of(problem, methods)
     if fixed := [m for m in asked if m.k is not None]:
         raise InputError(f"{fixed[0]} fixes k, which a plan is to find; write {fixed[0].name}")
     lam = problem.checked(problem.lam, "lam")
@@ -130,7 +132,7 @@ def plan(
     found = reference(problem, lam[None])
     case = case_at(problem, found, known, None, Spend(delta, seed, budget), doubts)
     costs = measure(problem)
-    local, floor = case.constants["local"], _floor(case, found)
+    local, floor = case.constants[BallKind.LOCAL], _floor(case, found)
     offers: list[Offer] = []
     guarantees: list[Guarantee] = []
     silent: dict[str, str] = {}
@@ -153,9 +155,9 @@ def plan(
     return Plan(problem, float(eps), local, costs, tuple(offers), tuple(guarantees), silent, measured, floor)
 
 
-def _floor(case: Case, found: Reference) -> float:
+def _floor(case: Case, found: ReferenceSolution) -> float:
     """The rounding floor of a long run, and what the reference itself may be off."""
-    late = certificate.model_of(case.constants["local"], found, case.problem.dtype, np.array([10**6]))
+    late = certificate.model_of(case.constants[BallKind.LOCAL], found, case.problem.dtype, np.array([10**6]))
     own = 0.0 if case.certificate is None else case.certificate.value
     return max(FACTOR * float(late[0]), own)
 

@@ -1,7 +1,7 @@
 """The paper's figures and tables: `boundcheck paper fig1`.
 
-An experiment is a module with NAME, TITLE, `settings`, `tasks`, `run` and `report` (see `engine/experiment.py`). It has a
-folder, alone or with those that share its code; what only shows results is in the folder's `views/`.
+An experiment is a module with NAME, TITLE, `settings`, `tasks`, `run` and `report` (see `engine/experiment.py`). It
+has a folder, alone or with those that share its code; what only shows results is in the folder's `views/`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The built-in problems, one file each: `problems.logistic_regression(seed=0)`, or `CATALOGUE["lr"].make(seed=0)`.
 
-A file here is found by itself. It holds NAME (the short name), TITLE and `make(*, seed, dtype, device, …)`. What several
-problems share is in `parts/`; `loading.py` finds problems by name, and in users' files.
+A file here is found by itself. It holds NAME (the short name), TITLE and `make(*, seed, dtype, device, …)`. What
+several problems share is in `parts/`; `loading.py` finds problems by name, and in users' files.
 """
 
 from __future__ import annotations

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from boundcheck.constants import Constant
-from boundcheck.numerics.bilevel.closed_forms import Known, Region, upper
-from boundcheck.numerics.bilevel.formulas import Gram
+from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region, closed_form
+from boundcheck.numerics.bilevel.formulas import DataMatrix
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.problems.parts.norm_bounds import farthest, solved, spectral
 from boundcheck.problems.parts.synthetic_data import Split, drawn, linear_data, ridge_for, uniform
-from boundcheck.problems.parts.tuned_step import Tuned, known, step_constants, tuned
+from boundcheck.problems.parts.tuned_step import Tuned, problem_fields, step_constants, tuned
 
 NAME = "br"
 TITLE = "biased regularisation: ridge regression towards λ"
@@ -59,9 +59,9 @@ def make(
     def phi_at(w: Tensor, ready: Ready) -> Tensor:
         return w - steps.alpha * (data.X.T @ (data.X @ w) + ridge * w - ready.target)
 
-    def d1phi_T_at(w: Tensor, ready: Ready) -> Gram:
+    def d1phi_T_at(w: Tensor, ready: Ready) -> DataMatrix:
         """∂₁Φ = (1 − αβ)I − αXᵀX."""
-        return Gram(data.X, -steps.alpha, 1 - steps.alpha * ridge)
+        return DataMatrix(data.X, -steps.alpha, 1 - steps.alpha * ridge)
 
     def outer_at(w: Tensor, ready: Ready) -> Tensor:
         return ((data.X_val @ w - data.y_val) ** 2).sum() / 2
@@ -71,11 +71,11 @@ def make(
         name=NAME, w0=data.X.new_zeros(features), lam=drawn(sampler, seed, data.X), phi_at=phi_at, outer_at=outer_at,
         inner_at=inner_at, prepare=prepare, d1phi_T_at=d1phi_T_at, affine=True,
         solution=lambda ready: torch.linalg.solve(H, ready.target), sampler=sampler, seed=seed,
-        known=closed_forms(data, H, ridge, steps), **known(dynamics, lambda ready: steps),
+        known=closed_forms(data, H, ridge, steps), **problem_fields(dynamics, lambda ready: steps),
     )  # fmt: skip
 
 
-def closed_forms(data: Split, H: Tensor, ridge: float, steps: Tuned) -> Known:
+def closed_forms(data: Split, H: Tensor, ridge: float, steps: Tuned) -> ClosedForms:
     """The constants: ∇²₁ℓ = H = XᵀX + βI and ∇²₂₁ℓ = −βI depend on nothing, so that ν₁ = ν₂ = 0 and L_Φ = αβ.
 
     ∇₁E = X'ᵀ(X'w − y') is affine, with η₁ = ‖X'ᵀX'‖; its supremum over a ball is that of `farthest`. E knows no λ.
@@ -88,17 +88,17 @@ def closed_forms(data: Split, H: Tensor, ridge: float, steps: Tuned) -> Known:
         rounding = torch.linalg.matrix_norm(H) * w.norm() + target.norm()
         D = solved(w, H @ w - target, rounding, steps.mu).reach
         how = "‖w‖ + ‖∇₁ℓ(w)‖/μ at the computed w = (XᵀX + βI)⁻¹(Xᵀy + βλ)"
-        return *step_constants(steps, None), upper("D", D, how)
+        return *step_constants(steps, None), closed_form("D", D, how)
 
     def on(lam: Tensor, region: Region) -> tuple[Constant, ...]:
         L_E = farthest(G, G @ region.point - Xy_val, region.radius)
         none = ("nu_1", "nu_2", "hat_rho_1", "hat_rho_2")
         return (
-            upper("L_E", L_E, "sup ‖X'ᵀ(X'w − y')‖ over the ball, by duality", region),
-            upper("L_Phi", steps.alpha * ridge, "αβ, as ∂₂Φ = αβI", region, exact=True),
-            *(upper(name, 0.0, "Φ is affine in (w, λ)", region, exact=True) for name in none),
-            upper("eta_1", spectral(G), "‖X'‖²", region, exact=True),
-            upper("eta_2", 0.0, "E does not depend on λ", region, exact=True),
+            closed_form("L_E", L_E, "sup ‖X'ᵀ(X'w − y')‖ over the ball, by duality", region),
+            closed_form("L_Phi", steps.alpha * ridge, "αβ, as ∂₂Φ = αβI", region, exact=True),
+            *(closed_form(name, 0.0, "Φ is affine in (w, λ)", region, exact=True) for name in none),
+            closed_form("eta_1", spectral(G), "‖X'‖²", region, exact=True),
+            closed_form("eta_2", 0.0, "E does not depend on λ", region, exact=True),
         )
 
-    return Known(everywhere, on)
+    return ClosedForms(everywhere, on)

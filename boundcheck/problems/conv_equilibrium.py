@@ -28,7 +28,7 @@ from torch.nn.functional import conv2d, max_pool2d, pad
 
 from boundcheck.constants import Constant
 from boundcheck.errors import InputError, UnknownNameError
-from boundcheck.numerics.bilevel.closed_forms import Known, Region
+from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.flatten import Layout
 from boundcheck.numerics.bilevel.problem import Domain, Problem
 from boundcheck.problems.equilibrium import Examples, checked_norm, gaussian_examples, given, mnist_examples
@@ -141,7 +141,7 @@ def make(
         prepare=prepare,
         symmetric=False,
         contraction=lambda ready: convolution_norm(ready.K, grid),
-        known=Known(lambda lam: constants.everywhere(layer(lam)), on),
+        known=ClosedForms(lambda lam: constants.everywhere(layer(lam)), on),
         domain=Domain(
             f"K, the first {9 * h * h} entries of lam, as a convolution on a torus of side {grid} has norm below 1",
             lambda lam: convolution_norm(pieces.unflatten(lam).K, grid) < 1,

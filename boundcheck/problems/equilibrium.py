@@ -18,7 +18,7 @@ from torch import Tensor
 
 from boundcheck.constants import Constant
 from boundcheck.errors import InputError
-from boundcheck.numerics.bilevel.closed_forms import Known, Region
+from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.flatten import Layout
 from boundcheck.numerics.bilevel.problem import Domain, Problem
 from boundcheck.problems.parts import equilibrium_constants as constants
@@ -124,7 +124,7 @@ def make(
         prepare=prepare,
         symmetric=False,
         contraction=lambda ready: spectral_norm(ready.A),
-        known=Known(lambda lam: constants.everywhere(layer(prepare(lam))), on),
+        known=ClosedForms(lambda lam: constants.everywhere(layer(prepare(lam))), on),
         domain=Domain(
             f"the spectral norm of A, the first {h} x {h} entries of lam, is below 1",
             lambda lam: spectral_norm(pieces.unflatten(lam).A) < 1,

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from boundcheck.constants import Constant
 from boundcheck.errors import InputError
-from boundcheck.numerics.bilevel.closed_forms import Known, Region, upper
+from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region, closed_form
 from boundcheck.numerics.bilevel.problem import Curvature, Problem
 from boundcheck.problems.parts import datasets
 from boundcheck.problems.parts.cross_entropy import (
@@ -183,7 +183,7 @@ def make(
         k = torch.minimum(g * reach, spectral_norm(H @ P.T) + g * r + S3 * lengths * r * spectral_norm(P))
         residual = torch.clamp(spectral_norm(S - Y) + changed * r, max=1 + (c - 1) ** 0.5)
         rho_1 = curvature_change(spectral_norm(X), largest((X @ X.T) ** 2), c, region)
-        rho_2 = upper(
+        rho_2 = closed_form(
             "hat_rho_2",
             (changed + spectral_norm((g + S3 * lengths * star)[:, None] * X)) / c,
             "(‖diag(g)X‖ + ‖diag(g + S3‖x_i‖‖W*‖)X‖)/c, g_i ≥ ‖H_i‖ on the ball",
@@ -195,7 +195,7 @@ def make(
             rho_2,
             times_step("nu_1", alpha, rho_1, region),
             times_step("nu_2", alpha, rho_2, region),
-            upper("L_Phi", L_Phi, "(α/c)(‖S−Y‖ + ‖diag(k)X‖), k_i ≥ ‖H_iWᵀ‖ on the ball", region),
+            closed_form("L_Phi", L_Phi, "(α/c)(‖S−Y‖ + ‖diag(k)X‖), k_i ≥ ‖H_iWᵀ‖ on the ball", region),
             *validation().constants(P, region),
         ]
 
@@ -211,7 +211,7 @@ def make(
         symmetric=True,
         curvature=curvature,
         contraction=lambda ready: curvature(ready).contraction(alpha),
-        known=Known(everywhere, on),
+        known=ClosedForms(everywhere, on),
         sampler=around(torch.zeros(c * p, dtype=torch.float64, device="cpu"), scale),
         seed=seed,
     )

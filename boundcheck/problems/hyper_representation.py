@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from boundcheck.constants import Constant
-from boundcheck.numerics.bilevel.closed_forms import Known, Region, upper
-from boundcheck.numerics.bilevel.formulas import Gram, OuterProducts
+from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region, closed_form
+from boundcheck.numerics.bilevel.formulas import DataMatrix, OuterProducts
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.problems.parts.norm_bounds import Solved, farthest, solved, spectral, top
 from boundcheck.problems.parts.synthetic_data import Draw, Split, drawn, linear_data, ridge_for, uniform
-from boundcheck.problems.parts.tuned_step import Tuned, for_steps, known, step_constants, tuned
+from boundcheck.problems.parts.tuned_step import Tuned, for_steps, problem_fields, step_constants, tuned
 
 NAME = "hr"
 TITLE = "hyper-representation: ridge regression on learnt features"
@@ -75,9 +75,9 @@ def make(
     def phi_at(w: Tensor, ready: Ready) -> Tensor:
         return w - ready.steps.alpha * (ready.A.mT @ (ready.A @ w - data.y) + ridge * w)
 
-    def d1phi_T_at(w: Tensor, ready: Ready) -> Gram:
+    def d1phi_T_at(w: Tensor, ready: Ready) -> DataMatrix:
         """∂₁Φ = (1 − αβ)I − αAᵀA."""
-        return Gram(ready.A, -ready.steps.alpha, 1 - ready.steps.alpha * ridge)
+        return DataMatrix(ready.A, -ready.steps.alpha, 1 - ready.steps.alpha * ridge)
 
     def d2phi_T_at(w: Tensor, ready: Ready) -> OuterProducts:
         """−α(evᵀ + (XᵀAv)wᵀ), e = Xᵀ(Aw − y), with the step held fixed."""
@@ -106,7 +106,7 @@ def make(
         name=NAME, w0=lam.new_zeros(represented), lam=lam, phi_at=phi_at, outer_at=outer_at, inner_at=inner_at,
         prepare=prepare, d1phi_T_at=d1phi_T_at, d2phi_T_at=None if differentiate_step else d2phi_T_at,
         d2outer_at=d2outer_at, affine=True, solution=solution, sampler=sampler, seed=seed,
-        known=closed_forms(data, ridge, prepare, solution, differentiate_step), **known(dynamics),
+        known=closed_forms(data, ridge, prepare, solution, differentiate_step), **problem_fields(dynamics),
     )  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def pair_form(C: Tensor, e: Tensor, w: Tensor) -> Tensor:
 def closed_forms(
     data: Split, ridge: float, prepare: Callable[[Tensor], Ready], solution: Callable[[Ready], Tensor],
     differentiate_step: bool,
-) -> Known:  # fmt: skip
+) -> ClosedForms:  # fmt: skip
     """The constants, with A = XH, C = XᵀA, e(w) = Xᵀ(Aw − y), G = ∇α, norms on λ-space those of Frobenius.
 
     aᵀ∂₂Φ(w) is the matrix −(α(eaᵀ + Cawᵀ) + (aᵀ∇₁ℓ)G), so that ‖∂₂Φ(w)‖² is λmax of a quadratic form in a.
@@ -151,7 +151,7 @@ def closed_forms(
 
     def everywhere(lam: Tensor) -> tuple[Constant, ...]:
         ready = prepare(lam)
-        D = upper("D", found(ready).reach, "‖w‖ + ‖∇₁ℓ(w)‖/μ at the computed w = (AᵀA + βI)⁻¹Aᵀy, A = XH")
+        D = closed_form("D", found(ready).reach, "‖w‖ + ‖∇₁ℓ(w)‖/μ at the computed w = (AᵀA + βI)⁻¹Aᵀy, A = XH")
         return *step_constants(ready.steps, gradient_of_step(ready) if differentiate_step else None), D
 
     def on(lam: Tensor, region: Region) -> tuple[Constant, ...]:
@@ -175,17 +175,17 @@ def closed_forms(
         L_E = farthest(A_val.T @ A_val, A_val.T @ (A_val @ c - y_val), radius)
         rate = "max over h = μ, L of (λmax(4α²CᵀC + 2αh(CᵀG + GᵀC)) + h²‖G‖²)^½, C = XᵀXH, G = ∇α"
         return (
-            upper("L_E", L_E, "sup ‖A'ᵀ(A'w − y')‖ over the ball, by duality; A' = X'H", region),
-            upper("L_Phi", top(form).sqrt() + nu_2 * radius, "‖∂₂Φ(centre)‖ + ν₂·radius", region),
-            upper("nu_1", 0.0, "∂₁Φ does not depend on w", region, exact=True),
-            upper("nu_2", nu_2, rate if differentiate_step else "2α‖XᵀXH‖", region, exact=not differentiate_step),
-            upper("eta_1", spectral(A_val) ** 2, "‖X'H‖²", region, exact=True),
-            upper(
+            closed_form("L_E", L_E, "sup ‖A'ᵀ(A'w − y')‖ over the ball, by duality; A' = X'H", region),
+            closed_form("L_Phi", top(form).sqrt() + nu_2 * radius, "‖∂₂Φ(centre)‖ + ν₂·radius", region),
+            closed_form("nu_1", 0.0, "∂₁Φ does not depend on w", region, exact=True),
+            closed_form("nu_2", nu_2, rate if differentiate_step else "2α‖XᵀXH‖", region, exact=not differentiate_step),
+            closed_form("eta_1", spectral(A_val) ** 2, "‖X'H‖²", region, exact=True),
+            closed_form(
                 "eta_2", at_middle + spectral(C_val) * (radius + near.error),
                 "sup ‖e'(m)δᵀ + C'δmᵀ‖ over unit δ at m = (centre+w*)/2, + ‖C'‖·radius; C' = X'ᵀX'H", region,
             ),
-            upper("hat_rho_1", 0.0, "∇²₁ℓ does not depend on w", region, exact=True),
-            upper("hat_rho_2", 2 * spectral(C), "2‖XᵀXH‖", region, exact=True),
+            closed_form("hat_rho_1", 0.0, "∇²₁ℓ does not depend on w", region, exact=True),
+            closed_form("hat_rho_2", 2 * spectral(C), "2‖XᵀXH‖", region, exact=True),
         )  # fmt: skip
 
-    return Known(everywhere, on)
+    return ClosedForms(everywhere, on)

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from boundcheck.constants import Constant
-from boundcheck.numerics.bilevel.closed_forms import Known, Region, upper
+from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region, closed_form
 from boundcheck.numerics.bilevel.derivatives import CACHE
-from boundcheck.numerics.bilevel.formulas import Matrices
+from boundcheck.numerics.bilevel.formulas import FullMatrices
 from boundcheck.numerics.bilevel.problem import POSITIVE, Problem
 from boundcheck.problems.parts.norm_bounds import Solved, affine_norm, farthest, solved, spectral, tensor_norm
 from boundcheck.problems.parts.synthetic_data import Split, drawn, linear_data, ridge_for, uniform
-from boundcheck.problems.parts.tuned_step import Tuned, for_steps, known, step_constants, tuned
+from boundcheck.problems.parts.tuned_step import Tuned, for_steps, problem_fields, step_constants, tuned
 
 NAME = "krr"
 TITLE = "kernel ridge regression, one width a feature"
@@ -61,14 +61,14 @@ def regression(
     def phi_at(w: Tensor, ready: Ready) -> Tensor:
         return w - ready.steps.alpha * (ready.H @ w - data.y)
 
-    def d2phi_T_at(w: Tensor, ready: Ready) -> Matrices:
+    def d2phi_T_at(w: Tensor, ready: Ready) -> FullMatrices:
         """∂₂Φ = −α[w, −(Q_j∘K)w]_j with the step held fixed; Q_j is 0 on the diagonal, where H is not K."""
         by_gamma = (w @ (Q * ready.H).flatten(0, 1).mT).view(len(w), len(Q), -1)
         d2_T = w.new_empty(len(w), 1 + len(Q), w.shape[1])
         scale = (ready.steps.alpha * ready.slope)[:, None]
         torch.mul(-scale[0], w, out=d2_T[:, 0])
         torch.mul(scale[1:], by_gamma, out=d2_T[:, 1:])
-        return Matrices(d2_T)
+        return FullMatrices(d2_T)
 
     def outer_at(w: Tensor, ready: Ready) -> Tensor:
         return ((data.y_val - ready.K_val @ w) ** 2).sum() / 2
@@ -90,7 +90,8 @@ def regression(
         name=name, w0=torch.zeros_like(data.y), lam=lam, phi_at=phi_at, outer_at=outer_at, inner_at=inner_at,
         prepare=prepare, d2phi_T_at=None if differentiate_step else d2phi_T_at, d2outer_at=d2outer_at,
         affine=True, solution=lambda ready: torch.linalg.solve(ready.H, data.y),
-        known=closed_forms(data, Q, Q_val, prepare, positive, slope, differentiate_step), **known(dynamics), **rest,
+        known=closed_forms(data, Q, Q_val, prepare, positive, slope, differentiate_step),
+        **problem_fields(dynamics), **rest,
     )  # fmt: skip
 
 
@@ -131,7 +132,7 @@ class _Derivatives(NamedTuple):
 def closed_forms(
     data: Split, Q: Tensor, Q_val: Tensor, prepare: Callable[[Tensor], Ready], positive: Callable[[Tensor], Tensor],
     slope: Callable[[Tensor], Tensor], differentiate_step: bool,
-) -> Known:  # fmt: skip
+) -> ClosedForms:  # fmt: skip
     """The constants. ∂_jμ and ∂_jL are vᵀ∂_jHv for the unit eigenvectors v of μ and L.
 
     ∂₂Φ(w) = −[M_j w − ∂_jα y]_j with M_j = α∂_jH + ∂_jα H is affine in w: ν₂ = sup ‖[M_j δ]_j‖ over unit δ, for which
@@ -161,7 +162,7 @@ def closed_forms(
     def everywhere(lam: Tensor) -> tuple[Constant, ...]:
         here = at(lam)
         how = "‖w‖ + ‖∇₁ℓ(w)‖/μ at the computed w = (K + βI)⁻¹y"
-        D = upper("D", here.at.reach, how)
+        D = closed_form("D", here.at.reach, how)
         return *step_constants(here.ready.steps, here.dalpha if differentiate_step else None), D
 
     def on(lam: Tensor, region: Region) -> tuple[Constant, ...]:
@@ -178,22 +179,22 @@ def closed_forms(
         L_E = farthest(K_val.T @ K_val, K_val.T @ (K_val @ c - data.y_val), region.radius)
         flattened = "the lesser flattening norm of"
         return (
-            upper("L_E", L_E, "sup ‖K'ᵀ(K'w − y')‖ over the ball, by duality", region),
-            upper(
+            closed_form("L_E", L_E, "sup ‖K'ᵀ(K'w − y')‖ over the ball, by duality", region),
+            closed_form(
                 "L_Phi",
                 L_Phi,
                 "sup of ‖∂₂Φ‖ over the ball: ‖∂₂Φ(centre)‖ + ν₂·radius, or in the Frobenius norm",
                 region,
             ),
-            upper("nu_1", 0.0, "∂₁Φ does not depend on w", region, exact=True),
-            upper("nu_2", nu_2, f"{flattened} [α∂_jH + ∂_jα H]_j", region),
-            upper("eta_1", spectral(K_val) ** 2, "‖K'‖²", region, exact=True),
-            upper("eta_2", eta_2, "sup of ‖[B_j m − ∂_jK'ᵀy']_j‖ over ‖m − (centre+w*)/2‖ ≤ radius/2", region),
-            upper("hat_rho_1", 0.0, "∇²₁ℓ does not depend on w", region, exact=True),
-            upper("hat_rho_2", rho_2, f"{flattened} [∂_jH]_j", region),
+            closed_form("nu_1", 0.0, "∂₁Φ does not depend on w", region, exact=True),
+            closed_form("nu_2", nu_2, f"{flattened} [α∂_jH + ∂_jα H]_j", region),
+            closed_form("eta_1", spectral(K_val) ** 2, "‖K'‖²", region, exact=True),
+            closed_form("eta_2", eta_2, "sup of ‖[B_j m − ∂_jK'ᵀy']_j‖ over ‖m − (centre+w*)/2‖ ≤ radius/2", region),
+            closed_form("hat_rho_1", 0.0, "∇²₁ℓ does not depend on w", region, exact=True),
+            closed_form("hat_rho_2", rho_2, f"{flattened} [∂_jH]_j", region),
         )
 
-    return Known(everywhere, on)
+    return ClosedForms(everywhere, on)
 
 
 def _ends(X: Tensor, beta_gamma: Tensor) -> Tensor:

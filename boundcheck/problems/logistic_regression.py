@@ -18,13 +18,13 @@ from torch.nn.functional import logsigmoid
 
 from boundcheck.constants import Constant
 from boundcheck.errors import InputError
-from boundcheck.numerics.bilevel.closed_forms import Known, Region, upper
-from boundcheck.numerics.bilevel.formulas import Diagonal, Gram
+from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region, closed_form
+from boundcheck.numerics.bilevel.formulas import DataMatrix, Diagonal
 from boundcheck.numerics.bilevel.problem import POSITIVE, Problem
 from boundcheck.problems.parts.largest_eigenvalue import top_beside
 from boundcheck.problems.parts.norm_bounds import spectral, top
 from boundcheck.problems.parts.synthetic_data import drawn, linear_data, uniform
-from boundcheck.problems.parts.tuned_step import Tuned, for_steps, known, step_constants, tuned
+from boundcheck.problems.parts.tuned_step import Tuned, for_steps, problem_fields, step_constants, tuned
 
 NAME = "lr"
 TITLE = "logistic regression, one ℓ₂ penalty a weight"
@@ -65,10 +65,10 @@ def make(
     def phi_at(w: Tensor, ready: Ready) -> Tensor:
         return w - ready.steps.alpha * (U.T @ torch.sigmoid(U @ w) + ready.lam * w)
 
-    def d1phi_T_at(w: Tensor, ready: Ready) -> Gram:
+    def d1phi_T_at(w: Tensor, ready: Ready) -> DataMatrix:
         """∂₁Φ = diag(1 − αλ) − αUᵀdiag(σ')U."""
         s, alpha = torch.sigmoid(torch.tensordot(U, w, 1)), ready.steps.alpha
-        return Gram(U, alpha * s * (s - 1), 1 - alpha * ready.lam)
+        return DataMatrix(U, alpha * s * (s - 1), 1 - alpha * ready.lam)
 
     def d2phi_T_at(w: Tensor, ready: Ready) -> Diagonal:
         """∂₂Φ = −α diag(w) with the step held fixed."""
@@ -81,7 +81,7 @@ def make(
         name=NAME, w0=lam.new_zeros(features), lam=lam, phi_at=phi_at, outer_at=outer_at, inner_at=inner_at,
         prepare=prepare, d1phi_T_at=d1phi_T_at, d2phi_T_at=None if differentiate_step else d2phi_T_at,
         domain=POSITIVE, sampler=sampler, seed=seed,
-        known=closed_forms(U, U_val, prepare, differentiate_step), **known(dynamics),
+        known=closed_forms(U, U_val, prepare, differentiate_step), **problem_fields(dynamics),
     )  # fmt: skip
 
 
@@ -103,7 +103,7 @@ OMEGA = 0.2784645427610738  # W(1/e), the maximum of z/(1 + eᶻ)
 STEPS = 100
 
 
-def closed_forms(U: Tensor, U_val: Tensor, prepare: Callable[[Tensor], Ready], differentiate_step: bool) -> Known:
+def closed_forms(U: Tensor, U_val: Tensor, prepare: Callable[[Tensor], Ready], differentiate_step: bool) -> ClosedForms:
     """The constants; rows u of U are −y x, and uᵀw stays within ‖u‖·radius of uᵀcentre on the ball.
 
     η₁: ∇₁E(w) − ∇₁E(w*) = U'ᵀdiag(s)U'(w − w*) with 0 ≤ s_i ≤ sup σ'(u_iᵀw), at most ¼.
@@ -156,7 +156,7 @@ def closed_forms(U: Tensor, U_val: Tensor, prepare: Callable[[Tensor], Ready], d
     def everywhere(lam: Tensor) -> tuple[Constant, ...]:
         ready = prepare(lam)
         how = f"‖w − ½Λ⁻¹g‖ + ½(gᵀΛ⁻¹g/μ)^½ at w after {STEPS} steps w − (¼XᵀX + Λ)⁻¹g from 0, g = ∇₁ℓ(w)"
-        D = upper("D", reach(ready), how)
+        D = closed_form("D", reach(ready), how)
         return *step_constants(ready.steps, slope(ready) if differentiate_step else None), D
 
     def on(lam: Tensor, region: Region) -> tuple[Constant, ...]:
@@ -180,17 +180,17 @@ def closed_forms(U: Tensor, U_val: Tensor, prepare: Callable[[Tensor], Ready], d
         cubes = "min(‖V‖λmax(VVᵀ∘VVᵀ)^½, λmax(Vᵀdiag‖v_i‖V)), v_i = (sup |σ''|)^⅓ x_i"
         fixed = not differentiate_step
         return (
-            upper("L_E", L_E, how_E, region),
-            upper("L_Phi", L_Phi, "‖∂₂Φ(centre)‖ + ν₂·radius", region, exact=fixed),
-            upper("nu_1", alpha * rho_1, f"α·{cubes}", region),
-            upper("nu_2", nu_2, "(α² + L²‖∇α‖² + αL‖∇α‖_∞/4)^½", region, exact=fixed),
-            upper("eta_1", eta_1, "λmax(X'ᵀdiag(sup σ')X')", region),
-            upper("eta_2", 0.0, "E does not depend on λ", region, exact=True),
-            upper("hat_rho_1", rho_1, cubes, region),
-            upper("hat_rho_2", 1.0, "1, as ∇²₂₁ℓ = diag(w)", region, exact=True),
+            closed_form("L_E", L_E, how_E, region),
+            closed_form("L_Phi", L_Phi, "‖∂₂Φ(centre)‖ + ν₂·radius", region, exact=fixed),
+            closed_form("nu_1", alpha * rho_1, f"α·{cubes}", region),
+            closed_form("nu_2", nu_2, "(α² + L²‖∇α‖² + αL‖∇α‖_∞/4)^½", region, exact=fixed),
+            closed_form("eta_1", eta_1, "λmax(X'ᵀdiag(sup σ')X')", region),
+            closed_form("eta_2", 0.0, "E does not depend on λ", region, exact=True),
+            closed_form("hat_rho_1", rho_1, cubes, region),
+            closed_form("hat_rho_2", 1.0, "1, as ∇²₂₁ℓ = diag(w)", region, exact=True),
         )
 
-    return Known(everywhere, on)
+    return ClosedForms(everywhere, on)
 
 
 def _largest_slope(u: Tensor, spread: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.constants import Constant
-from boundcheck.numerics.bilevel.closed_forms import Known, Region, upper
+from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region, closed_form
 from boundcheck.numerics.bilevel.problem import Curvature, Problem
 from boundcheck.problems.parts import datasets
 from boundcheck.problems.parts.cross_entropy import (
@@ -171,14 +171,14 @@ def make(
     def on(lam: Tensor, region: Region) -> Sequence[Constant]:
         W, penalty = region.point.reshape(p, c), prepare(lam).penalty
         rho_1 = curvature_change(parts.squared_norm**0.5, squared_gram(), n, region)
-        rho_2 = upper("hat_rho_2", penalty.max(), "max e^λ/cp", region, exact=True)
+        rho_2 = closed_form("hat_rho_2", penalty.max(), "max e^λ/cp", region, exact=True)
         L_Phi = alpha * (penalty * (W.norm(dim=1) + region.radius)).max()
         return [
             rho_1,
             rho_2,
             times_step("nu_1", alpha, rho_1, region),
             times_step("nu_2", alpha, rho_2, region),
-            upper("L_Phi", L_Phi, "α max_j (e^λ_j/cp) sup ‖W_j‖", region, exact=True),
+            closed_form("L_Phi", L_Phi, "α max_j (e^λ_j/cp) sup ‖W_j‖", region, exact=True),
             *validation().constants(W, region),
         ]
 
@@ -194,7 +194,7 @@ def make(
         symmetric=True,
         curvature=curvature,
         contraction=lambda ready: curvature(ready).contraction(alpha),
-        known=Known(everywhere, on),
+        known=ClosedForms(everywhere, on),
         sampler=around(torch.zeros(p, dtype=torch.float64, device="cpu"), spread),
         seed=seed,
     )

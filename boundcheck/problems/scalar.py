@@ -17,7 +17,7 @@ from torch import Tensor
 
 from boundcheck.constants import Constant
 from boundcheck.errors import InputError, UnknownNameError
-from boundcheck.numerics.bilevel.closed_forms import Known, Region, upper
+from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region, closed_form
 from boundcheck.numerics.bilevel.problem import Domain, Problem
 from boundcheck.problems.parts.synthetic_data import uniform
 
@@ -56,15 +56,15 @@ def make(
 
     def contraction(lam: Tensor, region: Region) -> Constant:
         if linear:
-            return upper("q", lam.abs()[0], "|λ|", exact=True)
+            return closed_form("q", lam.abs()[0], "|λ|", exact=True)
         nearest = max(0.0, float(region.point.abs()) - region.radius)
         slopes = (q - nu * nearest, nu * region.reach - q)
-        return upper("q", max(slopes), "max{q − ν inf |w|, ν sup |w| − q}", region, exact=True)
+        return closed_form("q", max(slopes), "max{q − ν inf |w|, ν sup |w| − q}", region, exact=True)
 
     def everywhere(lam: Tensor) -> Sequence[Constant]:
         D = solution(lam).abs()[0]
         zero = torch.zeros_like(lam)
-        return [contraction(lam, Region("0", zero, 2 * float(D))), upper("D", D, "|w(λ)|", exact=True)]
+        return [contraction(lam, Region("0", zero, 2 * float(D))), closed_form("D", D, "|w(λ)|", exact=True)]
 
     def on(lam: Tensor, region: Region) -> Sequence[Constant]:
         nus = ((0.0, "∂₁Φ = λ"), (1.0, "∂₂Φ = w")) if linear else ((nu, "∂₁Φ = q − ν|w|"), (0.0, "∂₂Φ = 1"))
@@ -76,7 +76,7 @@ def make(
             "eta_1": (0.0, "E = w"),
             "eta_2": (0.0, "E = w"),
         }
-        found = [upper(name, value, how, region, exact=True) for name, (value, how) in values.items()]
+        found = [closed_form(name, value, how, region, exact=True) for name, (value, how) in values.items()]
         return found if linear else [*found, contraction(lam, region)]
 
     return Problem(
@@ -89,7 +89,7 @@ def make(
         affine=linear,
         contraction=(lambda lam: lam.abs()[0]) if linear else None,
         solution=solution,
-        known=Known(everywhere, on),
+        known=ClosedForms(everywhere, on),
         domain=Domain("|lam| < 1", lambda lam: (lam.abs() < 1).all()) if linear else None,
         sampler=uniform(0.0, 1.0 if linear else 0.1, 1),
         seed=seed,

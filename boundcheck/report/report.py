@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from boundcheck.compare.enclose import Enclosure, enclosed
-from boundcheck.constants import Constant, Constants, Side
+from boundcheck.constants import BallKind, Constant, Constants, Side
 from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.report.enclosure import Enclosure, enclosed
 from boundcheck.report.verdict import Verdict, worst
 
 
@@ -60,7 +60,7 @@ class BoundCurve:
     title: str
     reference: str
     kind: str  # "a priori", "a priori, from the spectrum" or "a posteriori"
-    ball: str  # on which its constants were taken: "paper" or "local"
+    ball: BallKind  # on which its constants were taken
     values: np.ndarray  # samples × t
     side: Side
     delta: float
@@ -158,7 +158,7 @@ class Report:
     @property
     def diverging(self) -> list[str]:
         """The methods whose error does not fall, where Φ does not contract at w* or the error is not even finite."""
-        q_star = self.constants["local"].get("q_star") if "local" in self.constants else None
+        q_star = self.constants[BallKind.LOCAL].get("q_star") if BallKind.LOCAL in self.constants else None
         repels = q_star is not None and q_star.value > 1 and q_star.side is Side.EXACT
         return [m for m, c in self.curves.items() if not c.falls and (repels or not np.isfinite(c.errors[:, -1]).all())]
 

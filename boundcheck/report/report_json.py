@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from boundcheck import __version__
-from boundcheck.constants import Constants, Side
+from boundcheck.constants import BallKind, Constants, Side
 from boundcheck.errors import InputError
 from boundcheck.report import tightness
 from boundcheck.report.report import BoundCurve, Curve, Rate, Report, Trace
@@ -55,8 +55,8 @@ def to_json(report: Report) -> dict[str, Any]:
         "version": __version__,
         "problem": dict(report.problem),
         "verdict": report.verdict.value,
-        "constants": report.constants["paper"].as_json(),
-        "constants_local": report.constants["local"].as_json(),
+        "constants": report.constants[BallKind.PAPER].as_json(),
+        "constants_local": report.constants[BallKind.LOCAL].as_json(),
         "curves": [{**_curve(curve), "enclosure": _enclosure(report, curve)} for curve in report.curves.values()],
         "refused": dict(report.refused),
         "ordering": [{"first": a, "second": b, "share": share} for a, b, share in report.ordering],
@@ -164,8 +164,8 @@ def from_json(content: dict[str, Any]) -> Report:
     return Report(
         problem=content["problem"],
         constants={
-            "paper": Constants.from_json(content["constants"]),
-            "local": Constants.from_json(content["constants_local"]),
+            BallKind.PAPER: Constants.from_json(content["constants"]),
+            BallKind.LOCAL: Constants.from_json(content["constants_local"]),
         },
         curves={entry["method"]: _read_curve(entry) for entry in content["curves"]},
         refused=content["refused"],
@@ -205,7 +205,7 @@ def _read_bound(name: str, entry: dict[str, Any], errors: np.ndarray, floor: np.
         title=entry["title"],
         reference=entry["reference"],
         kind=entry["kind"],
-        ball=entry["ball"],
+        ball=BallKind(entry["ball"]),
         values=values,
         side=Side(entry["side"]),
         delta=entry["delta"],

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from boundcheck.constants import Constant, Constants
+from boundcheck.constants import BallKind, Constant, Constants
 from boundcheck.theory import codegen, typeset
 from boundcheck.theory import iterations as complexity
 from boundcheck.theory.arguments import Call, prepare
@@ -93,6 +93,11 @@ class Bound:
         if self.recursion:
             needed = (needed | self.recursion.free_symbols | {t}) - set(self.recursion.state)
         return tuple(name for name, quantity in QUANTITIES.items() if quantity.symbol in needed)
+
+    @property
+    def ball(self) -> BallKind:
+        """Where its suprema are taken: on ‖w‖ ≤ 2D for theorems that start at 0, around w* for the others."""
+        return BallKind.PAPER if any(a.key == "w_0 = 0" for a in self.assumptions) else BallKind.LOCAL
 
     @cached_property
     def in_conditions(self) -> frozenset[sp.Symbol]:

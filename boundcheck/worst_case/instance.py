@@ -23,12 +23,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 
+from boundcheck.constants import BallKind
 from boundcheck.worst_case.arithmetic import DECIMAL, DOUBLE, Arithmetic, Array, decimal, dot, rotation, times, turned
 from boundcheck.worst_case.ramp import Ramp
 
 RAMPS = ("phi", "zeta", "gamma", "chi")
 ANGLES = ("U", "U_Z", "V_Z", "V_g", "e")
-BALLS = ("paper", "local")
 
 
 @dataclass(frozen=True)
@@ -177,14 +177,14 @@ class Instance:
         made |= {"hat_rho_1": nu_1, "hat_rho_2": nu_2, "L_ell": made["L_Phi_star"], "alpha": 1 + 0 * q}
         made["kappa"] = L / mu if self.kind.symmetric else (1 + q) / (1 - q)
         if self.kind.value:
-            return made | {"eta_1": L, "eta_2": L_Phi, "L_E": L * D * (3 if ball == "paper" else 1)}
+            return made | {"eta_1": L, "eta_2": L_Phi, "L_E": L * D * (3 if ball == BallKind.PAPER else 1)}
         made["L_E"] = ops.norm(self.gamma.size(ops, *self._interval(self.V_g, ball)))
         return made | {"eta_1": self.gamma.lipschitz(ops), "eta_2": self.chi.lipschitz(ops)}
 
     def _interval(self, V: Array, ball: str) -> tuple[Array, Array]:
         """Between which numbers each coordinate of Vx lies on the ball."""
         D = self.ops.norm(self.start)[..., None]
-        centre, radius = (times(V, self.start), 2 * D) if ball == "paper" else (0 * self.start, D)
+        centre, radius = (times(V, self.start), 2 * D) if ball == BallKind.PAPER else (0 * self.start, D)
         return centre - radius, centre + radius
 
 

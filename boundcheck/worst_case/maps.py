@@ -15,9 +15,10 @@ from typing import Any
 from torch import Tensor
 
 from boundcheck.errors import InputError
+from boundcheck.progress import Progress
 from boundcheck.worst_case import confirm
 from boundcheck.worst_case.family import Family
-from boundcheck.worst_case.search import FULL, QUICK, Progress, search
+from boundcheck.worst_case.search import FULL, QUICK, search
 from boundcheck.worst_case.target import PARTS, Target, checked_parts, target
 from boundcheck.worst_case.terms import Term
 from boundcheck.worst_case.worst import checked

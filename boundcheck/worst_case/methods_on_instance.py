@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from boundcheck.constants import BallKind
 from boundcheck.worst_case.arithmetic import Array, dot, times, turned
 from boundcheck.worst_case.instance import Instance, Linearised
 
@@ -85,7 +86,7 @@ def any_solvers(instance: Instance, t: int, k: int, *, solved: bool = False, spl
     All that the theorems for any pair of solvers ask of them. From w_0 = 0 and v_0 = 0, w ← w* + qR(w − w*) and the
     same for v get there, R being the rotation with R^t(−w*) = ‖w*‖u.
     """
-    ops, q = instance.ops, instance.constants("local")["q"][..., None]
+    ops, q = instance.ops, instance.constants(BallKind.LOCAL)["q"][..., None]
     u, s = (instance.numbers[name] for name in ("u", "s"))
     x = q**t * ops.norm(instance.start)[..., None] * u / ops.norm(u)[..., None]
     e, A = _exactly(instance, x, split), instance.system(x)

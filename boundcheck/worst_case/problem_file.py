@@ -69,7 +69,6 @@ def source(worst: Worst) -> str:
         title=f"{target.bound.title}: {target.claim or target.bound.reference}.",
         command=command(worst), ratio=ex.digits("ratio"), error=ex.digits("error"), bound=ex.digits("bound"), how=how,
         outer_text="l(w, lam), the lower-level loss" if kind.value else "sum Gamma(V_g x) + lam chi(e x)",
-        dynamics_import="constant" if tuned else "GRADIENT_DESCENT" if kind.symmetric else "FIXED_POINT",
         d=worst.dim, q=worst.found.family.q, t=worst.t, k=worst.k, w_star=f"({_list(numbers['w_star'])})", ramps=ramps,
     )  # fmt: skip
     text += BODY
@@ -97,7 +96,7 @@ def source(worst: Worst) -> str:
         everywhere=spectrum if kind.symmetric else "",
         on=f", {of_E}" + (', "hat_rho_1": slope(PHI), "hat_rho_2": slope(ZETA)' if kind.symmetric else ""),
         L_E=SIZE_OF_ELL if kind.value else SIZE_OF_GAMMA,
-        name=worst.bound, more=f"{more}\n    dynamics={dynamics},", symmetric=kind.symmetric,
+        name=worst.bound, more=f"{more}\n    dynamics=bc.dynamics.{dynamics},", symmetric=kind.symmetric,
     )  # fmt: skip
     return text + (_own_run(worst, numbers) if target.method in ("any", "exact", "momentum-fp") else "")
 

@@ -15,9 +15,7 @@ coordinate; U, U_Z, V_Z, V_g are rotations, e the first row of one. The constant
 
 import torch
 
-from boundcheck.numerics.bilevel.dynamics import {dynamics_import}
-from boundcheck.numerics.bilevel.closed_forms import Known, upper
-from boundcheck.numerics.bilevel.problem import Problem
+import boundcheck as bc
 
 D, Q = {d}, {q!r}
 T, K = {t}, {k}
@@ -99,17 +97,17 @@ ENDS = torch.stack((PHI[0], PHI[0] + PHI[1] * PHI[3], PHI[0] + PHI[2] * PHI[4]))
 
 def everywhere(lam):
     found = {{"q": ENDS.abs().max(), "D": W_STAR.norm(){everywhere}}}
-    return [upper(name, value, "ramps", exact=True) for name, value in found.items()]
+    return [bc.closed_form(name, value, "ramps", exact=True) for name, value in found.items()]
 
 
 def on(lam, region):
     found = {{"nu_1": slope(PHI), "nu_2": slope(ZETA){on}}}
-    made = [upper(name, value, "slope of a ramp", region, exact=True) for name, value in found.items()]
+    made = [bc.closed_form(name, value, "slope of a ramp", region, exact=True) for name, value in found.items()]
     sizes = {{"L_Phi": size(ZETA, reach(V_Z, region)), "L_E": {L_E}}}
-    return [*made, *(upper(name, value, "over a box", region, exact=D == 1) for name, value in sizes.items())]
+    return [*made, *(bc.closed_form(name, value, "over a box", region, exact=D == 1) for name, value in sizes.items())]
 
 
-problem = Problem(
+problem = bc.Problem(
     name="worst-{name}",
     w0=torch.zeros(D, dtype=torch.float64),
     lam=torch.zeros(1, dtype=torch.float64),
@@ -117,7 +115,7 @@ problem = Problem(
     outer_at=outer,{more}
     symmetric={symmetric},
     contraction=lambda lam: ENDS.abs().max(),
-    known=Known(everywhere, on),
+    known=bc.ClosedForms(everywhere, on),
 )
 '''
 

@@ -18,10 +18,10 @@ from scipy.optimize import OptimizeResult, differential_evolution
 from torch import Tensor
 
 from boundcheck.errors import InputError
+from boundcheck.progress import Progress, no_progress
 from boundcheck.worst_case.family import Family
 from boundcheck.worst_case.terms import asked, grouped
 
-Progress = Callable[[str, int, int], None]  # (what, done, of)
 BOX = 30.0  # raw numbers beyond it change nothing
 TINY = 1e-280
 MISSING = 3.0  # what a factor in a share that is too small costs, in logarithms
@@ -116,7 +116,7 @@ def search(
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"seed = {seed!r} is no seed; give an integer from 0 on")
-    start, tell = time.perf_counter(), tell or (lambda what, done, of: None)
+    start, tell = time.perf_counter(), tell or no_progress
     objective = Objective(family, t, k)
     generator = torch.Generator().manual_seed(seed)
     rows = family.random(effort.starts, generator)

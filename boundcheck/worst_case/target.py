@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import sympy as sp
 
-from boundcheck.compare.applicability import ball_of
+from boundcheck.constants import BallKind
 from boundcheck.errors import AssumptionError, InputError, UnknownNameError
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.catalogue import bounds
@@ -161,12 +161,12 @@ def target(name: str) -> Target:
     if name == "appB-aid":
         at_w_star = {L_Phi: L_Phi_star}
         return Target(
-            name, bounds["aid-contraction"], "any", "paper", symmetric=True, rates=(CONTRACTION, FIXED_POINT),
+            name, bounds["aid-contraction"], "any", BallKind.PAPER, symmetric=True, rates=(CONTRACTION, FIXED_POINT),
             claim=CLAIMS[name], puts=at_w_star,
         )  # fmt: skip
     if name == "heavy-ball-2D":
         return Target(
-            name, bounds["aid-fp"], "momentum-fp", "paper", symmetric=True, without=frozenset({"nu_1"}),
+            name, bounds["aid-fp"], "momentum-fp", BallKind.PAPER, symmetric=True, without=frozenset({"nu_1"}),
             rates=(HEAVY_BALL,), claim=CLAIMS[name],
         )  # fmt: skip
     if name in REFUSED:
@@ -185,7 +185,7 @@ def _of_catalogue(bound: Bound) -> Target:
         bound.name,
         bound,
         method,
-        ball_of(bound),
+        bound.ball,
         symmetric=bool(keys & {"symmetric", "gradient step", "quadratic"}),
         value="E = ℓ" in keys,
         smooth="smooth" in keys,

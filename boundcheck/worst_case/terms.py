@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
+from boundcheck.constants import BallKind
 from boundcheck.worst_case import methods_on_instance
 from boundcheck.worst_case.instance import Instance
 from boundcheck.worst_case.target import Target
@@ -55,7 +56,7 @@ def terms(target: Target, instance: Instance, t: int, k: int) -> tuple[Term, ...
         return ()
     signed = methods_on_instance.parts(instance, outcome)
     sign = 1 if sum(part[0] for part in signed.values()) >= 0 else -1
-    split = target.ball == "paper" and target.bound.bounds.name == "error" and target.bound.recursion is None
+    split = target.ball == BallKind.PAPER and target.bound.bounds.name == "error" and target.bound.recursion is None
     found = []
     for name, part in grouped(expression).items():
         value = target.right(instance, outcome, t, part)

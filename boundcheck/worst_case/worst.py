@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 from boundcheck import __version__
 from boundcheck.errors import InputError
 from boundcheck.methods import count
+from boundcheck.progress import Progress
 from boundcheck.worst_case import confirm as exact
 from boundcheck.worst_case.confirm import Exact
 from boundcheck.worst_case.family import Family
-from boundcheck.worst_case.search import FULL, QUICK, Effort, Found, Progress, search
+from boundcheck.worst_case.search import FULL, QUICK, Effort, Found, search
 from boundcheck.worst_case.target import Target, checked_parts, target
 
 LARGEST_DIM, LONGEST = 6, 2000

@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 import boundcheck as bc
-from boundcheck.constants import Constants
+from boundcheck.constants import BALLS, Constants
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.estimate.estimate_constants import BALLS
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 Q, NU = 0.5, 0.05

@@ -30,7 +30,7 @@ class Region:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class ClosedForms:
     """Closed forms, proved where they are written: `everywhere` those of λ alone, `on` those of λ and a region.
 
     `everywhere` gives what there is of mu, L, kappa, alpha, grad_alpha, q and D; `on` of L_E, L_Phi, nu_1, nu_2, eta_1,
@@ -45,7 +45,9 @@ class Known:
 ROUNDING = 1e3  # how many ε of its dtype an upper bound is raised by, so that rounding does not put it below the truth
 
 
-def upper(name: str, value: Tensor | float, how: str, region: Region | None = None, *, exact: bool = False) -> Constant:
+def closed_form(
+    name: str, value: Tensor | float, how: str, region: Region | None = None, *, exact: bool = False
+) -> Constant:
     """A constant from a formula, `how`, that is proved to be an upper bound, or to be exact.
 
     Upper bounds are multiplied by 1 + 1000ε; exact values are left as they are: exact up to rounding.

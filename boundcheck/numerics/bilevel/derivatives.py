@@ -282,6 +282,7 @@ def jacobian(function: Callable[[Tensor], Tensor], w: Tensor) -> Tensor:
 
 
 DENSE = 2000  # up to here dense eigenvalues are the quicker way
+MATRIX = 40_000_000  # numbers in a matrix that may be formed
 
 
 def extreme_curvature(loss: Callable[[Tensor], Tensor], w: Tensor) -> Curvature:

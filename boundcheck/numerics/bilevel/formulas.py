@@ -36,7 +36,7 @@ class Diagonal:
 
 
 @dataclass(frozen=True, eq=False)
-class Matrices:
+class FullMatrices:
     """∂₂Φ(w)ᵀ at each of several points."""
 
     entries: Tensor  # (rows, n, d)
@@ -71,7 +71,7 @@ def summed(d2: Callable[[Tensor], Tensor], v: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Gram:
+class DataMatrix:
     """diag(kept) + Uᵀdiag(weight)U for each of several columns: of gradient steps on sums over data U with a ridge."""
 
     U: Tensor  # (data, d), or with the axes of the columns behind
@@ -98,25 +98,25 @@ class Gram:
         out.view(len(v), -1).addmm_(self.U.T, inner)
         return out
 
-    def spread(self) -> Gram:
+    def spread(self) -> DataMatrix:
         """The same with `kept` at hand for every column, which is quicker where few share it."""
         if self.weight.dim() != self.kept.dim() or self.weight.shape[1:] == self.kept.shape[1:]:
             return self
-        return Gram(self.U, self.weight, self.kept.expand(-1, *self.weight.shape[1:]).contiguous())
+        return DataMatrix(self.U, self.weight, self.kept.expand(-1, *self.weight.shape[1:]).contiguous())
 
-    def remaining(self) -> Gram:
+    def remaining(self) -> DataMatrix:
         """I less it."""
-        return Gram(self.U, -self.weight, 1 - self.kept)
+        return DataMatrix(self.U, -self.weight, 1 - self.kept)
 
-    def column(self, i: int) -> Gram:
+    def column(self, i: int) -> DataMatrix:
         """The matrices of the i-th columns along the last axis, where `weight` has it and the rest is shared."""
         shared = self.weight.dim() == 0 or self.weight.shape[-1] == 1
-        return self if shared else Gram(self.U, self.weight[..., i : i + 1], self.kept)
+        return self if shared else DataMatrix(self.U, self.weight[..., i : i + 1], self.kept)
 
-    def point(self, i: int) -> Gram:
+    def point(self, i: int) -> DataMatrix:
         """That of the i-th of several points, for single vectors."""
         weight, kept = (x if x.dim() == 0 else x[..., i if x.shape[-1] > 1 else 0] for x in (self.weight, self.kept))
-        return Gram(self.U if self.U.dim() == 2 else self.U[..., 0], weight, kept)
+        return DataMatrix(self.U if self.U.dim() == 2 else self.U[..., 0], weight, kept)
 
     def matrices(self) -> Tensor:
         """The matrix of each column, of shape (…, d, d), where U is shared and `weight` and `kept` have all axes."""

@@ -16,7 +16,7 @@ from torch import Tensor
 from boundcheck.constants import Constants
 from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel import flatten, from_user, trial_call
-from boundcheck.numerics.bilevel.closed_forms import Known
+from boundcheck.numerics.bilevel.closed_forms import ClosedForms
 from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, GRADIENT_DESCENT, Dynamics
 from boundcheck.numerics.bilevel.flatten import Layout
 from boundcheck.numerics.bilevel.formulas import D1, D2, D2Outer
@@ -81,7 +81,7 @@ class Problem:
     curvature: Callable[[Ready], Curvature] | None = None
     contraction: Callable[[Ready], Tensor] | None = None  # q: at least ‖∂₁Φ‖ wherever the iterates go
     solution: Callable[[Ready], Tensor] | None = None  # w(λ) in closed form, or to machine precision
-    known: Known | Constants | None = None  # constants in closed form, or given by the user
+    known: ClosedForms | Constants | None = None  # constants in closed form, or given by the user
     domain: Domain | None = None
     sampler: Callable[[torch.Generator], Tensor] | None = None  # a λ on the CPU
     seed: int = 0
@@ -291,7 +291,7 @@ def _from_user(
 ) -> Problem:
     if not isinstance(rest["dynamics"], Dynamics):
         raise InputError(
-            f"dynamics = {rest['dynamics']!r} is none; give a Dynamics, as from boundcheck.numerics.bilevel.dynamics.constant(…)"
+            f"dynamics = {rest['dynamics']!r} is none; give a Dynamics, as bc.dynamics.constant(…) returns"
         )
     if rest["known"] is not None and not isinstance(rest["known"], Constants):
         raise InputError(f"known is a {type(rest['known']).__name__}; give bc.Constants.given(q=0.9, side='upper')")

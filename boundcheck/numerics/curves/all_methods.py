@@ -15,7 +15,7 @@ from boundcheck.numerics.bilevel.prepared import Cotangents, Leaves, Prepared
 from boundcheck.numerics.curves import aid, itd_backward, itd_backward_shared, itd_forward, lambda_products
 from boundcheck.numerics.curves.aid_stepwise import SOLVERS
 from boundcheck.numerics.curves.batch import Batch, pieces
-from boundcheck.numerics.curves.cost import Plan
+from boundcheck.numerics.curves.cost import Schedule
 from boundcheck.numerics.curves.itd_eigenbasis import Modes, Summed
 from boundcheck.numerics.curves.itd_eigenbasis_matrices import Formed
 from boundcheck.numerics.solvers.conjugate_gradient import refuse_unless_symmetric
@@ -29,7 +29,7 @@ class Setting:
     """What all methods share: ∇₁E at w_1 … w_T as `b`, and which leaves E, Φ and Ψ depend on."""
 
     batch: Batch
-    plan: Plan
+    plan: Schedule
     of_outer: Leaves
     of_phi: Leaves
     of_psi: Leaves
@@ -37,7 +37,7 @@ class Setting:
     modes: Modes | None
 
 
-def evaluate(batch: Batch, exact: Tensor, asked: Sequence[Method], plan: Plan) -> dict[Method, Tensor]:
+def evaluate(batch: Batch, exact: Tensor, asked: Sequence[Method], plan: Schedule) -> dict[Method, Tensor]:
     """‖g(t) − ∇f‖ of every method asked for, each of shape (λ, T)."""
     w = batch.w
     if any(m.name == "aid-cg" for m in asked):
@@ -83,7 +83,7 @@ def _refuse_cg_unless_symmetric(batch: Batch) -> None:
         refuse_unless_symmetric(at, batch.problem)
 
 
-def _setting(batch: Batch, plan: Plan) -> Setting:
+def _setting(batch: Batch, plan: Schedule) -> Setting:
     problem, leaves, w = batch.problem, batch.prepared.leaves, batch.w
     of_outer = used(leaves, rows(problem.outer_at), w[:, :1])
     of_phi = used(leaves, rows(problem.phi_at), w[:, :1])

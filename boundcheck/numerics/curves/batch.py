@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from boundcheck.numerics.bilevel.derivatives import Linearisation, Product, jacobian, rows
-from boundcheck.numerics.bilevel.formulas import D1, Gram
+from boundcheck.numerics.bilevel.formulas import D1, DataMatrix
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.curves.eigenbasis import Spectrum, spectrum_of, spectrum_of_data
@@ -49,11 +49,11 @@ class ConstantJacobian:
 class Formula:
     """A symmetric ∂₁Φ by the formula of the problem, which is one for columns: rows should be laid out `as_columns`."""
 
-    product: Product | Gram
+    product: Product | DataMatrix
 
     def d1_T(self, v: Tensor, out: Tensor | None = None) -> Tensor:
         """In `out`, where the formula has a use for it."""
-        if out is not None and isinstance(self.product, Gram):
+        if out is not None and isinstance(self.product, DataMatrix):
             self.product(v.movedim(-1, 0), out.movedim(-1, 0))
             return out
         return self.product(v.movedim(-1, 0)).movedim(0, -1)
@@ -61,9 +61,9 @@ class Formula:
     d1 = d1_T
 
     @cached_property
-    def remaining(self) -> Gram | None:
+    def remaining(self) -> DataMatrix | None:
         """I − ∂₁Φ, where that is of the same kind."""
-        return self.product.remaining() if isinstance(self.product, Gram) else None
+        return self.product.remaining() if isinstance(self.product, DataMatrix) else None
 
 
 def transposed(at: Products, v: Tensor, room: Tensor) -> Tensor:
@@ -104,7 +104,7 @@ class Batch:
             return self.constant
         if self.formula is not None:
             found = self.formula(w.movedim(-1, 0), self.prepared.leaves.for_columns())
-            return Formula(found.spread() if isinstance(found, Gram) else found)
+            return Formula(found.spread() if isinstance(found, DataMatrix) else found)
         return Linearisation(rows(self.problem.phi_at), w, self.prepared.ready)
 
     def products_along(self, w: Tensor, count: int) -> Iterator[Products]:
@@ -112,7 +112,7 @@ class Batch:
         shared = self.formula is not None or self.constant is not None
         if self.formula is not None:
             found = self.formula(w.movedim(-1, 0), self.prepared.leaves.for_columns())
-            if isinstance(found, Gram):
+            if isinstance(found, DataMatrix):
                 yield from (Formula(found.column(i)) for i in range(w.shape[1]))
                 return
         for i in range(w.shape[1]):
@@ -140,7 +140,7 @@ def run(problem: Problem, prepared: Prepared, T: int, *, constant: bool) -> Batc
         return Batch(problem, prepared, states)
     if problem.d1phi_T_at is not None and problem.symmetric:
         found = [problem.d1phi_T_at(problem.w0, ready) for ready in prepared.each]
-        grams = [one for one in found if isinstance(one, Gram) and one.isotropic]
+        grams = [one for one in found if isinstance(one, DataMatrix) and one.isotropic]
         if len(grams) == len(found):
             return Batch(problem, prepared, states, *_of_data(grams))
     J = vmap(lambda ready: jacobian(lambda w: problem.phi_at(w, ready), problem.w0))(prepared.ready)
@@ -149,7 +149,7 @@ def run(problem: Problem, prepared: Prepared, T: int, *, constant: bool) -> Batc
     return Batch(problem, prepared, states, ConstantJacobian(J), spectrum_of(J))
 
 
-def _of_data(grams: list[Gram]) -> tuple[ConstantJacobian, Spectrum]:
+def _of_data(grams: list[DataMatrix]) -> tuple[ConstantJacobian, Spectrum]:
     """∂₁Φ = kept·I + weight·UᵀU for each λ, as a matrix and in its eigenvectors."""
     U, weight, kept = (torch.stack([getattr(one, name) for one in grams]) for name in ("U", "weight", "kept"))
     J = weight[:, None, None] * (U.mT @ U)

@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.numerics.bilevel.derivatives import CACHE, DENSE, rows
-from boundcheck.numerics.bilevel.formulas import Diagonal, Gram, OuterProducts
+from boundcheck.numerics.bilevel.formulas import DataMatrix, Diagonal, OuterProducts
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.curves.aid_krylov import DEEP
@@ -85,9 +85,9 @@ def measure(problem: Problem, prepared: Prepared, T: int) -> Sizes:
         diagonal=isinstance(d2, Diagonal),
         reverse=formula and isinstance(d2, Diagonal) and (problem.dynamics.copies == 1 or fixed),
         symmetric=problem.symmetric is True,
-        few=isinstance(d1, Gram) and len(d1.U) * FEW < problem.d and d2 is not None and not problem.affine,
+        few=isinstance(d1, DataMatrix) and len(d1.U) * FEW < problem.d and d2 is not None and not problem.affine,
         affine=problem.affine,
-        rank=len(d1.U) if isinstance(d1, Gram) and d1.isotropic else 0,
+        rank=len(d1.U) if isinstance(d1, DataMatrix) and d1.isotropic else 0,
         modes=problem.affine and problem.symmetric is True and problem.d <= DENSE and fixed,
     )
 
@@ -123,7 +123,7 @@ def itd(of: Sizes, samples: int) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Schedule:
     """How the curves are computed, and how much of them at once."""
 
     way: str | None  # how ITD is computed; None if it is not asked for
@@ -138,7 +138,7 @@ class Plan:
     formed: int  # t at once for which ∂₁Ψ and ∂₂Ψ are formed
 
 
-def plan(of: Sizes, samples: int, names: Sequence[str], algorithm: str, memory: int) -> Plan:
+def plan(of: Sizes, samples: int, names: Sequence[str], algorithm: str, memory: int) -> Schedule:
     """The cheapest way that fits, or the one asked for, in the largest pieces that stay inside `memory`."""
     if algorithm != "auto" and algorithm not in ALGORITHMS:
         raise UnknownNameError.among("algorithm", str(algorithm), ("auto", *ALGORITHMS))
@@ -155,7 +155,7 @@ def plan(of: Sizes, samples: int, names: Sequence[str], algorithm: str, memory: 
     )
 
 
-def _fit(of: Sizes, samples: int, names: Sequence[str], way: str | None, memory: int) -> Plan | None:
+def _fit(of: Sizes, samples: int, names: Sequence[str], way: str | None, memory: int) -> Schedule | None:
     """The largest pieces with fewer and fewer λ at once, and at last with few t of one λ."""
     counts = [samples]
     while counts[-1] > 1:
@@ -175,11 +175,11 @@ def _fit(of: Sizes, samples: int, names: Sequence[str], way: str | None, memory:
     return None
 
 
-def _halved(found: Plan, *names: str) -> Plan:
+def _halved(found: Schedule, *names: str) -> Schedule:
     return replace(found, **{name: max(1, getattr(found, name) // 2) for name in names})
 
 
-def _pieces(of: Sizes, count: int, names: Sequence[str], way: str | None, smallest: bool = False) -> Plan:
+def _pieces(of: Sizes, count: int, names: Sequence[str], way: str | None, smallest: bool = False) -> Schedule:
     """Pieces for `count` λ at once that keep batched products at about `ROWS` rows and other passes in the cache."""
     aid = sum(not name.startswith("itd") for name in names)
     modes = of.modes and (way in ("dense", None)) and _constant(of, way)
@@ -191,7 +191,7 @@ def _pieces(of: Sizes, count: int, names: Sequence[str], way: str | None, smalle
     rows = 1 if smallest else max(1, min(of.T, math.ceil(ROWS / count)))
     basis = min(rows, tiled(math.ceil(max(COLUMNS, CACHE / (5 * of.d)) / count), count))
     krylov = of.symmetric and not smallest and not (modes or _constant(of, way)) and "aid-fp" in names
-    return Plan(
+    return Schedule(
         way=way,
         constant=modes or _constant(of, way),
         modes=modes,
@@ -220,7 +220,7 @@ def _constant(of: Sizes, way: str | None) -> bool:
 SLACK = 1.3  # what allocators and temporaries take on top of what is counted
 
 
-def bytes_of(of: Sizes, plan: Plan, names: Sequence[str]) -> int:
+def bytes_of(of: Sizes, plan: Schedule, names: Sequence[str]) -> int:
     """The most that is held at once."""
     aid = sum(not name.startswith("itd") for name in names)
     matrices = 5 * of.d**2 if of.d <= DENSE else 0  # of the reference, and ∂₁Φ with its eigenvectors

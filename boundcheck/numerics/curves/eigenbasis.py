@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Run:
+class Block:
     """Neighbouring columns of U: either each with a value of its own (`alone`), or all with the same one."""
 
     columns: slice
@@ -21,7 +21,7 @@ class Run:
 MANY = 16  # runs, from which on they are not worth the trouble
 
 
-def runs_of(which: list[int]) -> tuple[Run, ...]:
+def runs_of(which: list[int]) -> tuple[Block, ...]:
     """From the number of the value that belongs to each column; none if there are many."""
     sizes = [(value, len(list(columns))) for value, columns in groupby(which)]
     found, column = [], 0
@@ -29,7 +29,7 @@ def runs_of(which: list[int]) -> tuple[Run, ...]:
         values = list(group)
         for some in [values] if alone else [[one] for one in values]:
             width = sum(size for _, size in some)
-            found.append(Run(slice(column, column + width), slice(some[0][0], some[-1][0] + 1), alone))
+            found.append(Block(slice(column, column + width), slice(some[0][0], some[-1][0] + 1), alone))
             column += width
     return tuple(found) if len(found) <= MANY else ()
 
@@ -45,7 +45,7 @@ class Spectrum:
     values: Tensor  # (λ, distinct); where a λ has fewer, zeros at the end
     which: Tensor  # (λ, d): which of the values belongs to a column of U
     simple: bool  # has every λ d distinct values?
-    runs: tuple[Run, ...]  # of columns, if they are few and the same for all λ
+    runs: tuple[Block, ...]  # of columns, if they are few and the same for all λ
 
     def __getitem__(self, lams: slice) -> Spectrum:
         return Spectrum(self.U[lams], self.values[lams], self.which[lams], self.simple, self.runs)
@@ -82,7 +82,7 @@ class Spectrum:
         return found
 
     @property
-    def largest(self) -> Run | None:
+    def largest(self) -> Block | None:
         """The widest run of columns with one value, if there is one: its part of a vector is what the others leave."""
         wide = [run for run in self.runs if not run.alone]
         return max(wide, key=lambda run: run.columns.stop - run.columns.start, default=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,8 @@ from boundcheck.numerics.bilevel.problem import Problem, require_problem
 from boundcheck.numerics.curves import batch as batches
 from boundcheck.numerics.curves import cost
 from boundcheck.numerics.curves.all_methods import evaluate
-from boundcheck.numerics.solvers.reference import Reference, reference
-
-Progress = Callable[[int, int], None]  # (pieces done, pieces in all)
+from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
+from boundcheck.progress import Progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +29,7 @@ class Curves(Mapping[str, "np.ndarray"]):
     t: np.ndarray
     errors: Mapping[str, np.ndarray]
     lam: Tensor  # samples × n
-    reference: Reference  # ∇f, w(λ) and v at each of them
+    reference: ReferenceSolution  # ∇f, w(λ) and v at each of them
     algorithm: str | None  # how ITD was computed
 
     @property
@@ -68,7 +67,7 @@ class Curves(Mapping[str, "np.ndarray"]):
 @torch.no_grad()
 def error_curves(
     problem: Problem,
-    methods: Sequence[str] = ("itd", "aid-fp", "aid-cg"),
+    methods: Sequence[str] | None = None,
     t: int = 200,
     samples: int = 1,
     seed: int | None = None,
@@ -85,7 +84,7 @@ def error_curves(
     cheapest.
     """
     require_problem(problem)
-    asked = methods_of(methods)
+    asked = methods_of(problem, methods)
     T = names.count(t, "t")
     if T == 0:
         raise InputError("t = 0 leaves nothing to draw; give t >= 1")
@@ -105,12 +104,16 @@ def error_curves(
         for m, values in evaluate(batch, found[-1].value, asked, plan).items():
             errors[m][piece] = values.cpu().numpy()
         if progress is not None:
-            progress(done + 1, len(starts))
-    return Curves(np.arange(1, T + 1), {str(m): e for m, e in errors.items()}, lams, Reference.of(found), plan.way)
+            progress("error curves", done + 1, len(starts))
+    return Curves(
+        np.arange(1, T + 1), {str(m): e for m, e in errors.items()}, lams, ReferenceSolution.of(found), plan.way
+    )
 
 
-def methods_of(asked: Sequence[str]) -> list[Method]:
-    """The methods of which errors can be asked, each once."""
+def methods_of(problem: Problem, asked: Sequence[str] | None) -> list[Method]:
+    """The methods of which errors can be asked, each once; the default ones if none are named."""
+    if asked is None:
+        asked = names.default_methods(problem.symmetric)
     if isinstance(asked, str):
         asked = [asked]
     parsed = list(dict.fromkeys(names.parse(m) for m in asked))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.numerics.bilevel.derivatives import rows_d2, rows_d2_T, rows_outer
-from boundcheck.numerics.bilevel.formulas import D2, Diagonal, Matrices
+from boundcheck.numerics.bilevel.formulas import D2, Diagonal, FullMatrices
 from boundcheck.numerics.bilevel.prepared import Leaves
 from boundcheck.numerics.bilevel.problem import Ready
 from boundcheck.numerics.curves.batch import Batch, pieces
@@ -56,7 +56,7 @@ def d2phi_T(batch: Batch, leaves: Leaves, w: Tensor) -> Callable[[slice], Tensor
 
 def _matrices(formula: D2, w: Tensor, each: list[Ready], lams: slice) -> Tensor:
     found = [formula(*at) for at in zip(w[lams], each[lams], strict=True)]
-    matrices = [one.entries for one in found if isinstance(one, Matrices)]
+    matrices = [one.entries for one in found if isinstance(one, FullMatrices)]
     if len(matrices) == len(found):
         return _stack(matrices)
     eye = torch.eye(w.shape[-1], dtype=w.dtype, device=w.device).expand(w.shape[1], -1, -1)

@@ -13,15 +13,14 @@ from torch import Tensor
 
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.methods import Method
-from boundcheck.numerics.bilevel.derivatives import DENSE, rows
+from boundcheck.numerics.bilevel.derivatives import DENSE, MATRIX, rows
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.curves import batch as batches
 from boundcheck.numerics.curves import observables_aid
 from boundcheck.numerics.curves.observables_aid import OF_V_T
-from boundcheck.numerics.curves.observed_run import Run, norm
-from boundcheck.numerics.estimate.at_solution import MATRIX
-from boundcheck.numerics.solvers.reference import Reference
+from boundcheck.numerics.curves.observed_run import ObservedRun, norm
+from boundcheck.numerics.solvers.reference import ReferenceSolution
 
 OF_ALL = ("r_t", "g_t", "eps_w", "dE_1", "dE_2", "wT_dE_1", "Z_t", "dZ", "W_t", "newton_t", "dY", "A_t_inv", "A_inv")
 OF_ITD = ("dw", "dwT_g")
@@ -51,7 +50,7 @@ def of(method: Method) -> tuple[str, ...]:
 @torch.no_grad()
 def observe(
     problem: Problem,
-    found: Reference,
+    found: ReferenceSolution,
     methods: Sequence[Method],
     T: int,
     names: Collection[str],
@@ -79,7 +78,7 @@ def observe(
     whole = batches.run(
         problem, Prepared(problem, problem.lam[None]), int(times[-1]), constant=problem.affine and formed
     )
-    run = Run(whole, found, torch.as_tensor(times, device=problem.device), memory)
+    run = ObservedRun(whole, found, torch.as_tensor(times, device=problem.device), memory)
     values = _lower(run, wanted, q) | _of_matrices(run, [m for m in methods if "du" in asked[m]], wanted)
     own = observables_aid.observe(run, [m for m in methods if {*OF_AID} & {*asked[m]}], wanted)
     return {
@@ -102,7 +101,7 @@ def _times(ts: np.ndarray | None, T: int) -> np.ndarray:
     return times
 
 
-def _lower(run: Run, wanted: set[str], q: float | None) -> Values:
+def _lower(run: ObservedRun, wanted: set[str], q: float | None) -> Values:
     """What concerns the iterates and E."""
     w, db, prepared = run.w, run.b - run.b_star, run.whole.prepared
     made = {"r_t": norm(w - run.found.w), "g_t": norm(run.b), "dE_1": norm(db)}
@@ -134,7 +133,7 @@ def _discounted(r: Tensor, q: float) -> Tensor:
     return torch.tensor(sums, dtype=r.dtype, device=r.device)
 
 
-def _of_matrices(run: Run, fp: Sequence[Method], wanted: set[str]) -> Values:
+def _of_matrices(run: ObservedRun, fp: Sequence[Method], wanted: set[str]) -> Values:
     """Norms of matrices, and what is had on the way."""
     made: Values = {}
     ks = {_key("du", m): run.ts if m.k is None else torch.full_like(run.ts, m.k) for m in fp}

@@ -11,7 +11,7 @@ from boundcheck.methods import Method
 from boundcheck.numerics.curves import aid, aid_krylov
 from boundcheck.numerics.curves.aid_stepwise import SOLVERS
 from boundcheck.numerics.curves.lambda_products import read_off
-from boundcheck.numerics.curves.observed_run import Run, norm
+from boundcheck.numerics.curves.observed_run import ObservedRun, norm
 
 OF_V_T = ("v_t", "dv_t", "dv_kt", "solve_error")  # of the exact solution at w_t
 READ = ("ZT_dv", "dZT_v", "solve_error", "duT_g")  # ∂₂Φᵀ times a vector
@@ -19,7 +19,7 @@ READ = ("ZT_dv", "dZT_v", "solve_error", "duT_g")  # ∂₂Φᵀ times a vector
 Values = dict[str, Tensor]
 
 
-def observe(run: Run, methods: Sequence[Method], wanted: Collection[str]) -> dict[Method, Values]:
+def observe(run: ObservedRun, methods: Sequence[Method], wanted: Collection[str]) -> dict[Method, Values]:
     """For each method of AID what is wanted, and what comes with it at no cost."""
     v, v_k = run.found.v, iterates(run, methods)
     v_t = _solutions(run) if {*OF_V_T} & {*wanted} else None
@@ -39,7 +39,7 @@ def observe(run: Run, methods: Sequence[Method], wanted: Collection[str]) -> dic
     return made
 
 
-def iterates(run: Run, methods: Sequence[Method]) -> dict[Method, Tensor]:
+def iterates(run: ObservedRun, methods: Sequence[Method]) -> dict[Method, Tensor]:
     """v_{t,k} of every method, a row for each t."""
     ts = run.ts.tolist()
     steps = {m: ts if m.k is None else [m.k] * len(ts) for m in methods if m.name in SOLVERS}
@@ -48,7 +48,7 @@ def iterates(run: Run, methods: Sequence[Method]) -> dict[Method, Tensor]:
     return {m: v[0] for m, v in found.items()}
 
 
-def _solutions(run: Run) -> Tensor:
+def _solutions(run: ObservedRun) -> Tensor:
     """v_t, by dense solves."""
     constant = run.whole.constant
     eye = torch.eye(run.problem.d, dtype=run.w.dtype, device=run.w.device)
@@ -60,13 +60,13 @@ def _solutions(run: Run) -> Tensor:
     return torch.cat(each)[..., 0]
 
 
-def _residual(run: Run, part: slice, v: Tensor) -> Tensor:
+def _residual(run: ObservedRun, part: slice, v: Tensor) -> Tensor:
     """‖(I − ∂₁Φ(w_t)ᵀ)v − ∇₁E(w_t)‖."""
     here = v[None, part]
     return norm(here - run.batch.products(run.batch.w[:, part]).d1_T(here) - run.b[part])[0]
 
 
-def _read(run: Run, part: slice, apart: Tensor, implied: bool) -> Values:
+def _read(run: ObservedRun, part: slice, apart: Tensor, implied: bool) -> Values:
     """Norms of ∂₂Φ(w_t)ᵀx, of shape (times, methods), for the differences x of each v_{t,k} to v and to v_t."""
     batch, v = run.batch, run.found.v
     x = torch.cat((v.expand(len(apart), 1, -1), apart.flatten(1, 2)), dim=1)

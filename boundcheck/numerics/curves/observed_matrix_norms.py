@@ -44,7 +44,7 @@ def sums(Y: Tensor, one: Tensor, k: Tensor, digits: int) -> Tensor:
     return S
 
 
-class Gram:
+class GramSum:
     """The Gram matrices of several matrices, a block of columns after the other; for n < d those of the columns."""
 
     def __init__(self, count: int, d: int, n: int, like: Tensor) -> None:
@@ -69,7 +69,7 @@ def norms(M: Tensor) -> Tensor:
     """The spectral norms of a few matrices; of diagonal ones where M holds their columns."""
     if M.shape[-1] == 1:
         return M.abs().amax(dim=(-2, -1))
-    gram = Gram(len(M), M.shape[1], M.shape[2], M)
+    gram = GramSum(len(M), M.shape[1], M.shape[2], M)
     gram.add(M)
     return gram.norms()
 
@@ -195,8 +195,8 @@ class Matrices:
     def _inverse(self, Y: Tensor) -> Tensor:
         return 1 / (1 - Y) if self.U is not None else torch.linalg.inv_ex(self.one - Y)[0]
 
-    def _gram(self, part: slice) -> Gram:
-        return Gram(part.stop - part.start, self._d, self._n, self.w_star)
+    def _gram(self, part: slice) -> GramSum:
+        return GramSum(part.stop - part.start, self._d, self._n, self.w_star)
 
     def of_iterates(self, ts: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
         """‖w_t' − w'‖ and ‖(w_t' − w')ᵀb_t‖ for each t of `ts`, ascending, with b_t a row of b.
@@ -216,7 +216,7 @@ class Matrices:
             J_here = [x.expand(len(D), -1, -1) for x in J] if J is not None else self._J(z)
             here = [(i, asked[t]) for i, t in enumerate(range(part.start + 1, part.stop + 1)) if t in asked]
             which = slice(here[0][1], here[-1][1] + 1) if here else slice(0)
-            gram = Gram(len(here), self._d, self._n, b)
+            gram = GramSum(len(here), self._d, self._n, b)
             for some in self.columns(len(D)):
                 state = [x[:, some] for x in S]
                 seen = b.new_empty(len(here), self._d, some.stop - some.start)

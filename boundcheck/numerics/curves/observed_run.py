@@ -14,7 +14,7 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.curves.batch import Batch, pieces
 from boundcheck.numerics.curves.cost import ROWS
 from boundcheck.numerics.curves.observed_matrix_norms import Matrices
-from boundcheck.numerics.solvers.reference import Reference
+from boundcheck.numerics.solvers.reference import ReferenceSolution
 
 
 def norm(x: Tensor) -> Tensor:
@@ -24,11 +24,11 @@ def norm(x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class ObservedRun:
     """Vectors are rows, one for each of the times: of shape (times, d), λ being one."""
 
     whole: Batch  # all t up to the last that is asked for
-    found: Reference
+    found: ReferenceSolution
     ts: Tensor  # ascending
     memory: int  # bytes for what is held at once besides vectors
 

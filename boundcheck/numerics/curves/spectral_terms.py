@@ -23,8 +23,8 @@ from boundcheck.numerics.curves.eigenbasis import Spectrum
 from boundcheck.numerics.curves.itd_eigenbasis import Modes
 from boundcheck.numerics.curves.lambda_products import read_off
 from boundcheck.numerics.curves.observed_matrix_norms import norms
-from boundcheck.numerics.curves.observed_run import Run, norm
-from boundcheck.numerics.solvers.reference import Reference
+from boundcheck.numerics.curves.observed_run import ObservedRun, norm
+from boundcheck.numerics.solvers.reference import ReferenceSolution
 
 METHODS = ("itd", "aid-fp", "aid-cg")
 SHORT = 20  # steps for which conjugate gradient is followed
@@ -34,7 +34,7 @@ Values = dict[str, Tensor]
 
 @torch.no_grad()
 def foresee(
-    problem: Problem, found: Reference, methods: Sequence[Method], ts: np.ndarray, memory: int = 1 << 28
+    problem: Problem, found: ReferenceSolution, methods: Sequence[Method], ts: np.ndarray, memory: int = 1 << 28
 ) -> dict[Method, dict[str, np.ndarray]]:
     """The terms of the spectral bounds of each method at the ascending times `ts`, at λ = problem.lam."""
     asked = [m for m in methods if m.name in METHODS]
@@ -46,7 +46,7 @@ def foresee(
     T = int(ts[-1])
     modes = Modes(replace(none, z=none.z.expand(-1, T + 1, -1)), none.spectrum, _of_phi(none, found))
     whole = replace(none, z=_states(problem, found, modes, none.spectrum))
-    run = Run(whole, found, torch.as_tensor(ts, device=problem.device), memory)
+    run = ObservedRun(whole, found, torch.as_tensor(ts, device=problem.device), memory)
     shared = _of_E(run)
     made: dict[Method, Values] = {}
     for m in asked:
@@ -54,18 +54,18 @@ def foresee(
     return {m: {name: x.double().cpu().numpy() for name, x in of.items()} for m, of in made.items()}
 
 
-def _of_phi(none: Batch, found: Reference) -> Leaves:
+def _of_phi(none: Batch, found: ReferenceSolution) -> Leaves:
     return used(none.prepared.leaves, rows(none.problem.phi_at), found.w[:, None])
 
 
-def _states(problem: Problem, found: Reference, modes: Modes, spectrum: Spectrum) -> Tensor:
+def _states(problem: Problem, found: ReferenceSolution, modes: Modes, spectrum: Spectrum) -> Tensor:
     """z_0 … z_T, each iterate in them from the numbers P_t(j); of shape (1, T + 1, state)."""
     start = (problem.w0 - found.w) @ spectrum.U[0]
     parts = modes.numbers.chunk(problem.dynamics.copies, dim=-1)
     return torch.cat([found.w + (spectrum.spread(part) * start) @ spectrum.U.mT for part in parts], dim=-1)
 
 
-def _of_E(run: Run) -> Values:
+def _of_E(run: ObservedRun) -> Values:
     star, prepared = run.grad_lam(run.found.w), run.whole.prepared
     d2, w_db = run.w.new_empty(len(run.ts)), run.w.new_empty(len(run.ts))
     for part in run.parts(6 * run.width):
@@ -75,10 +75,10 @@ def _of_E(run: Run) -> Values:
     return {"dE_2": d2, "wT_dE_1": w_db}
 
 
-def _derivative(run: Run, modes: Modes) -> Tensor:
+def _derivative(run: ObservedRun, modes: Modes) -> Tensor:
     """‖(w_t' − w')ᵀ∇₁E(w_t)‖: the response of each eigenvector to those along which w_0 − w* lies."""
     T, whole = run.whole.T, run.whole
-    every = Run(whole, run.found, torch.arange(1, T + 1, device=run.w.device), run.memory)
+    every = ObservedRun(whole, run.found, torch.arange(1, T + 1, device=run.w.device), run.memory)
     sizes, at = [], 0
     for cotangents in modes.itd(every.b[None], run.at_once(6 * run.width)):
         moved = whole.prepared.pull_back_rows(modes.leaves, cotangents)[0]
@@ -87,7 +87,7 @@ def _derivative(run: Run, modes: Modes) -> Tensor:
     return torch.cat(sizes)[run.ts - 1]
 
 
-def _solve(run: Run, spectrum: Spectrum, method: Method) -> Values:
+def _solve(run: ObservedRun, spectrum: Spectrum, method: Method) -> Values:
     """‖(∂₂Φ(w_t) − ∂₂Φ(w*))ᵀv‖, ‖∂₂Φ(w_t)ᵀ(v_{t,k} − v)‖ and ‖∂₂Φ(w_t)ᵀv_{t,k} − w'ᵀ∇₁E(w_t)‖.
 
     Conjugate gradient is followed for its first steps; later, what it leaves of the exact solution v_t is bounded.
@@ -136,7 +136,7 @@ def _conjugate(A: Tensor, b: Tensor, k: Tensor) -> Tensor:
     return found
 
 
-def _weighted_norms(run: Run, A: Tensor, some: Tensor) -> Tensor:
+def _weighted_norms(run: ObservedRun, A: Tensor, some: Tensor) -> Tensor:
     """‖∂₂Φ(w_t)ᵀA^(−½)‖ at some of the times, in the eigenvectors of A."""
     w = run.w[some]
     parts = batches.pieces(0, len(w), run.matrices.at_once(0))

@@ -16,16 +16,23 @@ from torch import Tensor
 
 from boundcheck.constants import Ball, Constant, Provenance, Side
 from boundcheck.errors import InputError
-from boundcheck.numerics.bilevel.derivatives import DENSE, LamLinearisation, Linearisation, gradient, jacobian, rows_d2
+from boundcheck.numerics.bilevel.derivatives import (
+    DENSE,
+    MATRIX,
+    LamLinearisation,
+    Linearisation,
+    gradient,
+    jacobian,
+    rows_d2,
+)
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem, Ready
 from boundcheck.numerics.estimate import lanczos, rounding_proof_matrices
 from boundcheck.numerics.estimate.lanczos import Extreme
 from boundcheck.numerics.estimate.rounding_proof import Declined
 from boundcheck.numerics.estimate.rounding_proof_matrices import OfPhi
-from boundcheck.numerics.solvers.reference import Reference
+from boundcheck.numerics.solvers.reference import ReferenceSolution
 
-MATRIX = 40_000_000  # numbers in a matrix that may be formed
 STEPS = 200  # of Golub-Kahan at most
 ROUNDED = torch.finfo(torch.float64).eps
 NOTHING = 1e-9  # rounding, relative to a constant, with which it still counts as exact
@@ -60,7 +67,7 @@ def forms_matrices(problem: Problem) -> bool:
 
 
 def at_solution(
-    problem: Problem, prepared: Prepared, found: Reference, spend: Spend, of_phi: OfPhi | Declined | None
+    problem: Problem, prepared: Prepared, found: ReferenceSolution, spend: Spend, of_phi: OfPhi | Declined | None
 ) -> Iterator[Constant]:
     """q*, L_Φ*, W and g* at w*, as far as they can be had; `prepared` is for one λ as a row.
 

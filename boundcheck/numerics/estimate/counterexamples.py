@@ -12,7 +12,7 @@ from boundcheck.errors import UnknownNameError
 from boundcheck.numerics.bilevel.derivatives import DENSE, jacobian
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.solvers.reference import Reference
+from boundcheck.numerics.solvers.reference import ReferenceSolution
 
 PER_STEP = {"hat_rho_1": "nu_1", "hat_rho_2": "nu_2", "L_ell": "L_Phi_star"}  # times α, for a step that is held fixed
 ROUNDED = 256  # units of the dtype
@@ -24,7 +24,7 @@ def tolerance(problem: Problem) -> float:
 
 
 def evidence(
-    problem: Problem, prepared: Prepared, found: Reference, made: Mapping[str, Constant], claimed: Constants
+    problem: Problem, prepared: Prepared, found: ReferenceSolution, made: Mapping[str, Constant], claimed: Constants
 ) -> Iterator[Constant]:
     """What is known of the claimed constants beyond `made`.
 
@@ -54,7 +54,7 @@ def evidence(
                 yield Constant(name, of.value / alpha.value, Side.LOWER, how)
 
 
-def _singular_values(problem: Problem, prepared: Prepared, found: Reference) -> Tensor:
+def _singular_values(problem: Problem, prepared: Prepared, found: ReferenceSolution) -> Tensor:
     """All of I − ∂₁Φ(w*), or above d = `DENSE` one number between the least and the largest."""
     w = found.w[0]
     if problem.d > DENSE:

@@ -6,17 +6,17 @@ that is the same for all w), norms at the fixed point, and suprema over the regi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from boundcheck.constants import Constant, Constants, Provenance, Side
+from boundcheck.constants import BALLS, BallKind, Constant, Constants, Provenance, Side
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.numerics.bilevel import derivative_check
-from boundcheck.numerics.bilevel.closed_forms import Known, Region
+from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
 from boundcheck.numerics.estimate import (
@@ -35,12 +35,11 @@ from boundcheck.numerics.estimate.at_solution import Spend
 from boundcheck.numerics.estimate.constant_derivatives import Structure
 from boundcheck.numerics.estimate.rounding_proof import Declined
 from boundcheck.numerics.estimate.rounding_proof_matrices import OfPhi
-from boundcheck.numerics.solvers.reference import Reference, reference
+from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
+from boundcheck.progress import Progress, no_progress
 
-BALLS = ("paper", "local")
 AT_W_STAR = {"q": "q_star", "L_E": "g_star", "L_Phi": "L_Phi_star"}
 FROM_Q = {"mu_inv", "kappa"}  # which follow from a q that may itself be claimed
-Progress = Callable[[str], None]  # told what is being measured next
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +48,7 @@ class Setting:
 
     problem: Problem
     prepared: Prepared  # for λ as the only row
-    found: Reference
+    found: ReferenceSolution
     spend: Spend
     tell: Progress
 
@@ -70,14 +69,14 @@ class Setting:
 
     def supremum(self, name: str, region: Region) -> Constant:
         """What ascent finds of it, from below."""
-        self.tell(name)
+        self.tell(f"measuring {name}", 0, 1)
         return suprema_table.measure(name, self.problem, self.prepared, region, self.w_star, self.spend)
 
 
 def estimate_constants(
     problem: Problem,
     *,
-    ball: str = "paper",
+    ball: str = BallKind.PAPER.value,
     known: Constants | None = None,
     peak: float = 1.0,
     delta: float = 1e-3,
@@ -100,11 +99,11 @@ def estimate_constants(
     if known is not None and not isinstance(known, Constants):
         raise InputError(f"known is a {type(known).__name__}; give Constants.given(q=0.9, side='upper') or the like")
     spend = Spend(delta, seed, budget)
-    tell = progress or (lambda what: None)
+    tell = progress or no_progress
     lam = problem.checked(problem.lam, "lam")
-    tell("the problem itself")
+    tell("checking the problem", 0, 1)
     confirmation = validate.check(problem, lam)
-    tell("w*")
+    tell("solving for w*", 0, 1)
     found = reference(problem, lam[None])
     doubts = confirmation.unconfirmed
     return on_balls(problem, found, (ball,), known=known, peak=peak, spend=spend, tell=tell, doubts=doubts)[ball]
@@ -112,7 +111,7 @@ def estimate_constants(
 
 def on_balls(
     problem: Problem,
-    found: Reference,
+    found: ReferenceSolution,
     balls: Sequence[str],
     *,
     known: Constants | None = None,
@@ -131,13 +130,13 @@ def on_balls(
     at = Setting(problem, prepared, found, spend, tell)
 
     shared: dict[str, Constant] = {}
-    closed = problem.known if isinstance(problem.known, Known) else None
+    closed = problem.known if isinstance(problem.known, ClosedForms) else None
     if closed is not None:
         _add(shared, closed.everywhere(lam))
-    tell("norms at w*")
+    tell("measuring norms at w*", 0, 1)
     _add(shared, at_solution.at_solution(problem, prepared, found, spend, at.of_phi))
     if not {"mu", "L"} <= set(shared) and problem.inner_at is not None:
-        tell("mu and L")
+        tell("measuring mu and L", 0, 1)
         _add(shared, hessians.of_inner_loss(problem, prepared, at.w_star, at.shape, spend, at.of_phi))
     if closed is None:
         _add(shared, _from_structure(at.shape, shared))
@@ -170,7 +169,8 @@ def _doubted(constants: Constants, doubts: Sequence[str]) -> Constants:
 
 
 def _on_ball(
-    at: Setting, closed: Known | None, claimed: Constants, region: Region, shared: dict[str, Constant], off: Constant
+    at: Setting, closed: ClosedForms | None, claimed: Constants, region: Region, shared: dict[str, Constant],
+    off: Constant,
 ) -> Constants:  # fmt: skip
     made = dict(shared)
     if closed is not None:
@@ -299,7 +299,7 @@ def _inverse(made: Mapping[str, Constant]) -> Iterator[Constant]:
 
 
 def _region(at: Setting, ball: str, peak: float, made: dict[str, Constant]) -> Region:
-    if ball == "paper":
+    if ball == BallKind.PAPER:
         return Region("0", torch.zeros_like(at.w_star), 2 * made["D"].value)
     return Region("w_star", at.w_star, peak * made["r_0"].value)
 

@@ -11,7 +11,7 @@ import torch
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate import rounding_noise, rounding_proof
 from boundcheck.numerics.estimate.rounding_proof import Declined
-from boundcheck.numerics.solvers.reference import Reference
+from boundcheck.numerics.solvers.reference import ReferenceSolution
 
 UNITS = 8  # ε of the numbers themselves, which an estimate adds to what random errors show
 
@@ -27,7 +27,7 @@ class Residuals:
 
 
 @lru_cache(maxsize=32)
-def of(problem: Problem, found: Reference) -> Residuals:
+def of(problem: Problem, found: ReferenceSolution) -> Residuals:
     """The residuals of a reference of one λ, which is that of the problem.
 
     Parameters

@@ -18,7 +18,7 @@ from boundcheck.constants import Constants
 from boundcheck.errors import DivergenceError, InputError
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers.hypergradient import hypergradient
-from boundcheck.numerics.solvers.reference import Reference, reference
+from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
 
 FACTOR = 10  # the floor over what was measured or modelled
 OTHER = {torch.float64: torch.float32, torch.float32: torch.float64}
@@ -29,7 +29,7 @@ def unit(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).eps / 2
 
 
-def model(constants: Constants, found: Reference, dtype: torch.dtype, t: np.ndarray) -> np.ndarray:
+def model(constants: Constants, found: ReferenceSolution, dtype: torch.dtype, t: np.ndarray) -> np.ndarray:
     """u·κ·(S_w M_t + L_Φ*‖v‖) at every t, with S_w = η₂ + η₁W + ν₂‖v‖ + ν₁W‖v‖.
 
     A step s rounds numbers of size ‖w_s‖ ≤ ‖w*‖ + q^s r_0, and what it leaves shrinks by q a step: together

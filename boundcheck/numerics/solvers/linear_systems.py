@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from boundcheck.numerics.bilevel.formulas import Gram
+from boundcheck.numerics.bilevel.formulas import DataMatrix
 
 REFINED = 2  # times a solution is corrected for its residual: the shorter way to it loses what dense pivots keep
 
@@ -69,7 +69,7 @@ class FewData:
     @classmethod
     def of(cls, d1phi: object, rows: int) -> FewData | None:
         """I less what the formula for ∂₁Φ gave for columns (d, rows, 1), where that is such a matrix."""
-        if not isinstance(d1phi, Gram) or not is_few(d1phi.U):
+        if not isinstance(d1phi, DataMatrix) or not is_few(d1phi.U):
             return None
         at = d1phi.remaining()
         if not bool((at.kept > torch.finfo(at.kept.dtype).eps ** 0.5).all()):  # corrections would not make up for it

@@ -23,7 +23,7 @@ from boundcheck.numerics.bilevel.derivatives import (
     rows_d2_T,
     rows_outer,
 )
-from boundcheck.numerics.bilevel.formulas import Gram
+from boundcheck.numerics.bilevel.formulas import DataMatrix
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers import conjugate_gradient, lower_level, normal_equations
@@ -41,7 +41,7 @@ PLAIN = 50  # steps of Φ where a Newton step does not help
 
 
 @dataclass(frozen=True, eq=False)
-class Reference:
+class ReferenceSolution:
     """One row for each λ: ∇f, w(λ), v, and the residuals ‖w − Φ(w)‖ and ‖(I − ∂₁Φᵀ)v − ∇₁E‖."""
 
     value: Tensor
@@ -51,19 +51,19 @@ class Reference:
     residual_v: Tensor
 
     @classmethod
-    def of(cls, several: Sequence[Reference]) -> Reference:
+    def of(cls, several: Sequence[ReferenceSolution]) -> ReferenceSolution:
         """Their rows, one after the other."""
         return cls(*(torch.cat([getattr(one, field.name) for one in several]) for field in fields(cls)))
 
-    def row(self, i: int) -> Reference:
+    def row(self, i: int) -> ReferenceSolution:
         """That of the i-th λ alone."""
-        return Reference(*(getattr(self, field.name)[i : i + 1] for field in fields(self)))
+        return ReferenceSolution(*(getattr(self, field.name)[i : i + 1] for field in fields(self)))
 
 
 @torch.no_grad()
 def reference(
     problem: Problem, lams: Tensor, prepared: Prepared | None = None, path: Tensor | None = None
-) -> Reference:
+) -> ReferenceSolution:
     """The exact hypergradient at every row of `lams`.
 
     Where Φ has several fixed points it is at the one near which `START` steps of the dynamics arrive. What has been
@@ -71,7 +71,7 @@ def reference(
     """
     if problem.d > DENSE:
         paths = [None if path is None else path[i : i + 1] for i in range(len(lams))]
-        return Reference.of([_matrix_free(problem, *one) for one in zip(lams, paths, strict=True)])
+        return ReferenceSolution.of([_matrix_free(problem, *one) for one in zip(lams, paths, strict=True)])
     prepared = prepared or Prepared(problem, lams)
     ready = prepared.ready
     phi = vmap(problem.phi_at)
@@ -82,7 +82,7 @@ def reference(
         at = None if problem.d1phi_T_at is None else problem.d1phi_T_at(w.mT[..., None], prepared.leaves.for_columns())
         if (found := FewData.of(at, len(w))) is not None:
             return found
-        if isinstance(at, Gram) and at.weight.dim() == at.kept.dim() == 3 > at.U.dim():
+        if isinstance(at, DataMatrix) and at.weight.dim() == at.kept.dim() == 3 > at.U.dim():
             return Dense(eye - at.matrices()[:, 0])
         return Dense(eye - vmap(lambda w, ready: jacobian(lambda x: problem.phi_at(x, ready), w))(w, ready))
 
@@ -91,7 +91,7 @@ def reference(
     return reference_at(problem, prepared, w, A)
 
 
-def reference_at(problem: Problem, prepared: Prepared, w: Tensor, A: System) -> Reference:
+def reference_at(problem: Problem, prepared: Prepared, w: Tensor, A: System) -> ReferenceSolution:
     """What the reference would be at rows w, one for each λ, where I − ∂₁Φ is A; its residuals say how far from it."""
     outer = rows_outer(problem, w[:, None], prepared.leaves)
     b = outer.w[:, 0]
@@ -106,7 +106,7 @@ def reference_at(problem: Problem, prepared: Prepared, w: Tensor, A: System) -> 
     parts = rows_d2_T(problem.phi_at, w[:, None], prepared.leaves, v[:, None, None])
     total = tuple(x[:, 0] + y[:, 0, 0] for x, y in zip(outer.lam, parts, strict=True))
     residual_w = (w - vmap(problem.phi_at)(w, prepared.ready)).norm(dim=-1)
-    return Reference(prepared.pull_back(total), w, v, residual_w, residual_v)
+    return ReferenceSolution(prepared.pull_back(total), w, v, residual_w, residual_v)
 
 
 def _start(problem: Problem, prepared: Prepared, path: Tensor | None) -> Tensor:
@@ -163,7 +163,7 @@ def _not_found(name: str, F: Tensor) -> DivergenceError:
     )
 
 
-def _matrix_free(problem: Problem, lam: Tensor, path: Tensor | None) -> Reference:
+def _matrix_free(problem: Problem, lam: Tensor, path: Tensor | None) -> ReferenceSolution:
     prepared = Prepared(problem, lam)
     ready = prepared.ready
     eps = torch.finfo(lam.dtype).eps
@@ -184,7 +184,7 @@ def _matrix_free(problem: Problem, lam: Tensor, path: Tensor | None) -> Referenc
             "it is too ill-conditioned for the matrix-free reference"
         )
     total = tuple(x + y for x, y in zip(outer.lam, at.d2_T(v), strict=True))
-    return Reference(*(x[None] for x in (prepared.pull_back(total), w, v, F.norm(), residual_v)))
+    return ReferenceSolution(*(x[None] for x in (prepared.pull_back(total), w, v, F.norm(), residual_v)))
 
 
 def _inexact_newton(
@@ -245,7 +245,7 @@ def _is_symmetric(at: Linearisation, problem: Problem) -> bool:
     return True
 
 
-def certificate(problem: Problem, found: Reference, lam: Tensor) -> Certificate | None:
+def certificate(problem: Problem, found: ReferenceSolution, lam: Tensor) -> Certificate | None:
     """Rigorous distances where the contraction constant of Φ is known."""
     if problem.contraction is None:
         return None

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.numerics.bilevel.derivatives import Linearisation, outer_gradients, push_forward
-from boundcheck.numerics.bilevel.formulas import D1, D2, Gram, summed
+from boundcheck.numerics.bilevel.formulas import D1, D2, DataMatrix, summed
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem, Ready
 
@@ -64,7 +64,7 @@ def _by_formula(problem: Problem, prepared: Prepared, d1: D1, d2: D2, w: Tensor,
     adjoints, a = torch.empty_like(points), gradients.w
     for p in reversed(range(steps)):
         adjoints[p] = a
-        d1phi_T = at.point(p) if isinstance(at, Gram) else d1(points[p], ready)
+        d1phi_T = at.point(p) if isinstance(at, DataMatrix) else d1(points[p], ready)
         a = d1phi_T(a)
     return Iterated(prepared.pull_back(gradients.lam) + summed(d2(points, ready), adjoints), path[-1])
 

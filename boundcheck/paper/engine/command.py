@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from boundcheck.atomic_write import sole_use
 from boundcheck.errors import InputError
 from boundcheck.paper import load
-from boundcheck.paper.engine.conduct import Bar, Conducted, conduct, duration
+from boundcheck.paper.engine.conduct import Conducted, conduct, duration
 from boundcheck.paper.engine.experiment import Experiment
 from boundcheck.paper.engine.output import as_json, save, show
 from boundcheck.paper.engine.workers import workers
+from boundcheck.views.terminal import console
 
 MOST = 4  # processes that --quick takes by itself
 
@@ -54,7 +50,7 @@ def carried_out(
     pool = workers(jobs, scheduler)
     try:
         with sole_use(place) as results:
-            with progress(quiet or silent) as bar:
+            with console.progress(quiet or silent, time_left=True) as bar:
                 done = conduct(experiment, settings, results, pool, say=say, bar=bar)
             save(experiment, done.outcome, settings, results)
     except KeyboardInterrupt:
@@ -74,14 +70,3 @@ def cores() -> int:
 def told(done: Conducted, place: Path) -> str:
     before = f", {done.kept} of them from before" if done.kept else ""
     return f"{done.runs} runs{before}, {duration(done.seconds)} of computing; written to {place}"
-
-
-@contextmanager
-def progress(quiet: bool) -> Iterator[Bar]:
-    """A bar on stderr with the time that is left; nothing where there is no terminal."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description:20s}"), BarColumn(), TimeElapsedColumn(), TextColumn("left:"))
-    hidden = quiet or not console.is_terminal
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda what, done, of: bar.update(task, description=what, completed=done, total=of)

@@ -15,12 +15,12 @@ from boundcheck.paper.engine.checkpoints import Kept, Store
 from boundcheck.paper.engine.experiment import Experiment, Outcome, Settings, Task
 from boundcheck.paper.engine.slices import Slice, StoppedError, advance
 from boundcheck.paper.engine.workers import Workers
+from boundcheck.progress import Progress, no_progress
 
 SECONDS = 15.0  # between checkpoints of a run
 TRIAL = 5.0  # seconds of the first run that the estimate of the time comes from
 
 Say = Callable[[str], None]
-Bar = Callable[[str, float, float], None]  # (what, done, of)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ def conduct(
     workers: Workers,
     *,
     say: Say = lambda text: None,
-    bar: Bar = lambda what, done, of: None,
+    bar: Progress = no_progress,
     seconds: float | None = None,
 ) -> Conducted:
     """All runs of the experiment, and its report; `say` is told how long it will take, `bar` how far it is."""
@@ -60,7 +60,13 @@ class _Work:
     """What is to be done, and what is under way."""
 
     def __init__(
-        self, experiment: Experiment, tasks: Sequence[Task], store: Store, workers: Workers, bar: Bar, seconds: float
+        self,
+        experiment: Experiment,
+        tasks: Sequence[Task],
+        store: Store,
+        workers: Workers,
+        bar: Progress,
+        seconds: float,
     ) -> None:
         self.experiment, self.store, self.workers, self.bar, self.seconds = experiment, store, workers, bar, seconds
         self.costs = {task.key: task.cost for task in tasks}

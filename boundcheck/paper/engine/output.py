@@ -34,7 +34,7 @@ def cells(claim: Claim) -> tuple[str, ...]:
 
 def show(experiment: Experiment, outcome: Outcome) -> None:
     """The table on the terminal."""
-    from boundcheck.views.terminal.show_catalogue import Screen
+    from boundcheck.views.terminal.console import Screen
 
     console = Screen(highlight=False)
     table = Table(title=f"{experiment.name}: {experiment.title}", title_justify="left", title_style="bold")

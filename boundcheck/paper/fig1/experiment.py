@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.compare.check import check
+from boundcheck.constants import BallKind
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.curves.error_curves import error_curves
 from boundcheck.numerics.solvers.hypergradient import hypergradient
@@ -96,7 +97,7 @@ def _bounds(parameters: Mapping[str, Any]) -> dict[str, Any]:
             "rates": _rates(curve, own[0]) if own and curve.rate else None,
             "verdicts": {bound.name: bound.verdict.value for bound in curve.applicable.values()},
         }
-    local = report.constants["local"]
+    local = report.constants[BallKind.LOCAL]
     kappa = local["kappa"].value if "kappa" in local else (1 + local["q"].value) / (1 - local["q"].value)
     return {"curves": found, "kappa": kappa, "verdict": report.verdict.value}
 

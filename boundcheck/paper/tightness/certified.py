@@ -12,7 +12,7 @@ from torch import Tensor
 
 from boundcheck.compare.certificate import certify, proved
 from boundcheck.compare.check import case_at, check
-from boundcheck.constants import Constant, Constants
+from boundcheck.constants import BallKind, Constant, Constants
 from boundcheck.numerics.bilevel.derivatives import jacobian, rows_d2
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
@@ -94,7 +94,7 @@ def newton_steps(name: str, ts: Sequence[int], seed: int, device: str) -> Mappin
     """
     problem = load_problem(name, seed=seed, device=device, dynamics="gradient-descent")
     found = reference(problem, problem.lam[None])
-    constants = case_at(problem, found, None, None, Spend(1e-3, seed, None)).constants["local"]
+    constants = case_at(problem, found, None, None, Spend(1e-3, seed, None)).constants[BallKind.LOCAL]
     return {str(t): _steps(problem, hypergradient(problem, "itd", t=t).w, constants) for t in ts}
 
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.constants import Constant
-from boundcheck.numerics.bilevel.closed_forms import Region, upper
+from boundcheck.numerics.bilevel.closed_forms import Region, closed_form
 from boundcheck.problems.parts.norm_bounds import spectral_norm
 
 
@@ -38,7 +38,7 @@ class Classifier:
         return gaps
 
     def eta_1(self, region: Region) -> Constant:
-        return upper("eta_1", self.gaps.max() ** 2 / (4 * len(self.Y)), "max ‖θ_l−θ_m‖²/4n", region)
+        return closed_form("eta_1", self.gaps.max() ** 2 / (4 * len(self.Y)), "max ‖θ_l−θ_m‖²/4n", region)
 
     def constants(self, states: Tensor, star_norm: Tensor, region: Region) -> list[Constant]:
         """L_E and eta_2 from the states m at the centre of the ball, one a row, and a bound of ‖m*‖."""
@@ -55,6 +55,6 @@ class Classifier:
         )
         eta_2 = torch.hypot(g * star_norm + residual, g * n**0.5) / n
         return [
-            upper("L_E", L_E, "min{(Σ_i max_l ‖θ_l−θ_yi‖²)^½/n, ‖∇₁E(centre)‖ + η₁r}", region),
-            upper("eta_2", eta_2, "((g‖w*‖+‖S−Y‖)² + g²n)^½/n with g = max ‖θ_l−θ_m‖/√8", region),
+            closed_form("L_E", L_E, "min{(Σ_i max_l ‖θ_l−θ_yi‖²)^½/n, ‖∇₁E(centre)‖ + η₁r}", region),
+            closed_form("eta_2", eta_2, "((g‖w*‖+‖S−Y‖)² + g²n)^½/n with g = max ‖θ_l−θ_m‖/√8", region),
         ]

@@ -36,7 +36,7 @@ from torch import Tensor
 from torch.nn.functional import max_pool2d, unfold
 
 from boundcheck.constants import Constant
-from boundcheck.numerics.bilevel.closed_forms import Region, upper
+from boundcheck.numerics.bilevel.closed_forms import Region, closed_form
 from boundcheck.problems.parts.classifier_constants import Classifier
 from boundcheck.problems.parts.norm_bounds import largest, spectral_norm
 from boundcheck.problems.parts.projections import convolution_norm
@@ -97,8 +97,8 @@ def everywhere(layer: Layer) -> list[Constant]:
     singular = torch.linalg.svdvals(torch.fft.rfft2(layer.K, s=(layer.grid, layer.grid)).permute(2, 3, 0, 1))
     invertible = bool(singular.min() > layer.K.numel() * torch.finfo(layer.K.dtype).eps * layer.q)
     return [
-        upper("q", layer.q, "‖c(K)‖", exact=layer.exact and invertible),
-        upper("D", layer.star_norm(), "min{‖v‖, ‖Φ(0)‖/(1−q)} by examples, v = tanh(|drive| + |K|⋆v) from v = 1"),
+        closed_form("q", layer.q, "‖c(K)‖", exact=layer.exact and invertible),
+        closed_form("D", layer.star_norm(), "min{‖v‖, ‖Φ(0)‖/(1−q)} by examples, v = tanh(|drive| + |K|⋆v) from v = 1"),
     ]
 
 
@@ -111,9 +111,11 @@ def on(layer: Layer, classifier: Classifier, region: Region) -> list[Constant]:
     star = spectral_norm(pooled) if at_star else layer.star_norm()
     entries = W.abs() if at_star else layer.star_entries
     found = [
-        upper("nu_1", largest(T[:, None] * layer.squares() * T).sqrt(), "λmax(T(G∘G)T)^½, G = c(K)c(K)ᵀ", region),
-        upper("nu_2", _nu_2(layer, bends, entries), "max_a ((3s+q_a max T‖patch w*‖)² + (q_a max Tξ)²)^½", region),
-        upper("L_Phi", _L_Phi(layer, bends.slope, W, r), "max_a ‖diag(tanh'_a)[patches of w, of x, 1]‖", region),
+        closed_form("nu_1", largest(T[:, None] * layer.squares() * T).sqrt(), "λmax(T(G∘G)T)^½, G = c(K)c(K)ᵀ", region),
+        closed_form(
+            "nu_2", _nu_2(layer, bends, entries), "max_a ((3s+q_a max T‖patch w*‖)² + (q_a max Tξ)²)^½", region
+        ),
+        closed_form("L_Phi", _L_Phi(layer, bends.slope, W, r), "max_a ‖diag(tanh'_a)[patches of w, of x, 1]‖", region),
         *classifier.constants(pooled, star, region),
     ]
     first, second = unfold(W.flatten(0, 1)[:, None], 2, stride=2).topk(2, dim=1).values.unbind(1)

@@ -33,7 +33,7 @@ from scipy.special import lambertw
 from torch import Tensor
 
 from boundcheck.constants import Constant
-from boundcheck.numerics.bilevel.closed_forms import Region, upper
+from boundcheck.numerics.bilevel.closed_forms import Region, closed_form
 from boundcheck.problems.parts.cross_entropy import cross_entropy_gradient
 from boundcheck.problems.parts.norm_bounds import largest, spectral_norm
 from boundcheck.problems.parts.sparse_matrix import SparseMatrix, perron_bound
@@ -43,33 +43,33 @@ S3 = 6**0.5 / 9
 
 def of_the_step(mu: Tensor | float, L: Tensor, how: str, alpha: float) -> list[Constant]:
     """mu, L, kappa, alpha, grad_alpha and q for a fixed step, from an exact μ and an upper bound of L."""
-    low, high = upper("mu", mu, "the least penalty", exact=True), upper("L", L, how)
+    low, high = closed_form("mu", mu, "the least penalty", exact=True), closed_form("L", L, how)
     by_mu, by_L = 1 - alpha * low.value, alpha * high.value - 1
     return [
         low,
         high,
-        upper("kappa", max(1.0, high.value / low.value), "L/μ"),
-        upper("alpha", alpha, "the step", exact=True),
-        upper("grad_alpha", 0.0, "the step is frozen", exact=True),
-        upper("q", by_mu, "1 − αμ", exact=True) if by_mu >= by_L else upper("q", by_L, "αL − 1"),
+        closed_form("kappa", max(1.0, high.value / low.value), "L/μ"),
+        closed_form("alpha", alpha, "the step", exact=True),
+        closed_form("grad_alpha", 0.0, "the step is frozen", exact=True),
+        closed_form("q", by_mu, "1 − αμ", exact=True) if by_mu >= by_L else closed_form("q", by_L, "αL − 1"),
     ]
 
 
 def solution_norm(mu: Tensor | float, classes: int, gradient_at_0: Tensor) -> Constant:
     """D."""
     D = torch.sqrt(float(lambertw((classes - 1) / math.e).real) / (mu * gradient_at_0.new_ones(())))
-    return upper("D", torch.minimum(D, gradient_at_0.norm() / mu), "min{(W₀((c−1)/e)/μ)^½, ‖∇₁ℓ(0)‖/μ}")
+    return closed_form("D", torch.minimum(D, gradient_at_0.norm() / mu), "min{(W₀((c−1)/e)/μ)^½, ‖∇₁ℓ(0)‖/μ}")
 
 
 def curvature_change(X_norm: Tensor | float, squared_gram: Tensor, examples: int, region: Region) -> Constant:
     """hat_rho_1, from upper bounds of ‖X‖ and λmax(G∘G)."""
-    return upper("hat_rho_1", S3 * X_norm * squared_gram.sqrt() / examples, "S3‖X‖λmax(G∘G)^½/n, G = XXᵀ", region)
+    return closed_form("hat_rho_1", S3 * X_norm * squared_gram.sqrt() / examples, "S3‖X‖λmax(G∘G)^½/n, G = XXᵀ", region)
 
 
 def times_step(name: str, alpha: float, of: Constant, region: Region) -> Constant:
     """nu_1 = αρ̂₁ and nu_2 = αρ̂₂; exact if the other is."""
     how = f"α·({of.provenance.how})"
-    return upper(name, alpha * of.value, how, region, exact=of.side is of.side.EXACT)
+    return closed_form(name, alpha * of.value, how, region, exact=of.side is of.side.EXACT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,12 +115,12 @@ class Validation:
         gradient = self.X.T @ cross_entropy_gradient(self.X @ W, self.Y)
         eta_1 = self.eta_1(W, region.radius)
         return [
-            upper(
+            closed_form(
                 "L_E",
                 torch.minimum(self.anywhere, gradient.norm() + eta_1 * region.radius),
                 "min{(‖X'ᵀ1‖²+‖X'ᵀY'‖²)^½/n' if X' ≥ 0, ‖X'‖√(2/n'), from 0 or the centre}",
                 region,
             ),
-            upper("eta_1", eta_1, "λmax(X'ᵀdiag(g)X')/n', g_i ≥ ‖H_i‖ on the ball, at most ½", region),
-            upper("eta_2", 0.0, "E does not depend on λ", region, exact=True),
+            closed_form("eta_1", eta_1, "λmax(X'ᵀdiag(g)X')/n', g_i ≥ ‖H_i‖ on the ball, at most ½", region),
+            closed_form("eta_2", 0.0, "E does not depend on λ", region, exact=True),
         ]

@@ -157,8 +157,8 @@ def _newsgroups_counts(download: bool | None) -> tuple[Any, NDArray[np.int64]]:
         return _checked(*_from_copy(cache / NEWSGROUPS_COPY), origin=cache / NEWSGROUPS_COPY)
     if not dataset_files.allowed(download):
         raise InputError(
-            f"20 newsgroups not found: {dataset_files.remedy(*NEWSGROUPS)}, or allow scikit-learn to download and count it "
-            f"with {dataset_files.ALLOW}"
+            f"20 newsgroups not found: {dataset_files.remedy(*NEWSGROUPS)}, or allow scikit-learn to download and "
+            f"count it with {dataset_files.ALLOW}"
         )
     cache = Path(dataset_files.optional("pooch", "finding the user's cache").os_cache("boundcheck"))
     try:

@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.constants import Constant
-from boundcheck.numerics.bilevel.closed_forms import Region, upper
+from boundcheck.numerics.bilevel.closed_forms import Region, closed_form
 from boundcheck.problems.parts.classifier_constants import Classifier
 from boundcheck.problems.parts.norm_bounds import largest, spectral_norm
 from boundcheck.problems.parts.tanh_range import Bends, widest
@@ -72,8 +72,8 @@ def everywhere(layer: Layer) -> list[Constant]:
     invertible = bool(smallest > len(layer.A) * torch.finfo(layer.A.dtype).eps * layer.q)
     D = layer.star_norms().norm()
     return [
-        upper("q", layer.q, "‖A‖", exact=invertible),
-        upper("D", D, "(Σ_i ω_i²)^½ with ω_i = min{√h, ‖φ_i(0)‖/(1−q), ‖tanh(|Bx_i+c|+‖a_j‖ω_i)‖}"),
+        closed_form("q", layer.q, "‖A‖", exact=invertible),
+        closed_form("D", D, "(Σ_i ω_i²)^½ with ω_i = min{√h, ‖φ_i(0)‖/(1−q), ‖tanh(|Bx_i+c|+‖a_j‖ω_i)‖}"),
     ]
 
 
@@ -86,9 +86,11 @@ def on(layer: Layer, classifier: Classifier, region: Region) -> list[Constant]:
     T = bends.bend.amax(dim=0)
     nu_1 = largest(T[:, None] * (layer.A @ layer.A.T) ** 2 * T).sqrt()
     return [
-        upper("nu_1", nu_1, "λmax(T(G∘G)T)^½, G = AAᵀ, T_j = max |tanh''| on the ball", region),
-        upper("nu_2", _nu_2(layer, bends, W, omega, r), "max_ij of how a row tanh'(u_ij)(w_i,x_i,1) changes", region),
-        upper("L_Phi", _L_Phi(layer, bends.slope, W, r), "max_j ‖diag(tanh'_j)[W,X,1]‖, on the ball", region),
+        closed_form("nu_1", nu_1, "λmax(T(G∘G)T)^½, G = AAᵀ, T_j = max |tanh''| on the ball", region),
+        closed_form(
+            "nu_2", _nu_2(layer, bends, W, omega, r), "max_ij of how a row tanh'(u_ij)(w_i,x_i,1) changes", region
+        ),
+        closed_form("L_Phi", _L_Phi(layer, bends.slope, W, r), "max_j ‖diag(tanh'_j)[W,X,1]‖, on the ball", region),
         classifier.eta_1(region),
         *classifier.constants(W, spectral_norm(W) if at_star else omega.norm(), region),
     ]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypedDict
 from torch import Tensor
 
 from boundcheck.constants import Constant
-from boundcheck.numerics.bilevel.closed_forms import upper
+from boundcheck.numerics.bilevel.closed_forms import closed_form
 from boundcheck.numerics.bilevel.dynamics import Dynamics, by_name, optimal_steps
 from boundcheck.numerics.bilevel.problem import Curvature
 
@@ -37,7 +37,7 @@ def tuned(dynamics: str, mu: Tensor, L: Tensor) -> Tuned:
     return Tuned(mu, L, best.alpha, best.omega, best.beta)
 
 
-class Known(TypedDict):
+class ProblemFields(TypedDict):
     """The fields of a `Problem` that follow from its steps."""
 
     dynamics: Dynamics
@@ -46,7 +46,7 @@ class Known(TypedDict):
     contraction: Callable[[Any], Tensor]
 
 
-def known(dynamics: str, steps: Callable[[Any], Tuned] = lambda ready: ready.steps) -> Known:
+def problem_fields(dynamics: str, steps: Callable[[Any], Tuned] = lambda ready: ready.steps) -> ProblemFields:
     """For `Problem(…, **known(dynamics))`; `steps` finds them in what was prepared."""
 
     def coefficients(ready: Any) -> tuple[Tensor, Tensor]:
@@ -58,7 +58,9 @@ def known(dynamics: str, steps: Callable[[Any], Tuned] = lambda ready: ready.ste
     def contraction(ready: Any) -> Tensor:
         return curvature(ready).contraction(steps(ready).alpha)
 
-    return Known(dynamics=by_name(dynamics, coefficients), symmetric=True, curvature=curvature, contraction=contraction)
+    return ProblemFields(
+        dynamics=by_name(dynamics, coefficients), symmetric=True, curvature=curvature, contraction=contraction
+    )
 
 
 def step_constants(steps: Tuned, grad_alpha: Tensor | None) -> tuple[Constant, ...]:
@@ -70,10 +72,10 @@ def step_constants(steps: Tuned, grad_alpha: Tensor | None) -> tuple[Constant, .
     slope = 0.0 if grad_alpha is None else grad_alpha.norm()
     how = "the step is held fixed" if grad_alpha is None else "(α²/2)‖∇(μ+L)‖"
     return (
-        upper("mu", mu, "the least eigenvalue of ∇²₁ℓ(w, λ) over all w", exact=True),
-        upper("L", L, "the largest eigenvalue of ∇²₁ℓ(w, λ) over all w", exact=True),
-        upper("kappa", L / mu, "L/μ", exact=True),
-        upper("alpha", alpha, "2/(μ+L)", exact=True),
-        upper("grad_alpha", slope, how, exact=grad_alpha is None),
-        upper("q", Curvature(mu, L).contraction(alpha), "max(1 − αμ, αL − 1) = (κ−1)/(κ+1)", exact=True),
+        closed_form("mu", mu, "the least eigenvalue of ∇²₁ℓ(w, λ) over all w", exact=True),
+        closed_form("L", L, "the largest eigenvalue of ∇²₁ℓ(w, λ) over all w", exact=True),
+        closed_form("kappa", L / mu, "L/μ", exact=True),
+        closed_form("alpha", alpha, "2/(μ+L)", exact=True),
+        closed_form("grad_alpha", slope, how, exact=grad_alpha is None),
+        closed_form("q", Curvature(mu, L).contraction(alpha), "max(1 − αμ, αL − 1) = (κ−1)/(κ+1)", exact=True),
     )

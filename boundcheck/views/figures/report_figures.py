@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from boundcheck.constants import Side
+from boundcheck.constants import BallKind, Side
 from boundcheck.errors import InputError
 from boundcheck.theory.bound import FROM_SPECTRUM
 from boundcheck.theory.symbols import QUANTITIES
@@ -40,7 +40,7 @@ __all__ = ["chosen", "constants", "errors", "save", "tightness", "trace", "trace
 
 COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, GREY)
 DASHES = ((0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.2, 1, 1.2)), (0, (3, 1, 1, 1, 1, 1)))
-STYLES = {"paper": "-", "local": (0, (4, 1.5))}
+STYLES = {BallKind.PAPER: "-", BallKind.LOCAL: (0, (4, 1.5))}
 AFTER = (0, (1, 1))  # how an a posteriori bound is drawn among others
 MARKERS = "os^DvPX*<>"
 SIDES = {Side.EXACT: "o", Side.UPPER: "^", Side.HIGH_PROBABILITY: "D", Side.LOWER: "v"}
@@ -96,7 +96,7 @@ def tightness(report: Report) -> Figure:
     for axes, curve in sheet.panels:
         axes.axhline(1, color="black", lw=0.8, gid="one")
         handles: list[Any] = []
-        ranked = sorted(curve.applicable.values(), key=lambda bound: (bound.ball != "paper", bound.name))
+        ranked = sorted(curve.applicable.values(), key=lambda bound: (bound.ball != BallKind.PAPER, bound.name))
         step = max(1, len(curve.t) // 4)
         for i, bound in enumerate(ranked):
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -182,7 +182,7 @@ def _looseness(bound: BoundCurve) -> float:
 def _label(bound: BoundCurve) -> str:
     """The number of the theorem, with what the reader must know besides."""
     told = any(word in bound.reference for word in ("local", "spectrum"))  # from the spectrum no ball matters
-    ball = " (local ball)" if bound.ball == "local" and not told else ""
+    ball = " (local ball)" if bound.ball == BallKind.LOCAL and not told else ""
     return f"{bound.reference}{ball}" + (f", {bound.verdict.value}" if bound.verdict.is_violation else "")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import isnan
+from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
@@ -11,7 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from boundcheck.views.figures import canvas
-from boundcheck.worst_case.maps import Map
+
+if TYPE_CHECKING:
+    from boundcheck.worst_case.maps import Map
 
 TILE, LEFT, GAP = 0.42, 0.62, 0.3  # inches
 SHADES = LinearSegmentedColormap.from_list("blues", ["#FFFFFF", canvas.SKY, canvas.BLUE])

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from boundcheck.constants import BallKind
 from boundcheck.errors import BoundcheckError
 from boundcheck.methods import Method, parse
 from boundcheck.report.report import BoundCurve, Curve, Report, Trace
@@ -84,8 +85,8 @@ def _truncation(method: Method, curve: Curve) -> dict[str, np.ndarray]:
 
 def _key(name: str, ball: str, report: Report) -> str:
     """One slider for both balls where the constant is the same on them."""
-    both = [_values(report, b).get(name) for b in ("paper", "local")]
-    return f"{name}@local" if ball == "local" and both[0] not in (None, both[1]) else name
+    both = [_values(report, b).get(name) for b in BallKind]
+    return f"{name}@local" if ball == BallKind.LOCAL and both[0] not in (None, both[1]) else name
 
 
 def sliders(report: Report, found: Iterable[Row]) -> list[dict[str, Any]]:
@@ -94,8 +95,8 @@ def sliders(report: Report, found: Iterable[Row]) -> list[dict[str, Any]]:
     for name in QUANTITIES:
         for key in (name, f"{name}@local"):
             if key in used:
-                local = key != name or name not in _values(report, "paper")
-                ball = "local" if local else "paper"
+                local = key != name or name not in _values(report, BallKind.PAPER)
+                ball = BallKind.LOCAL if local else BallKind.PAPER
                 differs = f"{name}@local" in used
                 note = ("around w*" if local else "on ‖w‖ ≤ 2D") if differs else ""
                 constant = report.constants[ball].get(name)

@@ -18,7 +18,7 @@ from boundcheck.theory.recursion import Recursion
 from boundcheck.theory.symbols import QUANTITIES
 from boundcheck.theory.typeset import expression_text
 from boundcheck.views.terminal.bound_request import Request, uses_k
-from boundcheck.views.terminal.show_catalogue import Screen
+from boundcheck.views.terminal.console import Screen
 
 MOST_ROWS = 60
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from rich.console import Console
 from rich.table import Table
 
+from boundcheck.errors import UnknownNameError
 from boundcheck.methods import METHODS
 from boundcheck.theory.catalogue import bounds
+from boundcheck.views.terminal.console import Screen
 
 
 def rows(kind: str) -> list[dict[str, str]]:
-    """One row for each thing of this kind."""
+    """One row for each of the "bounds" or "methods"."""
     if kind == "bounds":
         return [
             {
@@ -33,24 +34,13 @@ def rows(kind: str) -> list[dict[str, str]]:
             }
             for name, title in METHODS.items()
         ]
-    from boundcheck.problems import CATALOGUE  # torch is loaded for this listing only
-
-    return [
-        {"name": entry.name, "title": entry.title, "function": f"problems.{entry.file}"} for entry in CATALOGUE.values()
-    ]
+    raise UnknownNameError.among("listing", kind, ("bounds", "methods"))
 
 
-class Screen(Console):
-    """A console that leaves a closed pipe to the command line to deal with."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
-def show(kinds: Sequence[str]) -> None:
+def show(listings: Mapping[str, Sequence[Mapping[str, str]]]) -> None:
+    """A table for each listing: rows by what they are rows of."""
     console = Screen()
-    for kind in kinds:
-        found = rows(kind)
+    for kind, found in listings.items():
         if not found:
             console.print(f"{kind}: none in this version")
             continue

@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from boundcheck import __version__
 from boundcheck.constants import Constants, Side
 from boundcheck.errors import InputError
-from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.estimate.estimate_constants import Progress as Tell
 from boundcheck.theory import step_sizes
 from boundcheck.theory.symbols import QUANTITIES
-from boundcheck.views.terminal.show_catalogue import Screen
+from boundcheck.views.terminal.console import RELATION, Screen
 
-SIDES = {
-    Side.EXACT: "exact",
-    Side.UPPER: "at most",
-    Side.HIGH_PROBABILITY: "at most, prob.",
-    Side.LOWER: "at least",
-}
-
-
-@contextmanager
-def progress(quiet: bool) -> Iterator[Tell]:
-    """A spinner on stderr that says what is being measured; nothing where there is no terminal."""
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task("measuring", total=None)
-        yield lambda what: bar.update(task, description=f"measuring {what}")
+if TYPE_CHECKING:
+    from boundcheck.numerics.bilevel.problem import Problem
 
 
 def _vouched(constants: Constants) -> bool:
@@ -97,7 +78,7 @@ def show(problem: Problem, constants: Constants) -> None:
     table.add_column("products", justify="right")
     for name in (n for n in QUANTITIES if n in constants):
         constant = constants[name]
-        side, how = SIDES[constant.side], constant.provenance.how
+        side, how = RELATION[constant.side], constant.provenance.how
         if constant.provenance.delta is not None and constant.side is Side.HIGH_PROBABILITY:
             side = f"{side} 1−{constant.provenance.delta:g}"
         products = constant.provenance.products

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from boundcheck import __version__
-from boundcheck.compare.plan import WITHOUT_BOUND, Plan
 from boundcheck.constants import Side
 from boundcheck.views.terminal import show_constants
-from boundcheck.views.terminal.show_catalogue import Screen
+from boundcheck.views.terminal.console import WORTH, Screen
 
-WORTH = {
-    Side.EXACT: "proved",
-    Side.UPPER: "proved",
-    Side.HIGH_PROBABILITY: "with high probability",
-    Side.LOWER: "no proof",
-}
+if TYPE_CHECKING:
+    from boundcheck.compare.plan import Plan
 
 
 def as_json(plan: Plan) -> dict[str, Any]:
@@ -101,7 +96,7 @@ def _measured(plan: Plan, method: str) -> str:
     """What a run needed, for a method without a guarantee."""
     t = plan.measured[method]
     if t is None:
-        return f"without a guarantee: the error of {method} did not stay below {plan.eps:g} in {WITHOUT_BOUND} steps"
+        return f"without a guarantee: the error of {method} did not stay below {plan.eps:g} in {plan.longest_run} steps"
     k = "" if method == "itd" else f", k = {t}"
     return f"without a guarantee: {method} had an error of at most {plan.eps:g} from t = {t}{k} on"
 

@@ -8,23 +8,21 @@ import json
 import math
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from boundcheck.atomic_write import Results, sole_use
+from boundcheck.constants import BallKind
 from boundcheck.report.report import BoundCurve, Curve, Report, Trace
 from boundcheck.report.verdict import Verdict
 from boundcheck.views.terminal import tightness_table
-from boundcheck.views.terminal.show_catalogue import Screen
-from boundcheck.views.terminal.tightness_table import number
+from boundcheck.views.terminal.console import Screen, number
 
 STYLES = {
     Verdict.HOLDS: "green",
@@ -39,17 +37,6 @@ WIDTH = 120  # of the text without a terminal
 NOTHING = 5e-4  # slack beyond 1 that is not worth a line
 WIDE = 105  # from where on there is room for the theorems
 NARROW = 72  # below which columns are left out
-Tell = Callable[[str, int, int], None]
-
-
-@contextmanager
-def progress(quiet: bool) -> Iterator[Tell]:
-    """A bar on stderr that says what is being done; nothing where there is no terminal."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description:20s}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda what, done, of: bar.update(task, description=what, completed=done, total=of if of > 1 else None)
 
 
 def as_text(report: Report, width: int = WIDTH) -> str:
@@ -112,7 +99,7 @@ def _no_progress(report: Report, method: str) -> str:
     line += f"{number(float(errors[0]))} at t = 1 and {number(float(errors[-1]))} at t = {len(errors)}"
     if method not in report.diverging:
         return f"{line}; try more steps"
-    q_star = report.constants["local"]["q_star"].value
+    q_star = report.constants[BallKind.LOCAL]["q_star"].value
     return f"{line}; ‖∂₁Φ‖ = {q_star:.4g} at w*, so take a smaller step size" if q_star > 1 else line
 
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import os
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from boundcheck.theory.symbols import QUANTITIES
-from boundcheck.views.terminal.show_catalogue import Screen
-from boundcheck.worst_case.problem_file import check_command
-from boundcheck.worst_case.worst import Worst
+from boundcheck.views.terminal.console import Screen
+
+if TYPE_CHECKING:
+    from boundcheck.worst_case.worst import Worst
 
 TERMS = {"eta_2": "η₂: ∇₂E at w_t", "eta_1": "η₁: ∇₁E at w_t", "nu_2": "ν₂: ∂₂Φ changes", "nu_1": "ν₁: ∂₁Φ changes"}
 UNFINISHED = "what is left of w', or of the solve"
 SHOWN = ("q", "kappa", "nu_1", "nu_2", "eta_1", "eta_2", "L_E", "L_Phi", "L_Phi_star", "D", "W", "g_star", "q_star")
 
 
-def show(worst: Worst, console: Console | None = None, out: str = "") -> None:
-    """The ratio first, then the terms and constants at the instance, then what was tried."""
+def show(worst: Worst, console: Console | None = None, out: str = "", run_with: str = "") -> None:
+    """The ratio first, then the terms and constants at the instance, then what was tried.
+
+    `out` is the folder that the instance was written to, and `run_with` the command that runs it from there.
+    """
     console = console or Screen(highlight=False)
     target, family = worst.target, worst.found.family
     where = f"q = {family.q:g}, t = {worst.t}" + ("" if worst.k is None else f", k = {worst.k}")
@@ -43,8 +47,7 @@ def show(worst: Worst, console: Console | None = None, out: str = "") -> None:
     console.print(Text(f"tried: {tried}", "dim"))
     if out:
         console.print(f"written to {out}")
-        command = check_command(worst, os.path.join(out, "worst.py"))
-        console.print(Text(command or f"python {os.path.join(out, 'worst.py')}", "dim"), soft_wrap=True)
+        console.print(Text(run_with, "dim"), soft_wrap=True)
 
 
 def _verdict(worst: Worst) -> Text:

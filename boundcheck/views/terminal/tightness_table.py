@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from boundcheck.constants import Side
 from boundcheck.report.report import Curve, Report
 from boundcheck.report.verdict import Verdict
 from boundcheck.theory.bound import FROM_SPECTRUM
+from boundcheck.views.terminal.console import number
 
 KINDS = ("a priori", FROM_SPECTRUM, "a posteriori")
 ENCLOSURE = "a posteriori, from a better solution"
@@ -25,17 +25,6 @@ class Line(NamedTuple):
     least: float
     largest: float
     at: str
-
-
-def number(x: float | None) -> str:
-    """Three digits, in few characters."""
-    if x is None or math.isnan(x):
-        return "–"
-    if math.isinf(x):
-        return "∞"
-    if x != 0 and (abs(x) >= 1e5 or abs(x) < 1e-3):
-        return f"{x:.1e}"
-    return f"{x:.3f}" if abs(x) < 10 else f"{x:.0f}" if abs(x) >= 1000 else f"{x:.3g}"
 
 
 def lines(report: Report, curve: Curve) -> Iterator[Line]:

@@ -12,7 +12,7 @@ from boundcheck.paper.engine.experiment import Claim, Outcome, Settings
 from boundcheck.paper.tightness.certified import KINDS, METHODS
 from boundcheck.paper.tightness.views import figures as drawings
 from boundcheck.views.figures.tightness_map import tightness_map
-from boundcheck.views.terminal.tightness_table import number
+from boundcheck.views.terminal.console import number
 from boundcheck.worst_case.maps import LEAST, Cell, Map
 from boundcheck.worst_case.target import CLAIMS
 

@@ -11,7 +11,7 @@ from pieces import normal
 from torch import Tensor
 
 import boundcheck as bc
-from boundcheck.numerics.bilevel.formulas import Gram
+from boundcheck.numerics.bilevel.formulas import DataMatrix
 from boundcheck.numerics.solvers import linear_systems, reference
 from boundcheck.numerics.solvers.linear_systems import Dense, FewData
 
@@ -19,15 +19,15 @@ EPS = torch.finfo(torch.float64).eps
 ROWS, DATA, D = 3, 4, 12
 
 
-def gram(least: float = 0.1, weights: float = 1.0) -> Gram:
+def gram(least: float = 0.1, weights: float = 1.0) -> DataMatrix:
     """I less it has a diagonal from `least` to 1; for columns (D, ROWS, 1)."""
     a = torch.logspace(math.log10(least), 0, D, dtype=torch.float64)
-    return Gram(normal(DATA, D), -weights * normal(DATA, ROWS, 1, seed=1).abs(), (1 - a)[:, None, None])
+    return DataMatrix(normal(DATA, D), -weights * normal(DATA, ROWS, 1, seed=1).abs(), (1 - a)[:, None, None])
 
 
-def matrices(of: Gram) -> Tensor:
+def matrices(of: DataMatrix) -> Tensor:
     kept = of.kept.expand(-1, ROWS, -1)
-    return torch.eye(D).double() - Gram(of.U, of.weight, kept).matrices()[:, 0]
+    return torch.eye(D).double() - DataMatrix(of.U, of.weight, kept).matrices()[:, 0]
 
 
 @pytest.mark.parametrize("weights", [1.0, 1e-6, 1e3, -0.01, 0.0])
@@ -66,7 +66,7 @@ def test_with_numbers_for_weights_and_data_of_each_row(own: bool, numbers: str) 
     weight, kept = torch.tensor([0.3, 0.2, 0.1]).double()[:, None], torch.tensor([0.9, 0.8, 0.5]).double()[:, None]
     if numbers == "one":
         weight, kept = weight[0, 0], kept[0, 0]
-    system, b = FewData.of(Gram(U, -weight, kept), ROWS), normal(ROWS, D, seed=2)
+    system, b = FewData.of(DataMatrix(U, -weight, kept), ROWS), normal(ROWS, D, seed=2)
     assert system is not None
     for i, x in enumerate(system.solve(b)):
         data = U[..., i, 0] if own else U

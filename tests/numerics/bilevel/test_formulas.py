@@ -8,13 +8,13 @@ from pieces import normal
 from torch import Tensor
 
 from boundcheck.errors import InputError
-from boundcheck.numerics.bilevel.formulas import Diagonal, Gram, Matrices, OuterProducts
+from boundcheck.numerics.bilevel.formulas import DataMatrix, Diagonal, FullMatrices, OuterProducts
 from boundcheck.numerics.curves.eigenbasis import spectrum_of, spectrum_of_data
 
 D, DATA, LAMS, COLUMNS = 7, 4, 3, 5
 
 
-def dense(gram: Gram, lam: int, column: int) -> Tensor:
+def dense(gram: DataMatrix, lam: int, column: int) -> Tensor:
     """diag(kept) + Uᵀdiag(weight)U at one column."""
     U = gram.U if gram.U.dim() == 2 else gram.U[..., lam, 0]
     weight, kept = (x.expand(n, LAMS, COLUMNS)[:, lam, column] for x, n in ((gram.weight, DATA), (gram.kept, D)))
@@ -22,15 +22,15 @@ def dense(gram: Gram, lam: int, column: int) -> Tensor:
 
 
 GRAMS = {
-    "a weight for each column": Gram(normal(DATA, D), normal(DATA, LAMS, COLUMNS), normal(D, LAMS, 1)),
-    "kept at hand": Gram(normal(DATA, D), normal(DATA, LAMS, COLUMNS), normal(D, LAMS, 1)).spread(),
-    "data of its own for each λ": Gram(normal(DATA, D, LAMS, 1), normal(LAMS, 1), normal(LAMS, 1)),
-    "two numbers": Gram(normal(DATA, D), normal(1)[0], normal(1)[0]),
+    "a weight for each column": DataMatrix(normal(DATA, D), normal(DATA, LAMS, COLUMNS), normal(D, LAMS, 1)),
+    "kept at hand": DataMatrix(normal(DATA, D), normal(DATA, LAMS, COLUMNS), normal(D, LAMS, 1)).spread(),
+    "data of its own for each λ": DataMatrix(normal(DATA, D, LAMS, 1), normal(LAMS, 1), normal(LAMS, 1)),
+    "two numbers": DataMatrix(normal(DATA, D), normal(1)[0], normal(1)[0]),
 }
 
 
 @pytest.mark.parametrize("gram", GRAMS.values(), ids=GRAMS)
-def test_gram(gram: Gram) -> None:
+def test_gram(gram: DataMatrix) -> None:
     v = normal(D, LAMS, COLUMNS, seed=1)
     expected = torch.stack(
         [torch.stack([dense(gram, i, j) @ v[:, i, j] for j in range(COLUMNS)], dim=-1) for i in range(LAMS)], dim=1
@@ -52,10 +52,10 @@ def test_gram_at_one_column_shared_by_many_vectors() -> None:
 
 def test_gram_of_one_vector_and_as_matrices() -> None:
     gram = GRAMS["a weight for each column"]
-    one = Gram(gram.U, gram.weight[:, 1, 2], gram.kept[:, 1, 0])
+    one = DataMatrix(gram.U, gram.weight[:, 1, 2], gram.kept[:, 1, 0])
     v = normal(D, seed=1)
     assert torch.allclose(one(v), dense(gram, 1, 2) @ v, rtol=1e-13, atol=1e-14)
-    matrices = Gram(gram.U, gram.weight[:, :, 2], gram.kept[:, :, 0]).matrices()
+    matrices = DataMatrix(gram.U, gram.weight[:, :, 2], gram.kept[:, :, 0]).matrices()
     assert torch.allclose(matrices[1], dense(gram, 1, 2), rtol=1e-13, atol=1e-14)
     assert [g.isotropic for g in GRAMS.values()] == [False, False, False, True]
 
@@ -81,7 +81,7 @@ def test_derivatives_by_lam() -> None:
     assert torch.allclose(outer.summed(v.transpose(0, 1)), expected.sum(0).flatten(-2), rtol=1e-13, atol=1e-14)
     assert torch.equal(Diagonal(w)(v), v * w[:, None])
     M = normal(4, 6, 3, seed=4)
-    assert torch.allclose(Matrices(M)(v), torch.einsum("rnd,rvd->rvn", M, v), rtol=1e-13, atol=1e-14)
+    assert torch.allclose(FullMatrices(M)(v), torch.einsum("rnd,rvd->rvn", M, v), rtol=1e-13, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", ["weight", "kept"])
@@ -89,4 +89,4 @@ def test_gram_refuses_what_lacks_the_axes_of_columns(name: str) -> None:
     """As long as the data, it would be taken for numbers of columns."""
     given = {"U": normal(DATA, D), "weight": normal(1)[0], "kept": normal(1)[0]} | {name: normal(COLUMNS)}
     with pytest.raises(InputError, match=rf"Gram: {name} has shape \(5,\) for columns of shape \(7, 3, 5\)"):
-        Gram(**given)(normal(D, LAMS, COLUMNS))
+        DataMatrix(**given)(normal(D, LAMS, COLUMNS))

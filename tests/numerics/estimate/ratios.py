@@ -1,6 +1,6 @@
 """The table of docs/constants.md: bound / best value found, at the paper's sizes. Run it from the repository's root.
 
-    python tests/estimate/ratios.py
+    python tests/numerics/estimate/ratios.py
 
 Parkinson is the real data where they are found (see docs/numerics.md).
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ascent import Ascent, regions
 
-from boundcheck.numerics.bilevel.closed_forms import Known
+from boundcheck.numerics.bilevel.closed_forms import ClosedForms
 from boundcheck.problems import CATALOGUE
 
 COLUMNS = ("L_E", "L_Phi", "nu_1", "nu_2", "eta_1", "eta_2")
@@ -23,7 +23,7 @@ def table(seed: int = 0, names: tuple[str, ...] = ("lr", "krr", "br", "hr", "par
     for name in names:
         for differentiate_step in (False, True):
             problem = CATALOGUE[name].make(seed=seed, differentiate_step=differentiate_step)
-            assert isinstance(problem.known, Known)
+            assert isinstance(problem.known, ClosedForms)
             at = Ascent.of(problem)
             D = next(c.value for c in problem.known.everywhere(problem.lam) if c.name == "D")
             for ball, region in regions(at.w_star, D).items():

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 NOTEBOOKS = sorted(path for path in EXAMPLES.glob("*.py") if "marimo.App(" in path.read_text(encoding="utf-8"))
 Found = Mapping[str, Any]
 

@@ -15,7 +15,7 @@ import boundcheck as bc
 from boundcheck.theory.rates import RATES
 from boundcheck.theory.reference import BOUNDCHECK
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 
 
 def test_theorems_page_is_fresh() -> None:

@@ -15,7 +15,7 @@ from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.curves import batch as batches
 from boundcheck.numerics.curves import cost, itd_backward, lambda_products
-from boundcheck.numerics.curves.eigenbasis import Run, runs_of, spectrum_of
+from boundcheck.numerics.curves.eigenbasis import Block, runs_of, spectrum_of
 from boundcheck.numerics.curves.itd_eigenbasis import Modes, Summed, frozen
 from boundcheck.numerics.curves.itd_eigenbasis_matrices import Formed
 
@@ -167,10 +167,10 @@ def test_parts_in_eigenspaces_are_projections(which: list[int]) -> None:
 
 def test_runs() -> None:
     assert runs_of([0, 1, 2, 2, 3, 3, 4]) == (
-        Run(slice(0, 2), slice(0, 2), True),
-        Run(slice(2, 4), slice(2, 3), False),
-        Run(slice(4, 6), slice(3, 4), False),
-        Run(slice(6, 7), slice(4, 5), True),
+        Block(slice(0, 2), slice(0, 2), True),
+        Block(slice(2, 4), slice(2, 3), False),
+        Block(slice(4, 6), slice(3, 4), False),
+        Block(slice(6, 7), slice(4, 5), True),
     )
 
 

@@ -19,10 +19,10 @@ from boundcheck.numerics.bilevel.derivatives import jacobian, outer_gradients, r
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate import rounding_noise
-from boundcheck.numerics.solvers.reference import Reference, reference
+from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
 
 
-def moved(problem: Problem, by: float, off: float) -> tuple[Reference, float]:
+def moved(problem: Problem, by: float, off: float) -> tuple[ReferenceSolution, float]:
     """What a reference would be that is `by` away from w* and `off` from the solution of its system; ‖w'‖ there."""
     prepared = Prepared(problem, problem.lam[None])
     ready, found = prepared.leaves.at(0), reference(problem, problem.lam[None])
@@ -36,7 +36,7 @@ def moved(problem: Problem, by: float, off: float) -> tuple[Reference, float]:
     v = torch.linalg.solve(A.T, outer.w) + off * other
     value = alone.pull_back(outer.lam) + Z.T @ v
     residuals = (w - problem.phi_at(w, ready)).norm(), (A.T @ v - outer.w).norm()
-    made = Reference(*(x[None] for x in (value, w, v, *residuals)))
+    made = ReferenceSolution(*(x[None] for x in (value, w, v, *residuals)))
     return made, float(torch.linalg.matrix_norm(torch.linalg.solve(A, Z), 2))
 
 

@@ -118,10 +118,14 @@ def test_the_certificate_follows_from_the_residuals_and_is_true() -> None:
     q = float(problem.contraction(problem.prepare(problem.lam)))
     assert found.certificate.w == pytest.approx(found.residual.w / (1 - q))
     assert found.certificate.v == pytest.approx(found.residual.v / (1 - q))
-    off = reference.Reference(found.value[None], found.w[None] + 1e-3, found.v[None], *torch.tensor([[1.0], [1.0]]))
+    off = reference.ReferenceSolution(
+        found.value[None], found.w[None] + 1e-3, found.v[None], *torch.tensor([[1.0], [1.0]])
+    )
     moved = off.w[0] - problem.phi(off.w[0], problem.lam)
     certified = reference.certificate(
-        problem, reference.Reference(off.value, off.w, off.v, moved.norm()[None], moved.norm()[None]), problem.lam
+        problem,
+        reference.ReferenceSolution(off.value, off.w, off.v, moved.norm()[None], moved.norm()[None]),
+        problem.lam,
     )
     assert float((off.w[0] - found.w).norm()) <= certified.w
     assert bc.hypergradient(small("eqm"), "exact").certificate is not None

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.func import grad, hessian, jacrev
 
 from boundcheck.constants import Side
-from boundcheck.numerics.bilevel.closed_forms import Known, Region
+from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.problems import conv_equilibrium, equilibrium, fashion_mnist, newsgroups
 
@@ -59,7 +59,7 @@ def test_above_what_sampling_finds(case: str, seed: int) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_names_and_sides(case: str) -> None:
     problem = CASES[case](0)
-    assert isinstance(problem.known, Known)
+    assert isinstance(problem.known, ClosedForms)
     everywhere = {constant.name: constant for constant in problem.known.everywhere(problem.lam)}
     region = Sampled(problem).regions()["‖w‖ ≤ 2D"]
     on = {constant.name: constant for constant in problem.known.on(problem.lam, region)}

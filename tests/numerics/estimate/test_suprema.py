@@ -15,7 +15,7 @@ from torch.func import grad, jacrev, vmap
 
 from boundcheck.constants import Side
 from boundcheck.errors import DivergenceError, InputError, UserCodeError
-from boundcheck.numerics.bilevel.closed_forms import Known, Region
+from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate import suprema
@@ -46,7 +46,7 @@ def test_brute_force(name: str) -> None:
     draws = draws / draws.norm(dim=1, keepdim=True) * torch.linspace(0.001, 1, 3000, dtype=torch.float64)[:, None]
     w = w_star + region.radius * draws
     proved = {}
-    if isinstance(problem.known, Known):
+    if isinstance(problem.known, ClosedForms):
         constants = [*problem.known.everywhere(problem.lam), *problem.known.on(problem.lam, region)]
         proved = {c.name: c.value for c in constants if c.side in (Side.EXACT, Side.UPPER)}
     functions = dense(problem)

@@ -20,7 +20,7 @@ from small import small
 
 import boundcheck as bc
 from boundcheck.constants import Constant, Side
-from boundcheck.numerics.bilevel.closed_forms import Known, Region
+from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.problems import CATALOGUE
 from boundcheck.problems.kernel_ridge import generate
@@ -79,12 +79,12 @@ def ascent(name: str, size: str, differentiate_step: bool = False) -> Ascent:
 
 
 def everywhere(problem: Problem) -> dict[str, Constant]:
-    assert isinstance(problem.known, Known)
+    assert isinstance(problem.known, ClosedForms)
     return {constant.name: constant for constant in problem.known.everywhere(problem.lam)}
 
 
 def on(problem: Problem, region: Region) -> dict[str, Constant]:
-    assert isinstance(problem.known, Known)
+    assert isinstance(problem.known, ClosedForms)
     return {constant.name: constant for constant in problem.known.on(problem.lam, region)}
 
 

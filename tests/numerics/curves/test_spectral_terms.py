@@ -29,7 +29,7 @@ def test_the_run_has_the_terms_that_were_foretold(name: str, dynamics: str) -> N
     """To what rounding does to differences of vectors with condition numbers up to 10⁴."""
     problem, ts = small(name, dynamics=dynamics), np.array([1, 2, 5, 13, T])
     found = reference(problem, problem.lam[None])
-    methods = methods_of(["itd", "aid-fp", "aid-fp:3", "aid-cg", "aid-cg:2"])
+    methods = methods_of(problem, ["itd", "aid-fp", "aid-fp:3", "aid-cg", "aid-cg:2"])
     told = foresee(problem, found, methods, ts)
     names = {name for terms in told.values() for name in terms}
     seen = observe(problem, found, methods, T, names, ts=ts)
@@ -66,7 +66,7 @@ def test_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("boundcheck.numerics.solvers.lower_level.many", many)
     monkeypatch.setattr("boundcheck.numerics.curves.aid.iterates", None)
-    assert foresee(problem, found, methods_of(["itd", "aid-fp", "aid-cg"]), np.array([1, 9]))
+    assert foresee(problem, found, methods_of(problem, ["itd", "aid-fp", "aid-cg"]), np.array([1, 9]))
 
 
 def test_it_is_refused_where_there_is_no_spectrum() -> None:

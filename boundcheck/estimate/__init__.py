@@ -1,0 +1,1 @@
+"""The old path of `boundcheck.numerics.estimate`, kept for one release."""

@@ -1,0 +1,3 @@
+"""The old path of `boundcheck.numerics.bilevel.problem`, kept for one release."""
+
+from boundcheck.numerics.bilevel.problem import *  # noqa: F403

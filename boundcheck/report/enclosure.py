@@ -1,0 +1,44 @@
+"""The error of a hypergradient from both sides: what a certified reference says of any vector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from boundcheck.constants import Constant, Constants, Side
+from boundcheck.theory.catalogue import bounds
+from boundcheck.theory.sides import combine
+
+THEOREM = bounds["enclosure"]
+
+
+@dataclass(frozen=True, eq=False)
+class Enclosure:
+    """`lower` ≤ ‖g − ∇f‖ ≤ `upper`, worth what `side` says; infinite where nothing is known."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    side: Side
+    delta: float = 0.0
+
+    @property
+    def ratio(self) -> np.ndarray:
+        """upper/lower: 1 is a measurement, and an error below ε_g is not told from 0."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found: np.ndarray = np.where(self.upper == self.lower, 1.0, self.upper / self.lower)
+        return found
+
+
+def enclosed(gaps: np.ndarray, certificates: Sequence[Constant | None]) -> Enclosure:
+    """From the distances to the reference, a row for each λ, and the ε_g of each."""
+    lower, upper = np.zeros(gaps.shape), np.full(gaps.shape, np.inf)
+    for i, (gap, eps_g) in enumerate(zip(gaps, certificates, strict=True)):
+        here = np.isfinite(gap)
+        if eps_g is not None:
+            upper[i, here] = THEOREM.evaluate(Constants({"eps_g": eps_g}), gap_t=gap[here]).values
+            lower[i, here] = np.maximum(gap[here] - eps_g.value, 0)
+            lower[i, ~here] = np.inf  # it diverged
+    worth = combine((eps_g, +1) for eps_g in certificates if eps_g is not None)
+    return Enclosure(lower, upper, Side.LOWER if None in certificates else worth.side, worth.delta)

@@ -1,0 +1,62 @@
+"""What every view in the terminal shares: the screen, progress, numbers, and what a side is worth in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from boundcheck.constants import Side
+from boundcheck.progress import Progress
+
+RELATION = {
+    Side.EXACT: "exact",
+    Side.UPPER: "at most",
+    Side.HIGH_PROBABILITY: "at most, prob.",
+    Side.LOWER: "at least",
+}
+WORTH = {
+    Side.EXACT: "proved",
+    Side.UPPER: "proved",
+    Side.HIGH_PROBABILITY: "with high probability",
+    Side.LOWER: "no proof",
+}
+
+
+class Screen(Console):
+    """A console that leaves a closed pipe to the command line to deal with."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+@contextmanager
+def progress(quiet: bool, *, time_left: bool = False) -> Iterator[Progress]:
+    """A bar on stderr that says what is being done; nothing if `quiet`, or where there is no terminal."""
+    console = Console(stderr=True)
+    columns: list[ProgressColumn] = [TextColumn("{task.description:20s}"), BarColumn(), TimeElapsedColumn()]
+    if time_left:
+        columns += [TextColumn("left:"), TimeRemainingColumn()]
+    with Bar(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(what: str, done: float, of: float) -> None:
+            known = time_left or of > 1  # one piece alone takes as long as it takes
+            bar.update(task, description=what, completed=done, total=of if known else None)
+
+        yield show
+
+
+def number(x: float | None) -> str:
+    """Three digits, in few characters."""
+    if x is None or math.isnan(x):
+        return "–"
+    if math.isinf(x):
+        return "∞"
+    if x != 0 and (abs(x) >= 1e5 or abs(x) < 1e-3):
+        return f"{x:.1e}"
+    return f"{x:.3f}" if abs(x) < 10 else f"{x:.0f}" if abs(x) >= 1000 else f"{x:.3g}"
