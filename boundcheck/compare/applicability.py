@@ -7,138 +7,16 @@ run meets, with the reason. An assumption in neither is an error when this modul
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
 
-import torch
-from torch import Tensor
-
+from boundcheck.compare.case import YES, Answer, Case, frozen
 from boundcheck.compare.certificate import residual_is_enough
-from boundcheck.constants import BallKind, Constant, Constants, Side
-from boundcheck.errors import AssumptionError, InputError, UnknownNameError
+from boundcheck.constants import BallKind, Side
+from boundcheck.errors import UnknownNameError
 from boundcheck.methods import Method
-from boundcheck.numerics.bilevel.derivatives import DENSE, jacobian, linearise, rows_outer
-from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, Dynamics
-from boundcheck.numerics.bilevel.prepared import Prepared
-from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.solvers.conjugate_gradient import refuse_unless_symmetric
-from boundcheck.theory import step_sizes
+from boundcheck.numerics.bilevel.derivatives import DENSE
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.catalogue import bounds as catalogue
-from boundcheck.theory.step_sizes import Momentum
 from boundcheck.theory.symbols import sigma
-
-SAME = 1e-10  # to which step sizes must agree with the optimal ones: by δ off, rates grow by √δ a step
-
-
-@dataclass(frozen=True)
-class Answer:
-    """Whether an assumption holds: it does, or `refusal` says why not, or `doubt` says why that is not proved."""
-
-    refusal: str = ""
-    doubt: str = ""
-
-
-YES = Answer()
-
-
-@dataclass(frozen=True, eq=False)
-class Case:
-    """A problem at one λ with its constants by ball; what the theorems ask about it."""
-
-    problem: Problem
-    w_star: Tensor
-    constants: Mapping[str, Constants]
-    momentum: Momentum | None  # what the dynamics are, where they are an optimal momentum method
-    radius: float  # of the local ball around w*
-    certificate: Constant | None  # ε_g of the reference
-
-    @property
-    def plain(self) -> bool:
-        """Are the iterates w_{t+1} = Φ(w_t)?"""
-        return self.problem.dynamics.step is FIXED_POINT.step
-
-    @property
-    def constant_hessian(self) -> bool:
-        """A gradient step on a quadratic."""
-        some = self.constants[BallKind.LOCAL]
-        exact = all(name in some and some[name].side is Side.EXACT for name in ("nu_1", "alpha"))
-        return exact and some["nu_1"].value == 0
-
-    @cached_property
-    def quadratic(self) -> bool:
-        """A gradient step on a quadratic, with frozen step sizes."""
-        slope = self.constants[BallKind.LOCAL].get("grad_alpha")
-        return self.constant_hessian and slope is not None and slope.value == 0 and _frozen(self.problem)
-
-    @cached_property
-    def value_function(self) -> Answer:
-        """Is E the lower-level loss? Known from how the problem was made, else tried at random points."""
-        problem, no = self.problem, Answer("E is not the lower-level loss")
-        if problem.value_function:
-            return YES
-        if problem.inner_at is None:
-            return no
-        prepared = Prepared(problem, problem.lam[None])
-        generator = torch.Generator(device="cpu").manual_seed(0)
-        away = torch.randn(1, 2, problem.d, generator=generator, dtype=torch.float64, device="cpu").to(problem.w0)
-        pair = (problem, replace(problem, outer_at=problem.inner_at))
-        E, ell = (rows_outer(p, problem.w0 + away, prepared.leaves) for p in pair)
-        near = 1e4 * torch.finfo(problem.dtype).eps
-        same = [bool((a - b).norm() <= near * b.norm()) for a, b in zip((E.w, *E.lam), (ell.w, *ell.lam), strict=True)]
-        return (
-            Answer(doubt="E agrees with the lower-level loss at two random points, which is no proof")
-            if all(same)
-            else no
-        )
-
-    @cached_property
-    def symmetric(self) -> Answer:
-        """Is ∂₁Φ symmetric? It is for a gradient step; the word of the user is tried, and without one so is the map."""
-        problem = self.problem
-        if problem.symmetric is False:
-            return Answer("∂₁Φ is not symmetric")
-        if problem.d == 1 or problem.step_at is not None or problem.curvature is not None:
-            return YES
-        prepared = Prepared(problem, problem.lam)
-        for w in (problem.w0, self.w_star):
-            try:
-                refuse_unless_symmetric(linearise(problem, w, prepared), problem)
-            except AssumptionError as why:
-                return Answer(str(why).removeprefix(f"{problem.name}: "))
-        return YES if problem.symmetric else Answer(doubt="∂₁Φ is symmetric for two random vectors, which is no proof")
-
-    @property
-    def gradient_step(self) -> bool:
-        return all(name in self.constants[BallKind.LOCAL] for name in ("alpha", "mu", "L"))
-
-
-def momentum_of(problem: Problem, constants: Constants) -> Momentum | None:
-    """The optimal heavy ball or Nesterov method, if that is what the dynamics are."""
-    dynamics: Dynamics = problem.dynamics
-    makers = {"heavy-ball": step_sizes.heavy_ball, "nesterov": step_sizes.nesterov}
-    if dynamics.coefficients is None or dynamics.name not in makers or not {"mu", "L", "alpha"} <= set(constants):
-        return None
-    try:
-        best = makers[dynamics.name](constants["mu"].value, constants["L"].value)
-    except InputError:  # a μ of 0, or ends that are no spectrum
-        return None
-    omega, beta = (float(x) for x in dynamics.coefficients(problem.prepare(problem.lam)))
-    step = omega * constants["alpha"].value
-    near = max(SAME, 16 * torch.finfo(problem.dtype).eps)
-    return best if abs(step - best.alpha) <= near * best.alpha and abs(beta - best.beta) <= near else None
-
-
-def _frozen(problem: Problem) -> bool:
-    """Are ω and β of the momentum held fixed under differentiation? By their derivatives at λ."""
-    coefficients = problem.dynamics.coefficients
-    if coefficients is None:
-        return True
-
-    def both(lam: Tensor) -> Tensor:
-        return torch.stack([torch.as_tensor(x, dtype=lam.dtype) for x in coefficients(problem.prepare(lam))])
-
-    return not bool(jacobian(both, problem.lam).any())
 
 
 def _unless(fails: bool, why: str) -> Answer:
@@ -197,7 +75,7 @@ def _spectrum(case: Case) -> Answer:
         return Answer(f"d = {case.problem.d} > {DENSE}, and it needs all eigenvectors of ∂₁Φ")
     nu_1 = case.constants[BallKind.LOCAL].get("nu_1")
     flat = nu_1 is not None and nu_1.value == 0 and nu_1.side is Side.EXACT
-    if not (flat and case.problem.symmetric and _frozen(case.problem)):
+    if not (flat and case.problem.symmetric and frozen(case.problem)):
         return Answer("∂₁Φ is not known to be one symmetric matrix, with frozen step sizes")
     return _unless(not case.problem.affine, "it is for the affine problems of boundcheck.problems only")
 

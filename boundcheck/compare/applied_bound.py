@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from boundcheck.compare.applicability import Case
+from boundcheck.compare.case import Case
 from boundcheck.constants import BallKind, Constant, Constants, Provenance
 from boundcheck.errors import AssumptionError, MissingConstantError
 from boundcheck.methods import Method

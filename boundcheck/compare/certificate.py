@@ -83,11 +83,19 @@ def proved(eps_g: Constant | None) -> bool:
     return eps_g is not None and eps_g.side is not Side.LOWER
 
 
+@dataclass(frozen=True, eq=False)
+class Floor:
+    """Below these errors, samples × t for each method, an error is rounding; and how they were obtained."""
+
+    values: Mapping[Method, np.ndarray]
+    how: str
+
+
 def rounding_floor(
     problem: Problem, methods: Sequence[Method], T: int, constants: Sequence[Constants],
     found: Sequence[ReferenceSolution], errors: Mapping[Method, np.ndarray],
-) -> tuple[Mapping[Method, np.ndarray], str]:  # fmt: skip
-    """The floor of each method, samples × t, and how it was obtained; the problem is at the first λ.
+) -> Floor:  # fmt: skip
+    """The floor of each method at every λ and t; the problem is at the first λ.
 
     Measured at the first λ at some t, in between by interpolation; at the other λ in proportion to the model. It is
     never less than the rounding of the subtraction g − ∇f itself, whose numbers are at most ‖error‖ + 2‖∇f‖.
@@ -95,7 +103,7 @@ def rounding_floor(
     ts = np.unique(np.geomspace(max(1, T / 8), T, PLACES).astype(int))
     every = np.arange(1, T + 1)
     models = np.stack([model_of(c, f, problem.dtype, every) for c, f in zip(constants, found, strict=True)])
-    measured = floor.measured(problem, [str(m) for m in methods], [int(t) for t in ts])
+    measured = floor.measured(problem, [str(m) for m in methods], [int(t) for t in ts], found[0])
     sizes = np.array([[float(f.value[0].norm())] for f in found])
     floors, how = {}, "model"
     for method in methods:
@@ -107,7 +115,7 @@ def rounding_floor(
             rounding = scale * np.interp(every, ts, here)
         subtraction = floor.unit(problem.dtype) * (np.where(np.isfinite(errors[method]), errors[method], 0) + 2 * sizes)
         floors[method] = floor.FACTOR * np.maximum(rounding, subtraction)
-    return floors, how
+    return Floor(floors, how)
 
 
 def model_of(constants: Constants, found: ReferenceSolution, dtype: torch.dtype, t: np.ndarray) -> np.ndarray:

@@ -1,37 +1,72 @@
-"""`check`: from a problem to errors, bounds, verdicts, and the place where the proof is loose."""
+"""`check`: errors of the real solvers, the bounds on them, verdicts and proofs.
+
+The stages are validate, run, estimate, measure the floor, observe, judge. Each leaves a frozen object, and nothing is
+computed twice.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from boundcheck.compare import certificate, judge
-from boundcheck.compare.applicability import Case, momentum_of, question
-from boundcheck.constants import BALLS, BallKind, Constants
+from boundcheck.compare.applicability import question
+from boundcheck.compare.case import Case, case_at
+from boundcheck.compare.judge import MethodRun, Observed
+from boundcheck.constants import BallKind, Constants
 from boundcheck.errors import AssumptionError, InputError
 from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
-from boundcheck.numerics.curves.error_curves import error_curves, lams_of, methods_of
+from boundcheck.numerics.curves.error_curves import Curves, error_curves, lams_of, methods_of
 from boundcheck.numerics.curves.observables import NAMES, observe
 from boundcheck.numerics.curves.spectral_terms import foresee
 from boundcheck.numerics.estimate import validate
 from boundcheck.numerics.estimate.at_solution import Spend
-from boundcheck.numerics.estimate.estimate_constants import on_balls
 from boundcheck.numerics.solvers.reference import ReferenceSolution
 from boundcheck.progress import Progress, no_progress
-from boundcheck.report.report import Curve, Report
+from boundcheck.report.report import Report
 from boundcheck.theory.bound import FROM_SPECTRUM, Bound
 from boundcheck.theory.catalogue import bounds as catalogue
-from boundcheck.theory.step_sizes import Momentum
 from boundcheck.theory.symbols import error
 
 AFFORDABLE = 4_000_000_000  # arithmetic for one of the matrices in the proofs, at all t together
 FEW, SOME, MANY = 20, 60, 10_000  # t at which proofs are traced: where matrices are large, for several λ, for one
-FOREVER = 100_000  # steps after which no iterate is still at its farthest
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """The errors of every method that can be run, and why the others cannot."""
+
+    methods: Sequence[Method]
+    curves: Curves
+    refused: Mapping[str, str]
+
+    @property
+    def references(self) -> list[ReferenceSolution]:
+        """One for each λ."""
+        return [self.curves.reference.row(i) for i in range(len(self.curves.lam))]
+
+    @property
+    def errors(self) -> dict[Method, np.ndarray]:
+        """Samples × T; an error that is not finite is infinite."""
+        every = {method: self.curves[str(method)] for method in self.methods}
+        return {method: np.where(np.isfinite(errors), errors, np.inf) for method, errors in every.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """What proofs speak of, at the first λ and at `ts`; see `judge.MethodRun` for the fields."""
+
+    ts: np.ndarray
+    measured: Mapping[Method, Observed]
+    observed: Mapping[Method, Observed]
+    spectral: Mapping[Method, Observed]
+    doubt: str
 
 
 def check(
@@ -59,77 +94,41 @@ def check(
     `budget` are those of `estimate_constants`. Without `proofs` no chain is traced, which spares the dearest norms.
     """
     require_problem(problem)
-    start = time.perf_counter()
-    tell = progress or no_progress
+    start, tell = time.perf_counter(), progress or no_progress
     asked, chosen = methods_of(problem, methods), _bounds(bounds)
     spend = Spend(delta, seed or 0, budget)
     lams = lams_of(problem, samples, seed if samples > 1 else None, lam)
+    tell("checking the problem", 0, 1)
     doubts = validate.check(problem, lams[0]).unconfirmed
-    tell("error curves", 0, 1)
-    refused: dict[str, str] = {}
-    try:
-        curves = error_curves(problem, [str(m) for m in asked], t, lam=lams, memory=memory, progress=tell)
-    except AssumptionError:
-        asked, refused = _runnable(problem, asked, lams, t)
-        curves = error_curves(problem, [str(m) for m in asked], t, lam=lams, memory=memory, progress=tell)
+    runs = _run(problem, asked, lams, t, memory, tell)
     cases = []
-    found = [curves.reference.row(i) for i in range(len(lams))]
-    for i, row in enumerate(lams):
+    for i, reference in enumerate(runs.references):
         tell("constants", i, len(lams))
-        cases.append(case_at(problem.at(row), found[i], known, constants, spend, doubts, tell))
+        cases.append(case_at(problem.at(lams[i]), reference, known, constants, spend, doubts, tell))
     tell("the rounding floor", 0, 1)
-    here, local = cases[0].problem, [case.constants[BallKind.LOCAL] for case in cases]
-    errors = {method: curves[str(method)] for method in asked}
-    floors, floor_how = certificate.rounding_floor(here, asked, t, local, found, errors)
-    certificates = tuple(case.certificate for case in cases)
-    own = np.array([[0.0 if c is None else c.value] for c in certificates])
+    local = [case.constants[BallKind.LOCAL] for case in cases]
+    floor = certificate.rounding_floor(cases[0].problem, runs.methods, t, local, runs.references, runs.errors)
     tell("the proofs", 0, 1)
-    ts = _places(problem, t, MANY if len(lams) == 1 else SOME)
-    seen = observe(here, found[0], asked, t, _names(chosen, asked, proofs), q=_q(local[0]), ts=ts)
-    away = certificate.distance(here, found[0], local[0])
-    observed = _from_w_star(seen, away.value, _q(local[0]), ts)
-    foreseen = _foreseen(cases[0], found[0], asked, chosen, ts)
-    made: dict[str, Curve] = {}
-    for method in asked:
-        tell("bounds", len(made), len(asked))
-        fitting = [b for b in chosen if method.name in b.methods]
-        floor, told = np.maximum(floors[method], own), foreseen.get(method, {})
-        made[str(method)] = judge.curve(
-            method, curves, floor, fitting, cases, observed[method], told, ts, seen[method], away.doubt
-        )
+    observations = _observe(runs, cases[0], chosen, proofs, memory)
+    judged = {}
+    for i, method in enumerate(runs.methods):
+        tell("bounds", i, len(runs.methods))
+        of_reference = np.array([[0.0 if c.certificate is None else c.certificate.value] for c in cases])
+        run = MethodRun(
+            method, runs.errors[method], np.maximum(floor.values[method], of_reference), cases, observations.ts,
+            observations.measured[method], observations.observed[method], observations.spectral.get(method, {}),
+            observations.doubt,
+        )  # fmt: skip
+        judged[str(method)] = judge.curve(run, [bound for bound in chosen if method.name in bound.methods])
     return Report(
         problem={**problem.about(), "dynamics": problem.dynamics.name, "samples": len(lams)},
         constants=cases[0].constants,
-        curves=made,
-        refused=refused,
-        certificates=certificates,
-        floor_how=floor_how,
+        curves=judged,
+        refused=dict(runs.refused),
+        certificates=tuple(case.certificate for case in cases),
+        floor_how=floor.how,
         seconds=time.perf_counter() - start,
     )
-
-
-def _from_w_star(
-    observed: Mapping[Method, judge.Observed], off: float, q: float | None, ts: np.ndarray
-) -> dict[Method, judge.Observed]:
-    """Distances that were measured from the reference, as bounds on those from w*, which is `off` from it at most."""
-    more = {"r_t": np.full(ts.shape, off)}
-    if q is not None:  # Σ_{1≤j<t} q^(t−1−j)
-        with np.errstate(over="ignore", invalid="ignore"):  # for q > 1, of which no bound speaks
-            more["path_t"] = off * (ts - 1.0 if q == 1 else (1 - q ** (ts - 1.0)) / (1 - q))
-    return {m: {n: x + more[n] if n in more else x for n, x in seen.items()} for m, seen in observed.items()}
-
-
-def _foreseen(
-    case: Case, found: ReferenceSolution, asked: Sequence[Method], chosen: Sequence[Bound], ts: np.ndarray
-) -> Mapping[Method, judge.Observed]:
-    """What the spectral bounds are made of, where one may apply."""
-    fitting = [b for b in chosen if b.kind == FROM_SPECTRUM]
-    some = [m for m in asked if any(m.name in b.methods and not question(b, m, case).refusal for b in fitting)]
-    return foresee(case.problem, found, some, ts) if some else {}
-
-
-def _q(constants: Constants) -> float | None:
-    return constants["q"].value if "q" in constants else None
 
 
 def _bounds(names: Sequence[str] | None) -> list[Bound]:
@@ -143,50 +142,56 @@ def _bounds(names: Sequence[str] | None) -> list[Bound]:
     return [b for b in chosen if b.bounds == error and b.kind != "enclosure"]
 
 
-def _runnable(problem: Problem, asked: Sequence[Method], lams: Tensor, T: int) -> tuple[list[Method], dict[str, str]]:
-    """The methods that can be run, and why the others cannot: CG on a system that is not symmetric."""
-    refused: dict[str, str] = {}
-    for method in asked:
-        if method.name == "aid-cg":
-            try:
-                error_curves(problem, [str(method)], T, lam=lams)
-            except AssumptionError as why:
-                refused[str(method)] = str(why)
-    left = [method for method in asked if str(method) not in refused]
-    if not left:
-        raise AssumptionError(next(iter(refused.values())))
-    return left, refused
+def _run(problem: Problem, asked: Sequence[Method], lams: Tensor, T: int, memory: int, tell: Progress) -> Runs:
+    """Every method that can be run: conjugate gradient needs a symmetric system."""
+
+    def curves(methods: Sequence[Method]) -> Curves:
+        return error_curves(problem, [str(m) for m in methods], T, lam=lams, memory=memory, progress=tell)
+
+    try:
+        return Runs(asked, curves(asked), {})
+    except AssumptionError as why:
+        refused = {}
+        for method in asked:
+            if method.name == "aid-cg":
+                try:
+                    curves([method])
+                except AssumptionError as its_why:
+                    refused[str(method)] = str(its_why)
+        left = [method for method in asked if str(method) not in refused]
+        if not left:
+            raise AssumptionError(next(iter(refused.values()), str(why))) from None
+        return Runs(left, curves(left), refused)
 
 
-def case_at(
-    problem: Problem, found: ReferenceSolution, known: Constants | None, constants: Mapping[str, Constants] | None,
-    spend: Spend, doubts: tuple[str, ...] = (), tell: Progress = no_progress,
-) -> Case:  # fmt: skip
-    """The problem with its constants on both balls; the local one as wide as its dynamics may ever reach."""
-    if constants is not None:
-        if missing := [ball for ball in BALLS if ball not in constants]:
-            raise InputError(f"constants has no ball {missing[0].value!r}; give both, {' and '.join(BALLS)}")
-        return _case(problem, found, constants)
-    made = on_balls(problem, found, BALLS, known=known, spend=spend, tell=tell, doubts=doubts)
-    momentum = momentum_of(problem, made[BallKind.LOCAL])
-    if momentum is not None:  # the iterates leave the ball they start on
-        peak = _peak(momentum)
-        made |= on_balls(
-            problem, found, (BallKind.LOCAL,), known=known, peak=peak, spend=spend, tell=tell, doubts=doubts
-        )
-    return _case(problem, found, made)
+def _observe(runs: Runs, case: Case, chosen: Sequence[Bound], proofs: bool, memory: int) -> Observations:
+    problem, reference, local = case.problem, runs.references[0], case.constants[BallKind.LOCAL]
+    T = len(runs.curves.t)
+    ts = _places(problem, T, MANY if len(runs.references) == 1 else SOME)
+    q = local["q"].value if "q" in local else None
+    names = _names(chosen, runs.methods, proofs)
+    measured = observe(problem, reference, runs.methods, T, names, q=q, ts=ts, memory=memory // 4)
+    away = certificate.distance(problem, reference, local)
+    observed = _from_w_star(measured, away.value, q, ts)
+    from_spectrum = [bound for bound in chosen if bound.kind == FROM_SPECTRUM]
+    some = [
+        method
+        for method in runs.methods
+        if any(method.name in bound.methods and not question(bound, method, case).refusal for bound in from_spectrum)
+    ]
+    spectral = foresee(problem, reference, some, ts, memory=memory // 4) if some else {}
+    return Observations(ts, measured, observed, spectral, away.doubt)
 
 
-def _peak(momentum: Momentum | None) -> float:
-    """How many times r_0 the iterates may be away from w*."""
-    return 1.0 if momentum is None else max(1.0, float(momentum.factor(np.arange(FOREVER)).max()))
-
-
-def _case(problem: Problem, found: ReferenceSolution, constants: Mapping[str, Constants]) -> Case:
-    local = constants[BallKind.LOCAL]
-    momentum = momentum_of(problem, local)
-    radius = _peak(momentum) * local["r_0"].value if "r_0" in local else 0.0
-    return Case(problem, found.w[0], constants, momentum, radius, certificate.certify(problem, found, local))
+def _from_w_star(
+    measured: Mapping[Method, Observed], off: float, q: float | None, ts: np.ndarray
+) -> dict[Method, Observed]:
+    """Distances that were measured from the reference, as bounds on those from w*, which is `off` from it at most."""
+    more = {"r_t": np.full(ts.shape, off)}
+    if q is not None:  # Σ_{1≤j<t} q^(t−1−j)
+        with np.errstate(over="ignore", invalid="ignore"):  # for q > 1, of which no bound speaks
+            more["path_t"] = off * (ts - 1.0 if q == 1 else (1 - q ** (ts - 1.0)) / (1 - q))
+    return {m: {n: x + more[n] if n in more else x for n, x in of_m.items()} for m, of_m in measured.items()}
 
 
 def _places(problem: Problem, T: int, most: int) -> np.ndarray:

@@ -1,184 +1,225 @@
-"""The curve of one method with every bound on it: values, verdict, tightness, and the proof."""
+"""The curve of one method with every bound on it: values, verdict, tightness and the proof."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
-from boundcheck.compare.applicability import Case, question
+from boundcheck.compare.applicability import question
 from boundcheck.compare.applied_bound import Applied, apply, of_sample
+from boundcheck.compare.case import Case
 from boundcheck.compare.certificate import proved
 from boundcheck.compare.proof_trace import trace
+from boundcheck.compare.reasons import Finding, limits_of, reason
 from boundcheck.constants import Side
 from boundcheck.errors import AssumptionError, InputError, MissingConstantError
 from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.curves.error_curves import Curves
 from boundcheck.numerics.estimate import rounding_noise
 from boundcheck.numerics.estimate.rounding_floor import unit
 from boundcheck.report import tightness
 from boundcheck.report.report import BoundCurve, Curve, Trace
 from boundcheck.report.verdict import ROUNDING, Verdict, excess, judge, worst
 from boundcheck.theory.bound import FROM_SPECTRUM, Bound
-from boundcheck.theory.symbols import QUANTITIES, rho
+from boundcheck.theory.evaluation import BoundValues
 
 Observed = Mapping[str, np.ndarray]
 FROM_W_STAR = {"r_t", "path_t"}  # observables that are distances to w*
-LOOKS = 3  # times that a violation is tried against the scatter of a run
+LOOKS = 3  # times that a violation is compared with the scatter of a run
 CONSTANTS_ROUNDED = 256  # units by which a constant may be off: a norm of numbers that were computed
 
 
-def curve(
-    method: Method, curves: Curves, floor: np.ndarray, fitting: Sequence[Bound], cases: Sequence[Case],
-    observed: Observed, foreseen: Observed, ts: np.ndarray, seen: Observed, far: str = "",
-) -> Curve:  # fmt: skip
-    """The curve of a method: `seen` is what was measured of the run at the first λ, at `ts`.
+@dataclass(frozen=True, eq=False)
+class MethodRun:
+    """What is known of the runs of one method: errors at every λ and t, and observables at the first λ.
 
-    `observed` is the same with bounds on the distances to w* itself; `foreseen` follows from the spectrum. `far` says
-    why distances to the reference may not be those to w*, if so. An error that is not finite counts as infinite.
+    Attributes
+    ----------
+    method : Method
+    errors, floor : array of shape (samples, T)
+        An error that is not finite counts as infinite. Errors below the floor are rounding.
+    cases : sequence of Case
+        The problem with its constants at each λ.
+    ts : array
+        The t at which observables were measured.
+    measured : mapping of arrays by name
+        Observables at `ts`, with distances to the reference.
+    observed : mapping of arrays by name
+        The same, with upper bounds on the distances to w* itself.
+    spectral : mapping of arrays by name
+        The terms of the bounds that follow from the spectrum.
+    doubt : str
+        Why distances to the reference may not be those to w*; empty if they are.
     """
-    errors = curves[str(method)]
-    errors = np.where(np.isfinite(errors), errors, np.inf)
+
+    method: Method
+    errors: np.ndarray
+    floor: np.ndarray
+    cases: Sequence[Case]
+    ts: np.ndarray
+    measured: Observed
+    observed: Observed
+    spectral: Observed
+    doubt: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Applies:
+    """A bound that applies: its inputs at each λ, and its values where the theorem says something."""
+
+    first: Applied  # at the first λ, with observables at all their t
+    applied: Sequence[Applied]  # at each λ, at `ts`
+    ts: np.ndarray  # where the theorem may say something
+    worths: Sequence[BoundValues]
+    values: np.ndarray  # samples × T, NaN where the theorem says nothing
+    longer: np.ndarray | None  # the bound far beyond T, for its rate
+    doubt: str  # why nothing is proved by it; empty if all is
+
+
+@dataclass(frozen=True)
+class DoesNotApply:
+    """A bound that does not apply, and why."""
+
+    reason: str
+
+
+def curve(run: MethodRun, bounds: Sequence[Bound]) -> Curve:
+    """The errors of a method, with each of the bounds on them.
+
+    Parameters
+    ----------
+    run : MethodRun
+    bounds : sequence of Bound
+        Those that are about this method.
+
+    Returns
+    -------
+    Curve
+        With a verdict for every bound.
+    """
+    T = run.errors.shape[1]
+    steps = np.arange(1, T + 1)
     return Curve(
-        method=str(method),
-        t=curves.t,
-        k=None if method.name == "itd" else np.array([method.steps(int(t)) for t in curves.t]),
-        errors=errors,
-        floor=floor,
-        rate=tightness.rate(errors[0], floor[0]),
-        needs=tightness.first_below(errors.max(axis=0)),
-        bounds={
-            b.name: _bound_curve(
-                b, method, errors, floor, cases, foreseen if b.kind == FROM_SPECTRUM else observed, ts, seen, far
-            )
-            for b in fitting
-        },
+        method=str(run.method),
+        t=steps,
+        k=None if run.method.name == "itd" else np.array([run.method.steps(int(t)) for t in steps]),
+        errors=run.errors,
+        floor=run.floor,
+        rate=tightness.rate(run.errors[0], run.floor[0]),
+        needs=tightness.first_below(run.errors.max(axis=0)),
+        bounds={bound.name: _bound_curve(bound, run) for bound in bounds},
     )
 
 
-def _bound_curve(
-    bound: Bound, method: Method, errors: np.ndarray, floor: np.ndarray, cases: Sequence[Case],
-    observed: Observed, ts: np.ndarray, seen: Observed, far: str,
-) -> BoundCurve:  # fmt: skip
-    every = np.arange(1, errors.shape[1] + 1)
-    values = np.full(errors.shape, np.nan)
-    try:
-        answers = [question(bound, method, case) for case in cases]
-        for i, answer in enumerate(answers):
-            if answer.refusal:
-                raise AssumptionError(answer.refusal + (of_sample(i, cases) if i else ""))
-        applied = [apply(bound, method, case, observed) for case in cases]
-        first = applied[0]
-        if first.observed:  # it was observed at the first λ only
-            inside = _in_ball(first.observed, observed, cases[0])
-            applied, at = [_at(first, inside)], ts[inside]
-        else:
-            at = every
-        worths = applied[0].values_at(applied, at)
-        values[: len(worths), at - 1] = [worth.values for worth in worths]
-        if not np.isfinite(values).any():
-            raise AssumptionError("its values are too large for a float at every t")
-        longest = tightness.LONGEST if bound.recursion is None else tightness.LONGEST_RECURSION
-        followed = None if first.observed else tightness.follow(lambda n: first.values(n).values, longest)
-    except (AssumptionError, MissingConstantError, InputError) as why:
-        return _not_applicable(bound, str(why), np.full(errors.shape, np.nan))
-    doubt = next((answer.doubt for answer in answers if answer.doubt), "")
-    doubt = doubt or (far if FROM_W_STAR & set(first.observed) else "")
-    if doubt:
-        worths = [replace(worth, side=Side.LOWER, delta=0.0, weakest=()) for worth in worths]
-    for i in np.flatnonzero(excess(errors, values, floor).any(axis=1)).tolist():  # is it rounding, seen more closely?
-        floor = floor.copy()
-        floor[i, at - 1] += _rounding_of_constants(applied[i], worths[i].values, at, cases[i].problem.dtype)
-        if worths[i].side is not Side.LOWER and proved(cases[i].certificate):
-            floor[i] = _confirmed_floor(method, cases[i].problem, errors[i], values[i], floor[i])
-    each = [
-        judge(errors[i], values[i], floor[i], worth.side, certified=proved(cases[i].certificate))
-        for i, worth in enumerate(worths)
+def _bound_curve(bound: Bound, run: MethodRun) -> BoundCurve:
+    observed = run.spectral if bound.kind == FROM_SPECTRUM else run.observed
+    outcome = _applies(bound, run, observed)
+    if isinstance(outcome, DoesNotApply):
+        return _not_applicable(bound, outcome, run)
+    floor = _floor(run, outcome)
+    verdicts = [
+        judge(run.errors[i], outcome.values[i], floor[i], worth.side, certified=proved(run.cases[i].certificate))
+        for i, worth in enumerate(outcome.worths)
     ]
-    said = [verdict for verdict in each if verdict is not Verdict.NOT_APPLICABLE]
-    verdict = worst(said)
-    sample = each.index(verdict)  # the λ that decides
-    side, weakest = max((worth.side for worth in worths), key=list(Side).index), worths[sample].weakest
-    delta = min(1.0, sum(worth.delta for worth in worths))
-    spoken = np.isfinite(values[0, ts - 1])
-    here = ts[spoken]
-    of_them = {name: x[spoken] for name, x in {**seen, **observed, **_plain_distances(seen, first)}.items()}
-    proof = trace(_at(first, spoken), here, of_them, errors[0, here - 1], floor[0, here - 1])
-    return BoundCurve(
-        name=bound.name,
-        title=bound.title,
-        reference=bound.reference.number,
-        kind=bound.kind,
-        ball=first.ball,
-        values=values,
-        side=side,
-        delta=delta,
-        weakest=weakest,
-        verdict=verdict,
-        reason=_reason(
-            verdict, _limits(bound, values, spoken), doubt, weakest, delta, errors, values, floor, sample, proof
-        ),
-        tightness=tightness.ratio(values, errors, floor),
-        rate_predicted=None if followed is None else tightness.last_rate(followed),
-        asks={} if followed is None else tightness.first_below(followed),
-        trace=proof,
-    )
-
-
-def _in_ball(seen: Observed, observed: Observed, case: Case) -> np.ndarray:
-    """Where w_t is in the ball that the constants were taken on, if r_t is told; AssumptionError where it never is."""
-    finite = np.all([np.isfinite(x) for x in seen.values()], axis=0)
-    inside: np.ndarray = finite & (observed.get("r_t", np.zeros(len(finite))) <= case.radius * (1 + ROUNDING))
-    if not inside.any():
-        raise AssumptionError(f"‖w_t − w*‖ > {case.radius:.3g} at every t: outside the ball of its constants")
-    return inside
-
-
-def _plain_distances(seen: Observed, applied: Applied) -> Observed:
-    """Distances as they were measured, for links of a proof; a bound that is made of them keeps what it was given."""
-    return {name: x for name, x in seen.items() if name in FROM_W_STAR and name not in applied.observed}
-
-
-def _at(applied: Applied, some: np.ndarray) -> Applied:
-    """The same with what was observed at some of the t."""
-    return replace(applied, observed={name: x[some] for name, x in applied.observed.items()})
-
-
-def _not_applicable(bound: Bound, why: str, values: np.ndarray) -> BoundCurve:
+    verdict = worst([verdict for verdict in verdicts if verdict is not Verdict.NOT_APPLICABLE])
+    sample = verdicts.index(verdict)  # the λ that decides
+    delta = min(1.0, sum(worth.delta for worth in outcome.worths))
+    proof = _proof(run, outcome, observed, floor)
+    finding = Finding(
+        verdict, sample, run.errors, outcome.values, floor, outcome.worths[sample].weakest, delta, outcome.doubt, proof,
+        limits_of(bound, outcome.values, np.isfinite(outcome.values[0, run.ts - 1])),
+    )  # fmt: skip
+    longer = outcome.longer
     return BoundCurve(
         name=bound.name,
         title=bound.title,
         reference=bound.reference.number,
         kind=bound.kind,
         ball=bound.ball,
-        values=values,
+        values=outcome.values,
+        side=max((worth.side for worth in outcome.worths), key=list(Side).index),
+        delta=delta,
+        weakest=finding.weakest,
+        verdict=verdict,
+        reason=reason(finding),
+        tightness=tightness.ratio(outcome.values, run.errors, floor),
+        rate_predicted=None if longer is None else tightness.last_rate(longer),
+        asks={} if longer is None else tightness.first_below(longer),
+        trace=proof,
+    )
+
+
+def _applies(bound: Bound, run: MethodRun, observed: Observed) -> Applies | DoesNotApply:
+    """Whether the bound applies at every λ, and what it says there."""
+    answers = [question(bound, run.method, case) for case in run.cases]
+    for i, answer in enumerate(answers):
+        if answer.refusal:
+            return DoesNotApply(answer.refusal + (of_sample(i, run.cases) if i else ""))
+    try:
+        return _evaluated(bound, run, observed, next((answer.doubt for answer in answers if answer.doubt), ""))
+    except (AssumptionError, MissingConstantError, InputError) as why:
+        return DoesNotApply(str(why))
+
+
+def _evaluated(bound: Bound, run: MethodRun, observed: Observed, doubt: str) -> Applies | DoesNotApply:
+    applied = [apply(bound, run.method, case, observed) for case in run.cases]
+    first, ts = applied[0], np.arange(1, run.errors.shape[1] + 1)
+    if first.observed:  # at the first λ only, and where w_t is in the ball of the constants
+        inside = _in_ball(first.observed, observed, run.cases[0])
+        applied, ts = [_at(first, inside)], run.ts[inside]
+    worths = applied[0].values_at(applied, ts)
+    values = np.full(run.errors.shape, np.nan)
+    values[: len(worths), ts - 1] = [worth.values for worth in worths]
+    if not np.isfinite(values).any():
+        return DoesNotApply("its values are too large for a float at every t")
+    doubt = doubt or (run.doubt if FROM_W_STAR & set(first.observed) else "")
+    if doubt:
+        worths = [replace(worth, side=Side.LOWER, delta=0.0, weakest=()) for worth in worths]
+    longest = tightness.LONGEST if bound.recursion is None else tightness.LONGEST_RECURSION
+    longer = None if first.observed else tightness.follow(lambda n: first.values(n).values, longest)
+    return Applies(first, applied, ts, worths, values, longer, doubt)
+
+
+def _not_applicable(bound: Bound, outcome: DoesNotApply, run: MethodRun) -> BoundCurve:
+    nothing = np.full(run.errors.shape, np.nan)
+    return BoundCurve(
+        name=bound.name,
+        title=bound.title,
+        reference=bound.reference.number,
+        kind=bound.kind,
+        ball=bound.ball,
+        values=nothing,
         side=Side.LOWER,
         delta=0.0,
         weakest=(),
         verdict=Verdict.NOT_APPLICABLE,
-        reason=why.removeprefix(f"{bound.name}: "),
-        tightness=np.full(values.shape, np.nan),
+        reason=outcome.reason.removeprefix(f"{bound.name}: "),
+        tightness=nothing.copy(),
         rate_predicted=None,
         asks={},
         trace=None,
     )
 
 
-def _limits(bound: Bound, values: np.ndarray, spoken: np.ndarray) -> str:
-    """At which t the theorem speaks, unless at all."""
-    if any(a.key == "ball" for a in bound.assumptions):
-        also = ", and near enough to w* for its conditions" if bound.conditions else ""
-        return "" if spoken.all() else f"at the t where w_t is in the ball its constants were taken on{also}"
-    since = int(np.isfinite(values).all(axis=0).argmax()) + 1
-    limits = f"for t ≥ {since}" if since > 1 else ""
-    return limits + (", as ρ(t) > 1 before" if limits and any(c.left == rho for c in bound.conditions) else "")
+def _floor(run: MethodRun, outcome: Applies) -> np.ndarray:
+    """The floor of the run; where a bound seems violated, with the rounding of constants and the scatter of runs."""
+    floor = run.floor
+    for i in np.flatnonzero(excess(run.errors, outcome.values, floor).any(axis=1)).tolist():
+        case, worth = run.cases[i], outcome.worths[i]
+        floor = floor.copy()
+        floor[i, outcome.ts - 1] += _rounding_of_constants(
+            outcome.applied[i], worth.values, outcome.ts, case.problem.dtype
+        )
+        if worth.side is not Side.LOWER and proved(case.certificate):
+            floor[i] = _confirmed_floor(run.method, case.problem, run.errors[i], outcome.values[i], floor[i])
+    return floor
 
 
 def _rounding_of_constants(applied: Applied, values: np.ndarray, ts: np.ndarray, dtype: torch.dtype) -> np.ndarray:
-    """By how much the bound may be larger when its constants are rounded to the safe side; infinite if it has none."""
+    """By how much the bound grows when its constants are rounded to the safe side; infinite if it then fails."""
     try:
         safe = applied.rounded_up(CONSTANTS_ROUNDED * unit(dtype)).values(ts).values
     except AssumptionError:  # q is 1 up to rounding
@@ -191,7 +232,7 @@ def _rounding_of_constants(applied: Applied, values: np.ndarray, ts: np.ndarray,
 def _confirmed_floor(
     method: Method, problem: Problem, errors: np.ndarray, values: np.ndarray, floor: np.ndarray
 ) -> np.ndarray:
-    """The floor, raised where runs with random rounding errors scatter by more, before a bound is called violated."""
+    """The floor, raised where runs with random rounding errors scatter by more."""
     for _ in range(LOOKS):
         over = np.where(excess(errors, values, floor), errors - values - floor, -np.inf)
         t = int(over.argmax())
@@ -204,38 +245,28 @@ def _confirmed_floor(
     return floor
 
 
-def _reason(
-    verdict: Verdict, limits: str, doubt: str, weakest: Sequence[str], delta: float, errors: np.ndarray,
-    values: np.ndarray, floor: np.ndarray, sample: int, seen: Trace | None,
-) -> str:  # fmt: skip
-    """What a reader must know beside the word of the verdict, which the λ number `sample` decides."""
-    if verdict is Verdict.CONSISTENT and doubt:
-        return f"no proof: {doubt}"
-    if verdict is Verdict.CONSISTENT:
-        return "no proof: " + _doubt(weakest, "{names} {are} estimated from {side}", ("below", "above"))
-    if verdict is Verdict.HOLDS_PROBABLY:
-        return f"with probability at least {1 - delta:.6g}, for {', '.join(weakest)}"
-    if verdict is Verdict.HOLDS:
-        return limits
-    at = int(excess(errors[sample], values[sample], floor[sample]).argmax())
-    ratio = errors[sample, at] / values[sample, at] if values[sample, at] > 0 else np.inf
-    told = f"error/bound = {ratio:.3g} at t = {at + 1}{of_sample(sample, errors)}"
-    if verdict is Verdict.INCONCLUSIVE:
-        doubt = doubt or (_doubt(weakest, "{names} may be too {side}", ("small", "large")) if weakest else "")
-        return f"{told}; {doubt or 'the reference hypergradient is not certified'}"
-    link = None if seen is None else seen.first_broken
-    if link is None or seen is None:
-        return told
-    uses = seen.uses[seen.links.index(link)]
-    return f"{told}; the proof breaks at {link!r}" + (f", which uses {', '.join(uses)}" if uses else "")
+def _proof(run: MethodRun, outcome: Applies, observed: Observed, floor: np.ndarray) -> Trace | None:
+    """The proof chain at the first λ, at those t of the observables where the bound says something.
+
+    Links use distances as they were measured; a bound that is made of distances keeps the bounds on them.
+    """
+    first = outcome.first
+    says = np.isfinite(outcome.values[0, run.ts - 1])
+    measured = {n: x for n, x in run.measured.items() if n in FROM_W_STAR and n not in first.observed}
+    numbers = {name: x[says] for name, x in {**run.measured, **observed, **measured}.items()}
+    ts = run.ts[says]
+    return trace(_at(first, says), ts, numbers, run.errors[0, ts - 1], floor[0, ts - 1])
 
 
-def _doubt(names: Sequence[str], says: str, sides: tuple[str, str]) -> str:
-    """Which constants are in doubt, and on what side: the second is that of μ and μ_λ, with which bounds fall."""
-    falling = [name for name in names if QUANTITIES[name].direction < 0]
-    both = ([name for name in names if name not in falling], falling)
-    return ", ".join(
-        says.format(names=", ".join(some), are="is" if len(some) == 1 else "are", side=side)
-        for some, side in zip(both, sides, strict=True)
-        if some
-    )
+def _in_ball(of_bound: Observed, observed: Observed, case: Case) -> np.ndarray:
+    """Where w_t is in the ball of the constants, if r_t was measured; AssumptionError where it never is."""
+    finite = np.all([np.isfinite(x) for x in of_bound.values()], axis=0)
+    inside: np.ndarray = finite & (observed.get("r_t", np.zeros(len(finite))) <= case.radius * (1 + ROUNDING))
+    if not inside.any():
+        raise AssumptionError(f"‖w_t − w*‖ > {case.radius:.3g} at every t: outside the ball of its constants")
+    return inside
+
+
+def _at(applied: Applied, some: np.ndarray) -> Applied:
+    """The same with what was observed at some of the t."""
+    return replace(applied, observed={name: x[some] for name, x in applied.observed.items()})

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from boundcheck.compare import certificate
-from boundcheck.compare.applicability import Case, question
+from boundcheck.compare.applicability import question
 from boundcheck.compare.applied_bound import Applied, apply
-from boundcheck.compare.check import case_at
+from boundcheck.compare.case import Case, case_at
 from boundcheck.constants import BallKind, Constants, Side
 from boundcheck.errors import AssumptionError, BoundcheckError, InputError, MissingConstantError
 from boundcheck.methods import Method
@@ -130,7 +130,7 @@ def plan(
     doubts = validate.check(problem, lam).unconfirmed
     tell("constants", 0, 1)
     found = reference(problem, lam[None])
-    case = case_at(problem, found, known, None, Spend(delta, seed, budget), doubts)
+    case = case_at(problem, found, known, None, Spend(delta, seed, budget), doubts, tell)
     costs = measure(problem)
     local, floor = case.constants[BallKind.LOCAL], _floor(case, found)
     offers: list[Offer] = []

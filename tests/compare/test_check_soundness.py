@@ -11,7 +11,7 @@ from small import small
 
 import boundcheck as bc
 from boundcheck import Verdict
-from boundcheck.compare.applicability import momentum_of
+from boundcheck.compare.case import momentum_of
 from boundcheck.constants import Constants, Side
 from boundcheck.numerics.bilevel.dynamics import Dynamics, constant, heavy_ball
 from boundcheck.numerics.bilevel.problem import Problem

@@ -48,11 +48,14 @@ def model(constants: Constants, found: ReferenceSolution, dtype: torch.dtype, t:
     return size
 
 
-def measured(problem: Problem, methods: Sequence[str], ts: Sequence[int]) -> Mapping[str, np.ndarray] | None:
+def measured(
+    problem: Problem, methods: Sequence[str], ts: Sequence[int], found: ReferenceSolution | None = None
+) -> Mapping[str, np.ndarray] | None:
     """The rounding of every method at each t of `ts`; None where the problem exists in one precision only.
 
     It is (u/u')(‖g' − g‖ + ‖ref' − ref‖): g the hypergradient, ref the reference, u' the unit of the lower of the two
-    precisions, whose rounding is what is seen: for a problem in float32 it is the difference itself.
+    precisions, whose rounding is what is seen: for a problem in float32 it is the difference itself. `found` is the
+    reference of the problem itself, if it is there already.
     """
     dtype = OTHER.get(problem.dtype)
     try:
@@ -63,7 +66,8 @@ def measured(problem: Problem, methods: Sequence[str], ts: Sequence[int]) -> Map
         return None
     ratio = min(1.0, unit(problem.dtype) / unit(dtype))
     try:
-        refs = [reference(p, p.lam[None]).value[0].double() for p in (problem, other)]
+        found = found or reference(problem, problem.lam[None])
+        refs = [found.value[0].double(), reference(other, other.lam[None]).value[0].double()]
     except DivergenceError:  # the lower precision does not resolve the fixed point
         return None
     apart = float((refs[1] - refs[0]).norm())

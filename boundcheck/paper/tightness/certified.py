@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from boundcheck.compare.case import case_at
 from boundcheck.compare.certificate import certify, proved
-from boundcheck.compare.check import case_at, check
+from boundcheck.compare.check import check
 from boundcheck.constants import BallKind, Constant, Constants
 from boundcheck.numerics.bilevel.derivatives import jacobian, rows_d2
 from boundcheck.numerics.bilevel.prepared import Prepared

@@ -1,0 +1,93 @@
+"""What a reader must know beside the word of a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from boundcheck.compare.applied_bound import of_sample
+from boundcheck.report.report import Trace
+from boundcheck.report.verdict import Verdict, excess
+from boundcheck.theory.bound import Bound
+from boundcheck.theory.symbols import QUANTITIES, rho
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """A verdict, and what it comes from."""
+
+    verdict: Verdict
+    sample: int  # the number of the λ that decides
+    errors: np.ndarray  # samples × T, as are the next two
+    values: np.ndarray
+    floor: np.ndarray
+    weakest: tuple[str, ...]  # the constants that keep the bound from being proved
+    delta: float
+    doubt: str
+    proof: Trace | None
+    limits: str
+
+
+def limits_of(bound: Bound, values: np.ndarray, says: np.ndarray) -> str:
+    """The t for which the theorem applies, as text; empty if all.
+
+    Parameters
+    ----------
+    bound : Bound
+    values : array of shape (samples, T)
+        NaN where the theorem does not apply.
+    says : array of bool
+        Whether it applies, at each t with observables.
+    """
+    if any(assumption.key == "ball" for assumption in bound.assumptions):
+        also = ", and near enough to w* for its conditions" if bound.conditions else ""
+        return "" if says.all() else f"at the t where w_t is in the ball its constants were taken on{also}"
+    since = int(np.isfinite(values).all(axis=0).argmax()) + 1
+    limits = f"for t ≥ {since}" if since > 1 else ""
+    return limits + (", as ρ(t) > 1 before" if limits and any(c.left == rho for c in bound.conditions) else "")
+
+
+def reason(finding: Finding) -> str:
+    """One line; empty where the verdict says all."""
+    verdict = finding.verdict
+    if verdict is Verdict.HOLDS:
+        return finding.limits
+    if verdict is Verdict.HOLDS_PROBABLY:
+        return f"with probability at least {1 - finding.delta:.6g}, for {', '.join(finding.weakest)}"
+    if verdict is Verdict.CONSISTENT:
+        estimates = _in_doubt(finding.weakest, "{names} {are} estimated from {side}", ("below", "above"))
+        return f"no proof: {finding.doubt or estimates}"
+    if verdict is Verdict.INCONCLUSIVE:
+        too_small = _in_doubt(finding.weakest, "{names} may be too {side}", ("small", "large"))
+        why = finding.doubt or too_small or "the reference hypergradient is not certified"
+        return f"{_largest_excess(finding)}; {why}"
+    return _largest_excess(finding) + _broken_link(finding.proof)
+
+
+def _largest_excess(finding: Finding) -> str:
+    i = finding.sample
+    errors, values = finding.errors[i], finding.values[i]
+    step = int(excess(errors, values, finding.floor[i]).argmax())
+    ratio = errors[step] / values[step] if values[step] > 0 else np.inf
+    return f"error/bound = {ratio:.3g} at t = {step + 1}{of_sample(i, finding.errors)}"
+
+
+def _broken_link(proof: Trace | None) -> str:
+    link = None if proof is None else proof.first_broken
+    if proof is None or link is None:
+        return ""
+    uses = proof.uses[proof.links.index(link)]
+    return f"; the proof breaks at {link!r}" + (f", which uses {', '.join(uses)}" if uses else "")
+
+
+def _in_doubt(names: Sequence[str], says: str, sides: tuple[str, str]) -> str:
+    """Which constants are in doubt, and on what side: the second is for those with which bounds fall."""
+    falling = [name for name in names if QUANTITIES[name].direction < 0]
+    rising = [name for name in names if name not in falling]
+    return ", ".join(
+        says.format(names=", ".join(some), are="is" if len(some) == 1 else "are", side=side)
+        for some, side in zip((rising, falling), sides, strict=True)
+        if some
+    )
