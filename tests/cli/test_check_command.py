@@ -11,12 +11,12 @@ from command import Command
 WRONG = """
 from dataclasses import replace
 import boundcheck as bc
-from boundcheck.numerics.bilevel.closed_forms import Known
+from boundcheck import ClosedForms
 
 right = bc.load_problem("scalar")
 halve = lambda c: replace(c, value=c.value / 2) if c.name == "nu_2" else c
 on = lambda lam, region: [halve(c) for c in right.known.on(lam, region)]
-problem = replace(right, known=Known(right.known.everywhere, on))
+problem = replace(right, known=ClosedForms(right.known.everywhere, on))
 """
 EXPANSIVE = """
 import torch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -107,25 +108,24 @@ def test_what_was_made_otherwise_is_refused(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_the_digest_of_the_code_knows_what_computes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By packages: not what is only looked at, not the engine, not other experiments."""
     package = tmp_path / "package"
-    for name in (
-        "cli.py",
-        "problem.py",
-        "paper/engine/conduct.py",
-        "paper/_draw_x.py",
-        "paper/toy.py",
-        "paper/other.py",
-    ):
+    computes = {"constants.py", "numerics/bilevel/problem.py", "paper/toy/experiment.py"}
+    shows = {"cli/app.py", "views/terminal/table.py", "paper/toy/views/figures.py"}
+    others = {"paper/__init__.py", "paper/engine/conduct.py", "paper/other/experiment.py"}
+    for name in computes | shows | others:
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text("1")
     monkeypatch.setattr("boundcheck.__file__", str(package / "__init__.py"))
-    before = checkpoints._code(EXPERIMENT)
-    changes = {}
+    experiment = replace(EXPERIMENT, module="boundcheck.paper.toy.experiment")
+    before = checkpoints._code(experiment)
+    changes = set()
     for path in package.rglob("*.py"):
         path.write_text("2")
-        changes[path.name] = checkpoints._code(EXPERIMENT) != before
+        if checkpoints._code(experiment) != before:
+            changes.add(path.relative_to(package).as_posix())
         path.write_text("1")
-    assert {name for name, changed in changes.items() if changed} == {"problem.py", "toy.py"}
+    assert changes == computes
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import boundcheck as bc
-from boundcheck.problems.loading import require_problem
+from boundcheck.numerics.bilevel.problem import require_problem
 
 
 def test_load_problem_by_name_and_from_a_file(tmp_path: Path) -> None:

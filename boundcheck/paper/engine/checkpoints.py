@@ -141,11 +141,12 @@ def fingerprint(experiment: Experiment, settings: Settings) -> dict[str, Any]:
 def _code(experiment: Experiment) -> str:
     """A digest of the code that computes: the package without what only shows, the engine and other experiments."""
     package, digest = Path(boundcheck.__file__).parent, hashlib.sha256()
-    own = experiment.module.split(".")[2:3]  # the folder of an experiment of the paper
+    own = tuple(experiment.module.split(".")[1:-1])  # ("paper", "fig1"), its folder
     for path in sorted(package.rglob("*.py")):
         where = path.relative_to(package)
         folders = where.parts[:-1]
-        if SHOWS.isdisjoint(folders) and (folders[:1] != (PAPER,) or list(folders[1:2]) == own):
+        elsewhere = folders[:1] == (PAPER,) and folders[:2] != own
+        if SHOWS.isdisjoint(folders) and not elsewhere:
             digest.update(f"{where.as_posix()}\n".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
