@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from import_graph import edges, loaded_with, modules
+from import_graph import PACKAGE, edges, loaded_with, modules
 
 import boundcheck
 
@@ -91,6 +93,17 @@ def test_packages_import_from_their_left_only() -> None:
         if source != target and target not in MAY_IMPORT[source] and not forward:
             wrong.append(f"{inner(edge.source)} imports {inner(edge.target)}")
     assert not wrong, "\n".join(["", *wrong])
+
+
+def test_the_map_has_every_folder_and_every_folder_says_what_it_is_for() -> None:
+    guide = (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    for init in PACKAGE.rglob("__init__.py"):
+        folder = init.parent.relative_to(PACKAGE)
+        assert ast.get_docstring(ast.parse(init.read_text(encoding="utf-8"))), f"{folder} does not say what it is for"
+        if (folder.parts[-1:] == ("views",) and folder.parts[:1] == ("paper",)) or folder.as_posix() == "estimate":
+            continue
+        name = f"`{folder.name}/`" if folder.parts[:1] == ("paper",) and len(folder.parts) == 2 else f"/{folder}/`"
+        assert name in guide or f"`boundcheck/{folder}/`" in guide or folder == Path(), f"{folder} is not on the map"
 
 
 @pytest.mark.parametrize("room", NEVER_LOADS)

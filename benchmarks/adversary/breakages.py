@@ -107,15 +107,17 @@ def _confirmed(original: Any) -> Any:
     return lambda *args, **kwargs: everything
 
 
-def _old_weights(original: Any) -> Any:
-    def unflatten(self: Any, flat: torch.Tensor) -> Any:
-        return original(self, flat.detach() if self.paths[0].startswith(".") else flat)
-
-    return unflatten
+def _but_one(original: Any) -> Any:
+    return lambda plugs, run: original(plugs[:-1] if len(plugs) > 1 else plugs, run)
 
 
 def _never(original: Any) -> Any:
     return lambda *args, **kwargs: False
+
+
+def _always(original: Any) -> Any:
+    yes = import_module(f"{COMPARE}.case").YES
+    return lambda *args, **kwargs: yes
 
 
 def _nothing(original: Any) -> Any:
@@ -144,8 +146,7 @@ BREAKAGES = (
         "enclose",
     ),
     Breakage(
-        "a module's weights are not swapped in",
-        ((f"{NUMERICS}.bilevel.flatten", "Layout.unflatten", _old_weights),),
+        "one of a module's weights is not swapped in", ((f"{NUMERICS}.program.torch_modules", "run_with", _but_one),)
     ),
     Breakage(
         "a problem is not looked at beforehand",
@@ -159,7 +160,7 @@ BREAKAGES = (
     Breakage("claims are never refuted", ((f"{NUMERICS}.estimate.user_claims", "refuted", _never),)),
     Breakage(
         "every assumption is met",
-        ((f"{COMPARE}.judge", "refusal", _nothing), (f"{COMPARE}.plan", "refusal", _nothing)),
+        ((f"{COMPARE}.judge", "question", _always), (f"{COMPARE}.plan", "question", _always)),
         "plan",
     ),
 )
