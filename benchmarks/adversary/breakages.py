@@ -107,8 +107,8 @@ def _confirmed(original: Any) -> Any:
     return lambda *args, **kwargs: everything
 
 
-def _but_one(original: Any) -> Any:
-    return lambda plugs, run: original(plugs[:-1] if len(plugs) > 1 else plugs, run)
+def _too_large(original: Any) -> Any:
+    return lambda plugs, run: original([(holder, name, 1.01 * tensor) for holder, name, tensor in plugs], run)
 
 
 def _never(original: Any) -> Any:
@@ -146,7 +146,8 @@ BREAKAGES = (
         "enclose",
     ),
     Breakage(
-        "one of a module's weights is not swapped in", ((f"{NUMERICS}.program.torch_modules", "run_with", _but_one),)
+        "a module's weights are swapped in a per cent too large",
+        ((f"{NUMERICS}.program.torch_modules", "run_with", _too_large),),
     ),
     Breakage(
         "a problem is not looked at beforehand",

@@ -38,6 +38,7 @@ def check(
     """Run the real solvers and compare their error with every bound that applies: verdict, tightness, proof."""
     from boundcheck.atomic_write import sole_use
     from boundcheck.compare.check import check as run
+    from boundcheck.views import report_files
     from boundcheck.views.terminal import console, show_report
 
     if trace_t is not None and not 1 <= trace_t <= t:
@@ -49,7 +50,7 @@ def check(
             report = run(made, methods, t, samples, seed, bounds=bound, budget=budget, delta=delta, progress=tell)
             if results is not None:
                 tell("files", 0, 1)
-                show_report.save(report, results)
+                report_files.save(report, results)
     if as_json:
         print_json(report.to_json())
     else:

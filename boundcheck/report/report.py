@@ -233,6 +233,6 @@ class Report:
 
     def save(self, directory: str | PathLike[str]) -> None:
         """report.json, curves.csv and all figures; each file is there whole or not at all."""
-        from boundcheck.views.terminal import show_report
+        from boundcheck.views import report_files
 
-        show_report.save(self, directory)
+        report_files.save(self, directory)

@@ -16,7 +16,7 @@ from small import small
 
 import boundcheck as bc
 from boundcheck import Report
-from boundcheck.views.terminal import show_report
+from boundcheck.views import report_files
 
 
 @cache
@@ -81,7 +81,7 @@ def test_the_keys_of_the_contract() -> None:
 
 
 def test_the_csv_has_every_number() -> None:
-    rows = list(csv.DictReader(show_report.curves_csv(report(3)).splitlines()))
+    rows = list(csv.DictReader(report_files.curves_csv(report(3)).splitlines()))
     assert len(rows) == 3 * 3 * 12
     row = next(r for r in rows if (r["method"], r["sample"], r["t"]) == ("aid-fp", "2", "7"))
     curve = report(3).curve("aid-fp")

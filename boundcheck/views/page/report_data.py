@@ -17,9 +17,9 @@ from boundcheck.theory import step_sizes
 from boundcheck.theory.catalogue import bounds
 from boundcheck.theory.symbols import INDEX_NAMES, QUANTITIES
 from boundcheck.views.figures import report_figures
-from boundcheck.views.page import sliders as controls
 from boundcheck.views.page import theorems
 from boundcheck.views.page.rows import Row, specialised
+from boundcheck.views.page.sliders import control
 
 DIGITS = 6  # of what is measured; bounds are computed in full
 MOST = 200  # t at which a proof is kept
@@ -101,7 +101,7 @@ def sliders(report: Report, found: Iterable[Row]) -> list[dict[str, Any]]:
                 note = ("around w*" if local else "on ‖w‖ ≤ 2D") if differs else ""
                 constant = report.constants[ball].get(name)
                 side = "" if constant is None else constant.side.value
-                made.append(controls.control(key, _values(report, ball)[name], note, side))
+                made.append(control(key, _values(report, ball)[name], note, side))
     return made
 
 

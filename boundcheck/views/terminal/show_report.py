@@ -1,23 +1,17 @@
-"""`boundcheck check`: a report for a person to read, and as files."""
+"""`boundcheck check`: a report for a person to read."""
 
 from __future__ import annotations
 
-import csv
 import io
-import json
 import math
-import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterator
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from boundcheck.atomic_write import Results, sole_use
 from boundcheck.constants import BallKind
 from boundcheck.report.report import BoundCurve, Curve, Report, Trace
 from boundcheck.report.verdict import Verdict
@@ -232,53 +226,3 @@ def _footnotes(console: Console, report: Report) -> None:
     console.print(f"points above the rounding floor, where error and bound were compared: {above}")
     console.print(Text(f"rounding floor: {report.floor_how}", style="dim"))
     console.print(Text(f"{report.seconds:.1f} s", style="dim"))
-
-
-def save(report: Report, directory: str | os.PathLike[str] | Results, *, figures: bool = True) -> list[Path]:
-    """report.json, curves.csv and the figures in `directory`, moved there once all of them are made."""
-    content = json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False)
-    texts = {"report.json": content, "curves.csv": curves_csv(report)}
-    with sole_use(directory) as results:
-        with results.together() as parts:  # an interrupt leaves what was there
-            for name, text in texts.items():
-                (parts / name).write_text(text, encoding="utf-8", newline="")
-            names = [*texts, *(path.name for path in (_figures(report, parts) if figures else []))]
-        return [results.place / name for name in names]
-
-
-def curves_csv(report: Report) -> str:
-    """One row for each method, λ and t."""
-    names = list(dict.fromkeys(name for curve in report.curves.values() for name in curve.applicable))
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["method", "sample", "t", "k", "error", "floor", *names])
-    for curve in report.curves.values():
-        for sample in range(len(curve.errors)):
-            for i, t in enumerate(curve.t.tolist()):
-                values = [curve.bounds[n].values[sample, i] if n in curve.bounds else math.nan for n in names]
-                k = "" if curve.k is None else int(curve.k[i])
-                numbers = _cells([curve.errors[sample, i], curve.floor[sample, i], *values])
-                writer.writerow([curve.method, sample, t, k, *numbers])
-    return out.getvalue()
-
-
-def _cells(values: Iterable[float]) -> list[str]:
-    return [repr(float(x)) if math.isfinite(x) else "" for x in values]
-
-
-def _figures(report: Report, place: Path) -> list[Path]:
-    from boundcheck.views.figures import report_figures
-
-    draw = {"errors": partial(report_figures.errors, report), "tightness": partial(report_figures.tightness, report)}
-    draw["constants"] = partial(report_figures.constants, report)
-    for curve in report.curves.values():
-        bound = curve.bounds.get(curve.method.partition(":")[0])
-        if bound is not None and bound.trace is not None:
-            title = f"{bound.reference} on {curve.method}"
-            draw[f"trace-{curve.method.replace(':', '-')}"] = partial(report_figures.trace, bound.trace, title)
-    written = []
-    for name, drawn in draw.items():
-        figure = drawn()
-        for suffix in ("png", "svg"):  # the fonts in a pdf take as long again as the drawing
-            written.append(report_figures.save(figure, place / f"{name}.{suffix}"))
-    return written
