@@ -12,7 +12,8 @@ import sympy as sp
 
 from boundcheck.constants import Constant, Constants
 from boundcheck.errors import AssumptionError, InputError, MissingConstantError, UnknownNameError
-from boundcheck.theory.evaluation import BoundValues, evaluate, evaluate_upwards
+from boundcheck.theory.evaluation import BoundValues, evaluate
+from boundcheck.theory.intervals import evaluate_upwards
 from boundcheck.theory.rates import Rate, rate
 from boundcheck.theory.recursion import LONGEST
 from boundcheck.theory.sides import combine
