@@ -14,8 +14,8 @@ from boundcheck.constants import BallKind, Constant, Constants, Provenance
 from boundcheck.errors import AssumptionError, MissingConstantError
 from boundcheck.methods import Method
 from boundcheck.theory import step_sizes
-from boundcheck.theory.arguments import Call
 from boundcheck.theory.bound import Bound
+from boundcheck.theory.call import Call
 from boundcheck.theory.evaluation import BoundValues, evaluate
 from boundcheck.theory.rates import RATES, SOLVER_RATES
 from boundcheck.theory.symbols import QUANTITIES, rho, sigma

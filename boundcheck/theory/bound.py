@@ -15,8 +15,9 @@ import sympy as sp
 from boundcheck.constants import BallKind, Constant, Constants
 from boundcheck.theory import codegen, typeset
 from boundcheck.theory import iterations as complexity
-from boundcheck.theory.arguments import Call, prepare
+from boundcheck.theory.arguments import prepare
 from boundcheck.theory.assumptions import SPECTRUM, Assumption
+from boundcheck.theory.call import Call
 from boundcheck.theory.chain import Chain
 from boundcheck.theory.coefficients import COEFFICIENTS
 from boundcheck.theory.evaluation import BoundValues

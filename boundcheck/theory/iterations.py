@@ -17,8 +17,8 @@ from boundcheck.theory.evaluation import evaluate
 from boundcheck.theory.symbols import k, q, t
 
 if TYPE_CHECKING:
-    from boundcheck.theory.arguments import Call
     from boundcheck.theory.bound import Bound
+    from boundcheck.theory.call import Call
 
 LARGEST = 2**52  # beyond this a double no longer counts single iterations
 SMALLEST = 1e-300
