@@ -14,14 +14,13 @@ import sympy as sp
 
 from boundcheck.constants import BallKind, Constant, Constants
 from boundcheck.theory import codegen, typeset
-from boundcheck.theory import iterations as complexity
 from boundcheck.theory.arguments import prepare
 from boundcheck.theory.assumptions import SPECTRUM, Assumption
 from boundcheck.theory.call import Call
 from boundcheck.theory.chain import Chain
 from boundcheck.theory.coefficients import COEFFICIENTS
 from boundcheck.theory.evaluation import BoundValues
-from boundcheck.theory.iterations import Hump, Iterations, Split
+from boundcheck.theory.iterations import Hump, Iterations, Split, solve
 from boundcheck.theory.rates import Rate
 from boundcheck.theory.recursion import Recursion
 from boundcheck.theory.reference import Reference
@@ -167,7 +166,7 @@ class Bound:
         **given: Number | str | Constant,
     ) -> Iterations:
         """The smallest t, or the cheapest pair (t, k), at which the bound is at most `eps`."""
-        return complexity.solve(self, constants, eps, cost_t, cost_k, given)
+        return solve(self, constants, eps, cost_t, cost_k, given)
 
     def call(
         self,
