@@ -24,8 +24,9 @@ from boundcheck.numerics.estimate.estimate_constants import on_balls
 from boundcheck.numerics.solvers.reference import ReferenceSolution
 from boundcheck.progress import Progress, no_progress
 from boundcheck.report.report import Curve, Report
-from boundcheck.theory.bound import FROM_SPECTRUM, Bound
+from boundcheck.theory.bound import Bound
 from boundcheck.theory.catalogue import bounds as catalogue
+from boundcheck.theory.kinds import BoundKind
 from boundcheck.theory.step_sizes import Momentum
 from boundcheck.theory.symbols import error
 
@@ -123,7 +124,7 @@ def _foreseen(
     case: Case, found: ReferenceSolution, asked: Sequence[Method], chosen: Sequence[Bound], ts: np.ndarray
 ) -> Mapping[Method, judge.Observed]:
     """What the spectral bounds are made of, where one may apply."""
-    fitting = [b for b in chosen if b.kind == FROM_SPECTRUM]
+    fitting = [b for b in chosen if b.kind is BoundKind.FROM_SPECTRUM]
     some = [m for m in asked if any(m.name in b.methods and not question(b, m, case).refusal for b in fitting)]
     return foresee(case.problem, found, some, ts) if some else {}
 
@@ -138,9 +139,9 @@ def _bounds(names: Sequence[str] | None) -> list[Bound]:
         for bound in chosen:
             if bound.bounds != error:
                 raise InputError(f"{bound.name} bounds {bound.bounds}, not the hypergradient's error; leave it out")
-            if bound.kind == "enclosure":
+            if bound.kind is BoundKind.ENCLOSURE:
                 raise InputError(f"{bound.name} is what the errors are known to, in every report; leave it out")
-    return [b for b in chosen if b.bounds == error and b.kind != "enclosure"]
+    return [b for b in chosen if b.bounds == error and b.kind is not BoundKind.ENCLOSURE]
 
 
 def _runnable(problem: Problem, asked: Sequence[Method], lams: Tensor, T: int) -> tuple[list[Method], dict[str, str]]:
@@ -201,7 +202,7 @@ def _places(problem: Problem, T: int, most: int) -> np.ndarray:
 def _names(chosen: Sequence[Bound], asked: Sequence[Method], traced: bool) -> frozenset[str]:
     """All that the proofs, the a posteriori bounds and their conditions want to know of a run with these methods."""
     used = {method.name for method in asked}
-    fitting = [bound for bound in chosen if used & set(bound.methods) and bound.kind != FROM_SPECTRUM]
+    fitting = [bound for bound in chosen if used & set(bound.methods) and bound.kind is not BoundKind.FROM_SPECTRUM]
     proofs = {name for bound in fitting if traced and bound.chain for name in bound.chain.observables}
     symbols = {symbol.name for bound in fitting for symbol in bound.primitive.free_symbols | bound.in_conditions}
     return frozenset({"r_t"} | proofs | symbols) & frozenset(NAMES)  # r_t tells whether w_t is in the ball

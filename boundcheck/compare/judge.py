@@ -22,7 +22,8 @@ from boundcheck.numerics.estimate.rounding_floor import unit
 from boundcheck.report import tightness
 from boundcheck.report.report import BoundCurve, Curve, Trace
 from boundcheck.report.verdict import ROUNDING, Verdict, excess, judge, worst
-from boundcheck.theory.bound import FROM_SPECTRUM, Bound
+from boundcheck.theory.bound import Bound
+from boundcheck.theory.kinds import BoundKind
 from boundcheck.theory.symbols import QUANTITIES, rho
 
 Observed = Mapping[str, np.ndarray]
@@ -52,7 +53,15 @@ def curve(
         needs=tightness.first_below(errors.max(axis=0)),
         bounds={
             b.name: _bound_curve(
-                b, method, errors, floor, cases, foreseen if b.kind == FROM_SPECTRUM else observed, ts, seen, far
+                b,
+                method,
+                errors,
+                floor,
+                cases,
+                foreseen if b.kind is BoundKind.FROM_SPECTRUM else observed,
+                ts,
+                seen,
+                far,
             )
             for b in fitting
         },
