@@ -113,7 +113,6 @@ BY_CONSTRUCTION: Mapping[str, str] = {
     "ball": "the bound is evaluated only at the t where w_t is in the ball of its constants",
     "certified": "ε_g is among the constants, and the enclosure is worth what it is",
 }
-OF_THE_PAIR = "it is about the map of the pair (w_t, w_{t−1}), and aid-fp here solves with Φ"
 
 
 def require_checks(bounds: Iterable[Bound]) -> None:
@@ -128,12 +127,18 @@ def require_checks(bounds: Iterable[Bound]) -> None:
 require_checks(catalogue.values())
 
 
+def _other_k(bound_k: int, method: Method) -> Answer:
+    about = "one step" if bound_k == 1 else f"{bound_k} steps"
+    does = "differentiates through" if method.name.startswith("itd") else "solves with"
+    return Answer(f"it is about {about}, and {method} {does} {'t' if method.k is None else method.k}")
+
+
 def question(bound: Bound, method: Method, case: Case) -> Answer:
     """Does the bound say something about this method on this problem?"""
-    if bound.name == "aid-fp-weighted":
-        return Answer(OF_THE_PAIR)
-    if bound.name == "itd-one-step" and method.k != 1:
-        return Answer(f"it is about one step, and {method} differentiates through {method.k}")
+    if bound.not_run:
+        return Answer(bound.not_run)
+    if bound.only_k is not None and method.k != bound.only_k:
+        return _other_k(bound.only_k, method)
     conjugate = method.name == "aid-cg"
     if conjugate and case.symmetric.refusal:
         return case.symmetric

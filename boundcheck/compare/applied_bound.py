@@ -14,13 +14,12 @@ from boundcheck.constants import BallKind, Constant, Constants, Provenance
 from boundcheck.errors import AssumptionError, MissingConstantError
 from boundcheck.methods import Method
 from boundcheck.theory import step_sizes
-from boundcheck.theory.arguments import Call
 from boundcheck.theory.bound import Bound
+from boundcheck.theory.call import Call
 from boundcheck.theory.evaluation import BoundValues, evaluate
 from boundcheck.theory.rates import RATES, SOLVER_RATES
 from boundcheck.theory.symbols import QUANTITIES, rho, sigma
 
-OWN_RATE = {"aid-cg": "cg", "aid-cg-chebyshev": "cg-chebyshev"}  # σ where the formula has it written out
 NORMS = 6  # Lyapunov norms among which a weighted bound takes the best at each t
 
 
@@ -95,8 +94,10 @@ class Applied:
     def rate_formulas(self) -> dict[str, sp.Expr]:
         """ρ and σ in the constants."""
         defaults = {symbol.name: expression for symbol, expression in self.bound.defaults.items() if symbol == rho}
-        named = {"sigma": OWN_RATE[self.bound.name]} if self.bound.name in OWN_RATE else {}
-        return defaults | {name: RATES[rate].expression for name, rate in {**self.rates, **named}.items()}
+        rates = {name: RATES[rate] for name, rate in self.rates.items()}
+        if self.bound.solver_rate is not None:
+            rates["sigma"] = self.bound.solver_rate
+        return defaults | {name: rate.expression for name, rate in rates.items()}
 
 
 def apply(bound: Bound, method: Method, case: Case, observed: Mapping[str, np.ndarray] | None = None) -> Applied:

@@ -30,8 +30,9 @@ from boundcheck.numerics.estimate.at_solution import Spend
 from boundcheck.numerics.solvers.reference import ReferenceSolution
 from boundcheck.progress import Progress, no_progress
 from boundcheck.report.report import Report
-from boundcheck.theory.bound import FROM_SPECTRUM, Bound
+from boundcheck.theory.bound import Bound
 from boundcheck.theory.catalogue import bounds as catalogue
+from boundcheck.theory.kinds import BoundKind
 from boundcheck.theory.symbols import error
 
 AFFORDABLE = 4_000_000_000  # arithmetic for one of the matrices in the proofs, at all t together
@@ -137,9 +138,9 @@ def _bounds(names: Sequence[str] | None) -> list[Bound]:
         for bound in chosen:
             if bound.bounds != error:
                 raise InputError(f"{bound.name} bounds {bound.bounds}, not the hypergradient's error; leave it out")
-            if bound.kind == "enclosure":
+            if bound.kind is BoundKind.ENCLOSURE:
                 raise InputError(f"{bound.name} is what the errors are known to, in every report; leave it out")
-    return [b for b in chosen if b.bounds == error and b.kind != "enclosure"]
+    return [b for b in chosen if b.bounds == error and b.kind is not BoundKind.ENCLOSURE]
 
 
 def _run(problem: Problem, asked: Sequence[Method], lams: Tensor, T: int, memory: int, tell: Progress) -> Runs:
@@ -173,7 +174,7 @@ def _observe(runs: Runs, case: Case, chosen: Sequence[Bound], proofs: bool, memo
     measured = observe(problem, reference, runs.methods, T, names, q=q, ts=ts, memory=memory // 4)
     away = certificate.distance(problem, reference, local)
     observed = _from_w_star(measured, away.value, q, ts)
-    from_spectrum = [bound for bound in chosen if bound.kind == FROM_SPECTRUM]
+    from_spectrum = [bound for bound in chosen if bound.kind is BoundKind.FROM_SPECTRUM]
     some = [
         method
         for method in runs.methods
@@ -206,7 +207,7 @@ def _places(problem: Problem, T: int, most: int) -> np.ndarray:
 def _names(chosen: Sequence[Bound], asked: Sequence[Method], traced: bool) -> frozenset[str]:
     """All that the proofs, the a posteriori bounds and their conditions want to know of a run with these methods."""
     used = {method.name for method in asked}
-    fitting = [bound for bound in chosen if used & set(bound.methods) and bound.kind != FROM_SPECTRUM]
+    fitting = [bound for bound in chosen if used & set(bound.methods) and bound.kind is not BoundKind.FROM_SPECTRUM]
     proofs = {name for bound in fitting if traced and bound.chain for name in bound.chain.observables}
     symbols = {symbol.name for bound in fitting for symbol in bound.primitive.free_symbols | bound.in_conditions}
     return frozenset({"r_t"} | proofs | symbols) & frozenset(NAMES)  # r_t tells whether w_t is in the ball

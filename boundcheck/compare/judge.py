@@ -23,8 +23,9 @@ from boundcheck.numerics.estimate.rounding_floor import unit
 from boundcheck.report import tightness
 from boundcheck.report.report import BoundCurve, Curve, Trace
 from boundcheck.report.verdict import ROUNDING, Verdict, excess, judge, worst
-from boundcheck.theory.bound import FROM_SPECTRUM, Bound
+from boundcheck.theory.bound import Bound
 from boundcheck.theory.evaluation import BoundValues
+from boundcheck.theory.kinds import BoundKind
 
 Observed = Mapping[str, np.ndarray]
 FROM_W_STAR = {"r_t", "path_t"}  # observables that are distances to w*
@@ -115,7 +116,7 @@ def curve(run: MethodRun, bounds: Sequence[Bound]) -> Curve:
 
 
 def _bound_curve(bound: Bound, run: MethodRun) -> BoundCurve:
-    observed = run.spectral if bound.kind == FROM_SPECTRUM else run.observed
+    observed = run.spectral if bound.kind is BoundKind.FROM_SPECTRUM else run.observed
     outcome = _applies(bound, run, observed)
     if isinstance(outcome, DoesNotApply):
         return _not_applicable(bound, outcome, run)

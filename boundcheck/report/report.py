@@ -14,6 +14,7 @@ from boundcheck.constants import BallKind, Constant, Constants, Side
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.report.enclosure import Enclosure, enclosed
 from boundcheck.report.verdict import Verdict, worst
+from boundcheck.theory.kinds import BoundKind
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +60,7 @@ class BoundCurve:
     name: str
     title: str
     reference: str
-    kind: str  # "a priori", "a priori, from the spectrum" or "a posteriori"
+    kind: BoundKind
     ball: BallKind  # on which its constants were taken
     values: np.ndarray  # samples × t
     side: Side
@@ -71,6 +72,9 @@ class BoundCurve:
     rate_predicted: float | None
     asks: Mapping[float, int | None]  # the t that it guarantees for an accuracy
     trace: Trace | None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", BoundKind.parse(self.kind))
 
     @property
     def compared(self) -> int:
@@ -108,12 +112,13 @@ class Curve:
         first, last = (np.median(self.errors[:, some], axis=1) for some in (slice(part), slice(-part, None)))
         return bool(((last < first) | (last <= self.floor[:, -1])).all())
 
-    def certified(self, kind: str = "") -> np.ndarray:
+    def certified(self, kind: BoundKind | str = "") -> np.ndarray:
         """The least of the bounds that are proved for these constants, samples × t; NaN where there is none.
 
         Of one `kind` ("a priori", "a priori, from the spectrum", "a posteriori"), or of all.
         """
-        fitting = [b for b in self.bounds.values() if kind in ("", b.kind)]
+        only = BoundKind.parse(kind) if kind else None
+        fitting = [b for b in self.bounds.values() if only in (None, b.kind)]
         proved = [b.values for b in fitting if b.verdict is Verdict.HOLDS]
         if not proved:
             return np.full(self.errors.shape, np.nan)

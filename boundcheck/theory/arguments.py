@@ -1,9 +1,9 @@
-"""One evaluation of a bound: the inputs gathered from where they come, checked, and turned into values."""
+"""The inputs of one evaluation of a bound: gathered from where they come, resolved, and checked."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +11,11 @@ import numpy as np
 import sympy as sp
 
 from boundcheck.constants import Constant, Constants
-from boundcheck.errors import AssumptionError, InputError, MissingConstantError, UnknownNameError
-from boundcheck.theory.evaluation import BoundValues, evaluate, evaluate_upwards
+from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.theory.call import Call, refuse_missing
 from boundcheck.theory.rates import Rate, rate
 from boundcheck.theory.recursion import LONGEST
-from boundcheck.theory.sides import combine
-from boundcheck.theory.symbols import INDEX_NAMES, QUANTITIES, t
+from boundcheck.theory.symbols import INDEX_NAMES, QUANTITIES
 
 if TYPE_CHECKING:
     from boundcheck.theory.bound import Bound
@@ -25,65 +24,105 @@ RATE_NAMES = ("rho", "sigma")
 LARGEST_INDEX = 2**53
 
 
-@dataclass(frozen=True)
-class Call:
-    """A bound with checked inputs: arrays by name, and the constants among them with their sides."""
+def prepare(bound: Bound, constants: Constants | Mapping[str, Any], given: Mapping[str, Any]) -> Call:
+    """Make an evaluation of a bound ready: gather what is given, resolve what is needed, check that it is there.
 
-    bound: Bound
-    expression: sp.Expr
-    arrays: Mapping[str, np.ndarray]
-    used: tuple[Constant, ...]
+    Parameters
+    ----------
+    bound : Bound
+        The theorem.
+    constants : Constants or mapping from str
+        The constants by name; a bare number counts as exact.
+    given : mapping from str
+        Indices (t, k, K), observables, rates by name, and constants that replace those of `constants`. None is
+        the same as nothing.
+
+    Returns
+    -------
+    Call
+        The bound with its inputs; ``call.values()`` evaluates it.
+
+    Raises
+    ------
+    InputError
+        For a value of the wrong type or shape.
+    AssumptionError
+        For a constant with which the theorem says nothing, such as q ≥ 1.
+    MissingConstantError
+        For what the bound needs and nobody gave.
+    UnknownNameError
+        For a name that is not a symbol of the theory or not a rate.
+    """
+    inputs = gather(bound, constants, given)
+    resolved = resolve(bound, inputs)
+    arrays = check(bound, inputs, resolved)
+    measured = tuple(constant for constant in resolved.used if constant.name not in INDEX_NAMES)
+    return Call(bound, resolved.expression, MappingProxyType(arrays), measured, inputs.rates)
+
+
+# --- gather ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What was given for one evaluation, by what it is."""
+
+    constants: Constants
+    arrays: Mapping[str, np.ndarray]  # indices and observables
     rates: tuple[Rate, ...]
 
-    def with_constants(self, constants: Constants) -> Call:
-        """The same evaluation at other constants of the same names."""
-        _refuse_missing(self.bound, [c.name for c in self.used if c.name not in constants], constants)
-        used = tuple(constants[constant.name] for constant in self.used)
-        for constant in used:
-            QUANTITIES[constant.name].check(constant.value)
-        numbers = {constant.name: np.asarray(constant.value) for constant in used}
-        return replace(self, arrays=MappingProxyType({**self.arrays, **numbers}), used=used)
+    @property
+    def names(self) -> frozenset[str]:
+        """The symbols that have a number."""
+        return frozenset(self.constants) | frozenset(self.arrays)
 
-    def values(self, *, rigorous: bool = False, check: bool = True) -> BoundValues:
-        """The values with their side; `check=False` leaves out the conditions of the theorem."""
-        if check:
-            self.check_conditions()
-        compute = evaluate_upwards if rigorous else evaluate
-        needed = {symbol.name for symbol in self.expression.free_symbols}
-        arrays = dict(self.arrays)
-        if self.bound.recursion:
-            arrays |= self.bound.recursion.run(arrays, rigorous=rigorous)
-        # every index is kept, so that the shape of t and k is the shape of the answer
-        arrays = {name: array for name, array in arrays.items() if name in needed or name in INDEX_NAMES}
-        side = combine((constant, self.bound.direction(constant.name)) for constant in self.used)
-        return BoundValues(compute(self.expression, arrays), side.side, side.delta, side.weakest, rigorous)
 
-    def satisfied(self, at: int) -> np.ndarray:
-        """Where the condition number `at` of the theorem holds."""
-        condition = self.bound.conditions[at]
-        left, right = (self._side(expression) for expression in (condition.left, condition.right))
-        return left < right if condition.strict else left <= right
+def gather(bound: Bound, constants: Constants | Mapping[str, Any], given: Mapping[str, Any]) -> Inputs:
+    """Sort what is given into constants, numbers and rates, each converted to its type."""
+    constants = as_constants(constants)
+    given = known_symbols(given)
+    by_rate_name = {name: value for name, value in given.items() if _is_rate(name, value)}
+    rates = rates_by_name(bound, by_rate_name)
+    typed = as_constants({name: value for name, value in given.items() if isinstance(value, Constant)})
+    numbers = {name: value for name, value in given.items() if name not in typed and name not in by_rate_name}
+    arrays = {name: _index_or_observable(bound, name, value) for name, value in numbers.items()}
+    return Inputs(constants.replace(*typed.values()), arrays, rates)
 
-    def check_conditions(self) -> None:
-        for number, condition in enumerate(self.bound.conditions):
-            failing = np.atleast_1d(~self.satisfied(number))
-            if failing.any():
-                at = tuple(np.argwhere(failing)[0])
-                left, right = (
-                    np.atleast_1d(np.broadcast_to(self._side(e), failing.shape))[at]
-                    for e in (condition.left, condition.right)
-                )
-                ts = self.arrays.get("t", np.asarray(0))
-                where = f" at t = {ts[at]:g}" if ts.shape == failing.shape and condition.right != t else ""
-                sign = "≥" if condition.strict else ">"
-                raise AssumptionError(
-                    f"{self.bound.name}: {condition.left} = {left:g} {sign} {condition.right}"
-                    f"{'' if condition.right.is_number else f' = {right:g}'}{where}; {condition.remedy}"
-                )
 
-    def _side(self, expression: sp.Expr) -> np.ndarray:
-        resolved = self.bound.substitute(expression, frozenset(self.arrays), self.rates)
-        return evaluate(resolved, self.arrays)
+def as_constants(constants: Any) -> Constants:
+    """`constants` with every bare number as an exact `Constant`."""
+    if isinstance(constants, Constants):
+        return constants
+    if not isinstance(constants, Mapping) or not all(isinstance(name, str) for name in constants):
+        raise InputError(f"constants = {constants!r} is no mapping from names; use Constants.given(q=0.9, …) or a dict")
+    return Constants({n: c if isinstance(c, Constant) else Constant(n, c) for n, c in constants.items()})
+
+
+def known_symbols(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given without the None among it, if every name is a symbol."""
+    present = {name: value for name, value in given.items() if value is not None}
+    for name in present:
+        if name not in QUANTITIES:
+            raise UnknownNameError.among("symbol", name, QUANTITIES)
+    return present
+
+
+def _is_rate(name: str, value: Any) -> bool:
+    return name in RATE_NAMES and isinstance(value, str | Rate)
+
+
+def rates_by_name(bound: Bound, named: Mapping[str, str | Rate]) -> tuple[Rate, ...]:
+    """The rates that stand for ρ and σ, if the bound is one in the Euclidean norm."""
+    rates = tuple(
+        rate(value if isinstance(value, str) else value.name, QUANTITIES[name].symbol) for name, value in named.items()
+    )
+    if rates and not bound.takes_rates:
+        raise InputError(f"{bound.name}: {rates[0].name!r} is a Euclidean rate; give {next(iter(named))} as numbers")
+    return rates
+
+
+def _index_or_observable(bound: Bound, name: str, value: Any) -> np.ndarray:
+    return _index(bound, name, value) if name in INDEX_NAMES else _observable(name, value)
 
 
 def _real_array(value: Any) -> np.ndarray:
@@ -112,7 +151,7 @@ def _index(bound: Bound, name: str, value: Any) -> np.ndarray:
     return count(name, value, bound.t_min if name == "t" else 0, bound.name)
 
 
-def _observed(name: str, value: Any) -> np.ndarray:
+def _observable(name: str, value: Any) -> np.ndarray:
     try:
         array = _real_array(value)
     except (TypeError, ValueError, OverflowError):
@@ -123,75 +162,76 @@ def _observed(name: str, value: Any) -> np.ndarray:
     return array
 
 
-def _as_constants(constants: Any) -> Constants:
-    if not isinstance(constants, Mapping) or not all(isinstance(name, str) for name in constants):
-        raise InputError(f"constants = {constants!r} is no mapping from names; use Constants.given(q=0.9, …) or a dict")
-    return Constants({n: c if isinstance(c, Constant) else Constant(n, c) for n, c in constants.items()})
+# --- resolve ---------------------------------------------------------------------------------------------------------
 
 
-def prepare(bound: Bound, constants: Constants | Mapping[str, Any], given: Mapping[str, Any]) -> Call:
-    """Gather the inputs of `bound`, refuse what is missing or out of its domain, and fill in the defaults."""
-    if not isinstance(constants, Constants):
-        constants = _as_constants(constants)
-    given = {name: value for name, value in given.items() if value is not None}
-    for name in given:
-        if name not in QUANTITIES:
-            raise UnknownNameError.among("symbol", name, QUANTITIES)
-    named = {name: value for name, value in given.items() if name in RATE_NAMES and isinstance(value, str | Rate)}
-    rates = tuple(
-        rate(value if isinstance(value, str) else value.name, QUANTITIES[name].symbol) for name, value in named.items()
-    )
-    if rates and not bound.takes_rates:
-        raise InputError(f"{bound.name}: {rates[0].name!r} is a Euclidean rate; give {next(iter(named))} as numbers")
-    typed = _as_constants({name: value for name, value in given.items() if isinstance(value, Constant)})
-    constants = constants.replace(*typed.values())
-    arrays = {
-        name: _index(bound, name, value) if name in INDEX_NAMES else _observed(name, value)
-        for name, value in given.items()
-        if name not in typed and name not in named
-    }
-    if bound.recursion and (state := [x.name for x in bound.recursion.state if x.name in {*constants, *arrays}]):
-        raise InputError(f"{bound.name} computes {state[0]} by its recursion; leave {state[0]} out")
-    available = frozenset(constants) | frozenset(arrays)
-    expression = bound.resolved(available, rates)
+@dataclass(frozen=True)
+class Resolved:
+    """What the evaluation computes, and from what."""
+
+    expression: sp.Expr  # with a default for every symbol that was not given
+    names: tuple[str, ...]  # of the symbols that need a number
+    arrays: Mapping[str, np.ndarray]  # what was given, with k = t where k is needed and was not
+    used: tuple[Constant, ...]  # the constants among `names`
+
+
+def resolve(bound: Bound, inputs: Inputs) -> Resolved:
+    """Put defaults and rates into the formula, and find where its symbols come from."""
+    refuse_state(bound, inputs.names)
+    expression = bound.resolved(inputs.names, inputs.rates)
+    names = needed_names(bound, expression, inputs.rates)
+    arrays = dict(inputs.arrays)
+    if "k" in names and "k" not in arrays and "t" in arrays:
+        arrays["k"] = arrays["t"]  # the paper's choice when nothing else is said
+    used = tuple(inputs.constants[name] for name in names if name in inputs.constants and name not in arrays)
+    return Resolved(expression, names, arrays, used)
+
+
+def needed_names(bound: Bound, expression: sp.Expr, rates: tuple[Rate, ...]) -> tuple[str, ...]:
+    """The symbols that need a number: those of the expression, of the conditions, and of the recursion."""
     needed = set(expression.free_symbols) | (bound.in_conditions - {rate.stands_for for rate in rates})
     if bound.recursion:
         needed = (needed | bound.recursion.free_symbols) - set(bound.recursion.state)
-    names = [name for name, quantity in QUANTITIES.items() if quantity.symbol in needed]
-    if bound.recursion and "t" not in names:
-        names.append("t")
-    if "k" in names and "k" not in arrays and "t" in arrays:
-        arrays["k"] = arrays["t"]  # the paper's choice when nothing else is said
-    used = tuple(constants[name] for name in names if name in constants and name not in arrays)
-    for constant in used:
+    names = tuple(name for name, quantity in QUANTITIES.items() if quantity.symbol in needed)
+    return (*names, "t") if bound.recursion and "t" not in names else names
+
+
+def refuse_state(bound: Bound, names: frozenset[str]) -> None:
+    """Raise InputError for a number that the recursion of the bound computes."""
+    for symbol in bound.recursion.state if bound.recursion else ():
+        if symbol.name in names:
+            raise InputError(f"{bound.name} computes {symbol.name} by its recursion; leave {symbol.name} out")
+
+
+# --- check -----------------------------------------------------------------------------------------------------------
+
+
+def check(bound: Bound, inputs: Inputs, resolved: Resolved) -> dict[str, np.ndarray]:
+    """All numbers of the evaluation by name, if every constant is in its domain, none is missing and shapes fit."""
+    for constant in resolved.used:
         QUANTITIES[constant.name].check(constant.value)
-    arrays |= {c.name: _index(bound, c.name, c.value) if c.name in INDEX_NAMES else np.asarray(c.value) for c in used}
-    _refuse_missing(bound, [name for name in names if name not in arrays], constants)
-    _refuse_shapes(bound, {name: array for name, array in arrays.items() if name in names})
-    measured = tuple(constant for constant in used if constant.name not in INDEX_NAMES)
-    return Call(bound, expression, MappingProxyType(arrays), measured, rates)
+    arrays = {**resolved.arrays, **{c.name: _constant(bound, c) for c in resolved.used}}
+    refuse_missing(bound, [name for name in resolved.names if name not in arrays], inputs.constants)
+    refuse_shapes(bound, {name: array for name, array in arrays.items() if name in resolved.names})
+    return arrays
 
 
-def _refuse_shapes(bound: Bound, arrays: Mapping[str, np.ndarray]) -> None:
+def _constant(bound: Bound, constant: Constant) -> np.ndarray:
+    is_index = constant.name in INDEX_NAMES
+    return _index(bound, constant.name, constant.value) if is_index else np.asarray(constant.value)
+
+
+def refuse_shapes(bound: Bound, arrays: Mapping[str, np.ndarray]) -> None:
+    """Raise InputError for arrays that do not broadcast, or that a recursion cannot take."""
     shapes = {name: array.shape for name, array in arrays.items() if array.ndim}
     try:
         np.broadcast_shapes(*shapes.values())
     except ValueError:
         listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
         raise InputError(f"{bound.name}: shapes do not fit together: {listed}; give arrays that broadcast") from None
-    if bound.recursion:
-        if wrong := [name for name in shapes if name not in INDEX_NAMES]:
-            raise InputError(
-                f"{bound.name}: {wrong[0]} has shape {shapes[wrong[0]]}; a recursion takes one number for it"
-            )
-        if arrays["t"].max(initial=0) > LONGEST:
-            raise InputError(f"{bound.name}: t = {arrays['t'].max():g} is too long for a recursion; give t ≤ {LONGEST}")
-
-
-def _refuse_missing(bound: Bound, missing: list[str], constants: Constants) -> None:
-    if not missing:
+    if not bound.recursion:
         return
-    listed = ", ".join(f"{name} ({QUANTITIES[name].meaning})" for name in missing)
-    stray = [name for name in constants if name not in QUANTITIES]
-    hint = f"; {stray[0]!r} is no symbol of boundcheck" if stray else ""
-    raise MissingConstantError(f"{bound.name} needs {listed}; give {missing[0]}=…{hint}")
+    if wrong := [name for name in shapes if name not in INDEX_NAMES]:
+        raise InputError(f"{bound.name}: {wrong[0]} has shape {shapes[wrong[0]]}; a recursion takes one number for it")
+    if arrays["t"].max(initial=0) > LONGEST:
+        raise InputError(f"{bound.name}: t = {arrays['t'].max():g} is too long for a recursion; give t ≤ {LONGEST}")

@@ -14,19 +14,19 @@ import sympy as sp
 
 from boundcheck.constants import BallKind, Constant, Constants
 from boundcheck.theory import codegen, typeset
-from boundcheck.theory import iterations as complexity
-from boundcheck.theory.arguments import Call, prepare
+from boundcheck.theory.arguments import prepare
 from boundcheck.theory.assumptions import SPECTRUM, Assumption
+from boundcheck.theory.call import Call
 from boundcheck.theory.chain import Chain
 from boundcheck.theory.coefficients import COEFFICIENTS
 from boundcheck.theory.evaluation import BoundValues
-from boundcheck.theory.iterations import Hump, Iterations, Split
+from boundcheck.theory.iterations import Hump, Iterations, Split, solve
+from boundcheck.theory.kinds import BoundKind
 from boundcheck.theory.rates import Rate
 from boundcheck.theory.recursion import Recursion
 from boundcheck.theory.reference import Reference
 from boundcheck.theory.symbols import QUANTITIES, error, gap_t, rho, sigma, t
 
-FROM_SPECTRUM = "a priori, from the spectrum"
 Number = float | int | Sequence[float] | Sequence[int] | np.ndarray
 
 
@@ -46,6 +46,10 @@ class Bound:
 
     `formula` may use shorthand that `where` defines: c₁, c₂, c₃ unless said otherwise. `defaults` says what stands for
     a symbol that is not given: the rate ρ(t) = q^t, or what the proof puts for a quantity that was not measured.
+
+    The last three fields say what `check` has to know to compare the theorem with a run: `solver_rate` is σ(k) where
+    the formula has it written out, so that the proof, which still speaks of σ, can be followed in numbers; `only_k` is
+    the one k (or K) that the theorem is about; `not_run` says why no method here is the one it is about.
     """
 
     name: str
@@ -63,6 +67,9 @@ class Bound:
     chain: Chain | None = None
     t_min: int = 0
     takes_rates: bool = True  # rates by name are Euclidean
+    solver_rate: Rate | None = None  # None where the formula leaves σ open, or has none
+    only_k: int | None = None  # None where it holds for every k
+    not_run: str = ""  # empty where a method here runs it
 
     def __repr__(self) -> str:
         return f"Bound({self.name!r}, {str(self.reference)!r})"
@@ -115,18 +122,15 @@ class Bound:
         return _substitute(expression, tuple(defaults.items()), available - {rate.stands_for.name for rate in rates})
 
     @cached_property
-    def kind(self) -> str:
-        """When it can be told: "a priori", before a run; "a posteriori", from it; "enclosure", from a better solution.
-
-        A priori bounds may need what is known at w* alone: W, g*, r_0; those `FROM_SPECTRUM` all eigenvectors of ∂₁Φ.
-        """
+    def kind(self) -> BoundKind:
+        """When it can be told, by the symbols of its formula; the text of each kind equals it, as in "a priori"."""
         if gap_t in self.primitive.free_symbols:
-            return "enclosure"
+            return BoundKind.ENCLOSURE
         if SPECTRUM in self.assumptions:
-            return FROM_SPECTRUM
+            return BoundKind.FROM_SPECTRUM
         state = {symbol.name for symbol in self.recursion.state} if self.recursion else set()
         observed = {name for name in self.symbols if QUANTITIES[name].kind == "observable"} - {"rho", "sigma"} - state
-        return "a posteriori" if observed else "a priori"
+        return BoundKind.A_POSTERIORI if observed else BoundKind.A_PRIORI
 
     def mentions(self, symbol: sp.Symbol) -> bool:
         """Whether the symbol stands in the formula or in what may be put for one of its symbols."""
@@ -166,7 +170,7 @@ class Bound:
         **given: Number | str | Constant,
     ) -> Iterations:
         """The smallest t, or the cheapest pair (t, k), at which the bound is at most `eps`."""
-        return complexity.solve(self, constants, eps, cost_t, cost_k, given)
+        return solve(self, constants, eps, cost_t, cost_k, given)
 
     def call(
         self,

@@ -1,19 +1,17 @@
-"""Numbers from expressions: in double precision over arrays, and in interval arithmetic with a guarantee."""
+"""Numbers from expressions, in double precision over arrays; `intervals.py` computes them with a guarantee."""
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import sympy as sp
-from mpmath.ctx_iv import MPIntervalContext
 
 from boundcheck.constants import Side
-from boundcheck.theory.geometric_sum import GeometricSum
+from boundcheck.theory.intervals import evaluate_upwards
 from boundcheck.theory.symbols import INDEX_NAMES
 
 
@@ -109,81 +107,4 @@ def _evaluate_wide(expression: sp.Expr, function: Callable[..., Any], points: Ma
     left = np.isnan(result)
     if left.any():
         result[left] = evaluate_upwards(expression, {name: value[left] for name, value in points.items()})
-    return result
-
-
-_IV = MPIntervalContext()  # our own context: the precision of the global mpmath.iv belongs to the user
-_IV.prec = 160
-
-
-def _enclose_power(base: Any, exponent: sp.Expr, values: Mapping[str, Any]) -> Any:
-    if exponent == sp.Rational(1, 2):
-        return _IV.sqrt(base)
-    if exponent == sp.Rational(-1, 2):
-        return 1 / _IV.sqrt(base)
-    twice = 2 * enclose(exponent, values)  # exponents are whole, or half an index as in (1−αμ)^{t/2}
-    whole = int(twice.mid)
-    if twice.a == twice.b == whole:
-        return base ** (whole // 2) if whole % 2 == 0 else _IV.sqrt(base**whole)
-    raise ValueError(f"no enclosure for the exponent {exponent}")
-
-
-def _extremum(items: list[Any], pick: Callable[..., Any]) -> Any:
-    return _IV.mpf([pick(item.a for item in items), pick(item.b for item in items)])
-
-
-def enclose(expression: sp.Expr, values: Mapping[str, Any]) -> Any:
-    """An interval that contains the value of `expression`; `values` are intervals by name."""
-    if isinstance(expression, sp.Symbol):
-        return values[expression.name]
-    if isinstance(expression, sp.Rational):
-        return _IV.mpf(int(expression.p)) / int(expression.q)
-    if isinstance(expression, sp.Pow):
-        return _enclose_power(enclose(expression.base, values), expression.exp, values)
-    if isinstance(expression, GeometricSum):
-        gap, n = (enclose(arg, values) for arg in expression.args)
-        return (1 - (1 - gap) ** int(n.mid)) / gap
-    if isinstance(expression, sp.Piecewise):
-        for branch, condition in expression.args:
-            if condition == sp.true or _certainly(condition, values):
-                return enclose(branch, values)
-    items = [enclose(arg, values) for arg in expression.args]
-    if isinstance(expression, sp.Add):
-        return functools.reduce(lambda a, b: a + b, items)
-    if isinstance(expression, sp.Mul):
-        return functools.reduce(lambda a, b: a * b, items)
-    if isinstance(expression, sp.Max):
-        return _extremum(items, max)
-    if isinstance(expression, sp.Min):
-        return _extremum(items, min)
-    raise ValueError(f"no enclosure for {expression.func.__name__}")
-
-
-def _certainly(condition: sp.Rel, values: Mapping[str, Any]) -> bool:
-    difference = enclose(condition.lhs, values) - enclose(condition.rhs, values)
-    return bool(difference.a >= 0)  # the only relation in use is lhs ≥ rhs
-
-
-def interval(value: float) -> Any:
-    """The thin interval at a double."""
-    return _IV.mpf(float(value))
-
-
-def upper_end(enclosure: Any) -> float:
-    """The smallest double known to be no smaller than the interval's upper end."""
-    top = enclosure.b
-    nearest = float(top)
-    if math.isinf(nearest) or _IV.mpf(nearest).a >= top:
-        return nearest
-    return math.nextafter(nearest, math.inf)
-
-
-def evaluate_upwards(expression: sp.Expr, values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Like `evaluate`, but every result is an upper bound on the exact value at these doubles."""
-    arrays = np.broadcast_arrays(*values.values()) if values else []
-    shape = arrays[0].shape if arrays else ()
-    result = np.empty(shape)
-    for index in np.ndindex(shape):
-        point = {name: interval(array[index]) for name, array in zip(values, arrays, strict=True)}
-        result[index] = upper_end(enclose(expression, point))
     return result

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from boundcheck.theory.evaluation import compiled_scalars, enclose, interval, upper_end
+from boundcheck.theory.evaluation import compiled_scalars
+from boundcheck.theory.intervals import enclose, interval, upper_end
 from boundcheck.theory.symbols import INDEX_NAMES
 
 LONGEST = 2_000_000

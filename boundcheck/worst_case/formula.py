@@ -1,18 +1,59 @@
-"""A formula of the catalogue at numbers of any arithmetic: the tree is walked, so that nothing is written twice."""
+"""A formula of the catalogue at numbers of the search: batches of doubles in torch, or 50 digits in mpmath."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import sympy as sp
 
 from boundcheck.theory.bound import Bound
-from boundcheck.theory.geometric_sum import GeometricSum
 from boundcheck.theory.rates import Rate
 from boundcheck.theory.symbols import K, k, t
+from boundcheck.theory.tree import FormulaArithmetic, walk
 from boundcheck.worst_case.arithmetic import Arithmetic, Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Batches(FormulaArithmetic):
+    """Formulas in the arithmetic `ops`; t and k are numbers already, so every exponent is one too."""
+
+    ops: Arithmetic
+
+    def number(self, number: sp.Rational) -> int | float:
+        p, q = int(number.p), int(number.q)
+        return p if q == 1 else p / q
+
+    def product(self, coefficient: sp.Rational, factors: Sequence[Array]) -> Array:
+        """The coefficient is applied as two integers, so that no arithmetic sees a rounded third."""
+        product = functools.reduce(lambda a, b: a * b, factors)
+        return product if coefficient == 1 else product * int(coefficient.p) / int(coefficient.q)
+
+    def power(self, base: Array, exponent: sp.Rational | Array) -> Array:
+        if isinstance(exponent, sp.Integer):
+            return base ** int(exponent) if exponent >= 0 else 1 / base ** int(-exponent)
+        if not (isinstance(exponent, sp.Rational) and exponent.q == 2):
+            raise ValueError(f"no value for the exponent {exponent}; only whole numbers and halves have one")
+        return self.power(self.ops.sqrt(base), 2 * exponent)
+
+    def geometric_sum(self, gap: Array, n: int) -> Array:
+        return (1 - (1 - gap) ** n) / gap
+
+    def largest(self, items: Sequence[Array]) -> Array:
+        return _extremum(items, self.ops.maximum)
+
+    def smallest(self, items: Sequence[Array]) -> Array:
+        return _extremum(items, self.ops.minimum)
+
+    def at_least(self, left: Array, right: Array) -> bool:
+        raise ValueError("a formula with branches has no value for a batch; take a bound without them")
+
+
+def _extremum(items: Sequence[Array], pick: Callable[[Array, Array], Array]) -> Array:
+    """Numbers among `items` are first brought to the shape of the batch."""
+    batch = next(item for item in items if not isinstance(item, int | float))
+    return functools.reduce(pick, [item + 0 * batch for item in items])
 
 
 def at(expression: sp.Expr, steps: int, solves: int) -> sp.Expr:
@@ -22,44 +63,7 @@ def at(expression: sp.Expr, steps: int, solves: int) -> sp.Expr:
 
 def value(expression: sp.Expr, values: Mapping[str, Array], ops: Arithmetic) -> Array:
     """The number, or the batch of them, that the expression has at `values`."""
-    if isinstance(expression, sp.Symbol):
-        return values[expression.name]
-    if isinstance(expression, sp.Integer):
-        return int(expression)
-    if isinstance(expression, sp.Rational):
-        return int(expression.p) / int(expression.q)  # a lone one; factors are dealt with in `_product`
-    if isinstance(expression, sp.Pow):
-        return _power(value(expression.base, values, ops), expression.exp, ops)
-    if isinstance(expression, GeometricSum):
-        gap, n = (value(arg, values, ops) for arg in expression.args)
-        return (1 - (1 - gap) ** n) / gap
-    if isinstance(expression, sp.Mul):
-        return _product(expression, values, ops)
-    items = [value(arg, values, ops) for arg in expression.args]
-    if isinstance(expression, sp.Add):
-        return functools.reduce(lambda a, b: a + b, items)
-    if isinstance(expression, sp.Max | sp.Min):
-        pick = ops.maximum if isinstance(expression, sp.Max) else ops.minimum
-        like = next(item for item in items if not isinstance(item, int | float))
-        return functools.reduce(pick, [item + 0 * like for item in items])
-    raise ValueError(f"no value for {expression.func.__name__}")
-
-
-def _product(expression: sp.Mul, values: Mapping[str, Array], ops: Arithmetic) -> Array:
-    """Its rational factor is applied as two integers, so that no arithmetic sees a rounded third."""
-    factor, rest = expression.as_coeff_Mul()
-    parts = [value(arg, values, ops) for arg in sp.Mul.make_args(rest)]
-    made = functools.reduce(lambda a, b: a * b, parts)
-    return made if factor == 1 else made * int(factor.p) / int(factor.q)
-
-
-def _power(base: Any, exponent: sp.Expr, ops: Arithmetic) -> Array:
-    if isinstance(exponent, sp.Integer):
-        return base ** int(exponent) if exponent >= 0 else 1 / base ** int(-exponent)
-    twice = 2 * exponent
-    if not isinstance(twice, sp.Integer):
-        raise ValueError(f"no value for the exponent {exponent}")
-    return _power(ops.sqrt(base), twice, ops)
+    return walk(expression, values, _Batches(ops))
 
 
 def stated(bound: Bound, rates: tuple[Rate, ...], given: frozenset[str]) -> sp.Expr:

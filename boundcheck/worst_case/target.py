@@ -16,6 +16,7 @@ from boundcheck.constants import BallKind
 from boundcheck.errors import AssumptionError, InputError, UnknownNameError
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.catalogue import bounds
+from boundcheck.theory.kinds import BoundKind
 from boundcheck.theory.rates import CONTRACTION, FIXED_POINT, HEAVY_BALL, Rate
 from boundcheck.theory.step_sizes import HEAVY_BALL_MOMENTUM, HEAVY_BALL_STEP, NESTEROV_MOMENTUM, NESTEROV_STEP
 from boundcheck.theory.symbols import QUANTITIES, L_Phi, L_Phi_star
@@ -145,7 +146,8 @@ REFUSED: Mapping[str, str] = MappingProxyType(
         **{
             name: "it speaks of what is observed on a run, and the search measures residuals only"
             for name, bound in bounds.items()
-            if bound.kind != "a priori" and {n for n in bound.symbols if QUANTITIES[n].kind == "observable"} - OBSERVED
+            if bound.kind is not BoundKind.A_PRIORI
+            and {n for n in bound.symbols if QUANTITIES[n].kind == "observable"} - OBSERVED
         },
     }
 )

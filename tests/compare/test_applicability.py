@@ -8,7 +8,9 @@ import pytest
 import torch
 
 import boundcheck as bc
-from boundcheck.compare.applicability import BY_CONSTRUCTION, CHECKS, require_checks
+from boundcheck.compare.applicability import BY_CONSTRUCTION, CHECKS, Answer, Case, question, require_checks
+from boundcheck.compare.applied_bound import apply
+from boundcheck.methods import Method
 from boundcheck.theory.assumptions import SYMMETRIC
 
 D = torch.float64
@@ -74,3 +76,45 @@ def test_a_loss_that_is_the_outer_loss_is_known_to_be() -> None:
         problem = bc.Problem.from_loss(loss, outer, start, start + 1, step_size=0.2, known=known)
         report = bc.check(problem, ["itd"], t=10)
         assert report.curve("itd").bounds["ablin-automatic"].verdict is verdict
+
+
+@pytest.fixture(scope="module")
+def case() -> Case:
+    problem = bc.problems.scalar(q=0.5)
+    constants = {ball: bc.estimate_constants(problem, ball=ball) for ball in ("paper", "local")}
+    return Case(problem, torch.zeros(1, dtype=D), constants, None, 1.0, None)
+
+
+def test_a_theorem_says_itself_which_k_it_is_about(case: Case) -> None:
+    """By its fields, under any name: a new theorem needs no line in `compare`."""
+    renamed = replace(bc.bounds["itd-one-step"], name="new")
+    assert question(renamed, Method("itd-truncated", 1), case) == Answer()
+    told = question(renamed, Method("itd-truncated", 3), case)
+    assert told.refusal == "it is about one step, and itd-truncated:3 differentiates through 3"
+    two = replace(bc.bounds["aid-fp"], name="new", only_k=2)
+    assert question(two, Method("aid-fp", 2), case) == Answer()
+    assert question(two, Method("aid-fp"), case).refusal == "it is about 2 steps, and aid-fp solves with t"
+
+
+def test_a_theorem_says_itself_that_no_method_runs_it(case: Case) -> None:
+    renamed = replace(bc.bounds["aid-fp-weighted"], name="new")
+    assert question(renamed, Method("aid-fp"), case).refusal.startswith("it is about the map of the pair")
+    assert question(replace(bc.bounds["aid-fp"], not_run="why not"), Method("aid-fp"), case).refusal == "why not"
+
+
+@pytest.mark.parametrize("name", ["aid-cg", "aid-cg-chebyshev"])
+def test_a_theorem_says_itself_which_rate_its_formula_has_written_out(name: str, case: Case) -> None:
+    bound = replace(bc.bounds[name], name="new")
+    assert bound.solver_rate is not None
+    assert apply(bound, Method("aid-cg"), case).rate_formulas["sigma"] == bound.solver_rate.expression
+    without = replace(bound, solver_rate=None)
+    assert "sigma" not in apply(without, Method("aid-cg"), case).rate_formulas
+
+
+def test_a_misspelt_kind_is_refused() -> None:
+    curve = bc.check(bc.problems.scalar(q=0.5), ["itd"], t=3).curve("itd")
+    assert curve.certified("a priori").shape == curve.errors.shape
+    with pytest.raises(bc.InputError, match="kind = 'a priory' is not a kind of bound; use one of 'a priori'"):
+        curve.certified("a priory")
+    with pytest.raises(bc.InputError, match="kind = 'later' is not a kind of bound"):
+        replace(curve.bounds["itd"], kind="later")

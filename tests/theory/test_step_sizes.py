@@ -12,6 +12,7 @@ import boundcheck as bc
 from boundcheck.theory.step_sizes import (
     Lyapunov,
     Momentum,
+    from_constants,
     gradient_descent,
     heavy_ball,
     lyapunov,
@@ -186,3 +187,48 @@ def test_theta_for_a_bound_is_the_best_for_it(name: str, t: int) -> None:
 def test_bad_input(call, message: str) -> None:
     with pytest.raises(bc.BoundcheckError, match=message):
         call()
+
+
+# --- from the constants of a problem ---------------------------------------------------------------------------------
+
+
+def test_step_sizes_from_constants() -> None:
+    sizes = from_constants(bc.Constants.given(mu=MU, L=L))
+    assert sizes is not None
+    assert (sizes.best, sizes.heavy_ball, sizes.nesterov) == (
+        gradient_descent(MU, L), heavy_ball(MU, L), nesterov(MU, L)
+    )  # fmt: skip
+    assert sizes.own is None
+    assert list(sizes.as_json()) == ["proved", "gradient-descent", "heavy-ball", "nesterov"]
+    assert sizes.as_json()["gradient-descent"]["q"] == sizes.best.q
+
+
+@pytest.mark.parametrize(
+    "constants", [{}, {"mu": 1.0}, {"mu": 0.0, "L": 1.0}, {"mu": 2.0, "L": 1.0}, {"mu": 1e-20, "L": 1.0}]
+)
+def test_no_step_sizes_without_a_spectrum(constants: dict[str, float]) -> None:
+    assert from_constants(bc.Constants.given(**constants)) is None
+
+
+@pytest.mark.parametrize(
+    ("mu", "smooth", "proved"),
+    [("exact", "exact", True), ("lower", "upper", True), ("upper", "exact", False), ("exact", "lower", False)],
+)
+def test_step_sizes_are_proved_where_mu_is_from_below_and_L_from_above(mu: str, smooth: str, proved: bool) -> None:
+    sizes = from_constants(bc.Constants.given(mu=MU, L=L, sides={"mu": mu, "L": smooth}))
+    assert sizes is not None
+    assert sizes.proved is proved
+
+
+@pytest.mark.parametrize(
+    ("alpha", "q", "side", "contracts"),
+    [(0.1, 0.99, "exact", True), (0.3, 2.0, "exact", False), (0.1, 1.5, "exact", False), (0.1, 1.5, "upper", True)],
+)
+def test_the_step_of_the_problem(alpha: float, q: float, side: str, contracts: bool) -> None:
+    """A q ≥ 1 that is known to be attained refutes what μ and L at w* say."""
+    sizes = from_constants(bc.Constants.given(mu=MU, L=L, alpha=alpha, q=q, sides={"q": side}))
+    assert sizes is not None
+    assert sizes.own is not None
+    assert sizes.own.contracts is contracts
+    assert sizes.own.q == gradient_descent(MU, L, alpha).q
+    assert sizes.as_json()["own"] == {"alpha": alpha, "q": sizes.own.q, "contracts": contracts}

@@ -24,6 +24,7 @@ from boundcheck.problems import loading
 from boundcheck.report.report import BoundCurve, Curve
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.catalogue import bounds
+from boundcheck.theory.kinds import BoundKind
 from boundcheck.theory.symbols import error
 
 NAME = "fig1"
@@ -90,8 +91,8 @@ def _bounds(parameters: Mapping[str, Any]) -> dict[str, Any]:
         found[name] = {
             "error": curve.errors[0],
             "floor": curve.floor[0],
-            "certified": curve.certified("a priori")[0],
-            "afterwards": curve.certified("a posteriori")[0],
+            "certified": curve.certified(BoundKind.A_PRIORI)[0],
+            "afterwards": curve.certified(BoundKind.A_POSTERIORI)[0],
             "paper": own[0].values[0] if own else np.full(len(curve.t), np.nan),
             "paper_bound": own[0].name if own else "",
             "rates": _rates(curve, own[0]) if own and curve.rate else None,
@@ -104,7 +105,7 @@ def _bounds(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def _elsewhere(bound: Bound) -> bool:
     """Is it about E = ℓ, which here it is nowhere, or about the reference?"""
-    return bound.kind == "enclosure" or any(assumption.key == "E = ℓ" for assumption in bound.assumptions)
+    return bound.kind is BoundKind.ENCLOSURE or any(assumption.key == "E = ℓ" for assumption in bound.assumptions)
 
 
 def _rates(curve: Curve, bound: BoundCurve) -> dict[str, float | int | None] | None:

@@ -24,10 +24,10 @@ from boundcheck.numerics.solvers.reference import reference, reference_at
 from boundcheck.problems.loading import load_problem
 from boundcheck.report.report import BoundCurve, Curve, Report
 from boundcheck.report.verdict import Verdict
-from boundcheck.theory.bound import FROM_SPECTRUM
+from boundcheck.theory.kinds import BoundKind
 
 METHODS = ("itd", "aid-fp", "aid-cg")
-KINDS = ("a priori", FROM_SPECTRUM, "a posteriori")
+KINDS = (BoundKind.A_PRIORI, BoundKind.FROM_SPECTRUM, BoundKind.A_POSTERIORI)
 NEAR = 0.1  # part of the error that its enclosure may leave open
 MOST = 20  # Newton steps
 
@@ -57,13 +57,13 @@ def _method(report: Report, curve: Curve) -> dict[str, Any]:
         "above": above,
         "paper": own.tightness[0] if said and own is not None else nothing,
         "enclosure": enclosing,
-        **{kind: _of_kind(curve, kind) for kind in KINDS},
+        **{str(kind): _of_kind(curve, kind) for kind in KINDS},
     }
 
 
-def _of_kind(curve: Curve, kind: str) -> dict[str, Any]:
+def _of_kind(curve: Curve, kind: BoundKind) -> dict[str, Any]:
     """The least ratio at every t and whose it is; where it is largest, the link of that proof that loses most."""
-    fitting = [b for b in curve.bounds.values() if b.kind == kind and b.verdict is Verdict.HOLDS]
+    fitting = [b for b in curve.bounds.values() if b.kind is kind and b.verdict is Verdict.HOLDS]
     ratios = np.array([np.where(np.isnan(b.tightness[0]), np.inf, b.tightness[0]) for b in fitting])
     if not fitting or not np.isfinite(ratios).any():
         return {"ratio": np.full(curve.errors.shape[1], np.nan), "bound": [], "worst": None}

@@ -29,4 +29,5 @@ BOUND = Bound(
     conditions=(aid.STAYS_IN_BALL,),
     shape=Split(aid_contraction.LOWER, 2 * sqrt(kappa) * c_3, rate_k=S),
     chain=CHAIN,
+    solver_rate=CG,
 )

@@ -25,4 +25,5 @@ BOUND = Bound(
     chain=aid_contraction.CHAIN.replacing(
         "rate of CG", {sigma: CG_CHEBYSHEV.expression}, "Chebyshev polynomials; the error never grows", ("kappa",)
     ),
+    solver_rate=CG_CHEBYSHEV,
 )

@@ -20,4 +20,5 @@ BOUND = Bound(
     formula=itd_truncated.BOUND.formula.subs(K, Integer(1)),
     methods=("itd-truncated",),
     t_min=1,
+    only_k=1,
 )

@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 
 from boundcheck.constants import BallKind, Side
 from boundcheck.errors import InputError
-from boundcheck.theory.bound import FROM_SPECTRUM
+from boundcheck.theory.kinds import BoundKind
 from boundcheck.theory.symbols import QUANTITIES
 from boundcheck.views.figures import canvas, text_shapes
 from boundcheck.views.figures.canvas import (
@@ -105,7 +105,7 @@ def tightness(report: Report) -> Figure:
             said = "every error is at the floor"
             if bound.best is not None and bound.worst is not None:
                 said = f"{canvas.number(bound.best)} to {canvas.number(bound.worst)}"
-            dashes = AFTER if bound.kind == "a posteriori" else STYLES.get(bound.ball, "-.")
+            dashes = AFTER if bound.kind is BoundKind.A_POSTERIORI else STYLES.get(bound.ball, "-.")
             style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "ls": dashes, "lw": 1.3}
             if np.isnan(of_all[np.isfinite(ratio)]).any():
                 axes.plot(curve.t, ratio, alpha=0.35, gid="faint", **style)
@@ -165,8 +165,10 @@ def chosen(curve: Curve) -> list[BoundCurve]:
     """The bounds to draw: the one named like the method, the tightest on each ball, from the spectrum, a posteriori."""
     able = sorted((b for b in curve.applicable.values() if np.isfinite(b.values).any()), key=_looseness)
     own = [b for b in able if b.name == curve.method.partition(":")[0]]
-    after = [b for b in able if b.kind == "a posteriori"]
-    foreseen = [b for b in able if b.kind == FROM_SPECTRUM]  # tighter than all from constants, which it must not hide
+    after = [b for b in able if b.kind is BoundKind.A_POSTERIORI]
+    foreseen = [
+        b for b in able if b.kind is BoundKind.FROM_SPECTRUM
+    ]  # tighter than all from constants, which it must not hide
     tightest = {b.ball: b for b in reversed(able) if b not in (*after, *foreseen)}
     ordered = (*own, *(tightest[ball] for ball in sorted(tightest, reverse=True)), *foreseen[:1], *after[:1])
     return list({b.name: b for b in ordered}.values())[:MOST]

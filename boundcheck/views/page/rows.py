@@ -9,9 +9,10 @@ from typing import Any
 import sympy as sp
 
 from boundcheck.methods import METHODS
-from boundcheck.theory.bound import FROM_SPECTRUM, Bound
+from boundcheck.theory.bound import Bound
 from boundcheck.theory.catalogue import bounds
 from boundcheck.theory.codegen import arguments, javascript_conditions
+from boundcheck.theory.kinds import BoundKind
 from boundcheck.theory.rates import RATES, SOLVER_RATES
 from boundcheck.theory.reference import BOUNDCHECK, GRAZZI
 from boundcheck.theory.symbols import INDEX_NAMES, K, error, rho, sigma
@@ -58,7 +59,7 @@ class Row:
 
 def line(bound: Bound) -> str:
     """How it is drawn: the paper's, ours, of other papers, or from a run."""
-    if bound.kind not in ("a priori", FROM_SPECTRUM):
+    if bound.kind not in (BoundKind.A_PRIORI, BoundKind.FROM_SPECTRUM):
         return "posteriori"
     return {GRAZZI: "paper", BOUNDCHECK: "local"}.get(bound.reference.paper, "other")
 
@@ -94,8 +95,8 @@ def theory() -> list[Row]:
 
 
 def _groups(bound: Bound) -> tuple[str, ...]:
-    if bound.kind != "a priori":
-        return (SPECTRUM if bound.kind == FROM_SPECTRUM else FROM_A_RUN,)
+    if bound.kind is not BoundKind.A_PRIORI:
+        return (SPECTRUM if bound.kind is BoundKind.FROM_SPECTRUM else FROM_A_RUN,)
     if bound.bounds != error:
         return (DERIVATIVES,)
     return tuple(m for m in bound.methods if m != "exact" or bound.methods == ("exact",)) or (ANALYTIC,)

@@ -9,7 +9,6 @@ from rich.table import Table
 
 from boundcheck import __version__
 from boundcheck.constants import Constants, Side
-from boundcheck.errors import InputError
 from boundcheck.theory import step_sizes
 from boundcheck.theory.symbols import QUANTITIES
 from boundcheck.views.terminal.console import RELATION, Screen
@@ -18,51 +17,15 @@ if TYPE_CHECKING:
     from boundcheck.numerics.bilevel.problem import Problem
 
 
-def _vouched(constants: Constants) -> bool:
-    """Are μ and L on the sides on which a step that contracts for them contracts for the truth?"""
-    mu, L = constants["mu"].side, constants["L"].side
-    return mu in (Side.EXACT, Side.LOWER) and L in (Side.EXACT, Side.UPPER)
-
-
-def steps(constants: Constants) -> dict[str, Any] | None:
-    """What μ and L give: the best gradient step, whether the problem's own contracts, and the momentum methods.
-
-    `proved` is false where μ and L are measured at w* alone or with some probability only: then these are estimates.
-    """
-    if not {"mu", "L"} <= set(constants) or constants["mu"].value <= 0:
-        return None
-    mu, L = constants["mu"].value, constants["L"].value
-    try:
-        best = step_sizes.gradient_descent(mu, L)
-        heavy, nesterov = step_sizes.heavy_ball(mu, L), step_sizes.nesterov(mu, L)
-    except InputError:
-        return None
-    found: dict[str, Any] = {
-        "proved": _vouched(constants),
-        "gradient-descent": {
-            "alpha": best.alpha,
-            "q": best.q,
-            "kappa": best.kappa,
-            "largest_alpha": best.largest_alpha,
-        },
-    }
-    for method in (heavy, nesterov):
-        found[method.name] = {"alpha": method.alpha, "beta": method.beta, "rate": method.rate}
-    if "alpha" in constants:
-        own, q = step_sizes.gradient_descent(mu, L, constants["alpha"].value), constants["q"]
-        refuted = q.value >= 1 and q.side in (Side.EXACT, Side.LOWER)  # somewhere on the ball, if not at w*
-        found["own"] = {"alpha": own.alpha, "q": own.q, "contracts": own.contracts and not refuted}
-    return found
-
-
 def as_json(problem: Problem, constants: Constants) -> dict[str, Any]:
     """Everything, without NaN or infinity."""
+    sizes = step_sizes.from_constants(constants)
     return {
         "schema": 1,
         "version": __version__,
         "problem": problem.about(),
         "constants": constants.as_json(),
-        "step_sizes": steps(constants),
+        "step_sizes": None if sizes is None else sizes.as_json(),
     }
 
 
@@ -109,22 +72,21 @@ def _contraction(console: Console, constants: Constants) -> None:
 
 def show_steps(console: Console, constants: Constants) -> None:
     """A line for each method of which μ and L give the steps."""
-    found = steps(constants)
-    if found is None:
+    sizes = step_sizes.from_constants(constants)
+    if sizes is None:
         return
-    best = found["gradient-descent"]
+    best, own = sizes.best, sizes.own
     console.print(
-        f"gradient descent  α* = 2/(μ+L) = {best['alpha']:.6g}, q = {best['q']:.6g}, κ = {best['kappa']:.6g}; "
-        f"contracts for α < {best['largest_alpha']:.6g}"
+        f"gradient descent  α* = 2/(μ+L) = {best.alpha:.6g}, q = {best.q:.6g}, κ = {best.kappa:.6g}; "
+        f"contracts for α < {best.largest_alpha:.6g}"
     )
-    if own := found.get("own"):
-        verdict = "contracts" if own["contracts"] else "does not contract"
-        where = "" if found["proved"] else " at w*"
-        console.print(f"your own step     α = {own['alpha']:.6g}, q = {own['q']:.6g}{where}: {verdict}")
-    for name in ("heavy-ball", "nesterov"):
-        method = found[name]
+    if own is not None:
+        verdict = "contracts" if own.contracts else "does not contract"
+        where = "" if sizes.proved else " at w*"
+        console.print(f"your own step     α = {own.alpha:.6g}, q = {own.q:.6g}{where}: {verdict}")
+    for method in (sizes.heavy_ball, sizes.nesterov):
         console.print(
-            f"{name:17s} α = {method['alpha']:.6g}, β = {method['beta']:.6g}, rate {method['rate']:.6g} on quadratics"
+            f"{method.name:17s} α = {method.alpha:.6g}, β = {method.beta:.6g}, rate {method.rate:.6g} on quadratics"
         )
-    if not found["proved"]:
+    if not sizes.proved:
         console.print("μ and L are not proved for all w, so these step sizes are estimates too.", style="dim")

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from boundcheck import __version__
 from boundcheck.constants import Side
+from boundcheck.theory import step_sizes
 from boundcheck.views.terminal import show_constants
 from boundcheck.views.terminal.console import WORTH, Screen
 
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
 def as_json(plan: Plan) -> dict[str, Any]:
     """Everything, without NaN or infinity."""
     cheapest = plan.cheapest
+    sizes = step_sizes.from_constants(plan.constants)
     return {
         "schema": 1,
         "version": __version__,
         "problem": plan.problem.about(),
         "eps": plan.eps,
         "constants": plan.constants.as_json(),
-        "step_sizes": show_constants.steps(plan.constants),
+        "step_sizes": None if sizes is None else sizes.as_json(),
         "costs": asdict(plan.costs),
         "offers": [{**asdict(o), "side": o.side.value} for o in plan.offers],
         "guarantees": [{**asdict(g), "side": g.side.value} for g in plan.guarantees],

@@ -11,10 +11,10 @@ from rich.table import Table
 from boundcheck.constants import Side
 from boundcheck.report.report import Curve, Report
 from boundcheck.report.verdict import Verdict
-from boundcheck.theory.bound import FROM_SPECTRUM
+from boundcheck.theory.kinds import BoundKind
 from boundcheck.views.terminal.console import number
 
-KINDS = ("a priori", FROM_SPECTRUM, "a posteriori")
+KINDS = (BoundKind.A_PRIORI, BoundKind.FROM_SPECTRUM, BoundKind.A_POSTERIORI)
 ENCLOSURE = "a posteriori, from a better solution"
 
 
@@ -34,7 +34,7 @@ def lines(report: Report, curve: Curve) -> Iterator[Line]:
         ratio = np.where(above, curve.certified(kind) / np.where(above, curve.errors, 1.0), np.nan)
         if np.isfinite(ratio).any():
             place = np.unravel_index(int(np.nanargmax(ratio)), ratio.shape)
-            fitting = [b for b in curve.bounds.values() if b.kind == kind and b.verdict is Verdict.HOLDS]
+            fitting = [b for b in curve.bounds.values() if b.kind is kind and b.verdict is Verdict.HOLDS]
             best = min(fitting, key=lambda b: float(np.nan_to_num(b.values[place], nan=np.inf)))
             yield Line(kind, float(np.nanmin(ratio)), float(np.nanmax(ratio)), best.name)
     found = report.enclosure(curve.method)

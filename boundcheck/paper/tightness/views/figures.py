@@ -10,16 +10,16 @@ from matplotlib.figure import Figure
 
 from boundcheck.paper.fig1.views.figures import LABELS, Sheet
 from boundcheck.paper.tightness.certified import KINDS, METHODS
-from boundcheck.theory.bound import FROM_SPECTRUM
+from boundcheck.theory.kinds import BoundKind
 from boundcheck.views.figures import canvas
 from boundcheck.views.figures.canvas import BLUE, GREEN, ORANGE, PURPLE, VERMILLION
 
 LINES = {
     "paper": ("the paper's theorem", VERMILLION, (0, (5, 1.2, 1, 1.2))),
-    "a priori": ("best certified, a priori", BLUE, (0, (4, 1.5))),
-    FROM_SPECTRUM: ("a priori, from the spectrum", ORANGE, (0, (6, 1))),
-    "a posteriori": ("best certified, a posteriori", GREEN, (0, (1, 1))),
-    "enclosure": ("enclosure", PURPLE, "-"),
+    BoundKind.A_PRIORI: ("best certified, a priori", BLUE, (0, (4, 1.5))),
+    BoundKind.FROM_SPECTRUM: (BoundKind.FROM_SPECTRUM.value, ORANGE, (0, (6, 1))),
+    BoundKind.A_POSTERIORI: ("best certified, a posteriori", GREEN, (0, (1, 1))),
+    BoundKind.ENCLOSURE: (BoundKind.ENCLOSURE.value, PURPLE, "-"),
 }
 
 

@@ -1,0 +1,93 @@
+"""One evaluation of a bound with checked inputs: its values with their side, and the conditions of the theorem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+import sympy as sp
+
+from boundcheck.constants import Constant, Constants
+from boundcheck.errors import AssumptionError, MissingConstantError
+from boundcheck.theory.evaluation import BoundValues, evaluate
+from boundcheck.theory.intervals import evaluate_upwards
+from boundcheck.theory.rates import Rate
+from boundcheck.theory.sides import combine
+from boundcheck.theory.symbols import INDEX_NAMES, QUANTITIES, t
+
+if TYPE_CHECKING:
+    from boundcheck.theory.bound import Bound
+
+
+@dataclass(frozen=True)
+class Call:
+    """A bound with checked inputs: arrays by name, and the constants among them with their sides."""
+
+    bound: Bound
+    expression: sp.Expr
+    arrays: Mapping[str, np.ndarray]
+    used: tuple[Constant, ...]
+    rates: tuple[Rate, ...]
+
+    def with_constants(self, constants: Constants) -> Call:
+        """The same evaluation at other constants of the same names."""
+        refuse_missing(self.bound, [c.name for c in self.used if c.name not in constants], constants)
+        used = tuple(constants[constant.name] for constant in self.used)
+        for constant in used:
+            QUANTITIES[constant.name].check(constant.value)
+        numbers = {constant.name: np.asarray(constant.value) for constant in used}
+        return replace(self, arrays=MappingProxyType({**self.arrays, **numbers}), used=used)
+
+    def values(self, *, rigorous: bool = False, check: bool = True) -> BoundValues:
+        """The values with their side; `check=False` leaves out the conditions of the theorem."""
+        if check:
+            self.check_conditions()
+        compute = evaluate_upwards if rigorous else evaluate
+        needed = {symbol.name for symbol in self.expression.free_symbols}
+        arrays = dict(self.arrays)
+        if self.bound.recursion:
+            arrays |= self.bound.recursion.run(arrays, rigorous=rigorous)
+        # every index is kept, so that the shape of t and k is the shape of the answer
+        arrays = {name: array for name, array in arrays.items() if name in needed or name in INDEX_NAMES}
+        side = combine((constant, self.bound.direction(constant.name)) for constant in self.used)
+        return BoundValues(compute(self.expression, arrays), side.side, side.delta, side.weakest, rigorous)
+
+    def satisfied(self, at: int) -> np.ndarray:
+        """Where the condition number `at` of the theorem holds."""
+        condition = self.bound.conditions[at]
+        left, right = (self._side(expression) for expression in (condition.left, condition.right))
+        return left < right if condition.strict else left <= right
+
+    def check_conditions(self) -> None:
+        for number, condition in enumerate(self.bound.conditions):
+            failing = np.atleast_1d(~self.satisfied(number))
+            if failing.any():
+                at = tuple(np.argwhere(failing)[0])
+                left, right = (
+                    np.atleast_1d(np.broadcast_to(self._side(e), failing.shape))[at]
+                    for e in (condition.left, condition.right)
+                )
+                ts = self.arrays.get("t", np.asarray(0))
+                where = f" at t = {ts[at]:g}" if ts.shape == failing.shape and condition.right != t else ""
+                sign = "≥" if condition.strict else ">"
+                raise AssumptionError(
+                    f"{self.bound.name}: {condition.left} = {left:g} {sign} {condition.right}"
+                    f"{'' if condition.right.is_number else f' = {right:g}'}{where}; {condition.remedy}"
+                )
+
+    def _side(self, expression: sp.Expr) -> np.ndarray:
+        resolved = self.bound.substitute(expression, frozenset(self.arrays), self.rates)
+        return evaluate(resolved, self.arrays)
+
+
+def refuse_missing(bound: Bound, missing: list[str], constants: Constants) -> None:
+    """Raise MissingConstantError that names all of `missing` with their meaning."""
+    if not missing:
+        return
+    listed = ", ".join(f"{name} ({QUANTITIES[name].meaning})" for name in missing)
+    stray = [name for name in constants if name not in QUANTITIES]
+    hint = f"; {stray[0]!r} is no symbol of boundcheck" if stray else ""
+    raise MissingConstantError(f"{bound.name} needs {listed}; give {missing[0]}=…{hint}")

@@ -1,0 +1,130 @@
+"""The least t and k at which a bound is small enough, by exact search over whole numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from boundcheck.errors import InputError
+
+LARGEST = 2**52  # beyond this a double no longer counts single iterations
+SEARCHED = 2**20  # up to here every single number is looked at
+GRID = 2**14  # about so many t are looked at together
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A number of steps t, or k, or both; `how` says by what it was found."""
+
+    t: int | None
+    k: int | None
+    how: str
+
+
+@dataclass(frozen=True, eq=False)
+class Goal:
+    """What is asked: value(t, k) ≤ eps for t ≥ t_min, at the least price_t·t + price_k·k."""
+
+    value: Callable[[Any, Any], np.ndarray]
+    t_min: int
+    eps: float
+    price_t: float
+    price_k: float
+
+    def reached(self, t: int, k: int) -> bool:
+        """Whether the bound is small enough at t and k."""
+        return bool(self.value(t, k) <= self.eps)
+
+    def price(self, ts: np.ndarray, ks: np.ndarray) -> np.ndarray:
+        """What t and k steps cost."""
+        return self.price_t * ts + self.price_k * ks
+
+
+def search_t(goal: Goal) -> Choice:
+    """The first t, for a bound without k."""
+    return Choice(_first(lambda ts: goal.value(ts, 0), goal.t_min, goal.eps), None, "search")
+
+
+def search_k(goal: Goal) -> Choice:
+    """The first k, for a bound without t."""
+    return Choice(None, _first(lambda ks: goal.value(0, ks), 0, goal.eps), "search")
+
+
+def search_pair(goal: Goal) -> Choice:
+    """The cheapest (t, k): the least k for every t at once by bisection, coarse to fine when there are many t."""
+    enough = _enough_of_both(goal)
+    budget = (goal.price_t + goal.price_k) * enough
+    most_k = int(budget / goal.price_k) + 1
+    start, stop = goal.t_min, int(budget / goal.price_t) + goal.t_min + 1
+    while True:
+        stride = max(1, (stop - start) // GRID)
+        ts = np.arange(start, stop + 1, stride)
+        ks = _least_k(goal, ts, most_k)
+        best = int(np.argmin(goal.price(ts, ks)))
+        if stride == 1:
+            return Choice(int(ts[best]), int(ks[best]), "search")
+        start, stop = max(goal.t_min, int(ts[best]) - 2 * stride), int(ts[best]) + 2 * stride
+
+
+def settle(enough: Callable[[int], bool], low: int, guess: float) -> int:
+    """The smallest n > low with enough(n), for a predicate that turns true once; few calls when the guess is good."""
+    start = int(min(max(math.ceil(guess), low + 1), LARGEST))
+    step = 1
+    if enough(start):
+        good = start
+        while good - step > low and enough(good - step):
+            good, step = good - step, 2 * step
+        bad = max(good - step, low)
+    else:
+        bad = start
+        while not enough(min(bad + step, LARGEST)):
+            bad, step = min(bad + step, LARGEST), 2 * step
+            if bad >= LARGEST:
+                raise InputError(f"no number of iterations up to {LARGEST} is enough; take a larger eps")
+        good = min(bad + step, LARGEST)
+    while good - bad > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if enough(middle) else (good, middle)
+    return good
+
+
+def _first(along: Callable[[Any], np.ndarray], low: int, eps: float) -> int:
+    """The first n ≥ low with value ≤ eps: every n is looked at up to `SEARCHED`, bisection goes on from there."""
+    start, size = low, 1024
+    while start < SEARCHED:
+        hits = np.flatnonzero(along(np.arange(start, start + size)) <= eps)
+        if hits.size:
+            return start + int(hits[0])
+        start, size = start + size, 2 * size
+    return settle(lambda n: bool(along(n) <= eps), start, start)
+
+
+def _enough_of_both(goal: Goal) -> int:
+    """A power of 2 that is enough for both t and k."""
+    enough = 1
+    while not goal.reached(max(enough, goal.t_min), enough):
+        enough *= 2
+        if enough > LARGEST:
+            raise InputError(
+                f"the bound stays above eps = {goal.eps:g} for all t and k; take a larger eps or other rates"
+            )
+    return enough
+
+
+def _least_k(goal: Goal, ts: np.ndarray, most_k: int) -> np.ndarray:
+    """The least k up to `most_k` for every t; infinity where there is none."""
+    bad, good = np.full(ts.shape, -1), np.full(ts.shape, most_k)
+    feasible = goal.value(ts, good) <= goal.eps
+    while (good - bad).max() > 1:
+        middle = (good + bad) // 2
+        fits = goal.value(ts, np.maximum(middle, 0)) <= goal.eps
+        good, bad = np.where(fits, middle, good), np.where(fits, bad, middle)
+    least = np.where(feasible, good, np.inf)
+    # for fixed t a bound may also rise with k (from k = 1 on, when the first step is counted apart)
+    for early in (1, 0):
+        least = np.where(goal.value(ts, np.full(ts.shape, early)) <= goal.eps, early, least)
+    return least
