@@ -13,7 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from boundcheck.constants import BALLS, BallKind, Constant, Constants, Provenance, Side
+from boundcheck.constants import BALLS, BallKind, Constant, Constants, Provenance, Side, estimate_side
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.numerics.bilevel import derivative_check
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
@@ -160,7 +160,7 @@ def _doubted(constants: Constants, doubts: Sequence[str]) -> Constants:
         {
             name: replace(
                 c,
-                side=Side.UPPER if name in user_claims.SAFE_BELOW else Side.LOWER,
+                side=estimate_side(name),
                 provenance=replace(c.provenance, how=c.provenance.how + why),
             )
             for name, c in constants.items()
