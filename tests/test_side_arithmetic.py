@@ -1,4 +1,4 @@
-"""The side of a computed value is right for every truth that the sides of its terms allow, and says all that is known."""
+"""The side of a computed value is right for every truth that the sides of its terms allow, and nothing known is lost."""
 
 from __future__ import annotations
 
