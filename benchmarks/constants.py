@@ -23,7 +23,7 @@ from torch import Tensor
 
 import boundcheck as bc
 from boundcheck.constants import BALLS
-from boundcheck.numerics.estimate.at_solution import Spend
+from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.estimate_constants import on_balls
 from boundcheck.numerics.estimate.lanczos import Product, dense_symmetric, lanczos, power, slack
 from boundcheck.numerics.solvers.reference import reference

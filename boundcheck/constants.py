@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from boundcheck.errors import InputError, UnknownNameError
 
@@ -23,6 +23,12 @@ NAMES = frozenset(
         "k", "K",
     )
 )  # fmt: skip
+
+# How bounds move with a constant: they fall with these, are not monotone in those, and grow with every other one.
+FALLING = frozenset(("mu", "mu_inv"))
+NOT_MONOTONE = frozenset(("alpha", "t", "k", "K"))  # chosen, not measured
+
+Default = TypeVar("Default")
 
 
 class Side(str, Enum):
@@ -40,6 +46,45 @@ class Side(str, Enum):
             return cls(side)
         except ValueError:
             raise InputError(f"side = {side!r} is not a side; use one of {', '.join(s.value for s in cls)}") from None
+
+    @classmethod
+    def safe_for(cls, direction: int) -> Side:
+        """The safe side of a value with which a bound grows (+1) or falls (−1); if neither (0), only exact is safe."""
+        return {+1: cls.UPPER, -1: cls.LOWER}.get(direction, cls.EXACT)
+
+    def is_safe_for(self, direction: int) -> bool:
+        """Does a bound that moves in this direction with a value stay a bound, with the value on this side?"""
+        if self is Side.HIGH_PROBABILITY:  # on the safe side, if there is one
+            return direction != 0
+        return self in (Side.EXACT, Side.safe_for(direction))
+
+
+def direction(name: str) -> int:
+    """How bounds move with a constant: +1 if they grow with it, −1 if they fall, 0 if they are not monotone in it."""
+    if name in FALLING:
+        return -1
+    return 0 if name in NOT_MONOTONE else +1
+
+
+def safe_side(name: str) -> Side:
+    """The side on which an inexact value of a constant leaves every bound a bound.
+
+    Parameters
+    ----------
+    name : str
+        Of a constant, as in `theory/symbols.py`.
+
+    Returns
+    -------
+    Side
+        Above for most constants, below for μ and μ_λ. A step size and a number of iterations have to be exact.
+    """
+    return Side.safe_for(direction(name))
+
+
+def estimate_side(name: str) -> Side:
+    """The side of an estimate, on which nothing is proved with a constant: below for most, above for μ and μ_λ."""
+    return Side.UPPER if safe_side(name) is Side.LOWER else Side.LOWER
 
 
 class BallKind(str, Enum):
@@ -107,6 +152,16 @@ class Constant:
                 "give Provenance(how, delta=…), the probability that the value is on its unsafe side"
             )
 
+    @property
+    def is_safe(self) -> bool:
+        """Is it exact, or on the side on which a bound stays a bound?"""
+        return self.side.is_safe_for(direction(self.name))
+
+    @property
+    def stated_side(self) -> Side:
+        """Exact, upper or lower: high probability is a claim to be on the safe side."""
+        return safe_side(self.name) if self.side is Side.HIGH_PROBABILITY else self.side
+
 
 @dataclass(frozen=True)
 class Constants(Mapping[str, Constant]):
@@ -148,6 +203,18 @@ class Constants(Mapping[str, Constant]):
             return self._by_name[name]
         except KeyError:
             raise UnknownNameError.among("constant", name, self._by_name) from None
+
+    # `Mapping` has these two from `__getitem__`, whose error looks for similar names.
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    @overload
+    def get(self, name: str, /) -> Constant | None: ...
+    @overload
+    def get(self, name: str, /, default: Constant | Default) -> Constant | Default: ...
+    def get(self, name: str, /, default: Any = None) -> Any:
+        """The constant, or `default` if there is none of this name."""
+        return self._by_name.get(name, default)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_name)

@@ -7,8 +7,9 @@ import math
 
 import pytest
 
-from boundcheck.constants import Ball, Constant, Constants, Provenance, Side
+from boundcheck.constants import NAMES, Ball, Constant, Constants, Provenance, Side, direction, estimate_side, safe_side
 from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.theory.symbols import QUANTITIES
 
 
 def test_given_by_hand() -> None:
@@ -68,3 +69,45 @@ def test_unknown_name() -> None:
     with pytest.raises(UnknownNameError, match="unknown constant 'nu1'; did you mean nu_1"):
         Constants.given(nu_1=0.1)["nu1"]
     assert Constants.given(nu_1=0.1).get("nu1") is None
+
+
+def test_to_ask_for_a_name_that_is_missing_makes_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error looks for similar names, which takes far longer than the answer."""
+
+    def refuse(*args: object) -> None:
+        raise AssertionError("an error was made")
+
+    monkeypatch.setattr(UnknownNameError, "among", refuse)
+    constants, other = Constants.given(nu_1=0.1), Constant("nu_2", 0.2)
+    assert "nu_1" in constants
+    assert "nu2" not in constants
+    assert constants.get("nu_1") is constants["nu_1"]
+    assert constants.get("nu2") is None
+    assert constants.get("nu2", other) is other
+    assert constants.get("nu2", default=0) == 0
+
+
+@pytest.mark.parametrize("name", sorted({*QUANTITIES, *NAMES}))
+def test_the_safe_side_is_that_of_the_theory(name: str) -> None:
+    assert direction(name) == QUANTITIES[name].direction
+    assert safe_side(name) is {+1: Side.UPPER, 0: Side.EXACT, -1: Side.LOWER}[QUANTITIES[name].direction]
+    assert not Side.is_safe_for(estimate_side(name), direction(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "safe"),
+    [
+        ("q", {Side.EXACT, Side.UPPER, Side.HIGH_PROBABILITY}),
+        ("mu", {Side.EXACT, Side.LOWER, Side.HIGH_PROBABILITY}),
+        ("alpha", {Side.EXACT}),
+    ],
+)
+def test_is_safe(name: str, safe: set[Side]) -> None:
+    constants = [Constant(name, 0.5, side, Provenance("", delta=0.1)) for side in Side]
+    assert {constant.side for constant in constants if constant.is_safe} == safe
+
+
+@pytest.mark.parametrize(("name", "side"), [("q", Side.UPPER), ("mu_inv", Side.LOWER)])
+def test_high_probability_states_the_safe_side(name: str, side: Side) -> None:
+    assert Constant(name, 0.5, Side.HIGH_PROBABILITY, Provenance("", delta=0.1)).stated_side is side
+    assert Constant(name, 0.5, Side.EXACT).stated_side is Side.EXACT

@@ -74,9 +74,9 @@ def _exact(original: Any) -> Any:
 
 
 def _without_residual(original: Any) -> Any:
-    def distances(at: Any, *args: Any) -> Any:
-        w, w0 = at.found.w[0], at.problem.w0
-        for constant in original(at, *args):
+    def distances(problem: Any, solution: Any, *args: Any) -> Any:
+        w, w0 = solution.w[0], problem.w0
+        for constant in original(problem, solution, *args):
             value = float(w.norm()) if constant.name == "D" else float((w0 - w).norm())
             yield replace(constant, value=value)
 
@@ -129,11 +129,13 @@ ESTIMATE = f"{NUMERICS}.estimate.estimate_constants"
 BREAKAGES = (
     Breakage(
         "estimates from sampled points are called exact",
-        ((f"{NUMERICS}.estimate.suprema_table", "measure", _exact),),
+        ((f"{NUMERICS}.estimate.suprema", "measure", _exact),),
     ),
     Breakage("η₁ is half of what it is", ((ESTIMATE, "_on_ball", _constants(_half_eta_1)),)),
     Breakage("q* at one point is called q", ((ESTIMATE, "_on_ball", _constants(_q_star_as_q)),)),
-    Breakage("D and r_0 without the residual", ((ESTIMATE, "_distances", _without_residual),)),
+    Breakage(
+        "D and r_0 without the residual", ((f"{NUMERICS}.estimate.derived_constants", "distances", _without_residual),)
+    ),
     Breakage(
         "a verdict knows no rounding",
         (("boundcheck.report.verdict", "excess", lambda original: lambda errors, values, floor: errors > values),),

@@ -17,18 +17,10 @@ class CombinedSide:
     weakest: tuple[str, ...]
 
 
-def _is_safe(constant: Constant, direction: int) -> bool:
-    if constant.side is Side.EXACT:
-        return True
-    if constant.side is Side.HIGH_PROBABILITY:
-        return direction != 0
-    return constant.side is {+1: Side.UPPER, -1: Side.LOWER}.get(direction)
-
-
 def combine(used: Iterable[tuple[Constant, int]]) -> CombinedSide:
     """A bound is as good as its weakest constant; failure probabilities add up."""
     used = tuple(used)
-    if unsafe := tuple(constant.name for constant, direction in used if not _is_safe(constant, direction)):
+    if unsafe := tuple(constant.name for constant, direction in used if not constant.side.is_safe_for(direction)):
         return CombinedSide(Side.LOWER, 0.0, unsafe)
     if probable := tuple(constant for constant, _ in used if constant.side is Side.HIGH_PROBABILITY):
         delta = min(1.0, sum(constant.provenance.delta or 0.0 for constant in probable))

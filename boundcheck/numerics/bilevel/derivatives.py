@@ -214,65 +214,6 @@ def rows_d2(function: Function, w: Tensor, prepared: Prepared, leaves: Leaves, d
     return found
 
 
-Form = Callable[[Tensor, Tensor], Cotangents]  # (w, v) ↦ F(w)ᵀv for rows of both, or F(w) where v is empty
-
-
-def forms(problem: Problem, leaves: Leaves, ready: Ready) -> dict[str, Form]:
-    """∂₁Φ(w)ᵀv, ∂₂Φ(w)ᵀv, ∇₁E(w) and ∇₂E(w), with their graph; those by λ as cotangents of `leaves`."""
-
-    def d2phi(w: Tensor, v: Tensor) -> Cotangents:
-        return tuple(c[:, :, 0] for c in rows_d2_T(problem.phi_at, w, leaves, v[:, :, None]))
-
-    def gradient(function: Function, w: Tensor, v: Tensor | None) -> Cotangents:
-        y = rows(function)(w, ready)
-        return _grad(y, (w,), torch.ones_like(y) if v is None else v, create_graph=True)
-
-    return {
-        "∂₁Φ": lambda w, v: gradient(problem.phi_at, w, v),
-        "∂₂Φ": d2phi,
-        "∇₁E": lambda w, _: gradient(problem.outer_at, w, None),
-        "∇₂E": lambda w, _: rows_outer(problem, w, leaves).lam if leaves.active else (),
-    }
-
-
-class Pairing:
-    """c = F(w)ᵀv, or F(w)ᵀv − F(base)ᵀv, for rows; and derivatives of the pairing ⟨t, c⟩ by w and v."""
-
-    def __init__(self, form: Form, w: Tensor, v: Tensor, base: Tensor | None = None) -> None:
-        self.w, self.v = w.detach().requires_grad_(), v.detach().requires_grad_()
-        with torch.enable_grad():
-            self._c = form(self.w, self.v)
-            if base is not None:
-                there = form(base.detach().requires_grad_(), self.v)
-                self._c = tuple(x - y for x, y in zip(self._c, there, strict=True))
-        self.c = tuple(x.detach() for x in self._c)
-
-    def by_v(self, t: Cotangents) -> Tensor:
-        return _pull(self._c, (self.v,), t)[0]
-
-    def by_w_and_v(self, t: Cotangents) -> tuple[Tensor, Tensor]:
-        by_w, by_v = _pull(self._c, (self.w, self.v), t)
-        return by_w, by_v
-
-    def slots(self, t: Cotangents, a: Tensor) -> tuple[Tensor, Tensor, Cotangents]:
-        """The derivatives by a, v and t of the derivative of ⟨t, c⟩ along a, which is linear in each of them."""
-        with torch.enable_grad():
-            t = tuple(x.detach().requires_grad_() for x in t)
-            by_w = _pull(self._c, (self.w,), t, create_graph=True)[0]
-        by_v, *by_t = _pull((by_w,), (self.v, *t), (a,))
-        return by_w.detach(), by_v, tuple(by_t)
-
-
-def _pull(
-    outputs: Cotangents, inputs: tuple[Tensor, ...], cotangents: Cotangents, create_graph: bool = False
-) -> tuple[Tensor, ...]:
-    pairs = [(y, c) for y, c in zip(outputs, cotangents, strict=True) if y.requires_grad]
-    if not pairs:
-        return tuple(torch.zeros_like(x) for x in inputs)
-    ys, cs = zip(*pairs, strict=True)
-    return torch.autograd.grad(ys, inputs, cs, create_graph=create_graph, materialize_grads=True)
-
-
 def jacobian(function: Callable[[Tensor], Tensor], w: Tensor) -> Tensor:
     """The Jacobian at one point, by a transposed product for each value in one batch."""
     found = vjp(function, w)

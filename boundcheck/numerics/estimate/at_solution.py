@@ -1,21 +1,21 @@
 """Constants at the fixed point, where nothing is a supremum: norms of matrices, dense or by products.
 
-Small matrices come as balls that hold the exact ones (`running_matrices`), and their norms are certified by Cholesky:
-such a constant is exact, or an upper bound where rounding shows. Of larger ones up to d = `DENSE` the rounding is not
-proved, and the provenance says so. Above that by Golub-Kahan from a random start, certified with probability 1 − δ.
+Small matrices come as balls that hold the exact ones (`rounding_proof_matrices`), and their norms are certified by
+Cholesky: such a constant is exact, or an upper bound where rounding shows. Of larger ones up to d = `DENSE` the
+rounding is not proved, and the provenance says so. Above that by Golub-Kahan from a random start, certified with
+probability 1 − δ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from boundcheck.constants import Ball, Constant, Provenance, Side
-from boundcheck.errors import InputError
+from boundcheck.constants import Constant, Side
 from boundcheck.numerics.bilevel.derivatives import (
     DENSE,
     MATRIX,
@@ -28,7 +28,8 @@ from boundcheck.numerics.bilevel.derivatives import (
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem, Ready
 from boundcheck.numerics.estimate import lanczos, rounding_proof_matrices
-from boundcheck.numerics.estimate.lanczos import Extreme
+from boundcheck.numerics.estimate.effort import Spend as Spend
+from boundcheck.numerics.estimate.effort import constant_of, provenance_of
 from boundcheck.numerics.estimate.rounding_proof import Declined
 from boundcheck.numerics.estimate.rounding_proof_matrices import OfPhi
 from boundcheck.numerics.solvers.reference import ReferenceSolution
@@ -36,29 +37,6 @@ from boundcheck.numerics.solvers.reference import ReferenceSolution
 STEPS = 200  # of Golub-Kahan at most
 ROUNDED = torch.finfo(torch.float64).eps
 NOTHING = 1e-9  # rounding, relative to a constant, with which it still counts as exact
-
-
-@dataclass(frozen=True)
-class Spend:
-    """What an estimate may cost and how it is drawn."""
-
-    delta: float
-    seed: int
-    budget: int | None = None  # products
-
-    def __post_init__(self) -> None:
-        if not 0 < self.delta < 1:
-            raise InputError(f"delta = {self.delta} is no probability of failure; give a number between 0 and 1")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
-            raise InputError(f"seed = {self.seed!r} is no seed; give an integer")
-        budget = self.budget
-        if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 1):
-            raise InputError(f"budget = {budget} pays for nothing; give a number of products >= 1, or leave it out")
-
-    @property
-    def half(self) -> float:
-        """δ of one certificate of two, so that what needs both fails with probability δ at most."""
-        return self.delta / 2
 
 
 def forms_matrices(problem: Problem) -> bool:
@@ -93,7 +71,7 @@ def gradient_norm(name: str, problem: Problem, w: Tensor, ready: Ready, how: str
     if isinstance(ball, Declined):
         value = float(gradient(problem.outer_at)(w, ready).norm())
         return Constant(
-            name, value, Side.LOWER, made(f"{how}; rounding not proved: {ball.reason}", problem, products=1)
+            name, value, Side.LOWER, provenance_of(f"{how}; rounding not proved: {ball.reason}", problem, products=1)
         )
     return proved_constant(name, float(ball.d1.mid.norm()), float(ball.d1.rad.norm()), how, problem, products=1)
 
@@ -104,7 +82,7 @@ def proved_constant(
     """A constant within `rounding` of a value: exact where that is next to nothing, else the upper end."""
     top = (value + rounding) * (1 + 4 * ROUNDED)
     side = Side.EXACT if rounding <= NOTHING * value else Side.UPPER
-    return Constant(name, top, side, made(how, problem, products=products))
+    return Constant(name, top, side, provenance_of(how, problem, products=products))
 
 
 def _enclosed(problem: Problem, of: OfPhi) -> Iterator[Constant]:
@@ -116,7 +94,7 @@ def _enclosed(problem: Problem, of: OfPhi) -> Iterator[Constant]:
     def norm(name: str, M: Tensor, rounding: float, how: str) -> Constant:
         top = lanczos.dense_norm(M)
         if top.side is Side.LOWER:  # no factorisation certified it
-            return constant(name, top, f"{how}, of the matrix", problem)
+            return constant_of(name, top, f"{how}, of the matrix", problem)
         return proved_constant(name, top.value, rounding, f"{how}, of the matrix", problem, min(M.shape))
 
     yield norm("q_star", Y, spread["Y"], "‖∂₁Φ(w*)‖")
@@ -136,27 +114,13 @@ def _enclosed(problem: Problem, of: OfPhi) -> Iterator[Constant]:
     yield norm("W", X, size / (1 - off) * left, "‖(I − ∂₁Φ)⁻¹∂₂Φ‖ at w*")
 
 
-def made(
-    how: str, problem: Problem, *, products: int | None = None, delta: float | None = None, seed: int | None = None,
-    residual: float | None = None, samples: int | None = None, ball: Ball | None = None,
-) -> Provenance:  # fmt: skip
-    """How a value was obtained, and in which arithmetic."""
-    dtype, device = str(problem.dtype).removeprefix("torch."), str(problem.device)
-    return Provenance(how, "", products, samples, seed, delta, residual, ball, dtype, device)
-
-
-def constant(name: str, found: Extreme, how: str, problem: Problem, seed: int | None = None) -> Constant:
-    """A `Constant` from one end of a spectrum."""
-    how += "" if found.converged else ", which has not come to rest"
-    provenance = made(how, problem, products=found.products, seed=seed, delta=found.delta, residual=found.residual)
-    return Constant(name, found.value, found.side, provenance)
-
-
 def _dense(problem: Problem, prepared: Prepared, w: Tensor) -> Iterator[Constant]:
     d, n, ready = problem.d, problem.n, prepared.leaves.at(0)
 
     def norm(name: str, M: Tensor, how: str) -> Constant:
-        return constant(name, replace(lanczos.dense_norm(M), products=min(M.shape)), f"{how}, of the matrix", problem)
+        return constant_of(
+            name, replace(lanczos.dense_norm(M), products=min(M.shape)), f"{how}, of the matrix", problem
+        )
 
     Y = jacobian(lambda x: problem.phi_at(x, ready), w)
     yield norm("q_star", Y, "‖∂₁Φ(w*)‖")
@@ -174,10 +138,10 @@ def _by_products(problem: Problem, prepared: Prepared, w: Tensor, spend: Spend) 
     ready = prepared.leaves.at(0)
     at = Linearisation(problem.phi_at, w, ready)
     generator = torch.Generator(device="cpu").manual_seed(spend.seed)
-    most = STEPS if spend.budget is None else max(1, min(STEPS, spend.budget // 4))
+    most = spend.steps(STEPS, products_per_step=4)
     norm = partial(lanczos.norm, delta=spend.half, most=most, generator=generator, dtype=w.dtype, device=w.device)
     found = norm(at.d1_T if problem.symmetric else at.d1, at.d1_T, (problem.d, problem.d))
-    yield constant("q_star", found, "‖∂₁Φ(w*)‖ by Golub-Kahan from a random start", problem, spend.seed)
+    yield constant_of("q_star", found, "‖∂₁Φ(w*)‖ by Golub-Kahan from a random start", problem, spend.seed)
     of_lam = LamLinearisation(problem.phi_at, w[None, None], prepared.leaves)
 
     def d2(x: Tensor) -> Tensor:
@@ -187,4 +151,4 @@ def _by_products(problem: Problem, prepared: Prepared, w: Tensor, spend: Spend) 
         return prepared.pull_back(of_lam.d2_T(v[None, None]))[0]
 
     found = norm(d2, d2_T, (problem.d, problem.n))
-    yield constant("L_Phi_star", found, "‖∂₂Φ(w*)‖ by Golub-Kahan from a random start", problem, spend.seed)
+    yield constant_of("L_Phi_star", found, "‖∂₂Φ(w*)‖ by Golub-Kahan from a random start", problem, spend.seed)

@@ -7,13 +7,9 @@ that is the same for all w), norms at the fixed point, and suprema over the regi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
-import torch
-from torch import Tensor
-
-from boundcheck.constants import BALLS, BallKind, Constant, Constants, Provenance, Side
+from boundcheck.constants import BALLS, BallKind, Constant, Constants, Provenance, Side, estimate_side
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.numerics.bilevel import derivative_check
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
@@ -21,56 +17,21 @@ from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
 from boundcheck.numerics.estimate import (
     at_solution,
-    constant_derivatives,
     counterexamples,
+    derived_constants,
     hessians,
-    residual_bounds,
-    rounding_proof_matrices,
     shift_to_solution,
-    suprema_table,
+    suprema,
     user_claims,
     validate,
 )
-from boundcheck.numerics.estimate.at_solution import Spend
-from boundcheck.numerics.estimate.constant_derivatives import Structure
-from boundcheck.numerics.estimate.rounding_proof import Declined
-from boundcheck.numerics.estimate.rounding_proof_matrices import OfPhi
+from boundcheck.numerics.estimate.effort import Spend
+from boundcheck.numerics.estimate.setting import Setting
 from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
 from boundcheck.progress import Progress, no_progress
 
 AT_W_STAR = {"q": "q_star", "L_E": "g_star", "L_Phi": "L_Phi_star"}
 FROM_Q = {"mu_inv", "kappa"}  # which follow from a q that may itself be claimed
-
-
-@dataclass(frozen=True, eq=False)
-class Setting:
-    """What the estimators share."""
-
-    problem: Problem
-    prepared: Prepared  # for λ as the only row
-    found: ReferenceSolution
-    spend: Spend
-    tell: Progress
-
-    @cached_property
-    def shape(self) -> Structure:
-        """Looked for when first needed: closed forms need none."""
-        return constant_derivatives.find(self.problem)
-
-    @cached_property
-    def of_phi(self) -> OfPhi | Declined | None:
-        """Balls of ∂₁Φ and ∂₂Φ at w*; None where they would take too long."""
-        small = at_solution.forms_matrices(self.problem) and rounding_proof_matrices.are_small(self.problem)
-        return rounding_proof_matrices.of_phi(self.problem, self.w_star) if small else None
-
-    @property
-    def w_star(self) -> Tensor:
-        return self.found.w[0]
-
-    def supremum(self, name: str, region: Region) -> Constant:
-        """What ascent finds of it, from below."""
-        self.tell(f"measuring {name}", 0, 1)
-        return suprema_table.measure(name, self.problem, self.prepared, region, self.w_star, self.spend)
 
 
 def estimate_constants(
@@ -84,12 +45,46 @@ def estimate_constants(
     budget: int | None = None,
     progress: Progress | None = None,
 ) -> Constants:
-    """The constants of `problem` at its λ, each with its side and how it was obtained.
+    """The constants of a problem at its λ, each with its side and how it was obtained.
 
-    Suprema are over the ball of the paper, ‖w‖ ≤ 2D, or over the local one, ‖w − w*‖ ≤ peak·r_0, where `peak` is how
-    far the iterates may leave the ball they start on (1 unless they have momentum). `known` are constants that you
-    vouch for; `delta` is the probability with which each certificate by random starts may fail; `budget` caps the
-    products with derivatives for each constant that is not read off a matrix.
+    Parameters
+    ----------
+    problem : Problem
+    ball : {"paper", "local"}
+        Where suprema are taken: on ‖w‖ ≤ 2D, or on ‖w − w*‖ ≤ peak·r_0.
+    known : Constants, optional
+        Constants that you vouch for; those of the problem by default. A claim that is refuted is not used.
+    peak : float
+        How far the iterates may leave the ball they start on, at least 1. It is 1 unless they have momentum.
+    delta : float
+        The probability, between 0 and 1, with which each certificate by random starts may fail.
+    seed : int
+        Of all random starts.
+    budget : int, optional
+        Products with derivatives, at most, for each constant that is not read off a matrix.
+    progress : callable, optional
+        Called as ``progress(what, done, of)``.
+
+    Returns
+    -------
+    Constants
+        By name. `side` says what is proved of a value; `provenance` says where it comes from.
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used, or if a function of the problem is random.
+    UserCodeError
+        If a function of the problem is not finite at w_0, or raises, or has another derivative than autograd gives.
+    DivergenceError
+        If the lower level has no solution, or if a derivative is not finite on the ball.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> constants = bc.estimate_constants(bc.problems.scalar(q=0.5))
+    >>> constants["q"].value, constants["q"].side.value
+    (0.5, 'exact')
     """
     require_problem(problem)
     if ball not in BALLS:
@@ -102,16 +97,15 @@ def estimate_constants(
     tell = progress or no_progress
     lam = problem.checked(problem.lam, "lam")
     tell("checking the problem", 0, 1)
-    confirmation = validate.check(problem, lam)
+    doubts = validate.check(problem, lam).unconfirmed
     tell("solving for w*", 0, 1)
-    found = reference(problem, lam[None])
-    doubts = confirmation.unconfirmed
-    return on_balls(problem, found, (ball,), known=known, peak=peak, spend=spend, tell=tell, doubts=doubts)[ball]
+    solution = reference(problem, lam[None])
+    return on_balls(problem, solution, (ball,), known=known, peak=peak, spend=spend, tell=tell, doubts=doubts)[ball]
 
 
 def on_balls(
     problem: Problem,
-    found: ReferenceSolution,
+    solution: ReferenceSolution,
     balls: Sequence[str],
     *,
     known: Constants | None = None,
@@ -124,33 +118,104 @@ def on_balls(
 
     `doubts` are the derivatives that finite differences could not confirm. With any, every constant is an estimate.
     """
-    lam = problem.lam
-    doubts += derivative_check.at_solution(problem, lam, found.w[0]).unconfirmed
-    prepared = Prepared(problem, lam[None])
-    at = Setting(problem, prepared, found, spend, tell)
-
-    shared: dict[str, Constant] = {}
+    doubts += derivative_check.at_solution(problem, problem.lam, solution.w[0]).unconfirmed
+    setting = Setting(problem, Prepared(problem, problem.lam[None]), solution, spend, tell)
     closed = problem.known if isinstance(problem.known, ClosedForms) else None
-    if closed is not None:
-        _add(shared, closed.everywhere(lam))
-    tell("measuring norms at w*", 0, 1)
-    _add(shared, at_solution.at_solution(problem, prepared, found, spend, at.of_phi))
-    if not {"mu", "L"} <= set(shared) and problem.inner_at is not None:
-        tell("measuring mu and L", 0, 1)
-        _add(shared, hessians.of_inner_loss(problem, prepared, at.w_star, at.shape, spend, at.of_phi))
-    if closed is None:
-        _add(shared, _from_structure(at.shape, shared))
     claimed = known if known is not None else problem.known if isinstance(problem.known, Constants) else Constants()
-    for found_here in _distances(at, _near(at, shared, claimed, balls, peak), shared):
-        shared[found_here.name] = _better(found_here, shared.get(found_here.name))
-    off = replace(shared["r_0"], value=shared["r_0"].value - float((problem.w0 - at.w_star).norm()))
+
+    shared = _without_ball(setting, closed)
+    q = _near(setting, shared, claimed, balls, peak)
+    for distance in derived_constants.distances(problem, solution, q, shared):
+        shared[distance.name] = derived_constants.better(distance, shared.get(distance.name))
+    r_0, D = shared["r_0"], shared["D"]
+    off = replace(r_0, value=r_0.value - float((problem.w0 - setting.w_star).norm()))
     if not bool(problem.w0.any()):  # then both are ‖w*‖
-        shared["r_0"] = _better(replace(shared["D"], name="r_0"), shared["r_0"])
-    for W in _sensitivity(shared):
+        shared["r_0"] = derived_constants.better(replace(D, name="r_0"), r_0)
+    for W in derived_constants.sensitivity(shared):
         if "W" not in shared or shared["W"].side is Side.UPPER:  # with rounding in it, the norms may say less
-            shared["W"] = _better(W, shared.get("W"))
-    on_each = {ball: _on_ball(at, closed, claimed, _region(at, ball, peak, shared), shared, off) for ball in balls}
+            shared["W"] = derived_constants.better(W, shared.get("W"))
+
+    regions = {ball: setting.region(ball, peak, D.value, shared["r_0"].value) for ball in balls}
+    on_each = {ball: _on_ball(setting, closed, claimed, region, shared, off) for ball, region in regions.items()}
     return {ball: _doubted(constants, doubts) if doubts else constants for ball, constants in on_each.items()}
+
+
+def _without_ball(setting: Setting, closed: ClosedForms | None) -> dict[str, Constant]:
+    """Constants that are the same on every ball: closed forms, norms at w*, μ and L, what is constant in w."""
+    problem, prepared, spend = setting.problem, setting.prepared, setting.spend
+    constants: dict[str, Constant] = {}
+    if closed is not None:
+        _add(constants, closed.everywhere(problem.lam))
+    setting.tell("measuring norms at w*", 0, 1)
+    _add(constants, at_solution.at_solution(problem, prepared, setting.solution, spend, setting.of_phi))
+    if not {"mu", "L"} <= set(constants) and problem.inner_at is not None:
+        setting.tell("measuring mu and L", 0, 1)
+        w_star, shape = setting.w_star, setting.shape
+        _add(constants, hessians.of_inner_loss(problem, prepared, w_star, shape, spend, setting.of_phi))
+    if closed is None:
+        _add(constants, derived_constants.from_structure(setting.shape, constants))
+    return constants
+
+
+def _on_ball(
+    setting: Setting, closed: ClosedForms | None, claimed: Constants, region: Region, shared: dict[str, Constant],
+    off: Constant,
+) -> Constants:  # fmt: skip
+    """All constants on one ball; `off` is how far the computed w may be from w*."""
+    problem, constants = setting.problem, dict(shared)
+    if closed is not None:
+        on_region = {constant.name: constant for constant in closed.on(problem.lam, region)}
+        constants |= {name: constant for name, constant in on_region.items() if name not in constants or name == "q"}
+    if any(name not in constants for name in suprema.NAMES):
+        _add(constants, derived_constants.from_structure(setting.shape, constants))
+        _add(constants, _of_quadratic_outer_loss(setting, region, constants))
+    for name in suprema.NAMES:
+        if name not in constants:
+            at_w_star = constants.get(AT_W_STAR.get(name, ""))
+            constants[name] = derived_constants.no_less(setting.supremum(name, region), at_w_star)
+    doubtful = [n for n in claimed if n in suprema.NAMES and user_claims.is_below(claimed[n], constants[n])]
+    evidence = [setting.supremum(name, region) for name in doubtful]
+    evidence += counterexamples.evidence(problem, setting.prepared, setting.solution, constants, claimed)
+    for names in (set(claimed) - FROM_Q, set(claimed) & FROM_Q):
+        claims = Constants({name: claimed[name] for name in claimed if name in names})
+        constants = user_claims.settle(constants, claims, evidence, counterexamples.tolerance(problem))
+        _add(constants, derived_constants.inverse(constants))
+    return Constants(shift_to_solution.moved(constants, claimed, off.value, off.side is Side.UPPER))
+
+
+def _of_quadratic_outer_loss(setting: Setting, region: Region, constants: Mapping[str, Constant]) -> Iterator[Constant]:
+    """η₁ and L_E where the Hessian of E is constant."""
+    if {"eta_1", "L_E"} <= set(constants) or not setting.shape.hessian_of_E:
+        return
+    problem, prepared = setting.problem, setting.prepared
+    eta_1 = hessians.of_outer_loss(problem, prepared, setting.w_star, setting.spend)
+    yield eta_1
+    at_centre = at_solution.gradient_norm("L_E", problem, region.point, prepared.leaves.at(0), "‖∇₁E(centre)‖")
+    yield derived_constants.gradient_bound(at_centre, eta_1, region)
+
+
+def _near(
+    setting: Setting, constants: Mapping[str, Constant], claimed: Constants, balls: Sequence[str], peak: float
+) -> Constant:
+    """q as the distance from w* needs it: known, or vouched for and not refuted, or else that of w* alone."""
+    if "q" in constants:
+        return constants["q"]
+    claim = claimed.get("q")
+    at_w_star = Constant("q", constants["q_star"].value, Side.LOWER, Provenance("‖∂₁Φ(w*)‖"))
+    if claim is None or claim.side is Side.LOWER:
+        return at_w_star
+    w, w_0 = setting.w_star, setting.problem.w0
+    for ball in balls:
+        region = setting.region(ball, peak, D=float(w.norm()), r_0=float((w_0 - w).norm()))
+        if user_claims.refuted(claim, setting.supremum("q", region)):
+            return at_w_star
+    return claim
+
+
+def _add(constants: dict[str, Constant], others: Iterable[Constant]) -> None:
+    """The first to give a name keeps it."""
+    for constant in others:
+        constants.setdefault(constant.name, constant)
 
 
 def _doubted(constants: Constants, doubts: Sequence[str]) -> Constants:
@@ -159,160 +224,10 @@ def _doubted(constants: Constants, doubts: Sequence[str]) -> Constants:
     return Constants(
         {
             name: replace(
-                c,
-                side=Side.UPPER if name in user_claims.SAFE_BELOW else Side.LOWER,
-                provenance=replace(c.provenance, how=c.provenance.how + why),
+                constant,
+                side=estimate_side(name),
+                provenance=replace(constant.provenance, how=constant.provenance.how + why),
             )
-            for name, c in constants.items()
+            for name, constant in constants.items()
         }
     )
-
-
-def _on_ball(
-    at: Setting, closed: ClosedForms | None, claimed: Constants, region: Region, shared: dict[str, Constant],
-    off: Constant,
-) -> Constants:  # fmt: skip
-    made = dict(shared)
-    if closed is not None:
-        on_region = {constant.name: constant for constant in closed.on(at.problem.lam, region)}
-        made |= {name: constant for name, constant in on_region.items() if name not in made or name == "q"}
-    if any(name not in made for name in suprema_table.NAMES):
-        _add(made, _from_structure(at.shape, made))
-        _add(made, _on_structure(at, region, made))
-    for name in suprema_table.NAMES:
-        if name not in made:
-            _add(made, [_no_less(at.supremum(name, region), made.get(AT_W_STAR.get(name, "")))])
-    doubtful = [n for n, claim in claimed.items() if n in suprema_table.NAMES and user_claims.is_below(claim, made[n])]
-    evidence = [at.supremum(name, region) for name in doubtful]
-    evidence += counterexamples.evidence(at.problem, at.prepared, at.found, made, claimed)
-    for names in (set(claimed) - FROM_Q, set(claimed) & FROM_Q):
-        some = Constants({name: claimed[name] for name in claimed if name in names})
-        made = user_claims.settle(made, some, evidence, counterexamples.tolerance(at.problem))
-        _add(made, _inverse(made))
-    return Constants(shift_to_solution.moved(made, claimed, off.value, off.side is Side.UPPER))
-
-
-def _add(made: dict[str, Constant], constants: Iterable[Constant]) -> None:
-    """The first to give a name keeps it."""
-    for constant in constants:
-        made.setdefault(constant.name, constant)
-
-
-def _better(new: Constant, old: Constant | None) -> Constant:
-    """The smaller of two proved bounds; a proved one rather than one that is not."""
-    if old is None:
-        return new
-    proved = (Side.EXACT, Side.UPPER)
-    return new if new.side in proved and (old.side not in proved or new.value < old.value) else old
-
-
-def _no_less(supremum: Constant, there: Constant | None) -> Constant:
-    """w* is in the region, so what is found of a supremum from below is no less than the value there."""
-    if there is None or there.side is not Side.EXACT or there.value <= (1 + 1e-9) * supremum.value:
-        return supremum
-    how = f"{there.provenance.how}, above {supremum.value:.6g}: {supremum.provenance.how}"
-    return replace(supremum, value=there.value, provenance=replace(supremum.provenance, how=how))
-
-
-def _near(at: Setting, made: Mapping[str, Constant], claimed: Constants, balls: Sequence[str], peak: float) -> Constant:
-    """q as the distance from w* needs it: known, or vouched for and not refuted, or else that of w* alone."""
-    if "q" in made:
-        return made["q"]
-    claim, here = claimed.get("q"), Constant("q", made["q_star"].value, Side.LOWER, Provenance("‖∂₁Φ(w*)‖"))
-    if claim is None or claim.side is Side.LOWER:
-        return here
-    D, r_0 = (Constant(n, float(x.norm())) for n, x in (("D", at.w_star), ("r_0", at.problem.w0 - at.w_star)))
-    for ball in balls:
-        region = _region(at, ball, peak, {"D": D, "r_0": r_0})
-        if user_claims.refuted(claim, at.supremum("q", region)):
-            return here
-    return claim
-
-
-def _from_structure(shape: Structure, made: dict[str, Constant]) -> Iterator[Constant]:
-    """What follows from derivatives that are the same for all w."""
-    if shape.d1phi:
-        yield Constant("nu_1", 0.0, Side.EXACT, Provenance("Φ is affine in w, by its operations"))
-        if "q_star" in made:
-            yield replace(made["q_star"], name="q")
-    if shape.d2phi:
-        yield Constant("nu_2", 0.0, Side.EXACT, Provenance("∂₂Φ does not depend on w, by the operations of Φ"))
-        if "L_Phi_star" in made:
-            yield replace(made["L_Phi_star"], name="L_Phi")
-    if shape.d2E:
-        yield Constant("eta_2", 0.0, Side.EXACT, Provenance("∇₂E does not depend on w, by the operations of E"))
-
-
-def _distances(at: Setting, q: Constant, made: Mapping[str, Constant]) -> Iterator[Constant]:
-    """D and r_0 a posteriori: w* is within ‖w − Φ(w)‖/(1 − q) of the w that was found.
-
-    Where Φ is a gradient step, ‖w − Φ(w)‖ = α‖∇₁ℓ(w)‖ ≥ αμ‖w − w*‖, which never is worse and needs no contraction.
-    """
-    w, proof = at.w_star, residual_bounds.of(at.problem, at.found)
-    residual = proof.w
-    gap, side, delta = 1 - q.value, q.side, q.provenance.delta
-    name = "1 − ‖∂₁Φ(w*)‖" if side is Side.LOWER else "1 − q"
-    if {"alpha", "mu"} <= set(made) and made["alpha"].side is Side.EXACT:
-        mu, own = made["mu"], made["alpha"].value * made["mu"].value
-        if own > gap and mu.side is not Side.UPPER:
-            gap, name, side, delta = own, "αμ", mu.side, mu.provenance.delta
-            side = Side.UPPER if side is Side.LOWER else side  # a minorant of μ is the safe side
-    if gap <= 0:
-        side, off, how = Side.LOWER, 0.0, "at the computed w*, with no contraction to certify it"
-    else:
-        side, off, how = Side.UPPER if side is Side.EXACT else side, residual / gap, f"to ‖w − Φ(w)‖/({name})"
-        if proof.doubt:
-            side, how = Side.LOWER, f"{how}; {proof.doubt}"
-    yield Constant("D", float(w.norm()) + off, side, Provenance(f"‖w*‖ {how}", residual=residual, delta=delta))
-    start = Provenance(f"‖w_0 − w*‖ {how}", residual=residual, delta=delta)
-    yield Constant("r_0", float((at.problem.w0 - w).norm()) + off, side, start)
-
-
-def _sensitivity(made: dict[str, Constant]) -> Iterator[Constant]:
-    """W ≤ L_Φ*/(1 − q*), where the matrix is too large to form; with q where that is known and no larger."""
-    z, there, q = made.get("L_Phi_star"), made["q_star"], made.get("q")
-    q = there if q is None or q.side is Side.LOWER or q.value > there.value else q
-    if z is None or q.value >= 1:
-        return
-    sides = {q.side, z.side}
-    side = next(side for side in (Side.LOWER, Side.HIGH_PROBABILITY, Side.UPPER) if side in (*sides, Side.UPPER))
-    delta = sum(c.provenance.delta or 0.0 for c in (q, z)) or None
-    yield Constant("W", z.value / (1 - q.value), side, Provenance("L_Φ*/(1 − ‖∂₁Φ(w*)‖)", delta=delta))
-
-
-def _inverse(made: Mapping[str, Constant]) -> Iterator[Constant]:
-    """μ_λ and κ of I − ∂₁Φ on the ball: 1 − q and (1 + q)/(1 − q), or αμ, as I − ∂₁Φ = α∇²₁ℓ for a gradient step."""
-    q, delta = made["q"], made["q"].provenance.delta
-    below = {Side.EXACT: Side.LOWER, Side.UPPER: Side.LOWER, Side.LOWER: Side.UPPER}  # as 1 − q falls with q
-    candidates = [(1 - q.value, below.get(q.side, q.side), Provenance("1 − q", delta=delta))]
-    if {"alpha", "mu"} <= set(made):
-        alpha, mu = made["alpha"], made["mu"]
-        of_mu = Side.LOWER if mu.side is Side.EXACT else mu.side
-        candidates.append((alpha.value * mu.value, of_mu, Provenance("αμ", delta=mu.provenance.delta)))
-    safe = [c for c in candidates if c[0] > 0 and c[1] is not Side.UPPER] or [c for c in candidates if c[0] > 0]
-    if safe:
-        value, side, how = max(safe, key=lambda c: c[0])
-        yield Constant("mu_inv", value, side, how)
-    if q.value < 1:
-        above = Side.UPPER if q.side is Side.EXACT else q.side
-        yield Constant("kappa", (1 + q.value) / (1 - q.value), above, Provenance("(1 + q)/(1 − q)", delta=delta))
-
-
-def _region(at: Setting, ball: str, peak: float, made: dict[str, Constant]) -> Region:
-    if ball == BallKind.PAPER:
-        return Region("0", torch.zeros_like(at.w_star), 2 * made["D"].value)
-    return Region("w_star", at.w_star, peak * made["r_0"].value)
-
-
-def _on_structure(at: Setting, region: Region, made: dict[str, Constant]) -> Iterator[Constant]:
-    """With a constant Hessian of E: η₁ is its norm, and ‖∇₁E‖ grows from the centre by at most η₁ a unit."""
-    if {"eta_1", "L_E"} <= set(made) or not at.shape.hessian_of_E:
-        return
-    eta_1 = hessians.of_outer_loss(at.problem, at.prepared, at.w_star, at.spend)
-    yield eta_1
-    centre = at_solution.gradient_norm("L_E", at.problem, region.point, at.prepared.leaves.at(0), "‖∇₁E(centre)‖")
-    how = "‖∇₁E(centre)‖ + η₁·radius, E being quadratic in w"
-    sides = {centre.side, eta_1.side} - {Side.EXACT} or {Side.UPPER}
-    side = next(side for side in (Side.LOWER, Side.HIGH_PROBABILITY, Side.UPPER) if side in sides)
-    provenance = Provenance(how, products=1, delta=eta_1.provenance.delta, ball=region.ball)
-    yield Constant("L_E", (centre.value + eta_1.value * region.radius) * (1 + 1e-12), side, provenance)

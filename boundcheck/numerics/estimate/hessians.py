@@ -13,12 +13,13 @@ from boundcheck.numerics.bilevel.derivatives import DENSE, Function, Linearisati
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate import at_solution, lanczos, rounding_proof_matrices
-from boundcheck.numerics.estimate.at_solution import Spend
 from boundcheck.numerics.estimate.constant_derivatives import Structure
+from boundcheck.numerics.estimate.effort import Spend, constant_of
 from boundcheck.numerics.estimate.lanczos import Symmetric
 from boundcheck.numerics.estimate.rounding_proof import Declined
 from boundcheck.numerics.estimate.rounding_proof_matrices import OfOuter, OfPhi
 from boundcheck.numerics.program.rounding_rules.ball import Ball
+from boundcheck.side_arithmetic import sided
 
 
 def _ends(function: Function, problem: Problem, prepared: Prepared, w: Tensor, spend: Spend) -> Symmetric:
@@ -29,7 +30,7 @@ def _ends(function: Function, problem: Problem, prepared: Prepared, w: Tensor, s
         return lanczos.dense_symmetric((H + H.T) / 2)
     at = Linearisation(slope, w, ready)
     generator = torch.Generator(device="cpu").manual_seed(spend.seed)
-    most = at_solution.STEPS if spend.budget is None else max(1, min(at_solution.STEPS, spend.budget))
+    most = spend.steps(at_solution.STEPS)
     return lanczos.lanczos(
         at.d1_T, problem.d, delta=spend.half, most=most, generator=generator, dtype=w.dtype, device=w.device
     )
@@ -53,8 +54,8 @@ def of_inner_loss(
     else:
         ends, rounding = _ends(problem.inner_at, problem, prepared, w_star, spend), 0.0
         where += "; rounding not proved"
-    mu = at_solution.constant("mu", ends.smallest, f"smallest eigenvalue of {where}", problem, spend.seed)
-    L = at_solution.constant("L", ends.largest, f"largest eigenvalue of {where}", problem, spend.seed)
+    mu = constant_of("mu", ends.smallest, f"smallest eigenvalue of {where}", problem, spend.seed)
+    L = constant_of("L", ends.largest, f"largest eigenvalue of {where}", problem, spend.seed)
     mu, L = replace(mu, value=mu.value - rounding), replace(L, value=L.value + rounding)
     if mu.side is L.side is Side.EXACT and not rounding <= at_solution.NOTHING * abs(mu.value):
         mu, L = replace(mu, side=Side.LOWER), replace(L, side=Side.UPPER)  # the safe sides
@@ -64,11 +65,7 @@ def of_inner_loss(
     yield mu
     yield L
     if mu.value > 0:
-        delta = sum(c.provenance.delta or 0.0 for c in (mu, L)) or None
-        exact, unsafe = mu.side is L.side is Side.EXACT, mu.side is Side.UPPER or L.side is Side.LOWER
-        certain = Side.EXACT if exact else Side.UPPER
-        side = Side.LOWER if unsafe else certain if delta is None else Side.HIGH_PROBABILITY
-        yield Constant("kappa", L.value / mu.value, side, Provenance("L/μ", delta=delta))
+        yield (sided(L) / sided(mu)).named("kappa", Provenance("L/μ"))
     if alpha is not None:
         yield alpha
         if problem.frozen_step:
@@ -107,5 +104,5 @@ def of_outer_loss(problem: Problem, prepared: Prepared, w_star: Tensor, spend: S
         if top.side is Side.EXACT:
             return at_solution.proved_constant("eta_1", top.value, float(ball.d11.rad.norm()), how, problem, problem.d)
     ends = _ends(problem.outer_at, problem, prepared, w_star, spend)
-    found = at_solution.constant("eta_1", ends.norm, f"{how}; rounding not proved", problem, spend.seed)
+    found = constant_of("eta_1", ends.norm, f"{how}; rounding not proved", problem, spend.seed)
     return replace(found, side=Side.LOWER) if isinstance(ball, Declined) else found

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from boundcheck.constants import Constant, Constants, Side
-from boundcheck.numerics.estimate import user_claims
 from boundcheck.numerics.estimate.at_solution import NOTHING
 
 # by how much each moves with w, from constants of the ball; ‖w'‖ as (I − ∂₁Φ)⁻¹∂₂Φ
@@ -49,7 +48,7 @@ def moved(made: Mapping[str, Constant], claimed: Constants, off: float, proved: 
         shift = slope(values) * off
         if shift <= NOTHING * constant.value:
             continue
-        safe = proved and all(user_claims.is_safe(made[n]) for n in needed)
+        safe = proved and all(made[n].is_safe for n in needed)
         likely = [made[n].provenance.delta for n in needed if made[n].side is Side.HIGH_PROBABILITY]
         side = Side.LOWER if not safe or likely else constant.side if constant.side is not Side.EXACT else Side.UPPER
         how = f"{constant.provenance.how}, and how far it may move to w*"

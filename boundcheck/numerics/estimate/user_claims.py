@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from boundcheck.constants import Constant, Constants, Side
-
-SAFE_BELOW = ("mu", "mu_inv")  # for all other constants the safe side is above
+from boundcheck.constants import Constant, Constants, Side, safe_side
 
 
 def settle(
@@ -40,13 +38,13 @@ def settle(
         found = next((c for c in against.get(name, ()) if refuted(claim, c, tolerance)), None)
         if found is not None:
             settled[name] = _overruled(claim, found, ours)
-        elif ours is None or not is_safe(ours) or is_safe(claim):
-            settled[name] = _larger(claim, ours) if not is_safe(claim) and ours is not None else claim
+        elif ours is None or not ours.is_safe or claim.is_safe:
+            settled[name] = _larger(claim, ours) if not claim.is_safe and ours is not None else claim
     return settled
 
 
 def _overruled(claim: Constant, found: Constant, ours: Constant | None) -> Constant:
-    words = {Side.UPPER: "at most ", Side.LOWER: "at least "}.get(_at(claim), "")
+    words = {Side.UPPER: "at most ", Side.LOWER: "at least "}.get(claim.stated_side, "")
     why = f"given as {words}{claim.value:.6g}, but {found.value:.6g} was found: {found.provenance.how}"
     kept = found if ours is None else ours
     how = why if kept is found else f"{why}; taken in its place: {kept.provenance.how}"
@@ -56,31 +54,19 @@ def _overruled(claim: Constant, found: Constant, ours: Constant | None) -> Const
 def _larger(claim: Constant, ours: Constant) -> Constant:
     """Of two estimates from below, the larger; from above for those whose safe side is below."""
     less = claim.value < ours.value
-    return ours if less != (claim.name in SAFE_BELOW) else claim
-
-
-def is_safe(constant: Constant) -> bool:
-    """Is it exact, or on the side on which a bound stays one?"""
-    return constant.side is not (Side.UPPER if constant.name in SAFE_BELOW else Side.LOWER)
+    return ours if less != (safe_side(claim.name) is Side.LOWER) else claim
 
 
 def is_below(claim: Constant, ours: Constant) -> bool:
     """Is an upper bound claimed that is better than ours? What refutes it can only be sampled."""
-    above = _at(claim) in (Side.UPPER, Side.EXACT) and _at(ours) is Side.UPPER
+    above = claim.stated_side in (Side.UPPER, Side.EXACT) and ours.stated_side is Side.UPPER
     return above and claim.value < ours.value
 
 
 def refuted(claim: Constant, ours: Constant, tolerance: float = 1e-9) -> bool:
     """Is the truth, which is on our side of `ours`, on the wrong side of the claim?"""
-    said, found = _at(claim), _at(ours)
+    said, found = claim.stated_side, ours.stated_side
     above = said in (Side.UPPER, Side.EXACT) and found in (Side.LOWER, Side.EXACT)
     below = said in (Side.LOWER, Side.EXACT) and found in (Side.UPPER, Side.EXACT)
     slack = tolerance * max(abs(claim.value), abs(ours.value))
     return (above and ours.value > claim.value + slack) or (below and ours.value < claim.value - slack)
-
-
-def _at(constant: Constant) -> Side:
-    """Its side, with that of high probability as the one it stands for."""
-    if constant.side is not Side.HIGH_PROBABILITY:
-        return constant.side
-    return Side.LOWER if constant.name in SAFE_BELOW else Side.UPPER

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -10,19 +12,9 @@ from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate import suprema
 from boundcheck.numerics.estimate.ascent import Supremum
-from boundcheck.numerics.estimate.suprema import Effort
+from boundcheck.numerics.estimate.supremum_search import Effort
 
-FUNCTIONS = {
-    "q": suprema.contraction,
-    "L_E": suprema.gradient_bound,
-    "L_Phi": suprema.sensitivity_bound,
-    "nu_1": suprema.nu_1,
-    "nu_2": suprema.nu_2,
-    "eta_1": suprema.eta_1,
-    "eta_2": suprema.eta_2,
-}
-
-
+FUNCTIONS = {name: partial(suprema.supremum, name) for name in suprema.NAMES}
 SLACK = 1e-9  # relative, for rounding: no value is above the truth by more
 
 

@@ -12,8 +12,8 @@ from pretend import OnlyDtype, pretending
 
 from boundcheck.numerics.bilevel.closed_forms import Region
 from boundcheck.numerics.bilevel.prepared import Prepared
-from boundcheck.numerics.estimate import suprema
-from boundcheck.numerics.estimate.suprema import Effort
+from boundcheck.numerics.estimate import supremum_search
+from boundcheck.numerics.estimate.supremum_search import Effort
 from boundcheck.numerics.solvers import reference
 
 
@@ -28,7 +28,7 @@ def test_one_precision(constant: str, dtype: torch.dtype) -> None:
     assert found.value == pytest.approx(expected.value, rel=1e-3)
 
 
-BUDGET = 2 * suprema.NEEDED + 1
+BUDGET = 2 * supremum_search.BUDGET.needed + 1
 
 
 @pytest.mark.parametrize("constant", FUNCTIONS)

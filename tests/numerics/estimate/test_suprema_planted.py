@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from measuring import FUNCTIONS, SLACK, measure
@@ -10,8 +12,8 @@ from planted import CASES, PLANTED, R
 
 from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.estimate import suprema
-from boundcheck.numerics.estimate.suprema import Effort
+from boundcheck.numerics.estimate import supremum_search
+from boundcheck.numerics.estimate.supremum_search import BUDGET, Effort
 
 
 @pytest.mark.parametrize(("case", "name"), CASES)
@@ -21,7 +23,7 @@ def test_planted(case: str, name: str) -> None:
     assert found.value <= truth * (1 + SLACK) + 1e-14
     assert found.value >= 0.999 * truth
     assert 0 <= found.spread <= 1
-    assert found.starts == (3000 // suprema.NEEDED if effort else 32)
+    assert found.starts == (3000 // BUDGET.needed if effort else 32)
 
 
 @pytest.mark.parametrize(
@@ -61,8 +63,8 @@ def test_region_that_is_not_around_w_star() -> None:
 def test_budget() -> None:
     planted = PLANTED["cubic"]
     few = measure("nu_1", planted.problem, R, budget=1000)
-    assert (few.starts, few.products <= 1000, few.converged) == (1000 // suprema.NEEDED, True, False)
-    for budget in (5, 12, suprema.LEAST - 1, suprema.LEAST, suprema.LEAST + 1, 101, suprema.NEEDED - 1):
+    assert (few.starts, few.products <= 1000, few.converged) == (1000 // BUDGET.needed, True, False)
+    for budget in (5, 12, BUDGET.least - 1, BUDGET.least, BUDGET.least + 1, 101, BUDGET.needed - 1):
         for name in ("q", "L_E", "nu_1", "eta_1"):
             assert measure(name, planted.problem, R, budget=budget).starts == 1  # and no more products than that
     with pytest.raises(InputError, match="starts = 0 leaves nothing to climb"):
@@ -86,7 +88,7 @@ def test_less_than_a_start_needs_is_one_look(name: str) -> None:
 
 
 def test_long_vectors_have_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suprema, "CELLS", 30)
+    monkeypatch.setattr(supremum_search, "BUDGET", replace(BUDGET, cells=30))
     found = measure("nu_1", PLANTED["decomposable"].problem, R)
     assert found.starts == 2
     assert found.value >= 0.5 * 0.4  # T has 12 local maxima, and two starts find two of them

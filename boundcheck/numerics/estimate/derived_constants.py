@@ -1,0 +1,105 @@
+"""Constants that follow from others by a formula, each with the side that the sides of its terms give it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from boundcheck.constants import Constant, Provenance, Side
+from boundcheck.numerics.bilevel.closed_forms import Region
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.estimate import residual_bounds
+from boundcheck.numerics.estimate.constant_derivatives import Structure
+from boundcheck.numerics.solvers.reference import ReferenceSolution
+from boundcheck.side_arithmetic import SidedValue, sided
+
+ROUNDED_UP = 1 + 1e-12  # more than the rounding of a few operations
+
+
+def from_structure(shape: Structure, constants: Mapping[str, Constant]) -> Iterator[Constant]:
+    """What follows from derivatives that are the same for all w."""
+    if shape.d1phi:
+        yield Constant("nu_1", 0.0, Side.EXACT, Provenance("Φ is affine in w, by its operations"))
+        if "q_star" in constants:
+            yield replace(constants["q_star"], name="q")
+    if shape.d2phi:
+        yield Constant("nu_2", 0.0, Side.EXACT, Provenance("∂₂Φ does not depend on w, by the operations of Φ"))
+        if "L_Phi_star" in constants:
+            yield replace(constants["L_Phi_star"], name="L_Phi")
+    if shape.d2E:
+        yield Constant("eta_2", 0.0, Side.EXACT, Provenance("∇₂E does not depend on w, by the operations of E"))
+
+
+def distances(
+    problem: Problem, solution: ReferenceSolution, q: Constant, constants: Mapping[str, Constant]
+) -> Iterator[Constant]:
+    """D and r_0 a posteriori: w* is within ‖w − Φ(w)‖/(1 − q) of the computed w.
+
+    Where Φ is a gradient step, ‖w − Φ(w)‖ = α‖∇₁ℓ(w)‖ ≥ αμ‖w − w*‖, which never is worse and needs no contraction.
+    """
+    w, proof = solution.w[0], residual_bounds.of(problem, solution)
+    residual = SidedValue(proof.w, None if proof.doubt else Side.UPPER)
+    gap, gap_name = 1 - sided(q), "1 − ‖∂₁Φ(w*)‖" if q.side is Side.LOWER else "1 − q"
+    alpha_mu = _alpha_mu(constants)
+    if alpha_mu is not None and alpha_mu.value > gap.value and all(source.is_safe for source in alpha_mu.sources):
+        gap, gap_name = alpha_mu, "αμ"
+    if gap.value > 0:
+        off, how = residual / gap, f"to ‖w − Φ(w)‖/({gap_name})"
+        how += f"; {proof.doubt}" if proof.doubt else ""
+    else:
+        off, how = replace(gap, value=0.0, side=None), "at the computed w*, with no contraction to certify it"
+    for name, norm, length in (("D", "‖w*‖", w.norm()), ("r_0", "‖w_0 − w*‖", (problem.w0 - w).norm())):
+        yield (float(length) + off).named(name, Provenance(f"{norm} {how}", residual=proof.w))
+
+
+def _alpha_mu(constants: Mapping[str, Constant]) -> SidedValue | None:
+    """αμ of a gradient step, if both are known and positive."""
+    alpha, mu = constants.get("alpha"), constants.get("mu")
+    return sided(alpha) * sided(mu) if alpha and mu and alpha.value > 0 and mu.value > 0 else None
+
+
+def sensitivity(constants: Mapping[str, Constant]) -> Iterator[Constant]:
+    """W ≤ L_Φ*/(1 − q*), where the matrix is too large to form; with q where that is known and no larger."""
+    L_Phi_star, q_star, q = constants.get("L_Phi_star"), constants["q_star"], constants.get("q")
+    q = q_star if q is None or q.side is Side.LOWER or q.value > q_star.value else q
+    if L_Phi_star is None or q.value >= 1:
+        return
+    W = sided(L_Phi_star) / (1 - sided(q))
+    yield W.bounds_above().named("W", Provenance("L_Φ*/(1 − ‖∂₁Φ(w*)‖)"))
+
+
+def inverse(constants: Mapping[str, Constant]) -> Iterator[Constant]:
+    """μ_λ and κ of I − ∂₁Φ on the ball: 1 − q and (1 + q)/(1 − q), or αμ, as I − ∂₁Φ = α∇²₁ℓ for a gradient step."""
+    q, alpha_mu = sided(constants["q"]), _alpha_mu(constants)
+    candidates = [(1 - q).bounds_below().named("mu_inv", Provenance("1 − q"))]
+    if alpha_mu is not None:
+        candidates.append(alpha_mu.bounds_below().named("mu_inv", Provenance("αμ")))
+    positive = [candidate for candidate in candidates if candidate.value > 0]
+    if positive:
+        safe = [candidate for candidate in positive if candidate.is_safe]
+        yield max(safe or positive, key=lambda candidate: candidate.value)
+    if q.value < 1:
+        yield ((1 + q) / (1 - q)).bounds_above().named("kappa", Provenance("(1 + q)/(1 − q)"))
+
+
+def gradient_bound(at_centre: Constant, eta_1: Constant, region: Region) -> Constant:
+    """L_E of an E that is quadratic in w: ‖∇₁E‖ grows from the centre by at most η₁ a unit."""
+    L_E = (sided(at_centre) + sided(eta_1) * region.radius) * ROUNDED_UP
+    how = "‖∇₁E(centre)‖ + η₁·radius, E being quadratic in w"
+    return L_E.bounds_above().named("L_E", Provenance(how, products=1, ball=region.ball))
+
+
+def better(new: Constant, old: Constant | None) -> Constant:
+    """The smaller of two proved bounds; a proved one rather than one that is not."""
+    if old is None:
+        return new
+    proved = (Side.EXACT, Side.UPPER)
+    return new if new.side in proved and (old.side not in proved or new.value < old.value) else old
+
+
+def no_less(supremum: Constant, at_w_star: Constant | None) -> Constant:
+    """w* is in the region, so what is found of a supremum from below is no less than the value there."""
+    if at_w_star is None or at_w_star.side is not Side.EXACT or at_w_star.value <= (1 + 1e-9) * supremum.value:
+        return supremum
+    how = f"{at_w_star.provenance.how}, above {supremum.value:.6g}: {supremum.provenance.how}"
+    return replace(supremum, value=at_w_star.value, provenance=replace(supremum.provenance, how=how))

@@ -1,0 +1,55 @@
+"""What an estimate may cost, and what is written down of how a constant was obtained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from boundcheck.constants import Ball, Constant, Provenance
+from boundcheck.errors import InputError
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.estimate.lanczos import Extreme
+
+
+@dataclass(frozen=True)
+class Spend:
+    """What an estimate may cost and how it is drawn."""
+
+    delta: float
+    seed: int
+    budget: int | None = None  # products
+
+    def __post_init__(self) -> None:
+        if not 0 < self.delta < 1:
+            raise InputError(f"delta = {self.delta} is no probability of failure; give a number between 0 and 1")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
+            raise InputError(f"seed = {self.seed!r} is no seed; give an integer")
+        budget = self.budget
+        if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 1):
+            raise InputError(f"budget = {budget} pays for nothing; give a number of products >= 1, or leave it out")
+
+    @property
+    def half(self) -> float:
+        """δ of one certificate of two, so that what needs both fails with probability δ at most."""
+        return self.delta / 2
+
+    def steps(self, most: int, products_per_step: int = 1) -> int:
+        """So many steps of an iteration, or fewer if the budget does not pay for them; at least one."""
+        return most if self.budget is None else max(1, min(most, self.budget // products_per_step))
+
+
+def provenance_of(
+    how: str, problem: Problem, *, products: int | None = None, delta: float | None = None, seed: int | None = None,
+    residual: float | None = None, samples: int | None = None, ball: Ball | None = None,
+) -> Provenance:  # fmt: skip
+    """How a value was obtained, and in which arithmetic."""
+    dtype, device = str(problem.dtype).removeprefix("torch."), str(problem.device)
+    return Provenance(how, "", products, samples, seed, delta, residual, ball, dtype, device)
+
+
+def constant_of(name: str, extreme: Extreme, how: str, problem: Problem, seed: int | None = None) -> Constant:
+    """A `Constant` from one end of a spectrum."""
+    how += "" if extreme.converged else ", which has not come to rest"
+    provenance = provenance_of(
+        how, problem, products=extreme.products, seed=seed, delta=extreme.delta, residual=extreme.residual
+    )
+    return Constant(name, extreme.value, extreme.side, provenance)

@@ -1,0 +1,58 @@
+"""What the estimators of one problem at one λ share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from boundcheck.constants import BallKind, Constant
+from boundcheck.numerics.bilevel.closed_forms import Region
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.estimate import at_solution, constant_derivatives, rounding_proof_matrices, suprema
+from boundcheck.numerics.estimate.constant_derivatives import Structure
+from boundcheck.numerics.estimate.effort import Spend
+from boundcheck.numerics.estimate.rounding_proof import Declined
+from boundcheck.numerics.estimate.rounding_proof_matrices import OfPhi
+from boundcheck.numerics.solvers.reference import ReferenceSolution
+from boundcheck.progress import Progress
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """A problem with its solution, and what is found of it when it is first needed."""
+
+    problem: Problem
+    prepared: Prepared  # for λ as the only row
+    solution: ReferenceSolution
+    spend: Spend
+    tell: Progress
+
+    @cached_property
+    def shape(self) -> Structure:
+        """Which derivatives are the same for all w."""
+        return constant_derivatives.find(self.problem)
+
+    @cached_property
+    def of_phi(self) -> OfPhi | Declined | None:
+        """Balls of ∂₁Φ and ∂₂Φ at w*; None where they would take too long."""
+        small = at_solution.forms_matrices(self.problem) and rounding_proof_matrices.are_small(self.problem)
+        return rounding_proof_matrices.of_phi(self.problem, self.w_star) if small else None
+
+    @property
+    def w_star(self) -> Tensor:
+        return self.solution.w[0]
+
+    def supremum(self, name: str, region: Region) -> Constant:
+        """What ascent finds of it, from below."""
+        self.tell(f"measuring {name}", 0, 1)
+        return suprema.measure(name, self.problem, self.prepared, region, self.w_star, self.spend)
+
+    def region(self, ball: str, peak: float, D: float, r_0: float) -> Region:
+        """The ball of the paper, or the one around w*."""
+        if ball == BallKind.PAPER:
+            return Region("0", torch.zeros_like(self.w_star), 2 * D)
+        return Region("w_star", self.w_star, peak * r_0)
