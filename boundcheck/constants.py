@@ -71,10 +71,18 @@ class Side(str, Enum):
 
 
 class BallKind(str, Enum):
-    """Which ball suprema are taken over."""
+    """Which ball suprema are taken over.
 
-    PAPER = "paper"  # ‖w‖ ≤ 2D, of the theorems that start at w_0 = 0
-    LOCAL = "local"  # around w*, as wide as the iterates may leave it
+    Attributes
+    ----------
+    PAPER : str
+        "paper": ‖w‖ ≤ 2D, for the theorems that start at w_0 = 0.
+    LOCAL : str
+        "local": around w*, as wide as the iterates may leave it.
+    """
+
+    PAPER = "paper"
+    LOCAL = "local"
 
     __str__ = str.__str__
 

@@ -101,9 +101,9 @@ class BoundCurve:
     side : Side
         What the values are worth, given their constants.
     delta : float
-        The probability that they are too small, for the side "high-probability".
+        The probability that they are too small; 0 unless the side is "high-probability".
     weakest : tuple of str
-        The constants that may be on their unsafe side.
+        The constants that decide the side, as they are the least certain.
     verdict : Verdict
         Whether the error stays below the bound.
     reason : str
@@ -161,7 +161,7 @@ class Curve:
     t : ndarray of shape (T,)
         1 … T.
     k : ndarray of shape (T,) or None
-        The steps of the linear solver at each t; None for ITD.
+        The steps of the linear solver at each t, or those that are differentiated through; None for "itd".
     errors : ndarray of shape (samples, T)
         ‖g(t) − ∇f(λ)‖.
     floor : ndarray of shape (samples, T)
@@ -424,7 +424,7 @@ class Report:
         Raises
         ------
         InputError
-            If the file name has another ending.
+            If the file name has another ending, or the file cannot be written.
         """
         from boundcheck.views.figures import report_figures as plot
 
@@ -437,6 +437,11 @@ class Report:
         ----------
         path : str or path
             The HTML file to write. It needs no network.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be written.
         """
         from boundcheck.views import page
 
@@ -449,6 +454,11 @@ class Report:
         ----------
         directory : str or path
             Where to write; it is made if it is not there. Each file is there whole or not at all.
+
+        Raises
+        ------
+        InputError
+            If the directory cannot be written to, or is in use.
         """
         from boundcheck.views.terminal import show_report
 

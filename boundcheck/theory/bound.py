@@ -273,7 +273,7 @@ class Bound:
             Whether to compute in interval arithmetic and round up; False by default.
         **given : float, array, str or Constant
             What else is known: measured observables (``r_t=…``), a truncation (``K=…``), and rates by name
-            (``rho="heavy-ball"``). `boundcheck bound` lists the symbols of a bound.
+            (``rho="heavy-ball"``). `symbols` has the names that have to be given.
 
         Returns
         -------
@@ -289,14 +289,14 @@ class Bound:
         InputError
             If a value is out of its range, or shapes do not broadcast.
         AssumptionError
-            If a condition of the theorem fails for these values.
+            If an assumption of the theorem fails for these values, such as q < 1.
 
         Examples
         --------
         >>> import boundcheck as bc
         >>> constants = dict(q=0.5, D=1.0, nu_1=0.0, nu_2=1.0, eta_1=0.0, eta_2=0.0, L_E=1.0, L_Phi=2.0)
         >>> bc.bounds["itd"].evaluate(constants, t=[1, 2, 3]).values
-        array([...])
+        array([3.  , 2.  , 1.25])
         """
         return self.call(constants, t, k, given).values(rigorous=rigorous)
 
@@ -323,7 +323,7 @@ class Bound:
             The cost of a step of the linear solver, positive; 1 by default.
         **given : float, array, str or Constant
             What else is known: measured observables (``r_t=…``), a truncation (``K=…``), and rates by name
-            (``rho="heavy-ball"``). `boundcheck bound` lists the symbols of a bound.
+            (``rho="heavy-ball"``). `symbols` has the names that have to be given.
 
         Returns
         -------
@@ -337,9 +337,9 @@ class Bound:
         UnknownNameError
             If there is no such symbol or rate.
         InputError
-            If a value is out of its range, or shapes do not broadcast.
+            If a value is out of its range, if the bound has no t or k, or if no t and k bring it to `eps`.
         AssumptionError
-            If a condition of the theorem fails for these values.
+            If an assumption of the theorem fails for these values, such as q < 1.
         """
         return complexity.solve(self, constants, eps, cost_t, cost_k, given)
 
@@ -376,6 +376,9 @@ class Bound:
             If there is no such symbol or rate.
         InputError
             If a value is out of its range, or shapes do not broadcast.
+        AssumptionError
+            If a constant violates an assumption, such as q < 1. The conditions of the theorem are checked by
+            `values()`.
         """
         return prepare(self, constants, {"t": t, "k": k, **given})
 

@@ -31,7 +31,7 @@ class BoundValues:
     delta : float
         The probability that the values are too small; 0 by default.
     weakest : tuple of str
-        The constants that may be on their unsafe side.
+        The constants that decide the side, as they are the least certain; none by default.
     rigorous : bool
         Whether the values were computed in interval arithmetic and rounded up; False by default.
     """

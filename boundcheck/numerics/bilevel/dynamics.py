@@ -132,7 +132,18 @@ GRADIENT_DESCENT = Dynamics("gradient-descent", _fixed_point, _fixed_point)  # t
 
 
 def heavy_ball(coefficients: Coefficients) -> Dynamics:
-    """w⁺ = w + ω(Φ(w) − w) + β(w − w₋), Polyak 1964."""
+    """The heavy ball method w⁺ = w + ω(Φ(w) − w) + β(w − w₋), Polyak 1964.
+
+    Parameters
+    ----------
+    coefficients : callable (ready) -> (ω, β)
+        The step ω and the momentum β from what the problem prepared.
+
+    Returns
+    -------
+    Dynamics
+        To be given to `Problem.from_loss` or `Problem.from_map`.
+    """
 
     def step(phi: Map, z: Tensor, ready: Any) -> Tensor:
         omega, beta = coefficients(ready)
@@ -148,7 +159,18 @@ def heavy_ball(coefficients: Coefficients) -> Dynamics:
 
 
 def nesterov(coefficients: Coefficients) -> Dynamics:
-    """y = w + β(w − w₋), w⁺ = y + ω(Φ(y) − y), Nesterov 1983 with constant momentum."""
+    """Nesterov's method y = w + β(w − w₋), w⁺ = y + ω(Φ(y) − y), 1983, with constant momentum.
+
+    Parameters
+    ----------
+    coefficients : callable (ready) -> (ω, β)
+        The step ω and the momentum β from what the problem prepared.
+
+    Returns
+    -------
+    Dynamics
+        To be given to `Problem.from_loss` or `Problem.from_map`.
+    """
 
     def step(phi: Map, z: Tensor, ready: Any) -> Tensor:
         omega, beta = coefficients(ready)
@@ -170,7 +192,17 @@ NAMES = ("gradient-descent", "heavy-ball", "nesterov")
 
 @dataclass(frozen=True)
 class Steps:
-    """Step α of the map Φ = w − α∇₁ℓ, and the ω and β with which the dynamics use it."""
+    """The steps of a method over the map Φ = w − α∇₁ℓ.
+
+    Attributes
+    ----------
+    alpha : Tensor
+        The step α of the map.
+    omega : Tensor
+        The step ω of the method, in steps of the map.
+    beta : Tensor
+        The momentum β.
+    """
 
     alpha: Tensor
     omega: Tensor
@@ -178,7 +210,29 @@ class Steps:
 
 
 def optimal_steps(name: str, mu: Tensor, L: Tensor) -> Steps:
-    """Φ takes α = 2/(μ+L); heavy ball 4/(√L+√μ)² and Nesterov 1/L on top of it, with their optimal momentum."""
+    """The best steps for a loss with curvature between μ and L.
+
+    Φ takes α = 2/(μ+L). On top of it heavy ball takes 4/(√L+√μ)² and Nesterov 1/L, with their optimal momentum.
+
+    Parameters
+    ----------
+    name : str
+        The method: "gradient-descent", "heavy-ball" or "nesterov".
+    mu : Tensor
+        The smallest curvature μ.
+    L : Tensor
+        The largest curvature L.
+
+    Returns
+    -------
+    Steps
+        α, ω and β.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no method of that name.
+    """
     alpha = 2 / (mu + L)
     s = (L.sqrt() - mu.sqrt()) / (L.sqrt() + mu.sqrt())
     if name == "gradient-descent":
@@ -191,7 +245,25 @@ def optimal_steps(name: str, mu: Tensor, L: Tensor) -> Steps:
 
 
 def by_name(name: str, coefficients: Coefficients) -> Dynamics:
-    """The dynamics of this name, with (ω, β) read from what the problem prepared."""
+    """The dynamics of this name.
+
+    Parameters
+    ----------
+    name : str
+        The method: "gradient-descent", "heavy-ball" or "nesterov".
+    coefficients : callable (ready) -> (ω, β)
+        The step and the momentum from what the problem prepared; gradient descent does not use them.
+
+    Returns
+    -------
+    Dynamics
+        To be given to `Problem.from_loss` or `Problem.from_map`.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no method of that name.
+    """
     if name == "gradient-descent":
         return GRADIENT_DESCENT
     if name == "heavy-ball":
@@ -206,8 +278,8 @@ def constant(name: str, alpha: float, step_size: float, beta: float) -> Dynamics
 
     Parameters
     ----------
-    name : {"gradient-descent", "heavy-ball", "nesterov"}
-        The method.
+    name : str
+        The method: "gradient-descent", "heavy-ball" or "nesterov".
     alpha : float
         The step α of the map Φ, positive.
     step_size : float

@@ -326,8 +326,9 @@ class Problem:
         ----------
         value : structure of tensors, or flat tensor
             What a user gave.
-        name : {"lam", "g", "w0", "v0"}
-            Its place: "lam" and "g" have the structure of the hyperparameters, the others that of the parameters.
+        name : str
+            Its place, "lam", "g", "w0" or "v0": "lam" and "g" have the structure of the hyperparameters, the others
+            that of the parameters.
 
         Returns
         -------

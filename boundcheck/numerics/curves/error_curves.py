@@ -133,6 +133,8 @@ def error_curves(
         If a method is "aid-cg" and ∂₁Φ is not symmetric, or I − ∂₁Φ is not positive definite.
     DivergenceError
         If w(λ) cannot be found.
+    UserCodeError
+        If a function of the user raises.
 
     Examples
     --------

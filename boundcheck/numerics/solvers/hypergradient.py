@@ -48,13 +48,14 @@ def hypergradient(
     ----------
     problem : Problem
         The problem, as `Problem.from_loss` or `load_problem` returns it.
-    method : {"itd", "itd-truncated:K", "aid-fp", "aid-cg", "aid-cgn", "exact"}
+    method : {"aid-cg", "aid-cgn", "aid-fp", "itd", "itd-truncated:K", "exact"}
         The method; "aid-cg" by default, which needs a symmetric ∂₁Φ. "aid-cg:10" fixes k = 10, and "itd-truncated:10"
         differentiates through the last 10 steps. "exact" solves both levels to machine precision.
     t : int
         Lower-level steps, 100 by default. Exactly this many are taken unless `tol` is given.
     k : int, optional
-        Steps of the linear solver; `t` by default. Not for "itd" and "exact".
+        Steps of the linear solver; `t` by default. For "itd-truncated", the steps to differentiate through. Not for
+        "itd" and "exact".
     lam : structure of the hyperparameters, or flat tensor of shape (n,), optional
         Where to evaluate; the problem's own λ by default.
     w0 : structure of the parameters, or flat tensor of shape (d,), optional
@@ -83,7 +84,9 @@ def hypergradient(
     AssumptionError
         If the method is "aid-cg" and ∂₁Φ is not symmetric, or I − ∂₁Φ is not positive definite.
     DivergenceError
-        If an iterate is not finite; the message says at which step.
+        If an iterate is not finite (the message says at which step), or if "exact" does not find w(λ).
+    UserCodeError
+        If a function of the user raises.
 
     Examples
     --------

@@ -55,7 +55,8 @@ class Hypergradient:
     t : int
         The lower-level steps that were taken; 0 for "exact".
     k : int or None
-        The steps of the linear solver that were taken; None where no linear system is solved by steps.
+        The steps of the linear solver that were taken, or those that "itd-truncated" differentiated through; None for
+        "itd" and "exact".
     residual : Residuals
         How far from solved both levels are.
     status : str
