@@ -1,6 +1,7 @@
 """`help()` explains everything public: each parameter, field, result and error, with examples that run.
 
-The public API is `boundcheck.__all__`, and what docs/reference.md shows beside it: the types of results.
+The public API is `boundcheck.__all__`, and what docs/reference.md shows beside it: the types of results, and what the
+modules hold of which it lists the members.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from boundcheck.numerics.bilevel.dynamics import GRADIENT_DESCENT
 ROOT = Path(__file__).parent.parent.parent
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", flags=re.M)
 ENTRY = re.compile(r"^(\S.*?) : (\S.*)$", flags=re.M)
+SHOWN = re.compile(r"^::: boundcheck\.(\S+)$(?:\n +options:\n +members: \[(.*)\]$)?", flags=re.M)
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SHOWN_AT_WORK = {
     "check", "plan", "enclose", "hypergradient", "error_curves", "estimate_constants", "load_problem", "worst",
@@ -53,15 +55,20 @@ class Docstring:
         return {name.strip(): kind for names, kind in found for name in names.split(",")}
 
 
-def _from_reference(path: str) -> Any:
+def _at(path: str) -> Any:
+    """What stands at `boundcheck.path`."""
     module, _, name = path.rpartition(".")
-    return getattr(bc if module == "boundcheck" else import_module(module), name)
+    if not module:
+        return getattr(bc, name)
+    return getattr(getattr(bc, module) if module in bc.__all__ else import_module(f"boundcheck.{module}"), name)
 
 
 def _public() -> dict[str, Any]:
     """The callables and classes, by the name that users write."""
-    shown = re.findall(r"^::: boundcheck\.(\S+)$", (ROOT / "docs" / "reference.md").read_text("utf-8"), flags=re.M)
-    things = {path.rpartition(".")[2]: _from_reference(f"boundcheck.{path}") for path in (*bc.__all__, *shown)}
+    shown = [*bc.__all__]
+    for path, members in SHOWN.findall((ROOT / "docs" / "reference.md").read_text(encoding="utf-8")):
+        shown += [path, *(f"{path}.{member}" for member in members.split(", ") if member)]
+    things = {path if path.partition(".")[0] in bc.__all__ else path.rpartition(".")[2]: _at(path) for path in shown}
     return {name: thing for name, thing in things.items() if callable(thing)}
 
 
@@ -90,7 +97,7 @@ def each(things: dict[str, Any]) -> pytest.MarkDecorator:
 
 
 def test_the_public_api_is_found() -> None:
-    assert {"check", "Problem", "Problem.from_loss", "Bound.kind", "Report.verdict", "Guarantee"} <= EVERYTHING.keys()
+    assert {"check", "Problem", "Problem.from_loss", "Bound.kind", "Guarantee", "plot.save"} <= EVERYTHING.keys()
     assert FUNCTIONS.keys() >= SHOWN_AT_WORK
 
 
