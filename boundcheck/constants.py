@@ -32,16 +32,44 @@ Default = TypeVar("Default")
 
 
 class Side(str, Enum):
-    """What is known of a value relative to the truth it stands for."""
+    """What is known of a value relative to the truth it stands for.
 
-    EXACT = "exact"  # equal to it, up to rounding: no more than 1e-9 of itself
-    UPPER = "upper"  # proved to be at least it
-    HIGH_PROBABILITY = "high-probability"  # on the side that is safe for this constant, with probability 1 − δ
-    LOWER = "lower"  # at most it: what sampling and ascent find of a supremum, or a proved minorant
+    Attributes
+    ----------
+    EXACT : str
+        "exact": equal to the truth up to rounding, which is at most 1e-9 of the value.
+    UPPER : str
+        "upper": proved to be at least the truth.
+    HIGH_PROBABILITY : str
+        "high-probability": on the side that is safe for this constant, with probability 1 − δ.
+    LOWER : str
+        "lower": at most the truth. Sampling and ascent find this of a supremum; a proved minorant is one too.
+    """
+
+    EXACT = "exact"
+    UPPER = "upper"
+    HIGH_PROBABILITY = "high-probability"
+    LOWER = "lower"
 
     @classmethod
     def parse(cls, side: Side | str) -> Side:
-        """A `Side` from itself or from its text, as in ``side="upper"``."""
+        """A `Side` from itself or from its text, as in ``side="upper"``.
+
+        Parameters
+        ----------
+        side : Side or str
+            A side, or one of "exact", "upper", "high-probability", "lower".
+
+        Returns
+        -------
+        Side
+            The side of that text.
+
+        Raises
+        ------
+        InputError
+            If there is no such side.
+        """
         try:
             return cls(side)
         except ValueError:
@@ -88,10 +116,18 @@ def estimate_side(name: str) -> Side:
 
 
 class BallKind(str, Enum):
-    """Which ball suprema are taken over."""
+    """Which ball suprema are taken over.
 
-    PAPER = "paper"  # ‖w‖ ≤ 2D, of the theorems that start at w_0 = 0
-    LOCAL = "local"  # around w*, as wide as the iterates may leave it
+    Attributes
+    ----------
+    PAPER : str
+        "paper": ‖w‖ ≤ 2D, for the theorems that start at w_0 = 0.
+    LOCAL : str
+        "local": around w*, as wide as the iterates may leave it.
+    """
+
+    PAPER = "paper"
+    LOCAL = "local"
 
     __str__ = str.__str__
 
@@ -101,7 +137,15 @@ BALLS = tuple(BallKind)
 
 @dataclass(frozen=True)
 class Ball:
-    """The ball on which a supremum was taken: its centre in words ("0", "w_star") and its radius."""
+    """The ball on which a supremum was taken.
+
+    Attributes
+    ----------
+    centre : str
+        Its centre in words: "0" or "w_star".
+    radius : float
+        Its radius, in the Euclidean norm of w.
+    """
 
     centre: str
     radius: float
@@ -109,7 +153,33 @@ class Ball:
 
 @dataclass(frozen=True)
 class Provenance:
-    """How a value was obtained: a formula with its reference, or an estimator with what it spent."""
+    """How a value was obtained: a formula with its reference, or an estimator with what it spent.
+
+    Attributes
+    ----------
+    how : str
+        The formula or the algorithm, in words.
+    reference : str
+        Where the formula is proved; empty by default.
+    products : int or None
+        How many products with derivatives the estimator took.
+    samples : int or None
+        How many points it sampled.
+    seed : int or None
+        The seed of its random numbers.
+    delta : float or None
+        The probability that the value is on its unsafe side; needed for the side "high-probability".
+    residual : float or None
+        The residual ‖w − Φ(w)‖ that the value rests on.
+    ball : Ball or None
+        The ball on which a supremum was taken.
+    dtype : str or None
+        The precision in which it was computed.
+    device : str or None
+        The device on which it was computed.
+    refuted : str
+        What the user gave in its place, and what contradicts it; empty if nothing was.
+    """
 
     how: str
     reference: str = ""
@@ -121,7 +191,7 @@ class Provenance:
     ball: Ball | None = None
     dtype: str | None = None
     device: str | None = None
-    refuted: str = ""  # what the user gave in its place, and what contradicts it
+    refuted: str = ""
 
 
 GIVEN = Provenance("given by the user")
@@ -129,7 +199,31 @@ GIVEN = Provenance("given by the user")
 
 @dataclass(frozen=True)
 class Constant:
-    """One number of the theory, the side it is on, and where it comes from."""
+    """One number of the theory, the side it is on, and where it comes from.
+
+    Attributes
+    ----------
+    name : str
+        Its name in the theory, such as "q" or "L_Phi".
+    value : float
+        The number, finite.
+    side : Side
+        What is known of it relative to the truth; `Side.EXACT` by default. A text such as "upper" is accepted.
+    provenance : Provenance
+        How it was obtained; "given by the user" by default.
+
+    Raises
+    ------
+    InputError
+        If the value is not a finite number, if there is no such side, or if the side is "high-probability" and the
+        provenance has no delta between 0 and 1.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> bc.Constant("q", 0.9, "upper").side.value
+    'upper'
+    """
 
     name: str
     value: float
@@ -165,7 +259,17 @@ class Constant:
 
 @dataclass(frozen=True)
 class Constants(Mapping[str, Constant]):
-    """A read-only mapping from name to `Constant`."""
+    """A read-only mapping from name to `Constant`.
+
+    Make one with `Constants.given`, or from a dict of constants by their names.
+
+    Raises
+    ------
+    InputError
+        If a value is not a `Constant`, or is stored under a name that is not its own.
+    UnknownNameError
+        If a name is looked up that is not there.
+    """
 
     _by_name: Mapping[str, Constant] = field(default_factory=dict)
 
@@ -183,9 +287,35 @@ class Constants(Mapping[str, Constant]):
     def given(
         cls, *, side: Side | str = Side.EXACT, sides: Mapping[str, Side | str] | None = None, **values: float | Constant
     ) -> Constants:
-        """Constants typed in by hand: ``Constants.given(q=0.9, D=1.0, side="upper")``.
+        """Make constants from numbers that were typed in.
 
-        `sides` overrides `side` for single names; a value that is already a `Constant` keeps its own side.
+        Parameters
+        ----------
+        side : Side or str
+            The side of every number: "exact" (the default), "upper", "high-probability" or "lower".
+        sides : mapping from str to Side or str, optional
+            The sides of single names, in place of `side`.
+        **values : float or Constant
+            The constants by name. A value that is already a `Constant` keeps its own side.
+
+        Returns
+        -------
+        Constants
+            The constants by name.
+
+        Raises
+        ------
+        UnknownNameError
+            If the theory has no constant of that name.
+        InputError
+            If a value is not a finite number, if there is no such side, or if `sides` has a name without a value.
+
+        Examples
+        --------
+        >>> import boundcheck as bc
+        >>> constants = bc.Constants.given(q=0.9, D=1.0, side="upper", sides={"D": "exact"})
+        >>> constants["q"].value, constants["q"].side.value, constants["D"].side.value
+        (0.9, 'upper', 'exact')
         """
         sides = dict(sides or {})
         if stray := sorted(set(sides) - set(values)):
@@ -223,11 +353,28 @@ class Constants(Mapping[str, Constant]):
         return len(self._by_name)
 
     def replace(self, *constants: Constant) -> Constants:
-        """A copy in which these constants stand in place of those of the same name."""
+        """A copy in which these constants stand in place of those of the same name.
+
+        Parameters
+        ----------
+        *constants : Constant
+            The constants to put in; new names are added.
+
+        Returns
+        -------
+        Constants
+            The copy.
+        """
         return Constants({**self._by_name, **{c.name: c for c in constants}})
 
     def as_json(self) -> dict[str, dict[str, Any]]:
-        """By name: value, side, and what there is to say of how it was obtained."""
+        """The constants as plain data, for a JSON file.
+
+        Returns
+        -------
+        dict
+            By name: the value, the side, and every entry of the provenance that is not empty.
+        """
         return {
             name: {
                 "value": constant.value,
@@ -239,7 +386,18 @@ class Constants(Mapping[str, Constant]):
 
     @classmethod
     def from_json(cls, content: Mapping[str, Mapping[str, Any]]) -> Constants:
-        """What `as_json` wrote."""
+        """The constants that `as_json` wrote.
+
+        Parameters
+        ----------
+        content : mapping
+            What `as_json` returned.
+
+        Returns
+        -------
+        Constants
+            The same constants.
+        """
         made = {}
         for name, entry in content.items():
             rest = {key: value for key, value in entry.items() if key not in ("value", "side")}

@@ -30,7 +30,22 @@ class UnknownNameError(BoundcheckError, KeyError):
 
     @classmethod
     def among(cls, kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
-        """The error for an unknown `name`, with the closest known names as the remedy."""
+        """The error for an unknown name, with the closest known names as the remedy.
+
+        Parameters
+        ----------
+        kind : str
+            What was looked up, such as "bound".
+        name : str
+            The name that is not known.
+        known : iterable of str
+            The names that are.
+
+        Returns
+        -------
+        UnknownNameError
+            To be raised by the caller.
+        """
         known = sorted(known)
         close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         remedy = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known) or 'none'}"

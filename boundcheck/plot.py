@@ -1,3 +1,7 @@
-"""The old path of `boundcheck.views.figures.report_figures`, kept for one release."""
+"""Figures of a report: each function returns one, and `save` writes it.
+
+`bc.plot` is the public name. This file, the old path of `boundcheck.views.figures.report_figures`, is kept for one
+release.
+"""
 
 from boundcheck.views.figures.report_figures import *  # noqa: F403

@@ -14,7 +14,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parent.parent
-VENDOR = ROOT / "boundcheck" / "page" / "vendor"
+VENDOR = ROOT / "boundcheck" / "views" / "page" / "vendor"
 LINK = re.compile(r"\]\((\.\./[^)#\s]+)(#[^)\s]*)?\)")
 FACE = re.compile(r"@font-face\{[^}]*\}")
 

@@ -17,7 +17,7 @@ from boundcheck.numerics.bilevel.derivatives import jacobian, linearise, rows_ou
 from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, Dynamics
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.estimate.at_solution import Spend
+from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.estimate_constants import on_balls
 from boundcheck.numerics.solvers.conjugate_gradient import refuse_unless_symmetric
 from boundcheck.numerics.solvers.reference import ReferenceSolution

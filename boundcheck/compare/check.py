@@ -26,7 +26,7 @@ from boundcheck.numerics.curves.error_curves import Curves, error_curves, lams_o
 from boundcheck.numerics.curves.observables import NAMES, observe
 from boundcheck.numerics.curves.spectral_terms import foresee
 from boundcheck.numerics.estimate import validate
-from boundcheck.numerics.estimate.at_solution import Spend
+from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.solvers.reference import ReferenceSolution
 from boundcheck.progress import Progress, no_progress
 from boundcheck.report.report import Report
@@ -87,12 +87,72 @@ def check(
     proofs: bool = True,
     progress: Progress | None = None,
 ) -> Report:
-    """Errors of the real solvers at every t, the bounds on them, verdicts, and the proofs on this problem.
+    """Compare the errors of real solvers with every bound on them.
 
-    With more than one of `samples`, λ is drawn with `seed`; else it is `lam`, or the problem's own. `bounds` are names
-    from the catalogue (all unless given). `known` are constants that you vouch for, which the estimator checks;
-    `constants` by ball are taken as they are, with no estimate at all: for trying what a wrong one does. `delta` and
-    `budget` are those of `estimate_constants`. Without `proofs` no chain is traced, which spares the dearest norms.
+    Computes the errors at every t, the constants of the problem, the bounds, a verdict for each bound, and where each
+    proof is loose.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    methods : sequence of str, optional
+        The methods: "itd", "itd-truncated:K", "aid-fp", "aid-cg", "aid-cgn"; "aid-cg:10" fixes k = 10, otherwise k =
+        t. By default "itd", "aid-fp" and "aid-cg", or "aid-cgn" in place of "aid-cg" where ∂₁Φ is known not to be
+        symmetric.
+    t : int
+        The largest number of lower-level steps; 200 by default. There is an error for each of 1 … t.
+    samples : int
+        How many λ to draw; 1 by default, which is `lam` or the problem's own λ.
+    seed : int, optional
+        The seed with which λ is drawn, and that of certificates by random starts; by default that of the problem for
+        λ, and 0 for certificates.
+    lam : structure of the hyperparameters, or tensor of shape (n,) or (samples, n), optional
+        Where to evaluate: one λ, or one in each row. Not together with `samples`.
+    bounds : sequence of str, optional
+        Names of bounds from the catalogue; all of them by default.
+    known : Constants, optional
+        Constants that you vouch for. The estimator checks them, and does not use those that it refutes.
+    constants : mapping from {"paper", "local"} to Constants, optional
+        Constants on both balls, taken as they are, without any estimate: to see what a wrong one does.
+    delta : float
+        The probability with which each certificate by random starts may fail; 1e-3 by default.
+    budget : int, optional
+        How many products with derivatives each estimated constant may take; by default the limit of each estimator.
+    memory : int
+        The budget for error curves in bytes; 1 GiB by default.
+    proofs : bool
+        Whether to trace the proofs, the most expensive part; True by default.
+    progress : callable (what, done, of) -> None, optional
+        Called with what is being done, how much of it is done, and of how much.
+
+    Returns
+    -------
+    Report
+        `.verdict` is the worst verdict, `.verdicts[method, bound]` each one, `.curve(method)` the errors and bounds;
+        `.table()`, `.plot(path)`, `.page(path)` and `.save(directory)` show it.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such method or bound.
+    InputError
+        If an argument cannot be used, or `memory` is too small for the problem.
+    AssumptionError
+        If no method can be run: "aid-cg" alone, where ∂₁Φ is not symmetric.
+    DivergenceError
+        If w(λ) cannot be found.
+    UserCodeError
+        If a function of the user raises, or its derivatives are not those of autograd.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> report = bc.check(bc.problems.scalar(q=0.5), ["itd"], t=10, bounds=["itd", "itd-local"])
+    >>> report.verdict.value
+    'holds'
+    >>> report.curve("itd").bounds["itd-local"].tightness[0].round(6)
+    array([1., 1., 1., 1., 1., 1., 1., 1., 1., 1.])
     """
     require_problem(problem)
     start, tell = time.perf_counter(), progress or no_progress

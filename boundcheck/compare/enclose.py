@@ -12,7 +12,7 @@ from boundcheck.constants import BallKind, Constants
 from boundcheck.errors import AssumptionError, InputError
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
 from boundcheck.numerics.estimate import validate
-from boundcheck.numerics.estimate.at_solution import Spend
+from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.estimate_constants import on_balls
 from boundcheck.numerics.solvers.reference import reference
 from boundcheck.numerics.solvers.result import Hypergradient
@@ -30,11 +30,51 @@ def enclose(
     budget: int | None = None,
     seed: int = 0,
 ) -> Enclosure:
-    """Between what the error of g is, a hypergradient of `problem` at `lam` that may come from anywhere.
+    """Bound the error ‖g − ∇f(λ)‖ of a hypergradient from below and from above.
 
-    g is a `Hypergradient`, or has the structure of the hyperparameters. The reference is computed by Newton's method
-    and certified by its residuals; AssumptionError where nothing certifies it. `known`, `delta`, `budget` and `seed`
-    are those of `estimate_constants`: with constants that are estimates, `side` says that the enclosure is one.
+    The hypergradient may come from any library. It is compared with a reference that Newton's method computes and
+    whose own error is bounded by its residuals.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    g : Hypergradient, structure of the hyperparameters, or flat tensor of shape (n,)
+        The hypergradient.
+    lam : structure of the hyperparameters, or flat tensor of shape (n,), optional
+        The λ at which g was computed; the problem's own by default.
+    known : Constants, optional
+        Constants that you vouch for. The estimator checks them.
+    delta : float
+        The probability with which each certificate by random starts may fail; 1e-3 by default.
+    budget : int, optional
+        How many products with derivatives each estimated constant may take; by default the limit of each estimator.
+    seed : int
+        The seed of certificates by random starts; 0 by default.
+
+    Returns
+    -------
+    Enclosure
+        `.lower` ≤ ‖g − ∇f(λ)‖ ≤ `.upper`. `.side` says whether that is proved or rests on estimates.
+
+    Raises
+    ------
+    InputError
+        If g or λ has another shape, dtype or device than the problem, or another argument cannot be used.
+    AssumptionError
+        If the error of the reference cannot be bounded.
+    DivergenceError
+        If w(λ) cannot be found.
+    UserCodeError
+        If a function of the user raises, or its derivatives are not those of autograd.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> problem = bc.problems.scalar(q=0.5)
+    >>> enclosure = bc.enclose(problem, bc.hypergradient(problem, "itd", t=10))
+    >>> print(f"{enclosure.lower:.6f} {enclosure.upper:.6f} {enclosure.side.value}")
+    0.042969 0.042969 upper
     """
     require_problem(problem)
     here = problem if lam is None else problem.at(lam)

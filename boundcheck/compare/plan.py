@@ -23,7 +23,7 @@ from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
 from boundcheck.numerics.curves.error_curves import error_curves, methods_of
 from boundcheck.numerics.estimate import validate
-from boundcheck.numerics.estimate.at_solution import Spend
+from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.rounding_floor import FACTOR
 from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
 from boundcheck.progress import Progress, no_progress
@@ -40,20 +40,46 @@ WITHOUT_BOUND = 500  # steps of the run where no bound says how many
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of an inner step and of a step of the linear solver."""
+    """How long steps take on this machine.
+
+    Attributes
+    ----------
+    inner : float
+        Seconds of a lower-level step.
+    linear : float
+        Seconds of a step of the linear solver.
+    """
 
     inner: float
     linear: float
 
     @property
     def ratio(self) -> float:
-        """A linear step in inner steps."""
+        """The cost of a linear step in lower-level steps."""
         return self.linear / self.inner
 
 
 @dataclass(frozen=True)
 class Offer:
-    """The cheapest t and k for which a bound is at most the accuracy: its `value` there; `cost` is in inner steps."""
+    """The cheapest t and k for which one bound is at most the accuracy.
+
+    Attributes
+    ----------
+    method : str
+        The method.
+    bound : str
+        The name of the bound.
+    t : int
+        The lower-level steps.
+    k : int or None
+        The steps of the linear solver; None for ITD.
+    value : float
+        The bound at t and k.
+    side : Side
+        What the value is worth, given its constants.
+    cost : float
+        The cost of the run, in lower-level steps.
+    """
 
     method: str
     bound: str
@@ -68,8 +94,31 @@ class Offer:
 class Guarantee(Offer):
     """The best offer for a method, and what a run found.
 
-    `memory` is in bytes. `error` is what the run at (t, k) had, None where it would have taken too long. `needed` is
-    the least t, with the same k, from which on the error of every step up to t was within the accuracy.
+    Attributes
+    ----------
+    method : str
+        The method.
+    bound : str
+        The name of the bound.
+    t : int
+        The lower-level steps.
+    k : int or None
+        The steps of the linear solver; None for ITD.
+    value : float
+        The bound at t and k.
+    side : Side
+        What the value is worth, given its constants.
+    cost : float
+        The cost of the run, in lower-level steps.
+    memory : int
+        The memory of the run, in bytes.
+    error : float or None
+        The error of the run at (t, k); None where it was not run or would take too long.
+    met : bool or None
+        Whether that error is within the accuracy; None where it was not run.
+    needed : tuple of int and int or None, or None
+        The least t, with the same k, from which on the error was within the accuracy; None where it was not run, or the
+        error at t was not.
     """
 
     memory: int
@@ -80,10 +129,31 @@ class Guarantee(Offer):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What is guaranteed for an accuracy: by every bound (`offers`), and for each method the best, tried by a run.
+    """What the bounds guarantee for an accuracy, and what runs needed.
 
-    `silent` are the methods without a guarantee, with the reason; for these, `measured` has the least t (with k = t)
-    from which on a run was within the accuracy, or None where it never was.
+    Attributes
+    ----------
+    problem : Problem
+        The problem.
+    eps : float
+        The accuracy ‖g − ∇f(λ)‖ ≤ eps.
+    constants : Constants
+        The constants on the local ball.
+    costs : Costs
+        How long steps take on this machine.
+    offers : tuple of Offer
+        Of every bound that applies, the cheapest t and k; for each method, those that are proved first, then by cost.
+    guarantees : tuple of Guarantee
+        For each method the best offer, tried by a run.
+    silent : dict from str to str
+        The methods without a guarantee, and why.
+    measured : dict from str to int or None
+        For the methods without a guarantee, the least t (with k = t) from which on a run was within the accuracy; None
+        where it never was.
+    floor : float
+        The rounding floor: a smaller accuracy cannot be reached in this precision.
+    longest_run : int
+        How long the runs of methods without a guarantee are, in lower-level steps.
     """
 
     problem: Problem
@@ -94,12 +164,12 @@ class Plan:
     guarantees: tuple[Guarantee, ...]
     silent: dict[str, str]
     measured: dict[str, int | None]
-    floor: float  # of rounding: a smaller accuracy cannot be had in this precision
-    longest_run: ClassVar[int] = WITHOUT_BOUND  # of methods that no bound speaks of
+    floor: float
+    longest_run: ClassVar[int] = WITHOUT_BOUND
 
     @property
     def cheapest(self) -> Guarantee | None:
-        """Of those that a run has not shown to miss the accuracy."""
+        """The cheapest of the guarantees that no run has shown to miss the accuracy; None if there is none."""
         return min((g for g in self.guarantees if g.met is not False), key=lambda g: g.cost, default=None)
 
 
@@ -115,9 +185,56 @@ def plan(
     run: bool = True,
     progress: Progress | None = None,
 ) -> Plan:
-    """For each method the bound that guarantees ‖g − ∇f‖ ≤ `eps` at least cost, then a run that shows what it took.
+    """Find the t and k that guarantee ‖g − ∇f(λ)‖ ≤ eps at least cost.
 
-    The cost of a step of the linear solver against an inner step is measured; t and k are split by it.
+    For each method the bounds are inverted; the cost of a step of the linear solver against a lower-level step is
+    measured, and t and k are chosen by it. A run then shows what was really needed.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    eps : float
+        The accuracy, positive, in the Euclidean norm of the hypergradient.
+    methods : sequence of str, optional
+        The methods: "itd", "aid-fp", "aid-cg", "aid-cgn"; a plan finds k, so none may fix it. By default "itd",
+        "aid-fp" and "aid-cg", or "aid-cgn" in place of "aid-cg" where ∂₁Φ is known not to be symmetric.
+    known : Constants, optional
+        Constants that you vouch for. The estimator checks them, and does not use those that it refutes.
+    delta : float
+        The probability with which each certificate by random starts may fail; 1e-3 by default.
+    seed : int
+        The seed of certificates by random starts; 0 by default.
+    budget : int, optional
+        How many products with derivatives each estimated constant may take; by default the limit of each estimator.
+    run : bool
+        Whether to run the methods with the steps that were found; True by default.
+    progress : callable (what, done, of) -> None, optional
+        Called with what is being done, how much of it is done, and of how much.
+
+    Returns
+    -------
+    Plan
+        `.cheapest` is the cheapest guarantee, `.guarantees` has one for each method, `.silent` the methods without one.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such method.
+    InputError
+        If an argument cannot be used, or a method fixes k.
+    DivergenceError
+        If w(λ) cannot be found.
+    UserCodeError
+        If a function of the user raises, or its derivatives are not those of autograd.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> plan = bc.plan(bc.problems.scalar(q=0.5), 1e-3, ["itd"])
+    >>> best = plan.cheapest
+    >>> best.method, best.t, best.met
+    ('itd', 17, True)
     """
     require_problem(problem)
     if not (isinstance(eps, int | float) and not isinstance(eps, bool) and 0 < eps < float("inf")):

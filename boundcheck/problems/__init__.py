@@ -19,7 +19,19 @@ from boundcheck.numerics.bilevel.problem import Problem
 
 @dataclass(frozen=True)
 class Entry:
-    """One built-in problem: its short name, the name of its file, a title, and the function that makes it."""
+    """One built-in problem.
+
+    Attributes
+    ----------
+    name : str
+        Its short name, as `load_problem` takes it.
+    file : str
+        The name of its file, and of its function in `boundcheck.problems`.
+    title : str
+        The problem in words.
+    make : callable (**options) -> Problem
+        The function that makes it.
+    """
 
     name: str
     file: str

@@ -37,14 +37,15 @@ class _Source:
 
 
 def load_problem(spec: str, **options: Any) -> Problem:
-    """A problem by its name, or from a file.
+    """Load a problem by its name, or from a file.
 
     Parameters
     ----------
     spec : str
-        `"lr"`, or `"path/to/file.py:name"` where `name` is a `Problem` or a function that returns one.
-    **options
-        They go to the function that makes the problem: `load_problem("lr", seed=1, kappa=50)`.
+        A name that `boundcheck list problems` prints, such as "lr", or "path/to/file.py:name", where `name` is a
+        `Problem` or a function that returns one.
+    **options : object
+        Options of the function that makes the problem, such as ``seed=1``, ``dtype=torch.float32`` or ``kappa=50``.
 
     Returns
     -------
@@ -56,9 +57,15 @@ def load_problem(spec: str, **options: Any) -> Problem:
     UnknownNameError
         If there is no problem of that name, or the function has no such option.
     InputError
-        If an option cannot be used, or what was found is no problem.
+        If an option cannot be used, or the name does not stand for a problem.
     UserCodeError
         If the file raises.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> bc.load_problem("lr", seed=1, kappa=50)
+    Problem(lr, d=100, n=100, gradient-descent, float64 on cpu)
     """
     return _source(str(spec)).make(options)
 

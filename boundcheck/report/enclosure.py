@@ -16,7 +16,20 @@ THEOREM = bounds["enclosure"]
 
 @dataclass(frozen=True, eq=False)
 class Enclosure:
-    """`lower` ≤ ‖g − ∇f‖ ≤ `upper`, worth what `side` says; infinite where nothing is known."""
+    """The error of a hypergradient from both sides: lower ≤ ‖g − ∇f(λ)‖ ≤ upper.
+
+    Attributes
+    ----------
+    lower : ndarray
+        A lower bound of the error. Of `enclose` it is one number; of `Report.enclosure`, an array of samples × t.
+    upper : ndarray
+        An upper bound of the error, of the same shape; infinite where nothing is known.
+    side : Side
+        What both are worth: `UPPER` or `EXACT` if they are proved, `HIGH_PROBABILITY` if they hold with probability
+        1 − `delta`, `LOWER` if they rest on estimates.
+    delta : float
+        The probability that they are wrong; 0 by default.
+    """
 
     lower: np.ndarray
     upper: np.ndarray
@@ -25,7 +38,7 @@ class Enclosure:
 
     @property
     def ratio(self) -> np.ndarray:
-        """upper/lower: 1 is a measurement, and an error below ε_g is not told from 0."""
+        """upper/lower: 1 means that the error is known exactly, infinity that it cannot be told from 0."""
         with np.errstate(divide="ignore", invalid="ignore"):
             found: np.ndarray = np.where(self.upper == self.lower, 1.0, self.upper / self.lower)
         return found

@@ -19,15 +19,33 @@ from boundcheck.theory.kinds import BoundKind
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """A proof on the problem: the value after each link at some t, and by how much each link is loose."""
+    """A proof on the problem: the value after each link, and by how much each link is loose.
+
+    Attributes
+    ----------
+    links : tuple of str
+        The names of the links, from the measured error to the bound.
+    because : tuple of str
+        What justifies each link.
+    uses : tuple of tuple of str
+        The constants that each link brings in.
+    t : ndarray
+        The t at which the proof was traced.
+    values : ndarray of shape (links, t)
+        The value after each link.
+    slacks : ndarray of shape (links, t)
+        Each value over the one before, and 1 in the first row; their product is bound/error.
+    broken : ndarray of bool, of shape (links, t)
+        Whether the value falls at a link by more than rounding, so that the link is false.
+    """
 
     links: tuple[str, ...]
     because: tuple[str, ...]
-    uses: tuple[tuple[str, ...], ...]  # the constants that a link brings in
+    uses: tuple[tuple[str, ...], ...]
     t: np.ndarray
-    values: np.ndarray  # links × t
-    slacks: np.ndarray  # links × t, 1 in the first row; their product is bound/error
-    broken: np.ndarray  # links × t: does the link fall by more than rounding?
+    values: np.ndarray
+    slacks: np.ndarray
+    broken: np.ndarray
 
     @property
     def shares(self) -> np.ndarray:
@@ -39,14 +57,24 @@ class Trace:
 
     @property
     def first_broken(self) -> str | None:
-        """The first link that falls, at the first t where one does."""
+        """The first link that is false, at the first t where one is; None if all hold."""
         at = self.broken.any(axis=0)
         return self.links[int(self.broken[:, at.argmax()].argmax())] if at.any() else None
 
 
 @dataclass(frozen=True)
 class Rate:
-    """The error shrinks by `value` a step for first ≤ t ≤ last, where its logarithm is a line."""
+    """A measured rate: where log(error) is a line, the error shrinks by this factor at each step.
+
+    Attributes
+    ----------
+    value : float
+        The factor for each step.
+    first : int
+        The first t of the line.
+    last : int
+        The last t of the line.
+    """
 
     value: float
     first: int
@@ -55,22 +83,56 @@ class Rate:
 
 @dataclass(frozen=True, eq=False)
 class BoundCurve:
-    """One bound for one method: its values (NaN where the theorem says nothing), and how the error relates to them."""
+    """One bound for one method, and how the error relates to it.
+
+    Attributes
+    ----------
+    name : str
+        The name of the bound in the catalogue.
+    title : str
+        The bound in words.
+    reference : str
+        The paper and the number of the theorem.
+    kind : str
+        "a priori", "a priori, from the spectrum" or "a posteriori".
+    ball : BallKind
+        The ball on which its constants were taken: "paper" or "local".
+    values : ndarray of shape (samples, t)
+        The bound; NaN where the theorem says nothing.
+    side : Side
+        What the values are worth, given their constants.
+    delta : float
+        The probability that they are too small; 0 unless the side is "high-probability".
+    weakest : tuple of str
+        The constants that decide the side, as they are the least certain.
+    verdict : Verdict
+        Whether the error stays below the bound.
+    reason : str
+        Why the bound is not applicable, inconclusive or violated; or what the verdict rests on.
+    tightness : ndarray of shape (samples, t)
+        bound/error; NaN where the error is at the rounding floor.
+    rate_predicted : float or None
+        The factor for each step that the bound predicts.
+    asks : mapping from float to int or None
+        For each of some accuracies, the t that the bound guarantees to be enough; None if there is none.
+    trace : Trace or None
+        The proof on this problem; None if it was not traced.
+    """
 
     name: str
     title: str
     reference: str
     kind: BoundKind
-    ball: BallKind  # on which its constants were taken
-    values: np.ndarray  # samples × t
+    ball: BallKind
+    values: np.ndarray
     side: Side
     delta: float
     weakest: tuple[str, ...]
     verdict: Verdict
-    reason: str  # why it is not applicable, inconclusive, violated; or what the verdict rests on
-    tightness: np.ndarray  # bound/error, samples × t; NaN where the error is at the floor
+    reason: str
+    tightness: np.ndarray
     rate_predicted: float | None
-    asks: Mapping[float, int | None]  # the t that it guarantees for an accuracy
+    asks: Mapping[float, int | None]
     trace: Trace | None
 
     def __post_init__(self) -> None:
@@ -78,7 +140,7 @@ class BoundCurve:
 
     @property
     def compared(self) -> int:
-        """At how many t (of all λ) error and bound were compared; at the others rounding decides."""
+        """At how many t, over all λ, error and bound were compared; at the others rounding decides."""
         return int((~np.isnan(self.tightness)).sum())
 
     @property
@@ -94,28 +156,59 @@ class BoundCurve:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One method: its error at every t for each λ, the floor below which that is rounding, and the bounds on it."""
+    """One method on the problem: its errors, and the bounds on them.
+
+    Attributes
+    ----------
+    method : str
+        The method, as it was named.
+    t : ndarray of shape (T,)
+        1 … T.
+    k : ndarray of shape (T,) or None
+        The steps of the linear solver at each t, or those that are differentiated through; None for "itd".
+    errors : ndarray of shape (samples, T)
+        ‖g(t) − ∇f(λ)‖.
+    floor : ndarray of shape (samples, T)
+        Below this, an error is rounding.
+    rate : Rate or None
+        The measured rate on the first sample; None if there is no line.
+    needs : mapping from float to int or None
+        For each of some accuracies, the t from which on the error of every sample is below it; None if there is none.
+    bounds : mapping from str to BoundCurve
+        The bounds on this method, by name.
+    """
 
     method: str
     t: np.ndarray
-    k: np.ndarray | None  # None for ITD
-    errors: np.ndarray  # samples × t
-    floor: np.ndarray  # samples × t
-    rate: Rate | None  # measured on the first sample
-    needs: Mapping[float, int | None]  # the t from which on the error of every sample is below an accuracy
+    k: np.ndarray | None
+    errors: np.ndarray
+    floor: np.ndarray
+    rate: Rate | None
+    needs: Mapping[float, int | None]
     bounds: Mapping[str, BoundCurve]
 
     @property
     def falls(self) -> bool:
-        """Is the median error over the last quarter of t below that over the first, or at the floor, for every λ?"""
+        """Whether the error falls with t, or is at the floor, for every λ.
+
+        The median error over the last quarter of t is compared with that over the first.
+        """
         part = max(1, len(self.t) // 4)
         first, last = (np.median(self.errors[:, some], axis=1) for some in (slice(part), slice(-part, None)))
         return bool(((last < first) | (last <= self.floor[:, -1])).all())
 
     def certified(self, kind: BoundKind | str = "") -> np.ndarray:
-        """The least of the bounds that are proved for these constants, samples × t; NaN where there is none.
+        """The smallest of the bounds that are proved for these constants.
 
-        Of one `kind` ("a priori", "a priori, from the spectrum", "a posteriori"), or of all.
+        Parameters
+        ----------
+        kind : {"", "a priori", "a priori, from the spectrum", "a posteriori"}
+            Which bounds count; all of them by default.
+
+        Returns
+        -------
+        ndarray of shape (samples, T)
+            The least value at each t; NaN where no bound is proved.
         """
         only = BoundKind.parse(kind) if kind else None
         fitting = [b for b in self.bounds.values() if only in (None, b.kind)]
@@ -127,36 +220,54 @@ class Curve:
 
     @property
     def applicable(self) -> dict[str, BoundCurve]:
-        """The bounds that say something here, by name."""
+        """The bounds that say something about this method on this problem, by name."""
         return {name: bound for name, bound in self.bounds.items() if bound.verdict is not Verdict.NOT_APPLICABLE}
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Everything that `check` found on one problem."""
+    """Everything that `check` found on one problem.
 
-    problem: Mapping[str, object]  # name, dim, hdim, seed, dtype, device, dynamics
-    constants: Mapping[str, Constants]  # of the first λ, by ball
+    Attributes
+    ----------
+    problem : mapping from str to object
+        name, dim (d), hdim (n), seed, dtype, device, dynamics and samples.
+    constants : mapping from str to Constants
+        The constants at the first λ, by ball: "paper" and "local".
+    curves : mapping from str to Curve
+        The errors and the bounds of each method, as it was named.
+    refused : mapping from str to str
+        The methods that cannot be run, and why.
+    certificates : tuple of Constant or None
+        A bound ε_g on the error of the reference hypergradient at each λ; None where nothing bounds it.
+    floor_how : str
+        How the rounding floor was found.
+    seconds : float
+        How long `check` took.
+    """
+
+    problem: Mapping[str, object]
+    constants: Mapping[str, Constants]
     curves: Mapping[str, Curve]
-    refused: Mapping[str, str]  # methods that cannot be run, and why
-    certificates: tuple[Constant | None, ...]  # ε_g of the reference at each λ, None where nothing bounds it
+    refused: Mapping[str, str]
+    certificates: tuple[Constant | None, ...]
     floor_how: str
     seconds: float
 
     @property
     def verdicts(self) -> dict[tuple[str, str], Verdict]:
-        """By method and bound."""
+        """The verdicts by method and bound, as ``verdicts[method, bound]``."""
         return {(m, b.name): b.verdict for m, curve in self.curves.items() for b in curve.bounds.values()}
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of those that apply."""
+        """The worst verdict of the bounds that apply."""
         applied = [v for v in self.verdicts.values() if v is not Verdict.NOT_APPLICABLE]
         return worst(applied)
 
     @property
     def refuted(self) -> list[str]:
-        """Constants that the user gave and that were found to be wrong, a sentence each; they were not used."""
+        """The constants that the user gave and that are wrong, a sentence each; they were not used."""
         every = [constant for some in self.constants.values() for constant in some.values()]
         return list(dict.fromkeys(f"{c.name} was {c.provenance.refuted}" for c in every if c.provenance.refuted))
 
@@ -174,7 +285,10 @@ class Report:
 
     @property
     def ordering(self) -> list[tuple[str, str, float]]:
-        """For each pair of methods, at which part of the t above the floor the first has the smaller mean error."""
+        """For each pair of methods, how often the first has the smaller mean error.
+
+        The third entry is the part of the t at which one of both is above the rounding floor.
+        """
         found = []
         for a, b in combinations(self.curves.values(), 2):
             seen = (a.errors.mean(axis=0) > a.floor.mean(axis=0)) | (b.errors.mean(axis=0) > b.floor.mean(axis=0))
@@ -184,14 +298,50 @@ class Report:
         return found
 
     def curve(self, method: str) -> Curve:
-        """That of a method, by the name under which it was asked for."""
+        """The errors and the bounds of one method.
+
+        Parameters
+        ----------
+        method : str
+            The method, as it was named in the call of `check`.
+
+        Returns
+        -------
+        Curve
+            Its curve.
+
+        Raises
+        ------
+        UnknownNameError
+            If the method was not run.
+        """
         try:
             return self.curves[method]
         except KeyError:
             raise UnknownNameError.among("curve", method, self.curves) from None
 
     def trace(self, method: str, bound: str | None = None) -> Trace:
-        """The proof of a bound on this problem; of the bound named like the method unless another is named."""
+        """The proof of a bound on this problem, link by link.
+
+        Parameters
+        ----------
+        method : str
+            The method, as it was named in the call of `check`.
+        bound : str, optional
+            The name of the bound; by default the one that is named like the method.
+
+        Returns
+        -------
+        Trace
+            The values and the slacks of the proof.
+
+        Raises
+        ------
+        UnknownNameError
+            If the method was not run, or there is no such bound on it.
+        InputError
+            If the proof of the bound was not traced.
+        """
         curve = self.curve(method)
         name = bound or method.partition(":")[0]
         if name not in curve.bounds:
@@ -202,42 +352,119 @@ class Report:
         return found.trace
 
     def enclosure(self, method: str) -> Enclosure:
-        """Between what the true errors of a method are, at each λ and t: the reference is not exact either."""
+        """The true errors of a method from both sides, as the reference is not exact either.
+
+        Parameters
+        ----------
+        method : str
+            The method, as it was named in the call of `check`.
+
+        Returns
+        -------
+        Enclosure
+            With arrays of samples × t.
+
+        Raises
+        ------
+        UnknownNameError
+            If the method was not run.
+        """
         return enclosed(self.curve(method).errors, self.certificates)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, without NaN or infinity; `load` makes it a report again."""
+        """Everything as plain data, for a JSON file.
+
+        Returns
+        -------
+        dict
+            Without NaN or infinity. `load` makes it a report again.
+        """
         from boundcheck.report import report_json
 
         return report_json.to_json(self)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Report:
-        """From a `report.json`, or from the directory that `save` wrote."""
+        """Read a report that was saved.
+
+        Parameters
+        ----------
+        path : str or path
+            A `report.json`, or the directory that `save` wrote.
+
+        Returns
+        -------
+        Report
+            The same report.
+
+        Raises
+        ------
+        InputError
+            If there is no such file, or it is not a report.
+        """
         from boundcheck.report import report_json
 
         return report_json.load(path)
 
     def table(self) -> str:
-        """The terminal view as text."""
+        """The report as text, as the command line shows it.
+
+        Returns
+        -------
+        str
+            Verdicts, iterations, and where the proofs are loose.
+        """
         from boundcheck.views.terminal import show_report
 
         return show_report.as_text(self)
 
     def plot(self, path: str | PathLike[str]) -> None:
-        """Errors and their bounds, as png, pdf or svg."""
+        """Draw the errors and their bounds.
+
+        Parameters
+        ----------
+        path : str or path
+            The file to write; it ends in .png, .pdf or .svg.
+
+        Raises
+        ------
+        InputError
+            If the file name has another ending, or the file cannot be written.
+        """
         from boundcheck.views.figures import report_figures as plot
 
         plot.save(plot.errors(self), path)
 
     def page(self, path: str | PathLike[str]) -> None:
-        """One HTML file with sliders: errors under their bounds, constants, verdicts and proofs; needs no network."""
+        """Write an interactive page: errors under their bounds, constants, verdicts and proofs.
+
+        Parameters
+        ----------
+        path : str or path
+            The HTML file to write. It needs no network.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be written.
+        """
         from boundcheck.views import page
 
         page.write(path, self)
 
     def save(self, directory: str | PathLike[str]) -> None:
-        """report.json, curves.csv and all figures; each file is there whole or not at all."""
+        """Write report.json, curves.csv and all figures.
+
+        Parameters
+        ----------
+        directory : str or path
+            Where to write; it is made if it is not there. Each file is there whole or not at all.
+
+        Raises
+        ------
+        InputError
+            If the directory cannot be written to, or is in use.
+        """
         from boundcheck.views import report_files
 
         report_files.save(self, directory)

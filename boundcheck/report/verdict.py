@@ -11,13 +11,32 @@ from boundcheck.constants import Side
 
 
 class Verdict(str, Enum):
-    """From good to bad; NOT_APPLICABLE says nothing about the bound."""
+    """Whether the error stays below a bound, and what that is worth; ordered from good to bad.
+
+    Attributes
+    ----------
+    HOLDS : str
+        "holds": the error is below the bound, and the constants are proved.
+    HOLDS_PROBABLY : str
+        "holds with high probability": likewise, with constants that are right with probability 1 − δ.
+    CONSISTENT : str
+        "consistent": likewise, with constants that may be too small, so nothing is proved.
+    NOT_APPLICABLE : str
+        "not applicable": the theorem says nothing about this method on this problem.
+    INCONCLUSIVE : str
+        "inconclusive": the error is above the bound, but a constant may be too small.
+    VIOLATED_PROBABLY : str
+        "violated with high probability": the error is above the bound, and the constants are right with probability 1
+        − δ.
+    VIOLATED : str
+        "violated": the error is above the bound, and the constants are proved.
+    """
 
     HOLDS = "holds"
     HOLDS_PROBABLY = "holds with high probability"
-    CONSISTENT = "consistent"  # with constants that may be too small: no proof
+    CONSISTENT = "consistent"
     NOT_APPLICABLE = "not applicable"
-    INCONCLUSIVE = "inconclusive"  # the error is larger, and so may be a constant
+    INCONCLUSIVE = "inconclusive"
     VIOLATED_PROBABLY = "violated with high probability"
     VIOLATED = "violated"
 

@@ -32,7 +32,19 @@ Number = float | int | Sequence[float] | Sequence[int] | np.ndarray
 
 @dataclass(frozen=True)
 class Condition:
-    """`left` ≤ `right` (or < when `strict`), without which the theorem says nothing; `remedy` says what to do."""
+    """An inequality without which a theorem says nothing.
+
+    Attributes
+    ----------
+    left : sympy.Expr
+        Its left-hand side, at most `right`.
+    right : sympy.Expr
+        Its right-hand side.
+    remedy : str
+        What to do where it fails.
+    strict : bool
+        Whether `left` has to be less than `right`; False by default.
+    """
 
     left: sp.Expr
     right: sp.Expr
@@ -42,14 +54,49 @@ class Condition:
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """One theorem. `formula` is the only copy of its right-hand side; everything else is generated from it.
+    """One theorem: a bound, its assumptions and its reference.
 
-    `formula` may use shorthand that `where` defines: c₁, c₂, c₃ unless said otherwise. `defaults` says what stands for
-    a symbol that is not given: the rate ρ(t) = q^t, or what the proof puts for a quantity that was not measured.
+    `formula` is the only copy of the right-hand side; everything else is generated from it.
 
-    The last three fields say what `check` has to know to compare the theorem with a run: `solver_rate` is σ(k) where
-    the formula has it written out, so that the proof, which still speaks of σ, can be followed in numbers; `only_k` is
-    the one k (or K) that the theorem is about; `not_run` says why no method here is the one it is about.
+    Attributes
+    ----------
+    name : str
+        Its name in the catalogue, such as "aid-fp".
+    title : str
+        The bound in words.
+    reference : Reference
+        The paper, the number of the theorem, and its LaTeX label.
+    assumptions : tuple of Assumption
+        What the theorem assumes.
+    formula : sympy.Expr
+        The right-hand side. It may use the shorthand of `where`.
+    bounds : sympy.Symbol
+        What is bounded; by default the error of the hypergradient.
+    methods : tuple of str
+        The methods of which the theorem speaks; none by default.
+    where : mapping from sympy.Symbol to sympy.Expr
+        The shorthand of the formula: c₁, c₂ and c₃ by default.
+    defaults : mapping from sympy.Symbol to sympy.Expr
+        What stands for a symbol that is not given: the rate ρ(t) = q^t, or what the proof puts for a quantity that was
+        not measured.
+    conditions : tuple of Condition
+        Inequalities without which the theorem says nothing.
+    recursion : Recursion or None
+        How the bound is computed step by step, if it is.
+    shape : Hump, Split or None
+        The form of the bound, where t and k can be found in closed form.
+    chain : Chain or None
+        The proof, if it is encoded.
+    t_min : int
+        The least t for which the theorem holds; 0 by default.
+    takes_rates : bool
+        Whether rates can be given by name, which are Euclidean; True by default.
+    solver_rate : Rate or None
+        σ(k), where the formula has it written out, so that the proof can be followed in numbers.
+    only_k : int or None
+        The one k (or K) that the theorem is about; None if it holds for every k.
+    not_run : str
+        Why no method of `check` is the one that the theorem is about; empty if one is.
     """
 
     name: str
@@ -66,10 +113,10 @@ class Bound:
     shape: Hump | Split | None = None
     chain: Chain | None = None
     t_min: int = 0
-    takes_rates: bool = True  # rates by name are Euclidean
-    solver_rate: Rate | None = None  # None where the formula leaves σ open, or has none
-    only_k: int | None = None  # None where it holds for every k
-    not_run: str = ""  # empty where a method here runs it
+    takes_rates: bool = True
+    solver_rate: Rate | None = None
+    only_k: int | None = None
+    not_run: str = ""
 
     def __repr__(self) -> str:
         return f"Bound({self.name!r}, {str(self.reference)!r})"
@@ -80,7 +127,18 @@ class Bound:
         return self.expand(self.formula)
 
     def expand(self, expression: sp.Expr) -> sp.Expr:
-        """`expression` with the shorthand of `where` written out."""
+        """An expression with the shorthand of `where` written out.
+
+        Parameters
+        ----------
+        expression : sympy.Expr
+            Any expression in the symbols of the bound.
+
+        Returns
+        -------
+        sympy.Expr
+            The expression in the primitive constants.
+        """
         return _substitute(expression, tuple(self.where.items()), frozenset())
 
     @cached_property
@@ -90,12 +148,12 @@ class Bound:
 
     @cached_property
     def in_coefficients(self) -> sp.Expr | None:
-        """The same in c₁, c₂, c₃, where the paper states it so."""
+        """The right-hand side in c₁, c₂, c₃, where the paper states it so; None otherwise."""
         return self.formula.doit() if self.formula.free_symbols & COEFFICIENTS.keys() else None
 
     @cached_property
     def symbols(self) -> tuple[str, ...]:
-        """What has to be given when nothing optional is: the names left once `defaults` have been put in."""
+        """The names that have to be given when nothing optional is."""
         needed = set(self.resolved().free_symbols) | self.in_conditions
         if self.recursion:
             needed = (needed | self.recursion.free_symbols | {t}) - set(self.recursion.state)
@@ -103,27 +161,62 @@ class Bound:
 
     @property
     def ball(self) -> BallKind:
-        """Where its suprema are taken: on ‖w‖ ≤ 2D for theorems that start at 0, around w* for the others."""
+        """The ball on which the suprema of the theorem are taken.
+
+        "paper", ‖w‖ ≤ 2D, for theorems that start at 0; "local", around w*, for the others.
+        """
         return BallKind.PAPER if any(a.key == "w_0 = 0" for a in self.assumptions) else BallKind.LOCAL
 
     @cached_property
     def in_conditions(self) -> frozenset[sp.Symbol]:
-        """What has to be known to tell whether the theorem speaks."""
+        """The symbols that have to be known to tell whether the theorem applies."""
         sides = (side for condition in self.conditions for side in (condition.left, condition.right))
         return frozenset().union(*(side.free_symbols for side in sides)) - self.defaults.keys()
 
     def resolved(self, available: frozenset[str] = frozenset(), rates: tuple[Rate, ...] = ()) -> sp.Expr:
-        """The formula with a default for every symbol that is not in `available`."""
+        """The formula with a default for every symbol that will not be given.
+
+        Parameters
+        ----------
+        available : frozenset of str
+            The names that will be given; they keep their symbols.
+        rates : tuple of Rate
+            Rates to put in, such as that of heavy ball; none by default.
+
+        Returns
+        -------
+        sympy.Expr
+            The expression in what is available.
+        """
         return self.substitute(self.primitive, available, rates)
 
     def substitute(self, expression: sp.Expr, available: frozenset[str], rates: tuple[Rate, ...] = ()) -> sp.Expr:
-        """`expression` with `rates` put in, and a default for every symbol that is not in `available`."""
+        """An expression with rates put in, and a default for every symbol that will not be given.
+
+        Parameters
+        ----------
+        expression : sympy.Expr
+            Any expression in the symbols of the bound.
+        available : frozenset of str
+            The names that will be given; they keep their symbols.
+        rates : tuple of Rate
+            Rates to put in, such as that of heavy ball; none by default.
+
+        Returns
+        -------
+        sympy.Expr
+            The expression in what is available.
+        """
         defaults = {**self.defaults, **{rate.stands_for: self.expand(rate.expression) for rate in rates}}
         return _substitute(expression, tuple(defaults.items()), available - {rate.stands_for.name for rate in rates})
 
     @cached_property
     def kind(self) -> BoundKind:
-        """When it can be told, by the symbols of its formula; the text of each kind equals it, as in "a priori"."""
+        """When the bound can be computed: "a priori", "a priori, from the spectrum", "a posteriori" or "enclosure".
+
+        "a priori" is before a run; it may need what is known at w* alone: W, g*, r_0. "a priori, from the spectrum"
+        needs all eigenvectors of ∂₁Φ, "a posteriori" needs the run, and "enclosure" a better solution.
+        """
         if gap_t in self.primitive.free_symbols:
             return BoundKind.ENCLOSURE
         if SPECTRUM in self.assumptions:
@@ -133,7 +226,18 @@ class Bound:
         return BoundKind.A_POSTERIORI if observed else BoundKind.A_PRIORI
 
     def mentions(self, symbol: sp.Symbol) -> bool:
-        """Whether the symbol stands in the formula or in what may be put for one of its symbols."""
+        """Whether a symbol stands in the formula, or in what may be put for one of its symbols.
+
+        Parameters
+        ----------
+        symbol : sympy.Symbol
+            The symbol.
+
+        Returns
+        -------
+        bool
+            True if it does.
+        """
         return symbol in self._mentioned
 
     @cached_property
@@ -141,7 +245,18 @@ class Bound:
         return frozenset().union(*(e.free_symbols for e in (self.primitive, *self.defaults.values())))
 
     def direction(self, name: str) -> int:
-        """+1 if the bound grows with the symbol, −1 if it falls, 0 if it is not monotone in it."""
+        """Whether the bound grows or falls with a symbol.
+
+        Parameters
+        ----------
+        name : str
+            The name of the symbol, such as "q".
+
+        Returns
+        -------
+        int
+            +1 if the bound grows with it, −1 if it falls, 0 if it is not monotone in it.
+        """
         return QUANTITIES[name].direction
 
     def evaluate(
@@ -153,10 +268,44 @@ class Bound:
         rigorous: bool = False,
         **given: Number | str | Constant,
     ) -> BoundValues:
-        """The bound at every t and k (k = t unless given), broadcast together.
+        """Evaluate the bound at every t and k.
 
-        `given` takes measured observables (``r_t=…``), a truncation ``K=…``, and rates by name
-        (``rho="heavy-ball"``). With `rigorous`, values are computed in interval arithmetic and rounded up.
+        Parameters
+        ----------
+        constants : Constants, or mapping from str to float or Constant
+            The constants by name. Bare numbers count as exact. Those that the bound does not need are ignored.
+        t : int or array of int, optional
+            The lower-level steps; needed where the bound has a t.
+        k : int or array of int, optional
+            The steps of the linear solver; `t` by default. t, k and the other arrays broadcast.
+        rigorous : bool
+            Whether to compute in interval arithmetic and round up; False by default.
+        **given : float, array, str or Constant
+            What else is known: measured observables (``r_t=…``), a truncation (``K=…``), and rates by name
+            (``rho="heavy-ball"``). `symbols` has the names that have to be given.
+
+        Returns
+        -------
+        BoundValues
+            `.values` and what they are worth.
+
+        Raises
+        ------
+        MissingConstantError
+            If a constant that the bound needs is missing.
+        UnknownNameError
+            If there is no such symbol or rate.
+        InputError
+            If a value is out of its range, or shapes do not broadcast.
+        AssumptionError
+            If an assumption of the theorem fails for these values, such as q < 1.
+
+        Examples
+        --------
+        >>> import boundcheck as bc
+        >>> constants = dict(q=0.5, D=1.0, nu_1=0.0, nu_2=1.0, eta_1=0.0, eta_2=0.0, L_E=1.0, L_Phi=2.0)
+        >>> bc.bounds["itd"].evaluate(constants, t=[1, 2, 3]).values
+        array([3.  , 2.  , 1.25])
         """
         return self.call(constants, t, k, given).values(rigorous=rigorous)
 
@@ -169,7 +318,38 @@ class Bound:
         cost_k: float = 1.0,
         **given: Number | str | Constant,
     ) -> Iterations:
-        """The smallest t, or the cheapest pair (t, k), at which the bound is at most `eps`."""
+        """Find the smallest t, or the cheapest pair (t, k), at which the bound is at most an accuracy.
+
+        Parameters
+        ----------
+        constants : Constants, or mapping from str to float or Constant
+            The constants by name. Bare numbers count as exact. Those that the bound does not need are ignored.
+        eps : float
+            The accuracy, at least 1e-300.
+        cost_t : float
+            The cost of a lower-level step, positive; 1 by default.
+        cost_k : float
+            The cost of a step of the linear solver, positive; 1 by default.
+        **given : float, array, str or Constant
+            What else is known: measured observables (``r_t=…``), a truncation (``K=…``), and rates by name
+            (``rho="heavy-ball"``). `symbols` has the names that have to be given.
+
+        Returns
+        -------
+        Iterations
+            t, k, the bound there, and the cost.
+
+        Raises
+        ------
+        MissingConstantError
+            If a constant that the bound needs is missing.
+        UnknownNameError
+            If there is no such symbol or rate.
+        InputError
+            If a value is out of its range, if the bound has no t or k, or if no t and k bring it to `eps`.
+        AssumptionError
+            If an assumption of the theorem fails for these values, such as q < 1.
+        """
         return solve(self, constants, eps, cost_t, cost_k, given)
 
     def call(
@@ -179,11 +359,51 @@ class Bound:
         k: Any = None,
         given: Mapping[str, Any] = MappingProxyType({}),
     ) -> Call:
-        """The inputs of one evaluation, checked."""
+        """Gather the inputs of one evaluation and check them.
+
+        Parameters
+        ----------
+        constants : Constants, or mapping from str to float or Constant
+            The constants by name. Bare numbers count as exact. Those that the bound does not need are ignored.
+        t : int or array of int, optional
+            The lower-level steps.
+        k : int or array of int, optional
+            The steps of the linear solver; `t` by default.
+        given : mapping from str to object
+            What else is known, as for `evaluate`; nothing by default.
+
+        Returns
+        -------
+        Call
+            The evaluation, to be computed by its `values()`.
+
+        Raises
+        ------
+        MissingConstantError
+            If a constant that the bound needs is missing.
+        UnknownNameError
+            If there is no such symbol or rate.
+        InputError
+            If a value is out of its range, or shapes do not broadcast.
+        AssumptionError
+            If a constant violates an assumption, such as q < 1. The conditions of the theorem are checked by
+            `values()`.
+        """
         return prepare(self, constants, {"t": t, "k": k, **given})
 
     def proof(self, given: frozenset[str]) -> Chain | None:
-        """The chain to the bound as it is evaluated when only `given` is known: with its defaults as last links."""
+        """The proof of the bound as it is evaluated, with its defaults as last links.
+
+        Parameters
+        ----------
+        given : frozenset of str
+            The names of what is known.
+
+        Returns
+        -------
+        Chain or None
+            None if the proof is not encoded.
+        """
         chain = self.chain
         pending = {symbol: value for symbol, value in self.defaults.items() if symbol.name not in given}
         while chain is not None and (missing := pending.keys() & chain.links[-1].formula.free_symbols):
@@ -198,15 +418,38 @@ class Bound:
         return chain
 
     def latex(self, *, coefficients: bool = True) -> str:
-        """The statement as LaTeX, with its shorthand defined (or, if not `coefficients`, written out)."""
+        """The statement as LaTeX.
+
+        Parameters
+        ----------
+        coefficients : bool
+            Whether to keep the shorthand c₁, c₂, c₃ and define it, as by default, or to write it out.
+
+        Returns
+        -------
+        str
+            The formula.
+        """
         return typeset.latex(self, coefficients=coefficients)
 
     def python(self) -> str:
-        """The bound as the source of one standalone Python function, needing only the standard library."""
+        """The bound as a standalone Python function, which needs only the standard library.
+
+        Returns
+        -------
+        str
+            The source of the function.
+        """
         return codegen.python(self)
 
     def javascript(self) -> str:
-        """The bound as the source of one standalone JavaScript function."""
+        """The bound as a standalone JavaScript function.
+
+        Returns
+        -------
+        str
+            The source of the function.
+        """
         return codegen.javascript(self)
 
 

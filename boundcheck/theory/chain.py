@@ -41,7 +41,19 @@ from boundcheck.theory.symbols import (
 
 @dataclass(frozen=True)
 class Link:
-    """One inequality: `formula` is its right-hand side, `because` what justifies it, `uses` what can be wrong."""
+    """One inequality of a proof.
+
+    Attributes
+    ----------
+    name : str
+        Its name in traces.
+    formula : sympy.Expr
+        Its right-hand side.
+    because : str
+        What justifies it.
+    uses : tuple of str
+        The constants that it brings in, which can be wrong.
+    """
 
     name: str
     formula: sp.Expr
@@ -60,25 +72,84 @@ class ChainValues:
 
 @dataclass(frozen=True)
 class Chain:
+    """A proof as an ordered list of inequalities, from the measured error to the bound.
+
+    Attributes
+    ----------
+    links : tuple of Link
+        The inequalities; the first is the measured quantity itself.
+    """
+
     links: tuple[Link, ...]
 
     @classmethod
     def from_measured(cls, symbol: sp.Symbol) -> Chain:
-        """The start of every proof: what is measured."""
+        """The start of every proof: a quantity that is measured.
+
+        Parameters
+        ----------
+        symbol : sympy.Symbol
+            The quantity, such as the error.
+
+        Returns
+        -------
+        Chain
+            With one link.
+        """
         return cls((Link("measured", symbol, QUANTITIES[symbol.name].meaning),))
 
     def to(self, name: str, formula: sp.Expr, because: str, uses: tuple[str, ...] = ()) -> Chain:
-        """One more link, to a new formula."""
+        """One more link, to a new formula.
+
+        Parameters
+        ----------
+        name : str
+            The name of the link.
+        formula : sympy.Expr
+            Its right-hand side.
+        because : str
+            What justifies it.
+        uses : tuple of str
+            The constants that it brings in; none by default.
+
+        Returns
+        -------
+        Chain
+            The longer proof.
+        """
         return Chain((*self.links, Link(name, formula, because, uses)))
 
     def replacing(
         self, name: str, replacements: Mapping[sp.Symbol, sp.Expr], because: str, uses: tuple[str, ...] = ()
     ) -> Chain:
-        """One more link: each symbol of the last formula by what the proof puts in its place."""
+        """One more link: symbols of the last formula by what the proof puts in their place.
+
+        Parameters
+        ----------
+        name : str
+            The name of the link.
+        replacements : mapping from sympy.Symbol to sympy.Expr
+            What stands for each symbol.
+        because : str
+            What justifies it.
+        uses : tuple of str
+            The constants that it brings in; none by default.
+
+        Returns
+        -------
+        Chain
+            The longer proof.
+        """
         return self.to(name, self.links[-1].formula.subs(replacements, simultaneous=True), because, uses)
 
     def with_lipschitz_derivatives(self) -> Chain:
-        """Every difference between w_t and w* by its constant times r_t."""
+        """One more link: every difference between w_t and w* by its constant times r_t.
+
+        Returns
+        -------
+        Chain
+            The longer proof.
+        """
         return self.replacing(
             "Lipschitz derivatives",
             {dE_2: eta_2 * r_t, dE_1: eta_1 * r_t, dZ: nu_2 * r_t, dY: nu_1 * r_t},
@@ -87,7 +158,13 @@ class Chain:
         )
 
     def with_paper_constants(self) -> Chain:
-        """The three replacements with which the proofs of ITD and AID-FP end."""
+        """The three links with which the proofs of ITD and AID-FP end.
+
+        Returns
+        -------
+        Chain
+            The longer proof.
+        """
         return (
             self.replacing("‖w'‖", {W: W_BOUND}, "Lemma lm:optnormcontractive and eq:gradexist_1", ("L_Phi_star", "q"))
             .replacing("∂₂Φ on the ball", {L_Phi_star: L_Phi}, "Lemma lm:boundEPhi: ‖∂₂Φ(w*)‖ ≤ L_Φ", ("L_Phi",))
@@ -95,7 +172,15 @@ class Chain:
         )
 
     def with_gradient_step(self) -> Chain:
-        """The end of the same proofs for Φ = w − α(λ)∇₁ℓ, `appB`: the forms of its constants, and L_Φ at w* alone."""
+        """The end of the same proofs for Φ = w − α(λ)∇₁ℓ, `appB`.
+
+        The constants take the forms that they have for a gradient step, and L_Φ is needed at w* alone.
+
+        Returns
+        -------
+        Chain
+            The longer proof.
+        """
         forms = {1 - q: GRADIENT_DESCENT[gap], **{x: GRADIENT_DESCENT[x] for x in (q, nu_1, nu_2)}}
         at_w_star = W_BOUND.subs(L_Phi_star, GRADIENT_DESCENT[L_Phi])
         return (
@@ -105,7 +190,18 @@ class Chain:
         )
 
     def specialised(self, forms: Mapping[sp.Expr, sp.Expr]) -> Chain:
-        """The same proof with other forms of its constants in every link."""
+        """The same proof with other forms of its constants in every link.
+
+        Parameters
+        ----------
+        forms : mapping from sympy.Expr to sympy.Expr
+            What stands for each constant.
+
+        Returns
+        -------
+        Chain
+            As many links.
+        """
         made_of = {str(x): tuple(sorted(s.name for s in form.free_symbols)) for x, form in forms.items()}
 
         def same(link: Link) -> Link:
@@ -131,7 +227,25 @@ class Chain:
         return tuple(name for name in self.symbols if QUANTITIES[name].kind == "observable")
 
     def evaluate(self, values: Mapping[str, np.ndarray | float]) -> ChainValues:
-        """Every link at `values` (scalars, or arrays over t); 0/0 counts as slack 1."""
+        """Every link at numbers.
+
+        Parameters
+        ----------
+        values : mapping from str to float or ndarray
+            The constants and the observables by name, as numbers or as arrays over t.
+
+        Returns
+        -------
+        ChainValues
+            The value after each link, and the slacks; 0/0 counts as slack 1.
+
+        Raises
+        ------
+        MissingConstantError
+            If a value is missing.
+        InputError
+            If a value is out of its range, or shapes do not broadcast.
+        """
         missing = [name for name in self.symbols if name not in values]
         if missing:
             raise MissingConstantError(

@@ -19,8 +19,19 @@ from boundcheck.theory.symbols import INDEX_NAMES
 class BoundValues:
     """Values of a bound, and what they are worth.
 
-    `side`: EXACT or UPPER, no smaller than the bound at the true constants; HIGH_PROBABILITY, so with probability
-    at least 1 − `delta`; LOWER, nothing is known, because the constants in `weakest` may be on their unsafe side.
+    Attributes
+    ----------
+    values : ndarray
+        The values, of the shape to which t, k and the other arrays broadcast.
+    side : Side
+        EXACT or UPPER: no smaller than the bound at the true constants. HIGH_PROBABILITY: so with probability at least
+        1 − `delta`. LOWER: nothing is known, as the constants in `weakest` may be on their unsafe side.
+    delta : float
+        The probability that the values are too small; 0 by default.
+    weakest : tuple of str
+        The constants that decide the side, as they are the least certain; none by default.
+    rigorous : bool
+        Whether the values were computed in interval arithmetic and rounded up; False by default.
     """
 
     values: np.ndarray

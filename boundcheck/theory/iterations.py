@@ -54,7 +54,23 @@ class Split:
 
 @dataclass(frozen=True)
 class Iterations:
-    """The least work a bound guarantees to be enough: `value` ≤ eps at (t, k), at cost cost_t·t + cost_k·k."""
+    """The least work with which a bound is at most an accuracy.
+
+    Attributes
+    ----------
+    t : int or None
+        The lower-level steps; None where the bound has no t.
+    k : int or None
+        The steps of the linear solver; None where the bound has no k.
+    value : float
+        The bound at (t, k).
+    cost : float
+        cost_t·t + cost_k·k.
+    side : Side
+        What the value is worth, given the constants.
+    how : str
+        How t and k were found: by a closed form or by search.
+    """
 
     t: int | None
     k: int | None

@@ -30,20 +30,40 @@ class Steps(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Worst:
-    """The worst instance found for a bound at t and k, with its ratio error/bound in 50 digits."""
+    """The worst instance found for a bound at t and k.
+
+    Attributes
+    ----------
+    found : Found
+        The instance as it was searched, and its ratio in double precision.
+    t : int
+        The lower-level steps.
+    k : int or None
+        The steps of the linear solver; None where the bound has no k.
+    seed : int
+        The seed of the search.
+    by_dim : dict from int to float
+        The best ratio in each dimension that was searched.
+    starts : int
+        From how many starts the search climbed.
+    evaluations : int
+        How many instances were evaluated.
+    seconds : float
+        How long the search took.
+    """
 
     found: Found
     t: int
     k: int | None
     seed: int
-    by_dim: dict[int, float]  # the best ratio in each dimension that was searched
+    by_dim: dict[int, float]
     starts: int
     evaluations: int
     seconds: float
 
     @property
     def target(self) -> Target:
-        """What was attacked."""
+        """The inequality that was attacked."""
         return self.found.family.target
 
     @property
@@ -68,7 +88,7 @@ class Worst:
 
     @property
     def ratio(self) -> float:
-        """error/bound, from 50 digits."""
+        """The ratio error/bound, from 50 digits."""
         return float(self.exact.ratio)
 
     @property
@@ -82,12 +102,24 @@ class Worst:
         return tuple(sorted(self.found.family.parts))
 
     def numbers(self) -> dict[str, list[float]]:
-        """All numbers of the instance, as they were searched."""
+        """All numbers of the instance, as they were searched.
+
+        Returns
+        -------
+        dict from str to list of float
+            The numbers by the part of the instance that they describe.
+        """
         instance = self.found.family.instance(self.found.raw).row(0)
         return {name: [float(x) for x in array[0]] for name, array in instance.numbers.items() if array.shape[1]}
 
     def to_json(self) -> dict[str, Any]:
-        """What the command prints with ``--json``."""
+        """The result as plain data, as the command prints it with ``--json``.
+
+        Returns
+        -------
+        dict
+            The ratio, the constants, the terms and the instance.
+        """
         return {
             "schema": 1,
             "version": __version__,
@@ -129,11 +161,57 @@ def worst(
     effort: Effort | None = None,
     progress: Progress | None = None,
 ) -> Worst:
-    """Search for the instance with the largest error/bound, in dimensions 1 and `dim`, at contraction constant q.
+    """Search for the instance on which a bound is closest to being false.
 
-    `bound` is a name of the catalogue, or one of the false claims appB-aid and heavy-ball-2D. k is 20 where the bound
-    has one. `only` leaves other parts of an instance out (nu_1, nu_2, eta_1, eta_2; L_Phi and L_E for the values of
-    ∂₂Φ and ∇₁E at 0); `saturating=False` keeps Φ and E bilinear and quadratic. Interrupted, it returns the best so far.
+    The search maximises error/bound over bilevel problems of dimensions 1 and `dim` with contraction constant q.
+    Interrupted, it returns the best instance so far.
+
+    Parameters
+    ----------
+    bound : str
+        A name from the catalogue, or one of the false claims "appB-aid" and "heavy-ball-2D".
+    q : float
+        The contraction constant, 0 < q < 1; 0.9 by default.
+    t : int
+        The lower-level steps, at most 2000; 20 by default.
+    k : int, optional
+        The steps of the linear solver, at most 2000; 20 by default where the bound has a k. Not for other bounds.
+    dim : int
+        The dimension of w, from 1 to 6; 2 by default.
+    seed : int
+        The seed of the search; 0 by default.
+    only : sequence of str, optional
+        The parts that an instance may have: "nu_1", "nu_2", "eta_1", "eta_2", and "L_Phi" and "L_E" for the values of
+        ∂₂Φ and ∇₁E at 0; all of them by default.
+    saturating : bool
+        Whether Φ and E may saturate; True by default. If False, Φ is bilinear and E quadratic.
+    quick : bool
+        Whether to look less hard; False by default.
+    effort : Effort, optional
+        How hard to look, in place of `quick`.
+    progress : callable (what, done, of) -> None, optional
+        Called with what is being done, how much of it is done, and of how much.
+
+    Returns
+    -------
+    Worst
+        `.ratio` is error/bound in 50 digits, and `.refuted` whether it is above 1.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such bound, or no such part of an instance.
+    InputError
+        If an argument cannot be used, or `k` is given for a bound without one.
+    AssumptionError
+        If the bound cannot be attacked, as it speaks of more than an instance has.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> result = bc.worst("itd-local", q=0.5, t=2, dim=1, quick=True)
+    >>> round(result.ratio, 6), result.refuted
+    (1.0, False)
     """
     start = time.perf_counter()
     attacked = target(bound)

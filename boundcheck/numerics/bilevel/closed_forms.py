@@ -31,11 +31,15 @@ class Region:
 
 @dataclass(frozen=True, eq=False)
 class ClosedForms:
-    """Closed forms, proved where they are written: `everywhere` those of λ alone, `on` those of λ and a region.
+    """Constants that a problem knows in closed form, proved where the formulas are written.
 
-    `everywhere` gives what there is of mu, L, kappa, alpha, grad_alpha, q and D; `on` of L_E, L_Phi, nu_1, nu_2, eta_1,
-    eta_2, hat_rho_1 and hat_rho_2, where a ball constant need hold only between a w of the region and w*; and of q, if
-    none serves for all w.
+    Attributes
+    ----------
+    everywhere : callable (lam) -> sequence of Constant
+        Those that depend on λ alone: what there is of mu, L, kappa, alpha, grad_alpha, q and D.
+    on : callable (lam, region) -> sequence of Constant
+        Those that depend on λ and on a region of w: what there is of L_E, L_Phi, nu_1, nu_2, eta_1, eta_2, hat_rho_1
+        and hat_rho_2, and of q, if none serves for all w. They need to hold only between a w of the region and w*.
     """
 
     everywhere: Callable[[Tensor], Sequence[Constant]]
@@ -48,9 +52,39 @@ ROUNDING = 1e3  # how many ε of its dtype an upper bound is raised by, so that 
 def closed_form(
     name: str, value: Tensor | float, how: str, region: Region | None = None, *, exact: bool = False
 ) -> Constant:
-    """A constant from a formula, `how`, that is proved to be an upper bound, or to be exact.
+    """Make a constant from a formula that is proved to be exact or an upper bound.
 
-    Upper bounds are multiplied by 1 + 1000ε; exact values are left as they are: exact up to rounding.
+    Parameters
+    ----------
+    name : str
+        The name of the constant in the theory.
+    value : Tensor or float
+        The value of the formula, a number or a tensor of one element.
+    how : str
+        The formula in words, for reports.
+    region : Region, optional
+        The region of w for which the value holds; all w by default.
+    exact : bool
+        Whether the value is exact up to rounding. If False, the default, it is an upper bound and is multiplied by
+        1 + 1000ε, so that rounding does not put it below the truth; ε is that of the dtype of `value`.
+
+    Returns
+    -------
+    Constant
+        With the side "exact" or "upper".
+
+    Raises
+    ------
+    InputError
+        If the value is not finite.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> bc.closed_form("L_E", 1.0, "E = w", exact=True).value
+    1.0
+    >>> bc.closed_form("L_E", 1.0, "E = w").side.value
+    'upper'
     """
     ball = None if region is None else region.ball
     dtype = value.dtype if isinstance(value, Tensor) else torch.float64

@@ -21,28 +21,82 @@ Coefficients = Callable[[Any], tuple[Any, Any]]  # from what a problem prepared 
 
 @dataclass(frozen=True)
 class Dynamics:
-    """z⁺ = step(Φ(·, λ), z, ready); `copies` is how many iterates the state holds, the newest first.
+    """An iteration that produces w_t from Φ: z⁺ = step(Φ(·, λ), z, ready).
 
     Only the newest iterate may depend on λ directly: the others are those that z held, each one place further back.
+    Make one with `boundcheck.dynamics.constant` or `heavy_ball` and `nesterov` beside it.
+
+    Attributes
+    ----------
+    name : str
+        Its name in reports, such as "gradient-descent".
+    step : callable (phi, z, ready) -> Tensor
+        The next state, where `phi(w)` is Φ(w, λ) and `ready` is what the problem prepared from λ.
+    adjoint : callable (d1phi_T, v, ready) -> Tensor
+        The product ∂₁Ψᵀv with the derivative of a step, where `d1phi_T(v)` is ∂₁Φᵀv at the point where Φ is evaluated.
+    copies : int
+        How many iterates the state z holds, the newest first; 1 by default, 2 with momentum.
+    coefficients : callable (ready) -> (ω, β), optional
+        The step ω and the momentum β of a method with momentum.
+    sees_iterates : bool
+        Whether a step evaluates Φ at w_t itself; True by default.
     """
 
     name: str
     step: Callable[[Map, Tensor, Any], Tensor]
-    adjoint: Callable[[Map, Tensor, Any], Tensor]  # ∂₁Ψᵀv from v ↦ ∂₁Φᵀv where Φ is evaluated
+    adjoint: Callable[[Map, Tensor, Any], Tensor]
     copies: int = 1
-    coefficients: Coefficients | None = None  # ω and β, for methods with momentum
-    sees_iterates: bool = True  # does a step evaluate Φ at w_t itself?
+    coefficients: Coefficients | None = None
+    sees_iterates: bool = True
+
+    def __repr__(self) -> str:
+        return f"Dynamics({self.name!r})"
 
     def start(self, w0: Tensor) -> Tensor:
-        """z_0: no step has been taken, so every iterate in it is w_0."""
+        """The state z_0, in which every iterate is w_0.
+
+        Parameters
+        ----------
+        w0 : Tensor of shape (…, d)
+            The start of the lower level.
+
+        Returns
+        -------
+        Tensor of shape (…, copies·d)
+            The first state.
+        """
         return w0 if self.copies == 1 else torch.cat([w0] * self.copies, dim=-1)
 
     def iterate(self, z: Tensor) -> Tensor:
-        """w_t out of z_t."""
+        """The iterate w_t in the state z_t.
+
+        Parameters
+        ----------
+        z : Tensor of shape (…, copies·d)
+            A state.
+
+        Returns
+        -------
+        Tensor of shape (…, d)
+            Its newest iterate.
+        """
         return z if self.copies == 1 else z[..., : z.shape[-1] // self.copies]
 
     def point(self, z: Tensor, ready: Any) -> Tensor:
-        """Where a step from z evaluates Φ."""
+        """The point at which a step from z evaluates Φ.
+
+        Parameters
+        ----------
+        z : Tensor of shape (…, copies·d)
+            A state.
+        ready : object
+            What the problem prepared from λ.
+
+        Returns
+        -------
+        Tensor of shape (…, d)
+            The argument of Φ.
+        """
         seen: list[Tensor] = []
 
         def phi(w: Tensor) -> Tensor:
@@ -53,7 +107,18 @@ class Dynamics:
         return seen[0]
 
     def lift(self, v: Tensor) -> Tensor:
-        """The transpose of `iterate`: a cotangent of w_t as one of z_t."""
+        """The transpose of `iterate`: a cotangent of w_t as one of z_t.
+
+        Parameters
+        ----------
+        v : Tensor of shape (…, d)
+            A cotangent of w_t.
+
+        Returns
+        -------
+        Tensor of shape (…, copies·d)
+            The same with zeros for the older iterates.
+        """
         return v if self.copies == 1 else torch.cat([v] + [torch.zeros_like(v)] * (self.copies - 1), dim=-1)
 
 
@@ -67,7 +132,18 @@ GRADIENT_DESCENT = Dynamics("gradient-descent", _fixed_point, _fixed_point)  # t
 
 
 def heavy_ball(coefficients: Coefficients) -> Dynamics:
-    """w⁺ = w + ω(Φ(w) − w) + β(w − w₋), Polyak 1964."""
+    """The heavy ball method w⁺ = w + ω(Φ(w) − w) + β(w − w₋), Polyak 1964.
+
+    Parameters
+    ----------
+    coefficients : callable (ready) -> (ω, β)
+        The step ω and the momentum β from what the problem prepared.
+
+    Returns
+    -------
+    Dynamics
+        To be given to `Problem.from_loss` or `Problem.from_map`.
+    """
 
     def step(phi: Map, z: Tensor, ready: Any) -> Tensor:
         omega, beta = coefficients(ready)
@@ -83,7 +159,18 @@ def heavy_ball(coefficients: Coefficients) -> Dynamics:
 
 
 def nesterov(coefficients: Coefficients) -> Dynamics:
-    """y = w + β(w − w₋), w⁺ = y + ω(Φ(y) − y), Nesterov 1983 with constant momentum."""
+    """Nesterov's method y = w + β(w − w₋), w⁺ = y + ω(Φ(y) − y), 1983, with constant momentum.
+
+    Parameters
+    ----------
+    coefficients : callable (ready) -> (ω, β)
+        The step ω and the momentum β from what the problem prepared.
+
+    Returns
+    -------
+    Dynamics
+        To be given to `Problem.from_loss` or `Problem.from_map`.
+    """
 
     def step(phi: Map, z: Tensor, ready: Any) -> Tensor:
         omega, beta = coefficients(ready)
@@ -105,7 +192,17 @@ NAMES = ("gradient-descent", "heavy-ball", "nesterov")
 
 @dataclass(frozen=True)
 class Steps:
-    """Step α of the map Φ = w − α∇₁ℓ, and the ω and β with which the dynamics use it."""
+    """The steps of a method over the map Φ = w − α∇₁ℓ.
+
+    Attributes
+    ----------
+    alpha : Tensor
+        The step α of the map.
+    omega : Tensor
+        The step ω of the method, in steps of the map.
+    beta : Tensor
+        The momentum β.
+    """
 
     alpha: Tensor
     omega: Tensor
@@ -113,7 +210,29 @@ class Steps:
 
 
 def optimal_steps(name: str, mu: Tensor, L: Tensor) -> Steps:
-    """Φ takes α = 2/(μ+L); heavy ball 4/(√L+√μ)² and Nesterov 1/L on top of it, with their optimal momentum."""
+    """The best steps for a loss with curvature between μ and L.
+
+    Φ takes α = 2/(μ+L). On top of it heavy ball takes 4/(√L+√μ)² and Nesterov 1/L, with their optimal momentum.
+
+    Parameters
+    ----------
+    name : str
+        The method: "gradient-descent", "heavy-ball" or "nesterov".
+    mu : Tensor
+        The smallest curvature μ.
+    L : Tensor
+        The largest curvature L.
+
+    Returns
+    -------
+    Steps
+        α, ω and β.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no method of that name.
+    """
     alpha = 2 / (mu + L)
     s = (L.sqrt() - mu.sqrt()) / (L.sqrt() + mu.sqrt())
     if name == "gradient-descent":
@@ -126,7 +245,25 @@ def optimal_steps(name: str, mu: Tensor, L: Tensor) -> Steps:
 
 
 def by_name(name: str, coefficients: Coefficients) -> Dynamics:
-    """The dynamics of this name, with (ω, β) read from what the problem prepared."""
+    """The dynamics of this name.
+
+    Parameters
+    ----------
+    name : str
+        The method: "gradient-descent", "heavy-ball" or "nesterov".
+    coefficients : callable (ready) -> (ω, β)
+        The step and the momentum from what the problem prepared; gradient descent does not use them.
+
+    Returns
+    -------
+    Dynamics
+        To be given to `Problem.from_loss` or `Problem.from_map`.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no method of that name.
+    """
     if name == "gradient-descent":
         return GRADIENT_DESCENT
     if name == "heavy-ball":
@@ -137,7 +274,31 @@ def by_name(name: str, coefficients: Coefficients) -> Dynamics:
 
 
 def constant(name: str, alpha: float, step_size: float, beta: float) -> Dynamics:
-    """Momentum with a fixed step `step_size` and momentum β over a map Φ = w − α∇₁ℓ."""
+    """Momentum with a fixed step and a fixed β over a map Φ = w − α∇₁ℓ.
+
+    Parameters
+    ----------
+    name : str
+        The method: "gradient-descent", "heavy-ball" or "nesterov".
+    alpha : float
+        The step α of the map Φ, positive.
+    step_size : float
+        The step that the method is to take, positive.
+    beta : float
+        The momentum, 0 ≤ β < 1.
+
+    Returns
+    -------
+    Dynamics
+        To be given to `Problem.from_loss` or `Problem.from_map`.
+
+    Raises
+    ------
+    InputError
+        If a step is not positive, or β is not in [0, 1).
+    UnknownNameError
+        If there is no method of that name.
+    """
     if not (alpha > 0 and step_size > 0):
         raise InputError(f"step_size = {step_size} over alpha = {alpha}; both must be positive")
     if not 0 <= beta < 1:

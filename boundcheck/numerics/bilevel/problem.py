@@ -28,7 +28,15 @@ Ready = Any  # a tensor, or a tuple, named tuple, list or dict of tensors
 
 @dataclass(frozen=True)
 class Domain:
-    """Where λ may lie, in words and as a test."""
+    """The set in which λ has to lie.
+
+    Attributes
+    ----------
+    says : str
+        The set in words, for error messages: "every entry of lam is > 0".
+    holds : callable (lam) -> Tensor
+        Whether a flat λ is in the set, as a tensor of one boolean.
+    """
 
     says: str
     holds: Callable[[Tensor], Tensor]
@@ -49,17 +57,82 @@ class Curvature:
         return torch.maximum(1 - alpha * self.mu, alpha * self.L - 1)
 
 
-def _itself(lam: Tensor) -> Tensor:
-    return lam
+class _Identity:
+    """`prepare` of a problem that prepares nothing: λ itself, with a name that signatures can show."""
+
+    def __call__(self, lam: Tensor) -> Tensor:
+        return lam
+
+    def __repr__(self) -> str:
+        return "identity"
+
+
+_itself = _Identity()
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Φ, E and where to start; made by `from_loss`, `from_map` or a `make` of `boundcheck.problems`.
+    """A bilevel problem: min_λ E(w(λ), λ), where w(λ) = Φ(w(λ), λ).
 
-    `phi`, `outer` and `inner` take flat vectors (w, λ); `phi_at`, `outer_at` and `inner_at` what `prepare` made of λ.
-    Derivatives come from autograd, or from formulas where those are quicker (formulas.py says of what shapes). Whoever
-    replaces Φ or E has to replace the formulas too, or give None.
+    Make one with `Problem.from_loss`, `Problem.from_map`, `load_problem` or a function of `boundcheck.problems`.
+    Inside, w and λ are flat vectors of length d and n. `ready` below is what `prepare(lam)` returns. Whoever replaces
+    Φ or E has to replace the derivatives by formula too, or give None for them.
+
+    Attributes
+    ----------
+    name : str
+        Its name in reports and messages.
+    w0 : Tensor of shape (d,)
+        The start of the lower level. Its dtype and device are those of the problem.
+    lam : Tensor of shape (n,)
+        The hyperparameters λ.
+    phi_at : callable (w, ready) -> Tensor of shape (d,)
+        The map Φ.
+    outer_at : callable (w, ready) -> Tensor of shape ()
+        The outer loss E.
+    inner_at : callable (w, ready) -> Tensor of shape (), optional
+        The lower-level loss ℓ, if there is one.
+    prepare : callable (lam) -> object
+        What depends on λ only (a kernel matrix, a step size): a tensor, or a tuple, named tuple, list or dict of
+        tensors. It is computed once for each λ and differentiated through. λ itself by default.
+    d1phi_T_at : callable (w, ready) -> callable, optional
+        The products v ↦ ∂₁Φ(w)ᵀv by a formula; by autograd if None. `numerics/bilevel/formulas.py` gives the shapes.
+    d2phi_T_at : callable (w, ready) -> callable, optional
+        The products v ↦ ∂₂Φ(w)ᵀv by a formula; by autograd if None.
+    d2outer_at : callable (w, ready) -> Tensor, optional
+        The gradient ∇₂E(w) by a formula; by autograd if None.
+    dynamics : Dynamics
+        What produces w_t from Φ; plain fixed-point iterations by default.
+    symmetric : bool or None
+        Whether ∂₁Φ is symmetric; None, the default, if that is not known.
+    affine : bool
+        Whether ∂₁Φ depends on λ only; False by default.
+    frozen_step : bool or None
+        Whether the α of Φ = w − α∇₁ℓ is held fixed under differentiation; None, the default, if that is not known.
+    step_at : callable (ready) -> Tensor or float, optional
+        The step α, where Φ is w − α∇₁ℓ by construction.
+    value_function : bool
+        Whether E is the lower-level loss ℓ by construction; False by default.
+    curvature : callable (ready) -> Curvature, optional
+        μ and L of ℓ(·, λ).
+    contraction : callable (ready) -> Tensor, optional
+        The constant q, at least ‖∂₁Φ‖ wherever the iterates go.
+    solution : callable (ready) -> Tensor of shape (d,), optional
+        w(λ) in closed form, or to machine precision.
+    known : ClosedForms or Constants, optional
+        Constants in closed form, or those that the user vouches for.
+    domain : Domain, optional
+        Where λ has to lie; anywhere by default.
+    sampler : callable (generator) -> Tensor of shape (n,), optional
+        Draws a λ on the CPU with a `torch.Generator`.
+    seed : int
+        The seed of the data, and of λ where none other is given; 0 by default.
+    remake : callable (**options) -> Problem, optional
+        Makes the same problem again with other options, such as dtype.
+    w_layout : Layout, optional
+        The structure of the parameters as the user gave them; a flat vector if None.
+    lam_layout : Layout, optional
+        The structure of the hyperparameters as the user gave them; a flat vector if None.
     """
 
     name: str
@@ -69,23 +142,23 @@ class Problem:
     outer_at: Callable[[Tensor, Ready], Tensor]
     inner_at: Callable[[Tensor, Ready], Tensor] | None = None
     prepare: Callable[[Tensor], Ready] = _itself
-    d1phi_T_at: D1 | None = None  # v ↦ ∂₁Φ(w)ᵀv as a formula
-    d2phi_T_at: D2 | None = None  # v ↦ ∂₂Φ(w)ᵀv as a formula
-    d2outer_at: D2Outer | None = None  # ∇₂E(w) as a formula
+    d1phi_T_at: D1 | None = None
+    d2phi_T_at: D2 | None = None
+    d2outer_at: D2Outer | None = None
     dynamics: Dynamics = FIXED_POINT
-    symmetric: bool | None = None  # is ∂₁Φ symmetric? None: not known
-    affine: bool = False  # does ∂₁Φ depend on λ only?
-    frozen_step: bool | None = None  # is the α of Φ = w − α∇₁ℓ held fixed under differentiation? None: not known
-    step_at: Callable[[Ready], Tensor | float] | None = None  # α, where Φ is w − α∇₁ℓ by construction
-    value_function: bool = False  # is E the lower-level loss ℓ, by construction?
+    symmetric: bool | None = None
+    affine: bool = False
+    frozen_step: bool | None = None
+    step_at: Callable[[Ready], Tensor | float] | None = None
+    value_function: bool = False
     curvature: Callable[[Ready], Curvature] | None = None
-    contraction: Callable[[Ready], Tensor] | None = None  # q: at least ‖∂₁Φ‖ wherever the iterates go
-    solution: Callable[[Ready], Tensor] | None = None  # w(λ) in closed form, or to machine precision
-    known: ClosedForms | Constants | None = None  # constants in closed form, or given by the user
+    contraction: Callable[[Ready], Tensor] | None = None
+    solution: Callable[[Ready], Tensor] | None = None
+    known: ClosedForms | Constants | None = None
     domain: Domain | None = None
-    sampler: Callable[[torch.Generator], Tensor] | None = None  # a λ on the CPU
+    sampler: Callable[[torch.Generator], Tensor] | None = None
     seed: int = 0
-    remake: Callable[..., Problem] | None = None  # the same problem again, with other options such as dtype
+    remake: Callable[..., Problem] | None = None
     w_layout: Layout | None = None
     lam_layout: Layout | None = None
 
@@ -105,16 +178,22 @@ class Problem:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of w, λ and all that is computed."""
+        """The precision of w, λ and all that is computed."""
         return self.w0.dtype
 
     @property
     def device(self) -> torch.device:
-        """Where everything is computed."""
+        """The device on which everything is computed."""
         return self.w0.device
 
     def about(self) -> dict[str, Any]:
-        """What a report says of it."""
+        """What a report says of the problem.
+
+        Returns
+        -------
+        dict
+            name, dim (d), hdim (n), seed, dtype and device.
+        """
         return {
             "name": self.name,
             "dim": self.d,
@@ -125,25 +204,103 @@ class Problem:
         }
 
     def phi(self, w: Tensor, lam: Tensor) -> Tensor:
-        """Φ(w, λ)."""
+        """The map Φ(w, λ).
+
+        Parameters
+        ----------
+        w : Tensor of shape (d,)
+            The parameters.
+        lam : Tensor of shape (n,)
+            The hyperparameters.
+
+        Returns
+        -------
+        Tensor of shape (d,)
+            The value of Φ.
+        """
         return self.phi_at(w, self.prepare(lam))
 
     def outer(self, w: Tensor, lam: Tensor) -> Tensor:
-        """E(w, λ)."""
+        """The outer loss E(w, λ).
+
+        Parameters
+        ----------
+        w : Tensor of shape (d,)
+            The parameters.
+        lam : Tensor of shape (n,)
+            The hyperparameters.
+
+        Returns
+        -------
+        Tensor of shape ()
+            The value of E.
+        """
         return self.outer_at(w, self.prepare(lam))
 
     def inner(self, w: Tensor, lam: Tensor) -> Tensor:
-        """ℓ(w, λ), for problems that were made from a loss."""
+        """The lower-level loss ℓ(w, λ) of a problem that was made from a loss.
+
+        Parameters
+        ----------
+        w : Tensor of shape (d,)
+            The parameters.
+        lam : Tensor of shape (n,)
+            The hyperparameters.
+
+        Returns
+        -------
+        Tensor of shape ()
+            The value of ℓ.
+
+        Raises
+        ------
+        InputError
+            If the problem was made from a map, without a loss.
+        """
         if self.inner_at is None:
             raise InputError(f"{self.name}: the problem is a fixed-point map without a loss; build it with from_loss")
         return self.inner_at(w, self.prepare(lam))
 
     def psi_at(self, z: Tensor, ready: Ready) -> Tensor:
-        """One step of the dynamics on its state; Φ itself for plain iterations."""
+        """One step of the dynamics on its state; Φ itself for plain iterations.
+
+        Parameters
+        ----------
+        z : Tensor of shape (copies·d,)
+            The state; `dynamics.start(w0)` is the first.
+        ready : object
+            What `prepare(lam)` returned.
+
+        Returns
+        -------
+        Tensor of shape (copies·d,)
+            The next state.
+        """
         return self.dynamics.step(lambda w: self.phi_at(w, ready), z, ready)
 
     def sample(self, count: int, seed: int | None = None) -> Tensor:
-        """`count` values of λ, one a row, the same on every device."""
+        """Draw values of λ, the same on every device.
+
+        Parameters
+        ----------
+        count : int
+            How many, at least 1.
+        seed : int, optional
+            The seed of the random numbers; that of the problem by default.
+
+        Returns
+        -------
+        Tensor of shape (count, n)
+            A λ in each row.
+
+        Raises
+        ------
+        InputError
+            If the problem has no sampler, if `count` or `seed` cannot be used, or if the sampler returns another shape
+            or a λ outside of the domain.
+        UserCodeError
+            If the sampler raises.
+        """
         if self.sampler is None:
             raise InputError(f"{self.name} has no sampler for lam; pass lam=…, or sampler=… when you make the problem")
         seed = self.seed if seed is None else seed
@@ -163,7 +320,27 @@ class Problem:
         return torch.stack(drawn)
 
     def checked(self, value: Any, name: str) -> Tensor:
-        """`value` as a flat vector in the place of `name` ("lam", "g", "w0"), or an error that says what is wrong."""
+        """A value as a flat vector, or an error that says what is wrong with it.
+
+        Parameters
+        ----------
+        value : structure of tensors, or flat tensor
+            What a user gave.
+        name : str
+            Its place, "lam", "g", "w0" or "v0": "lam" and "g" have the structure of the hyperparameters, the others
+            that of the parameters.
+
+        Returns
+        -------
+        Tensor of shape (n,) or (d,)
+            The flat vector, detached.
+
+        Raises
+        ------
+        InputError
+            If the shape, the dtype or the device is another, if an entry is not finite, or if λ is outside of its
+            domain.
+        """
         shape, known = (self.n, self.lam_layout) if name in ("lam", "g") else (self.d, self.w_layout)
         if isinstance(value, Tensor) and value.shape == (shape,):
             flat = value
@@ -184,11 +361,46 @@ class Problem:
         return flat.detach()
 
     def at(self, lam: Any) -> Problem:
-        """The same problem at another λ."""
+        """The same problem at another λ.
+
+        Parameters
+        ----------
+        lam : structure of the hyperparameters, or flat tensor of shape (n,)
+            The new λ.
+
+        Returns
+        -------
+        Problem
+            A copy; the original stays as it is.
+
+        Raises
+        ------
+        InputError
+            If λ has another shape, dtype or device, an entry that is not finite, or lies outside of the domain.
+
+        Examples
+        --------
+        >>> import torch
+        >>> import boundcheck as bc
+        >>> problem = bc.problems.scalar()
+        >>> problem.at(torch.tensor([0.5], dtype=torch.float64)).lam
+        tensor([0.5000], dtype=torch.float64)
+        """
         return replace(self, lam=self.checked(lam, "lam"))
 
     def in_dtype(self, dtype: torch.dtype) -> Problem | None:
-        """The same problem at the same λ in another precision, where it can be made again."""
+        """The same problem at the same λ in another precision.
+
+        Parameters
+        ----------
+        dtype : torch.dtype
+            The precision, such as `torch.float64`.
+
+        Returns
+        -------
+        Problem or None
+            None if the problem cannot be made again, as those from the user's functions cannot.
+        """
         return None if self.remake is None else self.remake(dtype=dtype).at(self.lam.to(dtype))
 
     @classmethod
@@ -207,9 +419,63 @@ class Problem:
         domain: Domain | None = None,
         known: Constants | None = None,
     ) -> Problem:
-        """A problem from Φ = `fp_map(params, hparams)` and E = `outer_loss(params, hparams)`.
+        """Make a problem from a fixed-point map Φ and an outer loss E.
 
-        With `prepare(hparams)`, both receive what it returns in place of `hparams`.
+        The functions are batched with `torch.func.vmap`: they must not look at values of tensors (`if w > 0`,
+        `.item()`) or draw random numbers.
+
+        Parameters
+        ----------
+        fp_map : callable (params, hparams) -> structure of params
+            The map Φ.
+        outer_loss : callable (params, hparams) -> Tensor of shape ()
+            The outer loss E.
+        params : tensor, list, tuple, dict or torch.nn.Module
+            The start of the lower level, float32 or float64. Tensors may be nested in lists, tuples and dicts. The
+            functions receive the same structure.
+        hparams : tensor, list, tuple, dict or torch.nn.Module
+            The hyperparameters λ, of the same dtype and on the same device.
+        name : str
+            The name of the problem in reports and messages; "user" by default.
+        prepare : callable (hparams) -> object, optional
+            Computes what depends on the hyperparameters only, once for each λ. The functions then receive what it
+            returns in place of `hparams`, and derivatives go through it.
+        dynamics : Dynamics
+            What produces w_t from Φ; plain fixed-point iterations by default.
+        symmetric : bool or None
+            Whether ∂₁Φ is symmetric, which "aid-cg" needs; None, the default, if that is not known.
+        sampler : callable (generator) -> Tensor of shape (n,), optional
+            Draws a flat λ on the CPU with a `torch.Generator`; needed to run several samples.
+        domain : Domain, optional
+            Where λ has to lie; anywhere by default.
+        known : Constants, optional
+            Constants that you vouch for. The estimator checks them.
+
+        Returns
+        -------
+        Problem
+            As `check`, `hypergradient` and the others take it.
+
+        Raises
+        ------
+        InputError
+            If a loss is not a scalar, if a function ignores the parameters or the hyperparameters, if values are not
+            finite, if params and hparams differ in dtype or device, or if another argument cannot be used.
+        UserCodeError
+            If a function raises (the original error is the cause), or if the derivatives of autograd are not those of
+            the functions, as with `detach()` or a wrong backward.
+
+        Examples
+        --------
+        >>> import torch
+        >>> import boundcheck as bc
+        >>> def fp_map(w, lam):
+        ...     return torch.tanh(0.5 * w + lam)
+        >>> def outer_loss(w, lam):
+        ...     return ((w - 0.1) ** 2).sum() / 2
+        >>> zeros = torch.zeros(3, dtype=torch.float64)
+        >>> bc.Problem.from_map(fp_map, outer_loss, zeros, zeros + 0.3, name="layer")
+        Problem(layer, d=3, n=3, fixed-point, float64 on cpu)
         """
         door, w0, lam = _door(params, hparams, prepare)
         phi_at = door.of_both(fp_map, "fp_map", lambda value: door.params.flatten(value, "the value of fp_map"))
@@ -236,11 +502,68 @@ class Problem:
         domain: Domain | None = None,
         known: Constants | None = None,
     ) -> Problem:
-        """A problem from ℓ = `inner_loss(params, hparams)`: Φ = w − α(λ)∇₁ℓ, with α = `step_size`.
+        """Make a problem from a lower-level loss ℓ and an outer loss E; Φ = w − α∇₁ℓ.
 
-        `step_size` is a number, or a function of what the losses receive as `hparams`, held fixed under differentiation
-        unless `differentiate_step`. Without one, α = 2/(μ+L) of the Hessian at `params`, or less where a hundred
-        steps with it lead to a point of larger curvature.
+        The functions are batched with `torch.func.vmap`: they must not look at values of tensors (`if w > 0`,
+        `.item()`) or draw random numbers.
+
+        Parameters
+        ----------
+        inner_loss : callable (params, hparams) -> Tensor of shape ()
+            The lower-level loss ℓ.
+        outer_loss : callable (params, hparams) -> Tensor of shape ()
+            The outer loss E.
+        params : tensor, list, tuple, dict or torch.nn.Module
+            The start of the lower level, float32 or float64. Tensors may be nested in lists, tuples and dicts. The
+            functions receive the same structure.
+        hparams : tensor, list, tuple, dict or torch.nn.Module
+            The hyperparameters λ, of the same dtype and on the same device.
+        step_size : float or callable (hparams) -> Tensor, optional
+            The step α, positive. A callable receives what the losses receive as `hparams`. By default 2/(μ+L) of the
+            Hessian at `params`, or less where a hundred steps with it lead to a point of larger curvature.
+        name : str
+            The name of the problem in reports and messages; "user" by default.
+        prepare : callable (hparams) -> object, optional
+            Computes what depends on the hyperparameters only, once for each λ. The functions then receive what it
+            returns in place of `hparams`, and derivatives go through it.
+        dynamics : Dynamics
+            What produces w_t from Φ; gradient descent by default. `boundcheck.dynamics.constant` makes one with
+            momentum.
+        differentiate_step : bool
+            Whether derivatives go through `step_size(hparams)`; False by default, which holds α fixed.
+        sampler : callable (generator) -> Tensor of shape (n,), optional
+            Draws a flat λ on the CPU with a `torch.Generator`; needed to run several samples.
+        domain : Domain, optional
+            Where λ has to lie; anywhere by default.
+        known : Constants, optional
+            Constants that you vouch for. The estimator checks them.
+
+        Returns
+        -------
+        Problem
+            As `check`, `hypergradient` and the others take it.
+
+        Raises
+        ------
+        InputError
+            If a loss is not a scalar, if a function ignores the parameters or the hyperparameters, if values are not
+            finite, if params and hparams differ in dtype or device, or if another argument cannot be used.
+        UserCodeError
+            If a function raises (the original error is the cause), or if the derivatives of autograd are not those of
+            the functions, as with `detach()` or a wrong backward.
+
+        Examples
+        --------
+        >>> import torch
+        >>> import boundcheck as bc
+        >>> X, y = torch.eye(4, dtype=torch.float64), torch.arange(4, dtype=torch.float64)
+        >>> def inner_loss(w, lam):
+        ...     return ((X @ w - y) ** 2).sum() / 2 + (lam.exp() * w**2).sum() / 2
+        >>> def outer_loss(w, lam):
+        ...     return ((2 * X @ w - y) ** 2).sum() / 2
+        >>> zeros = torch.zeros(4, dtype=torch.float64)
+        >>> bc.Problem.from_loss(inner_loss, outer_loss, zeros, zeros, name="ridge")
+        Problem(ridge, d=4, n=4, gradient-descent, float64 on cpu)
         """
         door, w0, lam = _door(params, hparams, prepare)
         inner_at = door.of_both(inner_loss, "inner_loss", lambda value: from_user.scalar(value, "inner_loss"))

@@ -24,17 +24,33 @@ from boundcheck.progress import Progress
 
 @dataclass(frozen=True, eq=False)
 class Curves(Mapping[str, "np.ndarray"]):
-    """`curves["itd"]` is an array of errors, samples × t; `diverged` says where one left the finite numbers."""
+    """The errors ‖g(t) − ∇f(λ)‖ of several methods: ``curves["itd"]`` is an array of samples × t.
+
+    A mapping from the methods, as they were named, to their errors.
+
+    Attributes
+    ----------
+    t : ndarray of shape (T,)
+        1 … T.
+    errors : mapping from str to ndarray of shape (samples, T)
+        The errors by method.
+    lam : Tensor of shape (samples, n)
+        The λ at which they were computed.
+    reference : ReferenceSolution
+        The exact ∇f, w(λ) and v at each λ.
+    algorithm : str or None
+        How ITD was computed; None if it was not.
+    """
 
     t: np.ndarray
     errors: Mapping[str, np.ndarray]
-    lam: Tensor  # samples × n
-    reference: ReferenceSolution  # ∇f, w(λ) and v at each of them
-    algorithm: str | None  # how ITD was computed
+    lam: Tensor
+    reference: ReferenceSolution
+    algorithm: str | None
 
     @property
     def exact(self) -> Tensor:
-        """∇f at each λ."""
+        """The exact ∇f at each λ, of shape (samples, n)."""
         return self.reference.value
 
     @property
@@ -77,11 +93,57 @@ def error_curves(
     algorithm: str = "auto",
     progress: Progress | None = None,
 ) -> Curves:
-    """‖g(t) − ∇f(λ)‖ for every t = 1 … `t`, every method, and `samples` values of λ.
+    """Compute the error ‖g(t) − ∇f(λ)‖ of every method at every t.
 
-    λ is `lam` (one, or one a row), else drawn with `seed`; one sample without a seed is the problem's own λ. `memory`
-    is the budget in bytes; `algorithm` is how ITD is computed: "wavefront", "forward", "dense", or "auto" for the
-    cheapest.
+    Parameters
+    ----------
+    problem : Problem
+        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    methods : sequence of str, optional
+        The methods: "itd", "itd-truncated:K", "aid-fp", "aid-cg", "aid-cgn"; "aid-cg:10" fixes k = 10, otherwise k =
+        t. By default "itd", "aid-fp" and "aid-cg", or "aid-cgn" in place of "aid-cg" where ∂₁Φ is known not to be
+        symmetric.
+    t : int
+        The largest number of lower-level steps; 200 by default. There is an error for each of 1 … t.
+    samples : int
+        How many λ to draw; 1 by default. One sample without a seed is the problem's own λ.
+    seed : int, optional
+        The seed with which λ is drawn; that of the problem by default.
+    lam : structure of the hyperparameters, or tensor of shape (n,) or (samples, n), optional
+        Where to evaluate: one λ, or one in each row. Not together with `samples` and `seed`.
+    memory : int
+        The budget in bytes; 1 GiB by default.
+    algorithm : {"auto", "wavefront", "forward", "dense"}
+        How ITD is computed; "auto", the default, takes the cheapest.
+    progress : callable (what, done, of) -> None, optional
+        Called with what is being done, how much of it is done, and of how much.
+
+    Returns
+    -------
+    Curves
+        ``curves["itd"]`` is an array of samples × t.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such method or algorithm.
+    InputError
+        If an argument cannot be used, or `memory` is too small for the problem.
+    AssumptionError
+        If a method is "aid-cg" and ∂₁Φ is not symmetric, or I − ∂₁Φ is not positive definite.
+    DivergenceError
+        If w(λ) cannot be found.
+    UserCodeError
+        If a function of the user raises.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> curves = bc.error_curves(bc.problems.scalar(q=0.5), ["itd", "aid-fp:3"], t=4)
+    >>> curves["itd"].shape
+    (1, 4)
+    >>> curves["itd"][0].round(3)
+    array([4.  , 3.  , 2.  , 1.25])
     """
     require_problem(problem)
     asked = methods_of(problem, methods)

@@ -45,39 +45,46 @@ def estimate_constants(
     budget: int | None = None,
     progress: Progress | None = None,
 ) -> Constants:
-    """The constants of a problem at its λ, each with its side and how it was obtained.
+    """Estimate the constants of the theory for a problem, at its λ.
+
+    Each constant has a side, which says whether it is exact, an upper bound, right with high probability or an
+    estimate, and a provenance, which says how it was obtained.
 
     Parameters
     ----------
     problem : Problem
+        The problem, as `Problem.from_loss` or `load_problem` returns it.
     ball : {"paper", "local"}
-        Where suprema are taken: on ‖w‖ ≤ 2D, or on ‖w − w*‖ ≤ peak·r_0.
+        Where suprema are taken: "paper", the default, is ‖w‖ ≤ 2D; "local" is ‖w − w*‖ ≤ peak·r_0.
     known : Constants, optional
-        Constants that you vouch for; those of the problem by default. A claim that is refuted is not used.
+        Constants that you vouch for, in place of those of the problem. Those that the estimator refutes are not used.
     peak : float
-        How far the iterates may leave the ball they start on, at least 1. It is 1 unless they have momentum.
+        How many times r_0 the iterates may be away from w*, at least 1; 1 by default, which is right without momentum.
     delta : float
-        The probability, between 0 and 1, with which each certificate by random starts may fail.
+        The probability with which each certificate by random starts may fail; 1e-3 by default.
     seed : int
-        Of all random starts.
+        The seed of certificates by random starts; 0 by default.
     budget : int, optional
-        Products with derivatives, at most, for each constant that is not read off a matrix.
-    progress : callable, optional
-        Called as ``progress(what, done, of)``.
+        How many products with derivatives each estimated constant may take; by default the limit of each estimator.
+    progress : callable (what, done, of) -> None, optional
+        Called with what is being done, how much of it is done, and of how much.
 
     Returns
     -------
     Constants
-        By name. `side` says what is proved of a value; `provenance` says where it comes from.
+        By name: q, nu_1, nu_2, eta_1, eta_2, L_E, L_Phi (suprema over the ball), q_star, L_Phi_star, g_star, W (at
+        w*), D, r_0, mu_inv, kappa, and for a problem with a loss mu, L and alpha; those that there are.
 
     Raises
     ------
+    UnknownNameError
+        If there is no such ball.
     InputError
-        If an argument cannot be used, or if a function of the problem is random.
-    UserCodeError
-        If a function of the problem is not finite at w_0, or raises, or has another derivative than autograd gives.
+        If an argument cannot be used.
     DivergenceError
-        If the lower level has no solution, or if a derivative is not finite on the ball.
+        If w(λ) cannot be found.
+    UserCodeError
+        If a function of the user raises, or its derivatives are not those of autograd.
 
     Examples
     --------
@@ -85,6 +92,8 @@ def estimate_constants(
     >>> constants = bc.estimate_constants(bc.problems.scalar(q=0.5))
     >>> constants["q"].value, constants["q"].side.value
     (0.5, 'exact')
+    >>> constants["q"].provenance.how
+    '|λ|'
     """
     require_problem(problem)
     if ball not in BALLS:

@@ -12,7 +12,15 @@ from boundcheck.numerics.bilevel.flatten import Layout
 
 @dataclass(frozen=True)
 class Residuals:
-    """How far from solved: w is ‖w_t − Φ(w_t)‖, v is ‖(I − ∂₁Φᵀ)v_k − ∇₁E(w_t)‖ (None where no system is solved)."""
+    """How far a run is from the solution of both levels.
+
+    Attributes
+    ----------
+    w : float
+        ‖w_t − Φ(w_t)‖.
+    v : float or None
+        ‖(I − ∂₁Φᵀ)v_k − ∇₁E(w_t)‖; None where no linear system is solved.
+    """
 
     w: float
     v: float | None = None
@@ -20,7 +28,15 @@ class Residuals:
 
 @dataclass(frozen=True)
 class Certificate:
-    """‖w − w(λ)‖ ≤ w and ‖v − (I − ∂₁Φ(w)ᵀ)⁻¹∇₁E(w)‖ ≤ v, from the residuals and the contraction constant."""
+    """Distances from the exact solutions, from the residuals and the contraction constant.
+
+    Attributes
+    ----------
+    w : float
+        At least ‖w − w(λ)‖.
+    v : float
+        At least ‖v − (I − ∂₁Φ(w)ᵀ)⁻¹∇₁E(w)‖.
+    """
 
     w: float
     v: float
@@ -28,25 +44,59 @@ class Certificate:
 
 @dataclass(frozen=True, eq=False)
 class Hypergradient:
-    """An approximation of ∇f(λ) by t lower-level steps and k steps of the linear solver."""
+    """An approximation of ∇f(λ) by t lower-level steps and k steps of the linear solver.
+
+    Attributes
+    ----------
+    value : Tensor of shape (n,)
+        The hypergradient as a flat vector; `grad` has it in the structure of the hyperparameters.
+    method : str
+        The method that was run, such as "aid-cg" or "aid-cg:10".
+    t : int
+        The lower-level steps that were taken; 0 for "exact".
+    k : int or None
+        The steps of the linear solver that were taken, or those that "itd-truncated" differentiated through; None for
+        "itd" and "exact".
+    residual : Residuals
+        How far from solved both levels are.
+    status : str
+        "completed" if exactly the asked steps were taken; otherwise why it stopped, in words.
+    dynamics : str
+        What produced w_t, such as "gradient-descent".
+    linear_map : str or None
+        Whose ∂₁Φ defines the linear system; None where none is solved.
+    w : Tensor of shape (d,)
+        The last iterate w_t, for a warm start.
+    v : Tensor of shape (d,) or None
+        The last iterate v_k of the linear solver, for a warm start; None where no linear system is solved.
+    certificate : Certificate or None
+        Of "exact", where the contraction constant is known; None otherwise.
+    layout : Layout or None
+        The structure of the hyperparameters; None for a flat vector.
+    """
 
     value: Tensor
     method: str
     t: int
-    k: int | None  # None where no linear system is solved
+    k: int | None
     residual: Residuals
-    status: str  # "completed": exactly the steps asked for; otherwise why it stopped, in words
-    dynamics: str  # what produced w_t
-    linear_map: str | None  # whose ∂₁Φ defines the linear system
-    w: Tensor  # w_t, for a warm start
-    v: Tensor | None  # v_k, likewise
-    certificate: Certificate | None = None  # of `exact`, where the contraction constant is known
+    status: str
+    dynamics: str
+    linear_map: str | None
+    w: Tensor
+    v: Tensor | None
+    certificate: Certificate | None = None
     layout: Layout | None = None
 
     @property
-    def hparams(self) -> Any:
-        """The value in the structure in which the hyperparameters were given."""
+    def grad(self) -> Any:
+        """The gradient in the structure of the hyperparameters: a dict by name for a module."""
         return self.value if self.layout is None else self.layout.unflatten(self.value)
+
+    @property
+    def hparams(self) -> Any:
+        """The old name of `grad`, kept for one release."""
+        return self.grad
 
     def __repr__(self) -> str:
         k = "" if self.k is None else f", k={self.k}"
@@ -59,11 +109,21 @@ class Hypergradient:
 
 @dataclass(frozen=True, eq=False)
 class LinearSolution:
-    """v_k of the linear system (I − ∂₁Φᵀ)v = ∇₁E."""
+    """The iterate v_k for the linear system (I − ∂₁Φᵀ)v = ∇₁E.
+
+    Attributes
+    ----------
+    v : Tensor of shape (d,)
+        The iterate.
+    k : int
+        The steps that were taken.
+    stopped : str
+        Why the solver stopped before k steps; empty if it did not.
+    """
 
     v: Tensor
     k: int
-    stopped: str = ""  # why before k steps, if so
+    stopped: str = ""
 
 
 COMPLETED = "completed"

@@ -17,7 +17,7 @@ from boundcheck.constants import BallKind, Constant, Constants
 from boundcheck.numerics.bilevel.derivatives import jacobian, rows_d2
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.estimate.at_solution import Spend
+from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.solvers.hypergradient import hypergradient
 from boundcheck.numerics.solvers.linear_systems import Dense
 from boundcheck.numerics.solvers.reference import reference, reference_at

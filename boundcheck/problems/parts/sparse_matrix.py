@@ -21,40 +21,112 @@ from boundcheck.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class SparseMatrix:
-    """X and Xᵀ, both by rows (CSR), as that is how products are quick; neither is differentiated."""
+    """A sparse matrix X whose products ``X @ W`` can be differentiated and batched.
+
+    X and its transpose are both stored by rows (CSR), as that makes products fast. Neither is differentiated.
+
+    Attributes
+    ----------
+    X : Tensor of shape (m, p)
+        The matrix, as a CSR tensor.
+    X_T : Tensor of shape (p, m)
+        Its transpose, as a CSR tensor.
+    dense : bool
+        Whether both are stored in full; False by default.
+
+    Examples
+    --------
+    >>> import scipy.sparse, torch
+    >>> import boundcheck as bc
+    >>> X = bc.SparseMatrix.from_scipy(scipy.sparse.eye(3), dtype=torch.float64)
+    >>> X @ torch.ones(3, dtype=torch.float64)
+    tensor([1., 1., 1.], dtype=torch.float64)
+    """
 
     X: Tensor
     X_T: Tensor
-    dense: bool = False  # are they stored in full after all?
+    dense: bool = False
 
     @classmethod
     def from_scipy(cls, X: Any, *, dtype: torch.dtype, device: torch.device | str = "cpu") -> SparseMatrix:
-        """From any scipy sparse matrix; duplicate entries are summed."""
+        """A matrix from any sparse matrix of scipy.
+
+        Parameters
+        ----------
+        X : scipy sparse matrix or array
+            The matrix; duplicate entries are summed.
+        dtype : torch.dtype
+            The precision of the entries.
+        device : torch.device or str
+            Where the entries are stored; "cpu" by default.
+
+        Returns
+        -------
+        SparseMatrix
+            The same matrix.
+        """
         rows = X.tocsr(copy=True)
         rows.sum_duplicates()
         return cls(_csr(rows, dtype, device), _csr(rows.T.tocsr(), dtype, device))
 
     @classmethod
     def full(cls, X: Tensor) -> SparseMatrix:
-        """A dense X: under `vmap`, which would take the rows one by one, its products too become a single one."""
+        """A dense X with the same products.
+
+        Under `vmap`, which would take the rows one by one, its products too become a single one.
+
+        Parameters
+        ----------
+        X : Tensor of shape (m, p)
+            The matrix.
+
+        Returns
+        -------
+        SparseMatrix
+            The same matrix, stored in full.
+        """
         return cls(X, X.T, dense=True)
 
     @property
     def shape(self) -> torch.Size:
+        """The shape (m, p) of X."""
         return self.X.shape
 
     @property
     def T(self) -> SparseMatrix:
+        """The transpose of X, without a copy."""
         return SparseMatrix(self.X_T, self.X, self.dense)
 
     def row_norms(self) -> Tensor:
-        """The Euclidean lengths of the rows of X."""
+        """The Euclidean lengths of the rows of X.
+
+        Returns
+        -------
+        Tensor of shape (m,)
+            A length for each row.
+        """
         crow, values = self.X.crow_indices().long(), self.X.values()
         row = torch.repeat_interleave(torch.arange(len(crow) - 1, device=crow.device), crow.diff())
         return values.new_zeros(len(crow) - 1).index_add_(0, row, values**2).sqrt()
 
     def matmul(self, W: Tensor) -> Tensor:
-        """XW for W of shape (p,) or (p, c)."""
+        """The product XW.
+
+        Parameters
+        ----------
+        W : Tensor of shape (p,) or (p, c)
+            A vector, or a matrix of c columns.
+
+        Returns
+        -------
+        Tensor of shape (m,) or (m, c)
+            The product.
+
+        Raises
+        ------
+        InputError
+            If W has another shape.
+        """
         if W.dim() not in (1, 2) or W.shape[0] != self.shape[1]:
             raise InputError(
                 f"W has shape {tuple(W.shape)} and X {tuple(self.shape)}; give W of shape ({self.shape[1]},) or "

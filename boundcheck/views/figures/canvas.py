@@ -45,7 +45,25 @@ _saving = threading.Lock()  # matplotlib's settings are global
 
 
 def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
-    """Write the figure as png, pdf or svg, by the suffix: all of it or nothing, and the same bytes each time."""
+    """Write a figure to a file, whole or not at all, and with the same bytes each time.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        The figure.
+    path : str or path
+        The file; it ends in .png, .pdf or .svg.
+
+    Returns
+    -------
+    Path
+        The file that was written.
+
+    Raises
+    ------
+    InputError
+        If the file name has another ending, or the file cannot be written.
+    """
     target = Path(path)
     suffix = target.suffix.lower().removeprefix(".")
     if suffix not in METADATA:

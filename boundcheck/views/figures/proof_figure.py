@@ -40,7 +40,27 @@ NAMES = 1.75  # the widest name of a link beside another panel; inches
 
 
 def waterfall(trace: Trace, title: str = "From the error to the bound", t: int | None = None) -> Figure:
-    """The proof at one t, the last unless told: a bar a link, from the value before it to the value after it."""
+    """Draw the proof at one t: for each link a bar from the value before it to the value after it.
+
+    Parameters
+    ----------
+    trace : Trace
+        The proof of a bound on a problem, as `Report.trace` returns it.
+    title : str
+        The title of the figure.
+    t : int, optional
+        One of the t at which the proof was traced; the last by default.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure; `save` writes it.
+
+    Raises
+    ------
+    InputError
+        If the proof was not traced at t.
+    """
     at = _place(trace, t)
     because = [
         text_shapes.wrapped(text, 2.4, SMALL) for text in (*trace.because, f"bound / error = {_ratio(trace, at)}")
@@ -61,7 +81,20 @@ def waterfall(trace: Trace, title: str = "From the error to the bound", t: int |
 
 
 def trace_over_t(trace: Trace, title: str = "Where the bound is lost") -> Figure:
-    """log₁₀ of the slack of every link over t, one on the other, so that the top is log₁₀(bound/error)."""
+    """Draw log₁₀ of the slack of every link over t, stacked, so that the top is log₁₀(bound/error).
+
+    Parameters
+    ----------
+    trace : Trace
+        The proof of a bound on a problem, as `Report.trace` returns it.
+    title : str
+        The title of the figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure; `save` writes it.
+    """
     figure = Figure(figsize=(2 * WIDTH, 3.0))
     axes = canvas.panel(figure, title, "$t$", SLACK)
     left, width = _stack(axes, trace), 4.2
@@ -83,7 +116,27 @@ def trace_over_t(trace: Trace, title: str = "Where the bound is lost") -> Figure
 
 
 def trace(trace: Trace, title: str = "From the error to the bound", t: int | None = None) -> Figure:
-    """The waterfall at one t beside the stack over t; the colour beside a link is that of its layer."""
+    """Draw the waterfall at one t beside the stack over t; the colour beside a link is that of its layer.
+
+    Parameters
+    ----------
+    trace : Trace
+        The proof of a bound on a problem, as `Report.trace` returns it.
+    title : str
+        The title of the figure.
+    t : int, optional
+        One of the t at which the proof was traced; the last by default.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure; `save` writes it.
+
+    Raises
+    ------
+    InputError
+        If the proof was not traced at t.
+    """
     at = _place(trace, t)
     names = [text_shapes.wrapped(name, NAMES, TEXT) for name in (*trace.links, "bound")]
     heights = np.array([0.24 + 0.14 * name.count("\n") for name in names])

@@ -51,9 +51,19 @@ GAP = 0.24  # between panels, inches
 
 
 def errors(report: Report) -> Figure:
-    """The error of every method over t, the rounding floor, and the bounds that say most: at most four a method.
+    """Draw the error of every method over t, the rounding floor, and at most four bounds for each method.
 
-    Of several λ the mean with a band of one standard deviation, cut below at the least error.
+    Of several λ it shows the mean with a band of one standard deviation, cut below at the least error.
+
+    Parameters
+    ----------
+    report : Report
+        What `check` returned.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure; `save` writes it.
     """
     low, high = _limits(_curves(report))
     sheet = _Sheet(report, ERROR, low, high)
@@ -87,9 +97,20 @@ def errors(report: Report) -> Figure:
 
 
 def tightness(report: Report) -> Figure:
-    """bound/error over t of every bound that applies, with its best and worst value; nothing where rounding rules.
+    """Draw bound/error over t for every bound that applies, with its best and worst value.
 
-    Of several λ the geometric mean, faint where not all of them are above the floor.
+    Nothing is drawn where rounding decides. Of several λ it shows the geometric mean, faint where not all of them are
+    above the floor.
+
+    Parameters
+    ----------
+    report : Report
+        What `check` returned.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure; `save` writes it.
     """
     found = [bound.tightness for curve in _curves(report) for bound in curve.applicable.values()]
     sheet = _Sheet(report, "bound / error", *canvas.extent([*found, np.ones(1)]))
@@ -116,7 +137,23 @@ def tightness(report: Report) -> Figure:
 
 
 def constants(report: Report) -> Figure:
-    """Every constant on every ball; the shape of the marker says on which side of the truth the value is."""
+    """Draw every constant on every ball; the marker shows the side on which the value is.
+
+    Parameters
+    ----------
+    report : Report
+        What `check` returned.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure; `save` writes it.
+
+    Raises
+    ------
+    InputError
+        If the report has no constants.
+    """
     found = report.constants
     names = [name for name in QUANTITIES if any(name in constants for constants in found.values())]
     if not names:
@@ -162,7 +199,21 @@ def constants(report: Report) -> Figure:
 
 
 def chosen(curve: Curve) -> list[BoundCurve]:
-    """The bounds to draw: the one named like the method, the tightest on each ball, from the spectrum, a posteriori."""
+    """The bounds that `errors` draws for a method.
+
+    The one named like the method, the tightest on each ball, the tightest from the spectrum, and the tightest a
+    posteriori.
+
+    Parameters
+    ----------
+    curve : Curve
+        One method of a report.
+
+    Returns
+    -------
+    list of BoundCurve
+        At most four.
+    """
     able = sorted((b for b in curve.applicable.values() if np.isfinite(b.values).any()), key=_looseness)
     own = [b for b in able if b.name == curve.method.partition(":")[0]]
     after = [b for b in able if b.kind is BoundKind.A_POSTERIORI]

@@ -42,13 +42,13 @@ def test_structures_give_the_same_hypergradient(kind: str) -> None:
         {"penalty": torch.tensor(-2.0, dtype=torch.float64)},
     )
     exact = bc.hypergradient(problem, "exact")
-    assert set(exact.hparams) == {"penalty"}
+    assert set(exact.grad) == {"penalty"}
     w = torch.linalg.solve
     A = torch.cat((X, torch.ones(20, 1, dtype=torch.float64)), 1)
     penalty = torch.tensor(-2.0, dtype=torch.float64, requires_grad=True)
     solved = w(A.T @ A / 20 + penalty.exp() * torch.eye(4, dtype=torch.float64), A.T @ Y / 20)
     ((X @ solved[:3] - Y) ** 2).mean().backward()
-    assert float(exact.hparams["penalty"]) == pytest.approx(float(penalty.grad), rel=1e-9)
+    assert float(exact.grad["penalty"]) == pytest.approx(float(penalty.grad), rel=1e-9)
 
 
 def test_a_module_holds_the_parameters_of_the_call() -> None:
@@ -88,8 +88,24 @@ def test_hyperparameters_may_be_a_module_too() -> None:
         reweight,
     )
     found = bc.hypergradient(problem, "aid-cg", t=3000, k=10)
-    assert found.hparams["weight"].shape == (1, 3)
+    assert found.grad["weight"].shape == (1, 3)
     assert (found.value - bc.hypergradient(problem, "exact").value).norm() <= 1e-9
+
+
+def test_the_gradient_has_the_structure_of_the_hyperparameters() -> None:
+    lam = {"a": zeros(2), "b": [zeros(())]}
+    problem = bc.Problem.from_loss(
+        lambda w, lam: ((w - 1) ** 2 * lam["a"].exp()).sum() + lam["b"][0].exp() * (w**2).sum(),
+        lambda w, lam: (w**2).sum(),
+        zeros(2),
+        lam,
+    )
+    found = bc.hypergradient(problem, "aid-cg", t=20)
+    assert found.grad["a"].shape == (2,)
+    assert torch.equal(torch.cat((found.grad["a"], found.grad["b"][0][None])), found.value)
+    assert torch.equal(found.hparams["a"], found.grad["a"])  # the old name, for one release
+    flat = bc.hypergradient(bc.problems.scalar(), "itd", t=3)
+    assert flat.grad is flat.value
 
 
 def test_modules_with_parts_and_modes() -> None:
