@@ -19,7 +19,7 @@ from boundcheck.theory.sides import combine
 from boundcheck.theory.symbols import INDEX_NAMES, QUANTITIES, t
 
 if TYPE_CHECKING:
-    from boundcheck.theory.bound import Bound
+    from boundcheck.theory.bound import Bound, Condition
 
 
 @dataclass(frozen=True)
@@ -55,28 +55,31 @@ class Call:
         side = combine((constant, self.bound.direction(constant.name)) for constant in self.used)
         return BoundValues(compute(self.expression, arrays), side.side, side.delta, side.weakest, rigorous)
 
-    def satisfied(self, at: int) -> np.ndarray:
-        """Where the condition number `at` of the theorem holds."""
-        condition = self.bound.conditions[at]
+    def satisfied(self, number: int) -> np.ndarray:
+        """Where the condition of this number in the theorem holds."""
+        condition = self.bound.conditions[number]
         left, right = (self._side(expression) for expression in (condition.left, condition.right))
         return left < right if condition.strict else left <= right
 
     def check_conditions(self) -> None:
+        """Raise AssumptionError at the first point where a condition of the theorem fails."""
         for number, condition in enumerate(self.bound.conditions):
             failing = np.atleast_1d(~self.satisfied(number))
             if failing.any():
-                at = tuple(np.argwhere(failing)[0])
-                left, right = (
-                    np.atleast_1d(np.broadcast_to(self._side(e), failing.shape))[at]
-                    for e in (condition.left, condition.right)
-                )
-                ts = self.arrays.get("t", np.asarray(0))
-                where = f" at t = {ts[at]:g}" if ts.shape == failing.shape and condition.right != t else ""
-                sign = "≥" if condition.strict else ">"
-                raise AssumptionError(
-                    f"{self.bound.name}: {condition.left} = {left:g} {sign} {condition.right}"
-                    f"{'' if condition.right.is_number else f' = {right:g}'}{where}; {condition.remedy}"
-                )
+                raise AssumptionError(self._failure(condition, failing))
+
+    def _failure(self, condition: Condition, failing: np.ndarray) -> str:
+        """What fails at the first of these points, and what to do."""
+        point = tuple(np.argwhere(failing)[0])
+        left, right = (
+            np.atleast_1d(np.broadcast_to(self._side(side), failing.shape))[point]
+            for side in (condition.left, condition.right)
+        )
+        ts = self.arrays.get("t", np.asarray(0))
+        where = f" at t = {ts[point]:g}" if ts.shape == failing.shape and condition.right != t else ""
+        sign = "≥" if condition.strict else ">"
+        limit = f"{condition.right}{'' if condition.right.is_number else f' = {right:g}'}"
+        return f"{self.bound.name}: {condition.left} = {left:g} {sign} {limit}{where}; {condition.remedy}"
 
     def _side(self, expression: sp.Expr) -> np.ndarray:
         resolved = self.bound.substitute(expression, frozenset(self.arrays), self.rates)

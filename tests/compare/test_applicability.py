@@ -89,8 +89,8 @@ def test_a_theorem_says_itself_which_k_it_is_about(case: Case) -> None:
     """By its fields, under any name: a new theorem needs no line in `compare`."""
     renamed = replace(bc.bounds["itd-one-step"], name="new")
     assert question(renamed, Method("itd-truncated", 1), case) == Answer()
-    told = question(renamed, Method("itd-truncated", 3), case)
-    assert told.refusal == "it is about one step, and itd-truncated:3 differentiates through 3"
+    answer = question(renamed, Method("itd-truncated", 3), case)
+    assert answer.refusal == "it is about one step, and itd-truncated:3 differentiates through 3"
     two = replace(bc.bounds["aid-fp"], name="new", only_k=2)
     assert question(two, Method("aid-fp", 2), case) == Answer()
     assert question(two, Method("aid-fp"), case).refusal == "it is about 2 steps, and aid-fp solves with t"

@@ -28,17 +28,17 @@ def inputs(constants: dict[str, float], rates: tuple[Rate, ...] = (), **numbers:
 
 
 def test_gather_sorts_by_what_each_input_is() -> None:
-    found = arguments.gather(AID, C, {"t": [1, 2], "k": None, "sigma": "cg", "r_t": 0.5, "q": Constant("q", 0.8)})
-    assert found.constants["q"].value == 0.8
-    assert set(found.constants) == set(C)
-    assert {name: array.tolist() for name, array in found.arrays.items()} == {"t": [1, 2], "r_t": 0.5}
-    assert found.rates == (CG,)
-    assert found.names == {*C, "t", "r_t"}
+    gathered = arguments.gather(AID, C, {"t": [1, 2], "k": None, "sigma": "cg", "r_t": 0.5, "q": Constant("q", 0.8)})
+    assert gathered.constants["q"].value == 0.8
+    assert set(gathered.constants) == set(C)
+    assert {name: array.tolist() for name, array in gathered.arrays.items()} == {"t": [1, 2], "r_t": 0.5}
+    assert gathered.rates == (CG,)
+    assert gathered.names == {*C, "t", "r_t"}
 
 
 def test_bare_numbers_become_exact_constants() -> None:
-    found = arguments.as_constants({"q": 0.9, "D": Constant("D", 1.0, bc.Side.UPPER)})
-    assert (found["q"].side, found["D"].side) == (bc.Side.EXACT, bc.Side.UPPER)
+    constants = arguments.as_constants({"q": 0.9, "D": Constant("D", 1.0, bc.Side.UPPER)})
+    assert (constants["q"].side, constants["D"].side) == (bc.Side.EXACT, bc.Side.UPPER)
     same = Constants.given(q=0.9)
     assert arguments.as_constants(same) is same
 

@@ -52,8 +52,8 @@ def test_a_coefficient_is_applied_to_all_digits() -> None:
 
 
 def test_an_exponent_that_is_half_an_index() -> None:
-    found = enclose(x ** (n / 2), {"x": interval(0.25), "n": interval(3)})
-    assert found.a <= 0.125 <= found.b
+    enclosure = enclose(x ** (n / 2), {"x": interval(0.25), "n": interval(3)})
+    assert enclosure.a <= 0.125 <= enclosure.b
     with pytest.raises(ValueError, match="no enclosure for the exponent"):
         enclose(x**y, {"x": interval(0.25), "y": interval(0.3)})
     with pytest.raises(ValueError, match="no value for the exponent 1/3"):
@@ -63,8 +63,8 @@ def test_an_exponent_that_is_half_an_index() -> None:
 def test_branches() -> None:
     expression = sp.Piecewise((0, n >= y), (x, True))
     for steps, result in ((1, X), (2, 0.0)):
-        found = enclose(expression, {"x": interval(X), "y": interval(Y), "n": interval(steps)})
-        assert upper_end(found) == result
+        enclosure = enclose(expression, {"x": interval(X), "y": interval(Y), "n": interval(steps)})
+        assert upper_end(enclosure) == result
     with pytest.raises(ValueError, match="branches has no value for a batch"):
         formula.value(expression, {"x": torch.ones(1), "y": torch.ones(1), "n": 1}, DOUBLE)
     with pytest.raises(ValueError, match=r"no branch of .* is certain"):
