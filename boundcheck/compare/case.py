@@ -148,18 +148,15 @@ def case_at(
         if missing := [ball for ball in BALLS if ball not in constants]:
             raise InputError(f"constants has no ball {missing[0].value!r}; give both, {' and '.join(BALLS)}")
         return _case(problem, found, constants)
-    made = on_balls(problem, found, BALLS, known=known, spend=spend, tell=tell, doubts=doubts)
-    momentum = momentum_of(problem, made[BallKind.LOCAL])
-    if momentum is not None:  # the iterates leave the ball they start on
-        peak = _peak(momentum)
-        made |= on_balls(
-            problem, found, (BallKind.LOCAL,), known=known, peak=peak, spend=spend, tell=tell, doubts=doubts
-        )
+    made = on_balls(
+        problem, found, BALLS, known=known, peak=lambda steps: _peak(momentum_of(problem, steps)), spend=spend,
+        tell=tell, doubts=doubts,
+    )  # fmt: skip
     return _case(problem, found, made)
 
 
 def _peak(momentum: Momentum | None) -> float:
-    """How many times r_0 the iterates may be away from w*."""
+    """How many times r_0 the iterates may be away from w*: those with momentum leave the ball they start on."""
     return 1.0 if momentum is None else max(1.0, float(momentum.factor(np.arange(FOREVER)).max()))
 
 

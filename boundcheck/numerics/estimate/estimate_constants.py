@@ -6,7 +6,7 @@ that is the same for all w), norms at the fixed point, and suprema over the regi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from boundcheck.constants import BALLS, BallKind, Constant, Constants, Provenance, Side, estimate_side
@@ -31,6 +31,7 @@ from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
 from boundcheck.progress import Progress, no_progress
 
 AT_W_STAR = {"q": "q_star", "L_E": "g_star", "L_Phi": "L_Phi_star"}
+STEPS = ("mu", "L", "alpha")
 FROM_Q = {"mu_inv", "kappa"}  # which follow from a q that may itself be claimed
 
 
@@ -118,14 +119,15 @@ def on_balls(
     balls: Sequence[str],
     *,
     known: Constants | None = None,
-    peak: float = 1.0,
+    peak: float | Callable[[Constants], float] = 1.0,
     spend: Spend,
     tell: Progress,
     doubts: tuple[str, ...] = (),
 ) -> dict[str, Constants]:
     """The constants on each of several balls around the reference, what does not depend on the ball measured once.
 
-    `doubts` are the derivatives that finite differences could not confirm. With any, every constant is an estimate.
+    `peak` is how many times r_0 the iterates may be away from w*, or a function that says so, given μ, L and α. `doubts`
+    are the derivatives that finite differences could not confirm. With any, every constant is an estimate.
     """
     doubts += derivative_check.at_solution(problem, problem.lam, solution.w[0]).unconfirmed
     setting = Setting(problem, Prepared(problem, problem.lam[None]), solution, spend, tell)
@@ -133,6 +135,8 @@ def on_balls(
     claimed = known if known is not None else problem.known if isinstance(problem.known, Constants) else Constants()
 
     shared = _without_ball(setting, closed)
+    if callable(peak):
+        peak = peak(_steps(setting, shared, claimed))
     q = _near(setting, shared, claimed, balls, peak)
     for distance in derived_constants.distances(problem, solution, q, shared):
         shared[distance.name] = derived_constants.better(distance, shared.get(distance.name))
@@ -164,6 +168,16 @@ def _without_ball(setting: Setting, closed: ClosedForms | None) -> dict[str, Con
     if closed is None:
         _add(constants, derived_constants.from_structure(setting.shape, constants))
     return constants
+
+
+def _steps(setting: Setting, constants: Mapping[str, Constant], claimed: Constants) -> Constants:
+    """What the iterates depend on, which is the same on every ball: μ, L and α, or what was vouched for."""
+    steps = {name: constants[name] for name in STEPS if name in constants}
+    claims = Constants({name: claimed[name] for name in STEPS if name in claimed})
+    if not claims:
+        return Constants(steps)
+    evidence = counterexamples.evidence(setting.problem, setting.prepared, setting.solution, constants, claims)
+    return Constants(user_claims.settle(steps, claims, evidence, counterexamples.tolerance(setting.problem)))
 
 
 def _on_ball(
