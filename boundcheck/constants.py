@@ -1,6 +1,6 @@
 """Constants with their side: the only thing theory and numerics share.
 
-A bound fed with a constant that is too small is no bound, so no constant travels as a bare float.
+A bound fed with a constant that is too small is not a bound, so no constant travels as a bare float.
 This module knows neither sympy nor torch; constants are keyed by the names of `theory/symbols.py`.
 """
 

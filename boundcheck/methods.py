@@ -57,7 +57,7 @@ def parse(text: str) -> Method:
     if name in ("itd", "exact"):
         raise InputError(f"{name} takes no k; write {name}" + (" or itd-truncated:K" if name == "itd" else ""))
     if not k.isdecimal():
-        raise InputError(f"k = {k!r} in {text!r} is no number of steps; write for example {name}:10")
+        raise InputError(f"k = {k!r} in {text!r} is not a number of steps; write for example {name}:10")
     return Method(name, int(k))
 
 
@@ -68,5 +68,5 @@ def count(value: object, name: str) -> int:
     except TypeError:
         number = -1
     if number < 0:
-        raise InputError(f"{name} = {value!r} is no number of steps; give an integer >= 0")
+        raise InputError(f"{name} = {value!r} is not a number of steps; give an integer >= 0")
     return number

@@ -55,7 +55,7 @@ def test_bad_losses_and_steps_get_one_clear_error() -> None:
         bc.Problem.from_loss(lambda w, lam: w, quadratic, zeros(2), zeros(2))
     with pytest.raises(bc.InputError, match="inner_loss = nan at params"):
         bc.Problem.from_loss(lambda w, lam: w.sum() * torch.nan, quadratic, zeros(2), zeros(2))
-    with pytest.raises(bc.InputError, match=r"step_size = -1 is no step"):
+    with pytest.raises(bc.InputError, match=r"step_size = -1 is not a step"):
         bc.Problem.from_loss(quadratic, quadratic, zeros(2), zeros(2), step_size=-1)
     with pytest.raises(bc.InputError, match=r"largest eigenvalue -2.*give step_size"):
         bc.Problem.from_loss(lambda w, lam: -quadratic(w, lam), quadratic, zeros(2), zeros(2))
@@ -96,7 +96,7 @@ def test_what_a_sampler_returns_is_checked() -> None:
     ):
         with pytest.raises(bc.BoundcheckError, match=message):
             with_sampler(sampler).sample(1)
-    with pytest.raises(bc.InputError, match=r"seed = 1\.5 is no seed"):
+    with pytest.raises(bc.InputError, match=r"seed = 1\.5 is not a seed"):
         bc.load_problem("scalar").sample(1, seed=1.5)
     with pytest.raises(bc.InputError, match="count = 0 draws nothing"):
         bc.load_problem("scalar").sample(0)
@@ -107,8 +107,8 @@ def test_what_a_sampler_returns_is_checked() -> None:
     [
         (lambda: bc.load_problem("lr", size=0), r"sizes \(0, 100\) make no problem"),
         (lambda: bc.load_problem("hr", features=2.5), "make no problem"),
-        (lambda: bc.load_problem("krr", kappa=0.5), "kappa = 0.5 is no condition number"),
-        (lambda: bc.error_curves(bc.load_problem("scalar"), t=3, memory="1GB"), "memory = '1GB' is no budget"),
+        (lambda: bc.load_problem("krr", kappa=0.5), "kappa = 0.5 is not a condition number"),
+        (lambda: bc.error_curves(bc.load_problem("scalar"), t=3, memory="1GB"), "memory = '1GB' is not a budget"),
         (
             lambda: bc.error_curves(bc.load_problem("scalar"), t=3, lam=zeros(1), seed=1),
             "samples and seed mean nothing",

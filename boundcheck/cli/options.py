@@ -12,7 +12,7 @@ from boundcheck.errors import UnknownNameError
 if TYPE_CHECKING:
     from boundcheck.numerics.bilevel.problem import Problem
 
-VIOLATED, BAD_INPUT, SILENT = 1, 2, 3  # exit codes; 0 is no violation
+VIOLATED, BAD_INPUT, SILENT = 1, 2, 3  # exit codes; 0 is not a violation
 
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout, and nothing else there.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Random seed for built-in data, drawn λ and random starts.")]

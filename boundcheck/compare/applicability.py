@@ -46,7 +46,7 @@ def _quadratic(case: Case) -> Answer:
 
 def _gradient_step(case: Case) -> Answer:
     if not case.gradient_step:
-        return Answer("Φ is no gradient step on a loss that was given")
+        return Answer("Φ is not a gradient step on a loss that was given")
     known = "grad_alpha" in case.constants[BallKind.LOCAL]
     return _unless(not known, "the step size α(λ) is differentiated, and ‖∇α‖ is not known; give grad_alpha")
 

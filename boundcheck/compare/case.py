@@ -85,7 +85,7 @@ class Case:
         near = 1e4 * torch.finfo(problem.dtype).eps
         same = [bool((a - b).norm() <= near * b.norm()) for a, b in zip((E.w, *E.lam), (ell.w, *ell.lam), strict=True)]
         return (
-            Answer(doubt="E agrees with the lower-level loss at two random points, which is no proof")
+            Answer(doubt="E agrees with the lower-level loss at two random points, which is not a proof")
             if all(same)
             else no
         )
@@ -104,7 +104,9 @@ class Case:
                 refuse_unless_symmetric(linearise(problem, w, prepared), problem)
             except AssumptionError as why:
                 return Answer(str(why).removeprefix(f"{problem.name}: "))
-        return YES if problem.symmetric else Answer(doubt="∂₁Φ is symmetric for two random vectors, which is no proof")
+        return (
+            YES if problem.symmetric else Answer(doubt="∂₁Φ is symmetric for two random vectors, which is not a proof")
+        )
 
     @property
     def gradient_step(self) -> bool:

@@ -80,7 +80,7 @@ def enclose(
     here = problem if lam is None else problem.at(lam)
     value = here.checked(g.value if isinstance(g, Hypergradient) else g, "g")
     if known is not None and not isinstance(known, Constants):
-        raise InputError(f"known = {known!r} is no set of constants; give Constants.given(q=0.9, …)")
+        raise InputError(f"known = {known!r} is not a set of constants; give Constants.given(q=0.9, …)")
     doubts = validate.check(here, here.lam).unconfirmed
     found = reference(here, here.lam[None])
     spend = Spend(delta, seed, budget)

@@ -238,7 +238,7 @@ def plan(
     """
     require_problem(problem)
     if not (isinstance(eps, int | float) and not isinstance(eps, bool) and 0 < eps < float("inf")):
-        raise InputError(f"eps = {eps!r} is no accuracy; give a positive number, such as 1e-3")
+        raise InputError(f"eps = {eps!r} is not an accuracy; give a positive number, such as 1e-3")
     tell = progress or no_progress
     asked = methods_of(problem, methods)
     if fixed := [m for m in asked if m.k is not None]:

@@ -189,7 +189,7 @@ def mnist_test(draw: Draw, size: int) -> Examples:
 
 def given(name: str, value: int | None, default: int) -> int:
     if value is not None and value < 1:
-        raise InputError(f"{name} = {value} is no size; give a whole number from 1")
+        raise InputError(f"{name} = {value} is not a size; give a whole number from 1")
     return default if value is None else value
 
 

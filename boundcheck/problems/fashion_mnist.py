@@ -130,7 +130,7 @@ def make(
     numbers times `spread`, without which ‖X‖² is about c/α and Φ a contraction.
     """
     if not 0 < beta < float("inf"):
-        raise InputError(f"beta = {beta} is no penalty; give a positive number")
+        raise InputError(f"beta = {beta} is not a penalty; give a positive number")
     parts = load(
         seed=seed, dtype=dtype, device=device, validation_size=validation_size, synthetic=synthetic,
         features=features, classes=classes, download=download,

@@ -93,7 +93,7 @@ def _source(spec: str) -> _Source:
 
 def _from_file(path: Path, name: str) -> _Source:
     if not path.is_file():
-        raise InputError(f"{str(path)!r} is no file; give the path of a Python file, as in mine.py:problem")
+        raise InputError(f"{str(path)!r} is not a file; give the path of a Python file, as in mine.py:problem")
     module_spec = importlib.util.spec_from_file_location(f"boundcheck_user_{path.stem}", path)
     if module_spec is None or module_spec.loader is None:
         raise InputError(f"{str(path)!r} cannot be loaded as Python; give a file that ends in .py")
@@ -163,4 +163,4 @@ def _told(error: BaseException, path: Path, what: str) -> str:
             line = f", line {trace.tb_lineno}"
         trace = trace.tb_next
     text = " ".join(str(error).split())
-    return f"{what}{line} raised {type(error).__name__}: {text[:300]}; mend the file"
+    return f"{what}{line} raised {type(error).__name__}: {text[:300]}; fix the file"

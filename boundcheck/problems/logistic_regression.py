@@ -88,7 +88,7 @@ def make(
 def _scale(X: Tensor, lam: Tensor, kappa: float) -> float:
     """c with λmax(¼c²XᵀX + diag λ) = κ min λ: the left side grows with c."""
     if not 1 < kappa < float("inf"):
-        raise InputError(f"kappa = {kappa} is no condition number to aim at; give a finite number above 1")
+        raise InputError(f"kappa = {kappa} is not a condition number to aim at; give a finite number above 1")
     G, ridge = X.T @ X / 4, torch.diag(lam)
     target = kappa * float(lam.min())
 

@@ -10,7 +10,7 @@ The paper does not say how labels become targets, nor whether features are scale
 iterations) with exact hypergradients ends, over 14 splits, at f = 0.9-2.3 (median 1.5) for targets 0/1 and features as
 they are, 0.6-2.0 (1.2) for 0/1 standardised, 2.2-8.0 (3.7) for ±1 standardised; over 4 splits at 5-7 for ±1 as they
 are. The paper's tables, with inexact hypergradients, say 1.99-2.71, without spread. The first is nearest: the default,
-which is no proof. (Its accuracies are multiples of 1/66; three equal parts have 65 examples.)
+which is not a proof. (Its accuracies are multiples of 1/66; three equal parts have 65 examples.)
 """
 
 from __future__ import annotations

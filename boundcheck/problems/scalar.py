@@ -38,7 +38,7 @@ def make(
 ) -> Problem:
     """`kind` "linear" at λ = q, or "curved" with curvature `nu` at λ = `lam` (0.1 unless given)."""
     if not 0 <= q < 1:
-        raise InputError(f"q = {q} is no contraction constant; give 0 <= q < 1")
+        raise InputError(f"q = {q} is not a contraction constant; give 0 <= q < 1")
     if kind not in ("linear", "curved"):
         raise UnknownNameError.among("kind of scalar problem", kind, ("linear", "curved"))
     if nu < 0:

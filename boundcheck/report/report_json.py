@@ -156,7 +156,7 @@ def load(path: str | os.PathLike[str]) -> Report:
     try:
         return from_json(content)
     except (KeyError, TypeError, ValueError) as why:
-        raise InputError(f"{file} is no report of boundcheck check ({why!r}); write it anew") from None
+        raise InputError(f"{file} is not a report of boundcheck check ({why!r}); write it anew") from None
 
 
 def from_json(content: dict[str, Any]) -> Report:

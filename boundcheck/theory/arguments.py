@@ -94,7 +94,9 @@ def as_constants(constants: Any) -> Constants:
     if isinstance(constants, Constants):
         return constants
     if not isinstance(constants, Mapping) or not all(isinstance(name, str) for name in constants):
-        raise InputError(f"constants = {constants!r} is no mapping from names; use Constants.given(q=0.9, …) or a dict")
+        raise InputError(
+            f"constants = {constants!r} is not a mapping from names; use Constants.given(q=0.9, …) or a dict"
+        )
     return Constants({n: c if isinstance(c, Constant) else Constant(n, c) for n, c in constants.items()})
 
 

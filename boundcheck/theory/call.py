@@ -92,5 +92,5 @@ def refuse_missing(bound: Bound, missing: list[str], constants: Constants) -> No
         return
     listed = ", ".join(f"{name} ({QUANTITIES[name].meaning})" for name in missing)
     stray = [name for name in constants if name not in QUANTITIES]
-    hint = f"; {stray[0]!r} is no symbol of boundcheck" if stray else ""
+    hint = f"; {stray[0]!r} is not a symbol of boundcheck" if stray else ""
     raise MissingConstantError(f"{bound.name} needs {listed}; give {missing[0]}=…{hint}")

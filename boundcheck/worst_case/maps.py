@@ -97,7 +97,7 @@ def together(
     any subset that contains one attained term is attained.
     """
     if not 0 <= least < 1:
-        raise InputError(f"least = {least} is no share; give 0 <= least < 1")
+        raise InputError(f"least = {least} is not a share; give 0 <= least < 1")
     attacked = target(bound)
     steps, solves = checked(attacked, q, t, k, dim)
     made = []

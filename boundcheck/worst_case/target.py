@@ -14,6 +14,7 @@ import sympy as sp
 
 from boundcheck.constants import BallKind
 from boundcheck.errors import AssumptionError, InputError, UnknownNameError
+from boundcheck.theory.assumptions import P_NORM
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.catalogue import bounds
 from boundcheck.theory.kinds import BoundKind
@@ -139,10 +140,11 @@ CLAIMS: Mapping[str, str] = MappingProxyType(
 )
 REFUSED: Mapping[str, str] = MappingProxyType(
     {
-        **dict.fromkeys(
-            ("itd-weighted", "aid-fp-weighted"),
-            "its constants are those of a norm chosen with the method, which no family here has in closed form",
-        ),
+        **{
+            name: "its constants are those of a norm chosen with the method, which no family here has in closed form"
+            for name, bound in bounds.items()
+            if P_NORM in bound.assumptions
+        },
         **{
             name: "it speaks of what is observed on a run, and the search measures residuals only"
             for name, bound in bounds.items()

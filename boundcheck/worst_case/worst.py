@@ -249,7 +249,7 @@ def checked(attacked: Target, q: Any, t: Any, k: Any, dim: Any) -> Steps:
     """t and k if all of these can be used."""
     steps, solves = count(t, "t"), count(k, "k")
     if isinstance(q, bool) or not isinstance(q, int | float) or not 0 < q < 1:
-        raise InputError(f"q = {q} is no contraction constant to search at; give 0 < q < 1")
+        raise InputError(f"q = {q} is not a contraction constant to search at; give 0 < q < 1")
     if isinstance(dim, bool) or not isinstance(dim, int) or not 1 <= dim <= LARGEST_DIM:
         raise InputError(f"dim = {dim} is out of range; give a dimension from 1 to {LARGEST_DIM}")
     if steps < attacked.bound.t_min:
@@ -258,5 +258,5 @@ def checked(attacked: Target, q: Any, t: Any, k: Any, dim: Any) -> Steps:
         if number > LONGEST:
             raise InputError(f"{name} = {number} is too long for a search; give {name} ≤ {LONGEST}")
     if attacked.method == "itd-truncated":
-        solves = 1 if attacked.name == "itd-one-step" else min(solves, steps)
+        solves = attacked.bound.only_k or min(solves, steps)
     return Steps(steps, solves)

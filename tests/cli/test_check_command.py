@@ -162,7 +162,7 @@ def test_plan_in_words_and_in_json(boundcheck: Command) -> None:
         (("check", "scalar", "--trace-t", "0"), "--trace-t 0 is outside 1 … 200"),
         (("check", "scalar", "--dtype", "float16"), "unknown dtype 'float16'"),
         (("plan", "scalar"), "eps"),
-        (("plan", "scalar", "--eps", "0"), "eps = 0.0 is no accuracy"),
+        (("plan", "scalar", "--eps", "0"), "eps = 0.0 is not an accuracy"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(boundcheck: Command, arguments: tuple[str, ...], message: str) -> None:

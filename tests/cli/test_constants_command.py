@@ -94,7 +94,7 @@ def test_steps_from_one_point_are_not_proved(boundcheck: Command, tmp_path: Path
         (("constants", "br", "--dtype", "half"), "unknown dtype 'half'"),
         (("constants", "br", "--ball", "round"), "unknown ball 'round'"),
         (("constants", "br", "--budget", "0"), "budget = 0 pays for nothing"),
-        (("constants", "nothing.py:problem"), "is no file"),
+        (("constants", "nothing.py:problem"), "is not a file"),
     ],
 )
 def test_bad_input_gets_one_line(boundcheck: Command, arguments: tuple[str, ...], message: str) -> None:

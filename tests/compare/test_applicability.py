@@ -57,7 +57,7 @@ def test_symmetry_that_was_only_tried_is_no_proof() -> None:
     report = bc.check(reflection(), ["aid-cg", "aid-fp"], t=10)
     bound = report.curve("aid-cg").bounds["aid-cg"]
     assert bound.verdict is bc.Verdict.CONSISTENT
-    assert bound.reason == "no proof: ∂₁Φ is symmetric for two random vectors, which is no proof"
+    assert bound.reason == "no proof: ∂₁Φ is symmetric for two random vectors, which is not a proof"
     assert report.curve("aid-fp").bounds["aid-fp"].verdict is bc.Verdict.HOLDS
     plan = bc.plan(reflection(), 1e-3, ["aid-cg"])
     assert all(g.side is bc.Side.LOWER for g in plan.guarantees)

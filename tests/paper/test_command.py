@@ -27,7 +27,7 @@ def with_toy(monkeypatch: pytest.MonkeyPatch) -> None:
         (("fig2",), "unknown experiment 'fig2'; did you mean fig1"),
         (("fig1", "--jobs", "0"), "--jobs 0 leaves nobody to work"),
         (("fig1", "--jobs", "2", "--scheduler", "tcp://h:1"), "--jobs 2 and --scheduler tcp://h:1 were given together"),
-        (("table2", "--quick", "--seed", "-1"), "--seed -1 is no seed; give a whole number from 0"),
+        (("table2", "--quick", "--seed", "-1"), "--seed -1 is not a seed; give a whole number from 0"),
         (
             ("states", "--device", "abacus"),
             "device = 'abacus' cannot be used: torch knows no device of that name; this machine has cpu",
@@ -117,7 +117,7 @@ def test_an_address_that_is_none(boundcheck: Command, tmp_path: Path, address: s
     pytest.importorskip("distributed", reason="the extra distributed is not installed")
     done = boundcheck("paper", "fig1", "--quick", "--scheduler", address, "--out", str(tmp_path / "out"))
     assert done.returncode == 2
-    assert done.stderr.startswith(f"boundcheck: --scheduler {address} is no address (")
+    assert done.stderr.startswith(f"boundcheck: --scheduler {address} is not an address (")
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -162,12 +162,12 @@ def test_a_seed_means_the_same_problem_in_every_dtype(name: str) -> None:
     [
         (newsgroups, {"size": 5}, "size = 5 without synthetic=True; the data fix it"),
         (newsgroups, {"synthetic": True, "classes": 1}, "classes = 1 is too small for a problem"),
-        (newsgroups, {"synthetic": True, "step_size": 0.0}, "step_size = 0.0 is no step"),
+        (newsgroups, {"synthetic": True, "step_size": 0.0}, "step_size = 0.0 is not a step"),
         (newsgroups, {"synthetic": True, "momentum": 0.9}, "momentum = 0.9 with gradient-descent, which has none"),
-        (newsgroups, {"synthetic": True, "dynamics": "heavy-ball", "momentum": 1.0}, "beta = 1.0 is no momentum"),
+        (newsgroups, {"synthetic": True, "dynamics": "heavy-ball", "momentum": 1.0}, "beta = 1.0 is not momentum"),
         (fashion_mnist, {"classes": 5}, "classes = 5 without synthetic=True; the data fix it"),
-        (fashion_mnist, {"synthetic": True, "beta": 0.0}, "beta = 0.0 is no penalty"),
-        (fashion_mnist, {"synthetic": True, "step_size": float("nan")}, "step_size = nan is no step"),
+        (fashion_mnist, {"synthetic": True, "beta": 0.0}, "beta = 0.0 is not a penalty"),
+        (fashion_mnist, {"synthetic": True, "step_size": float("nan")}, "step_size = nan is not a step"),
         (parkinson, {"features": 4}, "features = 4 without synthetic=True; the data fix it"),
     ],
 )

@@ -40,7 +40,7 @@ def test_load_problem_by_name_and_from_a_file(tmp_path: Path) -> None:
         (f"{mine}:make", {"device": "cpu"}, "mine.py:make takes no device; let make take device= to use --device"),
         (f"{mine}:anything", {"device": "nowhere"}, "device = 'nowhere' cannot be used: torch knows no device of that"),
         (str(mine), {}, "names a file but nothing in it"),
-        (str(tmp_path / "other.py:problem"), {}, "is no file"),
+        (str(tmp_path / "other.py:problem"), {}, "is not a file"),
         ("logistic", {}, "unknown problem 'logistic'"),
         ("lr", {"sise": 3}, "unknown option of lr 'sise'; did you mean size"),
     ):
@@ -49,7 +49,7 @@ def test_load_problem_by_name_and_from_a_file(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
     bad = tmp_path / "bad.py"
     bad.write_text("x = 1\nraise ValueError('two\\nlines')\n")
-    with pytest.raises(bc.UserCodeError, match=r"running bad\.py, line 2 raised ValueError: two lines; mend the file"):
+    with pytest.raises(bc.UserCodeError, match=r"running bad\.py, line 2 raised ValueError: two lines; fix the file"):
         bc.load_problem(f"{bad}:problem")
 
 

@@ -144,7 +144,7 @@ def test_a_file_in_the_place_of_the_directory(tmp_path: Path) -> None:
         ("{", "is no JSON"),
         ("[1, 2]", "has schema None, not 1"),
         ('{"schema": 7}', "has schema 7, not 1"),
-        ('{"schema": 1, "problem": {}}', "is no report of boundcheck check"),
+        ('{"schema": 1, "problem": {}}', "is not a report of boundcheck check"),
     ],
 )
 def test_files_that_are_no_report(tmp_path: Path, text: str, message: str) -> None:

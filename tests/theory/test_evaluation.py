@@ -206,7 +206,7 @@ def test_missing_constants_are_all_named_with_their_meaning() -> None:
 
 
 def test_a_misspelt_constant_is_pointed_out() -> None:
-    with pytest.raises(bc.MissingConstantError, match=r"nu_1 .*'nu1' is no symbol"):
+    with pytest.raises(bc.MissingConstantError, match=r"nu_1 .*'nu1' is not a symbol"):
         ITD.evaluate({**{n: v for n, v in C.items() if n != "nu_1"}, "nu1": 0.1}, t=1)
 
 
@@ -255,7 +255,7 @@ def test_inputs_that_do_not_fit_the_bound(name: str, at: dict[str, float], messa
 
 @pytest.mark.parametrize("constants", [None, [0.9], {1: 0.9}])
 def test_constants_that_are_no_mapping(constants: object) -> None:
-    with pytest.raises(bc.InputError, match="is no mapping from names"):
+    with pytest.raises(bc.InputError, match="is not a mapping from names"):
         ITD.evaluate(constants, t=1)
 
 

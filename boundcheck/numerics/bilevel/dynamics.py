@@ -302,5 +302,5 @@ def constant(name: str, alpha: float, step_size: float, beta: float) -> Dynamics
     if not (alpha > 0 and step_size > 0):
         raise InputError(f"step_size = {step_size} over alpha = {alpha}; both must be positive")
     if not 0 <= beta < 1:
-        raise InputError(f"beta = {beta} is no momentum; give 0 <= beta < 1")
+        raise InputError(f"beta = {beta} is not momentum; give 0 <= beta < 1")
     return by_name(name, lambda ready: (step_size / alpha, beta))

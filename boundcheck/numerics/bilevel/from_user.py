@@ -84,7 +84,7 @@ def step_of(
         return lambda ready: scalar(torch.as_tensor(door.of_hparams(function, "step_size", ready)), "step_size")
     if step_size is not None:
         if isinstance(step_size, bool) or not isinstance(step_size, int | float) or not 0 < step_size < float("inf"):
-            raise InputError(f"step_size = {step_size!r} is no step; give a positive number")
+            raise InputError(f"step_size = {step_size!r} is not a step; give a positive number")
         return float(step_size)
     ready = door.ready(lam)
     return _default_step(lambda w: inner_at(w, ready), w0)

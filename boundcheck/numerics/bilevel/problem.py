@@ -305,7 +305,7 @@ class Problem:
             raise InputError(f"{self.name} has no sampler for lam; pass lam=…, or sampler=… when you make the problem")
         seed = self.seed if seed is None else seed
         if isinstance(seed, bool) or not isinstance(seed, int):
-            raise InputError(f"seed = {seed!r} is no seed; give an integer")
+            raise InputError(f"seed = {seed!r} is not a seed; give an integer")
         if count < 1:
             raise InputError(f"count = {count} draws nothing; give a number >= 1")
         generator = torch.Generator(device="cpu").manual_seed(seed)

@@ -151,7 +151,7 @@ def error_curves(
     if T == 0:
         raise InputError("t = 0 leaves nothing to draw; give t >= 1")
     if isinstance(memory, bool) or not isinstance(memory, int) or memory <= 0:
-        raise InputError(f"memory = {memory!r} is no budget; give a number of bytes, as in memory=2**30")
+        raise InputError(f"memory = {memory!r} is not a budget; give a number of bytes, as in memory=2**30")
     lams = lams_of(problem, samples, seed, lam)
     first = Prepared(problem, lams[:1])
     plan = cost.plan(cost.measure(problem, first, T), len(lams), [m.name for m in asked], algorithm, memory)

@@ -95,7 +95,7 @@ def _times(ts: np.ndarray | None, T: int) -> np.ndarray:
         return np.arange(1, T + 1)
     times = np.asarray(ts)
     if times.ndim != 1 or not (times.size == 0 or np.issubdtype(times.dtype, np.integer)):
-        raise InputError(f"ts = {ts!r} is no list of times; give a vector of integers from 1 to {T}")
+        raise InputError(f"ts = {ts!r} is not a list of times; give a vector of integers from 1 to {T}")
     if times.size and not (times.min() >= 1 and times.max() <= T):
         raise InputError(f"ts has {times.min()} … {times.max()}, outside 1 … {T}; give times from 1 to {T}")
     return times

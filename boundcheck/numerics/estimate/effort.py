@@ -20,9 +20,9 @@ class Spend:
 
     def __post_init__(self) -> None:
         if not 0 < self.delta < 1:
-            raise InputError(f"delta = {self.delta} is no probability of failure; give a number between 0 and 1")
+            raise InputError(f"delta = {self.delta} is not a probability of failure; give a number between 0 and 1")
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
-            raise InputError(f"seed = {self.seed!r} is no seed; give an integer")
+            raise InputError(f"seed = {self.seed!r} is not a seed; give an integer")
         budget = self.budget
         if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 1):
             raise InputError(f"budget = {budget} pays for nothing; give a number of products >= 1, or leave it out")

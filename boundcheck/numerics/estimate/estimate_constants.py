@@ -126,7 +126,7 @@ def on_balls(
 ) -> dict[str, Constants]:
     """The constants on each of several balls around the reference, what does not depend on the ball measured once.
 
-    `peak` is how many times r_0 the iterates may be away from w*, or a function that says so, given μ, L and α. `doubts`
+    `peak` is how many times r_0 the iterates may be away from w*, or a function of μ, L and α that says so. `doubts`
     are the derivatives that finite differences could not confirm. With any, every constant is an estimate.
     """
     doubts += derivative_check.at_solution(problem, problem.lam, solution.w[0]).unconfirmed

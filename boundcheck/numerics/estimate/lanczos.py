@@ -41,7 +41,7 @@ CAUTION = 3.0  # times the extrapolated error
 def _start(n: int, generator: torch.Generator, dtype: torch.dtype, device: torch.device | str) -> Tensor:
     """Uniform on the sphere, and the same for every dtype and device."""
     if n < 1:
-        raise InputError(f"n = {n} is no dimension; give an operator on at least one unknown")
+        raise InputError(f"n = {n} is not a dimension; give an operator on at least one unknown")
     drawn = torch.randn(n, generator=generator, dtype=torch.float64, device="cpu")
     b: Tensor = drawn.to(device=device, dtype=dtype)
     b /= b.norm()

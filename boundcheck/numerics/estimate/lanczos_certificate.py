@@ -78,9 +78,9 @@ def ratio(value: float, estimate: float) -> float:
 def least_overlap(n: int, delta: float) -> float:
     """t with P(|v₁ᵀb| < t) ≤ δ for b uniform on the sphere of Rⁿ and a fixed unit vector v₁."""
     if n < 1:
-        raise InputError(f"n = {n} is no dimension; give an operator on at least one unknown")
+        raise InputError(f"n = {n} is not a dimension; give an operator on at least one unknown")
     if not 0 < delta < 1:
-        raise InputError(f"delta = {delta} is no failure probability; give 0 < delta < 1, such as 1e-3")
+        raise InputError(f"delta = {delta} is not a failure probability; give 0 < delta < 1, such as 1e-3")
     if n == 1:
         return 1.0
     if n == 2:

@@ -114,7 +114,7 @@ class Search:
         effort: Effort, *, calm: bool,
     ) -> None:  # fmt: skip
         if not 0 <= region.radius < math.inf:
-            raise InputError(f"radius = {region.radius} of the region is no radius; give a finite number from 0")
+            raise InputError(f"radius = {region.radius} of the region is not a radius; give a finite number from 0")
         self._problem, self._region, self._w_star, self._effort = problem, region, w_star, effort
         self._prepared = Prepared(problem, prepared.lams[None]) if prepared.lams.dim() == 1 else prepared
         what = f"the difference of {derivative.value} from that at w*" if calm else derivative.value

@@ -93,7 +93,7 @@ def refuse_unusable(module: nn.Module, name: str) -> None:
         if part.training and isinstance(part, MODES):
             raise InputError(
                 f"{where} is a {type(part).__name__} in training mode, so that "
-                f"a step is no function of its parameters; call .eval() on the module first"
+                f"a step is not a function of its parameters; call .eval() on the module first"
             )
         if type(part).__name__ == "_WeightNorm":  # seen in torch 2.13: the derivative of its gradient is wrong
             raise InputError(
@@ -102,7 +102,9 @@ def refuse_unusable(module: nn.Module, name: str) -> None:
             )
         for hook in part._forward_pre_hooks.values():
             if kind := _HOOKS.get(type(hook).__name__) or _pruning(hook):
-                raise InputError(f"{where} has {kind[0]}, whose weight is no parameter but is set by a hook; {kind[1]}")
+                raise InputError(
+                    f"{where} has {kind[0]}, whose weight is not a parameter but is set by a hook; {kind[1]}"
+                )
         for key, parameter in part._parameters.items():
             if nn.parameter.is_lazy(parameter):
                 raise InputError(f"{where} has a {key} without a shape yet; call the module once on data first")
@@ -142,7 +144,7 @@ def refuse_changed_buffers(found: Sequence[tuple[str, nn.Module]], name: str, ru
                 buffer.copy_(value)
     if changes:
         raise InputError(
-            f"{name} changes the buffer {changes[0]}, so that it is no function of its arguments; call .eval() on "
+            f"{name} changes the buffer {changes[0]}, so that it is not a function of its arguments; call .eval() on "
             "the module, or keep what changes out of it"
         )
     return result

@@ -104,7 +104,7 @@ def hypergradient(
         raise UnknownNameError.among("mode", mode, MODES)
     if tol is not None and not 0 < tol < math.inf:
         raise InputError(
-            f"tol = {tol} is no tolerance; give a positive number, or leave it out for exactly t and k steps"
+            f"tol = {tol} is not a tolerance; give a positive number, or leave it out for exactly t and k steps"
         )
     if lam is not None:
         problem = problem.at(lam)
@@ -251,5 +251,5 @@ def _linear_divergence(
     first = bisect_left(range(found.k + 1), True, key=broken)  # once not finite, never finite again
     return DivergenceError(
         f"{problem.name}: the linear solver of {found.method} left the finite numbers at k = {first} of {found.k}; "
-        "∂₁Φ is no contraction at w_t: reduce the step size, or use aid-cgn"
+        "∂₁Φ is not a contraction at w_t: reduce the step size, or use aid-cgn"
     )

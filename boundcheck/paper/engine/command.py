@@ -33,7 +33,7 @@ def carried_out(
     quiet: bool, silent: bool,
 ) -> dict[str, Any]:  # fmt: skip
     if seed is not None and not 0 <= seed < 2**63:
-        raise InputError(f"--seed {seed} is no seed; give a whole number from 0 to 2⁶³ − 1")
+        raise InputError(f"--seed {seed} is not a seed; give a whole number from 0 to 2⁶³ − 1")
     if device:
         from boundcheck.numerics.bilevel.devices import refuse_unless_usable  # loads torch
 

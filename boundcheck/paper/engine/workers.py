@@ -133,7 +133,7 @@ class Cluster:
         try:
             self._dask.comm.get_address_host_port(address, strict=False)
         except ValueError as why:
-            raise InputError(f"--scheduler {address} is no address ({why}); give it as tcp://HOST:8786") from None
+            raise InputError(f"--scheduler {address} is not an address ({why}); give it as tcp://HOST:8786") from None
         self.address = address
         self.count, self.said = 1, f"on the cluster at {address}"
 

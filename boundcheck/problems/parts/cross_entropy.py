@@ -30,7 +30,7 @@ def cross_entropy_gradient(Z: Tensor, Y: Tensor) -> Tensor:
 def fixed_step(dynamics: str, step_size: float, momentum: float) -> Dynamics:
     """Gradient descent, or momentum with the same step."""
     if not 0 < step_size < float("inf"):
-        raise InputError(f"step_size = {step_size} is no step; give a positive number")
+        raise InputError(f"step_size = {step_size} is not a step; give a positive number")
     if dynamics == "gradient-descent":
         if momentum != 0:
             raise InputError(f"momentum = {momentum} with gradient-descent, which has none; give dynamics='heavy-ball'")

@@ -111,7 +111,7 @@ def read_idx(path: Path, dims: int) -> NDArray[np.uint8]:
         raw = gzip.decompress(path.read_bytes())
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(
-            f"{path} is no gzip file ({dataset_files.one_line(error)}); replace it by the original file"
+            f"{path} is not a gzip file ({dataset_files.one_line(error)}); replace it by the original file"
         ) from error
     start = 4 + 4 * dims
     if len(raw) < start or raw[:4] != bytes((0, 0, 8, dims)):  # two zeros, 8 for bytes, the number of axes

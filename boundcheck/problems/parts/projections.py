@@ -69,5 +69,7 @@ def _excess(A: Tensor, norm: float) -> Tensor:
 
 def _checked(norm: float) -> float:
     if not 0 <= norm < float("inf"):
-        raise InputError(f"norm = {norm} is no spectral norm to project to; give a finite number that is not negative")
+        raise InputError(
+            f"norm = {norm} is not a spectral norm to project to; give a finite number that is not negative"
+        )
     return float(norm)

@@ -78,7 +78,7 @@ def drawn(sampler: Callable[[torch.Generator], Tensor], seed: int, like: Tensor)
 def ridge_for(least: Tensor, most: Tensor, kappa: float) -> float:
     """β with (β + λmax)/(β + λmin) = κ."""
     if not 1 < kappa < float("inf"):
-        raise InputError(f"kappa = {kappa} is no condition number to aim at; give a finite number above 1")
+        raise InputError(f"kappa = {kappa} is not a condition number to aim at; give a finite number above 1")
     low, high = float(least), float(most)
     beta = (high - kappa * low) / (kappa - 1)
     if not beta > 0:

@@ -16,7 +16,7 @@ from boundcheck.theory.reference import GRAZZI, Reference
 from boundcheck.theory.symbols import L, L_Phi, alpha, gap, grad_alpha, mu, nu_1, nu_2, q
 
 CONTRACTS = Condition(
-    alpha * L, Integer(2), "gradient descent is no contraction; take α below 2/L, best 2/(μ+L)", strict=True
+    alpha * L, Integer(2), "gradient descent is not a contraction; take α below 2/L, best 2/(μ+L)", strict=True
 )
 ORDERED = Condition(mu, L, "the strong convexity constant cannot exceed the smoothness constant; check mu and L")
 

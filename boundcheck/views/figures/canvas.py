@@ -67,7 +67,9 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
     target = Path(path)
     suffix = target.suffix.lower().removeprefix(".")
     if suffix not in METADATA:
-        raise InputError(f"path = {str(path)!r} is no picture; end it in {', '.join(f'.{kind}' for kind in METADATA)}")
+        raise InputError(
+            f"path = {str(path)!r} is not a picture; end it in {', '.join(f'.{kind}' for kind in METADATA)}"
+        )
     contents = io.BytesIO()
     options: dict[str, Any] = {"pil_kwargs": {"compress_level": 3}} if suffix == "png" else {}
     with _saving, mpl.rc_context(SETTINGS[suffix]) if suffix in SETTINGS else nullcontext():

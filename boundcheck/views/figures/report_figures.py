@@ -72,7 +72,7 @@ def errors(report: Report) -> Figure:
         found = np.where(np.isfinite(curve.errors).all(axis=0), curve.errors, np.nan)
         error, floor = found.mean(axis=0), np.where(np.isfinite(curve.floor), curve.floor, high).mean(axis=0)
         above = np.where(error > floor, error, np.nan)
-        alone = len(curve.t) == 1  # a point is no line
+        alone = len(curve.t) == 1  # a point is not a line
         axes.fill_between(curve.t, low / 10, floor, color=FLOOR, lw=0)
         label = "error"
         if samples > 1:

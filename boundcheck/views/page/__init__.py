@@ -47,7 +47,7 @@ def refuse_unless_writable(path: str) -> None:
 def html(report: Report | None = None, t: int = 200) -> str:
     """The page as text. Without a report its axis goes to `t`; with one, as far as the run."""
     if report is None and not 1 < t <= LONGEST:
-        raise InputError(f"t = {t} is no length of an axis; give 2 … {LONGEST}")
+        raise InputError(f"t = {t} is not a length of an axis; give 2 … {LONGEST}")
     data, made = _content(report, t)
     about = "hypergradient error bounds" if report is None else f"{report.problem['name']}: error against bounds"
     parts = {

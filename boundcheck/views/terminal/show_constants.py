@@ -57,7 +57,7 @@ def _contraction(console: Console, constants: Constants) -> None:
     if q.value < 1:
         return
     if q.side in (Side.EXACT, Side.LOWER):
-        line = f"Φ is no contraction: q = {q.value:.4g} ≥ 1, so no bound of the paper applies."
+        line = f"Φ is not a contraction: q = {q.value:.4g} ≥ 1, so no bound of the paper applies."
     else:
         line = f"Φ is not known to be a contraction: q is at most {q.value:.4g} ≥ 1, so no bound of the paper applies."
     mu, L, alpha = (constants.get(name) for name in ("mu", "L", "alpha"))

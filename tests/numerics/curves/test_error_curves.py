@@ -163,7 +163,7 @@ def test_divergence_is_seen_as_such() -> None:
     ("options", "message"),
     [
         ({"t": 0}, "t = 0 leaves nothing to draw"),
-        ({"t": -2}, "t = -2 is no number of steps"),
+        ({"t": -2}, "t = -2 is not a number of steps"),
         ({"samples": 0}, "samples = 0 leaves nothing"),
         ({"methods": []}, "methods is empty"),
         ({"methods": ["exact"]}, "leave it out"),

@@ -159,7 +159,7 @@ def test_twice_the_same_from_one_seed() -> None:
         ({"budget": 0}, "budget = 0 pays for nothing"),
         ({"budget": 1.5}, "budget = 1.5 pays for nothing"),
         ({"peak": 0.5}, "peak = 0.5 < 1"),
-        ({"seed": "a"}, "seed = 'a' is no seed"),
+        ({"seed": "a"}, "seed = 'a' is not a seed"),
         ({"known": {"q": 0.5}}, r"known is a dict; give Constants\.given"),
     ],
 )

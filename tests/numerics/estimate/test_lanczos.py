@@ -146,9 +146,9 @@ def test_on_a_device(dtype: torch.dtype) -> None:
     ("call", "error", "message"),
     [
         (lambda: slack(10, 0, 0.1), InputError, "k = 0 products tell nothing"),
-        (lambda: slack(10, 5, 1.0), InputError, r"delta = 1\.0 is no failure probability"),
-        (lambda: slack(0, 5, 0.1), InputError, "n = 0 is no dimension"),
-        (lambda: lanczos(lambda v: v, 0, generator=draws()), InputError, "n = 0 is no dimension"),
+        (lambda: slack(10, 5, 1.0), InputError, r"delta = 1\.0 is not a failure probability"),
+        (lambda: slack(0, 5, 0.1), InputError, "n = 0 is not a dimension"),
+        (lambda: lanczos(lambda v: v, 0, generator=draws()), InputError, "n = 0 is not a dimension"),
         (lambda: lanczos(lambda v: v, 5, most=0, generator=draws()), InputError, "most = 0 allow no steps"),
         (lambda: lanczos(lambda v: v[:2], 5, generator=draws()), InputError, "A must be square"),
         (lambda: lanczos(lambda v: v / 0, 5, generator=draws()), DivergenceError, "is not finite"),

@@ -77,7 +77,7 @@ def test_one_lam_or_a_row_of_it() -> None:
     problem, region = PLANTED["tanh"].problem, Region("w_star", zeros(1), R)
     alone = suprema.supremum("q", problem, Prepared(problem, problem.lam), region)
     assert alone.value == pytest.approx(0.9, rel=1e-9)
-    with pytest.raises(InputError, match=r"radius = -1.0 of the region is no radius"):
+    with pytest.raises(InputError, match=r"radius = -1.0 of the region is not a radius"):
         suprema.supremum("q", problem, Prepared(problem, problem.lam), Region("0", zeros(1), -1.0))
 
 

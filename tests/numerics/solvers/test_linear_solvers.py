@@ -155,9 +155,9 @@ def test_no_fixed_point_is_said_to_be_none() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"t": -1}, "t = -1 is no number of steps"),
-        ({"t": 2.5}, "t = 2.5 is no number of steps"),
-        ({"k": -3}, "k = -3 is no number of steps"),
+        ({"t": -1}, "t = -1 is not a number of steps"),
+        ({"t": 2.5}, "t = 2.5 is not a number of steps"),
+        ({"k": -3}, "k = -3 is not a number of steps"),
         ({"method": "aid-cg:ten"}, "k = 'ten'"),
         ({"method": "aid-gc"}, "unknown method 'aid-gc'; did you mean aid-cg"),
         ({"method": "aid-cg:3", "k": 4}, "both fix k"),
@@ -165,7 +165,7 @@ def test_no_fixed_point_is_said_to_be_none() -> None:
         ({"method": "itd-truncated"}, "itd-truncated needs the number of steps"),
         ({"method": "itd", "mode": "backward"}, "unknown mode"),
         ({"method": "itd", "v0": torch.zeros(8)}, "v0 means nothing"),
-        ({"tol": 0.0}, "tol = 0.0 is no tolerance"),
+        ({"tol": 0.0}, "tol = 0.0 is not a tolerance"),
         ({"w0": torch.zeros(3)}, r"w0 has shape \(3,\); give a flat tensor of 8 entries"),
         ({"w0": torch.zeros(8, dtype=torch.float32)}, "w0 is torch.float32"),
         ({"lam": torch.full((8,), torch.nan, dtype=torch.float64)}, "lam has entries that are not finite"),

@@ -127,8 +127,8 @@ def test_idx(tmp_path: Path) -> None:
             r"holds 23 bytes .* says \(2, 3, 4\)",
         ),
         (gzip.compress(gzip.decompress(idx(np.zeros((2, 3, 4), np.uint8))) + b"x"), r"holds 25 bytes"),
-        (b"plain", r"is no gzip file \(BadGzipFile"),
-        (idx(np.zeros((2, 3, 4), np.uint8))[:-6], r"is no gzip file \(EOFError"),
+        (b"plain", r"is not a gzip file \(BadGzipFile"),
+        (idx(np.zeros((2, 3, 4), np.uint8))[:-6], r"is not a gzip file \(EOFError"),
     ],
     ids=["axes", "kind", "empty", "short", "long", "plain", "cut"],
 )

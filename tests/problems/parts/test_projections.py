@@ -154,9 +154,9 @@ def test_norm_zero() -> None:
 def test_refused() -> None:
     A, K = normal(3, 3), normal(2, 2, 3, 3)
     for norm in (-0.1, float("nan"), float("inf")):
-        with pytest.raises(InputError, match=rf"norm = {norm} is no spectral norm"):
+        with pytest.raises(InputError, match=rf"norm = {norm} is not a spectral norm"):
             project_matrix(A, norm)
-        with pytest.raises(InputError, match=rf"norm = {norm} is no spectral norm"):
+        with pytest.raises(InputError, match=rf"norm = {norm} is not a spectral norm"):
             project_convolution(K, 4, norm)
     with pytest.raises(InputError, match=r"shape \(2, 2, 3, 3\) does not fit a torus of side 2"):
         convolution_norm(K, 2)

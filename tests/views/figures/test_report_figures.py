@@ -487,7 +487,7 @@ def test_saving_changes_no_settings(tmp_path: Path) -> None:
 
 def test_bad_suffix(tmp_path: Path) -> None:
     for name in ("a.jpg", "a"):
-        with pytest.raises(InputError, match=rf"{name}' is no picture; end it in .png, .pdf, .svg"):
+        with pytest.raises(InputError, match=rf"{name}' is not a picture; end it in .png, .pdf, .svg"):
             report_figures.save(Figure(), tmp_path / name)
     assert not list(tmp_path.iterdir())
 

@@ -239,7 +239,7 @@ def test_the_command_takes_a_saved_report(boundcheck: Command, tmp_path: Path, r
     ("arguments", "message"),
     [
         (("scaler",), "unknown problem 'scaler'"),
-        (("--t", "1"), "t = 1 is no length of an axis"),
+        (("--t", "1"), "t = 1 is not a length of an axis"),
         (("--method", "itd"), "give a PROBLEM as well"),
         (("scalar", "--report", "out"), "were given together; give one of them"),
         (("--report", "nothing-there"), "cannot be read"),

@@ -113,7 +113,7 @@ def _embedding_bag(
 ) -> tuple[Ball, None, None, None]:  # fmt: skip
     """Sums of rows of the weight, with weights: a product with a sparse matrix."""
     if mode != 0 or padding_idx != -1 or per_sample_weights is None or not per_sample_weights.exact:
-        raise Refusal("an embedding_bag that is no weighted sum with stored weights")
+        raise Refusal("an embedding_bag that is not a weighted sum with stored weights")
     ends = offsets.long()
     if not include_last_offset:
         ends = torch.cat((ends, ends.new_tensor([len(index)])))

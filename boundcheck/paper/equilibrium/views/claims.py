@@ -137,7 +137,7 @@ def _reliable(data: Data) -> Claim:
     ours = f"worst test accuracy of all runs without projection: {percent(worst)}"
     holds = worst["itd"] > max(worst["aid-fp"], worst["aid-cgn"])
     why = f"0 for a run that left the finite numbers; of the runs of ITD†, {lost} have ‖A‖ ≥ 1"
-    return Claim("where Φ is no contraction, ITD is more reliable than AID", END, "yes", ours, "", why, holds)
+    return Claim("where Φ is not a contraction, ITD is more reliable than AID", END, "yes", ours, "", why, holds)
 
 
 def _marked(data: Data) -> Claim:
