@@ -1,4 +1,4 @@
-"""The side of a computed value is right for every truth that the sides of its terms allow, and nothing known is lost."""
+"""The side of a computed value is right for every truth that the sides of its terms allow; what is known is said."""
 
 from __future__ import annotations
 

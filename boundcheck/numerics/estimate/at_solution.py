@@ -28,7 +28,7 @@ from boundcheck.numerics.bilevel.derivatives import (
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem, Ready
 from boundcheck.numerics.estimate import lanczos, rounding_proof_matrices
-from boundcheck.numerics.estimate.effort import Spend as Spend
+from boundcheck.numerics.estimate.effort import Spend as Spend  # for those who import it from here
 from boundcheck.numerics.estimate.effort import constant_of, provenance_of
 from boundcheck.numerics.estimate.rounding_proof import Declined
 from boundcheck.numerics.estimate.rounding_proof_matrices import OfPhi
@@ -45,13 +45,13 @@ def forms_matrices(problem: Problem) -> bool:
 
 
 def at_solution(
-    problem: Problem, prepared: Prepared, found: ReferenceSolution, spend: Spend, of_phi: OfPhi | Declined | None
+    problem: Problem, prepared: Prepared, solution: ReferenceSolution, spend: Spend, of_phi: OfPhi | Declined | None
 ) -> Iterator[Constant]:
     """q*, L_Φ*, W and g* at w*, as far as they can be had; `prepared` is for one λ as a row.
 
     `of_phi` has the balls of ∂₁Φ and ∂₂Φ, or why there are none; None where the matrices are too large for them.
     """
-    w, ready = found.w[0], prepared.leaves.at(0)
+    w, ready = solution.w[0], prepared.leaves.at(0)
     if isinstance(of_phi, OfPhi):
         yield from _enclosed(problem, of_phi)
     elif problem.d <= DENSE:
@@ -118,9 +118,8 @@ def _dense(problem: Problem, prepared: Prepared, w: Tensor) -> Iterator[Constant
     d, n, ready = problem.d, problem.n, prepared.leaves.at(0)
 
     def norm(name: str, M: Tensor, how: str) -> Constant:
-        return constant_of(
-            name, replace(lanczos.dense_norm(M), products=min(M.shape)), f"{how}, of the matrix", problem
-        )
+        extreme = replace(lanczos.dense_norm(M), products=min(M.shape))
+        return constant_of(name, extreme, f"{how}, of the matrix", problem)
 
     Y = jacobian(lambda x: problem.phi_at(x, ready), w)
     yield norm("q_star", Y, "‖∂₁Φ(w*)‖")
@@ -136,12 +135,12 @@ def _dense(problem: Problem, prepared: Prepared, w: Tensor) -> Iterator[Constant
 
 def _by_products(problem: Problem, prepared: Prepared, w: Tensor, spend: Spend) -> Iterator[Constant]:
     ready = prepared.leaves.at(0)
-    at = Linearisation(problem.phi_at, w, ready)
+    phi = Linearisation(problem.phi_at, w, ready)
     generator = torch.Generator(device="cpu").manual_seed(spend.seed)
     most = spend.steps(STEPS, products_per_step=4)
     norm = partial(lanczos.norm, delta=spend.half, most=most, generator=generator, dtype=w.dtype, device=w.device)
-    found = norm(at.d1_T if problem.symmetric else at.d1, at.d1_T, (problem.d, problem.d))
-    yield constant_of("q_star", found, "‖∂₁Φ(w*)‖ by Golub-Kahan from a random start", problem, spend.seed)
+    q_star = norm(phi.d1_T if problem.symmetric else phi.d1, phi.d1_T, (problem.d, problem.d))
+    yield constant_of("q_star", q_star, "‖∂₁Φ(w*)‖ by Golub-Kahan from a random start", problem, spend.seed)
     of_lam = LamLinearisation(problem.phi_at, w[None, None], prepared.leaves)
 
     def d2(x: Tensor) -> Tensor:
@@ -150,5 +149,5 @@ def _by_products(problem: Problem, prepared: Prepared, w: Tensor, spend: Spend) 
     def d2_T(v: Tensor) -> Tensor:
         return prepared.pull_back(of_lam.d2_T(v[None, None]))[0]
 
-    found = norm(d2, d2_T, (problem.d, problem.n))
-    yield constant_of("L_Phi_star", found, "‖∂₂Φ(w*)‖ by Golub-Kahan from a random start", problem, spend.seed)
+    L_Phi_star = norm(d2, d2_T, (problem.d, problem.n))
+    yield constant_of("L_Phi_star", L_Phi_star, "‖∂₂Φ(w*)‖ by Golub-Kahan from a random start", problem, spend.seed)

@@ -76,8 +76,8 @@ def _hessian_of_loss(problem: Problem, w: Tensor) -> Ball | Declined | None:
     """The ball of ∇²₁ℓ at w."""
     if problem.inner_at is None:
         return None
-    found = rounding_proof_matrices.of_outer(replace(problem, outer_at=problem.inner_at), w, hessian=True)
-    return found if isinstance(found, Declined) else found.d11
+    proof = rounding_proof_matrices.of_outer(replace(problem, outer_at=problem.inner_at), w, hessian=True)
+    return proof if isinstance(proof, Declined) else proof.d11
 
 
 def _step(problem: Problem, prepared: Prepared) -> Constant | None:
@@ -104,5 +104,5 @@ def of_outer_loss(problem: Problem, prepared: Prepared, w_star: Tensor, spend: S
         if top.side is Side.EXACT:
             return at_solution.proved_constant("eta_1", top.value, float(ball.d11.rad.norm()), how, problem, problem.d)
     ends = _ends(problem.outer_at, problem, prepared, w_star, spend)
-    found = constant_of("eta_1", ends.norm, f"{how}; rounding not proved", problem, spend.seed)
-    return replace(found, side=Side.LOWER) if isinstance(ball, Declined) else found
+    eta_1 = constant_of("eta_1", ends.norm, f"{how}; rounding not proved", problem, spend.seed)
+    return replace(eta_1, side=Side.LOWER) if isinstance(ball, Declined) else eta_1
