@@ -7,7 +7,7 @@ As in `eqm`, q = ‖K ⋆ ·‖ is a contraction constant and ∂₁Φ is not sy
 
 Padding. The paper projects onto ‖c(K)‖ ≤ 0.999 with c(K) the *circular* correlation, and does not say how it pads.
 Here "circular" is the default, as then K ⋆ · is c(K) and q = ‖c(K)‖ exactly. With "zeros" on states of side s, ‖c(K)‖
-on the torus of side s is not a bound: at s = 14, one channel and the taps −½, 0, 1 in a row, ‖K ⋆ ·‖ = 1.0038 ‖c(K)‖, so
+on the torus of side s is not a bound: at s = 14, one channel and taps −½, 0, 1 in a row, ‖K ⋆ ·‖ = 1.0038 ‖c(K)‖, so
 0.999 would not suffice. On the torus of side s + 1 it is one. Let P extend a state by zeros to that torus; ‖P‖ = 1. An
 output at 0 ≤ y < s reads inputs at y−1, y, y+1; those outside, −1 and s, are on the torus both the place s, where P put
 zeros. So K ⋆ · = Pᵀ c(K) P, of norm ≤ ‖c(K)‖.
