@@ -173,7 +173,7 @@ def test_a_start_away_from_zero_has_its_local_bound_only() -> None:
         ({"bounds": ["itx"]}, "unknown bound 'itx'"),
         ({"bounds": ["itd-derivative"]}, "itd-derivative bounds dw, not the hypergradient's error"),
         ({"constants": {}}, "constants has no ball 'paper'"),
-        ({"delta": 2.0}, "delta = 2.0 is no probability"),
+        ({"delta": 2.0}, "delta = 2.0 is not a probability"),
         ({"budget": 0}, "budget = 0 pays for nothing"),
         ({"lam": vector(1, 2)}, "lam"),
     ],

@@ -28,8 +28,7 @@ from boundcheck.numerics.bilevel.derivatives import (
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem, Ready
 from boundcheck.numerics.estimate import lanczos, rounding_proof_matrices
-from boundcheck.numerics.estimate.effort import Spend as Spend  # for those who import it from here
-from boundcheck.numerics.estimate.effort import constant_of, provenance_of
+from boundcheck.numerics.estimate.effort import Spend, constant_of, provenance_of
 from boundcheck.numerics.estimate.rounding_proof import Declined
 from boundcheck.numerics.estimate.rounding_proof_matrices import OfPhi
 from boundcheck.numerics.solvers.reference import ReferenceSolution
