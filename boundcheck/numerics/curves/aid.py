@@ -16,12 +16,20 @@ from torch import Tensor
 from boundcheck.methods import Method
 from boundcheck.numerics.curves import aid_krylov
 from boundcheck.numerics.curves.aid_stepwise import SOLVERS, Rows
-from boundcheck.numerics.curves.batch import Batch, Products, pieces, tiled
+from boundcheck.numerics.curves.batch import Batch, pieces, tiled
 from boundcheck.numerics.curves.eigenbasis import Spectrum
+from boundcheck.numerics.curves.jacobian import Products
+from boundcheck.numerics.curves.sizes import WIDTHS, Sizes
 
 Asked = Mapping[Method, Sequence[int]]  # for every method its k at each row, ascending
 DROP = 8  # a block gets rid of its finished rows when they are one in this many
 ASK = 16  # after every so many steps the host asks whether any row still moves
+STATES = 12  # copies of a state that are held for a row
+
+
+def numbers_held(sizes: Sizes, rows: int) -> int:
+    """The most numbers held at once without a Krylov basis, for one λ and so many rows."""
+    return rows * (STATES * sizes.state + WIDTHS * sizes.width)
 
 
 def iterates(batch: Batch, b: Tensor, asked: Asked, block: int, basis: int) -> dict[Method, Tensor]:

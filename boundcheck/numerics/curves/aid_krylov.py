@@ -26,7 +26,9 @@ from torch import Tensor
 
 from boundcheck.methods import Method
 from boundcheck.numerics.curves.aid_stepwise import ConjugateGradient
-from boundcheck.numerics.curves.batch import Products, tiled, transposed
+from boundcheck.numerics.curves.batch import tiled
+from boundcheck.numerics.curves.jacobian import Products, transposed
+from boundcheck.numerics.curves.sizes import WIDTHS, Sizes
 from boundcheck.numerics.solvers.conjugate_gradient import not_definite
 
 SOLVERS = ("aid-fp", "aid-cg")
@@ -37,6 +39,13 @@ REST = 0.25  # times ε‖b‖: a residual that is less than the rounding of b
 GIVE_UP = 16  # steps of FP after which the host asks whether the basis is too short already
 MORE = 16  # entries of a vector that are taken along before they move
 DROP = 8  # rows are dropped when one in this many is done
+
+OTHERS = 16  # vectors held for a row besides its basis
+
+
+def numbers_held(sizes: Sizes, rows: int) -> int:
+    """The most numbers held at once, for one λ and so many rows."""
+    return rows * ((DEEP + OTHERS) * sizes.problem.d + WIDTHS * sizes.width)
 
 
 class Room:

@@ -19,7 +19,7 @@ from boundcheck.numerics.bilevel.derivatives import rows_outer
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.curves import aid, aid_krylov
 from boundcheck.numerics.curves import batch as batches
-from boundcheck.numerics.curves.batch import as_columns
+from boundcheck.numerics.curves.jacobian import as_columns
 from boundcheck.numerics.solvers import conjugate_gradient
 
 EPS = torch.finfo(torch.float64).eps
