@@ -2,7 +2,7 @@
 
 The system of row t is (I − ∂₁Φ(w_t)ᵀ)v = ∇₁E(w_t). A row is read off after its k steps, k = t or fixed, and dropped
 when nothing more is asked of it. Where ∂₁Φ is one symmetric matrix for all t, rows are taken to its eigenvectors first:
-a product there is one pass. Where it is symmetric, one Krylov basis serves FP and CG (krylov.py), if there is room.
+a product there is one pass. Where it is symmetric, one Krylov basis serves FP and CG (aid_krylov.py), if memory allows.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ def iterates(batch: Batch, b: Tensor, asked: Asked, block: int, basis: int) -> d
             for m, v in solved.v.items():
                 found[m][:, rows] = v
             left.append(({m: ks for m, ks in quick.items() if m not in solved.v}, rows))
-            if solved.going is not None:
+            if (rest := solved.continuation) is not None:
                 by_cg = {m: ks for m, ks in quick.items() if m.name == "aid-cg"}
-                part = slice(rows.start + solved.first, rows.stop)
-                go_on(solved.going, solved.steps, products, by_cg, found, part)
+                part = slice(rows.start + rest.first, rows.stop)
+                go_on(rest.state, solved.steps, products, by_cg, found, part)
     for some, rows in left:
         for solver in dict.fromkeys(m.name for m in some):
             own = {m: ks for m, ks in some.items() if m.name == solver}
