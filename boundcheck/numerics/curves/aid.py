@@ -22,8 +22,8 @@ from boundcheck.numerics.curves.jacobian import Products
 from boundcheck.numerics.curves.sizes import WIDTHS, Sizes
 
 Asked = Mapping[Method, Sequence[int]]  # for every method its k at each row, ascending
-DROP = 8  # a block gets rid of its finished rows when they are one in this many
-ASK = 16  # after every so many steps the host asks whether any row still moves
+DROP = 8  # finished rows are dropped when they are one in this many
+ASK = 16  # steps between two checks of whether any row still moves
 STATES = 12  # copies of a state that are held for a row
 
 
@@ -35,7 +35,7 @@ def numbers_held(sizes: Sizes, rows: int) -> int:
 def iterates(batch: Batch, b: Tensor, asked: Asked, block: int, basis: int) -> dict[Method, Tensor]:
     """v of every method, each of shape (λ, rows, d) like b = ∇₁E.
 
-    `block` is how many rows to take at once; `basis` how many if a Krylov basis of each is kept, 0 if there is no room.
+    `block` is the number of rows at once. `basis` is that number if a Krylov basis of each row is kept; 0 keeps none.
     """
     if batch.spectrum is not None:
         return _in_eigenvectors(batch.spectrum, b, asked, block)
@@ -116,7 +116,7 @@ def go_on(
     state: Rows, steps: int, products: Callable[[slice], Products], asked: Asked, result: Mapping[Method, Tensor],
     rows: slice,
 ) -> None:  # fmt: skip
-    """The rest of what is asked for some rows, of which `state` has done the first `steps`."""
+    """Do the remaining steps of some rows, of which `state` has done the first `steps`."""
     start, stop = rows.start, rows.stop
     at = products(rows)
     first, last = start, max(ks[stop - 1] for ks in asked.values())
