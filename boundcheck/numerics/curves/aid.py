@@ -2,7 +2,7 @@
 
 The system of row t is (I − ∂₁Φ(w_t)ᵀ)v = ∇₁E(w_t). A row is read off after its k steps, k = t or fixed, and dropped
 when nothing more is asked of it. Where ∂₁Φ is one symmetric matrix for all t, rows are taken to its eigenvectors first:
-a product there is one pass. Where it is symmetric, one Krylov basis serves FP and CG (krylov.py), if there is room.
+a product there is one pass. Where it is symmetric, one Krylov basis serves FP and CG (aid_krylov.py), if memory allows.
 """
 
 from __future__ import annotations
@@ -16,18 +16,26 @@ from torch import Tensor
 from boundcheck.methods import Method
 from boundcheck.numerics.curves import aid_krylov
 from boundcheck.numerics.curves.aid_stepwise import SOLVERS, Rows
-from boundcheck.numerics.curves.batch import Batch, Products, pieces, tiled
+from boundcheck.numerics.curves.batch import Batch, pieces, tiled
 from boundcheck.numerics.curves.eigenbasis import Spectrum
+from boundcheck.numerics.curves.jacobian import Products
+from boundcheck.numerics.curves.sizes import WIDTHS, Sizes
 
 Asked = Mapping[Method, Sequence[int]]  # for every method its k at each row, ascending
-DROP = 8  # a block gets rid of its finished rows when they are one in this many
-ASK = 16  # after every so many steps the host asks whether any row still moves
+DROP = 8  # finished rows are dropped when they are one in this many
+ASK = 16  # steps between two checks of whether any row still moves
+STATES = 12  # copies of a state that are held for a row
+
+
+def numbers_held(sizes: Sizes, rows: int) -> int:
+    """The most numbers held at once without a Krylov basis, for one λ and so many rows."""
+    return rows * (STATES * sizes.state + WIDTHS * sizes.width)
 
 
 def iterates(batch: Batch, b: Tensor, asked: Asked, block: int, basis: int) -> dict[Method, Tensor]:
     """v of every method, each of shape (λ, rows, d) like b = ∇₁E.
 
-    `block` is how many rows to take at once; `basis` how many if a Krylov basis of each is kept, 0 if there is no room.
+    `block` is the number of rows at once. `basis` is that number if a Krylov basis of each row is kept; 0 keeps none.
     """
     if batch.spectrum is not None:
         return _in_eigenvectors(batch.spectrum, b, asked, block)
@@ -49,10 +57,10 @@ def iterates(batch: Batch, b: Tensor, asked: Asked, block: int, basis: int) -> d
             for m, v in solved.v.items():
                 found[m][:, rows] = v
             left.append(({m: ks for m, ks in quick.items() if m not in solved.v}, rows))
-            if solved.going is not None:
+            if (rest := solved.continuation) is not None:
                 by_cg = {m: ks for m, ks in quick.items() if m.name == "aid-cg"}
-                part = slice(rows.start + solved.first, rows.stop)
-                go_on(solved.going, solved.steps, products, by_cg, found, part)
+                part = slice(rows.start + rest.first, rows.stop)
+                go_on(rest.state, solved.steps, products, by_cg, found, part)
     for some, rows in left:
         for solver in dict.fromkeys(m.name for m in some):
             own = {m: ks for m, ks in some.items() if m.name == solver}
@@ -108,7 +116,7 @@ def go_on(
     state: Rows, steps: int, products: Callable[[slice], Products], asked: Asked, result: Mapping[Method, Tensor],
     rows: slice,
 ) -> None:  # fmt: skip
-    """The rest of what is asked for some rows, of which `state` has done the first `steps`."""
+    """Do the remaining steps of some rows, of which `state` has done the first `steps`."""
     start, stop = rows.start, rows.stop
     at = products(rows)
     first, last = start, max(ks[stop - 1] for ks in asked.values())

@@ -11,7 +11,7 @@ rounding in each step, and the residual b − (I − J)Xu of CG is the one of it
 
 A basis is long enough for FP when what it leaves out is rounding: the forcing β u_{m−1} in every step. That takes a few
 times √k vectors, as polynomials of degree k are near such of degree √k (Sachdeva and Vishnoi, Faster Algorithms via
-Approximation Theory, 2014, theorem 3.3). CG needs as many as it has steps, so it goes on by itself (stepwise.py) from
+Approximation Theory, 2014, theorem 3.3). CG needs as many as it has steps, so it goes on step by step (aid_stepwise.py)
 where the basis ends: there its residual is c_m x_m, and its direction c_m Σ (c_m/c_j) x_j.
 """
 
@@ -26,28 +26,37 @@ from torch import Tensor
 
 from boundcheck.methods import Method
 from boundcheck.numerics.curves.aid_stepwise import ConjugateGradient
-from boundcheck.numerics.curves.batch import Products, tiled, transposed
+from boundcheck.numerics.curves.batch import tiled
+from boundcheck.numerics.curves.jacobian import Products, transposed
+from boundcheck.numerics.curves.sizes import WIDTHS, Sizes
 from boundcheck.numerics.solvers.conjugate_gradient import not_definite
 
 SOLVERS = ("aid-fp", "aid-cg")
-DEEP = 256  # vectors at most; what needs more is left to the solvers themselves
-EXPECT = 3.5  # times √k vectors are too few for FP; then the host asks every …
-ASK = 8  # … vectors whether they are enough
-REST = 0.25  # times ε‖b‖: a residual that is less than the rounding of b
-GIVE_UP = 16  # steps of FP after which the host asks whether the basis is too short already
-MORE = 16  # entries of a vector that are taken along before they move
-DROP = 8  # rows are dropped when one in this many is done
+DEEP = 256  # the most vectors in a basis; the stepwise solvers do what needs more
+EXPECT = 3.5  # FP needs at least EXPECT·√k vectors, so the first check comes there
+ASK = 8  # vectors between two checks of whether they are enough
+REST = 0.25  # a residual of at most REST·ε‖b‖ is below the rounding of b
+GIVE_UP = 16  # steps of FP between two checks of whether the basis is too short
+MORE = 16  # entries that are added to a window when the next one moves
+DROP = 8  # finished rows are dropped when they are one in this many
+
+OTHERS = 16  # vectors held for a row besides its basis
+
+
+def numbers_held(sizes: Sizes, rows: int) -> int:
+    """The most numbers held at once, for one λ and so many rows."""
+    return rows * ((DEEP + OTHERS) * sizes.problem.d + WIDTHS * sizes.width)
 
 
 class Room:
-    """Memory for bases, used again for rows of the same shape; and how many vectors were `enough` the last time."""
+    """Memory for bases, which rows of the same shape use again; `enough` vectors were enough the last time."""
 
     def __init__(self) -> None:
         self.vectors: list[Tensor] = []
         self.enough = 0
 
     def vector(self, i: int, like: Tensor) -> Tensor:
-        """The i-th one, of the shape and layout of `like`, with anything in it."""
+        """The i-th vector, of the shape and layout of `like`; its entries are arbitrary."""
         if i == 0 and self.vectors and self.vectors[0].shape != like.shape:
             self.vectors.clear()
         while len(self.vectors) <= i:
@@ -56,17 +65,24 @@ class Room:
 
 
 @dataclass(frozen=True, eq=False)
-class Solved:
-    """v of methods at the k of each row, of shape (λ, rows, d), or of CG at the end of the basis, if that is less."""
+class Continuation:
+    """CG after the last vector of the basis, for the rows from `first` on, which have more steps to do."""
+
+    first: int
+    state: ConjugateGradient
+
+
+@dataclass(frozen=True, eq=False)
+class KrylovSolution:
+    """v of each method after the k steps of each row, of shape (λ, rows, d); CG stops at the end of the basis."""
 
     v: dict[Method, Tensor]
     steps: int  # vectors in the basis
-    first: int = 0  # the rows from here on …
-    going: ConjugateGradient | None = None  # … have more steps of CG to do, and have done so many
+    continuation: Continuation | None = None
 
 
-def solve(at: Products, b: Tensor, asked: Mapping[Method, Sequence[int]], room: Room) -> Solved:
-    """Of FP, and of CG if asked, for k that ascend with the rows; less FP where that needs more vectors than `DEEP`."""
+def solve(jacobian: Products, b: Tensor, asked: Mapping[Method, Sequence[int]], room: Room) -> KrylovSolution:
+    """FP, and CG if asked for, for k that ascend with the rows; without FP if it needs more vectors than `DEEP`."""
     by_cg = {m: ks for m, ks in asked.items() if m.name == "aid-cg"}
     by_fp = {m: ks for m, ks in asked.items() if m not in by_cg}
     most = max(ks[-1] for ks in by_fp.values())
@@ -74,17 +90,17 @@ def solve(at: Products, b: Tensor, asked: Mapping[Method, Sequence[int]], room: 
     size = max(room.enough, int(EXPECT * most**0.5))
     while True:
         for _ in range(min(size, end) - basis.size):
-            basis.grow(at)
+            basis.grow(jacobian)
         fp = fixed_point(basis, by_fp)
         if fp.enough or basis.size == end:
             break
         size += ASK
     room.enough = basis.size
     if not by_cg:
-        return Solved(basis.combined(fp.coefficients), basis.size)
+        return KrylovSolution(basis.combined(fp.coefficients), basis.size)
     cg = Pivots(basis, by_cg)
     v = basis.combined(fp.coefficients | {m: cg.coefficients(ks) for m, ks in by_cg.items()})
-    return Solved(v, basis.size, *cg.rest(v))
+    return KrylovSolution(v, basis.size, cg.continuation(v))
 
 
 class Basis:
@@ -102,11 +118,11 @@ class Basis:
     def size(self) -> int:
         return len(self.a)
 
-    def grow(self, at: Products) -> None:
-        """β_j x_{j+1} = Jx_j − a_j x_j − β_{j−1}x_{j−1}; once that is 0 the space is exhausted, and the rest are 0."""
+    def grow(self, jacobian: Products) -> None:
+        """β_j x_{j+1} = Jx_j − a_j x_j − β_{j−1}x_{j−1}; if that is 0, so are all later vectors."""
         x = self.x[-1]
         room = self._room.vector(self.size + 2, self._like)
-        y = transposed(at, x, room)
+        y = transposed(jacobian, x, room)
         self.a.append(self._dot(x, y))
         y = torch.addcmul(y, x, self.a[-1][..., None], value=-1, out=room)
         if self.beta:
@@ -137,50 +153,87 @@ class Basis:
 
 @dataclass(frozen=True, eq=False)
 class FixedPoint:
-    """The coefficients of FP, of shape (vectors, λ, rows); and is the basis long enough for them?"""
+    """The coefficients of FP, of shape (vectors, λ, rows), and whether the basis is long enough for them."""
 
     coefficients: dict[Method, Tensor]
     enough: bool
 
 
 def fixed_point(basis: Basis, asked: Mapping[Method, Sequence[int]]) -> FixedPoint:
-    """u ← Tu + ‖b‖e_0, of which the first k entries move in k steps."""
-    m, last, count = basis.size, max(ks[-1] for ks in asked.values()), basis.length.shape[-1]
+    """k steps of u ← Tu + ‖b‖e_0 from 0 for each row, which move the first k entries."""
+    m, last, rows = basis.size, max(ks[-1] for ks in asked.values()), basis.length.shape[-1]
     if m == 0:
         return FixedPoint({method: basis.length.new_zeros(0) for method in asked}, enough=last == 0)
-    length = basis.length
-    T = torch.stack(basis.a), torch.stack((length, *basis.beta[:-1])), torch.stack(basis.beta)
-    both = [length.new_zeros(m + 2, *length.shape) for _ in range(2)]  # u in turn, between a 1 to bring in b and a 0
-    both[0][0] = both[1][0] = 1
-    found = {method: length.new_zeros(min(m, ks[-1]), *length.shape) for method, ks in asked.items()}
-    cut = torch.zeros_like(length)  # the largest |u_{m−1}| of each row
-    noise = torch.finfo(length.dtype).eps * length  # β|u_{m−1}| above it counts
-    first = h = 0  # rows before `first` are done; entries before `h` may have moved
+    recursion = Recursion(basis)
+    coefficients = {method: basis.length.new_zeros(min(m, ks[-1]), *basis.length.shape) for method, ks in asked.items()}
+    window = recursion.window(entries=0, first=0)
     for k in range(1, last + 1):
         done = min(bisect_left(ks, k) for ks in asked.values())
-        if k > h < m or DROP * (done - first) >= count - first:
-            h, first = min(m, h + MORE) if k > h else h, done
-            a, above, below = (x[:h, :, first:] for x in T)
-            views = [[x[i : h + i, :, first:] for i in range(3)] for x in both]
-            cut_here = cut[:, first:]
-        (before, now, after), (_, u, _) = views[k % 2], views[1 - k % 2]
-        torch.mul(a, now, out=u).addcmul_(above, before).addcmul_(below, after)
-        if m <= k < last:
-            torch.maximum(cut_here, u[-1].abs(), out=cut_here)
-            if k % GIVE_UP == 0 and _counts(cut * basis.beta[-1], noise):
+        entry_k_moves = window.entries < min(k, m)
+        many_rows_done = DROP * (done - window.first) >= rows - window.first
+        if entry_k_moves or many_rows_done:
+            entries = min(m, window.entries + MORE) if entry_k_moves else window.entries
+            window = recursion.window(entries, first=done)
+        u = window.step(k)
+        basis_ends = m <= k < last
+        if basis_ends:
+            window.note_last_entry(u)
+            if k % GIVE_UP == 0 and recursion.leaves_out_too_much():
                 return FixedPoint({}, enough=False)
         for method, ks in asked.items():
             low, high = bisect_left(ks, k), bisect_right(ks, k)
             if low < high:
-                into = found[method][:h, :, low:high]
-                into.copy_(u[: len(into), :, low - first : high - first])
-    enough = m >= last or not _counts(cut * basis.beta[-1], noise)
-    return FixedPoint(found if enough else {}, enough)
+                target = coefficients[method][: window.entries, :, low:high]
+                target.copy_(u[: len(target), :, low - window.first : high - window.first])
+    enough = m >= last or not recursion.leaves_out_too_much()
+    return FixedPoint(coefficients if enough else {}, enough)
 
 
-def _counts(forcing: Tensor, noise: Tensor) -> bool:
-    """Is any above the noise, or no number, other than where b is none?"""
-    return bool((~(forcing <= noise) & torch.isfinite(noise)).any())
+class Recursion:
+    """u ← Tu + ‖b‖e_0 for all rows, and what the basis leaves out of it: the forcing β u_{m−1} in each step."""
+
+    def __init__(self, basis: Basis) -> None:
+        length = basis.length
+        self._T = torch.stack(basis.a), torch.stack((length, *basis.beta[:-1])), torch.stack(basis.beta)
+        # u before and after a step, in turn; each stands between a 1, which brings in b, and a 0
+        self._u = [length.new_zeros(basis.size + 2, *length.shape) for _ in range(2)]
+        self._u[0][0] = self._u[1][0] = 1
+        self._largest = torch.zeros_like(length)  # |u_{m−1}| of each row
+        self._beta, self._noise = basis.beta[-1], torch.finfo(length.dtype).eps * length
+
+    def window(self, entries: int, first: int) -> Window:
+        """The first entries of u, for the rows from `first` on."""
+        diagonal, above, below = (x[:entries, :, first:] for x in self._T)
+        even, odd = ([u[i : entries + i, :, first:] for i in range(3)] for u in self._u)
+        return Window(entries, first, diagonal, above, below, even, odd, self._largest[:, first:])
+
+    def leaves_out_too_much(self) -> bool:
+        """Whether the forcing of any row is above the rounding of b, or not a number although b is one."""
+        forcing = self._largest * self._beta
+        return bool((~(forcing <= self._noise) & torch.isfinite(self._noise)).any())
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """Views of the entries that may have moved, and of the rows that are not done."""
+
+    entries: int
+    first: int
+    diagonal: Tensor
+    above: Tensor
+    below: Tensor
+    even: list[Tensor]  # u after even steps: each entry's predecessor, the entries themselves, each entry's successor
+    odd: list[Tensor]  # u after odd steps, likewise
+    largest: Tensor
+
+    def step(self, k: int) -> Tensor:
+        """The k-th step; it returns u after it."""
+        (before, now, after), (_, u, _) = (self.even, self.odd) if k % 2 else (self.odd, self.even)
+        return torch.mul(self.diagonal, now, out=u).addcmul_(self.above, before).addcmul_(self.below, after)
+
+    def note_last_entry(self, u: Tensor) -> None:
+        """Keep the largest |u_{m−1}|."""
+        torch.maximum(self.largest, u[-1].abs(), out=self.largest)
 
 
 class Pivots:
@@ -212,8 +265,8 @@ class Pivots:
         total = terms.flip(0).cumsum(dim=0).flip(0)
         return torch.where(total != 0, total / c, 0)
 
-    def rest(self, v: Mapping[Method, Tensor]) -> tuple[int, ConjugateGradient | None]:
-        """The first of some rows, and CG for them, where any that has steps to do beyond the basis still moves."""
+    def continuation(self, v: Mapping[Method, Tensor]) -> Continuation | None:
+        """CG for the rows with steps beyond the basis; None if no such row still moves."""
         beyond = {method: bisect_right(ks, self._basis.size) for method, ks in self._asked.items()}
         method = min(beyond, key=beyond.__getitem__)
         count = len(self._asked[method])
@@ -223,12 +276,12 @@ class Pivots:
         floor = self._floor[:, first:]
         going = c[-1].abs() > floor
         if not bool(going.any()):
-            return first, None
+            return None
         p = self._basis.combined_from(torch.where(going, c[-1] ** 2 / c, 0), first)
         r = self._basis.x[-1][:, first:] * c[-1, ..., None]
         v_now = v[method][:, first:].clone()
-        return first, ConjugateGradient(v_now, r, p, c[-1, ..., None] ** 2, floor[..., None] ** 2)
+        return Continuation(first, ConjugateGradient(v_now, r, p, c[-1, ..., None] ** 2, floor[..., None] ** 2))
 
     def _before(self, k: Tensor) -> Tensor:
-        """Is the number of a vector less than k? Of shape (vectors, 1, rows)."""
+        """Whether the number of a vector is less than k, of shape (vectors, 1, rows)."""
         return torch.arange(len(self.delta), device=k.device)[:, None, None] < k

@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from boundcheck.numerics.curves.batch import Products, remaining, transposed
+from boundcheck.numerics.curves.jacobian import Products, remaining, transposed
 from boundcheck.numerics.solvers.conjugate_gradient import SPENT, not_definite
 
 

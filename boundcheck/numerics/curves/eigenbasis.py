@@ -18,20 +18,20 @@ class Block:
     alone: bool
 
 
-MANY = 16  # runs, from which on they are not worth the trouble
+MANY = 16  # more runs than this: fall back to a gather
 
 
 def runs_of(which: list[int]) -> tuple[Block, ...]:
-    """From the number of the value that belongs to each column; none if there are many."""
+    """Runs of columns, from the number of the value of each column; empty if there are more than `MANY`."""
     sizes = [(value, len(list(columns))) for value, columns in groupby(which)]
-    found, column = [], 0
+    blocks, column = [], 0
     for alone, group in groupby(sizes, key=lambda pair: pair[1] == 1):
         values = list(group)
-        for some in [values] if alone else [[one] for one in values]:
-            width = sum(size for _, size in some)
-            found.append(Block(slice(column, column + width), slice(some[0][0], some[-1][0] + 1), alone))
+        for run in [values] if alone else [[value] for value in values]:
+            width = sum(size for _, size in run)
+            blocks.append(Block(slice(column, column + width), slice(run[0][0], run[-1][0] + 1), alone))
             column += width
-    return tuple(found) if len(found) <= MANY else ()
+    return tuple(blocks) if len(blocks) <= MANY else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +44,8 @@ class Spectrum:
     U: Tensor  # (λ, d, d)
     values: Tensor  # (λ, distinct); where a λ has fewer, zeros at the end
     which: Tensor  # (λ, d): which of the values belongs to a column of U
-    simple: bool  # has every λ d distinct values?
-    runs: tuple[Block, ...]  # of columns, if they are few and the same for all λ
+    simple: bool  # every λ has d distinct values
+    runs: tuple[Block, ...]  # runs of columns, if they are few and the same for all λ; else empty
 
     def __getitem__(self, lams: slice) -> Spectrum:
         return Spectrum(self.U[lams], self.values[lams], self.which[lams], self.simple, self.runs)
@@ -108,7 +108,7 @@ def spectrum_of_data(U: Tensor, weight: Tensor, kept: Tensor) -> Spectrum:
 
 
 def _grouped(j: Tensor, U: Tensor) -> Spectrum:
-    """From ascending eigenvalues; those that differ by rounding only are taken as one, their mean."""
+    """The spectrum from ascending eigenvalues; values that differ by rounding only are replaced by their mean."""
     noise = 64 * torch.finfo(j.dtype).eps * j.abs().amax(dim=-1, keepdim=True)
     which = torch.nn.functional.pad((j.diff(dim=-1) > noise).cumsum(-1), (1, 0))
     least, most = which[:, -1].aminmax()

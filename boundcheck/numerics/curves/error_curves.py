@@ -18,6 +18,7 @@ from boundcheck.numerics.bilevel.problem import Problem, require_problem
 from boundcheck.numerics.curves import batch as batches
 from boundcheck.numerics.curves import cost
 from boundcheck.numerics.curves.all_methods import evaluate
+from boundcheck.numerics.curves.sizes import measure
 from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
 from boundcheck.progress import Progress
 
@@ -154,21 +155,25 @@ def error_curves(
         raise InputError(f"memory = {memory!r} is not a budget; give a number of bytes, as in memory=2**30")
     lams = lams_of(problem, samples, seed, lam)
     first = Prepared(problem, lams[:1])
-    plan = cost.plan(cost.measure(problem, first, T), len(lams), [m.name for m in asked], algorithm, memory)
+    schedule = cost.choose(measure(problem, first, T), len(lams), [m.name for m in asked], algorithm, memory)
     errors = {m: np.empty((len(lams), T)) for m in asked}
-    found = []
-    starts = range(0, len(lams), plan.samples)
+    references = []
+    starts = range(0, len(lams), schedule.samples)
     for done, start in enumerate(starts):
-        piece = slice(start, start + plan.samples)
+        piece = slice(start, start + schedule.samples)
         prepared = first if start == 0 and len(lams[piece]) == 1 else Prepared(problem, lams[piece])
-        batch = batches.run(problem, prepared, T, constant=plan.constant)
-        found.append(reference(problem, lams[piece], prepared, batch.z))
-        for m, values in evaluate(batch, found[-1].value, asked, plan).items():
+        batch = batches.run(problem, prepared, T, constant=schedule.constant)
+        references.append(reference(problem, lams[piece], prepared, batch.z))
+        for m, values in evaluate(batch, references[-1].value, asked, schedule).items():
             errors[m][piece] = values.cpu().numpy()
         if progress is not None:
             progress("error curves", done + 1, len(starts))
     return Curves(
-        np.arange(1, T + 1), {str(m): e for m, e in errors.items()}, lams, ReferenceSolution.of(found), plan.way
+        t=np.arange(1, T + 1),
+        errors={str(m): values for m, values in errors.items()},
+        lam=lams,
+        reference=ReferenceSolution.of(references),
+        algorithm=schedule.algorithm,
     )
 
 

@@ -15,11 +15,44 @@ from torch.nn.functional import pad
 
 from boundcheck.numerics.bilevel.derivatives import LamLinearisation, Linearisation, rows
 from boundcheck.numerics.bilevel.prepared import Cotangents, Leaves
-from boundcheck.numerics.curves.batch import Batch
+from boundcheck.numerics.curves.batch import Batch, within
 from boundcheck.numerics.curves.itd_forward import newest
+from boundcheck.numerics.curves.lambda_products import PulledCotangents
+from boundcheck.numerics.curves.sizes import PASS, WIDTHS, Sizes, autograd_product, pull_back
 
 GROUP = 25  # horizons that share an evaluation of Ψ in the λ-part, padded to the longest
 RENEW = 8  # the window of points is renewed when the wave has moved by this part of a block
+LAM_PASSES = 3  # passes over an adjoint in the λ-part, besides one evaluation of Φ
+STATES = 12  # copies of a state that are held for each point
+
+
+def arithmetic(sizes: Sizes) -> float:
+    """Arithmetic of ITD at every t, for one λ."""
+    T, d = sizes.problem.T, sizes.problem.d
+    step = autograd_product(sizes) + sizes.map.phi + LAM_PASSES * PASS * d
+    return T**2 / 2 * step + T * pull_back(sizes)
+
+
+def numbers_held(sizes: Sizes, horizons: int) -> int:
+    """The most numbers held at once, for one λ and so many horizons: adjoints twice, cotangents twice, products."""
+    T, d = sizes.problem.T, sizes.problem.d
+    return horizons * (2 * T * d + 2 * sizes.lam.leaves + WIDTHS * sizes.width) + T * STATES * sizes.state
+
+
+class BackwardItd:
+    """ITD by one wave of adjoints for each block of horizons, through the last `through` steps only, if given."""
+
+    def __init__(self, batch: Batch, b: Tensor, leaves: Leaves, through: int | None) -> None:
+        self._batch, self._b, self._leaves, self._through = batch, b, leaves, through
+        self._horizons = slice(0, 0)
+
+    def prepare(self, horizons: slice) -> None:
+        cotangents = itd(self._batch, self._b, self._leaves, horizons.start, horizons.stop, self._through)
+        self._horizons = horizons
+        self._pulled = PulledCotangents(self._batch.prepared, self._leaves, cotangents)
+
+    def block(self, ts: slice, lams: slice) -> Tensor:
+        return self._pulled.of(within(ts, self._horizons), lams)
 
 
 def itd(batch: Batch, b: Tensor, leaves: Leaves, start: int, stop: int, through: int | None = None) -> Cotangents:

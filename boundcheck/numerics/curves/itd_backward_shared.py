@@ -15,17 +15,51 @@ from torch.nn.functional import pad
 from boundcheck.numerics.bilevel.derivatives import rows
 from boundcheck.numerics.bilevel.problem import Ready
 from boundcheck.numerics.curves import lambda_products
-from boundcheck.numerics.curves.batch import Batch, Products, as_columns, tiled, transposed
-from boundcheck.numerics.curves.itd_eigenbasis import frozen
+from boundcheck.numerics.curves.batch import Batch, tiled, within
+from boundcheck.numerics.curves.jacobian import Products, as_columns, transposed
+from boundcheck.numerics.curves.sizes import PASS, WIDTHS, Sizes, fixed_steps, product
 
-GROW = 8  # room is made for about so many parts of the horizons at a time
+GROW = 8  # memory for the horizons grows by one in this many at a time
+LAM_PASSES = 2  # passes over an adjoint for what it leaves at λ
+ADJOINTS = 4  # copies of an adjoint and of a sum that are held for each horizon
+POINTS = 3  # vectors that are held for each point
+
+
+def arithmetic(sizes: Sizes) -> float:
+    """Arithmetic of ITD at every t, for one λ."""
+    T, d = sizes.problem.T, sizes.problem.d
+    return T**2 / 2 * (product(sizes) + LAM_PASSES * PASS * d)
+
+
+def numbers_held(sizes: Sizes, horizons: int, rows: int) -> int:
+    """The most numbers held at once, for one λ, so many horizons, and ∂₁Φ prepared for so many points."""
+    T, d = sizes.problem.T, sizes.problem.d
+    return horizons * ADJOINTS * (sizes.state + d) + rows * WIDTHS * sizes.width + T * POINTS * d
 
 
 def applies(batch: Batch) -> bool:
-    """Are there such formulas, and do steps depend on λ through Φ only?"""
+    """Whether the problem has such formulas and its steps depend on λ through Φ only."""
     if batch.formula is None or lambda_products.diagonal(batch, batch.w[:, :1]) is None:
         return False
-    return batch.problem.dynamics.copies == 1 or frozen(batch.problem, batch.prepared.leaves, batch.z[:, :1])
+    return batch.problem.dynamics.copies == 1 or fixed_steps(batch.problem, batch.prepared.leaves, batch.z[:, :1])
+
+
+class SharedBackwardItd:
+    """ITD by adjoints at shared points, for each block of horizons.
+
+    Through the last `through` steps only, if given; ∂₁Φ is prepared for `rows` points at a time.
+    """
+
+    def __init__(self, batch: Batch, b: Tensor, rows: int, through: int | None) -> None:
+        self._batch, self._b, self._rows, self._through = batch, b, rows, through
+        self._horizons, self._values = slice(0, 0), b[:, :0]
+
+    def prepare(self, horizons: slice) -> None:
+        self._values = itd(self._batch, self._b, horizons.start, horizons.stop, self._rows, self._through)
+        self._horizons = horizons
+
+    def block(self, ts: slice, lams: slice) -> Tensor:
+        return self._values[lams, within(ts, self._horizons)]
 
 
 def itd(batch: Batch, b: Tensor, start: int, stop: int, block: int, through: int | None = None) -> Tensor:

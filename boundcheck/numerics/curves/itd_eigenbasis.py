@@ -8,29 +8,43 @@ response of coordinate k to the forcing ρ_g. N_t follows from N_{t−1} by one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch.func import vmap
 
-from boundcheck.numerics.bilevel.derivatives import CACHE, LamLinearisation, mixed, rows, used
+from boundcheck.numerics.bilevel.derivatives import CACHE, LamLinearisation, mixed, rows
 from boundcheck.numerics.bilevel.formulas import OuterProducts
 from boundcheck.numerics.bilevel.prepared import Cotangents, Leaves
 from boundcheck.numerics.bilevel.problem import Problem, Ready
-from boundcheck.numerics.curves.batch import Batch, pieces
+from boundcheck.numerics.curves.batch import Batch, pieces, within
 from boundcheck.numerics.curves.eigenbasis import Spectrum
-from boundcheck.numerics.curves.lambda_products import EVERY
+from boundcheck.numerics.curves.lambda_products import EVERY, PulledCotangents
+from boundcheck.numerics.curves.sizes import PASS, D2Formula, Sizes, pull_back
+
+LAM_PASSES = 3  # passes over a cotangent at a point, besides one evaluation of Φ
+FULL_EIGENVECTORS = 30  # times d³: arithmetic of an eigendecomposition
+DATA_EIGENVECTORS = 10  # times d² for each row of data: arithmetic of a singular value decomposition
+COTANGENTS = 2  # copies of the cotangents of the leaves that are held for each t
+MATRICES = 8  # matrices of the size of ∂₁Φ that are held
 
 
-def frozen(problem: Problem, leaves: Leaves, z: Tensor) -> bool:
-    """Does a step from z, of shape (λ, 1, state), depend on λ through Φ only, its coefficients being held fixed?"""
+def arithmetic(sizes: Sizes) -> int:
+    """Arithmetic of ITD at every t, for one λ."""
+    d, rank = sizes.problem.d, sizes.rank
+    points = min(d, rank + 1 if rank else d)
+    eigenvectors = DATA_EIGENVECTORS * d**2 * rank if rank else FULL_EIGENVECTORS * d**3
+    at_each_point = 2 * d + sizes.map.phi + LAM_PASSES * PASS * d
+    return sizes.problem.T * (points * at_each_point + pull_back(sizes)) + eigenvectors
 
-    def coefficients(z: Tensor, ready: Ready) -> Tensor:
-        return problem.dynamics.step(lambda w: w, z, ready)
 
-    return not used(leaves, rows(coefficients), z).active
+def numbers_held(sizes: Sizes, horizons: int) -> int:
+    """The most numbers held at once, for one λ and so many t: responses or cotangents, and matrices."""
+    d = sizes.problem.d
+    for_each_t = d**2 if sizes.lam.d2 is D2Formula.SUMMED else COTANGENTS * sizes.lam.leaves
+    return horizons * for_each_t + MATRICES * d**2
 
 
 class Modes:
@@ -98,40 +112,55 @@ class Modes:
 
     def itd(self, b: Tensor, block: int) -> Iterator[Cotangents]:
         """(dw_t/dλ)ᵀ∇₁E(w_t) for t = 1 … T, `block` of them at a time, as cotangents of shape (λ, block, …)."""
-        at = LamLinearisation(self.batch.problem.phi_at, self.points, self.leaves)
-        found: list[Cotangents] = []
+        linearisation = LamLinearisation(self.batch.problem.phi_at, self.points, self.leaves)
+        cotangents: list[Cotangents] = []
         for part, N in self.responses(max(1, CACHE // self.points.numel())):
             V = self.adjoints(N, b[:, part])
             for i in range(V.shape[1]):
-                found.append(at.d2_T(V[:, i]))
-                if len(found) == block or part.start + i + 1 == self.batch.T:
-                    yield tuple(torch.stack(leaf, dim=1) for leaf in zip(*found, strict=True))
-                    found = []
+                cotangents.append(linearisation.d2_T(V[:, i]))
+                if len(cotangents) == block or part.start + i + 1 == self.batch.T:
+                    yield tuple(torch.stack(leaf, dim=1) for leaf in zip(*cotangents, strict=True))
+                    cotangents = []
 
 
-class Summed:
-    """The same by a formula of the problem that sums over the points, for one λ after the other."""
+class EigenbasisItd:
+    """ITD by cotangents at the points, for `size` horizons at a time."""
 
-    def __init__(self, modes: Modes, formulas: list[OuterProducts]) -> None:
-        self._modes, self._formulas = modes, formulas
+    def __init__(self, modes: Modes, b: Tensor, size: int) -> None:
+        self._modes, self._blocks = modes, modes.itd(b, size)
+        self._horizons = slice(0, 0)
 
-    @classmethod
-    def of(cls, modes: Modes) -> Summed | None:
-        """None where the problem has no such formula."""
-        formula, ready = modes.batch.problem.d2phi_T_at, modes.batch.prepared.each
-        found = [] if formula is None else [formula(*at) for at in zip(modes.points, ready, strict=True)]
-        summing = [one for one in found if isinstance(one, OuterProducts)]
-        return cls(modes, summing) if summing and modes.mixed else None
+    def prepare(self, horizons: slice) -> None:
+        self._horizons = horizons
+        self._pulled = PulledCotangents(self._modes.batch.prepared, self._modes.leaves, next(self._blocks))
 
-    def itd(self, b: Tensor, block: int) -> Iterator[Callable[[slice, slice], Tensor]]:
-        """For t = 1 … T, `block` of them at a time, what takes some of these t, and one λ, to the derivative there."""
-        for part, N in self._modes.responses(block):
+    def block(self, ts: slice, lams: slice) -> Tensor:
+        return self._pulled.of(within(ts, self._horizons), lams)
 
-            def at(some: slice, lams: slice, N: Tensor = N, b: Tensor = b[:, part]) -> Tensor:
-                V = self._modes.adjoints(N[lams, some], b[lams, some], lams)
-                return torch.stack([f.summed(v) for f, v in zip(self._formulas[lams], V, strict=True)])
 
-            yield at
+class SummedItd:
+    """ITD by the problem's formula that sums over the points, for `size` horizons at a time and one λ at a time."""
+
+    def __init__(self, modes: Modes, formulas: list[OuterProducts], b: Tensor, size: int) -> None:
+        self._modes, self._formulas, self._b = modes, formulas, b
+        self._responses = modes.responses(size)
+        self._horizons, self._N = slice(0, 0), b.new_empty(0)
+
+    def prepare(self, horizons: slice) -> None:
+        self._horizons, self._N = next(self._responses)
+
+    def block(self, ts: slice, lams: slice) -> Tensor:
+        V = self._modes.adjoints(self._N[lams, within(ts, self._horizons)], self._b[lams, ts], lams)
+        return torch.stack([formula.summed(v) for formula, v in zip(self._formulas[lams], V, strict=True)])
+
+
+def sums_of(modes: Modes) -> list[OuterProducts]:
+    """For each λ the problem's formula that sums over the points; empty if it has none, or if one point is enough."""
+    formula, each = modes.batch.problem.d2phi_T_at, modes.batch.prepared.each
+    if formula is None or not modes.mixed:
+        return []
+    products = [formula(points, ready) for points, ready in zip(modes.points, each, strict=True)]
+    return [product for product in products if isinstance(product, OuterProducts)]
 
 
 def _run(newest: list[Tensor], ones: Tensor, T: int) -> Tensor:

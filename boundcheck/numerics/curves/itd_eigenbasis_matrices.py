@@ -1,4 +1,4 @@
-"""ITD and the last product of AID where modes.py applies and λ is short: with ∂₂Φ formed at the points.
+"""ITD and the last product of AID in the eigenvectors of ∂₁Φ for a short λ: with ∂₂Φ formed at the points.
 
 In the eigenvectors of ∂₁Φ, ∂₂Φ(w_t) is a sum of the matrices at the points: one product of matrices for many t. AID
 reads it off, and carried along by the dynamics, coordinate by coordinate, it becomes dw_t/dλ, which ITD reads off.
@@ -14,8 +14,16 @@ from torch import Tensor
 from boundcheck.numerics.curves import lambda_products
 from boundcheck.numerics.curves.batch import pieces
 from boundcheck.numerics.curves.itd_eigenbasis import Modes
+from boundcheck.numerics.curves.sizes import Sizes
 
-TIMES = 64  # at once; one λ after the other, so that matrices stay in the cache
+TIMES = 64  # t at once, for one λ after the other, so that matrices stay in the cache
+MATRICES = 2  # copies of ∂₂Φ at the points that are held
+
+
+def numbers_kept(sizes: Sizes, aid_methods: int) -> int:
+    """Numbers that are kept for one λ: ∂₂Φ at the points, and the results of ITD and of so many AID methods."""
+    n = sizes.lam.n
+    return MATRICES * sizes.problem.d**2 * n + (1 + aid_methods) * sizes.problem.T * n
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +42,7 @@ class Formed:
         # a short run has ∂₂Φ formed at the iterates themselves, where they are no more than the points
         self._direct = batch.problem.dynamics.sees_iterates and modes.points.shape[1] > batch.T
         points = batch.problem.dynamics.iterate(batch.z) if self._direct else modes.points
-        self._d2_T = lambda_products.d2phi_T(batch, modes.leaves, points)
+        self._d2phi_T = lambda_products.D2PhiMatrices(batch, modes.leaves, points)
         self._newest = [modes.spectrum.spread(x[:, None]) for x in modes.newest]
 
     def read(self, b: Tensor | None, v: Tensor | None) -> Read:
@@ -46,7 +54,7 @@ class Formed:
         b = None if b is None else (self._modes.omega * b) @ U
         v = None if v is None else (v.flatten(1, 2) @ U).view(v.shape)
         for lams in pieces(0, len(U), 1):
-            d2_T = self._d2_T(lams)
+            d2_T = self._d2phi_T.of(lams)
             d2_T = (d2_T.flatten(1, 2) @ U[lams]).view(d2_T.shape)
             if self._modes.batch.problem.dynamics.sees_iterates:
                 self._along(self._modes.iterates, d2_T, lams, b, v, found)

@@ -14,7 +14,50 @@ from boundcheck.numerics.bilevel.derivatives import Function, jacobian, rows, ro
 from boundcheck.numerics.bilevel.prepared import Leaves
 from boundcheck.numerics.bilevel.problem import Problem, Ready
 from boundcheck.numerics.curves import lambda_products
-from boundcheck.numerics.curves.batch import Batch, pieces, transposed
+from boundcheck.numerics.curves.batch import Batch, pieces
+from boundcheck.numerics.curves.jacobian import transposed
+from boundcheck.numerics.curves.sizes import PASS, WIDTHS, D2Formula, Sizes, autograd_product, product
+
+SENSITIVITY_PASSES = 2  # passes over the state for each column of S in a step of `forward`
+SENSITIVITIES = 4  # copies of S that are held
+D2_MATRICES = 3  # copies of ∂₂Ψ that are held for each t for which it is formed
+D1_MATRICES = 4  # copies of ∂₁Φ, besides ∂₁Ψ, that are held for each t for which `dense` forms it
+D1_WIDTHS = 2  # copies of the intermediate numbers of Φ for each column of ∂₁Ψ
+
+
+def forward_arithmetic(sizes: Sizes) -> int:
+    """Arithmetic of `forward`, for one λ."""
+    step = sizes.lam.n * (product(sizes) + SENSITIVITY_PASSES * PASS * sizes.state)
+    return sizes.problem.T * (step + _d2_arithmetic(sizes))
+
+
+def dense_arithmetic(sizes: Sizes) -> int:
+    """Arithmetic of `dense`, for one λ."""
+    d = sizes.problem.d
+    matrix_product = 2 * sizes.state * d * sizes.lam.n
+    return sizes.problem.T * (d * autograd_product(sizes) + _d2_arithmetic(sizes) + matrix_product)
+
+
+def _d2_arithmetic(sizes: Sizes) -> int:
+    """Arithmetic of forming ∂₂Ψ as a matrix."""
+    d, n = sizes.problem.d, sizes.lam.n
+    if sizes.lam.d2 is D2Formula.DIAGONAL:
+        return PASS * d
+    return PASS * n * d if sizes.leaves_like_lam else n * 2 * sizes.lam.leaves
+
+
+def forward_numbers_held(sizes: Sizes, formed: int, rows: int) -> int:
+    """The most numbers `forward` holds at once, for one λ: ∂₂Ψ for `formed` t, S, and products for `rows` rows."""
+    d, n = sizes.problem.d, sizes.lam.n
+    carried = n * (SENSITIVITIES * sizes.state + sizes.width) + rows * WIDTHS * sizes.width
+    return formed * D2_MATRICES * n * d + carried
+
+
+def dense_numbers_held(sizes: Sizes, formed: int, rows: int) -> int:
+    """The most numbers `dense` holds at once, for one λ: ∂₁Ψ is formed for `formed` t too."""
+    d = sizes.problem.d
+    jacobian = d * (sizes.state + D1_MATRICES * d + D1_WIDTHS * sizes.width)
+    return formed * jacobian + forward_numbers_held(sizes, formed, rows)
 
 
 def newest(problem: Problem) -> Function:

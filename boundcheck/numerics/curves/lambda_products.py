@@ -1,29 +1,39 @@
-"""From vectors at rows of points to λ: ∂₂Φᵀv and ∂₂Φ as a matrix, by the problem's formula or by autograd."""
+"""From vectors at rows of points to λ: ∂₂Φᵀv, ∂₂Φ as a matrix and ∇₂E, by the problem's formula or by autograd."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from functools import partial
 
 import torch
 from torch import Tensor
 
 from boundcheck.numerics.bilevel.derivatives import rows_d2, rows_d2_T, rows_outer
 from boundcheck.numerics.bilevel.formulas import D2, Diagonal, FullMatrices
-from boundcheck.numerics.bilevel.prepared import Leaves
+from boundcheck.numerics.bilevel.prepared import Cotangents, Leaves, Prepared
 from boundcheck.numerics.bilevel.problem import Ready
 from boundcheck.numerics.curves.batch import Batch, pieces
+from boundcheck.numerics.curves.sizes import Sizes
 
 EVERY = slice(None)  # all λ of a batch
+COPIES = 6  # of the numbers on the way to λ that are held
 
 
-def together(batch: Batch) -> list[slice]:
-    """Which λ to take at once: all, or where there are formulas, which stay in the cache, one after the other."""
+def numbers_on_the_way(sizes: Sizes, methods: int) -> int:
+    """Numbers for each t and λ on the way from the vectors of so many methods to λ."""
+    outer = sizes.lam.n if sizes.lam_by_formula else 0
+    return max(sizes.lam.n, sizes.lam.leaves) * max(1, methods) + outer
+
+
+def numbers_held(sizes: Sizes, methods: int, ts: int) -> int:
+    """The most numbers held at once, for so many methods and t of all λ that are worked on at once."""
+    return ts * COPIES * numbers_on_the_way(sizes, methods)
+
+
+def lambda_batches(batch: Batch) -> list[slice]:
+    """The λ to work on at once: one at a time if the problem has formulas, so that they stay in the cache; else all."""
     problem, count = batch.problem, len(batch.z)
     return pieces(0, count, 1) if problem.d2phi_T_at and problem.d2outer_at else [EVERY]
 
 
-def read_off(batch: Batch, leaves: Leaves, w: Tensor, v: Tensor, lams: slice = EVERY) -> Tensor:
+def d2phi_T_v(batch: Batch, leaves: Leaves, w: Tensor, v: Tensor, lams: slice = EVERY) -> Tensor:
     """∂₂Φ(w)ᵀv for the rows w and vectors v of shape (λ, rows, vectors, d): (λ, rows, vectors, n)."""
     if (formula := batch.problem.d2phi_T_at) is not None:
         return _stack([formula(w[i], ready)(v[i]) for i, ready in enumerate(batch.prepared.each[lams])])
@@ -32,35 +42,47 @@ def read_off(batch: Batch, leaves: Leaves, w: Tensor, v: Tensor, lams: slice = E
     return pulled.expand(-1, v.shape[1] * v.shape[2], -1).reshape(*v.shape[:3], -1)
 
 
+read_off = d2phi_T_v  # the former name, still used by tests/problems/test_contracts.py
+
+
 def diagonal(batch: Batch, w: Tensor) -> Tensor | None:
-    """The diagonals of ∂₂Φ(w) for the rows w, of shape (λ, rows, d), where a formula says that it is diagonal."""
+    """The diagonals of ∂₂Φ(w) for the rows w, of shape (λ, rows, d); None unless a formula says that it is diagonal."""
     if (formula := batch.problem.d2phi_T_at) is None:
         return None
-    found = [formula(w[i], ready) for i, ready in enumerate(batch.prepared.each)]
-    entries = [one.entries for one in found if isinstance(one, Diagonal)]
-    return _stack(entries) if len(entries) == len(found) else None
+    products = [formula(w[i], ready) for i, ready in enumerate(batch.prepared.each)]
+    diagonals = [product.entries for product in products if isinstance(product, Diagonal)]
+    return _stack(diagonals) if len(diagonals) == len(products) else None
 
 
 def d2phi(batch: Batch, leaves: Leaves, w: Tensor) -> Tensor:
     """∂₂Φ(w) for the rows w, of shape (λ, rows, d, n)."""
-    return d2phi_T(batch, leaves, w)(EVERY).mT
+    return D2PhiMatrices(batch, leaves, w).of(EVERY).mT
 
 
-def d2phi_T(batch: Batch, leaves: Leaves, w: Tensor) -> Callable[[slice], Tensor]:
-    """What takes some λ to ∂₂Φ(w)ᵀ for their rows w, of shape (λ, rows, n, d): by formula, or computed here for all."""
-    problem = batch.problem
-    if problem.d2phi_T_at is None:
-        return rows_d2(problem.phi_at, w, batch.prepared, leaves, problem.d).mT.__getitem__
-    return partial(_matrices, problem.d2phi_T_at, w, batch.prepared.each)
+class D2PhiMatrices:
+    """∂₂Φ(w)ᵀ as matrices, for some λ at a time: by the problem's formula, or formed once for all λ."""
+
+    def __init__(self, batch: Batch, leaves: Leaves, w: Tensor) -> None:
+        self._batch, self._leaves, self._w = batch, leaves, w
+        self._formed: Tensor | None = None
+
+    def of(self, lams: slice) -> Tensor:
+        """The matrices at the rows w of some λ, of shape (λ, rows, n, d)."""
+        problem, prepared = self._batch.problem, self._batch.prepared
+        if problem.d2phi_T_at is not None:
+            return _matrices(problem.d2phi_T_at, self._w[lams], prepared.each[lams])
+        if self._formed is None:
+            self._formed = rows_d2(problem.phi_at, self._w, prepared, self._leaves, problem.d).mT
+        return self._formed[lams]
 
 
-def _matrices(formula: D2, w: Tensor, each: list[Ready], lams: slice) -> Tensor:
-    found = [formula(*at) for at in zip(w[lams], each[lams], strict=True)]
-    matrices = [one.entries for one in found if isinstance(one, FullMatrices)]
-    if len(matrices) == len(found):
+def _matrices(formula: D2, w: Tensor, each: list[Ready]) -> Tensor:
+    products = [formula(points, ready) for points, ready in zip(w, each, strict=True)]
+    matrices = [product.entries for product in products if isinstance(product, FullMatrices)]
+    if len(matrices) == len(products):
         return _stack(matrices)
     eye = torch.eye(w.shape[-1], dtype=w.dtype, device=w.device).expand(w.shape[1], -1, -1)
-    return _stack([one(eye).mT for one in found])
+    return _stack([product(eye).mT for product in products])
 
 
 def d2outer(batch: Batch, leaves: Leaves, w: Tensor, lams: slice = EVERY) -> Tensor:
@@ -70,5 +92,20 @@ def d2outer(batch: Batch, leaves: Leaves, w: Tensor, lams: slice = EVERY) -> Ten
     return batch.prepared.pull_back_rows(leaves, rows_outer(batch.problem, w, leaves).lam)
 
 
-def _stack(found: list[Tensor]) -> Tensor:
-    return found[0][None] if len(found) == 1 else torch.stack(found)
+class PulledCotangents:
+    """Cotangents of the leaves for a block of t, taken to λ for some t at a time."""
+
+    def __init__(self, prepared: Prepared, leaves: Leaves, cotangents: Cotangents) -> None:
+        self._prepared, self._leaves, self._cotangents = prepared, leaves, cotangents
+        self._ts, self._pulled = slice(0, 0), prepared.lams.new_empty(0)  # the last result, for all λ
+
+    def of(self, ts: slice, lams: slice) -> Tensor:
+        """The derivatives by λ for some t of the block and some λ, of shape (λ, t, n)."""
+        if ts != self._ts:  # autograd pulls back all λ at once, so the other λ of these t need no work
+            cotangents = tuple(c[:, ts] for c in self._cotangents)
+            self._ts, self._pulled = ts, self._prepared.pull_back_rows(self._leaves, cotangents)
+        return self._pulled[lams]
+
+
+def _stack(tensors: list[Tensor]) -> Tensor:
+    return tensors[0][None] if len(tensors) == 1 else torch.stack(tensors)

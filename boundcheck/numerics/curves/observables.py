@@ -36,7 +36,7 @@ Values = dict[str, Tensor]
 
 
 def may_be_formed(problem: Problem) -> bool:
-    """Are ∂₁Φ and ∂₂Φ small enough to be formed as matrices?"""
+    """Whether ∂₁Φ and ∂₂Φ are small enough to be formed as matrices."""
     return problem.d <= DENSE and problem.d * problem.n <= MATRIX
 
 
@@ -59,10 +59,10 @@ def observe(
     ts: np.ndarray | None = None,
     memory: int = 1 << 28,
 ) -> dict[Method, dict[str, np.ndarray]]:
-    """What the proofs speak of, at λ = problem.lam, for each method at every t of `ts` (all of 1 … T unless given).
+    """The observables that proofs use, at λ = problem.lam, for each method at every t of `ts` (default: 1 … T).
 
-    Left out for a method is what it does not have (u_{t,k} for conjugate gradient, …), for all of them what needs
-    matrices where `may_be_formed` says no, and what is discounted by `q` where that is None. `memory` is a budget in
+    Observables that a method does not have are omitted, such as u_{t,k} for conjugate gradient. Those that need
+    matrices are omitted if `may_be_formed` is false, and those discounted by `q` if it is None. `memory` is a budget in
     bytes for what is formed at once.
     """
     for name in names:
@@ -102,7 +102,7 @@ def _times(ts: np.ndarray | None, T: int) -> np.ndarray:
 
 
 def _lower(run: ObservedRun, wanted: set[str], q: float | None) -> Values:
-    """What concerns the iterates and E."""
+    """Observables of the iterates and of E."""
     w, db, prepared = run.w, run.b - run.b_star, run.whole.prepared
     made = {"r_t": norm(w - run.found.w), "g_t": norm(run.b), "dE_1": norm(db)}
     if wanted & {"eps_w", "newton_t"}:
@@ -134,7 +134,7 @@ def _discounted(r: Tensor, q: float) -> Tensor:
 
 
 def _of_matrices(run: ObservedRun, fp: Sequence[Method], wanted: set[str]) -> Values:
-    """Norms of matrices, and what is had on the way."""
+    """Matrix norms."""
     made: Values = {}
     ks = {_key("du", m): run.ts if m.k is None else torch.full_like(run.ts, m.k) for m in fp}
     names = wanted & {"Z_t", "dZ", "W_t", "dY", "A_t_inv"}

@@ -10,7 +10,7 @@ from torch import Tensor
 from boundcheck.methods import Method
 from boundcheck.numerics.curves import aid, aid_krylov
 from boundcheck.numerics.curves.aid_stepwise import SOLVERS
-from boundcheck.numerics.curves.lambda_products import read_off
+from boundcheck.numerics.curves.lambda_products import d2phi_T_v
 from boundcheck.numerics.curves.observed_run import ObservedRun, norm
 
 OF_V_T = ("v_t", "dv_t", "dv_kt", "solve_error")  # of the exact solution at w_t
@@ -70,9 +70,9 @@ def _read(run: ObservedRun, part: slice, apart: Tensor, implied: bool) -> Values
     """Norms of ∂₂Φ(w_t)ᵀx, of shape (times, methods), for the differences x of each v_{t,k} to v and to v_t."""
     batch, v = run.batch, run.found.v
     x = torch.cat((v.expand(len(apart), 1, -1), apart.flatten(1, 2)), dim=1)
-    read = read_off(batch, run.of_phi, batch.w[:, part], x[None])[0]
+    read = d2phi_T_v(batch, run.of_phi, batch.w[:, part], x[None])[0]
     at_v, rest = read[:, :1], read[:, 1:].reshape(*apart.shape[:3], -1)
-    at_star = read_off(batch, run.of_phi, run.found.w[None], v[None, None])[0]
+    at_star = d2phi_T_v(batch, run.of_phi, run.found.w[None], v[None, None])[0]
     made = {"dZT_v": norm(at_v - at_star).expand(-1, apart.shape[1])}
     made |= dict(zip(("ZT_dv", "solve_error"), norm(rest).unbind(-1), strict=False))
     if implied:  # ∂₂Φᵀv_{t,k} − w'ᵀ∇₁E; for fixed-point iterations u_{t,k}ᵀ∇₁E = ∂₂Φᵀv_{t,k}

@@ -21,7 +21,7 @@ from boundcheck.numerics.curves import batch as batches
 from boundcheck.numerics.curves.batch import Batch
 from boundcheck.numerics.curves.eigenbasis import Spectrum
 from boundcheck.numerics.curves.itd_eigenbasis import Modes
-from boundcheck.numerics.curves.lambda_products import read_off
+from boundcheck.numerics.curves.lambda_products import d2phi_T_v
 from boundcheck.numerics.curves.observed_matrix_norms import norms
 from boundcheck.numerics.curves.observed_run import ObservedRun, norm
 from boundcheck.numerics.solvers.reference import ReferenceSolution
@@ -104,11 +104,11 @@ def _solve(run: ObservedRun, spectrum: Spectrum, method: Method) -> Values:
     else:
         v_k = b * (1 - j ** k[:, None]) / A
     apart = v_k @ U.mT - v
-    at_star = read_off(run.whole, run.of_phi, run.found.w[None], v[None, None])[0]
+    at_star = d2phi_T_v(run.whole, run.of_phi, run.found.w[None], v[None, None])[0]
     made = {name: torch.empty_like(left) for name in ("dZT_v", "ZT_dv", "duT_g")}
     for part in run.parts(12 * run.width):
         both = torch.stack((v.expand_as(apart[part]), apart[part]), dim=1)
-        read = read_off(run.batch, run.of_phi, run.batch.w[:, part], both[None])[0]
+        read = d2phi_T_v(run.batch, run.of_phi, run.batch.w[:, part], both[None])[0]
         made["dZT_v"][part], made["ZT_dv"][part] = norm(read[:, 0] - at_star[0]), norm(read[:, 1])
         made["duT_g"][part] = norm(read.sum(dim=1) - run.implicit(run.b[part]))
     return made | {name: made[name] + left for name in ("ZT_dv", "duT_g")}

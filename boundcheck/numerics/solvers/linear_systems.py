@@ -10,7 +10,7 @@ from torch import Tensor
 
 from boundcheck.numerics.bilevel.formulas import DataMatrix
 
-REFINED = 2  # times a solution is corrected for its residual: the shorter way to it loses what dense pivots keep
+REFINED = 2  # corrections for the residual: Woodbury's identity loses digits that dense pivots keep
 
 
 class System(Protocol):
@@ -50,7 +50,7 @@ class Dense:
 
 
 def is_few(U: Tensor) -> bool:
-    """Are there so few rows of data U for each of their entries that `FewData` is the quicker way?"""
+    """Whether data U have so few rows that `FewData` is faster than `Dense`."""
     return 2 * len(U) <= U.shape[1]
 
 
@@ -68,14 +68,15 @@ class FewData:
 
     @classmethod
     def of(cls, d1phi: object, rows: int) -> FewData | None:
-        """I less what the formula for ∂₁Φ gave for columns (d, rows, 1), where that is such a matrix."""
+        """I − ∂₁Φ from the formula's result for columns (d, rows, 1); None unless it is such a matrix."""
         if not isinstance(d1phi, DataMatrix) or not is_few(d1phi.U):
             return None
-        at = d1phi.remaining()
-        if not bool((at.kept > torch.finfo(at.kept.dtype).eps ** 0.5).all()):  # corrections would not make up for it
+        A = d1phi.remaining()
+        if not bool((A.kept > torch.finfo(A.kept.dtype).eps ** 0.5).all()):  # the corrections would not be enough
             return None
-        U = at.U[None] if at.U.dim() == 2 else at.U[..., 0].movedim(-1, 0)
-        return cls(U, *(_rows(x, rows, size) for x, size in zip((at.weight, at.kept), U.shape[1:], strict=True)))
+        U = A.U[None] if A.U.dim() == 2 else A.U[..., 0].movedim(-1, 0)
+        data, d = U.shape[1:]
+        return cls(U, _rows(A.weight, rows, data), _rows(A.kept, rows, d))
 
     def solve(self, b: Tensor) -> Tensor:
         x = self._inverse(b)
@@ -100,6 +101,6 @@ def _product(U: Tensor, v: Tensor) -> Tensor:
 
 
 def _rows(x: Tensor, rows: int, size: int) -> Tensor:
-    """`weight` or `kept` of a `Gram` for columns (size, rows, 1), with all its axes, of shape (rows, size)."""
+    """`weight` or `kept` of a `DataMatrix` for columns (size, rows, 1), with all its axes, of shape (rows, size)."""
     x = x[..., 0] if x.dim() > 1 else x
     return (x.mT if x.dim() == 2 else x[..., None]).expand(rows, size)

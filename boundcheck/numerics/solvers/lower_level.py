@@ -20,7 +20,7 @@ class Lower:
 
     z: Tensor
     t: int
-    stopped: str = ""  # why before t steps, if so
+    stopped: str = ""  # why it stopped before all steps; empty if it did not
 
 
 def run(problem: Problem, ready: Ready, z: Tensor, t: int, tol: float | None = None) -> Lower:
@@ -38,26 +38,26 @@ def run(problem: Problem, ready: Ready, z: Tensor, t: int, tol: float | None = N
     return Lower(z, t)
 
 
-TOGETHER = 10  # steps that share the costs of one `vmap`
+TOGETHER = 10  # steps in one call of `vmap`
 
 
 def many(problem: Problem, prepared: Prepared, z: Tensor, t: int) -> Iterator[Tensor]:
-    """The states after 1 … t steps for several λ, a row for each; one λ alone is spared the costs of `vmap`."""
-    one = len(z) == 1
-    ready = prepared.leaves.at(0) if one else prepared.ready
-    z = z[0] if one else z
+    """The states after 1 … t steps for several λ, a row for each; a single λ runs without `vmap`."""
+    single = len(z) == 1
+    ready = prepared.leaves.at(0) if single else prepared.ready
+    z = z[0] if single else z
     for done in range(0, t, TOGETHER):
 
         def steps(z: Tensor, ready: Ready, count: int = min(TOGETHER, t - done)) -> list[Tensor]:
-            found = [z]
+            states = [z]
             for _ in range(count):
-                found.append(problem.psi_at(found[-1], ready))
-            return found[1:]
+                states.append(problem.psi_at(states[-1], ready))
+            return states[1:]
 
         with torch.no_grad():
-            found = steps(z, ready) if one else vmap(steps)(z, ready)
-        z = found[-1]
-        yield from (z[None] for z in found) if one else found
+            states = steps(z, ready) if single else vmap(steps)(z, ready)
+        z = states[-1]
+        yield from (z[None] for z in states) if single else states
 
 
 def residual(problem: Problem, ready: Ready, w: Tensor) -> Tensor:

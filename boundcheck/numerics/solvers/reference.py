@@ -30,14 +30,14 @@ from boundcheck.numerics.solvers import conjugate_gradient, lower_level, normal_
 from boundcheck.numerics.solvers.linear_systems import Dense, FewData, System
 from boundcheck.numerics.solvers.result import Certificate
 
-NEWTON = 100  # rounds at most
-LOOSE = 0.3  # to which the first matrix-free Newton steps are solved; the nearer to w*, the better
-SHORTEST = 2**-12  # part of a Newton step
-LEFT_OVER = 1e-3  # to which v is corrected for what its first solve, by rounding, left over
-KRYLOV = 20_000  # steps of CG at most, in the matrix-free way
+NEWTON = 100  # the most Newton steps
+LOOSE = 0.3  # the largest tolerance of a matrix-free Newton step; it falls on the way to w*
+SHORTEST = 2**-12  # the smallest part of a Newton step that is tried
+LEFT_OVER = 1e-3  # tolerance of the second solve for v, which corrects the rounding of the first
+KRYLOV = 20_000  # the most steps of CG, if matrix-free
 START = 100  # steps of the dynamics before Newton
-FARTHER = 1e3  # times the residual at w_0: momentum overshoots by less, and what is larger diverges
-PLAIN = 50  # steps of Φ where a Newton step does not help
+FARTHER = 1e3  # a residual above FARTHER times that at w_0 means divergence; momentum overshoots by less
+PLAIN = 50  # steps of Φ if a Newton step does not help
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +52,11 @@ class ReferenceSolution:
 
     @classmethod
     def of(cls, several: Sequence[ReferenceSolution]) -> ReferenceSolution:
-        """Their rows, one after the other."""
-        return cls(*(torch.cat([getattr(one, field.name) for one in several]) for field in fields(cls)))
+        """The rows of several solutions, one after the other."""
+        return cls(*(torch.cat([getattr(solution, field.name) for solution in several]) for field in fields(cls)))
 
     def row(self, i: int) -> ReferenceSolution:
-        """That of the i-th λ alone."""
+        """The solution of the i-th λ only."""
         return ReferenceSolution(*(getattr(self, field.name)[i : i + 1] for field in fields(self)))
 
 
@@ -66,12 +66,29 @@ def reference(
 ) -> ReferenceSolution:
     """The exact hypergradient at every row of `lams`.
 
-    Where Φ has several fixed points it is at the one near which `START` steps of the dynamics arrive. What has been
-    `prepared` (unless d > `DENSE`), and the `path` z_0, z_1, … of the dynamics, of shape (λ, steps, state), are used.
+    If Φ has several fixed points, it is the one that is near after `START` steps of the dynamics.
+
+    Parameters
+    ----------
+    problem : Problem
+    lams : tensor of shape (λ, n)
+    prepared : Prepared, optional
+        What the problem prepares for `lams`. It is not used if d > `DENSE`.
+    path : tensor of shape (λ, steps, state), optional
+        The states z_0, z_1, … of the dynamics, if they are known.
+
+    Returns
+    -------
+    ReferenceSolution
+
+    Raises
+    ------
+    DivergenceError
+        If no fixed point is found, or ∇f is not defined there.
     """
     if problem.d > DENSE:
         paths = [None if path is None else path[i : i + 1] for i in range(len(lams))]
-        return ReferenceSolution.of([_matrix_free(problem, *one) for one in zip(lams, paths, strict=True)])
+        return ReferenceSolution.of([_matrix_free(problem, lam, path) for lam, path in zip(lams, paths, strict=True)])
     prepared = prepared or Prepared(problem, lams)
     ready = prepared.ready
     phi = vmap(problem.phi_at)
@@ -79,11 +96,13 @@ def reference(
     def differentiate(w: Tensor) -> System:
         """I − ∂₁Φ at each w."""
         eye = torch.eye(problem.d, dtype=w.dtype, device=w.device)
-        at = None if problem.d1phi_T_at is None else problem.d1phi_T_at(w.mT[..., None], prepared.leaves.for_columns())
-        if (found := FewData.of(at, len(w))) is not None:
-            return found
-        if isinstance(at, DataMatrix) and at.weight.dim() == at.kept.dim() == 3 > at.U.dim():
-            return Dense(eye - at.matrices()[:, 0])
+        d1phi = None
+        if problem.d1phi_T_at is not None:
+            d1phi = problem.d1phi_T_at(w.mT[..., None], prepared.leaves.for_columns())
+        if (few_data := FewData.of(d1phi, len(w))) is not None:
+            return few_data
+        if isinstance(d1phi, DataMatrix) and _shares_data(d1phi):
+            return Dense(eye - d1phi.matrices()[:, 0])
         return Dense(eye - vmap(lambda w, ready: jacobian(lambda x: problem.phi_at(x, ready), w))(w, ready))
 
     start = vmap(problem.solution)(ready) if problem.solution else _start(problem, prepared, path)
@@ -91,8 +110,15 @@ def reference(
     return reference_at(problem, prepared, w, A)
 
 
+def _shares_data(d1phi: DataMatrix) -> bool:
+    """Whether all λ have the same data U, and each column has `weight` and `kept` of its own."""
+    one_U = d1phi.U.dim() == 2  # (data, d)
+    own_weight, own_kept = d1phi.weight.dim() == 3, d1phi.kept.dim() == 3  # (…, λ, 1)
+    return one_U and own_weight and own_kept
+
+
 def reference_at(problem: Problem, prepared: Prepared, w: Tensor, A: System) -> ReferenceSolution:
-    """What the reference would be at rows w, one for each λ, where I − ∂₁Φ is A; its residuals say how far from it."""
+    """The reference if w, a row for each λ, is the fixed point, with A = I − ∂₁Φ; the residuals say how near it is."""
     outer = rows_outer(problem, w[:, None], prepared.leaves)
     b = outer.w[:, 0]
     v = A.solve_T(b)
@@ -110,7 +136,7 @@ def reference_at(problem: Problem, prepared: Prepared, w: Tensor, A: System) -> 
 
 
 def _start(problem: Problem, prepared: Prepared, path: Tensor | None) -> Tensor:
-    """Some steps of the dynamics from w_0, so that Newton starts where the iterates go; w_0 itself if they diverge."""
+    """`START` steps of the dynamics from w_0, so that Newton starts where the iterates go; w_0 if they diverge."""
     w0 = problem.w0.expand(len(prepared.lams), -1)
     if path is not None and path.shape[1] > START:
         z = path[:, START]
@@ -126,7 +152,8 @@ def _newton(
 ) -> tuple[Tensor, System]:
     """A zero of w − Φ(w) for each row of w, and the derivative there.
 
-    A row takes as much of the Newton step as lowers the residual, else some steps of Φ; it is done when neither does.
+    A row takes the largest part of the Newton step that lowers the residual, else `PLAIN` steps of Φ. It is done if
+    neither lowers it.
     """
     F = excess(w)
     tight = 4 * torch.finfo(w.dtype).eps
@@ -173,17 +200,17 @@ def _matrix_free(problem: Problem, lam: Tensor, path: Tensor | None) -> Referenc
         return w - problem.phi_at(w, ready)
 
     w, F = _inexact_newton(problem, excess, ready, w)
-    at = Linearisation(problem.phi_at, w, ready, prepared.leaves)
+    linearisation = Linearisation(problem.phi_at, w, ready, prepared.leaves)
     outer = outer_gradients(problem, w, prepared.leaves)
-    v = _krylov(problem, at, outer.w, 4 * eps, transposed=True)
-    v = v + _krylov(problem, at, outer.w - (v - at.d1_T(v)), LEFT_OVER, transposed=True)
-    residual_v = (outer.w - (v - at.d1_T(v))).norm()
+    v = _krylov(problem, linearisation, outer.w, 4 * eps, transposed=True)
+    v = v + _krylov(problem, linearisation, outer.w - (v - linearisation.d1_T(v)), LEFT_OVER, transposed=True)
+    residual_v = (outer.w - (v - linearisation.d1_T(v))).norm()
     if not bool(residual_v <= 1e6 * eps * outer.w.norm()):
         raise DivergenceError(
             f"{problem.name}: the linear system is solved to {float(residual_v):.2e} only, after {KRYLOV} steps; "
             "it is too ill-conditioned for the matrix-free reference"
         )
-    total = tuple(x + y for x, y in zip(outer.lam, at.d2_T(v), strict=True))
+    total = tuple(x + y for x, y in zip(outer.lam, linearisation.d2_T(v), strict=True))
     return ReferenceSolution(*(x[None] for x in (prepared.pull_back(total), w, v, F.norm(), residual_v)))
 
 
@@ -192,8 +219,8 @@ def _inexact_newton(
 ) -> tuple[Tensor, Tensor]:
     """A zero of w − Φ(w), and the residual there.
 
-    A step is solved as well as its place deserves, to the root of the residual relative to ‖w‖, and halved until the
-    residual falls; where no part of it helps, some steps of Φ are tried.
+    The tolerance of a Newton step is the square root of the residual relative to ‖w‖. The step is halved until the
+    residual falls; if no part of it helps, `PLAIN` steps of Φ are tried.
     """
     eps = torch.finfo(w.dtype).eps
     F = excess(w)
@@ -246,7 +273,7 @@ def _is_symmetric(at: Linearisation, problem: Problem) -> bool:
 
 
 def certificate(problem: Problem, found: ReferenceSolution, lam: Tensor) -> Certificate | None:
-    """Rigorous distances where the contraction constant of Φ is known."""
+    """Rigorous distances, if the contraction constant of Φ is known."""
     if problem.contraction is None:
         return None
     gap = float(1 - problem.contraction(problem.prepare(lam)))

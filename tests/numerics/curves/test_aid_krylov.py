@@ -19,7 +19,7 @@ from boundcheck.numerics.bilevel.derivatives import rows_outer
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.curves import aid, aid_krylov
 from boundcheck.numerics.curves import batch as batches
-from boundcheck.numerics.curves.batch import as_columns
+from boundcheck.numerics.curves.jacobian import as_columns
 from boundcheck.numerics.solvers import conjugate_gradient
 
 EPS = torch.finfo(torch.float64).eps
@@ -57,10 +57,10 @@ def fixed_point(J: Tensor, b: Tensor, ks: Sequence[int]) -> Tensor:
 def solved(J: Tensor, b: Tensor, asked: Mapping[Method, Sequence[int]]) -> dict[Method, Tensor]:
     """By a basis, and from its end by CG itself."""
     found = aid_krylov.solve(Matrices(J), b, {FP: [0] * b.shape[1]} | asked, aid_krylov.Room())
-    if found.going is not None:
-        rows = slice(found.first, b.shape[1])
+    if (rest := found.continuation) is not None:
+        rows = slice(rest.first, b.shape[1])
         by_cg = {m: ks for m, ks in asked.items() if m.name == "aid-cg"}
-        aid.go_on(found.going, found.steps, lambda rows: Matrices(J[:, rows]), by_cg, found.v, rows)
+        aid.go_on(rest.state, found.steps, lambda rows: Matrices(J[:, rows]), by_cg, found.v, rows)
     return found.v
 
 

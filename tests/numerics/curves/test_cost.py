@@ -1,4 +1,4 @@
-"""The plan of the curves: inside the budget, quick within it, and refusals that say what is enough."""
+"""The schedule of the curves: inside the budget, quick within it, and refusals that say what is enough."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from small import small
 import boundcheck as bc
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.curves import cost
+from boundcheck.numerics.curves.sizes import FEW, D1Formula, measure
 from boundcheck.problems.parts import largest_eigenvalue
 
 METHODS = ["itd", "aid-fp", "aid-cg", "aid-fp:10", "aid-cg:10"]
@@ -20,29 +21,31 @@ METHODS = ["itd", "aid-fp", "aid-cg", "aid-fp:10", "aid-cg:10"]
 @pytest.mark.parametrize("algorithm", [*cost.ALGORITHMS, "auto"])
 def test_the_plan_keeps_to_the_budget(name: str, algorithm: str) -> None:
     problem = small(name)
-    sizes = cost.measure(problem, Prepared(problem, problem.lam[None]), 1000)
+    sizes = measure(problem, Prepared(problem, problem.lam[None]), 1000)
     for memory in (4_000_000, 20_000_000, 1 << 30):
-        plan = cost.plan(sizes, 20, METHODS, algorithm, memory)
-        assert cost.bytes_of(sizes, plan, METHODS) <= memory
-        assert algorithm in (plan.way, "auto")
+        schedule = cost.choose(sizes, 20, METHODS, algorithm, memory)
+        assert cost.bytes_needed(sizes, schedule, METHODS) <= memory
+        assert algorithm in (schedule.algorithm, "auto")
 
 
 def test_fewer_lam_at_once_before_fewer_columns() -> None:
     """Products of matrices with a few columns would be slow, and more λ at once are no gain then."""
     problem = bc.problems.logistic_regression(features=1000)
-    sizes = cost.measure(problem, Prepared(problem, problem.lam[None]), 200)
-    assert sizes.few
-    assert sizes.reverse
+    sizes = measure(problem, Prepared(problem, problem.lam[None]), 200)
+    assert sizes.few_data
+    assert sizes.shared_backward
     other = small("krr")
-    assert not cost.measure(other, Prepared(other, other.lam[None]), 200).few
-    with_matrices = replace(sizes, few=False)  # which the budget is to hold
-    plan = cost.plan(sizes, 1, METHODS, "wavefront", 1 << 31)
-    assert cost.bytes_of(with_matrices, plan, METHODS) > cost.bytes_of(sizes, plan, METHODS) + 8 * 1000**2
-    plans = [cost.plan(sizes, 16, METHODS, "wavefront", memory) for memory in (1 << 27, 1 << 28, 1 << 31)]
-    assert [plan.samples for plan in plans] == sorted(plan.samples for plan in plans)
-    assert plans[0].samples < plans[-1].samples == 16
-    for plan in plans:
-        assert plan.samples * min(plan.rows, plan.horizons) >= cost.COLUMNS // 2
+    assert not measure(other, Prepared(other, other.lam[None]), 200).few_data
+    with_matrices = replace(sizes, map=replace(sizes.map, d1=D1Formula.GENERAL))  # which the budget is to hold
+    schedule = cost.choose(sizes, 1, METHODS, "wavefront", 1 << 31)
+    assert (
+        cost.bytes_needed(with_matrices, schedule, METHODS) > cost.bytes_needed(sizes, schedule, METHODS) + 8 * 1000**2
+    )
+    schedules = [cost.choose(sizes, 16, METHODS, "wavefront", memory) for memory in (1 << 27, 1 << 28, 1 << 31)]
+    assert [schedule.samples for schedule in schedules] == sorted(schedule.samples for schedule in schedules)
+    assert schedules[0].samples < schedules[-1].samples == 16
+    for schedule in schedules:
+        assert schedule.samples * min(schedule.rows, schedule.horizons) >= cost.COLUMNS // 2
 
 
 @pytest.mark.parametrize("methods", [["itd", "aid-fp"], ["aid-fp"], ["aid-cg", "itd-truncated"]])
@@ -50,26 +53,32 @@ def test_fewer_lam_at_once_before_fewer_columns() -> None:
 def test_what_is_said_to_be_enough_is_enough_and_more_than_was_given(name: str, methods: list[str]) -> None:
     problem = small(name)
     for T in (1, 30, 100):
-        sizes = cost.measure(problem, Prepared(problem, problem.lam[None]), T)
+        sizes = measure(problem, Prepared(problem, problem.lam[None]), T)
         for algorithm in (*cost.ALGORITHMS, "auto"):
             for memory in (1000, 10_000, 30_000, 100_000, 300_000):
                 try:
-                    cost.plan(sizes, 3, methods, algorithm, memory)
+                    cost.choose(sizes, 3, methods, algorithm, memory)
                 except bc.InputError as refused:
                     enough = int(re.search(r"memory = (\d+) or more", str(refused))[1])  # type: ignore[index]
                     assert enough > memory
-                    cost.plan(sizes, 3, methods, algorithm, enough)
+                    cost.choose(sizes, 3, methods, algorithm, enough)
 
 
 def test_a_formula_that_passes_over_matrices_is_not_called_for_each_t() -> None:
     """KRR with d = 400: `forward` would do less arithmetic, and take minutes."""
     problem = small("krr")
-    sizes = cost.measure(problem, Prepared(problem, problem.lam[None]), 200)
-    assert sizes.formulas
-    assert not sizes.itself
-    larger = replace(sizes, d=400, state=800, n=101, leaves=2 * 400**2, phi=2 * 400**2)
-    assert cost.plan(larger, 2, METHODS, "auto", 1 << 30).matrices
-    assert not cost.plan(replace(larger, formulas=False), 2, METHODS, "auto", 1 << 30).matrices
+    sizes = measure(problem, Prepared(problem, problem.lam[None]), 200)
+    assert sizes.lam_by_formula
+    assert not sizes.leaves_like_lam
+    larger = replace(
+        sizes,
+        problem=replace(sizes.problem, d=400),
+        map=replace(sizes.map, copies=2, phi=2 * 400**2),
+        lam=replace(sizes.lam, n=101, leaves=2 * 400**2, largest_leaf=400**2),
+    )
+    by_autograd = replace(larger, lam=replace(larger.lam, d2outer=False))
+    assert cost.choose(larger, 2, METHODS, "auto", 1 << 30).matrices
+    assert not cost.choose(by_autograd, 2, METHODS, "auto", 1 << 30).matrices
 
 
 def test_matrices_are_counted_where_lam_or_the_reference_needs_them() -> None:
@@ -80,11 +89,11 @@ def test_matrices_are_counted_where_lam_or_the_reference_needs_them() -> None:
         (bc.problems.logistic_regression(size=30, features=100), True),
         (bc.problems.logistic_regression(size=20, features=100, differentiate_step=True), True),
     ):
-        sizes = cost.measure(problem, Prepared(problem, problem.lam[None]), 3)
-        assert sizes.few is not matrices
-        counted = cost.bytes_of(sizes, cost.plan(sizes, 1, ["aid-cg"], "auto", 1 << 30), ["aid-cg"])
+        sizes = measure(problem, Prepared(problem, problem.lam[None]), 3)
+        assert sizes.few_data is not matrices
+        counted = cost.bytes_needed(sizes, cost.choose(sizes, 1, ["aid-cg"], "auto", 1 << 30), ["aid-cg"])
         assert counted > 8 * (2 * 100**2 if matrices else 2 * 20 * 100)
-    assert cost.FEW >= largest_eigenvalue.FEW  # from which on λ needs none
+    assert FEW >= largest_eigenvalue.FEW  # from which on λ needs none
 
 
 def test_too_little_memory_says_how_much_is_needed() -> None:

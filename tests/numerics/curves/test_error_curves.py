@@ -14,6 +14,7 @@ import boundcheck as bc
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.curves import cost
+from boundcheck.numerics.curves.sizes import LamSizes, MapSizes, ProblemSizes, Sizes, measure
 
 T = 12
 
@@ -111,7 +112,7 @@ def test_pieces_do_not_change_the_result() -> None:
     for memory in (60_000, 120_000):
         pieces = bc.error_curves(
             problem, methods, t=20, samples=5, seed=1, algorithm="wavefront", memory=memory,
-            progress=lambda done, of: seen.append((done, of)),
+            progress=lambda what, done, of: seen.append((done, of)),
         )  # fmt: skip
         for method in methods:
             assert np.allclose(whole[method], pieces[method], rtol=1e-9, atol=1e-12)
@@ -122,15 +123,22 @@ def test_pieces_do_not_change_the_result() -> None:
 def test_the_choice_follows_the_cost() -> None:
     """As measured: forward for few hyperparameters, dense for long runs of small or affine problems."""
 
-    def chosen(T: int, d: int, n: int, leaves: int, phi: int, samples: int = 1, **more: bool) -> str | None:
-        sizes = cost.Sizes(T=T, d=d, n=n, state=d, leaves=leaves, phi=phi, element=8, **{"itself": True, **more})
-        return cost.plan(sizes, samples, ["itd"], "auto", 1 << 30).way
+    def chosen(
+        T: int, d: int, n: int, leaves: int, phi: int, samples: int = 1, *, itself: bool = True, modes: bool = False
+    ) -> str | None:
+        sizes = Sizes(
+            ProblemSizes(T=T, d=d, element=8),
+            MapSizes(phi=phi, affine=modes, symmetric=modes, fixed_steps=modes),
+            LamSizes(n=n, leaves=leaves, largest_leaf=n if itself else n + 1),
+        )
+        assert sizes.eigenbasis == modes
+        return cost.choose(sizes, samples, ["itd"], "auto", 1 << 30).algorithm
 
     assert chosen(500, 1000, 1, 1, 2_000_000) == "forward"
     assert chosen(200, 100, 100, 100, 20_000, samples=20) == "forward"
     assert chosen(1100, 20, 400, 400, 1_000) == "dense"
     assert chosen(100, 200, 20_000, 20_000, 40_000, itself=False) == "wavefront"
-    assert chosen(200, 200, 20_000, 20_000, 40_000, itself=False, affine=True, modes=True) == "dense"
+    assert chosen(200, 200, 20_000, 20_000, 40_000, itself=False, modes=True) == "dense"
 
 
 def test_lam_is_the_problems_own_given_or_drawn() -> None:
@@ -215,10 +223,10 @@ def test_examples_of_the_data_count_in_the_budget() -> None:
     """20,000 examples for five weights: rows of a batched product are cut by what they make on the way."""
     problem = bc.problems.logistic_regression(features=5, size=20_000)
     for case in (problem, replace(problem, d1phi_T_at=None, d2phi_T_at=None)):
-        sizes = cost.measure(case, Prepared(case, case.lam[None]), 1000)
+        sizes = measure(case, Prepared(case, case.lam[None]), 1000)
         assert 20_000 <= sizes.width <= 80_000
-        plan = cost.plan(sizes, 1, METHODS, "auto", 1 << 26)
-        assert max(plan.rows, plan.basis) * sizes.width * 8 <= 1 << 26
+        schedule = cost.choose(sizes, 1, METHODS, "auto", 1 << 26)
+        assert max(schedule.rows, schedule.basis) * sizes.width * 8 <= 1 << 26
 
 
 def test_a_fixed_k_that_is_far_beyond_t() -> None:

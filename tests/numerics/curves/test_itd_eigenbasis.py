@@ -16,8 +16,9 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.curves import batch as batches
 from boundcheck.numerics.curves import cost, itd_backward, lambda_products
 from boundcheck.numerics.curves.eigenbasis import Block, runs_of, spectrum_of
-from boundcheck.numerics.curves.itd_eigenbasis import Modes, Summed, frozen
+from boundcheck.numerics.curves.itd_eigenbasis import Modes, SummedItd, sums_of
 from boundcheck.numerics.curves.itd_eigenbasis_matrices import Formed
+from boundcheck.numerics.curves.sizes import fixed_steps, measure
 
 T = 15
 DYNAMICS = pytest.mark.parametrize("dynamics", ["gradient-descent", "heavy-ball", "nesterov"])
@@ -44,10 +45,13 @@ def test_modes_equal_the_wave(name: str, dynamics: str) -> None:
     carried = Formed(modes).read(b, None).itd
     assert carried is not None
     assert (carried - expected).abs().max() <= 1e-12 * scale
-    summed = Summed.of(modes)
-    assert (summed is not None) == (name == "hr")
-    if summed is not None:
-        parts = [values(slice(None), slice(1, 2)) for values in summed.itd(b, 4)]
+    formulas = sums_of(modes)
+    assert bool(formulas) == (name == "hr")
+    if formulas:
+        summed, parts = SummedItd(modes, formulas, b, 4), []
+        for horizons in batches.pieces(0, T, 4):
+            summed.prepare(horizons)
+            parts.append(summed.block(horizons, slice(1, 2)))
         assert (torch.cat(parts, dim=1) - expected[1:2]).abs().max() <= 1e-12 * scale
 
 
@@ -64,7 +68,7 @@ def test_what_is_formed_is_read_off_at_w_t(name: str, dynamics: str) -> None:
     found = Formed(Modes(batch, batch.spectrum, leaves)).read(None, v)
     assert found.itd is None
     assert found.aid is not None
-    expected = lambda_products.read_off(batch, leaves, batch.w, v)
+    expected = lambda_products.d2phi_T_v(batch, leaves, batch.w, v)
     assert (found.aid - expected).abs().max() <= 1e-11 * expected.abs().max()
 
 
@@ -101,10 +105,10 @@ def test_spectrum_counts_what_differs_by_rounding_once() -> None:
 def test_steps_that_depend_on_lam_are_not_frozen() -> None:
     for differentiate_step in (False, True):
         problem = small("krr", dynamics="heavy-ball", differentiate_step=differentiate_step)
-        sizes = cost.measure(problem, Prepared(problem, problem.lam[None]), T)
-        assert sizes.modes == (not differentiate_step)
+        sizes = measure(problem, Prepared(problem, problem.lam[None]), T)
+        assert sizes.eigenbasis == (not differentiate_step)
         z = problem.dynamics.start(problem.w0).expand(1, 1, -1)
-        assert frozen(problem, Prepared(problem, problem.lam[None]).leaves, z) == sizes.modes
+        assert fixed_steps(problem, Prepared(problem, problem.lam[None]).leaves, z) == sizes.eigenbasis
 
 
 @DYNAMICS

@@ -1,0 +1,210 @@
+"""The sizes of a problem on which the costs of its curves depend, and the costs that several algorithms share.
+
+Arithmetic is counted in multiplications and additions of matrix products; a pass over memory counts as `PASS` of them.
+The factors are rough: the choice matters where the costs are far apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from boundcheck.numerics.bilevel.derivatives import DENSE, rows, used
+from boundcheck.numerics.bilevel.formulas import DataMatrix, Diagonal, OuterProducts
+from boundcheck.numerics.bilevel.prepared import Leaves, Prepared
+from boundcheck.numerics.bilevel.problem import Problem, Ready
+
+PASS = 10  # arithmetic that takes as long as one pass over a number in memory, on one core
+FEW = 4  # use no dense matrices if d > FEW * rows of data
+FORMULA_PASSES = 2  # passes over the state in a product with ∂₁Ψ by formula
+AUTOGRAD_PASSES = 4  # passes over the state in a product with ∂₁Ψ by autograd
+AUTOGRAD_MAPS = 2  # a product with ∂₁Ψ by autograd does as much arithmetic as this many evaluations of Φ
+WIDTHS = 6  # copies of the intermediate numbers of Φ that are held for a row of a batched product
+
+
+class D1Formula(Enum):
+    """The problem's formula for ∂₁Φᵀv."""
+
+    NONE = auto()
+    GENERAL = auto()
+    DATA = auto()  # diag(kept) + Uᵀdiag(weight)U with rows of data U
+    ISOTROPIC_DATA = auto()  # kept·I + weight·UᵀU with two numbers
+
+
+class D2Formula(Enum):
+    """The problem's formula for ∂₂Φᵀv."""
+
+    NONE = auto()
+    GENERAL = auto()
+    DIAGONAL = auto()
+    SUMMED = auto()  # outer products, which can be summed over points without being formed for each
+
+
+@dataclass(frozen=True)
+class ProblemSizes:
+    """The length of the run, and its numbers."""
+
+    T: int
+    d: int
+    element: int  # bytes of a number
+
+
+@dataclass(frozen=True)
+class MapSizes:
+    """The map Φ and the dynamics."""
+
+    phi: int  # arithmetic of one evaluation of Φ
+    copies: int = 1  # iterates in a state
+    d1: D1Formula = D1Formula.NONE
+    data: int = 0  # rows of data in ∂₁Φ, if a formula says so
+    symmetric: bool = False  # ∂₁Φ is symmetric
+    affine: bool = False  # ∂₁Φ is one matrix for each λ
+    fixed_steps: bool = False  # steps depend on λ through Φ only
+
+
+@dataclass(frozen=True)
+class LamSizes:
+    """The hyperparameters λ and the tensors ("leaves") that the problem prepares from them."""
+
+    n: int
+    leaves: int  # numbers in all leaves
+    largest_leaf: int  # numbers in the largest leaf
+    d2: D2Formula = D2Formula.NONE
+    d2outer: bool = False  # the problem has a formula for ∇₂E
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the costs for one λ depend on."""
+
+    problem: ProblemSizes
+    map: MapSizes
+    lam: LamSizes
+
+    @property
+    def state(self) -> int:
+        """The numbers in a state z."""
+        return self.problem.d * self.map.copies
+
+    @property
+    def width(self) -> int:
+        """Roughly, the intermediate numbers of one Φ, such as one for each example of the data.
+
+        A matrix product takes 2d operations for each number that it computes.
+        """
+        return self.map.phi // (2 * self.problem.d)
+
+    @property
+    def product_by_formula(self) -> bool:
+        """Whether ∂₁Φ is symmetric and has a formula."""
+        return self.map.d1 is not D1Formula.NONE and self.map.symmetric
+
+    @property
+    def lam_by_formula(self) -> bool:
+        """Whether all derivatives by λ have formulas, which are called for one λ after the other."""
+        return self.lam.d2 is not D2Formula.NONE and self.lam.d2outer
+
+    @property
+    def leaves_like_lam(self) -> bool:
+        """Whether the leaves are λ itself, or vectors no longer than λ."""
+        return self.lam.largest_leaf <= self.lam.n
+
+    @property
+    def few_data(self) -> bool:
+        """Whether ∂₁Φ is a diagonal plus few data, so that neither λ nor the reference needs dense matrices."""
+        is_data = self.map.d1 in (D1Formula.DATA, D1Formula.ISOTROPIC_DATA)
+        is_few = is_data and self.map.data * FEW < self.problem.d
+        return is_few and self.lam.d2 is not D2Formula.NONE and not self.map.affine
+
+    @property
+    def rank(self) -> int:
+        """The rank of ∂₁Φ up to a multiple of I, if a formula says so; else 0."""
+        return self.map.data if self.map.d1 is D1Formula.ISOTROPIC_DATA else 0
+
+    @property
+    def shared_backward(self) -> bool:
+        """Whether `itd_backward_shared` applies."""
+        diagonal = self.lam.d2 is D2Formula.DIAGONAL
+        return self.product_by_formula and diagonal and (self.map.copies == 1 or self.map.fixed_steps)
+
+    @property
+    def eigenbasis(self) -> bool:
+        """Whether `itd_eigenbasis` applies."""
+        return self.map.affine and self.map.symmetric and self.problem.d <= DENSE and self.map.fixed_steps
+
+
+def measure(problem: Problem, prepared: Prepared, T: int) -> Sizes:
+    """The sizes of T steps of a problem; `prepared` is for one λ, as a row."""
+    tensors = prepared.leaves.tensors
+    d1 = None if problem.d1phi_T_at is None else problem.d1phi_T_at(problem.w0, prepared.each[0])
+    d2 = None if problem.d2phi_T_at is None else problem.d2phi_T_at(problem.w0[None], prepared.each[0])
+    return Sizes(
+        ProblemSizes(T=T, d=problem.d, element=problem.w0.element_size()),
+        MapSizes(
+            phi=_arithmetic_of_phi(problem, prepared),
+            copies=problem.dynamics.copies,
+            d1=_d1_formula(d1),
+            data=len(d1.U) if isinstance(d1, DataMatrix) else 0,
+            symmetric=problem.symmetric is True,
+            affine=problem.affine,
+            fixed_steps=fixed_steps(problem, prepared.leaves, problem.dynamics.start(problem.w0).expand(1, 1, -1)),
+        ),
+        LamSizes(
+            n=problem.n,
+            leaves=sum(leaf.numel() for leaf in tensors),
+            largest_leaf=max((leaf.numel() for leaf in tensors), default=0),
+            d2=_d2_formula(d2),
+            d2outer=problem.d2outer_at is not None,
+        ),
+    )
+
+
+def fixed_steps(problem: Problem, leaves: Leaves, z: Tensor) -> bool:
+    """Whether a step from z, of shape (λ, 1, state), depends on λ through Φ only: its coefficients do not."""
+
+    def coefficients(z: Tensor, ready: Ready) -> Tensor:
+        return problem.dynamics.step(lambda w: w, z, ready)
+
+    return not used(leaves, rows(coefficients), z).active
+
+
+def _arithmetic_of_phi(problem: Problem, prepared: Prepared) -> int:
+    """That of one Φ at w_0, counted on two rows: the counter counts products of matrices only, not with vectors."""
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        rows(problem.phi_at)(problem.w0.expand(1, 2, -1), prepared.ready)
+    return int(counter.get_total_flops()) // 2
+
+
+def _d1_formula(d1: object) -> D1Formula:
+    if isinstance(d1, DataMatrix):
+        return D1Formula.ISOTROPIC_DATA if d1.isotropic else D1Formula.DATA
+    return D1Formula.NONE if d1 is None else D1Formula.GENERAL
+
+
+def _d2_formula(d2: object) -> D2Formula:
+    if isinstance(d2, Diagonal):
+        return D2Formula.DIAGONAL
+    if isinstance(d2, OuterProducts):
+        return D2Formula.SUMMED
+    return D2Formula.NONE if d2 is None else D2Formula.GENERAL
+
+
+def product(sizes: Sizes) -> int:
+    """Arithmetic of one transposed product with ∂₁Ψ, by formula if there is one."""
+    if sizes.product_by_formula:
+        return sizes.map.phi + FORMULA_PASSES * PASS * sizes.state
+    return autograd_product(sizes)
+
+
+def autograd_product(sizes: Sizes) -> int:
+    """Arithmetic of one transposed product with ∂₁Ψ by autograd."""
+    return AUTOGRAD_MAPS * sizes.map.phi + AUTOGRAD_PASSES * PASS * sizes.state
+
+
+def pull_back(sizes: Sizes) -> int:
+    """Arithmetic of taking one cotangent of the leaves back to λ."""
+    return PASS * sizes.lam.n if sizes.leaves_like_lam else 2 * sizes.lam.leaves * sizes.lam.n
