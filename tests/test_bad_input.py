@@ -113,7 +113,7 @@ def test_what_a_sampler_returns_is_checked() -> None:
             lambda: bc.error_curves(bc.load_problem("scalar"), t=3, lam=zeros(1), seed=1),
             "samples and seed mean nothing",
         ),
-        (lambda: bc.hypergradient(bc.load_problem("scalar"), "exact", t=-1), "t = -1 is no number"),
+        (lambda: bc.hypergradient(bc.load_problem("scalar"), "exact", t=-1), "t = -1 is not a number"),
         (lambda: bc.hypergradient(bc.load_problem("scalar"), "exact", w0=zeros(1)), "takes no w0"),
         (lambda: bc.hypergradient(bc.load_problem("scalar"), "aid-fp", mode="forward"), "is how ITD differentiates"),
         (

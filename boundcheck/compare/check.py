@@ -22,7 +22,15 @@ from boundcheck.constants import BallKind, Constants
 from boundcheck.errors import AssumptionError, InputError
 from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
-from boundcheck.numerics.curves.error_curves import Curves, error_curves, lams_of, methods_of
+from boundcheck.numerics.curves.error_curves import (
+    Computed,
+    Curves,
+    compute,
+    lams_of,
+    methods_of,
+    refuse_unless_budget,
+    steps_of,
+)
 from boundcheck.numerics.curves.observables import NAMES, observe
 from boundcheck.numerics.curves.spectral_terms import foresee
 from boundcheck.numerics.estimate import validate
@@ -44,8 +52,12 @@ class Runs:
     """The errors of every method that can be run, and why the others cannot."""
 
     methods: Sequence[Method]
-    curves: Curves
+    computed: Computed
     refused: Mapping[str, str]
+
+    @property
+    def curves(self) -> Curves:
+        return self.computed.curves
 
     @property
     def references(self) -> list[ReferenceSolution]:
@@ -156,19 +168,20 @@ def check(
     """
     require_problem(problem)
     start, tell = time.perf_counter(), progress or no_progress
-    asked, chosen = methods_of(problem, methods), _bounds(bounds)
+    asked, chosen, T = methods_of(problem, methods), _bounds(bounds), steps_of(t)
+    refuse_unless_budget(memory)
     spend = Spend(delta, seed or 0, budget)
     lams = lams_of(problem, samples, seed if samples > 1 else None, lam)
     tell("checking the problem", 0, 1)
     doubts = validate.check(problem, lams[0]).unconfirmed
-    runs = _run(problem, asked, lams, t, memory, tell)
+    runs = _run(problem, asked, lams, T, memory, tell)
     cases = []
     for i, reference in enumerate(runs.references):
         tell("constants", i, len(lams))
         cases.append(case_at(problem.at(lams[i]), reference, known, constants, spend, doubts, tell))
     tell("the rounding floor", 0, 1)
     local = [case.constants[BallKind.LOCAL] for case in cases]
-    floor = certificate.rounding_floor(cases[0].problem, runs.methods, t, local, runs.references, runs.errors)
+    floor = certificate.rounding_floor(cases[0].problem, runs.methods, T, local, runs.references, runs.errors)
     tell("the proofs", 0, 1)
     observations = _observe(runs, cases[0], chosen, proofs, memory)
     judged = {}
@@ -205,24 +218,20 @@ def _bounds(names: Sequence[str] | None) -> list[Bound]:
 
 def _run(problem: Problem, asked: Sequence[Method], lams: Tensor, T: int, memory: int, tell: Progress) -> Runs:
     """Every method that can be run: conjugate gradient needs a symmetric system."""
-
-    def curves(methods: Sequence[Method]) -> Curves:
-        return error_curves(problem, [str(m) for m in methods], T, lam=lams, memory=memory, progress=tell)
-
     try:
-        return Runs(asked, curves(asked), {})
+        return Runs(asked, compute(problem, asked, T, lams, memory, progress=tell), {})
     except AssumptionError as why:
         refused = {}
         for method in asked:
             if method.name == "aid-cg":
                 try:
-                    curves([method])
-                except AssumptionError as its_why:
-                    refused[str(method)] = str(its_why)
+                    compute(problem, [method], T, lams, memory, progress=tell)
+                except AssumptionError as of_method:
+                    refused[str(method)] = str(of_method)
         left = [method for method in asked if str(method) not in refused]
         if not left:
             raise AssumptionError(next(iter(refused.values()), str(why))) from None
-        return Runs(left, curves(left), refused)
+        return Runs(left, compute(problem, left, T, lams, memory, progress=tell), refused)
 
 
 def _observe(runs: Runs, case: Case, chosen: Sequence[Bound], proofs: bool, memory: int) -> Observations:
@@ -231,7 +240,9 @@ def _observe(runs: Runs, case: Case, chosen: Sequence[Bound], proofs: bool, memo
     ts = _places(problem, T, MANY if len(runs.references) == 1 else SOME)
     q = local["q"].value if "q" in local else None
     names = _names(chosen, runs.methods, proofs)
-    measured = observe(problem, reference, runs.methods, T, names, q=q, ts=ts, memory=memory // 4)
+    measured = observe(
+        problem, reference, runs.methods, T, names, q=q, ts=ts, states=runs.computed.states, memory=memory // 4
+    )
     away = certificate.distance(problem, reference, local)
     observed = _from_w_star(measured, away.value, q, ts)
     from_spectrum = [bound for bound in chosen if bound.kind is BoundKind.FROM_SPECTRUM]

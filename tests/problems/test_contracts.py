@@ -14,7 +14,8 @@ from boundcheck.numerics.bilevel.derivatives import jacobian, rows, used
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.curves import lambda_products
-from boundcheck.numerics.curves.batch import Batch, Formula, as_columns, transposed
+from boundcheck.numerics.curves.batch import Batch
+from boundcheck.numerics.curves.jacobian import Formula, as_columns, transposed
 from boundcheck.numerics.solvers.reference import reference
 
 EPS = torch.finfo(torch.float64).eps
@@ -211,7 +212,7 @@ def test_the_formulas_for_derivatives_by_lam_are_the_derivatives(problem: Proble
     for by_formula, by_autograd in (
         (of(problem), of(bare))
         for of in (
-            lambda p: lambda_products.read_off(Batch(p, prepared, w), of_phi, w, v),
+            lambda p: lambda_products.d2phi_T_v(Batch(p, prepared, w), of_phi, w, v),
             lambda p: lambda_products.d2phi(Batch(p, prepared, w), of_phi, w),
             lambda p: lambda_products.d2outer(Batch(p, prepared, w), of_outer, w),
         )

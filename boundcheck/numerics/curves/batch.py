@@ -16,9 +16,6 @@ from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.curves.eigenbasis import Spectrum, spectrum_of, spectrum_of_data
 from boundcheck.numerics.curves.jacobian import ConstantJacobian, Formula, Products, as_columns
-from boundcheck.numerics.curves.jacobian import (
-    transposed as transposed,
-)  # tests/problems/test_contracts.py has it from here
 from boundcheck.numerics.solvers import lower_level
 
 TILE = (
@@ -83,6 +80,11 @@ def run(problem: Problem, prepared: Prepared, T: int, *, constant: bool) -> Batc
     states[:, 0] = z0
     for t, z in enumerate(lower_level.many(problem, prepared, z0, T)):
         states[:, t + 1] = z
+    return of_states(problem, prepared, states, constant=constant)
+
+
+def of_states(problem: Problem, prepared: Prepared, states: Tensor, *, constant: bool) -> Batch:
+    """The batch with these states, which the dynamics were run for already."""
     batch = Batch(problem, prepared, states)
     return _with_constant_jacobian(batch) if constant else batch
 

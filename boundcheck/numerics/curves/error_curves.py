@@ -148,16 +148,29 @@ def error_curves(
     """
     require_problem(problem)
     asked = methods_of(problem, methods)
-    T = names.count(t, "t")
-    if T == 0:
-        raise InputError("t = 0 leaves nothing to draw; give t >= 1")
-    if isinstance(memory, bool) or not isinstance(memory, int) or memory <= 0:
-        raise InputError(f"memory = {memory!r} is not a budget; give a number of bytes, as in memory=2**30")
-    lams = lams_of(problem, samples, seed, lam)
+    T = steps_of(t)
+    refuse_unless_budget(memory)
+    return compute(problem, asked, T, lams_of(problem, samples, seed, lam), memory, algorithm, progress).curves
+
+
+@dataclass(frozen=True, eq=False)
+class Computed:
+    """Error curves, and the states z_0 … z_T at the first λ, of shape (T + 1, state)."""
+
+    curves: Curves
+    states: Tensor
+
+
+def compute(
+    problem: Problem, asked: Sequence[Method], T: int, lams: Tensor, memory: int, algorithm: str = "auto",
+    progress: Progress | None = None,
+) -> Computed:  # fmt: skip
+    """The error curves of `error_curves`, for arguments that are known to be right."""
     first = Prepared(problem, lams[:1])
     schedule = cost.choose(measure(problem, first, T), len(lams), [m.name for m in asked], algorithm, memory)
     errors = {m: np.empty((len(lams), T)) for m in asked}
     references = []
+    states = first.lams.new_empty(0)
     starts = range(0, len(lams), schedule.samples)
     for done, start in enumerate(starts):
         piece = slice(start, start + schedule.samples)
@@ -166,15 +179,32 @@ def error_curves(
         references.append(reference(problem, lams[piece], prepared, batch.z))
         for m, values in evaluate(batch, references[-1].value, asked, schedule).items():
             errors[m][piece] = values.cpu().numpy()
+        if start == 0:
+            states = batch.z[0] if len(batch.z) == 1 else batch.z[0].clone()
         if progress is not None:
             progress("error curves", done + 1, len(starts))
-    return Curves(
+    curves = Curves(
         t=np.arange(1, T + 1),
         errors={str(m): values for m, values in errors.items()},
         lam=lams,
         reference=ReferenceSolution.of(references),
         algorithm=schedule.algorithm,
     )
+    return Computed(curves, states)
+
+
+def steps_of(t: Any) -> int:
+    """`t` as a number of steps, at least 1."""
+    T = names.count(t, "t")
+    if T == 0:
+        raise InputError("t = 0 leaves nothing to draw; give t >= 1")
+    return T
+
+
+def refuse_unless_budget(memory: Any) -> None:
+    """Raise InputError unless `memory` is a number of bytes."""
+    if isinstance(memory, bool) or not isinstance(memory, int) or memory <= 0:
+        raise InputError(f"memory = {memory!r} is not a budget; give a number of bytes, as in memory=2**30")
 
 
 def methods_of(problem: Problem, asked: Sequence[str] | None) -> list[Method]:

@@ -42,9 +42,6 @@ def d2phi_T_v(batch: Batch, leaves: Leaves, w: Tensor, v: Tensor, lams: slice = 
     return pulled.expand(-1, v.shape[1] * v.shape[2], -1).reshape(*v.shape[:3], -1)
 
 
-read_off = d2phi_T_v  # the former name, still used by tests/problems/test_contracts.py
-
-
 def diagonal(batch: Batch, w: Tensor) -> Tensor | None:
     """The diagonals of ∂₂Φ(w) for the rows w, of shape (λ, rows, d); None unless a formula says that it is diagonal."""
     if (formula := batch.problem.d2phi_T_at) is None:

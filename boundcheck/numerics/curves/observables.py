@@ -57,13 +57,14 @@ def observe(
     *,
     q: float | None = None,
     ts: np.ndarray | None = None,
+    states: Tensor | None = None,
     memory: int = 1 << 28,
 ) -> dict[Method, dict[str, np.ndarray]]:
     """The observables that proofs use, at λ = problem.lam, for each method at every t of `ts` (default: 1 … T).
 
     Observables that a method does not have are omitted, such as u_{t,k} for conjugate gradient. Those that need
-    matrices are omitted if `may_be_formed` is false, and those discounted by `q` if it is None. `memory` is a budget in
-    bytes for what is formed at once.
+    matrices are omitted if `may_be_formed` is false, and those discounted by `q` if it is None. `states` are
+    z_0 … z_T of a run that was made already. `memory` is a budget in bytes for what is formed at once.
     """
     for name in names:
         if name not in NAMES:
@@ -75,9 +76,12 @@ def observe(
     if not times.size:
         return {m: {name: np.empty(0) for name in asked[m]} for m in methods}
     wanted = {name for own in asked.values() for name in own}
-    whole = batches.run(
-        problem, Prepared(problem, problem.lam[None]), int(times[-1]), constant=problem.affine and formed
-    )
+    prepared, constant = Prepared(problem, problem.lam[None]), problem.affine and formed
+    last = int(times[-1])
+    if states is None:
+        whole = batches.run(problem, prepared, last, constant=constant)
+    else:
+        whole = batches.of_states(problem, prepared, states[None, : last + 1], constant=constant)
     run = ObservedRun(whole, found, torch.as_tensor(times, device=problem.device), memory)
     values = _lower(run, wanted, q) | _of_matrices(run, [m for m in methods if "du" in asked[m]], wanted)
     own = observables_aid.observe(run, [m for m in methods if {*OF_AID} & {*asked[m]}], wanted)

@@ -155,7 +155,7 @@ def test_twice_the_same_from_one_seed() -> None:
     ("options", "message"),
     [
         ({"ball": "square"}, "unknown ball 'square'; known: local, paper"),
-        ({"delta": 0.0}, "delta = 0.0 is no probability"),
+        ({"delta": 0.0}, "delta = 0.0 is not a probability"),
         ({"budget": 0}, "budget = 0 pays for nothing"),
         ({"budget": 1.5}, "budget = 1.5 pays for nothing"),
         ({"peak": 0.5}, "peak = 0.5 < 1"),
