@@ -77,11 +77,33 @@ class Side(str, Enum):
 
     @classmethod
     def safe_for(cls, direction: int) -> Side:
-        """The safe side of a value with which a bound grows (+1) or falls (−1); if neither (0), only exact is safe."""
+        """The safe side of a value with which a bound moves.
+
+        Parameters
+        ----------
+        direction : {1, -1, 0}
+            1 if the bound grows with the value, -1 if it falls, 0 if it is not monotone in it.
+
+        Returns
+        -------
+        Side
+            Above for 1 and below for -1. If the bound is not monotone, only an exact value is safe.
+        """
         return {+1: cls.UPPER, -1: cls.LOWER}.get(direction, cls.EXACT)
 
     def is_safe_for(self, direction: int) -> bool:
-        """Does a bound that moves in this direction with a value stay a bound, with the value on this side?"""
+        """Whether a bound stays a bound with a value on this side.
+
+        Parameters
+        ----------
+        direction : {1, -1, 0}
+            1 if the bound grows with the value, -1 if it falls, 0 if it is not monotone in it.
+
+        Returns
+        -------
+        bool
+            True if it does.
+        """
         if self is Side.HIGH_PROBABILITY:  # on the safe side, if there is one
             return direction != 0
         return self in (Side.EXACT, Side.safe_for(direction))
@@ -343,7 +365,20 @@ class Constants(Mapping[str, Constant]):
     @overload
     def get(self, name: str, /, default: Constant | Default) -> Constant | Default: ...
     def get(self, name: str, /, default: Any = None) -> Any:
-        """The constant, or `default` if there is none of this name."""
+        """The constant of a name, or a default.
+
+        Parameters
+        ----------
+        name : str
+            The name of the constant.
+        default : optional
+            What to return if there is no constant of this name; None by default.
+
+        Returns
+        -------
+        Constant
+            Or `default`.
+        """
         return self._by_name.get(name, default)
 
     def __iter__(self) -> Iterator[str]:
