@@ -81,7 +81,7 @@ class Side(str, Enum):
 
         Parameters
         ----------
-        direction : {1, -1, 0}
+        direction : int
             1 if the bound grows with the value, -1 if it falls, 0 if it is not monotone in it.
 
         Returns
@@ -96,7 +96,7 @@ class Side(str, Enum):
 
         Parameters
         ----------
-        direction : {1, -1, 0}
+        direction : int
             1 if the bound grows with the value, -1 if it falls, 0 if it is not monotone in it.
 
         Returns
