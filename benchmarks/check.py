@@ -13,7 +13,7 @@ import torch
 from clock import race
 
 import boundcheck as bc
-from boundcheck.compare.check import Progress
+from boundcheck.progress import Progress
 
 METHODS = ["itd", "aid-fp", "aid-cg"]
 
