@@ -11,7 +11,7 @@ import numpy as np
 import sympy as sp
 from mpmath.ctx_iv import MPIntervalContext
 
-from boundcheck.theory.tree import FormulaArithmetic, walk
+from boundcheck.theory.formula_tree import FormulaArithmetic, walk
 
 Interval = Any  # an interval of `_IV`
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import sympy as sp
 
 from boundcheck.theory.bound import Bound
+from boundcheck.theory.formula_tree import FormulaArithmetic, walk
 from boundcheck.theory.rates import Rate
 from boundcheck.theory.symbols import K, k, t
-from boundcheck.theory.tree import FormulaArithmetic, walk
 from boundcheck.worst_case.arithmetic import Arithmetic, Array
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.numerics.bilevel.problem import Problem, Ready
-from boundcheck.numerics.program.escapes import NoWayOut
+from boundcheck.numerics.program.outside_torch import NoWayOut
 from boundcheck.numerics.program.polynomial_degree import NONE, UNKNOWN, Degree, Degrees
 from boundcheck.numerics.program.rounding_rules.ball import Refusal
 

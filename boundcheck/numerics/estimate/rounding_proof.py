@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.program.escapes import NoWayOut, differs
+from boundcheck.numerics.program.outside_torch import NoWayOut, differs
 from boundcheck.numerics.program.rounding_rules.ball import Ball, Refusal, norm, point, sub
 from boundcheck.numerics.program.rounding_watch import Watch
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from boundcheck.numerics.bilevel.problem import Problem, Ready
 from boundcheck.numerics.estimate.rounding_proof import Declined
-from boundcheck.numerics.program.escapes import NoWayOut
+from boundcheck.numerics.program.outside_torch import NoWayOut
 from boundcheck.numerics.program.rounding_rules.ball import Ball, Refusal
 from boundcheck.numerics.program.rounding_watch import Watch
 

@@ -18,8 +18,8 @@ from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
-from boundcheck.numerics.program.escapes import NoWayOut
 from boundcheck.numerics.program.finite_differences import Line, Outcome
+from boundcheck.numerics.program.outside_torch import NoWayOut
 from boundcheck.numerics.program.rounding_rules.ball import Refusal
 
 # what PyTorch does outside of every mode and transformation: autograd is on

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from boundcheck.numerics.program.escapes import Step
+from boundcheck.numerics.program.outside_torch import Step
 from boundcheck.numerics.program.rounding_rules import RULES
 from boundcheck.numerics.program.rounding_rules.ball import Ball, Refusal, point
 from boundcheck.numerics.program.rounding_rules.linalg import LU, Factors, matrix_of
