@@ -17,7 +17,7 @@ from pages import PAGES, QUIET, ROOT, SHELL, Block, blocks
 from typer.main import get_command
 
 import boundcheck as bc
-from boundcheck import cli
+from boundcheck.cli.app import app
 from boundcheck.paper import names as experiments
 from boundcheck.problems import CATALOGUE
 from boundcheck.worst_case.target import CLAIMS
@@ -128,7 +128,7 @@ def could_run(block: Block, program: str, *arguments: str) -> None:
     where = f"{block.where}: {program} {' '.join(arguments)}"
     if program == "boundcheck":
         name, *rest = arguments
-        asked: Any = get_command(cli.app).commands[name]  # type: ignore[attr-defined]
+        asked: Any = get_command(app).commands[name]  # type: ignore[attr-defined]
         parsed = asked.make_context(name, rest)
         known = {"paper": experiments(), "worst": [*bc.bounds, *CLAIMS], "bound": [*bc.bounds]}.get(name, [*CATALOGUE])
         about = next(parsed.params[p.name] for p in asked.params if p.param_type_name == "argument")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from equilibria import CASES, TINY, Make
 
-import boundcheck
 from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.problems import parts
 
 
 @pytest.fixture(params=CASES)
@@ -37,5 +37,5 @@ def digits(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     )
     fake = SimpleNamespace(mnist=lambda: images)
     monkeypatch.setitem(sys.modules, "boundcheck.problems.parts.datasets", fake)
-    monkeypatch.setattr(boundcheck, "data", fake, raising=False)
+    monkeypatch.setattr(parts, "datasets", fake, raising=False)
     return images

@@ -24,6 +24,7 @@ from boundcheck.numerics.program.rounding_rules.ball import Refusal
 
 # what PyTorch does outside of every mode and transformation: autograd is on
 _ORDINARY = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+DEVICES = ("cpu", "cuda", "mps")  # where a tensor has memory of its own
 READS = frozenset(("_local_scalar_dense", "_linalg_check_errors", "_assert_async"))  # no tensor of numbers comes out
 
 REFUTES = {torch.float64: 1e-3, torch.float32: 1e-2}  # a gap of this size, relative, is that of another function
@@ -71,6 +72,8 @@ def derivative(function: Callable[[Tensor], Tensor], x: Tensor, u: Tensor) -> Te
     x, u
         the point and the direction.
     """
+    if type(x) is not Tensor or x.device.type not in DEVICES:
+        return None
     x = x.detach().clone()
     tangents = _Tangents()
     tangents.write(x, u.to(x.dtype))
