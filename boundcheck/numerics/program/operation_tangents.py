@@ -29,8 +29,9 @@ READS = frozenset(("_local_scalar_dense", "_linalg_check_errors", "_assert_async
 
 REFUTES = {torch.float64: 1e-3, torch.float32: 1e-2}  # a gap of this size, relative, is that of another function
 OPEN = {torch.float64: 1e-6, torch.float32: 1e-3}  # a smaller one may be an iteration that stopped early
-BESIDE = {torch.float64: 2.0**-48, torch.float32: 2.0**-20}  # of a step: off the kinks at which x may lie
-CLEAR = 100.0  # a gap is clear when it is this many times what a change of rounding does
+BESIDE = 3  # units of rounding of a step: off the kinks at which x may lie
+PARTS = (2, 3)  # times so far beside x, where the gap has to be the same
+STEADY = 0.2  # up to this share
 
 
 def compare(line: Line) -> Outcome:
@@ -43,8 +44,8 @@ def compare(line: Line) -> Outcome:
     gap = abs(ours - autograd)
     if not gap > OPEN[dtype] * size:
         return Outcome("agrees")
-    again, ours_again, _ = _both(line, 2)
-    if not gap > CLEAR * (abs(ours - ours_again) + abs(autograd - again)):
+    gaps = [ours - autograd, *(b - a for a, b, _ in (_both(line, part) for part in PARTS))]
+    if not max(gaps) - min(gaps) <= STEADY * min(map(abs, gaps)):  # rounding has another gap at every point
         return Outcome("agrees")
     if gap > REFUTES[dtype] * size:
         return Outcome("refutes", autograd, ours, by="its operations, each differentiated by itself, give")
@@ -53,7 +54,7 @@ def compare(line: Line) -> Outcome:
 
 def _both(line: Line, part: int) -> tuple[float, float, float]:
     """Autograd's derivative beside x, that of the operations (NaN where one hides), and their size."""
-    x, u = line.x + part * BESIDE[line.x.dtype] * line.u, line.u.to(torch.float64)
+    x, u = line.x + part * BESIDE * torch.finfo(line.x.dtype).eps * line.u, line.u.to(torch.float64)
     through = derivative(line.value, x, line.u)
     if through is None:
         return math.nan, math.nan, math.nan
