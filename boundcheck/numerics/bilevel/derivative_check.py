@@ -132,12 +132,12 @@ def _answers(
     for question in asked:
         agree, reasons = 0, []
         refuted: list[Outcome] = []
-        hidden = ""
+        hidden, undecided = "", False
         for at, line in zip(range(LINES), question.lines, strict=False):
             outcome = compare(line)
-            if through and outcome.says != "refutes" and (at == 0 or refuted or hidden):
+            if through and outcome.says != "refutes" and (at == 0 or refuted or hidden or undecided):
                 seen = operation_tangents.compare(line)
-                hidden = hidden or seen.reason
+                hidden, undecided = hidden or seen.reason, seen.says == "open"
                 outcome = seen if seen.says == "refutes" else outcome
             agree += outcome.says == "agrees"
             if outcome.says == "refutes":
@@ -151,7 +151,7 @@ def _answers(
                     "does it use detach(), no_grad(), .data, .item(), an autograd.Function with a wrong backward, "
                     "or lower precision?"
                 )
-            if not (refuted or hidden) and (agree == enough or (not agree and len(reasons) == HOPELESS)):
+            if not (refuted or hidden or undecided) and (agree == enough or (not agree and len(reasons) == HOPELESS)):
                 break
         if refuted:
             reasons.append("at one point of several, it is contradicted")
