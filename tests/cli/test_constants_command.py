@@ -47,7 +47,7 @@ def test_a_step_that_is_too_long_is_named(boundcheck: Command, tmp_path: Path) -
     (tmp_path / "steep.py").write_text(STEEP)
     done = boundcheck("constants", f"{tmp_path / 'steep.py'}:problem")
     assert done.returncode == 0, done.stderr
-    assert "no contraction: q = 1.03 ≥ 1" in done.stdout
+    assert "not a contraction: q = 1.03 ≥ 1" in done.stdout
     assert "α < 2/L = 0.5" in done.stdout
 
 
