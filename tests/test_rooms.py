@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -149,3 +150,21 @@ def test_public_names_exist() -> None:
         assert getattr(boundcheck, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = boundcheck.nothing
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("dynamics", "FIXED_POINT GRADIENT_DESCENT constant"),
+        ("known", "Known Region upper"),
+        ("problem", "Problem Domain"),
+        ("sparse", "SparseMatrix"),
+        ("plot", "waterfall trace_over_t"),
+        ("canvas", "BLUE number"),
+        ("estimate.spectral", "lanczos"),
+    ],
+)
+def test_old_paths_still_have_their_names(path: str, names: str) -> None:
+    """Problem files that `boundcheck worst` wrote earlier import them."""
+    module = importlib.import_module(f"boundcheck.{path}")
+    assert all(hasattr(module, name) for name in names.split())
