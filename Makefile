@@ -10,7 +10,7 @@ run: $(VENV)/.installed
 	$(BIN)/boundcheck check lr --t 200 --out out
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -37,11 +37,13 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/constants.py
 	$(BIN)/python benchmarks/check.py
 
-# Problems built to make boundcheck say something false, against a truth of 70 digits; `make adversary PROBLEMS=100000`.
+# Problems built to make boundcheck say something false, against a truth of 70 digits. A long run goes on where it was:
+# `make adversary PROBLEMS=100000 LOG=adversary.log`.
 PROBLEMS ?= 2000
 SEED     ?= 0
+LOG      ?=
 adversary: $(VENV)/.installed-dev
-	PYTHONPATH=benchmarks OMP_NUM_THREADS=1 $(BIN)/python -m adversary --problems $(PROBLEMS) --seed $(SEED)
+	PYTHONPATH=benchmarks OMP_NUM_THREADS=1 $(BIN)/python -m adversary --problems $(PROBLEMS) --seed $(SEED) $(if $(LOG),--log $(LOG))
 	PYTHONPATH=benchmarks OMP_NUM_THREADS=1 $(BIN)/python -m adversary.breakages
 
 clean:

@@ -22,7 +22,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from torch import Tensor
 
 import boundcheck as bc
-from boundcheck.constants import BALLS
+from boundcheck.ball import BALLS
 from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.estimate_constants import on_balls
 from boundcheck.numerics.estimate.lanczos import Product, dense_symmetric, lanczos, power, slack

@@ -12,10 +12,12 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from boundcheck import problems
+    from boundcheck.ball import Ball
     from boundcheck.compare.check import check
     from boundcheck.compare.enclose import enclose
-    from boundcheck.compare.plan import Plan, plan
-    from boundcheck.constants import Ball, Constant, Constants, Provenance, Side
+    from boundcheck.compare.guarantees import Plan
+    from boundcheck.compare.plan import plan
+    from boundcheck.constants import Constant, Constants, Provenance
     from boundcheck.errors import (
         AssumptionError,
         BoundcheckError,
@@ -25,12 +27,15 @@ if TYPE_CHECKING:
         UnknownNameError,
         UserCodeError,
     )
+    from boundcheck.explanation import Contribution, Explanation
     from boundcheck.numerics.bilevel import dynamics
     from boundcheck.numerics.bilevel.closed_forms import ClosedForms, closed_form
     from boundcheck.numerics.bilevel.dynamics import Dynamics
-    from boundcheck.numerics.bilevel.problem import Domain, Problem
+    from boundcheck.numerics.bilevel.problem import Problem
+    from boundcheck.numerics.bilevel.problem_types import Domain
     from boundcheck.numerics.curves.error_curves import Curves, error_curves
     from boundcheck.numerics.estimate.estimate_constants import estimate_constants
+    from boundcheck.numerics.estimate.explain_constant import explain_constant
     from boundcheck.numerics.solvers.hypergradient import hypergradient
     from boundcheck.numerics.solvers.result import Hypergradient
     from boundcheck.problems.loading import load_problem
@@ -38,6 +43,7 @@ if TYPE_CHECKING:
     from boundcheck.report.enclosure import Enclosure
     from boundcheck.report.report import Report
     from boundcheck.report.verdict import Verdict
+    from boundcheck.side import Side
     from boundcheck.theory import step_sizes
     from boundcheck.theory.bound import Bound
     from boundcheck.theory.catalogue import bounds
@@ -54,26 +60,28 @@ _MODULES = {
 
 _HOME = {
     "AssumptionError": "boundcheck.errors",
-    "Ball": "boundcheck.constants",
+    "Ball": "boundcheck.ball",
     "Bound": "boundcheck.theory.bound",
     "BoundValues": "boundcheck.theory.evaluation",
     "BoundcheckError": "boundcheck.errors",
     "ClosedForms": "boundcheck.numerics.bilevel.closed_forms",
     "Constant": "boundcheck.constants",
     "Constants": "boundcheck.constants",
+    "Contribution": "boundcheck.explanation",
     "Curves": "boundcheck.numerics.curves.error_curves",
     "DivergenceError": "boundcheck.errors",
-    "Domain": "boundcheck.numerics.bilevel.problem",
+    "Domain": "boundcheck.numerics.bilevel.problem_types",
     "Dynamics": "boundcheck.numerics.bilevel.dynamics",
     "Enclosure": "boundcheck.report.enclosure",
+    "Explanation": "boundcheck.explanation",
     "Hypergradient": "boundcheck.numerics.solvers.result",
     "InputError": "boundcheck.errors",
     "MissingConstantError": "boundcheck.errors",
-    "Plan": "boundcheck.compare.plan",
+    "Plan": "boundcheck.compare.guarantees",
     "Problem": "boundcheck.numerics.bilevel.problem",
     "Provenance": "boundcheck.constants",
     "Report": "boundcheck.report.report",
-    "Side": "boundcheck.constants",
+    "Side": "boundcheck.side",
     "SparseMatrix": "boundcheck.problems.parts.sparse_matrix",
     "UnknownNameError": "boundcheck.errors",
     "UserCodeError": "boundcheck.errors",
@@ -85,6 +93,7 @@ _HOME = {
     "enclose": "boundcheck.compare.enclose",
     "error_curves": "boundcheck.numerics.curves.error_curves",
     "estimate_constants": "boundcheck.numerics.estimate.estimate_constants",
+    "explain_constant": "boundcheck.numerics.estimate.explain_constant",
     "hypergradient": "boundcheck.numerics.solvers.hypergradient",
     "load_problem": "boundcheck.problems.loading",
     "plan": "boundcheck.compare.plan",
@@ -100,11 +109,13 @@ __all__ = [
     "ClosedForms",
     "Constant",
     "Constants",
+    "Contribution",
     "Curves",
     "DivergenceError",
     "Domain",
     "Dynamics",
     "Enclosure",
+    "Explanation",
     "Hypergradient",
     "InputError",
     "MissingConstantError",
@@ -126,6 +137,7 @@ __all__ = [
     "enclose",
     "error_curves",
     "estimate_constants",
+    "explain_constant",
     "hypergradient",
     "load_problem",
     "plan",

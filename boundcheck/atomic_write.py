@@ -1,4 +1,4 @@
-"""The one way in which results get onto the disk: whole files, in whole sets, by one process at a time.
+"""Write results to the disk: whole files, in whole sets, by one process at a time.
 
 Who writes into a folder (or one file) first claims it: a hidden work folder beside the results holds a lock of the
 operating system and the files that are not finished yet. The lock goes when its process ends, however that ends, so
@@ -31,7 +31,7 @@ class Results:
 
     place: Path
     work: Path
-    told: str  # what the user calls it
+    label: str  # what the user calls it
     kind: str  # a directory or a path
 
     @contextmanager
@@ -46,7 +46,7 @@ class Results:
             try:
                 yield parts
                 if taken := [path.name for path in parts.iterdir() if (self.place / path.name).is_dir()]:
-                    raise InputError(f"{self.told} cannot be written: {taken[0]} is a folder there; remove it")
+                    raise InputError(f"{self.label} cannot be written: {taken[0]} is a folder there; remove it")
                 if durable:
                     for path in parts.iterdir():
                         _flush(path)
@@ -58,7 +58,7 @@ class Results:
             finally:
                 shutil.rmtree(parts, ignore_errors=True)
         except OSError as why:
-            raise InputError(f"{self.told} cannot be written ({why.strerror}); give another {self.kind}") from why
+            raise InputError(f"{self.label} cannot be written ({why.strerror}); give another {self.kind}") from why
 
     def write(self, contents: Mapping[str, bytes], *, durable: bool = False) -> list[Path]:
         """These files, by name, as one set."""
@@ -116,11 +116,11 @@ def sole_use(directory: str | os.PathLike[str] | Results) -> Iterator[Results]:
 
 
 @contextmanager
-def sole_use_of_file(path: str | os.PathLike[str], told: str = "") -> Iterator[Results]:
+def sole_use_of_file(path: str | os.PathLike[str], label: str = "") -> Iterator[Results]:
     """Claim one file, as `sole_use` does a folder; others may write beside it."""
     file = Path(path)
     beside = file.with_name(f"{WORK}-{file.name}")
-    with _claimed(Results(file.parent, beside, told or f"path = {str(file)!r}", "path"), parents=False) as results:
+    with _claimed(Results(file.parent, beside, label or f"path = {str(file)!r}", "path"), parents=False) as results:
         yield results
 
 
@@ -135,11 +135,11 @@ def _claimed(results: Results, *, parents: bool) -> Iterator[Results]:
     try:
         lock = locked(results.work, results.place if parents else None)
     except InUseError as why:
-        raise InputError(f"{results.told} is in use: {why}, or give another {results.kind}") from None
+        raise InputError(f"{results.label} is in use: {why}, or give another {results.kind}") from None
     except OSError as why:
         if parents:
             refuse_unless_writable(results.place)
-        raise InputError(f"{results.told} cannot be written ({why.strerror}); give another {results.kind}") from why
+        raise InputError(f"{results.label} cannot be written ({why.strerror}); give another {results.kind}") from why
     try:
         results.move_on()
         results.clear()  # what a process that was killed left

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from enum import Enum
 from typing import Any, TypeVar, overload
 
+from boundcheck.ball import Ball
 from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.side import Side, direction, safe_side
 
 # What constants may be called; `theory/symbols.py` gives each name its symbol and meaning.
 NAMES = frozenset(
@@ -24,153 +25,7 @@ NAMES = frozenset(
     )
 )  # fmt: skip
 
-# How bounds move with a constant: they fall with these, are not monotone in those, and grow with every other one.
-FALLING = frozenset(("mu", "mu_inv"))
-NOT_MONOTONE = frozenset(("alpha", "t", "k", "K"))  # chosen, not measured
-
 Default = TypeVar("Default")
-
-
-class Side(str, Enum):
-    """What is known of a value relative to the truth it stands for.
-
-    Attributes
-    ----------
-    EXACT : str
-        "exact": equal to the truth up to rounding, which is at most 1e-9 of the value.
-    UPPER : str
-        "upper": proved to be at least the truth.
-    HIGH_PROBABILITY : str
-        "high-probability": on the side that is safe for this constant, with probability 1 − δ.
-    LOWER : str
-        "lower": at most the truth. Sampling and ascent find this of a supremum; a proved minorant is one too.
-    """
-
-    EXACT = "exact"
-    UPPER = "upper"
-    HIGH_PROBABILITY = "high-probability"
-    LOWER = "lower"
-
-    @classmethod
-    def parse(cls, side: Side | str) -> Side:
-        """A `Side` from itself or from its text, as in ``side="upper"``.
-
-        Parameters
-        ----------
-        side : Side or str
-            A side, or one of "exact", "upper", "high-probability", "lower".
-
-        Returns
-        -------
-        Side
-            The side of that text.
-
-        Raises
-        ------
-        InputError
-            If there is no such side.
-        """
-        try:
-            return cls(side)
-        except ValueError:
-            raise InputError(f"side = {side!r} is not a side; use one of {', '.join(s.value for s in cls)}") from None
-
-    @classmethod
-    def safe_for(cls, direction: int) -> Side:
-        """The safe side of a value with which a bound moves.
-
-        Parameters
-        ----------
-        direction : int
-            1 if the bound grows with the value, -1 if it falls, 0 if it is not monotone in it.
-
-        Returns
-        -------
-        Side
-            Above for 1 and below for -1. If the bound is not monotone, only an exact value is safe.
-        """
-        return {+1: cls.UPPER, -1: cls.LOWER}.get(direction, cls.EXACT)
-
-    def is_safe_for(self, direction: int) -> bool:
-        """Whether a bound stays a bound with a value on this side.
-
-        Parameters
-        ----------
-        direction : int
-            1 if the bound grows with the value, -1 if it falls, 0 if it is not monotone in it.
-
-        Returns
-        -------
-        bool
-            True if it does.
-        """
-        if self is Side.HIGH_PROBABILITY:  # on the safe side, if there is one
-            return direction != 0
-        return self in (Side.EXACT, Side.safe_for(direction))
-
-
-def direction(name: str) -> int:
-    """How bounds move with a constant: +1 if they grow with it, −1 if they fall, 0 if they are not monotone in it."""
-    if name in FALLING:
-        return -1
-    return 0 if name in NOT_MONOTONE else +1
-
-
-def safe_side(name: str) -> Side:
-    """The side on which an inexact value of a constant leaves every bound a bound.
-
-    Parameters
-    ----------
-    name : str
-        Of a constant, as in `theory/symbols.py`.
-
-    Returns
-    -------
-    Side
-        Above for most constants, below for μ and μ_λ. A step size and a number of iterations have to be exact.
-    """
-    return Side.safe_for(direction(name))
-
-
-def estimate_side(name: str) -> Side:
-    """The side of an estimate, on which nothing is proved with a constant: below for most, above for μ and μ_λ."""
-    return Side.UPPER if safe_side(name) is Side.LOWER else Side.LOWER
-
-
-class BallKind(str, Enum):
-    """Which ball suprema are taken over.
-
-    Attributes
-    ----------
-    PAPER : str
-        "paper": ‖w‖ ≤ 2D, for the theorems that start at w_0 = 0.
-    LOCAL : str
-        "local": around w*, as wide as the iterates may leave it.
-    """
-
-    PAPER = "paper"
-    LOCAL = "local"
-
-    __str__ = str.__str__
-
-
-BALLS = tuple(BallKind)
-
-
-@dataclass(frozen=True)
-class Ball:
-    """The ball on which a supremum was taken.
-
-    Attributes
-    ----------
-    centre : str
-        Its centre in words: "0" or "w_star".
-    radius : float
-        Its radius, in the Euclidean norm of w.
-    """
-
-    centre: str
-    radius: float
 
 
 @dataclass(frozen=True)
@@ -201,6 +56,8 @@ class Provenance:
         The device on which it was computed.
     refuted : str
         What the user gave in its place, and what contradicts it; empty if nothing was.
+    no_proof : str
+        Why the user's functions do not prove it, with the operation and its line; empty if they do.
     """
 
     how: str
@@ -214,6 +71,7 @@ class Provenance:
     dtype: str | None = None
     device: str | None = None
     refuted: str = ""
+    no_proof: str = ""
 
 
 GIVEN = Provenance("given by the user")
@@ -233,12 +91,15 @@ class Constant:
         What is known of it relative to the truth; `Side.EXACT` by default. A text such as "upper" is accepted.
     provenance : Provenance
         How it was obtained; "given by the user" by default.
+    on_smaller : tuple of (float, float)
+        Its values on smaller balls around w*, as pairs of radius and value; none by default. Radii fall, and each value
+        is no worse than the one before. The side is that of every value.
 
     Raises
     ------
     InputError
-        If the value is not a finite number, if there is no such side, or if the side is "high-probability" and the
-        provenance has no delta between 0 and 1.
+        If the value is not a finite number, if there is no such side, if the side is "high-probability" and the
+        provenance has no delta between 0 and 1, or if `on_smaller` is not in order.
 
     Examples
     --------
@@ -251,6 +112,7 @@ class Constant:
     value: float
     side: Side = Side.EXACT
     provenance: Provenance = GIVEN
+    on_smaller: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
         try:
@@ -267,6 +129,26 @@ class Constant:
                 f"{self.name}: side high-probability needs 0 < delta < 1, got delta = {delta}; "
                 "give Provenance(how, delta=…), the probability that the value is on its unsafe side"
             )
+        if self.on_smaller:
+            self._check_smaller()
+
+    def _check_smaller(self) -> None:
+        table = tuple((float(radius), float(value)) for radius, value in self.on_smaller)
+        object.__setattr__(self, "on_smaller", table)
+        sign = -1 if direction(self.name) < 0 else 1
+        before = (math.inf, self.value)
+        for radius, value in table:
+            if not (0 < radius < before[0] and math.isfinite(radius) and math.isfinite(value)):
+                raise InputError(
+                    f"{self.name}: the radius {radius:g} follows {before[0]:g}; give falling positive radii"
+                )
+            if sign * value > sign * before[1]:
+                worse = "more" if sign > 0 else "less"
+                raise InputError(
+                    f"{self.name} = {value:g} on radius {radius:g} is {worse} than {before[1]:g} on the ball around; "
+                    "what holds on a ball holds on every ball inside, so give that"
+                )
+            before = (radius, value)
 
     @property
     def is_safe(self) -> bool:
@@ -344,11 +226,11 @@ class Constants(Mapping[str, Constant]):
             raise InputError(f"sides names {stray[0]!r}, which has no value; give {stray[0]}=… as well")
         if unknown := sorted(set(values) - NAMES):
             raise UnknownNameError.among("constant", unknown[0], NAMES)
-        made = {
+        constants = {
             name: value if isinstance(value, Constant) else Constant(name, value, Side.parse(sides.get(name, side)))
             for name, value in values.items()
         }
-        return cls(made)
+        return cls(constants)
 
     def __getitem__(self, name: str) -> Constant:
         try:
@@ -408,12 +290,14 @@ class Constants(Mapping[str, Constant]):
         Returns
         -------
         dict
-            By name: the value, the side, and every entry of the provenance that is not empty.
+            By name: the value, the side, the values on smaller balls if there are any, and every entry of the
+            provenance that is not empty.
         """
         return {
             name: {
                 "value": constant.value,
                 "side": constant.side.value,
+                **({"on_smaller": [list(pair) for pair in constant.on_smaller]} if constant.on_smaller else {}),
                 **{key: value for key, value in asdict(constant.provenance).items() if value not in (None, "")},
             }
             for name, constant in self.items()
@@ -433,9 +317,11 @@ class Constants(Mapping[str, Constant]):
         Constants
             The same constants.
         """
-        made = {}
+        constants = {}
         for name, entry in content.items():
-            rest = {key: value for key, value in entry.items() if key not in ("value", "side")}
+            rest = {key: value for key, value in entry.items() if key not in ("value", "side", "on_smaller")}
             ball = Ball(**rest.pop("ball")) if "ball" in rest else None
-            made[name] = Constant(name, entry["value"], Side(entry["side"]), Provenance(**rest, ball=ball))
-        return cls(made)
+            smaller = tuple((radius, value) for radius, value in entry.get("on_smaller", ()))
+            provenance = Provenance(**rest, ball=ball)
+            constants[name] = Constant(name, entry["value"], Side(entry["side"]), provenance, smaller)
+        return cls(constants)

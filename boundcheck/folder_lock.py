@@ -113,7 +113,7 @@ def _is_at(file: int, path: Path) -> bool:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Ctrl-C comes after this, not within."""
+    """Hold Ctrl-C back until the block has ended."""
     alone = threading.current_thread() is threading.main_thread()  # which alone gets it
     if not alone or signal.getsignal(signal.SIGINT) is None:  # or it is not Python that gets it
         yield

@@ -1,4 +1,4 @@
-"""How long work says what it is doing."""
+"""The signature of progress callbacks."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ Progress = Callable[[str, float, float], None]  # what is being done, how much o
 
 
 def no_progress(what: str, done: float, of: float) -> None:
-    """Progress that nobody asked for."""
+    """A callback that ignores progress."""

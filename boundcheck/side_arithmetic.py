@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from boundcheck.constants import Constant, Provenance, Side, estimate_side, safe_side
+from boundcheck.constants import Constant, Provenance
 from boundcheck.errors import InputError
+from boundcheck.side import Side, estimate_side, safe_side
 
 FLIPPED = {Side.EXACT: Side.EXACT, Side.UPPER: Side.LOWER, Side.LOWER: Side.UPPER, None: None}
 

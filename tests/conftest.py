@@ -9,18 +9,35 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 from chromium import browser  # noqa: F401
 from command import boundcheck  # noqa: F401
 from hypothesis import settings
 
 from boundcheck.problems.parts import dataset_files
 
-for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # before torch is imported: workers already fill the cores
+torch.set_num_threads(1)  # workers already fill the cores
+for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # and those of the processes that tests start
     os.environ.setdefault(name, "1")
 
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+@pytest.fixture
+def without_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No function can be recorded: what is left are estimates, and what structure and claims prove."""
+    from boundcheck.numerics.program import capture
+
+    def declines(*arguments: object) -> None:
+        raise capture.Declined("the test records nothing")
+
+    from boundcheck.numerics.bilevel import default_step
+    from boundcheck.numerics.estimate import program_proof
+
+    monkeypatch.setattr(program_proof, "capture", declines)
+    monkeypatch.setattr(default_step, "capture", declines)
 
 
 @pytest.fixture

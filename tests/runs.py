@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from boundcheck import Constant
 from boundcheck.theory.step_sizes import Momentum
 
 Array = np.ndarray
@@ -64,6 +65,21 @@ class Instance:
         """The constants on B(w*, r_0·peak)."""
         r_0 = float(norm(self.w_0 - self.w_star))
         return self._on_ball(self.w_star, r_0 * peak) | {"r_0": r_0}
+
+    def shrinking(self, ratio: float = 0.6, balls: int = 6) -> dict[str, Constant]:
+        """The constants on B(w*, r_0), with their values on smaller balls."""
+        outer = self.local()
+        made = {name: Constant(name, value) for name, value in outer.items()}
+        radii = [outer["r_0"] * ratio**j for j in range(1, balls + 1)]
+        if not radii[-1] > 0:
+            return made
+        inside = [self.sups(self.w_star, radius) for radius in radii]
+        for name in ("q", "nu_1", "nu_2", "eta_1", "eta_2", "mu_inv", "kappa"):
+            if name in outer:
+                pick = np.maximum if name == "mu_inv" else np.minimum
+                values = pick.accumulate([outer[name], *(some[name] for some in inside)])[1:]
+                made[name] = Constant(name, outer[name], on_smaller=tuple(zip(radii, values.tolist(), strict=True)))
+        return made
 
     def paper(self) -> dict[str, float]:
         """The constants on ‖w‖ ≤ 2D, for a run from w_0 = 0; D = ‖w*‖."""

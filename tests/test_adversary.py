@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 
 import pytest
 import torch
 from adversary.ask import ask
-from adversary.exact import minus, norm, vector
+from adversary.exact import Exact, minus, mp, norm, vector
 from adversary.generate import case_of
-from adversary.run import Tally
+from adversary.tally import Tally
 
 PROBLEMS, PIECES = 150, 6
 
@@ -54,3 +55,26 @@ def test_the_two_languages_say_the_same() -> None:
 def test_a_problem_is_the_same_every_time() -> None:
     first, again = (ask(17, seed=3) for _ in range(2))
     assert (first.kinds, first.call, first.refusal, first.lies) == (again.kinds, again.call, again.refusal, again.lies)
+
+
+def test_iterates_that_run_away_have_no_truth() -> None:
+    """w³ + e^(−w²) from 2: after a few steps, the exponential alone would take hours."""
+    exact = Exact(lambda w, lam: [w[0] ** 3 + mp.exp(-(w[0] ** 2))], lambda w, lam: w[0], vector([2.0]), vector([1.0]))
+    assert exact.w_star is None
+
+
+def test_what_takes_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def for_ever(*_: object) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):  # as code does that catches every exception
+                for _ in range(10**9):
+                    pass
+            stopped.append(True)
+            if len(stopped) == 2:
+                raise TimeoutError
+
+    stopped: list[bool] = []
+    monkeypatch.setattr("adversary.ask.LONGEST", 0.1)
+    monkeypatch.setattr("adversary.ask.case_of", for_ever)
+    assert [kind for kind, _ in ask(0).lies] == ["too long"]
+    assert len(stopped) == 2

@@ -105,8 +105,8 @@ def test_what_a_sampler_returns_is_checked() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: bc.load_problem("lr", size=0), r"sizes \(0, 100\) make no problem"),
-        (lambda: bc.load_problem("hr", features=2.5), "make no problem"),
+        (lambda: bc.load_problem("lr", size=0), r"sizes \(0, 100\) are not possible"),
+        (lambda: bc.load_problem("hr", features=2.5), "are not possible"),
         (lambda: bc.load_problem("krr", kappa=0.5), "kappa = 0.5 is not a condition number"),
         (lambda: bc.error_curves(bc.load_problem("scalar"), t=3, memory="1GB"), "memory = '1GB' is not a budget"),
         (
@@ -122,7 +122,7 @@ def test_what_a_sampler_returns_is_checked() -> None:
         ),
         (
             lambda: bc.Problem.from_map(lambda w, lam: w / 2, quadratic, zeros(1), zeros(1), dynamics="nesterov"),
-            "dynamics = 'nesterov' is none",
+            "dynamics = 'nesterov' is not a Dynamics",
         ),
     ],
 )

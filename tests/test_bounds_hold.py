@@ -234,6 +234,20 @@ def enclosure(name: str, seed: int) -> Iterator[Comparison]:
             yield Comparison(instance, seen, bounds[name].evaluate({"eps_g": float(norm(off))}, gap_t=other).values)
 
 
+def shrinking(name: str, seed: int) -> Iterator[Comparison]:
+    """With constants of smaller balls, wide apart and close together, and with one ball for all radii."""
+    solver = {"itd-shrinking": "", "aid-fp-shrinking": "fixed-point", "aid-cg-shrinking": "cg"}[name]
+    for family in SYMMETRIC if solver == "cg" else ANY:
+        instance = FAMILIES[family](seed)
+        if solver:
+            error = observed(family, seed, False, solver)["error"]
+        else:
+            error = runs.observe_itd(instance, path(family, seed, False))["error"][:, None] + 0 * k
+        for constants in (instance.shrinking(0.3, 3), instance.shrinking(0.9, 30), instance.local()):
+            values = bounds[name].evaluate(constants, t, k).values
+            yield Comparison(instance, error, np.broadcast_to(values, error.shape))
+
+
 RATES = {"fixed-point": "fixed-point", "cgn": "cgn", **dict.fromkeys(("cg", "cg-chebyshev", "cg-finite"), "cg")}
 TAKE_RATES = ("aid", "aid-contraction", "aid-local")
 EXACT_SOLVE = {"exact-solve": "exact"}
@@ -249,6 +263,7 @@ CASES: Mapping[str, Callable[[str, int], Iterator[Comparison]]] = {
     "aid-cg-chebyshev": partial(aid, families=SYMMETRIC, rates={"cg": "cg"}),
     "aid-certificate": partial(aid, rates=RATES | EXACT_SOLVE, from_0=False, given=(*RESIDUALS[:2], "W_t", "v_k")),
     "aid-cg-energy": partial(aid, families=SYMMETRIC, rates={"cg": "cg"}),
+    "aid-cg-shrinking": shrinking,
     "aid-cg-local": partial(aid, families=SYMMETRIC, rates={"cg": "cg"}, from_0=False),
     "aid-cgn": partial(aid, rates={"cgn": "cgn"}),
     "aid-contraction": partial(aid, rates=RATES | EXACT_SOLVE),
@@ -256,6 +271,7 @@ CASES: Mapping[str, Callable[[str, int], Iterator[Comparison]]] = {
     "aid-fp-derivative": aid,
     "aid-fp-gd": partial(aid, families=SYMMETRIC),
     "aid-fp-local": aid_fp_local,
+    "aid-fp-shrinking": shrinking,
     "aid-fp-weighted": weighted,
     "aid-local": aid_local,
     "aid-fp-path": partial(aid, from_0=False, given=("r_t", "g_t")),
@@ -276,6 +292,7 @@ CASES: Mapping[str, Callable[[str, int], Iterator[Comparison]]] = {
     "itd-path": itd_path,
     "itd-quadratic": partial(itd, families=NU_1_IS_0),
     "itd-recursive": partial(itd, from_0=False),
+    "itd-shrinking": shrinking,
     "itd-spectral": itd_spectral,
     "itd-truncated": itd_truncated,
     "itd-weighted": weighted,

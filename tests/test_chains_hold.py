@@ -15,6 +15,7 @@ from runs import Array, Instance, norm, spectral
 from boundcheck import Bound, bounds
 from boundcheck.theory import step_sizes
 from boundcheck.theory.chain import ChainValues
+from boundcheck.theory.evaluation import evaluate
 from boundcheck.theory.symbols import QUANTITIES
 
 T = 24
@@ -58,6 +59,7 @@ SOLVERS = {
     "aid-cg-chebyshev": ("cg",),
     "aid-cg-energy": ("cg",),
     "aid-cg-local": ("cg",),
+    "aid-cg-shrinking": ("cg",),
     "aid-cgn": ("cgn",),
     "aid-posteriori": ("fixed-point", "cg", "cgn"),
     "aid-newton": ("fixed-point", "cg", "cgn", "exact"),
@@ -70,6 +72,7 @@ SOLVERS = {
     "aid-fp-derivative": ("fixed-point",),
     "aid-fp-gd": ("fixed-point",),
     "aid-fp-local": ("fixed-point",),
+    "aid-fp-shrinking": ("fixed-point",),
 }
 
 
@@ -85,7 +88,7 @@ def ratio(above: Array, below: Array | float) -> Array:
 
 def measured(name: str, instance: Instance) -> Iterator[Values]:
     """What the chain of `name` needs, on runs of this instance; rates as the theory has them, then as measured."""
-    local = name.endswith(("-local", "-path", *ABOUT_THE_ITERATE))
+    local = name.endswith(("-local", "-path", "-shrinking", *ABOUT_THE_ITERATE))
     constants = instance.local() if local else instance.paper()
     w_0 = instance.w_0 if local else np.zeros_like(instance.w_0)
     if (name.endswith("-gd") and "mu" not in constants) or (name == "itd-quadratic" and constants["nu_1"] > 0):
@@ -100,6 +103,9 @@ def measured(name: str, instance: Instance) -> Iterator[Values]:
         path, off = runs.iterate(instance, w_0, T), np.full(instance.lam.size, 1e-3)
         errors = [runs.gradient_error(instance, path.w, path.u, x * off) for x in (0, 1)]
         yield {"error": errors[0], "gap_t": errors[1], "eps_g": float(norm(off)), "t": t[:, 0]}
+        return
+    if bounds[name].shrinks:
+        yield from with_smaller_balls(name, instance)
         return
     if name not in SOLVERS:
         seen = runs.observe_itd(instance, runs.iterate(instance, w_0, T), constants["q"])
@@ -116,6 +122,19 @@ def measured(name: str, instance: Instance) -> Iterator[Values]:
         for rate in [theory[name.removeprefix("aid-")]] if name in ("aid-cg", "aid-cg-chebyshev") else theory.values():
             yield {**known, "sigma": rate, "rho": constants["q"] ** t}
         yield {**known, "sigma": ratio(seen["dv_kt"], seen["v_t"]), "rho": ratio(seen["r_t"], constants["r_0"])}
+
+
+def with_smaller_balls(name: str, instance: Instance) -> Iterator[Values]:
+    """The constants of the ball that each t is in, and the state of the recursion."""
+    solver, *_ = SOLVERS.get(name, ("",))
+    if solver == "cg" and "mu" not in instance.local():
+        return
+    seen = observed(instance, True, solver) if solver else {}
+    seen = seen or runs.observe_itd(instance, runs.iterate(instance, instance.w_0, T))
+    steps = (t, k) if solver else (t[:, 0], None)
+    for constants in (instance.shrinking(), instance.shrinking(0.9, 20)):
+        call = bounds[name].call(constants, *steps)
+        yield {**instance.local(), **call.state(), **seen, "t": steps[0], "k": k}
 
 
 def where_it_speaks(name: str, known: Values) -> Values:
@@ -156,6 +175,8 @@ def at_the_end(bound: Bound, values: Values) -> Array:
     """The bound from the same constants, with the observables its chain ends in."""
     ends = bound.expand(bound.chain.links[-1].formula).free_symbols | bound.in_conditions
     last = {symbol.name for symbol in ends} | {*INDICES}
+    if bound.recursion:  # which gave the state that is among the values
+        return evaluate(bound.resolved(frozenset(values)), {x: values[x] for x in last if x in values})
     return bound.evaluate({}, **{name: x for name, x in values.items() if name in last}).values
 
 

@@ -7,8 +7,10 @@ import math
 
 import pytest
 
-from boundcheck.constants import NAMES, Ball, Constant, Constants, Provenance, Side, direction, estimate_side, safe_side
+from boundcheck.ball import Ball
+from boundcheck.constants import NAMES, Constant, Constants, Provenance
 from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.side import Side, direction, estimate_side, safe_side
 from boundcheck.theory.symbols import QUANTITIES
 
 

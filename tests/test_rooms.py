@@ -57,6 +57,7 @@ NEVER_LOADS = {
 # the data of a report forward to what shows it, when asked: `Report.table`, `plot`, `page` and `save`
 FORWARDS = {("report.report", "views")}
 OLD_PATHS = {"canvas", "dynamics", "known", "plot", "problem", "sparse", "estimate", "estimate.spectral"}
+OLD_PATHS |= {"theory.reference"}
 FRONT = {"", "__main__"}  # `boundcheck` itself, which names the home of every public name
 
 
@@ -162,6 +163,7 @@ def test_public_names_exist() -> None:
         ("plot", "waterfall trace_over_t"),
         ("canvas", "BLUE number"),
         ("estimate.spectral", "lanczos"),
+        ("theory.reference", "Reference BOUNDCHECK GRAZZI Paper"),
     ],
 )
 def test_old_paths_still_have_their_names(path: str, names: str) -> None:

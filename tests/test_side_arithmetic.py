@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boundcheck import side_arithmetic
-from boundcheck.constants import Constant, Provenance, Side, safe_side
+from boundcheck.constants import Constant, Provenance
 from boundcheck.errors import InputError
+from boundcheck.side import Side, safe_side
 from boundcheck.side_arithmetic import SidedValue, sided
 
 EXACT, UPPER, LOWER = Side.EXACT, Side.UPPER, Side.LOWER

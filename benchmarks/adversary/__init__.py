@@ -7,5 +7,6 @@
 * `smooth.py`, `kinks.py`, `cancelling.py`, `blind.py`, `modules.py`: the ingredients; `generate.py` mixes them by
   number, and `spoil.py` says something wrong of the mixture.
 * `witness.py`: values that a constant certainly reaches; `judge.py`: which statements are false; `ask.py`: the calls.
-* `run.py`: many problems on all cores; `breakages.py`: ways to break the library, each of which must be noticed.
+* `tally.py`: counts; `log.py`: a long run in pieces; `run.py`: many problems on all cores; `breakages.py`: ways to
+  break the library, each of which must be noticed.
 """

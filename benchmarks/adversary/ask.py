@@ -7,6 +7,7 @@ import io
 import signal
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
@@ -23,7 +24,7 @@ from .judge import Lie
 
 CALLS = {"hypergradient": 25, "estimate_constants": 30, "enclose": 25, "check": 13, "plan": 7}
 BUDGET = 12  # products for each constant
-LONGEST = 30  # seconds that a problem may take
+LONGEST = 30  # seconds of work that a problem may take
 METHODS = ("itd", "aid-fp", "aid-cg")
 BOUNDS = {  # one of the paper and the local ones, for each method: all would take the time of ten problems
     "itd": ("itd", "itd-local", "itd-recursive"),
@@ -44,11 +45,18 @@ class Answer:
     refusal: str  # the message, or nothing
     lies: tuple[tuple[str, str], ...]  # kind and line
     seconds: float
+    judged: Counter[str]  # statements that were compared with the truth, by kind
 
 
 def ask(number: int, seed: int = 0, call: str | None = None) -> Answer:
     """Make problem `number`, put one question about it, and judge the answer."""
-    case = case_of(number, seed)
+    start = time.process_time()
+    try:
+        with _in_time():
+            case = case_of(number, seed)
+    except TimeoutError:
+        told = ("too long", f"too long: problem {number} of seed {seed} cannot be made in {LONGEST} s")
+        return Answer(number, (), "none", False, "", (told,), time.process_time() - start, Counter())
     return ask_of(case, Random(f"{seed}-{number}-call"), call)
 
 
@@ -62,7 +70,7 @@ def ask_of(case: Case, rng: Random, call: str | None = None) -> Answer:
     if method == "aid-cg" and case.lopsided and rng.random() < 0.7:  # mostly to be refused, so not too often
         method = "aid-fp"
     legal = case.legal and not (method == "aid-cg" and case.lopsided)
-    refusal, lies = "", []
+    refusal, lies, before = "", [], Counter(judge.JUDGED)
     said = io.StringIO()
     with warnings.catch_warnings(record=True) as warned, contextlib.redirect_stderr(said), _in_time():
         warnings.simplefilter("always")
@@ -83,21 +91,24 @@ def ask_of(case: Case, rng: Random, call: str | None = None) -> Answer:
     if said.getvalue():
         lies.append(Lie("stderr", case, f"{chosen}: {said.getvalue()[:200]}"))
     told = tuple(dict.fromkeys((lie.kind, str(lie)) for lie in lies))
-    return Answer(case.number, case.kinds, chosen, legal, refusal, told, time.process_time() - start)
+    took, judged = time.process_time() - start, judge.JUDGED - before
+    return Answer(case.number, case.kinds, chosen, legal, refusal, told, took, judged)
 
 
 @contextlib.contextmanager
 def _in_time() -> Iterator[None]:
+    """A TimeoutError after `LONGEST` seconds of work, and again and again if somebody catches it."""
+
     def ring(*_: Any) -> None:
         raise TimeoutError
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(LONGEST)
+    before = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, LONGEST, 1)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def _put(case: Case, call: str, method: str, rng: Random) -> Iterator[Lie]:

@@ -2,7 +2,8 @@
 
 ``PYTHONPATH=benchmarks python -m adversary.breakages --most 400``. A breakage replaces one name of the library; if the
 name is gone, it says so instead of passing: find what took its place, and change the one line. A breakage is noticed at
-the first problem with a false statement of which the library as it is says nothing false.
+the first problem with a false statement of which the library as it is says nothing false; an exception does not count,
+as it may come from the breakage itself.
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ def _without_residual(original: Any) -> Any:
 
 
 def _no_floor(original: Any) -> Any:
-    def curve(method: Any, curves: Any, floor: Any, *rest: Any) -> Any:
-        return original(method, curves, np.zeros_like(floor), *rest)
+    def curve(run: Any, *rest: Any) -> Any:
+        return original(replace(run, floor=np.zeros_like(run.floor)), *rest)
 
     return curve
 
@@ -173,9 +174,10 @@ def noticed(breakage: Breakage, most: int, seed: int = 0) -> tuple[int, str] | N
     """The number of problems until the breakage shows, and the line that shows it; None if it never does."""
     for number in range(most):
         with broken(breakage):
-            lies = ask(number, seed, breakage.call).lies
+            told = ask(number, seed, breakage.call).lies
+        lies = [line for kind, line in told if kind != "exception"]
         if lies and not ask(number, seed, breakage.call).lies:
-            return number + 1, lies[0][1]
+            return number + 1, lies[0]
     return None
 
 

@@ -2,7 +2,8 @@
 
 Nothing here knows torch or boundcheck. Derivatives are central differences with a step h of 1e-25 times the problem's
 scale: what is cut off is of order h² and what rounding adds of order 1e-70/h, so some forty digits are right where the
-function is smooth. On a kink they are the mean of both sides, so the problems keep away from kinks.
+function is smooth; where values are much larger than their differences, these are taken with 250 digits. On a kink they
+are the mean of both sides, so the problems keep away from kinks.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ import numpy as np
 
 mp = mpmath.mp.clone()
 mp.dps = 70
+MORE = 250  # digits, where so much cancels in a difference that fewer than LEFT are left of it
+LEFT = 20
 STEP = mp.mpf(10) ** -25
 TINY = mp.mpf(10) ** -38  # relative: to which w* is solved
 PLAIN = (40, 240, 1200)  # steps of the dynamics before Newton's method is tried
+FARTHEST = 1e60  # where iterates go beyond this, they do not come back
 NEAR = 1e-3  # Newton's method may go this part of the way that the steps came
 
 Vector = list[Any]  # of mpf
@@ -53,7 +57,21 @@ def product(A: Matrix, x: Vector) -> Vector:
 
 def solve(A: Matrix, b: Vector) -> Vector:
     """A⁻¹b; ZeroDivisionError where A is singular."""
+    if len(A) == 1:
+        return [b[0] / A[0][0]]
     return list(mp.lu_solve(mp.matrix(A), mp.matrix(b)))
+
+
+def _change(function: Callable[[Vector], Any], x: Vector, j: int, h: Any) -> tuple[list[Any], bool]:
+    """f(x + h·e_j) − f(x − h·e_j), value by value, and whether enough digits are left of each; rounding counts as 0."""
+    up, down = list(x), list(x)
+    up[j], down[j] = up[j] + h, down[j] - h
+    above, below = (value if isinstance(value, list) else [value] for value in (function(up), function(down)))
+    changes = [a - b for a, b in zip(above, below, strict=True)]
+    shares = [abs(c / a) if a and mp.isfinite(a) else mp.mpf(1) for c, a in zip(changes, above, strict=True)]
+    sure = not any(0 < share < mp.mpf(10) ** (LEFT - mp.dps) for share in shares)
+    unit = mp.mpf(10) ** (4 - mp.dps)
+    return [c if share > unit else mp.mpf(0) for c, share in zip(changes, shares, strict=True)], sure
 
 
 def spectral_norm(A: Matrix) -> float:
@@ -81,17 +99,15 @@ class Exact:
     momentum: tuple[str, float, float] | None = None  # ("heavy-ball" or "nesterov", ω, β)
     unique: bool = False  # is Φ known to have one fixed point only?
 
-    def _slopes(self, function: Callable[[Vector], Any], x: Vector, scale: float) -> list[Any]:
-        """∂f/∂x_j for each j, each a number or a vector as f is."""
+    def _slopes(self, function: Callable[[Vector], Any], x: Vector, scale: float) -> list[Vector]:
+        """∂f/∂x_j for each j, value by value."""
         h, slopes = STEP * mp.mpf(scale), []
         for j in range(len(x)):
-            up, down = list(x), list(x)
-            up[j], down[j] = up[j] + h, down[j] - h
-            above, below = function(up), function(down)
-            if isinstance(above, list):
-                slopes.append([(a - b) / (2 * h) for a, b in zip(above, below, strict=True)])
-            else:
-                slopes.append((above - below) / (2 * h))
+            changes, sure = _change(function, x, j, h)
+            if not sure:  # as where E is 1e40 for its w, and λ adds 1
+                with mp.workdps(MORE):
+                    changes, _ = _change(function, x, j, h)
+            slopes.append([c / (2 * h) for c in changes])
         return slopes
 
     def d1phi(self, w: Vector) -> Matrix:
@@ -104,11 +120,11 @@ class Exact:
 
     def d1outer(self, w: Vector) -> Vector:
         """∇₁E(w, λ)."""
-        return self._slopes(lambda x: self.outer(x, self.lam), w, self.w_scale)
+        return [slope for (slope,) in self._slopes(lambda x: self.outer(x, self.lam), w, self.w_scale)]
 
     def d2outer(self, w: Vector) -> Vector:
         """∇₂E(w, λ)."""
-        return self._slopes(lambda x: self.outer(w, x), self.lam, self.lam_scale)
+        return [slope for (slope,) in self._slopes(lambda x: self.outer(w, x), self.lam, self.lam_scale)]
 
     def path(self, lam: Vector, T: int, start: Vector | None = None) -> list[Vector]:
         """w_0 … w_T of the dynamics at this λ."""
@@ -135,9 +151,12 @@ class Exact:
             return self._newton(self.w0)
         w, done = self.w0, 0
         for steps in PLAIN:
-            w, done = self.path(self.lam, steps - done, w)[-1], steps  # momentum starts afresh: the limit is the same
-            if not all(mp.isfinite(a) for a in w) or norm(w) > 1e60:
-                return None
+            before = w  # momentum starts afresh: the limit is the same
+            for _ in range(steps - done):
+                w, before = self._next(w, before, self.lam), w
+                if not all(mp.isfinite(a) and abs(a) < FARTHEST for a in w):  # exp of more would take for ever
+                    return None
+            done = steps
             found = self._newton(w)
             if found is None:
                 continue
@@ -158,7 +177,7 @@ class Exact:
             w = minus(w, step)
             if norm(step) <= TINY * norm(w):
                 return w
-            if norm(w) > 1e60:
+            if not norm(w) < FARTHEST:
                 return None
         return None
 

@@ -161,18 +161,23 @@ def _map_of(
         return s_w * y
 
     A_e, B_e = ([vector(row) for row in rows] for rows in (A, B))
+    c_e, s = vector(c), mp.mpf(s_w)
 
     def exact(w: Vector, lam: Vector) -> Vector:
-        x, z = [a / s_w for a in w], [a / s_lam for a in lam]
+        x, z = _in_units(w, s_w), _in_units(lam, s_lam)
         y = [
             mp.fdot(row, x) + mp.fdot(column, z) + shift
-            for row, column, shift in zip(A_e, B_e, c, strict=True)
+            for row, column, shift in zip(A_e, B_e, c_e, strict=True)
         ]  # fmt: skip
         for piece in pieces:
             y = [a + b for a, b in zip(y, piece.exact(x, z), strict=True)]
-        return [s_w * a for a in y]
+        return y if s_w == 1 else [s * a for a in y]
 
     return phi, exact
+
+
+def _in_units(x: Vector, scale: float) -> Vector:
+    return x if scale == 1 else [a / mp.mpf(scale) for a in x]
 
 
 def _loss_of(
@@ -206,12 +211,16 @@ def _outer_of(
             total = total + piece.torch(x, z)
         return s_E * total
 
+    y_e, b_e, half, scale = vector(y), vector(b), mp.mpf(a) / 2, mp.mpf(s_E)
+
     def exact(w: Vector, lam: Vector) -> Any:
-        x, z = [v / s_w for v in w], [v / s_lam for v in lam]
-        total = mp.fsum(mp.mpf(a) / 2 * (v - t) ** 2 + u * v for v, t, u in zip(x, y, b, strict=True))
-        total += e * mp.fsum(v * v for v in z)
+        x, z = _in_units(w, s_w), _in_units(lam, s_lam)
+        apart = [v - t for v, t in zip(x, y_e, strict=True)]
+        total = half * mp.fdot(apart, apart) + mp.fdot(b_e, x)
+        if e:
+            total += e * mp.fdot(z, z)
         for piece in pieces:
             total += piece.exact(x, z)
-        return s_E * total
+        return scale * total
 
     return outer, exact

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +17,10 @@ from .exact import norm
 from .witness import AT_W_STAR, INFIMA, UNITS, least, witnesses_of
 
 PROVED = {bc.Side.EXACT, bc.Side.UPPER}
+SOLVED = 1e-34  # relative to w: what the solution of the truth lets pass, with slopes up to 10⁴
 NEAR = 1.1e-9  # by how much a constant may be too large and count as exact
 FAR = {"torch.float64": 1e-3, "torch.float32": 3e-2}  # relative: a derivative that is further off is another derivative
+JUDGED: Counter[str] = Counter()  # statements that were compared with the truth since the start, by kind
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,15 @@ def constants(case: Case, found: Mapping[str, Any], ball: str) -> Iterator[Lie]:
         truth = least(witnesses, name, ball, constant.provenance.ball)
         if truth is None:
             continue
+        JUDGED["constant"] += 1
         told = f"{name} = {constant.value:.9g} {constant.side.value} on the {ball} ball, truth"
         kind = "constant with high probability" if constant.side is bc.Side.HIGH_PROBABILITY else "constant"
         if name in case.claims and constant.value == case.claims[name][0]:
             kind = "claim believed"
         units = 1 if name in ("D", "r_0") else UNITS  # these add what rounding may have hidden, so no more is forgiven
         loose = units * case.eps * abs(truth)
+        if name in AT_W_STAR:  # the truth knows w* to 1e-38 of itself, so a gradient that is 0 there only to about that
+            loose = max(loose, SOLVED * float(case.exact.w_scale))
         if constant.side is bc.Side.EXACT:
             loose = max(loose, witnesses.rounding(name)) if name not in INFIMA else 10 * loose
         if name in INFIMA:
@@ -68,6 +74,7 @@ def enclosure(case: Case, g: Any, found: bc.Enclosure) -> Iterator[Lie]:
     error = float(case.exact.error(g))
     if not np.isfinite(error):  # E has no gradient at w*
         return
+    JUDGED["enclosure"] += 1
     lower, upper = float(found.lower), float(found.upper)
     if not lower * (1 - 1e-12) <= error <= upper * (1 + 1e-12):
         kind = "enclosure" if found.side in PROVED else "enclosure with high probability"
@@ -90,6 +97,7 @@ def derivative(case: Case, method: str, t: int, g: Any) -> Iterator[Lie]:
     off, size = float(norm([a - b for a, b in zip(g, truth, strict=True)])), float(norm(truth))
     if not np.isfinite(size):  # E has no gradient there
         return
+    JUDGED["derivative"] += 1
     witnesses = witnesses_of(case)
     rounding = UNITS * case.eps * witnesses.gain**2 * (size + witnesses.known("W") * witnesses.known("g_star"))
     if not off <= FAR[str(case.dtype)] * size + rounding + _shaken(case):
@@ -104,7 +112,8 @@ def _shaken(case: Case) -> float:
     moved = [x + shift for x in exact.w_star]
     of_E = float(norm([a - b for a, b in zip(exact.d1outer(moved), exact.d1outer(exact.w_star), strict=True)]))
     of_lam = float(norm([a - b for a, b in zip(exact.d2outer(moved), exact.d2outer(exact.w_star), strict=True)]))
-    return of_lam + witnesses.known("W") * of_E
+    shaken = of_lam + witnesses.known("W") * of_E
+    return shaken if np.isfinite(shaken) else 0.0  # E is not defined beside w*: then nothing is forgiven for it
 
 
 def errors(case: Case, method: str, T: int) -> dict[int, float]:
@@ -125,6 +134,7 @@ def report(case: Case, found: bc.Report) -> Iterator[Lie]:
         broken = [name for name, verdict in verdicts.items() if verdict is Verdict.VIOLATED]
         perhaps = [name for name, verdict in verdicts.items() if verdict is Verdict.VIOLATED_PROBABLY]
         holds = {name: bound for name, bound in curve.bounds.items() if bound.verdict is Verdict.HOLDS}
+        JUDGED["verdict"] += len(broken) + len(perhaps) + len(holds)
         if broken and not _told(case, found):
             yield Lie("violated", case, f"{method}: {', '.join(broken)}")
         if perhaps:
@@ -156,6 +166,7 @@ def _held(case: Case, method: str, curve: Any, holds: Mapping[str, Any]) -> Iter
         floor = float(curve.floor[0, t - 1])
         for name, bound in holds.items():
             value = float(bound.values[0, t - 1])
+            JUDGED["bound that holds, at one t"] += 1
             if np.isfinite(value) and value * (1 + UNITS * case.eps) + floor < error:
                 yield Lie(
                     "holds", case, f"{method}: {name} = {value:.6g} + floor {floor:.2g} < error {error:.6g}, t = {t}"
@@ -171,6 +182,7 @@ def plan(case: Case, found: bc.Plan) -> Iterator[Lie]:
             yield Lie("needed", case, f"{guarantee.method}: needed {guarantee.needed[0]} > t = {guarantee.t}")
         if guarantee.side not in PROVED:
             continue
+        JUDGED["guarantee"] += 1
         told = f"{guarantee.method}, {guarantee.bound}, t = {guarantee.t}, k = {guarantee.k}, eps = {found.eps:g}"
         if found.eps < found.floor:
             yield Lie("guarantee below the floor", case, f"{told}, floor {found.floor:.3g}")

@@ -45,6 +45,7 @@ class Witnesses:
 
     case: Case
     _seen: dict[Any, Matrix] = field(default_factory=dict)
+    _norms: dict[Any, float] = field(default_factory=dict)
 
     def derivative(self, name: str, w: Vector) -> Matrix:
         """∂₁Φ, ∂₂Φ, or ∇₁E and ∇₂E as columns, at w; each computed once."""
@@ -82,14 +83,21 @@ class Witnesses:
         """I − Y."""
         return self.case.exact._identity_minus(self.derivative("d1phi", w))
 
+    def _inverse(self, w: Vector) -> float:
+        """‖(I − Y)⁻¹‖, computed once; ZeroDivisionError where there is none."""
+        key = ("inverse", *w)
+        if key not in self._norms:
+            self._norms[key] = spectral_norm(_inverse(self._system(w)))
+        return self._norms[key]
+
     @cached_property
     def gain(self) -> float:
         """(1 + ‖Y‖)·‖(I − Y)⁻¹‖ at w*, by which rounding in Φ moves w* and w'."""
         try:
-            inverse = _inverse(self._system(self.case.exact.w_star))
+            inverse = self._inverse(self.case.exact.w_star)
         except ZeroDivisionError:
             return float("inf")
-        return (1 + self.at("q", self.case.exact.w_star)) * spectral_norm(inverse)
+        return (1 + self.at("q", self.case.exact.w_star)) * inverse
 
     def at(self, name: str, w: Vector) -> float:
         """The constant `name`, were the ball the point w alone."""
@@ -99,8 +107,8 @@ class Witnesses:
             "q": lambda: spectral_norm(self.derivative("d1phi", w)),
             "L_Phi": lambda: spectral_norm(self.derivative("d2phi", w)),
             "L_E": lambda: spectral_norm(self.derivative("d1outer", w)),
-            "kappa": lambda: _condition(self._system(w)),
-            "mu_inv": lambda: 1 / spectral_norm(_inverse(self._system(w))),
+            "kappa": lambda: spectral_norm(self._system(w)) * self._inverse(w),
+            "mu_inv": lambda: 1 / self._inverse(w),
             "L": lambda: self._eigenvalues(w)[-1],
             "mu": lambda: self._eigenvalues(w)[0],
         }
@@ -152,15 +160,10 @@ class Witnesses:
 
 
 def _inverse(A: Matrix) -> Matrix:
-    found: Matrix = (mp.matrix(A) ** -1).tolist()
-    return found
-
-
-def _condition(A: Matrix) -> float:
-    try:
-        return spectral_norm(A) * spectral_norm(_inverse(A))
-    except ZeroDivisionError:
-        return float("inf")
+    if len(A) == 1:
+        return [[1 / A[0][0]]]
+    inverse: Matrix = (mp.matrix(A) ** -1).tolist()
+    return inverse
 
 
 def least(witnesses: Witnesses, name: str, ball: str, given: Any) -> float | None:

@@ -12,7 +12,20 @@ from typer.exceptions import TyperException
 
 from boundcheck import __version__
 from boundcheck.cli import commands
-from boundcheck.cli.options import BAD_INPUT, SILENT, Device, Dtype, Json, Quiet, Seed, asked_problem, print_json
+from boundcheck.cli.options import (
+    BAD_INPUT,
+    SILENT,
+    Budget,
+    Delta,
+    Device,
+    Dtype,
+    Json,
+    ProblemName,
+    Quiet,
+    Seed,
+    asked_problem,
+    print_json,
+)
 from boundcheck.errors import AssumptionError, BoundcheckError, InputError, UnknownNameError
 
 app = typer.Typer(
@@ -106,10 +119,14 @@ def bound(
 
 @app.command()
 def constants(
-    problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="A built-in name, or path/to/file.py:name.")],
+    problem: ProblemName,
     ball: Annotated[str, typer.Option("--ball", help="Suprema over ‖w‖ ≤ 2D (paper) or around w* (local).")] = "paper",
-    budget: Annotated[int | None, typer.Option("--budget", help="At most so many products for each constant.")] = None,
-    delta: Annotated[float, typer.Option("--delta", help="Failure probability of each random certificate.")] = 1e-3,
+    explain: Annotated[
+        list[str] | None,
+        typer.Option("--explain", metavar="NAME", help="What each operation of your code adds to it; repeat for more."),
+    ] = None,
+    budget: Budget = None,
+    delta: Delta = 1e-3,
     seed: Seed = None,
     dtype: Dtype = "",
     device: Device = "",
@@ -118,15 +135,19 @@ def constants(
 ) -> None:
     """Measure q, κ, step sizes, Lipschitz constants and D of a problem: value, side, how."""
     from boundcheck.numerics.estimate.estimate_constants import estimate_constants
-    from boundcheck.views.terminal import console, show_constants
+    from boundcheck.numerics.estimate.explain_constant import explain_constants
+    from boundcheck.views.terminal import console, show_constants, show_explanation
 
-    made = asked_problem(problem, seed, dtype, device)
+    loaded = asked_problem(problem, seed, dtype, device)
     with console.progress(quiet or as_json) as tell:
-        found = estimate_constants(made, ball=ball, budget=budget, delta=delta, seed=seed or 0, progress=tell)
+        estimates = estimate_constants(loaded, ball=ball, budget=budget, delta=delta, seed=seed or 0, progress=tell)
+        explanations = explain_constants(loaded, estimates, explain or (), ball)
     if as_json:
-        print_json(show_constants.as_json(made, found))
+        print_json(show_constants.as_json(loaded, estimates, explanations))
+    elif explanations:
+        show_explanation.show(loaded, list(explanations.values()), problem.rpartition(":")[0])
     else:
-        show_constants.show(made, found)
+        show_constants.show(loaded, estimates)
 
 
 for _run in (commands.check, commands.plan, commands.worst, commands.paper, commands.page):
@@ -141,7 +162,7 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
         sys.stdout.flush()
-    except AssumptionError as error:  # nothing is wrong with the input, but no theorem speaks of it
+    except AssumptionError as error:  # the input is valid, but no theorem applies to it
         _fail(str(error), SILENT)
     except BoundcheckError as error:
         _fail(str(error))

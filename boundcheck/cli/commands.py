@@ -9,12 +9,25 @@ from typing import Annotated, Any
 
 import typer
 
-from boundcheck.cli.options import SILENT, VIOLATED, Device, Dtype, Json, Quiet, Seed, asked_problem, print_json
+from boundcheck.cli.options import (
+    SILENT,
+    VIOLATED,
+    Budget,
+    Delta,
+    Device,
+    Dtype,
+    Json,
+    ProblemName,
+    Quiet,
+    Seed,
+    asked_problem,
+    print_json,
+)
 from boundcheck.errors import InputError
 
 
 def check(
-    problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="A built-in name, or path/to/file.py:name.")],
+    problem: ProblemName,
     method: Annotated[
         list[str] | None, typer.Option("--method", help="itd, aid-fp, aid-cg:10, …; repeat for several.")
     ] = None,
@@ -27,8 +40,8 @@ def check(
         int | None, typer.Option("--trace-t", help="The t at which proofs are shown; the last above the floor if none.")
     ] = None,
     out: Annotated[str, typer.Option("--out", help="Write report.json, curves.csv and figures here.")] = "",
-    budget: Annotated[int | None, typer.Option("--budget", help="At most so many products for each constant.")] = None,
-    delta: Annotated[float, typer.Option("--delta", help="Failure probability of each random certificate.")] = 1e-3,
+    budget: Budget = None,
+    delta: Delta = 1e-3,
     seed: Seed = None,
     dtype: Dtype = "",
     device: Device = "",
@@ -44,10 +57,10 @@ def check(
     if trace_t is not None and not 1 <= trace_t <= t:
         raise InputError(f"--trace-t {trace_t} is outside 1 … {t}; give a t of the run, or a larger --t")
     with sole_use(out) if out else nullcontext() as results:
-        made = asked_problem(problem, seed, dtype, device)
+        loaded = asked_problem(problem, seed, dtype, device)
         methods = method
         with console.progress(quiet or as_json) as tell:
-            report = run(made, methods, t, samples, seed, bounds=bound, budget=budget, delta=delta, progress=tell)
+            report = run(loaded, methods, t, samples, seed, bounds=bound, budget=budget, delta=delta, progress=tell)
             if results is not None:
                 tell("files", 0, 1)
                 report_files.save(report, results)
@@ -61,11 +74,11 @@ def check(
 
 
 def plan(
-    problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="A built-in name, or path/to/file.py:name.")],
+    problem: ProblemName,
     eps: Annotated[float, typer.Option("--eps", help="The accuracy that is wanted.")],
     method: Annotated[list[str] | None, typer.Option("--method", help="itd, aid-fp, aid-cg, aid-cgn.")] = None,
     no_run: Annotated[bool, typer.Option("--no-run", help="Do not run the methods to see what they need.")] = False,
-    budget: Annotated[int | None, typer.Option("--budget", help="At most so many products for each constant.")] = None,
+    budget: Budget = None,
     seed: Seed = None,
     dtype: Dtype = "",
     device: Device = "",
@@ -76,14 +89,14 @@ def plan(
     from boundcheck.compare.plan import plan as make
     from boundcheck.views.terminal import console, show_plan
 
-    made = asked_problem(problem, seed, dtype, device)
+    loaded = asked_problem(problem, seed, dtype, device)
     with console.progress(quiet or as_json) as tell:
-        found = make(made, eps, method, budget=budget, seed=seed or 0, run=not no_run, progress=tell)
+        result = make(loaded, eps, method, budget=budget, seed=seed or 0, run=not no_run, progress=tell)
     if as_json:
-        print_json(show_plan.as_json(found))
+        print_json(show_plan.as_json(result))
     else:
-        show_plan.show(found)
-    return 0 if found.guarantees else SILENT
+        show_plan.show(result)
+    return 0 if result.guarantees else SILENT
 
 
 def worst(
@@ -111,17 +124,17 @@ def worst(
     parts = [part.strip() for part in only.split(",")] if only else None
     with sole_use(out) if out else nullcontext() as results:
         with console.progress(quiet or as_json) as tell:
-            found = look(
+            result = look(
                 bound, q, t, k, dim, seed or 0, only=parts, saturating=not linear, quick=quick, progress=tell
             )  # fmt: skip
         if results is not None:
-            save(found, results)
+            save(result, results)
     if as_json:
-        print_json(found.to_json())
+        print_json(result.to_json())
     else:
         file = os.path.join(out, "worst.py")
-        show_worst.show(found, out=out, run_with=check_command(found, file) or f"python {file}")
-    return VIOLATED if found.refuted else 0
+        show_worst.show(result, out=out, run_with=check_command(result, file) or f"python {file}")
+    return VIOLATED if result.refuted else 0
 
 
 def paper(
@@ -140,12 +153,12 @@ def paper(
     """Reproduce a figure or table of the paper beside the published one; stopped at any moment, it goes on."""
     from boundcheck.paper.engine.command import paper as run
 
-    found = run(
+    result = run(
         name, quick=quick, out=out, jobs=jobs, scheduler=scheduler, seed=seed, device=device, quiet=quiet,
         silent=as_json,
     )  # fmt: skip
     if as_json:
-        print_json(found)
+        print_json(result)
 
 
 def page(
@@ -169,19 +182,22 @@ def page(
         raise InputError(f"--method {method[0]} says what to run on a problem; give a PROBLEM as well")
     pages.refuse_unless_writable(out)
     with sole_use_of_file(out, f"--out {out}") as results:
-        found = None
+        page_report, explanations = None, None
         if report:
             from boundcheck.report.report import Report
 
-            found = Report.load(report)
+            page_report = Report.load(report)
         elif problem:
             from boundcheck.compare.check import check as run
+            from boundcheck.numerics.estimate.explain_constant import explain_report
             from boundcheck.views.terminal import console
 
-            made = asked_problem(problem, seed, dtype, device)
+            loaded = asked_problem(problem, seed, dtype, device)
             with console.progress(quiet) as tell:
-                found = run(made, method, t, seed=seed, progress=tell)
-        (path,) = results.write({Path(out).name: pages.html(found, t).encode()})
+                page_report = run(loaded, method, t, seed=seed, progress=tell)
+                tell("explaining the constants", 0, 1)
+                explanations = explain_report(loaded, page_report.constants)
+        (path,) = results.write({Path(out).name: pages.html(page_report, t, explanations).encode()})
     typer.echo(f"written to {path}")
 
 

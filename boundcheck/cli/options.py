@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 VIOLATED, BAD_INPUT, SILENT = 1, 2, 3  # exit codes; 0 is not a violation
 
+ProblemName = Annotated[str, typer.Argument(metavar="PROBLEM", help="A built-in name, or path/to/file.py:name.")]
+Budget = Annotated[int | None, typer.Option("--budget", help="At most so many products for each constant.")]
+Delta = Annotated[float, typer.Option("--delta", help="Failure probability of each random certificate.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout, and nothing else there.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Random seed for built-in data, drawn λ and random starts.")]
 Dtype = Annotated[str, typer.Option("--dtype", help="float64 or float32, for problems that can be made in both.")]

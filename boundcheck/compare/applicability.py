@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from boundcheck.ball import BallKind
 from boundcheck.compare.case import YES, Answer, Case, frozen
 from boundcheck.compare.certificate import residual_is_enough
-from boundcheck.constants import BallKind, Side
 from boundcheck.errors import UnknownNameError
 from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.derivatives import DENSE
+from boundcheck.side import Side
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.catalogue import bounds as catalogue
 from boundcheck.theory.symbols import sigma
@@ -77,7 +78,7 @@ def _spectrum(case: Case) -> Answer:
     flat = nu_1 is not None and nu_1.value == 0 and nu_1.side is Side.EXACT
     if not (flat and case.problem.symmetric and frozen(case.problem)):
         return Answer("∂₁Φ is not known to be one symmetric matrix, with frozen step sizes")
-    return _unless(not case.problem.affine, "it is for the affine problems of boundcheck.problems only")
+    return _unless(not case.problem.affine, "∂₁Φ is not known to depend on λ only")
 
 
 def _never(why: str) -> Callable[[Case], Answer]:
@@ -87,6 +88,7 @@ def _never(why: str) -> Callable[[Case], Answer]:
 CHECKS: Mapping[str, Callable[[Case], Answer]] = {
     "w_0 = 0": _at_zero,
     "local": _plain,
+    "shrinking": _plain,
     "local-peak": _lower_rate,
     "3(ii)": _lower_rate,
     "quadratic": _quadratic,
@@ -151,3 +153,9 @@ def question(bound: Bound, method: Method, case: Case) -> Answer:
     refusals = [answer for answer in answers if answer.refusal]
     doubts = [answer for answer in answers if answer.doubt]
     return next(iter(refusals + doubts), YES)
+
+
+def shrinking(bounds: Iterable[Bound], methods: Iterable[Method]) -> bool:
+    """Does one of the bounds on these methods take constants of smaller balls?"""
+    names = {method.name for method in methods}
+    return any(bound.shrinks and names & set(bound.methods) for bound in bounds)

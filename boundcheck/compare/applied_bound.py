@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from boundcheck.ball import BallKind
 from boundcheck.compare.case import Case
-from boundcheck.constants import BallKind, Constant, Constants, Provenance
+from boundcheck.constants import Constant, Constants, Provenance
 from boundcheck.errors import AssumptionError, MissingConstantError
 from boundcheck.methods import Method
 from boundcheck.theory import step_sizes
@@ -25,7 +26,7 @@ NORMS = 6  # Lyapunov norms among which a weighted bound takes the best at each 
 
 @dataclass(frozen=True, eq=False)
 class Applied:
-    """`constants` holds one set, or several of which each gives a bound: then the least at every t counts."""
+    """`constants` holds one or several sets. Each gives a bound; the smallest at each t counts."""
 
     bound: Bound
     method: Method
@@ -42,20 +43,24 @@ class Applied:
     def values_at(self, others: Sequence[Applied], ts: np.ndarray) -> list[BoundValues]:
         """The same at the constants of each of several λ, this one's inputs being prepared once."""
         call = self.bound.call(self.constants[0], ts, self.k(ts), self._given(ts))
-        found = []
+        values = []
         for i, other in enumerate(others):
             try:
-                found.append(other._least(call.with_constants(other.constants[0]), ts))
+                values.append(other._least(call.with_constants(other.constants[0]), ts))
             except (AssumptionError, MissingConstantError) as why:
                 raise type(why)(f"{why}{of_sample(i, others) if i else ''}") from None
-        return found
+        return values
 
     def _least(self, call: Call, ts: np.ndarray) -> BoundValues:
-        """The smallest over the sets of constants, of which the call has the first."""
+        """The smallest value over the sets of constants; `call` has the first set."""
         calls = [call, *(call.with_constants(constants) for constants in self.constants[1:])]
-        found = [_masked(one, ts) for one in calls]
-        best = np.min([one.values for one in found], axis=0) if len(found) > 1 else found[0].values
-        return replace(found[0], values=best)
+        candidates = [_masked(call_values, ts) for call_values in calls]
+        best = (
+            np.min([candidate.values for candidate in candidates], axis=0)
+            if len(candidates) > 1
+            else candidates[0].values
+        )
+        return replace(candidates[0], values=best)
 
     def rounded_up(self, relative: float) -> Applied:
         """The same with every constant and observable moved by so much of itself to where the bound is larger."""
@@ -63,7 +68,11 @@ class Applied:
         def moved(name: str, value: Any) -> Any:
             return value * (1 + QUANTITIES[name].direction * relative)
 
-        sets = [Constants({n: replace(c, value=moved(n, c.value)) for n, c in some.items()}) for some in self.constants]
+        def constant(c: Constant) -> Constant:
+            smaller = tuple((radius, moved(c.name, value)) for radius, value in c.on_smaller)
+            return replace(c, value=moved(c.name, c.value), on_smaller=smaller)
+
+        sets = [Constants({n: constant(c) for n, c in some.items()}) for some in self.constants]
         return replace(self, constants=sets, observed={n: moved(n, x) for n, x in self.observed.items()})
 
     def k(self, ts: np.ndarray) -> np.ndarray:
@@ -80,7 +89,7 @@ class Applied:
         return {**self.observed, **self.rates, **({"K": self.k(ts)} if self._truncated else {})}
 
     def inputs(self, ts: np.ndarray) -> dict[str, np.ndarray | float]:
-        """Every constant, index and rate as a number, for the proof chain."""
+        """Every constant, index and rate as a number, for the proof chain; with the state of a recursion at each t."""
         constants = self.constants[0]
         numbers: dict[str, Any] = {name: constant.value for name, constant in constants.items()}
         numbers |= {"t": ts.astype(float), "k": self.k(ts).astype(float)}
@@ -88,7 +97,8 @@ class Applied:
         for name, expression in self.rate_formulas.items():
             needed = {symbol.name: arrays[symbol.name] for symbol in expression.free_symbols}
             numbers[name] = np.broadcast_to(evaluate(expression, needed), ts.shape)
-        return numbers
+        call = self.bound.call(constants, ts, self.k(ts), self._given(ts)) if self.bound.recursion else None
+        return numbers if call is None else numbers | call.state()
 
     @property
     def rate_formulas(self) -> dict[str, sp.Expr]:

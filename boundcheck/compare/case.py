@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from boundcheck.ball import BALLS, BallKind
 from boundcheck.compare.certificate import certify
-from boundcheck.constants import BALLS, BallKind, Constant, Constants, Side
+from boundcheck.constants import Constant, Constants
 from boundcheck.errors import AssumptionError, InputError
 from boundcheck.numerics.bilevel.derivatives import jacobian, linearise, rows_outer
 from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, Dynamics
@@ -22,11 +23,12 @@ from boundcheck.numerics.estimate.estimate_constants import on_balls
 from boundcheck.numerics.solvers.conjugate_gradient import refuse_unless_symmetric
 from boundcheck.numerics.solvers.reference import ReferenceSolution
 from boundcheck.progress import Progress, no_progress
+from boundcheck.side import Side
 from boundcheck.theory import step_sizes
 from boundcheck.theory.step_sizes import Momentum
 
-SAME = 1e-10  # to which step sizes must agree with the optimal ones: by δ off, rates grow by √δ a step
-FOREVER = 100_000  # steps after which no iterate is still at its farthest
+SAME = 1e-10  # largest relative difference from the optimal steps; a difference δ makes rates worse by √δ
+FOREVER = 100_000  # the largest distance is reached within this many steps
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def momentum_of(problem: Problem, constants: Constants) -> Momentum | None:
         return None
     try:
         best = makers[dynamics.name](constants["mu"].value, constants["L"].value)
-    except InputError:  # a μ of 0, or ends that are no spectrum
+    except InputError:  # μ = 0, or μ > L
         return None
     omega, beta = (float(x) for x in dynamics.coefficients(problem.prepare(problem.lam)))
     step = omega * constants["alpha"].value
@@ -142,19 +144,22 @@ def frozen(problem: Problem) -> bool:
 
 
 def case_at(
-    problem: Problem, found: ReferenceSolution, known: Constants | None, constants: Mapping[str, Constants] | None,
-    spend: Spend, doubts: tuple[str, ...] = (), tell: Progress = no_progress,
+    problem: Problem, solution: ReferenceSolution, known: Constants | None, constants: Mapping[str, Constants] | None,
+    spend: Spend, doubts: tuple[str, ...] = (), tell: Progress = no_progress, smaller_balls: bool = False,
 ) -> Case:  # fmt: skip
-    """The problem with its constants on both balls; the local one as wide as its dynamics may ever reach."""
+    """The problem with its constants on both balls; the local one as wide as its dynamics may ever reach.
+
+    With `smaller_balls`, and if the iterates are w_{t+1} = Φ(w_t), its constants have values on smaller balls too.
+    """
     if constants is not None:
         if missing := [ball for ball in BALLS if ball not in constants]:
             raise InputError(f"constants has no ball {missing[0].value!r}; give both, {' and '.join(BALLS)}")
-        return _case(problem, found, constants)
-    made = on_balls(
-        problem, found, BALLS, known=known, peak=lambda steps: _peak(momentum_of(problem, steps)), spend=spend,
-        tell=tell, doubts=doubts,
+        return _case(problem, solution, constants)
+    constants_by_ball = on_balls(
+        problem, solution, BALLS, known=known, peak=lambda steps: _peak(momentum_of(problem, steps)), spend=spend,
+        tell=tell, doubts=doubts, smaller_balls=smaller_balls and problem.dynamics.step is FIXED_POINT.step,
     )  # fmt: skip
-    return _case(problem, found, made)
+    return _case(problem, solution, constants_by_ball)
 
 
 def _peak(momentum: Momentum | None) -> float:
@@ -162,8 +167,8 @@ def _peak(momentum: Momentum | None) -> float:
     return 1.0 if momentum is None else max(1.0, float(momentum.factor(np.arange(FOREVER)).max()))
 
 
-def _case(problem: Problem, found: ReferenceSolution, constants: Mapping[str, Constants]) -> Case:
+def _case(problem: Problem, solution: ReferenceSolution, constants: Mapping[str, Constants]) -> Case:
     local = constants[BallKind.LOCAL]
     momentum = momentum_of(problem, local)
     radius = _peak(momentum) * local["r_0"].value if "r_0" in local else 0.0
-    return Case(problem, found.w[0], constants, momentum, radius, certify(problem, found, local))
+    return Case(problem, solution.w[0], constants, momentum, radius, certify(problem, solution, local))

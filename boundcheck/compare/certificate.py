@@ -8,13 +8,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from boundcheck.constants import Constant, Constants, Provenance, Side
+from boundcheck.constants import Constant, Constants, Provenance
 from boundcheck.errors import AssumptionError, InputError, MissingConstantError
 from boundcheck.methods import Method
+from boundcheck.numerics.bilevel.closed_forms import ClosedForms
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate import residual_bounds
 from boundcheck.numerics.estimate import rounding_floor as floor
+from boundcheck.numerics.estimate.near_solution import NearSolution, near_solution
 from boundcheck.numerics.solvers.reference import ReferenceSolution
+from boundcheck.side import Side
 from boundcheck.theory.catalogue import bounds
 
 THEOREM = bounds["aid-certificate"]
@@ -22,19 +25,22 @@ AT_REFERENCE = ("W",)  # which the estimator measured where the reference is
 PLACES = 3  # t at which the floor is measured, between T/8 and T
 
 
-def certify(problem: Problem, found: ReferenceSolution, constants: Constants) -> Constant | None:
+def certify(problem: Problem, solution: ReferenceSolution, constants: Constants) -> Constant | None:
     """ε_g ≥ ‖reference − ∇f‖, worth what its side says; None where nothing bounds it.
 
     The bound `aid-certificate` at the reference, with the ‖w'‖ measured there and the residuals in exact arithmetic.
     Where an operation of the program has no rule for its rounding, residuals are estimates, and so is ε_g.
     """
-    if any(name not in constants for name in AT_REFERENCE) or not residual_is_enough(problem, constants):
+    near = _near(problem, solution)
+    if near is not None:
+        constants = near.constants
+    elif any(name not in constants for name in AT_REFERENCE) or not residual_is_enough(problem, constants):
         return None
-    residual = residual_bounds.of(problem, found)
+    residual = residual_bounds.of(problem, solution)
     of_W = replace(constants["W"], name="W_t")
     try:
         worth = THEOREM.evaluate(
-            constants, eps_w=residual.w, v_k=float(found.v[0].norm()), W_t=of_W, eps_v=residual.v, rigorous=True
+            constants, eps_w=residual.w, v_k=float(solution.v[0].norm()), W_t=of_W, eps_v=residual.v, rigorous=True
         )
     except (AssumptionError, MissingConstantError):
         return None
@@ -54,12 +60,23 @@ class Distance:
     doubt: str = ""
 
 
-def distance(problem: Problem, found: ReferenceSolution, constants: Constants) -> Distance:
+def distance(problem: Problem, solution: ReferenceSolution, constants: Constants) -> Distance:
     """ε_w/μ_λ: what a distance to the reference may lack of one to w*."""
+    near = _near(problem, solution)
+    if near is not None:
+        return Distance(near.fixed_point.distance)
     if not residual_is_enough(problem, constants):
         return Distance(0.0, "‖w_t − w*‖ is measured from a reference that nothing certifies")
-    residual = residual_bounds.of(problem, found)
+    residual = residual_bounds.of(problem, solution)
     return Distance(residual.w / constants["mu_inv"].value, residual.doubt)
+
+
+def _near(problem: Problem, solution: ReferenceSolution) -> NearSolution | None:
+    """A proof that w* is next to the reference, where the program of the problem gives one."""
+    if isinstance(problem.known, ClosedForms):
+        return None  # the closed forms hold everywhere
+    near = near_solution(problem, solution)
+    return near if isinstance(near, NearSolution) else None
 
 
 def residual_is_enough(problem: Problem, constants: Constants) -> bool:
@@ -93,7 +110,7 @@ class Floor:
 
 def rounding_floor(
     problem: Problem, methods: Sequence[Method], T: int, constants: Sequence[Constants],
-    found: Sequence[ReferenceSolution], errors: Mapping[Method, np.ndarray],
+    solutions: Sequence[ReferenceSolution], errors: Mapping[Method, np.ndarray],
 ) -> Floor:  # fmt: skip
     """The floor of each method at every λ and t; the problem is at the first λ.
 
@@ -102,25 +119,25 @@ def rounding_floor(
     """
     ts = np.unique(np.geomspace(max(1, T / 8), T, PLACES).astype(int))
     every = np.arange(1, T + 1)
-    models = np.stack([model_of(c, f, problem.dtype, every) for c, f in zip(constants, found, strict=True)])
-    measured = floor.measured(problem, [str(m) for m in methods], [int(t) for t in ts], found[0])
-    sizes = np.array([[float(f.value[0].norm())] for f in found])
+    models = np.stack([model_of(c, f, problem.dtype, every) for c, f in zip(constants, solutions, strict=True)])
+    measured = floor.measured(problem, [str(m) for m in methods], [int(t) for t in ts], solutions[0])
+    sizes = np.array([[float(f.value[0].norm())] for f in solutions])
     floors, how = {}, "model"
     for method in methods:
-        here = None if measured is None else measured[str(method)]
+        measured_floor = None if measured is None else measured[str(method)]
         rounding = models
-        if here is not None and np.isfinite(here).all():
+        if measured_floor is not None and np.isfinite(measured_floor).all():
             how = "two precisions compared"
             scale = np.where(models[:1] > 0, models / np.where(models[:1] > 0, models[:1], 1), 1.0)
-            rounding = scale * np.interp(every, ts, here)
+            rounding = scale * np.interp(every, ts, measured_floor)
         subtraction = floor.unit(problem.dtype) * (np.where(np.isfinite(errors[method]), errors[method], 0) + 2 * sizes)
         floors[method] = floor.FACTOR * np.maximum(rounding, subtraction)
     return Floor(floors, how)
 
 
-def model_of(constants: Constants, found: ReferenceSolution, dtype: torch.dtype, t: np.ndarray) -> np.ndarray:
+def model_of(constants: Constants, solution: ReferenceSolution, dtype: torch.dtype, t: np.ndarray) -> np.ndarray:
     """The rounding at every t by its model, or where there is none the rounding of ∇f itself."""
     try:
-        return floor.model(constants, found, dtype, t)
+        return floor.model(constants, solution, dtype, t)
     except (InputError, LookupError):  # no contraction, or a problem too large for ‖w'‖
-        return np.full(t.shape, floor.unit(dtype) * float(found.value[0].norm()))
+        return np.full(t.shape, floor.unit(dtype) * float(solution.value[0].norm()))

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from boundcheck.ball import BallKind
 from boundcheck.compare import certificate, judge
-from boundcheck.compare.applicability import question
+from boundcheck.compare.applicability import question, shrinking
 from boundcheck.compare.case import Case, case_at
 from boundcheck.compare.judge import MethodRun, Observed
-from boundcheck.constants import BallKind, Constants
+from boundcheck.constants import Constants
 from boundcheck.errors import AssumptionError, InputError
 from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
@@ -73,7 +74,7 @@ class Runs:
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """What proofs speak of, at the first λ and at `ts`; see `judge.MethodRun` for the fields."""
+    """The quantities in the proofs, at the first λ and at `ts`; see `judge.MethodRun` for the fields."""
 
     ts: np.ndarray
     measured: Mapping[Method, Observed]
@@ -175,10 +176,10 @@ def check(
     tell("checking the problem", 0, 1)
     doubts = validate.check(problem, lams[0]).unconfirmed
     runs = _run(problem, asked, lams, T, memory, tell)
-    cases = []
+    cases, smaller_balls = [], shrinking(chosen, runs.methods)
     for i, reference in enumerate(runs.references):
         tell("constants", i, len(lams))
-        cases.append(case_at(problem.at(lams[i]), reference, known, constants, spend, doubts, tell))
+        cases.append(case_at(problem.at(lams[i]), reference, known, constants, spend, doubts, tell, smaller_balls))
     tell("the rounding floor", 0, 1)
     local = [case.constants[BallKind.LOCAL] for case in cases]
     floor = certificate.rounding_floor(cases[0].problem, runs.methods, T, local, runs.references, runs.errors)
@@ -212,7 +213,7 @@ def _bounds(names: Sequence[str] | None) -> list[Bound]:
             if bound.bounds != error:
                 raise InputError(f"{bound.name} bounds {bound.bounds}, not the hypergradient's error; leave it out")
             if bound.kind is BoundKind.ENCLOSURE:
-                raise InputError(f"{bound.name} is what the errors are known to, in every report; leave it out")
+                raise InputError(f"{bound.name} is part of every report; leave it out")
     return [b for b in chosen if b.bounds == error and b.kind is not BoundKind.ENCLOSURE]
 
 
@@ -261,7 +262,7 @@ def _from_w_star(
     """Distances that were measured from the reference, as bounds on those from w*, which is `off` from it at most."""
     more = {"r_t": np.full(ts.shape, off)}
     if q is not None:  # Σ_{1≤j<t} q^(t−1−j)
-        with np.errstate(over="ignore", invalid="ignore"):  # for q > 1, of which no bound speaks
+        with np.errstate(over="ignore", invalid="ignore"):  # q > 1: no bound applies
             more["path_t"] = off * (ts - 1.0 if q == 1 else (1 - q ** (ts - 1.0)) / (1 - q))
     return {m: {n: x + more[n] if n in more else x for n, x in of_m.items()} for m, of_m in measured.items()}
 

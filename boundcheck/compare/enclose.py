@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
+from boundcheck.ball import BallKind
 from boundcheck.compare.certificate import certify
-from boundcheck.constants import BallKind, Constants
+from boundcheck.constants import Constants
 from boundcheck.errors import AssumptionError, InputError
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
 from boundcheck.numerics.estimate import validate
@@ -77,23 +78,25 @@ def enclose(
     0.042969 0.042969 upper
     """
     require_problem(problem)
-    here = problem if lam is None else problem.at(lam)
-    value = here.checked(g.value if isinstance(g, Hypergradient) else g, "g")
+    at_lam = problem if lam is None else problem.at(lam)
+    value = at_lam.checked(g.value if isinstance(g, Hypergradient) else g, "g")
     if known is not None and not isinstance(known, Constants):
         raise InputError(f"known = {known!r} is not a set of constants; give Constants.given(q=0.9, …)")
-    doubts = validate.check(here, here.lam).unconfirmed
-    found = reference(here, here.lam[None])
-    spend = Spend(delta, seed, budget)
-    constants = on_balls(
-        here, found, (BallKind.LOCAL,), known=known, spend=spend, tell=no_progress, doubts=doubts
-    )[BallKind.LOCAL]  # fmt: skip
-    eps_g = certify(here, found, constants)
+    doubts = validate.check(at_lam, at_lam.lam).unconfirmed
+    solution = reference(at_lam, at_lam.lam[None])
+    eps_g = None if doubts or known is not None else certify(at_lam, solution, Constants())
+    if eps_g is None:
+        spend = Spend(delta, seed, budget)
+        constants = on_balls(
+            at_lam, solution, (BallKind.LOCAL,), known=known, spend=spend, tell=no_progress, doubts=doubts
+        )[BallKind.LOCAL]  # fmt: skip
+        eps_g = certify(at_lam, solution, constants)
     if eps_g is None:
         raise AssumptionError(
             f"{problem.name}: the reference cannot be certified: 2ν₁ε_w ≤ μ_λ² fails, Φ does not contract, "
             "or a constant is missing; see boundcheck constants --ball local, or vouch for some with known="
         )
-    gap = (value - found.value[0]).norm().double().cpu().numpy()
-    subtracted = 4 * torch.finfo(here.dtype).eps * float(value.norm() + found.value[0].norm())
-    one = enclosed(gap[None, None], [replace(eps_g, value=eps_g.value + subtracted)])
-    return Enclosure(one.lower[0, 0], one.upper[0, 0], one.side, one.delta)
+    gap = (value - solution.value[0]).norm().double().cpu().numpy()
+    subtracted = 4 * torch.finfo(at_lam.dtype).eps * float(value.norm() + solution.value[0].norm())
+    single = enclosed(gap[None, None], [replace(eps_g, value=eps_g.value + subtracted)])
+    return Enclosure(single.lower[0, 0], single.upper[0, 0], single.side, single.delta)

@@ -14,15 +14,15 @@ from boundcheck.compare.case import Case
 from boundcheck.compare.certificate import proved
 from boundcheck.compare.proof_trace import trace
 from boundcheck.compare.reasons import Finding, limits_of, reason
-from boundcheck.constants import Side
 from boundcheck.errors import AssumptionError, InputError, MissingConstantError
 from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate import rounding_noise
 from boundcheck.numerics.estimate.rounding_floor import unit
 from boundcheck.report import tightness
-from boundcheck.report.report import BoundCurve, Curve, Trace
-from boundcheck.report.verdict import ROUNDING, Verdict, excess, judge, worst
+from boundcheck.report.method_curve import BoundCurve, Curve, Trace
+from boundcheck.report.verdict import FORMULA_ROUNDING, Verdict, excess, judge, worst
+from boundcheck.side import Side
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.evaluation import BoundValues
 from boundcheck.theory.kinds import BoundKind
@@ -30,7 +30,7 @@ from boundcheck.theory.kinds import BoundKind
 Observed = Mapping[str, np.ndarray]
 FROM_W_STAR = {"r_t", "path_t"}  # observables that are distances to w*
 LOOKS = 3  # times that a violation is compared with the scatter of a run
-CONSTANTS_ROUNDED = 256  # units by which a constant may be off: a norm of numbers that were computed
+CONSTANTS_ROUNDED = 256  # units of rounding that a constant may be off by, as a norm of computed numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +170,7 @@ def _evaluated(bound: Bound, run: MethodRun, observed: Observed, doubt: str) -> 
     first, ts = applied[0], np.arange(1, run.errors.shape[1] + 1)
     if first.observed:  # at the first λ only, and where w_t is in the ball of the constants
         inside = _in_ball(first.observed, observed, run.cases[0])
-        applied, ts = [_at(first, inside)], run.ts[inside]
+        applied, ts = [_restricted(first, inside)], run.ts[inside]
     worths = applied[0].values_at(applied, ts)
     values = np.full(run.errors.shape, np.nan)
     values[: len(worths), ts - 1] = [worth.values for worth in worths]
@@ -256,18 +256,18 @@ def _proof(run: MethodRun, outcome: Applies, observed: Observed, floor: np.ndarr
     measured = {n: x for n, x in run.measured.items() if n in FROM_W_STAR and n not in first.observed}
     numbers = {name: x[says] for name, x in {**run.measured, **observed, **measured}.items()}
     ts = run.ts[says]
-    return trace(_at(first, says), ts, numbers, run.errors[0, ts - 1], floor[0, ts - 1])
+    return trace(_restricted(first, says), ts, numbers, run.errors[0, ts - 1], floor[0, ts - 1])
 
 
 def _in_ball(of_bound: Observed, observed: Observed, case: Case) -> np.ndarray:
     """Where w_t is in the ball of the constants, if r_t was measured; AssumptionError where it never is."""
     finite = np.all([np.isfinite(x) for x in of_bound.values()], axis=0)
-    inside: np.ndarray = finite & (observed.get("r_t", np.zeros(len(finite))) <= case.radius * (1 + ROUNDING))
+    inside: np.ndarray = finite & (observed.get("r_t", np.zeros(len(finite))) <= case.radius * (1 + FORMULA_ROUNDING))
     if not inside.any():
         raise AssumptionError(f"‖w_t − w*‖ > {case.radius:.3g} at every t: outside the ball of its constants")
     return inside
 
 
-def _at(applied: Applied, some: np.ndarray) -> Applied:
+def _restricted(applied: Applied, some: np.ndarray) -> Applied:
     """The same with what was observed at some of the t."""
     return replace(applied, observed={name: x[some] for name, x in applied.observed.items()})

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from statistics import median
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-import torch
 
+from boundcheck.ball import BallKind
 from boundcheck.compare import certificate
-from boundcheck.compare.applicability import question
+from boundcheck.compare.applicability import question, shrinking
 from boundcheck.compare.applied_bound import Applied, apply
 from boundcheck.compare.case import Case, case_at
-from boundcheck.constants import BallKind, Constants, Side
+from boundcheck.compare.guarantees import WITHOUT_BOUND, Guarantee, Offer, Plan
+from boundcheck.compare.step_costs import Costs, measure
+from boundcheck.constants import Constants
 from boundcheck.errors import AssumptionError, BoundcheckError, InputError, MissingConstantError
 from boundcheck.methods import Method
-from boundcheck.numerics.bilevel.derivatives import linearise
-from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
 from boundcheck.numerics.curves.error_curves import error_curves, methods_of
 from boundcheck.numerics.estimate import validate
@@ -27,150 +24,14 @@ from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.rounding_floor import FACTOR
 from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
 from boundcheck.progress import Progress, no_progress
+from boundcheck.side import Side
 from boundcheck.theory.catalogue import bounds as catalogue
 from boundcheck.theory.iterations import Iterations
 from boundcheck.theory.symbols import error
 
-TIMINGS = 7  # of which the median counts
 AID_STATES = 7  # vectors that AID holds at a time, whatever t and k
 GRAPH_STATES = 3  # vectors that reverse mode keeps for each step
 LONGEST_RUN = 60.0  # seconds that a run to confirm a guarantee may take
-WITHOUT_BOUND = 500  # steps of the run where no bound says how many
-
-
-@dataclass(frozen=True)
-class Costs:
-    """How long steps take on this machine.
-
-    Attributes
-    ----------
-    inner : float
-        Seconds of a lower-level step.
-    linear : float
-        Seconds of a step of the linear solver.
-    """
-
-    inner: float
-    linear: float
-
-    @property
-    def ratio(self) -> float:
-        """The cost of a linear step in lower-level steps."""
-        return self.linear / self.inner
-
-
-@dataclass(frozen=True)
-class Offer:
-    """The cheapest t and k for which one bound is at most the accuracy.
-
-    Attributes
-    ----------
-    method : str
-        The method.
-    bound : str
-        The name of the bound.
-    t : int
-        The lower-level steps.
-    k : int or None
-        The steps of the linear solver; None for ITD.
-    value : float
-        The bound at t and k.
-    side : Side
-        What the value is worth, given its constants.
-    cost : float
-        The cost of the run, in lower-level steps.
-    """
-
-    method: str
-    bound: str
-    t: int
-    k: int | None
-    value: float
-    side: Side
-    cost: float
-
-
-@dataclass(frozen=True)
-class Guarantee(Offer):
-    """The best offer for a method, and what a run found.
-
-    Attributes
-    ----------
-    method : str
-        The method.
-    bound : str
-        The name of the bound.
-    t : int
-        The lower-level steps.
-    k : int or None
-        The steps of the linear solver; None for ITD.
-    value : float
-        The bound at t and k.
-    side : Side
-        What the value is worth, given its constants.
-    cost : float
-        The cost of the run, in lower-level steps.
-    memory : int
-        The memory of the run, in bytes.
-    error : float or None
-        The error of the run at (t, k); None where it was not run or would take too long.
-    met : bool or None
-        Whether that error is within the accuracy; None where it was not run.
-    needed : tuple of int and int or None, or None
-        The least t, with the same k, from which on the error was within the accuracy; None where it was not run, or the
-        error at t was not.
-    """
-
-    memory: int
-    error: float | None
-    met: bool | None
-    needed: tuple[int, int | None] | None
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """What the bounds guarantee for an accuracy, and what runs needed.
-
-    Attributes
-    ----------
-    problem : Problem
-        The problem.
-    eps : float
-        The accuracy ‖g − ∇f(λ)‖ ≤ eps.
-    constants : Constants
-        The constants on the local ball.
-    costs : Costs
-        How long steps take on this machine.
-    offers : tuple of Offer
-        Of every bound that applies, the cheapest t and k; for each method, those that are proved first, then by cost.
-    guarantees : tuple of Guarantee
-        For each method the best offer, tried by a run.
-    silent : dict from str to str
-        The methods without a guarantee, and why.
-    measured : dict from str to int or None
-        For the methods without a guarantee, the least t (with k = t) from which on a run was within the accuracy; None
-        where it never was.
-    floor : float
-        The rounding floor: a smaller accuracy cannot be reached in this precision.
-    longest_run : int
-        How long the runs of methods without a guarantee are, in lower-level steps.
-    """
-
-    problem: Problem
-    eps: float
-    constants: Constants
-    costs: Costs
-    offers: tuple[Offer, ...]
-    guarantees: tuple[Guarantee, ...]
-    silent: dict[str, str]
-    measured: dict[str, int | None]
-    floor: float
-    longest_run: ClassVar[int] = WITHOUT_BOUND
-
-    @property
-    def cheapest(self) -> Guarantee | None:
-        """The cheapest of the guarantees that no run has shown to miss the accuracy; None if there is none."""
-        return min((g for g in self.guarantees if g.met is not False), key=lambda g: g.cost, default=None)
 
 
 def plan(
@@ -246,10 +107,10 @@ def plan(
     lam = problem.checked(problem.lam, "lam")
     doubts = validate.check(problem, lam).unconfirmed
     tell("constants", 0, 1)
-    found = reference(problem, lam[None])
-    case = case_at(problem, found, known, None, Spend(delta, seed, budget), doubts, tell)
+    solution, smaller_balls = reference(problem, lam[None]), shrinking(catalogue.values(), asked)
+    case = case_at(problem, solution, known, None, Spend(delta, seed, budget), doubts, tell, smaller_balls)
     costs = measure(problem)
-    local, floor = case.constants[BallKind.LOCAL], _floor(case, found)
+    local, floor = case.constants[BallKind.LOCAL], _floor(case, solution)
     offers: list[Offer] = []
     guarantees: list[Guarantee] = []
     silent: dict[str, str] = {}
@@ -262,7 +123,7 @@ def plan(
             if eps <= floor:
                 dtype = str(problem.dtype).removeprefix("torch.")
                 why = f"eps = {eps:g} is below the rounding floor {floor:.1e} of {dtype}"
-                raise AssumptionError(f"{method}: {why}, so no run can have it; ask for a larger eps")
+                raise AssumptionError(f"{method}: {why}, so no run can reach it; ask for a larger eps")
         except AssumptionError as why:
             silent[str(method)] = str(why)
             if run:
@@ -272,34 +133,15 @@ def plan(
     return Plan(problem, float(eps), local, costs, tuple(offers), tuple(guarantees), silent, measured, floor)
 
 
-def _floor(case: Case, found: ReferenceSolution) -> float:
+def _floor(case: Case, solution: ReferenceSolution) -> float:
     """The rounding floor of a long run, and what the reference itself may be off."""
-    late = certificate.model_of(case.constants[BallKind.LOCAL], found, case.problem.dtype, np.array([10**6]))
-    own = 0.0 if case.certificate is None else case.certificate.value
-    return max(FACTOR * float(late[0]), own)
-
-
-@torch.no_grad()
-def measure(problem: Problem) -> Costs:
-    """The median of some timings, each after the first."""
-    prepared = Prepared(problem, problem.lam)
-    z = problem.dynamics.start(problem.w0)
-    at = linearise(problem, problem.w0, prepared)
-    v = torch.ones_like(problem.w0)
-
-    def seconds(step: Callable[[], object]) -> float:
-        times = []
-        for _ in range(TIMINGS + 1):
-            start = time.perf_counter()
-            step()
-            times.append(time.perf_counter() - start)
-        return median(times[1:])
-
-    return Costs(seconds(lambda: problem.psi_at(z, prepared.ready)), seconds(lambda: at.d1_T(v)))
+    late = certificate.model_of(case.constants[BallKind.LOCAL], solution, case.problem.dtype, np.array([10**6]))
+    certified = 0.0 if case.certificate is None else case.certificate.value
+    return max(FACTOR * float(late[0]), certified)
 
 
 def _offers(method: Method, case: Case, eps: float, costs: Costs) -> list[Offer]:
-    """Of every bound, those that prove it first, then by cost; AssumptionError if none speaks of the method."""
+    """The offer of every bound, proved ones first, then by cost; AssumptionError if no bound applies to the method."""
     offers, reasons = [], {}
     for bound in catalogue.values():
         if method.name not in bound.methods or bound.bounds != error:
@@ -313,25 +155,25 @@ def _offers(method: Method, case: Case, eps: float, costs: Costs) -> list[Offer]
         except (AssumptionError, MissingConstantError, InputError) as why:
             reasons[bound.name] = str(why).removeprefix(f"{bound.name}: ")
     if not offers:
-        local = f"{method.name}-local"  # the form that asks for least
+        local = f"{method.name}-local"  # the form with the fewest assumptions
         name = local if local in reasons else method.name if method.name in reasons else next(iter(reasons), "")
         raise AssumptionError(f"{method}: no bound applies; {name}: {reasons.get(name, 'there is none')}")
     return sorted(offers, key=lambda offer: (offer.side is Side.LOWER, offer.cost))
 
 
-def _offer(method: Method, bound: str, found: Iterations, costs: Costs) -> Offer:
-    t, unrolled = found.t or 0, method.name == "itd"
-    k = None if unrolled else found.k if found.k is not None else t
+def _offer(method: Method, bound: str, iterations: Iterations, costs: Costs) -> Offer:
+    t, unrolled = iterations.t or 0, method.name == "itd"
+    k = None if unrolled else iterations.k if iterations.k is not None else t
     cost = t * (1 + costs.ratio) if unrolled else t + costs.ratio * (k or 0)  # ITD goes all the way back
-    return Offer(str(method), bound, t, k, found.value, found.side, cost)
+    return Offer(str(method), bound, t, k, iterations.value, iterations.side, cost)
 
 
 def _iterations(applied: Applied, eps: float, costs: Costs) -> Iterations:
-    found = [
+    answers = [
         applied.bound.iterations(constants, eps, cost_t=1.0, cost_k=costs.ratio, **applied.rates)
         for constants in applied.constants
     ]
-    return min(found, key=lambda one: one.cost)
+    return min(answers, key=lambda answer: answer.cost)
 
 
 def _confirmed(problem: Problem, best: Offer, eps: float, costs: Costs, run: bool) -> Guarantee:
@@ -362,7 +204,7 @@ def _errors(problem: Problem, method: str, t: int) -> np.ndarray:
 
 
 def _first_within(errors: np.ndarray, eps: float) -> int | None:
-    """The least t (from 1) from which on all errors are at most eps; None where the last is not."""
+    """The first t (from 1) after which all errors stay at most eps; None if the last error is above."""
     outside = np.flatnonzero(errors > eps)
     last = int(outside[-1]) + 1 if outside.size else 0
     return last + 1 if last < len(errors) else None

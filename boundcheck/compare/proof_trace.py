@@ -8,8 +8,8 @@ import numpy as np
 import sympy as sp
 
 from boundcheck.compare.applied_bound import Applied
-from boundcheck.report.report import Trace
-from boundcheck.report.verdict import ROUNDING
+from boundcheck.report.method_curve import Trace
+from boundcheck.report.verdict import FORMULA_ROUNDING
 from boundcheck.theory.symbols import QUANTITIES
 
 
@@ -32,17 +32,17 @@ def trace(
     fine = np.all([np.isfinite(x) for x in spread.values()], axis=0) & (errors > floor)
     if not fine.any():
         return None
-    found = chain.evaluate({name: x[fine] for name, x in spread.items()})
-    before = np.concatenate([found.values[:1], found.values[:-1]])
-    broken = found.values < before * (1 - ROUNDING) - floor[fine]
-    links = found.links
+    evaluated = chain.evaluate({name: x[fine] for name, x in spread.items()})
+    before = np.concatenate([evaluated.values[:1], evaluated.values[:-1]])
+    broken = evaluated.values < before * (1 - FORMULA_ROUNDING) - floor[fine]
+    links = evaluated.links
     return Trace(
         links=tuple(link.name for link in links),
         because=tuple(link.because for link in links),
         uses=tuple(_spelled_out(link.uses, applied) for link in links),
         t=ts[fine],
-        values=found.values,
-        slacks=found.slacks,
+        values=evaluated.values,
+        slacks=evaluated.slacks,
         broken=broken,
     )
 
@@ -50,8 +50,8 @@ def trace(
 def _spelled_out(uses: Sequence[str], applied: Applied) -> tuple[str, ...]:
     """What a link uses, a rate followed by the constants that it is made of: a wrong one shows there first."""
     formulas = applied.rate_formulas
-    found = [[name, *_constants(formulas[name])] if name in formulas else [name] for name in uses]
-    return tuple(dict.fromkeys(name for names in found for name in names))
+    spelled = [[name, *_constants(formulas[name])] if name in formulas else [name] for name in uses]
+    return tuple(dict.fromkeys(name for names in spelled for name in names))
 
 
 def _constants(formula: sp.Expr) -> list[str]:

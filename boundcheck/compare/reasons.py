@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from boundcheck.compare.applied_bound import of_sample
-from boundcheck.report.report import Trace
+from boundcheck.report.method_curve import Trace
 from boundcheck.report.verdict import Verdict, excess
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.symbols import QUANTITIES, rho

@@ -52,12 +52,12 @@ def _remembering(make: Callable[..., Problem]) -> Callable[..., Problem]:
 
 
 def _discover() -> dict[str, Entry]:
-    found = []
+    entries = []
     for info in pkgutil.iter_modules(__path__):
         if not info.ispkg and info.name != "loading":
             module = import_module(f"{__name__}.{info.name}")
-            found.append(Entry(module.NAME, info.name, module.TITLE, _remembering(module.make)))
-    return {entry.name: entry for entry in sorted(found, key=lambda entry: entry.name)}
+            entries.append(Entry(module.NAME, info.name, module.TITLE, _remembering(module.make)))
+    return {entry.name: entry for entry in sorted(entries, key=lambda entry: entry.name)}
 
 
 CATALOGUE = _discover()

@@ -16,7 +16,7 @@ from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region, closed
 from boundcheck.numerics.bilevel.formulas import DataMatrix
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.problems.parts.norm_bounds import farthest, solved, spectral
-from boundcheck.problems.parts.synthetic_data import Split, drawn, linear_data, ridge_for, uniform
+from boundcheck.problems.parts.synthetic_data import DataSplit, drawn, linear_data, ridge_for, uniform
 from boundcheck.problems.parts.tuned_step import Tuned, problem_fields, step_constants, tuned
 
 NAME = "br"
@@ -36,9 +36,56 @@ def make(
     features: int = 100, noise: float = 0.1, low: float = -5.0, high: float = 5.0, ridge: float = 1.0,
     kappa: float | None = None, dynamics: str = "heavy-ball", differentiate_step: bool = False,
 ) -> Problem:  # fmt: skip
-    """The paper's BR with β = `ridge`; with `kappa`, β is chosen so that L/μ = kappa, for every λ.
+    """Ridge regression biased towards λ: the paper's BR.
 
-    μ and L do not depend on λ, so `differentiate_step` changes nothing here.
+    d = n = `features`. μ and L do not depend on λ.
+
+    Parameters
+    ----------
+    seed : int
+        The seed of the data and of λ; 0 by default.
+    dtype : torch.dtype
+        The precision, `torch.float64` (the default) or `torch.float32`.
+    device : torch.device or str
+        The device; "cpu" by default.
+    size : int
+        The examples to train on, and as many to validate; 50 by default.
+    features : int
+        The features of an example; 100 by default.
+    noise : float
+        The standard deviation of the noise in the targets; 0.1 by default.
+    low : float
+        The least value of λ; -5 by default.
+    high : float
+        The largest value of λ; 5 by default.
+    ridge : float
+        The weight β of the penalty, positive; 1 by default.
+    kappa : float, optional
+        The condition number L/μ, above 1; β is chosen to have it, in place of `ridge`.
+    dynamics : str
+        "gradient-descent", "heavy-ball" or "nesterov", each with its best steps for μ and L; "heavy-ball" by
+        default.
+    differentiate_step : bool
+        Whether derivatives go through the step; False by default. Here it changes nothing, as μ and L do not
+        depend on λ.
+
+    Returns
+    -------
+    Problem
+        The problem.
+
+    Raises
+    ------
+    InputError
+        If a size, `kappa` or the device cannot be used.
+    UnknownNameError
+        If there are no such dynamics.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> bc.problems.biased_regularisation(size=20, features=5)
+    Problem(br, d=5, n=5, heavy-ball, float64 on cpu)
     """
     data = generate(seed=seed, dtype=dtype, device=device, size=size, features=features, noise=noise)
     eigenvalues = torch.linalg.eigvalsh(data.X.T @ data.X)
@@ -75,7 +122,7 @@ def make(
     )  # fmt: skip
 
 
-def closed_forms(data: Split, H: Tensor, ridge: float, steps: Tuned) -> ClosedForms:
+def closed_forms(data: DataSplit, H: Tensor, ridge: float, steps: Tuned) -> ClosedForms:
     """The constants: ∇²₁ℓ = H = XᵀX + βI and ∇²₂₁ℓ = −βI depend on nothing, so that ν₁ = ν₂ = 0 and L_Φ = αβ.
 
     ∇₁E = X'ᵀ(X'w − y') is affine, with η₁ = ‖X'ᵀX'‖; its supremum over a ball is that of `farthest`. E knows no λ.

@@ -30,7 +30,8 @@ from boundcheck.constants import Constant
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.flatten import Layout
-from boundcheck.numerics.bilevel.problem import Domain, Problem
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem_types import Domain
 from boundcheck.problems.equilibrium import Examples, checked_norm, gaussian_examples, given, mnist_examples
 from boundcheck.problems.parts import conv_equilibrium_constants as constants
 from boundcheck.problems.parts.classifier_constants import Classifier
@@ -76,10 +77,54 @@ def make(
     padding: str = "circular",
     examples: Examples | None = None,
 ) -> Problem:
-    """Small images of Gaussian classes, or with `mnist` the paper's (5000, h = 10); λ is drawn with ‖c(K)‖ = `norm`.
+    """An equilibrium model with convolutions, and a logistic classifier on its pooled states.
 
-    `side` is the side of an image: states have half of it, pooled states a quarter. With `examples`, images of
-    that side as rows, those are its data.
+    λ = (K, K', c, θ, b) is drawn with ‖c(K)‖ = `norm`; ∂₁Φ is not symmetric. States have half the side of an image,
+    pooled states a quarter.
+
+    Parameters
+    ----------
+    seed : int
+        The seed of the data and of λ; 0 by default.
+    dtype : torch.dtype
+        The precision, `torch.float64` (the default) or `torch.float32`.
+    device : torch.device or str
+        The device; "cpu" by default.
+    mnist : bool
+        Whether to use images of MNIST in place of Gaussian classes; False by default.
+    size : int, optional
+        The images; 6 by default, and 5000 with `mnist`.
+    hidden : int, optional
+        The channels of a state; 2 by default, and 10 with `mnist`.
+    side : int, optional
+        The side of an image, a multiple of 4 from 8 on; 8 by default. MNIST has 28.
+    classes : int, optional
+        The classes; 3 by default. MNIST has 10.
+    norm : float
+        The contraction constant, at least 0 and below 1; 0.95 by default.
+    padding : str
+        How images are padded, "circular" (the default) or "zeros".
+    examples : Examples, optional
+        Data of your own: images of that side as rows X, and one-hot labels Y; they are used in place of the
+        others.
+
+    Returns
+    -------
+    Problem
+        The problem.
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used, or the files of MNIST are missing or not the original ones.
+    UnknownNameError
+        If there is no such padding.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> bc.problems.conv_equilibrium(size=2)
+    Problem(conv-eqm, d=64, n=83, fixed-point, float64 on cpu)
     """
     draw = Draw.seeded(seed, dtype, device)
     pixels = 28 if mnist else given("side", side, 8)

@@ -20,7 +20,8 @@ from boundcheck.constants import Constant
 from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.flatten import Layout
-from boundcheck.numerics.bilevel.problem import Domain, Problem
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem_types import Domain
 from boundcheck.problems.parts import equilibrium_constants as constants
 from boundcheck.problems.parts.classifier_constants import Classifier
 from boundcheck.problems.parts.cross_entropy import cross_entropy, one_hot
@@ -71,10 +72,50 @@ def make(
     norm: float = 0.95,
     examples: Examples | None = None,
 ) -> Problem:
-    """A small EQM on Gaussian classes, or with `mnist` the paper's (5000 images, h = 200); λ is drawn with ‖A‖ = norm.
+    """An equilibrium model w = tanh(Aw + Bx + c) with a logistic classifier on its states: the paper's EQM.
 
-    With `examples`, those are its data. The same data at another λ: `problem.at(problem.sample(1, seed=1)[0])`. The
-    paper's runs without projection leave the domain; `dataclasses.replace(problem, domain=None)` lets them.
+    λ = (A, B, c, θ, b) is drawn with ‖A‖ = `norm`; ∂₁Φ is not symmetric. `problem.at(problem.sample(1, seed=1)[0])` has
+    the same data at another λ. The paper's runs without projection leave the domain of λ;
+    `dataclasses.replace(problem, domain=None)` allows it.
+
+    Parameters
+    ----------
+    seed : int
+        The seed of the data and of λ; 0 by default.
+    dtype : torch.dtype
+        The precision, `torch.float64` (the default) or `torch.float32`.
+    device : torch.device or str
+        The device; "cpu" by default.
+    mnist : bool
+        Whether to use images of MNIST in place of Gaussian classes; False by default.
+    size : int, optional
+        The examples; 20 by default, and 5000 with `mnist`.
+    hidden : int, optional
+        The entries of the state of an example; 10 by default, and 200 with `mnist`.
+    features : int, optional
+        The features of an example; 8 by default. MNIST has 784.
+    classes : int, optional
+        The classes; 3 by default. MNIST has 10.
+    norm : float
+        ‖A‖, the contraction constant, at least 0 and below 1; 0.95 by default.
+    examples : Examples, optional
+        Data of your own, as rows X and one-hot labels Y; they are used in place of the others.
+
+    Returns
+    -------
+    Problem
+        The problem.
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used, or the files of MNIST are missing or not the original ones.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> bc.problems.equilibrium(size=4, hidden=3)
+    Problem(eqm, d=12, n=48, fixed-point, float64 on cpu)
     """
     draw = Draw.seeded(seed, dtype, device)
     if examples is not None:
@@ -168,23 +209,23 @@ def mnist_examples(draw: Draw, size: int | None, **fixed: int | None) -> Example
             raise InputError(f"{name} = {value} with mnist=True; MNIST fixes it, so leave {name} out")
     from boundcheck.problems.parts import datasets as data  # only here: the synthetic problem needs no files
 
-    found = data.mnist()
-    total = len(found.train_labels)
+    images = data.mnist()
+    total = len(images.train_labels)
     count = given("size", size, 5000)
     if count > total:
         raise InputError(f"size = {count} with mnist=True, which has {total} training images; give at most that")
     chosen = torch.randperm(total, generator=draw.generator, device="cpu")[:count]
-    X = torch.from_numpy(found.train_images)[chosen].reshape(count, -1).to(torch.float64) / 255
-    return Examples(draw.place(X), draw.place(one_hot(torch.from_numpy(found.train_labels)[chosen].long(), 10)))
+    X = torch.from_numpy(images.train_images)[chosen].reshape(count, -1).to(torch.float64) / 255
+    return Examples(draw.place(X), draw.place(one_hot(torch.from_numpy(images.train_labels)[chosen].long(), 10)))
 
 
 def mnist_test(draw: Draw, size: int) -> Examples:
     """The first `size` of the 10000 test images of MNIST."""
     from boundcheck.problems.parts import datasets as data
 
-    found = data.mnist()
-    X = torch.from_numpy(found.test_images)[:size].reshape(size, -1).to(torch.float64) / 255
-    return Examples(draw.place(X), draw.place(one_hot(torch.from_numpy(found.test_labels)[:size].long(), 10)))
+    images = data.mnist()
+    X = torch.from_numpy(images.test_images)[:size].reshape(size, -1).to(torch.float64) / 255
+    return Examples(draw.place(X), draw.place(one_hot(torch.from_numpy(images.test_labels)[:size].long(), 10)))
 
 
 def given(name: str, value: int | None, default: int) -> int:

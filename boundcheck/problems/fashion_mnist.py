@@ -7,7 +7,7 @@ CE is the mean cross-entropy; (X', y') is the usual training set with pixels in 
 start X = 0, where W(X) = 0 and Φ = (1 − αβ/cp)W; with the paper's step of 10⁴ that is −0.28 W, and Φ is a contraction
 on all of R^{p×c} while ‖X‖² < 1.4·10⁻³.
 
-Constants beyond those of `_multinomial_constants.py`, with n = c examples. In the direction Δ, ∇²₂₁ℓ is
+Constants beyond those of `parts/cross_entropy_constants.py`, with n = c examples. In the direction Δ, ∇²₂₁ℓ is
 (Δᵀ(S − Y) + XᵀK)/n where row i of K is H_iWᵀδ_i, δ_i being row i of Δ; rows ‖K_i‖ ≤ k_i‖δ_i‖ give ‖XᵀK‖_F ≤
 ‖diag(k)X‖‖Δ‖_F. On a ball with centre P, ‖H_i‖ ≤ g_i = min{½, ‖H_i(P)‖ + S3‖x_i‖r}.
 * hat_rho_2: S − S* has rows of at most g_i‖(W−W*)ᵀx_i‖, and H_iWᵀ − H_i*W*ᵀ = H_i(W−W*)ᵀ + (H_i−H_i*)W*ᵀ. So
@@ -30,7 +30,8 @@ from torch import Tensor
 from boundcheck.constants import Constant
 from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region, closed_form
-from boundcheck.numerics.bilevel.problem import Curvature, Problem
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem_types import Curvature
 from boundcheck.problems.parts import datasets
 from boundcheck.problems.parts.cross_entropy import (
     around,
@@ -95,9 +96,10 @@ def load(
         X_val, y_val, X_test, y_test = X[:size], y[:size], X[size:], y[size:]
     else:
         only_synthetic(features=features, classes=classes)
-        found, c = datasets.fashion_mnist(download), 10
+        images, c = datasets.fashion_mnist(download), 10
         X_val, y_val, X_test, y_test = (
-            torch.from_numpy(x) for x in (found.train_images, found.train_labels, found.test_images, found.test_labels)
+            torch.from_numpy(x)
+            for x in (images.train_images, images.train_labels, images.test_images, images.test_labels)
         )
         if validation_size is not None:
             if not 1 <= validation_size <= len(y_val):
@@ -124,10 +126,58 @@ def make(
     classes: int | None = None,
     download: bool | None = None,
 ) -> Problem:
-    """The paper's problem, on `validation_size` of the 60000 images (all), or with `synthetic` one on Gaussian classes.
+    """Training data optimisation on Fashion-MNIST: λ is one image for each class.
 
-    Without `step_size` it is 10⁴·cp/7840, the paper's 10⁴ for its data. The paper draws no λ; `sample` gives normal
-    numbers times `spread`, without which ‖X‖² is about c/α and Φ a contraction.
+    The start is λ = 0. The paper draws no λ; `sample` draws normal numbers times `spread`.
+
+    Parameters
+    ----------
+    seed : int
+        The seed of the data and of λ; 0 by default.
+    dtype : torch.dtype
+        The precision, `torch.float64` (the default) or `torch.float32`.
+    device : torch.device or str
+        The device; "cpu" by default.
+    beta : float
+        The weight β of the penalty, positive; 1 by default.
+    validation_size : int, optional
+        How many of the 60000 images to validate on; all by default. With `synthetic`, how many are
+        drawn; 40 by default.
+    step_size : float, optional
+        The step α; by default 10⁴·cp/7840, which is the paper's 10⁴ for its data.
+    dynamics : str
+        "gradient-descent", "heavy-ball" or "nesterov", with the steps below; "gradient-descent" by default.
+    momentum : float
+        The momentum β of the dynamics; 0 by default.
+    spread : float, optional
+        The standard deviation of the entries of a sampled λ; by default such that ‖X‖² is about c/α and Φ a
+        contraction.
+    synthetic : bool
+        Whether to draw Gaussian classes in place of the images; False by default.
+    features : int, optional
+        With `synthetic`, the features of an example; 12 by default.
+    classes : int, optional
+        With `synthetic`, the classes; 4 by default.
+    download : bool, optional
+        Whether missing files may be downloaded; by default only if the environment has BOUNDCHECK_DOWNLOAD=1.
+
+    Returns
+    -------
+    Problem
+        The problem.
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used, or the files are missing or not the original ones.
+    UnknownNameError
+        If there are no such dynamics.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> bc.problems.fashion_mnist(synthetic=True)
+    Problem(fashion-mnist, d=48, n=48, gradient-descent, float64 on cpu)
     """
     if not 0 < beta < float("inf"):
         raise InputError(f"beta = {beta} is not a penalty; give a positive number")

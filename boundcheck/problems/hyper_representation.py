@@ -17,7 +17,7 @@ from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region, closed
 from boundcheck.numerics.bilevel.formulas import DataMatrix, OuterProducts
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.problems.parts.norm_bounds import Solved, farthest, solved, spectral, top
-from boundcheck.problems.parts.synthetic_data import Draw, Split, drawn, linear_data, ridge_for, uniform
+from boundcheck.problems.parts.synthetic_data import DataSplit, Draw, drawn, linear_data, ridge_for, uniform
 from boundcheck.problems.parts.tuned_step import Tuned, for_steps, problem_fields, step_constants, tuned
 
 NAME = "hr"
@@ -46,7 +46,58 @@ def make(
     features: int = 100, represented: int = 200, noise: float = 0.1, low: float = -1.0, high: float = 1.0,
     ridge: float = 10.0, kappa: float | None = None, dynamics: str = "heavy-ball", differentiate_step: bool = False,
 ) -> Problem:  # fmt: skip
-    """The paper's HR with β = `ridge`; with `kappa`, β is chosen so that L/μ = kappa at `problem.lam`."""
+    """Ridge regression on a learnt linear representation: the paper's HR.
+
+    λ = H, of `features` × `represented` entries; d = `represented`.
+
+    Parameters
+    ----------
+    seed : int
+        The seed of the data and of λ; 0 by default.
+    dtype : torch.dtype
+        The precision, `torch.float64` (the default) or `torch.float32`.
+    device : torch.device or str
+        The device; "cpu" by default.
+    size : int
+        The examples to train on, and as many to validate; 50 by default.
+    features : int
+        The features of an example; 100 by default.
+    represented : int
+        The entries of w: what the features are mapped to; 200 by default.
+    noise : float
+        The standard deviation of the noise in the targets; 0.1 by default.
+    low : float
+        The least value of the entries of H; -1 by default.
+    high : float
+        The largest value of the entries of H; 1 by default.
+    ridge : float
+        The weight β of the penalty, positive; 10 by default.
+    kappa : float, optional
+        The condition number L/μ at `problem.lam`, above 1; β is chosen to have it, in place of `ridge`.
+    dynamics : str
+        "gradient-descent", "heavy-ball" or "nesterov", each with its best steps for μ and L; "heavy-ball" by
+        default.
+    differentiate_step : bool
+        Whether derivatives go through the step α(λ); False by default, which holds α fixed.
+
+    Returns
+    -------
+    Problem
+        The problem.
+
+    Raises
+    ------
+    InputError
+        If a size, `kappa` or the device cannot be used.
+    UnknownNameError
+        If there are no such dynamics.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> bc.problems.hyper_representation(size=20, features=5, represented=8)
+    Problem(hr, d=8, n=40, heavy-ball, float64 on cpu)
+    """
     data = generate(
         seed=seed, dtype=dtype, device=device, size=size, features=features, noise=noise,
         weights=partial(weights, represented=represented),
@@ -118,7 +169,7 @@ def pair_form(C: Tensor, e: Tensor, w: Tensor) -> Tensor:
 
 
 def closed_forms(
-    data: Split, ridge: float, prepare: Callable[[Tensor], Ready], solution: Callable[[Ready], Tensor],
+    data: DataSplit, ridge: float, prepare: Callable[[Tensor], Ready], solution: Callable[[Ready], Tensor],
     differentiate_step: bool,
 ) -> ClosedForms:  # fmt: skip
     """The constants, with A = XH, C = XᵀA, e(w) = Xᵀ(Aw − y), G = ∇α, norms on λ-space those of Frobenius.
@@ -144,14 +195,14 @@ def closed_forms(
         G: Tensor = -(alpha**2) * (X.T @ (A @ v)) @ v.T
         return G
 
-    def found(ready: Ready) -> Solved:
+    def solution_at(ready: Ready) -> Solved:
         w = solution(ready)
         rounding = ready.steps.L.sqrt() * (torch.linalg.matrix_norm(ready.A) * w.norm() + y.norm())
         return solved(w, gradient(w, ready), rounding, ready.steps.mu)
 
     def everywhere(lam: Tensor) -> tuple[Constant, ...]:
         ready = prepare(lam)
-        D = closed_form("D", found(ready).reach, "‖w‖ + ‖∇₁ℓ(w)‖/μ at the computed w = (AᵀA + βI)⁻¹Aᵀy, A = XH")
+        D = closed_form("D", solution_at(ready).reach, "‖w‖ + ‖∇₁ℓ(w)‖/μ at the computed w = (AᵀA + βI)⁻¹Aᵀy, A = XH")
         return *step_constants(ready.steps, gradient_of_step(ready) if differentiate_step else None), D
 
     def on(lam: Tensor, region: Region) -> tuple[Constant, ...]:
@@ -169,7 +220,7 @@ def closed_forms(
         mixed = torch.outer(g, G.T @ e + C.T @ (G @ c))
         form = alpha**2 * pair_form(C, e, c) + alpha * (mixed + mixed.T) + steep * torch.outer(g, g)
 
-        near = found(ready)
+        near = solution_at(ready)
         middle = (c + near.w) / 2
         at_middle = top(pair_form(C_val, C_val @ middle - X_val.T @ y_val, middle)).sqrt()
         L_E = farthest(A_val.T @ A_val, A_val.T @ (A_val @ c - y_val), radius)

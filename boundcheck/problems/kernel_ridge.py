@@ -17,9 +17,10 @@ from boundcheck.constants import Constant
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region, closed_form
 from boundcheck.numerics.bilevel.derivatives import CACHE
 from boundcheck.numerics.bilevel.formulas import FullMatrices
-from boundcheck.numerics.bilevel.problem import POSITIVE, Problem
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem_types import POSITIVE
 from boundcheck.problems.parts.norm_bounds import Solved, affine_norm, farthest, solved, spectral, tensor_norm
-from boundcheck.problems.parts.synthetic_data import Split, drawn, linear_data, ridge_for, uniform
+from boundcheck.problems.parts.synthetic_data import DataSplit, drawn, linear_data, ridge_for, uniform
 from boundcheck.problems.parts.tuned_step import Tuned, for_steps, problem_fields, step_constants, tuned
 
 NAME = "krr"
@@ -37,7 +38,7 @@ class Ready(NamedTuple):
 
 
 def regression(
-    name: str, data: Split, lam: Tensor, dynamics: str, differentiate_step: bool,
+    name: str, data: DataSplit, lam: Tensor, dynamics: str, differentiate_step: bool,
     positive: Callable[[Tensor], Tensor] = lambda lam: lam, slope: Callable[[Tensor], Tensor] = torch.ones_like,
     **rest: Any,
 ) -> Problem:  # fmt: skip
@@ -100,7 +101,55 @@ def make(
     features: int = 100, noise: float = 0.1, low: float = 0.0005, high: float = 0.005, kappa: float | None = None,
     dynamics: str = "heavy-ball", differentiate_step: bool = False,
 ) -> Problem:  # fmt: skip
-    """The paper's KRR; with `kappa`, `problem.lam` is chosen so that L/μ = kappa there: β, if need be γ."""
+    """Kernel ridge regression with one width for each feature: the paper's KRR.
+
+    λ = (β, γ): the ridge and the widths, all positive. d = `size`, n = 1 + `features`.
+
+    Parameters
+    ----------
+    seed : int
+        The seed of the data and of λ; 0 by default.
+    dtype : torch.dtype
+        The precision, `torch.float64` (the default) or `torch.float32`.
+    device : torch.device or str
+        The device; "cpu" by default.
+    size : int
+        The examples to train on, and as many to validate; 50 by default.
+    features : int
+        The features of an example; 100 by default.
+    noise : float
+        The standard deviation of the noise in the targets; 0.1 by default.
+    low : float
+        The least value of λ; 0.0005 by default.
+    high : float
+        The largest value of λ; 0.005 by default.
+    kappa : float, optional
+        The condition number L/μ at `problem.lam`, above 1; β, and γ if needed, are chosen to have it. By
+        default λ is drawn.
+    dynamics : str
+        "gradient-descent", "heavy-ball" or "nesterov", each with its best steps for μ and L; "heavy-ball" by
+        default.
+    differentiate_step : bool
+        Whether derivatives go through the step α(λ); False by default, which holds α fixed.
+
+    Returns
+    -------
+    Problem
+        The problem.
+
+    Raises
+    ------
+    InputError
+        If a size, `kappa` or the device cannot be used.
+    UnknownNameError
+        If there are no such dynamics.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> bc.problems.kernel_ridge(size=20, features=5)
+    Problem(krr, d=20, n=6, heavy-ball, float64 on cpu)
+    """
     data = generate(seed=seed, dtype=dtype, device=device, size=size, features=features, noise=noise)
     sampler = uniform(low, high, 1 + features)
     lam = drawn(sampler, seed, data.X)
@@ -126,11 +175,11 @@ class _Derivatives(NamedTuple):
     dH: Tensor  # ∂_jH: I for β, −Q_j∘K for γ_j, times the slope of β or γ_j in λ
     dK_val: Tensor  # ∂_jK' for γ_j; for β it is 0
     dalpha: Tensor  # ∂_jα = −(α²/2)∂_j(μ+L), 0 for a step that is held fixed
-    at: Solved
+    solution: Solved
 
 
 def closed_forms(
-    data: Split, Q: Tensor, Q_val: Tensor, prepare: Callable[[Tensor], Ready], positive: Callable[[Tensor], Tensor],
+    data: DataSplit, Q: Tensor, Q_val: Tensor, prepare: Callable[[Tensor], Ready], positive: Callable[[Tensor], Tensor],
     slope: Callable[[Tensor], Tensor], differentiate_step: bool,
 ) -> ClosedForms:  # fmt: skip
     """The constants. ∂_jμ and ∂_jL are vᵀ∂_jHv for the unit eigenvectors v of μ and L.
@@ -143,7 +192,7 @@ def closed_forms(
     """
 
     @lru_cache(maxsize=1)  # by identity: a λ is asked for on one ball after the other
-    def at(lam: Tensor) -> _Derivatives:
+    def derivatives_at(lam: Tensor) -> _Derivatives:
         ready, scale = prepare(lam), slope(lam)
         H, alpha = ready.H, ready.steps.alpha
         eye = torch.eye(len(H), dtype=H.dtype, device=H.device)
@@ -155,27 +204,33 @@ def closed_forms(
         w = torch.linalg.solve(H, data.y)
         rounding = torch.linalg.matrix_norm(H) * w.norm() + data.y.norm()
         mu, L = _ends(data.X, positive(lam.to(device="cpu", dtype=torch.float64)))
-        found = solved(w, H @ w - data.y, rounding, mu.to(H))
+        solution = solved(w, H @ w - data.y, rounding, mu.to(H))
         ready = ready._replace(steps=ready.steps._replace(mu=mu, L=L, alpha=alpha.cpu().double()))
-        return _Derivatives(ready, dH, -scale[1:, None, None] * Q_val * ready.K_val, dalpha, found)
+        return _Derivatives(ready, dH, -scale[1:, None, None] * Q_val * ready.K_val, dalpha, solution)
 
     def everywhere(lam: Tensor) -> tuple[Constant, ...]:
-        here = at(lam)
+        derivatives = derivatives_at(lam)
         how = "‖w‖ + ‖∇₁ℓ(w)‖/μ at the computed w = (K + βI)⁻¹y"
-        D = closed_form("D", here.at.reach, how)
-        return *step_constants(here.ready.steps, here.dalpha if differentiate_step else None), D
+        D = closed_form("D", derivatives.solution.reach, how)
+        return *step_constants(derivatives.ready.steps, derivatives.dalpha if differentiate_step else None), D
 
     def on(lam: Tensor, region: Region) -> tuple[Constant, ...]:
-        here, c = at(lam), region.point
-        H, K_val, alpha = here.ready.H, here.ready.K_val, here.ready.steps.alpha.to(here.ready.H)
-        M = alpha * here.dH + here.dalpha[:, None, None] * H
-        rho_2 = tensor_norm(here.dH)
+        derivatives, c = derivatives_at(lam), region.point
+        H, K_val, alpha = (
+            derivatives.ready.H,
+            derivatives.ready.K_val,
+            derivatives.ready.steps.alpha.to(derivatives.ready.H),
+        )
+        M = alpha * derivatives.dH + derivatives.dalpha[:, None, None] * H
+        rho_2 = tensor_norm(derivatives.dH)
         nu_2 = tensor_norm(M) if differentiate_step else alpha * rho_2  # M = α∂_jH for a frozen step
-        L_Phi = affine_norm(M, M @ c - torch.outer(here.dalpha, data.y), region.radius, nu_2)
+        L_Phi = affine_norm(M, M @ c - torch.outer(derivatives.dalpha, data.y), region.radius, nu_2)
 
-        product = K_val.T @ here.dK_val
-        B, middle = product + product.mT, (c + here.at.w) / 2
-        eta_2 = affine_norm(B, B @ middle - data.y_val @ here.dK_val, (region.radius + here.at.error) / 2)
+        product = K_val.T @ derivatives.dK_val
+        B, middle = product + product.mT, (c + derivatives.solution.w) / 2
+        eta_2 = affine_norm(
+            B, B @ middle - data.y_val @ derivatives.dK_val, (region.radius + derivatives.solution.error) / 2
+        )
         L_E = farthest(K_val.T @ K_val, K_val.T @ (K_val @ c - data.y_val), region.radius)
         flattened = "the lesser flattening norm of"
         return (

@@ -20,12 +20,12 @@ class _Source:
     """A name that was found: a finished problem, or the function that makes one; `path` is that of a user's file."""
 
     spec: str
-    found: Any
+    target: Any
     path: Path | None = None
 
     def takes(self, option: str) -> bool:
         """Whether the problem is made by a function with this option."""
-        return not isinstance(self.found, Problem) and option in _options(self.found, self.spec, option)
+        return not isinstance(self.target, Problem) and option in _options(self.target, self.spec, option)
 
     def make(self, options: dict[str, Any]) -> Problem:
         for option in options:
@@ -33,7 +33,7 @@ class _Source:
                 raise _refusal(self, option)
         if self.path is not None and "device" in options:
             devices.refuse_unless_usable(options["device"])  # what is built in asks that itself
-        return self.found if isinstance(self.found, Problem) else _make(self.found, self.spec, options, self.path)
+        return self.target if isinstance(self.target, Problem) else _make(self.target, self.spec, options, self.path)
 
 
 def load_problem(spec: str, **options: Any) -> Problem:
@@ -105,31 +105,31 @@ def _from_file(path: Path, name: str) -> _Source:
     except BoundcheckError:
         raise
     except (Exception, SystemExit) as error:
-        raise UserCodeError(_told(error, path, f"running {path.name}")) from error
+        raise UserCodeError(_explained(error, path, f"running {path.name}")) from error
     finally:
         sys.path.pop(0)
     if not name or not hasattr(module, name):
         have = [key for key, value in vars(module).items() if isinstance(value, Problem)]
         known = have or [key for key, value in vars(module).items() if inspect.isfunction(value)]
         raise UnknownNameError.among(f"name in {path.name}", name, known)
-    found = getattr(module, name)
-    if not isinstance(found, Problem) and not callable(found):
+    target = getattr(module, name)
+    if not isinstance(target, Problem) and not callable(target):
         raise InputError(
-            f"{name} in {path.name} is a {type(found).__name__}; it must be a Problem or a function returning one"
+            f"{name} in {path.name} is a {type(target).__name__}; it must be a Problem or a function returning one"
         )
-    return _Source(f"{path.name}:{name}", found, path)
+    return _Source(f"{path.name}:{name}", target, path)
 
 
 def _refusal(source: _Source, option: str) -> BoundcheckError:
     """Why a problem takes no such option; in a user's file, of those that commands have, what to change."""
     name = source.spec.rpartition(":")[2]
     use = f" to use --{option}" if source.path is not None and option in ("dtype", "device") else ""
-    if isinstance(source.found, Problem):
+    if isinstance(source.target, Problem):
         how = f"make {name} a function that takes {option}={use}"
         return InputError(f"{source.spec} is a finished problem and takes no {option}; {how}")
     if use:
         return InputError(f"{source.spec} takes no {option}; let {name} take {option}={use}")
-    return UnknownNameError.among(f"option of {source.spec}", option, _options(source.found, source.spec))
+    return UnknownNameError.among(f"option of {source.spec}", option, _options(source.target, source.spec))
 
 
 def _options(function: Any, spec: str, *asked: str) -> list[str]:
@@ -137,25 +137,25 @@ def _options(function: Any, spec: str, *asked: str) -> list[str]:
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        raise InputError(f"{spec} is a {type(function).__name__} that makes no problem; give a function") from None
+        raise InputError(f"{spec} is a {type(function).__name__} that cannot make a problem; give a function") from None
     return [*parameters, *(asked if any(p.kind is p.VAR_KEYWORD for p in parameters.values()) else ())]
 
 
 def _make(function: Callable[..., Any], spec: str, options: dict[str, Any], path: Path | None) -> Problem:
     try:
-        made = function(**options)
+        problem = function(**options)
     except BoundcheckError:
         raise
     except Exception as error:
         if path is None:
             raise
-        raise UserCodeError(_told(error, path, spec)) from error
-    if not isinstance(made, Problem):
-        raise InputError(f"{spec} returned a {type(made).__name__}; return a Problem")
-    return made
+        raise UserCodeError(_explained(error, path, spec)) from error
+    if not isinstance(problem, Problem):
+        raise InputError(f"{spec} returned a {type(problem).__name__}; return a Problem")
+    return problem
 
 
-def _told(error: BaseException, path: Path, what: str) -> str:
+def _explained(error: BaseException, path: Path, what: str) -> str:
     """The error with the line of the user's file on which it arose."""
     line, trace = "", error.__traceback__
     while trace is not None:

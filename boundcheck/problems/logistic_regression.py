@@ -20,7 +20,8 @@ from boundcheck.constants import Constant
 from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region, closed_form
 from boundcheck.numerics.bilevel.formulas import DataMatrix, Diagonal
-from boundcheck.numerics.bilevel.problem import POSITIVE, Problem
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem_types import POSITIVE
 from boundcheck.problems.parts.largest_eigenvalue import top_beside
 from boundcheck.problems.parts.norm_bounds import spectral, top
 from boundcheck.problems.parts.synthetic_data import drawn, linear_data, uniform
@@ -43,7 +44,55 @@ def make(
     features: int = 100, noise: float = 0.1, low: float = 0.01, high: float = 10.0, kappa: float | None = None,
     dynamics: str = "gradient-descent", differentiate_step: bool = False,
 ) -> Problem:  # fmt: skip
-    """The paper's LR; with `kappa`, the data are scaled so that L/μ = kappa at `problem.lam`."""
+    """Logistic regression with one ℓ₂ penalty for each weight: the paper's LR.
+
+    d = n = `features`. The module gives the formulas of E, ℓ, μ and L.
+
+    Parameters
+    ----------
+    seed : int
+        The seed of the data and of λ; 0 by default.
+    dtype : torch.dtype
+        The precision, `torch.float64` (the default) or `torch.float32`.
+    device : torch.device or str
+        The device; "cpu" by default.
+    size : int
+        The examples to train on, and as many to validate; 50 by default.
+    features : int
+        The features of an example; 100 by default.
+    noise : float
+        The standard deviation of the noise in the targets; 0.1 by default.
+    low : float
+        The least value of λ; 0.01 by default.
+    high : float
+        The largest value of λ; 10 by default.
+    kappa : float, optional
+        The condition number L/μ at `problem.lam`, above 1; the data are scaled to have it. By default they are
+        not scaled.
+    dynamics : str
+        "gradient-descent", "heavy-ball" or "nesterov", each with its best steps for μ and L; "gradient-descent"
+        by default.
+    differentiate_step : bool
+        Whether derivatives go through the step α(λ); False by default, which holds α fixed.
+
+    Returns
+    -------
+    Problem
+        The problem.
+
+    Raises
+    ------
+    InputError
+        If a size, `kappa` or the device cannot be used.
+    UnknownNameError
+        If there are no such dynamics.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> bc.problems.logistic_regression(size=20, features=5)
+    Problem(lr, d=5, n=5, gradient-descent, float64 on cpu)
+    """
     data = generate(seed=seed, dtype=dtype, device=device, size=size, features=features, noise=noise)
     if kappa is not None:
         # else min λ alone would make the problem worse conditioned than asked

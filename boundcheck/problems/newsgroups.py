@@ -8,9 +8,9 @@ At λ₀ 2/L is 13 (63 with tf-idf), so that Φ with the paper's step α = 10³ 
 W = 0 it first takes ℓ from 3.0 up to 53, then down to 0.25 in 300 steps (with tf-idf straight down, to 0.15). At W(λ₀)
 itself ‖∂₁Φ‖ is 1.03, no contraction either; with tf-idf it is 1 − αμ = 0.9995.
 
-Constants beyond those of `_multinomial_constants.py`: column j of ∇²₂₁ℓ is (e^λ_j/cp) W_j in the place of row j of W
-and zero elsewhere, so that its norm is max_j (e^λ_j/cp)‖W_j‖. Hence hat_rho_2 = max e^λ/cp, and on a ball with centre P
-L_Phi = α max_j (e^λ_j/cp)(‖P_j‖ + r), both attained with all of the change in one row.
+Constants beyond those of `parts/cross_entropy_constants.py`: column j of ∇²₂₁ℓ is (e^λ_j/cp) W_j in the place of row j
+of W and zero elsewhere, so that its norm is max_j (e^λ_j/cp)‖W_j‖. Hence hat_rho_2 = max e^λ/cp, and on a ball with
+centre P L_Phi = α max_j (e^λ_j/cp)(‖P_j‖ + r), both attained with all of the change in one row.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from torch import Tensor
 
 from boundcheck.constants import Constant
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region, closed_form
-from boundcheck.numerics.bilevel.problem import Curvature, Problem
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem_types import Curvature
 from boundcheck.problems.parts import datasets
 from boundcheck.problems.parts.cross_entropy import (
     around,
@@ -92,15 +93,15 @@ def load(
     if synthetic:
         sizes = (("size", size, 30), ("features", features, 40), ("classes", classes, 4))
         n, p, c = (synthetic_size(*each) for each in sizes)
-        found = _random_documents(draw, 3 * n, p, c)
+        documents = _random_documents(draw, 3 * n, p, c)
     else:
         only_synthetic(size=size, features=features, classes=classes)
-        found, c = datasets.newsgroups(download), 20
-    X = inverse_frequencies(found.features) if tfidf else found.features
-    parts = datasets.thirds(len(found.labels), seed)
+        documents, c = datasets.newsgroups(download), 20
+    X = inverse_frequencies(documents.features) if tfidf else documents.features
+    parts = datasets.thirds(len(documents.labels), seed)
     rows = (parts.train, parts.validation, parts.test)
     X_train, X_val, X_test = (SparseMatrix.from_scipy(X[some], dtype=dtype, device=device) for some in rows)
-    Y, Y_val, Y_test = (draw.place(one_hot(torch.from_numpy(found.labels[some]), c)) for some in rows)
+    Y, Y_val, Y_test = (draw.place(one_hot(torch.from_numpy(documents.labels[some]), c)) for some in rows)
     # rounding to dtype makes an entry, at most, larger by the factor 1 + eps
     rounding = (1 + torch.finfo(dtype).eps) ** 2
     squared_norm, squared_norm_val = (squared_norm_bound(X[some]) * rounding for some in rows[:2])
@@ -123,11 +124,58 @@ def make(
     classes: int | None = None,
     download: bool | None = None,
 ) -> Problem:
-    """The paper's problem on a random split, or with `synthetic` one on `size` random documents a part.
+    """Multinomial logistic regression on 20 newsgroups with one ℓ₂ penalty for each word.
 
-    Features are counts of unit length, or with `tfidf` weighted by rarity. The paper says tf-idf; its accuracies of
-    59-64 % are those of counts (at λ₀ 64 % after 2000 steps, and 70 % with tf-idf). Without `step_size` it is 10³, and
-    1/L at λ₀ for synthetic data. The paper draws no λ; `sample` gives normal numbers times `spread`.
+    The data are split at random into three equal parts. The start is λ = 0. The paper draws no λ; `sample` draws normal
+    numbers times `spread`.
+
+    Parameters
+    ----------
+    seed : int
+        The seed of the data and of λ; 0 by default.
+    dtype : torch.dtype
+        The precision, `torch.float64` (the default) or `torch.float32`.
+    device : torch.device or str
+        The device; "cpu" by default.
+    tfidf : bool
+        Whether to weight words by rarity; False by default, for counts of unit length. The paper says tf-idf,
+        but its accuracies of 59-64 % are those of counts (at λ₀ 64 % after 2000 steps, and 70 % with tf-idf).
+    step_size : float, optional
+        The step α; by default 10³, and 1/L at λ₀ for synthetic data.
+    dynamics : str
+        "gradient-descent", "heavy-ball" or "nesterov", with the steps below; "gradient-descent" by default.
+    momentum : float
+        The momentum β of the dynamics; 0 by default.
+    spread : float
+        The standard deviation of the entries of a sampled λ; 0.1 by default.
+    synthetic : bool
+        Whether to draw random documents in place of the files; False by default.
+    size : int, optional
+        With `synthetic`, the documents in each part; 30 by default.
+    features : int, optional
+        With `synthetic`, the words; 40 by default.
+    classes : int, optional
+        With `synthetic`, the classes; 4 by default.
+    download : bool, optional
+        Whether missing files may be downloaded; by default only if the environment has BOUNDCHECK_DOWNLOAD=1.
+
+    Returns
+    -------
+    Problem
+        The problem.
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used, or the files are missing or not the original ones.
+    UnknownNameError
+        If there are no such dynamics.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> bc.problems.newsgroups(synthetic=True)
+    Problem(newsgroups, d=160, n=40, gradient-descent, float64 on cpu)
     """
     parts = load(
         seed=seed, dtype=dtype, device=device, tfidf=tfidf, synthetic=synthetic, size=size, features=features,

@@ -26,14 +26,14 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.problems.kernel_ridge import regression
 from boundcheck.problems.parts import datasets
 from boundcheck.problems.parts.cross_entropy import around, only_synthetic, synthetic_size
-from boundcheck.problems.parts.synthetic_data import Draw, Split
+from boundcheck.problems.parts.synthetic_data import DataSplit, Draw
 
 NAME = "parkinson"
 TITLE = "kernel ridge regression on Parkinson's disease, one width a feature"
 
 
 @dataclass(frozen=True)
-class Parts(Split):
+class Parts(DataSplit):
     """Training, validation and test examples, with targets 0 and 1."""
 
     X_test: Tensor
@@ -59,8 +59,8 @@ def load(
         y = (X[:, 0] + X[:, 1] ** 2 > 0.5).astype(np.float64)
     else:
         only_synthetic(size=size, features=features)
-        found = datasets.parkinsons(download)
-        X, y = found.features, found.labels.astype(np.float64)
+        recordings = datasets.parkinsons(download)
+        X, y = recordings.features, recordings.labels.astype(np.float64)
     parts = datasets.thirds(len(X), seed)
     if standardise:
         X = (X - X[parts.train].mean(axis=0)) / X[parts.train].std(axis=0)
@@ -82,9 +82,54 @@ def make(
     features: int | None = None,
     download: bool | None = None,
 ) -> Problem:
-    """The paper's problem on a random split, or with `synthetic` one on `size` random examples a part.
+    """Kernel ridge regression on recordings of Parkinson's disease, with one width for each feature.
 
-    The paper draws no λ; `sample` gives λ₀ plus normal numbers times `spread`.
+    λ = (β, γ) holds logarithms: the ridge is e^β, the widths are e^γ. The data are split at random. The paper draws no
+    λ; `sample` draws λ₀ plus normal numbers times `spread`.
+
+    Parameters
+    ----------
+    seed : int
+        The seed of the data and of λ; 0 by default.
+    dtype : torch.dtype
+        The precision, `torch.float64` (the default) or `torch.float32`.
+    device : torch.device or str
+        The device; "cpu" by default.
+    standardise : bool
+        Whether to scale features to mean 0 and variance 1; False by default.
+    dynamics : str
+        "gradient-descent", "heavy-ball" or "nesterov", each with its best steps for μ and L; "heavy-ball" by
+        default.
+    differentiate_step : bool
+        Whether derivatives go through the step α(λ); False by default, which holds α fixed.
+    spread : float
+        The standard deviation of the entries of a sampled λ around λ₀; 0.1 by default.
+    synthetic : bool
+        Whether to draw random examples in place of the files; False by default.
+    size : int, optional
+        With `synthetic`, the examples in each part; 20 by default.
+    features : int, optional
+        With `synthetic`, the features of an example; 5 by default.
+    download : bool, optional
+        Whether missing files may be downloaded; by default only if the environment has BOUNDCHECK_DOWNLOAD=1.
+
+    Returns
+    -------
+    Problem
+        The problem.
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used, or the files are missing or not the original ones.
+    UnknownNameError
+        If there are no such dynamics.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> bc.problems.parkinson(synthetic=True)
+    Problem(parkinson, d=20, n=6, heavy-ball, float64 on cpu)
     """
     parts = load(
         seed=seed, dtype=dtype, device=device, standardise=standardise, synthetic=synthetic, size=size,

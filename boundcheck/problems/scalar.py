@@ -18,7 +18,8 @@ from torch import Tensor
 from boundcheck.constants import Constant
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region, closed_form
-from boundcheck.numerics.bilevel.problem import Domain, Problem
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem_types import Domain
 from boundcheck.problems.parts.synthetic_data import uniform
 
 NAME = "scalar"
@@ -36,13 +37,53 @@ def make(
     nu: float = 0.1,
     lam: float | None = None,
 ) -> Problem:
-    """`kind` "linear" at λ = q, or "curved" with curvature `nu` at λ = `lam` (0.1 unless given)."""
+    """The smallest bilevel problems, d = n = 1, on which bounds are attained.
+
+    "linear" is Φ = λw + b at λ = q; "curved" is Φ = qw − (ν/2)w|w| + λ. In both E = w.
+
+    Parameters
+    ----------
+    seed : int
+        The seed of sampled λ; 0 by default.
+    dtype : torch.dtype
+        The precision, `torch.float64` (the default) or `torch.float32`.
+    device : torch.device or str
+        The device; "cpu" by default.
+    kind : str
+        "linear" (the default) or "curved".
+    q : float
+        The contraction constant, at least 0 and below 1; 0.9 by default.
+    b : float
+        The offset of the linear map; 1 by default.
+    nu : float
+        The Lipschitz constant ν of Φ' of the curved map, at least 0; 0.1 by default.
+    lam : float, optional
+        λ of the curved map; 0.1 by default.
+
+    Returns
+    -------
+    Problem
+        The problem.
+
+    Raises
+    ------
+    InputError
+        If `q` or `nu` is out of its range, or `lam` cannot be used.
+    UnknownNameError
+        If there is no such kind.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> bc.problems.scalar(q=0.5)
+    Problem(scalar, d=1, n=1, fixed-point, float64 on cpu)
+    """
     if not 0 <= q < 1:
         raise InputError(f"q = {q} is not a contraction constant; give 0 <= q < 1")
     if kind not in ("linear", "curved"):
         raise UnknownNameError.among("kind of scalar problem", kind, ("linear", "curved"))
     if nu < 0:
-        raise InputError(f"nu = {nu} is no Lipschitz constant; give nu >= 0")
+        raise InputError(f"nu = {nu} is not a Lipschitz constant; give nu >= 0")
     linear = kind == "linear"
 
     def phi_at(w: Tensor, lam: Tensor) -> Tensor:
@@ -76,8 +117,8 @@ def make(
             "eta_1": (0.0, "E = w"),
             "eta_2": (0.0, "E = w"),
         }
-        found = [closed_form(name, value, how, region, exact=True) for name, (value, how) in values.items()]
-        return found if linear else [*found, contraction(lam, region)]
+        constants = [closed_form(name, value, how, region, exact=True) for name, (value, how) in values.items()]
+        return constants if linear else [*constants, contraction(lam, region)]
 
     return Problem(
         name=NAME,

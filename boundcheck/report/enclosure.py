@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from boundcheck.constants import Constant, Constants, Side
+from boundcheck.constants import Constant, Constants
+from boundcheck.side import Side
 from boundcheck.theory.catalogue import bounds
 from boundcheck.theory.sides import combine
 
@@ -40,18 +41,18 @@ class Enclosure:
     def ratio(self) -> np.ndarray:
         """upper/lower: 1 means that the error is known exactly, infinity that it cannot be told from 0."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            found: np.ndarray = np.where(self.upper == self.lower, 1.0, self.upper / self.lower)
-        return found
+            quotient: np.ndarray = np.where(self.upper == self.lower, 1.0, self.upper / self.lower)
+        return quotient
 
 
 def enclosed(gaps: np.ndarray, certificates: Sequence[Constant | None]) -> Enclosure:
     """From the distances to the reference, a row for each λ, and the ε_g of each."""
     lower, upper = np.zeros(gaps.shape), np.full(gaps.shape, np.inf)
     for i, (gap, eps_g) in enumerate(zip(gaps, certificates, strict=True)):
-        here = np.isfinite(gap)
+        finite = np.isfinite(gap)
         if eps_g is not None:
-            upper[i, here] = THEOREM.evaluate(Constants({"eps_g": eps_g}), gap_t=gap[here]).values
-            lower[i, here] = np.maximum(gap[here] - eps_g.value, 0)
-            lower[i, ~here] = np.inf  # it diverged
+            upper[i, finite] = THEOREM.evaluate(Constants({"eps_g": eps_g}), gap_t=gap[finite]).values
+            lower[i, finite] = np.maximum(gap[finite] - eps_g.value, 0)
+            lower[i, ~finite] = np.inf  # it diverged
     worth = combine((eps_g, +1) for eps_g in certificates if eps_g is not None)
     return Enclosure(lower, upper, Side.LOWER if None in certificates else worth.side, worth.delta)

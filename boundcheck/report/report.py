@@ -10,218 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from boundcheck.constants import BallKind, Constant, Constants, Side
+from boundcheck.ball import BallKind
+from boundcheck.constants import Constant, Constants
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.report.enclosure import Enclosure, enclosed
+from boundcheck.report.method_curve import Curve, Trace
 from boundcheck.report.verdict import Verdict, worst
-from boundcheck.theory.kinds import BoundKind
-
-
-@dataclass(frozen=True, eq=False)
-class Trace:
-    """A proof on the problem: the value after each link, and by how much each link is loose.
-
-    Attributes
-    ----------
-    links : tuple of str
-        The names of the links, from the measured error to the bound.
-    because : tuple of str
-        What justifies each link.
-    uses : tuple of tuple of str
-        The constants that each link brings in.
-    t : ndarray
-        The t at which the proof was traced.
-    values : ndarray of shape (links, t)
-        The value after each link.
-    slacks : ndarray of shape (links, t)
-        Each value over the one before, and 1 in the first row; their product is bound/error.
-    broken : ndarray of bool, of shape (links, t)
-        Whether the value falls at a link by more than rounding, so that the link is false.
-    """
-
-    links: tuple[str, ...]
-    because: tuple[str, ...]
-    uses: tuple[tuple[str, ...], ...]
-    t: np.ndarray
-    values: np.ndarray
-    slacks: np.ndarray
-    broken: np.ndarray
-
-    @property
-    def shares(self) -> np.ndarray:
-        """log(slack) of each link over log(bound/error), links × t; NaN where the bound is attained."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(self.slacks)
-            total = logs.sum(axis=0)
-            return np.where(np.abs(total) > 1e-9, logs / total, np.nan)
-
-    @property
-    def first_broken(self) -> str | None:
-        """The first link that is false, at the first t where one is; None if all hold."""
-        at = self.broken.any(axis=0)
-        return self.links[int(self.broken[:, at.argmax()].argmax())] if at.any() else None
-
-
-@dataclass(frozen=True)
-class Rate:
-    """A measured rate: where log(error) is a line, the error shrinks by this factor at each step.
-
-    Attributes
-    ----------
-    value : float
-        The factor for each step.
-    first : int
-        The first t of the line.
-    last : int
-        The last t of the line.
-    """
-
-    value: float
-    first: int
-    last: int
-
-
-@dataclass(frozen=True, eq=False)
-class BoundCurve:
-    """One bound for one method, and how the error relates to it.
-
-    Attributes
-    ----------
-    name : str
-        The name of the bound in the catalogue.
-    title : str
-        The bound in words.
-    reference : str
-        The paper and the number of the theorem.
-    kind : str
-        "a priori", "a priori, from the spectrum" or "a posteriori".
-    ball : BallKind
-        The ball on which its constants were taken: "paper" or "local".
-    values : ndarray of shape (samples, t)
-        The bound; NaN where the theorem says nothing.
-    side : Side
-        What the values are worth, given their constants.
-    delta : float
-        The probability that they are too small; 0 unless the side is "high-probability".
-    weakest : tuple of str
-        The constants that decide the side, as they are the least certain.
-    verdict : Verdict
-        Whether the error stays below the bound.
-    reason : str
-        Why the bound is not applicable, inconclusive or violated; or what the verdict rests on.
-    tightness : ndarray of shape (samples, t)
-        bound/error; NaN where the error is at the rounding floor.
-    rate_predicted : float or None
-        The factor for each step that the bound predicts.
-    asks : mapping from float to int or None
-        For each of some accuracies, the t that the bound guarantees to be enough; None if there is none.
-    trace : Trace or None
-        The proof on this problem; None if it was not traced.
-    """
-
-    name: str
-    title: str
-    reference: str
-    kind: BoundKind
-    ball: BallKind
-    values: np.ndarray
-    side: Side
-    delta: float
-    weakest: tuple[str, ...]
-    verdict: Verdict
-    reason: str
-    tightness: np.ndarray
-    rate_predicted: float | None
-    asks: Mapping[float, int | None]
-    trace: Trace | None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "kind", BoundKind.parse(self.kind))
-
-    @property
-    def compared(self) -> int:
-        """At how many t, over all λ, error and bound were compared; at the others rounding decides."""
-        return int((~np.isnan(self.tightness)).sum())
-
-    @property
-    def best(self) -> float | None:
-        """The smallest bound/error; None where every error is at the floor."""
-        return None if np.isnan(self.tightness).all() else float(np.nanmin(self.tightness))
-
-    @property
-    def worst(self) -> float | None:
-        """The largest bound/error; None where every error is at the floor."""
-        return None if np.isnan(self.tightness).all() else float(np.nanmax(self.tightness))
-
-
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """One method on the problem: its errors, and the bounds on them.
-
-    Attributes
-    ----------
-    method : str
-        The method, as it was named.
-    t : ndarray of shape (T,)
-        1 … T.
-    k : ndarray of shape (T,) or None
-        The steps of the linear solver at each t, or those that are differentiated through; None for "itd".
-    errors : ndarray of shape (samples, T)
-        ‖g(t) − ∇f(λ)‖.
-    floor : ndarray of shape (samples, T)
-        Below this, an error is rounding.
-    rate : Rate or None
-        The measured rate on the first sample; None if there is no line.
-    needs : mapping from float to int or None
-        For each of some accuracies, the t from which on the error of every sample is below it; None if there is none.
-    bounds : mapping from str to BoundCurve
-        The bounds on this method, by name.
-    """
-
-    method: str
-    t: np.ndarray
-    k: np.ndarray | None
-    errors: np.ndarray
-    floor: np.ndarray
-    rate: Rate | None
-    needs: Mapping[float, int | None]
-    bounds: Mapping[str, BoundCurve]
-
-    @property
-    def falls(self) -> bool:
-        """Whether the error falls with t, or is at the floor, for every λ.
-
-        The median error over the last quarter of t is compared with that over the first.
-        """
-        part = max(1, len(self.t) // 4)
-        first, last = (np.median(self.errors[:, some], axis=1) for some in (slice(part), slice(-part, None)))
-        return bool(((last < first) | (last <= self.floor[:, -1])).all())
-
-    def certified(self, kind: BoundKind | str = "") -> np.ndarray:
-        """The smallest of the bounds that are proved for these constants.
-
-        Parameters
-        ----------
-        kind : {"", "a priori", "a priori, from the spectrum", "a posteriori"}
-            Which bounds count; all of them by default.
-
-        Returns
-        -------
-        ndarray of shape (samples, T)
-            The least value at each t; NaN where no bound is proved.
-        """
-        only = BoundKind.parse(kind) if kind else None
-        fitting = [b for b in self.bounds.values() if only in (None, b.kind)]
-        proved = [b.values for b in fitting if b.verdict is Verdict.HOLDS]
-        if not proved:
-            return np.full(self.errors.shape, np.nan)
-        least: np.ndarray = np.fmin.reduce(proved)
-        return least
-
-    @property
-    def applicable(self) -> dict[str, BoundCurve]:
-        """The bounds that say something about this method on this problem, by name."""
-        return {name: bound for name, bound in self.bounds.items() if bound.verdict is not Verdict.NOT_APPLICABLE}
+from boundcheck.side import Side
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,13 +84,15 @@ class Report:
 
         The third entry is the part of the t at which one of both is above the rounding floor.
         """
-        found = []
+        pairs = []
         for a, b in combinations(self.curves.values(), 2):
-            seen = (a.errors.mean(axis=0) > a.floor.mean(axis=0)) | (b.errors.mean(axis=0) > b.floor.mean(axis=0))
-            if seen.any():
-                less = a.errors.mean(axis=0)[seen] <= b.errors.mean(axis=0)[seen]
-                found.append((a.method, b.method, float(less.mean())))
-        return found
+            above_floor = (a.errors.mean(axis=0) > a.floor.mean(axis=0)) | (
+                b.errors.mean(axis=0) > b.floor.mean(axis=0)
+            )
+            if above_floor.any():
+                less = a.errors.mean(axis=0)[above_floor] <= b.errors.mean(axis=0)[above_floor]
+                pairs.append((a.method, b.method, float(less.mean())))
+        return pairs
 
     def curve(self, method: str) -> Curve:
         """The errors and the bounds of one method.
@@ -346,10 +143,10 @@ class Report:
         name = bound or method.partition(":")[0]
         if name not in curve.bounds:
             raise UnknownNameError.among(f"bound on {method}", name, curve.bounds)
-        found = curve.bounds[name]
-        if found.trace is None:
-            raise InputError(f"{name} has no trace on {method}: {found.reason or 'its proof is not encoded'}")
-        return found.trace
+        bound_curve = curve.bounds[name]
+        if bound_curve.trace is None:
+            raise InputError(f"{name} has no trace on {method}: {bound_curve.reason or 'its proof is not encoded'}")
+        return bound_curve.trace
 
     def enclosure(self, method: str) -> Enclosure:
         """The true errors of a method from both sides, as the reference is not exact either.

@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 
 from boundcheck import __version__
-from boundcheck.constants import BallKind, Constants, Side
+from boundcheck.ball import BallKind
+from boundcheck.constants import Constants
 from boundcheck.errors import InputError
 from boundcheck.report import tightness
-from boundcheck.report.report import BoundCurve, Curve, Rate, Report, Trace
+from boundcheck.report.method_curve import BoundCurve, Curve, MeasuredRate, Trace
+from boundcheck.report.report import Report
 from boundcheck.report.verdict import Verdict
+from boundcheck.side import Side
 
 SCHEMA = 1
 FILE = "report.json"
@@ -68,11 +71,11 @@ def to_json(report: Report) -> dict[str, Any]:
 
 def _enclosure(report: Report, curve: Curve) -> dict[str, Any] | None:
     """Between what the errors are, by the certified reference; null where nothing certifies it."""
-    found = report.enclosure(curve.method)
-    if found.side is Side.LOWER:
+    enclosure = report.enclosure(curve.method)
+    if enclosure.side is Side.LOWER:
         return None
-    ends = _over_samples("lower", found.lower) | _over_samples("upper", found.upper)
-    return {**ends, "side": found.side.value, "delta": found.delta}
+    ends = _over_samples("lower", enclosure.lower) | _over_samples("upper", enclosure.upper)
+    return {**ends, "side": enclosure.side.value, "delta": enclosure.delta}
 
 
 def _curve(curve: Curve) -> dict[str, Any]:
@@ -94,8 +97,8 @@ def _curve(curve: Curve) -> dict[str, Any]:
     }
 
 
-def _accuracies(found: Any) -> dict[str, int | None]:
-    return {f"{eps:.0e}": t for eps, t in found.items()}
+def _accuracies(first_below: Any) -> dict[str, int | None]:
+    return {f"{eps:.0e}": t for eps, t in first_below.items()}
 
 
 def at_one_t(trace: Trace) -> dict[str, Any]:
@@ -149,14 +152,14 @@ def load(path: str | os.PathLike[str]) -> Report:
     except OSError as why:
         raise InputError(f"{file} cannot be read: {why.strerror}; give a {FILE} or the directory of one") from None
     except ValueError as why:
-        raise InputError(f"{file} is no JSON: {why}; write it anew with boundcheck check --out") from None
+        raise InputError(f"{file} is not JSON: {why}; write it again with boundcheck check --out") from None
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        found = content.get("schema") if isinstance(content, dict) else None
-        raise InputError(f"{file} has schema {found!r}, not {SCHEMA}; write it anew with this version")
+        schema = content.get("schema") if isinstance(content, dict) else None
+        raise InputError(f"{file} has schema {schema!r}, not {SCHEMA}; write it again with this version")
     try:
         return from_json(content)
     except (KeyError, TypeError, ValueError) as why:
-        raise InputError(f"{file} is not a report of boundcheck check ({why!r}); write it anew") from None
+        raise InputError(f"{file} is not a report of boundcheck check ({why!r}); write it again") from None
 
 
 def from_json(content: dict[str, Any]) -> Report:
@@ -181,7 +184,7 @@ def _read_curve(entry: dict[str, Any]) -> Curve:
     errors, floor = _samples(entry, "error", np.inf), _samples(entry, "floor", np.inf)
     rate = None
     if entry["rate_measured"] is not None:
-        rate = Rate(entry["rate_measured"], *entry["rate_range"])
+        rate = MeasuredRate(entry["rate_measured"], *entry["rate_range"])
     return Curve(
         method=entry["method"],
         t=np.array(entry["t"], dtype=int),

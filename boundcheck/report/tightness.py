@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from boundcheck.errors import AssumptionError
-from boundcheck.report.report import Rate
+from boundcheck.report.method_curve import MeasuredRate
 from boundcheck.report.verdict import compared
 
 ACCURACIES = tuple(10.0**-i for i in range(1, 9))
 LINEAR = 0.999  # R² of what counts as a line
 SHORTEST = 8  # points of a line
-LONGEST = 1 << 20  # iterations up to which a bound is searched
+LONGEST = 1 << 20  # a bound is evaluated up to this many iterations
 LONGEST_RECURSION = 1 << 15  # the same for a bound that is computed step by step
 
 
@@ -23,7 +23,7 @@ def ratio(values: np.ndarray, errors: np.ndarray, floor: np.ndarray) -> np.ndarr
         return np.where(compared(errors, values, floor), values / errors, np.nan)
 
 
-def rate(errors: np.ndarray, floor: np.ndarray) -> Rate | None:
+def rate(errors: np.ndarray, floor: np.ndarray) -> MeasuredRate | None:
     """The slope of log(error) on the longest line that ends where the floor is reached.
 
     t counts from 1. Of the windows that end at the last clear point, the longest with R² ≥ `LINEAR`; if none has that,
@@ -38,9 +38,9 @@ def rate(errors: np.ndarray, floor: np.ndarray) -> Rate | None:
     for start in starts:
         slope, fit = _line(t[start:], y[start:])
         if fit >= LINEAR:
-            return Rate(float(np.exp(slope)), int(start) + 1, count)
+            return MeasuredRate(float(np.exp(slope)), int(start) + 1, count)
     start = max(0, min(count - SHORTEST, 2 * count // 3))
-    return Rate(float(np.exp(_line(t[start:], y[start:])[0])), start + 1, count)
+    return MeasuredRate(float(np.exp(_line(t[start:], y[start:])[0])), start + 1, count)
 
 
 def _line(t: np.ndarray, y: np.ndarray) -> tuple[float, float]:
@@ -52,13 +52,13 @@ def _line(t: np.ndarray, y: np.ndarray) -> tuple[float, float]:
 
 
 def first_below(values: np.ndarray) -> dict[float, int | None]:
-    """For each accuracy the least t (from 1) from which on all values are below it, or None."""
-    found: dict[float, int | None] = {}
+    """For each accuracy, the first t (from 1) after which all values stay below it; None if there is none."""
+    first: dict[float, int | None] = {}
     for eps in ACCURACIES:
         above = np.flatnonzero(~(values <= eps))
         last = int(above[-1]) + 1 if above.size else 0
-        found[eps] = last + 1 if last < len(values) else None
-    return found
+        first[eps] = last + 1 if last < len(values) else None
+    return first
 
 
 def follow(values_at: Callable[[np.ndarray], np.ndarray], longest: int = LONGEST) -> np.ndarray:
@@ -68,7 +68,7 @@ def follow(values_at: Callable[[np.ndarray], np.ndarray], longest: int = LONGEST
     while start < longest:
         try:
             pieces.append(values_at(np.arange(start, start + size)))
-        except AssumptionError:  # the theorem does not speak yet
+        except AssumptionError:  # the theorem does not apply at this t
             pieces.append(np.full(size, np.nan))
         start, size = start + size, min(2 * size, longest - start - size)
         if pieces[-1][-1] <= ACCURACIES[-1]:
@@ -85,8 +85,8 @@ def last_rate(values: np.ndarray) -> float | None:
     if last < SHORTEST:
         return None
     ts = np.array([last - max(2, last // 8), last - max(1, last // 16), last])
-    at = values[ts - 1]
-    if not (np.isfinite(at).all() and (at > 0).all()):
+    samples = values[ts - 1]
+    if not (np.isfinite(samples).all() and (samples > 0).all()):
         return None
     steps, powers = np.diff(ts).astype(float), np.diff(np.log(ts))
-    return float(np.exp(np.linalg.solve(np.stack([steps, powers], axis=1), np.diff(np.log(at)))[0]))
+    return float(np.exp(np.linalg.solve(np.stack([steps, powers], axis=1), np.diff(np.log(samples)))[0]))

@@ -7,7 +7,7 @@ from enum import Enum
 
 import numpy as np
 
-from boundcheck.constants import Side
+from boundcheck.side import Side
 
 
 class Verdict(str, Enum):
@@ -46,7 +46,7 @@ class Verdict(str, Enum):
         return self in (Verdict.VIOLATED, Verdict.VIOLATED_PROBABLY)
 
 
-ROUNDING = 1e-9  # relative: a bound is a sum of products of a dozen numbers, each rounded once, and of q^t
+FORMULA_ROUNDING = 1e-9  # relative: a bound is a sum of products of a dozen numbers, each rounded once, and of q^t
 FINE = 1e-6  # of the error: rounding that shows in no digit of bound/error that is printed
 WHEN = {
     Side.EXACT: (Verdict.HOLDS, Verdict.VIOLATED),
@@ -58,7 +58,7 @@ WHEN = {
 
 def excess(errors: np.ndarray, values: np.ndarray, floor: np.ndarray) -> np.ndarray:
     """Where the error is larger than the bound by more than rounding; never where the theorem says nothing (NaN)."""
-    larger: np.ndarray = errors > values * (1 + ROUNDING) + floor
+    larger: np.ndarray = errors > values * (1 + FORMULA_ROUNDING) + floor
     return larger
 
 
@@ -67,22 +67,22 @@ def compared(errors: np.ndarray, values: np.ndarray, floor: np.ndarray) -> np.nd
 
     An error above its bound by no more than the floor counts only where that is a millionth of it.
     """
-    within = (errors > values * (1 + ROUNDING)) & ~excess(errors, values, floor) & (floor > FINE * errors)
-    told: np.ndarray = (errors > floor) & ~within & ~np.isnan(values)
-    return told
+    within = (errors > values * (1 + FORMULA_ROUNDING)) & ~excess(errors, values, floor) & (floor > FINE * errors)
+    comparable: np.ndarray = (errors > floor) & ~within & ~np.isnan(values)
+    return comparable
 
 
 def judge(
     errors: np.ndarray, values: np.ndarray, floor: np.ndarray, side: Side, *, certified: bool = True
 ) -> Verdict:  # fmt: skip
-    """The verdict over all t at which the bound speaks; against a reference that is not certified none is violated."""
+    """The verdict over all t where the bound applies. Without a certified reference no bound counts as violated."""
     if not np.isfinite(values).any():
         return Verdict.NOT_APPLICABLE
-    found = WHEN[side][bool(excess(errors, values, floor).any())]
-    return Verdict.INCONCLUSIVE if found.is_violation and not certified else found
+    verdict = WHEN[side][bool(excess(errors, values, floor).any())]
+    return Verdict.INCONCLUSIVE if verdict.is_violation and not certified else verdict
 
 
 def worst(verdicts: Sequence[Verdict]) -> Verdict:
-    """Of several, the one to be told first."""
+    """The worst of several verdicts."""
     order = list(Verdict)
     return max(verdicts, key=order.index, default=Verdict.NOT_APPLICABLE)

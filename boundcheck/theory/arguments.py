@@ -13,6 +13,7 @@ import sympy as sp
 from boundcheck.constants import Constant, Constants
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.theory.call import Call, refuse_missing
+from boundcheck.theory.formula_tree import symbols_of
 from boundcheck.theory.rates import Rate, rate
 from boundcheck.theory.recursion import LONGEST
 from boundcheck.theory.symbols import INDEX_NAMES, QUANTITIES
@@ -47,9 +48,9 @@ def prepare(bound: Bound, constants: Constants | Mapping[str, Any], given: Mappi
     InputError
         For a value of the wrong type or shape.
     AssumptionError
-        For a constant with which the theorem says nothing, such as q ≥ 1.
+        If a constant violates an assumption of the theorem, such as q < 1.
     MissingConstantError
-        For what the bound needs and nobody gave.
+        If something that the bound needs was not given.
     UnknownNameError
         For a name that is not a symbol of the theory or not a rate.
     """
@@ -191,7 +192,7 @@ def resolve(bound: Bound, inputs: Inputs) -> Resolved:
 
 def needed_names(bound: Bound, expression: sp.Expr, rates: tuple[Rate, ...]) -> tuple[str, ...]:
     """The symbols that need a number: those of the expression, of the conditions, and of the recursion."""
-    needed = set(expression.free_symbols) | (bound.in_conditions - {rate.stands_for for rate in rates})
+    needed = symbols_of(expression) | (bound.in_conditions - {rate.stands_for for rate in rates})
     if bound.recursion:
         needed = (needed | bound.recursion.free_symbols) - set(bound.recursion.state)
     names = tuple(name for name, quantity in QUANTITIES.items() if quantity.symbol in needed)

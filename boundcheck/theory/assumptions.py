@@ -86,6 +86,14 @@ LOCAL_PEAK = Assumption(
     ("r_0",),
     "the ball the constants were taken on (errata 3)",
 )
+SHRINKING = Assumption(
+    "shrinking",
+    "w_{t+1} = Φ(w_t), Φ is a contraction on B(w*, r_0), and each constant at radius r is a sup over a ball around w* "
+    "that contains B(w*, r)",
+    "",
+    ("q", "r_0"),
+    "q < 1 on B(w*, r_0); the balls the constants were taken on",
+)
 CONSTANT_START = Assumption("w_0' = 0", "the start does not depend on λ", "", (), "w_0 is a constant (errata 5)")
 ZERO_SOLVE = Assumption(
     "v_0 = 0", "the linear solver starts at 0", "ass:fixedpointmethod", (), "v_{t,0} = 0 (errata 4)"

@@ -12,44 +12,24 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from boundcheck.constants import BallKind, Constant, Constants
+from boundcheck.ball import BallKind
+from boundcheck.constants import Constant, Constants
 from boundcheck.theory import codegen, typeset
 from boundcheck.theory.arguments import prepare
 from boundcheck.theory.assumptions import SPECTRUM, Assumption
 from boundcheck.theory.call import Call
 from boundcheck.theory.chain import Chain
+from boundcheck.theory.citation import Citation
 from boundcheck.theory.coefficients import COEFFICIENTS
+from boundcheck.theory.condition import Condition
 from boundcheck.theory.evaluation import BoundValues
 from boundcheck.theory.iterations import Hump, Iterations, Split, solve
 from boundcheck.theory.kinds import BoundKind
 from boundcheck.theory.rates import Rate
 from boundcheck.theory.recursion import Recursion
-from boundcheck.theory.reference import Reference
 from boundcheck.theory.symbols import QUANTITIES, error, gap_t, rho, sigma, t
 
 Number = float | int | Sequence[float] | Sequence[int] | np.ndarray
-
-
-@dataclass(frozen=True)
-class Condition:
-    """An inequality without which a theorem says nothing.
-
-    Attributes
-    ----------
-    left : sympy.Expr
-        Its left-hand side, at most `right`.
-    right : sympy.Expr
-        Its right-hand side.
-    remedy : str
-        What to do where it fails.
-    strict : bool
-        Whether `left` has to be less than `right`; False by default.
-    """
-
-    left: sp.Expr
-    right: sp.Expr
-    remedy: str
-    strict: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +44,7 @@ class Bound:
         Its name in the catalogue, such as "aid-fp".
     title : str
         The bound in words.
-    reference : Reference
+    reference : Citation
         The paper, the number of the theorem, and its LaTeX label.
     assumptions : tuple of Assumption
         What the theorem assumes.
@@ -73,7 +53,7 @@ class Bound:
     bounds : sympy.Symbol
         What is bounded; by default the error of the hypergradient.
     methods : tuple of str
-        The methods of which the theorem speaks; none by default.
+        The methods that the theorem is about; none by default.
     where : mapping from sympy.Symbol to sympy.Expr
         The shorthand of the formula: c₁, c₂ and c₃ by default.
     defaults : mapping from sympy.Symbol to sympy.Expr
@@ -101,7 +81,7 @@ class Bound:
 
     name: str
     title: str
-    reference: Reference
+    reference: Citation
     assumptions: tuple[Assumption, ...]
     formula: sp.Expr
     bounds: sp.Symbol = error
@@ -166,6 +146,14 @@ class Bound:
         "paper", ‖w‖ ≤ 2D, for theorems that start at 0; "local", around w*, for the others.
         """
         return BallKind.PAPER if any(a.key == "w_0 = 0" for a in self.assumptions) else BallKind.LOCAL
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether it takes the values of constants on smaller balls, `Constant.on_smaller`, where they are known.
+
+        Generated code and the sliders of a page have one value for each constant, and so one ball for all radii.
+        """
+        return self.recursion is not None and self.recursion.shrinking is not None
 
     @cached_property
     def in_conditions(self) -> frozenset[sp.Symbol]:

@@ -13,13 +13,15 @@ import sympy as sp
 from boundcheck.constants import Constant, Constants
 from boundcheck.errors import AssumptionError, MissingConstantError
 from boundcheck.theory.evaluation import BoundValues, evaluate
+from boundcheck.theory.formula_tree import symbols_of
 from boundcheck.theory.intervals import evaluate_upwards
 from boundcheck.theory.rates import Rate
 from boundcheck.theory.sides import combine
 from boundcheck.theory.symbols import INDEX_NAMES, QUANTITIES, t
 
 if TYPE_CHECKING:
-    from boundcheck.theory.bound import Bound, Condition
+    from boundcheck.theory.bound import Bound
+    from boundcheck.theory.condition import Condition
 
 
 @dataclass(frozen=True)
@@ -46,14 +48,20 @@ class Call:
         if check:
             self.check_conditions()
         compute = evaluate_upwards if rigorous else evaluate
-        needed = {symbol.name for symbol in self.expression.free_symbols}
+        needed = {symbol.name for symbol in symbols_of(self.expression)}
         arrays = dict(self.arrays)
-        if self.bound.recursion:
-            arrays |= self.bound.recursion.run(arrays, rigorous=rigorous)
+        arrays |= self.state(rigorous=rigorous)
         # every index is kept, so that the shape of t and k is the shape of the answer
         arrays = {name: array for name, array in arrays.items() if name in needed or name in INDEX_NAMES}
         side = combine((constant, self.bound.direction(constant.name)) for constant in self.used)
         return BoundValues(compute(self.expression, arrays), side.side, side.delta, side.weakest, rigorous)
+
+    def state(self, *, rigorous: bool = False) -> dict[str, np.ndarray]:
+        """What the recursion of the bound gives at every t, with the constants that hold there; nothing without one."""
+        if self.bound.recursion is None:
+            return {}
+        tables = {constant.name: constant.on_smaller for constant in self.used if constant.on_smaller}
+        return self.bound.recursion.run(self.arrays, rigorous=rigorous, tables=tables)
 
     def satisfied(self, number: int) -> np.ndarray:
         """Where the condition of this number in the theorem holds."""

@@ -26,8 +26,8 @@ class Catalogue(Mapping[str, "Bound"]):
     def __getitem__(self, name: str) -> Bound:
         if name not in self._modules:
             raise UnknownNameError.among("bound", str(name), self._modules)
-        found: Bound = import_module(self._modules[name]).BOUND
-        return found
+        bound: Bound = import_module(self._modules[name]).BOUND
+        return bound
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._modules))

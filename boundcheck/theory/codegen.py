@@ -14,6 +14,7 @@ from boundcheck.theory.symbols import QUANTITIES
 if TYPE_CHECKING:
     from boundcheck.theory.bound import Bound
 
+ONE_BALL = " Here with one ball for all radii."
 PYTHON_GEOMETRIC_SUM = '''\
 def geometric_sum(gap, n):
     """1 + x + ... + x**(n-1) for x = 1 - gap, without cancellation as x -> 1."""
@@ -43,12 +44,12 @@ def _uses_geometric_sum(bound: Bound) -> bool:
 def python(bound: Bound) -> str:
     printer = PythonCodePrinter({"user_functions": {"GeometricSum": "geometric_sum"}, "standard": "python3"})
     lines = [f"def {bound.name.replace('-', '_')}({', '.join(arguments(bound))}):"]
-    lines.append(f'    """{bound.title}: {bound.reference}."""')
+    lines.append(f'    """{bound.title}: {bound.reference}.{ONE_BALL if bound.shrinks else ""}"""')
     if bound.recursion:
-        state = ", ".join(symbol.name for symbol in bound.recursion.state)
+        recursion = bound.recursion.on_one_ball
+        state = ", ".join(symbol.name for symbol in recursion.state)
         start, first, step = (
-            ", ".join(printer.doprint(e) for e in part)
-            for part in (bound.recursion.start, bound.recursion.first, bound.recursion.step)
+            ", ".join(printer.doprint(e) for e in part) for part in (recursion.start, recursion.first, recursion.step)
         )
         lines += [f"    {state} = {start}", "    for i in range(t):"]
         lines += ["        if i == 0:", f"            {state} = {first}"]
@@ -63,16 +64,16 @@ def python(bound: Bound) -> str:
 
 def javascript(bound: Bound) -> str:
     printer = _javascript_printer()
-    lines = [f"// {bound.title}: {bound.reference}"]
+    lines = [f"// {bound.title}: {bound.reference}{ONE_BALL if bound.shrinks else ''}"]
     lines.append(f"function {bound.name.replace('-', '_')}({{{', '.join(arguments(bound))}}}) {{")
     text = "\n".join(lines) + "\n"
     if _uses_geometric_sum(bound):
         text += JAVASCRIPT_GEOMETRIC_SUM
     if bound.recursion:
-        state = ", ".join(symbol.name for symbol in bound.recursion.state)
+        recursion = bound.recursion.on_one_ball
+        state = ", ".join(symbol.name for symbol in recursion.state)
         start, first, step = (
-            ", ".join(printer.doprint(e) for e in part)
-            for part in (bound.recursion.start, bound.recursion.first, bound.recursion.step)
+            ", ".join(printer.doprint(e) for e in part) for part in (recursion.start, recursion.first, recursion.step)
         )
         text += f"  let [{state}] = [{start}];\n"
         text += f"  for (let i = 0; i < t; i++) [{state}] = i === 0 ? [{first}] : [{step}];\n"

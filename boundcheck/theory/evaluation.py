@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from boundcheck.constants import Side
+from boundcheck.side import Side
+from boundcheck.theory.formula_tree import symbols_of
 from boundcheck.theory.intervals import evaluate_upwards
 from boundcheck.theory.symbols import INDEX_NAMES
 
@@ -83,7 +84,7 @@ def evaluate(expression: sp.Expr, values: Mapping[str, np.ndarray]) -> np.ndarra
     Where double precision overflows or underflows on the way to a number it could hold (a huge constant times an
     underflowed power), the point is computed again with a wider range of exponents.
     """
-    names = tuple(sorted(symbol.name for symbol in expression.free_symbols))
+    names = tuple(sorted(symbol.name for symbol in symbols_of(expression)))
     shape = np.broadcast_shapes(*(np.shape(value) for value in values.values()))
     function = compiled(expression, names)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):

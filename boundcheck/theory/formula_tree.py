@@ -18,6 +18,12 @@ from boundcheck.theory.geometric_sum import GeometricSum
 Value = Any  # what the arithmetic computes with; it has +, −, * and /
 
 
+@functools.lru_cache(maxsize=4096)
+def symbols_of(expression: sp.Expr) -> frozenset[sp.Symbol]:
+    """The free symbols of a formula, for which sympy would walk through it every time."""
+    return frozenset(expression.free_symbols)
+
+
 class FormulaArithmetic(ABC):
     """What a walk asks of an arithmetic, beside the operators of its values."""
 
@@ -101,7 +107,9 @@ def walk(expression: sp.Expr, values: Mapping[str, Value], arithmetic: FormulaAr
             return arithmetic.smallest([value(item) for item in expression.args])
         case sp.Piecewise():
             return value(_branch(expression, values, arithmetic))
-    raise ValueError(f"a formula with {expression.func.__name__} has no value here; add a rule to theory/tree.py")
+    raise ValueError(
+        f"a formula with {expression.func.__name__} has no value here; add a rule to theory/formula_tree.py"
+    )
 
 
 def _branch(expression: sp.Piecewise, values: Mapping[str, Value], arithmetic: FormulaArithmetic) -> sp.Expr:

@@ -13,7 +13,7 @@ from boundcheck.errors import InputError
 
 LARGEST = 2**52  # beyond this a double no longer counts single iterations
 SEARCHED = 2**20  # up to here every single number is looked at
-GRID = 2**14  # about so many t are looked at together
+GRID = 2**14  # evaluate about this many t at once
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sympy as sp
 
-from boundcheck.constants import Side
 from boundcheck.errors import InputError
+from boundcheck.side import Side
 from boundcheck.theory.evaluation import evaluate
 from boundcheck.theory.iteration_search import Choice, Goal, search_k, search_pair, search_t
 from boundcheck.theory.shape_inversion import HumpNumbers, SplitNumbers, choose_on_hump, choose_on_split

@@ -1,4 +1,4 @@
-"""When a bound can be told: before a run, from the spectrum, from a run, or from a better solution."""
+"""When a bound can be computed: before a run, from the spectrum, from a run, or from a better solution."""
 
 from __future__ import annotations
 

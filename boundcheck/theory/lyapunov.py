@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from boundcheck.constants import Constant, Constants, Provenance, Side
+from boundcheck.constants import Constant, Constants, Provenance
 from boundcheck.errors import InputError, MissingConstantError
+from boundcheck.side import Side
 from boundcheck.theory.arguments import count
 from boundcheck.theory.symbols import QUANTITIES
 
 if TYPE_CHECKING:
     from boundcheck.theory.bound import Bound
-    from boundcheck.theory.step_sizes import Momentum
+    from boundcheck.theory.gradient_methods import Momentum
 
 SMALLEST_THETA = 1e-9
 
@@ -28,6 +29,19 @@ class Lyapunov:
 
     For each eigenvalue h, P(h) = Σ_j (M^j)ᵀM^j/q_P^{2j} solves MᵀPM/q_P² − P + I = 0. P ≽ I, and ‖P(h)‖ is largest at
     h = μ (docs/proofs.md), so `stretch` = ‖P(μ)‖ holds for every spectrum in the interval.
+
+    Attributes
+    ----------
+    method : Momentum
+        The method.
+    theta : float
+        θ in q_P = s + θ(1−s), between 0 and 1.
+    q_P : float
+        The contraction constant in this norm.
+    P : ndarray of shape (2, 2)
+        P(μ).
+    stretch : float
+        ‖P(μ)‖, the square of what the change of norm costs.
     """
 
     method: Momentum
@@ -37,14 +51,40 @@ class Lyapunov:
     stretch: float
 
     def factor(self, t: np.ndarray | int) -> np.ndarray:
-        """A bound on ‖M^t‖ in the Euclidean norm."""
+        """A bound on ‖M^t‖ in the Euclidean norm.
+
+        Parameters
+        ----------
+        t : int or ndarray of int
+            The numbers of steps.
+
+        Returns
+        -------
+        ndarray
+            √stretch·q_P^t at each t.
+        """
         return math.sqrt(self.stretch) * self.q_P ** count("t", t)
 
     def constants(self, constants: Mapping[str, Constant]) -> Constants:
         """The P-norm constants of the weighted bounds from the Euclidean ones, for a quadratic lower level.
 
-        Needs r_0, L_E, L_ell, eta_1, eta_2, hat_rho_2 on the ball the iterates visit. The state starts at (w_0, w_0),
-        E and ∂₂Φ see it only through w_t (heavy ball) or w_t + β(w_t−w_{t−1}) (Nesterov).
+        The state starts at (w_0, w_0). E and ∂₂Φ see it only through w_t (heavy ball) or w_t + β(w_t−w_{t−1})
+        (Nesterov).
+
+        Parameters
+        ----------
+        constants : mapping from str to Constant
+            r_0, L_E, L_ell, eta_1, eta_2 and hat_rho_2 on the ball that the iterates visit.
+
+        Returns
+        -------
+        Constants
+            D_P, L_E_P, L_Phi_P, eta_1_P, eta_2_P, nu_1_P, nu_2_P and q_P.
+
+        Raises
+        ------
+        MissingConstantError
+            If one of them is missing.
         """
         names = ("r_0", "L_E", "L_ell", "eta_1", "eta_2", "hat_rho_2")
         if missing := [name for name in names if name not in constants]:
@@ -100,6 +140,13 @@ def lyapunov(method: Momentum, *, theta: float | None = None, t: int | None = No
     ------
     InputError
         Unless exactly one of `theta` and `t` is given, and is in its range.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> norm = bc.step_sizes.lyapunov(bc.step_sizes.heavy_ball(1.0, 4.0), theta=0.5)
+    >>> round(norm.q_P, 6), norm.stretch > 1
+    (0.666667, True)
     """
     if (theta is None) == (t is None):
         raise InputError(f"theta = {theta} and t = {t}: give exactly one of them")
@@ -120,7 +167,40 @@ def lyapunov(method: Momentum, *, theta: float | None = None, t: int | None = No
 def lyapunov_for(
     bound: Bound, method: Momentum, constants: Mapping[str, Constant], t: int, k: int | None = None
 ) -> Lyapunov:
-    """The Lyapunov norm whose θ makes a weighted bound smallest at t (and k)."""
+    """The Lyapunov norm whose θ makes a weighted bound smallest at t (and k).
+
+    Parameters
+    ----------
+    bound : Bound
+        A weighted bound: `bounds["itd-weighted"]` or `bounds["aid-fp-weighted"]`.
+    method : Momentum
+        Of `heavy_ball` or `nesterov`.
+    constants : mapping from str to Constant
+        The Euclidean constants, as `Lyapunov.constants` takes them.
+    t : int
+        The lower-level steps.
+    k : int, optional
+        The steps of the linear solver, where the bound has a k; `t` by default.
+
+    Returns
+    -------
+    Lyapunov
+        The norm.
+
+    Raises
+    ------
+    MissingConstantError
+        If a constant is missing.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> euclidean = dict(r_0=1.0, L_E=1.0, L_ell=1.0, eta_1=0.0, eta_2=0.0, hat_rho_2=1.0)
+    >>> method, constants = bc.step_sizes.heavy_ball(1.0, 4.0), bc.Constants.given(**euclidean)
+    >>> norm = bc.step_sizes.lyapunov_for(bc.bounds["itd-weighted"], method, constants, t=10)
+    >>> round(norm.q_P, 2)
+    0.46
+    """
     return _best_norm(method, lambda norm: float(bound.evaluate(norm.constants(constants), t, k).values))
 
 

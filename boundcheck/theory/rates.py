@@ -22,7 +22,7 @@ from boundcheck.theory.assumptions import (
     ZERO_SOLVE,
     Assumption,
 )
-from boundcheck.theory.reference import BOUNDCHECK, GHADIMI, GRAZZI, Reference
+from boundcheck.theory.citation import BOUNDCHECK, GHADIMI, GRAZZI, Citation
 from boundcheck.theory.symbols import k, kappa, m, q, rho, sigma, t
 
 
@@ -33,7 +33,7 @@ class Rate:
     name: str
     stands_for: sp.Symbol
     expression: sp.Expr
-    reference: Reference
+    reference: Citation
     assumptions: tuple[Assumption, ...]
 
 
@@ -43,29 +43,29 @@ S_NORMAL = (kappa - 1) / (kappa + 1)
 S_NESTEROV = (kappa - 1) / (kappa + sp.sqrt(kappa))
 
 CONTRACTION = Rate(
-    "contraction", rho, q**t, Reference(GRAZZI, "Assumption 3(ii) for Algorithm 1", "ass:innerconv"), (A2,)
+    "contraction", rho, q**t, Citation(GRAZZI, "Assumption 3(ii) for Algorithm 1", "ass:innerconv"), (A2,)
 )
 HEAVY_BALL = Rate(
     "heavy-ball",
     rho,
     S**t * (1 + (1 + S) * t),
-    Reference(BOUNDCHECK, "heavy ball", "heavy-ball"),
+    Citation(BOUNDCHECK, "heavy ball", "heavy-ball"),
     (QUADRATIC, OPTIMAL_HEAVY_BALL),
 )
 NESTEROV = Rate(
     "nesterov",
     rho,
     S_NESTEROV**t * (1 + t / sp.sqrt(kappa)),
-    Reference(BOUNDCHECK, "Nesterov", "nesterov"),
+    Citation(BOUNDCHECK, "Nesterov", "nesterov"),
     (QUADRATIC, NESTEROV_STEPS),
 )
 
-FIXED_POINT = Rate("fixed-point", sigma, q**k, Reference(GRAZZI, "Theorem 2.3", "thm:fixedpoint"), (A2, ZERO_SOLVE))
+FIXED_POINT = Rate("fixed-point", sigma, q**k, Citation(GRAZZI, "Theorem 2.3", "thm:fixedpoint"), (A2, ZERO_SOLVE))
 CG = Rate(
     "cg",
     sigma,
     2 * sp.sqrt(kappa) * S**k,
-    Reference(GRAZZI, "conjugate gradient rate", "eq:conjrate"),
+    Citation(GRAZZI, "conjugate gradient rate", "eq:conjrate"),
     (SYMMETRIC, ZERO_SOLVE),
 )
 INVERSE_CHEBYSHEV = 2 * S**k / (1 + S ** (2 * k))  # 1/T_k((κ+1)/(κ−1)) without overflow
@@ -73,20 +73,20 @@ CG_CHEBYSHEV = Rate(
     "cg-chebyshev",
     sigma,
     sp.Min(1, sp.sqrt(kappa) * INVERSE_CHEBYSHEV),
-    Reference(BOUNDCHECK, "Chebyshev rate of CG", "cg-chebyshev"),
+    Citation(BOUNDCHECK, "Chebyshev rate of CG", "cg-chebyshev"),
     (SYMMETRIC, ZERO_SOLVE),
 )
 CG_FINITE = Rate(
     "cg-finite",
     sigma,
     sp.Piecewise((0, k >= m), (CG_CHEBYSHEV.expression, True)),
-    Reference(BOUNDCHECK, "finite termination of CG", "cg-chebyshev"),
+    Citation(BOUNDCHECK, "finite termination of CG", "cg-chebyshev"),
     (SYMMETRIC, ZERO_SOLVE),
 )
 CGN = Rate(
-    "cgn", sigma, 2 * kappa * S_NORMAL**k, Reference(BOUNDCHECK, "CG on the normal equations", "cgn"), (ZERO_SOLVE,)
+    "cgn", sigma, 2 * kappa * S_NORMAL**k, Citation(BOUNDCHECK, "CG on the normal equations", "cgn"), (ZERO_SOLVE,)
 )
-EXACT_SOLVE = Rate("exact-solve", sigma, sp.Integer(0), Reference(GHADIMI, "Lemma 2.2", "exact linear solve"), ())
+EXACT_SOLVE = Rate("exact-solve", sigma, sp.Integer(0), Citation(GHADIMI, "Lemma 2.2", "exact linear solve"), ())
 
 RATES: Mapping[str, Rate] = MappingProxyType(
     {

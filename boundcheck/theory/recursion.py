@@ -2,74 +2,180 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
 from boundcheck.theory.evaluation import compiled_scalars
+from boundcheck.theory.formula_tree import symbols_of
 from boundcheck.theory.intervals import enclose, interval, upper_end
+from boundcheck.theory.shells import Shell, Table, place, shells_of
 from boundcheck.theory.symbols import INDEX_NAMES
 
 LONGEST = 2_000_000
 LONGEST_IN_INTERVALS = 10_000
+NO_TABLES: Mapping[str, Table] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Shrinking:
+    """What a recursion needs whose constants are those of the smallest ball around w* that contains w_t.
+
+    Attributes
+    ----------
+    radius : sympy.Symbol
+        The state that bounds ‖w_t − w*‖. Its step may depend on itself and on constants only.
+    inner : sympy.Symbol
+        Stands for the radius of the next smaller ball.
+    reach : sympy.Symbol
+        Stands for the step of `radius` from there.
+    """
+
+    radius: sp.Symbol
+    inner: sp.Symbol
+    reach: sp.Symbol
 
 
 @dataclass(frozen=True)
 class Recursion:
     """State symbols that a formula contains and that only a recursion over t gives.
 
-    `start` is the state at t = 0; `first` takes it to t = 1, `step` from any later t to t + 1.
+    `start` is the state at t = 0; `first` takes it to t = 1, `step` from any later t to t + 1. With `shrinking`, each
+    step and the formula take their constants from the smallest ball that contains w_t, and must grow with the state.
     """
 
     state: tuple[sp.Symbol, ...]
     start: tuple[sp.Expr, ...]
     first: tuple[sp.Expr, ...]
     step: tuple[sp.Expr, ...]
+    shrinking: Shrinking | None = None
 
     @property
     def free_symbols(self) -> frozenset[sp.Symbol]:
-        return frozenset().union(*(e.free_symbols for e in (*self.start, *self.first, *self.step)))
+        """The symbols that have to be given, and the state."""
+        one = self.on_one_ball
+        return frozenset().union(*(symbols_of(e) for e in (*one.start, *one.first, *one.step)))
 
-    def run(self, arrays: Mapping[str, np.ndarray], *, rigorous: bool) -> dict[str, np.ndarray]:
+    @cached_property
+    def on_one_ball(self) -> Recursion:
+        """The same with one ball for all radii."""
+        if self.shrinking is None:
+            return self
+        none = {self.shrinking.inner: 0, self.shrinking.reach: 0}
+        first, step = (tuple(e.subs(none) for e in part) for part in (self.first, self.step))
+        return replace(self, first=first, step=step, shrinking=None)
+
+    def run(
+        self, arrays: Mapping[str, np.ndarray], *, rigorous: bool, tables: Mapping[str, Table] = NO_TABLES
+    ) -> dict[str, np.ndarray]:
         """The state at every t asked for, by running the recursion once up to the largest.
 
         With `rigorous` the state is carried in intervals, and what is returned are their upper ends: the formulas of
         recursive bounds grow with the state, so they stay upper bounds.
+
+        Parameters
+        ----------
+        arrays : mapping from str to ndarray
+            The constants, and t.
+        rigorous : bool
+            Whether to compute in intervals.
+        tables : mapping from str to tuple of (float, float)
+            The values of some constants on smaller balls, for a recursion that is `shrinking`; none by default.
+
+        Returns
+        -------
+        dict from str to ndarray
+            The state at each t, and the constants of `tables` there.
         """
-        state = tuple(symbol.name for symbol in self.state)
         fixed = {name: float(array) for name, array in arrays.items() if array.ndim == 0 and name not in INDEX_NAMES}
-        advance = (_advance_intervals if rigorous else _advance_floats)(fixed, state)
-        values = advance(self.start, [0.0] * len(state))
-        history = [[upper_end(value) for value in values] if rigorous else values]
+        tables = tables if self.shrinking is not None else NO_TABLES
+        walk = (_InIntervals if rigorous else _InFloats)(self, fixed, shells_of(fixed, tables))
+        values = walk.values(self.start, [0.0] * len(self.state), 0)
+        history, places = [walk.upper_ends(values)], [walk.place(values)]
         for i in range(int(arrays["t"].max(initial=0))):
-            values = advance(self.step if i else self.first, values)
-            recorded = [upper_end(value) for value in values] if rigorous else values
+            values = walk.values(self.step if i else self.first, values, places[-1])
+            recorded = walk.upper_ends(values)
             if i and not rigorous and recorded == history[-1]:  # a fixed point in double precision
                 break
             history.append(recorded)
+            places.append(walk.place(values))
         table = np.array(history)
         if not rigorous and len(history) <= LONGEST_IN_INTERVALS and not np.isfinite(table).all():
-            return self.run(arrays, rigorous=True)  # overflow: intervals have a wider range of exponents
-        at = np.minimum(arrays["t"].astype(int), len(history) - 1)
-        return {name: table[at, column] for column, name in enumerate(state)}
+            return self.run(arrays, rigorous=True, tables=tables)  # overflow: intervals have a wider range of exponents
+        row = np.minimum(arrays["t"].astype(int), len(history) - 1)
+        state = {symbol.name: table[row, column] for column, symbol in enumerate(self.state)}
+        shells = np.array(places)[row]
+        return state | {name: np.array([shell.constants[name] for shell in walk.shells])[shells] for name in tables}
 
 
-Advance = Callable[[tuple[sp.Expr, ...], list[Any]], list[Any]]
+class _Walk(ABC):
+    """One arithmetic in which a recursion runs: the constants of every shell as its numbers."""
+
+    def __init__(self, recursion: Recursion, fixed: Mapping[str, float], shells: tuple[Shell, ...]) -> None:
+        self.state = tuple(symbol.name for symbol in recursion.state)
+        self.shells = shells
+        self.constants: list[dict[str, Any]] = [{}] * len(shells)
+        self.column = 0
+        shrinking = recursion.shrinking
+        if shrinking is not None:
+            self.column = self.state.index(shrinking.radius.name)
+        for number in reversed(range(len(shells))):  # from the smallest ball, whose step the next one needs
+            constants = {name: self.number(value) for name, value in {**fixed, **shells[number].constants}.items()}
+            if shrinking is not None:
+                constants[shrinking.inner.name] = self.number(shells[number].inner)
+                constants[shrinking.reach.name] = self._reach(recursion, number)
+            self.constants[number] = constants
+
+    def _reach(self, recursion: Recursion, number: int) -> Any:
+        """Where the radius of the next smaller ball goes in a step, with the constants of that ball."""
+        if number == len(self.shells) - 1:
+            return self.number(0.0)
+        from_there = [self.number(0.0)] * len(self.state)
+        from_there[self.column] = self.number(self.shells[number].inner)
+        return self.values(recursion.step, from_there, number + 1)[self.column]
+
+    def place(self, values: list[Any]) -> int:
+        """The number of the shell of a state."""
+        return place(self.shells, self.upper_ends(values)[self.column]) if len(self.shells) > 1 else 0
+
+    @abstractmethod
+    def number(self, value: float) -> Any:
+        """A constant as a number of this arithmetic."""
+
+    @abstractmethod
+    def values(self, expressions: tuple[sp.Expr, ...], state: list[Any], number: int) -> list[Any]:
+        """Expressions of the state with the constants of a shell."""
+
+    @abstractmethod
+    def upper_ends(self, values: list[Any]) -> list[float]:
+        """Floats that are at least the values."""
 
 
-def _advance_floats(fixed: Mapping[str, float], state: tuple[str, ...]) -> Advance:
-    names, numbers = (*fixed, *state), tuple(fixed.values())
-    return lambda expressions, values: compiled_scalars(expressions, names)(*numbers, *values)
+class _InFloats(_Walk):
+    def number(self, value: float) -> Any:
+        return value
+
+    def values(self, expressions: tuple[sp.Expr, ...], state: list[Any], number: int) -> list[Any]:
+        constants = self.constants[number]
+        return compiled_scalars(expressions, (*constants, *self.state))(*constants.values(), *state)
+
+    def upper_ends(self, values: list[Any]) -> list[float]:
+        return values
 
 
-def _advance_intervals(fixed: Mapping[str, float], state: tuple[str, ...]) -> Advance:
-    thin = {name: interval(value) for name, value in fixed.items()}
+class _InIntervals(_Walk):
+    def number(self, value: float) -> Any:
+        return interval(value)
 
-    def advance(expressions: tuple[sp.Expr, ...], values: list[Any]) -> list[Any]:
-        point = {**thin, **dict(zip(state, values, strict=True))}
+    def values(self, expressions: tuple[sp.Expr, ...], state: list[Any], number: int) -> list[Any]:
+        point = {**self.constants[number], **dict(zip(self.state, state, strict=True))}
         return [enclose(expression, point) for expression in expressions]
 
-    return advance
+    def upper_ends(self, values: list[Any]) -> list[float]:
+        return [upper_end(value) for value in values]

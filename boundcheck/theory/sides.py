@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from boundcheck.constants import Constant, Side
+from boundcheck.constants import Constant
+from boundcheck.side import Side
 
 
 @dataclass(frozen=True)

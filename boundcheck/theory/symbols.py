@@ -147,6 +147,7 @@ WEIGHTED = tuple(
 
 # how a terminal shows what a bound may have on its left, and the states of a recursion
 SHOWN = {"error": "‖g − ∇f‖", "dw": "‖w_t' − w'‖", "du": "‖u_{t,k} − w'‖", "r_t": "r", "Delta_t": "Δ'"}
+SHOWN |= {"R_t": "R", "U_t": "U"}
 
 OBSERVABLES = tuple(
     Quantity(name, latex, meaning, "observable", text=SHOWN.get(name, ""))
@@ -184,11 +185,14 @@ OBSERVABLES = tuple(
         ("path_t", "P_t", "Σ_{1≤j<t} q^(t−1−j)‖w_j−w*‖, the distances along the path as ITD's derivative sees them"),
         ("gap_t", r"\|g-\tilde g\|", "‖g−g̃‖, how far the hypergradient is from the reference"),
         ("Delta_t", r"\Delta'_t", "bound on ‖w_t'−w'‖ carried by a recursion"),
+        ("R_t", "R_t", "bound on ‖w_t−w*‖ carried by a recursion"),
+        ("U_t", "U_t", "bound on ‖w_t'‖ carried by a recursion"),
     )
 )
 (
     error, r_t, rho, sigma, dw, du, g_t, Z_t, W_t, newton_t, v_t, v_star, v_k, solve_error, eps_w, eps_v, dE_1, dE_2,
-    wT_dE_1, dwT_g, duT_g, ZT_dv, dZT_v, dv_k, dv_kt, dv_t, dY, dZ, A_t_inv, A_inv, path_t, gap_t, Delta_t
+    wT_dE_1, dwT_g, duT_g, ZT_dv, dZT_v, dv_k, dv_kt, dv_t, dY, dZ, A_t_inv, A_inv, path_t, gap_t, Delta_t,
+    R_t, U_t
 ) = _symbols(OBSERVABLES)  # fmt: skip
 
 INDICES = (
@@ -207,8 +211,10 @@ COEFFICIENTS = (
     Quantity("s", "s", "rate of a method with square-root dependence on κ", "coefficient"),
     Quantity("S_t", "S_t", "sup |P_t| over the spectrum, where w_t−w* = P_t(H)(w_0−w*)", "coefficient"),
     Quantity("dS_t", "S'_t", "sup ‖DP_t‖ over the spectrum", "coefficient", text="S'_t"),
+    Quantity("r_inner", r"\varrho", "radius of the next smaller ball of constants; 0 if none", "coefficient", text="ϱ"),
+    Quantity("R_inner", r"R_\varrho", "bound on ‖Φ(w)−w*‖ over ‖w−w*‖ ≤ ϱ", "coefficient", text="R_ϱ"),
 )
-c_1, c_2, c_3, gap, s, S_t, dS_t = _symbols(COEFFICIENTS)
+c_1, c_2, c_3, gap, s, S_t, dS_t, r_inner, R_inner = _symbols(COEFFICIENTS)
 
 QUANTITIES = MappingProxyType(
     {quantity.name: quantity for quantity in (*CONSTANTS, *WEIGHTED, *OBSERVABLES, *INDICES, *COEFFICIENTS)}

@@ -76,10 +76,10 @@ def _each(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _solve(A: np.ndarray, b: np.ndarray) -> np.ndarray:
-    found = np.empty_like(b)
-    for at in np.ndindex(b.shape[:-1]):
-        found[at] = list(_MP.lu_solve(_MP.matrix(A[at].tolist()), _MP.matrix(b[at].tolist())))
-    return found
+    x = np.empty_like(b)
+    for index in np.ndindex(b.shape[:-1]):
+        x[index] = list(_MP.lu_solve(_MP.matrix(A[index].tolist()), _MP.matrix(b[index].tolist())))
+    return x
 
 
 DECIMAL = Arithmetic(
@@ -104,8 +104,8 @@ def decimal(value: Any) -> np.ndarray:
 
 def rotation(ops: Arithmetic, angles: Array, d: int) -> Array:
     """The product of the plane rotations by these angles, a plane for each pair of axes: orthogonal for any angles."""
-    one = 1 + 0 * angles.sum(-1)  # of the shape of the batch
-    rows = [[one if i == j else 0 * one for j in range(d)] for i in range(d)]
+    ones = 1 + 0 * angles.sum(-1)  # of the shape of the batch
+    rows = [[ones if i == j else 0 * ones for j in range(d)] for i in range(d)]
     planes = [(i, j) for i in range(d) for j in range(i + 1, d)]
     for number, (i, j) in enumerate(planes):
         c, s = ops.cos(angles[..., number]), ops.sin(angles[..., number])

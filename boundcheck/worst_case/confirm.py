@@ -40,11 +40,11 @@ class Exact:
 
 def evaluate(target: Target, instance: Instance, t: int, k: int) -> Exact:
     """One instance (a batch of one) in 50 digits, and what seems to be refuted there in 200."""
-    found = _in_digits(target, instance, t, k)
-    if found.error > found.bound:
+    exact = _in_digits(target, instance, t, k)
+    if exact.error > exact.bound:
         with _MP.workdps(MANY):
             return _in_digits(target, instance, t, k)
-    return found
+    return exact
 
 
 def _in_digits(target: Target, instance: Instance, t: int, k: int) -> Exact:

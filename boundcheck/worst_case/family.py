@@ -39,11 +39,11 @@ class Family:
     @cached_property
     def layout(self) -> dict[str, slice]:
         """Where each number stands in a row."""
-        found, at = {}, 0
+        slices, start = {}, 0
         for name, size in self._sizes():
-            found[name] = slice(at, at + size)
-            at += size
-        return found
+            slices[name] = slice(start, start + size)
+            start += size
+        return slices
 
     def _sizes(self) -> Iterator[tuple[str, int]]:
         d, symmetric = self.d, self.target.kind(self.d).symmetric
@@ -82,13 +82,13 @@ class Family:
         numbers |= {name: half_turn for name in ANGLES if numbers[name].shape[1] != half_turn.shape[1]}
         ramps = {name: self._ramp(numbers, name) for name in RAMPS}
         ramps["phi"] = self._contracting(ramps["phi"])
-        made = Instance(self.target.kind(self.d), numbers | _flat(ramps))
-        for name, part, V in (("zeta", "L_Phi", made.V_Z), ("gamma", "L_E", made.V_g)):
+        instance = Instance(self.target.kind(self.d), numbers | _flat(ramps))
+        for name, part, V in (("zeta", "L_Phi", instance.V_Z), ("gamma", "L_E", instance.V_g)):
             if part not in self.parts:  # 0 at w = 0, and not by cancellation, which the search would find and use
-                ramps[name] = ramps[name].through(-ramps[name].change(DOUBLE, times(V, made.start)))
+                ramps[name] = ramps[name].through(-ramps[name].change(DOUBLE, times(V, instance.start)))
         if self.target.smooth:
-            ramps |= self._at_most_one(Instance(made.kind, numbers | _flat(ramps)), ramps, scales)
-        return Instance(made.kind, numbers | _flat(ramps))
+            ramps |= self._at_most_one(Instance(instance.kind, numbers | _flat(ramps)), ramps, scales)
+        return Instance(instance.kind, numbers | _flat(ramps))
 
     def _ramp(self, numbers: dict[str, Tensor], name: str) -> Ramp:
         slope = {"phi": "nu_1", "zeta": "nu_2", "gamma": "eta_1", "chi": "eta_2"}[name]
@@ -111,9 +111,9 @@ class Family:
         largest = DOUBLE.largest(torch.maximum(ramp.highest(DOUBLE), -ramp.lowest(DOUBLE)))
         return ramp.scaled((self.q / largest.clamp(min=1e-12))[:, None])
 
-    def _at_most_one(self, made: Instance, ramps: dict[str, Ramp], scales: Tensor) -> dict[str, Ramp]:
+    def _at_most_one(self, instance: Instance, ramps: dict[str, Ramp], scales: Tensor) -> dict[str, Ramp]:
         """E and ∂₂Φ scaled so that η₁, η₂ and L_Φ are at most 1."""
-        constants = made.constants(self.target.ball)
+        constants = instance.constants(self.target.ball)
         of_E = torch.maximum(constants["eta_1"], constants["eta_2"]).clamp(min=1e-9)
         E, Z = torch.sigmoid(scales[:, 0]) / of_E, torch.sigmoid(scales[:, 1]) / constants["L_Phi"].clamp(min=1e-9)
         scaled = {name: ramps[name].scaled(E[:, None]) for name in ("gamma", "chi")}

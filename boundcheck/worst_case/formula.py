@@ -56,7 +56,7 @@ def _extremum(items: Sequence[Array], pick: Callable[[Array, Array], Array]) -> 
     return functools.reduce(pick, [item + 0 * batch for item in items])
 
 
-def at(expression: sp.Expr, steps: int, solves: int) -> sp.Expr:
+def with_counts(expression: sp.Expr, steps: int, solves: int) -> sp.Expr:
     """`expression` at t = `steps` and k = K = `solves`."""
     return expression.subs({t: sp.Integer(steps), k: sp.Integer(solves), K: sp.Integer(solves)})
 

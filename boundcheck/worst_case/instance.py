@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 
-from boundcheck.constants import BallKind
+from boundcheck.ball import BallKind
 from boundcheck.worst_case.arithmetic import DECIMAL, DOUBLE, Arithmetic, Array, decimal, dot, rotation, times, turned
 from boundcheck.worst_case.ramp import Ramp
 
@@ -54,8 +54,8 @@ class Instance:
 
     def precisely(self) -> Instance:
         """The same numbers in 50 digits."""
-        made = {name: decimal(array.detach().cpu().numpy()) for name, array in self.numbers.items()}
-        return Instance(self.kind, made, DECIMAL)
+        decimals = {name: decimal(array.detach().cpu().numpy()) for name, array in self.numbers.items()}
+        return Instance(self.kind, decimals, DECIMAL)
 
     def row(self, index: int) -> Instance:
         """One of a batch, as a batch of one."""
@@ -112,7 +112,7 @@ class Instance:
         """Φ(w) − w*."""
         return self.turn(self.phi.integral(self.ops, x))
 
-    def at(self, x: Array) -> Linearised:
+    def linearised_at(self, x: Array) -> Linearised:
         """Φ and its derivative at w."""
         change, moved = self.phi.change_and_integral(self.ops, x)
         return Linearised(self, change, moved)
@@ -171,15 +171,25 @@ class Instance:
         D = ops.norm(self.start)
         nu_1, nu_2 = self.phi.lipschitz(ops), self.zeta.lipschitz(ops)
         L_Phi = ops.norm(self.zeta.size(ops, *self._interval(self.V_Z, ball)))
-        made = {"q": q, "mu": mu, "L": L, "D": D, "r_0": D, "nu_1": nu_1, "nu_2": nu_2, "L_Phi": L_Phi, "mu_inv": 1 - q}
-        made |= {"q_star": ops.largest(abs(self.phi.star)), "L_Phi_star": ops.norm(self.d2phi(origin))}
-        made |= {"W": ops.norm(self.w_prime), "g_star": ops.norm(self.grad_w(origin))}
-        made |= {"hat_rho_1": nu_1, "hat_rho_2": nu_2, "L_ell": made["L_Phi_star"], "alpha": 1 + 0 * q}
-        made["kappa"] = L / mu if self.kind.symmetric else (1 + q) / (1 - q)
+        constants = {
+            "q": q,
+            "mu": mu,
+            "L": L,
+            "D": D,
+            "r_0": D,
+            "nu_1": nu_1,
+            "nu_2": nu_2,
+            "L_Phi": L_Phi,
+            "mu_inv": 1 - q,
+        }
+        constants |= {"q_star": ops.largest(abs(self.phi.star)), "L_Phi_star": ops.norm(self.d2phi(origin))}
+        constants |= {"W": ops.norm(self.w_prime), "g_star": ops.norm(self.grad_w(origin))}
+        constants |= {"hat_rho_1": nu_1, "hat_rho_2": nu_2, "L_ell": constants["L_Phi_star"], "alpha": 1 + 0 * q}
+        constants["kappa"] = L / mu if self.kind.symmetric else (1 + q) / (1 - q)
         if self.kind.value:
-            return made | {"eta_1": L, "eta_2": L_Phi, "L_E": L * D * (3 if ball == BallKind.PAPER else 1)}
-        made["L_E"] = ops.norm(self.gamma.size(ops, *self._interval(self.V_g, ball)))
-        return made | {"eta_1": self.gamma.lipschitz(ops), "eta_2": self.chi.lipschitz(ops)}
+            return constants | {"eta_1": L, "eta_2": L_Phi, "L_E": L * D * (3 if ball == BallKind.PAPER else 1)}
+        constants["L_E"] = ops.norm(self.gamma.size(ops, *self._interval(self.V_g, ball)))
+        return constants | {"eta_1": self.gamma.lipschitz(ops), "eta_2": self.chi.lipschitz(ops)}
 
     def _interval(self, V: Array, ball: str) -> tuple[Array, Array]:
         """Between which numbers each coordinate of Vx lies on the ball."""

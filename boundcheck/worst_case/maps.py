@@ -100,17 +100,17 @@ def together(
         raise InputError(f"least = {least} is not a share; give 0 <= least < 1")
     attacked = target(bound)
     steps, solves = checked(attacked, q, t, k, dim)
-    made = []
+    rows = []
     for number, subset in enumerate(subsets):
         if progress:
             progress("terms", number, len(subsets))
         if set(subset) & attacked.without and subset != PARTS:
             continue
         family = Family(attacked, dim, q, checked_parts(subset, attacked), saturating, least)
-        found = search(family, steps, solves, seed, QUICK if quick else FULL)
-        best = confirm.of_row(family, found.raw, steps, solves)
-        made.append(Together(subset, least, float(best.ratio), best.terms))
-    return tuple(made)
+        search_result = search(family, steps, solves, seed, QUICK if quick else FULL)
+        best = confirm.of_row(family, search_result.raw, steps, solves)
+        rows.append(Together(subset, least, float(best.ratio), best.terms))
+    return tuple(rows)
 
 
 def map_of(
@@ -129,8 +129,8 @@ def map_of(
             progress(f"{bound} q = {q:g}, t = {t}", number, len(places))
         steps, solves = checked(attacked, q, t, 20 if k is None else k, dim)
         family = Family(attacked, dim, q, parts, saturating, least)
-        found = search(family, steps, solves, seed, QUICK if quick else FULL, warm=warm)
-        warm = found.raw
-        best = confirm.of_row(family, found.raw, steps, solves)
+        search_result = search(family, steps, solves, seed, QUICK if quick else FULL, warm=warm)
+        warm = search_result.raw
+        best = confirm.of_row(family, search_result.raw, steps, solves)
         cells.append(Cell(q, t, k, float(best.ratio), best.terms))
     return Map(bound, tuple(qs), tuple(ts), tuple(ks) if attacked.takes_k else (None,), tuple(cells))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from boundcheck.constants import BallKind
+from boundcheck.ball import BallKind
 from boundcheck.worst_case.arithmetic import Array, dot, times, turned
 from boundcheck.worst_case.instance import Instance, Linearised
 
@@ -20,7 +20,7 @@ SOURCES = ("nu_2", "nu_1", "rest")  # of e: changes of ∂₂Φ and of ∂₁Φ,
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class MethodRun:
     """x = w_t − w*, and e in parts by its `SOURCES`: as a whole where nobody asks for the parts."""
 
     x: Array
@@ -38,23 +38,23 @@ def _initial(instance: Instance, split: bool) -> dict[str, Array]:
     return {"nu_2": zero, "nu_1": zero, "rest": -instance.w_prime} if split else {"rest": -instance.w_prime}
 
 
-def _advance(instance: Instance, at: Linearised, by_d2: Array, e: Mapping[str, Array]) -> dict[str, Array]:
+def _advance(instance: Instance, linearised: Linearised, by_d2: Array, e: Mapping[str, Array]) -> dict[str, Array]:
     """∂₁Φ(w)e + (∂₂Φ(w)−∂₂Φ(w*)) + (∂₁Φ(w)−∂₁Φ(w*))w', in parts if e is in parts."""
     if len(e) == 1:
-        return {"rest": at.both(e["rest"], instance.w_prime) + by_d2}
-    by_d1 = at.both(e["nu_1"], instance.w_prime)
-    return {"nu_2": at.d1phi(e["nu_2"]) + by_d2, "nu_1": by_d1, "rest": at.d1phi(e["rest"])}
+        return {"rest": linearised.both(e["rest"], instance.w_prime) + by_d2}
+    by_d1 = linearised.both(e["nu_1"], instance.w_prime)
+    return {"nu_2": linearised.d1phi(e["nu_2"]) + by_d2, "nu_1": by_d1, "rest": linearised.d1phi(e["rest"])}
 
 
-def itd(instance: Instance, t: int, K: int, *, split: bool = False) -> Outcome:
+def itd(instance: Instance, t: int, K: int, *, split: bool = False) -> MethodRun:
     """t steps, differentiated through the last K of them."""
     x, e = instance.start, _initial(instance, split)
     for s in range(t):
-        at = instance.at(x)
+        linearised = instance.linearised_at(x)
         if s >= t - K:
-            e = _advance(instance, at, instance.change_of_d2phi(x), e)
-        x = at.next
-    return Outcome(x, e)
+            e = _advance(instance, linearised, instance.change_of_d2phi(x), e)
+        x = linearised.next
+    return MethodRun(x, e)
 
 
 def lower(instance: Instance, t: int) -> Array:
@@ -64,23 +64,23 @@ def lower(instance: Instance, t: int) -> Array:
     return x
 
 
-def fixed_point(instance: Instance, x: Array, k: int, *, split: bool = False) -> Outcome:
+def fixed_point(instance: Instance, x: Array, k: int, *, split: bool = False) -> MethodRun:
     """AID-FP at w_t: k steps of the linear system from 0."""
-    at, by_d2, e = instance.at(x), instance.change_of_d2phi(x), _initial(instance, split)
+    linearised, by_d2, e = instance.linearised_at(x), instance.change_of_d2phi(x), _initial(instance, split)
     for _ in range(k):
-        e = _advance(instance, at, by_d2, e)
-    return Outcome(x, e)
+        e = _advance(instance, linearised, by_d2, e)
+    return MethodRun(x, e)
 
 
 def _exactly(instance: Instance, x: Array, split: bool) -> dict[str, Array]:
     """The e of a linear system that is solved."""
     zero = dict.fromkeys(SOURCES if split else ("rest",), 0 * instance.w_prime)
-    added = _advance(instance, instance.at(x), instance.change_of_d2phi(x), zero)
+    added = _advance(instance, instance.linearised_at(x), instance.change_of_d2phi(x), zero)
     A = instance.system(x)
     return {name: instance.ops.solve(A, part) for name, part in added.items()}
 
 
-def any_solvers(instance: Instance, t: int, k: int, *, solved: bool = False, split: bool = False) -> Outcome:
+def any_solvers(instance: Instance, t: int, k: int, *, solved: bool = False, split: bool = False) -> MethodRun:
     """w_t = w* + q^t‖w*‖u and v = v_t + q^k‖v_t‖s in the directions u and s of the instance; or v = v_t if `solved`.
 
     All that the theorems for any pair of solvers ask of them. From w_0 = 0 and v_0 = 0, w ← w* + qR(w − w*) and the
@@ -91,13 +91,13 @@ def any_solvers(instance: Instance, t: int, k: int, *, solved: bool = False, spl
     x = q**t * ops.norm(instance.start)[..., None] * u / ops.norm(u)[..., None]
     e, A = _exactly(instance, x, split), instance.system(x)
     if solved:
-        return Outcome(x, e)
+        return MethodRun(x, e)
     v_t = ops.solve(turned(A), instance.grad_w(x))
     away = q**k * ops.norm(v_t)[..., None] * s / ops.norm(s)[..., None]
-    return Outcome(x, e, dot(instance.d2phi(x), away), ops.norm(times(turned(A), away)))
+    return MethodRun(x, e, dot(instance.d2phi(x), away), ops.norm(times(turned(A), away)))
 
 
-def conjugate_gradient(instance: Instance, x: Array, k: int, *, normal: bool, split: bool = False) -> Outcome:
+def conjugate_gradient(instance: Instance, x: Array, k: int, *, normal: bool, split: bool = False) -> MethodRun:
     """AID with k steps of CG from 0, on the system or on its normal equations."""
     ops, A_T = instance.ops, turned(instance.system(x))
     b = instance.grad_w(x)
@@ -105,42 +105,44 @@ def conjugate_gradient(instance: Instance, x: Array, k: int, *, normal: bool, sp
     M, r = (turned(A_T) @ A_T, times(turned(A_T), b)) if normal else (A_T, b)
     v, p = 0 * b, r
     if k >= instance.kind.d:  # solved, in exact arithmetic, where rounding would leave something
-        return Outcome(x, _exactly(instance, x, split), 0 * dot(b, b))
+        return MethodRun(x, _exactly(instance, x, split), 0 * dot(b, b))
     for _ in range(k):
         Mp, rr = times(M, p), dot(r, r)[..., None]
         step = ops.divide(rr, dot(p, Mp)[..., None])
         v, r = v + step * p, r - step * Mp
         p = r + ops.divide(dot(r, r)[..., None], rr) * p
-    return Outcome(x, _exactly(instance, x, split), dot(instance.d2phi(x), v - v_t))
+    return MethodRun(x, _exactly(instance, x, split), dot(instance.d2phi(x), v - v_t))
 
 
-def momentum(instance: Instance, t: int, alpha: Array, beta: Array, *, nesterov: bool, split: bool = False) -> Outcome:
+def momentum(
+    instance: Instance, t: int, alpha: Array, beta: Array, *, nesterov: bool, split: bool = False
+) -> MethodRun:
     """Heavy ball or Nesterov from w_{−1} = w_0 on a quadratic, differentiated with frozen α and β."""
     a, b = alpha[..., None], beta[..., None]
     x = old_x = instance.start
     e = old_e = _initial(instance, split)
     for _ in range(t):
         y = x + b * (x - old_x)
-        at = y if nesterov else x
+        point = y if nesterov else x
         ahead = {name: part + b * (part - old_e[name]) for name, part in e.items()}
-        seen = ahead if nesterov else e
-        moved = _advance(instance, instance.at(at), instance.change_of_d2phi(at), seen)
-        x, old_x = y - a * (at - instance.step(at)), x
-        e, old_e = {name: ahead[name] - a * (seen[name] - moved[name]) for name in e}, e
-    return Outcome(x, e)
+        errors = ahead if nesterov else e
+        moved = _advance(instance, instance.linearised_at(point), instance.change_of_d2phi(point), errors)
+        x, old_x = y - a * (point - instance.step(point)), x
+        e, old_e = {name: ahead[name] - a * (errors[name] - moved[name]) for name in e}, e
+    return MethodRun(x, e)
 
 
-def parts(instance: Instance, outcome: Outcome) -> dict[str, Array]:
+def parts(instance: Instance, outcome: MethodRun) -> dict[str, Array]:
     """The error as a signed sum: through ∇₂E, through ∇₁E, and through each source of e."""
-    found = {"eta_2": instance.change_of_grad_lam(outcome.x)}
-    found["eta_1"] = dot(instance.w_prime, instance.change_of_grad_w(outcome.x))
+    terms = {"eta_2": instance.change_of_grad_lam(outcome.x)}
+    terms["eta_1"] = dot(instance.w_prime, instance.change_of_grad_w(outcome.x))
     g = instance.grad_w(outcome.x)
-    found |= {name: dot(part, g) for name, part in outcome.e.items()}
+    terms |= {name: dot(part, g) for name, part in outcome.e.items()}
     if outcome.solve_error is not None:
-        found["rest"] = found["rest"] + outcome.solve_error
-    return found
+        terms["rest"] = terms["rest"] + outcome.solve_error
+    return terms
 
 
-def error(instance: Instance, outcome: Outcome) -> Array:
+def error(instance: Instance, outcome: MethodRun) -> Array:
     """The hypergradient error; λ being one number, the length of that sum."""
     return abs(sum(parts(instance, outcome).values()))

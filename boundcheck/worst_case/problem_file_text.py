@@ -1,4 +1,4 @@
-"""The text of the problem files that `saved` writes."""
+"""The text of the problem files that `problem_file.py` writes."""
 
 HEAD = '''"""{title}
 

@@ -28,7 +28,7 @@ MISSING = 3.0  # what a factor in a share that is too small costs, in logarithms
 
 
 @dataclass(frozen=True)
-class Effort:
+class SearchEffort:
     """How hard to look: rows that climb, steps of the ascent, rounds of halving, generations and rows of evolution."""
 
     starts: int = 128
@@ -38,11 +38,11 @@ class Effort:
     population: int = 100
 
 
-FULL, QUICK = Effort(), Effort(starts=64, steps=60, rounds=2, generations=80, population=60)
+FULL, QUICK = SearchEffort(), SearchEffort(starts=64, steps=60, rounds=2, generations=80, population=60)
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class SearchResult:
     """The best raw row, its ratio in double precision, and what it took."""
 
     family: Family
@@ -72,15 +72,15 @@ class Objective:
         instance = self.family.instance(raw)
         outcome = target.outcome(instance, self.t, self.k)
         bound = target.right(instance, outcome, self.t, self.expression)
-        found: Tensor = torch.log(target.error(instance, outcome) + TINY) - torch.log(bound + TINY)
+        log_ratio: Tensor = torch.log(target.error(instance, outcome) + TINY) - torch.log(bound + TINY)
         for term in self.asked:  # a term that is too small costs more than it can bring
             share = target.right(instance, outcome, self.t, term) / bound
-            found = found - MISSING * torch.log(self.family.least / (share + TINY)).clamp(min=0.0)
-        found = torch.where((bound > TINY) & torch.isfinite(found), found, -1e3)  # 0 ≤ 0 says nothing
-        top = int(found.argmax())
-        if self.best is None or float(found[top].detach()) > self.best[1]:
-            self.best = raw[top].detach().clone(), float(found[top].detach())
-        return found
+            log_ratio = log_ratio - MISSING * torch.log(self.family.least / (share + TINY)).clamp(min=0.0)
+        log_ratio = torch.where((bound > TINY) & torch.isfinite(log_ratio), log_ratio, -1e3)  # 0 ≤ 0 says nothing
+        top = int(log_ratio.argmax())
+        if self.best is None or float(log_ratio[top].detach()) > self.best[1]:
+            self.best = raw[top].detach().clone(), float(log_ratio[top].detach())
+        return log_ratio
 
 
 def ascend(
@@ -107,9 +107,9 @@ def ascend(
 
 
 def search(
-    family: Family, t: int, k: int, seed: int = 0, effort: Effort = FULL, tell: Progress | None = None,
+    family: Family, t: int, k: int, seed: int = 0, effort: SearchEffort = FULL, tell: Progress | None = None,
     warm: Tensor | None = None,
-) -> Found:  # fmt: skip
+) -> SearchResult:  # fmt: skip
     """The worst instance of the family at t and k. `warm` are rows to start from besides the random ones.
 
     Interrupted, it returns the best so far.
@@ -127,7 +127,7 @@ def search(
         for number in range(effort.rounds):
             steps = effort.steps // effort.rounds
             rate = 0.2 / 2**number
-            rows, value = ascend(objective, rows, steps, rate, partial(_told, tell, done, total))
+            rows, value = ascend(objective, rows, steps, rate, partial(_forward, tell, done, total))
             done += steps
             order = torch.argsort(value, descending=True)[: max(16, len(rows) // 2)]
             rows, value = rows[order], value[order]
@@ -146,15 +146,21 @@ def search(
     with torch.no_grad():
         ratio = float(objective(best).exp())
     seconds = time.perf_counter() - start
-    return Found(family, best, ratio, effort.starts, objective.evaluations, seconds, interrupted)
+    return SearchResult(family, best, ratio, effort.starts, objective.evaluations, seconds, interrupted)
 
 
-def _told(tell: Progress, before: int, total: int, step: int) -> None:
+def _forward(tell: Progress, before: int, total: int, step: int) -> None:
     tell("ascent", before + step, total)
 
 
 def _evolve(
-    objective: Objective, population: Tensor, best: Tensor, value: Tensor, seed: int, effort: Effort, tell: Progress
+    objective: Objective,
+    population: Tensor,
+    best: Tensor,
+    value: Tensor,
+    seed: int,
+    effort: SearchEffort,
+    tell: Progress,
 ) -> tuple[Tensor, Tensor]:
     """Differential evolution from this population; never worse than `best`."""
 
@@ -165,12 +171,12 @@ def _evolve(
 
     generation = 0
 
-    def told(intermediate_result: OptimizeResult) -> None:
+    def after_generation(intermediate_result: OptimizeResult) -> None:
         nonlocal generation
         generation += 1
         tell("evolution", generation, effort.generations)
 
-    found = differential_evolution(
+    evolved = differential_evolution(
         lost,
         [(-BOX, BOX)] * population.shape[1],
         init=population.clamp(-BOX, BOX).numpy(),
@@ -183,8 +189,8 @@ def _evolve(
         polish=False,
         vectorized=True,
         updating="deferred",
-        callback=told,
+        callback=after_generation,
     )
-    if -found.fun > float(value):
-        return torch.from_numpy(np.array(found.x)), torch.tensor(-float(found.fun), dtype=population.dtype)
+    if -evolved.fun > float(value):
+        return torch.from_numpy(np.array(evolved.x)), torch.tensor(-float(evolved.fun), dtype=population.dtype)
     return best, value

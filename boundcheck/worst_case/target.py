@@ -12,19 +12,19 @@ from types import MappingProxyType
 
 import sympy as sp
 
-from boundcheck.constants import BallKind
+from boundcheck.ball import BallKind
 from boundcheck.errors import AssumptionError, InputError, UnknownNameError
 from boundcheck.theory.assumptions import P_NORM
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.catalogue import bounds
+from boundcheck.theory.gradient_methods import HEAVY_BALL_MOMENTUM, HEAVY_BALL_STEP, NESTEROV_MOMENTUM, NESTEROV_STEP
 from boundcheck.theory.kinds import BoundKind
 from boundcheck.theory.rates import CONTRACTION, FIXED_POINT, HEAVY_BALL, Rate
-from boundcheck.theory.step_sizes import HEAVY_BALL_MOMENTUM, HEAVY_BALL_STEP, NESTEROV_MOMENTUM, NESTEROV_STEP
 from boundcheck.theory.symbols import QUANTITIES, L_Phi, L_Phi_star
 from boundcheck.worst_case import formula, methods_on_instance
 from boundcheck.worst_case.arithmetic import Array
 from boundcheck.worst_case.instance import Instance, Kind
-from boundcheck.worst_case.methods_on_instance import Outcome
+from boundcheck.worst_case.methods_on_instance import MethodRun
 
 PARTS = ("nu_1", "nu_2", "eta_1", "eta_2", "L_Phi", "L_E")  # what an instance may have; the last two: ∂₂Φ(0), ∇₁E(0)
 MOMENTUM = {"heavy-ball": (HEAVY_BALL_STEP, HEAVY_BALL_MOMENTUM), "nesterov": (NESTEROV_STEP, NESTEROV_MOMENTUM)}
@@ -64,10 +64,12 @@ class Target:
         return self.method in ("heavy-ball", "nesterov", "momentum-fp")
 
     def expression(self, t: int, solves: int) -> sp.Expr:
-        return formula.at(formula.stated(self.bound, self.rates, self.given | {"K"}).subs(dict(self.puts)), t, solves)
+        return formula.with_counts(
+            formula.stated(self.bound, self.rates, self.given | {"K"}).subs(dict(self.puts)), t, solves
+        )
 
-    def outcome(self, instance: Instance, t: int, solves: int, *, split: bool = False) -> Outcome:
-        """The run of the method that the inequality speaks of."""
+    def outcome(self, instance: Instance, t: int, solves: int, *, split: bool = False) -> MethodRun:
+        """Run the method that the inequality is about."""
         if self.method in ("itd", "itd-truncated", "analytic"):
             return methods_on_instance.itd(instance, t, solves if self.method == "itd-truncated" else t, split=split)
         if self.frees_solvers:
@@ -76,18 +78,18 @@ class Target:
             name = "nesterov" if self.method == "nesterov" else "heavy-ball"
             values = self.constants(instance)
             alpha, beta = (formula.value(x, values, instance.ops) for x in MOMENTUM[name])
-            found = methods_on_instance.momentum(instance, t, alpha, beta, nesterov=name == "nesterov", split=split)
+            iterated = methods_on_instance.momentum(instance, t, alpha, beta, nesterov=name == "nesterov", split=split)
             return (
-                methods_on_instance.fixed_point(instance, found.x, solves, split=split)
+                methods_on_instance.fixed_point(instance, iterated.x, solves, split=split)
                 if self.method == "momentum-fp"
-                else found
+                else iterated
             )
         x = methods_on_instance.lower(instance, t)
         if self.method == "aid-fp":
             return methods_on_instance.fixed_point(instance, x, solves, split=split)
         return methods_on_instance.conjugate_gradient(instance, x, solves, normal=self.method == "aid-cgn", split=split)
 
-    def error(self, instance: Instance, outcome: Outcome) -> Array:
+    def error(self, instance: Instance, outcome: MethodRun) -> Array:
         """What the inequality has on its left."""
         if self.method == "analytic":
             return abs(instance.change_of_grad_lam(outcome.x))
@@ -114,19 +116,22 @@ class Target:
             )
         return values
 
-    def right(self, instance: Instance, outcome: Outcome, t: int, expression: sp.Expr) -> Array:
+    def right(self, instance: Instance, outcome: MethodRun, t: int, expression: sp.Expr) -> Array:
         """The value of the bound, or of an expression made from it."""
         values = self.constants(instance)
         if self.given:
             ops, x = instance.ops, outcome.x
             values |= {"eps_w": ops.norm(x - instance.step(x)), "eps_v": outcome.residual}
             values |= {"Z_t": ops.norm(instance.d2phi(x)), "g_t": ops.norm(instance.grad_w(x))}
-        if (recursion := self.bound.recursion) is not None:
+        if self.bound.recursion is not None:
+            recursion = self.bound.recursion.on_one_ball
             names = [symbol.name for symbol in recursion.state]
             state = [formula.value(e, values, instance.ops) for e in recursion.start]
             for s in range(t):
-                at = {**values, **dict(zip(names, state, strict=True))}
-                state = [formula.value(e, at, instance.ops) for e in (recursion.step if s else recursion.first)]
+                bound_values = {**values, **dict(zip(names, state, strict=True))}
+                state = [
+                    formula.value(e, bound_values, instance.ops) for e in (recursion.step if s else recursion.first)
+                ]
             values |= dict(zip(names, state, strict=True))
         return formula.value(expression, values, instance.ops)
 

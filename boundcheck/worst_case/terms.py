@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from boundcheck.constants import BallKind
+from boundcheck.ball import BallKind
 from boundcheck.worst_case import methods_on_instance
 from boundcheck.worst_case.instance import Instance
 from boundcheck.worst_case.target import Target
 
 OF = {"hat_rho_1": "nu_1", "hat_rho_2": "nu_2"}
-NOTHING = 1e-9  # a share of which it means nothing to say how much is attained
+NOTHING = 1e-9  # smaller shares are ignored: how much of them is attained means nothing
 ORDER = ("eta_2", "eta_1", "nu_2", "nu_1", "rest")
 
 
@@ -33,12 +33,12 @@ class Term:
 
 def grouped(expression: sp.Expr) -> dict[str, sp.Expr]:
     """The additive terms of a formula by the Lipschitz constant that they contain."""
-    found: dict[str, list[sp.Expr]] = {}
+    groups: dict[str, list[sp.Expr]] = {}
     for term in sp.Add.make_args(sp.expand_mul(expression)):
         names = {OF.get(symbol.name, symbol.name) for symbol in term.free_symbols}
         name = next((part for part in ("nu_1", "nu_2", "eta_2", "eta_1") if part in names), "rest")
-        found.setdefault(name, []).append(term)
-    return {name: sp.Add(*found[name]) for name in ORDER if name in found}
+        groups.setdefault(name, []).append(term)
+    return {name: sp.Add(*groups[name]) for name in ORDER if name in groups}
 
 
 def asked(parts: frozenset[str], names: Iterable[str]) -> tuple[str, ...]:
@@ -57,11 +57,11 @@ def terms(target: Target, instance: Instance, t: int, k: int) -> tuple[Term, ...
     signed = methods_on_instance.parts(instance, outcome)
     sign = 1 if sum(part[0] for part in signed.values()) >= 0 else -1
     split = target.ball == BallKind.PAPER and target.bound.bounds.name == "error" and target.bound.recursion is None
-    found = []
+    rows = []
     for name, part in grouped(expression).items():
         value = target.right(instance, outcome, t, part)
         value = value[0] if hasattr(value, "shape") else value
         share = float(value / whole)
         attained = float(sign * signed[name][0] / value) if split and share > NOTHING else None
-        found.append(Term(name, share, attained))
-    return tuple(found)
+        rows.append(Term(name, share, attained))
+    return tuple(rows)

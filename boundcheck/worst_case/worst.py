@@ -15,7 +15,7 @@ from boundcheck.progress import Progress
 from boundcheck.worst_case import confirm as exact
 from boundcheck.worst_case.confirm import Exact
 from boundcheck.worst_case.family import Family
-from boundcheck.worst_case.search import FULL, QUICK, Effort, Found, search
+from boundcheck.worst_case.search import FULL, QUICK, SearchEffort, SearchResult, search
 from boundcheck.worst_case.target import Target, checked_parts, target
 
 LARGEST_DIM, LONGEST = 6, 2000
@@ -34,7 +34,7 @@ class Worst:
 
     Attributes
     ----------
-    found : Found
+    found : SearchResult
         The instance as it was searched, and its ratio in double precision.
     t : int
         The lower-level steps.
@@ -52,7 +52,7 @@ class Worst:
         How long the search took.
     """
 
-    found: Found
+    found: SearchResult
     t: int
     k: int | None
     seed: int
@@ -158,7 +158,7 @@ def worst(
     only: Sequence[str] | None = None,
     saturating: bool = True,
     quick: bool = False,
-    effort: Effort | None = None,
+    effort: SearchEffort | None = None,
     progress: Progress | None = None,
 ) -> Worst:
     """Search for the instance on which a bound is closest to being false.
@@ -187,7 +187,7 @@ def worst(
         Whether Φ and E may saturate; True by default. If False, Φ is bilinear and E quadratic.
     quick : bool
         Whether to look less hard; False by default.
-    effort : Effort, optional
+    effort : SearchEffort, optional
         How hard to look, in place of `quick`.
     progress : callable (what, done, of) -> None, optional
         Called with what is being done, how much of it is done, and of how much.
@@ -204,7 +204,7 @@ def worst(
     InputError
         If an argument cannot be used, or `k` is given for a bound without one.
     AssumptionError
-        If the bound cannot be attacked, as it speaks of more than an instance has.
+        If the bound cannot be attacked: it is about something that instances do not have.
 
     Examples
     --------
@@ -220,23 +220,25 @@ def worst(
     steps, solves = checked(attacked, q, t, 20 if k is None else k, dim)
     parts = checked_parts(None if only is None else tuple(only), attacked)
     effort = effort or (QUICK if quick else FULL)
-    found: list[Found] = []
+    searches: list[SearchResult] = []
     for d in sorted({1, dim}):
         tell = _about(progress, d)
-        found.append(search(Family(attacked, d, float(q), parts, saturating), steps, solves, seed, effort, tell))
-        if found[-1].interrupted:
+        searches.append(search(Family(attacked, d, float(q), parts, saturating), steps, solves, seed, effort, tell))
+        if searches[-1].interrupted:
             break
     # by 50 digits: where κ or a ramp is extreme, doubles may flatter an instance
-    ratios = [float(exact.of_row(one.family, one.raw, steps, solves).ratio) for one in found]
-    best = found[ratios.index(max(ratios))]
+    ratios = [
+        float(exact.of_row(search_result.family, search_result.raw, steps, solves).ratio) for search_result in searches
+    ]
+    best = searches[ratios.index(max(ratios))]
     return Worst(
         best,
         steps,
         solves if attacked.takes_k else None,
         seed,
-        {one.family.d: ratio for one, ratio in zip(found, ratios, strict=True)},
-        sum(one.starts for one in found),
-        sum(one.evaluations for one in found),
+        {search_result.family.d: ratio for search_result, ratio in zip(searches, ratios, strict=True)},
+        sum(search_result.starts for search_result in searches),
+        sum(search_result.evaluations for search_result in searches),
         time.perf_counter() - start,
     )
 

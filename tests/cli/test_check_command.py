@@ -127,7 +127,7 @@ def test_an_accuracy_below_the_rounding_is_told_as_that(boundcheck: Command) -> 
     text = " ".join(done.stdout.split())
     assert done.returncode == 3
     assert "itd: eps = 1e-16 is below the rounding floor" in text
-    assert "of float64, so no run can have it; ask for a larger eps" in text
+    assert "of float64, so no run can reach it; ask for a larger eps" in text
     assert "cheapest" not in text
 
 

@@ -102,3 +102,74 @@ def test_bad_input_gets_one_line(boundcheck: Command, arguments: tuple[str, ...]
     assert done.returncode == 2
     assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+OWN = """
+import torch
+import torch.nn.functional as F
+import boundcheck as bc
+
+X = torch.tensor([[1.0, 2.0], [-1.0, 0.5], [0.3, -2.0]]).double()
+
+def problem(bend=torch.neg):
+    return bc.Problem.from_loss(
+        lambda w, lam: F.softplus(-(X @ w)).sum()
+        + (torch.exp(lam) * w**2).sum() + bend(w).sum(),
+        lambda w, lam: (w * w).sum() / 2 - w.sum(), torch.zeros(2).double(), torch.ones(2).double(), 0.1,
+    )
+
+def declined():
+    return problem(torch.sin)
+"""
+
+
+def test_a_constant_is_explained_line_by_line(boundcheck: Command, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    done = boundcheck("constants", f"{tmp_path / 'own.py'}:problem", "--explain", "nu_1", "--explain", "kappa")
+    assert done.returncode == 0, done.stderr
+    for piece in (
+        "nu_1 = ", "softplus  own.py:10", "lambda w, lam: F.softplus(-(X @ w)).sum()", "|φ'''| ≤", "pow own.py:11",
+        "need not add up", "explain L and mu, or q",
+    ):  # fmt: skip
+        assert piece in done.stdout, piece
+    assert "products" not in done.stdout  # the table of all constants
+
+
+def test_an_explanation_for_programs(boundcheck: Command, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    done = boundcheck("constants", f"{tmp_path / 'own.py'}:problem", "--json", "--ball", "local", "--explain", "mu")
+    content = json.loads(done.stdout)
+    mu = content["explain"]["mu"]
+    assert mu["value"] == pytest.approx(content["constants"]["mu"]["value"])
+    assert {part["operation"]: part["line"] for part in mu["contributions"]}["softplus"] == "own.py:10"
+    assert mu["contributions"][0]["value"] >= mu["contributions"][-1]["value"]
+    assert mu["ball"]["centre"] == "w_star"
+
+
+@pytest.mark.parametrize("width", ["60", "80", "120"])
+def test_an_explanation_fits_the_terminal(
+    boundcheck: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: str
+) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    monkeypatch.setenv("COLUMNS", width)
+    done = boundcheck("constants", f"{tmp_path / 'own.py'}:problem", *(f"--explain={n}" for n in ("q", "nu_2", "L_E")))
+    assert max(len(line) for line in done.stdout.splitlines()) <= int(width)
+
+
+def test_the_operation_that_is_not_proved_is_named(boundcheck: Command, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    file = f"{tmp_path / 'own.py'}:declined"
+    reason = "inner_loss: aten.sin has no rule, own.py:11"
+    for command in (("constants", file), ("constants", file, "--explain", "q"), ("check", file, "--t", "5")):
+        done = boundcheck(*command)
+        assert done.returncode == 0, done.stderr
+        lines = [line for line in done.stdout.splitlines() if "not proved:" in line]
+        assert len(lines) == 1, command
+        assert reason in lines[0]
+    assert "--explain NAME" in boundcheck("constants", f"{tmp_path / 'own.py'}:problem").stdout
+
+
+def test_an_unknown_constant_is_one_line(boundcheck: Command) -> None:
+    done = boundcheck("constants", "br", "--explain", "nu")
+    assert done.returncode == 2
+    assert "unknown constant 'nu'; did you mean" in done.stderr

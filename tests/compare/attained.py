@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 import boundcheck as bc
-from boundcheck.constants import BALLS, Constants
+from boundcheck.ball import BALLS
+from boundcheck.constants import Constants
 from boundcheck.numerics.bilevel.problem import Problem
 
 Loss = Callable[[Tensor, Tensor], Tensor]

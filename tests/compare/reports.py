@@ -11,12 +11,14 @@ from small import small
 import boundcheck as bc
 from boundcheck.methods import parse
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.report.report import BoundCurve, Curve, Report, Trace
+from boundcheck.report.method_curve import BoundCurve, Curve, Trace
+from boundcheck.report.report import Report
 from boundcheck.report.verdict import Verdict, judge
 from boundcheck.theory.chain import Link
 
 BALLS = ("paper", "local")
 LOCAL = ("itd-local", "itd-recursive", "aid-fp-local", "aid-local", "aid-cg-local", "aid-posteriori")
+LOCAL += ("itd-shrinking", "aid-fp-shrinking", "aid-cg-shrinking")
 OTHER_SETTINGS = ("ablin-automatic", "heavy-ball", "nesterov", "itd-quadratic")
 SHARES = (1, 2, 0, 3, 4, 2, 3, 2, 1)  # of log(bound/error), by link after the first; repeated in a longer proof
 RATES = {"aid-fp": "fixed-point", "aid-cg": "cg", "aid-cgn": "cgn"}

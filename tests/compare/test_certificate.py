@@ -13,13 +13,14 @@ from small import small
 import boundcheck as bc
 from boundcheck.compare.certificate import certify, distance, proved, residual_is_enough
 from boundcheck.compare.check import _from_w_star
-from boundcheck.constants import Constant, Constants, Side
+from boundcheck.constants import Constant, Constants
 from boundcheck.methods import parse
 from boundcheck.numerics.bilevel.derivatives import jacobian, outer_gradients, rows_d2
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate import rounding_noise
 from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
+from boundcheck.side import Side
 
 
 def moved(problem: Problem, by: float, off: float) -> tuple[ReferenceSolution, float]:

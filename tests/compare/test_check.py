@@ -10,7 +10,7 @@ import torch
 
 import boundcheck as bc
 from boundcheck import Report, Verdict
-from boundcheck.report.report import BoundCurve, Curve
+from boundcheck.report.method_curve import BoundCurve, Curve
 
 T = 60
 PAPER = ("lr", "krr", "br", "hr")

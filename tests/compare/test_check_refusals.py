@@ -11,8 +11,9 @@ from small import small
 
 import boundcheck as bc
 from boundcheck import Verdict
-from boundcheck.constants import Constants, Side
+from boundcheck.constants import Constants
 from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.side import Side
 
 
 def vector(*values: float) -> torch.Tensor:
@@ -32,7 +33,7 @@ def quadratic(alpha: float) -> Problem:
 
 
 def test_no_contraction_is_said_with_its_number_and_the_remedy() -> None:
-    report = bc.check(quadratic(0.5075), ["itd"], t=40)
+    report = bc.check(quadratic(0.5075), ["itd"], t=40, bounds=["itd", "itd-local", "itd-gd", "itd-path"])
     assert report.verdict is Verdict.NOT_APPLICABLE
     reason = report.curve("itd").bounds["itd"].reason
     assert "q = 1.03 ≥ 1" in reason
@@ -45,7 +46,7 @@ def test_no_contraction_is_said_with_its_number_and_the_remedy() -> None:
 def test_what_needs_no_contraction_applies_without_one() -> None:
     """I − ∂₁Φ = αH is definite all the same, and a Newton step certifies the iterates, which diverge."""
     curve = bc.check(quadratic(0.5075), ["aid-cg"], t=40).curve("aid-cg")
-    assert list(curve.applicable) == ["aid-certificate", "aid-newton", "aid-path"]
+    assert list(curve.applicable) == ["aid-certificate", "aid-newton", "aid-path", "aid-spectral"]
     assert curve.bounds["aid-newton"].verdict is Verdict.HOLDS
     alone = bc.check(quadratic(0.5075), ["aid-cg"], t=40, bounds=["aid-newton"])
     assert alone.verdict is Verdict.HOLDS  # what its conditions speak of is observed for it alone

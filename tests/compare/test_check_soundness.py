@@ -12,10 +12,11 @@ from small import small
 import boundcheck as bc
 from boundcheck import Verdict
 from boundcheck.compare.case import momentum_of
-from boundcheck.constants import Constants, Side
+from boundcheck.constants import Constants
 from boundcheck.numerics.bilevel.dynamics import Dynamics, constant, heavy_ball
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.report.verdict import judge
+from boundcheck.side import Side
 
 H = torch.tensor([1.0, 2.0], dtype=torch.float64)
 HATS = Constants.given(hat_rho_1=0.0, hat_rho_2=0.0, side="upper")
@@ -110,14 +111,15 @@ def test_a_relaxed_iteration_is_not_the_map_itself() -> None:
     report = bc.check(replace(quadratic(), dynamics=slow), ["itd", "aid-fp"], t=40)
     assert report.verdict is not Verdict.VIOLATED
     assert "the iterates are those of relaxed" in report.curve("itd").bounds["itd-local"].reason
-    assert set(report.curve("aid-fp").applicable) == {
+    known_for_all = {"aid-spectral"}  # which follows whatever steps there are
+    assert set(report.curve("aid-fp").applicable) == known_for_all | {
         bound.name for bound in bc.bounds.values() if bound.kind == "a posteriori" and "aid-fp" in bound.methods
     }
 
 
 def test_dynamics_of_a_name_of_ones_own_have_no_optimal_steps() -> None:
     own = replace(constant("heavy-ball", 2 / 3, 0.5, 0.1), name="mine")
-    assert set(bc.check(replace(quadratic(), dynamics=own), ["itd"], t=5).curve("itd").applicable) == set()
+    assert set(bc.check(replace(quadratic(), dynamics=own), ["itd"], t=5).curve("itd").applicable) == {"itd-spectral"}
 
 
 def test_steps_rounded_to_six_digits_are_not_optimal() -> None:
@@ -161,7 +163,8 @@ def test_iterates_that_overflow_leave_a_report() -> None:
         quadratic(outer=lambda w, lam: torch.cosh(w).sum()), dynamics=constant("heavy-ball", 2 / 3, 40, 0.9)
     )
     report = bc.check(problem, ["itd", "aid-fp"], t=40)
-    assert report.verdict is Verdict.NOT_APPLICABLE
+    assert set(report.curve("itd").applicable) <= {"itd-spectral"}
+    assert report.verdict is not Verdict.VIOLATED
     assert "outside the ball" in report.curve("aid-fp").bounds["aid-posteriori"].reason
 
 

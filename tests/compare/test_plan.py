@@ -8,7 +8,7 @@ from small import small
 
 import boundcheck as bc
 from boundcheck.compare import plan as planning
-from boundcheck.compare.plan import Costs
+from boundcheck.compare.step_costs import Costs
 
 METHODS = ["itd", "aid-fp", "aid-cg"]
 

@@ -15,13 +15,13 @@ from attained import Instance, constants_of
 from small import small
 
 import boundcheck as bc
-from boundcheck.constants import Constants, Side
-from boundcheck.report.report import BoundCurve
+from boundcheck.constants import Constants
+from boundcheck.report.method_curve import BoundCurve
 from boundcheck.report.verdict import Verdict
+from boundcheck.side import Side
 from boundcheck.theory.symbols import CONSTANTS, QUANTITIES, WEIGHTED
 
 T = 20
-UNPROVED = ""  # the proof of the bound is not encoded, nor that of any other bound with this constant
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ CASES = (
     Case("q", attained.linear, "aid-cg", "aid-cg", "lower-level rate"),  # and as that of the iterates
     Case("q", attained.linear, "aid-fp", "aid-local", "r_t a priori"),
     Case("q", attained.shifted, "aid-fp", "aid-posteriori", "residual of the system"),
-    Case("q_star", attained.linear, "itd", "itd-recursive", UNPROVED),
+    Case("q_star", attained.linear, "itd", "itd-shrinking", "derivative of the iterate"),
     Case("nu_1", attained.kinked, "aid-cg", "aid-local", "Lipschitz derivatives"),
     Case("nu_1", attained.kinked, "aid-fp", "aid", "Lipschitz derivatives"),
     Case("nu_1", attained.kinked, "itd", "itd", "derivative of the iterate"),
@@ -138,12 +138,6 @@ def test_every_constant_of_a_bound_has_a_case() -> None:
     assert set(WITHOUT) <= used
 
 
-def test_a_bound_with_a_proof_is_tried_where_there_is_one() -> None:
-    """The verdict alone is asked for only of constants that no encoded proof uses."""
-    proved = {name for b in bc.bounds.values() if b.methods and b.chain is not None for name in b.symbols}
-    assert {case.constant for case in CASES if case.link == UNPROVED}.isdisjoint(proved)
-
-
 @each
 def test_the_bound_holds_with_the_right_constants(case: Case) -> None:
     found = found_with_right(case)
@@ -155,9 +149,6 @@ def test_the_bound_holds_with_the_right_constants(case: Case) -> None:
 def test_a_wrong_constant_violates_the_bound_and_the_proof_says_where(case: Case) -> None:
     found = found_with_wrong(case)
     assert found.verdict is Verdict.VIOLATED
-    if case.link == UNPROVED:
-        assert found.trace is None
-        return
     assert found.trace is not None
     assert found.trace.first_broken == case.link
     assert case.constant in found.trace.uses[found.trace.links.index(case.link)]

@@ -218,6 +218,7 @@ def ridge(device: Any, dtype: torch.dtype) -> Problem:
     return Problem.from_loss(inner, lambda model, hparams: ((model(X) - y) ** 2).mean(), model, hparams)
 
 
+@pytest.mark.usefixtures("without_program")  # tensors that pretend are not recorded
 @DTYPES
 @pytest.mark.parametrize("dense", [0, 2000])
 def test_users_problems(dense: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:

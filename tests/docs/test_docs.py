@@ -12,8 +12,8 @@ import pytest
 from pages import PAGES
 
 import boundcheck as bc
+from boundcheck.theory.citation import BOUNDCHECK
 from boundcheck.theory.rates import RATES
-from boundcheck.theory.reference import BOUNDCHECK
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -43,10 +43,25 @@ def test_links_between_pages_lead_somewhere() -> None:
 SCRIPTS = [p for p in sorted((ROOT / "examples").glob("*.py")) if "import marimo" not in p.read_text(encoding="utf-8")]
 
 
+AS_A_PROCESS = ROOT / "examples" / "own_problem.py"
+
+
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)  # the lessons: test_notebooks.py
-def test_examples_run(script: Path, tmp_path: Path) -> None:
-    run = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert run.returncode == 0, run.stderr
+def test_examples_run(
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of them in a process of its own, the others in this one, where a warning is an error too."""
+    if script == AS_A_PROCESS:
+        run = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert run.returncode == 0, run.stderr
+        return
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(script), run_name="__main__")
+    assert capsys.readouterr().out
+
+
+def test_the_example_in_a_process_is_there() -> None:
+    assert AS_A_PROCESS in SCRIPTS
 
 
 @pytest.mark.parametrize("page", ["index.md", "comparison.md"])

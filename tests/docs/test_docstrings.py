@@ -1,7 +1,7 @@
 """`help()` explains everything public: each parameter, field, result and error, with examples that run.
 
-The public API is `boundcheck.__all__`, and what docs/reference.md shows beside it: the types of results, and what the
-modules hold of which it lists the members.
+The public API is `boundcheck.__all__`; the problems of `bc.problems` and the step sizes of `bc.step_sizes`; and what
+docs/reference.md shows beside them: the types of results, and what the modules hold of which it lists the members.
 """
 
 from __future__ import annotations
@@ -30,9 +30,12 @@ ENTRY = re.compile(r"^(\S.*?) : (\S.*)$", flags=re.M)
 SHOWN = re.compile(r"^::: boundcheck\.(\S+)$(?:\n +options:\n +members: \[(.*)\]$)?", flags=re.M)
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SHOWN_AT_WORK = {
-    "check", "plan", "enclose", "hypergradient", "error_curves", "estimate_constants", "load_problem", "worst",
-    "closed_form", "Problem.from_loss", "Problem.from_map", "Constants.given", "Bound.evaluate",
+    "check", "plan", "enclose", "hypergradient", "error_curves", "estimate_constants", "explain_constant",
+    "load_problem", "worst", "closed_form", "Problem.from_loss", "Problem.from_map", "Constants.given",
+    "Bound.evaluate",
 }  # fmt: skip
+PROBLEMS = {f"problems.{entry.file}" for entry in bc.problems.CATALOGUE.values()}
+STEP_SIZES = {f"step_sizes.{name}" for name in bc.step_sizes.__all__}
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def _at(path: str) -> Any:
 
 def _public() -> dict[str, Any]:
     """The callables and classes, by the name that users write."""
-    shown = [*bc.__all__]
+    shown = [*bc.__all__, *sorted(PROBLEMS), *sorted(STEP_SIZES)]
     for path, members in SHOWN.findall((ROOT / "docs" / "reference.md").read_text(encoding="utf-8")):
         shown += [path, *(f"{path}.{member}" for member in members.split(", ") if member)]
     things = {path if path.partition(".")[0] in bc.__all__ else path.rpartition(".")[2]: _at(path) for path in shown}
@@ -90,6 +93,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: getattr(value, "__func__", value) for name, value in MEMBERS.items() if name not in PROPERTIES},
 }
 EVERYTHING = {**CLASSES, **PROPERTIES, **FUNCTIONS}
+WITH_AN_EXAMPLE = SHOWN_AT_WORK | PROBLEMS | (STEP_SIZES & FUNCTIONS.keys())
 
 
 def each(things: dict[str, Any]) -> pytest.MarkDecorator:
@@ -98,7 +102,9 @@ def each(things: dict[str, Any]) -> pytest.MarkDecorator:
 
 def test_the_public_api_is_found() -> None:
     assert {"check", "Problem", "Problem.from_loss", "Bound.kind", "Guarantee", "plot.save"} <= EVERYTHING.keys()
-    assert FUNCTIONS.keys() >= SHOWN_AT_WORK
+    assert FUNCTIONS.keys() >= WITH_AN_EXAMPLE
+    assert {"problems.scalar", "step_sizes.heavy_ball"} <= WITH_AN_EXAMPLE
+    assert {"step_sizes.Momentum", "step_sizes.Momentum.matrix"} <= EVERYTHING.keys()
 
 
 @each(EVERYTHING)
@@ -130,7 +136,7 @@ def test_results_and_errors_are_explained(name: str, thing: Callable[..., Any]) 
     sections = Docstring.of(thing).sections
     if inspect.signature(thing).return_annotation not in ("None", None):
         assert "Returns" in sections, f"{name} does not say what it returns"
-    if _raises(thing) or name in SHOWN_AT_WORK:
+    if _raises(thing) or name in SHOWN_AT_WORK | PROBLEMS:
         assert "Raises" in sections, f"{name} does not say what it raises"
 
 
@@ -151,7 +157,7 @@ def test_dynamics_show_their_name() -> None:
     assert repr(GRADIENT_DESCENT) == "Dynamics('gradient-descent')"
 
 
-@pytest.mark.parametrize("name", sorted(SHOWN_AT_WORK))
+@pytest.mark.parametrize("name", sorted(WITH_AN_EXAMPLE))
 def test_there_is_an_example(name: str) -> None:
     assert ">>> " in Docstring.of(FUNCTIONS[name]).sections.get("Examples", ""), name
 

@@ -10,6 +10,13 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import toy
+
+from boundcheck.paper.engine.conduct import conduct
+from boundcheck.paper.engine.experiment import Experiment
+from boundcheck.paper.engine.output import save
+from boundcheck.paper.engine.workers import Here
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 PAUSE = 0.02
@@ -25,6 +32,15 @@ def start(folder: Path, *options: str, pause: float = PAUSE) -> subprocess.Popen
     return subprocess.Popen(
         command, env=environment(folder, pause), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
+
+
+def run_here(folder: Path) -> bytes:
+    """The result of the toy, run in this process without a pause; it goes on from what is there."""
+    experiment = Experiment.of(toy)
+    settings = experiment.settings(False, 0, "cpu")
+    done = conduct(experiment, settings, folder / "out", Here())
+    save(experiment, done.outcome, settings, folder / "out")
+    return result(folder)
 
 
 def steps(folder: Path) -> list[tuple[str, int, int]]:

@@ -9,12 +9,7 @@ from pathlib import Path
 
 import pytest
 import toy
-from started import PAUSE, ended, repeated, result, start, steps, wait_until
-
-from boundcheck.paper.engine.conduct import conduct
-from boundcheck.paper.engine.experiment import Experiment
-from boundcheck.paper.engine.output import save
-from boundcheck.paper.engine.workers import Here
+from started import PAUSE, ended, repeated, result, run_here, start, steps, wait_until
 
 ALL = toy.RUNS * toy.STEPS
 
@@ -22,12 +17,7 @@ ALL = toy.RUNS * toy.STEPS
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The result of a run without a stop, in this process."""
-    folder = tmp_path_factory.mktemp("whole")
-    experiment = Experiment.of(toy)
-    settings = experiment.settings(False, 0, "cpu")
-    done = conduct(experiment, settings, folder / "out", Here())
-    save(experiment, done.outcome, settings, folder / "out")
-    return result(folder)
+    return run_here(tmp_path_factory.mktemp("whole"))
 
 
 def test_killed_at_random_moments(tmp_path: Path, whole: bytes) -> None:
@@ -47,11 +37,12 @@ def test_killed_at_random_moments(tmp_path: Path, whole: bytes) -> None:
     assert not list((tmp_path / "out" / "checkpoints").glob(".*"))
 
 
-def test_a_finished_run_is_not_made_again(tmp_path: Path, whole: bytes) -> None:
-    for _ in range(2):
-        code, out, err = ended(start(tmp_path, pause=0))
-        assert code == 0, err
-        assert result(tmp_path) == whole
+def test_a_finished_run_is_not_made_again(tmp_path: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOY_LOG", str(tmp_path / "log"))
+    assert run_here(tmp_path) == whole
+    code, out, err = ended(start(tmp_path, pause=0))
+    assert code == 0, err
+    assert result(tmp_path) == whole
     assert len(steps(tmp_path)) == ALL
     assert f"{toy.RUNS} of them from before" in out
 
@@ -94,9 +85,7 @@ def test_a_killed_process_is_told(tmp_path: Path, whole: bytes) -> None:
     assert "one of the processes was killed, perhaps for want of memory; the same command goes on from here" in err
     assert "Traceback" not in err
     assert out == ""
-    code, _, err = ended(start(tmp_path, pause=0))
-    assert code == 0, err
-    assert result(tmp_path) == whole
+    assert run_here(tmp_path) == whole
 
 
 def test_the_time_is_estimated_first(tmp_path: Path) -> None:

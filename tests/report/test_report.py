@@ -141,7 +141,7 @@ def test_a_file_in_the_place_of_the_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ("[1, 2]", "has schema None, not 1"),
         ('{"schema": 7}', "has schema 7, not 1"),
         ('{"schema": 1, "problem": {}}', "is not a report of boundcheck check"),

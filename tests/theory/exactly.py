@@ -17,11 +17,12 @@ def exactly(bound: Bound, values: Mapping[str, float], t: int = 0, k: int = 0, K
         point = {name: mpmath.mpf(value) for name, value in values.items()}
         point |= {"t": mpmath.mpf(t), "k": mpmath.mpf(k), "K": mpmath.mpf(t if K is None else K)}
         if bound.recursion:
-            state = [_number(e, point) for e in bound.recursion.start]
+            recursion = bound.recursion.on_one_ball
+            state = [_number(e, point) for e in recursion.start]
             for i in range(t):
-                point |= {s.name: v for s, v in zip(bound.recursion.state, state, strict=True)}
-                state = [_number(e, point) for e in (bound.recursion.step if i else bound.recursion.first)]
-            point |= {s.name: v for s, v in zip(bound.recursion.state, state, strict=True)}
+                point |= {s.name: v for s, v in zip(recursion.state, state, strict=True)}
+                state = [_number(e, point) for e in (recursion.step if i else recursion.first)]
+            point |= {s.name: v for s, v in zip(recursion.state, state, strict=True)}
         return _number(bound.resolved(frozenset(point)).doit(), point)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import boundcheck as bc
-from boundcheck.constants import Constant, Constants, Provenance, Side
+from boundcheck.constants import Constant, Constants, Provenance
+from boundcheck.side import Side
 from boundcheck.theory.evaluation import geometric_sum
 
 C = {"q": 0.9, "nu_1": 0.1, "nu_2": 0.2, "eta_1": 0.3, "eta_2": 0.4, "D": 1.0, "L_E": 2.0, "L_Phi": 3.0}

@@ -196,6 +196,9 @@ def related(draw: st.DrawFn) -> dict[str, float]:
 BELOW = [
     ("itd-local", "itd"),
     ("itd-recursive", "itd-local"),
+    ("itd-shrinking", "itd-recursive"),
+    ("aid-fp-shrinking", "aid-fp-local"),
+    ("aid-cg-shrinking", "aid-cg-local"),
     ("aid-fp-local", "aid-fp"),
     ("aid-local", "aid-contraction"),
     ("aid-fp", "itd"),

@@ -76,7 +76,7 @@ def test_the_derivatives_are_those_of_phi_and_E() -> None:
     torch.testing.assert_close(torch.eye(3, dtype=torch.float64) - Y, instance.system(x)[0])
     torch.testing.assert_close(torch.func.grad(outer)(x), instance.grad_w(x))
     v = torch.randn(1, 3, dtype=torch.float64)
-    torch.testing.assert_close((Y @ v[0])[None], instance.at(x).d1phi(v))
+    torch.testing.assert_close((Y @ v[0])[None], instance.linearised_at(x).d1phi(v))
 
 
 @pytest.mark.parametrize("name", [name for name in names() if not target(name).claim])

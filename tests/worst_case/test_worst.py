@@ -13,11 +13,11 @@ from boundcheck import AssumptionError, InputError, UnknownNameError, Worst, che
 from boundcheck.worst_case import confirm
 from boundcheck.worst_case.maps import map_of, together
 from boundcheck.worst_case.problem_file import check_command, save
-from boundcheck.worst_case.search import Effort
+from boundcheck.worst_case.search import SearchEffort
 
 __all__ = ["boundcheck"]
-SMALL = Effort(starts=32, steps=40, rounds=2, generations=30, population=40)
-TINY = Effort(starts=12, steps=8, rounds=1, generations=4, population=16)
+SMALL = SearchEffort(starts=32, steps=40, rounds=2, generations=30, population=40)
+TINY = SearchEffort(starts=12, steps=8, rounds=1, generations=4, population=16)
 
 
 def small(bound: str, t: int = 5, k: int | None = None, **options: object) -> Worst:

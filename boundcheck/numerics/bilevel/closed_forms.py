@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from boundcheck.constants import Ball, Constant, Provenance, Side
+from boundcheck.ball import Ball
+from boundcheck.constants import Constant, Provenance
+from boundcheck.side import Side
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +48,7 @@ class ClosedForms:
     on: Callable[[Tensor, Region], Sequence[Constant]]
 
 
-ROUNDING = 1e3  # how many ε of its dtype an upper bound is raised by, so that rounding does not put it below the truth
+RAISED_BY = 1e3  # how many ε of its dtype an upper bound is raised by, so that rounding does not put it below the truth
 
 
 def closed_form(
@@ -89,5 +91,5 @@ def closed_form(
     ball = None if region is None else region.ball
     dtype = value.dtype if isinstance(value, Tensor) else torch.float64
     number = float(value.detach() if isinstance(value, Tensor) else value)
-    raised = number if exact else number * (1 + ROUNDING * torch.finfo(dtype).eps)
+    raised = number if exact else number * (1 + RAISED_BY * torch.finfo(dtype).eps)
     return Constant(name, raised, Side.EXACT if exact else Side.UPPER, Provenance(how, "closed form", ball=ball))

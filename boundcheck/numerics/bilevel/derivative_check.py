@@ -1,4 +1,4 @@
-"""Are the derivatives that everything rests on those of the functions? Asked at random points, of ∂₁Φ, ∂₂Φ, ∇₁E, ∇₂E.
+"""Check the derivatives of autograd, ∂₁Φ, ∂₂Φ, ∇₁E and ∇₂E, against the functions at random points.
 
 A stop-gradient (`detach()`, `no_grad()`, `.data`, a wrong backward) makes autograd's derivative another one, and every
 result that of another problem. A legal one is the frozen step α(λ) of Φ = w − α(λ)∇₁ℓ: ∂₂Φ is right at w(λ), where
@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
-from boundcheck.errors import UserCodeError
+from boundcheck.errors import InputError, UserCodeError
+from boundcheck.numerics.bilevel import symmetry
 from boundcheck.numerics.bilevel.derivatives import Function, Linearisation, gradient, linearise
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
@@ -22,13 +24,15 @@ from boundcheck.numerics.program import operation_tangents
 from boundcheck.numerics.program.finite_differences import Line, Outcome, compare
 
 LINES = 8  # at most, for each derivative
-HOPELESS = 4  # after so many that say nothing, the rest is left out
-LARGE = 100_000  # entries of w and λ from which two lines have to do
+HOPELESS = 4  # stop after this many lines that decide nothing
+LARGE = 100_000  # with more entries of w and λ, use two lines only
 APART_W = 0.5  # how far from the iterates points lie, relative
 APART_LAM = 0.05
 ARRIVAL = 100  # steps of Φ on the way to a fixed point
-CLOSE = 1e-6  # ‖w − Φ(w)‖ there, relative
+NEWTON = 10  # steps of Newton's method after them
+SMALL = 100  # entries of w up to which it is tried
 ALIKE = 10  # two scales are one up to this factor
+_ARRIVED: WeakKeyDictionary[Problem, tuple[str, ...]] = WeakKeyDictionary()  # with what their operations said then
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Confirmation:
     """Which derivatives finite differences could not confirm, each with the reason; none was refuted."""
 
     unconfirmed: tuple[str, ...] = ()
+    by_operations: tuple[str, ...] = ()  # those of them that differ a little from those of the operations
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +92,9 @@ def confirm(problem: Problem, lam: Tensor, w_star: Tensor | None = None) -> Conf
             _Question("∇₂₁ℓ", what, "hparams", start.by_lam(slope, unit=1)),
         ]
     solved = at_solution(problem, lam, w_star).unconfirmed if w_star is not None else ()
-    new = w_star is None or problem.d + problem.n > LARGE  # else it was looked through on arrival
-    return _answers(problem, asked, solved, through=new)
+    known = _ARRIVED.get(problem) if torch.equal(lam, problem.lam) else None
+    new = (w_star is None and known is None) or problem.d + problem.n > LARGE
+    return _answers(problem, asked, solved + (known or ()), through=new)
 
 
 @torch.no_grad()
@@ -96,8 +102,7 @@ def at_solution(problem: Problem, lam: Tensor, w_star: Tensor) -> Confirmation:
     """The same for ∂₂Φ alone, at w(λ)."""
     start = _Start.of(problem, lam, w_star)
     residual = float((problem.phi_at(w_star, start.prepared.ready) - w_star).norm())
-    size = max(float(w_star.norm()), float((w_star - problem.w0).norm()))
-    if not residual <= math.sqrt(torch.finfo(w_star.dtype).eps) * size:
+    if not _is_close(problem, w_star, residual):
         return Confirmation((f"∂₂Φ: w(λ) is not known well enough (‖Φ(w) − w‖ = {residual:.1e})",))
     what = "fp_map" if problem.inner_at is None else "the gradient step on inner_loss"
     return _answers(problem, [_Question("∂₂Φ", what, "hparams", start.by_lam_at(w_star))])
@@ -107,38 +112,80 @@ def at_solution(problem: Problem, lam: Tensor, w_star: Tensor) -> Confirmation:
 def on_arrival(problem: Problem) -> None:
     """Refuse a new problem whose derivatives are not those of its functions; what cannot be told is left for later.
 
-    ∂₂Φ is compared where some steps of Φ from w_0 lead, if that is close to a fixed point.
+    ∂₂Φ is compared at a fixed point, if steps of Φ from w_0, or Newton's method after them, come close to one.
 
     Raises
     ------
+    InputError
+        if ∂₁Φ is declared symmetric, and is not.
     UserCodeError
         if a derivative is clearly another one than that of the function.
     """
+    if problem.symmetric and problem.inner_at is None and problem.d > 1:
+        _refuse_unless_symmetric(problem)
     if problem.d + problem.n > LARGE:
         return
-    confirm(problem, problem.lam)
+    _ARRIVED[problem] = confirm(problem, problem.lam).by_operations
+    w = _near_solution(problem)
+    if w is not None:
+        at_solution(problem, problem.lam, w)
+
+
+def _is_close(problem: Problem, w: Tensor, residual: float) -> bool:
+    """Is w, with this ‖w − Φ(w)‖, close enough to w(λ) for ∂₂Φ to be that of the function?"""
+    size = max(float(w.norm()), float((w - problem.w0).norm()))
+    return residual <= math.sqrt(torch.finfo(w.dtype).eps) * size
+
+
+def _near_solution(problem: Problem) -> Tensor | None:
+    """Where some steps of Φ from w_0 lead, and from there Newton's method in few dimensions; None if not close."""
     ready, w = problem.prepare(problem.lam), problem.w0
     for _ in range(ARRIVAL):
-        w = problem.phi_at(w, ready)
-    left, size = (w - problem.phi_at(w, ready)).norm(), w.norm() + problem.w0.norm()
-    if bool(left <= CLOSE * size):  # not where it is NaN
-        at_solution(problem, problem.lam, w)
+        before, w = w, problem.phi_at(w, ready)
+        if torch.equal(before, w):
+            break
+    for _ in range(NEWTON):
+        excess = w - problem.phi_at(w, ready)
+        left = float(excess.norm())
+        if _is_close(problem, w, left):
+            return w
+        if problem.d > SMALL or not math.isfinite(left):
+            break
+        at, eye = Linearisation(problem.phi_at, w, ready), torch.eye(problem.d, dtype=w.dtype, device=w.device)
+        step, info = torch.linalg.solve_ex(eye - torch.stack([at.d1_T(e) for e in eye]), excess)
+        if int(info):
+            break
+        w = w - step
+    return None
+
+
+def _refuse_unless_symmetric(problem: Problem) -> None:
+    """At the start, after a step, and beside it."""
+    start = _Start.of(problem, problem.lam, None)
+    for w in (*start.bases, start.bases[0] + APART_W * start.near * start.draw(problem.w0)):
+        tried = symmetry.trial(linearise(problem, w, start.prepared))
+        if not tried.is_symmetric:
+            raise InputError(
+                f"{problem.name}: symmetric=True, and ∂₁Φ is not symmetric (uᵀ∂₁Φv − vᵀ∂₁Φu = {float(tried.gap):.2e} "
+                "for random u, v); leave symmetric out"
+            )
 
 
 def _answers(
     problem: Problem, asked: list[_Question], unconfirmed: tuple[str, ...] = (), *, through: bool = True
 ) -> Confirmation:
     enough = 2 if problem.d + problem.n > LARGE else 3
+    by_operations: tuple[str, ...] = ()
     for question in asked:
         agree, reasons = 0, []
         refuted: list[Outcome] = []
         hidden, undecided = "", False
-        for at, line in zip(range(LINES), question.lines, strict=False):
+        for number, line in zip(range(LINES), question.lines, strict=False):
             outcome = compare(line)
-            if through and outcome.says != "refutes" and (at == 0 or refuted or hidden or undecided):
-                seen = operation_tangents.compare(line)
-                hidden, undecided = hidden or seen.reason, seen.says == "open"
-                outcome = seen if seen.says == "refutes" else outcome
+            if through and outcome.says != "refutes" and (number == 0 or refuted or hidden or undecided):
+                by_operation = operation_tangents.compare(line)
+                hidden, undecided = hidden or by_operation.reason, by_operation.says == "open"
+                outcome = by_operation if by_operation.says == "refutes" else outcome
             agree += outcome.says == "agrees"
             if outcome.says == "refutes":
                 refuted.append(outcome)
@@ -157,9 +204,10 @@ def _answers(
             reasons.append("at one point of several, it is contradicted")
         if hidden:
             reasons.append(hidden)
+            by_operations += (f"{question.says}: {hidden}",)
         if agree < 2 or refuted or hidden:
             unconfirmed += (f"{question.says}: {reasons[-1]}",)
-    return Confirmation(unconfirmed)
+    return Confirmation(unconfirmed, by_operations)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,8 +278,8 @@ class _Start:
 
         def derivative(lam: Tensor, c: Tensor) -> Tensor:
             prepared = Prepared(problem, lam)
-            at = Linearisation(function, w, prepared.ready, prepared.leaves)
-            return prepared.pull_back(at.d2_T(c.reshape(at.y.shape)))
+            linearised = Linearisation(function, w, prepared.ready, prepared.leaves)
+            return prepared.pull_back(linearised.d2_T(c.reshape(linearised.y.shape)))
 
         at_lam = lam is self.lam
         return Line(value, derivative, lam, scale * self.draw(lam, signs=True), c, may_be_kink=at_lam)
@@ -246,8 +294,8 @@ def _phi_by_w(start: _Start) -> Callable[[Tensor, Tensor], Tensor]:
 
 def _by_w(start: _Start, function: Function) -> Callable[[Tensor, Tensor], Tensor]:
     def derivative(w: Tensor, c: Tensor) -> Tensor:
-        at = Linearisation(function, w, start.prepared.ready)
-        return at.d1_T(c.reshape(at.y.shape))
+        linearised = Linearisation(function, w, start.prepared.ready)
+        return linearised.d1_T(c.reshape(linearised.y.shape))
 
     return derivative
 

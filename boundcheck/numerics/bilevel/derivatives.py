@@ -16,8 +16,10 @@ import torch
 from torch import Tensor
 from torch.func import jvp, vjp, vmap
 
+from boundcheck.numerics.bilevel import loss_gradient
 from boundcheck.numerics.bilevel.prepared import Cotangents, Leaves, Prepared
-from boundcheck.numerics.bilevel.problem import Curvature, Problem, Ready
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem_types import Curvature, Ready
 
 CACHE = 500_000  # numbers that are quick to pass over again and again
 Function = Callable[[Tensor, Ready], Tensor]
@@ -92,23 +94,25 @@ def used(leaves: Leaves, function: Function, x: Tensor) -> Leaves:
 
     `x` is one point, or rows of points if the leaves are rows; dependence is that of the graph at this point.
     """
-    at = Linearisation(function, x, None, leaves)
-    if not at.y.requires_grad or not at.tensors:
+    linearised = Linearisation(function, x, None, leaves)
+    if not linearised.y.requires_grad or not linearised.tensors:
         return leaves.none()
-    grads = torch.autograd.grad(at.y, at.tensors, torch.ones_like(at.y), allow_unused=True)
+    grads = torch.autograd.grad(linearised.y, linearised.tensors, torch.ones_like(linearised.y), allow_unused=True)
     active = tuple(i for i, grad in zip(leaves.active, grads, strict=True) if grad is not None)
     return Leaves(leaves.flat, leaves.spec, active)
 
 
 def mixed(function: Function, x: Tensor, leaves: Leaves) -> bool:
     """Does ∂₂f depend on x? By the graph at rows x."""
-    at = Linearisation(rows(function), x, None, leaves)
-    if not at.tensors or not at.y.requires_grad:
+    linearised = Linearisation(rows(function), x, None, leaves)
+    if not linearised.tensors or not linearised.y.requires_grad:
         return False
     with torch.enable_grad():
-        grads = torch.autograd.grad(at.y, at.tensors, torch.ones_like(at.y), create_graph=True, allow_unused=True)
+        grads = torch.autograd.grad(
+            linearised.y, linearised.tensors, torch.ones_like(linearised.y), create_graph=True, allow_unused=True
+        )
         total = sum(grad.sum() for grad in grads if grad is not None and grad.requires_grad)
-    return isinstance(total, Tensor) and torch.autograd.grad(total, at.x, allow_unused=True)[0] is not None
+    return isinstance(total, Tensor) and torch.autograd.grad(total, linearised.x, allow_unused=True)[0] is not None
 
 
 class LamLinearisation:
@@ -157,37 +161,37 @@ class OuterGradients:
 
 def gradient(function: Function) -> Function:
     """∇₁f for a scalar f(w, ready)."""
-    return torch.func.grad(function)
+    return loss_gradient.gradient(function)
 
 
 def outer_gradients(problem: Problem, w: Tensor, leaves: Leaves) -> OuterGradients:
     """∇₁E and ∇₂E at one point."""
-    at = Linearisation(problem.outer_at, w, None, leaves)
-    return OuterGradients(*at.transposed(torch.ones_like(at.y)))
+    linearised = Linearisation(problem.outer_at, w, None, leaves)
+    return OuterGradients(*linearised.transposed(torch.ones_like(linearised.y)))
 
 
 def rows_outer(problem: Problem, w: Tensor, leaves: Leaves) -> OuterGradients:
     """∇₁E and ∇₂E for every row, the latter as cotangents of shape (λ, rows, …)."""
 
-    def one(w: Tensor, flat: tuple[Tensor, ...]) -> tuple[Tensor, Cotangents]:
-        here = Leaves(flat, leaves.spec, leaves.active)
-        of = torch.func.grad(lambda w, tensors: problem.outer_at(w, here.ready(tensors)), argnums=(0, 1))
-        gradients: tuple[Tensor, Cotangents] = of(w, here.tensors)
+    def gradients_of_row(w: Tensor, flat: tuple[Tensor, ...]) -> tuple[Tensor, Cotangents]:
+        row_leaves = Leaves(flat, leaves.spec, leaves.active)
+        of = torch.func.grad(lambda w, tensors: problem.outer_at(w, row_leaves.ready(tensors)), argnums=(0, 1))
+        gradients: tuple[Tensor, Cotangents] = of(w, row_leaves.tensors)
         return gradients
 
-    return OuterGradients(*vmap(vmap(one, in_dims=(0, None)), in_dims=(0, 0))(w, leaves.flat))
+    return OuterGradients(*vmap(vmap(gradients_of_row, in_dims=(0, None)), in_dims=(0, 0))(w, leaves.flat))
 
 
 def rows_d2_T(function: Function, w: Tensor, leaves: Leaves, v: Tensor) -> Cotangents:
     """∂₂f(w)ᵀv for every row w and each of its vectors v, of shape (λ, rows, vectors, d): cotangents of the leaves."""
 
-    def one(w: Tensor, v: Tensor, flat: tuple[Tensor, ...]) -> Cotangents:
-        here = Leaves(flat, leaves.spec, leaves.active)
-        transposed = vjp(lambda tensors: function(w, here.ready(tensors)), here.tensors)[1]
+    def pulled_row(w: Tensor, v: Tensor, flat: tuple[Tensor, ...]) -> Cotangents:
+        row_leaves = Leaves(flat, leaves.spec, leaves.active)
+        transposed = vjp(lambda tensors: function(w, row_leaves.ready(tensors)), row_leaves.tensors)[1]
         result: Cotangents = vmap(transposed)(v)[0]
         return result
 
-    return vmap(vmap(one, in_dims=(0, 0, None)), in_dims=(0, 0, 0))(w, v, leaves.flat) if leaves.active else ()
+    return vmap(vmap(pulled_row, in_dims=(0, 0, None)), in_dims=(0, 0, 0))(w, v, leaves.flat) if leaves.active else ()
 
 
 def rows_d2(function: Function, w: Tensor, prepared: Prepared, leaves: Leaves, d: int) -> Tensor:
@@ -205,19 +209,21 @@ def rows_d2(function: Function, w: Tensor, prepared: Prepared, leaves: Leaves, d
         pulled = prepared.pull_back_rows(leaves, tuple(c.flatten(1, 2) for c in cotangents))
         return pulled.reshape(count, w.shape[1], d, n)
 
-    at = LamLinearisation(function, w, leaves)
-    found = w.new_empty(count, w.shape[1], d, n)
+    linearised = LamLinearisation(function, w, leaves)
+    columns = w.new_empty(count, w.shape[1], d, n)
     step = max(1, CACHE // (count * size))
     for start in range(0, n, step):
         tangents = prepared.push_forward_rows(leaves, start, min(start + step, n))
-        found[..., start : start + step] = torch.stack([at.d2(along) for along in zip(*tangents, strict=True)], dim=-1)
-    return found
+        columns[..., start : start + step] = torch.stack(
+            [linearised.d2(along) for along in zip(*tangents, strict=True)], dim=-1
+        )
+    return columns
 
 
 def jacobian(function: Callable[[Tensor], Tensor], w: Tensor) -> Tensor:
     """The Jacobian at one point, by a transposed product for each value in one batch."""
-    found = vjp(function, w)
-    y, transposed = found[0], found[1]
+    value_and_vjp = vjp(function, w)
+    y, transposed = value_and_vjp[0], value_and_vjp[1]
     J: Tensor = vmap(lambda v: transposed(v)[0])(torch.eye(y.numel(), dtype=w.dtype, device=w.device))
     return J
 
@@ -235,7 +241,7 @@ def extreme_curvature(loss: Callable[[Tensor], Tensor], w: Tensor) -> Curvature:
         return Curvature(eigenvalues[0], eigenvalues[-1])
     generator = torch.Generator(device="cpu").manual_seed(0)
     u = torch.randn(w.numel(), generator=generator, dtype=w.dtype, device="cpu").to(w.device)
-    at = Linearisation(lambda x, _: gradient(x), w, None)  # differentiable whatever the mode around it
+    linearised = Linearisation(lambda x, _: gradient(x), w, None)  # differentiable whatever the mode around it
     for _ in range(100):
-        u = at.d1_T(u / u.norm())
+        u = linearised.d1_T(u / u.norm())
     return Curvature(torch.zeros_like(u.norm()), u.norm())

@@ -28,14 +28,16 @@ def refuse_unless_usable(device: torch.device | str) -> None:
         warnings.simplefilter("ignore")  # the error says all
         why = _why_not(device)
         if why is not None:
-            raise InputError(f"device = {str(device)!r} cannot be used: {why}; this machine has {', '.join(here())}")
+            raise InputError(
+                f"device = {str(device)!r} cannot be used: {why}; this machine has {', '.join(available())}"
+            )
 
 
-def here() -> list[str]:
+def available() -> list[str]:
     """The devices of this machine, by name."""
-    found = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
-    found += ["mps"] if torch.backends.mps.is_available() else []
-    return found + [f"xpu:{i}" for i in range(torch.xpu.device_count())]
+    names = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+    names += ["mps"] if torch.backends.mps.is_available() else []
+    return names + [f"xpu:{i}" for i in range(torch.xpu.device_count())]
 
 
 def _why_not(device: torch.device | str) -> str | None:

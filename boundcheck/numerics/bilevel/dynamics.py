@@ -97,14 +97,14 @@ class Dynamics:
         Tensor of shape (…, d)
             The argument of Φ.
         """
-        seen: list[Tensor] = []
+        arguments: list[Tensor] = []
 
         def phi(w: Tensor) -> Tensor:
-            seen.append(w)
+            arguments.append(w)
             return w
 
         self.step(phi, z, ready)
-        return seen[0]
+        return arguments[0]
 
     def lift(self, v: Tensor) -> Tensor:
         """The transpose of `iterate`: a cotangent of w_t as one of z_t.

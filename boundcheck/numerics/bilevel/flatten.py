@@ -63,7 +63,7 @@ class Layout:
 
     def _pieces(self, flat: Tensor) -> Sequence[Tensor]:
         if len(self.shapes) == 1:
-            return (flat.reshape(self.shapes[0]),)
+            return (flat if flat.shape == self.shapes[0] else flat.reshape(self.shapes[0]),)
         sizes = [math.prod(shape) for shape in self.shapes]
         return [piece.reshape(shape) for piece, shape in zip(torch.split(flat, sizes), self.shapes, strict=True)]
 
@@ -82,14 +82,14 @@ def read(tree: Any, name: str) -> tuple[Layout, Tensor]:
 
     Of a module, its parameters are taken, each once wherever it is used; those with requires_grad=False are constants.
     """
-    found = list(_modules(tree, ""))
-    for path, module in found:
+    nested_modules = list(_modules(tree, ""))
+    for path, module in nested_modules:
         modules.refuse_unusable(module, f"{name}{path}")
     every = dict(_leaves(tree, "", name))
-    tied = modules.tied([module for _, module in found])
-    spare = _spare(found, every)
+    tied = modules.tied([module for _, module in nested_modules])
+    spare = _spare(nested_modules, every)
     leaves = {path: leaf for path, leaf in every.items() if path not in spare}
-    if not leaves and found:
+    if not leaves and nested_modules:
         raise InputError(
             f"{name}: no parameter of the module requires gradients; call .requires_grad_() on some of them"
         )
@@ -100,8 +100,8 @@ def read(tree: Any, name: str) -> tuple[Layout, Tensor]:
         paths=tuple(leaves),
         shapes=tuple(leaf.shape for leaf in leaves.values()),
         build=_builder(tree, "", spare, call=False),
-        build_for_call=_builder(tree, "", spare, call=True) if found else None,
-        places=tuple(tied.get(id(leaf), ()) for leaf in leaves.values()) if found else (),
+        build_for_call=_builder(tree, "", spare, call=True) if nested_modules else None,
+        places=tuple(tied.get(id(leaf), ()) for leaf in leaves.values()) if nested_modules else (),
         spare=spare,
         tree=tree,
     )
@@ -127,20 +127,24 @@ def _check(leaves: dict[str, Tensor], name: str) -> None:
             raise InputError(f"{name}{path} has entries that are not finite; remove NaN and infinity first")
 
 
-def _spare(found: list[tuple[str, nn.Module]], every: dict[str, Tensor]) -> frozenset[str]:
+def _spare(nested_modules: list[tuple[str, nn.Module]], every: dict[str, Tensor]) -> frozenset[str]:
     """The parameters of modules that are frozen, or that have a path already."""
-    inside = {f"{path}.{name}": parameter for path, module in found for name, parameter in module.named_parameters()}
-    seen = {id(leaf) for path, leaf in every.items() if path not in inside}
+    inside = {
+        f"{path}.{name}": parameter for path, module in nested_modules for name, parameter in module.named_parameters()
+    }
+    used_ids = {id(leaf) for path, leaf in every.items() if path not in inside}
     spare = set()
     for path, parameter in inside.items():
-        if not parameter.requires_grad or id(parameter) in seen:
+        if not parameter.requires_grad or id(parameter) in used_ids:
             spare.add(path)
-        seen.add(id(parameter))
+        used_ids.add(id(parameter))
     return frozenset(spare)
 
 
 def _join(leaves: Sequence[Tensor]) -> Tensor:
-    return leaves[0].reshape(-1) if len(leaves) == 1 else torch.cat([leaf.reshape(-1) for leaf in leaves])
+    if len(leaves) > 1:
+        return torch.cat([leaf.reshape(-1) for leaf in leaves])
+    return leaves[0] if leaves[0].dim() == 1 else leaves[0].reshape(-1)
 
 
 def _shapes(leaves: dict[str, Any]) -> str:

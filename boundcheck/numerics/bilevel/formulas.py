@@ -85,7 +85,7 @@ class DataMatrix:
         for name, x in (("weight", self.weight), ("kept", self.kept)):
             if x.dim() not in (0, v.dim() - 1, v.dim()):
                 raise InputError(
-                    f"Gram: {name} has shape {tuple(x.shape)} for columns of shape {tuple(v.shape)}; "
+                    f"DataMatrix: {name} has shape {tuple(x.shape)} for columns of shape {tuple(v.shape)}; "
                     "give it their axes behind its own, of length 1 where they share it"
                 )
         v = v.contiguous()
@@ -120,9 +120,9 @@ class DataMatrix:
 
     def matrices(self) -> Tensor:
         """The matrix of each column, of shape (…, d, d), where U is shared and `weight` and `kept` have all axes."""
-        found: Tensor = (self.U.T * self.weight.movedim(0, -1).unsqueeze(-2)) @ self.U
-        found.diagonal(dim1=-2, dim2=-1).add_(self.kept.movedim(0, -1))
-        return found
+        product: Tensor = (self.U.T * self.weight.movedim(0, -1).unsqueeze(-2)) @ self.U
+        product.diagonal(dim1=-2, dim2=-1).add_(self.kept.movedim(0, -1))
+        return product
 
     @property
     def isotropic(self) -> bool:

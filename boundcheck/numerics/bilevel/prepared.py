@@ -10,7 +10,8 @@ from torch.func import vmap
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten  # the trees that vmap itself takes apart
 
 from boundcheck.errors import InputError
-from boundcheck.numerics.bilevel.problem import Problem, Ready
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem_types import Ready
 
 Cotangents = tuple[Tensor, ...]  # one for each leaf that depends on λ
 
@@ -121,15 +122,15 @@ class Prepared:
         if not leaves.active:
             return ()
         with torch.enable_grad():
-            made = [self._made[i] for i in leaves.active]
-            c = [torch.zeros_like(leaf, requires_grad=True) for leaf in made]
-            pulled = torch.autograd.grad(made, self._lam, c, create_graph=True)[0]
+            outputs = [self._made[i] for i in leaves.active]
+            c = [torch.zeros_like(leaf, requires_grad=True) for leaf in outputs]
+            pulled = torch.autograd.grad(outputs, self._lam, c, create_graph=True)[0]
         return torch.autograd.grad(pulled, c, directions, is_grads_batched=batched, materialize_grads=True)
 
     def _pull(self, leaves: Leaves, cotangents: Cotangents, batched: bool) -> Tensor:
-        made = [self._made[i] for i in leaves.active]
-        if len(made) == 1 and made[0] is self._lam:
+        outputs = [self._made[i] for i in leaves.active]
+        if len(outputs) == 1 and outputs[0] is self._lam:
             return cotangents[0]
         return torch.autograd.grad(
-            made, self._lam, cotangents, retain_graph=True, materialize_grads=True, is_grads_batched=batched
+            outputs, self._lam, cotangents, retain_graph=True, materialize_grads=True, is_grads_batched=batched
         )[0]

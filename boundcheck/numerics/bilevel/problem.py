@@ -15,59 +15,12 @@ from torch import Tensor
 
 from boundcheck.constants import Constants
 from boundcheck.errors import InputError
-from boundcheck.numerics.bilevel import flatten, from_user, trial_call
+from boundcheck.numerics.bilevel import problem_from_user, user_functions
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms
 from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, GRADIENT_DESCENT, Dynamics
 from boundcheck.numerics.bilevel.flatten import Layout
 from boundcheck.numerics.bilevel.formulas import D1, D2, D2Outer
-from boundcheck.numerics.bilevel.from_user import Door
-from boundcheck.numerics.bilevel.trial_call import Trial
-
-Ready = Any  # a tensor, or a tuple, named tuple, list or dict of tensors
-
-
-@dataclass(frozen=True)
-class Domain:
-    """The set in which λ has to lie.
-
-    Attributes
-    ----------
-    says : str
-        The set in words, for error messages: "every entry of lam is > 0".
-    holds : callable (lam) -> Tensor
-        Whether a flat λ is in the set, as a tensor of one boolean.
-    """
-
-    says: str
-    holds: Callable[[Tensor], Tensor]
-
-
-POSITIVE = Domain("every entry of lam is > 0", lambda lam: (lam > 0).all())
-
-
-@dataclass(frozen=True)
-class Curvature:
-    """μ and L of ℓ(·, λ), as 0-dimensional tensors."""
-
-    mu: Tensor
-    L: Tensor
-
-    def contraction(self, alpha: Tensor | float) -> Tensor:
-        """q = max(1 − αμ, αL − 1) of Φ = w − α∇₁ℓ."""
-        return torch.maximum(1 - alpha * self.mu, alpha * self.L - 1)
-
-
-class _Identity:
-    """`prepare` of a problem that prepares nothing: λ itself, with a name that signatures can show."""
-
-    def __call__(self, lam: Tensor) -> Tensor:
-        return lam
-
-    def __repr__(self) -> str:
-        return "identity"
-
-
-_itself = _Identity()
+from boundcheck.numerics.bilevel.problem_types import IDENTITY, Curvature, Domain, Ready
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +94,7 @@ class Problem:
     phi_at: Callable[[Tensor, Ready], Tensor]
     outer_at: Callable[[Tensor, Ready], Tensor]
     inner_at: Callable[[Tensor, Ready], Tensor] | None = None
-    prepare: Callable[[Tensor], Ready] = _itself
+    prepare: Callable[[Tensor], Ready] = IDENTITY
     d1phi_T_at: D1 | None = None
     d2phi_T_at: D2 | None = None
     d2outer_at: D2Outer | None = None
@@ -311,11 +264,10 @@ class Problem:
         generator = torch.Generator(device="cpu").manual_seed(seed)
         drawn = []
         for _ in range(count):
-            lam = from_user.call(self.sampler, "sampler", generator)
+            lam = user_functions.call(self.sampler, "sampler", generator)
             if not isinstance(lam, Tensor) or lam.numel() != self.n:
-                raise InputError(
-                    f"{self.name}: sampler returned {from_user.what(lam)}; return a flat tensor of {self.n} entries"
-                )
+                got = user_functions.what(lam)
+                raise InputError(f"{self.name}: sampler returned {got}; return a flat tensor of {self.n} entries")
             drawn.append(self.checked(lam.reshape(-1).to(dtype=self.dtype, device=self.device), "lam"))
         return torch.stack(drawn)
 
@@ -477,12 +429,12 @@ class Problem:
         >>> bc.Problem.from_map(fp_map, outer_loss, zeros, zeros + 0.3, name="layer")
         Problem(layer, d=3, n=3, fixed-point, float64 on cpu)
         """
-        door, w0, lam = _door(params, hparams, prepare)
-        phi_at = door.of_both(fp_map, "fp_map", lambda value: door.params.flatten(value, "the value of fp_map"))
-        inner = trial_call.call(phi_at, "fp_map", door, w0, lam)
-        return _from_user(
-            phi_at, None, outer_loss, inner, door, w0, lam,
-            name=name, dynamics=dynamics, symmetric=symmetric, sampler=sampler, domain=domain, known=known,
+        return problem_from_user.accepted(
+            cls,
+            problem_from_user.from_map(
+                fp_map, outer_loss, params, hparams, prepare, dynamics=dynamics, known=known, name=name,
+                symmetric=symmetric, sampler=sampler, domain=domain,
+            ),
         )  # fmt: skip
 
     @classmethod
@@ -565,77 +517,13 @@ class Problem:
         >>> bc.Problem.from_loss(inner_loss, outer_loss, zeros, zeros, name="ridge")
         Problem(ridge, d=4, n=4, gradient-descent, float64 on cpu)
         """
-        door, w0, lam = _door(params, hparams, prepare)
-        inner_at = door.of_both(inner_loss, "inner_loss", lambda value: from_user.scalar(value, "inner_loss"))
-        inner = trial_call.call(inner_at, "inner_loss", door, w0, lam)
-        inner.refuse_without_params()
-        gradient = torch.func.grad(inner_at)
-        alpha = from_user.step_of(step_size, inner_at, w0, lam, door)
-
-        def step_at(ready: Ready) -> Tensor | float:
-            step = alpha(ready) if callable(alpha) else alpha
-            return step.detach() if isinstance(step, Tensor) and not differentiate_step else step
-
-        def phi_at(w: Tensor, ready: Ready) -> Tensor:
-            w_next: Tensor = w - step_at(ready) * gradient(w, ready)
-            return w_next
-
-        if callable(alpha) and differentiate_step:  # λ may act by the step alone
-            inner = trial_call.call(phi_at, "the gradient step on inner_loss", door, w0, lam)
-        return _from_user(
-            phi_at, inner_at, outer_loss, inner, door, w0, lam,
-            name=name, dynamics=dynamics, symmetric=True, sampler=sampler, domain=domain, known=known,
-            frozen_step=None if callable(alpha) and differentiate_step else True,
-            step_at=step_at, value_function=outer_loss is inner_loss,
+        return problem_from_user.accepted(
+            cls,
+            problem_from_user.from_loss(
+                inner_loss, outer_loss, params, hparams, step_size, prepare, dynamics=dynamics, known=known, name=name,
+                differentiate_step=differentiate_step, sampler=sampler, domain=domain,
+            ),
         )  # fmt: skip
-
-
-def _door(params: Any, hparams: Any, prepare: Callable[[Any], Ready] | None) -> tuple[Door, Tensor, Tensor]:
-    w_layout, w0 = flatten.read(params, "params")
-    lam_layout, lam = flatten.read(hparams, "hparams")
-    if w0.dtype != lam.dtype or w0.device != lam.device:
-        raise InputError(
-            f"params are {w0.dtype} on {w0.device} and hparams {lam.dtype} on {lam.device}; convert one of them"
-        )
-    door = Door(w_layout, lam_layout, prepare)
-    trial_call.refuse_shared(door)
-    return door, w0, lam
-
-
-def _from_user(
-    phi_at: Callable[[Tensor, Ready], Tensor],
-    inner_at: Callable[[Tensor, Ready], Tensor] | None,
-    outer_loss: Callable[[Any, Any], Tensor],
-    inner: Trial,
-    door: Door,
-    w0: Tensor,
-    lam: Tensor,
-    **rest: Any,
-) -> Problem:
-    if not isinstance(rest["dynamics"], Dynamics):
-        raise InputError(
-            f"dynamics = {rest['dynamics']!r} is none; give a Dynamics, as bc.dynamics.constant(…) returns"
-        )
-    if rest["known"] is not None and not isinstance(rest["known"], Constants):
-        raise InputError(f"known is a {type(rest['known']).__name__}; give bc.Constants.given(q=0.9, side='upper')")
-    outer_at = door.of_both(outer_loss, "outer_loss", lambda value: from_user.scalar(value, "outer_loss"))
-    outer = trial_call.call(outer_at, "outer_loss", door, w0, lam)
-    outer.refuse_without_params()
-    trial_call.refuse_without_hparams(inner, outer)
-    made = Problem(
-        w0=w0, lam=lam, phi_at=phi_at, outer_at=outer_at, inner_at=inner_at,
-        prepare=_itself if door.prepare is None else door.ready,
-        w_layout=door.params, lam_layout=door.hparams, **rest,
-    )  # fmt: skip
-    made.checked(lam, "lam")
-    if not bool(torch.isfinite(made.phi(w0, lam)).all()):
-        raise InputError(
-            "the gradient step on inner_loss is not finite at params and hparams; check the data for NaN and infinity"
-        )
-    from boundcheck.numerics.bilevel import derivative_check  # only here: the estimates are made of problems
-
-    derivative_check.on_arrival(made)
-    return made
 
 
 def require_problem(value: object) -> Problem:

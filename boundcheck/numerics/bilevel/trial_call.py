@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from boundcheck.errors import InputError
-from boundcheck.numerics.bilevel import from_user
-from boundcheck.numerics.bilevel.from_user import Door, Ready
+from boundcheck.numerics.bilevel import user_functions
+from boundcheck.numerics.bilevel.problem_types import Ready
+from boundcheck.numerics.bilevel.user_functions import Door
 from boundcheck.numerics.program import torch_modules
 
 CUT = "detach(), no_grad(), .data, .item(), or another copy of it"
@@ -34,12 +35,12 @@ class Trial:
             raise InputError(f"{self.name} does not depend on params, says autograd; does it use {CUT}?")
 
 
-def call(at: Callable[[Tensor, Ready], Tensor], name: str, door: Door, w0: Tensor, lam: Tensor) -> Trial:
-    """Calls `at`, the user's function `name`, at the start.
+def call(function: Callable[[Tensor, Ready], Tensor], name: str, door: Door, w0: Tensor, lam: Tensor) -> Trial:
+    """Calls `function`, the user's function `name`, at the start.
 
     Parameters
     ----------
-    at
+    function
         the function of (w, what is prepared from λ).
     name
         what the user calls it.
@@ -63,10 +64,10 @@ def call(at: Callable[[Tensor, Ready], Tensor], name: str, door: Door, w0: Tenso
     given = {f"params{path}": x for path, x in door.params.originals().items()}
     given |= {f"hparams{path}": x for path, x in door.hparams.originals().items()}
     given = {path: x for path, x in given.items() if x.requires_grad}
-    found = [(f"params{path}", module) for path, module in door.params.modules()]
-    found += [(f"hparams{path}", module) for path, module in door.hparams.modules()]
+    named_modules = [(f"params{path}", module) for path, module in door.params.modules()]
+    named_modules += [(f"hparams{path}", module) for path, module in door.hparams.modules()]
     with torch.enable_grad():
-        value = torch_modules.refuse_changed_buffers(found, name, lambda: at(w, door.ready(lam)))
+        value = torch_modules.refuse_changed_buffers(named_modules, name, lambda: function(w, door.ready(lam)))
         _refuse_unusable(value, name, w0)
         by_w, by_lam, *by_given = _grad(value, (w, lam, *given.values()), name)
         for path, grad in zip(given, by_given, strict=True):
@@ -82,7 +83,7 @@ def call(at: Callable[[Tensor, Ready], Tensor], name: str, door: Door, w0: Tenso
 
 
 def refuse_without_hparams(inner: Trial, outer: Trial) -> None:
-    """A lower level that does not depend on λ makes w(λ) constant, which nobody means."""
+    """Refuse a lower level that does not depend on λ: w(λ) would be constant."""
     if inner.on_hparams_by_params:
         return
     if not inner.on_hparams and not outer.on_hparams:
@@ -124,5 +125,5 @@ def _grad(value: Tensor, inputs: tuple[Tensor, ...], name: str) -> tuple[Tensor 
     def differentiate() -> tuple[Tensor | None, ...]:
         return torch.autograd.grad(value.sum(), inputs, create_graph=True, allow_unused=True)
 
-    grads: tuple[Tensor | None, ...] = from_user.call(differentiate, f"the derivative of {name}")
+    grads: tuple[Tensor | None, ...] = user_functions.call(differentiate, f"the derivative of {name}")
     return grads

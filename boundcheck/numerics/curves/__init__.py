@@ -1,1 +1,1 @@
-"""Everything at every t at once: error curves (`itd_*`, `aid_*`) and what proofs speak of (`observ*`)."""
+"""Everything at every t at once: error curves (`itd_*`, `aid_*`) and the quantities in the proofs (`observ*`)."""

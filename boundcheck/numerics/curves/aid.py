@@ -41,7 +41,7 @@ def iterates(batch: Batch, b: Tensor, asked: Asked, block: int, basis: int) -> d
         return _in_eigenvectors(batch.spectrum, b, asked, block)
     scale = _scale(b)
     b = b / scale
-    found = {m: torch.zeros_like(b) for m in asked}
+    solutions = {m: torch.zeros_like(b) for m in asked}
     left = [(dict(asked), slice(0, b.shape[1]))]  # what is solved from the start, for which rows
 
     def products(rows: slice) -> Products:
@@ -52,24 +52,24 @@ def iterates(batch: Batch, b: Tensor, asked: Asked, block: int, basis: int) -> d
         left = [({m: ks for m, ks in asked.items() if m not in quick}, slice(0, b.shape[1]))]
         room = aid_krylov.Room()
         for rows in _from_the_end(b.shape[1], basis):
-            here = {m: ks[rows] for m, ks in quick.items()}
-            solved = aid_krylov.solve(products(rows), batch.laid_out(b[:, rows]), here, room)
+            steps_of_rows = {m: ks[rows] for m, ks in quick.items()}
+            solved = aid_krylov.solve(products(rows), batch.laid_out(b[:, rows]), steps_of_rows, room)
             for m, v in solved.v.items():
-                found[m][:, rows] = v
+                solutions[m][:, rows] = v
             left.append(({m: ks for m, ks in quick.items() if m not in solved.v}, rows))
             if (rest := solved.continuation) is not None:
                 by_cg = {m: ks for m, ks in quick.items() if m.name == "aid-cg"}
                 part = slice(rows.start + rest.first, rows.stop)
-                go_on(rest.state, solved.steps, products, by_cg, found, part)
+                go_on(rest.state, solved.steps, products, by_cg, solutions, part)
     for some, rows in left:
         for solver in dict.fromkeys(m.name for m in some):
-            own = {m: ks for m, ks in some.items() if m.name == solver}
+            of_solver = {m: ks for m, ks in some.items() if m.name == solver}
             for part in pieces(rows.start, rows.stop, block):
                 state = SOLVERS[solver](batch.laid_out(b[:, part]))
-                go_on(state, 0, products, own, found, part)
-    for v in found.values():
+                go_on(state, 0, products, of_solver, solutions, part)
+    for v in solutions.values():
         v *= scale
-    return found
+    return solutions
 
 
 def _from_the_end(count: int, size: int) -> list[slice]:
@@ -91,25 +91,25 @@ def _in_eigenvectors(spectrum: Spectrum, b: Tensor, asked: Asked, block: int) ->
         scales = _geometric_sums(spectrum.values, fixed_point)
     for solver in dict.fromkeys(m.name for m in asked if m not in scales):
         lengths = spectrum.lengths(b_hat)
-        own = {m: ks for m, ks in asked.items() if m.name == solver}
-        scales |= {m: torch.zeros_like(lengths) for m in own}
+        of_solver = {m: ks for m, ks in asked.items() if m.name == solver}
+        scales |= {m: torch.zeros_like(lengths) for m in of_solver}
         for part in pieces(0, b.shape[1], block):
-            go_on(SOLVERS[solver](lengths[:, part]), 0, lambda rows: spectrum, own, scales, part)
-        for m in own:
+            go_on(SOLVERS[solver](lengths[:, part]), 0, lambda rows: spectrum, of_solver, scales, part)
+        for m in of_solver:
             scales[m].div_(lengths.clamp(min=torch.finfo(b.dtype).tiny))
     return {m: (b_hat * spectrum.spread(scales[m])) @ spectrum.U.mT for m in asked}
 
 
 def _geometric_sums(values: Tensor, asked: Asked) -> dict[Method, Tensor]:
     """1 + j + … + j^(k−1) for the k of each row, of shape (λ, rows, distinct)."""
-    found = {m: values.new_zeros(len(values), len(ks), values.shape[-1]) for m, ks in asked.items()}
-    total, one = torch.zeros_like(values), torch.ones_like(values)
+    sums = {m: values.new_zeros(len(values), len(ks), values.shape[-1]) for m, ks in asked.items()}
+    total, ones = torch.zeros_like(values), torch.ones_like(values)
     for k in range(1, max(ks[-1] for ks in asked.values()) + 1):
-        total = torch.addcmul(one, total, values)
+        total = torch.addcmul(ones, total, values)
         for m, ks in asked.items():
             if (low := bisect_left(ks, k)) < (high := bisect_right(ks, k)):
-                found[m][:, low:high] = total[:, None]
-    return found
+                sums[m][:, low:high] = total[:, None]
+    return sums
 
 
 def go_on(
@@ -118,7 +118,7 @@ def go_on(
 ) -> None:  # fmt: skip
     """Do the remaining steps of some rows, of which `state` has done the first `steps`."""
     start, stop = rows.start, rows.stop
-    at = products(rows)
+    jacobian = products(rows)
     first, last = start, max(ks[stop - 1] for ks in asked.values())
 
     def read(m: Method, low: int, high: int) -> None:
@@ -126,7 +126,7 @@ def go_on(
             result[m][:, low:high] = state.v[:, low - first : high - first]
 
     for k in range(steps + 1, last + 1):
-        state.step(at)
+        state.step(jacobian)
         done = {m: bisect_right(ks, k, start, stop) for m, ks in asked.items()}
         for m, ks in asked.items():
             read(m, bisect_left(ks, k, start, stop), done[m])
@@ -134,7 +134,7 @@ def go_on(
         if first < finished < stop and DROP * (finished - first) >= stop - first:
             state.drop(finished - first)
             first = finished
-            at = products(slice(first, stop))
+            jacobian = products(slice(first, stop))
         if k % ASK == 0 and k < last and state.spent():
             for m in asked:
                 read(m, done[m], stop)

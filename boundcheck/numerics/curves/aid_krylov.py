@@ -152,19 +152,19 @@ class Basis:
 
 
 @dataclass(frozen=True, eq=False)
-class FixedPoint:
+class KrylovFixedPoint:
     """The coefficients of FP, of shape (vectors, λ, rows), and whether the basis is long enough for them."""
 
     coefficients: dict[Method, Tensor]
     enough: bool
 
 
-def fixed_point(basis: Basis, asked: Mapping[Method, Sequence[int]]) -> FixedPoint:
+def fixed_point(basis: Basis, asked: Mapping[Method, Sequence[int]]) -> KrylovFixedPoint:
     """k steps of u ← Tu + ‖b‖e_0 from 0 for each row, which move the first k entries."""
     m, last, rows = basis.size, max(ks[-1] for ks in asked.values()), basis.length.shape[-1]
     if m == 0:
-        return FixedPoint({method: basis.length.new_zeros(0) for method in asked}, enough=last == 0)
-    recursion = Recursion(basis)
+        return KrylovFixedPoint({method: basis.length.new_zeros(0) for method in asked}, enough=last == 0)
+    recursion = KrylovRecursion(basis)
     coefficients = {method: basis.length.new_zeros(min(m, ks[-1]), *basis.length.shape) for method, ks in asked.items()}
     window = recursion.window(entries=0, first=0)
     for k in range(1, last + 1):
@@ -179,17 +179,17 @@ def fixed_point(basis: Basis, asked: Mapping[Method, Sequence[int]]) -> FixedPoi
         if basis_ends:
             window.note_last_entry(u)
             if k % GIVE_UP == 0 and recursion.leaves_out_too_much():
-                return FixedPoint({}, enough=False)
+                return KrylovFixedPoint({}, enough=False)
         for method, ks in asked.items():
             low, high = bisect_left(ks, k), bisect_right(ks, k)
             if low < high:
                 target = coefficients[method][: window.entries, :, low:high]
                 target.copy_(u[: len(target), :, low - window.first : high - window.first])
     enough = m >= last or not recursion.leaves_out_too_much()
-    return FixedPoint(coefficients if enough else {}, enough)
+    return KrylovFixedPoint(coefficients if enough else {}, enough)
 
 
-class Recursion:
+class KrylovRecursion:
     """u ← Tu + ‖b‖e_0 for all rows, and what the basis leaves out of it: the forcing β u_{m−1} in each step."""
 
     def __init__(self, basis: Basis) -> None:

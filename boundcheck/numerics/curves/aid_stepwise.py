@@ -17,7 +17,7 @@ class Rows(Protocol):
 
     v: Tensor
 
-    def step(self, at: Products) -> None: ...
+    def step(self, jacobian: Products) -> None: ...
     def drop(self, count: int) -> None: ...
     def spent(self) -> bool: ...
     def finish(self) -> None: ...
@@ -29,8 +29,8 @@ class FixedPoint:
     def __init__(self, b: Tensor) -> None:
         self.b, self.v = b, torch.zeros_like(b)
 
-    def step(self, at: Products) -> None:
-        self.v = transposed(at, self.v, self.v).add_(self.b)
+    def step(self, jacobian: Products) -> None:
+        self.v = transposed(jacobian, self.v, self.v).add_(self.b)
 
     def drop(self, count: int) -> None:
         self.b, self.v = self.b[:, count:].clone(), self.v[:, count:].clone()
@@ -68,8 +68,8 @@ class ConjugateGradient:
         if bool((least := self.least) <= 0):
             raise not_definite(float(least), "pᵀ(I − ∂₁Φᵀ)p at some t")
 
-    def step(self, at: Products) -> None:
-        Ap = remaining(at, self.p, self._Ap)
+    def step(self, jacobian: Products) -> None:
+        Ap = remaining(jacobian, self.p, self._Ap)
         going, pAp = self.rr > self.floor, self._dot(self.p, Ap)
         self._along.append(torch.where(going, pAp, torch.inf))
         step = torch.where(going, self.rr / pAp, 0)
@@ -95,18 +95,18 @@ class NormalEquations:
         self.v, self.r = torch.zeros_like(b), b.clone()
         self.p = self.ss = self.floor = b.new_empty(0)
 
-    def step(self, at: Products) -> None:
+    def step(self, jacobian: Products) -> None:
         if not self.p.numel():
-            self.p = self.r - at.d1(self.r)
+            self.p = self.r - jacobian.d1(self.r)
             self.ss = torch.linalg.vecdot(self.p, self.p)[..., None]
             self.floor = SPENT * torch.finfo(self.p.dtype).eps ** 2 * self.ss
-        Ap = at.d1_T(self.p)
+        Ap = jacobian.d1_T(self.p)
         torch.sub(self.p, Ap, out=Ap)
         going = self.ss > self.floor
         step = torch.where(going, self.ss / torch.linalg.vecdot(Ap, Ap)[..., None], 0)
         self.v.addcmul_(step, self.p)
         self.r.addcmul_(step, Ap, value=-1)
-        s = self.r - at.d1(self.r)
+        s = self.r - jacobian.d1(self.r)
         ss = torch.linalg.vecdot(s, s)[..., None]
         self.p.mul_(torch.where(going, ss / self.ss, 0)).add_(s)
         self.ss = ss

@@ -24,7 +24,7 @@ from boundcheck.numerics.solvers.conjugate_gradient import refuse_unless_symmetr
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class CurveInputs:
     """What all methods share: ∇₁E at w_1 … w_T as `b`, and the leaves on which E, Φ and Ψ depend."""
 
     batch: Batch
@@ -68,7 +68,7 @@ def evaluate(batch: Batch, exact: Tensor, asked: Sequence[Method], schedule: Sch
 class AidProducts:
     """∂₂Φ(w_t)ᵀv for the vectors v of all AID methods, for some t and λ at a time."""
 
-    setting: Setting
+    setting: CurveInputs
     solutions: Mapping[Method, Tensor]  # v of each method, of shape (λ, T, d)
     formed: Tensor | None  # the products at all t, of shape (λ, T, methods, n), if they are known already
 
@@ -94,7 +94,7 @@ def _refuse_cg_unless_symmetric(batch: Batch) -> None:
         refuse_unless_symmetric(linearisation, batch.problem)
 
 
-def _setting(batch: Batch, schedule: Schedule) -> Setting:
+def _setting(batch: Batch, schedule: Schedule) -> CurveInputs:
     problem, leaves, w = batch.problem, batch.prepared.leaves, batch.w
     of_outer = used(leaves, rows(problem.outer_at), w[:, :1])
     of_phi = used(leaves, rows(problem.phi_at), w[:, :1])
@@ -105,10 +105,10 @@ def _setting(batch: Batch, schedule: Schedule) -> Setting:
     modes = None
     if schedule.eigenbasis and batch.spectrum is not None:
         modes = Modes(batch, batch.spectrum, of_phi)
-    return Setting(batch, schedule, of_outer, of_phi, of_psi, b, modes)
+    return CurveInputs(batch, schedule, of_outer, of_phi, of_psi, b, modes)
 
 
-def _formed(setting: Setting, solutions: Mapping[Method, Tensor]) -> Read:
+def _formed(setting: CurveInputs, solutions: Mapping[Method, Tensor]) -> Read:
     """ITD, and the products of AID, at every t, if the schedule forms ∂₂Φ."""
     if setting.modes is None or not setting.schedule.matrices:
         return Read()
@@ -117,7 +117,7 @@ def _formed(setting: Setting, solutions: Mapping[Method, Tensor]) -> Read:
     return Formed(setting.modes).read(b, v)
 
 
-def _itd_method(setting: Setting, method: Method, formed: Tensor | None) -> ItdMethod:
+def _itd_method(setting: CurveInputs, method: Method, formed: Tensor | None) -> ItdMethod:
     """How to compute ITD, whole or truncated; `formed` is ITD at every t, if it is known already."""
     batch, b, schedule = setting.batch, setting.b, setting.schedule
     if method.name == "itd" and schedule.algorithm == "forward":
@@ -129,7 +129,7 @@ def _itd_method(setting: Setting, method: Method, formed: Tensor | None) -> ItdM
     return BackwardItd(batch, b, setting.of_psi, method.k)
 
 
-def _dense_itd(setting: Setting, formed: Tensor | None) -> ItdMethod:
+def _dense_itd(setting: CurveInputs, formed: Tensor | None) -> ItdMethod:
     """Carried forwards as matrices, or in the eigenvectors of ∂₁Φ."""
     b, modes, schedule = setting.b, setting.modes, setting.schedule
     if formed is not None:

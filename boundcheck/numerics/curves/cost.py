@@ -162,7 +162,7 @@ def _pieces(sizes: Sizes, count: int, names: Sequence[str], algorithm: str | Non
     matrices = eigenbasis and not sizes.leaves_like_lam and n <= T * (aid_methods + 1)
 
     def in_cache(numbers: int, lams: int) -> int:
-        """How many t of so many λ stay in the cache, where each takes so many numbers."""
+        """How many t fit into the cache, given the number of λ and the numbers that each takes."""
         return 1 if smallest else max(1, min(T, CACHE // max(1, numbers * lams)))
 
     rows = 1 if smallest else max(1, min(T, math.ceil(ROWS / count)))

@@ -63,23 +63,23 @@ class Spectrum:
 
     def parts(self, b: Tensor) -> Tensor:
         """The parts of b, of shape (λ, rows, d), in each eigenspace: (λ, rows, distinct, d). They add up to b."""
-        found = b.new_zeros(*b.shape[:2], self.values.shape[-1], b.shape[-1])
+        components = b.new_zeros(*b.shape[:2], self.values.shape[-1], b.shape[-1])
         if not self.runs:
             which = self.which[:, None, None].expand(-1, b.shape[1], 1, -1)
-            return found.scatter_(2, which, (b @ self.U)[:, :, None]) @ self.U.mT[:, None]
+            return components.scatter_(2, which, (b @ self.U)[:, :, None]) @ self.U.mT[:, None]
         largest = self.largest
         for run in self.runs:
             if run is largest:
                 continue
             vectors = self.U[..., run.columns]
-            here = b @ vectors
+            coordinates = b @ vectors
             if run.alone:
-                torch.mul(here[..., None], vectors.mT[:, None], out=found[:, :, run.values])
+                torch.mul(coordinates[..., None], vectors.mT[:, None], out=components[:, :, run.values])
             else:
-                found[:, :, run.values.start] = here @ vectors.mT
+                components[:, :, run.values.start] = coordinates @ vectors.mT
         if largest is not None:
-            torch.sub(b, found.sum(dim=2), out=found[:, :, largest.values.start])
-        return found
+            torch.sub(b, components.sum(dim=2), out=components[:, :, largest.values.start])
+        return components
 
     @property
     def largest(self) -> Block | None:

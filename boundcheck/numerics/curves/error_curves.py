@@ -229,7 +229,7 @@ def lams_of(problem: Problem, samples: int, seed: int | None, lam: Any) -> Tenso
         many = isinstance(lam, Tensor) and lam.dim() == 2 and lam.shape[-1] == problem.n
         if many and not len(lam):
             raise InputError("lam has no rows; give at least one λ")
-        return torch.stack([problem.checked(one, "lam") for one in (lam if many else [lam])])
+        return torch.stack([problem.checked(each, "lam") for each in (lam if many else [lam])])
     if names.count(samples, "samples") == 0:
         raise InputError("samples = 0 leaves nothing to draw; give samples >= 1")
     if samples == 1 and seed is None:

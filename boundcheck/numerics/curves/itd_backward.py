@@ -85,10 +85,10 @@ def _adjoints(batch: Batch, b: Tensor, start: int, stop: int, count: int) -> Ten
     for j in range(0, count - 1, stride):
         steps = min(stride, count - 1 - j)
         end = min(stop, j + size + steps)
-        at = Linearisation(psi, points[:, j:end], ready)
+        linearised = Linearisation(psi, points[:, j:end], ready)
         V = pad(band, (0, 0, 0, end - j - band.shape[1]))
         for s in range(1, steps + 1):
-            V = pad(at.d1_T(V)[:, :-1], (0, 0, 1, 0))
+            V = pad(linearised.d1_T(V)[:, :-1], (0, 0, 1, 0))
             going = min(size, stop - j - s)  # the others have reached z_0
             a[:, j + s, :going] = dynamics.iterate(V[:, s : s + going])
         band = V[:, steps : steps + going]
@@ -100,8 +100,8 @@ def _contract(batch: Batch, a: Tensor, leaves: Leaves, start: int, stop: int, co
     problem, points = batch.problem, batch.z[:, :stop].flip(1)
     parts, group = [], min(stop - start, GROUP)
     for first in range(0, stop - start, group):
-        at = LamLinearisation(newest(problem), points[:, first:], leaves)
+        linearised = LamLinearisation(newest(problem), points[:, first:], leaves)
         for i in range(first, min(first + group, stop - start)):
             used = a[:, : min(count, stop - i), i]
-            parts.append(at.d2_T(pad(used, (0, 0, i - first, stop - i - used.shape[1]))))
+            parts.append(linearised.d2_T(pad(used, (0, 0, i - first, stop - i - used.shape[1]))))
     return tuple(torch.stack(leaf[::-1], dim=1) for leaf in zip(*parts, strict=True))

@@ -13,7 +13,7 @@ from torch.func import vmap
 from torch.nn.functional import pad
 
 from boundcheck.numerics.bilevel.derivatives import rows
-from boundcheck.numerics.bilevel.problem import Ready
+from boundcheck.numerics.bilevel.problem_types import Ready
 from boundcheck.numerics.curves import lambda_products
 from boundcheck.numerics.curves.batch import Batch, tiled, within
 from boundcheck.numerics.curves.jacobian import Products, as_columns, transposed
@@ -80,7 +80,7 @@ def itd(batch: Batch, b: Tensor, start: int, stop: int, block: int, through: int
     for p in range(stop - 1, least - 1, -1):
         if not points:
             points = list(batch.products_along(w[:, max(0, p + 1 - block) : p + 1], size))
-        at = points.pop()
+        jacobian = points.pop()
         if a.shape[1] < min(stop - p, size):
             more = tiled(-(-size // GROW), len(b))
             a, total = (as_columns(pad(x, (0, 0, 0, more))) for x in (a, total))
@@ -90,7 +90,11 @@ def itd(batch: Batch, b: Tensor, start: int, stop: int, block: int, through: int
         if through is not None and (done := stop - p - through) > 0:
             a[:, done - 1] = 0
         total.addcmul_(by_lam[:, p, None], dynamics.iterate(a))
-        a = transposed(at, a, a) if dynamics.copies == 1 else adjoint(at.d1_T(dynamics.iterate(a)), a, ready)
+        a = (
+            transposed(jacobian, a, a)
+            if dynamics.copies == 1
+            else adjoint(jacobian.d1_T(dynamics.iterate(a)), a, ready)
+        )
     return total[:, :size].flip(1)
 
 

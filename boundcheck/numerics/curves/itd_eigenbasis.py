@@ -18,7 +18,8 @@ from torch.func import vmap
 from boundcheck.numerics.bilevel.derivatives import CACHE, LamLinearisation, mixed, rows
 from boundcheck.numerics.bilevel.formulas import OuterProducts
 from boundcheck.numerics.bilevel.prepared import Cotangents, Leaves
-from boundcheck.numerics.bilevel.problem import Problem, Ready
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem_types import Ready
 from boundcheck.numerics.curves.batch import Batch, pieces, within
 from boundcheck.numerics.curves.eigenbasis import Spectrum
 from boundcheck.numerics.curves.lambda_products import EVERY, PulledCotangents

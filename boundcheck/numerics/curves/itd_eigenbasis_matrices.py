@@ -48,7 +48,7 @@ class Formed:
     def read(self, b: Tensor | None, v: Tensor | None) -> Read:
         """For ∇₁E(w_t), of shape (λ, T, d), and vectors v of AID, of shape (λ, T, vectors, d)."""
         U, n = self._modes.spectrum.U, self._modes.batch.problem.n
-        found = Read(
+        totals = Read(
             None if b is None else b.new_empty(*b.shape[:2], n), None if v is None else v.new_empty(*v.shape[:3], n)
         )
         b = None if b is None else (self._modes.omega * b) @ U
@@ -57,14 +57,14 @@ class Formed:
             d2_T = self._d2phi_T.of(lams)
             d2_T = (d2_T.flatten(1, 2) @ U[lams]).view(d2_T.shape)
             if self._modes.batch.problem.dynamics.sees_iterates:
-                self._along(self._modes.iterates, d2_T, lams, b, v, found)
+                self._along(self._modes.iterates, d2_T, lams, b, v, totals)
             else:
-                self._along(self._modes.evaluated, d2_T, lams, b, None, found)
-                self._along(self._modes.iterates, d2_T, lams, None, v, found)
-        return found
+                self._along(self._modes.evaluated, d2_T, lams, b, None, totals)
+                self._along(self._modes.iterates, d2_T, lams, None, v, totals)
+        return totals
 
     def _along(
-        self, weights: Tensor, d2_T: Tensor, lams: slice, b: Tensor | None, v: Tensor | None, found: Read
+        self, weights: Tensor, d2_T: Tensor, lams: slice, b: Tensor | None, v: Tensor | None, totals: Read
     ) -> None:
         """∂₂Φᵀ at the points with these weights for p = 0, 1, …: v of t = p reads it off, b of t = p + 1 its sum."""
         newest = [x[lams] for x in self._newest]
@@ -75,14 +75,14 @@ class Formed:
             else:
                 at_p = (weights[lams, part] @ d2_T.flatten(2)).view(len(d2_T), -1, *d2_T.shape[2:])
             first, last = max(part.start, 1), min(part.stop, self._modes.batch.T)
-            if v is not None and found.aid is not None:
-                here = slice(first - 1, part.stop - 1)
-                found.aid[lams, here] = v[lams, here] @ at_p[:, first - part.start :].mT
-            if b is not None and found.itd is not None:
-                here = slice(part.start, last)
+            if v is not None and totals.aid is not None:
+                steps = slice(first - 1, part.stop - 1)
+                totals.aid[lams, steps] = v[lams, steps] @ at_p[:, first - part.start :].mT
+            if b is not None and totals.itd is not None:
+                steps = slice(part.start, last)
                 carried = at_p[:, : last - part.start]
                 for new in carried.unbind(1):
                     for entry, x in zip(newest, state, strict=True):
                         new.addcmul_(entry, x)
                     state = [new, *state[:-1]]
-                found.itd[lams, here] = (b[lams, here, None] @ carried.mT)[:, :, 0]
+                totals.itd[lams, steps] = (b[lams, steps, None] @ carried.mT)[:, :, 0]

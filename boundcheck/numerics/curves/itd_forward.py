@@ -12,7 +12,8 @@ from torch.func import vmap
 
 from boundcheck.numerics.bilevel.derivatives import Function, jacobian, rows, rows_d2
 from boundcheck.numerics.bilevel.prepared import Leaves
-from boundcheck.numerics.bilevel.problem import Problem, Ready
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem_types import Ready
 from boundcheck.numerics.curves import lambda_products
 from boundcheck.numerics.curves.batch import Batch, pieces
 from boundcheck.numerics.curves.jacobian import transposed
@@ -84,25 +85,25 @@ def forward(batch: Batch, b: Tensor, leaves: Leaves, block: int, diagonals: int)
     """
     problem, dynamics, ready = batch.problem, batch.problem.dynamics, batch.prepared.ready
     S = batch.laid_out(batch.z.new_zeros(len(b), problem.n, batch.z.shape[-1]))  # an entry of λ a row
-    found = b.new_empty(len(b), batch.T, problem.n)
+    derivatives = b.new_empty(len(b), batch.T, problem.n)
     step = vmap(lambda value, S, ready: dynamics.step(lambda _: value, S, ready))
     entries = lambda_products.diagonal(batch, batch.z[:, :-1]) if dynamics.copies == 1 else None
     for part in pieces(0, batch.T, block if entries is None else diagonals):
         z = batch.z[:, part]
         D = _d2(batch, leaves, z) if entries is None else None
         w = rows(dynamics.point)(z, ready)
-        for i, at in enumerate(batch.products_along(w, problem.n)):
-            product = at.d1_T if problem.symmetric else at.d1
+        for i, products in enumerate(batch.products_along(w, problem.n)):
+            product = products.d1_T if problem.symmetric else products.d1
             if dynamics.copies > 1:
                 S = step(product(vmap(dynamics.point)(S, ready)), S, ready)
             else:
-                S = transposed(at, S, S) if problem.symmetric else product(S)
+                S = transposed(products, S, S) if problem.symmetric else product(S)
             if D is not None:
                 S[..., : problem.d] += D[:, i].mT
             elif entries is not None:
                 S.diagonal(dim1=-2, dim2=-1).add_(entries[:, part.start + i])
-            found[:, part.start + i] = (b[:, part.start + i, None] @ dynamics.iterate(S).mT)[:, 0]
-    return found
+            derivatives[:, part.start + i] = (b[:, part.start + i, None] @ dynamics.iterate(S).mT)[:, 0]
+    return derivatives
 
 
 def dense(batch: Batch, b: Tensor, leaves: Leaves, block: int) -> Tensor:
@@ -111,11 +112,11 @@ def dense(batch: Batch, b: Tensor, leaves: Leaves, block: int) -> Tensor:
     d, size = problem.d, batch.z.shape[-1]
     jacobians = rows(lambda z, ready: jacobian(lambda z: newest(problem)(z, ready), z))
     S = batch.z.new_zeros(len(b), size, problem.n)
-    found = b.new_empty(len(b), batch.T, problem.n)
+    derivatives = b.new_empty(len(b), batch.T, problem.n)
     for start in range(0, batch.T, block):
         z = batch.z[:, start : min(start + block, batch.T)]
         J, D = jacobians(z, ready), _d2(batch, leaves, z)
         for i in range(z.shape[1]):
             S = torch.cat((torch.baddbmm(D[:, i], J[:, i], S), S[:, : size - d]), dim=1)
-            found[:, start + i] = (b[:, start + i, None] @ S[:, :d])[:, 0]
-    return found
+            derivatives[:, start + i] = (b[:, start + i, None] @ S[:, :d])[:, 0]
+    return derivatives

@@ -8,7 +8,7 @@ from torch import Tensor
 from boundcheck.numerics.bilevel.derivatives import rows_d2, rows_d2_T, rows_outer
 from boundcheck.numerics.bilevel.formulas import D2, Diagonal, FullMatrices
 from boundcheck.numerics.bilevel.prepared import Cotangents, Leaves, Prepared
-from boundcheck.numerics.bilevel.problem import Ready
+from boundcheck.numerics.bilevel.problem_types import Ready
 from boundcheck.numerics.curves.batch import Batch, pieces
 from boundcheck.numerics.curves.sizes import Sizes
 
@@ -23,7 +23,7 @@ def numbers_on_the_way(sizes: Sizes, methods: int) -> int:
 
 
 def numbers_held(sizes: Sizes, methods: int, ts: int) -> int:
-    """The most numbers held at once, for so many methods and t of all λ that are worked on at once."""
+    """The most numbers held at once, for a number of methods and of t, at all λ."""
     return ts * COPIES * numbers_on_the_way(sizes, methods)
 
 

@@ -1,4 +1,4 @@
-"""What the proofs speak of, measured on a run: the observables of `theory/symbols.py` at every t.
+"""The quantities in the proofs, measured on a run: the observables of `theory/symbols.py` at every t.
 
 Vectors by products, for d of any size; matrices, and v_t = (I − ∂₁Φ(w_t)ᵀ)⁻¹∇₁E(w_t), only where they may be formed.
 """
@@ -50,7 +50,7 @@ def of(method: Method) -> tuple[str, ...]:
 @torch.no_grad()
 def observe(
     problem: Problem,
-    found: ReferenceSolution,
+    solution: ReferenceSolution,
     methods: Sequence[Method],
     T: int,
     names: Collection[str],
@@ -75,18 +75,18 @@ def observe(
     times, back = np.unique(_times(ts, T), return_inverse=True)
     if not times.size:
         return {m: {name: np.empty(0) for name in asked[m]} for m in methods}
-    wanted = {name for own in asked.values() for name in own}
+    wanted = {name for names in asked.values() for name in names}
     prepared, constant = Prepared(problem, problem.lam[None]), problem.affine and formed
     last = int(times[-1])
     if states is None:
         whole = batches.run(problem, prepared, last, constant=constant)
     else:
         whole = batches.of_states(problem, prepared, states[None, : last + 1], constant=constant)
-    run = ObservedRun(whole, found, torch.as_tensor(times, device=problem.device), memory)
+    run = ObservedRun(whole, solution, torch.as_tensor(times, device=problem.device), memory)
     values = _lower(run, wanted, q) | _of_matrices(run, [m for m in methods if "du" in asked[m]], wanted)
-    own = observables_aid.observe(run, [m for m in methods if {*OF_AID} & {*asked[m]}], wanted)
+    of_aid = observables_aid.observe(run, [m for m in methods if {*OF_AID} & {*asked[m]}], wanted)
     return {
-        m: {x: (values | own.get(m, {}))[_key(x, m)].double().cpu().numpy()[back] for x in asked[m]} for m in methods
+        m: {x: (values | of_aid.get(m, {}))[_key(x, m)].double().cpu().numpy()[back] for x in asked[m]} for m in methods
     }
 
 
@@ -108,25 +108,25 @@ def _times(ts: np.ndarray | None, T: int) -> np.ndarray:
 def _lower(run: ObservedRun, wanted: set[str], q: float | None) -> Values:
     """Observables of the iterates and of E."""
     w, db, prepared = run.w, run.b - run.b_star, run.whole.prepared
-    made = {"r_t": norm(w - run.found.w), "g_t": norm(run.b), "dE_1": norm(db)}
+    values = {"r_t": norm(w - run.solution.w), "g_t": norm(run.b), "dE_1": norm(db)}
     if wanted & {"eps_w", "newton_t"}:
         phi = rows(run.problem.phi_at)
         parts = run.parts(12 * run.problem.d)
         excess = torch.cat([w[part] - phi(w[None, part], prepared.ready)[0] for part in parts])
-        made["eps_w"] = norm(excess)
+        values["eps_w"] = norm(excess)
         if "newton_t" in wanted:
-            made["newton_t"] = norm(run.matrices.newton_steps(w, excess))
+            values["newton_t"] = norm(run.matrices.newton_steps(w, excess))
     if "path_t" in wanted and q is not None:
-        made["path_t"] = _discounted(norm(run.whole.w[0] - run.found.w), q)[run.ts - 1]
+        values["path_t"] = _discounted(norm(run.whole.w[0] - run.solution.w), q)[run.ts - 1]
     if "dE_2" in wanted:
-        made["dE_2"] = torch.zeros_like(made["r_t"])
-        star = run.grad_lam(run.found.w)
+        values["dE_2"] = torch.zeros_like(values["r_t"])
+        star = run.grad_lam(run.solution.w)
         for part in run.parts(6 * run.width):
             apart = tuple(x - y for x, y in zip(run.grad_lam(w[part]), star, strict=True))
-            made["dE_2"][part] = norm(prepared.pull_back_rows(run.of_outer, apart)[0])
+            values["dE_2"][part] = norm(prepared.pull_back_rows(run.of_outer, apart)[0])
     if "wT_dE_1" in wanted:
-        made["wT_dE_1"] = torch.cat([norm(run.implicit(db[part])) for part in run.parts(6 * run.width)])
-    return made
+        values["wT_dE_1"] = torch.cat([norm(run.implicit(db[part])) for part in run.parts(6 * run.width)])
+    return values
 
 
 def _discounted(r: Tensor, q: float) -> Tensor:
@@ -139,13 +139,13 @@ def _discounted(r: Tensor, q: float) -> Tensor:
 
 def _of_matrices(run: ObservedRun, fp: Sequence[Method], wanted: set[str]) -> Values:
     """Matrix norms."""
-    made: Values = {}
+    values: Values = {}
     ks = {_key("du", m): run.ts if m.k is None else torch.full_like(run.ts, m.k) for m in fp}
     names = wanted & {"Z_t", "dZ", "W_t", "dY", "A_t_inv"}
     if names or ks:
-        made |= run.matrices.at_points(run.w, ks, names)
+        values |= run.matrices.at_points(run.w, ks, names)
     if "A_inv" in wanted:
-        made["A_inv"] = run.matrices.A_inv().expand(len(run.ts))
+        values["A_inv"] = run.matrices.A_inv().expand(len(run.ts))
     if wanted & {*OF_ITD}:
-        made["dw"], made["dwT_g"] = run.matrices.of_iterates(run.ts, run.b)
-    return made
+        values["dw"], values["dwT_g"] = run.matrices.of_iterates(run.ts, run.b)
+    return values

@@ -1,4 +1,4 @@
-"""What the proofs of AID speak of: v_{t,k} against v and v_t, the residual, and ∂₂Φ(w_t)ᵀ times their differences."""
+"""Quantities in the proofs of AID: v_{t,k} against v and v_t, the residual, and ∂₂Φ(w_t)ᵀ times their differences."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ Values = dict[str, Tensor]
 
 def observe(run: ObservedRun, methods: Sequence[Method], wanted: Collection[str]) -> dict[Method, Values]:
     """For each method of AID what is wanted, and what comes with it at no cost."""
-    v, v_k = run.found.v, iterates(run, methods)
+    v, v_k = run.solution.v, iterates(run, methods)
     v_t = _solutions(run) if {*OF_V_T} & {*wanted} else None
-    made: dict[Method, Values] = {}
+    values: dict[Method, Values] = {}
     for m, x in v_k.items():
-        made[m] = {"v_star": norm(v).expand(len(run.ts)), "v_k": norm(x), "dv_k": norm(x - v)}
+        values[m] = {"v_star": norm(v).expand(len(run.ts)), "v_k": norm(x), "dv_k": norm(x - v)}
         if v_t is not None:
-            made[m] |= {"v_t": norm(v_t), "dv_t": norm(v_t - v), "dv_kt": norm(x - v_t)}
+            values[m] |= {"v_t": norm(v_t), "dv_t": norm(v_t - v), "dv_kt": norm(x - v_t)}
         if "eps_v" in wanted:
-            made[m]["eps_v"] = torch.cat([_residual(run, part, x) for part in run.parts(12 * run.problem.d)])
+            values[m]["eps_v"] = torch.cat([_residual(run, part, x) for part in run.parts(12 * run.problem.d)])
     if v_k and {*READ} & {*wanted}:
         to = [v.expand_as(run.b)] if v_t is None else [v.expand_as(run.b), v_t]
         apart = torch.stack([torch.stack([x - y for y in to], dim=1) for x in v_k.values()], dim=1)
         read = [_read(run, part, apart[part], "duT_g" in wanted) for part in run.parts(12 * run.width * len(v_k))]
         for i, m in enumerate(v_k):
-            made[m] |= {name: torch.cat([of[name][..., i] for of in read]) for name in read[0]}
-    return made
+            values[m] |= {name: torch.cat([of[name][..., i] for of in read]) for name in read[0]}
+    return values
 
 
 def iterates(run: ObservedRun, methods: Sequence[Method]) -> dict[Method, Tensor]:
@@ -44,8 +44,8 @@ def iterates(run: ObservedRun, methods: Sequence[Method]) -> dict[Method, Tensor
     ts = run.ts.tolist()
     steps = {m: ts if m.k is None else [m.k] * len(ts) for m in methods if m.name in SOLVERS}
     d = run.problem.d
-    found = aid.iterates(run.batch, run.b[None], steps, run.at_once(12 * d), run.fit(aid_krylov.DEEP * d))
-    return {m: v[0] for m, v in found.items()}
+    solutions = aid.iterates(run.batch, run.b[None], steps, run.at_once(12 * d), run.fit(aid_krylov.DEEP * d))
+    return {m: v[0] for m, v in solutions.items()}
 
 
 def _solutions(run: ObservedRun) -> Tensor:
@@ -62,19 +62,19 @@ def _solutions(run: ObservedRun) -> Tensor:
 
 def _residual(run: ObservedRun, part: slice, v: Tensor) -> Tensor:
     """‖(I − ∂₁Φ(w_t)ᵀ)v − ∇₁E(w_t)‖."""
-    here = v[None, part]
-    return norm(here - run.batch.products(run.batch.w[:, part]).d1_T(here) - run.b[part])[0]
+    v_part = v[None, part]
+    return norm(v_part - run.batch.products(run.batch.w[:, part]).d1_T(v_part) - run.b[part])[0]
 
 
 def _read(run: ObservedRun, part: slice, apart: Tensor, implied: bool) -> Values:
     """Norms of ∂₂Φ(w_t)ᵀx, of shape (times, methods), for the differences x of each v_{t,k} to v and to v_t."""
-    batch, v = run.batch, run.found.v
+    batch, v = run.batch, run.solution.v
     x = torch.cat((v.expand(len(apart), 1, -1), apart.flatten(1, 2)), dim=1)
     read = d2phi_T_v(batch, run.of_phi, batch.w[:, part], x[None])[0]
     at_v, rest = read[:, :1], read[:, 1:].reshape(*apart.shape[:3], -1)
-    at_star = d2phi_T_v(batch, run.of_phi, run.found.w[None], v[None, None])[0]
-    made = {"dZT_v": norm(at_v - at_star).expand(-1, apart.shape[1])}
-    made |= dict(zip(("ZT_dv", "solve_error"), norm(rest).unbind(-1), strict=False))
+    at_star = d2phi_T_v(batch, run.of_phi, run.solution.w[None], v[None, None])[0]
+    values = {"dZT_v": norm(at_v - at_star).expand(-1, apart.shape[1])}
+    values |= dict(zip(("ZT_dv", "solve_error"), norm(rest).unbind(-1), strict=False))
     if implied:  # ∂₂Φᵀv_{t,k} − w'ᵀ∇₁E; for fixed-point iterations u_{t,k}ᵀ∇₁E = ∂₂Φᵀv_{t,k}
-        made["duT_g"] = norm(rest[:, :, 0] + at_v - run.implicit(run.b[part])[:, None])
-    return made
+        values["duT_g"] = norm(rest[:, :, 0] + at_v - run.implicit(run.b[part])[:, None])
+    return values

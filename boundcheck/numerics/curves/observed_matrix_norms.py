@@ -1,4 +1,4 @@
-"""Norms of the d × n and d × d matrices that the proofs speak of, along one run: ∂₂Φ(w_t), w_t' − w', u_{t,k} − w', …
+"""Norms of the d × n and d × d matrices in the proofs, along one run: ∂₂Φ(w_t), w_t' − w', u_{t,k} − w', …
 
 Matrices are formed for a few t at a time, as many as fit the memory. Norms are those of d × d Gram matrices, summed
 over columns that stay in the cache. Where ∂₁Φ is one symmetric matrix for all t, rows are those in its eigenvectors,
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from boundcheck.numerics.bilevel.derivatives import CACHE, Function, jacobian, rows, rows_d2, used
 from boundcheck.numerics.bilevel.prepared import Leaves
-from boundcheck.numerics.bilevel.problem import Ready
+from boundcheck.numerics.bilevel.problem_types import Ready
 from boundcheck.numerics.curves.batch import Batch, pieces
 from boundcheck.numerics.curves.itd_forward import newest
 
@@ -31,16 +31,16 @@ def plus(A: Tensor, M: Tensor, X: Tensor, sign: int = 1) -> Tensor:
     return torch.addcmul(A, M, X, value=sign) if M.shape[-1] == 1 else torch.add(A, M @ X, alpha=sign)
 
 
-def sums(Y: Tensor, one: Tensor, k: Tensor, digits: int) -> Tensor:
+def sums(Y: Tensor, identity: Tensor, k: Tensor, digits: int) -> Tensor:
     """I + Y + … + Y^(k−1) for each of several k, one a row of Y or all for the same Y: by the binary `digits` of k.
 
     S_{2m} = S_m + Y^m S_m and S_{m+1} = I + Y S_m: sums only, whereas (I − Y^k)(I − Y)⁻¹ cancels where Y is near I.
     """
-    S, power = torch.zeros_like(one).expand(len(k), -1, -1), one.expand(len(k), -1, -1)
+    S, power = torch.zeros_like(identity).expand(len(k), -1, -1), identity.expand(len(k), -1, -1)
     for bit in reversed(range(digits)):
         S, power = plus(S, power, S), product(power, power)
         odd = (k >> bit & 1).bool()[:, None, None]
-        S, power = torch.where(odd, plus(one, Y, S), S), torch.where(odd, product(Y, power), power)
+        S, power = torch.where(odd, plus(identity, Y, S), S), torch.where(odd, product(Y, power), power)
     return S
 
 
@@ -99,12 +99,12 @@ class Matrices:
         """Rows of vectors, in the coordinates in which matrices are formed."""
         return b if self.U is None else b @ self.U
 
-    def _seen(self, function: Function) -> Function:
+    def _in_basis(self, function: Function) -> Function:
         U = self.U
         return function if U is None else lambda w, ready: U.mT @ function(w, ready)
 
     @cached_property
-    def one(self) -> Tensor:
+    def identity(self) -> Tensor:
         w = self.w_star
         return torch.eye(self._d, dtype=w.dtype, device=w.device) if self.U is None else torch.ones_like(w)[:, None]
 
@@ -122,8 +122,8 @@ class Matrices:
     def w_prime(self) -> Tensor:
         if self.U is not None:
             return self.Z_star / (1 - self.Y_star)
-        found: Tensor = torch.linalg.solve(self.one - self.Y_star, self.Z_star)
-        return found
+        solution: Tensor = torch.linalg.solve(self.identity - self.Y_star, self.Z_star)
+        return solution
 
     def Y(self, w: Tensor) -> Tensor:
         """∂₁Φ at rows w; one for all of them where it is the same."""
@@ -138,7 +138,7 @@ class Matrices:
     def Z(self, w: Tensor) -> Tensor:
         """∂₂Φ at rows w."""
         batch = self.whole
-        return rows_d2(self._seen(batch.problem.phi_at), w[None], batch.prepared, self.leaves, self._d)[0]
+        return rows_d2(self._in_basis(batch.problem.phi_at), w[None], batch.prepared, self.leaves, self._d)[0]
 
     def at_once(self, state: int) -> int:
         """For how many t matrices are formed at once; products of autograd take a few times what they return."""
@@ -153,47 +153,47 @@ class Matrices:
 
     def at_points(self, w: Tensor, ks: Mapping[str, Tensor], names: set[str]) -> dict[str, Tensor]:
         """The norms asked for at rows w; for each k of `ks`, under its key, ‖u_{t,k} − w'‖."""
-        found = {name: w.new_zeros(len(w)) for name in (*names, *ks)}
+        values = {name: w.new_zeros(len(w)) for name in (*names, *ks)}
         digits = {key: int(k.max()).bit_length() for key, k in ks.items()}
         for part in pieces(0, len(w), self.at_once(0)):
             Y = self.Y(w[part])
             if "dY" in names and self.whole.constant is None:
-                found["dY"][part] = norms(Y - self.Y_star)
+                values["dY"][part] = norms(Y - self.Y_star)
             inverse = self._inverse(Y) if names & {"A_t_inv", "W_t"} else Y
             if "A_t_inv" in names:
-                found["A_t_inv"][part] = norms(inverse)
+                values["A_t_inv"][part] = norms(inverse)
             of_Z = {name: self._gram(part) for name in (*sorted(names & {"Z_t", "dZ", "W_t"}), *ks)}
             if not of_Z:
                 continue
             Z = self.Z(w[part])
-            S = {key: sums(Y, self.one, k[part], digits[key]) for key, k in ks.items()}
+            S = {key: sums(Y, self.identity, k[part], digits[key]) for key, k in ks.items()}
             for some in self.columns(len(Z)):
-                here = Z[..., some]
+                Z_part = Z[..., some]
                 if "Z_t" in of_Z:
-                    of_Z["Z_t"].add(here)
+                    of_Z["Z_t"].add(Z_part)
                 if "dZ" in of_Z:
-                    of_Z["dZ"].add(here - self.Z_star[:, some])
+                    of_Z["dZ"].add(Z_part - self.Z_star[:, some])
                 if "W_t" in of_Z:
-                    of_Z["W_t"].add(product(inverse, here))
+                    of_Z["W_t"].add(product(inverse, Z_part))
                 for key in ks:
-                    of_Z[key].add(plus(self.w_prime[:, some], S[key], here, -1))
+                    of_Z[key].add(plus(self.w_prime[:, some], S[key], Z_part, -1))
             for name, gram in of_Z.items():
-                found[name][part] = gram.norms()
-        return found
+                values[name][part] = gram.norms()
+        return values
 
     def newton_steps(self, w: Tensor, excess: Tensor) -> Tensor:
         """(I − ∂₁Φ(w))⁻¹(w − Φ(w)) at rows w, in the coordinates of `turned`."""
-        found = []
+        steps = []
         for part in pieces(0, len(w), self.at_once(0)):
-            found.append(product(self._inverse(self.Y(w[part])), self.turned(excess[part])[..., None])[..., 0])
-        return torch.cat(found)
+            steps.append(product(self._inverse(self.Y(w[part])), self.turned(excess[part])[..., None])[..., 0])
+        return torch.cat(steps)
 
     def A_inv(self) -> Tensor:
         """‖(I − ∂₁Φ(w*))⁻¹‖."""
         return norms(self._inverse(self.Y_star[None]))[0]
 
     def _inverse(self, Y: Tensor) -> Tensor:
-        return 1 / (1 - Y) if self.U is not None else torch.linalg.inv_ex(self.one - Y)[0]
+        return 1 / (1 - Y) if self.U is not None else torch.linalg.inv_ex(self.identity - Y)[0]
 
     def _gram(self, part: slice) -> GramSum:
         return GramSum(part.stop - part.start, self._d, self._n, self.w_star)
@@ -212,15 +212,15 @@ class Matrices:
         asked = {t: i for i, t in enumerate(ts.tolist())}
         for part in pieces(0, batch.T, self.at_once(self._d * len(S))):
             z = batch.z[:, part]
-            D = rows_d2(self._seen(step), z, batch.prepared, leaves, self._d)[0]
+            D = rows_d2(self._in_basis(step), z, batch.prepared, leaves, self._d)[0]
             J_here = [x.expand(len(D), -1, -1) for x in J] if J is not None else self._J(z)
-            here = [(i, asked[t]) for i, t in enumerate(range(part.start + 1, part.stop + 1)) if t in asked]
-            which = slice(here[0][1], here[-1][1] + 1) if here else slice(0)
-            gram = GramSum(len(here), self._d, self._n, b)
+            places = [(i, asked[t]) for i, t in enumerate(range(part.start + 1, part.stop + 1)) if t in asked]
+            which = slice(places[0][1], places[-1][1] + 1) if places else slice(0)
+            gram = GramSum(len(places), self._d, self._n, b)
             for some in self.columns(len(D)):
                 state = [x[:, some] for x in S]
-                seen = b.new_empty(len(here), self._d, some.stop - some.start)
-                place = dict(zip((i for i, _ in here), seen, strict=True))
+                iterates = b.new_empty(len(places), self._d, some.stop - some.start)
+                place = dict(zip((i for i, _ in places), iterates, strict=True))
                 for i in range(len(D)):
                     new = D[i, :, some]
                     for Y, x in zip(J_here, state, strict=True):
@@ -230,17 +230,17 @@ class Matrices:
                         torch.sub(new, self.w_prime[:, some], out=place[i])
                 for kept, x in zip(reversed(S), reversed(state), strict=True):  # an older one may be a view of a newer
                     kept[:, some] = x
-                gram.add(seen)
-                squares[which] += (b[which, None] @ seen).square().sum(dim=(-2, -1))
+                gram.add(iterates)
+                squares[which] += (b[which, None] @ iterates).square().sum(dim=(-2, -1))
             lengths[which] = gram.norms()
         return lengths, squares.sqrt()
 
     def _J(self, z: Tensor) -> list[Tensor]:
         """The derivative of the newest iterate by each of those in z, for rows z: (rows, d, d), or columns."""
 
-        def one(z: Tensor, ready: Ready) -> Tensor:
+        def jacobian_of_row(z: Tensor, ready: Ready) -> Tensor:
             return jacobian(lambda z: newest(self.whole.problem)(z, ready), z)
 
-        J = rows(one)(z, self.whole.prepared.ready)[0].chunk(self.whole.problem.dynamics.copies, dim=-1)
+        J = rows(jacobian_of_row)(z, self.whole.prepared.ready)[0].chunk(self.whole.problem.dynamics.copies, dim=-1)
         U = self.U
         return list(J) if U is None else [((U.mT @ x) * U.mT).sum(dim=-1, keepdim=True) for x in J]

@@ -28,7 +28,7 @@ class ObservedRun:
     """Vectors are rows, one for each of the times: of shape (times, d), λ being one."""
 
     whole: Batch  # all t up to the last that is asked for
-    found: ReferenceSolution
+    solution: ReferenceSolution
     ts: Tensor  # ascending
     memory: int  # bytes for what is held at once besides vectors
 
@@ -53,15 +53,15 @@ class ObservedRun:
 
     @cached_property
     def of_phi(self) -> Leaves:
-        return used(self.whole.prepared.leaves, rows(self.problem.phi_at), self.found.w[:, None])
+        return used(self.whole.prepared.leaves, rows(self.problem.phi_at), self.solution.w[:, None])
 
     @cached_property
     def of_outer(self) -> Leaves:
-        return used(self.whole.prepared.leaves, rows(self.problem.outer_at), self.found.w[:, None])
+        return used(self.whole.prepared.leaves, rows(self.problem.outer_at), self.solution.w[:, None])
 
     @cached_property
     def matrices(self) -> Matrices:
-        return Matrices(self.whole, self.found.w[0], self.of_phi, self.memory)
+        return Matrices(self.whole, self.solution.w[0], self.of_phi, self.memory)
 
     @cached_property
     def b(self) -> Tensor:
@@ -71,7 +71,7 @@ class ObservedRun:
     @cached_property
     def b_star(self) -> Tensor:
         """∇₁E(w*), as a row."""
-        return self._grad_w(self.found.w)
+        return self._grad_w(self.solution.w)
 
     def _grad_w(self, w: Tensor) -> Tensor:
         return rows_outer(self.problem, w[None], self.of_outer.none()).w[0]
@@ -90,11 +90,11 @@ class ObservedRun:
         return max(self.problem.n, sum(leaf.numel() for leaf in self.whole.prepared.leaves.tensors))
 
     def at_once(self, numbers: int) -> int:
-        """How many times to take, where each takes so many numbers: at least one, even if it does not fit."""
+        """How many t to take at once, given the numbers that each needs; at least 1, even if it does not fit."""
         return max(1, self.fit(numbers))
 
     def fit(self, numbers: int) -> int:
-        """How many times fit, where each takes so many numbers."""
+        """How many t fit into memory, given the numbers that each needs."""
         return min(ROWS, self.memory // (numbers * self.w.element_size()))
 
     def parts(self, numbers: int) -> list[slice]:

@@ -16,7 +16,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from boundcheck.numerics.bilevel.derivatives import DENSE, rows, used
 from boundcheck.numerics.bilevel.formulas import DataMatrix, Diagonal, OuterProducts
 from boundcheck.numerics.bilevel.prepared import Leaves, Prepared
-from boundcheck.numerics.bilevel.problem import Problem, Ready
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem_types import Ready
 
 PASS = 10  # arithmetic that takes as long as one pass over a number in memory, on one core
 FEW = 4  # use no dense matrices if d > FEW * rows of data

@@ -34,7 +34,7 @@ Values = dict[str, Tensor]
 
 @torch.no_grad()
 def foresee(
-    problem: Problem, found: ReferenceSolution, methods: Sequence[Method], ts: np.ndarray, memory: int = 1 << 28
+    problem: Problem, solution: ReferenceSolution, methods: Sequence[Method], ts: np.ndarray, memory: int = 1 << 28
 ) -> dict[Method, dict[str, np.ndarray]]:
     """The terms of the spectral bounds of each method at the ascending times `ts`, at λ = problem.lam."""
     asked = [m for m in methods if m.name in METHODS]
@@ -44,29 +44,29 @@ def foresee(
     if none.spectrum is None:
         return {}
     T = int(ts[-1])
-    modes = Modes(replace(none, z=none.z.expand(-1, T + 1, -1)), none.spectrum, _of_phi(none, found))
-    whole = replace(none, z=_states(problem, found, modes, none.spectrum))
-    run = ObservedRun(whole, found, torch.as_tensor(ts, device=problem.device), memory)
+    modes = Modes(replace(none, z=none.z.expand(-1, T + 1, -1)), none.spectrum, _of_phi(none, solution))
+    whole = replace(none, z=_states(problem, solution, modes, none.spectrum))
+    run = ObservedRun(whole, solution, torch.as_tensor(ts, device=problem.device), memory)
     shared = _of_E(run)
-    made: dict[Method, Values] = {}
+    terms: dict[Method, Values] = {}
     for m in asked:
-        made[m] = shared | ({"dwT_g": _derivative(run, modes)} if m.name == "itd" else _solve(run, none.spectrum, m))
-    return {m: {name: x.double().cpu().numpy() for name, x in of.items()} for m, of in made.items()}
+        terms[m] = shared | ({"dwT_g": _derivative(run, modes)} if m.name == "itd" else _solve(run, none.spectrum, m))
+    return {m: {name: x.double().cpu().numpy() for name, x in of.items()} for m, of in terms.items()}
 
 
-def _of_phi(none: Batch, found: ReferenceSolution) -> Leaves:
-    return used(none.prepared.leaves, rows(none.problem.phi_at), found.w[:, None])
+def _of_phi(none: Batch, solution: ReferenceSolution) -> Leaves:
+    return used(none.prepared.leaves, rows(none.problem.phi_at), solution.w[:, None])
 
 
-def _states(problem: Problem, found: ReferenceSolution, modes: Modes, spectrum: Spectrum) -> Tensor:
+def _states(problem: Problem, solution: ReferenceSolution, modes: Modes, spectrum: Spectrum) -> Tensor:
     """z_0 … z_T, each iterate in them from the numbers P_t(j); of shape (1, T + 1, state)."""
-    start = (problem.w0 - found.w) @ spectrum.U[0]
+    start = (problem.w0 - solution.w) @ spectrum.U[0]
     parts = modes.numbers.chunk(problem.dynamics.copies, dim=-1)
-    return torch.cat([found.w + (spectrum.spread(part) * start) @ spectrum.U.mT for part in parts], dim=-1)
+    return torch.cat([solution.w + (spectrum.spread(part) * start) @ spectrum.U.mT for part in parts], dim=-1)
 
 
 def _of_E(run: ObservedRun) -> Values:
-    star, prepared = run.grad_lam(run.found.w), run.whole.prepared
+    star, prepared = run.grad_lam(run.solution.w), run.whole.prepared
     d2, w_db = run.w.new_empty(len(run.ts)), run.w.new_empty(len(run.ts))
     for part in run.parts(6 * run.width):
         apart = tuple(x - y for x, y in zip(run.grad_lam(run.w[part]), star, strict=True))
@@ -78,12 +78,12 @@ def _of_E(run: ObservedRun) -> Values:
 def _derivative(run: ObservedRun, modes: Modes) -> Tensor:
     """‖(w_t' − w')ᵀ∇₁E(w_t)‖: the response of each eigenvector to those along which w_0 − w* lies."""
     T, whole = run.whole.T, run.whole
-    every = ObservedRun(whole, run.found, torch.arange(1, T + 1, device=run.w.device), run.memory)
-    sizes, at = [], 0
+    every = ObservedRun(whole, run.solution, torch.arange(1, T + 1, device=run.w.device), run.memory)
+    sizes, start = [], 0
     for cotangents in modes.itd(every.b[None], run.at_once(6 * run.width)):
         moved = whole.prepared.pull_back_rows(modes.leaves, cotangents)[0]
-        sizes.append(norm(moved - run.implicit(every.b[at : at + len(moved)])))
-        at += len(moved)
+        sizes.append(norm(moved - run.implicit(every.b[start : start + len(moved)])))
+        start += len(moved)
     return torch.cat(sizes)[run.ts - 1]
 
 
@@ -94,7 +94,7 @@ def _solve(run: ObservedRun, spectrum: Spectrum, method: Method) -> Values:
     """
     U, j = spectrum.U[0], spectrum.spread(spectrum.values[:, None])[0, 0]
     k = run.ts if method.k is None else torch.full_like(run.ts, method.k)
-    A, b, v = 1 - j, run.b @ U, run.found.v
+    A, b, v = 1 - j, run.b @ U, run.solution.v
     left = torch.zeros_like(b[:, 0])
     if method.name == "aid-cg":
         v_k = torch.cat([_conjugate(A, b[part], k[part]) for part in run.parts(2 * SHORT * len(A))])
@@ -104,14 +104,14 @@ def _solve(run: ObservedRun, spectrum: Spectrum, method: Method) -> Values:
     else:
         v_k = b * (1 - j ** k[:, None]) / A
     apart = v_k @ U.mT - v
-    at_star = d2phi_T_v(run.whole, run.of_phi, run.found.w[None], v[None, None])[0]
-    made = {name: torch.empty_like(left) for name in ("dZT_v", "ZT_dv", "duT_g")}
+    at_star = d2phi_T_v(run.whole, run.of_phi, run.solution.w[None], v[None, None])[0]
+    terms = {name: torch.empty_like(left) for name in ("dZT_v", "ZT_dv", "duT_g")}
     for part in run.parts(12 * run.width):
         both = torch.stack((v.expand_as(apart[part]), apart[part]), dim=1)
         read = d2phi_T_v(run.batch, run.of_phi, run.batch.w[:, part], both[None])[0]
-        made["dZT_v"][part], made["ZT_dv"][part] = norm(read[:, 0] - at_star[0]), norm(read[:, 1])
-        made["duT_g"][part] = norm(read.sum(dim=1) - run.implicit(run.b[part]))
-    return made | {name: made[name] + left for name in ("ZT_dv", "duT_g")}
+        terms["dZT_v"][part], terms["ZT_dv"][part] = norm(read[:, 0] - at_star[0]), norm(read[:, 1])
+        terms["duT_g"][part] = norm(read.sum(dim=1) - run.implicit(run.b[part]))
+    return terms | {name: terms[name] + left for name in ("ZT_dv", "duT_g")}
 
 
 def _conjugate(A: Tensor, b: Tensor, k: Tensor) -> Tensor:
@@ -121,7 +121,7 @@ def _conjugate(A: Tensor, b: Tensor, k: Tensor) -> Tensor:
     decides where the solver goes; and beyond `SHORT` steps.
     """
     v, r, p = torch.zeros_like(b), b, b
-    found = torch.where((k == 0)[:, None], v, torch.full_like(b, torch.nan))
+    solutions = torch.where((k == 0)[:, None], v, torch.full_like(b, torch.nan))
     units = [r / norm(r)[:, None]]
     fine = torch.ones_like(k, dtype=torch.bool)
     for step in range(1, min(int(k.max()), SHORT) + 1):
@@ -132,8 +132,8 @@ def _conjugate(A: Tensor, b: Tensor, k: Tensor) -> Tensor:
         unit = r / norm(r)[:, None]
         fine = fine & (torch.stack([(unit * old).sum(dim=-1).abs() for old in units]).amax(dim=0) <= ORTHOGONAL)
         units.append(unit)
-        found = torch.where((fine & (k == step))[:, None], v, found)
-    return found
+        solutions = torch.where((fine & (k == step))[:, None], v, solutions)
+    return solutions
 
 
 def _weighted_norms(run: ObservedRun, A: Tensor, some: Tensor) -> Tensor:

@@ -80,21 +80,21 @@ def ascend(objective: Objective, w: Tensor, v: Tensor, region: Region, step: Ten
 
     A row that refuses halves its step; as that shrinks the trial tends to the power step alone, which never loses.
     """
-    here = objective(w, v)
+    current = objective(w, v)
     for _ in range(steps):
-        w_tried = project(region, w + step * unit(here.by_w))
-        v_tried = unit(here.by_v, otherwise=v)
+        w_tried = project(region, w + step * unit(current.by_w))
+        v_tried = unit(current.by_v, otherwise=v)
         tried = objective(w_tried, v_tried)
-        better = tried.value >= here.value
+        better = tried.value >= current.value
         take = better[:, None]
         w, v = torch.where(take, w_tried, w), torch.where(take, v_tried, v)
-        here = Slopes(
-            torch.where(better, tried.value, here.value),
-            torch.where(take, tried.by_w, here.by_w),
-            torch.where(take, tried.by_v, here.by_v),
+        current = Slopes(
+            torch.where(better, tried.value, current.value),
+            torch.where(take, tried.by_w, current.by_w),
+            torch.where(take, tried.by_v, current.by_v),
         )
         step = torch.where(take, 2 * step, step / 2).clamp(max=LARGEST_STEP * region.radius)
-    return Climb(w, v, step, here.value)
+    return Climb(w, v, step, current.value)
 
 
 def top(apply: Apply, x: Tensor, steps: int) -> Tensor:
@@ -123,7 +123,7 @@ def top(apply: Apply, x: Tensor, steps: int) -> Tensor:
     return unit(x)
 
 
-class Watch:
+class FiniteWatch:
     """Remembers on the device where a quantity was not finite, for the host to ask when it waits anyway."""
 
     def __init__(self, problem: str, quantity: str, region: Region) -> None:
@@ -132,8 +132,8 @@ class Watch:
 
     def look(self, value: Tensor, w: Tensor) -> None:
         lengths = torch.stack((w.norm(dim=-1), (w - self._region.point).norm(dim=-1)))
-        found = torch.where(torch.isfinite(value), -1.0, lengths).amax(dim=-1)
-        self._at = torch.where(self._at < 0, found, self._at)
+        distance = torch.where(torch.isfinite(value), -1.0, lengths).amax(dim=-1)
+        self._at = torch.where(self._at < 0, distance, self._at)
 
     def check(self, *values: Tensor) -> list[float]:
         """The values as numbers of the host, or the error; one wait for all."""

@@ -15,7 +15,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from boundcheck.constants import Constant, Side
+from boundcheck.constants import Constant
 from boundcheck.numerics.bilevel.derivatives import (
     DENSE,
     MATRIX,
@@ -23,19 +23,24 @@ from boundcheck.numerics.bilevel.derivatives import (
     Linearisation,
     gradient,
     jacobian,
+    rows,
     rows_d2,
+    used,
 )
 from boundcheck.numerics.bilevel.prepared import Prepared
-from boundcheck.numerics.bilevel.problem import Problem, Ready
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem_types import Ready
 from boundcheck.numerics.estimate import lanczos, rounding_proof_matrices
 from boundcheck.numerics.estimate.effort import Spend, constant_of, provenance_of
+from boundcheck.numerics.estimate.program_at_point import AtPoint
 from boundcheck.numerics.estimate.rounding_proof import Declined
 from boundcheck.numerics.estimate.rounding_proof_matrices import OfPhi
+from boundcheck.numerics.estimate.step_constant import NOTHING
 from boundcheck.numerics.solvers.reference import ReferenceSolution
+from boundcheck.side import Side
 
 STEPS = 200  # of Golub-Kahan at most
 ROUNDED = torch.finfo(torch.float64).eps
-NOTHING = 1e-9  # rounding, relative to a constant, with which it still counts as exact
 
 
 def forms_matrices(problem: Problem) -> bool:
@@ -43,16 +48,27 @@ def forms_matrices(problem: Problem) -> bool:
     return problem.d <= DENSE
 
 
+def from_program(problem: Problem, point: AtPoint) -> Iterator[Constant]:
+    """q*, L_Φ*, W and g* from derivatives that the program proves."""
+    d = problem.d
+    Y = torch.eye(d, dtype=torch.float64) - point.A.value
+    off = point.A.off + ROUNDED * (d**0.5 + float(Y.norm()))
+    yield from _enclosed(problem, Y, off, point.Z.value, point.Z.off)
+    size = float(point.of_w.value.norm())
+    yield proved_constant("g_star", size, point.of_w.off, "‖∇₁E(w*)‖ at the computed w*", problem, products=1)
+
+
 def at_solution(
     problem: Problem, prepared: Prepared, solution: ReferenceSolution, spend: Spend, of_phi: OfPhi | Declined | None
 ) -> Iterator[Constant]:
-    """q*, L_Φ*, W and g* at w*, as far as they can be had; `prepared` is for one λ as a row.
+    """q*, L_Φ*, W and g* at w*, those that can be computed; `prepared` is for one λ as a row.
 
     `of_phi` has the balls of ∂₁Φ and ∂₂Φ, or why there are none; None where the matrices are too large for them.
     """
     w, ready = solution.w[0], prepared.leaves.at(0)
     if isinstance(of_phi, OfPhi):
-        yield from _enclosed(problem, of_phi)
+        Y, Z = of_phi.d1, of_phi.d2
+        yield from _enclosed(problem, Y.mid, float(Y.rad.norm()), Z.mid, float(Z.rad.norm()))
     elif problem.d <= DENSE:
         why = "rounding not proved" if of_phi is None else f"rounding not proved: {of_phi.reason}"
         for constant in _dense(problem, prepared, w):
@@ -84,11 +100,10 @@ def proved_constant(
     return Constant(name, top, side, provenance_of(how, problem, products=products))
 
 
-def _enclosed(problem: Problem, of: OfPhi) -> Iterator[Constant]:
-    """From the balls of ∂₁Φ and ∂₂Φ."""
+def _enclosed(problem: Problem, Y: Tensor, off_Y: float, Z: Tensor, off_Z: float) -> Iterator[Constant]:
+    """From ∂₁Φ and ∂₂Φ, which are within off_Y and off_Z of Y and Z in the Frobenius norm."""
     d = problem.d
-    spread = {name: float(ball.rad.norm()) for name, ball in (("Y", of.d1), ("Z", of.d2))}
-    Y, Z = of.d1.mid.contiguous(), of.d2.mid.contiguous()
+    Y, Z = Y.contiguous(), Z.contiguous()
 
     def norm(name: str, M: Tensor, rounding: float, how: str) -> Constant:
         top = lanczos.dense_norm(M)
@@ -96,19 +111,19 @@ def _enclosed(problem: Problem, of: OfPhi) -> Iterator[Constant]:
             return constant_of(name, top, f"{how}, of the matrix", problem)
         return proved_constant(name, top.value, rounding, f"{how}, of the matrix", problem, min(M.shape))
 
-    yield norm("q_star", Y, spread["Y"], "‖∂₁Φ(w*)‖")
-    yield norm("L_Phi_star", Z, spread["Z"], "‖∂₂Φ(w*)‖")
+    yield norm("q_star", Y, off_Y, "‖∂₁Φ(w*)‖")
+    yield norm("L_Phi_star", Z, off_Z, "‖∂₂Φ(w*)‖")
     A = torch.eye(d, dtype=torch.float64) - Y
     inverse = torch.linalg.inv_ex(A).inverse
     X = inverse @ Z
     unit = (d + 4) * ROUNDED  # of a product of matrices, times the product of their magnitudes
-    of_A = spread["Y"] + ROUNDED * float(A.norm())  # how far A may be from I − ∂₁Φ
+    of_A = off_Y + ROUNDED * float(A.norm())  # how far A may be from I − ∂₁Φ
     off = float((torch.eye(d, dtype=torch.float64) - inverse @ A).norm() + unit * (inverse.abs() @ A.abs()).norm())
     size = 1.001 * float(torch.linalg.matrix_norm(inverse, 2))
     off += size * of_A + unit * d**0.5
     if not off < 1:  # so that A has an inverse, of norm at most ‖R‖/(1 − ‖I − RA‖)
         return
-    left = float((Z - A @ X).norm() + unit * ((A.abs() @ X.abs()).norm() + Z.norm())) + spread["Z"]
+    left = float((Z - A @ X).norm() + unit * ((A.abs() @ X.abs()).norm() + Z.norm())) + off_Z
     left += of_A * float(X.norm())
     yield norm("W", X, size / (1 - off) * left, "‖(I − ∂₁Φ)⁻¹∂₂Φ‖ at w*")
 
@@ -123,7 +138,8 @@ def _dense(problem: Problem, prepared: Prepared, w: Tensor) -> Iterator[Constant
     Y = jacobian(lambda x: problem.phi_at(x, ready), w)
     yield norm("q_star", Y, "‖∂₁Φ(w*)‖")
     if d * n <= MATRIX:
-        Z = rows_d2(problem.phi_at, w[None, None], prepared, prepared.leaves, d)[0, 0]
+        leaves = used(prepared.leaves, rows(problem.phi_at), w[None, None])
+        Z = rows_d2(problem.phi_at, w[None, None], prepared, leaves, d)[0, 0]
         if n > d:  # Z = RᵀQᵀ, of which Qᵀ changes no norm
             Z = torch.linalg.qr(Z.T, mode="r").R.T
         yield norm("L_Phi_star", Z, "‖∂₂Φ(w*)‖")

@@ -7,14 +7,16 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-from boundcheck.constants import NAMES, Constant, Constants, Provenance, Side
+from boundcheck.constants import NAMES, Constant, Constants, Provenance
 from boundcheck.errors import UnknownNameError
-from boundcheck.numerics.bilevel.derivatives import DENSE, jacobian
+from boundcheck.numerics.bilevel.derivatives import DENSE, MATRIX, jacobian, rows_d2
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers.reference import ReferenceSolution
+from boundcheck.side import Side
 
 PER_STEP = {"hat_rho_1": "nu_1", "hat_rho_2": "nu_2", "L_ell": "L_Phi_star"}  # times α, for a step that is held fixed
+OF_MATRICES = ("q_star", "L_Phi_star", "W")
 ROUNDED = 256  # units of the dtype
 
 
@@ -24,41 +26,63 @@ def tolerance(problem: Problem) -> float:
 
 
 def evidence(
-    problem: Problem, prepared: Prepared, found: ReferenceSolution, made: Mapping[str, Constant], claimed: Constants
+    problem: Problem, prepared: Prepared, solution: ReferenceSolution, ours: Mapping[str, Constant], claimed: Constants
 ) -> Iterator[Constant]:
-    """What is known of the claimed constants beyond `made`.
+    """What is known of the claimed constants beyond `ours`.
 
-    D and r_0 reach the distances to the computed w*, less what that may be off. μ_λ is at most the least singular
-    value of I − ∂₁Φ(w*), and κ at least the condition number there. ρ̂₁, ρ̂₂ and L_ℓ are ν₁, ν₂ and L_Φ* over α.
+    D and r_0 reach the distances to the computed w*, less what that may be off. q*, L_Φ* and W reach the norms there,
+    less their rounding, where `ours` has only an upper end. μ_λ is at most the least singular value of I − ∂₁Φ(w*),
+    and κ at least the condition number there. ρ̂₁, ρ̂₂ and L_ℓ are ν₁, ν₂ and L_Φ* over α.
     """
     if unknown := sorted(set(claimed) - NAMES):
         raise UnknownNameError.among("constant", unknown[0], NAMES)
-    w = found.w[0]
+    w = solution.w[0]
     for name, distance in (("D", w.norm()), ("r_0", (problem.w0 - w).norm())):
-        if name in claimed and name in made:
-            off = max(made[name].value - float(distance), tolerance(problem) * float(w.norm()))
+        if name in claimed and name in ours:
+            off = max(ours[name].value - float(distance), tolerance(problem) * float(w.norm()))
             yield Constant(name, max(float(distance) - off, 0.0), Side.LOWER, Provenance("the computed w*"))
+    blurred = [n for n in OF_MATRICES if n in claimed and (n not in ours or ours[n].side is Side.UPPER)]
+    if blurred and problem.d <= DENSE and problem.d * problem.n <= MATRIX:
+        for name, (value, rounding) in _norms(problem, prepared, w).items():
+            rounding = max(rounding, abs(ours[name].value - value) if name in ours else 0.0)
+            if name in blurred and value > rounding:
+                yield Constant(name, value - rounding, Side.LOWER, Provenance("the matrices at w*, less rounding"))
     if {"mu_inv", "kappa"} & set(claimed):
-        values = _singular_values(problem, prepared, found)
+        values = _singular_values(problem, prepared, solution)
         low, high = float(values.min()), float(values.max())
         where = "the singular values of I − ∂₁Φ(w*)"
         yield Constant("mu_inv", low, Side.UPPER, Provenance(where))
-        if low > 0 and "kappa" not in made:
+        if low > 0 and "kappa" not in ours:
             yield Constant("kappa", max(high / low, 1.0), Side.LOWER, Provenance(where))
-    alpha = made.get("alpha")
+    alpha = ours.get("alpha")
     for name, source in PER_STEP.items():
-        if name in claimed and source in made and alpha is not None and problem.frozen_step:
-            of = made[source]
+        if name in claimed and source in ours and alpha is not None and problem.frozen_step:
+            of = ours[source]
             if of.side in (Side.EXACT, Side.LOWER):
                 how = Provenance(f"{source}/α: {of.provenance.how}")
                 yield Constant(name, of.value / alpha.value, Side.LOWER, how)
 
 
-def _singular_values(problem: Problem, prepared: Prepared, found: ReferenceSolution) -> Tensor:
+def _norms(problem: Problem, prepared: Prepared, w: Tensor) -> dict[str, tuple[float, float]]:
+    """q*, L_Φ* and W as computed, each with what rounding may have done to it."""
+    unit = ROUNDED * torch.finfo(w.dtype).eps
+    Y = jacobian(lambda x: problem.phi_at(x, prepared.leaves.at(0)), w).double()
+    Z = rows_d2(problem.phi_at, w[None, None], prepared, prepared.leaves, problem.d)[0, 0].double()
+    A = torch.eye(problem.d, dtype=Y.dtype, device=Y.device) - Y
+    q_star, L_Phi_star = (float(torch.linalg.matrix_norm(M, 2)) for M in (Y, Z))
+    norms = {"q_star": (q_star, unit * max(q_star, 1.0)), "L_Phi_star": (L_Phi_star, unit * L_Phi_star)}
+    X, info = torch.linalg.solve_ex(A, Z)
+    if not int(info):
+        W = float(torch.linalg.matrix_norm(X, 2))
+        norms["W"] = W, unit * float(torch.linalg.cond(A)) * W
+    return norms
+
+
+def _singular_values(problem: Problem, prepared: Prepared, solution: ReferenceSolution) -> Tensor:
     """All of I − ∂₁Φ(w*), or above d = `DENSE` one number between the least and the largest."""
-    w = found.w[0]
+    w = solution.w[0]
     if problem.d > DENSE:
-        v = found.v[0]
+        v = solution.v[0]
         b = torch.func.grad(problem.outer_at)(w, prepared.leaves.at(0))
         between: Tensor = (b.norm() / v.norm())[None]  # ‖(I − ∂₁Φᵀ)v‖/‖v‖
         return between

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from boundcheck.numerics.bilevel import from_user
+from boundcheck.numerics.bilevel import user_functions
+from boundcheck.numerics.bilevel.derivative_pairings import Derivative, Pairing
 from boundcheck.numerics.bilevel.derivatives import rows, used
-from boundcheck.numerics.bilevel.pairings import Derivative, Pairing
 from boundcheck.numerics.bilevel.prepared import Cotangents, Prepared
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.estimate.ascent import Slopes, Watch, unit
+from boundcheck.numerics.estimate.ascent import FiniteWatch, Slopes, unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class Slots:
 class DerivativeField:
     """F(w) for rows w: ∂₁Φ or ∂₂Φ, of which v picks a combination of rows, or ∇₁E or ∇₂E, where v is empty."""
 
-    def __init__(self, derivative: Derivative, problem: Problem, prepared: Prepared, watch: Watch) -> None:
+    def __init__(self, derivative: Derivative, problem: Problem, prepared: Prepared, watch: FiniteWatch) -> None:
         self._derivative, self._prepared, self._watch = derivative, prepared, watch
         self._leaves = used(prepared.leaves, rows(derivative.function(problem)), problem.w0[None, None])
         self._form = derivative.form(problem, self._leaves, prepared.ready)
@@ -43,7 +43,7 @@ class DerivativeField:
         value = u.norm(dim=-1)
         self._watch.look(value, w)
         t = self._push(unit(u, otherwise=torch.ones_like(u)))  # at a zero of F every direction is as good
-        by_w, by_v = from_user.call(pairing.by_w_and_v, f"a derivative of {self._derivative.value}", t)
+        by_w, by_v = user_functions.call(pairing.by_w_and_v, f"a derivative of {self._derivative.value}", t)
         self.spent += len(w) * (1 + (self.width > 0) * (1 if base is None else 2))
         by_w = torch.where(torch.isfinite(by_w), by_w, 0)  # where there is no slope, w stays
         return Slopes(value, by_w[0], by_v[0])
@@ -60,7 +60,7 @@ class DerivativeField:
         pairing = self._pair(w, v)
         t = tuple(torch.zeros_like(c) for c in pairing.c) if u is None else self._push(u)
         what = f"a second derivative in {self._derivative.value}"
-        by_a, by_v, by_t = from_user.call(pairing.slots, what, t, a[None])
+        by_a, by_v, by_t = user_functions.call(pairing.slots, what, t, a[None])
         self.spent += len(w) * (2 + (self.width > 0))
         return Slots(by_a[0], by_v[0], self._pull(by_t, len(w)))
 
@@ -72,7 +72,7 @@ class DerivativeField:
     def _pair(self, w: Tensor, v: Tensor, base: Tensor | None = None) -> Pairing:
         base_rows = None if base is None else base.expand_as(w)[None]
         what = f"a derivative of {self._derivative.value}"
-        pairing: Pairing = from_user.call(Pairing, what, self._form, w[None], v[None], base_rows)
+        pairing: Pairing = user_functions.call(Pairing, what, self._form, w[None], v[None], base_rows)
         self.spent += len(w) * (1 if base is None else 2)
         return pairing
 

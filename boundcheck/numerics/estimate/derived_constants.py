@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from boundcheck.constants import Constant, Provenance, Side
+from torch import Tensor
+
+from boundcheck.constants import Constant, Provenance
 from boundcheck.numerics.bilevel.closed_forms import Region
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate import residual_bounds
 from boundcheck.numerics.estimate.constant_derivatives import Structure
 from boundcheck.numerics.solvers.reference import ReferenceSolution
+from boundcheck.side import Side
 from boundcheck.side_arithmetic import SidedValue, sided
 
 ROUNDED_UP = 1 + 1e-12  # more than the rounding of a few operations
@@ -31,11 +34,16 @@ def from_structure(shape: Structure, constants: Mapping[str, Constant]) -> Itera
 
 
 def distances(
-    problem: Problem, solution: ReferenceSolution, q: Constant, constants: Mapping[str, Constant]
+    problem: Problem,
+    solution: ReferenceSolution,
+    q: Constant,
+    constants: Mapping[str, Constant],
+    least: float | None = None,
 ) -> Iterator[Constant]:
     """D and r_0 a posteriori: w* is within ‖w − Φ(w)‖/(1 − q) of the computed w.
 
     Where Φ is a gradient step, ‖w − Φ(w)‖ = α‖∇₁ℓ(w)‖ ≥ αμ‖w − w*‖, which never is worse and needs no contraction.
+    Where nothing contracts, w* is about ‖w − Φ(w)‖ over `least` away, the least singular value of I − ∂₁Φ(w*).
     """
     w, proof = solution.w[0], residual_bounds.of(problem, solution)
     residual = SidedValue(proof.w, None if proof.doubt else Side.UPPER)
@@ -48,8 +56,51 @@ def distances(
         how += f"; {proof.doubt}" if proof.doubt else ""
     else:
         off, how = replace(gap, value=0.0, side=None), "at the computed w*, with no contraction to certify it"
-    for name, norm, length in (("D", "‖w*‖", w.norm()), ("r_0", "‖w_0 − w*‖", (problem.w0 - w).norm())):
-        yield (float(length) + off).named(name, Provenance(f"{norm} {how}", residual=proof.w))
+        if least:
+            off = replace(off, value=residual.value / least)
+    for name, norm, length in _lengths(problem, w):
+        yield (length + off).named(name, Provenance(f"{norm} {how}", residual=proof.w))
+
+
+def _lengths(problem: Problem, w: Tensor) -> Iterator[tuple[str, str, float]]:
+    """D and r_0 at the computed w, in float64: in float32 the norm alone may be too small by 6·10⁻⁸ of itself."""
+    yield "D", "‖w*‖", float(w.cpu().double().norm())
+    yield "r_0", "‖w_0 − w*‖", float((problem.w0.cpu().double() - w.cpu().double()).norm())
+
+
+def distances_of(problem: Problem, w: Tensor, distance: float) -> Iterator[Constant]:
+    """D and r_0 from a proof that w* is within `distance` of the computed w."""
+    how = "plus how far w* may be from the computed point, by a Newton-Kantorovich proof"
+    for name, norm, length in _lengths(problem, w):
+        value = (length * (1 + (problem.d + 4) * 2.0**-53) + distance) * (1 + 2.0**-51)
+        yield Constant(name, value, Side.UPPER, Provenance(f"{norm} {how}"))
+
+
+OF_LOWER = frozenset(("q", "mu", "L", "nu_1", "hat_rho_1"))  # which say little where no contraction is proved
+
+
+def with_proved(constants: Mapping[str, Constant], proved: Iterable[Constant]) -> dict[str, Constant]:
+    """The constants with those that a program proves, where these say more.
+
+    A proved q of 1 or more proves no contraction, and estimates say more; then the constants of the lower level stay.
+    """
+    by_name = {constant.name: constant for constant in proved}
+    q = by_name.get("q")
+    if q is not None and q.value >= 1:
+        by_name = {name: constant for name, constant in by_name.items() if name not in OF_LOWER}
+    merged = dict(constants)
+    for name, constant in by_name.items():
+        old = merged.get(name)
+        if old is None or not old.is_safe or (old.side is Side.UPPER and constant.value < old.value):
+            merged[name] = constant
+    if "mu" in by_name and merged["mu"] is by_name["mu"] and merged["mu"].value > 0:
+        merged["kappa"] = condition_number(merged)
+    return merged
+
+
+def condition_number(constants: Mapping[str, Constant]) -> Constant:
+    """κ = L/μ."""
+    return (sided(constants["L"]) / sided(constants["mu"])).named("kappa", Provenance("L/μ"))
 
 
 def _alpha_mu(constants: Mapping[str, Constant]) -> SidedValue | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from boundcheck.constants import Ball, Constant, Provenance
+from boundcheck.ball import Ball
+from boundcheck.constants import Constant, Provenance
 from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate.lanczos import Extreme

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from boundcheck.constants import BALLS, BallKind, Constant, Constants, Provenance, Side, estimate_side
+from boundcheck.ball import BALLS, BallKind
+from boundcheck.constants import Constant, Constants, Provenance
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.numerics.bilevel import derivative_check
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
@@ -26,9 +27,15 @@ from boundcheck.numerics.estimate import (
     validate,
 )
 from boundcheck.numerics.estimate.effort import Spend
+from boundcheck.numerics.estimate.fixed_point_certificate import FixedPoint
+from boundcheck.numerics.estimate.program_at_point import AtPoint
+from boundcheck.numerics.estimate.program_proof import Anchor
 from boundcheck.numerics.estimate.setting import Setting
+from boundcheck.numerics.estimate.smaller_balls import with_smaller_balls
+from boundcheck.numerics.estimate.why_not_proved import WhyNot
 from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
 from boundcheck.progress import Progress, no_progress
+from boundcheck.side import Side, estimate_side
 
 AT_W_STAR = {"q": "q_star", "L_E": "g_star", "L_Phi": "L_Phi_star"}
 STEPS = ("mu", "L", "alpha")
@@ -44,6 +51,7 @@ def estimate_constants(
     delta: float = 1e-3,
     seed: int = 0,
     budget: int | None = None,
+    smaller_balls: bool = False,
     progress: Progress | None = None,
 ) -> Constants:
     """Estimate the constants of the theory for a problem, at its λ.
@@ -67,6 +75,9 @@ def estimate_constants(
         The seed of certificates by random starts; 0 by default.
     budget : int, optional
         How many products with derivatives each estimated constant may take; by default the limit of each estimator.
+    smaller_balls : bool
+        Whether the constants of the local ball also have their values on smaller balls around w*, where these can be
+        proved: `Constant.on_smaller`. False by default.
     progress : callable (what, done, of) -> None, optional
         Called with what is being done, how much of it is done, and of how much.
 
@@ -110,7 +121,11 @@ def estimate_constants(
     doubts = validate.check(problem, lam).unconfirmed
     tell("solving for w*", 0, 1)
     solution = reference(problem, lam[None])
-    return on_balls(problem, solution, (ball,), known=known, peak=peak, spend=spend, tell=tell, doubts=doubts)[ball]
+    every = on_balls(
+        problem, solution, (ball,), known=known, peak=peak, spend=spend, tell=tell, doubts=doubts,
+        smaller_balls=smaller_balls,
+    )  # fmt: skip
+    return every[ball]
 
 
 def on_balls(
@@ -123,11 +138,13 @@ def on_balls(
     spend: Spend,
     tell: Progress,
     doubts: tuple[str, ...] = (),
+    smaller_balls: bool = False,
 ) -> dict[str, Constants]:
     """The constants on each of several balls around the reference, what does not depend on the ball measured once.
 
     `peak` is how many times r_0 the iterates may be away from w*, or a function of μ, L and α that says so. `doubts`
-    are the derivatives that finite differences could not confirm. With any, every constant is an estimate.
+    are the derivatives that finite differences could not confirm. With any, every constant is an estimate. With
+    `smaller_balls`, those of the local ball have their values on smaller balls too.
     """
     doubts += derivative_check.at_solution(problem, problem.lam, solution.w[0]).unconfirmed
     setting = Setting(problem, Prepared(problem, problem.lam[None]), solution, spend, tell)
@@ -137,11 +154,12 @@ def on_balls(
     shared = _without_ball(setting, closed)
     if callable(peak):
         peak = peak(_steps(setting, shared, claimed))
-    q = _near(setting, shared, claimed, balls, peak)
-    for distance in derived_constants.distances(problem, solution, q, shared):
+    for distance in _distances(setting, shared, claimed, balls, peak, closed):
         shared[distance.name] = derived_constants.better(distance, shared.get(distance.name))
     r_0, D = shared["r_0"], shared["D"]
-    off = replace(r_0, value=r_0.value - float((problem.w0 - setting.w_star).norm()))
+    off = replace(r_0, value=r_0.value - float((problem.w0.cpu().double() - setting.w_star.cpu().double()).norm()))
+    if closed is None and isinstance(setting.fixed_point, FixedPoint):
+        off = replace(r_0, value=setting.fixed_point.distance)
     if not bool(problem.w0.any()):  # then both are ‖w*‖
         shared["r_0"] = derived_constants.better(replace(D, name="r_0"), r_0)
     for W in derived_constants.sensitivity(shared):
@@ -150,6 +168,9 @@ def on_balls(
 
     regions = {ball: setting.region(ball, peak, D.value, shared["r_0"].value) for ball in balls}
     on_each = {ball: _on_ball(setting, closed, claimed, region, shared, off) for ball, region in regions.items()}
+    if smaller_balls and off.is_safe and not doubts and BallKind.LOCAL in on_each:
+        radius, outer = regions[BallKind.LOCAL].radius, on_each[BallKind.LOCAL]
+        on_each[BallKind.LOCAL] = with_smaller_balls(setting, closed, outer, radius, off.value)
     return {ball: _doubted(constants, doubts) if doubts else constants for ball, constants in on_each.items()}
 
 
@@ -160,7 +181,10 @@ def _without_ball(setting: Setting, closed: ClosedForms | None) -> dict[str, Con
     if closed is not None:
         _add(constants, closed.everywhere(problem.lam))
     setting.tell("measuring norms at w*", 0, 1)
-    _add(constants, at_solution.at_solution(problem, prepared, setting.solution, spend, setting.of_phi))
+    if closed is None and isinstance(setting.point, AtPoint):
+        _add(constants, at_solution.from_program(problem, setting.point))
+    else:
+        _add(constants, at_solution.at_solution(problem, prepared, setting.solution, spend, setting.of_phi))
     if not {"mu", "L"} <= set(constants) and problem.inner_at is not None:
         setting.tell("measuring mu and L", 0, 1)
         w_star, shape = setting.w_star, setting.shape
@@ -168,6 +192,21 @@ def _without_ball(setting: Setting, closed: ClosedForms | None) -> dict[str, Con
     if closed is None:
         _add(constants, derived_constants.from_structure(setting.shape, constants))
     return constants
+
+
+def _distances(
+    setting: Setting, shared: Mapping[str, Constant], claimed: Constants, balls: Sequence[str], peak: float,
+    closed: ClosedForms | None,
+) -> Iterator[Constant]:  # fmt: skip
+    """D and r_0: by a proof that there is a fixed point next to the computed one, or from its residual and q."""
+    if closed is None:
+        setting.tell("proving that w* is there", 0, 1)
+        if isinstance(setting.fixed_point, FixedPoint):
+            yield from derived_constants.distances_of(setting.problem, setting.w_star, setting.fixed_point.distance)
+            if "q" not in shared or shared["q"].side is Side.LOWER:
+                return
+    q = _near(setting, shared, claimed, balls, peak)
+    yield from derived_constants.distances(setting.problem, setting.solution, q, shared, setting.least)
 
 
 def _steps(setting: Setting, constants: Mapping[str, Constant], claimed: Constants) -> Constants:
@@ -192,6 +231,14 @@ def _on_ball(
     if any(name not in constants for name in suprema.NAMES):
         _add(constants, derived_constants.from_structure(setting.shape, constants))
         _add(constants, _of_quadratic_outer_loss(setting, region, constants))
+    why_not: WhyNot | None = None
+    if closed is None:
+        setting.tell("proving constants from the program", 0, 1)
+        within = replace(region, radius=region.radius + (off.value if region.centre == "w_star" else 0.0))
+        anchor = Anchor(setting.w_star, off.value) if off.side is Side.UPPER else None
+        proved = setting.program.on(within, constants.get("alpha"), anchor)
+        constants = derived_constants.with_proved(constants, proved)
+        why_not = WhyNot(setting.program, within, constants.get("alpha"), proved)
     for name in suprema.NAMES:
         if name not in constants:
             at_w_star = constants.get(AT_W_STAR.get(name, ""))
@@ -203,7 +250,10 @@ def _on_ball(
         claims = Constants({name: claimed[name] for name in claimed if name in names})
         constants = user_claims.settle(constants, claims, evidence, counterexamples.tolerance(problem))
         _add(constants, derived_constants.inverse(constants))
-    return Constants(shift_to_solution.moved(constants, claimed, off.value, off.side is Side.UPPER))
+    if why_not is not None:
+        constants = {name: why_not.told(constant) for name, constant in constants.items()}
+    rounding = shift_to_solution.by_rounding(setting.w_star, shared["q_star"].value, setting.least)
+    return Constants(shift_to_solution.moved(constants, claimed, off, setting.least, rounding))
 
 
 def _of_quadratic_outer_loss(setting: Setting, region: Region, constants: Mapping[str, Constant]) -> Iterator[Constant]:

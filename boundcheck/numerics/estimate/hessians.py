@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from boundcheck.constants import Constant, Provenance, Side
+from boundcheck.constants import Constant, Provenance
 from boundcheck.numerics.bilevel.derivatives import DENSE, Function, Linearisation, gradient, jacobian
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
@@ -18,7 +18,9 @@ from boundcheck.numerics.estimate.effort import Spend, constant_of
 from boundcheck.numerics.estimate.lanczos import Symmetric
 from boundcheck.numerics.estimate.rounding_proof import Declined
 from boundcheck.numerics.estimate.rounding_proof_matrices import OfOuter, OfPhi
+from boundcheck.numerics.estimate.step_constant import NOTHING, step_constant
 from boundcheck.numerics.program.rounding_rules.ball import Ball
+from boundcheck.side import Side
 from boundcheck.side_arithmetic import sided
 
 
@@ -28,11 +30,11 @@ def _ends(function: Function, problem: Problem, prepared: Prepared, w: Tensor, s
     if problem.d <= DENSE:
         H = jacobian(lambda x: slope(x, ready), w)
         return lanczos.dense_symmetric((H + H.T) / 2)
-    at = Linearisation(slope, w, ready)
+    linearised = Linearisation(slope, w, ready)
     generator = torch.Generator(device="cpu").manual_seed(spend.seed)
     most = spend.steps(at_solution.STEPS)
     return lanczos.lanczos(
-        at.d1_T, problem.d, delta=spend.half, most=most, generator=generator, dtype=w.dtype, device=w.device
+        linearised.d1_T, problem.d, delta=spend.half, most=most, generator=generator, dtype=w.dtype, device=w.device
     )
 
 
@@ -46,7 +48,7 @@ def of_inner_loss(
     """
     if problem.inner_at is None:
         return
-    alpha = _step(problem, prepared)
+    alpha = step_constant(problem)
     where = "the Hessian of ℓ, constant" if shape.d1phi else "the Hessian of ℓ at w* alone"
     ball = _hessian_of_loss(problem, w_star) if of_phi is not None else None
     if isinstance(ball, Ball):
@@ -57,7 +59,7 @@ def of_inner_loss(
     mu = constant_of("mu", ends.smallest, f"smallest eigenvalue of {where}", problem, spend.seed)
     L = constant_of("L", ends.largest, f"largest eigenvalue of {where}", problem, spend.seed)
     mu, L = replace(mu, value=mu.value - rounding), replace(L, value=L.value + rounding)
-    if mu.side is L.side is Side.EXACT and not rounding <= at_solution.NOTHING * abs(mu.value):
+    if mu.side is L.side is Side.EXACT and not rounding <= NOTHING * abs(mu.value):
         mu, L = replace(mu, side=Side.LOWER), replace(L, side=Side.UPPER)  # the safe sides
     uncertified = ends.smallest.side is Side.LOWER  # a value inside the spectrum
     if not shape.d1phi or uncertified or isinstance(ball, Declined):  # elsewhere it may be less convex, less smooth
@@ -78,20 +80,6 @@ def _hessian_of_loss(problem: Problem, w: Tensor) -> Ball | Declined | None:
         return None
     proof = rounding_proof_matrices.of_outer(replace(problem, outer_at=problem.inner_at), w, hessian=True)
     return proof if isinstance(proof, Declined) else proof.d11
-
-
-def _step(problem: Problem, prepared: Prepared) -> Constant | None:
-    """α: a number that was given is exact; one that was computed from λ is enclosed."""
-    if problem.step_at is None:
-        return None
-    how, value = "the step of Φ = w − α∇₁ℓ", problem.step_at(prepared.leaves.at(0))
-    if not isinstance(value, Tensor):
-        return Constant("alpha", value, Side.EXACT, Provenance(how))
-    ball = rounding_proof_matrices.of_step(problem)
-    if isinstance(ball, Declined):
-        return Constant("alpha", float(value), Side.LOWER, Provenance(f"{how}; rounding not proved: {ball.reason}"))
-    near = float(ball.rad + (ball.mid - value.detach().cpu()).abs()) <= at_solution.NOTHING * float(ball.mid)
-    return Constant("alpha", float(ball.mid), Side.EXACT if near else Side.LOWER, Provenance(how))
 
 
 def of_outer_loss(problem: Problem, prepared: Prepared, w_star: Tensor, spend: Spend) -> Constant:

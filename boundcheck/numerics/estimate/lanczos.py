@@ -15,7 +15,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from boundcheck.constants import Side
 from boundcheck.errors import DivergenceError, InputError
 from boundcheck.numerics.estimate.dense_certificate import dense_norm, dense_symmetric
 from boundcheck.numerics.estimate.lanczos_certificate import (
@@ -27,6 +26,7 @@ from boundcheck.numerics.estimate.lanczos_certificate import (
     ratio,
     slack,
 )
+from boundcheck.side import Side
 
 __all__ = ["Extreme", "Slack", "Symmetric", "dense_norm", "dense_symmetric", "lanczos", "norm", "power", "slack"]
 
@@ -66,8 +66,8 @@ def power(
         quotients[k] = u @ Au
         length = Au.norm()
         u = Au / torch.where(length > 0, length, 1)
-    found: list[float] = quotients.to("cpu").tolist()
-    return found
+    values: list[float] = quotients.to("cpu").tolist()
+    return values
 
 
 @torch.no_grad()
@@ -94,8 +94,10 @@ def lanczos(
         raise InputError(f"rtol = {rtol}, most = {most} allow no steps; give 0 < rtol < 1 and most ≥ 1")
     if n in (1, 2):
         eye = torch.eye(n, dtype=dtype, device=device)
-        found = dense_symmetric(torch.stack([_checked(product, e) for e in eye]))
-        return Symmetric(replace(found.largest, products=n, steps=n), replace(found.smallest, products=n, steps=n))
+        extremes = dense_symmetric(torch.stack([_checked(product, e) for e in eye]))
+        return Symmetric(
+            replace(extremes.largest, products=n, steps=n), replace(extremes.smallest, products=n, steps=n)
+        )
     t = None if delta is None else least_overlap(n, delta)
     b = _start(n, generator, dtype, device)
     room = int(memory // (n * b.element_size()))
@@ -248,11 +250,11 @@ def norm(
     Starts on the shorter side, where the space is sooner exhausted and vectors are smaller.
     """
     gram, n = _gram(d1, d1_T, shape)
-    found = lanczos(
+    extremes = lanczos(
         gram, n, delta=delta, rtol=rtol, most=most, want="largest", memory=memory,
         generator=generator, dtype=dtype, device=device,
     )  # fmt: skip
-    return _singular(found.largest)
+    return _singular(extremes.largest)
 
 
 def _gram(d1: Product, d1_T: Product, shape: tuple[int, int]) -> tuple[Product, int]:

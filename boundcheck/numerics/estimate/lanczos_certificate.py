@@ -15,10 +15,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from boundcheck.constants import Side
 from boundcheck.errors import InputError
+from boundcheck.side import Side
 
-ROUNDING = 4.0  # a step is taken to be off by ε‖A‖ in no particular direction: by this times ε‖A‖/√n along one
+STEP_ROUNDING = 4.0  # a step is taken to be off by ε‖A‖ in no particular direction: by this times ε‖A‖/√n along one
 HALVINGS = 30  # of the logarithm of a bracket: its ends, apart by a factor of 4, come to agree to 1e-9
 
 
@@ -109,7 +109,7 @@ def slack(n: int, k: int, delta: float) -> Slack:
 class Tridiagonal:
     """T of k Lanczos steps, on the host: its diagonal, β₁…β_k (β_k couples to the rest), Ritz values and vectors.
 
-    Always in double precision: there is little of it, and what it is asked is delicate.
+    Always in double precision: the matrix is small, and the question is sensitive to rounding.
     """
 
     diagonal: tuple[float, ...]
@@ -159,7 +159,7 @@ class Tridiagonal:
             [x / scale for x in values] for values in (self.theta.tolist(), self.diagonal, self.beta)
         )
         first, top = self.S[0].tolist(), theta[-1]
-        margin = ROUNDING * self.eps * math.sqrt(self.k)
+        margin = STEP_ROUNDING * self.eps * math.sqrt(self.k)
         eta = margin / math.sqrt(self.n)
 
         def possible(gap: float) -> bool:

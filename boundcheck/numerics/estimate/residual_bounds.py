@@ -7,17 +7,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
+from torch import Tensor
 
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate import rounding_noise, rounding_proof
+from boundcheck.numerics.estimate.program_at_point import AtPoint, at_point
+from boundcheck.numerics.estimate.program_proof import ProgramProof
 from boundcheck.numerics.estimate.rounding_proof import Declined
+from boundcheck.numerics.estimate.step_constant import step_constant
+from boundcheck.numerics.program.cholesky_certificate import frobenius, gamma
+from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.solvers.reference import ReferenceSolution
 
 UNITS = 8  # ε of the numbers themselves, which an estimate adds to what random errors show
 
 
 @dataclass(frozen=True)
-class Residuals:
+class ResidualBounds:
     """Bounds of the exact residuals and of the rounding of ∇f; estimates of them where `doubt` says why."""
 
     w: float  # ‖w − Φ(w)‖
@@ -26,34 +32,55 @@ class Residuals:
     doubt: str = ""
 
 
+@torch.no_grad()
+def _from_program(point: AtPoint, v: Tensor, value: Tensor) -> ResidualBounds:
+    """From the matrices of the program: each product rounds by at most γ times the product of sizes."""
+    v, value = v.cpu().double(), value.cpu().double()
+    size, unit = norm(v), gamma(len(v) + 4)
+    A, Z = point.A, point.Z
+    of_v = A.value.T @ v - point.of_w.value
+    of_g = value - (point.of_lam.value + Z.value.T @ v)
+    rounding_v = A.off * size + point.of_w.off + unit * (frobenius(A.value) * size + norm(point.of_w.value))
+    rounding_g = Z.off * size + point.of_lam.off
+    rounding_g += unit * (frobenius(Z.value) * size + norm(point.of_lam.value) + norm(value))
+    return ResidualBounds(
+        (norm(point.residual.value) + point.residual.off) * UP,
+        (norm(of_v) + rounding_v) * UP,
+        (norm(of_g) + rounding_g) * UP,
+    )
+
+
 @lru_cache(maxsize=32)
-def of(problem: Problem, found: ReferenceSolution) -> Residuals:
+def of(problem: Problem, solution: ReferenceSolution) -> ResidualBounds:
     """The residuals of a reference of one λ, which is that of the problem.
 
     Parameters
     ----------
     problem : Problem
-    found : Reference
+    solution : ReferenceSolution
         With one row.
 
     Returns
     -------
-    Residuals
+    ResidualBounds
         Proved by running error analysis. Where that declines, what was computed, with a few units of its numbers and
         with what arithmetic with random errors shows.
     """
-    w, v, value = found.w[0], found.v[0], found.value[0]
+    w, v, value = solution.w[0], solution.v[0], solution.value[0]
     proof = rounding_proof.proved(problem, w, v, value)
     if not isinstance(proof, Declined):
-        return Residuals(proof.residual_w, proof.residual_v, proof.error_g)
+        return ResidualBounds(proof.residual_w, proof.residual_v, proof.error_g)
+    point = at_point(ProgramProof.of(problem), w, step_constant(problem))
+    if isinstance(point, AtPoint):
+        return _from_program(point, v, value)
     noise = rounding_noise.measured(problem, w, v)
     if not math.isfinite(noise.w + noise.v + noise.g):  # a run broke down, and says nothing
         noise = rounding_noise.Rounding(0.0, 0.0, 0.0)
     unit = UNITS * torch.finfo(problem.dtype).eps
     sizes = [float(x.norm()) for x in (w, v, value)]
-    return Residuals(
-        float(found.residual_w[0]) + unit * sizes[0] + noise.w,
-        float(found.residual_v[0]) + unit * 2 * sizes[1] + noise.v,
+    return ResidualBounds(
+        float(solution.residual_w[0]) + unit * sizes[0] + noise.w,
+        float(solution.residual_v[0]) + unit * 2 * sizes[1] + noise.v,
         unit * sizes[2] + noise.g,
         f"rounding is not proved: {proof.reason}",
     )

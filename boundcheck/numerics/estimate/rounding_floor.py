@@ -29,14 +29,14 @@ def unit(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).eps / 2
 
 
-def model(constants: Constants, found: ReferenceSolution, dtype: torch.dtype, t: np.ndarray) -> np.ndarray:
+def model(constants: Constants, solution: ReferenceSolution, dtype: torch.dtype, t: np.ndarray) -> np.ndarray:
     """u·κ·(S_w M_t + L_Φ*‖v‖) at every t, with S_w = η₂ + η₁W + ν₂‖v‖ + ν₁W‖v‖.
 
     A step s rounds numbers of size ‖w_s‖ ≤ ‖w*‖ + q^s r_0, and what it leaves shrinks by q a step: together
     Σ_s q^(t−s)‖w_s‖ = M_t/(1−q) with M_t ≤ ‖w*‖ + (1−q)(t+1)q^t r_0.
     """
     value = {name: constants[name].value for name in ("eta_1", "eta_2", "nu_1", "nu_2", "W", "L_Phi_star")}
-    w, v = float(found.w[0].norm()), float(found.v[0].norm())
+    w, v = float(solution.w[0].norm()), float(solution.v[0].norm())
     gap = constants["mu_inv"].value if "mu_inv" in constants else 1 - constants["q"].value
     if gap <= 0:
         raise InputError(f"1 − q = {gap:.3g}: without a contraction there is no model of rounding; measure it instead")
@@ -49,12 +49,12 @@ def model(constants: Constants, found: ReferenceSolution, dtype: torch.dtype, t:
 
 
 def measured(
-    problem: Problem, methods: Sequence[str], ts: Sequence[int], found: ReferenceSolution | None = None
+    problem: Problem, methods: Sequence[str], ts: Sequence[int], solution: ReferenceSolution | None = None
 ) -> Mapping[str, np.ndarray] | None:
     """The rounding of every method at each t of `ts`; None where the problem exists in one precision only.
 
     It is (u/u')(‖g' − g‖ + ‖ref' − ref‖): g the hypergradient, ref the reference, u' the unit of the lower of the two
-    precisions, whose rounding is what is seen: for a problem in float32 it is the difference itself. `found` is the
+    precisions, whose rounding is what is seen: for a problem in float32 it is the difference itself. `solution` is the
     reference of the problem itself, if it is there already.
     """
     dtype = OTHER.get(problem.dtype)
@@ -66,17 +66,17 @@ def measured(
         return None
     ratio = min(1.0, unit(problem.dtype) / unit(dtype))
     try:
-        found = found or reference(problem, problem.lam[None])
-        refs = [found.value[0].double(), reference(other, other.lam[None]).value[0].double()]
+        solution = solution or reference(problem, problem.lam[None])
+        refs = [solution.value[0].double(), reference(other, other.lam[None]).value[0].double()]
     except DivergenceError:  # the lower precision does not resolve the fixed point
         return None
     apart = float((refs[1] - refs[0]).norm())
 
     def rounding(method: str, t: int) -> float:
         try:
-            found = [hypergradient(p, method, t).value.double() for p in (problem, other)]
+            pair = [hypergradient(p, method, t).value.double() for p in (problem, other)]
         except DivergenceError:
             return float("inf")
-        return ratio * (float((found[1] - found[0]).norm()) + apart)
+        return ratio * (float((pair[1] - pair[0]).norm()) + apart)
 
     return {method: np.array([rounding(method, t) for t in ts]) for method in methods}

@@ -115,10 +115,10 @@ def measured(problem: Problem, w: Tensor, v: Tensor, seed: int = 0) -> Rounding:
     for run in range(RUNS):
         try:
             with _Shaken(seed + run):
-                found = _parts(problem, w, v)
+                computed = _parts(problem, w, v)
         except Exception:  # what works without these errors broke down with them
             return Rounding(math.inf, math.inf, math.inf)
-        worst = [max(old, float((x - y).norm())) for old, x, y in zip(worst, found, exact, strict=True)]
+        worst = [max(old, float((x - y).norm())) for old, x, y in zip(worst, computed, exact, strict=True)]
     return Rounding(*(SAFETY * x for x in worst))
 
 

@@ -66,12 +66,12 @@ def proved(problem: Problem, w: Tensor, v: Tensor, value: Tensor) -> Enclosed | 
     """
     try:
         parts = balls(problem, w, v)
-        found = Enclosed(norm(parts[0]), norm(parts[1]), norm(sub(point(value), parts[2])))
+        enclosed = Enclosed(norm(parts[0]), norm(parts[1]), norm(sub(point(value), parts[2])))
     except Refusal as refusal:
         return Declined(str(refusal))
-    if not all(math.isfinite(x) for x in (found.residual_w, found.residual_v, found.error_g)):
+    if not all(math.isfinite(x) for x in (enclosed.residual_w, enclosed.residual_v, enclosed.error_g)):
         return Declined("a result is not finite")
-    return found
+    return enclosed
 
 
 def balls(problem: Problem, w: Tensor, v: Tensor) -> tuple[Ball, Ball, Ball]:
@@ -79,12 +79,12 @@ def balls(problem: Problem, w: Tensor, v: Tensor) -> tuple[Ball, Ball, Ball]:
     if w.device.type != "cpu":
         raise Refusal(f"rounding is proved on the CPU only, and the problem is on {w.device}")
     first = Watch(enclose=True)
-    found = _run(problem, w, v, problem.lam, first)
+    tensors = _run(problem, w, v, problem.lam, first)
     second = Watch(enclose=False)
     _run(problem, _close_by(w), _close_by(v), _close_by(problem.lam), second)
-    if reason := differs(first.seen, second.seen):
+    if reason := differs(first.recorded, second.recorded):
         raise Refusal(reason)
-    return first.ball(found[0]), first.ball(found[1]), first.ball(found[2])
+    return first.ball(tensors[0]), first.ball(tensors[1]), first.ball(tensors[2])
 
 
 def _close_by(x: Tensor) -> Tensor:
@@ -105,10 +105,10 @@ def _run(problem: Problem, w: Tensor, v: Tensor, lam: Tensor, watch: Watch) -> t
             phi = problem.phi_at(w, ready)
             total = problem.outer_at(w, ready) + phi @ v
             of_w, of_lam = torch.autograd.grad(total, (w, lam), allow_unused=True, materialize_grads=True)
-            found = (w - phi).detach(), v - of_w, of_lam.clone()
+            tensors = (w - phi).detach(), v - of_w, of_lam.clone()
     except Exception as error:  # the user's code may raise anything; only a refusal says why
         text = " ".join(str(error).split())[:200]
         raise watch.refusal or Refusal(f"the program cannot be followed: {text}") from error
     if watch.refusal is not None:  # and the user's code caught it
         raise watch.refusal
-    return found
+    return tensors

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from boundcheck.numerics.bilevel.problem import Problem, Ready
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem_types import Ready
 from boundcheck.numerics.estimate.rounding_proof import Declined
 from boundcheck.numerics.program.outside_torch import NoWayOut
 from boundcheck.numerics.program.rounding_rules.ball import Ball, Refusal
@@ -45,8 +46,8 @@ def of_phi(problem: Problem, w: Tensor) -> OfPhi | Declined:
     def parts(w: Tensor, lam: Tensor, ready: Ready, eye: Tensor) -> Sequence[Tensor]:
         return _grad(problem.phi_at(w, ready), (w, lam), eye)
 
-    found = _followed(problem, w, parts)
-    return found if isinstance(found, Declined) else OfPhi(*found)
+    enclosures = _followed(problem, w, parts)
+    return enclosures if isinstance(enclosures, Declined) else OfPhi(*enclosures)
 
 
 def of_outer(problem: Problem, w: Tensor, hessian: bool) -> OfOuter | Declined:
@@ -57,8 +58,10 @@ def of_outer(problem: Problem, w: Tensor, hessian: bool) -> OfOuter | Declined:
         (slope,) = torch.autograd.grad(E, w, create_graph=hessian, allow_unused=True, materialize_grads=True)
         return (slope, *(_grad(slope, (w,), eye) if hessian else ()))
 
-    found = _followed(problem, w, parts)
-    return found if isinstance(found, Declined) else OfOuter(found[0], found[1] if hessian else None)
+    enclosures = _followed(problem, w, parts)
+    return (
+        enclosures if isinstance(enclosures, Declined) else OfOuter(enclosures[0], enclosures[1] if hessian else None)
+    )
 
 
 def of_step(problem: Problem) -> Ball | Declined:
@@ -67,8 +70,8 @@ def of_step(problem: Problem) -> Ball | Declined:
     def parts(w: Tensor, lam: Tensor, ready: Ready, eye: Tensor) -> Sequence[Tensor]:
         return () if problem.step_at is None else [torch.as_tensor(problem.step_at(ready)).reshape(())]
 
-    found = _followed(problem, problem.w0, parts)
-    return found if isinstance(found, Declined) else found[0]
+    enclosures = _followed(problem, problem.w0, parts)
+    return enclosures if isinstance(enclosures, Declined) else enclosures[0]
 
 
 def _grad(y: Tensor, inputs: tuple[Tensor, ...], eye: Tensor) -> Sequence[Tensor]:
@@ -92,8 +95,8 @@ def _followed(problem: Problem, w: Tensor, parts: Parts) -> list[Ball] | Decline
     lam.requires_grad_(True)
     try:
         with torch.enable_grad(), NoWayOut(watch.refuse), watch:
-            found = [part.clone() for part in parts(w, lam, problem.prepare(lam), eye)]
+            tensors = [part.clone() for part in parts(w, lam, problem.prepare(lam), eye)]
     except Exception as error:  # the user's code may raise anything; only a refusal says why
         text = " ".join(str(error).split())[:200]
         return Declined(str(watch.refusal or Refusal(f"the program cannot be followed: {text}")))
-    return Declined(str(watch.refusal)) if watch.refusal is not None else [watch.ball(part) for part in found]
+    return Declined(str(watch.refusal)) if watch.refusal is not None else [watch.ball(part) for part in tensors]

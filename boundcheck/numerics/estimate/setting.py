@@ -8,15 +8,26 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from boundcheck.constants import BallKind, Constant
-from boundcheck.numerics.bilevel.closed_forms import Region
+from boundcheck.ball import BallKind
+from boundcheck.constants import Constant
+from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.estimate import at_solution, constant_derivatives, rounding_proof_matrices, suprema
+from boundcheck.numerics.estimate import (
+    at_solution,
+    constant_derivatives,
+    fixed_point_certificate,
+    rounding_proof_matrices,
+    suprema,
+)
 from boundcheck.numerics.estimate.constant_derivatives import Structure
 from boundcheck.numerics.estimate.effort import Spend
+from boundcheck.numerics.estimate.fixed_point_certificate import FixedPoint
+from boundcheck.numerics.estimate.program_at_point import AtPoint, at_point
+from boundcheck.numerics.estimate.program_proof import ProgramProof
 from boundcheck.numerics.estimate.rounding_proof import Declined
 from boundcheck.numerics.estimate.rounding_proof_matrices import OfPhi
+from boundcheck.numerics.estimate.step_constant import step_constant
 from boundcheck.numerics.solvers.reference import ReferenceSolution
 from boundcheck.progress import Progress
 
@@ -37,10 +48,35 @@ class Setting:
         return constant_derivatives.find(self.problem)
 
     @cached_property
+    def program(self) -> ProgramProof:
+        """The recorded functions of the problem."""
+        return ProgramProof.of(self.problem)
+
+    @cached_property
+    def fixed_point(self) -> FixedPoint | str:
+        """A proof that w* is next to the computed one; or why there is none."""
+        return fixed_point_certificate.certify(self.program, self.solution, step_constant(self.problem))
+
+    @cached_property
+    def point(self) -> AtPoint | str:
+        """The derivatives at the computed w*, from the program; or why there are none."""
+        return at_point(self.program, self.w_star, step_constant(self.problem))
+
+    @cached_property
     def of_phi(self) -> OfPhi | Declined | None:
         """Balls of ∂₁Φ and ∂₂Φ at w*; None where they would take too long."""
         small = at_solution.forms_matrices(self.problem) and rounding_proof_matrices.are_small(self.problem)
         return rounding_proof_matrices.of_phi(self.problem, self.w_star) if small else None
+
+    @cached_property
+    def least(self) -> float | None:
+        """The least singular value of I − ∂₁Φ(w*), as computed; None where there is no matrix."""
+        if not isinstance(self.problem.known, ClosedForms) and isinstance(self.point, AtPoint):
+            return float(torch.linalg.svdvals(self.point.A.value)[-1])
+        if not isinstance(self.of_phi, OfPhi):
+            return None
+        Y = self.of_phi.d1.mid
+        return float(torch.linalg.svdvals(torch.eye(len(Y), dtype=Y.dtype) - Y)[-1])
 
     @property
     def w_star(self) -> Tensor:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from boundcheck.constants import Constant, Constants, Side
-from boundcheck.numerics.estimate.at_solution import NOTHING
+import torch
+from torch import Tensor
+
+from boundcheck.constants import Constant, Constants
+from boundcheck.numerics.estimate.step_constant import NOTHING
+from boundcheck.side import Side
 
 # by how much each moves with w, from constants of the ball; ‖w'‖ as (I − ∂₁Φ)⁻¹∂₂Φ
 SLOPES: Mapping[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]], float]]] = {
@@ -17,41 +21,59 @@ SLOPES: Mapping[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]], floa
 }
 
 
-def moved(made: Mapping[str, Constant], claimed: Constants, off: float, proved: bool) -> dict[str, Constant]:
+ROUNDINGS = 16  # units in the last place of w by which arithmetic moves it, before the condition of I − ∂₁Φ
+
+
+def by_rounding(w: Tensor, q_star: float, least: float | None) -> float:
+    """As far as a computed fixed point is off in any case, for the rounding of numbers of the size of w."""
+    gap = least or 1 - q_star
+    return ROUNDINGS * torch.finfo(w.dtype).eps * (1 + q_star) * float(w.norm()) / gap if gap > 0 else 0.0
+
+
+def moved(
+    ours: Mapping[str, Constant], claimed: Constants, off: Constant, least: float | None, rounding: float
+) -> dict[str, Constant]:
     """The constants with those of w* as they are there.
 
     Parameters
     ----------
-    made : Mapping[str, Constant]
+    ours : Mapping[str, Constant]
         All constants of a ball; those of w* as they were measured at the computed point.
     claimed : Constants
         What the user vouches for, which is of w* already.
-    off : float
+    off : Constant
         How far the computed point is from w*.
-    proved : bool
-        Is `off` a bound, or only an estimate?
+    least : float or None
+        The least singular value of I − ∂₁Φ at the computed point, which stands in for a μ_λ that is not known.
+    rounding : float
+        How far it is off in any case.
 
     Returns
     -------
     dict of Constant by name
-        A constant that hardly moves stays. One that does becomes an upper bound if all that it takes is proved, and
-        an estimate if not.
+        A constant that hardly moves stays: raised by as much if that is proved, and as it is if rounding alone moves w.
+        Another becomes an upper bound if all that it takes is proved, and an estimate if not, or if nobody knows how
+        far it moves.
     """
-    values = {name: constant.value for name, constant in made.items()}
-    settled = dict(made)
+    values = {name: constant.value for name, constant in ours.items()}
+    if least:
+        values.setdefault("mu_inv", least)
+    settled = dict(ours)
     for name, (needed, slope) in SLOPES.items():
-        constant = made.get(name)
-        if constant is None or constant.side is Side.LOWER or not set(needed) <= set(made):
+        constant = ours.get(name)
+        if constant is None or constant.side is Side.LOWER or off.value <= 0:
             continue
         if name in claimed and not constant.provenance.refuted:
             continue
-        shift = slope(values) * off
-        if shift <= NOTHING * constant.value:
+        known = set(needed) <= set(values)
+        shift = slope(values) * off.value if known else 0.0
+        top = replace(constant, value=constant.value + shift)
+        proved = off.side is Side.UPPER and all(n in ours and ours[n].is_safe for n in needed)
+        proved = proved and not any(ours[n].side is Side.HIGH_PROBABILITY for n in needed)
+        if known and shift <= NOTHING * constant.value and (proved or off.value <= rounding):
+            settled[name] = top if proved else constant
             continue
-        safe = proved and all(made[n].is_safe for n in needed)
-        likely = [made[n].provenance.delta for n in needed if made[n].side is Side.HIGH_PROBABILITY]
-        side = Side.LOWER if not safe or likely else constant.side if constant.side is not Side.EXACT else Side.UPPER
+        side = Side.LOWER if not proved else constant.side if constant.side is not Side.EXACT else Side.UPPER
         how = f"{constant.provenance.how}, and how far it may move to w*"
-        provenance = replace(constant.provenance, how=how)
-        settled[name] = replace(constant, value=constant.value + shift, side=side, provenance=provenance)
+        settled[name] = replace(top, side=side, provenance=replace(constant.provenance, how=how))
     return settled

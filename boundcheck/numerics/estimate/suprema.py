@@ -6,16 +6,17 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from boundcheck.constants import Constant, Side
+from boundcheck.constants import Constant
 from boundcheck.numerics.bilevel.closed_forms import Region
-from boundcheck.numerics.bilevel.pairings import Derivative
+from boundcheck.numerics.bilevel.derivative_pairings import Derivative
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate.ascent import Supremum
 from boundcheck.numerics.estimate.effort import Spend, provenance_of
 from boundcheck.numerics.estimate.supremum_search import Effort, Search
+from boundcheck.side import Side
 
-# products without a budget: as many as handle so many numbers, but not few and not endless
+# without a budget: products until this many numbers were handled, within limits
 FEWEST_PRODUCTS, MOST_PRODUCTS, NUMBERS = 200, 20_000, 400_000_000
 EFFORT = Effort()
 

@@ -1,4 +1,4 @@
-"""The search for a supremum over a region of which nothing is known but its function: a value from below.
+"""Search for the supremum of a function over a region: a lower bound on it.
 
 F is ∂₁Φ, ∂₂Φ, ∇₁E or ∇₂E. Looked for is sup ‖F(w)‖, or calmness at w*, sup ‖F(w) − F(w*)‖/‖w − w*‖. As w tends to w*
 along a the latter is the derivative of F at w*, T[v, u, a], whose norm is found by improving one of its vectors at a
@@ -16,10 +16,10 @@ from torch import Tensor
 
 from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel.closed_forms import Region
-from boundcheck.numerics.bilevel.pairings import Derivative
+from boundcheck.numerics.bilevel.derivative_pairings import Derivative
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.estimate.ascent import Climb, Draws, Slopes, Supremum, Watch, ascend, starts, top, unit
+from boundcheck.numerics.estimate.ascent import Climb, Draws, FiniteWatch, Slopes, Supremum, ascend, starts, top, unit
 from boundcheck.numerics.estimate.derivative_field import DerivativeField
 from boundcheck.numerics.solvers import lower_level
 
@@ -32,10 +32,10 @@ class Budget:
     top: int = 10  # steps of conjugate gradients in v, in a round
     steps: int = 15  # steps of ascent in w, in a round
     cycles: int = 8  # over the vectors of T, before it is seen whether that still helps
-    limit_share: int = 3  # the norm of T may take one product in so many
-    informed: int = 8  # one row in so many starts from the best directions of T
-    rounds: int = 4  # only as many rows go on as can afford so many more rounds …
-    fewest: int = 4  # … but at least so many
+    limit_share: int = 3  # the norm of T may take one product in this many
+    informed: int = 8  # one row in this many starts from the best directions of T
+    rounds: int = 4  # keep only as many rows as can afford this many more rounds …
+    fewest: int = 4  # … but at least this many
     iterates: int = 16  # of the lower level, of which w_1, w_2, w_4, … are starts
     close: float = 1e-3  # of the largest distance from w*: nearer to it, differences would be rounding
     rtol: float = 1e-7  # a round that improves the best value by less is the last one …
@@ -118,7 +118,7 @@ class Search:
         self._problem, self._region, self._w_star, self._effort = problem, region, w_star, effort
         self._prepared = Prepared(problem, prepared.lams[None]) if prepared.lams.dim() == 1 else prepared
         what = f"the difference of {derivative.value} from that at w*" if calm else derivative.value
-        self._watch = Watch(problem.name, what, region)
+        self._watch = FiniteWatch(problem.name, what, region)
         self._field = DerivativeField(derivative, problem, self._prepared, self._watch)
         self._draws = Draws(effort.seed, region.point)
         rows_that_fit = max(2, BUDGET.cells // self._field.longest)

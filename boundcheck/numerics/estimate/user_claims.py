@@ -1,21 +1,22 @@
-"""Constants that the user vouches for: taken in the place of ours, unless what was found contradicts them."""
+"""Constants that the user vouches for: they replace our estimates, unless the evidence contradicts them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from boundcheck.constants import Constant, Constants, Side, safe_side
+from boundcheck.constants import Constant, Constants
+from boundcheck.side import Side, safe_side
 
 
 def settle(
-    made: Mapping[str, Constant], claimed: Constants, evidence: Iterable[Constant], tolerance: float
+    estimates: Mapping[str, Constant], claimed: Constants, evidence: Iterable[Constant], tolerance: float
 ) -> dict[str, Constant]:
-    """Put every claim in the place of what we have, unless it is refuted or says less.
+    """Replace our estimates by the user's claims, except by those that are refuted or say less.
 
     Parameters
     ----------
-    made : Mapping[str, Constant]
+    estimates : Mapping[str, Constant]
         What we have, by name.
     claimed : Constants
         What the user vouches for.
@@ -29,25 +30,25 @@ def settle(
     dict of Constant by name
         Where a claim is refuted, `provenance.refuted` says by what.
     """
-    settled = dict(made)
+    settled = dict(estimates)
     against: dict[str, list[Constant]] = {}
-    for constant in (*evidence, *made.values()):
+    for constant in (*evidence, *estimates.values()):
         against.setdefault(constant.name, []).append(constant)
     for name, claim in claimed.items():
-        ours = made.get(name)
-        found = next((c for c in against.get(name, ()) if refuted(claim, c, tolerance)), None)
-        if found is not None:
-            settled[name] = _overruled(claim, found, ours)
+        ours = estimates.get(name)
+        refutation = next((c for c in against.get(name, ()) if refuted(claim, c, tolerance)), None)
+        if refutation is not None:
+            settled[name] = _overruled(claim, refutation, ours)
         elif ours is None or not ours.is_safe or claim.is_safe:
             settled[name] = _larger(claim, ours) if not claim.is_safe and ours is not None else claim
     return settled
 
 
-def _overruled(claim: Constant, found: Constant, ours: Constant | None) -> Constant:
+def _overruled(claim: Constant, refutation: Constant, ours: Constant | None) -> Constant:
     words = {Side.UPPER: "at most ", Side.LOWER: "at least "}.get(claim.stated_side, "")
-    why = f"given as {words}{claim.value:.6g}, but {found.value:.6g} was found: {found.provenance.how}"
-    kept = found if ours is None else ours
-    how = why if kept is found else f"{why}; taken in its place: {kept.provenance.how}"
+    why = f"given as {words}{claim.value:.6g}, but {refutation.value:.6g} was found: {refutation.provenance.how}"
+    kept = refutation if ours is None else ours
+    how = why if kept is refutation else f"{why}; taken in its place: {kept.provenance.how}"
     return replace(kept, provenance=replace(kept.provenance, how=how, refuted=why))
 
 
@@ -65,8 +66,8 @@ def is_below(claim: Constant, ours: Constant) -> bool:
 
 def refuted(claim: Constant, ours: Constant, tolerance: float = 1e-9) -> bool:
     """Is the truth, which is on our side of `ours`, on the wrong side of the claim?"""
-    said, found = claim.stated_side, ours.stated_side
-    above = said in (Side.UPPER, Side.EXACT) and found in (Side.LOWER, Side.EXACT)
-    below = said in (Side.LOWER, Side.EXACT) and found in (Side.UPPER, Side.EXACT)
+    said, measured = claim.stated_side, ours.stated_side
+    above = said in (Side.UPPER, Side.EXACT) and measured in (Side.LOWER, Side.EXACT)
+    below = said in (Side.LOWER, Side.EXACT) and measured in (Side.UPPER, Side.EXACT)
     slack = tolerance * max(abs(claim.value), abs(ours.value))
     return (above and ours.value > claim.value + slack) or (below and ours.value < claim.value - slack)

@@ -42,7 +42,7 @@ def check(problem: Problem, lam: Tensor, w_star: Tensor | None = None) -> Confir
     UserCodeError
         if a function is not finite, or if a derivative is clearly not that of its function.
     """
-    ready, again = (Prepared(problem, lam).ready for _ in range(2))  # `prepare` may be the one that draws lots
+    ready, again = (Prepared(problem, lam).ready for _ in range(2))  # `prepare` itself may be random
     beside = problem.w0 + BESIDE * (1 + problem.w0.abs())
     for what, function in (("Φ", problem.phi_at), ("E", problem.outer_at)):
         _finite(problem, what, function, problem.w0, ready)

@@ -9,7 +9,9 @@ operations are followed, because tangents lie in memory as the numbers do.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import torch
@@ -18,7 +20,9 @@ from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
+from boundcheck.numerics.program import linear_operations, operations
 from boundcheck.numerics.program.finite_differences import Line, Outcome
+from boundcheck.numerics.program.operations import Facts
 from boundcheck.numerics.program.outside_torch import NoWayOut
 from boundcheck.numerics.program.rounding_rules.ball import Refusal
 
@@ -30,38 +34,98 @@ READS = frozenset(("_local_scalar_dense", "_linalg_check_errors", "_assert_async
 REFUTES = {torch.float64: 1e-3, torch.float32: 1e-2}  # a gap of this size, relative, is that of another function
 OPEN = {torch.float64: 1e-6, torch.float32: 1e-3}  # a smaller one may be an iteration that stopped early
 BESIDE = 3  # units of rounding of a step: off the kinks at which x may lie
-PARTS = (2, 3)  # times so far beside x, where the gap has to be the same
+PARTS = ((2, 1.37, 0.83), (3, 0.71, 1.19))  # times so far beside x, for these multiples of u and c, it is the same gap
 STEADY = 0.2  # up to this share
+UNITS = 100  # of rounding, in a sum of terms that may cancel
+APART = 100.0  # a share of the derivative that is smaller by this factor is looked at by itself
+GROUPS = 4  # of shares of one size, at most
+NOISE = 1e4  # units of rounding of the largest share: what is smaller may be left over where numbers cancelled
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """Two derivatives along a line, at one point beside x."""
+
+    autograd: float
+    ours: float  # that of the operations
+    size: float
+    rounding: float  # of a sum of terms that may cancel, as c = ±1/|w| makes of a ∂f in proportion to w
+    by_entry: Tensor  # what each entry of u adds, says autograd
+    by_value: Tensor  # what each value of f adds, say the operations
+
+    @property
+    def gap(self) -> float:
+        return self.ours - self.autograd
 
 
 def compare(line: Line) -> Outcome:
     """Autograd's derivative along the line against that of the operations.
 
     It "agrees" also where an operation hides what it does: then nothing speaks against autograd. "open" without a
-    reason is a gap that may be rounding.
+    reason is a gap that may be rounding. Entries and values that add little to the whole are looked at by themselves:
+    beside a derivative of 1e6, nobody would see that another is missing.
     """
-    dtype = line.x.dtype
-    autograd, ours, size = _both(line, 1)
-    gap = abs(ours - autograd)
-    if not gap > OPEN[dtype] * size:
+    pair = _both(line, 1)
+    if pair is None:
         return Outcome("agrees")
-    gaps = [ours - autograd, *(b - a for a, b, _ in (_both(line, part) for part in PARTS))]
+    outcome = _judged(line, pair)
+    of_u = (replace(line, u=line.u * mask.to(line.u)) for mask in _small(pair.by_entry, line.x.dtype))
+    of_c = (
+        replace(line, c=line.c * mask.to(line.c).reshape(line.c.shape)) for mask in _small(pair.by_value, line.x.dtype)
+    )
+    for part in chain(of_u, of_c):
+        if outcome.says == "refutes":
+            break
+        small = _both(part, 1)
+        of_part = Outcome("agrees") if small is None else _judged(part, small)
+        outcome = of_part if of_part.says == "refutes" or outcome.says == "agrees" else outcome
+    return outcome
+
+
+def _judged(line: Line, pair: _Pair) -> Outcome:
+    dtype, gap = line.x.dtype, abs(pair.gap)
+    if not gap > max(OPEN[dtype] * pair.size, pair.rounding):
+        return Outcome("agrees")
+    gaps = [pair.gap, *(_elsewhere(line, *part) for part in PARTS)]
     if not max(gaps) - min(gaps) <= STEADY * min(map(abs, gaps)):  # as rounding has, so nothing is said
         return Outcome("open")
-    if gap > REFUTES[dtype] * size:
-        return Outcome("refutes", autograd, ours, by="its operations, each differentiated by itself, give")
-    return Outcome("open", reason=f"autograd and the operations differ by {gap / size:.1e} of the derivative")
+    if gap > REFUTES[dtype] * pair.size:
+        return Outcome("refutes", pair.autograd, pair.ours, by="its operations, each differentiated by itself, give")
+    return Outcome("open", reason=f"autograd and the operations differ by {gap / pair.size:.1e} of the derivative")
 
 
-def _both(line: Line, part: int) -> tuple[float, float, float]:
-    """Autograd's derivative beside x, that of the operations (NaN where one hides), and their size."""
+def _elsewhere(line: Line, part: int, of_u: float, of_c: float) -> float:
+    """The gap further beside x, for a multiple of u and c, which it is linear in; NaN where there is none."""
+    pair = _both(replace(line, u=of_u * line.u, c=of_c * line.c), part)
+    return math.nan if pair is None else pair.gap / (of_u * of_c)
+
+
+def _small(shares: Tensor, dtype: torch.dtype) -> Iterator[Tensor]:
+    """Masks of what is of one size, but for the largest; what is 0 belongs to the last, and rounding to none."""
+    sizes = shares.abs()
+    most = float(sizes.max())
+    clear = sizes > NOISE * torch.finfo(dtype).eps * most
+    if not (bool(clear.any()) and math.isfinite(most)):
+        return
+    least = float(sizes[clear].min())
+    group = (torch.log(most / sizes.clamp(min=least)) / math.log(APART)).floor().clamp(max=GROUPS - 1)
+    for step in range(1, GROUPS):
+        mask = (group == step) & (clear | (sizes == 0))
+        if bool(mask.any()):
+            yield mask
+
+
+def _both(line: Line, part: int) -> _Pair | None:
+    """Both derivatives beside x; None where an operation hides what it does."""
     x, u = line.x + part * BESIDE * torch.finfo(line.x.dtype).eps * line.u, line.u.to(torch.float64)
     through = derivative(line.value, x, line.u)
     if through is None:
-        return math.nan, math.nan, math.nan
+        return None
     g = line.gradient(x, line.c).detach().to(torch.float64) * u
-    ours = float((through.reshape(-1) * line.c.reshape(-1)).to(torch.float64).sum())
-    return float(g.sum()), ours, max(float(g.norm()), abs(ours), line.floor)
+    terms = (through.reshape(-1) * line.c.reshape(-1)).to(torch.float64)
+    rounding = UNITS * torch.finfo(line.x.dtype).eps * float(terms.abs().sum())
+    ours = float(terms.sum())
+    return _Pair(float(g.sum()), ours, max(float(g.norm()), abs(ours), line.floor), rounding, g, terms)
 
 
 def derivative(function: Callable[[Tensor], Tensor], x: Tensor, u: Tensor) -> Tensor | None:
@@ -108,8 +172,11 @@ class _Tangents(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return tangents.as_strided(x.shape, x.stride(), x.storage_offset())
 
     def write(self, x: Tensor, tangent: Tensor) -> None:
+        entries = x.untyped_storage().nbytes() // x.element_size()
         if not self.has(x):
-            entries = x.untyped_storage().nbytes() // x.element_size()
+            if x.numel() == entries and x.is_contiguous():
+                self._memory[_place(x)] = x.detach(), tangent.to(x.dtype).expand(x.shape).reshape(-1).clone()
+                return
             self._memory[_place(x)] = x.detach(), torch.zeros(entries, dtype=x.dtype, device=x.device)
         self.of(x).copy_(tangent)
 
@@ -118,19 +185,37 @@ class _Tangents(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self._followed(func, args, kwargs or {})
 
     def _followed(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        given = operations.leaves(args, kwargs)
+        if not any(self.has(x) for x in given) or any(isinstance(x, Tensor) and x.is_meta for x in given):
+            return func(*args, **kwargs)
+        facts = operations.facts(func)
+        if facts.name in READS:
+            self.leaked = self.leaked or facts.name == "_local_scalar_dense"
+            return func(*args, **kwargs)
+        if not facts.is_aten:
+            raise Refusal(f"{func} hides what it does")
+        if facts.is_view or facts.is_rebinding:
+            return func(*args, **kwargs)
+        if linear_operations.known(facts.full):
+            try:
+                tangent = linear_operations.tangent(func, facts.full, args, kwargs, self._moving)
+            except NotImplementedError:
+                return self._differentiated(func, facts, args, kwargs)
+            result = func(*args, **kwargs)
+            self._keep(func, [result], [tangent])
+            return result
+        return self._differentiated(func, facts, args, kwargs)
+
+    def _moving(self, x: Any) -> Tensor | None:
+        return self.of(x) if self.has(x) else None
+
+    def _differentiated(self, func: Any, facts: Facts, args: Any, kwargs: dict[str, Any]) -> Any:
+        """By forward mode."""
         leaves, spec = tree_flatten((args, kwargs))
         moving = [i for i, x in enumerate(leaves) if self.has(x)]
-        if not moving or any(isinstance(x, Tensor) and x.is_meta for x in leaves):
-            return func(*args, **kwargs)
-        name = func._schema.name.removeprefix("aten::")
-        if name in READS:
-            self.leaked = self.leaked or name == "_local_scalar_dense"
-            return func(*args, **kwargs)
-        if func.namespace != "aten":
-            raise Refusal(f"{func} hides what it does")
-        if _is_view(func):
-            return func(*args, **kwargs)
-        written = [i for i, x in enumerate(leaves) if isinstance(x, Tensor) and _writes(func, x, args, kwargs)]
+        into = [args[i] if i < len(args) else kwargs.get(name) for i, name in facts.written]
+        into = [y for x in into for y in (x if isinstance(x, list | tuple) else (x,))]
+        written = [i for i, x in enumerate(leaves) if isinstance(x, Tensor) and any(x is y for y in into)]
         with (
             torch._C._ForceDispatchKeyGuard(*_ORDINARY),
             forward_ad._set_fwd_grad_enabled(True),
@@ -142,16 +227,21 @@ class _Tangents(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 fresh[i] = _dual(value, self.of(leaves[i]).clone()) if i in moving else value
             new_args, new_kwargs = tree_unflatten(fresh, spec)
             outcome = func(*new_args, **new_kwargs)
-            after = [fresh[i] for i in written] or [x for x in tree_leaves(outcome) if isinstance(x, Tensor)]
-            tangents = [_tangent(x) for x in after]
+            after = [fresh[i] for i in written] or tree_leaves(outcome)
+            tangents = [_tangent(x) if isinstance(x, Tensor) else None for x in after]
         result = func(*args, **kwargs)
-        results = [leaves[i] for i in written] or [x for x in tree_leaves(result) if isinstance(x, Tensor)]
+        results = [leaves[i] for i in written] or tree_leaves(result)
+        pairs = zip(results, tangents, strict=True)  # a result that was not asked for is None in one of both
+        kept = [(x, tangent) for x, tangent in pairs if isinstance(x, Tensor)]
+        self._keep(func, [x for x, _ in kept], [tangent for _, tangent in kept])
+        return result
+
+    def _keep(self, func: Any, results: list[Tensor], tangents: list[Tensor | None]) -> None:
         for x, tangent in zip(results, tangents, strict=True):
             if not _plain(x) and tangent is not None:
                 raise Refusal(f"{func} gives a tensor whose memory is not followed")
             if tangent is not None or self.has(x):
                 self.write(x, torch.zeros_like(x) if tangent is None else tangent)
-        return result
 
 
 def _dual(x: Tensor, tangent: Tensor) -> Tensor:
@@ -170,17 +260,3 @@ def _place(x: Tensor) -> int:
 
 def _plain(x: Any) -> bool:
     return isinstance(x, Tensor) and x.layout is torch.strided and not x._is_zerotensor()
-
-
-def _is_view(func: Any) -> bool:
-    infos = [of.alias_info for of in func._schema.returns]
-    return torch.Tag.inplace_view in func.tags or any(info is not None and not info.is_write for info in infos)
-
-
-def _writes(func: Any, x: Tensor, args: Any, kwargs: dict[str, Any]) -> bool:
-    for i, argument in enumerate(func._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            given = args[i] if i < len(args) else kwargs.get(argument.name)
-            if any(x is y for y in tree_leaves(given)):
-                return True
-    return False

@@ -27,7 +27,7 @@ class NoWayOut(TorchFunctionMode):
         self.refuse, self.names = refuse, OUT | also
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = getattr(func, "__name__", "")
+        name = "data" if getattr(func, "__self__", None) is Tensor.data else getattr(func, "__name__", "")
         if name in self.names:
             raise self.refuse(Refusal(f"Tensor.{name} takes numbers out of PyTorch"))
         return func(*args, **(kwargs or {}))
@@ -44,12 +44,12 @@ class Step:
 
 def differs(first: list[Step], second: list[Step]) -> str:
     """Where the same program, run at another point, read other numbers that it computed out of sight; or nothing."""
-    for one, other in zip(first, second, strict=False):
-        if one.name != other.name:
-            return f"{one.name}: at a point close by the program does {other.name} instead"
-        same = repr(one.numbers) == repr(other.numbers) and len(one.constants) == len(other.constants)
-        if not same or not all(x is y or _equal(x, y) for x, y in zip(one.constants, other.constants, strict=True)):
-            return f"{one.name}: a number depends on the point, and PyTorch did not compute it"
+    for step, other in zip(first, second, strict=False):
+        if step.name != other.name:
+            return f"{step.name}: at a point close by the program does {other.name} instead"
+        same = repr(step.numbers) == repr(other.numbers) and len(step.constants) == len(other.constants)
+        if not same or not all(x is y or _equal(x, y) for x, y in zip(step.constants, other.constants, strict=True)):
+            return f"{step.name}: a number depends on the point, and PyTorch did not compute it"
     return "" if len(first) == len(second) else "at a point close by the program does other operations"
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
 
+from boundcheck.numerics.program import operations
+from boundcheck.numerics.program.operations import Facts
 from boundcheck.numerics.program.outside_torch import Step
 from boundcheck.numerics.program.rounding_rules import RULES
 from boundcheck.numerics.program.rounding_rules.ball import Ball, Refusal, point
@@ -25,6 +26,7 @@ NEW = frozenset((
     "lift_fresh", "_efficientzerotensor", "tril_indices", "triu_indices",
 ))  # fmt: skip
 WITHOUT_VALUE = frozenset(("out", "memory_format", "layout", "device", "pin_memory"))  # arguments that change no number
+COPIES = ("aten.copy_.", "aten.clone.")
 UNCHECKED = frozenset(("_linalg_check_errors", "_assert_async", "_local_scalar_dense"))
 
 
@@ -55,7 +57,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, enclose: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.enclose = enclose
-        self.seen: list[Step] = []
+        self.recorded: list[Step] = []
         self.refusal: Refusal | None = None
         self._memory: dict[int, _Cell] = {}
         self._factors: dict[int, tuple[Tensor, Factors]] = {}
@@ -87,9 +89,9 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return
             old = x.detach().as_strided((n,), (1,), 0).to(torch.float64)
             self._memory[place] = _Cell(x.detach(), old.clone(), torch.zeros_like(old))
-        here = self.ball(x)
-        here.mid.copy_(new.mid.expand(x.shape))
-        here.rad.copy_(new.rad.expand(x.shape))
+        stored = self.ball(x)
+        stored.mid.copy_(new.mid.expand(x.shape))
+        stored.rad.copy_(new.rad.expand(x.shape))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         with torch._C.DisableTorchFunction():
@@ -104,23 +106,23 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return refusal
 
     def _followed(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        name = func._schema.name.removeprefix("aten::")
-        full = str(func)
-        given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+        facts, leaves = operations.facts(func), operations.leaves(args, kwargs)
+        name, full = facts.name, facts.full
+        given = [x for x in leaves if isinstance(x, Tensor)]
         if any(x.is_meta for x in given):  # PyTorch asks for a shape: there are no numbers in it
             return func(*args, **kwargs)
-        self._allowed(full, func, given, args)
-        written = [_argument(func, i, args, kwargs) for i in _written(func)]
+        self._allowed(facts, given, args)
+        written = [args[i] if i < len(args) else kwargs[key] for i, key in facts.written]
         if not all(isinstance(x, Tensor) for x in written):
             raise Refusal(f"{full} has no rule")
-        if _is_view(func) or _is_rebinding(func):
-            self._note(full, args, kwargs, [])
+        if facts.is_view or facts.is_rebinding:
+            self._note(full, leaves, [])
             result = func(*args, **kwargs)
-            if not _sparse(given[0]) and any(x.dtype != given[0].dtype for x in tree_leaves(result)):
+            if not _sparse(given[0]) and any(x.dtype != given[0].dtype for x in _leaves(result)):
                 raise Refusal(f"{full}: the same memory as another dtype")
             return result
         blank = written if name in ("fill_", "copy_", "zero_") else []  # not read before
-        self._note(full, args, kwargs, [x for x in given if not any(x is y for y in blank)])
+        self._note(full, leaves, [x for x in given if not any(x is y for y in blank)])
         for x in written:
             if _float(x) and not self._computed(x):
                 self._snapshot(x)
@@ -133,32 +135,32 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name in UNCHECKED or _is_new(name, given):
             return result
         results = written or _leaves(result)
-        if not any(_float(x) for x in (*given, *tree_leaves(result))):
+        if not any(_float(x) for x in (*given, *results)):
             return result  # whole numbers and conditions only
         if not written and all(_old(x, places) for x in results):
             return result  # the same memory, or zeros without memory
         self._apply(full, name, arguments, results)
         return result
 
-    def _allowed(self, full: str, func: Any, given: list[Tensor], args: tuple[Any, ...]) -> None:
-        if torch.Tag.nondeterministic_seeded in func.tags:
-            raise Refusal(f"{full}: random numbers")
-        if any(isinstance(x, complex) or (isinstance(x, Tensor) and x.is_complex()) for x in (*args, *given)):
-            raise Refusal(f"{full}: complex numbers")
+    def _allowed(self, facts: Facts, given: list[Tensor], args: tuple[Any, ...]) -> None:
+        if facts.is_random:
+            raise Refusal(f"{facts.full}: random numbers")
+        if any(isinstance(x, complex) for x in args) or any(x.is_complex() for x in given):
+            raise Refusal(f"{facts.full}: complex numbers")
         for x in given:
             if type(x) not in (Tensor, torch.nn.Parameter, Plugged) or x.device.type != "cpu" or x.is_neg():
-                raise Refusal(f"{full}: a tensor of type {type(x).__name__} on {x.device}")
+                raise Refusal(f"{facts.full}: a tensor of type {type(x).__name__} on {x.device}")
 
-    def _note(self, full: str, args: Any, kwargs: Any, read: list[Tensor]) -> None:
-        numbers = tuple(x for x in tree_leaves((args, kwargs)) if isinstance(x, bool | int | float | str))
+    def _note(self, full: str, leaves: list[Any], read: list[Tensor]) -> None:
+        numbers = tuple(x for x in leaves if isinstance(x, bool | int | float | str))
         constants = [x for x in read if _float(x) and not x._is_zerotensor() and not self._computed(x)]
-        self.seen.append(Step(full, numbers, tuple(x.detach() for x in constants)))
+        self.recorded.append(Step(full, numbers, tuple(x.detach() for x in constants)))
 
     def _snapshot(self, x: Tensor) -> None:
         """Keep what constants in the memory of x were, which is about to change."""
-        for i, step in enumerate(self.seen):
+        for i, step in enumerate(self.recorded):
             if any(not _sparse(c) and _place(c) == _place(x) for c in step.constants):
-                self.seen[i] = replace(step, constants=tuple(c.clone() for c in step.constants))
+                self.recorded[i] = replace(step, constants=tuple(c.clone() for c in step.constants))
 
     def _computed(self, x: Tensor) -> bool:
         return x.layout is torch.strided and _place(x) in self._memory
@@ -176,8 +178,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return factors
             return self.ball(x)
 
-        found: tuple[Any, Any] = tree_map(of, (args, kwargs))
-        return found
+        return operations.changed(of, args, kwargs)
 
     def _rule(self, full: str, name: str, arguments: Any) -> Any:
         base = name.removesuffix("_") if not name.startswith("__") else name
@@ -200,14 +201,14 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 if _float(x) and not _sparse(x) and not x._is_zerotensor():
                     self._write(x, point(x))
             return
-        found = self._rule(full, name, arguments)
-        every = list(found) if isinstance(found, tuple | list) else [found]
+        result = self._rule(full, name, arguments)
+        every = list(result) if isinstance(result, tuple | list) else [result]
         if len(every) != len(results):
             raise Refusal(f"{full}: the rule gives {len(every)} results of {len(results)}")
         for x, new in zip(results, every, strict=True):
             if _float(x):
                 self._keep(full, x, new)
-            elif new is not None or not isinstance(found, tuple):
+            elif new is not None or not isinstance(result, tuple):
                 _same(full, new, x)
         if name in LU:
             of, lu, pivots = arguments[0][0], results[LU[name][0]], results[LU[name][1]]
@@ -223,7 +224,10 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         if not isinstance(new, Ball):
             raise Refusal(f"{full}: the rule gives no ball")
-        if not bool((new.mid.isfinite() & new.rad.isfinite()).all()):
+        known = new.mid.isfinite() & new.rad.isfinite()
+        if full.startswith(COPIES) and not bool(known.all()):  # of memory that nobody wrote
+            new = Ball(torch.where(known, new.mid, 0.0), torch.where(known, new.rad, math.inf))
+        elif not bool(known.all()):
             raise Refusal(f"{full}: a number is not finite, or nothing is known of it")
         if x.dtype.is_complex or not _fits(new, x):
             raise Refusal(f"{full}: the rule gives the shape {tuple(new.shape)} and PyTorch {tuple(x.shape)}")
@@ -233,8 +237,8 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _read(self, x: Tensor, result: Any) -> Any:
         """`.item()` and conditions in Python: only of exact numbers."""
         if _float(x) and self.enclose:
-            here = self.ball(x)
-            if not here.exact or float(here.mid) != result:
+            known = self.ball(x)
+            if not known.exact or float(known.mid) != result:
                 raise Refusal("aten._local_scalar_dense (.item(), float(…), if …): a computed number decides")
         return result
 
@@ -268,22 +272,3 @@ def _old(x: Any, places: set[int]) -> bool:
 def _is_new(name: str, given: list[Tensor]) -> bool:
     """Is it a tensor of given numbers, of which other tensors only tell the shape?"""
     return name in NEW and (name.endswith("_like") or name.startswith(("new_", "lift_")) or not any(map(_float, given)))
-
-
-def _is_view(func: Any) -> bool:
-    """Do the results look at the memory of arguments, without a write?"""
-    infos = [of.alias_info for of in func._schema.returns]
-    return any(info is not None and not info.is_write for info in infos)
-
-
-def _is_rebinding(func: Any) -> bool:
-    """squeeze_(), t_() and the like: in place, but only the shape changes."""
-    return torch.Tag.inplace_view in func.tags
-
-
-def _written(func: Any) -> list[int]:
-    return [i for i, a in enumerate(func._schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
-
-
-def _argument(func: Any, i: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return args[i] if i < len(args) else kwargs[func._schema.arguments[i].name]

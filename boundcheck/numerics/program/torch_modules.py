@@ -44,21 +44,21 @@ def as_parameter(piece: Tensor) -> Tensor:
 
 def plugs(pieces: Iterable[Tensor], places: Sequence[tuple[Place, ...]]) -> list[Plug]:
     """What goes where, for the pieces that belong to modules."""
-    made: list[Plug] = []
+    result: list[Plug] = []
     for piece, of_piece in zip(pieces, places, strict=True):
         if of_piece:
             tensor = as_parameter(piece)
-            made.extend((holder, name, tensor) for holder, name in of_piece)
-    return made
+            result.extend((holder, name, tensor) for holder, name in of_piece)
+    return result
 
 
-def run_with(made: list[Plug], run: Callable[[], Result]) -> Result:
+def run_with(plugged: list[Plug], run: Callable[[], Result]) -> Result:
     """`run()` while the tensors are plugged in; what was there before is put back whatever happens.
 
     Both ways are one call without Python code in between, so that Ctrl-C leaves nothing half done.
     """
-    holders, names, tensors = zip(*made, strict=True)
-    before = [holder[name] for holder, name, _ in made]
+    holders, names, tensors = zip(*plugged, strict=True)
+    before = [holder[name] for holder, name, _ in plugged]
     try:
         deque(map(setitem, holders, names, tensors), maxlen=0)
         return run()
@@ -66,10 +66,10 @@ def run_with(made: list[Plug], run: Callable[[], Result]) -> Result:
         deque(map(setitem, holders, names, before), maxlen=0)
 
 
-def tied(found: Iterable[nn.Module]) -> dict[int, tuple[Place, ...]]:
+def tied(modules: Iterable[nn.Module]) -> dict[int, tuple[Place, ...]]:
     """Every place in the modules that holds a parameter, by the identity of the parameter."""
     places: dict[int, dict[tuple[int, str], Place]] = {}
-    for module in found:
+    for module in modules:
         for part in module.modules():
             for name, parameter in part._parameters.items():
                 if parameter is not None:
@@ -124,11 +124,11 @@ def _pruning(hook: Any) -> tuple[str, str] | None:
     return None
 
 
-def refuse_changed_buffers(found: Sequence[tuple[str, nn.Module]], name: str, run: Callable[[], Result]) -> Result:
+def refuse_changed_buffers(modules: Sequence[tuple[str, nn.Module]], name: str, run: Callable[[], Result]) -> Result:
     """`run()`, a call of the user's function `name`, unless it changes a buffer; the buffer is then set back."""
     before = [
         (f"{path}.{prefix}.{key}".replace("..", "."), part._buffers, key, buffer, buffer._version, buffer.clone())
-        for path, module in found
+        for path, module in modules
         for prefix, part in module.named_modules()
         for key, buffer in part._buffers.items()
         if buffer is not None

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.errors import AssumptionError
+from boundcheck.numerics.bilevel import symmetry
 from boundcheck.numerics.bilevel.derivatives import Linearisation, Product
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers.result import LinearSolution
@@ -42,7 +43,7 @@ def solve(d1phi_T: Product, b: Tensor, k: int, v0: Tensor | None, tol: float | N
     return LinearSolution(v, k)
 
 
-def refuse_unless_symmetric(at: Linearisation, problem: Problem, seed: int = 0) -> None:
+def refuse_unless_symmetric(linearised: Linearisation, problem: Problem, seed: int = 0) -> None:
     """Two random products tell a matrix that is not symmetric, or that is not definite along them, almost surely.
 
     At one point, or at rows of points. For a random pair, uᵀAv − vᵀAu is zero if A is symmetric and otherwise differs
@@ -51,22 +52,13 @@ def refuse_unless_symmetric(at: Linearisation, problem: Problem, seed: int = 0) 
     name = problem.name
     if problem.symmetric is False:
         raise AssumptionError(f"{name}: ∂₁Φ is declared not symmetric, so CG does not apply; use aid-cgn")
-    generator = torch.Generator(device="cpu").manual_seed(seed)
-    x = at.x
-    u, v = (
-        torch.randn(x.shape, generator=generator, dtype=torch.float64, device="cpu").to(x)  # the same on every device
-        for _ in range(2)
-    )
-    Yu, Yv = at.d1_T(u), at.d1_T(v)
-    gap = ((v * Yu).sum() - (u * Yv).sum()).abs()
-    # each inner product is summed in rounding of relative size about ε√d of its terms
-    scale = u.norm() * (v.norm() + Yv.norm()) + v.norm() * (u.norm() + Yu.norm())  # ∂₁Φu = u − αHu is rounded like u
-    noise = 100 * torch.finfo(x.dtype).eps * x.numel() ** 0.5 * scale
-    if bool(gap > noise):
+    tried = symmetry.trial(linearised, seed)
+    if not tried.is_symmetric:
         raise AssumptionError(
-            f"{name}: ∂₁Φ is not symmetric (uᵀ∂₁Φv − vᵀ∂₁Φu = {float(gap):.2e} for random u, v), so CG does not apply; "
-            "use aid-cgn"
+            f"{name}: ∂₁Φ is not symmetric (uᵀ∂₁Φv − vᵀ∂₁Φu = {float(tried.gap):.2e} for random u, v), so CG does not "
+            "apply; use aid-cgn"
         )
+    u, v, Yu, Yv = tried.u, tried.v, tried.Yu, tried.Yv
     along = torch.minimum((u * (u - Yu)).sum(-1).min(), (v * (v - Yv)).sum(-1).min())
     if not bool(along > 0):
         raise not_definite(float(along), f"{name}: uᵀ(I − ∂₁Φᵀ)u for a random u")

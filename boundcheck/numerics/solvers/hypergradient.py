@@ -123,15 +123,15 @@ def hypergradient(
     if asked.name.startswith("itd"):
         if v0 is not None:
             raise InputError(f"{asked.name} solves no linear system, so v0 means nothing to it; leave it out")
-        found = _itd(problem, prepared, z0, t, asked, tol, mode)
+        result = _itd(problem, prepared, z0, t, asked, tol, mode)
     else:
         v0 = None if v0 is None else problem.checked(v0, "v0")
-        found = _aid(problem, prepared, z0, t, asked, v0, tol)
-    if not bool(torch.isfinite(found.w).all()):
+        result = _aid(problem, prepared, z0, t, asked, v0, tol)
+    if not bool(torch.isfinite(result.w).all()):
         raise lower_level.explain_divergence(problem, prepared.ready, z0, t)
-    if not bool(torch.isfinite(found.value).all() & (found.v is None or torch.isfinite(found.v).all())):
-        raise _linear_divergence(problem, prepared, found, v0)
-    return found
+    if not bool(torch.isfinite(result.value).all() & (result.v is None or torch.isfinite(result.v).all())):
+        raise _linear_divergence(problem, prepared, result, v0)
+    return result
 
 
 def _method(method: str, k: int | None) -> Method:
@@ -156,19 +156,19 @@ def _itd(
         kept = GRAPH_COPIES * through * z0.numel() * z0.element_size()
         mode = "reverse" if kept <= GRAPH_BUDGET else "forward" if problem.n == 1 else "checkpoint"
     if mode == "forward":
-        found = unrolling.forward(problem, prepared, z0, t, through)
+        unrolled = unrolling.forward(problem, prepared, z0, t, through)
     else:
-        found = unrolling.reverse(problem, prepared, z0, t, through, checkpoint=mode == "checkpoint")
+        unrolled = unrolling.reverse(problem, prepared, z0, t, through, checkpoint=mode == "checkpoint")
     return Hypergradient(
-        value=found.value,
+        value=unrolled.value,
         method=str(asked),
         t=t,
         k=through if asked.name == "itd-truncated" else None,
-        residual=Residuals(float(lower_level.residual(problem, prepared.ready, found.w))),
+        residual=Residuals(float(lower_level.residual(problem, prepared.ready, unrolled.w))),
         status=stopped or COMPLETED,
         dynamics=problem.dynamics.name,
         linear_map=None,
-        w=found.w,
+        w=unrolled.w,
         v=None,
         layout=problem.lam_layout,
     )
@@ -180,19 +180,19 @@ def _aid(
     ready = prepared.ready
     ended = lower_level.run(problem, ready, z0, t, tol)
     w = problem.dynamics.iterate(ended.z)
-    at = linearise(problem, w, prepared)
+    linearised = linearise(problem, w, prepared)
     outer = outer_gradients(problem, w, prepared.leaves)
     if asked.name == "aid-cg" and bool(torch.isfinite(w).all()):
-        conjugate_gradient.refuse_unless_symmetric(at, problem)
-    solved = solve(asked.name, at, outer.w, asked.steps(t), v0, tol)
-    total = tuple(a + b for a, b in zip(outer.lam, at.d2_T(solved.v), strict=True))
-    residual_v = lower_level.length(solved.v - at.d1_T(solved.v) - outer.w)
+        conjugate_gradient.refuse_unless_symmetric(linearised, problem)
+    solved = solve(asked.name, linearised, outer.w, asked.steps(t), v0, tol)
+    total = tuple(a + b for a, b in zip(outer.lam, linearised.d2_T(solved.v), strict=True))
+    residual_v = lower_level.length(solved.v - linearised.d1_T(solved.v) - outer.w)
     return Hypergradient(
         value=prepared.pull_back(total),
         method=str(asked),
         t=ended.t,
         k=solved.k,
-        residual=Residuals(float(lower_level.length(w - at.y.detach())), float(residual_v)),
+        residual=Residuals(float(lower_level.length(w - linearised.y.detach())), float(residual_v)),
         status="; ".join(filter(None, (ended.stopped, solved.stopped))) or COMPLETED,
         dynamics=problem.dynamics.name,
         linear_map=f"Φ of {problem.name}",
@@ -203,53 +203,53 @@ def _aid(
 
 
 def solve(
-    name: str, at: Linearisation, b: Tensor, k: int, v0: Tensor | None = None, tol: float | None = None
+    name: str, linearised: Linearisation, b: Tensor, k: int, v0: Tensor | None = None, tol: float | None = None
 ) -> LinearSolution:
     """k steps of the linear solver of an AID method on (I − ∂₁Φᵀ)v = b."""
     if name == "aid-fp":
-        return fixed_point.solve(at.d1_T, b, k, v0, tol)
+        return fixed_point.solve(linearised.d1_T, b, k, v0, tol)
     if name == "aid-cg":
-        return conjugate_gradient.solve(at.d1_T, b, k, v0, tol)
-    return normal_equations.solve(at.d1_T, at.d1, b, k, v0, tol)
+        return conjugate_gradient.solve(linearised.d1_T, b, k, v0, tol)
+    return normal_equations.solve(linearised.d1_T, linearised.d1, b, k, v0, tol)
 
 
 def _exact(problem: Problem) -> Hypergradient:
-    found = reference.reference(problem, problem.lam[None])
+    solution = reference.reference(problem, problem.lam[None])
     return Hypergradient(
-        value=found.value[0],
+        value=solution.value[0],
         method="exact",
         t=0,
         k=None,
-        residual=Residuals(float(found.residual_w[0]), float(found.residual_v[0])),
+        residual=Residuals(float(solution.residual_w[0]), float(solution.residual_v[0])),
         status=COMPLETED,
         dynamics="Newton",
         linear_map=f"Φ of {problem.name}",
-        w=found.w[0],
-        v=found.v[0],
-        certificate=reference.certificate(problem, found, problem.lam),
+        w=solution.w[0],
+        v=solution.v[0],
+        certificate=reference.certificate(problem, solution, problem.lam),
         layout=problem.lam_layout,
     )
 
 
 def _linear_divergence(
-    problem: Problem, prepared: Prepared, found: Hypergradient, v0: Tensor | None
+    problem: Problem, prepared: Prepared, failed: Hypergradient, v0: Tensor | None
 ) -> DivergenceError:
     """Solve again with fewer steps, to say at which one the numbers stopped being finite."""
-    if found.k is None or found.method.startswith("itd"):
+    if failed.k is None or failed.method.startswith("itd"):
         return DivergenceError(
-            f"{problem.name}: {found.method} is not finite at t = {found.t}; reduce t or the step size"
+            f"{problem.name}: {failed.method} is not finite at t = {failed.t}; reduce t or the step size"
         )
-    name = found.method.partition(":")[0]
-    at = linearise(problem, found.w, prepared)
-    b = outer_gradients(problem, found.w, prepared.leaves).w
+    name = failed.method.partition(":")[0]
+    linearised = linearise(problem, failed.w, prepared)
+    b = outer_gradients(problem, failed.w, prepared.leaves).w
     if not bool(torch.isfinite(b).all()):
-        return DivergenceError(f"{problem.name}: ∇₁E(w_t) is not finite at t = {found.t}; E has no gradient there")
+        return DivergenceError(f"{problem.name}: ∇₁E(w_t) is not finite at t = {failed.t}; E has no gradient there")
 
     def broken(k: int) -> bool:
-        return not bool(torch.isfinite(solve(name, at, b, k, v0).v).all())
+        return not bool(torch.isfinite(solve(name, linearised, b, k, v0).v).all())
 
-    first = bisect_left(range(found.k + 1), True, key=broken)  # once not finite, never finite again
+    first = bisect_left(range(failed.k + 1), True, key=broken)  # once not finite, never finite again
     return DivergenceError(
-        f"{problem.name}: the linear solver of {found.method} left the finite numbers at k = {first} of {found.k}; "
+        f"{problem.name}: the linear solver of {failed.method} left the finite numbers at k = {first} of {failed.k}; "
         "∂₁Φ is not a contraction at w_t: reduce the step size, or use aid-cgn"
     )

@@ -11,7 +11,8 @@ from torch.func import vmap
 
 from boundcheck.errors import DivergenceError
 from boundcheck.numerics.bilevel.prepared import Prepared
-from boundcheck.numerics.bilevel.problem import Problem, Ready
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem_types import Ready
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +57,12 @@ def many(problem: Problem, prepared: Prepared, z: Tensor, t: int) -> Iterator[Te
 
         with torch.no_grad():
             states = steps(z, ready) if single else vmap(steps)(z, ready)
+        still = z.device.type == "cpu" and torch.equal(states[-1], states[-2] if len(states) > 1 else z)
         z = states[-1]
         yield from (z[None] for z in states) if single else states
+        if still:  # to the last bit, so that no step moves it any more
+            yield from [z[None] if single else z] * (t - done - len(states))
+            return
 
 
 def residual(problem: Problem, ready: Ready, w: Tensor) -> Tensor:

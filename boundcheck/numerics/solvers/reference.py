@@ -249,34 +249,34 @@ def _inexact_newton(
     raise _not_found(problem.name, F)
 
 
-def _krylov(problem: Problem, at: Linearisation, b: Tensor, tol: float, *, transposed: bool) -> Tensor:
+def _krylov(problem: Problem, linearised: Linearisation, b: Tensor, tol: float, *, transposed: bool) -> Tensor:
     """(I − ∂₁Φᵀ)⁻¹b, or (I − ∂₁Φ)⁻¹b, to a residual of tol‖b‖."""
     symmetric = problem.symmetric
     if symmetric is None:
-        symmetric = _is_symmetric(at, problem)
+        symmetric = _is_symmetric(linearised, problem)
     if symmetric:
         try:
-            return conjugate_gradient.solve(at.d1_T, b, KRYLOV, None, tol).v
+            return conjugate_gradient.solve(linearised.d1_T, b, KRYLOV, None, tol).v
         except AssumptionError:  # symmetric but not definite: the normal equations do it
-            return normal_equations.solve(at.d1_T, at.d1_T, b, KRYLOV, None, tol).v
+            return normal_equations.solve(linearised.d1_T, linearised.d1_T, b, KRYLOV, None, tol).v
     if transposed:
-        return normal_equations.solve(at.d1_T, at.d1, b, KRYLOV, None, tol).v
-    return normal_equations.solve(at.d1, at.d1_T, b, KRYLOV, None, tol).v
+        return normal_equations.solve(linearised.d1_T, linearised.d1, b, KRYLOV, None, tol).v
+    return normal_equations.solve(linearised.d1, linearised.d1_T, b, KRYLOV, None, tol).v
 
 
-def _is_symmetric(at: Linearisation, problem: Problem) -> bool:
+def _is_symmetric(linearised: Linearisation, problem: Problem) -> bool:
     try:
-        conjugate_gradient.refuse_unless_symmetric(at, problem)
+        conjugate_gradient.refuse_unless_symmetric(linearised, problem)
     except AssumptionError:
         return False
     return True
 
 
-def certificate(problem: Problem, found: ReferenceSolution, lam: Tensor) -> Certificate | None:
+def certificate(problem: Problem, solution: ReferenceSolution, lam: Tensor) -> Certificate | None:
     """Rigorous distances, if the contraction constant of Φ is known."""
     if problem.contraction is None:
         return None
     gap = float(1 - problem.contraction(problem.prepare(lam)))
     if gap <= 0:
         return None
-    return Certificate(float(found.residual_w[0]) / gap, float(found.residual_v[0]) / gap)
+    return Certificate(float(solution.residual_w[0]) / gap, float(solution.residual_v[0]) / gap)

@@ -17,7 +17,8 @@ from torch import Tensor
 from boundcheck.numerics.bilevel.derivatives import Linearisation, outer_gradients, push_forward
 from boundcheck.numerics.bilevel.formulas import D1, D2, DataMatrix, summed
 from boundcheck.numerics.bilevel.prepared import Prepared
-from boundcheck.numerics.bilevel.problem import Problem, Ready
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem_types import Ready
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,16 +41,16 @@ def reverse(problem: Problem, prepared: Prepared, z: Tensor, t: int, through: in
     while t - done > length:
         starts.append(z)
         z, done = _steps(problem, z, ready, length), done + length
-    at = _differentiable_steps(problem, z, prepared, t - done)
-    w = problem.dynamics.iterate(at.y.detach())
+    linearised = _differentiable_steps(problem, z, prepared, t - done)
+    w = problem.dynamics.iterate(linearised.y.detach())
     gradients = outer_gradients(problem, w, prepared.leaves)
     v, total = problem.dynamics.lift(gradients.w), gradients.lam
     while True:
-        v, parts = at.transposed(v)
+        v, parts = linearised.transposed(v)
         total = tuple(a + b for a, b in zip(total, parts, strict=True))
         if not starts:
             return Iterated(prepared.pull_back(total), w)
-        at = _differentiable_steps(problem, starts.pop(), prepared, length)
+        linearised = _differentiable_steps(problem, starts.pop(), prepared, length)
 
 
 def _by_formula(problem: Problem, prepared: Prepared, d1: D1, d2: D2, w: Tensor, steps: int) -> Iterated:
@@ -59,12 +60,12 @@ def _by_formula(problem: Problem, prepared: Prepared, d1: D1, d2: D2, w: Tensor,
         for _ in range(steps):
             path.append(problem.phi_at(path[-1], ready))
     points = torch.stack(path[:-1])
-    at = d1(points.mT, prepared.leaves.for_points())
+    matrices = d1(points.mT, prepared.leaves.for_points())
     gradients = outer_gradients(problem, path[-1], prepared.leaves)
     adjoints, a = torch.empty_like(points), gradients.w
     for p in reversed(range(steps)):
         adjoints[p] = a
-        d1phi_T = at.point(p) if isinstance(at, DataMatrix) else d1(points[p], ready)
+        d1phi_T = matrices.point(p) if isinstance(matrices, DataMatrix) else d1(points[p], ready)
         a = d1phi_T(a)
     return Iterated(prepared.pull_back(gradients.lam) + summed(d2(points, ready), adjoints), path[-1])
 

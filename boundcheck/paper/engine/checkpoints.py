@@ -87,8 +87,8 @@ class Store:
         if not path.exists():
             return None
         try:
-            found = torch.load(path, map_location="cpu", weights_only=True)
-            return Kept(_unpacked(found["content"]), found["done"], found["seconds"])
+            stored = torch.load(path, map_location="cpu", weights_only=True)
+            return Kept(_unpacked(stored["content"]), stored["done"], stored["seconds"])
         except Exception as why:  # whatever a damaged file makes of torch
             raise InputError(
                 f"{path} cannot be read ({type(why).__name__}); remove it, and that run is repeated"
@@ -132,20 +132,20 @@ def fingerprint(experiment: Experiment, settings: Settings) -> dict[str, Any]:
     """All that results depend on, as JSON."""
     import torch
 
-    made: dict[str, Any] = {"schema": SCHEMA, "experiment": experiment.name, "settings": settings}
-    made |= {"boundcheck": boundcheck.__version__, "code": _code(experiment), "torch": torch.__version__}
-    copy: dict[str, Any] = json.loads(json.dumps(made, allow_nan=False))
+    identity: dict[str, Any] = {"schema": SCHEMA, "experiment": experiment.name, "settings": settings}
+    identity |= {"boundcheck": boundcheck.__version__, "code": _code(experiment), "torch": torch.__version__}
+    copy: dict[str, Any] = json.loads(json.dumps(identity, allow_nan=False))
     return copy
 
 
 def _code(experiment: Experiment) -> str:
     """A digest of the code that computes: the package without what only shows, the engine and other experiments."""
     package, digest = Path(boundcheck.__file__).parent, hashlib.sha256()
-    own = tuple(experiment.module.split(".")[1:-1])  # ("paper", "fig1"), its folder
+    folder = tuple(experiment.module.split(".")[1:-1])  # ("paper", "fig1"), its folder
     for path in sorted(package.rglob("*.py")):
         where = path.relative_to(package)
         folders = where.parts[:-1]
-        elsewhere = folders[:1] == (PAPER,) and folders[:2] != own
+        elsewhere = folders[:1] == (PAPER,) and folders[:2] != folder
         if SHOWS.isdisjoint(folders) and not elsewhere:
             digest.update(f"{where.as_posix()}\n".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
@@ -153,13 +153,15 @@ def _code(experiment: Experiment) -> str:
 
 def _refuse_another(there: Path, mine: dict[str, Any], out: Path) -> None:
     try:
-        found = json.loads(there.read_text(encoding="utf-8"))
+        stored = json.loads(there.read_text(encoding="utf-8"))
     except (OSError, ValueError) as why:
         raise InputError(f"{there} cannot be read ({why}); remove {there.parent}, or give another --out") from None
-    if found == mine:
+    if stored == mine:
         return
-    pairs = [(name, found.get(name), mine[name]) for name in mine if name != "settings"]
-    before = found.get("settings", {})
+    pairs = [(name, stored.get(name), mine[name]) for name in mine if name != "settings"]
+    before = stored.get("settings", {})
     pairs += [(name, before.get(name), mine["settings"].get(name)) for name in sorted({*before, *mine["settings"]})]
-    told = "; ".join(f"{name} was {old!r}, now {new!r}" for name, old, new in pairs if old != new)
-    raise InputError(f"{out} holds another run ({told}); give another --out, or remove {there.parent} to start afresh")
+    differences = "; ".join(f"{name} was {old!r}, now {new!r}" for name, old, new in pairs if old != new)
+    raise InputError(
+        f"{out} holds another run ({differences}); give another --out, or remove {there.parent} to start afresh"
+    )

@@ -58,7 +58,7 @@ def carried_out(
         raise
     if not silent:
         show(experiment, done.outcome)
-        print(told(done, place))
+        print(summary(done, place))
     return as_json(experiment, done.outcome, settings)
 
 
@@ -67,6 +67,6 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def told(done: Conducted, place: Path) -> str:
+def summary(done: Conducted, place: Path) -> str:
     before = f", {done.kept} of them from before" if done.kept else ""
     return f"{done.runs} runs{before}, {duration(done.seconds)} of computing; written to {place}"

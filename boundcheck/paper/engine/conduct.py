@@ -50,9 +50,9 @@ def conduct(
         work = _Work(experiment, tasks, store, workers, bar, SECONDS if seconds is None else seconds)
         kept = len(tasks) - len(work.waiting)
         work.all(say)
-        found = {task.key: store.result(task.key) for task in tasks}
-    results = {key: one.content for key, one in found.items() if one is not None}
-    total = sum(one.seconds for one in found.values() if one is not None)
+        stored = {task.key: store.result(task.key) for task in tasks}
+    results = {key: kept.content for key, kept in stored.items() if kept is not None}
+    total = sum(kept.seconds for kept in stored.values() if kept is not None)
     return Conducted(experiment.report(settings, results), total, len(tasks), kept)
 
 
@@ -71,7 +71,8 @@ class _Work:
         self.experiment, self.store, self.workers, self.bar, self.seconds = experiment, store, workers, bar, seconds
         self.costs = {task.key: task.cost for task in tasks}
         self.whole = sum(self.costs.values())
-        missing = [task for task in tasks if store.result(task.key) is None]  # read, so that damage is told at once
+        # read all results now, so that a damaged file is reported at once
+        missing = [task for task in tasks if store.result(task.key) is None]
         self.so_far = {task.key: store.state(task.key) or Kept(None, 0.0, 0.0) for task in missing}
         self.waiting = deque(missing)
         self.running: dict[Any, Task] = {}
@@ -93,14 +94,14 @@ class _Work:
         before = self.so_far[first.key].done
         self.waiting.remove(first)
         self.start(first, TRIAL, 2)  # the first step loads, the second shows how long a step takes
-        made = self.collect()
-        gained = (made.done - before) * first.cost
+        piece = self.collect()
+        gained = (piece.done - before) * first.cost
         if gained > 0 and self.waiting:
             left = sum(task.cost * (1 - self.so_far[task.key].done) for task in self.waiting)
-            whole = made.seconds / gained if made.pace is None else made.pace / first.cost
+            whole = piece.seconds / gained if piece.pace is None else piece.pace / first.cost
             guess = whole * left / min(self.workers.count, len(self.waiting))
-            part = "all" if made.finished else f"{100 * (made.done - before):.0f} %"
-            how = f"estimated from {part} of {first.key}, which took {made.seconds:.1f} s"
+            part = "all" if piece.finished else f"{100 * (piece.done - before):.0f} %"
+            how = f"estimated from {part} of {first.key}, which took {piece.seconds:.1f} s"
             say(f"{self.experiment.name}: about {duration(guess)} {self.workers.said} ({how})")
 
     def start(self, task: Task, seconds: float, least: int = 1) -> None:
@@ -109,7 +110,7 @@ class _Work:
         try:
             call = self.workers.submit(advance, self.experiment.module, task, state, seconds, __version__, least)
         except StoppedError as stopped:
-            self.keep(task, stopped.made)
+            self.keep(task, stopped.last)
             raise
         self.running[call] = task
 
@@ -117,17 +118,17 @@ class _Work:
         """Write down what is finished, or got further and waits for its next turn; the last such slice."""
         for call in self.workers.finished(self.running):
             task = self.running.pop(call)
-            made: Slice = self.workers.result(call)
-            self.keep(task, made)
-            if not made.finished:
+            latest: Slice = self.workers.result(call)
+            self.keep(task, latest)
+            if not latest.finished:
                 self.waiting.appendleft(task)
             self.tell(task.key)
-        return made
+        return latest
 
-    def keep(self, task: Task, made: Slice) -> None:
-        kept = Kept(made.content, made.done, self.so_far[task.key].seconds + made.seconds)
+    def keep(self, task: Task, piece: Slice) -> None:
+        kept = Kept(piece.content, piece.done, self.so_far[task.key].seconds + piece.seconds)
         with interrupts_held():  # or what was made would be lost
-            if made.finished:
+            if piece.finished:
                 self.store.keep_result(task.key, kept)
                 del self.so_far[task.key]
             else:

@@ -21,7 +21,7 @@ FORMATS = ("png", "svg")
 
 
 def number(value: str | float) -> str:
-    """Text as it is, and four digits of a number."""
+    """Text unchanged; numbers with four digits."""
     return value if isinstance(value, str) else f"{value:.4g}"
 
 
@@ -54,8 +54,8 @@ def markdown(experiment: Experiment, outcome: Outcome, settings: Settings) -> st
     for claim in outcome.claims:
         lines.append(" | ".join(("", *(cell.replace("|", "\\|") for cell in cells(claim)), "")).strip())
     lines += ["", *(f"- {note}" for note in outcome.notes)]
-    told = json.dumps(settings, ensure_ascii=False, allow_nan=False)
-    return "\n".join([*lines, "", f"Settings: `{told}`", f"Version: {__version__}", ""])
+    settings_text = json.dumps(settings, ensure_ascii=False, allow_nan=False)
+    return "\n".join([*lines, "", f"Settings: `{settings_text}`", f"Version: {__version__}", ""])
 
 
 def as_json(experiment: Experiment, outcome: Outcome, settings: Settings) -> dict[str, Any]:

@@ -37,13 +37,13 @@ class Slice:
 class StoppedError(KeyboardInterrupt):
     """Ctrl-C in the middle of a slice, with what was made by then."""
 
-    def __init__(self, made: Slice) -> None:
+    def __init__(self, last: Slice) -> None:
         super().__init__()
-        self.made = made
+        self.last = last
 
 
 def advance(module: str, task: Task, state: Any, seconds: float, version: str = __version__, least: int = 1) -> Slice:
-    """Go on with a run from `state` (None at the start) for so many seconds, or `least` steps if that takes longer."""
+    """Continue a run from `state` (None at the start) for `seconds`, but for at least `least` steps."""
     if version != __version__:
         raise InputError(f"a worker has boundcheck {__version__}, this is {version}; install the same one on both")
     experiment = Experiment.of(import_module(module))

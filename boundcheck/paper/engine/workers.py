@@ -91,7 +91,7 @@ class Processes:
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         mine = set(multiprocessing.active_children()) - self._others
-        if kind is not None:  # nobody waits for the slices under way
+        if kind is not None:  # the results of the running slices are not needed
             for process in mine:
                 process.terminate()
         self._pool.shutdown(wait=True, cancel_futures=True)

@@ -25,32 +25,32 @@ __all__ = ["NAME", "TITLE", "ready", "report", "run", "settings", "tasks"]
 
 
 def settings(quick: bool, seed: int, device: str) -> Settings:
-    made = conv_eqm.settings(quick, seed, device)
-    del made["dense"], made["step_sizes"], made["seeds"]
-    step = made.pop("shown")["projected"]
+    shared = conv_eqm.settings(quick, seed, device)
+    del shared["dense"], shared["step_sizes"], shared["seeds"]
+    step = shared.pop("shown")["projected"]
     more = {"size": 100, "steps": 120} if quick else {}
-    return {**made, "step_size": step, "digits": [3, 6], **more}
+    return {**shared, "step_size": step, "digits": [3, 6], **more}
 
 
 def tasks(settings: Settings) -> list[Task]:
-    made = training.task(settings, "aid-fp", True, settings["step_size"], 0)
-    return [Task(KEY, made.parameters, made.cost)]
+    task = training.task(settings, "aid-fp", True, settings["step_size"], 0)
+    return [Task(KEY, task.parameters, task.cost)]
 
 
 def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[str, Any]]:
-    found = yield from training.train(task, state)
-    maps = iterated(task.parameters, found.pop("lam"))
-    return {**found, **maps}
+    trained = yield from training.train(task, state)
+    maps = iterated(task.parameters, trained.pop("lam"))
+    return {**trained, **maps}
 
 
 def iterated(parameters: Mapping[str, Any], lam: torch.Tensor) -> dict[str, Any]:
     """w_0 … w_t of the first test image of each digit, and the distance of each from where `long` iterations lead."""
-    made = training.model(parameters)
-    labels = made.test.Y.argmax(-1)
+    model = training.model(parameters)
+    labels = model.test.Y.argmax(-1)
     chosen = [int((labels == digit).nonzero()[0]) for digit in parameters["digits"] if bool((labels == digit).any())]
     if len(chosen) < len(parameters["digits"]):
         raise InputError(f"digits = {parameters['digits']} are not all among the test images; give a larger test_size")
-    problem = training.on(parameters, Examples(made.test.X[chosen], made.test.Y[chosen]))
+    problem = training.on(parameters, Examples(model.test.X[chosen], model.test.Y[chosen]))
     ready = problem.prepare(lam)
     w, states = problem.w0, []
     for _ in range(parameters["t"] + 1):
@@ -63,7 +63,7 @@ def iterated(parameters: Mapping[str, Any], lam: torch.Tensor) -> dict[str, Any]
     moved = (problem.phi_at(w, ready) - w).reshape(len(chosen), -1).norm(dim=-1) / end.norm(dim=-1)
     return {
         "maps": maps.cpu().numpy(),
-        "images": made.test.X[chosen].cpu().numpy(),
+        "images": model.test.X[chosen].cpu().numpy(),
         "distance": (away.norm(dim=-1) / end.norm(dim=-1)[:, None]).cpu().numpy(),
         "still_moves": moved.cpu().numpy(),
     }
@@ -72,7 +72,7 @@ def iterated(parameters: Mapping[str, Any], lam: torch.Tensor) -> dict[str, Any]
 def report(settings: Settings, results: Mapping[str, Any]) -> Outcome:
     from boundcheck.paper.equilibrium.views import states_claims
 
-    found = results[KEY]
-    data = {name: found[name] for name in ("objective", "accuracy", "norm", "distance", "still_moves")}
-    mean_moves = np.abs(np.diff(found["maps"], axis=1)).mean(axis=(2, 3, 4))
-    return states_claims.outcome(settings, found, {**data, "mean_change": mean_moves})
+    result = results[KEY]
+    data = {name: result[name] for name in ("objective", "accuracy", "norm", "distance", "still_moves")}
+    mean_moves = np.abs(np.diff(result["maps"], axis=1)).mean(axis=(2, 3, 4))
+    return states_claims.outcome(settings, result, {**data, "mean_change": mean_moves})

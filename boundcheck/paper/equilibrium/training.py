@@ -21,7 +21,8 @@ from torch import Tensor
 
 from boundcheck.errors import DivergenceError
 from boundcheck.numerics.bilevel.derivatives import gradient
-from boundcheck.numerics.bilevel.problem import Problem, Ready
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem_types import Ready
 from boundcheck.numerics.solvers import lower_level
 from boundcheck.numerics.solvers.hypergradient import hypergradient
 from boundcheck.paper.engine.experiment import Settings, Step, Task
@@ -72,7 +73,7 @@ class Model:
 
 
 def shared(quick: bool, seed: int, device: str) -> Settings:
-    """What the experiments have in common; `every` so many steps the test accuracy is measured."""
+    """The settings that the experiments share; the test accuracy is measured after every `every` steps."""
     return {
         "quick": quick,
         "seed": seed,
@@ -92,18 +93,18 @@ def shared(quick: bool, seed: int, device: str) -> Settings:
 
 def tasks(settings: Settings) -> list[Task]:
     """A run for each seed, step size, method, with and without projection."""
-    made = []
+    every = []
     for seed in range(settings["seeds"]):
         for step in settings["step_sizes"]:
             for projected in (True, False):
-                made += [task(settings, method, projected, step, seed) for method in METHODS]
-    return made
+                every += [task(settings, method, projected, step, seed) for method in METHODS]
+    return every
 
 
 def task(settings: Settings, method: str, projected: bool, step: float, seed: int, prefix: str = "") -> Task:
-    own = {"method": method, "projected": projected, "step_size": step, "start": settings["seed"] + seed}
+    of_task = {"method": method, "projected": projected, "step_size": step, "start": settings["seed"] + seed}
     key = f"{prefix}{key_of(method, projected, step, seed)}"
-    return Task(key, {**settings, **own}, COST[method] * settings["steps"])
+    return Task(key, {**settings, **of_task}, COST[method] * settings["steps"])
 
 
 def key_of(method: str, projected: bool, step: float, seed: int) -> str:
@@ -134,17 +135,17 @@ def model(parameters: Mapping[str, Any]) -> Model:
     train, test = examples(*which)
     few = Examples(train.X[:FEW], train.Y[:FEW])
     project = projection(hidden, radius) if plain else projection_of_kernels(hidden, _side(train), radius)
-    made = [on(parameters, part) for part in (train, test, few)]
+    problems = [on(parameters, part) for part in (train, test, few)]
     project = project if parameters["projected"] else _as_it_is
-    return Model(made[0], made[1], made[2], few, test, scores if plain else scores_of_maps, project)
+    return Model(problems[0], problems[1], problems[2], few, test, scores if plain else scores_of_maps, project)
 
 
 def on(parameters: Mapping[str, Any], data: Examples) -> Problem:
     """The problem on these examples. With projection, λ outside its domain is refused; without, λ may leave it."""
     make = dense if parameters["problem"] == "eqm" else partial(convolutional, side=_side(data))
     dtype, device = getattr(torch, parameters["dtype"]), parameters["device"]
-    made = make(examples=data, hidden=parameters["hidden"], dtype=dtype, device=device)
-    return made if parameters["projected"] else replace(made, domain=None)
+    problem = make(examples=data, hidden=parameters["hidden"], dtype=dtype, device=device)
+    return problem if parameters["projected"] else replace(problem, domain=None)
 
 
 def _side(data: Examples) -> int:
@@ -163,32 +164,32 @@ def first(problem: Problem, sigma: float, classes: int, start: int) -> Tensor:
 
 
 def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[str, Any]]:
-    """`train` without the last λ, of which a hundred would fill the disk."""
-    found = yield from train(task, state)
-    return {name: value for name, value in found.items() if name != "lam"}
+    """`train` without the last λ: a hundred of them would fill the disk."""
+    trained = yield from train(task, state)
+    return {name: value for name, value in trained.items() if name != "lam"}
 
 
 def train(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[str, Any]]:
     """`steps` steps from λ_0, with a row for each λ_s, and what the iteration does at the last λ if it goes on."""
     p = task.parameters
-    made = model(p)
-    lam0 = made.project(first(made.problem, p["sigma"], made.test.Y.shape[1], p["start"]))
-    at = state or {"s": 0, "lam": lam0, "velocity": torch.zeros_like(lam0), "rows": []}
-    s, rows, why = at["s"], list(at["rows"]), ""
-    lam, velocity = (at[name].to(lam0.device) for name in ("lam", "velocity"))
+    network = model(p)
+    lam0 = network.project(first(network.problem, p["sigma"], network.test.Y.shape[1], p["start"]))
+    start = state or {"s": 0, "lam": lam0, "velocity": torch.zeros_like(lam0), "rows": []}
+    s, rows, why = start["s"], list(start["rows"]), ""
+    lam, velocity = (start[name].to(lam0.device) for name in ("lam", "velocity"))
     while s <= p["steps"]:
         try:
-            row, g = measured(made, lam, p, s % p["every"] == 0 or s == p["steps"])
+            row, g = measured(network, lam, p, s % p["every"] == 0 or s == p["steps"])
         except DivergenceError as diverged:
             why = str(diverged)
             break
         rows.append(tuple(row))
         if s < p["steps"]:
-            lam, velocity = stepped(lam, velocity, g, p["step_size"], p["momentum"], made.project)
+            lam, velocity = stepped(lam, velocity, g, p["step_size"], p["momentum"], network.project)
         s += 1
         yield Step({"s": s, "lam": lam, "velocity": velocity, "rows": list(rows)}, s, p["steps"] + 1)
     columns = {name: np.array([row[i] for row in rows]) for i, name in enumerate(Row._fields)}
-    return {**columns, "why": why, "settled": settled(made, lam, p), "lam": lam}
+    return {**columns, "why": why, "settled": settled(network, lam, p), "lam": lam}
 
 
 def stepped(
@@ -200,24 +201,24 @@ def stepped(
     return (project(after) if bool(torch.isfinite(after).all()) else after), velocity
 
 
-def measured(made: Model, lam: Tensor, p: Mapping[str, Any], with_accuracy: bool) -> tuple[Row, Tensor]:
+def measured(network: Model, lam: Tensor, p: Mapping[str, Any], with_accuracy: bool) -> tuple[Row, Tensor]:
     """What is seen at this λ, and g(λ)."""
-    problem = made.problem
+    problem = network.problem
     if not bool(torch.isfinite(lam).all()):
         raise DivergenceError(f"{problem.name}: λ left the finite numbers; reduce the step size")
     k = None if p["method"] == "itd" else p["k"]
-    found = hypergradient(problem, p["method"], t=p["t"], k=k, lam=lam)
+    result = hypergradient(problem, p["method"], t=p["t"], k=k, lam=lam)
     with torch.no_grad():
         ready: Ready = problem.prepare(lam)
-        objective = problem.outer_at(found.w, ready)
+        objective = problem.outer_at(result.w, ready)
         norm = norm_of(problem, ready)
     residual_v = float("nan")
-    if found.residual.v is not None:
-        residual_v = _ratio(found.residual.v, float(gradient(problem.outer_at)(found.w, ready).norm()))
-    accuracy = made.accuracy(lam, p["t"]) if with_accuracy else float("nan")
-    residual_w = _ratio(found.residual.w, float(lower_level.length(found.w)))
-    row = Row(float(objective), float(lower_level.length(found.value)), norm, residual_w, residual_v, accuracy)
-    return row, found.value
+    if result.residual.v is not None:
+        residual_v = _ratio(result.residual.v, float(gradient(problem.outer_at)(result.w, ready).norm()))
+    accuracy = network.accuracy(lam, p["t"]) if with_accuracy else float("nan")
+    residual_w = _ratio(result.residual.w, float(lower_level.length(result.w)))
+    row = Row(float(objective), float(lower_level.length(result.value)), norm, residual_w, residual_v, accuracy)
+    return row, result.value
 
 
 def _ratio(a: float, b: float) -> float:
@@ -229,15 +230,15 @@ def norm_of(problem: Problem, ready: Ready) -> float:
     return float("nan") if problem.contraction is None else float(problem.contraction(ready))
 
 
-def settled(made: Model, lam: Tensor, p: Mapping[str, Any]) -> dict[str, float]:
+def settled(network: Model, lam: Tensor, p: Mapping[str, Any]) -> dict[str, float]:
     """After `long` iterations at the last λ on a few examples: how many came to rest, and the largest residual."""
-    problem = made.going_on
+    problem = network.going_on
     if not bool(torch.isfinite(lam).all()):
         return {"share": 0.0, "residual": float("nan")}
     with torch.no_grad():
         ready = problem.prepare(lam)
         w = lower_level.run(problem, ready, problem.w0, p["long"]).z
-        both = torch.stack((problem.phi_at(w, ready) - w, w)).reshape(2, len(made.few.X), -1)
+        both = torch.stack((problem.phi_at(w, ready) - w, w)).reshape(2, len(network.few.X), -1)
     moved, size = both.norm(dim=-1)
     residual = moved / size.clamp(min=torch.finfo(w.dtype).tiny)
     return {"share": float((residual <= SETTLED).double().mean()), "residual": float(residual.max())}

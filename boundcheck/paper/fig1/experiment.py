@@ -13,15 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from boundcheck.ball import BallKind
 from boundcheck.compare.check import check
-from boundcheck.constants import BallKind
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.curves.error_curves import error_curves
 from boundcheck.numerics.solvers.hypergradient import hypergradient
 from boundcheck.paper.engine.experiment import Outcome, Settings, Step, Task
 from boundcheck.paper.fig1.problem_variants import closed_form, on_state, without_nu_2
 from boundcheck.problems import loading
-from boundcheck.report.report import BoundCurve, Curve
+from boundcheck.report.method_curve import BoundCurve, Curve
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.catalogue import bounds
 from boundcheck.theory.kinds import BoundKind
@@ -62,20 +62,22 @@ def tasks(settings: Settings) -> list[Task]:
 
 def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[str, Any]]:
     """One λ of one problem, part after part."""
-    made = dict(state or {})
+    results = dict(state or {})
     wanted = [part for part in PARTS if part != "growth" or task.parameters["problem"] == "hr"]
     for part in wanted:
-        if part not in made:
-            made[part] = PARTS[part].made(task.parameters)
-            yield Step(dict(made), sum(PARTS[part].cost for part in made), sum(PARTS[part].cost for part in wanted))
-    return made
+        if part not in results:
+            results[part] = PARTS[part].compute(task.parameters)
+            yield Step(
+                dict(results), sum(PARTS[part].cost for part in results), sum(PARTS[part].cost for part in wanted)
+            )
+    return results
 
 
 def problem_at(parameters: Mapping[str, Any], dtype: torch.dtype, **options: Any) -> Problem:
     """The problem at the λ of this run, which is rounded to float32 so that both precisions have the same one."""
     seed, device = parameters["seed"], parameters["device"]
-    made = loading.load_problem(parameters["problem"], seed=seed, device=device, dtype=torch.float64, **options)
-    lam = made.sample(parameters["samples"], seed)[parameters["sample"]].float()
+    problem = loading.load_problem(parameters["problem"], seed=seed, device=device, dtype=torch.float64, **options)
+    lam = problem.sample(parameters["samples"], seed)[parameters["sample"]].float()
     again = loading.load_problem(parameters["problem"], seed=seed, device=device, dtype=dtype, **options)
     return again.at(lam.to(dtype))
 
@@ -85,22 +87,22 @@ def _bounds(parameters: Mapping[str, Any]) -> dict[str, Any]:
     problem = problem_at(parameters, torch.float64)
     names = [name for name, bound in bounds.items() if bound.bounds == error and not _elsewhere(bound)]
     report = check(problem, METHODS, parameters["t"], bounds=names, proofs=False)
-    found: dict[str, Any] = {}
+    curves: dict[str, Any] = {}
     for name, curve in report.curves.items():
-        own = [curve.applicable[b] for b in PAPER[name.partition(":")[0]] if b in curve.applicable]
-        found[name] = {
+        stated = [curve.applicable[b] for b in PAPER[name.partition(":")[0]] if b in curve.applicable]
+        curves[name] = {
             "error": curve.errors[0],
             "floor": curve.floor[0],
             "certified": curve.certified(BoundKind.A_PRIORI)[0],
             "afterwards": curve.certified(BoundKind.A_POSTERIORI)[0],
-            "paper": own[0].values[0] if own else np.full(len(curve.t), np.nan),
-            "paper_bound": own[0].name if own else "",
-            "rates": _rates(curve, own[0]) if own and curve.rate else None,
+            "paper": stated[0].values[0] if stated else np.full(len(curve.t), np.nan),
+            "paper_bound": stated[0].name if stated else "",
+            "rates": _rates(curve, stated[0]) if stated and curve.rate else None,
             "verdicts": {bound.name: bound.verdict.value for bound in curve.applicable.values()},
         }
     local = report.constants[BallKind.LOCAL]
     kappa = local["kappa"].value if "kappa" in local else (1 + local["q"].value) / (1 - local["q"].value)
-    return {"curves": found, "kappa": kappa, "verdict": report.verdict.value}
+    return {"curves": curves, "kappa": kappa, "verdict": report.verdict.value}
 
 
 def _elsewhere(bound: Bound) -> bool:
@@ -118,8 +120,8 @@ def _rates(curve: Curve, bound: BoundCurve) -> dict[str, float | int | None] | N
     if last - first < SHORT:
         return None
     there = [float((x[last - 1] / x[first - 1]) ** (1 / (last - first))) for x in (error, values)]
-    made: dict[str, float | int | None] = {"error": there[0], "bound": there[1], "limit": bound.rate_predicted}
-    return made | {"first": first, "last": last}
+    rates: dict[str, float | int | None] = {"error": there[0], "bound": there[1], "limit": bound.rate_predicted}
+    return rates | {"first": first, "last": last}
 
 
 def _float32(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,14 +131,14 @@ def _float32(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def _momentum(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """FP on the map that makes the iterates, in both precisions; nothing where that is Φ itself."""
-    found: dict[str, Any] = {}
+    errors_by_dynamics: dict[str, Any] = {}
     for dtype, column in ((torch.float64, "error"), (torch.float32, "error32")):
         problem = problem_at(parameters, dtype)
         if problem.dynamics.copies > 1:
             curves = error_curves(on_state(problem), list(MOMENTUM), parameters["t"])
             for name, errors in curves.items():
-                found.setdefault(MOMENTUM[name], {})[column] = errors[0]
-    return found
+                errors_by_dynamics.setdefault(MOMENTUM[name], {})[column] = errors[0]
+    return errors_by_dynamics
 
 
 def _end(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,41 +150,41 @@ def _end(parameters: Mapping[str, Any]) -> dict[str, Any]:
     T = parameters["t"]
     problem, single = (problem_at(parameters, dtype) for dtype in (torch.float64, torch.float32))
     exact, reference = (hypergradient(p, "exact", t=T).value.double() for p in (problem, single))
-    found: dict[str, Any] = {"exact": _norm(exact), "reference": _norm(reference - exact), "methods": {}}
+    record: dict[str, Any] = {"exact": _norm(exact), "reference": _norm(reference - exact), "methods": {}}
     if single.solution is not None:
-        found["closed_form"] = _norm(closed_form(single).double() - exact)
+        record["closed_form"] = _norm(closed_form(single).double() - exact)
     for name in PAPER:
-        value, own = (hypergradient(p, name, t=T).value.double() for p in (problem, single))
-        floor = _norm(own - value) + found["reference"]
-        found["methods"][name] = {"own": _norm(own - exact), "floor32": floor, "floor64": floor * UNITS}
-    return found
+        value, in_single = (hypergradient(p, name, t=T).value.double() for p in (problem, single))
+        floor = _norm(in_single - value) + record["reference"]
+        record["methods"][name] = {"own": _norm(in_single - exact), "floor32": floor, "floor64": floor * UNITS}
+    return record
 
 
 def _growth(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """On HR: the largest error of the first steps over that at t = 0, where v = 0 and w = 0 give ‖∇f‖."""
-    found: dict[str, Any] = {}
+    growth: dict[str, Any] = {}
     for name in ("gradient-descent", "heavy-ball"):
         problem = problem_at(parameters, torch.float64, dynamics=name)
         curves = error_curves(problem, METHODS[:3], GROWTH)
         fixed = error_curves(without_nu_2(problem, curves.reference.w[0]), METHODS[:3], GROWTH)
         scale = _norm(curves.exact[0])
-        found[name] = {
+        growth[name] = {
             "distance": distances(problem, curves.reference.w[0]),
             "growth": {m: float(errors.max()) / scale for m, errors in curves.items()},
             "without_nu_2": {m: float(errors.max()) / scale for m, errors in fixed.items()},
             "same": _norm(fixed.exact[0] - curves.exact[0]) / scale,
         }
-    return found
+    return growth
 
 
 def distances(problem: Problem, w_star: Tensor) -> np.ndarray:
     """‖w_t − w*‖/‖w_0 − w*‖ for t = 0 … GROWTH."""
     ready, dynamics = problem.prepare(problem.lam), problem.dynamics
-    z, found = dynamics.start(problem.w0), []
+    z, lengths = dynamics.start(problem.w0), []
     for _ in range(GROWTH + 1):
-        found.append(_norm(dynamics.iterate(z) - w_star))
+        lengths.append(_norm(dynamics.iterate(z) - w_star))
         z = problem.psi_at(z, ready)
-    return np.array(found) / found[0]
+    return np.array(lengths) / lengths[0]
 
 
 def _norm(x: Tensor) -> float:
@@ -192,7 +194,7 @@ def _norm(x: Tensor) -> float:
 class Part(NamedTuple):
     """A part of a run, and how long it takes, relatively."""
 
-    made: Callable[[Mapping[str, Any]], dict[str, Any]]
+    compute: Callable[[Mapping[str, Any]], dict[str, Any]]
     cost: float
 
 

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel.dynamics import FIXED_POINT
-from boundcheck.numerics.bilevel.problem import Problem, Ready
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem_types import Ready
 
 
 def on_state(problem: Problem) -> Problem:
@@ -33,10 +34,10 @@ def on_state(problem: Problem) -> Problem:
 
 def without_nu_2(problem: Problem, w_star: Tensor) -> Problem:
     """Φ(w, λ₀) + Φ(w*, λ) − Φ(w*, λ₀): at λ₀ the same iterates, w(λ) and w', but ∂₂Φ does not depend on w."""
-    here = problem.prepare(problem.lam)
+    at_lam = problem.prepare(problem.lam)
 
     def phi_at(w: Tensor, ready: Ready) -> Tensor:
-        return problem.phi_at(w, here) + problem.phi_at(w_star, ready) - problem.phi_at(w_star, here)
+        return problem.phi_at(w, at_lam) + problem.phi_at(w_star, ready) - problem.phi_at(w_star, at_lam)
 
     return replace(problem, phi_at=phi_at, inner_at=None, d1phi_T_at=None, d2phi_T_at=None, known=None, remake=None)
 

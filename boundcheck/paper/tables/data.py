@@ -47,12 +47,12 @@ class Table:
 
     def methods(self, t: int) -> dict[str, str]:
         """Rows of the table and what is run for them; without k = k_r where that is t."""
-        found = {"ITD": "itd", "FP k=t": self.fp, "CG k=t": "aid-cg"}
+        methods = {"ITD": "itd", "FP k=t": self.fp, "CG k=t": "aid-cg"}
         if self.k_r < t:
-            found |= {"FP k=k_r": f"{self.fp}:{self.k_r}", "CG k=k_r": f"aid-cg:{self.k_r}"}
+            methods |= {"FP k=k_r": f"{self.fp}:{self.k_r}", "CG k=k_r": f"aid-cg:{self.k_r}"}
         if self.fp != "aid-fp":
-            found |= {f"{row}, FP on Φ": f"aid-fp{k}" for row, k in (("FP k=t", ""), ("FP k=k_r", f":{self.k_r}"))}
-        return found
+            methods |= {f"{row}, FP on Φ": f"aid-fp{k}" for row, k in (("FP k=t", ""), ("FP k=k_r", f":{self.k_r}"))}
+        return methods
 
 
 TABLES = {
@@ -82,7 +82,7 @@ class Loaded:
 
 
 def loaded(parameters: Mapping[str, Any]) -> Loaded:
-    """The problem that a run speaks of, kept for the next slice of it."""
+    """The problem of a run, cached for its next slice."""
     options = tuple(sorted(parameters["options"].items()))
     return _loaded(parameters["data"], parameters["seed"], parameters["device"], options)
 

@@ -28,7 +28,7 @@ METHODS = ("itd", "aid-fp", "aid-cg", MOMENTUM)
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class HypergradientBatch:
     """Rows of hypergradients and of the w_t that they are at."""
 
     value: Tensor
@@ -36,7 +36,7 @@ class Found:
     definite: bool = True  # was pᵀ(I − ∂₁Φᵀ)p > 0 all along, where CG was used?
 
 
-def hypergradients(problem: Problem, method: str, lams: Tensor, w0: Tensor, t: int) -> Found:
+def hypergradients(problem: Problem, method: str, lams: Tensor, w0: Tensor, t: int) -> HypergradientBatch:
     """g at every row of `lams`, each from its row of `w0`, with exactly t and k steps; not finite where it diverges."""
     name, _, k = method.partition(":")
     if name not in METHODS:
@@ -47,8 +47,8 @@ def hypergradients(problem: Problem, method: str, lams: Tensor, w0: Tensor, t: i
     if name == "itd":
         state = on_state(problem)
         together = replace(state, phi_at=vmap(state.phi_at), outer_at=vmap(state.outer_at))
-        found = unrolling.reverse(together, prepared, z0, t, t, checkpoint=_checkpoint(z0, t))
-        return Found(found.value, problem.dynamics.iterate(found.w))
+        unrolled = unrolling.reverse(together, prepared, z0, t, t, checkpoint=_checkpoint(z0, t))
+        return HypergradientBatch(unrolled.value, problem.dynamics.iterate(unrolled.w))
     z = w_t(problem, prepared, z0, t)
     w = problem.dynamics.iterate(z)
     if name == MOMENTUM:
@@ -70,22 +70,22 @@ def _checkpoint(z0: Tensor, t: int) -> bool:
     return GRAPH_COPIES * t * z0.numel() * z0.element_size() > GRAPH_BUDGET
 
 
-def _implicit(problem: Problem, prepared: Prepared, w: Tensor, name: str, k: int) -> Found:
+def _implicit(problem: Problem, prepared: Prepared, w: Tensor, name: str, k: int) -> HypergradientBatch:
     """∇₂E + ∂₂Φᵀv_k at the rows w."""
     points = w[:, None]
-    at = Linearisation(rows(problem.phi_at), points, prepared.ready, prepared.leaves)
+    linearised = Linearisation(rows(problem.phi_at), points, prepared.ready, prepared.leaves)
     E = Linearisation(rows(problem.outer_at), points, prepared.ready, prepared.leaves)
     b, direct = E.transposed(torch.ones_like(E.y))
     definite = True
     if name == "aid-fp":
-        v = fixed_point.solve(at.d1_T, b, k, None, None).v
+        v = fixed_point.solve(linearised.d1_T, b, k, None, None).v
     else:
         system = ConjugateGradient.start(b)
         for _ in range(k):
-            system.step(at)
+            system.step(linearised)
         v, definite = system.v, bool(system.least > 0)
-    total = tuple(x + y for x, y in zip(direct, at.d2_T(v), strict=True))
-    return Found(prepared.pull_back(total), w, definite)
+    total = tuple(x + y for x, y in zip(direct, linearised.d2_T(v), strict=True))
+    return HypergradientBatch(prepared.pull_back(total), w, definite)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,12 +109,12 @@ class Descent:
         """One step for all; a step size is dropped where numbers are not finite, or some λ_j is not `within`."""
         if not len(self.alive):
             return replace(self, done=self.done + 1)
-        found = hypergradients(problem, method, self.lam, self.first(problem, warm), t)
-        lam = self.lam - zeta[self.alive, None] * found.value
+        step = hypergradients(problem, method, self.lam, self.first(problem, warm), t)
+        lam = self.lam - zeta[self.alive, None] * step.value
         least, most = lam.aminmax(dim=-1)  # NaN if there is one, which is within nothing
-        keep = (least >= within[0]) & (most <= within[1]) & torch.isfinite(found.w).all(-1)
-        definite = self.definite and found.definite
-        return Descent(self.done + 1, self.alive[keep], lam[keep], found.w[keep], definite)
+        keep = (least >= within[0]) & (most <= within[1]) & torch.isfinite(step.w).all(-1)
+        definite = self.definite and step.definite
+        return Descent(self.done + 1, self.alive[keep], lam[keep], step.w[keep], definite)
 
     def first(self, problem: Problem, warm: bool) -> Tensor:
         """w_0 for each: the last w_t with warm starts, else that of the problem."""

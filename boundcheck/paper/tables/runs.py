@@ -27,18 +27,18 @@ QUICK: dict[str, dict[str, Any]] = {
 
 def settings(quick: bool, seed: int, device: str, *, exact: bool) -> Settings:
     """Published settings, or with `quick` what is cut; `exact` asks for w(λ) too."""
-    made = {}
+    by_data = {}
     for name in _asked():
         table, cut = TABLES[name], QUICK[name] if quick else {}
         grid = np.logspace(*table.exponents, COUNT)
-        made[name] = {
+        by_data[name] = {
             "t": cut.get("t", list(table.t)),
             "s": cut.get("s", table.s),
             "zeta": [float(f"{zeta:.6g}") for zeta in (grid[cut["steps"]] if quick else grid)],
             "exact": (cut.get("exact", table.exact)) if exact else None,
             "options": {**table.options, **cut.get("options", {})},
         }
-    return {"quick": quick, "seed": seed, "device": device, "data": made}
+    return {"quick": quick, "seed": seed, "device": device, "data": by_data}
 
 
 def _asked() -> Sequence[str]:
@@ -52,24 +52,24 @@ def _asked() -> Sequence[str]:
 
 def ready(settings: Settings) -> None:
     """Reads what the runs will read, so that what is missing is said before anything is written."""
-    for name, made in settings["data"].items():
-        if not made["options"].get("synthetic"):
+    for name, of_data in settings["data"].items():
+        if not of_data["options"].get("synthetic"):
             READ[name]()
 
 
 def tasks(settings: Settings) -> list[Task]:
-    found = []
-    for name, made in settings["data"].items():
+    every = []
+    for name, of_data in settings["data"].items():
         table, size = TABLES[name], TABLES[name].together
-        batches = [made["zeta"][i : i + size] for i in range(0, len(made["zeta"]), size)]
-        shared = {"data": name, "seed": settings["seed"], "device": settings["device"], "options": made["options"]}
-        shared |= {"s": made["s"], "exact": made["exact"]}
-        for t in made["t"]:
+        batches = [of_data["zeta"][i : i + size] for i in range(0, len(of_data["zeta"]), size)]
+        shared = {"data": name, "seed": settings["seed"], "device": settings["device"], "options": of_data["options"]}
+        shared |= {"s": of_data["s"], "exact": of_data["exact"]}
+        for t in of_data["t"]:
             for method in table.methods(t).values():
                 for i, zeta in enumerate(batches):
                     parameters = {**shared, "t": t, "method": method, "zeta": zeta}
-                    found.append(Task(f"{key(name, t, method)}.{i:02d}", parameters, _cost(parameters)))
-    return found
+                    every.append(Task(f"{key(name, t, method)}.{i:02d}", parameters, _cost(parameters)))
+    return every
 
 
 def key(name: str, t: int, method: str) -> str:
@@ -87,8 +87,8 @@ def _cost(parameters: dict[str, Any]) -> float:
 def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[str, Any]]:
     """s steps for a batch of step sizes, then f_t(λ_s), then w(λ_s) of the best one if asked for."""
     given = task.parameters
-    here, table = loaded(given), TABLES[given["data"]]
-    problem, t, exact = here.problem, given["t"], given["exact"] or 0
+    data, table = loaded(given), TABLES[given["data"]]
+    problem, t, exact = data.problem, given["t"], given["exact"] or 0
     pieces = -(-exact // PIECE)
     of = given["s"] + pieces
     zeta = torch.tensor(given["zeta"], dtype=problem.dtype, device=problem.device)
@@ -96,15 +96,15 @@ def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[
         ended, done = dict(state["ended"]), state["pieces"]
         lam, z = (state[name].to(problem.device) for name in ("lam", "z"))
     else:
-        at = Descent.start(problem, len(zeta)) if state is None else _read(state, problem.device)
-        while at.done < given["s"]:
-            at = at.step(problem, given["method"], zeta, t, table.warm, table.within)
-            yield Step(vars(at), at.done, of)
-        w = at.last(problem, t, table.warm) if len(at.alive) else at.w
-        ended, best = _ended(here, at, w, given["zeta"])
+        descent = Descent.start(problem, len(zeta)) if state is None else _read(state, problem.device)
+        while descent.done < given["s"]:
+            descent = descent.step(problem, given["method"], zeta, t, table.warm, table.within)
+            yield Step(vars(descent), descent.done, of)
+        w = descent.last(problem, t, table.warm) if len(descent.alive) else descent.w
+        ended, best = _ended(data, descent, w, given["zeta"])
         if best is None or given["exact"] is None:
             return ended
-        lam, z, done = at.lam[best].clone(), problem.dynamics.start(problem.w0), 0
+        lam, z, done = descent.lam[best].clone(), problem.dynamics.start(problem.w0), 0
     prepared = problem.prepare(lam)
     if problem.solution is not None and not exact:
         z = problem.dynamics.start(problem.solution(prepared))
@@ -115,7 +115,7 @@ def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[
         done += 1
         yield Step({"ended": ended, "lam": lam, "z": z, "pieces": done}, given["s"] + done, of)
     w = problem.dynamics.iterate(z)
-    return {**ended, "f": float(problem.outer_at(w, prepared)), "accuracy": here.accuracy(lam, w)}
+    return {**ended, "f": float(problem.outer_at(w, prepared)), "accuracy": data.accuracy(lam, w)}
 
 
 def _read(state: dict[str, Any], device: torch.device) -> Descent:
@@ -123,18 +123,18 @@ def _read(state: dict[str, Any], device: torch.device) -> Descent:
     return Descent(done=state["done"], definite=state["definite"], **tensors)
 
 
-def _ended(here: Loaded, at: Descent, w: Tensor, zeta: Sequence[float]) -> tuple[dict[str, Any], int | None]:
+def _ended(data: Loaded, descent: Descent, w: Tensor, zeta: Sequence[float]) -> tuple[dict[str, Any], int | None]:
     """f_t(λ_s) of every step size (None where it diverged), the least of them, and its row."""
-    problem, values = here.problem, []
-    for lam, one in zip(at.lam, w, strict=True):
-        values.append(float(problem.outer_at(one, problem.prepare(lam))))
+    problem, values = data.problem, []
+    for lam, w_of_lam in zip(descent.lam, w, strict=True):
+        values.append(float(problem.outer_at(w_of_lam, problem.prepare(lam))))
     f_t: list[float | None] = [None] * len(zeta)
-    for i, value in zip(at.alive.tolist(), values, strict=True):
+    for i, value in zip(descent.alive.tolist(), values, strict=True):
         f_t[i] = value if np.isfinite(value) else None
-    found: dict[str, Any] = {"zeta": list(zeta), "f_t": f_t, "best": None, "definite": at.definite}
+    summary: dict[str, Any] = {"zeta": list(zeta), "f_t": f_t, "best": None, "definite": descent.definite}
     finite = [row for row, value in enumerate(values) if np.isfinite(value)]
     if not finite:
-        return found, None
+        return summary, None
     best = min(finite, key=lambda row: values[row])
-    accuracy = here.accuracy(at.lam[best], w[best])
-    return found | {"best": int(at.alive[best]), "accuracy_t": accuracy}, best
+    accuracy = data.accuracy(descent.lam[best], w[best])
+    return summary | {"best": int(descent.alive[best]), "accuracy_t": accuracy}, best

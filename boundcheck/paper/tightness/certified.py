@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from boundcheck.ball import BallKind
 from boundcheck.compare.case import case_at
 from boundcheck.compare.certificate import certify, proved
 from boundcheck.compare.check import check
-from boundcheck.constants import BallKind, Constant, Constants
-from boundcheck.numerics.bilevel.derivatives import jacobian, rows_d2
+from boundcheck.constants import Constant, Constants
+from boundcheck.numerics.bilevel.derivatives import jacobian, rows, rows_d2, used
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate.effort import Spend
@@ -22,7 +23,8 @@ from boundcheck.numerics.solvers.hypergradient import hypergradient
 from boundcheck.numerics.solvers.linear_systems import Dense
 from boundcheck.numerics.solvers.reference import reference, reference_at
 from boundcheck.problems.loading import load_problem
-from boundcheck.report.report import BoundCurve, Curve, Report
+from boundcheck.report.method_curve import BoundCurve, Curve
+from boundcheck.report.report import Report
 from boundcheck.report.verdict import Verdict
 from boundcheck.theory.kinds import BoundKind
 
@@ -46,16 +48,16 @@ def certified(name: str, dynamics: str, T: int, seed: int, device: str) -> dict[
 def _method(report: Report, curve: Curve) -> dict[str, Any]:
     error, floor = curve.errors[0], curve.floor[0]
     above = error > floor
-    own = curve.bounds.get(curve.method)
+    stated = curve.bounds.get(curve.method)
     enclosure = report.enclosure(curve.method)
     with np.errstate(divide="ignore", invalid="ignore"):
         enclosing = np.where(above, enclosure.upper[0] / error, np.nan)
     nothing = np.full(len(error), np.nan)
-    said = own is not None and own.verdict is Verdict.HOLDS
+    said = stated is not None and stated.verdict is Verdict.HOLDS
     return {
         "error": error,
         "above": above,
-        "paper": own.tightness[0] if said and own is not None else nothing,
+        "paper": stated.tightness[0] if said and stated is not None else nothing,
         "enclosure": enclosing,
         **{str(kind): _of_kind(curve, kind) for kind in KINDS},
     }
@@ -69,21 +71,21 @@ def _of_kind(curve: Curve, kind: BoundKind) -> dict[str, Any]:
         return {"ratio": np.full(curve.errors.shape[1], np.nan), "bound": [], "worst": None}
     least, whose = ratios.min(axis=0), ratios.argmin(axis=0)
     spoken = np.isfinite(least)
-    at = int(np.where(spoken, least, -np.inf).argmax())
+    worst = int(np.where(spoken, least, -np.inf).argmax())
     return {
         "ratio": np.where(spoken, least, np.nan),
         "bound": [fitting[i].name if ok else "" for i, ok in zip(whose, spoken, strict=True)],
-        "worst": {"t": at + 1, "bound": fitting[whose[at]].name, "links": _stops(fitting, at)},
+        "worst": {"t": worst + 1, "bound": fitting[whose[worst]].name, "links": _stops(fitting, worst)},
     }
 
 
-def _stops(fitting: Sequence[BoundCurve], at: int) -> list[list[Any]]:
+def _stops(fitting: Sequence[BoundCurve], index: int) -> list[list[Any]]:
     """The two links that lose most in the proof of the best bound there whose proof is encoded."""
-    traced = [bound for bound in fitting if bound.trace is not None and np.isfinite(bound.tightness[0, at])]
-    best = min(traced, key=lambda bound: float(bound.tightness[0, at]), default=None)
+    traced = [bound for bound in fitting if bound.trace is not None and np.isfinite(bound.tightness[0, index])]
+    best = min(traced, key=lambda bound: float(bound.tightness[0, index]), default=None)
     if best is None or best.trace is None:
         return []
-    slacks = best.trace.slacks[:, int(np.abs(best.trace.t - at - 1).argmin())]
+    slacks = best.trace.slacks[:, int(np.abs(best.trace.t - index - 1).argmin())]
     most = [i for i in np.argsort(slacks)[::-1][:2] if i]  # the first link is the error itself
     return [[best.trace.links[i], float(slacks[i])] for i in most]
 
@@ -94,8 +96,8 @@ def newton_steps(name: str, ts: Sequence[int], seed: int, device: str) -> Mappin
     Enclosed is ‖g(w_t) − g(w)‖ ± ε_g, with ε_g at most a tenth of the first, w being w_t after so many steps.
     """
     problem = load_problem(name, seed=seed, device=device, dynamics="gradient-descent")
-    found = reference(problem, problem.lam[None])
-    constants = case_at(problem, found, None, None, Spend(1e-3, seed, None)).constants[BallKind.LOCAL]
+    solution = reference(problem, problem.lam[None])
+    constants = case_at(problem, solution, None, None, Spend(1e-3, seed, None)).constants[BallKind.LOCAL]
     return {str(t): _steps(problem, hypergradient(problem, "itd", t=t).w, constants) for t in ts}
 
 
@@ -104,11 +106,11 @@ def _steps(problem: Problem, w: Tensor, constants: Constants) -> int | None:
     first: Tensor | None = None
     for steps in range(MOST):
         A, Z = _derivatives(problem, prepared, w)
-        here = reference_at(problem, prepared, w[None], Dense(A[None]))
-        first = here.value[0] if first is None else first
+        solution = reference_at(problem, prepared, w[None], Dense(A[None]))
+        first = solution.value[0] if first is None else first
         W = float(torch.linalg.matrix_norm(torch.linalg.solve(A, Z), 2))
-        eps_g = certify(problem, here, constants.replace(replace(constants["W"], value=W)))
-        if _encloses(eps_g, float((here.value[0] - first).norm())):
+        eps_g = certify(problem, solution, constants.replace(replace(constants["W"], value=W)))
+        if _encloses(eps_g, float((solution.value[0] - first).norm())):
             return steps
         w = w - torch.linalg.solve(A, w - problem.phi_at(w, prepared.leaves.at(0)))
     return None
@@ -123,4 +125,5 @@ def _derivatives(problem: Problem, prepared: Prepared, w: Tensor) -> tuple[Tenso
     ready = prepared.leaves.at(0)
     eye = torch.eye(problem.d, dtype=w.dtype, device=w.device)
     A = eye - jacobian(lambda x: problem.phi_at(x, ready), w)
-    return A, rows_d2(problem.phi_at, w[None, None], prepared, prepared.leaves, problem.d)[0, 0]
+    leaves = used(prepared.leaves, rows(problem.phi_at), w[None, None])
+    return A, rows_d2(problem.phi_at, w[None, None], prepared, leaves, problem.d)[0, 0]

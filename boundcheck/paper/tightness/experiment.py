@@ -46,11 +46,11 @@ def settings(quick: bool, seed: int, device: str) -> Settings:
 
 def tasks(settings: Settings) -> list[Task]:
     common = {name: settings[name] for name in ("quick", "seed", "device")}
-    made = [
+    every = [
         Task(f"worst-{name}", {"what": "worst", "bound": name, **_place(name), **common}, 5)
         for name in settings["worst"]
     ]
-    made += [
+    every += [
         Task(f"local-{name}-{t}-{k}", {"what": "worst", "bound": name, "t": t, "k": k, "dim": 1, **common}, 4)
         for name in LOCAL
         for t, k in settings["local"]
@@ -59,16 +59,16 @@ def tasks(settings: Settings) -> list[Task]:
         for q in settings["q"]:
             grid = {"qs": [q], "ts": settings["t"], "ks": settings["k"]}
             size = len(settings["t"]) * (len(settings["k"]) if target(name).takes_k else 1)
-            made.append(Task(f"map-{name}-{q}", {"what": "map", "bound": name, **grid, **common}, 4 * size))
-            made.append(Task(f"full-{name}-{q}", {"what": "full", "bound": name, **grid, **common}, 4 * size))
+            every.append(Task(f"map-{name}-{q}", {"what": "map", "bound": name, **grid, **common}, 4 * size))
+            every.append(Task(f"full-{name}-{q}", {"what": "full", "bound": name, **grid, **common}, 4 * size))
     for name in settings["terms"]:
-        made.append(Task(f"terms-{name}", {"what": "terms", "bound": name, **common}, 15 if settings["quick"] else 50))
+        every.append(Task(f"terms-{name}", {"what": "terms", "bound": name, **common}, 15 if settings["quick"] else 50))
     for name in PROBLEMS:
         for dynamics in settings["dynamics"] if name != "lr" else ["gradient-descent"]:
             which = {"problem": name, "dynamics": dynamics, "t": settings["steps"][name]}
-            made.append(Task(f"certified-{name}-{dynamics}", {"what": "certified", **which, **common}, 10))
-        made.append(Task(f"newton-{name}", {"what": "newton", "problem": name, **common}, 5))
-    return made
+            every.append(Task(f"certified-{name}-{dynamics}", {"what": "certified", **which, **common}, 10))
+        every.append(Task(f"newton-{name}", {"what": "newton", "problem": name, **common}, 5))
+    return every
 
 
 def _place(name: str) -> dict[str, int]:
@@ -85,8 +85,8 @@ def run(task: Task, state: None) -> dict[str, Any]:
         return _worst(p)
     if p["what"] == "terms":
         subsets = QUICK_TERMS if p["quick"] else SUBSETS
-        found = together(p["bound"], Q, 5, 5, 1, p["seed"], subsets=subsets, quick=True)
-        return {"rows": [{"parts": list(row.parts), "ratio": row.ratio} for row in found]}
+        subsets_found = together(p["bound"], Q, 5, 5, 1, p["seed"], subsets=subsets, quick=True)
+        return {"rows": [{"parts": list(row.parts), "ratio": row.ratio} for row in subsets_found]}
     if p["what"] in ("map", "full"):
         kind = {"only": LINEAR, "saturating": False} if p["what"] == "map" else {"least": LEAST}
         return asdict(map_of(p["bound"], p["qs"], p["ts"], p["ks"], 1, p["seed"], quick=True, **kind))
@@ -98,8 +98,8 @@ def run(task: Task, state: None) -> dict[str, Any]:
 def _worst(p: Mapping[str, Any]) -> dict[str, Any]:
     attacked = target(p["bound"])
     k = p["k"] if attacked.takes_k else None
-    found = worst(p["bound"], Q, p["t"], k, p["dim"], p["seed"], quick=True)
-    return {"ratio": found.ratio, "refuted": found.refuted, "t": p["t"], "k": k, "dim": p["dim"]}
+    result = worst(p["bound"], Q, p["t"], k, p["dim"], p["seed"], quick=True)
+    return {"ratio": result.ratio, "refuted": result.refuted, "t": p["t"], "k": k, "dim": p["dim"]}
 
 
 def report(settings: Settings, results: Mapping[str, Any]) -> Outcome:

@@ -1,4 +1,4 @@
-"""Constants of the equilibrium model with convolutions, after those of `_equilibrium_constants.py`.
+"""Constants of the equilibrium model with convolutions, after those of `equilibrium_constants.py`.
 
 States have h channels of side s; a "place" is a pixel of an example. Number a (a channel) at a place depends on row a
 of (K, K', c) alone, through ζ = (the 3 × 3 patch of w there, the patch of x that max-pooling chose, 1).
@@ -110,7 +110,7 @@ def on(layer: Layer, classifier: Classifier, region: Region) -> list[Constant]:
     pooled = max_pool2d(W, 2).flatten(1)
     star = spectral_norm(pooled) if at_star else layer.star_norm()
     entries = W.abs() if at_star else layer.star_entries
-    found = [
+    constants = [
         closed_form("nu_1", largest(T[:, None] * layer.squares() * T).sqrt(), "λmax(T(G∘G)T)^½, G = c(K)c(K)ᵀ", region),
         closed_form(
             "nu_2", _nu_2(layer, bends, entries), "max_a ((3s+q_a max T‖patch w*‖)² + (q_a max Tξ)²)^½", region
@@ -120,8 +120,8 @@ def on(layer: Layer, classifier: Classifier, region: Region) -> list[Constant]:
     ]
     first, second = unfold(W.flatten(0, 1)[:, None], 2, stride=2).topk(2, dim=1).values.unbind(1)
     if r < float((first - second).min()) / 2**0.5:
-        found.append(classifier.eta_1(region))
-    return found
+        constants.append(classifier.eta_1(region))
+    return constants
 
 
 def _nu_2(layer: Layer, bends: Bends, star: Tensor) -> Tensor:
@@ -142,13 +142,13 @@ def _L_Phi(layer: Layer, slope: Tensor, W: Tensor, r: float) -> Tensor:
     grams = W.new_zeros(h, size, size)
     step = max(1, BLOCK // (s * s))
     for start in range(0, n, step):
-        here = slice(start, start + step)
-        of_w = unfold(layer.padded(W[here]), 3).transpose(0, 1).flatten(1)  # 9h × places
-        of_x = unfold(layer.images[here], 3)
+        some = slice(start, start + step)
+        of_w = unfold(layer.padded(W[some]), 3).transpose(0, 1).flatten(1)  # 9h × places
+        of_x = unfold(layer.images[some], 3)
         for a in range(h):
-            weights = slope[here, a].flatten()
-            at = layer.chosen[here, a].flatten(1)[:, None].expand(-1, 9, -1)
-            rest = of_x.gather(2, at).transpose(0, 1).flatten(1)
+            weights = slope[some, a].flatten()
+            winners = layer.chosen[some, a].flatten(1)[:, None].expand(-1, 9, -1)
+            rest = of_x.gather(2, winners).transpose(0, 1).flatten(1)
             rest = torch.cat((rest, rest.new_ones(1, rest.shape[1]))) * weights
             if a == 0 or apart:
                 rows = of_w * weights

@@ -59,18 +59,18 @@ def find(name: str, download: bool | None = None) -> Path:
 def verified(path: Path, sha256: str) -> Path:
     """`path` again if its contents have this checksum; computed once per process while the file does not change."""
     stat = path.stat()
-    found = _digest(path, stat.st_size, stat.st_mtime_ns)
-    if found != sha256:
-        raise _unverified(path, found, sha256)
+    digest = _digest(path, stat.st_size, stat.st_mtime_ns)
+    if digest != sha256:
+        raise _unverified(path, digest, sha256)
     return path
 
 
 def copy_verified(path: Path, target: Path, sha256: str) -> None:
     """The bytes of `path` at `target`, if they have this checksum: the very bytes that were hashed are written."""
     contents = path.read_bytes()
-    found = hashlib.sha256(contents).hexdigest()
-    if found != sha256:
-        raise _unverified(path, found, sha256)
+    digest = hashlib.sha256(contents).hexdigest()
+    if digest != sha256:
+        raise _unverified(path, digest, sha256)
     target.write_bytes(contents)
 
 
@@ -79,9 +79,9 @@ def _digest(path: Path, size: int, mtime_ns: int) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _unverified(path: Path, found: str, sha256: str) -> InputError:
+def _unverified(path: Path, digest: str, sha256: str) -> InputError:
     return InputError(
-        f"{path} has sha256 {found}, not {sha256}; it is not used: replace it by the original file, or remove it"
+        f"{path} has sha256 {digest}, not {sha256}; it is not used: replace it by the original file, or remove it"
     )
 
 

@@ -180,7 +180,7 @@ def _newsgroups_counts(download: bool | None) -> tuple[Any, NDArray[np.int64]]:
 def _from_sklearn(home: Path, *, download: bool) -> tuple[Any, NDArray[np.int64]]:
     datasets = dataset_files.optional("sklearn.datasets", "reading 20 newsgroups")
     try:
-        found = datasets.fetch_20newsgroups_vectorized(
+        bunch = datasets.fetch_20newsgroups_vectorized(
             subset="all", remove=("headers", "footers", "quotes"), data_home=str(home), download_if_missing=download,
             normalize=False,
         )  # fmt: skip
@@ -188,9 +188,9 @@ def _from_sklearn(home: Path, *, download: bool) -> tuple[Any, NDArray[np.int64]
         raise InputError(
             f"scikit-learn gave no 20 newsgroups ({dataset_files.one_line(error)}); {dataset_files.remedy(*NEWSGROUPS)}"
         ) from error
-    counts = found.data.tocsr()
+    counts = bunch.data.tocsr()
     counts.sort_indices()
-    return counts, found.target.astype(np.int64)
+    return counts, bunch.target.astype(np.int64)
 
 
 def _from_copy(path: Path) -> tuple[Any, NDArray[np.int64]]:
@@ -203,12 +203,12 @@ def _from_copy(path: Path) -> tuple[Any, NDArray[np.int64]]:
 
 
 def _checked(counts: Any, labels: NDArray[np.int64], *, origin: Path) -> tuple[Any, NDArray[np.int64]]:
-    found = hashlib.sha256(repr(tuple(int(n) for n in counts.shape)).encode())
+    digest = hashlib.sha256(repr(tuple(int(n) for n in counts.shape)).encode())
     for array in (counts.indptr, counts.indices, counts.data, labels):
-        found.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
-    if found.hexdigest() != NEWSGROUPS_CONTENTS:
+        digest.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
+    if digest.hexdigest() != NEWSGROUPS_CONTENTS:
         raise InputError(
-            f"{origin}: the word counts have sha256 {found.hexdigest()}, not {NEWSGROUPS_CONTENTS}; they are not used: "
-            f"{dataset_files.remedy(*NEWSGROUPS)}"
+            f"{origin}: the word counts have sha256 {digest.hexdigest()}, not {NEWSGROUPS_CONTENTS}; "
+            f"they are not used: {dataset_files.remedy(*NEWSGROUPS)}"
         )
     return counts, labels

@@ -23,8 +23,8 @@ def top_beside(a: Tensor, V: Tensor) -> Tensor:
     """For one a, or under `vmap` for each. It has no derivative."""
     if len(a) <= FEW * len(V):
         return top(torch.diag(a.detach()) + V.T @ V)
-    found: Tensor = _Top.apply(a.detach(), V)  # type: ignore[no-untyped-call]
-    return found
+    eigenvalue: Tensor = _Top.apply(a.detach(), V)  # type: ignore[no-untyped-call]
+    return eigenvalue
 
 
 class _Top(torch.autograd.Function):

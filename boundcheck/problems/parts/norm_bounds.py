@@ -23,8 +23,8 @@ def top(S: Tensor) -> Tensor:
 
 def largest(G: Tensor) -> Tensor:
     """λmax of a positive semidefinite G, or of each of a batch; never below 0 by rounding."""
-    found: Tensor = torch.linalg.eigvalsh(G)[..., -1].clamp(min=0)
-    return found
+    eigenvalue: Tensor = torch.linalg.eigvalsh(G)[..., -1].clamp(min=0)
+    return eigenvalue
 
 
 def spectral_norm(A: Tensor) -> Tensor:

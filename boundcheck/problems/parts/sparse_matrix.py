@@ -237,8 +237,8 @@ def squared_gram_bound(matrix: SparseMatrix, block: int = 128) -> Tensor:
     squares = values.new_empty(n, n)
     for start in range(0, n, block):
         stop = min(start + block, n)
-        here = slice(int(crow[start]), int(crow[stop]))
+        entries = slice(int(crow[start]), int(crow[stop]))
         rows = values.new_zeros(p, stop - start)
-        rows[col[here], row[here] - start] = values[here]
+        rows[col[entries], row[entries] - start] = values[entries]
         squares[start:stop] = matrix.matmul(rows).square_().T
     return perron_bound(lambda v: squares @ v, values.new_ones(n))

@@ -20,7 +20,7 @@ OTHER_STREAM = 10**9  # added to the seed for the data, or they would repeat the
 
 
 @dataclass(frozen=True)
-class Split:
+class DataSplit:
     """Training data (X, y) and validation data (X_val, y_val)."""
 
     X: Tensor
@@ -43,7 +43,7 @@ class Draw:
 
     def normal(self, *shape: int) -> Tensor:
         if any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in shape):
-            raise InputError(f"sizes {shape} make no problem; give whole numbers from 1")
+            raise InputError(f"sizes {shape} are not possible; give whole numbers of at least 1")
         return normal(self.generator, *shape)
 
     def place(self, x: Tensor) -> Tensor:
@@ -54,13 +54,13 @@ def linear_data(
     *, seed: int, dtype: torch.dtype, device: torch.device | str, size: int = 50, features: int = 100,
     noise: float = 0.1, weights: Callable[[Draw, int], Tensor] = Draw.normal,
     label: Callable[[Tensor], Tensor] = lambda y: y,
-) -> Split:  # fmt: skip
+) -> DataSplit:  # fmt: skip
     """y = label(Xw + noise) on two sets of `size` examples, with normal X and w = weights(draw, features)."""
     draw = Draw.seeded(seed, dtype, device)
     w_true = weights(draw, features)
     X, X_val = draw.normal(size, features), draw.normal(size, features)
     y, y_val = (label(A @ w_true + noise * draw.normal(size)) for A in (X, X_val))
-    return Split(*(draw.place(x) for x in (X, y, X_val, y_val)))
+    return DataSplit(*(draw.place(x) for x in (X, y, X_val, y_val)))
 
 
 def uniform(low: float, high: float, size: int) -> Callable[[torch.Generator], Tensor]:
@@ -82,6 +82,6 @@ def ridge_for(least: Tensor, most: Tensor, kappa: float) -> float:
     low, high = float(least), float(most)
     beta = (high - kappa * low) / (kappa - 1)
     if not beta > 0:
-        own = high / low if low else float("inf")
-        raise InputError(f"kappa = {kappa} is above that of the data without ridge, {own:.3g}; ask for less")
+        of_data = high / low if low else float("inf")
+        raise InputError(f"kappa = {kappa} is above that of the data without ridge, {of_data:.3g}; ask for less")
     return beta

@@ -10,7 +10,7 @@ from torch import Tensor
 from boundcheck.constants import Constant
 from boundcheck.numerics.bilevel.closed_forms import closed_form
 from boundcheck.numerics.bilevel.dynamics import Dynamics, by_name, optimal_steps
-from boundcheck.numerics.bilevel.problem import Curvature
+from boundcheck.numerics.bilevel.problem_types import Curvature
 
 
 class Tuned(NamedTuple):
@@ -47,7 +47,7 @@ class ProblemFields(TypedDict):
 
 
 def problem_fields(dynamics: str, steps: Callable[[Any], Tuned] = lambda ready: ready.steps) -> ProblemFields:
-    """For `Problem(…, **known(dynamics))`; `steps` finds them in what was prepared."""
+    """For `Problem(…, **problem_fields(dynamics))`; `steps` finds them in what was prepared."""
 
     def coefficients(ready: Any) -> tuple[Tensor, Tensor]:
         return steps(ready).omega, steps(ready).beta

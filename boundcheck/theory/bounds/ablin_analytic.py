@@ -8,13 +8,13 @@ Unless measured, r_t = q^t r_0. `ablin-automatic` shows that differentiating thr
 from boundcheck.theory.assumptions import A1_IV, LOCAL, VALUE_FUNCTION
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import itd_local
-from boundcheck.theory.reference import ABLIN, Reference
+from boundcheck.theory.citation import ABLIN, Citation
 from boundcheck.theory.symbols import eta_2, r_t
 
 BOUND = Bound(
     name="ablin-analytic",
     title="Analytic gradient of a value function",
-    reference=Reference(ABLIN, "analytic estimator", "super-efficiency"),
+    reference=Citation(ABLIN, "analytic estimator", "super-efficiency"),
     assumptions=(A1_IV, LOCAL, VALUE_FUNCTION),
     formula=eta_2 * r_t,
     defaults={r_t: itd_local.DISTANCE},

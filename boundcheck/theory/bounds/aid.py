@@ -10,9 +10,10 @@ as rates by name.
 from sympy import Integer
 
 from boundcheck.theory.assumptions import A1_I, A1_III, A1_IV, A3_I, A3_II, A3_III, START_AT_ZERO
-from boundcheck.theory.bound import Bound, Condition
+from boundcheck.theory.bound import Bound
 from boundcheck.theory.chain import Chain
-from boundcheck.theory.reference import GRAZZI, Reference
+from boundcheck.theory.citation import GRAZZI, Citation
+from boundcheck.theory.condition import Condition
 from boundcheck.theory.symbols import (
     L_E,
     A_inv,
@@ -81,7 +82,7 @@ CHAIN = with_ball_constants(PROOF.replacing("linear solver", {dv_kt: sigma * v_t
 BOUND = Bound(
     name="aid",
     title="AID bound, any solvers",
-    reference=Reference(GRAZZI, "Theorem 2.2", "th:gradBoundImplicit"),
+    reference=Citation(GRAZZI, "Theorem 2.2", "th:gradBoundImplicit"),
     assumptions=(A1_I, A1_III, A1_IV, A3_I, A3_II, A3_III, START_AT_ZERO),
     formula=LOWER * rho + UPPER * sigma,
     methods=("aid-fp", "aid-cg", "aid-cgn", "exact"),

@@ -11,9 +11,10 @@ that is how `check` does so. Proof: docs/proofs.md.
 from sympy import Max, Rational
 
 from boundcheck.theory.assumptions import A1_III, A1_IV, A3_I, BALL_AROUND_ITERATE, RESIDUAL
-from boundcheck.theory.bound import Bound, Condition
+from boundcheck.theory.bound import Bound
 from boundcheck.theory.chain import Chain
-from boundcheck.theory.reference import BOUNDCHECK, Reference
+from boundcheck.theory.citation import BOUNDCHECK, Citation
+from boundcheck.theory.condition import Condition
 from boundcheck.theory.symbols import (
     W_t,
     dE_1,
@@ -63,7 +64,7 @@ CHAIN = (
 BOUND = Bound(
     name="aid-certificate",
     title="A posteriori AID bound from residuals",
-    reference=Reference(BOUNDCHECK, "a posteriori, residuals", "aid-certificate"),
+    reference=Citation(BOUNDCHECK, "a posteriori, residuals", "aid-certificate"),
     assumptions=(A1_III, A1_IV, A3_I, RESIDUAL, BALL_AROUND_ITERATE),
     formula=(WEIGHT * r_t).subs(v_star, SOLUTION).subs(r_t, DELTA) + W_t * eps_v,
     methods=("aid-fp", "aid-cg", "aid-cgn", "exact"),

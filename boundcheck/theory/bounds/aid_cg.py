@@ -11,9 +11,9 @@ from sympy import sqrt
 from boundcheck.theory.assumptions import SYMMETRIC, ZERO_SOLVE
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid, aid_contraction
+from boundcheck.theory.citation import GRAZZI, Citation
 from boundcheck.theory.iterations import Split
 from boundcheck.theory.rates import CG, CONTRACTION, S
-from boundcheck.theory.reference import GRAZZI, Reference
 from boundcheck.theory.symbols import c_3, kappa, rho, sigma
 
 CHAIN = aid_contraction.CHAIN.replacing("rate of CG", {sigma: CG.expression}, "eq:conjrate", ("kappa",))
@@ -21,7 +21,7 @@ CHAIN = aid_contraction.CHAIN.replacing("rate of CG", {sigma: CG.expression}, "e
 BOUND = Bound(
     name="aid-cg",
     title="AID-CG bound",
-    reference=Reference(GRAZZI, "Theorem 2.2 with the rate of CG", "eq:conjrate"),
+    reference=Citation(GRAZZI, "Theorem 2.2 with the rate of CG", "eq:conjrate"),
     assumptions=(*aid_contraction.BOUND.assumptions, SYMMETRIC, ZERO_SOLVE),
     formula=aid_contraction.BOUND.formula.subs(sigma, CG.expression),
     methods=("aid-cg",),

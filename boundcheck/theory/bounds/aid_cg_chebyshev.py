@@ -9,14 +9,14 @@ aid-contraction gives 0 from k = m on (in exact arithmetic). Proof: docs/proofs.
 
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid, aid_cg, aid_contraction
+from boundcheck.theory.citation import BOUNDCHECK, Citation
 from boundcheck.theory.rates import CG_CHEBYSHEV, CONTRACTION
-from boundcheck.theory.reference import BOUNDCHECK, Reference
 from boundcheck.theory.symbols import rho, sigma
 
 BOUND = Bound(
     name="aid-cg-chebyshev",
     title="AID-CG bound, Chebyshev rate",
-    reference=Reference(BOUNDCHECK, "Chebyshev rate of CG", "cg-chebyshev"),
+    reference=Citation(BOUNDCHECK, "Chebyshev rate of CG", "cg-chebyshev"),
     assumptions=aid_cg.BOUND.assumptions,
     formula=aid_contraction.BOUND.formula.subs(sigma, CG_CHEBYSHEV.expression),
     methods=("aid-cg",),

@@ -9,8 +9,8 @@ Proof: docs/proofs.md.
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid, aid_cg, aid_contraction
 from boundcheck.theory.chain import Chain
+from boundcheck.theory.citation import BOUNDCHECK, Citation
 from boundcheck.theory.rates import CONTRACTION, INVERSE_CHEBYSHEV
-from boundcheck.theory.reference import BOUNDCHECK, Reference
 from boundcheck.theory.symbols import (
     A_t_inv,
     Z_t,
@@ -44,7 +44,7 @@ CHAIN = aid.with_ball_constants(
 BOUND = Bound(
     name="aid-cg-energy",
     title="AID-CG bound, energy norm",
-    reference=Reference(BOUNDCHECK, "CG in the energy norm", "cg-energy"),
+    reference=Citation(BOUNDCHECK, "CG in the energy norm", "cg-energy"),
     assumptions=aid_cg.BOUND.assumptions,
     formula=aid_contraction.LOWER * rho + c_3 * INVERSE_CHEBYSHEV,
     methods=("aid-cg",),

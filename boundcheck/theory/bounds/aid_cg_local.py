@@ -9,8 +9,8 @@ B(w*, r_0·max ρ). Proof: docs/proofs.md.
 from boundcheck.theory.assumptions import SYMMETRIC, ZERO_SOLVE
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid_local
+from boundcheck.theory.citation import BOUNDCHECK, Citation
 from boundcheck.theory.rates import INVERSE_CHEBYSHEV
-from boundcheck.theory.reference import BOUNDCHECK, Reference
 from boundcheck.theory.symbols import L_Phi_star, nu_2, r_t, solve_error, v_t
 
 LOCAL = aid_local.BOUND
@@ -18,7 +18,7 @@ LOCAL = aid_local.BOUND
 BOUND = Bound(
     name="aid-cg-local",
     title="AID-CG bound with local constants, energy norm",
-    reference=Reference(BOUNDCHECK, "CG, local", "cg-local"),
+    reference=Citation(BOUNDCHECK, "CG, local", "cg-local"),
     assumptions=(*LOCAL.assumptions, ZERO_SOLVE, SYMMETRIC),
     formula=LOCAL.formula,
     methods=("aid-cg",),

@@ -10,9 +10,9 @@ is 2c₃q^k, at twice the cost of AID-FP.
 from boundcheck.theory.assumptions import A1_I, A1_III, A1_IV, A2, A3_II, START_AT_ZERO, ZERO_SOLVE
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid, aid_contraction
+from boundcheck.theory.citation import BOUNDCHECK, Citation
 from boundcheck.theory.iterations import Split
 from boundcheck.theory.rates import CONTRACTION, S_NORMAL
-from boundcheck.theory.reference import BOUNDCHECK, Reference
 from boundcheck.theory.symbols import A_t_inv, c_3, dv_kt, eps_v, g_t, k, mu_inv, q, rho
 
 CHAIN = aid.with_ball_constants(
@@ -27,7 +27,7 @@ CHAIN = aid.with_ball_constants(
 BOUND = Bound(
     name="aid-cgn",
     title="AID bound, CG on the normal equations",
-    reference=Reference(BOUNDCHECK, "CG on the normal equations", "cgn"),
+    reference=Citation(BOUNDCHECK, "CG on the normal equations", "cgn"),
     assumptions=(A1_I, A1_III, A1_IV, A2, A3_II, START_AT_ZERO, ZERO_SOLVE),
     formula=aid_contraction.LOWER * rho + 2 * c_3 * S_NORMAL**k,
     methods=("aid-cgn",),

@@ -9,8 +9,8 @@ numbers, or as a rate by name.
 from boundcheck.theory.assumptions import A1_I, A1_III, A1_IV, A2, A3_II, A3_III, START_AT_ZERO
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid
+from boundcheck.theory.citation import GRAZZI, Citation
 from boundcheck.theory.rates import CONTRACTION
-from boundcheck.theory.reference import GRAZZI, Reference
 from boundcheck.theory.symbols import c_1, c_2, c_3, mu_inv, q, rho, sigma
 
 LOWER = c_1 + c_2 / (1 - q)
@@ -20,7 +20,7 @@ CHAIN = aid.CHAIN.replacing("contraction", {mu_inv: 1 - q}, "Lemma lm:optnormcon
 BOUND = Bound(
     name="aid-contraction",
     title="AID bound under contraction",
-    reference=Reference(GRAZZI, "Theorem 2.2, second part", "eq:boundInvertibleContraction"),
+    reference=Citation(GRAZZI, "Theorem 2.2, second part", "eq:boundInvertibleContraction"),
     assumptions=(A1_I, A1_III, A1_IV, A2, A3_II, A3_III, START_AT_ZERO),
     formula=LOWER * rho + c_3 * sigma,
     methods=("aid-fp", "aid-cg", "aid-cgn", "exact"),

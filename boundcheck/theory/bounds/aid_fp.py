@@ -9,10 +9,10 @@ from boundcheck.theory.assumptions import A1_I, A1_III, A1_IV, A2, A3_II, START_
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid, aid_fp_derivative
 from boundcheck.theory.chain import Chain
+from boundcheck.theory.citation import GRAZZI, Citation
 from boundcheck.theory.geometric_sum import GeometricSum
 from boundcheck.theory.iterations import Split
 from boundcheck.theory.rates import CONTRACTION
-from boundcheck.theory.reference import GRAZZI, Reference
 from boundcheck.theory.symbols import (
     L_E,
     W,
@@ -65,7 +65,7 @@ CHAIN = WITH_TRUE_W.with_paper_constants()
 BOUND = Bound(
     name="aid-fp",
     title="AID-FP bound",
-    reference=Reference(GRAZZI, "Theorem 2.4", "boundFixed"),
+    reference=Citation(GRAZZI, "Theorem 2.4", "boundFixed"),
     assumptions=(A1_I, A1_III, A1_IV, A2, A3_II, START_AT_ZERO, ZERO_SOLVE),
     formula=(c_1 + c_2 * GeometricSum(1 - q, k)) * rho + c_3 * q**k,
     methods=("aid-fp",),

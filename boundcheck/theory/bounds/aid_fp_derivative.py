@@ -9,11 +9,11 @@ from boundcheck.theory.assumptions import A1_I, A1_III, A2, A3_II, START_AT_ZERO
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid
 from boundcheck.theory.chain import Chain
+from boundcheck.theory.citation import GRAZZI, Citation
 from boundcheck.theory.coefficients import W_PAPER
 from boundcheck.theory.iterations import Split
 from boundcheck.theory.lemmas import sequence_constant
 from boundcheck.theory.rates import CONTRACTION
-from boundcheck.theory.reference import GRAZZI, Reference
 from boundcheck.theory.symbols import D, W, du, k, nu_1, nu_2, q, r_0, r_t, rho
 
 # what the lemma gives before W and r_t are bounded
@@ -36,7 +36,7 @@ P_D = (nu_2 + nu_1 * W_PAPER) * D
 BOUND = Bound(
     name="aid-fp-derivative",
     title="Derivative implied by AID-FP",
-    reference=Reference(GRAZZI, "Proposition A.2", "lm:diffFix"),
+    reference=Citation(GRAZZI, "Proposition A.2", "lm:diffFix"),
     assumptions=(A1_I, A1_III, A2, A3_II, START_AT_ZERO, ZERO_SOLVE),
     formula=RECURSION.subs({W: W_PAPER, r_t: rho * D}),
     bounds=du,

@@ -9,15 +9,15 @@ from sympy import Integer
 from boundcheck.theory.assumptions import GRADIENT_STEP
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid, aid_fp, itd_gd
+from boundcheck.theory.citation import GRAZZI, Citation
 from boundcheck.theory.iterations import Split
 from boundcheck.theory.rates import CONTRACTION
-from boundcheck.theory.reference import GRAZZI, Reference
 from boundcheck.theory.symbols import c_1, c_2, c_3, gap, grad_alpha, q, rho
 
 BOUND = Bound(
     name="aid-fp-gd",
     title="AID-FP bound for gradient descent",
-    reference=Reference(GRAZZI, "appendix B", "appB"),
+    reference=Citation(GRAZZI, "appendix B", "appB"),
     assumptions=(*aid_fp.BOUND.assumptions, GRADIENT_STEP),
     formula=aid_fp.BOUND.formula.subs(1 - q, gap),
     where=itd_gd.WHERE,

@@ -12,9 +12,9 @@ from sympy import Max
 from boundcheck.theory.assumptions import A1_III, A1_IV, LOCAL_PEAK, ZERO_SOLVE
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid_fp
+from boundcheck.theory.citation import BOUNDCHECK, Citation
 from boundcheck.theory.geometric_sum import GeometricSum
 from boundcheck.theory.rates import CONTRACTION
-from boundcheck.theory.reference import BOUNDCHECK, Reference
 from boundcheck.theory.symbols import W, du, eta_1, eta_2, g_star, g_t, k, nu_1, nu_2, q, r_0, r_t, rho
 
 DERIVATIVE = q**k * W + (nu_2 * GeometricSum(1 - q, k) + nu_1 * W * GeometricSum(1 - q, Max(k - 1, 0))) * r_t
@@ -29,7 +29,7 @@ CHAIN = aid_fp.PROOF.replacing(
 BOUND = Bound(
     name="aid-fp-local",
     title="AID-FP bound with local constants",
-    reference=Reference(BOUNDCHECK, "AID-FP, local", "aid-fp-local"),
+    reference=Citation(BOUNDCHECK, "AID-FP, local", "aid-fp-local"),
     assumptions=(A1_III, A1_IV, LOCAL_PEAK, ZERO_SOLVE),
     formula=(eta_2 + eta_1 * W) * r_t + (g_star + eta_1 * r_t) * DERIVATIVE,
     methods=("aid-fp",),

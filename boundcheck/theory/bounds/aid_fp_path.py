@@ -10,13 +10,13 @@ from boundcheck.theory.assumptions import A1_III, A1_IV, BALL_AROUND_ITERATE, ZE
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid_fp_local
 from boundcheck.theory.chain import Chain
-from boundcheck.theory.reference import BOUNDCHECK, Reference
+from boundcheck.theory.citation import BOUNDCHECK, Citation
 from boundcheck.theory.symbols import W, eta_1, eta_2, g_t, r_t
 
 BOUND = Bound(
     name="aid-fp-path",
     title="AID-FP bound with the distance to w* known",
-    reference=Reference(BOUNDCHECK, "AID-FP, path known", "path"),
+    reference=Citation(BOUNDCHECK, "AID-FP, path known", "path"),
     assumptions=(A1_III, A1_IV, BALL_AROUND_ITERATE, ZERO_SOLVE),
     formula=(eta_2 + eta_1 * W) * r_t + g_t * aid_fp_local.DERIVATIVE,
     methods=("aid-fp",),

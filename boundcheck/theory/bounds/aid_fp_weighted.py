@@ -6,16 +6,16 @@ Reads as `aid-fp` with every constant in the P-norm, and ρ(t) = q_P^t unless gi
 from boundcheck.theory.assumptions import A1_III, A1_IV, P_NORM, ZERO_SOLVE
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid, aid_fp
+from boundcheck.theory.citation import BOUNDCHECK, Citation
 from boundcheck.theory.coefficients import IN_P_NORM, coefficients_with
 from boundcheck.theory.iterations import Split
 from boundcheck.theory.rates import CONTRACTION
-from boundcheck.theory.reference import BOUNDCHECK, Reference
 from boundcheck.theory.symbols import c_1, c_2, c_3, q, q_P, rho
 
 BOUND = Bound(
     name="aid-fp-weighted",
     title="AID-FP bound in a weighted norm",
-    reference=Reference(BOUNDCHECK, "weighted norm", "weighted-norm"),
+    reference=Citation(BOUNDCHECK, "weighted norm", "weighted-norm"),
     assumptions=(A1_III, A1_IV, P_NORM, ZERO_SOLVE),
     formula=aid_fp.BOUND.formula.subs(q, q_P),
     where=coefficients_with(IN_P_NORM),

@@ -9,8 +9,8 @@ All constants on B(w*, r_0·max ρ). What is not measured is replaced by its bou
 from boundcheck.theory.assumptions import A1_III, A1_IV, A3_III, LOCAL_PEAK
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.chain import Chain
+from boundcheck.theory.citation import BOUNDCHECK, Citation
 from boundcheck.theory.rates import CONTRACTION
-from boundcheck.theory.reference import BOUNDCHECK, Reference
 from boundcheck.theory.symbols import (
     L_Phi_star,
     W,
@@ -48,7 +48,7 @@ CHAIN = (
 BOUND = Bound(
     name="aid-local",
     title="AID bound with local constants",
-    reference=Reference(BOUNDCHECK, "AID, local", "aid-local"),
+    reference=Citation(BOUNDCHECK, "AID, local", "aid-local"),
     assumptions=(A1_III, A1_IV, A3_III, LOCAL_PEAK),
     formula=(eta_2 + eta_1 * W + (nu_2 + nu_1 * W) * v_t) * r_t + solve_error,
     methods=("aid-fp", "aid-cg", "aid-cgn", "exact"),

@@ -12,10 +12,11 @@ w that contains w*. Where ν₁ = 0, both conditions hold and δ is ‖w−w*‖
 
 from sympy import Integer, Max, Rational, sqrt
 
-from boundcheck.theory.bound import Bound, Condition
+from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid_certificate
 from boundcheck.theory.bounds.aid_certificate import PROOF, WEIGHT
-from boundcheck.theory.reference import BOUNDCHECK, Reference
+from boundcheck.theory.citation import BOUNDCHECK, Citation
+from boundcheck.theory.condition import Condition
 from boundcheck.theory.symbols import A_t_inv, eps_w, eta_1, mu_inv, newton_t, nu_1, r_t, solve_error, v_star, v_t
 
 # what Max puts for a number is never taken under the conditions; it makes the formula one for all numbers
@@ -30,7 +31,7 @@ CHAIN = PROOF.replacing(
 BOUND = Bound(
     name="aid-newton",
     title="A posteriori AID bound from a Newton step",
-    reference=Reference(BOUNDCHECK, "a posteriori, Newton", "aid-newton"),
+    reference=Citation(BOUNDCHECK, "a posteriori, Newton", "aid-newton"),
     assumptions=aid_certificate.BOUND.assumptions,
     formula=(WEIGHT * r_t).subs(v_star, SOLUTION).subs(r_t, DELTA) + solve_error,
     methods=aid_certificate.BOUND.methods,

@@ -8,12 +8,12 @@ Constants on a ball around w* that contains w_t; any pair of solvers. Proof: doc
 from boundcheck.theory.assumptions import A1_III, A1_IV, BALL_AROUND_ITERATE
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid_local
-from boundcheck.theory.reference import BOUNDCHECK, Reference
+from boundcheck.theory.citation import BOUNDCHECK, Citation
 
 BOUND = Bound(
     name="aid-path",
     title="AID bound with the distance to w* known",
-    reference=Reference(BOUNDCHECK, "AID, path known", "path"),
+    reference=Citation(BOUNDCHECK, "AID, path known", "path"),
     assumptions=(A1_III, A1_IV, BALL_AROUND_ITERATE),
     formula=aid_local.BOUND.formula,
     methods=aid_local.BOUND.methods,

@@ -12,8 +12,8 @@ Proof: docs/proofs.md.
 from boundcheck.theory.assumptions import A1_III, A1_IV, A2, BALL_AROUND_ITERATE
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.chain import Chain
+from boundcheck.theory.citation import BOUNDCHECK, Citation
 from boundcheck.theory.lemmas import INVERSE
-from boundcheck.theory.reference import BOUNDCHECK, Reference
 from boundcheck.theory.symbols import (
     Z_t,
     dE_1,
@@ -60,7 +60,7 @@ CHAIN = (
 BOUND = Bound(
     name="aid-posteriori",
     title="A posteriori AID bound",
-    reference=Reference(BOUNDCHECK, "a posteriori", "aid-posteriori"),
+    reference=Citation(BOUNDCHECK, "a posteriori", "aid-posteriori"),
     assumptions=(A1_III, A1_IV, A2, BALL_AROUND_ITERATE),
     formula=(eta_2 + (eta_1 * Z_t + nu_2 * g_t) / (1 - q) + nu_1 * Z_t * g_t / (1 - q) ** 2) * DELTA
     + nu_2 * eta_1 / (1 - q) * DELTA**2

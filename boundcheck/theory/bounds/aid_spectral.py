@@ -17,7 +17,7 @@ from sympy import Min
 from boundcheck.theory.assumptions import SPECTRUM, ZERO_SOLVE
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.chain import Chain
-from boundcheck.theory.reference import BOUNDCHECK, Reference
+from boundcheck.theory.citation import BOUNDCHECK, Citation
 from boundcheck.theory.symbols import ZT_dv, dE_2, duT_g, dZT_v, error, wT_dE_1
 
 FORMULA = dE_2 + Min(dZT_v + ZT_dv, wT_dE_1 + duT_g)
@@ -25,7 +25,7 @@ FORMULA = dE_2 + Min(dZT_v + ZT_dv, wT_dE_1 + duT_g)
 BOUND = Bound(
     name="aid-spectral",
     title="AID bound from the spectrum of a quadratic",
-    reference=Reference(BOUNDCHECK, "AID, spectrum", "spectral"),
+    reference=Citation(BOUNDCHECK, "AID, spectrum", "spectral"),
     assumptions=(SPECTRUM, ZERO_SOLVE),
     formula=FORMULA,
     methods=("aid-fp", "aid-cg"),

@@ -9,13 +9,13 @@ for any g, from any method. It knows the answer up to ε_g and says nothing abou
 from boundcheck.theory.assumptions import CERTIFIED
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.chain import Chain
-from boundcheck.theory.reference import BOUNDCHECK, Reference
+from boundcheck.theory.citation import BOUNDCHECK, Citation
 from boundcheck.theory.symbols import eps_g, error, gap_t
 
 BOUND = Bound(
     name="enclosure",
     title="Enclosure by a certified hypergradient",
-    reference=Reference(BOUNDCHECK, "enclosure", "enclosure"),
+    reference=Citation(BOUNDCHECK, "enclosure", "enclosure"),
     assumptions=(CERTIFIED,),
     formula=gap_t + eps_g,
     methods=("itd", "itd-truncated", "aid-fp", "aid-cg", "aid-cgn"),

@@ -10,15 +10,15 @@ from sympy import Integer
 from boundcheck.theory.assumptions import A1_I, A1_III, A1_IV, A2, A3_I, A3_II, START_AT_ZERO
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid
+from boundcheck.theory.citation import GHADIMI, Citation
 from boundcheck.theory.iterations import Hump
 from boundcheck.theory.rates import CONTRACTION, EXACT_SOLVE
-from boundcheck.theory.reference import GHADIMI, Reference
 from boundcheck.theory.symbols import dv_kt, mu_inv, q, rho, sigma
 
 BOUND = Bound(
     name="ghadimi-wang",
     title="AID bound with an exact linear solve",
-    reference=Reference(GHADIMI, "Lemma 2.2", "th:gradBoundImplicit at sigma = 0"),
+    reference=Citation(GHADIMI, "Lemma 2.2", "th:gradBoundImplicit at sigma = 0"),
     assumptions=(A1_I, A1_III, A1_IV, A3_I, A3_II, START_AT_ZERO, A2),
     formula=aid.BOUND.formula.subs(sigma, EXACT_SOLVE.expression),
     methods=("exact",),

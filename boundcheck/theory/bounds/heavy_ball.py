@@ -17,8 +17,8 @@ from boundcheck.theory.assumptions import A1_IV, CONSTANT_START, LOCAL_PEAK, OPT
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import itd
 from boundcheck.theory.chain import Chain
+from boundcheck.theory.citation import BOUNDCHECK, Citation
 from boundcheck.theory.rates import HEAVY_BALL, S
-from boundcheck.theory.reference import BOUNDCHECK, Reference
 from boundcheck.theory.symbols import S_t, W, alpha, dS_t, dw, eta_1, eta_2, g_star, g_t, hat_rho_2, r_0, r_t, s, t
 
 # for any method with w_t−w* = P_t(H)(w_0−w*), sup|P_t| = S_t and ‖DP_t‖ ≤ S'_t
@@ -55,7 +55,7 @@ def proof(where: Mapping[Symbol, Expr]) -> Chain:
 BOUND = Bound(
     name="heavy-ball",
     title="ITD bound for heavy ball on quadratics",
-    reference=Reference(BOUNDCHECK, "heavy ball", "heavy-ball"),
+    reference=Citation(BOUNDCHECK, "heavy ball", "heavy-ball"),
     assumptions=(A1_IV, QUADRATIC, OPTIMAL_HEAVY_BALL, LOCAL_PEAK, CONSTANT_START),
     formula=POLYNOMIAL_METHOD,
     where=WHERE,

@@ -12,8 +12,8 @@ from boundcheck.theory.assumptions import A1_III, A1_IV, A2, CONSTANT_START, STA
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import itd_derivative
 from boundcheck.theory.chain import Chain
+from boundcheck.theory.citation import GRAZZI, Citation
 from boundcheck.theory.iterations import Hump
-from boundcheck.theory.reference import GRAZZI, Reference
 from boundcheck.theory.symbols import (
     L_E,
     W,
@@ -62,7 +62,7 @@ CHAIN = WITH_TRUE_W.with_paper_constants()
 BOUND = Bound(
     name="itd",
     title="ITD bound",
-    reference=Reference(GRAZZI, "Theorem 2.1", "boundSolver"),
+    reference=Citation(GRAZZI, "Theorem 2.1", "boundSolver"),
     assumptions=(A1_III, A1_IV, A2, START_AT_ZERO, CONSTANT_START),
     formula=(c_1 + c_3) * q**t + c_2 * t * q ** Max(t - 1, 0),
     methods=("itd",),

@@ -9,10 +9,10 @@ Lemma `lem:sequence` (ii).
 from boundcheck.theory.assumptions import A1_III, A2, CONSTANT_START, START_AT_ZERO
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.chain import Chain
+from boundcheck.theory.citation import GRAZZI, Citation
 from boundcheck.theory.coefficients import W_PAPER
 from boundcheck.theory.iterations import Hump
 from boundcheck.theory.lemmas import sequence_shrinking
-from boundcheck.theory.reference import GRAZZI, Reference
 from boundcheck.theory.symbols import D, W, dw, nu_1, nu_2, r_0, t
 
 # what the lemma gives before W and r_0 are bounded
@@ -32,7 +32,7 @@ CHAIN = (
 BOUND = Bound(
     name="itd-derivative",
     title="Derivative of the unrolled iterate",
-    reference=Reference(GRAZZI, "Proposition 2.1", "lm:boundDiff"),
+    reference=Citation(GRAZZI, "Proposition 2.1", "lm:boundDiff"),
     assumptions=(A1_III, A2, START_AT_ZERO, CONSTANT_START),
     formula=RECURSION.subs({W: W_PAPER, r_0: D}),
     bounds=dw,

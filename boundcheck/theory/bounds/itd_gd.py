@@ -9,10 +9,11 @@ put into Theorem 2.1. With a frozen step size ‖∇α‖ = 0 (errata 6). There 
 from sympy import Integer
 
 from boundcheck.theory.assumptions import GRADIENT_STEP
-from boundcheck.theory.bound import Bound, Condition
+from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import itd
+from boundcheck.theory.citation import GRAZZI, Citation
 from boundcheck.theory.coefficients import GRADIENT_DESCENT, coefficients_with
-from boundcheck.theory.reference import GRAZZI, Reference
+from boundcheck.theory.condition import Condition
 from boundcheck.theory.symbols import L, L_Phi, alpha, gap, grad_alpha, mu, nu_1, nu_2, q
 
 CONTRACTS = Condition(
@@ -30,7 +31,7 @@ WHERE = {
 BOUND = Bound(
     name="itd-gd",
     title="ITD bound for gradient descent",
-    reference=Reference(GRAZZI, "appendix B", "appB"),
+    reference=Citation(GRAZZI, "appendix B", "appB"),
     assumptions=(*itd.BOUND.assumptions, GRADIENT_STEP),
     formula=itd.BOUND.formula,
     methods=("itd",),

@@ -12,7 +12,7 @@ from sympy import Max
 from boundcheck.theory.assumptions import A1_III, A1_IV, CONSTANT_START, LOCAL
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import itd
-from boundcheck.theory.reference import BOUNDCHECK, Reference
+from boundcheck.theory.citation import BOUNDCHECK, Citation
 from boundcheck.theory.symbols import W, dw, eta_1, eta_2, g_star, g_t, nu_1, nu_2, q, r_0, t
 
 DISTANCE = q**t * r_0
@@ -29,7 +29,7 @@ CHAIN = itd.PROOF.replacing(
 BOUND = Bound(
     name="itd-local",
     title="ITD bound with local constants",
-    reference=Reference(BOUNDCHECK, "ITD, local", "itd-local"),
+    reference=Citation(BOUNDCHECK, "ITD, local", "itd-local"),
     assumptions=(A1_III, A1_IV, LOCAL, CONSTANT_START),
     formula=(eta_2 + eta_1 * W) * DISTANCE + (g_star + eta_1 * DISTANCE) * DERIVATIVE,
     methods=("itd",),

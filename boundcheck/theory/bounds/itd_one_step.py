@@ -9,13 +9,13 @@ from sympy import Integer
 
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import itd_truncated
-from boundcheck.theory.reference import BOUNDCHECK, Reference
+from boundcheck.theory.citation import BOUNDCHECK, Citation
 from boundcheck.theory.symbols import K
 
 BOUND = Bound(
     name="itd-one-step",
     title="One-step differentiation bound",
-    reference=Reference(BOUNDCHECK, "truncated ITD at K = 1", "itd-truncated"),
+    reference=Citation(BOUNDCHECK, "truncated ITD at K = 1", "itd-truncated"),
     assumptions=itd_truncated.BOUND.assumptions,
     formula=itd_truncated.BOUND.formula.subs(K, Integer(1)),
     methods=("itd-truncated",),

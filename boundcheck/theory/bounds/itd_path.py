@@ -14,7 +14,7 @@ from boundcheck.theory.assumptions import A1_III, A1_IV, CONSTANT_START, LOCAL
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import itd
 from boundcheck.theory.chain import Chain
-from boundcheck.theory.reference import BOUNDCHECK, Reference
+from boundcheck.theory.citation import BOUNDCHECK, Citation
 from boundcheck.theory.symbols import W, dw, eta_1, eta_2, g_t, nu_1, nu_2, path_t, q, r_0, r_t, t
 
 FIRST = nu_2 * Min(t, 1) * q ** Max(t - 1, 0) * r_0  # the first step starts from w_0' = 0
@@ -23,7 +23,7 @@ DERIVATIVE = q**t * W + FIRST + (nu_2 + nu_1 * W) * path_t
 BOUND = Bound(
     name="itd-path",
     title="ITD bound with the distances along the path",
-    reference=Reference(BOUNDCHECK, "ITD, path known", "path"),
+    reference=Citation(BOUNDCHECK, "ITD, path known", "path"),
     assumptions=(A1_III, A1_IV, LOCAL, CONSTANT_START),
     formula=(eta_2 + eta_1 * W) * r_t + g_t * DERIVATIVE,
     methods=("itd",),

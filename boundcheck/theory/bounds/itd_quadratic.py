@@ -9,14 +9,14 @@ from sympy import Integer
 from boundcheck.theory.assumptions import QUADRATIC
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import itd
+from boundcheck.theory.citation import SCIEUR, Citation
 from boundcheck.theory.coefficients import coefficients_with
-from boundcheck.theory.reference import SCIEUR, Reference
 from boundcheck.theory.symbols import nu_1
 
 BOUND = Bound(
     name="itd-quadratic",
     title="ITD bound on quadratics",
-    reference=Reference(SCIEUR, "the setting of the curse of unrolling", "boundSolver at nu_1 = 0"),
+    reference=Citation(SCIEUR, "the setting of the curse of unrolling", "boundSolver at nu_1 = 0"),
     assumptions=(*itd.BOUND.assumptions, QUADRATIC),
     formula=itd.BOUND.formula,
     where=coefficients_with({nu_1: Integer(0)}),

@@ -11,8 +11,8 @@ from sympy import Min
 
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import itd_local
+from boundcheck.theory.citation import BOUNDCHECK, Citation
 from boundcheck.theory.recursion import Recursion
-from boundcheck.theory.reference import BOUNDCHECK, Reference
 from boundcheck.theory.symbols import Delta_t, W, eta_1, eta_2, g_star, nu_1, nu_2, q, q_star, r_0, r_t
 
 DISTANCE = Min(q, q_star + nu_1 * r_t / 2) * r_t
@@ -20,7 +20,7 @@ DISTANCE = Min(q, q_star + nu_1 * r_t / 2) * r_t
 BOUND = Bound(
     name="itd-recursive",
     title="ITD bound with the local rate",
-    reference=Reference(BOUNDCHECK, "ITD, recursive", "itd-recursive"),
+    reference=Citation(BOUNDCHECK, "ITD, recursive", "itd-recursive"),
     assumptions=itd_local.BOUND.assumptions,
     formula=(eta_2 + eta_1 * W) * r_t + (g_star + eta_1 * r_t) * Delta_t,
     methods=("itd",),

@@ -11,14 +11,14 @@ from boundcheck.theory.assumptions import CONSTANT_START, SPECTRUM
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import itd
 from boundcheck.theory.chain import Chain
-from boundcheck.theory.reference import BOUNDCHECK, Reference
+from boundcheck.theory.citation import BOUNDCHECK, Citation
 
 CHAIN = Chain(itd.PROOF.links[:2])
 
 BOUND = Bound(
     name="itd-spectral",
     title="ITD bound from the spectrum of a quadratic",
-    reference=Reference(BOUNDCHECK, "ITD, spectrum", "spectral"),
+    reference=Citation(BOUNDCHECK, "ITD, spectrum", "spectral"),
     assumptions=(SPECTRUM, CONSTANT_START),
     formula=CHAIN.links[-1].formula,
     methods=("itd",),

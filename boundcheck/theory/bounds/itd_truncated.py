@@ -7,15 +7,16 @@ K = t is ITD (the default), K = 1 is one-step differentiation. Proof: docs/proof
 
 from sympy import Max
 
-from boundcheck.theory.bound import Bound, Condition
+from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import itd
-from boundcheck.theory.reference import BOUNDCHECK, Reference
+from boundcheck.theory.citation import BOUNDCHECK, Citation
+from boundcheck.theory.condition import Condition
 from boundcheck.theory.symbols import K, c_1, c_2, c_3, q, t
 
 BOUND = Bound(
     name="itd-truncated",
     title="Truncated ITD bound",
-    reference=Reference(BOUNDCHECK, "truncated ITD", "itd-truncated"),
+    reference=Citation(BOUNDCHECK, "truncated ITD", "itd-truncated"),
     assumptions=itd.BOUND.assumptions,
     formula=c_1 * q**t + c_2 * K * q ** Max(t - 1, 0) + c_3 * q**K,
     methods=("itd-truncated",),

@@ -7,15 +7,15 @@ The statement reads unchanged with D = ‖P^½(z_0−z*)‖, L_Φ = ‖P^½∂�
 from boundcheck.theory.assumptions import A1_III, A1_IV, CONSTANT_START, P_NORM
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import itd
+from boundcheck.theory.citation import BOUNDCHECK, Citation
 from boundcheck.theory.coefficients import IN_P_NORM, coefficients_with
 from boundcheck.theory.iterations import Hump
-from boundcheck.theory.reference import BOUNDCHECK, Reference
 from boundcheck.theory.symbols import c_1, c_2, c_3, q, q_P
 
 BOUND = Bound(
     name="itd-weighted",
     title="ITD bound in a weighted norm",
-    reference=Reference(BOUNDCHECK, "weighted norm", "weighted-norm"),
+    reference=Citation(BOUNDCHECK, "weighted norm", "weighted-norm"),
     assumptions=(A1_III, A1_IV, P_NORM, CONSTANT_START),
     formula=itd.BOUND.formula.subs(q, q_P),
     where=coefficients_with(IN_P_NORM),

@@ -9,9 +9,10 @@ constants it implies (q = 1−αμ, η₁ = η₂ = L, L_Φ = αL, D = r_0); a t
 from sympy import Integer
 
 from boundcheck.theory.assumptions import A1_IV, CONSTANT_START, GRADIENT_STEP, JI_SMOOTH
-from boundcheck.theory.bound import Bound, Condition
+from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import itd_gd
-from boundcheck.theory.reference import JI, Reference
+from boundcheck.theory.citation import JI, Citation
+from boundcheck.theory.condition import Condition
 from boundcheck.theory.symbols import L_E, L, alpha, hat_rho_1, hat_rho_2, mu, r_0, t
 
 CONTRACTION = 1 - alpha * mu
@@ -19,7 +20,7 @@ CONTRACTION = 1 - alpha * mu
 BOUND = Bound(
     name="ji-itd",
     title="ITD bound of Ji et al.",
-    reference=Reference(JI, "ITD-BiO, error of the estimate", "ITD hypergradient lemma"),
+    reference=Citation(JI, "ITD-BiO, error of the estimate", "ITD hypergradient lemma"),
     assumptions=(A1_IV, GRADIENT_STEP, JI_SMOOTH, CONSTANT_START),
     formula=(
         L * (L + mu) / mu * CONTRACTION ** (t / 2)

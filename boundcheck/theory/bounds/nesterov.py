@@ -14,8 +14,8 @@ from sympy import Max, sqrt
 from boundcheck.theory.assumptions import A1_IV, CONSTANT_START, LOCAL_PEAK, NESTEROV_STEPS, QUADRATIC
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import heavy_ball
+from boundcheck.theory.citation import BOUNDCHECK, Citation
 from boundcheck.theory.rates import NESTEROV, S_NESTEROV
-from boundcheck.theory.reference import BOUNDCHECK, Reference
 from boundcheck.theory.symbols import S_t, alpha, dS_t, kappa, s, t
 
 WHERE = {
@@ -27,7 +27,7 @@ WHERE = {
 BOUND = Bound(
     name="nesterov",
     title="ITD bound for Nesterov's method on quadratics",
-    reference=Reference(BOUNDCHECK, "Nesterov", "nesterov"),
+    reference=Citation(BOUNDCHECK, "Nesterov", "nesterov"),
     assumptions=(A1_IV, QUADRATIC, NESTEROV_STEPS, LOCAL_PEAK, CONSTANT_START),
     formula=heavy_ball.POLYNOMIAL_METHOD,
     where=WHERE,

@@ -2,7 +2,7 @@
 
 Colours are those of Okabe and Ito; what a colour says, a dash pattern, a marker or a word says too. Sizes are passed to
 every artist, so the settings of matplotlib stay the user's. All places are in inches, so nothing is laid out by trial;
-ticks are markers on one line, and their labels are words, since matplotlib's own are the dearest part of a figure.
+ticks are markers on one line, and their labels are words, since matplotlib's own are the slowest part of a figure.
 """
 
 from __future__ import annotations
@@ -174,8 +174,8 @@ def log_axis(
     if len(powers) < 3 and step == 1:
         major = [x for x in fine if f"{x:e}"[0] in "125"]
     if len(major) < 3:
-        found = MaxNLocator(min(5, most), steps=[1, 2, 5, 10]).tick_values(low, high)
-        major, fine = [float(x) for x in found if low <= x <= high], []
+        ticks = MaxNLocator(min(5, most), steps=[1, 2, 5, 10]).tick_values(low, high)
+        major, fine = [float(x) for x in ticks if low <= x <= high], []
     plain = major is not powers or all(0.01 <= x <= 1000 for x in major)
     written = {x: number(x) if plain else f"10{str(round(np.log10(x))).translate(RAISED)}" for x in major}
     if zero is not None:
@@ -193,8 +193,8 @@ def over_t(axes: Axes, t: np.ndarray) -> None:
 def linear_axis(axes: Axes, which: str, *, integer: bool = False) -> float:
     """Ticks between the limits that the axis has."""
     low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
-    found = MaxNLocator(5, integer=integer).tick_values(low, high)
-    return _ticks(axes, which, {float(x): f"{x:.4g}" for x in found if low <= x <= high})
+    ticks = MaxNLocator(5, integer=integer).tick_values(low, high)
+    return _ticks(axes, which, {float(x): f"{x:.4g}" for x in ticks if low <= x <= high})
 
 
 def _ticks(
@@ -212,11 +212,11 @@ def _ticks(
     if not named:
         return TICK
     down, left = moved(axes, across, 0, -TICK), moved(axes, across, -TICK, 0)
-    for at, text in written.items():
+    for position, text in written.items():
         if which == "x":
-            write(axes, at, 0, text, down, ha="center", va="top", gid="x tick")
+            write(axes, position, 0, text, down, ha="center", va="top", gid="x tick")
         else:
-            write(axes, 0, at, text, left, ha="right", gid="y tick")
+            write(axes, 0, position, text, left, ha="right", gid="y tick")
     return TICK + max((text_shapes.width(text, SMALL) for text in written.values()), default=0.0)
 
 

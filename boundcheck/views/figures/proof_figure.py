@@ -28,8 +28,8 @@ from boundcheck.views.figures.canvas import (
     YELLOW,
 )
 
-if TYPE_CHECKING:  # the report brings torch along
-    from boundcheck.report.report import Trace
+if TYPE_CHECKING:
+    from boundcheck.report.method_curve import Trace
 
 LAYERS = (BLUE, PURPLE, YELLOW, GREY, ORANGE, GREEN, SKY)  # neighbours differ in grey too
 VALUE, SLACK = "value after each step of the proof", "log₁₀ of the slack"
@@ -61,18 +61,18 @@ def waterfall(trace: Trace, title: str = "From the error to the bound", t: int |
     InputError
         If the proof was not traced at t.
     """
-    at = _place(trace, t)
+    place = _place(trace, t)
     because = [
-        text_shapes.wrapped(text, 2.4, SMALL) for text in (*trace.because, f"bound / error = {_ratio(trace, at)}")
+        text_shapes.wrapped(text, 2.4, SMALL) for text in (*trace.because, f"bound / error = {_ratio(trace, place)}")
     ]
     heights = np.array([0.26 + 0.125 * (1 + text.count("\n")) for text in because])
     left = 0.2 + max(
         *(text_shapes.width(text, SMALL) for text in because), *(text_shapes.width(name, TEXT) for name in trace.links)
     )
     figure = Figure(figsize=(2 * WIDTH, TOP + heights.sum() + BELOW))
-    axes = canvas.panel(figure, f"{title}, $t={trace.t[at]}$", VALUE)
+    axes = canvas.panel(figure, f"{title}, $t={trace.t[place]}$", VALUE)
     canvas.place(axes, left, TOP, 2 * WIDTH - left - MARGIN, heights.sum())
-    tops = _bars(axes, trace, at, heights, 2 * WIDTH - left - MARGIN)
+    tops = _bars(axes, trace, place, heights, 2 * WIDTH - left - MARGIN)
     beside = blended_transform_factory(canvas.inches(axes), axes.transData)
     for name, text, top in zip((*trace.links, "bound"), because, tops, strict=True):
         canvas.write(axes, -0.1, top + 0.05, name, beside, ha="right", va="top", fontsize=TEXT, gid="link")
@@ -137,22 +137,22 @@ def trace(trace: Trace, title: str = "From the error to the bound", t: int | Non
     InputError
         If the proof was not traced at t.
     """
-    at = _place(trace, t)
+    place = _place(trace, t)
     names = [text_shapes.wrapped(name, NAMES, TEXT) for name in (*trace.links, "bound")]
     heights = np.array([0.24 + 0.14 * name.count("\n") for name in names])
     heights[-1] += 0.12
     heights *= max(1.0, LEAST / heights.sum())
     figure = Figure(figsize=(2 * WIDTH, TOP + heights.sum() + BELOW))
-    bars = canvas.panel(figure, title, f"value after each step, $t={trace.t[at]}$")
+    bars = canvas.panel(figure, title, f"value after each step, $t={trace.t[place]}$")
     stack = canvas.panel(figure, "", "$t$", SLACK)
-    error = f"{_ratio(trace, at)} × the error"
+    error = f"{_ratio(trace, place)} × the error"
     left = 0.32 + max(*(text_shapes.width(name, TEXT) for name in names), text_shapes.width(error, SMALL))
     gap = _stack(stack, trace)
     width = (2 * WIDTH - left - gap - 2 * MARGIN) / 2
     canvas.place(bars, left, TOP, width, heights.sum())
     canvas.place(stack, left + width + MARGIN + gap, TOP, width, heights.sum())
     bars.title.set_transform(canvas.moved(bars, canvas.inches(bars, 0, 1), WIDTH - left - 0.5, 0.08 - 1))
-    tops = _bars(bars, trace, at, heights, width, layered=True)
+    tops = _bars(bars, trace, place, heights, width, layered=True)
     beside = blended_transform_factory(canvas.inches(bars), bars.transData)
     style: dict[str, Any] = {"transform": beside, "clip_on": False, "gid": "key"}
     for i, (name, middle) in enumerate(zip(names, tops + heights / 2, strict=True)):
@@ -174,9 +174,9 @@ def _place(trace: Trace, t: int | None) -> int:
     return int(np.flatnonzero(trace.t == t)[0])
 
 
-def _ratio(trace: Trace, at: int) -> str:
+def _ratio(trace: Trace, place: int) -> str:
     with np.errstate(divide="ignore", invalid="ignore"):
-        return canvas.number(trace.values[-1, at] / trace.values[0, at])
+        return canvas.number(trace.values[-1, place] / trace.values[0, place])
 
 
 def _layer(i: int) -> dict[str, Any]:
@@ -188,9 +188,11 @@ def _wrong() -> dict[str, Any]:
     return {"facecolor": VERMILLION, "edgecolor": "white", "lw": 0.6}
 
 
-def _bars(axes: Axes, trace: Trace, at: int, heights: np.ndarray, width: float, *, layered: bool = False) -> np.ndarray:
+def _bars(
+    axes: Axes, trace: Trace, place: int, heights: np.ndarray, width: float, *, layered: bool = False
+) -> np.ndarray:
     """Values as bars with their slacks in words, in rows of these heights; where they begin, in inches downwards."""
-    values, slacks, broken = trace.values[:, at], trace.slacks[:, at], trace.broken[:, at]
+    values, slacks, broken = trace.values[:, place], trace.slacks[:, place], trace.broken[:, place]
     said = [f"×{canvas.number(x)}{' broken' if bad else ''}" for x, bad in zip(slacks, broken, strict=True)]
     said = [canvas.number(values[0]), *said[1:], canvas.number(values[-1])]
     low, high = canvas.extent([values], room=1, least=1.2)

@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from boundcheck.constants import BallKind, Side
+from boundcheck.ball import BallKind
 from boundcheck.errors import InputError
+from boundcheck.side import Side
 from boundcheck.theory.kinds import BoundKind
 from boundcheck.theory.symbols import QUANTITIES
 from boundcheck.views.figures import canvas, text_shapes
@@ -31,10 +32,12 @@ from boundcheck.views.figures.canvas import (
     WIDTH,
     save,
 )
+from boundcheck.views.figures.drawn_bounds import attained, chosen, label_of
 from boundcheck.views.figures.proof_figure import trace, trace_over_t, waterfall
 
-if TYPE_CHECKING:  # the report brings torch along
-    from boundcheck.report.report import BoundCurve, Curve, Report
+if TYPE_CHECKING:
+    from boundcheck.report.method_curve import Curve
+    from boundcheck.report.report import Report
 
 __all__ = ["chosen", "constants", "errors", "save", "tightness", "trace", "trace_over_t", "waterfall"]
 
@@ -44,7 +47,6 @@ STYLES = {BallKind.PAPER: "-", BallKind.LOCAL: (0, (4, 1.5))}
 AFTER = (0, (1, 1))  # how an a posteriori bound is drawn among others
 MARKERS = "os^DvPX*<>"
 SIDES = {Side.EXACT: "o", Side.UPPER: "^", Side.HIGH_PROBABILITY: "D", Side.LOWER: "v"}
-MOST = 4  # bounds in a panel of `errors`
 ERROR = r"$\|g(\lambda)-\nabla f(\lambda)\|$"
 FLOOR = "0.87"
 GAP = 0.24  # between panels, inches
@@ -69,23 +71,23 @@ def errors(report: Report) -> Figure:
     sheet = _Sheet(report, ERROR, low, high)
     for (axes, curve), colour in zip(sheet.panels, cycle(COLOURS), strict=False):
         drawn, samples = chosen(curve), len(curve.errors)
-        found = np.where(np.isfinite(curve.errors).all(axis=0), curve.errors, np.nan)
-        error, floor = found.mean(axis=0), np.where(np.isfinite(curve.floor), curve.floor, high).mean(axis=0)
+        finite = np.where(np.isfinite(curve.errors).all(axis=0), curve.errors, np.nan)
+        error, floor = finite.mean(axis=0), np.where(np.isfinite(curve.floor), curve.floor, high).mean(axis=0)
         above = np.where(error > floor, error, np.nan)
         alone = len(curve.t) == 1  # a point is not a line
         axes.fill_between(curve.t, low / 10, floor, color=FLOOR, lw=0)
         label = "error"
         if samples > 1:
             label += f", mean ± std over {samples} λ"
-            below = np.maximum(error - found.std(axis=0), found.min(axis=0)).clip(min=low / 10)
-            axes.fill_between(curve.t, below, error + found.std(axis=0), color=colour, alpha=0.2, lw=0)
+            below = np.maximum(error - finite.std(axis=0), finite.min(axis=0)).clip(min=low / 10)
+            axes.fill_between(curve.t, below, error + finite.std(axis=0), color=colour, alpha=0.2, lw=0)
         label += "" if np.isfinite(above).any() else ", nowhere above the floor"
         marker = "o" if alone else ""
         axes.plot(curve.t, error, color=colour, lw=1.2, alpha=0.35, marker=marker, ms=4, gid="faint")
         handles: list[Any] = axes.plot(curve.t, above, color=colour, lw=1.6, marker=marker, ms=4, label=label)
         for bound, dashes in zip(drawn, DASHES, strict=False):
             style: dict[str, Any] = {"color": colour, "lw": 1.3, "ls": dashes, "marker": "_" if alone else ""}
-            style |= {"label": _label(bound) + _attained(bound), "gid": bound.name}
+            style |= {"label": label_of(bound) + attained(bound), "gid": bound.name}
             handles += axes.plot(curve.t, canvas.mean(bound.values), **style)
         if (floor > low).any():
             handles.append(Patch(color=FLOOR, label="below the rounding floor"))
@@ -112,8 +114,8 @@ def tightness(report: Report) -> Figure:
     matplotlib.figure.Figure
         The figure; `save` writes it.
     """
-    found = [bound.tightness for curve in _curves(report) for bound in curve.applicable.values()]
-    sheet = _Sheet(report, "bound / error", *canvas.extent([*found, np.ones(1)]))
+    ratios = [bound.tightness for curve in _curves(report) for bound in curve.applicable.values()]
+    sheet = _Sheet(report, "bound / error", *canvas.extent([*ratios, np.ones(1)]))
     for axes, curve in sheet.panels:
         axes.axhline(1, color="black", lw=0.8, gid="one")
         handles: list[Any] = []
@@ -131,7 +133,7 @@ def tightness(report: Report) -> Figure:
             if np.isnan(of_all[np.isfinite(ratio)]).any():
                 axes.plot(curve.t, ratio, alpha=0.35, gid="faint", **style)
             style |= {"marker": MARKERS[i % len(MARKERS)], "ms": 3.5, "markevery": (i * step // len(ranked), step)}
-            handles += axes.plot(curve.t, of_all, label=f"{_label(bound)}: {said}", gid=bound.name, **style)
+            handles += axes.plot(curve.t, of_all, label=f"{label_of(bound)}: {said}", gid=bound.name, **style)
         sheet.legend(axes, handles or [canvas.note("no bound applies")])
     return sheet.arranged()
 
@@ -154,11 +156,11 @@ def constants(report: Report) -> Figure:
     InputError
         If the report has no constants.
     """
-    found = report.constants
-    names = [name for name in QUANTITIES if any(name in constants for constants in found.values())]
+    by_ball = report.constants
+    names = [name for name in QUANTITIES if any(name in constants for constants in by_ball.values())]
     if not names:
         raise InputError("the report has no constants to draw; check at least one bound")
-    every = [constant for constants in found.values() for constant in constants.values()]
+    every = [constant for constants in by_ball.values() for constant in constants.values()]
     low, high = canvas.extent([np.array([constant.value for constant in every])])
     zero = low * (low / high) ** 0.06
     symbols = [f"${QUANTITIES[name].latex}$".replace(r"\star", "*") for name in names]
@@ -183,12 +185,14 @@ def constants(report: Report) -> Figure:
     balls = dict(zip(report.constants, (BLUE, ORANGE, GREEN), strict=False))
     for place, (ball, colour) in enumerate(balls.items()):
         for side, marker in SIDES.items():
-            at = [i for i, name in enumerate(names) if name in found[ball] and found[ball][name].side is side]
-            values = [found[ball][names[i]].value or zero for i in at]
+            positions = [
+                i for i, name in enumerate(names) if name in by_ball[ball] and by_ball[ball][name].side is side
+            ]
+            values = [by_ball[ball][names[i]].value or zero for i in positions]
             style: dict[str, Any] = {"color": colour, "ls": "", "ms": 4.5, "gid": f"{ball} {side.value}"}
             style |= {"mfc": "white"} if side is Side.LOWER else {}
-            if at:
-                rows = np.array(at) + 0.34 * (place - (len(balls) - 1) / 2)
+            if positions:
+                rows = np.array(positions) + 0.34 * (place - (len(balls) - 1) / 2)
                 axes.add_artist(Line2D(values, rows, marker=marker, **style))
     handles = [Line2D([], [], color=colour, lw=4, label=f"{ball} ball") for ball, colour in balls.items()]
     for side in (side for side in SIDES if side in {constant.side for constant in every}):
@@ -196,54 +200,6 @@ def constants(report: Report) -> Figure:
         handles.append(Line2D([], [], color="black", ls="", marker=SIDES[side], mfc=face, ms=4.5, label=side.value))
     canvas.legend_line(axes, handles, figure.dpi_scale_trans, WIDTH, 0.12)
     return figure
-
-
-def chosen(curve: Curve) -> list[BoundCurve]:
-    """The bounds that `errors` draws for a method.
-
-    The one named like the method, the tightest on each ball, the tightest from the spectrum, and the tightest a
-    posteriori.
-
-    Parameters
-    ----------
-    curve : Curve
-        One method of a report.
-
-    Returns
-    -------
-    list of BoundCurve
-        At most four.
-    """
-    able = sorted((b for b in curve.applicable.values() if np.isfinite(b.values).any()), key=_looseness)
-    own = [b for b in able if b.name == curve.method.partition(":")[0]]
-    after = [b for b in able if b.kind is BoundKind.A_POSTERIORI]
-    foreseen = [
-        b for b in able if b.kind is BoundKind.FROM_SPECTRUM
-    ]  # tighter than all from constants, which it must not hide
-    tightest = {b.ball: b for b in reversed(able) if b not in (*after, *foreseen)}
-    ordered = (*own, *(tightest[ball] for ball in sorted(tightest, reverse=True)), *foreseen[:1], *after[:1])
-    return list({b.name: b for b in ordered}.values())[:MOST]
-
-
-def _looseness(bound: BoundCurve) -> float:
-    """The mean logarithm of bound/error, or of the bound where no error is above the floor."""
-    values = bound.values if bound.best is None else bound.tightness
-    logs = np.log(values[np.isfinite(values) & (values > 0)])
-    return float(logs.mean()) if logs.size else -np.inf
-
-
-def _label(bound: BoundCurve) -> str:
-    """The number of the theorem, with what the reader must know besides."""
-    told = any(word in bound.reference for word in ("local", "spectrum"))  # from the spectrum no ball matters
-    ball = " (local ball)" if bound.ball == BallKind.LOCAL and not told else ""
-    return f"{bound.reference}{ball}" + (f", {bound.verdict.value}" if bound.verdict.is_violation else "")
-
-
-def _attained(bound: BoundCurve) -> str:
-    """Said where a bound cannot be seen, because the error covers it."""
-    best, worst = bound.best, bound.worst
-    covered = best is not None and worst is not None and 0.98 < best <= worst < 1.02
-    return ", equal to the error" if covered else ""
 
 
 def _method(name: str, k: np.ndarray | None) -> str:

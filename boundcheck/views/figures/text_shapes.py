@@ -1,6 +1,6 @@
 """Letters for pictures: the outline of a word is found once and kept, and a text is drawn as a single shape.
 
-Matplotlib finds, measures and paints every letter anew at each drawing, which took nine tenths of the time of a figure.
+Matplotlib finds, measures and paints every letter again for each drawing; that took nine tenths of a figure's time.
 Widths are known before anything is drawn, so pictures are laid out by arithmetic.
 """
 

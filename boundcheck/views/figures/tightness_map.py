@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 TILE, LEFT, GAP = 0.42, 0.62, 0.3  # inches
 SHADES = LinearSegmentedColormap.from_list("blues", ["#FFFFFF", canvas.SKY, canvas.BLUE])
-DARK = 0.75  # from where on letters are white
+DARK = 0.75  # letters are white on cells above this ratio
 
 
-def tightness_map(found: Map) -> Figure:
+def tightness_map(ratio_map: Map) -> Figure:
     """A panel for each q with k upwards and t across; one panel with q upwards for a bound without k."""
-    with_k = found.ks != (None,)
+    with_k = ratio_map.ks != (None,)
     panels: list[tuple[str, list[str], Callable[[int, int], float]]] = []
     if with_k:
-        for q in found.qs:
-            panels.append((f"q = {q:g}", [str(k) for k in found.ks], _of_k(found, q)))
+        for q in ratio_map.qs:
+            panels.append((f"q = {q:g}", [str(k) for k in ratio_map.ks], _of_k(ratio_map, q)))
     else:
-        panels.append((found.bound, [f"{q:g}" for q in found.qs], _of_q(found)))
-    rows, columns = len(panels[0][1]), len(found.ts)
+        panels.append((ratio_map.bound, [f"{q:g}" for q in ratio_map.qs], _of_q(ratio_map)))
+    rows, columns = len(panels[0][1]), len(ratio_map.ts)
     width, height = TILE * columns, TILE * rows
     figure = Figure(figsize=(len(panels) * (LEFT + width) + GAP, canvas.TOP + 0.2 + height + canvas.BOTTOM))
     for number, (title, names, ratio) in enumerate(panels):
@@ -44,19 +44,19 @@ def tightness_map(found: Map) -> Figure:
                 ink = "white" if DARK < value <= 1 + 1e-9 else "black"
                 word = "–" if isnan(value) else f"{value:.3f}"
                 canvas.write(axes, i + 0.5, j + 0.5, word, axes.transData, ha="center", color=ink)
-        _names(axes, found.ts, names)
+        _names(axes, ratio_map.ts, names)
     if with_k:
         middle = figure.axes[0]
-        canvas.write(middle, 0, 0.3, found.bound, canvas.inches(middle, 0, 1), fontsize=canvas.TEXT + 1)
+        canvas.write(middle, 0, 0.3, ratio_map.bound, canvas.inches(middle, 0, 1), fontsize=canvas.TEXT + 1)
     return figure
 
 
-def _of_k(found: Map, q: float) -> Callable[[int, int], float]:
-    return lambda i, j: found.ratio(q, found.ts[i], found.ks[j])
+def _of_k(ratio_map: Map, q: float) -> Callable[[int, int], float]:
+    return lambda i, j: ratio_map.ratio(q, ratio_map.ts[i], ratio_map.ks[j])
 
 
-def _of_q(found: Map) -> Callable[[int, int], float]:
-    return lambda i, j: found.ratio(found.qs[j], found.ts[i], None)
+def _of_q(ratio_map: Map) -> Callable[[int, int], float]:
+    return lambda i, j: ratio_map.ratio(ratio_map.qs[j], ratio_map.ts[i], None)
 
 
 def _shade(value: float) -> object:

@@ -7,6 +7,7 @@ import html as escaping
 import json
 import os
 import re
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from boundcheck import __version__
 from boundcheck.atomic_write import write_whole
 from boundcheck.errors import InputError
+from boundcheck.explanation import Explanation
 from boundcheck.theory.catalogue import bounds
 from boundcheck.theory.symbols import INDICES
 from boundcheck.views.page import rows, sliders, theorems
-from boundcheck.views.page.stories import STORIES
+from boundcheck.views.page.preset_examples import STORIES
 
 if TYPE_CHECKING:  # a page of the theory alone loads no torch
     from boundcheck.report.report import Report
@@ -29,9 +31,14 @@ LONGEST = 100_000
 FONT = re.compile(r"@font-face\{[^}]*\}")
 
 
-def write(path: str | PathLike[str], report: Report | None = None, t: int = 200) -> Path:
+Explanations = Mapping[str, Mapping[str, Explanation]]  # of constants, by ball and name
+
+
+def write(
+    path: str | PathLike[str], report: Report | None = None, t: int = 200, explanations: Explanations | None = None
+) -> Path:
     """The page as a file, whole or not at all."""
-    return write_whole(Path(path), html(report, t).encode())
+    return write_whole(Path(path), html(report, t, explanations).encode())
 
 
 def refuse_unless_writable(path: str) -> None:
@@ -44,11 +51,14 @@ def refuse_unless_writable(path: str) -> None:
         raise InputError(f"--out {place} {why}; give another file")
 
 
-def html(report: Report | None = None, t: int = 200) -> str:
-    """The page as text. Without a report its axis goes to `t`; with one, as far as the run."""
+def html(report: Report | None = None, t: int = 200, explanations: Explanations | None = None) -> str:
+    """The page as text. Without a report its axis goes to `t`; with one, as far as the run.
+
+    With explanations, a constant unfolds into what each operation of the user's functions adds to it.
+    """
     if report is None and not 1 < t <= LONGEST:
         raise InputError(f"t = {t} is not a length of an axis; give 2 … {LONGEST}")
-    data, made = _content(report, t)
+    data, page_rows = _content(report, t, explanations or {})
     about = "hypergradient error bounds" if report is None else f"{report.problem['name']}: error against bounds"
     parts = {
         "title": escaping.escape(f"boundcheck · {about}"),
@@ -56,40 +66,40 @@ def html(report: Report | None = None, t: int = 200) -> str:
         "styles": "\n".join((_fonts(_vendored("katex.min.css")), _vendored("uPlot.min.css"), _static("page.css"))),
         "data": json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", r"\u003c"),
         "libraries": _inside(_vendored("uPlot.iife.min.js") + "\n" + _vendored("katex.min.js")),
-        "code": _inside(rows.source(made) + sliders.source()),
+        "code": _inside(rows.source(page_rows) + sliders.source()),
         "script": _inside("\n".join(_static(name) for name in SCRIPTS)),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _static("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _static("page.html"))
 
 
-def _content(report: Report | None, t: int) -> tuple[dict[str, Any], list[rows.Row]]:
+def _content(report: Report | None, t: int, explanations: Explanations) -> tuple[dict[str, Any], list[rows.Row]]:
     from boundcheck.views.figures.canvas import BLUE, GREY, ORANGE, SKY
     from boundcheck.views.figures.report_figures import COLOURS
 
     darker = {ORANGE: "#B87F00", SKY: "#2E93D0"}  # on a white ground lines have a contrast of 3 at least
     lighter = {BLUE: "#3B9EDB", SKY: "#A6DAF5", GREY: "#A0A0A0"}  # on a dark ground
-    data: dict[str, Any] = {"version": __version__, "tie": sliders.told(), "controlGroups": sliders.GROUPS}
+    data: dict[str, Any] = {"version": __version__, "tie": sliders.tie(), "controlGroups": sliders.GROUPS}
     for key, instead in (("colours", darker), ("coloursDark", lighter)):
         data[key] = [instead.get(colour, colour) for colour in COLOURS]
     data["indices"] = {index.name: {"latex": index.latex, "meaning": index.meaning} for index in INDICES}
     if report is None:
-        made = rows.theory()
-        data |= {"controls": sliders.theory(made), "stories": STORIES, "report": None, "horizon": t, "tied": True}
+        page_rows = rows.theory()
+        data |= {"controls": sliders.theory(page_rows), "stories": STORIES, "report": None, "horizon": t, "tied": True}
         data["methods"] = rows.GROUPS
     else:
         from boundcheck.views.page import report_data
 
         if not report.curves:
             raise InputError("the report has no curves to show; check at least one method")
-        made = report_data.rows(report)
-        data |= {"controls": report_data.sliders(report, made), "stories": [], "tied": False}
-        data["report"] = report_data.described(report, made)
+        page_rows = report_data.rows(report)
+        data |= {"controls": report_data.sliders(report, page_rows), "stories": [], "tied": False}
+        data["report"] = report_data.described(report, page_rows, explanations)
         data["horizon"] = max(2, *(int(curve.t[-1]) for curve in report.curves.values()))
         data["methods"] = {name: rows.GROUPS.get(name.partition(":")[0], "") for name in report.curves}
-    data["rows"] = [row.as_json() for row in made]
-    names = dict.fromkeys(row.bound.name for row in made)
+    data["rows"] = [row.as_json() for row in page_rows]
+    names = dict.fromkeys(row.bound.name for row in page_rows)
     data["bounds"] = {name: theorems.described(bounds[name]) for name in names}
-    return data, made
+    return data, page_rows
 
 
 def _static(name: str) -> str:
@@ -103,13 +113,13 @@ def _vendored(name: str) -> str:
 def _fonts(css: str) -> str:
     """The style sheet with the fonts that are here put into it, and the others left out."""
 
-    def face(found: re.Match[str]) -> str:
-        name = re.search(r"fonts/([\w-]+\.woff2)", found[0])
+    def face(match: re.Match[str]) -> str:
+        name = re.search(r"fonts/([\w-]+\.woff2)", match[0])
         file = HERE / "vendor" / "fonts" / (name[1] if name else "")
         if not file.is_file():
             return ""
         data = base64.b64encode(file.read_bytes()).decode()
-        return re.sub(r"src:[^}]*", f'src:url(data:font/woff2;base64,{data}) format("woff2")', found[0])
+        return re.sub(r"src:[^}]*", f'src:url(data:font/woff2;base64,{data}) format("woff2")', match[0])
 
     return FONT.sub(face, css)
 
@@ -121,5 +131,5 @@ def _inside(script: str) -> str:
 
 def _notices() -> str:
     """The licences of what is vendored, for a comment; a comment has no two hyphens inside."""
-    told = (f"{name}\n\n{_vendored(file)}" for name, file in LIBRARIES.items())
-    return "\n".join(told).replace("--", "- -")
+    notices = (f"{name}\n\n{_vendored(file)}" for name, file in LIBRARIES.items())
+    return "\n".join(notices).replace("--", "- -")

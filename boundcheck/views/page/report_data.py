@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from boundcheck.constants import BallKind
+from boundcheck.ball import BallKind
 from boundcheck.errors import BoundcheckError
+from boundcheck.explanation import ADD_UP, Explanation
 from boundcheck.methods import Method, parse
-from boundcheck.report.report import BoundCurve, Curve, Report, Trace
+from boundcheck.report.method_curve import BoundCurve, Curve, Trace
+from boundcheck.report.report import Report
 from boundcheck.theory import step_sizes
 from boundcheck.theory.catalogue import bounds
 from boundcheck.theory.symbols import INDEX_NAMES, QUANTITIES
@@ -22,50 +24,54 @@ from boundcheck.views.page.rows import Row, specialised
 from boundcheck.views.page.sliders import control
 
 DIGITS = 6  # of what is measured; bounds are computed in full
-MOST = 200  # t at which a proof is kept
-SAME = 1e-11  # to which the page's code must agree with the report to stand for it
+MOST = 200  # keep a proof at this many t at most
+SAME = 1e-11  # largest relative difference between the page's code and the report
 SIZES: dict[str, Any] = {"heavy-ball": step_sizes.heavy_ball, "nesterov": step_sizes.nesterov}
 
 
 def rows(report: Report) -> list[Row]:
     """Each bound that applies, for each method of the report; at the first λ."""
     return [
-        _row(report, curve, found, found in drawn)
+        _row(report, curve, bound_curve, bound_curve in drawn)
         for curve in report.curves.values()
         for drawn in [report_figures.chosen(curve)]
-        for found in curve.applicable.values()
+        for bound_curve in curve.applicable.values()
     ]
 
 
-def _row(report: Report, curve: Curve, found: BoundCurve, shown: bool) -> Row:
+def _row(report: Report, curve: Curve, bound_curve: BoundCurve, shown: bool) -> Row:
     """With code if that makes the values of the report, else with these: observed on the run, or the best of many."""
-    method, bound = parse(curve.method), bounds[found.name]
-    values = _values(report, found.ball)
+    method, bound = parse(curve.method), bounds[bound_curve.name]
+    values = _values(report, bound_curve.ball)
     dynamics = str(report.problem.get("dynamics", ""))
-    for lower, own in product(("contraction", dynamics), _steps(dynamics, values)):
+    for lower, fixed_arguments in product(("contraction", dynamics), _steps(dynamics, values)):
         if lower not in ("contraction", *SIZES):
             continue
         code = specialised(bound, method.name, lower, frozenset(values), truncated=True)
         try:
-            made = (
-                code.call({**values, **own}, curve.t, _k(curve), _truncation(method, curve)).values(check=False).values
+            values_of_code = (
+                code.call({**values, **fixed_arguments}, curve.t, _k(curve), _truncation(method, curve))
+                .values(check=False)
+                .values
             )
         except BoundcheckError:
             continue
-        speaks = np.isfinite(found.values[0])
-        if np.allclose(np.broadcast_to(made, curve.t.shape)[speaks], found.values[0][speaks], rtol=SAME, atol=0):
-            needed = [name for name in code.symbols if name not in INDEX_NAMES and name not in own]
-            keys = {name: _key(name, found.ball, report) for name in needed}
-            own = {name: own[name] for name in own if name in code.symbols}
-            return Row(curve.method, bound, code, keys, shown, method.k, own)
-    return Row(curve.method, bound, bound, {}, shown, method.k, fixed=_plain(found.values[0]))
+        speaks = np.isfinite(bound_curve.values[0])
+        if np.allclose(
+            np.broadcast_to(values_of_code, curve.t.shape)[speaks], bound_curve.values[0][speaks], rtol=SAME, atol=0
+        ):
+            needed = [name for name in code.symbols if name not in INDEX_NAMES and name not in fixed_arguments]
+            keys = {name: _key(name, bound_curve.ball, report) for name in needed}
+            fixed_arguments = {name: fixed_arguments[name] for name in fixed_arguments if name in code.symbols}
+            return Row(curve.method, bound, code, keys, shown, method.k, fixed_arguments)
+    return Row(curve.method, bound, bound, {}, shown, method.k, fixed=_plain(bound_curve.values[0]))
 
 
 def _values(report: Report, ball: str) -> dict[str, float]:
-    found = {name: constant.value for name, constant in report.constants[ball].items()}
-    if found.get("alpha") and "L_Phi_star" in found:
-        found.setdefault("L_ell", found["L_Phi_star"] / found["alpha"])  # ∂₂Φ = −α∇²₂₁ℓ for a frozen step
-    return found
+    values = {name: constant.value for name, constant in report.constants[ball].items()}
+    if values.get("alpha") and "L_Phi_star" in values:
+        values.setdefault("L_ell", values["L_Phi_star"] / values["alpha"])  # ∂₂Φ = −α∇²₂₁ℓ for a frozen step
+    return values
 
 
 def _steps(dynamics: str, values: Mapping[str, float]) -> Iterator[dict[str, float]]:
@@ -89,9 +95,9 @@ def _key(name: str, ball: str, report: Report) -> str:
     return f"{name}@local" if ball == BallKind.LOCAL and both[0] not in (None, both[1]) else name
 
 
-def sliders(report: Report, found: Iterable[Row]) -> list[dict[str, Any]]:
-    made = []
-    used = {key for row in found for key in row.controls.values()}
+def sliders(report: Report, page_rows: Iterable[Row]) -> list[dict[str, Any]]:
+    controls = []
+    used = {key for row in page_rows for key in row.controls.values()}
     for name in QUANTITIES:
         for key in (name, f"{name}@local"):
             if key in used:
@@ -101,13 +107,15 @@ def sliders(report: Report, found: Iterable[Row]) -> list[dict[str, Any]]:
                 note = ("around w*" if local else "on ‖w‖ ≤ 2D") if differs else ""
                 constant = report.constants[ball].get(name)
                 side = "" if constant is None else constant.side.value
-                made.append(control(key, _values(report, ball)[name], note, side))
-    return made
+                controls.append(control(key, _values(report, ball)[name], note, side))
+    return controls
 
 
-def described(report: Report, made: Iterable[Row]) -> dict[str, Any]:
-    """The report without what the page computes itself."""
-    live = {(row.method, row.bound.name) for row in made if row.fixed is None}
+def described(
+    report: Report, page_rows: Iterable[Row], explanations: Mapping[str, Mapping[str, Explanation]]
+) -> dict[str, Any]:
+    """The report without what the page computes itself; with explanations of its constants, by ball and name."""
+    live = {(row.method, row.bound.name) for row in page_rows if row.fixed is None}
     return {
         "problem": dict(report.problem),
         "verdict": report.verdict.value,
@@ -116,20 +124,37 @@ def described(report: Report, made: Iterable[Row]) -> dict[str, Any]:
         "constants": [
             {"name": name, "latex": QUANTITIES[name].latex, "meaning": QUANTITIES[name].meaning, "ball": ball, **entry}
             for name in QUANTITIES
-            for ball, entry in _entries(report, name)
+            for ball, entry in _entries(report, name, explanations)
         ],
+        "explained": bool(explanations),
+        "add_up": ADD_UP,
         "curves": [_curve(curve, live, report) for curve in report.curves.values()],
         "refused": dict(report.refused),
         "floor": report.floor_how,
     }
 
 
-def _entries(report: Report, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _entries(
+    report: Report, name: str, explanations: Mapping[str, Mapping[str, Explanation]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """The constant on each ball, once where they agree."""
-    found = {ball: constants[name] for ball, constants in report.constants.items() if name in constants}
-    same = len({(c.value, c.side) for c in found.values()}) == 1
-    for ball, c in list(found.items())[: 1 if same else None]:
-        yield "" if same else ball, {"value": c.value, "side": c.side.value, "how": c.provenance.how}
+    by_ball = {ball: constants[name] for ball, constants in report.constants.items() if name in constants}
+    same = len({(c.value, c.side) for c in by_ball.values()}) == 1
+    for ball, c in list(by_ball.items())[: 1 if same else None]:
+        how, no_proof = c.provenance.how, c.provenance.no_proof
+        explanation = explanations.get(ball, {}).get(name)
+        yield (
+            "" if same else ball,
+            {"value": c.value, "side": c.side.value, "how": how, "noProof": no_proof, "explain": _why(explanation)},
+        )
+
+
+def _why(explanation: Explanation | None) -> dict[str, Any] | None:
+    """What the operations add; None if none does."""
+    if explanation is None or not explanation.contributions:
+        return None
+    content = explanation.as_json()
+    return {key: content[key] for key in ("quantity", "remark", "contributions")}
 
 
 def _curve(curve: Curve, live: set[tuple[str, str]], report: Report) -> dict[str, Any]:
@@ -148,38 +173,38 @@ def _curve(curve: Curve, live: set[tuple[str, str]], report: Report) -> dict[str
 def _compared(curve: Curve) -> list[bool]:
     """For each t, whether the error is more than rounding, so that it was compared with the bounds."""
     ratios = [bound.tightness[0] for bound in curve.applicable.values()]
-    found: list[bool] = np.isfinite(np.array(ratios)).any(axis=0).tolist() if ratios else [False] * len(curve.t)
-    return found
+    compared: list[bool] = np.isfinite(np.array(ratios)).any(axis=0).tolist() if ratios else [False] * len(curve.t)
+    return compared
 
 
-def _bound(found: BoundCurve, live: bool, report: Report) -> dict[str, Any]:
+def _bound(bound_curve: BoundCurve, live: bool, report: Report) -> dict[str, Any]:
     return {
-        "verdict": found.verdict.value,
-        "violated": found.verdict.is_violation,
-        "reason": found.reason,
-        "side": found.side.value,
-        "ball": found.ball,
-        "kind": found.kind,
+        "verdict": bound_curve.verdict.value,
+        "violated": bound_curve.verdict.is_violation,
+        "reason": bound_curve.reason,
+        "side": bound_curve.side.value,
+        "ball": bound_curve.ball,
+        "kind": bound_curve.kind,
         "live": live,
-        "best": _finite(found.best),
-        "worst": _finite(found.worst),
-        "trace": None if found.trace is None else _trace(found, found.trace, report),
+        "best": _finite(bound_curve.best),
+        "worst": _finite(bound_curve.worst),
+        "trace": None if bound_curve.trace is None else _trace(bound_curve, bound_curve.trace, report),
     }
 
 
-def _trace(found: BoundCurve, trace: Trace, report: Report) -> dict[str, Any]:
-    at = np.unique(np.linspace(0, len(trace.t) - 1, min(MOST, len(trace.t))).astype(int))
-    links = [theorems.described_link(*told) for told in zip(trace.links, trace.because, trace.uses, strict=True)]
+def _trace(bound_curve: BoundCurve, trace: Trace, report: Report) -> dict[str, Any]:
+    shown = np.unique(np.linspace(0, len(trace.t) - 1, min(MOST, len(trace.t))).astype(int))
+    links = [theorems.described_link(*link) for link in zip(trace.links, trace.because, trace.uses, strict=True)]
     for entry, formula, values, broken in zip(
-        links, _formulas(found, trace, report), trace.values[:, at], trace.broken[:, at], strict=True
+        links, _formulas(bound_curve, trace, report), trace.values[:, shown], trace.broken[:, shown], strict=True
     ):
         entry |= {"formula": formula, "values": _short(values), "broken": np.flatnonzero(broken).tolist()}
-    return {"t": trace.t[at].tolist(), "links": links}
+    return {"t": trace.t[shown].tolist(), "links": links}
 
 
-def _formulas(found: BoundCurve, trace: Trace, report: Report) -> list[str]:
+def _formulas(bound_curve: BoundCurve, trace: Trace, report: Report) -> list[str]:
     """The right-hand side of each link, from the proof that has the links of the trace."""
-    bound, given = bounds[found.name], frozenset(report.constants[found.ball]) | INDEX_NAMES
+    bound, given = bounds[bound_curve.name], frozenset(report.constants[bound_curve.ball]) | INDEX_NAMES
     observed = frozenset(symbol.name for symbol in bound.primitive.free_symbols)
     for known in (given | {"rho", "sigma"}, given | {"rho"}, given | {"sigma"}, given, given | observed):
         chain = bound.proof(known)

@@ -11,10 +11,10 @@ import sympy as sp
 from boundcheck.methods import METHODS
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.catalogue import bounds
+from boundcheck.theory.citation import BOUNDCHECK, GRAZZI
 from boundcheck.theory.codegen import arguments, javascript_conditions
 from boundcheck.theory.kinds import BoundKind
 from boundcheck.theory.rates import RATES, SOLVER_RATES
-from boundcheck.theory.reference import BOUNDCHECK, GRAZZI
 from boundcheck.theory.symbols import INDEX_NAMES, K, error, rho, sigma
 
 SHOWN = ("itd", "aid-fp", "aid-cg")  # on a page without a problem
@@ -38,7 +38,7 @@ class Row:
     controls: Mapping[str, str]  # argument -> control
     shown: bool
     k: int | None = None  # of the run; None for k = t
-    own: Mapping[str, float] = field(default_factory=dict)  # arguments that no control moves
+    fixed_arguments: Mapping[str, float] = field(default_factory=dict)  # arguments that no control moves
     fixed: list[float | None] | None = None  # the values of the run, where no code makes them
 
     def as_json(self) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class Row:
             "formula": None if self.fixed is not None else self.code.name,
             "indices": [name for name in arguments(self.code) if name in INDEX_NAMES],
             "controls": dict(self.controls),
-            "own": dict(self.own),
+            "own": dict(self.fixed_arguments),
             "fixed": self.fixed,
             "k": self.k,
             "line": line(self.bound),
@@ -82,16 +82,16 @@ def specialised(
 
 
 def theory() -> list[Row]:
-    """Every bound of the catalogue, for each method it speaks of."""
-    found = []
+    """A row for every bound of the catalogue and every method that it applies to."""
+    entries = []
     for group in GROUPS:
         for bound in bounds.values():
             if group in _groups(bound):
                 code = specialised(bound, group, truncated=True)
                 controls = {name: name for name in code.symbols if name not in INDEX_NAMES}
-                found.append(Row(group, bound, code, controls, bound.name == group and group in SHOWN))
+                entries.append(Row(group, bound, code, controls, bound.name == group and group in SHOWN))
     order = list(GROUPS)
-    return sorted(found, key=lambda row: (order.index(row.method), row.bound.reference.paper is not GRAZZI))
+    return sorted(entries, key=lambda row: (order.index(row.method), row.bound.reference.paper is not GRAZZI))
 
 
 def _groups(bound: Bound) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ from typing import Any
 import sympy as sp
 
 from boundcheck.theory.codegen import javascript_of
+from boundcheck.theory.gradient_methods import ALPHA_STAR
 from boundcheck.theory.rates import S_NORMAL
-from boundcheck.theory.step_sizes import ALPHA_STAR
 from boundcheck.theory.symbols import QUANTITIES, WEIGHTED, L, alpha, kappa, mu, mu_inv, q
 from boundcheck.theory.typeset import expression_latex
 from boundcheck.views.page.rows import Row
@@ -45,11 +45,11 @@ BACK = S_NORMAL  # q from κ
 def usual(names: Iterable[str]) -> dict[str, float]:
     """Values to start from, in the order of the vocabulary."""
     wanted = set(names)
-    found = {name: USUAL.get(name, 1.0) for name in QUANTITIES if name in wanted}
-    numbers: dict[sp.Symbol, float] = {q: found["q"], L: found.get("L", 1.0)}
+    values = {name: USUAL.get(name, 1.0) for name in QUANTITIES if name in wanted}
+    numbers: dict[sp.Symbol, float] = {q: values["q"], L: values.get("L", 1.0)}
     for symbol in (kappa, mu_inv, mu, alpha):
         numbers[symbol] = float(TIES[symbol.name].subs(numbers))
-    return found | {s.name: x for s, x in numbers.items() if s.name in wanted}
+    return values | {s.name: x for s, x in numbers.items() if s.name in wanted}
 
 
 def _group(name: str) -> str:
@@ -93,7 +93,7 @@ def theory(rows: Iterable[Row]) -> list[dict[str, Any]]:
     return [control(name, value) for name, value in usual(names).items()]
 
 
-def told() -> str:
+def tie() -> str:
     """q and κ as they follow from each other, in LaTeX."""
     return f"{expression_latex(q)} = {expression_latex(BACK)}"
 

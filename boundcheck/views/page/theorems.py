@@ -14,7 +14,7 @@ NORMS = frozenset(quantity.symbol for quantity in OBSERVABLES if "-" in quantity
 
 
 def described(bound: Bound) -> dict[str, Any]:
-    """`where` holds the lines below the inequality: recursion, shorthand, and what stands for what is not given."""
+    """`where` holds the lines below the inequality: the recursion, the shorthand and the defaults."""
     unless = [
         rf"{typeset.expression_latex(symbol)} = {typeset.expression_latex(value)}"
         for symbol, value in bound.defaults.items()

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from boundcheck.constants import Constant, Constants, Side
+from boundcheck.constants import Constant, Constants
 from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.side import Side
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.evaluation import BoundValues
 from boundcheck.theory.iterations import Iterations
@@ -123,8 +124,8 @@ def read(
         raise InputError(f"k has {ks.size} values and t has {ts.size}; give one k, or as many as there are t")
     given: dict[str, Any] = dict(rates)
     values = theorem.evaluate(constants, ts, ks, rigorous=rigorous, **given) if ts is not None else None
-    found = theorem.iterations(constants, accuracy, **given) if accuracy is not None else None
-    return Request(constants, rates, ts, ks, values, accuracy, found)
+    iterations = theorem.iterations(constants, accuracy, **given) if accuracy is not None else None
+    return Request(constants, rates, ts, ks, values, accuracy, iterations)
 
 
 def uses_k(theorem: Bound, rates: Mapping[str, str]) -> bool:

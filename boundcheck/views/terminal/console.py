@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from boundcheck.constants import Side
 from boundcheck.progress import Progress
+from boundcheck.side import Side
 
 RELATION = {
     Side.EXACT: "exact",

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from boundcheck import __version__
-from boundcheck.constants import Side
+from boundcheck.side import Side
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.rates import RATES
 from boundcheck.theory.recursion import Recursion
@@ -61,15 +61,15 @@ def as_json(theorem: Bound, asked: Request) -> dict[str, Any]:
             "rigorous": asked.values.rigorous,
         }
     if asked.iterations is not None:
-        found = asked.iterations
+        iterations = asked.iterations
         content["iterations"] = {
             "eps": asked.eps,
-            "t": found.t,
-            "k": found.k,
-            "bound": _finite(found.value),
-            "cost": found.cost,
-            "side": found.side.value,
-            "how": found.how,
+            "t": iterations.t,
+            "k": iterations.k,
+            "bound": _finite(iterations.value),
+            "cost": iterations.cost,
+            "side": iterations.side.value,
+            "how": iterations.how,
         }
     return content
 
@@ -177,9 +177,9 @@ def _show_answers(console: Console, asked: Request, with_k: bool) -> None:
             console.print(Text(f"  … and {values.size - MOST_ROWS} more; --json prints all", style="dim"))
         console.print()
     if asked.iterations is not None:
-        found = asked.iterations
-        where = ", ".join(f"{name} = {n}" for name, n in (("t", found.t), ("k", found.k)) if n is not None)
+        iterations = asked.iterations
+        where = ", ".join(f"{name} = {n}" for name, n in (("t", iterations.t), ("k", iterations.k)) if n is not None)
         console.print(
             Text(f"accuracy {asked.eps:g} at {where}", style="bold"),
-            Text(f"  bound {found.value:.6g}, {found.how}", style="dim"),
+            Text(f"  bound {iterations.value:.6g}, {iterations.how}", style="dim"),
         )

@@ -38,16 +38,16 @@ def rows(kind: str) -> list[dict[str, str]]:
 
 
 def show(listings: Mapping[str, Sequence[Mapping[str, str]]]) -> None:
-    """A table for each listing: rows by what they are rows of."""
+    """Print a table for each listing; `listings` maps its title to its rows."""
     console = Screen()
-    for kind, found in listings.items():
-        if not found:
+    for kind, entries in listings.items():
+        if not entries:
             console.print(f"{kind}: none in this version")
             continue
         table = Table(title=kind, title_justify="left", title_style="bold", box=None, pad_edge=False)
-        for column in found[0]:
+        for column in entries[0]:
             table.add_column(column, no_wrap=column == "name", style="bold" if column == "name" else "")
-        for row in found:
+        for row in entries:
             table.add_row(*row.values())
         console.print(table)
         console.print()

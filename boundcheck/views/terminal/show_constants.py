@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from boundcheck import __version__
-from boundcheck.constants import Constants, Side
+from boundcheck.constants import Constants
+from boundcheck.explanation import Explanation
+from boundcheck.side import Side
 from boundcheck.theory import step_sizes
 from boundcheck.theory.symbols import QUANTITIES
+from boundcheck.views.terminal import not_proved
 from boundcheck.views.terminal.console import RELATION, Screen
 
 if TYPE_CHECKING:
     from boundcheck.numerics.bilevel.problem import Problem
 
 
-def as_json(problem: Problem, constants: Constants) -> dict[str, Any]:
-    """Everything, without NaN or infinity."""
+def as_json(
+    problem: Problem, constants: Constants, explanations: Mapping[str, Explanation] | None = None
+) -> dict[str, Any]:
+    """Everything, without NaN or infinity; explanations under "explain" if there are any."""
     sizes = step_sizes.from_constants(constants)
-    return {
+    content = {
         "schema": 1,
         "version": __version__,
         "problem": problem.about(),
         "constants": constants.as_json(),
         "step_sizes": None if sizes is None else sizes.as_json(),
     }
+    if explanations:
+        content["explain"] = {name: explanation.as_json() for name, explanation in explanations.items()}
+    return content
 
 
 def show(problem: Problem, constants: Constants) -> None:
@@ -48,8 +58,12 @@ def show(problem: Problem, constants: Constants) -> None:
         spent = "" if products is None else str(products)
         table.add_row(name, f"{constant.value:.6g}", side, QUANTITIES[name].meaning, how, spent)
     console.print(table)
+    for sentence in not_proved.sentences([constants]):
+        console.print(Text(sentence, style="yellow"))
     _contraction(console, constants)
     show_steps(console, constants)
+    if any(constant.provenance.reference == "program" for constant in constants.values()):
+        console.print("--explain NAME shows what each operation of your code adds to a constant.", style="dim")
 
 
 def _contraction(console: Console, constants: Constants) -> None:
@@ -71,19 +85,19 @@ def _contraction(console: Console, constants: Constants) -> None:
 
 
 def show_steps(console: Console, constants: Constants) -> None:
-    """A line for each method of which μ and L give the steps."""
+    """Print a line for each method whose step sizes follow from μ and L."""
     sizes = step_sizes.from_constants(constants)
     if sizes is None:
         return
-    best, own = sizes.best, sizes.own
+    best, own_step = sizes.best, sizes.own
     console.print(
         f"gradient descent  α* = 2/(μ+L) = {best.alpha:.6g}, q = {best.q:.6g}, κ = {best.kappa:.6g}; "
         f"contracts for α < {best.largest_alpha:.6g}"
     )
-    if own is not None:
-        verdict = "contracts" if own.contracts else "does not contract"
+    if own_step is not None:
+        verdict = "contracts" if own_step.contracts else "does not contract"
         where = "" if sizes.proved else " at w*"
-        console.print(f"your own step     α = {own.alpha:.6g}, q = {own.q:.6g}{where}: {verdict}")
+        console.print(f"your own step     α = {own_step.alpha:.6g}, q = {own_step.q:.6g}{where}: {verdict}")
     for method in (sizes.heavy_ball, sizes.nesterov):
         console.print(
             f"{method.name:17s} α = {method.alpha:.6g}, β = {method.beta:.6g}, rate {method.rate:.6g} on quadratics"

@@ -11,13 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from boundcheck import __version__
-from boundcheck.constants import Side
+from boundcheck.side import Side
 from boundcheck.theory import step_sizes
 from boundcheck.views.terminal import show_constants
 from boundcheck.views.terminal.console import WORTH, Screen
 
 if TYPE_CHECKING:
-    from boundcheck.compare.plan import Plan
+    from boundcheck.compare.guarantees import Plan
 
 
 def as_json(plan: Plan) -> dict[str, Any]:

@@ -12,10 +12,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from boundcheck.constants import BallKind
-from boundcheck.report.report import BoundCurve, Curve, Report, Trace
+from boundcheck.ball import BallKind
+from boundcheck.report.method_curve import BoundCurve, Curve, Trace
+from boundcheck.report.report import Report
 from boundcheck.report.verdict import Verdict
-from boundcheck.views.terminal import tightness_table
+from boundcheck.views.terminal import not_proved, tightness_table
 from boundcheck.views.terminal.console import Screen, number
 
 STYLES = {
@@ -29,7 +30,7 @@ STYLES = {
 }
 WIDTH = 120  # of the text without a terminal
 NOTHING = 5e-4  # slack beyond 1 that is not worth a line
-WIDE = 105  # from where on there is room for the theorems
+WIDE = 105  # columns; in a narrower terminal the theorems are left out
 NARROW = 72  # below which columns are left out
 
 
@@ -66,10 +67,10 @@ def _head(console: Console, report: Report) -> None:
         f"[bold]{p['name']}[/bold]  d = {p['dim']}, n = {p['hdim']}, {p['dynamics']}, {p['dtype']} on {p['device']}, "
         f"t ≤ {T}{several}"
     )
-    counts = {v: sum(found is v for found in report.verdicts.values()) for v in Verdict}
+    counts = {v: sum(verdict is v for verdict in report.verdicts.values()) for v in Verdict}
     applied = sum(count for verdict, count in counts.items() if verdict is not Verdict.NOT_APPLICABLE)
-    told = ", ".join(f"{n} {v.value}" for v, n in counts.items() if n and v is not Verdict.NOT_APPLICABLE)
-    text = f"{report.verdict.value}: of {applied} bounds that apply {told}" if applied else "no bound applies"
+    summary = ", ".join(f"{n} {v.value}" for v, n in counts.items() if n and v is not Verdict.NOT_APPLICABLE)
+    text = f"{report.verdict.value}: of {applied} bounds that apply {summary}" if applied else "no bound applies"
     console.print(Text(text, style=f"bold {STYLES[report.verdict].removeprefix('bold ')}"))
     for curve in report.curves.values():
         for bound in curve.bounds.values():
@@ -83,6 +84,8 @@ def _head(console: Console, report: Report) -> None:
             console.print(Text(f"  {_no_progress(report, method)}", style="bold red"))
     for sentence in report.refuted:
         console.print(Text(f"  not used: {sentence}", style="bold red"))
+    for sentence in not_proved.sentences(report.constants.values()):
+        console.print(Text(f"  {sentence}", style="yellow"))
     console.print()
 
 
@@ -98,7 +101,7 @@ def _no_progress(report: Report, method: str) -> str:
 
 
 def _verdicts(report: Report, width: int) -> Table:
-    """Without the theorems where there is no room for them, and in few columns without the largest ratio."""
+    """The table of verdicts; a narrow terminal shows no theorems, a very narrow one no largest ratio."""
     without = ("theorem", "compared") * (width < WIDE) + ("worst",) * (width < NARROW)
     headers = ("method", "bound", "theorem", "verdict", "best", "worst", "at end", "compared", "rate")
     table = Table(box=None, pad_edge=False, title="bound/error over t, and rates", title_justify="left")
@@ -126,11 +129,11 @@ def _verdicts(report: Report, width: int) -> Table:
 
 
 def _at_the_end(bound: BoundCurve) -> float:
-    """bound/error at the last t where the error is no rounding, the mean over λ."""
-    seen = np.isfinite(bound.tightness).any(axis=0)
-    if not seen.any():
+    """The mean over λ of bound/error, at the last t where the error is more than rounding."""
+    finite = np.isfinite(bound.tightness).any(axis=0)
+    if not finite.any():
         return math.inf
-    return float(np.nanmean(bound.tightness[:, np.flatnonzero(seen)[-1]]))
+    return float(np.nanmean(bound.tightness[:, np.flatnonzero(finite)[-1]]))
 
 
 def _silent(console: Console, report: Report) -> None:
@@ -138,8 +141,8 @@ def _silent(console: Console, report: Report) -> None:
     reasons: dict[str, list[str]] = defaultdict(list)
     for curve in report.curves.values():
         for bound in curve.bounds.values():
-            told = bound.verdict.is_violation or bound.verdict is Verdict.INCONCLUSIVE  # at the head
-            if bound.reason and not told:
+            at_head = bound.verdict.is_violation or bound.verdict is Verdict.INCONCLUSIVE  # at the head
+            if bound.reason and not at_head:
                 silent = bound.verdict is Verdict.NOT_APPLICABLE
                 names = reasons[("not applicable: " if silent else "") + f"{{}}: {bound.reason}"]
                 names += [bound.name] if bound.name not in names else []
@@ -148,7 +151,7 @@ def _silent(console: Console, report: Report) -> None:
 
 
 def _iterations(report: Report) -> Table:
-    """For each accuracy the t really needed, and what the bound that asks for least asks for."""
+    """For each accuracy: the t that was needed, and the smallest t that a bound guarantees."""
     table = Table(box=None, pad_edge=False, title="iterations", title_justify="left", title_style="bold")
     table.add_column("error ≤", justify="right")
     for curve in report.curves.values():
@@ -178,40 +181,40 @@ def _looseness(console: Console, report: Report, t: int | None) -> None:
         for bound in named or sorted(traced, key=_at_the_end)[:1]:
             if bound.trace is not None:
                 title = f"where {bound.name} loses on {curve.method}"
-                at = len(bound.trace.t) - 1 if t is None else int(np.abs(bound.trace.t - t).argmin())
-                console.print(waterfall(bound.trace, title, at, because=console.width >= WIDE))
-                for sentence in _falling(bound.trace, at):
+                place = len(bound.trace.t) - 1 if t is None else int(np.abs(bound.trace.t - t).argmin())
+                console.print(waterfall(bound.trace, title, place, because=console.width >= WIDE))
+                for sentence in _falling(bound.trace, place):
                     console.print(Text(sentence, style="bold red"))
-                if t is not None and bound.trace.t[at] != t:
+                if t is not None and bound.trace.t[place] != t:
                     console.print(Text(f"t = {t} is at the floor or was not traced; this is the nearest t", "dim"))
                 console.print()
 
 
-def _falling(trace: Trace, at: int) -> Iterator[str]:
+def _falling(trace: Trace, place: int) -> Iterator[str]:
     """A sentence for each link that makes the value smaller, which no inequality of a proof does."""
     for i, name in enumerate(trace.links):
-        slack, uses = trace.slacks[i, at], ", ".join(trace.uses[i])
+        slack, uses = trace.slacks[i, place], ", ".join(trace.uses[i])
         if i and slack < 1 - NOTHING:
             cause = f"{uses} is too small" if uses else "a constant is too small"
-            why = f"{cause}, as an estimate from below may be" if trace.broken[i, at] else "that is rounding"
+            why = f"{cause}, as an estimate from below may be" if trace.broken[i, place] else "that is rounding"
             yield f"{name!r} lowers the value (×{slack:.4g}): {why}"
 
 
-def waterfall(trace: Trace, title: str, at: int = -1, *, because: bool = True) -> Table:
+def waterfall(trace: Trace, title: str, place: int = -1, *, because: bool = True) -> Table:
     """The proof at one t: the links that lose or break, the value after each, slack, and share of the whole."""
-    total = float(trace.values[-1, at] / trace.values[0, at]) if trace.values[0, at] > 0 else math.inf
+    total = float(trace.values[-1, place] / trace.values[0, place]) if trace.values[0, place] > 0 else math.inf
     table = Table(box=None, pad_edge=False, title_justify="left", title_style="bold")
-    table.title = f"{title}: ×{total:.4g} at t = {trace.t[at]}"
+    table.title = f"{title}: ×{total:.4g} at t = {trace.t[place]}"
     for header in ("link", "value", "slack", "share", *(["because"] if because else [])):
         table.add_column(header, justify="left" if header in ("link", "because") else "right")
-    slacks, shares = trace.slacks[:, at], trace.shares[:, at]
+    slacks, shares = trace.slacks[:, place], trace.shares[:, place]
     for i, name in enumerate(trace.links):
-        if 0 < i < len(slacks) - 1 and abs(slacks[i] - 1) < NOTHING and not trace.broken[i, at]:
+        if 0 < i < len(slacks) - 1 and abs(slacks[i] - 1) < NOTHING and not trace.broken[i, place]:
             continue
         share = f"{100 * shares[i]:.0f} %" if i and math.isfinite(shares[i]) else ""
-        why = ("BROKEN: " if trace.broken[i, at] else "") + trace.because[i]
-        cells = (name, f"{trace.values[i, at]:.4g}", f"×{slacks[i]:.4g}" if i else "", share)
-        table.add_row(*cells, *([why] if because else []), style="bold red" if trace.broken[i, at] else "")
+        why = ("BROKEN: " if trace.broken[i, place] else "") + trace.because[i]
+        cells = (name, f"{trace.values[i, place]:.4g}", f"×{slacks[i]:.4g}" if i else "", share)
+        table.add_row(*cells, *([why] if because else []), style="bold red" if trace.broken[i, place] else "")
     return table
 
 

@@ -1,4 +1,4 @@
-"""How close proved bounds come to the error, by when they can be told: one table for all methods of a report."""
+"""How close proved bounds come to the error, by kind of bound: one table for all methods of a report."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from rich.table import Table
 
-from boundcheck.constants import Side
-from boundcheck.report.report import Curve, Report
+from boundcheck.report.method_curve import Curve
+from boundcheck.report.report import Report
 from boundcheck.report.verdict import Verdict
+from boundcheck.side import Side
 from boundcheck.theory.kinds import BoundKind
 from boundcheck.views.terminal.console import number
 
@@ -19,17 +20,17 @@ ENCLOSURE = "a posteriori, from a better solution"
 
 
 class Line(NamedTuple):
-    """bound/error of the best bound of a kind over all t above the floor; `at` is the bound where it is largest."""
+    """bound/error of the best bound of a kind over all t above the floor; the largest is that of the bound `where`."""
 
     kind: str
     least: float
     largest: float
-    at: str
+    where: str
 
 
 def lines(report: Report, curve: Curve) -> Iterator[Line]:
-    """One for each kind of which there is a proved bound; the enclosure where its reference is certified."""
-    above = curve.errors > curve.floor
+    """A line for each kind that has a proved bound, and one for the enclosure if the reference is certified."""
+    above = (curve.errors > curve.floor) & np.isfinite(curve.errors)  # a run that diverges may overflow
     for kind in KINDS:
         ratio = np.where(above, curve.certified(kind) / np.where(above, curve.errors, 1.0), np.nan)
         if np.isfinite(ratio).any():
@@ -37,18 +38,18 @@ def lines(report: Report, curve: Curve) -> Iterator[Line]:
             fitting = [b for b in curve.bounds.values() if b.kind is kind and b.verdict is Verdict.HOLDS]
             best = min(fitting, key=lambda b: float(np.nan_to_num(b.values[place], nan=np.inf)))
             yield Line(kind, float(np.nanmin(ratio)), float(np.nanmax(ratio)), best.name)
-    found = report.enclosure(curve.method)
-    if found.side is Side.UPPER and above.any():
-        ratio = found.upper[above] / curve.errors[above]
+    enclosure = report.enclosure(curve.method)
+    if enclosure.side is Side.UPPER and above.any():
+        ratio = enclosure.upper[above] / curve.errors[above]
         yield Line(ENCLOSURE, float(ratio.min()), float(ratio.max()), "enclosure")
 
 
 def table(report: Report) -> Table:
-    made = Table(box=None, pad_edge=False, title="best proved bound/error over t", title_justify="left")
-    made.title_style = "bold"
+    result = Table(box=None, pad_edge=False, title="best proved bound/error over t", title_justify="left")
+    result.title_style = "bold"
     for title in ("method", "told", "least", "largest", "by"):
-        made.add_column(title, justify="right" if title in ("least", "largest") else "left")
+        result.add_column(title, justify="right" if title in ("least", "largest") else "left")
     for curve in report.curves.values():
         for i, line in enumerate(lines(report, curve)):
-            made.add_row("" if i else curve.method, line.kind, number(line.least), number(line.largest), line.at)
-    return made
+            result.add_row("" if i else curve.method, line.kind, number(line.least), number(line.largest), line.where)
+    return result

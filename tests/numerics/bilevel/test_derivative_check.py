@@ -256,3 +256,19 @@ def test_what_rounding_hides_is_said_to_be_unconfirmed() -> None:
     for told in derivative_check.confirm(nowhere, nowhere.lam).unconfirmed:
         assert told[:3] in ("∇₁E", "∇₂E")
         assert told.endswith("it is not finite near the start")
+
+
+def test_what_the_operations_said_on_arrival_is_not_forgotten() -> None:
+    """A stop-gradient of 1e-5 of the derivative: too weak for finite differences, and too small to be sure of."""
+
+    def outer(w: Tensor, lam: Tensor) -> Tensor:
+        return w.sum() + 1e-5 * torch.sin(w).detach().sum()
+
+    problem = bc.Problem.from_map(lambda w, lam: 0.5 * w + lam, outer, zeros(2) + 0.3, zeros(2) + 1)
+    afresh = derivative_check.confirm(problem, problem.lam)
+    assert len(afresh.by_operations) == 1
+    ON_ARRIVAL(problem)
+    later = derivative_check.confirm(problem, problem.lam)
+    assert set(afresh.by_operations) <= set(later.unconfirmed)
+    assert later.by_operations == ()  # they were not run again
+    assert derivative_check.confirm(problem, problem.lam + 1).by_operations

@@ -88,5 +88,5 @@ def test_derivatives_by_lam() -> None:
 def test_gram_refuses_what_lacks_the_axes_of_columns(name: str) -> None:
     """As long as the data, it would be taken for numbers of columns."""
     given = {"U": normal(DATA, D), "weight": normal(1)[0], "kept": normal(1)[0]} | {name: normal(COLUMNS)}
-    with pytest.raises(InputError, match=rf"Gram: {name} has shape \(5,\) for columns of shape \(7, 3, 5\)"):
+    with pytest.raises(InputError, match=rf"DataMatrix: {name} has shape \(5,\) for columns of shape \(7, 3, 5\)"):
         DataMatrix(**given)(normal(D, LAMS, COLUMNS))

@@ -138,7 +138,7 @@ def test_every_observable_equals_what_numpy_finds(name: str, affine: bool) -> No
 
 
 def test_the_names_are_the_observables_of_the_theory() -> None:
-    rest = {"error", "rho", "sigma", "Delta_t", "gap_t"}
+    rest = {"error", "rho", "sigma", "Delta_t", "gap_t", "R_t", "U_t"}  # rates, and what recursions carry
     assert {*NAMES} == {quantity.name for quantity in OBSERVABLES} - rest
 
 
@@ -299,7 +299,11 @@ def rates(
 
 MOMENTUM = ("heavy-ball", "nesterov")  # of these tests/compare/test_check.py and tests/test_chains_hold.py see to it
 UNLIKE = (*MOMENTUM, "enclosure")  # other iterates, or nothing that is observed
-CHAINED = [n for n in bc.bounds if bc.bounds[n].chain and bc.bounds[n].methods and n not in UNLIKE]
+CHAINED = [
+    n
+    for n in bc.bounds
+    if bc.bounds[n].chain and bc.bounds[n].methods and n not in UNLIKE and not bc.bounds[n].recursion
+]
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

@@ -125,7 +125,12 @@ def climb(value: Callable[[Tensor, Tensor], Tensor], w: Tensor, a: Tensor) -> tu
     """The value and its gradients in w and a."""
     w, a = w.detach().requires_grad_(), a.detach().requires_grad_()
     here = value(w, a)
-    along_w, along_a = (_grad(here, x).detach().nan_to_num() for x in (w, a))  # ‖·‖ has no slope at 0
+    slopes: tuple[Tensor | None, ...] = (None, None)
+    if here.requires_grad:  # the graph is kept, as a part of it leads from λ to what was prepared
+        slopes = torch.autograd.grad(here, (w, a), retain_graph=True, allow_unused=True)
+    along_w, along_a = (  # ‖·‖ has no slope at 0
+        torch.zeros_like(x) if slope is None else slope.nan_to_num() for x, slope in zip((w, a), slopes, strict=True)
+    )
     return float(here.detach()), along_w, along_a
 
 

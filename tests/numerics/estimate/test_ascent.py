@@ -9,7 +9,7 @@ from torch import Tensor
 
 from boundcheck.errors import DivergenceError, InputError
 from boundcheck.numerics.bilevel.closed_forms import Region
-from boundcheck.numerics.estimate.ascent import Draws, Slopes, Watch, ascend, project, starts, top, unit
+from boundcheck.numerics.estimate.ascent import Draws, FiniteWatch, Slopes, ascend, project, starts, top, unit
 
 BALL = Region("0", zeros(3), 2.0)
 
@@ -90,7 +90,7 @@ def test_draws_are_the_same_in_every_dtype() -> None:
 
 
 def test_watch_tells_where() -> None:
-    watch = Watch("mine", "∂₁Φ", Region("w_star", torch.ones(3, dtype=torch.float64), 5.0))
+    watch = FiniteWatch("mine", "∂₁Φ", Region("w_star", torch.ones(3, dtype=torch.float64), 5.0))
     w = torch.stack((zeros(3), 2 * torch.ones(3, dtype=torch.float64)))
     watch.look(torch.tensor([1.0, 2.0]), w)
     assert watch.check(torch.tensor(7.0)) == [7.0]

@@ -7,7 +7,7 @@ import pytest
 from small import small
 
 import boundcheck as bc
-from boundcheck.constants import Side
+from boundcheck.side import Side
 
 T = 60
 CASES = {"itd": ("itd", "itd-local"), "aid-fp": ("aid-fp", "aid-fp-local"), "aid-cg": ("aid-cg",)}

@@ -19,10 +19,10 @@ from small import small
 from torch import Tensor
 from torch.func import grad, hessian, jacrev
 
-from boundcheck.constants import Side
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.problems import conv_equilibrium, equilibrium, fashion_mnist, newsgroups
+from boundcheck.side import Side
 
 SLACK = 1 + 1e-6  # a secant between points 10⁻³ apart loses ten of sixteen digits
 DEFAULT = {"D": 2.0, "q": 1.35, "L": 1.1, "L_E": 1.6, "L_Phi": 1.95, "nu_1": 1.8, "eta_1": 1.7}

@@ -19,11 +19,12 @@ from pretend import DEVICE, pretending
 from small import small
 
 import boundcheck as bc
-from boundcheck.constants import Constant, Side
+from boundcheck.constants import Constant
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.problems import CATALOGUE
 from boundcheck.problems.kernel_ridge import generate
+from boundcheck.side import Side
 
 EVERYWHERE = {"mu", "L", "kappa", "alpha", "grad_alpha", "q", "D"}
 ON = {"L_E", "L_Phi", "nu_1", "nu_2", "eta_1", "eta_2", "hat_rho_1", "hat_rho_2"}

@@ -13,10 +13,11 @@ from small import small
 from torch import Tensor
 
 import boundcheck as bc
-from boundcheck.constants import Side
+from boundcheck.numerics.bilevel import program_degree
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate import constant_derivatives, validate
 from boundcheck.numerics.estimate.constant_derivatives import Structure
+from boundcheck.side import Side
 
 Function = Callable[[Tensor, Tensor], Tensor]
 X, y = normal(6, 3), normal(6)
@@ -133,7 +134,7 @@ def _square_through_view(w: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("name", NOT_QUADRATIC)
 def test_nothing_else_is_taken_for_a_quadratic(name: str) -> None:
-    assert constant_derivatives.degree(_problem(NOT_QUADRATIC[name]), NOT_QUADRATIC[name]).value > 2
+    assert program_degree.degree(_problem(NOT_QUADRATIC[name]), NOT_QUADRATIC[name]).value > 2
 
 
 def _problem(outer: Function) -> Problem:
@@ -183,7 +184,7 @@ def test_numbers_that_leave_are_not_followed() -> None:
         "a large power": lambda w, lam: (w**1000).sum(),
     }
     for name, function in outside.items():
-        assert constant_derivatives.degree(_problem(function), function).value > 2, name
+        assert program_degree.degree(_problem(function), function).value > 2, name
 
 
 def test_an_operation_of_another_library_has_no_rule() -> None:
@@ -195,7 +196,7 @@ def test_an_operation_of_another_library_has_no_rule() -> None:
         value: Tensor = torch.ops.own_operations.sum(w.detach())
         return value
 
-    assert constant_derivatives.degree(_problem(outer), outer).value > 2
+    assert program_degree.degree(_problem(outer), outer).value > 2
 
 
 def test_how_the_derivative_by_lam_moves_with_w() -> None:
@@ -224,7 +225,7 @@ def test_a_step_that_depends_on_lam() -> None:
 
 @pytest.mark.parametrize("name", ["a step far from all points", "a bump far from all points"])
 def test_points_that_agree_prove_nothing(name: str) -> None:
-    """Φ is affine to the last digit wherever one looks, but for a place that one does not find."""
+    """Φ is affine to the last digit wherever one looks, but for a place in the ball that one does not find."""
     if name.startswith("a step"):
         d, centre = 1, torch.tensor([0.7]).double()
         bend = lambda w: 0.01 * torch.sigmoid(1000 * (w - centre))  # noqa: E731
@@ -232,10 +233,25 @@ def test_points_that_agree_prove_nothing(name: str) -> None:
         d, centre = 10, torch.tensor([6.0, 6, 6, 0, 0, 0, 0, 0, 0, 0]).double()
         bend = lambda w: 3 * torch.ones(d).double() / d**0.5 * torch.exp(-((w - centre) ** 2).sum() / 2)  # noqa: E731
     start = torch.zeros(d).double()
-    problem = Problem.from_map(lambda w, lam: 0.5 * w + lam + bend(w), lambda w, lam: (w * w).sum(), start, start + 0.1)
+    start[-1] = 1.0 if d == 1 else 12.0
+    lam = torch.full((d,), 0.1).double()
+    problem = Problem.from_map(lambda w, lam: 0.5 * w + lam + bend(w), lambda w, lam: (w * w).sum(), start, lam)
     constants = bc.estimate_constants(problem, ball="local", budget=300)
     assert all(constants[name].side is Side.LOWER for name in ("q", "nu_1"))
     assert bc.check(problem, ["itd"], t=5, budget=300).verdict is not bc.Verdict.HOLDS
+
+
+def test_a_step_outside_of_the_ball_does_no_harm() -> None:
+    """The program proves what points could not: the step at 0.7 is not where the iterates go."""
+    start = torch.zeros(1).double()
+    problem = Problem.from_map(
+        lambda w, lam: 0.5 * w + lam + 0.01 * torch.sigmoid(1000 * (w - 0.7)), lambda w, lam: (w * w).sum(), start,
+        start + 0.1,
+    )  # fmt: skip
+    constants = bc.estimate_constants(problem, ball="local")
+    assert constants["q"].side is Side.UPPER
+    assert constants["q"].value == pytest.approx(0.5)
+    assert bc.check(problem, ["itd"], t=5).verdict is bc.Verdict.HOLDS
 
 
 def test_small_numbers_are_numbers() -> None:

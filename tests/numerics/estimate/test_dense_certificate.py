@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spectra import F64, PLANTED, draws, encloses, planted, spectra
 
-from boundcheck.constants import Side
-from boundcheck.numerics.estimate.dense_certificate import passes
 from boundcheck.numerics.estimate.lanczos import dense_norm, dense_symmetric
+from boundcheck.numerics.program.cholesky_certificate import has_factorisation
+from boundcheck.side import Side
 
 
 @PLANTED
@@ -24,10 +24,10 @@ def test_dense_ends_are_certified(n: int, name: str) -> None:
     margin = found.largest.value - found.largest.estimate
     assert margin <= 4 * (n + 2) ** 2 * torch.finfo(F64).eps * scale
     if scale:  # the factorisation tells a shift that is too small, on either side
-        assert passes(H, found.largest.value)
-        assert not passes(H, found.largest.value - 2 * margin)
-        assert passes(-H, -found.smallest.value)
-        assert not passes(-H, -found.smallest.value - 2 * (found.smallest.estimate - found.smallest.value))
+        assert has_factorisation(H, found.largest.value)
+        assert not has_factorisation(H, found.largest.value - 2 * margin)
+        assert has_factorisation(-H, -found.smallest.value)
+        assert not has_factorisation(-H, -found.smallest.value - 2 * (found.smallest.estimate - found.smallest.value))
     sigma = dense_norm(H)
     encloses(sigma, scale, n * scale)
     assert sigma.value <= (1 + 4 * (n + 2) ** 2 * torch.finfo(F64).eps) * scale

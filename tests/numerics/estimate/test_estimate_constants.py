@@ -12,9 +12,9 @@ from pieces import zeros
 from small import NAMES, small
 
 import boundcheck as bc
-from boundcheck.constants import Side
 from boundcheck.numerics.estimate import at_solution, hessians, lanczos
 from boundcheck.numerics.solvers import reference
+from boundcheck.side import Side
 
 NEEDED = {"q", "q_star", "nu_1", "nu_2", "eta_1", "eta_2", "D", "L_E", "L_Phi", "L_Phi_star", "r_0", "W", "g_star"}
 
@@ -51,6 +51,7 @@ def test_a_quadratic_black_box_is_known_exactly() -> None:
     assert values.side is Side.UPPER
 
 
+@pytest.mark.usefixtures("without_program")
 def test_ends_that_are_not_certified_are_on_their_unsafe_sides(monkeypatch: pytest.MonkeyPatch) -> None:
     """Inside the spectrum μ is too large, not too small: a lower bound of it would be a safe one."""
     certified = lanczos.dense_symmetric
@@ -64,6 +65,7 @@ def test_ends_that_are_not_certified_are_on_their_unsafe_sides(monkeypatch: pyte
     assert (found["mu"].side, found["L"].side, found["kappa"].side) == (Side.UPPER, Side.LOWER, Side.LOWER)
 
 
+@pytest.mark.usefixtures("without_program")
 def test_what_is_found_by_ascent_is_from_below_and_says_so() -> None:
     problem = bc.Problem.from_map(
         lambda w, lam: torch.tanh(0.9 * w + lam), lambda w, lam: torch.cos(w).sum(), torch.zeros(1).double(),
@@ -103,6 +105,7 @@ def test_the_region_is_not_left() -> None:
     assert bc.estimate_constants(problem, budget=500)["q"].value < 0.03
 
 
+@pytest.mark.usefixtures("without_program")
 @pytest.mark.parametrize("budget", [1, 5, 39])
 def test_a_small_budget_gives_a_cheap_answer(budget: int) -> None:
     found = bc.estimate_constants(tanh(), budget=budget)
@@ -118,6 +121,7 @@ def without_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "DENSE", 0)
 
 
+@pytest.mark.usefixtures("without_program")
 def test_w_follows_from_norms_at_w_star_where_no_matrix_is_formed(monkeypatch: pytest.MonkeyPatch) -> None:
     """q is known from below only, but ‖∂₁Φ(w*)‖ with high probability."""
     truth = bc.estimate_constants(tanh(5), budget=100)["W"]
@@ -128,6 +132,7 @@ def test_w_follows_from_norms_at_w_star_where_no_matrix_is_formed(monkeypatch: p
     assert truth.value <= found["W"].value <= 1.5 * truth.value
 
 
+@pytest.mark.usefixtures("without_program")
 def test_certificates_that_fail_half_of_the_time_still_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """κ needs both ends of the spectrum, W two norms: each is certified to δ/2."""
     without_matrices(monkeypatch)

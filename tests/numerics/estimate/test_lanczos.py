@@ -13,9 +13,9 @@ from pretend import DEVICE, pretending
 from spectra import DTYPES, F64, PLANTED, Counted, draws, encloses, planted, quarter_turns, spectra, times
 from torch import Tensor
 
-from boundcheck.constants import Side
 from boundcheck.errors import DivergenceError, InputError
 from boundcheck.numerics.estimate.lanczos import dense_norm, dense_symmetric, lanczos, power, slack
+from boundcheck.side import Side
 
 
 @DTYPES

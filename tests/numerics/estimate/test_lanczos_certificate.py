@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from spectra import F64, draws, encloses, planted, spectra, times
 from torch import Tensor
 
-from boundcheck.constants import Side
 from boundcheck.numerics.estimate.lanczos import lanczos, slack
-from boundcheck.numerics.estimate.lanczos_certificate import ROUNDING, Tridiagonal, least_overlap
+from boundcheck.numerics.estimate.lanczos_certificate import STEP_ROUNDING, Tridiagonal, least_overlap
+from boundcheck.side import Side
 
 
 @given(
@@ -104,7 +104,7 @@ def test_failure_rate_in_single_precision(above: float) -> None:
 def test_overlaps_of_the_size_of_rounding_prove_nothing() -> None:
     """An eigenvector of I, to rounding: another eigenvalue may hide behind an overlap t as far away as rounding/t."""
     n, t, eps = 10_000, 1e-5, torch.finfo(torch.float32).eps
-    margin = ROUNDING * eps
+    margin = STEP_ROUNDING * eps
     found = Tridiagonal.of((1.0,), (0.0,), n, eps).upper_end(t)
     assert found == pytest.approx(1 + margin + margin / math.sqrt(n) / t, abs=1e-9)
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from spectra import F64, Counted, draws, encloses, quarter_turns, times
 
-from boundcheck.constants import Side
 from boundcheck.numerics.estimate.lanczos import dense_norm, lanczos, norm, power
+from boundcheck.side import Side
 
 
 @pytest.mark.parametrize("shape", [(1, 100_000), (30, 100_000), (40, 1), (1, 1), (60, 50), (50, 60)])

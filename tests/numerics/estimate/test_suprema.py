@@ -13,13 +13,13 @@ from small import small
 from torch import Tensor
 from torch.func import grad, jacrev, vmap
 
-from boundcheck.constants import Side
 from boundcheck.errors import DivergenceError, InputError, UserCodeError
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate import suprema
 from boundcheck.numerics.solvers import reference
+from boundcheck.side import Side
 
 
 def dense(problem: Problem) -> dict[str, Callable[[Tensor], Tensor]]:

@@ -7,7 +7,8 @@ import torch
 from black_boxes import quadratic, tanh
 
 import boundcheck as bc
-from boundcheck.constants import Constant, Constants, Provenance, Side
+from boundcheck.constants import Constant, Constants, Provenance
+from boundcheck.side import Side
 
 
 def test_claims_are_kept_unless_they_are_refuted() -> None:
@@ -43,6 +44,7 @@ def test_with_high_probability_is_a_claim_too() -> None:
     assert found["L"].provenance.how == "a paper"
 
 
+@pytest.mark.usefixtures("without_program")
 @pytest.mark.parametrize("side", ["upper", "exact", "high-probability"])
 def test_distances_are_as_good_as_the_q_that_is_given(side: str) -> None:
     """Ascent alone would not certify them; a q that is too small, or only a lower bound, does not either."""
@@ -53,6 +55,7 @@ def test_distances_are_as_good_as_the_q_that_is_given(side: str) -> None:
     assert found["D"].provenance.delta == (0.01 if side == "high-probability" else found["D"].provenance.delta)
 
 
+@pytest.mark.usefixtures("without_program")
 @pytest.mark.parametrize("known", [Constants.given(q=0.8, side="upper"), Constants.given(q=0.9, side="lower")])
 def test_no_distance_follows_from_a_q_that_is_refuted_or_a_lower_bound(known: Constants) -> None:
     found = bc.estimate_constants(tanh(), budget=300, known=known)

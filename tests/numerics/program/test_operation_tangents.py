@@ -1,11 +1,14 @@
 """Derivatives through what stops autograd, against the derivative of the same function without the stop."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
 
 import boundcheck as bc
 from boundcheck.numerics.program import operation_tangents
+from boundcheck.numerics.program.finite_differences import Line
 
 D = torch.float64
 A = torch.tensor([[2.0, 0.3, 0.1], [0.2, 1.5, 0.4], [0.7, 0.1, 3.0]], dtype=D)
@@ -145,3 +148,65 @@ def test_an_iteration_that_stopped_early_leaves_the_derivative_unconfirmed():
     outcome = operation_tangents.compare(line)
     assert outcome.says == "open"
     assert "differ by" in outcome.reason
+
+
+def test_terms_that_cancel_leave_rounding_which_refutes_nothing():
+    """∂f is in proportion to w and c to 1/|w|, so that nothing is left but rounding, of which autograd has another."""
+    w = torch.tensor([0.3, 1.7], dtype=D)
+    c = torch.tensor([1 / 0.3, -1 / 1.7], dtype=D)
+    rounding = 1e-17  # of a sum of two terms of size 1
+    line = Line(
+        lambda s: s * w, lambda s, c: (c @ w)[None] + rounding, torch.ones(1, dtype=D), torch.ones(1, dtype=D), c
+    )
+    assert operation_tangents.compare(line).says == "agrees"
+    stopped = replace(line, gradient=lambda s, c: (c @ w + 1e-3 * c[0])[None])
+    assert operation_tangents.compare(stopped).says == "refutes"
+
+
+def share(small: float, wrong: float) -> Line:
+    """f = s₀ + small·s₁, where autograd has `wrong` times the second derivative."""
+    weights = torch.tensor([1.0, small], dtype=D)
+    seen = torch.tensor([1.0, small * wrong], dtype=D)
+    one = torch.ones(2, dtype=D)
+    return Line(lambda s: s @ weights, lambda s, c: c * seen, one, one, torch.ones(1, dtype=D))
+
+
+@pytest.mark.parametrize("small", [1e-3, 1e-6, 1e-10])
+def test_an_entry_is_seen_beside_one_that_is_much_steeper(small):
+    assert operation_tangents.compare(share(small, 1.0)).says == "agrees"
+    assert operation_tangents.compare(share(small, 0.5)).says == "refutes"
+
+
+def test_an_entry_that_may_be_rounding_refutes_nothing():
+    """As where λ enters by (λ + s) − s."""
+    assert operation_tangents.compare(share(1e-15, 0.9)).says == "agrees"
+
+
+def test_a_value_is_seen_beside_one_that_is_much_steeper():
+    weights, seen = torch.tensor([1.0, 1e-6], dtype=D), torch.tensor([1.0, 5e-7], dtype=D)
+    one = torch.ones(1, dtype=D)
+    line = Line(lambda s: s * weights, lambda s, c: (c @ seen)[None], one, one, torch.ones(2, dtype=D))
+    assert operation_tangents.compare(line).says == "refutes"
+
+
+def test_shares_that_are_not_finite_are_left_alone():
+    assert operation_tangents.compare(share(1e-3, float("inf"))).says != "refutes"
+
+
+def test_a_derivative_that_cancels_inside_is_rounding():
+    """∂₂Φ = w + s with s = −w* at w*: what is left of it is rounding, the same wherever λ is."""
+    for q in torch.linspace(0.5, 0.99, 25, dtype=D).tolist():
+        s = -1 / (1 - q)
+        zero = torch.zeros(1, dtype=D)
+        bc.Problem.from_map(lambda w, lam, q=q, s=s: (q + lam) * w + 1 + s * lam, lambda w, lam: w.sum(), zero, zero)
+
+
+def test_a_backward_pass_that_leaves_out_results_is_followed() -> None:
+    """The derivative of a layer norm gives None for the weights that there are not."""
+    w, lam = torch.tensor([0.3, -0.2, 0.5], dtype=D), torch.tensor(1.0, dtype=D)
+
+    def inner(w: Tensor, lam: Tensor) -> Tensor:
+        return (torch.nn.functional.layer_norm(w, (3,)) * A[0]).sum() + 10 * lam * (w**2).sum()
+
+    problem = bc.Problem.from_loss(inner, lambda w, lam: (w**2).sum(), w, lam, 0.01)
+    assert problem.d == 3

@@ -29,10 +29,11 @@ from matplotlib.textpath import TextPath
 from reports import made
 
 from boundcheck import Constant, Constants, InputError, Provenance, Side
-from boundcheck.report.report import Report, Trace
+from boundcheck.report.method_curve import Trace
+from boundcheck.report.report import Report
 from boundcheck.report.verdict import Verdict
 from boundcheck.theory.symbols import QUANTITIES
-from boundcheck.views.figures import canvas, report_figures, text_shapes
+from boundcheck.views.figures import canvas, drawn_bounds, report_figures, text_shapes
 
 FIVE = ("itd", "aid-fp", "aid-cg", "aid-fp:10", "aid-cg:10")
 DIRT = 1.5  # pixels by which boxes of letters may touch
@@ -153,7 +154,7 @@ def test_error_solid_and_bounds_dashed_in_its_colour() -> None:
         error = error_line(axes)
         assert error.get_linestyle() == "-"
         drawn = [line(axes, bound.name) for bound in report_figures.chosen(curve)]
-        assert 2 <= len(drawn) <= report_figures.MOST
+        assert 2 <= len(drawn) <= drawn_bounds.MOST
         dashes = [found._unscaled_dash_pattern for found in drawn]  # type: ignore[attr-defined]
         assert len({str(pattern) for pattern in dashes}) == len(drawn)
         assert all(pattern[1] for pattern in dashes)
@@ -166,25 +167,25 @@ def test_error_solid_and_bounds_dashed_in_its_colour() -> None:
 
 def test_the_legend_numbers_theorems_and_names_what_is_left_out() -> None:
     first, second, third = (legend(axes) for axes in report_figures.errors(report()).axes)
-    assert first == ["error", "Theorem 2.1", "ITD, recursive (local ball)", "not drawn: itd-local"]
+    assert first == ["error", "Theorem 2.1", "ITD, shrinking balls", "not drawn: itd-local, itd-recursive"]
     assert second[1] == "Theorem 2.4"
     assert "a posteriori (local ball)" in third
-    assert third[-1] == "not drawn: aid, aid-cg-chebyshev, aid-contraction, aid-local"
+    assert third[-1] == "not drawn: aid, aid-cg-chebyshev, aid-cg-local, aid-contraction, aid-local"
     assert legend(report_figures.errors(report("none")).axes[0]) == ["error", "no bound applies"]
     assert legend(report_figures.tightness(report("none")).axes[0]) == ["no bound applies"]
-    assert legend(report_figures.errors(report("scalar")).axes[0])[2] == "ITD, local, equal to the error"
+    assert legend(report_figures.errors(report("scalar")).axes[0])[2] == "ITD, shrinking balls, equal to the error"
 
 
 def test_chosen_bounds() -> None:
     curve = report().curve("aid-cg")
     names = [bound.name for bound in report_figures.chosen(curve)]
-    assert names == ["aid-cg", "aid-cg-energy", "aid-cg-local", "aid-posteriori"]
+    assert names == ["aid-cg", "aid-cg-energy", "aid-cg-shrinking", "aid-posteriori"]
     tighter = replace(curve.bounds["aid"], tightness=curve.bounds["aid"].tightness / 2)
     changed = replace(curve, bounds={**curve.bounds, "aid": tighter})
     assert [bound.name for bound in report_figures.chosen(changed)] == [
         "aid-cg",
         "aid",
-        "aid-cg-local",
+        "aid-cg-shrinking",
         "aid-posteriori",
     ]
 

@@ -193,14 +193,14 @@ def test_rows_of_a_problem_make_the_values_of_its_report(name: str) -> None:
     found = report_data.rows(report)
     assert found
     for row in found:
-        if row.bound.kind == "a priori" and not row.bound.name.endswith("weighted"):
+        if row.bound.kind == "a priori" and not row.bound.name.endswith(("weighted", "shrinking")):
             assert row.fixed is None, row.bound.name
     values = {control["key"]: control["value"] for control in report_data.sliders(report, found)}
     for row in found:
         curve = report.curve(row.method)
         told = curve.bounds[row.bound.name].values[0]
         if row.fixed is None:
-            given = {name: values[key] for name, key in row.controls.items()} | dict(row.own)
+            given = {name: values[key] for name, key in row.controls.items()} | dict(row.fixed_arguments)
             steps = curve.t if curve.k is None else curve.k
             call = row.code.call(given, curve.t, steps, {"K": steps} if "K" in row.code.symbols else {})
             made = np.broadcast_to(call.values(check=False).values, told.shape)
@@ -256,3 +256,27 @@ def test_bad_input_is_one_line(
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_constant_unfolds_into_what_operations_add(boundcheck: Command, tmp_path: Path, of_report: str) -> None:
+    (tmp_path / "own.py").write_text(
+        "import torch\nimport boundcheck as bc\n"
+        "def problem():\n"
+        "    w, lam = torch.zeros(2).double(), torch.ones(2).double()\n"
+        "    def inner(w, lam):\n"
+        "        return torch.cosh(w).sum() - lam @ w + w.abs().sum() / 10\n"
+        "    return bc.Problem.from_loss(inner, lambda w, lam: (w * w).sum(), w, lam, 0.4)\n"
+    )
+    out = tmp_path / "own.html"
+    done = boundcheck("page", f"{tmp_path / 'own.py'}:problem", "--out", str(out), "--t", "5")
+    assert done.returncode == 0, done.stderr
+    told = data_of(out.read_text(encoding="utf-8"))["report"]
+    assert told["explained"] is True
+    entries = [entry for entry in told["constants"] if entry["name"] == "mu"]
+    assert all("aten.abs is not smooth" in entry["noProof"] for entry in entries)
+    rows_of_mu = entries[0]["explain"]["contributions"]
+    assert {row["operation"]: row["value"] for row in rows_of_mu}["abs"] is None  # no bound
+    assert any(row["line"] == "own.py:6" and row["operation"] == "cosh" for row in rows_of_mu)
+    of_shelf = data_of(of_report)["report"]
+    assert of_shelf["explained"] is False
+    assert all(entry["explain"] is None for entry in of_shelf["constants"])

@@ -98,10 +98,10 @@ def _mirrored(rule: Callable[..., Any]) -> Callable[..., Any]:
     """The same of −x: smallest entries from largest."""
 
     def mirrored(x: Ball, *rest: Any, **more: Any) -> Any:
-        found = rule(Ball(-x.mid, x.rad), *rest, **more)
-        if isinstance(found, tuple):
-            return Ball(-found[0].mid, found[0].rad), found[1]
-        return Ball(-found.mid, found.rad) if isinstance(found, Ball) else found
+        result = rule(Ball(-x.mid, x.rad), *rest, **more)
+        if isinstance(result, tuple):
+            return Ball(-result[0].mid, result[0].rad), result[1]
+        return Ball(-result.mid, result.rad) if isinstance(result, Ball) else result
 
     return mirrored
 
@@ -126,19 +126,19 @@ def _sort(x: Ball, dim: int = -1, descending: bool = False, *, stable: bool | No
     if x.mid.dim() == 0:
         return x, torch.zeros((), dtype=torch.int64)
     index = x.mid.argsort(dim, descending)
-    found = Ball(x.mid.gather(dim, index), x.rad.expand(x.shape).gather(dim, index))
+    values = Ball(x.mid.gather(dim, index), x.rad.expand(x.shape).gather(dim, index))
     n = x.shape[dim]
-    gaps = sub(found.map(lambda t: t.narrow(dim, 1, n - 1)), found.map(lambda t: t.narrow(dim, 0, n - 1)))
+    gaps = sub(values.map(lambda t: t.narrow(dim, 1, n - 1)), values.map(lambda t: t.narrow(dim, 0, n - 1)))
     if n > 1 and not bool(positive(mul(gaps, -1.0 if descending else 1.0)).all()):
         raise Refusal("equal entries are sorted")
-    return found, index
+    return values, index
 
 
 def _topk(x: Ball, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Ball, Tensor]:
     if not sorted:
         raise Refusal("topk without order")
-    found, index = _sort(x, dim, largest)
-    return found.map(lambda t: t.narrow(dim, 0, k)), index.narrow(dim, 0, k)
+    values, index = _sort(x, dim, largest)
+    return values.map(lambda t: t.narrow(dim, 0, k)), index.narrow(dim, 0, k)
 
 
 def _max_pool2d(
@@ -166,8 +166,8 @@ def _max_pool2d(
     later = place > index.reshape(window.shape[0], 1, -1) + 1
     sure = chosen | (place == 0) | (gap.mid > gap.rad) | (later & (gap.mid == 0) & (gap.rad == 0))
     decide(sure, torch.zeros_like(sure))
-    found = Ball(mid, best.rad.reshape(mid.shape))
-    return (found, index) if x.mid.dim() == 4 else (found.map(lambda t: t[0]), index[0])
+    pooled = Ball(mid, best.rad.reshape(mid.shape))
+    return (pooled, index) if x.mid.dim() == 4 else (pooled.map(lambda t: t[0]), index[0])
 
 
 def _max(x: Ball, *rest: Any, **more: Any) -> Any:

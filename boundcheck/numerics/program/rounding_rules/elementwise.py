@@ -169,8 +169,8 @@ def power(a: Real, p: Real) -> Ball:
     zero = (x.mid == 0) & (x.rad == 0)
     if bool(zero.any()) and not (isinstance(p, int | float) and p > 0):
         raise Refusal("the base of a power may be 0")
-    found = exp(mul(p, log(Ball(torch.where(zero, 1.0, x.mid), x.rad))))
-    return choose(zero, 0.0, found)
+    result = exp(mul(p, log(Ball(torch.where(zero, 1.0, x.mid), x.rad))))
+    return choose(zero, 0.0, result)
 
 
 def gelu(a: Ball, approximate: str = "none") -> Ball:

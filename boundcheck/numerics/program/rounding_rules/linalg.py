@@ -61,19 +61,19 @@ def solve(a: Ball, b: Ball) -> Ball:
     beta = _row_norm(sub(_eye(a), matmul(R, _full(a))))
     if not bool((beta < AT_HAND).all()):
         raise Refusal("a matrix is too close to a singular one for a proof in floating point")
-    found = inverse @ b.mid
+    x = inverse @ b.mid
     for _ in range(2):  # what is left by rounding in the product, twice
-        found = found + inverse @ (b.mid - a.mid @ found)
-    e = matmul(R, _full(sub(b, matmul(_full(a), point(found))))).size
+        x = x + inverse @ (b.mid - a.mid @ x)
+    e = matmul(R, _full(sub(b, matmul(_full(a), point(x))))).size
     rad = up(e + e.amax(-2, keepdim=True) * up(beta / down(1 - beta)))
-    return Ball(found, rad)
+    return Ball(x, rad)
 
 
 def _solve_ex(a: Ball, b: Ball, *, left: bool = True, check_errors: bool = False) -> tuple[Ball, None, None, None]:
     vector = b.mid.dim() == 1 or (a.mid.dim() - 1 == b.mid.dim() and b.shape == a.shape[:-1])
     column = b.map(lambda t: t.expand(b.shape).unsqueeze(-1)) if vector else b
-    found = _sided(a, column, left or vector)
-    return (found.map(lambda t: t.squeeze(-1)) if vector else found), None, None, None
+    x = _sided(a, column, left or vector)
+    return (x.map(lambda t: t.squeeze(-1)) if vector else x), None, None, None
 
 
 def _sided(a: Ball, b: Ball, left: bool) -> Ball:
@@ -131,8 +131,8 @@ def cholesky(a: Ball, *, upper: bool = False, check_errors: bool = False) -> tup
     if not bool((eps <= 0.4).all()):
         raise Refusal("a matrix is too close to a singular one for a proof in floating point")
     rows = up((factor**2).sum(-1, keepdim=True).sqrt(), factor.shape[-1]) + 1e-150
-    found = Ball(factor, up(rows * eps).expand(factor.shape).tril())
-    return transpose(found) if upper else found, None
+    result = Ball(factor, up(rows * eps).expand(factor.shape).tril())
+    return transpose(result) if upper else result, None
 
 
 def _triangular(a: Ball, b: Ball, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Ball:
@@ -163,28 +163,28 @@ def _log_determinant(a: Ball) -> tuple[Tensor, Ball]:
     if not bool((beta < AT_HAND).all()):
         raise Refusal("a matrix is too close to a singular one for a proof in floating point")
     diagonal = U.diagonal(dim1=-2, dim2=-1)
-    found = total(log(point(diagonal.abs())), -1)
+    log_abs = total(log(point(diagonal.abs())), -1)
     room = up(-1.01 * a.shape[-1] * torch.log1p(-beta))
     sign = diagonal.sign().prod(-1) * torch.linalg.det(P).round()
-    return sign, Ball(found.mid, up(found.rad + room))
+    return sign, Ball(log_abs.mid, up(log_abs.rad + room))
 
 
 def _slogdet(a: Ball) -> tuple[Ball, Ball, None, None]:
-    sign, found = _log_determinant(a)
-    return point(sign), found, None, None
+    sign, log_abs = _log_determinant(a)
+    return point(sign), log_abs, None, None
 
 
 def _determinant(a: Ball) -> tuple[Ball, None, None]:
-    sign, found = _log_determinant(a)
-    return mul(point(sign), exp(found)), None, None
+    sign, log_abs = _log_determinant(a)
+    return mul(point(sign), exp(log_abs)), None, None
 
 
 def _defect(Q: Ball) -> Tensor:
     """δ ≥ ‖QᵀQ − I‖."""
-    found = frobenius(sub(matmul(transpose(Q), Q), _eye(Q)))
-    if not bool((found < AT_HAND).all()):
+    defect = frobenius(sub(matmul(transpose(Q), Q), _eye(Q)))
+    if not bool((defect < AT_HAND).all()):
         raise Refusal("eigenvectors are not orthogonal")
-    return found
+    return defect
 
 
 def _near(values: Tensor, residual: Ball, defect: Tensor) -> Ball:
@@ -222,8 +222,8 @@ def _singular_values(a: Ball, full: bool = False, compute_uv: bool = True, *, dr
     mid, rad = both, both.clone()
     for into, part in ((mid, A.mid), (rad, A.rad)):
         into[..., :m, m:], into[..., m:, :m] = part, part.mT
-    found = eigenvalues(Ball(mid, rad))[0].map(lambda t: t.flip(-1)[..., : min(m, n)])
-    return None, Ball(found.mid.clamp(min=0), found.rad), None
+    values = eigenvalues(Ball(mid, rad))[0].map(lambda t: t.flip(-1)[..., : min(m, n)])
+    return None, Ball(values.mid.clamp(min=0), values.rad), None
 
 
 RULES: dict[str, Callable[..., Any]] = {

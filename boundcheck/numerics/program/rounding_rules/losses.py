@@ -61,8 +61,8 @@ def _log_softmax(x: Ball, dim: int, half_to_float: bool = False) -> Ball:
 
 def _logsumexp(x: Ball, dim: Any, keepdim: bool = False) -> Ball:
     below, c = _shifted(x, dim)
-    found = add(log(total(exp(below), dim, True)), c)
-    return found if keepdim else found.map(lambda t: t.squeeze(tuple(dim) if isinstance(dim, list) else dim))
+    result = add(log(total(exp(below), dim, True)), c)
+    return result if keepdim else result.map(lambda t: t.squeeze(tuple(dim) if isinstance(dim, list) else dim))
 
 
 def _softmax_backward(grad: Ball, y: Ball, dim: int, dtype: Any) -> Ball:
@@ -142,8 +142,8 @@ def _class_weights(x: Ball, target: Tensor, weight: Ball | None, ignored: int) -
     """The class of each row, and its weight, 0 for those that are left out."""
     kept = target != ignored
     row = torch.where(kept, target, 0)
-    one = point(torch.ones(row.shape)) if weight is None else weight.map(lambda t: t.expand(weight.shape)[row])
-    return row, choose(kept, one, 0.0)
+    weights = point(torch.ones(row.shape)) if weight is None else weight.map(lambda t: t.expand(weight.shape)[row])
+    return row, choose(kept, weights, 0.0)
 
 
 def _nll(x: Ball, target: Tensor, weight: Ball | None, reduction: int, ignored: int) -> tuple[Ball, Ball]:
@@ -177,9 +177,9 @@ def _layer_norm(x: Ball, shape: list[int], weight: Any, bias: Any, eps: float) -
     axes = _axes(x, shape)
     middle = mean(x, axes, True)
     scale = div(1.0, sqrt(add(variance(x, axes, correction=0, keepdim=True), eps)))
-    found = mul(sub(x, middle), scale)
-    found = found if weight is None else mul(found, weight)
-    return found if bias is None else add(found, bias), middle, scale
+    normalised = mul(sub(x, middle), scale)
+    normalised = normalised if weight is None else mul(normalised, weight)
+    return normalised if bias is None else add(normalised, bias), middle, scale
 
 
 def _layer_norm_backward(

@@ -106,26 +106,26 @@ def _scaled(name: str) -> Callable[..., Ball]:
 
 def mean(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Ball:
     """The sum over some axes divided by the number of terms."""
-    found = total(ball(x), dim, keepdim)
-    return div(found, float(_terms(x, found)))
+    summed = total(ball(x), dim, keepdim)
+    return div(summed, float(_terms(x, summed)))
 
 
-def _terms(x: Ball, found: Ball) -> int:
-    return x.mid.numel() // max(1, found.mid.numel())
+def _terms(x: Ball, summed: Ball) -> int:
+    return x.mid.numel() // max(1, summed.mid.numel())
 
 
 def variance(x: Ball, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Ball:
     """Σ(x − mean)²/(n − correction)."""
     away = sub(x, mean(x, dim, True))
-    found = total(mul(away, away), dim, keepdim)
-    return div(found, float(_terms(x, found) - (1 if correction is None else correction)))
+    summed = total(mul(away, away), dim, keepdim)
+    return div(summed, float(_terms(x, summed) - (1 if correction is None else correction)))
 
 
 def _prod(x: Ball, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Ball:
     flat = x.map(lambda t: t.reshape(-1)) if dim is None else x
-    found = cumprod(flat, 0 if dim is None else dim)
+    products = cumprod(flat, 0 if dim is None else dim)
     axis = 0 if dim is None else dim
-    last = found.map(lambda t: t.narrow(axis, t.shape[axis] - 1, 1))
+    last = products.map(lambda t: t.narrow(axis, t.shape[axis] - 1, 1))
     return last.map(lambda t: t.reshape(()) if dim is None else t if keepdim else t.squeeze(dim))
 
 

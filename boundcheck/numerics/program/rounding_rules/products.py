@@ -31,8 +31,8 @@ def _sparse_product(a: Tensor, b: Ball) -> Ball:
     stored: Tensor = a.to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
     vector = b.mid.dim() == 1
     rows = b.map(lambda t: t.expand(b.shape)[:, None]) if vector else b
-    found = _weighted_rows(stored.indices()[0], stored.indices()[1], stored.values(), a.shape[0], rows)
-    return found.map(lambda t: t[:, 0]) if vector else found
+    result = _weighted_rows(stored.indices()[0], stored.indices()[1], stored.values(), a.shape[0], rows)
+    return result.map(lambda t: t[:, 0]) if vector else result
 
 
 def _weighted_rows(row: Tensor, column: Tensor, entries: Tensor, height: int, b: Ball) -> Ball:
@@ -47,11 +47,11 @@ def _weighted_rows(row: Tensor, column: Tensor, entries: Tensor, height: int, b:
 
 def _added(x: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1) -> Ball:
     """βx + αab."""
-    found = _product(a, b)
-    found = found if alpha == 1 else mul(found, alpha)
+    product = _product(a, b)
+    product = product if alpha == 1 else mul(product, alpha)
     if beta == 0:
-        return found
-    return add(x if beta == 1 else mul(x, beta), found)
+        return product
+    return add(x if beta == 1 else mul(x, beta), product)
 
 
 def _outer_added(x: Ball, a: Ball, b: Ball, *, beta: float = 1, alpha: float = 1) -> Ball:
@@ -67,10 +67,10 @@ def _convolution(
         out: Tensor = aten.convolution(a, b, None, stride, padding, dilation, transposed, output_padding, groups)
         return out
 
-    found = bilinear(f, _whole(x), _whole(weight), _terms(weight))
+    result = bilinear(f, _whole(x), _whole(weight), _terms(weight))
     if bias is None:
-        return found
-    return add(found, bias.map(lambda t: t.view(-1, *[1] * (found.mid.dim() - 2))))
+        return result
+    return add(result, bias.map(lambda t: t.view(-1, *[1] * (result.mid.dim() - 2))))
 
 
 def _terms(weight: Ball) -> int:
@@ -90,13 +90,13 @@ def _convolution_backward(
     rest = (None, stride, padding, dilation, transposed, output_padding, groups)
 
     def by_x(g: Tensor, w: Tensor) -> Tensor:
-        found: Tensor = aten.convolution_backward(g, torch.zeros_like(x.mid), w, *rest, [True, False, False])[0]
-        return found
+        gradient: Tensor = aten.convolution_backward(g, torch.zeros_like(x.mid), w, *rest, [True, False, False])[0]
+        return gradient
 
     def by_weight(g: Tensor, a: Tensor) -> Tensor:
         zero = torch.zeros_like(weight.mid)
-        found: Tensor = aten.convolution_backward(g, a, zero, *rest, [False, True, False])[1]
-        return found
+        gradient: Tensor = aten.convolution_backward(g, a, zero, *rest, [False, True, False])[1]
+        return gradient
 
     g, x, weight = _whole(grad), _whole(x), _whole(weight)
     places = x.shape[0] * max(math.prod(grad.shape[2:]), math.prod(x.shape[2:]))

@@ -45,7 +45,7 @@ def convolutional(settings: Settings, results: Mapping[str, Any]) -> Outcome:
     beside = [
         results[f"{DENSE}{key_of('aid-fp', True, settings['dense']['step_size'], i)}"] for i in seeds_of(settings)
     ]
-    data["dense"] = {"accuracy": np.array([float(one["accuracy"][-1]) for one in beside])}
+    data["dense"] = {"accuracy": np.array([float(run["accuracy"][-1]) for run in beside])}
     claims = [_marked(data), _exceeds(data), _fp_best(data), _fp_unreliable(data), _stable(data, APPENDIX)]
     claims += [_smaller_step(settings, data)]
     return Outcome(_cut(settings, claims), data, {"conv-eqm": figures.panels(data)}, notes(settings, data))
@@ -85,10 +85,10 @@ def _reading(data: Data) -> str:
 def _itd_suffers_less(data: Data) -> Claim:
     counts = steady_counts(data, False)
     ours = ", ".join(f"{METHODS[m]}† {count}" for m, count in counts.items())
-    told = f"steady step sizes of {len(data['step_sizes'])}: {ours}"
+    steady = f"steady step sizes of {len(data['step_sizes'])}: {ours}"
     less, more = counts["itd"] > max(counts["aid-fp"], counts["aid-cgn"]), counts["itd"] < max(counts.values())
     holds = True if less else False if more else None
-    return Claim("without projection ITD suffers comparatively less", TEXT, "yes", told, "", "", holds)
+    return Claim("without projection ITD suffers comparatively less", TEXT, "yes", steady, "", "", holds)
 
 
 def _stable(data: Data, where: str) -> Claim:
@@ -112,18 +112,18 @@ def _memory(settings: Settings) -> Claim:
 
 
 def _regulariser(data: Data) -> Claim:
-    told, gains = [], []
+    lines, gains = [], []
     for m in METHODS:
         ends = [
             (data["curves"][line(m, p)]["objective"][:, -1].mean(), last_accuracies(data, p)[m]) for p in (True, False)
         ]
         (f, a), (f_free, a_free) = ends
-        told.append(f"{METHODS[m]} {100 * a:.1f} % at objective {f:.3g}, † {100 * a_free:.1f} % at {f_free:.3g}")
+        lines.append(f"{METHODS[m]} {100 * a:.1f} % at objective {f:.3g}, † {100 * a_free:.1f} % at {f_free:.3g}")
         gains.append(a - a_free)
     difference = ", ".join(f"{100 * gain:+.1f}" for gain in gains) + " points"
     holds = all(gain > 0 for gain in gains) if np.isfinite(gains).all() else None
     what = "projecting on the spectral ball acts as powerful regulariser"
-    return Claim(what, TEXT, "yes", "; ".join(told), difference, "", holds)
+    return Claim(what, TEXT, "yes", "; ".join(lines), difference, "", holds)
 
 
 def worst_accuracy(ends: Data) -> float:

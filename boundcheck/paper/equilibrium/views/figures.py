@@ -38,12 +38,12 @@ PANELS = {
 def panels(data: Mapping[str, Any]) -> Figure:
     """Mean over the seeds, and the range from the least to the largest; a mean ends where one of the runs does."""
     figure = Figure(figsize=(WIDTH, HEIGHT))
-    made = [_over_steps(figure, data, what) for what in ("objective", "accuracy", "hypergradient")]
-    made.append(_sensitivity(figure, data))
+    axes_in_row = [_over_steps(figure, data, what) for what in ("objective", "accuracy", "hypergradient")]
+    axes_in_row.append(_sensitivity(figure, data))
     left = 0.42
-    across = left + len(made) * (WIDTH + GAP) - GAP + 0.14
+    across = left + len(axes_in_row) * (WIDTH + GAP) - GAP + 0.14
     figure.set_size_inches(across, TOP + HEIGHT + FOOT + 0.3)
-    for place, axes in enumerate(made):
+    for place, axes in enumerate(axes_in_row):
         canvas.place(axes, left + place * (WIDTH + GAP), TOP, WIDTH, HEIGHT)
     handles = [
         Line2D([], [], color=colour, ls=dashes, lw=THICK.get(name, 1.4), label=label)
@@ -51,7 +51,7 @@ def panels(data: Mapping[str, Any]) -> Figure:
     ]
     if any(ends["diverged"].any() for ends in data["sensitivity"].values()):
         handles.append(Line2D([], [], color="0.3", ls="none", marker="x", ms=4, label=LOST))
-    canvas.legend_line(made[0], handles, figure.dpi_scale_trans, across / 2, 0.14)
+    canvas.legend_line(axes_in_row[0], handles, figure.dpi_scale_trans, across / 2, 0.14)
     return figure
 
 
@@ -62,8 +62,8 @@ def _over_steps(figure: Figure, data: Mapping[str, Any], what: str) -> Axes:
     every = {name: scale * data["curves"][name][what] for name in LINES}
     _vertical(axes, what, np.stack(list(every.values())))
     for name, values in every.items():
-        seen = np.isfinite(values).any(axis=0)
-        _line(axes, name, data["steps"][seen], values[:, seen].T)
+        measured = np.isfinite(values).any(axis=0)
+        _line(axes, name, data["steps"][measured], values[:, measured].T)
         ended = data["sensitivity"][name]["diverged"][list(data["step_sizes"]).index(_size(data, name))].any()
         whole = np.flatnonzero(np.isfinite(values).all(axis=0))
         last = whole[-1:] if ended else whole[:0]
@@ -108,8 +108,8 @@ def _line(axes: Axes, name: str, x: np.ndarray, values: np.ndarray, marker: str 
 
 def _vertical(axes: Axes, what: str, values: np.ndarray) -> None:
     if what == "accuracy":
-        seen = values[np.isfinite(values)]
-        axes.set_ylim(max(0.0, float(seen.min(initial=100)) - 3), min(100.0, float(seen.max(initial=0)) + 3))
+        finite = values[np.isfinite(values)]
+        axes.set_ylim(max(0.0, float(finite.min(initial=100)) - 3), min(100.0, float(finite.max(initial=0)) + 3))
         canvas.linear_axis(axes, "y")
     else:
         canvas.log_axis(axes, "y", *canvas.extent([values], room=1.5), most=6)

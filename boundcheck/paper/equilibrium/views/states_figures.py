@@ -48,8 +48,8 @@ def mosaic(of_one: np.ndarray) -> np.ndarray:
     """All maps of a digit as one image, NaN (which is drawn white) between them."""
     times, filters, side, _ = of_one.shape
     step = side + BETWEEN
-    made = np.full((filters * step - BETWEEN, times * step - BETWEEN), np.nan)
+    picture = np.full((filters * step - BETWEEN, times * step - BETWEEN), np.nan)
     for t in range(times):
         for f in range(filters):
-            made[f * step : f * step + side, t * step : t * step + side] = of_one[t, f]
-    return made
+            picture[f * step : f * step + side, t * step : t * step + side] = of_one[t, f]
+    return picture

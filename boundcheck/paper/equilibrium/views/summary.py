@@ -31,16 +31,16 @@ def said(name: str) -> str:
 def summary(settings: Settings, results: Mapping[str, Any]) -> dict[str, Any]:
     """Curves at the step sizes shown, seeds × steps; and of all step sizes, sizes × seeds, how the runs ended."""
     sizes, last = settings["step_sizes"], settings["steps"] + 1
-    found: dict[str, Any] = {"steps": np.arange(last), "curves": {}, "sensitivity": {}, "step_sizes": np.array(sizes)}
+    data: dict[str, Any] = {"steps": np.arange(last), "curves": {}, "sensitivity": {}, "step_sizes": np.array(sizes)}
     for projected, kind in PROJECTED.items():
         for method in METHODS:
             runs = [[results[key_of(method, projected, z, i)] for i in seeds_of(settings)] for z in sizes]
             shown = runs[sizes.index(settings["shown"][kind])]
             name = line(method, projected)
-            found["curves"][name] = {what: np.stack([_padded(r[what], last) for r in shown]) for what in Row._fields}
-            found["sensitivity"][name] = {what: np.array([[ask(r) for r in row] for row in runs]) for what, ask in ENDS}
-    found["shown"] = settings["shown"]
-    return found
+            data["curves"][name] = {what: np.stack([_padded(r[what], last) for r in shown]) for what in Row._fields}
+            data["sensitivity"][name] = {what: np.array([[ask(r) for r in row] for row in runs]) for what, ask in ENDS}
+    data["shown"] = settings["shown"]
+    return data
 
 
 def _padded(values: np.ndarray, length: int) -> np.ndarray:
@@ -89,12 +89,12 @@ def steady_counts(data: Data, projected: bool) -> dict[str, int]:
 
 
 def ranges(data: Data, projected: bool) -> str:
-    told = []
+    lines = []
     for method, count in steady_counts(data, projected).items():
         ends = data["sensitivity"][line(method, projected)]
         wide = ", ".join("–" if np.isinf(x) else f"{100 * x:.1f}" for x in spread(ends))
-        told.append(f"{said(line(method, projected))} steady at {count} of {len(spread(ends))} (ranges {wide} points)")
-    return "; ".join(told)
+        lines.append(f"{said(line(method, projected))} steady at {count} of {len(spread(ends))} (ranges {wide} points)")
+    return "; ".join(lines)
 
 
 def means(data: Data, projected: bool, what: str) -> dict[str, np.ndarray]:
@@ -113,8 +113,8 @@ def percent(accuracies: Mapping[str, float]) -> str:
 def gap(data: Data, projected: bool) -> float:
     """The largest difference of mean test accuracies of two methods, over all steps at which it was measured."""
     every = np.stack(list(means(data, projected, "accuracy").values()))
-    seen = every[:, np.isfinite(every).all(axis=0)]
-    return float((seen.max(axis=0) - seen.min(axis=0)).max(initial=0)) if seen.size else float("nan")
+    complete = every[:, np.isfinite(every).all(axis=0)]
+    return float((complete.max(axis=0) - complete.min(axis=0)).max(initial=0)) if complete.size else float("nan")
 
 
 def notes(settings: Settings, data: Data) -> list[str]:

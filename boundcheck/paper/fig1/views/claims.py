@@ -18,8 +18,8 @@ THOROUGH = ("krr", "br", "hr")  # solved with heavy ball, compared with a closed
 
 
 def outcome(settings: Settings, results: Mapping[str, Any]) -> Outcome:
-    found = {name: [results[f"{name}-{i:02d}"] for i in range(settings["samples"])] for name in PROBLEMS}
-    data = {name: summary(runs) for name, runs in found.items()}
+    by_problem = {name: [results[f"{name}-{i:02d}"] for i in range(settings["samples"])] for name in PROBLEMS}
+    data = {name: summary(runs) for name, runs in by_problem.items()}
     figures = {"fig1": drawings.errors(data), "fig1-bounds": drawings.with_bounds(data)}
     figures["fig1-bounds-k10"] = drawings.with_bounds(data, drawings.FEW)
     return Outcome(claims(data), data, figures, notes(settings))
@@ -27,7 +27,7 @@ def outcome(settings: Settings, results: Mapping[str, Any]) -> Outcome:
 
 def summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Of all λ of a problem: mean, standard deviation, minimum of errors; means of bounds and floors; the rest by λ."""
-    made: dict[str, Any] = {"methods": {}, "kappa": [run["bounds"]["kappa"] for run in runs]}
+    columns: dict[str, Any] = {"methods": {}, "kappa": [run["bounds"]["kappa"] for run in runs]}
     for name in METHODS:
         curves = [run["bounds"]["curves"][name] for run in runs]
         column: dict[str, Any] = {"float64": _spread([curve["error"] for curve in curves])}
@@ -38,18 +38,18 @@ def summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for what in ("rates", "verdicts"):
             column[what] = [curve[what] for curve in curves]
         column["paper_bound"] = curves[0]["paper_bound"]
-        made["methods"][name] = column
+        columns["methods"][name] = column
     for name in MOMENTUM.values():
         if runs[0]["momentum"]:
             each = [run["momentum"][name] for run in runs]
-            made["methods"][name] = {
-                "float64": _spread([one["error"] for one in each]),
-                "float32": _spread([one["error32"] for one in each]),
+            columns["methods"][name] = {
+                "float64": _spread([curve["error"] for curve in each]),
+                "float32": _spread([curve["error32"] for curve in each]),
             }
-    made["end"] = [run["end"] for run in runs]
+    columns["end"] = [run["end"] for run in runs]
     if "growth" in runs[0]:
-        made["growth"] = [run["growth"] for run in runs]
-    return made
+        columns["growth"] = [run["growth"] for run in runs]
+    return columns
 
 
 def _ratios(curves: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], dict[str, float]]:
@@ -58,8 +58,8 @@ def _ratios(curves: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], dict
     for what in ("certified", "afterwards", "paper"):
         with np.errstate(all="ignore"):
             ratio = np.stack([np.where(c["error"] > c["floor"], c[what] / c["error"], np.nan) for c in curves])
-        seen = ratio[np.isfinite(ratio)]
-        loose[what], tight[what] = float(seen.max(initial=0)), float(seen.min(initial=np.inf))
+        finite = ratio[np.isfinite(ratio)]
+        loose[what], tight[what] = float(finite.max(initial=0)), float(finite.min(initial=np.inf))
     return loose, tight
 
 
@@ -81,23 +81,23 @@ def rates(data: Data) -> list[tuple[str, str, float, float]]:
     Predicted is what the paper's bound shrinks by over the same stretch, or in the end: the slower of the two, and the
     latter where the bound still grows.
     """
-    found = []
+    rows = []
     for name, part in data.items():
         for method in ("itd", "aid-fp", "aid-cg"):
-            each = [one for one in part["methods"][method]["rates"] if one]
-            found += [(name, method, one["error"], _predicted(one)) for one in each]
-    return found
+            each = [fit for fit in part["methods"][method]["rates"] if fit]
+            rows += [(name, method, fit["error"], _predicted(fit)) for fit in each]
+    return rows
 
 
-def _predicted(one: Mapping[str, Any]) -> float:
-    limit = float(one["limit"])
-    return max(one["bound"], limit) if one["bound"] < 1 else limit
+def _predicted(fit: Mapping[str, Any]) -> float:
+    limit = float(fit["limit"])
+    return max(fit["bound"], limit) if fit["bound"] < 1 else limit
 
 
 def _linear(data: Data) -> Claim:
     every = rates(data)
     fast = [error <= bound * SLOWER for _, _, error, bound in every]
-    slowest = max(every, key=lambda one: one[2] / one[3])
+    slowest = max(every, key=lambda row: row[2] / row[3])
     strictly = sum(error <= bound for _, _, error, bound in every)
     ours = (
         f"{sum(fast)} of {len(fast)} curves at the predicted rate or faster to within 0.5 % a step, {strictly} strictly"
@@ -116,7 +116,7 @@ TIE = 1.01  # what cannot be told apart in a figure; on BR, FP and ITD are the s
 
 
 def shares(part: Mapping[str, Any], fp: str, close: float = TIE) -> dict[str, float]:
-    """At which part of the t, above the floor, the mean error of one is at most `close` times that of the other."""
+    """The share of the t above the floor where one mean error is at most `close` times the other, for each pair."""
     methods = part["methods"]
     mean = {m: methods[m]["float64"]["mean"] for m in ("itd", "aid-cg", fp if fp in methods else "aid-fp")}
     itd, cg, fixed = mean.values()
@@ -129,16 +129,16 @@ def shares(part: Mapping[str, Any], fp: str, close: float = TIE) -> dict[str, fl
 
 
 def _ordering(data: Data, fp: str) -> Claim:
-    found = {name: shares(part, fp) for name, part in data.items()}
+    by_problem = {name: shares(part, fp) for name, part in data.items()}
     strict = {name: shares(part, fp, 1.0) for name, part in data.items()}
     each = {
         name: ", ".join(
             f"{pair} {100 * share:.0f} % ({100 * strict[name][pair]:.0f} %)" for pair, share in part.items()
         )
-        for name, part in found.items()
+        for name, part in by_problem.items()
     }
-    told = "; ".join(f"{name.upper()} {words}" for name, words in each.items())
-    holds = all(value > 0.5 for part in found.values() for value in part.values())
+    percentages = "; ".join(f"{name.upper()} {words}" for name, words in each.items())
+    holds = all(value > 0.5 for part in by_problem.values() for value in part.values())
     on = "the map of heavy ball" if fp == "fp-momentum" else "Φ, the contraction of the theorems"
     why = "ITD goes through heavy ball and FP on Φ does not: its rate is that of gradient descent"
     if fp == "fp-momentum":
@@ -147,7 +147,7 @@ def _ordering(data: Data, fp: str) -> Claim:
         f"CG best, then FP, ITD worst, on average; FP on {on}",
         TEXT,
         "yes",
-        f"of all t, counting ties to 1 % (without ties): {told}",
+        f"of all t, counting ties to 1 % (without ties): {percentages}",
         "",
         why,
         holds,
@@ -156,19 +156,19 @@ def _ordering(data: Data, fp: str) -> Claim:
 
 def few_steps(data: Data) -> dict[str, tuple[float, float]]:
     """The last mean error of FP and of CG with k = 10; FP as the authors run it."""
-    found = {}
+    errors = {}
     for name, part in data.items():
         fp = "fp-momentum:10" if "fp-momentum:10" in part["methods"] else "aid-fp:10"
-        found[name] = (resting(part, fp), resting(part, "aid-cg:10"))
-    return found
+        errors[name] = (resting(part, fp), resting(part, "aid-cg:10"))
+    return errors
 
 
 def _few_steps(data: Data) -> Claim:
-    found = few_steps(data)
-    better = [name.upper() for name, (fp, cg) in found.items() if cg < fp]
-    far = min(cg / resting(data[name], "aid-cg") for name, (_, cg) in found.items())
-    told = ", ".join(f"{name.upper()} {cg:.3g} against {fp:.3g}" for name, (fp, cg) in found.items())
-    ours = f"on {len(better)} ({', '.join(better)}); errors of CG and FP {told}; at least ×{far:.2g} those of CG k = t"
+    errors = few_steps(data)
+    better = [name.upper() for name, (fp, cg) in errors.items() if cg < fp]
+    far = min(cg / resting(data[name], "aid-cg") for name, (_, cg) in errors.items())
+    pairs = ", ".join(f"{name.upper()} {cg:.3g} against {fp:.3g}" for name, (fp, cg) in errors.items())
+    ours = f"on {len(better)} ({', '.join(better)}); errors of CG and FP {pairs}; at least ×{far:.2g} those of CG k = t"
     what = "CG k = 10 better than FP k = 10 on 3 of 4, both far from convergence"
     return Claim(what, TEXT, "3 of 4", ours, len(better) - 3, "", len(better) == 3 and far > 10)
 
@@ -176,7 +176,7 @@ def _few_steps(data: Data) -> Claim:
 def growth(data: Data, dynamics: str, what: str, method: str) -> float:
     """The mean over λ of the largest error of the first 30 steps over that at t = 0."""
     each = data["hr"]["growth"]
-    return float(np.mean([one[dynamics][what][method] for one in each]))
+    return float(np.mean([run[dynamics][what][method] for run in each]))
 
 
 def _growth(data: Data) -> Claim:
@@ -189,7 +189,7 @@ def _growth(data: Data) -> Claim:
 def _cause(data: Data) -> Claim:
     plain, fixed = (growth(data, "gradient-descent", what, "aid-cg") for what in ("growth", "without_nu_2"))
     heavy = growth(data, "heavy-ball", "without_nu_2", "aid-cg")
-    falls = all((np.diff(one["gradient-descent"]["distance"]) < 0).all() for one in data["hr"]["growth"])
+    falls = all((np.diff(run["gradient-descent"]["distance"]) < 0).all() for run in data["hr"]["growth"])
     ours = (
         f"CG with plain gradient descent grows ×{plain:.3g}, and r_t {'falls' if falls else 'does not fall'} throughout"
     )
@@ -200,14 +200,16 @@ def _cause(data: Data) -> Claim:
 
 def _estimates(data: Data) -> Claim:
     parts = [(n, m, part["methods"][m]) for n, part in data.items() for m in ("itd", "aid-fp", "aid-cg")]
-    verdicts = [v for _, _, part in parts for one in part["verdicts"] for v in one.values()]
+    verdicts = [v for _, _, part in parts for of_run in part["verdicts"] for v in of_run.values()]
     bad = [v for v in verdicts if v.startswith("violated")]
-    told = []
+    ranges = []
     for kind, words in (("paper", "the paper's"), ("certified", "the least certified"), ("afterwards", "a posteriori")):
         tight = min(part["tightest"][kind] for _, _, part in parts)
         loose = max(part["loosest"][kind] for _, _, part in parts)
-        told.append(f"{words} ×{tight:.3g} to ×{loose:.3g}")
-    ours = f"{len(verdicts) - len(bad)} of {len(verdicts)} bounds hold; bound/error over all λ and t: {', '.join(told)}"
+        ranges.append(f"{words} ×{tight:.3g} to ×{loose:.3g}")
+    ours = (
+        f"{len(verdicts) - len(bad)} of {len(verdicts)} bounds hold; bound/error over all λ and t: {', '.join(ranges)}"
+    )
     flat = [f"{method} on {name.upper()}" for name, method, part in parts if not _falls(part["paper"])]
     why = f"the paper's bound has not fallen ×10 by the last t for {', '.join(flat) or 'none'}; see fig1-bounds"
     what = "upper bounds give a good estimate of the actual convergence"
@@ -221,36 +223,36 @@ def _falls(values: np.ndarray) -> bool:
 
 def _mean(each: Sequence[Mapping[str, Any]], *path: str) -> float:
     values = []
-    for one in each:
-        here: Any = one
+    for run in each:
+        value: Any = run
         for step in path:
-            here = here[step]
-        values.append(here)
+            value = value[step]
+        values.append(value)
     return float(np.mean(values))
 
 
 def _asymptotic(data: Data) -> Claim:
-    told = []
+    lines = []
     for name, part in data.items():
         rest, scale = resting(part, "aid-cg", "float32"), _mean(part["end"], "exact")
-        told.append(f"{name.upper()} {rest:.2g} (×{rest / scale / 2**-24:.2g} u‖∇f‖, κ {np.mean(part['kappa']):.0f})")
-    ours = f"CG in float32 comes to rest at {', '.join(told)}"
+        lines.append(f"{name.upper()} {rest:.2g} (×{rest / scale / 2**-24:.2g} u‖∇f‖, κ {np.mean(part['kappa']):.0f})")
+    ours = f"CG in float32 comes to rest at {', '.join(lines)}"
     why = "rounding of unit u = 2⁻²⁴, amplified by the condition number κ and by how ∇f moves with w"
     return Claim("the asymptotic error on KRR, BR, HR is large", APPENDIX, "yes", ours, "", why)
 
 
 def _suspicion(data: Data) -> Claim:
-    told = []
+    lines = []
     true = []
     for name in THOROUGH:
         each = data[name]["end"]
         closed, methods = _mean(each, "closed_form"), {m: _mean(each, "methods", m, "own") for m in ("itd", "aid-cg")}
-        told.append(
+        lines.append(
             f"{name.upper()} closed form {closed:.2g}, " + ", ".join(f"{m} {v:.2g}" for m, v in methods.items())
         )
         true.append(min(methods.values()) > closed)
     right = [name.upper() for name, yes in zip(THOROUGH, true, strict=True) if yes]
-    ours = f"on {', '.join(right) or 'none'}; distance from ∇f in float64 at the last t: {'; '.join(told)}"
+    ours = f"on {', '.join(right) or 'none'}; distance from ∇f in float64 at the last t: {'; '.join(lines)}"
     what = "the rounding of the methods exceeds that of the closed form"
     why = "where the closed form is the worse of the two, what is seen at the end is its error"
     return Claim(what, APPENDIX, "suspected", ours, "", why, all(true))
@@ -264,8 +266,10 @@ def double_over_single(data: Data, method: str) -> dict[str, float]:
 
 def _double(data: Data) -> Claim:
     all_, few = (double_over_single(data, method) for method in ("aid-cg", "aid-cg:10"))
-    told = [", ".join(f"{name.upper()} ×{ratio:.2g}" for name, ratio in found.items()) for found in (all_, few)]
-    ours = f"CG {told[0]}; CG with k = 10 {told[1]}"
+    ratios = [
+        ", ".join(f"{name.upper()} ×{ratio:.2g}" for name, ratio in by_problem.items()) for by_problem in (all_, few)
+    ]
+    ours = f"CG {ratios[0]}; CG with k = 10 {ratios[1]}"
     why = "u64/u32 = 1.9e-9; ours is larger where the error still falls at the last t. Why the paper saw ½ is not known"
     return Claim("double precision halves the asymptotic error", APPENDIX, 0.5, ours, "", why, None)
 

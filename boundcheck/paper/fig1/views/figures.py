@@ -41,8 +41,8 @@ Data = Mapping[str, Mapping[str, Any]]
 def errors(data: Data) -> Figure:
     """The errors in float32, as in the paper: mean, and a band of one standard deviation, cut at the least error."""
     sheet = Sheet(1, len(data))
-    for place, (name, found) in enumerate(data.items()):
-        methods = found["methods"]
+    for place, (name, of_problem) in enumerate(data.items()):
+        methods = of_problem["methods"]
         drawn = {line: methods[line if line in methods else line.replace("fp-momentum", "aid-fp")] for line in LINES}
         low, high = canvas.extent([part["float32"]["mean"] for part in drawn.values()])
         axes = sheet.panel(0, place, LABELS[name], drawn["itd"]["float32"]["mean"], low, high)
@@ -62,9 +62,9 @@ def with_bounds(data: Data, rows: Mapping[str, str] = ROWS) -> Figure:
     With k = 10 the error stops long before a floor, so none is drawn.
     """
     sheet = Sheet(len(rows), len(data))
-    for place, (name, found) in enumerate(data.items()):
-        parts = {method: found["methods"][method] for method in rows}
-        floors = {method: floors_of(found, method) for method in rows}
+    for place, (name, of_problem) in enumerate(data.items()):
+        parts = {method: of_problem["methods"][method] for method in rows}
+        floors = {method: floors_of(of_problem, method) for method in rows}
         lowest = np.array([floor for of_one in floors.values() for floor in of_one.values()])
         low, _ = canvas.extent([lowest, *(part["float64"]["mean"] for part in parts.values())])
         _, high = canvas.extent([part[kind] for part in parts.values() for kind in ("paper", "certified")])
@@ -80,20 +80,20 @@ def with_bounds(data: Data, rows: Mapping[str, str] = ROWS) -> Figure:
                         axes.axhline(floors[method][kind], **style)
                     continue
                 values = part[kind]["mean"] if kind.startswith("float") else part[kind]
-                seen = np.isfinite(values)
-                if kind == "afterwards" and seen.sum() < len(t) // 2:
+                finite = np.isfinite(values)
+                if kind == "afterwards" and finite.sum() < len(t) // 2:
                     style |= {"marker": "o", "ms": 2}
-                axes.plot(t[seen], values[seen], **style)
+                axes.plot(t[finite], values[finite], **style)
     drawn = [kind for kind in KINDS if not kind.startswith("floor") or any(kind in of for of in floors.values())]
     return sheet.arranged([KINDS[kind] for kind in drawn])
 
 
-def floors_of(found: Mapping[str, Any], method: str) -> dict[str, float]:
+def floors_of(part: Mapping[str, Any], method: str) -> dict[str, float]:
     """The mean over λ of the floors of a method in both precisions; nothing if they were not measured."""
-    each = [one["methods"][method] for one in found["end"] if method in one["methods"]]
+    each = [run["methods"][method] for run in part["end"] if method in run["methods"]]
     if not each:
         return {}
-    return {kind: float(np.mean([one[kind] for one in each])) for kind in ("floor32", "floor64")}
+    return {kind: float(np.mean([run[kind] for run in each])) for kind in ("floor32", "floor64")}
 
 
 class Sheet:

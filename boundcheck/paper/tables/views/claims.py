@@ -14,21 +14,21 @@ NOT_RUN = "not run"
 VARIANT = ", FP on Φ"  # where the paper's code has FP on the map of heavy ball
 
 
-def in_words(settings: Settings, found: Mapping[tuple[str, int, str], Any]) -> list[Claim]:
-    """`found` holds what was run by (data set, t, row); decided on the full setting only."""
-    claims = [*_little_difference(settings, found), _cg_lowest(settings, found)]
-    return [*claims, *_fewer_steps(settings, found), _memory()]
+def in_words(settings: Settings, cells: Mapping[tuple[str, int, str], Any]) -> list[Claim]:
+    """`cells` holds what was run by (data set, t, row); decided on the full setting only."""
+    claims = [*_little_difference(settings, cells), _cg_lowest(settings, cells)]
+    return [*claims, *_fewer_steps(settings, cells), _memory()]
 
 
-def _objectives(found: Mapping[tuple[str, int, str], Any], data: str, t: int) -> dict[str, float]:
+def _objectives(cells: Mapping[tuple[str, int, str], Any], data: str, t: int) -> dict[str, float]:
     return {
         row: cell["least"]
-        for (d, u, row), cell in found.items()
+        for (d, u, row), cell in cells.items()
         if (d, u) == (data, t) and cell["best"] is not None and not row.endswith(VARIANT)
     }
 
 
-def _little_difference(settings: Settings, found: Mapping[tuple[str, int, str], Any]) -> Iterator[Claim]:
+def _little_difference(settings: Settings, our_cells: Mapping[tuple[str, int, str], Any]) -> Iterator[Claim]:
     """The largest objective over the least one; little is what the paper's own numbers differ by, at most."""
     for data in ("parkinson", "fashion-mnist"):
         published: dict[int, list[float]] = {}
@@ -36,7 +36,7 @@ def _little_difference(settings: Settings, found: Mapping[tuple[str, int, str], 
             if name == data:
                 published.setdefault(t, []).append(Cell.read(text).objective)
         theirs = {t: max(values) / min(values) for t, values in published.items()}
-        ours = {t: _objectives(found, data, t) for t in settings["data"].get(data, {}).get("t", ())}
+        ours = {t: _objectives(our_cells, data, t) for t in settings["data"].get(data, {}).get("t", ())}
         ratios = {t: max(values.values()) / min(values.values()) for t, values in ours.items() if len(values) > 1}
         yield Claim(
             f"{NAMES[data]}: little difference among the methods for a fixed t", "section 4.2", _ratios(theirs),
@@ -49,26 +49,26 @@ def _ratios(ratios: Mapping[int, float]) -> str:
     return ", ".join(f"{ratio:.2f} at t={t}" for t, ratio in ratios.items())
 
 
-def _cg_lowest(settings: Settings, found: Mapping[tuple[str, int, str], Any]) -> Claim:
-    ours = {t: _objectives(found, "newsgroups", t) for t in settings["data"].get("newsgroups", {}).get("t", ())}
+def _cg_lowest(settings: Settings, cells: Mapping[tuple[str, int, str], Any]) -> Claim:
+    ours = {t: _objectives(cells, "newsgroups", t) for t in settings["data"].get("newsgroups", {}).get("t", ())}
     order = {t: sorted(values, key=lambda row: values[row]) for t, values in ours.items() if values}
     lowest = [rows[:2] if "CG k=k_r" in rows else rows[:1] for rows in order.values()]
     holds = all(rows == ["CG k=t", "CG k=k_r"][: len(rows)] for rows in lowest)
-    told = "; ".join(f"t={t}: {' < '.join(rows)}" for t, rows in order.items())
+    orders = "; ".join(f"t={t}: {' < '.join(rows)}" for t, rows in order.items())
     return Claim(
         "20 newsgroups: CG with k=t reaches the lowest objective, then CG with k=10", "section 4.2",
-        "CG k=t < CG k=10 < the others", told or NOT_RUN,
+        "CG k=t < CG k=10 < the others", orders or NOT_RUN,
         holds=holds if order and not settings["quick"] else None,
     )  # fmt: skip
 
 
-def _fewer_steps(settings: Settings, found: Mapping[tuple[str, int, str], Any]) -> Iterator[Claim]:
+def _fewer_steps(settings: Settings, our_cells: Mapping[tuple[str, int, str], Any]) -> Iterator[Claim]:
     """The objective with k = k_r over that with k = t; similar is what the paper's own numbers differ by, at most."""
     for data, table in TABLES.items():
         published = {(t, row): Cell.read(text).objective for (d, t, row), text in cells("table1").items() if d == data}
         theirs = _over(published, table.t)
         ran = settings["data"].get(data, {}).get("t", ())
-        ours = _over({(t, row): value for t in ran for row, value in _objectives(found, data, t).items()}, ran)
+        ours = _over({(t, row): value for t in ran for row, value in _objectives(our_cells, data, t).items()}, ran)
         yield Claim(
             f"{NAMES[data]}: AID with k = {table.k_r} < t performs similarly or even better, at less cost",
             "section 4.2", _factors(theirs), _factors(ours) if ours else NOT_RUN,
@@ -89,14 +89,14 @@ def _factors(ratios: Mapping[tuple[int, str], float]) -> str:
 
 
 def _memory() -> Claim:
-    """Counted: W alone, of which back-propagation keeps one a step at least."""
-    one = 101631 * 20 * 4
-    kept = f"{50 * one / 1e9:.2f} GB at t = 50, beside what each step needs"
-    steps = f"11 GB are {11e9 / one / 100:.0f} to {11e9 / one / 50:.0f} W a step"
+    """The memory of W alone; back-propagation keeps at least one W for each step."""
+    weights = 101631 * 20 * 4
+    kept = f"{50 * weights / 1e9:.2f} GB at t = 50, beside what each step needs"
+    steps = f"11 GB are {11e9 / weights / 100:.0f} to {11e9 / weights / 50:.0f} W a step"
     return Claim(
         "20 newsgroups: the memory of ITD is linear in t, and passes 11 GB between t = 50 and 100",
         "section 4.2",
         "yes",
-        f"counted: W is {one / 1e6:.1f} MB in float32, and ITD keeps t of them, {kept}",
+        f"counted: W is {weights / 1e6:.1f} MB in float32, and ITD keeps t of them, {kept}",
         why=f"{steps}; here √t checkpoints are used past 1 GiB",
     )

@@ -19,26 +19,26 @@ WHY = {
 
 
 def outcome(table: str, settings: Settings, results: Mapping[str, Any]) -> Outcome:
-    found = {place: _cell(table, settings, results, *place) for place in _places(settings)}
+    our_cells = {place: _cell(table, settings, results, *place) for place in _places(settings)}
     published = cells(table)
     claims = [
-        _claim(table, settings, (data, t, row), text, found.get((data, t, _row(data, t, row))))
+        _claim(table, settings, (data, t, row), text, our_cells.get((data, t, _row(data, t, row))))
         for (data, t, row), text in published.items()
     ]
-    for (data, t, row), cell in found.items():
+    for (data, t, row), cell in our_cells.items():
         if row.endswith(VARIANT):
             text = published[data, t, row.removesuffix(VARIANT)]
             claims.append(_claim(table, settings, (data, t, row), text, cell))
     if table == "table1":
-        claims += in_words(settings, found)
-    told = {f"{data} t={t} {row}": cell for (data, t, row), cell in found.items()}
-    return Outcome(claims, {"cells": told}, notes=list(_notes(settings, found)))
+        claims += in_words(settings, our_cells)
+    named_cells = {f"{data} t={t} {row}": cell for (data, t, row), cell in our_cells.items()}
+    return Outcome(claims, {"cells": named_cells}, notes=list(_notes(settings, our_cells)))
 
 
 def _places(settings: Settings) -> Iterator[tuple[str, int, str]]:
     """What was run."""
-    for data, made in settings["data"].items():
-        for t in made["t"]:
+    for data, of_data in settings["data"].items():
+        for t in of_data["t"]:
             for row in TABLES[data].methods(t):
                 yield data, t, row
 
@@ -52,19 +52,19 @@ def _cell(table: str, settings: Settings, results: Mapping[str, Any], data: str,
     """The step size with the least f_t(λ_s) of all batches, and what came of it."""
     start = key(data, t, TABLES[data].methods(t)[row])
     batches = [result for name, result in sorted(results.items()) if name.rpartition(".")[0] == start]
-    ended = [one for one in batches if one["best"] is not None]
-    made: dict[str, Any] = {
-        "zeta": [zeta for one in batches for zeta in one["zeta"]],
-        "f_t": [value for one in batches for value in one["f_t"]],
-        "definite": all(one["definite"] for one in batches),
+    ended = [batch for batch in batches if batch["best"] is not None]
+    cell: dict[str, Any] = {
+        "zeta": [zeta for batch in batches for zeta in batch["zeta"]],
+        "f_t": [value for batch in batches for value in batch["f_t"]],
+        "definite": all(batch["definite"] for batch in batches),
     }
     if not ended:
-        return made | {"best": None}
-    best = min(ended, key=lambda one: one["f_t"][one["best"]])
-    made |= {"best": best["zeta"][best["best"]], "least": best["f_t"][best["best"]], "accuracy_t": best["accuracy_t"]}
+        return cell | {"best": None}
+    best = min(ended, key=lambda batch: batch["f_t"][batch["best"]])
+    cell |= {"best": best["zeta"][best["best"]], "least": best["f_t"][best["best"]], "accuracy_t": best["accuracy_t"]}
     if table == "table1":
-        return made | {"cell": (made["least"], 100 * best["accuracy_t"])}
-    return made | {"f": best["f"], "accuracy": best["accuracy"], "cell": (best["f"], 100 * best["accuracy"])}
+        return cell | {"cell": (cell["least"], 100 * best["accuracy_t"])}
+    return cell | {"f": best["f"], "accuracy": best["accuracy"], "cell": (best["f"], 100 * best["accuracy"])}
 
 
 def _claim(table: str, settings: Settings, place: tuple[str, int, str], text: str, cell: Any) -> Claim:
@@ -83,32 +83,32 @@ def _claim(table: str, settings: Settings, place: tuple[str, int, str], text: st
 
 def _cut(settings: Settings, data: str) -> str:
     """How far from the published setting the run was."""
-    made, table = settings["data"][data], TABLES[data]
+    of_data, table = settings["data"][data], TABLES[data]
     parts = []
-    if made["s"] != table.s:
-        parts.append(f"s = {made['s']} in place of {table.s}")
-    if len(made["zeta"]) != COUNT:
-        parts.append(f"{len(made['zeta'])} step sizes in place of {COUNT}")
-    if made["exact"] not in (None, table.exact):
-        parts.append(f"w(λ) by {made['exact']} steps in place of {table.exact}")
-    changed = {name: value for name, value in made["options"].items() if table.options.get(name) != value}
+    if of_data["s"] != table.s:
+        parts.append(f"s = {of_data['s']} in place of {table.s}")
+    if len(of_data["zeta"]) != COUNT:
+        parts.append(f"{len(of_data['zeta'])} step sizes in place of {COUNT}")
+    if of_data["exact"] not in (None, table.exact):
+        parts.append(f"w(λ) by {of_data['exact']} steps in place of {table.exact}")
+    changed = {name: value for name, value in of_data["options"].items() if table.options.get(name) != value}
     parts += [f"{name} = {value}" for name, value in changed.items()]
     return ", ".join(parts)
 
 
-def _notes(settings: Settings, found: Mapping[tuple[str, int, str], Any]) -> Iterator[str]:
-    for data, made in settings["data"].items():
+def _notes(settings: Settings, cells: Mapping[tuple[str, int, str], Any]) -> Iterator[str]:
+    for data, of_data in settings["data"].items():
         if cut := _cut(settings, data):
             yield f"{NAMES[data]} was cut: {cut}."
-        here = [cell for (d, _, _), cell in found.items() if d == data]
-        diverged = sum(value is None for cell in here for value in cell["f_t"])
-        total = sum(len(cell["f_t"]) for cell in here)
+        cells_of_data = [cell for (d, _, _), cell in cells.items() if d == data]
+        diverged = sum(value is None for cell in cells_of_data for value in cell["f_t"])
+        total = sum(len(cell["f_t"]) for cell in cells_of_data)
         precision = str(TABLES[data].dtype).removeprefix("torch.")
         starts = "w_0(λ_i) = w_t(λ_{i−1})" if TABLES[data].warm else "w_0 = 0"
         yield f"{NAMES[data]}: {precision}, {starts}; {diverged} of {total} runs, one a step size, diverged."
-        if not all(cell["definite"] for cell in here):
+        if not all(cell["definite"] for cell in cells_of_data):
             yield f"{NAMES[data]}: in some runs of CG pᵀ(I − ∂₁Φᵀ)p was not positive, by rounding; they went on."
-        if made["zeta"] and any(cell["best"] in (made["zeta"][0], made["zeta"][-1]) for cell in here):
+        if of_data["zeta"] and any(cell["best"] in (of_data["zeta"][0], of_data["zeta"][-1]) for cell in cells_of_data):
             yield f"{NAMES[data]}: some best step size is at an end of the grid."
     missing = [NAMES[data] for data in TABLES if data not in settings["data"]]
     if missing:

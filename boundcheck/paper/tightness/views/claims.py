@@ -24,7 +24,9 @@ Results = Mapping[str, Any]
 def outcome(settings: Settings, results: Results) -> Outcome:
     maps = {(kind, name): _map(settings, results, kind, name) for kind in ("map", "full") for name in settings["maps"]}
     problems = {key.removeprefix("certified-"): x for key, x in results.items() if key.startswith("certified-")}
-    figures: dict[str, Figure] = {f"{kind}-{name}": tightness_map(found) for (kind, name), found in maps.items()}
+    figures: dict[str, Figure] = {
+        f"{kind}-{name}": tightness_map(ratio_map) for (kind, name), ratio_map in maps.items()
+    }
     figures["certified"] = drawings.ratios({n: x for n, x in problems.items() if "gradient" in n})
     return Outcome(
         claims=[*_attained(settings, results), *_known(maps), *_certified(problems)],
@@ -58,16 +60,16 @@ def _lacks(terms: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _attained(settings: Settings, results: Results) -> Iterator[Claim]:
-    found = {name: results[f"worst-{name}"] for name in settings["worst"]}
-    true = {name: one["ratio"] for name, one in found.items() if name not in CLAIMS}
-    local = {key: one["ratio"] for key, one in results.items() if key.startswith("local-")}
+    searches = {name: results[f"worst-{name}"] for name in settings["worst"]}
+    true = {name: search["ratio"] for name, search in searches.items() if name not in CLAIMS}
+    local = {key: search["ratio"] for key, search in results.items() if key.startswith("local-")}
     yield Claim(
         "the tightness of the bounds needs to be clarified",
         "section 5",
         "open",
         f"{sum(x >= 1 - ATTAINED for x in true.values())} of {len(true)} bounds are attained, none is refuted",
         why=f"largest error/bound {min(true.values()):.6f} to {max(true.values()):.6f} in 50 digits",
-        holds=not any(found[name]["refuted"] for name in true),
+        holds=not any(searches[name]["refuted"] for name in true),
     )
     yield Claim(
         "itd-local and aid-fp-local are attained at every t and k",
@@ -79,9 +81,9 @@ def _attained(settings: Settings, results: Results) -> Iterator[Claim]:
         holds=min(local.values()) >= 1 - ATTAINED,
     )
     for name, says in CLAIMS.items():
-        one = found[name]
-        why = f"error/bound = {one['ratio']:.4f} at t = {one['t']}, k = {one['k']}, in 50 digits"
-        yield Claim(says, "errata", "true", "refuted" if one["refuted"] else "not refuted", why=why, holds=False)
+        claimed = searches[name]
+        why = f"error/bound = {claimed['ratio']:.4f} at t = {claimed['t']}, k = {claimed['k']}, in 50 digits"
+        yield Claim(says, "errata", "true", "refuted" if claimed["refuted"] else "not refuted", why=why, holds=False)
 
 
 def _known(maps: Mapping[tuple[str, str], Map]) -> Iterator[Claim]:
@@ -94,11 +96,11 @@ def _known(maps: Mapping[tuple[str, str], Map]) -> Iterator[Claim]:
     yield _compared("aid-fp", 0.9, t, k, fp, (2 - 0.9**t) / (3 - 0.9**t))
 
 
-def _compared(name: str, q: float, t: int, k: int | None, found: Map, known: float) -> Claim:
-    ours = found.ratio(q, t, k)
-    at = f"t = {t}" + (f", k = {k}" if k is not None else "")
+def _compared(name: str, q: float, t: int, k: int | None, ratio_map: Map, known: float) -> Claim:
+    ours = ratio_map.ratio(q, t, k)
+    indices = f"t = {t}" + (f", k = {k}" if k is not None else "")
     return Claim(
-        f"{name} on bilinear instances, q = {q:g}, {at}",
+        f"{name} on bilinear instances, q = {q:g}, {indices}",
         "docs/worst.md",
         known,
         ours,
@@ -109,13 +111,13 @@ def _compared(name: str, q: float, t: int, k: int | None, found: Map, known: flo
 
 
 def _certified(problems: Results) -> Iterator[Claim]:
-    for name, found in problems.items():
+    for name, result in problems.items():
         for method in METHODS:
-            if method not in found["methods"]:
+            if method not in result["methods"]:
                 continue
-            one = found["methods"][method]
-            largest = {kind: _largest(one[kind]["ratio"]) for kind in KINDS}
-            enclosed = _largest(one["enclosure"])
+            method_result = result["methods"][method]
+            largest = {kind: _largest(method_result[kind]["ratio"]) for kind in KINDS}
+            enclosed = _largest(method_result["enclosure"])
             best = next((kind for kind in KINDS if largest[kind] <= WITHIN), "enclosure")
             yield Claim(
                 f"{name.replace('-', ', ', 1)}, {method}: certified within {WITHIN:g} times the error at every t",
@@ -140,16 +142,16 @@ def _rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _worst_table(settings: Settings, results: Results) -> str:
     rows = []
     for name in settings["worst"]:
-        one = results[f"worst-{name}"]
-        k = "" if one["k"] is None else f" --k {one['k']}"
-        command = f"`boundcheck worst {name} --t {one['t']}{k} --dim {one['dim']} --quick`"
-        rows.append([command, f"{one['ratio']:.6f}", "refuted" if one["refuted"] else ""])
+        search = results[f"worst-{name}"]
+        k = "" if search["k"] is None else f" --k {search['k']}"
+        command = f"`boundcheck worst {name} --t {search['t']}{k} --dim {search['dim']} --quick`"
+        rows.append([command, f"{search['ratio']:.6f}", "refuted" if search["refuted"] else ""])
     return _rows(["command", "largest error/bound", ""], rows)
 
 
 def _map_tables(maps: Mapping[tuple[str, str], Map]) -> str:
     said = {"map": "bilinear, with ν₂ and L_E alone", "full": "all six terms, each at least a tenth of the bound"}
-    return "\n".join(f"### {name}: {said[kind]}\n\n{found.markdown()}" for (kind, name), found in maps.items())
+    return "\n".join(f"### {name}: {said[kind]}\n\n{ratio_map.markdown()}" for (kind, name), ratio_map in maps.items())
 
 
 def _terms_table(settings: Settings, results: Results) -> str:
@@ -163,33 +165,33 @@ def _terms_table(settings: Settings, results: Results) -> str:
 
 def _certified_table(problems: Results) -> str:
     rows = []
-    for name, found in problems.items():
-        for method, one in found["methods"].items():
-            cells = [name.replace("-", ", ", 1), method, number(_largest(one["paper"]))]
+    for name, result in problems.items():
+        for method, method_result in result["methods"].items():
+            cells = [name.replace("-", ", ", 1), method, number(_largest(method_result["paper"]))]
             for kind in KINDS:
-                at = one[kind]["worst"]
-                cells.append(number(_largest(one[kind]["ratio"])))
-                cells.append("" if at is None else _links(at))
-            rows.append([*cells, f"{_largest(one['enclosure']):.7f}"])
+                worst = method_result[kind]["worst"]
+                cells.append(number(_largest(method_result[kind]["ratio"])))
+                cells.append("" if worst is None else _links(worst))
+            rows.append([*cells, f"{_largest(method_result['enclosure']):.7f}"])
     header = ["problem", "method", "the paper's", *(title for kind in KINDS for title in (kind, "stopped by"))]
     header.append("enclosure")
     return _rows(header, rows)
 
 
-def _links(at: Mapping[str, Any]) -> str:
-    lost = ", ".join(f"{name} ×{number(slack)}" for name, slack in at["links"])
-    return f"`{at['bound']}` at t = {at['t']}: {lost}" if lost else f"`{at['bound']}` at t = {at['t']}"
+def _links(worst: Mapping[str, Any]) -> str:
+    lost = ", ".join(f"{name} ×{number(slack)}" for name, slack in worst["links"])
+    return f"`{worst['bound']}` at t = {worst['t']}: {lost}" if lost else f"`{worst['bound']}` at t = {worst['t']}"
 
 
 def _newton_table(results: Results) -> str:
-    found = {key.removeprefix("newton-"): x for key, x in results.items() if key.startswith("newton-")}
-    ts = list(next(iter(found.values())))
-    rows = [[name, *("–" if x[t] is None else str(x[t]) for t in ts)] for name, x in found.items()]
+    steps = {key.removeprefix("newton-"): x for key, x in results.items() if key.startswith("newton-")}
+    ts = list(next(iter(steps.values())))
+    rows = [[name, *("–" if x[t] is None else str(x[t]) for t in ts)] for name, x in steps.items()]
     return _rows(["problem", *(f"t = {t}" for t in ts)], rows)
 
 
 def _notes(settings: Settings) -> list[str]:
-    made = ["ratios of searches are lower bounds on the supremum over all problems"]
+    notes = ["ratios of searches are lower bounds on the supremum over all problems"]
     if settings["quick"]:
-        made.append("quick: some bounds, one q, few t and k, and 40 steps on the problems; the full setting has all")
-    return made
+        notes.append("quick: some bounds, one q, few t and k, and 40 steps on the problems; the full setting has all")
+    return notes

@@ -26,25 +26,25 @@ LINES = {
 def ratios(problems: Mapping[str, Mapping[str, Any]]) -> Figure:
     """A column for each problem, a row for each method; a line where a bound is ten times the error."""
     sheet = Sheet(len(METHODS), len(problems), "bound / error")
-    for column, (name, found) in enumerate(problems.items()):
-        every = [of(one, kind) for one in found["methods"].values() for kind in LINES]
+    for column, (name, result) in enumerate(problems.items()):
+        every = [of(method_result, kind) for method_result in result["methods"].values() for kind in LINES]
         low, high = canvas.extent([*every, np.array([1.0, 100.0])], room=1.5)
         for row, method in enumerate(METHODS):
-            one = found["methods"][method]
+            of_method = result["methods"][method]
             title = f"{LABELS[name.partition('-')[0]]}: {method}"
-            axes = sheet.panel(row, column, title, one["error"], low, high)
-            t = np.arange(1, len(one["error"]) + 1)
+            axes = sheet.panel(row, column, title, of_method["error"], low, high)
+            t = np.arange(1, len(of_method["error"]) + 1)
             axes.axhline(10, color="0.75", lw=0.8)
             for kind, (label, colour, dashes) in LINES.items():
-                values = of(one, kind)
-                seen = np.isfinite(values)
+                values = of(of_method, kind)
+                finite = np.isfinite(values)
                 style: dict[str, Any] = {"color": colour, "ls": dashes, "lw": 1.4, "label": label, "gid": kind}
-                if seen.sum() < len(t) // 2:
+                if finite.sum() < len(t) // 2:
                     style |= {"marker": "o", "ms": 2}
-                axes.plot(t[seen], values[seen], **style)
+                axes.plot(t[finite], values[finite], **style)
     return sheet.arranged(list(LINES.values()))
 
 
-def of(one: Mapping[str, Any], kind: str) -> np.ndarray:
-    ratio: np.ndarray = one[kind]["ratio"] if kind in KINDS else one[kind]
+def of(method_result: Mapping[str, Any], kind: str) -> np.ndarray:
+    ratio: np.ndarray = method_result[kind]["ratio"] if kind in KINDS else method_result[kind]
     return ratio

@@ -30,7 +30,27 @@ function buildReport() {
     bound.best === null ? "–" : `×${number(bound.best, 3)}`, bound.worst === null ? "–" : `×${number(bound.worst, 3)}`,
     bound.verdict === "not applicable" ? "" : bound.side, bound.reason]), [4, 5]);
   table("measured", ["constant", "value", "side", "how", "meaning"], REPORT.constants.map((constant) => [
-    make("span", {}, formula(constant.latex), constant.ball ? ` (${constant.ball} ball)` : ""), number(constant.value, 6), constant.side, constant.how, constant.meaning]), [1]);
+    make("span", {}, formula(constant.latex), constant.ball ? ` (${constant.ball} ball)` : ""), number(constant.value, 6), constant.side, derivation(constant), constant.meaning]), [1]);
+  byId("measured-hint").textContent = REPORT.explained
+    ? `Unfold how a constant was obtained to see what each operation of your code adds to it. ${REPORT.add_up}`
+    : "What each operation of your code adds to a constant: boundcheck constants FILE.py:NAME --explain CONSTANT";
+}
+
+/** How a constant was obtained; unfolds into what each operation adds to it. @param {Object} constant */
+function derivation(constant) {
+  const doubt = constant.noProof ? [make("p", { class: "small doubt", text: `not proved: ${constant.noProof}` })] : [];
+  if (!constant.explain) return make("div", {}, constant.how, ...doubt);
+  const { quantity, remark, contributions } = constant.explain;
+  const smallest = quantity.includes("smallest");
+  const value = (x) => (x === null ? (smallest ? "−∞" : "∞") : number(x, 3));
+  const rows = contributions.map((part) => make("tr", {},
+    make("td", { class: "number", text: value(part.value) }), make("td", { class: "number", text: value(part.at_centre) }),
+    make("td", {}, make("strong", { text: part.operation }), ` ${part.line}${part.count > 1 ? ` ×${part.count}` : ""}`,
+      make("div", { class: "small", text: part.note }), part.hint ? make("div", { class: "small doubt", text: part.hint }) : "")));
+  const heads = [["adds", "number"], ["at the centre", "number"], ["operation", null]].map(([text, css]) => make("th", { scope: "col", class: css, text }));
+  return make("div", {}, make("details", { class: "why" }, make("summary", { text: constant.how }),
+    make("p", { class: "small", text: [quantity, remark].filter(Boolean).join("; ") }),
+    make("table", {}, make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...rows))), ...doubt);
 }
 
 /** What stands in the place of the verdict while constants are not as measured. */

@@ -11,13 +11,12 @@ from torch import Tensor
 
 from boundcheck.errors import BoundcheckError, InputError, UserCodeError
 from boundcheck.numerics.bilevel.flatten import Layout
+from boundcheck.numerics.bilevel.problem_types import Ready
 from boundcheck.numerics.program import torch_modules
+from boundcheck.numerics.program.batched_losses import batchable
 from boundcheck.numerics.program.torch_modules import Plug
 
-Ready = Any  # what a user's `prepare` returns, or λ itself
 Result = TypeVar("Result")
-TRIALS, STEPS = 8, 100  # of a step size that was not given, and gradient steps in each
-CLOSE = 1e-6  # by which a curvature must be larger, relative
 RULES = {  # of what boundcheck does to functions, torch says only that it cannot
     "random operation": "boundcheck's rules: no random numbers in a call; draw them beforehand",
     **dict.fromkeys(
@@ -52,15 +51,16 @@ class Door:
         self, function: Callable[[Any, Any], Any], name: str, finish: Callable[[Any], Tensor]
     ) -> Callable[[Tensor, Ready], Tensor]:
         """A user's function as one of (w, ready); `finish` makes a tensor of its value, while modules hold w still."""
+        function = batchable(function)
 
-        def at(w: Tensor, ready: Ready) -> Tensor:
+        def on_vectors(w: Tensor, ready: Ready) -> Tensor:
             first, plugs = self.params.open(w)
             second, more = (ready, []) if self.prepare is not None else self.hparams.open(ready)
             if not plugs and not more:
                 return finish(call(function, name, first, second))
             return torch_modules.run_with(plugs + more, lambda: finish(call(function, name, first, second)))
 
-        return at
+        return on_vectors
 
 
 def _run(plugs: list[Plug], run: Callable[[], Result]) -> Result:
@@ -86,41 +86,9 @@ def step_of(
         if isinstance(step_size, bool) or not isinstance(step_size, int | float) or not 0 < step_size < float("inf"):
             raise InputError(f"step_size = {step_size!r} is not a step; give a positive number")
         return float(step_size)
-    ready = door.ready(lam)
-    return _default_step(lambda w: inner_at(w, ready), w0)
+    from boundcheck.numerics.bilevel.default_step import default_step  # only here: it needs autograd, which needs this
 
-
-@torch.no_grad()
-def _default_step(loss: Callable[[Tensor], Tensor], w0: Tensor) -> float:
-    """2/(μ+L) of the Hessian at the start, and of every point to which gradient descent with that step leads.
-
-    A step that fits the start may not contract at the solution. So some steps are tried, and where the Hessian at
-    their end is larger, or they leave the finite numbers, the step gets smaller and is tried again.
-    """
-    from boundcheck.numerics.bilevel.derivatives import (
-        extreme_curvature,  # only here: problems do not need autograd otherwise
-    )
-
-    slope = torch.func.grad(loss)
-    here = extreme_curvature(loss, w0)
-    if not float(here.L) > 0:
-        raise InputError(
-            f"the Hessian of inner_loss at params has largest eigenvalue {float(here.L):.3g}, so no step size follows "
-            "from it; give step_size=…"
-        )
-    mu, L = float(here.mu.clamp(min=0)), float(here.L)
-    for _ in range(TRIALS):
-        w, alpha = w0, 2 / (mu + L)
-        for _ in range(STEPS):
-            w = w - alpha * slope(w)
-        if not bool(torch.isfinite(w).all()):
-            mu, L = 0.0, 2 * L
-            continue
-        here = extreme_curvature(loss, w)
-        if not float(here.L) > L * (1 + CLOSE):
-            break
-        mu, L = min(mu, float(here.mu.clamp(min=0))), float(here.L)
-    return 2 / (mu + L)
+    return default_step(lambda w, lam: inner_at(w, door.ready(lam)), w0, lam)
 
 
 def call(function: Callable[..., Any], name: str, *arguments: Any) -> Any:

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from boundcheck.numerics.bilevel.derivatives import Function, rows, rows_d2_T, rows_outer
 from boundcheck.numerics.bilevel.prepared import Cotangents, Leaves
-from boundcheck.numerics.bilevel.problem import Problem, Ready
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem_types import Ready
 
 Form = Callable[[Tensor, Tensor], Cotangents]  # (w, v) ↦ F(w)ᵀv for rows of both, or F(w) where v is empty
 

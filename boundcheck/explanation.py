@@ -1,0 +1,104 @@
+"""Why a constant is what it is: what each operation of the user's functions adds to it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from boundcheck.ball import Ball
+from boundcheck.constants import Constant, Constants
+
+ADD_UP = (
+    "Each value is that of one operation alone; the norm of a sum is at most the sum of the norms, "
+    "so they need not add up."
+)
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one operation of the user's functions adds to a constant.
+
+    Attributes
+    ----------
+    operation : str
+        The name of the operation in PyTorch's ATen library, such as "softplus".
+    line : str
+        The file and line of the user's code that calls it, such as "mine.py:12"; empty if there is none.
+    value : float
+        What the constant would be with this operation alone; infinite if nothing bounds it.
+    at_centre : float or None
+        The same at the centre of the ball alone; None where it is not computed.
+    count : int
+        How many times this line runs this operation; 1 by default.
+    note : str
+        What the value is made of: the range of the argument over the ball, derivatives, norms.
+    hint : str
+        What to change if the value is infinite or far above that at the centre; else empty.
+    """
+
+    operation: str
+    line: str
+    value: float
+    at_centre: float | None = None
+    count: int = 1
+    note: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The derivation of a constant from the user's functions.
+
+    Attributes
+    ----------
+    constant : Constant
+        The constant, as `estimate_constants` gives it.
+    ball : Ball or None
+        The ball over which the operations were enclosed; None if they were not.
+    quantity : str
+        What the contributions are about, such as "α‖D³ℓ‖ by w"; empty if there are none.
+    value : float or None
+        What the functions prove of it; infinite if they prove no bound, None if they could not be read.
+    contributions : tuple of Contribution
+        What the operations add, those that matter most first.
+    remark : str
+        What else there is to say: which formula the constant follows from, or what to look at instead.
+    no_proof : str
+        Why the functions prove nothing: the operation or the line; empty if they do.
+    """
+
+    constant: Constant
+    ball: Ball | None = None
+    quantity: str = ""
+    value: float | None = None
+    contributions: tuple[Contribution, ...] = ()
+    remark: str = ""
+    no_proof: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The explanation as plain data, for a JSON file.
+
+        Returns
+        -------
+        dict
+            With null in the place of infinity.
+        """
+        name = self.constant.name
+        return {
+            "name": name,
+            "constant": Constants({name: self.constant}).as_json()[name],
+            "ball": None if self.ball is None else asdict(self.ball),
+            "quantity": self.quantity,
+            "value": _finite(self.value),
+            "contributions": [
+                {**asdict(part), "value": _finite(part.value), "at_centre": _finite(part.at_centre)}
+                for part in self.contributions
+            ],
+            "remark": self.remark,
+            "no_proof": self.no_proof,
+        }
+
+
+def _finite(x: float | None) -> float | None:
+    return x if x is not None and math.isfinite(x) else None

@@ -1,0 +1,36 @@
+"""∇₁f of a scalar function, as `torch.func.grad` gives it, and quicker where no transformation is around the call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Function = Callable[[Tensor, Any], Tensor]
+
+
+def gradient(function: Function) -> Function:
+    """∇₁f for a scalar f(w, ready).
+
+    The wrappers of `torch.func.grad` take longer than a small function. Where neither `vmap` nor another transformation
+    is around, the same operations run without them; the graph of the result is kept where w has one.
+    """
+    in_general = torch.func.grad(function)
+
+    def at(w: Tensor, ready: Any) -> Tensor:
+        keeps = torch.is_grad_enabled()
+        if torch._C._functorch.peek_interpreter_stack() is not None or (keeps and not w.requires_grad):
+            value: Tensor = in_general(w, ready)
+            return value
+        with torch.enable_grad():
+            x = w.clone() if keeps else w.detach().requires_grad_()
+            y = function(x, ready)
+            # with a graph, as in `torch.func.grad`: some derivatives have another formula without one
+            slope = torch.autograd.grad(y, x, create_graph=True, allow_unused=True)[0] if y.requires_grad else None
+        if slope is None:
+            return torch.zeros_like(w)
+        return slope if keeps else slope.detach()
+
+    return at

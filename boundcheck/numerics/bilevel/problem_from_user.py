@@ -1,0 +1,160 @@
+"""Making a problem from a user's functions: each is called once, and refused with a reason if it cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from boundcheck.constants import Constants
+from boundcheck.errors import InputError
+from boundcheck.numerics.bilevel import flatten, loss_gradient, trial_call, user_functions
+from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, Dynamics
+from boundcheck.numerics.bilevel.problem_types import IDENTITY, Ready
+from boundcheck.numerics.bilevel.trial_call import Trial
+from boundcheck.numerics.bilevel.user_functions import Door
+
+if TYPE_CHECKING:
+    from boundcheck.numerics.bilevel.problem import Problem
+
+Fields = dict[str, Any]  # of a Problem, by name
+
+
+def from_map(
+    fp_map: Callable[[Any, Any], Any],
+    outer_loss: Callable[[Any, Any], Tensor],
+    params: Any,
+    hparams: Any,
+    prepare: Callable[[Any], Ready] | None,
+    **rest: Any,
+) -> Fields:
+    """The fields of a problem that is given by a map Φ; `Problem.from_map` has the arguments."""
+    door, w0, lam = _door(params, hparams, prepare)
+    phi_at = door.of_both(fp_map, "fp_map", lambda value: door.params.flatten(value, "the value of fp_map"))
+    inner = trial_call.call(phi_at, "fp_map", door, w0, lam)
+    return _fields(outer_loss, inner, door, w0, lam, phi_at=phi_at, inner_at=None, **rest)
+
+
+def from_loss(
+    inner_loss: Callable[[Any, Any], Tensor],
+    outer_loss: Callable[[Any, Any], Tensor],
+    params: Any,
+    hparams: Any,
+    step_size: float | Callable[[Any], Tensor] | None,
+    prepare: Callable[[Any], Ready] | None,
+    *,
+    differentiate_step: bool,
+    **rest: Any,
+) -> Fields:
+    """The fields of a problem that is given by a loss ℓ, with Φ = w − α∇₁ℓ; `Problem.from_loss` has the arguments."""
+    door, w0, lam = _door(params, hparams, prepare)
+    inner_at = door.of_both(inner_loss, "inner_loss", lambda value: user_functions.scalar(value, "inner_loss"))
+    inner = trial_call.call(inner_at, "inner_loss", door, w0, lam)
+    inner.refuse_without_params()
+    slope_at = loss_gradient.gradient(inner_at)
+    alpha = user_functions.step_of(step_size, inner_at, w0, lam, door)
+
+    def step_at(ready: Ready) -> Tensor | float:
+        step = alpha(ready) if callable(alpha) else alpha
+        return step.detach() if isinstance(step, Tensor) and not differentiate_step else step
+
+    def phi_at(w: Tensor, ready: Ready) -> Tensor:
+        w_next: Tensor = w - step_at(ready) * slope_at(w, ready)
+        return w_next
+
+    def phi_with(w: Tensor, ready: Stepped) -> Tensor:
+        w_next: Tensor = w - ready.alpha * slope_at(w, ready.given)
+        return w_next
+
+    if callable(alpha) and differentiate_step:  # λ may act by the step alone
+        inner = trial_call.call(phi_at, "the gradient step on inner_loss", door, w0, lam)
+    fields = _fields(
+        outer_loss, inner, door, w0, lam, phi_at=phi_at, inner_at=inner_at, symmetric=True,
+        frozen_step=None if callable(alpha) and differentiate_step else True,
+        step_at=step_at, value_function=outer_loss is inner_loss, **rest,
+    )  # fmt: skip
+    if not callable(alpha) or rest["dynamics"].step is not FIXED_POINT.step:
+        return fields  # other dynamics read what the user prepares
+    outer_at = fields["outer_at"]
+
+    def prepared(lam: Tensor) -> Stepped:
+        given = door.ready(lam)
+        return Stepped(given, torch.as_tensor(step_at(given), dtype=lam.dtype, device=lam.device))
+
+    return {
+        **fields,
+        "prepare": prepared,
+        "phi_at": phi_with,
+        "inner_at": lambda w, ready: inner_at(w, ready.given),
+        "outer_at": lambda w, ready: outer_at(w, ready.given),
+        "step_at": lambda ready: ready.alpha,
+    }
+
+
+class Stepped(NamedTuple):
+    """What is prepared from λ, with the step of a loss, which is computed once for each λ."""
+
+    given: Ready
+    alpha: Tensor
+
+
+def accepted(kind: type[Problem], fields: Mapping[str, Any]) -> Problem:
+    """The problem of these fields, after a check of its start, its first step and its derivatives.
+
+    Raises
+    ------
+    InputError
+        If λ is outside of its domain, or the first step is not finite.
+    UserCodeError
+        If the derivatives of autograd are not those of the functions.
+    """
+    problem = kind(**fields)
+    problem.checked(problem.lam, "lam")
+    if not bool(torch.isfinite(problem.phi(problem.w0, problem.lam)).all()):
+        raise InputError(
+            "the gradient step on inner_loss is not finite at params and hparams; check the data for NaN and infinity"
+        )
+    from boundcheck.numerics.bilevel import derivative_check, program_degree  # only here: they are made of problems
+
+    derivative_check.on_arrival(problem)
+    return replace(problem, affine=program_degree.is_affine(problem))
+
+
+def _door(params: Any, hparams: Any, prepare: Callable[[Any], Ready] | None) -> tuple[Door, Tensor, Tensor]:
+    w_layout, w0 = flatten.read(params, "params")
+    lam_layout, lam = flatten.read(hparams, "hparams")
+    if w0.dtype != lam.dtype or w0.device != lam.device:
+        raise InputError(
+            f"params are {w0.dtype} on {w0.device} and hparams {lam.dtype} on {lam.device}; convert one of them"
+        )
+    door = Door(w_layout, lam_layout, prepare)
+    trial_call.refuse_shared(door)
+    return door, w0, lam
+
+
+def _fields(
+    outer_loss: Callable[[Any, Any], Tensor], inner: Trial, door: Door, w0: Tensor, lam: Tensor, **rest: Any
+) -> Fields:
+    """What both ways share: the outer loss, tried once; `inner` is the trial of the map or of the loss."""
+    if not isinstance(rest["dynamics"], Dynamics):
+        raise InputError(
+            f"dynamics = {rest['dynamics']!r} is not a Dynamics; give one, as bc.dynamics.constant(…) returns"
+        )
+    if rest["known"] is not None and not isinstance(rest["known"], Constants):
+        raise InputError(f"known is a {type(rest['known']).__name__}; give bc.Constants.given(q=0.9, side='upper')")
+    outer_at = door.of_both(outer_loss, "outer_loss", lambda value: user_functions.scalar(value, "outer_loss"))
+    outer = trial_call.call(outer_at, "outer_loss", door, w0, lam)
+    outer.refuse_without_params()
+    trial_call.refuse_without_hparams(inner, outer)
+    return {
+        "w0": w0,
+        "lam": lam,
+        "outer_at": outer_at,
+        "prepare": IDENTITY if door.prepare is None else door.ready,
+        "w_layout": door.params,
+        "lam_layout": door.hparams,
+        **rest,
+    }

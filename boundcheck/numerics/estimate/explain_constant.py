@@ -1,0 +1,261 @@
+"""`explain_constant`: why a constant is what it is, operation by operation of the user's functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+
+from boundcheck.ball import BALLS, BallKind
+from boundcheck.constants import Constant, Constants
+from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.explanation import Contribution, Explanation
+from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
+from boundcheck.numerics.bilevel.problem import Problem, require_problem
+from boundcheck.numerics.estimate.estimate_constants import estimate_constants
+from boundcheck.numerics.estimate.program_proof import MOST_LAM, SMALLEST, Anchor, ProgramProof
+from boundcheck.numerics.program.capture import Declined
+from boundcheck.numerics.program.enclosure import map_contributions, scalar_contributions
+from boundcheck.numerics.program.enclosure.map import MapBounds
+from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
+from boundcheck.numerics.program.enclosure.scalar_contributions import Calm
+from boundcheck.numerics.solvers.reference import reference
+from boundcheck.progress import Progress
+from boundcheck.side import Side
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """Which bound of a program a constant is: an attribute of its bounds, what it is, and whether α is a factor."""
+
+    quantity: str
+    words: str
+    by_step: bool = False
+    by_lam: bool = False
+
+
+OF_LOSS = {
+    "mu": _Bound("smallest", "the smallest eigenvalue of ∇²₁ℓ"),
+    "L": _Bound("largest", "the largest eigenvalue of ∇²₁ℓ"),
+    "nu_1": _Bound("third", "α‖D³ℓ‖ by w", by_step=True),
+    "L_Phi": _Bound("cross", "α‖∇²₂₁ℓ‖", by_step=True, by_lam=True),
+    "nu_2": _Bound("third_cross", "α‖D³ℓ‖ by w twice and λ once", by_step=True, by_lam=True),
+    "hat_rho_1": _Bound("third", "‖D³ℓ‖ by w"),
+    "hat_rho_2": _Bound("third_cross", "‖D³ℓ‖ by w twice and λ once", by_lam=True),
+}
+OF_MAP = {
+    "q": _Bound("slope", "‖∂₁Φ‖"),
+    "nu_1": _Bound("bend", "the norm of the derivative of ∂₁Φ by w"),
+    "L_Phi": _Bound("lam_slope", "‖∂₂Φ‖", by_lam=True),
+    "nu_2": _Bound("lam_bend", "the norm of the derivative of ∂₂Φ by w", by_lam=True),
+}
+OF_OUTER = {
+    "L_E": _Bound("gradient", "‖∇₁E‖"),
+    "eta_1": _Bound("hessian", "‖∇²₁E‖"),
+    "eta_2": _Bound("cross", "‖∇²₁₂E‖", by_lam=True),
+}
+MOST_ON_PAGE = 300  # parameters of a problem whose constants are all explained, which takes seconds
+EXPLAINED = ("q", "mu", "L", "nu_1", "nu_2", "L_Phi", "L_E", "eta_1", "eta_2", "hat_rho_1", "hat_rho_2")
+FOLLOWS = {
+    "kappa": "κ follows from others; explain L and mu, or q",
+    "mu_inv": "μ_λ follows from others; explain mu, or q",
+    "D": "D is the size of the solution, and not a bound over a ball",
+    "r_0": "r_0 is the distance from the start to the solution, and not a bound over a ball",
+    "q_star": "it is a norm at w* alone; q is the one over the ball",
+    "L_Phi_star": "it is a norm at w* alone; L_Phi is the one over the ball",
+    "g_star": "it is a norm at w* alone; L_E is the one over the ball",
+}
+
+
+def explain_constant(
+    problem: Problem,
+    name: str,
+    *,
+    ball: str = BallKind.PAPER.value,
+    constants: Constants | None = None,
+    progress: Progress | None = None,
+) -> Explanation:
+    """Explain a constant: what each operation of your functions adds to it.
+
+    Every operation on every line is enclosed over the ball by itself. The values need not add up to the constant, as
+    the norm of a sum is at most the sum of the norms.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    name : str
+        The constant: "q", "mu", "L", "nu_1", "nu_2", "L_Phi", "L_E", "eta_1", "eta_2", "hat_rho_1" or "hat_rho_2". Any
+        other one that the problem has is explained in a remark.
+    ball : {"paper", "local"}
+        The ball, as in `estimate_constants`; "paper" by default.
+    constants : Constants, optional
+        What `estimate_constants` returned for the same problem and ball; by default it is called.
+    progress : callable (what, done, of) -> None, optional
+        Called with what is being done, how much of it is done, and of how much.
+
+    Returns
+    -------
+    Explanation
+        Its `contributions` have the operation, the line of your code, the value and a note, the largest first; if your
+        functions could not be read, `no_proof` says which operation or line is why.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such ball, or the problem has no such constant.
+    InputError
+        If `constants` are not `Constants`.
+    DivergenceError
+        If w(λ) cannot be found.
+    UserCodeError
+        If a function of the user raises, or its derivatives are not those of autograd.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> import torch
+    >>> def inner(w, lam):
+    ...     return torch.nn.functional.softplus(w).sum() + ((w - lam) ** 2).sum()
+    >>> def outer(w, lam):
+    ...     return w @ w
+    >>> w, lam = torch.zeros(2).double(), torch.ones(2).double()
+    >>> problem = bc.Problem.from_loss(inner, outer, w, lam, 0.3)
+    >>> explanation = bc.explain_constant(problem, "mu")
+    >>> for part in explanation.contributions:
+    ...     print(part.operation, round(part.value, 2))
+    pow 2.0
+    softplus 0.11
+    """
+    require_problem(problem)
+    if ball not in BALLS:
+        raise UnknownNameError.among("ball", ball, BALLS)
+    if constants is None:
+        constants = estimate_constants(problem, ball=ball, progress=progress)
+    elif not isinstance(constants, Constants):
+        raise InputError(f"constants is a {type(constants).__name__}; give what estimate_constants returned")
+    return explain_constants(problem, constants, [name], ball)[name]
+
+
+def explain_constants(
+    problem: Problem, constants: Constants, names: Iterable[str], ball: str
+) -> dict[str, Explanation]:
+    """Several constants on one ball, by name; the functions are read once."""
+    chosen = [constants[name] for name in names]
+    if not chosen:
+        return {}
+    w_star = reference(problem, problem.lam[None]).w[0]
+    off = max(0.0, constants["r_0"].value - float((problem.w0 - w_star).norm()))
+    derivation = _Derivation(
+        ProgramProof.of(problem),
+        _region(constants, ball, w_star, off),
+        constants.get("alpha"),
+        Anchor(w_star, off) if constants["r_0"].side in (Side.UPPER, Side.EXACT) else None,
+    )
+    return {constant.name: derivation.of(constant) for constant in chosen}
+
+
+def explain_report(problem: Problem, constants: Mapping[str, Constants]) -> dict[str, dict[str, Explanation]]:
+    """By ball and name, for a page: the constants that the user's functions prove or fail to prove."""
+    if isinstance(problem.known, ClosedForms) or problem.d > MOST_ON_PAGE:
+        return {}
+    return {
+        ball: explain_constants(problem, some, [name for name in EXPLAINED if name in some], ball)
+        for ball, some in constants.items()
+    }
+
+
+def _region(constants: Constants, ball: str, w_star: torch.Tensor, off: float) -> Region:
+    """The ball on which constants were proved; where none was, that of its definition."""
+    by_program = [c.provenance.ball for c in constants.values() if c.provenance.reference == "program"]
+    radius = next((x.radius for x in by_program if x is not None), None)
+    if ball == BallKind.PAPER:
+        return Region("0", torch.zeros_like(w_star), 2 * constants["D"].value if radius is None else radius)
+    return Region("w_star", w_star, constants["r_0"].value + off if radius is None else radius)
+
+
+@dataclass(frozen=True, eq=False)
+class _Derivation:
+    """Explains the constants of a problem on a region; bounds are kept, as several constants share them."""
+
+    proof: ProgramProof
+    region: Region
+    alpha: Constant | None
+    solution: Anchor | None
+
+    def of(self, constant: Constant) -> Explanation:
+        plain = Explanation(constant, no_proof=constant.provenance.no_proof)
+        name = constant.name
+        try:
+            if name in OF_OUTER:
+                return self._of_outer(plain, OF_OUTER[name])
+            if self.proof.has_loss and name == "q":
+                return self._of_contraction(plain)
+            table = OF_LOSS if self.proof.has_loss else OF_MAP
+            if name in table:
+                return self._of_lower(plain, table[name])
+        except Declined as why:
+            return replace(plain, no_proof=constant.provenance.no_proof or str(why))
+        return replace(plain, remark=FOLLOWS.get(name, f"{name} does not come from operations over a ball"))
+
+    def _of_lower(self, plain: Explanation, bound: _Bound) -> Explanation:
+        problem = self.proof.problem
+        if bound.by_lam and problem.n > MOST_LAM:
+            return plain
+        bounds = self._lower
+        if isinstance(bounds, MapBounds):
+            at = self._lower_at_centre
+            assert isinstance(at, MapBounds)
+            rows = map_contributions.contributions(bounds, at, bound.quantity)
+            return self._told(plain, bound.words, getattr(bounds, bound.quantity), rows)
+        factor = 1.0
+        if bound.by_step:
+            if self.alpha is None:
+                return plain
+            factor = self.alpha.value
+        rows = scalar_contributions.contributions(bounds, bound.quantity, factor)
+        value = factor * getattr(bounds, bound.quantity)
+        return self._told(plain, f"{bound.words} (α = {factor:.4g})" if bound.by_step else bound.words, value, rows)
+
+    def _of_contraction(self, plain: Explanation) -> Explanation:
+        """q of a gradient step, which is that of μ or of L."""
+        if self.alpha is None:
+            return plain
+        bounds, a = self._lower, self.alpha.value
+        assert isinstance(bounds, ScalarBounds)
+        by_mu, by_L = 1 - a * bounds.smallest, a * bounds.largest - 1
+        symbol, formula = ("mu", "1 − αμ") if by_mu >= by_L else ("L", "αL − 1")
+        explained = self._of_lower(plain, OF_LOSS[symbol])
+        remark = f"q = max(1 − αμ, αL − 1) = {formula} with α = {a:.4g}, so the rows are those of {symbol}"
+        return replace(explained, remark=remark)
+
+    def _of_outer(self, plain: Explanation, bound: _Bound) -> Explanation:
+        if bound.by_lam and self.proof.problem.n > MOST_LAM:
+            return plain
+        bounds, calm = self._outer, None
+        value: float = getattr(bounds, bound.quantity)
+        if bound.quantity != "gradient" and self.solution is not None:
+            at = self.proof.outer_bounds(self.solution.w, 0.0)
+            calm = Calm(at, self.solution.mean_distance(self.region))
+            slope = bounds.third if bound.quantity == "hessian" else bounds.third_cross
+            value = min(value, getattr(at, bound.quantity) + calm.mean * slope)
+        rows = scalar_contributions.contributions(bounds, bound.quantity, calm=calm)
+        return self._told(plain, bound.words, value, rows)
+
+    def _told(self, plain: Explanation, words: str, value: float, rows: Sequence[Contribution]) -> Explanation:
+        value = 0.0 if abs(value) <= SMALLEST else value
+        return replace(plain, ball=self.region.ball, quantity=words, value=value, contributions=tuple(rows))
+
+    @cached_property
+    def _lower(self) -> ScalarBounds | MapBounds:
+        return self.proof.lower_bounds(self.region.point, self.region.radius)
+
+    @cached_property
+    def _lower_at_centre(self) -> ScalarBounds | MapBounds:
+        return self.proof.lower_bounds(self.region.point, 0.0)
+
+    @cached_property
+    def _outer(self) -> ScalarBounds:
+        return self.proof.outer_bounds(self.region.point, self.region.radius)

@@ -1,0 +1,113 @@
+"""A proof that there is a fixed point next to a computed w, and how near.
+
+Let A = I − ∂₁Φ(w̃), R an approximate inverse, N(w) = w − R(w − Φ(w)). On B(w̃, ρ) the derivative of N has norm at most
+k = ‖I − RA‖ + ‖R‖ν₁ρ, with ν₁ the Lipschitz constant of ∂₁Φ there. If k < 1 and ‖R‖ε/(1 − k) ≤ ρ, where
+ε ≥ ‖w̃ − Φ(w̃)‖, then N maps the ball into itself and contracts. So it holds one fixed point, within ‖R‖ε/(1 − k) of w̃,
+and ‖(I − ∂₁Φ(w))⁻¹‖ ≤ ‖R‖/(1 − k) for every w of the ball (Krawczyk 1969; docs/proofs.md). Φ need not contract.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from boundcheck.constants import Constant
+from boundcheck.numerics.bilevel.derivatives import DENSE
+from boundcheck.numerics.estimate import residual_bounds
+from boundcheck.numerics.estimate.program_proof import ProgramProof
+from boundcheck.numerics.estimate.step_constant import step_rounding
+from boundcheck.numerics.program.capture import Declined
+from boundcheck.numerics.program.cholesky_certificate import frobenius, gamma, spectral_norm
+from boundcheck.numerics.program.enclosure.intervals import UP
+from boundcheck.numerics.program.enclosure.map import MapBounds
+from boundcheck.numerics.program.enclosure.scalar import hessian_at
+from boundcheck.numerics.solvers.reference import ReferenceSolution
+from boundcheck.side import Side
+
+RADIUS = 1e-6  # of the ball on which ν₁ is taken, relative to 1 + ‖w̃‖
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """There is one fixed point within `distance` of the computed w, and no other within `radius`.
+
+    `inverse` is at least ‖(I − ∂₁Φ)⁻¹‖ over the ball of that radius.
+    """
+
+    distance: float
+    radius: float
+    inverse: float
+
+
+def certify(proof: ProgramProof, solution: ReferenceSolution, alpha: Constant | None) -> FixedPoint | str:
+    """Prove a fixed point next to a reference of one λ, or say why not.
+
+    Parameters
+    ----------
+    proof : ProgramProof
+        The programs of the problem.
+    solution : ReferenceSolution
+        With one row.
+    alpha : Constant or None
+        The step of a gradient step.
+
+    Returns
+    -------
+    FixedPoint or str
+        The proof, or the reason why there is none.
+    """
+    problem, w = proof.problem, solution.w[0]
+    if problem.d > DENSE:
+        return f"d = {problem.d} is too large to invert I − ∂₁Φ"
+    residual = residual_bounds.of(problem, solution)
+    if residual.doubt:
+        return residual.doubt
+    if proof.has_loss and (alpha is None or alpha.side is not Side.EXACT):
+        return "the step is not known exactly"
+    reach = RADIUS * (1 + float(w.norm()))
+    try:
+        A, slip, nu_1 = _linearised(proof, w, reach, 1.0 if alpha is None else alpha.value)
+    except Declined as why:
+        return str(why)
+    if not bool(A.isfinite().all()) or not math.isfinite(slip + nu_1):
+        return "the derivatives next to w* are not bounded"
+    R = torch.linalg.inv_ex(A).inverse
+    if not bool(R.isfinite().all()):
+        return "I − ∂₁Φ is singular"
+    d = len(A)
+    eye = torch.eye(d, dtype=torch.float64)
+    of_R = spectral_norm(R)
+    off = (
+        frobenius(eye - R @ A) + gamma(d + 2) * frobenius(R.abs() @ A.abs()) * UP + gamma(2) * d**0.5 + of_R * slip * UP
+    )
+    radius = min(reach, max(4 * of_R * residual.w, 1e-14 * (1 + float(w.norm()))))
+    k = (off + of_R * nu_1 * radius) * UP
+    if not k < 1:
+        return "I − ∂₁Φ changes too much next to w*, or is close to singular"
+    inverse = of_R / (1 - k) * UP
+    distance = inverse * residual.w * UP
+    if not distance <= radius:
+        return "the residual of the computed w* is too large"
+    return FixedPoint(distance, radius, inverse)
+
+
+def _linearised(proof: ProgramProof, w: Tensor, reach: float, alpha: float) -> tuple[Tensor, float, float]:
+    """I − ∂₁Φ at w, how far it may be off, and ν₁ on the ball of radius `reach`."""
+    bounds = proof.lower_bounds(w, reach)
+    if isinstance(bounds, MapBounds):
+        at = MapBounds(proof.lower, w, proof.problem.lam, 0.0, with_lam=False)  # type: ignore[arg-type]
+        slope = at.output.slopes.get("w")
+        d = w.numel()
+        Y = torch.zeros(d, d, dtype=torch.float64) if slope is None else slope.matrix
+        slip = 0.0 if slope is None else float(slope.slip.norm()) * UP
+        return torch.eye(d, dtype=torch.float64) - Y, (slip + gamma(2) * (1 + frobenius(Y))) * UP, bounds.bend
+    parts = bounds.at.curvature(("w", "w"))
+    if not parts:
+        raise Declined("the loss is linear in w")
+    H, slip = hessian_at(parts)
+    off = step_rounding(proof.problem)
+    slip = alpha * (slip + gamma(2) * frobenius(H)) + off * (frobenius(H) + slip)
+    return alpha * H, slip * UP, (alpha + off) * bounds.third * UP

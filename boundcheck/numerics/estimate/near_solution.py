@@ -1,0 +1,58 @@
+"""Constants on the small ball around a computed w in which a fixed point is proved to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+
+from boundcheck.constants import Constant, Constants, Provenance
+from boundcheck.numerics.bilevel import derivative_check
+from boundcheck.numerics.bilevel.closed_forms import Region
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.estimate import at_solution, fixed_point_certificate
+from boundcheck.numerics.estimate.fixed_point_certificate import FixedPoint
+from boundcheck.numerics.estimate.program_at_point import AtPoint, at_point
+from boundcheck.numerics.estimate.program_proof import ProgramProof
+from boundcheck.numerics.estimate.step_constant import step_constant
+from boundcheck.numerics.solvers.reference import ReferenceSolution
+from boundcheck.side import Side
+
+NEEDED = ("nu_1", "nu_2", "eta_1", "eta_2")
+
+
+@dataclass(frozen=True, eq=False)
+class NearSolution:
+    """A proof that there is a fixed point next to a computed w.
+
+    `constants` holds ν₁, ν₂, η₁, η₂ and μ_λ on a ball that has both, and ‖w'‖ at the computed w. Φ need not contract.
+    """
+
+    fixed_point: FixedPoint
+    constants: Constants
+
+
+@lru_cache(maxsize=8)
+@torch.no_grad()
+def near_solution(problem: Problem, solution: ReferenceSolution) -> NearSolution | str:
+    """The proof for a reference of one λ, which is that of the problem; or why there is none."""
+    w = solution.w[0]
+    doubts = derivative_check.confirm(problem, problem.lam).unconfirmed
+    doubts += derivative_check.at_solution(problem, problem.lam, w).unconfirmed
+    if doubts:
+        return f"autograd's derivatives were not confirmed ({doubts[0]})"
+    proof, alpha = ProgramProof.of(problem), step_constant(problem)
+    fixed_point = fixed_point_certificate.certify(proof, solution, alpha)
+    if isinstance(fixed_point, str):
+        return fixed_point
+    point = at_point(proof, w, alpha)
+    if not isinstance(point, AtPoint):
+        return point
+    constants = {c.name: c for c in at_solution.from_program(problem, point) if c.name == "W"}
+    constants |= {c.name: c for c in proof.on(Region("w_star", w, fixed_point.radius), alpha) if c.name in NEEDED}
+    if missing := [name for name in (*NEEDED, "W") if name not in constants]:
+        return f"{missing[0]} is not bounded next to w*" + "".join(f"; {why}" for why in proof.declined.values())
+    how = Provenance("‖(I − ∂₁Φ)⁻¹‖ next to w*, by a Newton-Kantorovich proof")
+    constants["mu_inv"] = Constant("mu_inv", (1 - 1e-15) / fixed_point.inverse, Side.LOWER, how)
+    return NearSolution(fixed_point, Constants(constants))

@@ -1,0 +1,211 @@
+"""Constants that are proved from the program of a problem: its losses or its map, operation by operation.
+
+The functions are recorded (`program/capture.py`), compared with what was recorded (`program/replay.py`), and enclosed
+over a ball (`program/enclosure/`). What has no rule is declined by name, and then the estimates stay.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from boundcheck.constants import Constant, Provenance
+from boundcheck.numerics.bilevel.closed_forms import Region
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem_types import Ready
+from boundcheck.numerics.estimate.step_constant import step_rounding
+from boundcheck.numerics.program.capture import Declined, Program, capture
+from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
+from boundcheck.numerics.program.enclosure.intervals import UP, norm
+from boundcheck.numerics.program.enclosure.map import MapBounds
+from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
+from boundcheck.numerics.program.replay import differs
+from boundcheck.side import Side
+
+SMALLEST = 1e-250  # what is not larger is rounding of 0
+MOST_LAM = 20_000  # entries of λ whose derivatives are formed
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramProof:
+    """The programs of a problem at its λ; where one is None, `declined` says why."""
+
+    problem: Problem
+    lower: Program | None  # the inner loss, or the map where there is none
+    outer: Program | None
+    declined: dict[str, str]
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, problem: Problem) -> ProgramProof:
+        """Record the functions of a problem; what is recorded already is compared with them again."""
+        recorded = _recorded(problem)
+        if any(_changed(problem, level, program) for level, program in recorded.programs.items()):
+            _recorded.cache_clear()
+            recorded = _recorded(problem)
+        return cls(problem, recorded.programs.get("lower"), recorded.programs.get("outer"), dict(recorded.declined))
+
+    @property
+    def has_loss(self) -> bool:
+        """Is the lower level a gradient step on a loss?"""
+        return self.problem.inner_at is not None and self.problem.step_at is not None
+
+    def lower_bounds(self, centre: Tensor, radius: float) -> ScalarBounds | MapBounds:
+        """Bounds of the derivatives of the lower level over a ball."""
+        if self.lower is None:
+            raise Declined(self.declined["lower"])
+        kind = ScalarBounds if self.has_loss else MapBounds
+        return kind(self.lower, centre, self.problem.lam, radius, with_lam=self.problem.n <= MOST_LAM)
+
+    def outer_bounds(self, centre: Tensor, radius: float) -> ScalarBounds:
+        """Bounds of the derivatives of E over a ball."""
+        if self.outer is None:
+            raise Declined(self.declined["outer"])
+        return ScalarBounds(self.outer, centre, self.problem.lam, radius, with_lam=self.problem.n <= MOST_LAM)
+
+    def on(self, region: Region, alpha: Constant | None, solution: Anchor | None = None) -> list[Constant]:
+        """Every constant of a region that the programs prove.
+
+        With `solution`, where w* is, η₁ and η₂ need to hold only between a w of the region and w*.
+        """
+        constants: list[Constant] = []
+        parts: dict[str, Callable[[], Iterator[Constant]]] = {
+            "lower": lambda: self._of_lower(region, alpha),
+            "outer": lambda: self._of_outer(region, solution),
+        }
+        for level, prove in parts.items():
+            try:
+                constants += list(prove())
+            except Declined as why:
+                self.declined.setdefault(level, f"{self.called(level)}: {why}")
+        return constants
+
+    def called(self, level: str) -> str:
+        """What a user calls the function of a level."""
+        return _functions(self.problem)[level][0]
+
+    def _of_lower(self, region: Region, alpha: Constant | None) -> Iterator[Constant]:
+        bounds = self.lower_bounds(region.point, region.radius)
+        over = bounds.over if isinstance(bounds, MapBounds) else bounds.over.enclosures
+        named = _Named(region, "; ".join(("", *over.notes)))
+        if isinstance(bounds, MapBounds):
+            yield from named("q", lambda: bounds.slope, "‖∂₁Φ‖")
+            yield from named("nu_1", lambda: bounds.bend, "the norm of the derivative of ∂₁Φ by w")
+            if self.problem.n <= MOST_LAM:
+                yield from named("L_Phi", lambda: bounds.lam_slope, "‖∂₂Φ‖")
+                yield from named("nu_2", lambda: bounds.lam_bend, "the norm of the derivative of ∂₂Φ by w")
+            return
+        yield from named("mu", lambda: bounds.smallest, "the smallest eigenvalue of ∇²₁ℓ", Side.LOWER)
+        yield from named("L", lambda: bounds.largest, "the largest eigenvalue of ∇²₁ℓ")
+        yield from named("hat_rho_1", lambda: bounds.third, "‖D³ℓ‖ by w")
+        if self.problem.n <= MOST_LAM:
+            yield from named("hat_rho_2", lambda: bounds.third_cross, "‖D³ℓ‖ by w twice and λ once")
+        if alpha is None or alpha.side is not Side.EXACT:
+            return
+        off = step_rounding(self.problem)
+        a = (alpha.value + off) * UP
+        q = max(1 - alpha.value * bounds.smallest, alpha.value * bounds.largest - 1)
+        q += 4e-16 * (1 + a * bounds.hessian) + off * bounds.hessian * UP
+        yield from named("q", lambda: q, "max(1 − αμ, αL − 1)")
+        yield from named("nu_1", lambda: a * bounds.third, "α‖D³ℓ‖ by w")
+        if self.problem.frozen_step and self.problem.n <= MOST_LAM:
+            yield from named("L_Phi", lambda: a * bounds.cross, "α‖∇²₂₁ℓ‖")
+            yield from named("nu_2", lambda: a * bounds.third_cross, "α‖D³ℓ‖ by w twice and λ once")
+
+    def _of_outer(self, region: Region, solution: Anchor | None) -> Iterator[Constant]:
+        bounds = self.outer_bounds(region.point, region.radius)
+        named = _Named(region, "; ".join(("", *bounds.over.enclosures.notes)))
+        yield from named("L_E", lambda: bounds.gradient, "‖∇₁E‖")
+        calm = None if solution is None else self.outer_bounds(solution.w, 0.0)
+        mean = 0.0 if solution is None else solution.mean_distance(region)
+
+        def least(over: float, at: Callable[[ScalarBounds], float], slope: Callable[[], float]) -> float:
+            """The supremum over the region, or the mean on the way from w*: its value there and how it moves."""
+            return over if calm is None else min(over, (at(calm) + mean * slope()) * UP)
+
+        eta_1 = least(bounds.hessian, lambda b: b.hessian, lambda: bounds.third)
+        yield from named("eta_1", lambda: eta_1, "‖∇²₁E‖")
+        if self.problem.n <= MOST_LAM:
+            eta_2 = least(bounds.cross, lambda b: b.cross, lambda: bounds.third_cross)
+            yield from named("eta_2", lambda: eta_2, "‖∇²₁₂E‖")
+
+
+@dataclass(frozen=True, eq=False)
+class Anchor:
+    """A computed w, and at least how far w* is from it."""
+
+    w: Tensor
+    distance: float
+
+    def mean_distance(self, region: Region) -> float:
+        """At least the mean distance from w of the points between w* and a point of the region."""
+        reach = norm(self.w.cpu().double() - region.point.cpu().double()) + region.radius
+        return (self.distance + reach) / 2 * UP
+
+
+@dataclass(frozen=True, eq=False)
+class _Named:
+    """Makes constants of bounds over a region."""
+
+    region: Region
+    notes: str
+
+    def __call__(self, name: str, value: Callable[[], float], what: str, side: Side = Side.UPPER) -> Iterator[Constant]:
+        number = value()
+        if not math.isfinite(number):
+            return
+        if abs(number) <= SMALLEST:
+            number, side = 0.0, Side.EXACT
+        how = f"{what} over the ball, from the program{self.notes}"
+        provenance = Provenance(how, "program", ball=self.region.ball)
+        yield Constant(name, number, side, provenance)
+
+
+@dataclass(frozen=True, eq=False)
+class _Recorded:
+    """The programs of a problem by level, "lower" and "outer", and why one is missing."""
+
+    programs: dict[str, Program]
+    declined: dict[str, str]
+
+
+def _functions(problem: Problem) -> dict[str, tuple[str, Callable[[Tensor, Tensor], Tensor]]]:
+    """By level, what a user calls the function, and the function of w and λ."""
+    has_loss = problem.inner_at is not None and problem.step_at is not None
+    lower = problem.inner_at if has_loss and problem.inner_at is not None else problem.phi_at
+
+    def of_both(function: Callable[[Tensor, Ready], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+        return lambda w, lam: function(w, problem.prepare(lam))
+
+    return {
+        "lower": ("inner_loss" if has_loss else "the map", of_both(lower)),
+        "outer": ("outer_loss", of_both(problem.outer_at)),
+    }
+
+
+@lru_cache(maxsize=16)
+def _recorded(problem: Problem) -> _Recorded:
+    programs, declined = {}, {}
+    for level, (name, function) in _functions(problem).items():
+        try:
+            programs[level] = capture(function, problem.w0, problem.lam, EXPANSIONS)
+        except Declined as why:
+            declined[level] = f"{name}: {why}"
+            continue
+        if reason := _changed(problem, level, programs[level]):
+            declined[level] = f"{name}: {reason}"
+            del programs[level]
+    return _Recorded(programs, declined)
+
+
+def _changed(problem: Problem, level: str, program: Program) -> str:
+    """How a program differs from its function as it is now; empty if it does not."""
+    try:
+        return differs(program, _functions(problem)[level][1], problem.w0, problem.lam)
+    except Exception as error:  # the user's code may raise anything beside w_0
+        return " ".join(str(error).split())[:200]

@@ -1,0 +1,204 @@
+"""The rule for functions of one number, entry by entry: y = φ(x).
+
+    Dy = φ' Dx,   D²y = φ'' Dx⊗Dx + φ' D²x,
+    and in a scalar f:   D²f ∋ Σ_i a_i φ''_i Dx_i⊗Dx_i,   D³f ∋ Σ_i a_i (φ'''_i Dx_i⊗Dx_i⊗Dx_i + φ''_i Sym D²x_i⊗Dx_i),
+
+a = ∂f/∂y. Ranges of φ' to φ''' over the box of x come from the chain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from boundcheck.numerics.program.cholesky_certificate import spectral_norm
+from boundcheck.numerics.program.enclosure.chain import Chain
+from boundcheck.numerics.program.enclosure.elementary import Jet
+from boundcheck.numerics.program.enclosure.forms import Curvature, Trilinear, congruence, nothing, sum_of_products
+from boundcheck.numerics.program.enclosure.intervals import UP, Interval, norm
+from boundcheck.numerics.program.enclosure.value import (
+    PAIRS,
+    Bend,
+    Pair,
+    Slope,
+    Term,
+    Triple,
+    Value,
+    pairs_of,
+    rounding,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Elementwise:
+    """y = φ(base); `jet` has the ranges of φ and its derivatives over the box of the base."""
+
+    base: Value
+    jet: Jet
+    at_centre: Jet
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The tensors that it reads."""
+        return (self.base,)
+
+    def backward(self, adjoint: Interval) -> Iterator[tuple[Value, Interval]]:
+        yield self.base, adjoint * self.jet[1]
+
+    def curvature(self, adjoint: Interval, pair: Pair) -> Iterator[Curvature]:
+        one, two = (self.base.slopes.get(slot) for slot in pair)
+        if one is None or two is None:
+            return
+        s = _flat(adjoint * self.jet[2])
+        F, G = one.matrix.T, two.matrix.T
+        n, p = one.norms.reshape(-1), two.norms.reshape(-1)
+        loss = rounding(len(s.lo)) * sum_of_products(s.size, n, p)
+        loss += cross_slack(s.size, one, two)
+        if pair[0] == pair[1]:
+            yield Curvature(congruence(F, s.lo, F), congruence(F, s.hi, F), loss)
+        else:
+            wide = min(sum_of_products(s.rad, n, p), weighted_norm(s.rad, F) * weighted_norm(s.rad, G))
+            yield Curvature(congruence(F, s.mid, G), congruence(F, s.mid, G), loss + wide)
+
+    def third(self, adjoint: Interval, slots: Triple) -> Iterator[Trilinear]:
+        slopes = [self.base.slopes.get(slot) for slot in slots]
+        if all(slope is not None for slope in slopes):
+            t, known = _flat(adjoint * self.jet[3]), [slope for slope in slopes if slope is not None]
+            if bool((t.size <= 1e-290).all()):  # 0, up to rounding
+                yield nothing(sum_of_products(t.size, *(slope.reach.reshape(-1) for slope in known)))
+            else:
+                yield _cube(t, known)
+        s = _flat(adjoint * self.jet[2])
+        yield from bends_times_slopes(self.base, s, slots)
+
+    def bend(self, pair: Pair) -> Bend:
+        base = self.base
+        terms: list[Term] = []
+        rest, rest_norm = torch.zeros(base.shape, dtype=torch.float64), 0.0
+        if all(slot in base.slopes for slot in pair):
+            one, two = (base.slopes[slot] for slot in pair)
+            size = self.jet[2].size
+            terms.append(Term(_flat(self.jet[2]), one.matrix[:, None], two.matrix[:, None]))
+            rest = rest + size * (one.norms * two.rows + one.rows * two.reach) * UP
+            rest_norm += float((size * one.norms).max()) * base.remainder(pair[1]) * UP
+            rest_norm += float((size * two.reach).max()) * base.remainder(pair[0]) * UP
+        before, most = base.bend(pair), math.inf
+        if before is not None:
+            slope, size = self.at_centre[1].mid, self.jet[1].size
+            if math.isfinite(before.most):
+                own = Bend(tuple(terms), rest, min(norm(rest), math.inf if math.isnan(rest_norm) else rest_norm) * UP)
+                most = (own.norm(base.shape) + float(size.max()) * before.norm(base.shape)) * UP
+                most = math.inf if math.isnan(most) else most
+            off = torch.maximum(self.jet[1].hi - slope, slope - self.jet[1].lo).clamp(min=0)
+            lost = torch.zeros_like(rest)
+            for term in before.terms:
+                if term.M is None:  # one entry each: the interval goes into c
+                    terms.append(Term(_flat(self.jet[1]) * term.c, term.A, term.B))
+                else:
+                    terms.append(Term(term.c, term.A, term.B, term.M * slope))
+                    lost = lost + (off + rounding(2) * slope.abs()) * term.sizes(base.shape) * UP
+            rest = rest + size * before.rest + lost
+            rest_norm += float(size.max()) * before.rest_norm * UP + norm(lost)
+        rest = rest * UP
+        rest_norm = min(norm(rest), math.inf if math.isnan(rest_norm) else rest_norm * UP)
+        return Bend(tuple(terms), rest, rest_norm, most)
+
+
+def _flat(x: Interval) -> Interval:
+    return x.map(lambda t: t.reshape(-1))
+
+
+def cross_slack(s: Tensor, one: Slope, two: Slope) -> float:
+    """What the rows that are not known add to Σ_i s_i J_i⊗K_i beyond Σ_i s_i F_i⊗G_i, for |s_i| at most `s`."""
+    if not bool(one.rows.any()) and not bool(two.rows.any()):
+        return 0.0
+    r, p = one.rows.reshape(-1), two.rows.reshape(-1)
+    by_sum = sum_of_products(s, one.norms.reshape(-1), p) + sum_of_products(s, r, two.reach.reshape(-1))
+    return min(by_sum, slack_by_norm(s, one, two)) * UP
+
+
+def slack_by_norm(s: Tensor, one: Slope, two: Slope) -> float:
+    """At least ‖JᵀSK − FᵀSG‖ for every S with |xᵀSy| ≤ ‖diag(s)^½ x‖ ‖diag(s)^½ y‖."""
+    r, p = one.rows.reshape(-1), two.rows.reshape(-1)
+    root = s.clamp(min=0).sqrt()
+    if not bool(root.isfinite().all()):
+        return math.inf
+    F, G = weighted_norm(s, one.matrix.T), weighted_norm(s, two.matrix.T)
+    return F * norm(root * p) + norm(root * r) * (G + norm(root * p))
+
+
+def weighted_norm(s: Tensor, F: Tensor) -> float:
+    """At least ‖F diag(s)^½‖."""
+    return spectral_norm(F * s.clamp(min=0).sqrt()) * UP
+
+
+def _cube(t: Interval, slopes: list[Slope]) -> Trilinear:
+    """Σ_i t_i J_i⊗K_i⊗L_i."""
+    n = [slope.norms.reshape(-1) for slope in slopes]
+    r = [slope.rows.reshape(-1) for slope in slopes]
+    reach = [slope.reach.reshape(-1) for slope in slopes]
+    slack = 0.0
+    if any(bool(rows.any()) for rows in r):
+        slack += sum_of_products(t.size, r[0], reach[1], reach[2])
+        slack += sum_of_products(t.size, n[0], r[1], reach[2]) + sum_of_products(t.size, n[0], n[1], r[2])
+    A = slopes[0].matrix[:, None]
+    B, C = (A if slope is slopes[0] else slope.matrix[:, None] for slope in slopes[1:])
+    return Trilinear(t, A, B, C, slack)
+
+
+def bends_times_slopes(x: Value, s: Interval, slots: Triple) -> Iterator[Trilinear]:
+    """Σ_i s_i D²x_i⊗Dx_i, symmetrised: the pair of inputs of D²x_i is each of the three pairs of slots."""
+    for pair, places in pairs_of(slots):
+        bend, slope = x.bend(pair), x.slopes.get(slots[places[2]])
+        if bend is not None and slope is not None:
+            yield from products(bend, x.shape, s, slope, places)
+
+
+def products(
+    bend: Bend, shape: torch.Size, s: Interval, slope: Slope, places: tuple[int, int, int]
+) -> Iterator[Trilinear]:
+    """The forms of Σ_i s_i D²x_i⊗J_i, with its three inputs put in their places."""
+    reach, rows = slope.reach.reshape(-1), slope.rows.reshape(-1)
+    yield nothing(sum_of_products(s.size, bend.rest.reshape(-1), reach))
+    for term in bend.terms:
+        size = term.sizes(shape).reshape(-1)
+        if term.M is None:  # the interval goes into c
+            c, C = term.c * s, slope.matrix
+            loss = sum_of_products(s.size, size, rows)
+        else:
+            c, C = term.c, (term.M.reshape(len(term.M), -1) * s.mid) @ slope.matrix
+            loss = sum_of_products(s.rad, size, reach) + sum_of_products(s.size, size, rows)
+            loss += rounding(len(s.lo)) * sum_of_products(s.size, size, reach)
+        yield arranged(c, (term.A, term.B, C[:, None]), places, loss)
+
+
+def arranged(c: Interval, factors: Sequence[Tensor], places: tuple[int, int, int], slack: float) -> Trilinear:
+    """A trilinear form whose factors go to the given places."""
+    by_place = dict(zip(places, factors, strict=True))
+    return Trilinear(c, by_place[0], by_place[1], by_place[2], slack)
+
+
+def elementwise_value(chain: Chain) -> Value:
+    """The enclosures of φ(base)."""
+    base = chain.base
+    jet, at_centre = chain.jet(base.box), chain.jet(base.centre)
+    slope_mid = at_centre[1].mid
+    off = torch.maximum(jet[1].hi - slope_mid, slope_mid - jet[1].lo).clamp(min=0) * UP
+    slopes = {}
+    for slot, slope in base.slopes.items():
+        rounded = rounding(1) * slope_mid.abs() * slope.norms
+        slip = (at_centre[1].rad * slope.norms + at_centre[1].size * slope.slip + rounded) * UP
+        rows = (off * slope.norms + jet[1].size * slope.rows + rounded) * UP
+        slopes[slot] = Slope(slope_mid * slope.F, slip, torch.where(rows.isnan(), math.inf, rows))
+    bends = {}
+    for pair in PAIRS:
+        if all(slot in base.slopes for slot in pair):
+            one, two = (base.slopes[slot].reach for slot in pair)
+            before = base.bends.get(pair, torch.zeros((), dtype=torch.float64))
+            bend = (jet[2].size * one * two + jet[1].size * before) * UP
+            bends[pair] = torch.where(bend.isnan(), math.inf, bend)
+    return Value(at_centre[0], jet[0], slopes, bends, Elementwise(base, jet, at_centre), chain)

@@ -1,0 +1,134 @@
+"""Intervals of tensors, entry by entry, with ends that are moved outwards by more than their rounding.
+
+All ends are float64. Assumed is what `rounding_rules.ball` assumes of float64 arithmetic. An end may be infinite; a
+product of 0 and an infinite end is 0, since the interval stands for finite numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from boundcheck.numerics.program.rounding_rules.ball import TINY, U, gamma
+
+VANISHING = 1e-140  # the squares of smaller numbers lose digits
+UP = 1 + 2.0**-45  # more than the rounding of a few operations on numbers of one sign
+
+
+def outward(lo: Tensor, hi: Tensor, units: float = 2) -> Interval:
+    """The interval with its ends moved outwards by some units of rounding."""
+    return Interval(lo - units * U * lo.abs() - TINY, hi + units * U * hi.abs() + TINY)
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """All x with lo ≤ x ≤ hi, entry by entry."""
+
+    lo: Tensor
+    hi: Tensor
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.lo.shape
+
+    @property
+    def mid(self) -> Tensor:
+        """A point of it, next to its middle; 0 where it has no end."""
+        mid = self.lo / 2 + self.hi / 2
+        return torch.where(mid.isfinite(), mid, torch.zeros_like(mid))
+
+    @property
+    def rad(self) -> Tensor:
+        """At least |x − mid| for all x in it."""
+        return torch.maximum(self.hi - self.mid, self.mid - self.lo) * UP
+
+    @property
+    def size(self) -> Tensor:
+        """The largest |x| in it."""
+        return torch.maximum(self.lo.abs(), self.hi.abs())
+
+    @property
+    def exact(self) -> bool:
+        """Is it one point?"""
+        return bool((self.lo == self.hi).all())
+
+    def map(self, move: Callable[[Tensor], Tensor]) -> Interval:
+        """The same move of entries at both ends."""
+        return Interval(move(self.lo), move(self.hi))
+
+    def __neg__(self) -> Interval:
+        return Interval(-self.hi, -self.lo)
+
+    def __add__(self, other: Interval) -> Interval:
+        return outward(self.lo + other.lo, self.hi + other.hi)
+
+    def __sub__(self, other: Interval) -> Interval:
+        return self + (-other)
+
+    def __mul__(self, other: Interval) -> Interval:
+        ends = [_times(a, b) for a in (self.lo, self.hi) for b in (other.lo, other.hi)]
+        lo, hi = ends[0], ends[0]
+        for end in ends[1:]:
+            lo, hi = torch.minimum(lo, end), torch.maximum(hi, end)
+        if self.exact and bool(((self.lo == 0) | (self.lo.abs() == 1)).all()):
+            return Interval(lo, hi)
+        if other.exact and bool(((other.lo == 0) | (other.lo.abs() == 1)).all()):
+            return Interval(lo, hi)
+        return outward(lo, hi)
+
+    def meet(self, other: Interval) -> Interval:
+        """What lies in both, which hold the same number."""
+        return Interval(torch.maximum(self.lo, other.lo), torch.minimum(self.hi, other.hi))
+
+    def join(self, other: Interval) -> Interval:
+        """What holds both."""
+        return Interval(torch.minimum(self.lo, other.lo), torch.maximum(self.hi, other.hi))
+
+    def grown(self, by: Tensor) -> Interval:
+        """With both ends further out."""
+        return outward(self.lo - by, self.hi + by)
+
+
+def _times(a: Tensor, b: Tensor) -> Tensor:
+    product = a * b
+    return torch.where((a == 0) | (b == 0), torch.zeros_like(product), product)
+
+
+def point(x: Tensor | float) -> Interval:
+    """One number, or stored numbers, which are exact."""
+    x = torch.as_tensor(x, dtype=torch.float64)
+    return Interval(x, x)
+
+
+def around(mid: Tensor, rad: Tensor) -> Interval:
+    """All x with |x − mid| ≤ rad."""
+    return outward(mid - rad, mid + rad)
+
+
+def euclidean(x: Tensor, dim: int) -> Tensor:
+    """The Euclidean norm over an axis; where squares would vanish, √n times the largest entry, which is no less."""
+    size: Tensor = torch.linalg.vector_norm(x, dim=dim)
+    if bool((size < VANISHING).any()):
+        top = torch.linalg.vector_norm(x, ord=math.inf, dim=dim) if x.shape[dim] else torch.zeros_like(size)
+        size = torch.where(top < VANISHING, top * x.shape[dim] ** 0.5, size)
+    return size
+
+
+def norm(x: Tensor) -> float:
+    """At least the Euclidean norm of the entries."""
+    return float(euclidean(x.reshape(-1), 0)) * (1 + 2.0**-45 + gamma(x.numel())) + x.numel() * TINY
+
+
+def total(x: Tensor) -> float:
+    """At least the sum of non-negative numbers."""
+    return float(x.sum()) * (1 + 2.0**-45 + gamma(x.numel())) + TINY
+
+
+def row_norms(F: Tensor) -> Tensor:
+    """At least the Euclidean norm over the first axis."""
+    norms: Tensor = euclidean(F, 0) * (1 + 2.0**-45 + gamma(F.shape[0])) + F.shape[0] * TINY
+    return norms

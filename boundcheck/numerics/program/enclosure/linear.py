@@ -1,0 +1,132 @@
+"""The rule for operations that are linear in all the tensors that vary, with numbers beside them.
+
+y = f(x) + b for a linear f with known coefficients. Derivatives go through f. Bounds go through |f|, which has the
+absolute values of the coefficients. A sum of n terms rounds by at most γ_n times the sum of their sizes, so rounding
+goes through |f| too. As an operator, ‖f‖² is at most the largest row sum times the largest column sum of |f|.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from boundcheck.numerics.program.enclosure.forms import Curvature, Trilinear
+from boundcheck.numerics.program.enclosure.intervals import UP, Interval, around, norm
+from boundcheck.numerics.program.enclosure.value import PAIRS, SLOTS, Bend, Pair, Slope, Term, Triple, Value, rounding
+from boundcheck.numerics.program.rounding_rules.ball import TINY
+
+Function = Callable[..., Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """An operation: f on tensors that vary, |f|, and whether it only moves numbers, which rounds nothing.
+
+    `f` and `size` are linear; `offset` is the value at 0.
+    """
+
+    inputs: tuple[Value, ...]
+    f: Function
+    size: Function
+    offset: Tensor | None
+    moves: bool
+    terms: int  # of the longest sum in it
+
+    def backward(self, adjoint: Interval) -> Iterator[tuple[Value, Interval]]:
+        zeros = [torch.zeros(x.shape, dtype=torch.float64) for x in self.inputs]
+        back = torch.func.vjp(self.f, *zeros)[1]
+        sized = torch.func.vjp(self.size, *zeros)[1]
+        loss = rounding(max(adjoint.mid.numel(), self.terms))
+        mids = back(adjoint.mid)
+        rads = sized(adjoint.rad + loss * adjoint.mid.abs())
+        for x, mid, rad in zip(self.inputs, mids, rads, strict=True):
+            yield x, around(mid, rad * (UP + loss))
+
+    def curvature(self, adjoint: Interval, pair: Pair) -> Iterator[Curvature]:
+        return iter(())
+
+    def third(self, adjoint: Interval, slots: Triple) -> Iterator[Trilinear]:
+        return iter(())
+
+    def bend(self, pair: Pair) -> Bend:
+        terms: list[Term] = []
+        rest = [torch.zeros(x.shape, dtype=torch.float64) for x in self.inputs]
+        rest_norm, loss = 0.0, rounding(self.terms)
+        bends = [x.bend(pair) for x in self.inputs]
+        known = any(bend is not None and math.isfinite(bend.most) for bend in bends)
+        most = 0.0 if known else math.inf
+        for i, (x, bend) in enumerate(zip(self.inputs, bends, strict=True)):
+            if bend is None:
+                continue
+            if known:
+                most += self.norm_of(i) * bend.norm(x.shape) * UP
+            lost = torch.zeros_like(rest[i])
+            for term in bend.terms:
+                terms.append(Term(term.c, term.A, term.B, torch.vmap(self._of(i))(term.matrix(x.shape))))
+                if not self.moves:
+                    lost = lost + loss * term.sizes(x.shape)
+            rest[i] = bend.rest + lost
+            rest_norm += self.norm_of(i) * (bend.rest_norm + norm(lost)) * UP
+        whole = self.size(*rest) * (UP + loss)
+        return Bend(tuple(terms), whole, min(norm(whole), rest_norm * UP), most)
+
+    def _of(self, i: int, size: bool = False) -> Callable[[Tensor], Tensor]:
+        """f, or |f|, as a function of its i-th input alone."""
+        zeros = [torch.zeros(x.shape, dtype=torch.float64) for x in self.inputs]
+        f = self.size if size else self.f
+        return lambda x: f(*(x if j == i else zero for j, zero in enumerate(zeros)))
+
+    def norm_of(self, i: int) -> float:
+        """At least the norm of f as an operator on its i-th input."""
+        size = self._of(i, size=True)
+        ones = torch.ones(self.inputs[i].shape, dtype=torch.float64)
+        by_rows, back = torch.func.vjp(size, ones)[:2]
+        by_columns = back(torch.ones_like(by_rows))[0]
+        return math.sqrt(float(by_rows.max()) * float(by_columns.max())) * (UP + rounding(self.terms))
+
+
+def linear_value(
+    inputs: Sequence[Value], f: Function, size: Function, offset: Tensor | None, *, moves: bool, terms: int
+) -> Value:
+    """The enclosures of f(inputs) + offset."""
+    inputs = tuple(inputs)
+    zeros = [torch.zeros(x.shape, dtype=torch.float64) for x in inputs]
+    loss = 0.0 if moves else rounding(terms)
+    b = torch.zeros((), dtype=torch.float64) if offset is None else offset
+
+    def enclosed(boxes: Sequence[Interval]) -> Interval:
+        if moves and offset is None:
+            return Interval(f(*(x.lo for x in boxes)), f(*(x.hi for x in boxes)))
+        mid = f(*(x.mid for x in boxes))
+        rad = size(*(x.rad + loss * x.mid.abs() + (0.0 if moves else TINY) for x in boxes)) * (UP + loss)
+        return around(mid + b, rad + 2.0**-52 * (mid.abs() + b.abs()))
+
+    slopes: dict[str, Slope] = {}
+    for slot in SLOTS:
+        parts = [x.slopes.get(slot) for x in inputs]
+        if all(part is None for part in parts):
+            continue
+        k = next(part.F.shape[0] for part in parts if part is not None)
+        F = torch.zeros(())
+        for i, part in enumerate(parts):
+            if part is None:
+                continue
+            image = torch.vmap(lambda x, i=i: f(*(x if j == i else z for j, z in enumerate(zeros))))(part.F)
+            F = image if not F.dim() else F + image
+        F = F.reshape(k, *f(*zeros).shape)
+        loss_of_sum = loss + (rounding(len(inputs)) if len([p for p in parts if p is not None]) > 1 else 0.0)
+        norms = size(*(z if p is None else p.norms for p, z in zip(parts, zeros, strict=True)))
+        rounded = loss_of_sum * norms
+        slip = size(*(z if p is None else p.slip for p, z in zip(parts, zeros, strict=True))) * (UP + loss) + rounded
+        rows = size(*(z if p is None else p.rows for p, z in zip(parts, zeros, strict=True))) * (UP + loss) + rounded
+        slopes[slot] = Slope(F, slip, rows)
+    bends = {}
+    for pair in PAIRS:
+        if any(pair in x.bends for x in inputs):
+            bends[pair] = size(*(x.bends.get(pair, z) for x, z in zip(inputs, zeros, strict=True))) * (UP + loss)
+    rule = Linear(inputs, f, size, offset, moves, terms)
+    return Value(enclosed([x.centre for x in inputs]), enclosed([x.box for x in inputs]), slopes, bends, rule)

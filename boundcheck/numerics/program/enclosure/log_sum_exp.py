@@ -1,0 +1,219 @@
+"""The rule for y = log Σ_i e^(x_i) over one axis, of which cross-entropy and softmax are made.
+
+With s = softmax(x): Dy = sᵀDx, D²y = DxᵀQ Dx + Σ s_i D²x_i with Q = diag(s) − ssᵀ, for which
+
+    0 ⪯ Q ⪯ ½P,   P = I − 11ᵀ/k,   ‖Q(x) − Q(x')‖ ≤ S₃‖x − x'‖,   S₃ = √6/9,
+
+and the third derivative of log Σ e^x has norm at most S₃. In a scalar f each group of entries adds a_g DxᵀQ_g Dx to
+D²f. Where the group moves little, Q is taken at the centre, up to S₃ times how far it moves; else 0 ⪯ Q ⪯ ½P is used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from boundcheck.numerics.program.enclosure.elementwise import slack_by_norm, weighted_norm
+from boundcheck.numerics.program.enclosure.forms import Curvature, Trilinear, nothing, sum_of_products
+from boundcheck.numerics.program.enclosure.intervals import UP, Interval, euclidean, norm
+from boundcheck.numerics.program.enclosure.value import (
+    PAIRS,
+    Bend,
+    Pair,
+    Slope,
+    Term,
+    Triple,
+    Value,
+    pairs_of,
+    rounding,
+)
+from boundcheck.numerics.program.rounding_rules.ball import TINY
+
+S3 = math.sqrt(6) / 9 * (1 + 1e-15)
+NEAR = 0.25  # Q is taken at the centre where it moves by less than this
+
+
+@dataclass(frozen=True, eq=False)
+class LogSumExp:
+    """y = log Σ e^x over the last axis of x, which has shape (…, k)."""
+
+    x: Value
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The tensors that it reads."""
+        return (self.x,)
+
+    @property
+    def k(self) -> int:
+        """The length of a group."""
+        return self.x.shape[-1]
+
+    @cached_property
+    def centre(self) -> tuple[Tensor, Tensor]:
+        """softmax at the centre for each group, and at least ‖Q(w) − Q(centre)‖ over the ball."""
+        s = torch.softmax(self.x.centre.mid, -1).reshape(-1, self.k)
+        return s, S3 * self._sizes(self.x.off()) * UP + 64 * rounding(self.k)
+
+    def _sizes(self, x: Tensor) -> Tensor:
+        """At least the norm of each group."""
+        sizes: Tensor = euclidean(x.reshape(-1, self.k), 1) * (UP + rounding(self.k))
+        return sizes
+
+    def _each(self, x: Tensor) -> Tensor:
+        """A number of each group for each of its entries."""
+        return x[:, None].expand(-1, self.k).reshape(-1)
+
+    def backward(self, adjoint: Interval) -> Iterator[tuple[Value, Interval]]:
+        yield self.x, adjoint.map(lambda t: t.unsqueeze(-1)) * softmax(self.x.box)
+
+    def curvature(self, adjoint: Interval, pair: Pair) -> Iterator[Curvature]:
+        one, two = (self.x.slopes.get(slot) for slot in pair)
+        if one is None or two is None:
+            return
+        k, a = self.k, adjoint.map(lambda t: t.reshape(-1))
+        F, G = (slope.F.reshape(slope.F.shape[0], -1, k) for slope in (one, two))
+        s, uncertain = self.centre
+        Q = s[:, :, None] * (torch.eye(k, dtype=torch.float64) - s[:, None, :])
+        near = uncertain <= NEAR
+        n, p = self._sizes(one.norms), self._sizes(two.norms)  # of groups: Q joins all entries of one
+        slack = self._cross_slack(a.size * 0.5, one, two)
+        slack += 4 * rounding(k + len(a.lo)) * sum_of_products(a.size * 0.5, n, p)
+        middle = torch.einsum("agi,g,gij,bgj->ab", F, a.mid * near, Q, G)
+        off = torch.where(near, a.size * uncertain + a.rad * 0.5, a.size * 0.5)  # at least ‖aQ − a_mid Q_mid‖
+        if pair[0] != pair[1]:
+            by_norm = weighted_norm(self._each(off), one.matrix.T) * weighted_norm(self._each(off), two.matrix.T)
+            slack += min(sum_of_products(off, n, p), by_norm)
+            yield Curvature(middle, middle, slack * (1 + 1e-12))
+            return
+        P = torch.eye(k, dtype=torch.float64) - 1 / k  # aQ − a_mid Q_mid has 1 in its kernel
+        above = torch.where(near, off, 0.5 * a.hi.clamp(min=0))
+        below = torch.where(near, off, 0.5 * (-a.lo).clamp(min=0))
+        up, lo = (torch.einsum("agi,g,ij,bgj->ab", F, amount, P, F) for amount in (above, below))
+        yield Curvature(middle - lo, middle + up, slack * (1 + 1e-12))
+
+    def _cross_slack(self, s: Tensor, one: Slope, two: Slope) -> float:
+        """What the rows that are not known add to Σ_g JᵀX_g K beyond Σ_g FᵀX_g G, for ‖X_g‖ at most `s`."""
+        if not bool(one.rows.any()) and not bool(two.rows.any()):
+            return 0.0
+        by_sum = sum_of_products(s, self._sizes(one.norms), self._sizes(two.rows))
+        by_sum += sum_of_products(s, self._sizes(one.rows), self._sizes(two.reach))
+        return min(by_sum, slack_by_norm(self._each(s), one, two)) * UP
+
+    def third(self, adjoint: Interval, slots: Triple) -> Iterator[Trilinear]:
+        a = adjoint.map(lambda t: t.reshape(-1))
+        slopes = [self.x.slopes[slot] for slot in slots if slot in self.x.slopes]
+        if len(slopes) == 3:
+            c = a.size * S3 * UP
+            blocks = {id(slope): slope.matrix.reshape(-1, self.k, slope.F.shape[0]) for slope in slopes}
+            A, B, C = (blocks[id(slope)] for slope in slopes)
+            yield Trilinear(Interval(-c, c), A, B, C, self._loose(c, slopes))  # of a single row the sign counts
+        for pair, places in pairs_of(slots):  # Σ_g a_g ⟨D²x_g, Q_g Dx_g⟩ by its size, as ‖Q‖ ≤ ½
+            slope = self.x.slopes.get(slots[places[2]])
+            if slope is not None and pair in self.x.bends:
+                sizes = self._sizes(self.x.bends[pair]), self._sizes(slope.reach)
+                yield nothing(0.5 * sum_of_products(a.size, *sizes))
+
+    def _loose(self, c: Tensor, slopes: list[Slope]) -> float:
+        """What rows that are not known add to Σ_g c_g ‖J_g‖‖K_g‖‖L_g‖."""
+        if not any(bool(slope.rows.any()) for slope in slopes):
+            return 0.0
+        n = [self._sizes(slope.norms) for slope in slopes]
+        r = [self._sizes(slope.rows) for slope in slopes]
+        slack = sum_of_products(c, r[0], n[1] + r[1], n[2] + r[2])
+        return slack + sum_of_products(c, n[0], r[1], n[2] + r[2]) + sum_of_products(c, n[0], n[1], r[2])
+
+    def bend(self, pair: Pair) -> Bend:
+        """DxᵀQ Dx: with Q at the centre as Σ_i s_i (J_i − sᵀJ)⊗(K_i − sᵀK), or as blocks with ‖Q‖ ≤ ½."""
+        x, k = self.x, self.k
+        shape = x.shape[:-1]
+        rest = torch.zeros(shape, dtype=torch.float64)
+        terms: list[Term] = []
+        if all(slot in x.slopes for slot in pair):
+            one, two = (x.slopes[slot] for slot in pair)
+            J, K = (slope.matrix.reshape(-1, k, slope.F.shape[0]) for slope in (one, two))
+            s, uncertain = self.centre
+            loose = self._sizes(one.norms) * self._sizes(two.rows) + self._sizes(one.rows) * self._sizes(two.reach)
+            rest = rest + (0.5 * loose).reshape(shape)
+            if bool((uncertain <= NEAR).all()):
+                terms.append(_centred(J, K, s, shape))
+                wide = (uncertain + 16 * rounding(k)) * self._sizes(one.norms) * self._sizes(two.norms)
+                rest = rest + wide.reshape(shape)
+            else:
+                c = torch.full((len(J),), 0.5, dtype=torch.float64)
+                terms.append(Term(Interval(-c, c), J, K))
+        if pair in x.bends:
+            top = softmax(x.box).hi
+            rest = rest + (top * x.bends[pair]).sum(-1).minimum(x.bends[pair].amax(-1))
+        rest = rest * (UP + rounding(k))
+        return Bend(tuple(terms), rest, norm(rest))
+
+
+def _centred(J: Tensor, K: Tensor, s: Tensor, shape: torch.Size) -> Term:
+    """Σ_i s_i (J_i − sᵀJ)⊗(K_i − sᵀK) for each group."""
+    groups, k = s.shape
+    A, B = ((X - (s[:, None, :] @ X)).reshape(groups * k, 1, -1) for X in (J, K))
+    M = torch.eye(groups, dtype=torch.float64).repeat_interleave(k, 0).reshape(groups * k, *shape)
+    c = s.reshape(-1)
+    return Term(Interval(c, c), A, B, M)
+
+
+def softmax(x: Interval) -> Interval:
+    """Over the last axis: an entry is least where it is least and the others are largest."""
+
+    def end(own: Tensor, others: Tensor) -> Tensor:
+        return torch.sigmoid(own - _of_others(others))
+
+    size = x.size.amax(-1, keepdim=True)
+    loss = 16 * rounding(x.shape[-1]) * (1 + torch.where(size.isfinite(), size, torch.zeros_like(size)))
+    lo, hi = end(x.lo, x.hi), end(x.hi, x.lo)
+    return Interval((lo - loss).clamp(min=0), (hi + loss).clamp(max=1))
+
+
+def _of_others(x: Tensor) -> Tensor:
+    """log Σ e^(x_j) over the other entries j of the last axis, without a difference of sums."""
+    none = torch.full_like(x[..., :1], -math.inf)
+    before = torch.cat((none, x[..., :-1].logcumsumexp(-1)), -1)
+    after = torch.cat((x[..., 1:].flip(-1).logcumsumexp(-1).flip(-1), none), -1)
+    return torch.logaddexp(before, after)
+
+
+def _bend_size(x: Value, pair: Pair) -> Tensor:
+    """At least ‖D²y_g‖: Σ_i s_i (J_i − sᵀJ)⊗(K_i − sᵀK) is at most the root of both variances."""
+    s = softmax(x.box).hi
+    size = torch.zeros(x.shape[:-1], dtype=torch.float64)
+    if all(slot in x.slopes for slot in pair):
+        one, two = (x.slopes[slot].reach for slot in pair)
+        by_variance = ((s * one**2).sum(-1) * (s * two**2).sum(-1)).sqrt()
+        size = size + by_variance.minimum(one.amax(-1) * two.amax(-1))
+    if pair in x.bends:
+        size = size + (s * x.bends[pair]).sum(-1).minimum(x.bends[pair].amax(-1))
+    return size * (UP + rounding(x.shape[-1]))
+
+
+def log_sum_exp_value(x: Value) -> Value:
+    """The enclosures of log Σ e^x over the last axis."""
+    k = x.shape[-1]
+    loss = 64 * rounding(k)
+
+    def enclosed(box: Interval) -> Interval:
+        lo, hi = torch.logsumexp(box.lo, -1), torch.logsumexp(box.hi, -1)
+        return Interval(lo - loss * (1 + lo.abs()), hi + loss * (1 + hi.abs()))
+
+    at, over = softmax(x.centre), softmax(x.box)
+    s = at.mid
+    off = torch.maximum(over.hi - s, s - over.lo).clamp(min=0) * UP
+    slopes = {}
+    for slot, slope in x.slopes.items():
+        rounded = 2 * rounding(k) * (s * slope.norms).sum(-1)
+        slip = (at.rad * slope.norms).sum(-1) + (at.hi * slope.slip).sum(-1) + rounded
+        rows = (off * slope.norms).sum(-1) + (over.hi * slope.rows).sum(-1).minimum(slope.rows.amax(-1)) + rounded
+        F = (slope.F * s).sum(-1)
+        slopes[slot] = Slope(F, slip * (UP + rounding(k)) + TINY, rows * (UP + rounding(k)) + TINY)
+    bends = {pair: _bend_size(x, pair) for pair in PAIRS if all(s in x.slopes for s in pair) or pair in x.bends}
+    return Value(enclosed(x.centre), enclosed(x.box), slopes, bends, LogSumExp(x))

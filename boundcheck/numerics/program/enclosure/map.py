@@ -1,0 +1,90 @@
+"""Bounds of the derivatives of a map Φ(w, λ) over a ball of w."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from boundcheck.numerics.program.capture import Program
+from boundcheck.numerics.program.cholesky_certificate import spectral_norm
+from boundcheck.numerics.program.enclosure.elementwise import Elementwise
+from boundcheck.numerics.program.enclosure.interpreter import Enclosures
+from boundcheck.numerics.program.enclosure.intervals import UP, norm
+from boundcheck.numerics.program.enclosure.linear import Linear
+from boundcheck.numerics.program.enclosure.value import LAM, Pair, Value, W
+
+
+class MapBounds:
+    """Bounds over the ball of radius `radius` around `centre`.
+
+    Attributes
+    ----------
+    slope, lam_slope : float
+        At least ‖∂₁Φ‖ and ‖∂₂Φ‖.
+    bend, lam_bend : float
+        At least the norms of the derivatives of ∂₁Φ and ∂₂Φ by w.
+    """
+
+    def __init__(self, program: Program, centre: Tensor, lam: Tensor, radius: float, *, with_lam: bool = True) -> None:
+        self.radius = radius
+        self.over = Enclosures(program, centre, lam, radius, with_lam=with_lam)
+
+    @property
+    def output(self) -> Value:
+        """Φ."""
+        return self.over.output
+
+    @cached_property
+    def slope(self) -> float:
+        """At least ‖∂₁Φ‖."""
+        return self._slope(W, (W, W))
+
+    @cached_property
+    def lam_slope(self) -> float:
+        """At least ‖∂₂Φ‖."""
+        return self._slope(LAM, (W, LAM))
+
+    @torch.no_grad()
+    def _slope(self, slot: str, pair: Pair) -> float:
+        slope = self.output.slopes.get(slot)
+        if slope is None:
+            return 0.0
+        candidates = [norm_of_slope(self.output, slot)]
+        if self.radius and pair in self.output.bends:
+            bend = self.bend if pair == (W, W) else self.lam_bend
+            candidates.append(spectral_norm(slope.matrix) + norm(slope.slip) + self.radius * bend * UP)
+        return min(x for x in candidates if not math.isnan(x)) * UP
+
+    @cached_property
+    def bend(self) -> float:
+        """At least the norm of the derivative of ∂₁Φ by w."""
+        return self._bend((W, W))
+
+    @cached_property
+    def lam_bend(self) -> float:
+        """At least the norm of the derivative of ∂₂Φ by w."""
+        return self._bend((W, LAM))
+
+    @torch.no_grad()
+    def _bend(self, pair: Pair) -> float:
+        bend = self.output.bend(pair)
+        return 0.0 if bend is None else min(bend.norm(self.output.shape), norm(self.output.bends[pair]))
+
+
+def norm_of_slope(value: Value, slot: str) -> float:
+    """At least ‖J‖ over the ball, by how the value is computed: φ' times the derivative of its base, or a sum."""
+    slope, rule = value.slopes.get(slot), value.rule
+    if slope is None:
+        return 0.0
+    best = spectral_norm(slope.matrix) + value.remainder(slot)
+    if isinstance(rule, Elementwise):
+        size, base = rule.jet[1].size.reshape(-1), rule.base.slopes[slot]
+        rest = min(norm(size * base.rows.reshape(-1)), float(size.max()) * rule.base.remainder(slot))
+        best = min(best, spectral_norm(size[:, None] * base.matrix) + rest)
+    elif isinstance(rule, Linear):
+        parts = [rule.norm_of(i) * norm_of_slope(x, slot) for i, x in enumerate(rule.inputs) if slot in x.slopes]
+        best = min(best, math.fsum(parts))
+    return best * UP

@@ -1,0 +1,206 @@
+"""Bounds of the derivatives of a scalar program f(w, λ) over a ball of w.
+
+D²f and D³f are sums over the operations that bend (Griewank and Walther call it edge pushing): each adds its own second
+or third derivative, taken along the derivatives of its inputs and weighted with the derivative of f by its result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from boundcheck.numerics.program.capture import Program
+from boundcheck.numerics.program.cholesky_certificate import frobenius, spectral_norm
+from boundcheck.numerics.program.enclosure.farthest import farthest
+from boundcheck.numerics.program.enclosure.forms import Curvature, Trilinear, ends_of, norm_of, trilinear_norm
+from boundcheck.numerics.program.enclosure.interpreter import Enclosures
+from boundcheck.numerics.program.enclosure.intervals import UP, Interval, norm, point
+from boundcheck.numerics.program.enclosure.value import LAM, Pair, Value, W, rounding
+
+
+class Derivatives:
+    """The derivatives of a scalar program by each of its values, and what its operations add to D²f and D³f."""
+
+    def __init__(self, program: Program, centre: Tensor, lam: Tensor, radius: float, *, with_lam: bool) -> None:
+        self.enclosures = Enclosures(program, centre, lam, radius, with_lam=with_lam)
+        self.output = self.enclosures.output
+        order = values_before(self.output)
+        self.adjoints: dict[int, Interval] = {id(self.output): point(torch.ones(self.output.shape))}
+        self.values = order
+        self._cut: dict[int, Interval] = {}  # what operations that bend pass on to values that are affine in w
+        with torch.no_grad():
+            for value in reversed(order):
+                adjoint = self.adjoints.get(id(value))
+                if value.rule is None or adjoint is None:
+                    continue
+                for x, part in value.rule.backward(adjoint):
+                    if not x.depends:
+                        continue
+                    before = self.adjoints.get(id(x))
+                    self.adjoints[id(x)] = part if before is None else before + part
+                    if (W, W) in value.bends and (W, W) not in x.bends:
+                        old = self._cut.get(id(x))
+                        self._cut[id(x)] = part if old is None else old + part
+
+    def _bent(self) -> Iterator[tuple[Value, Interval]]:
+        for value in self.values:
+            adjoint = self.adjoints.get(id(value))
+            if value.rule is not None and adjoint is not None:
+                yield value, adjoint
+
+    @torch.no_grad()
+    def curvature(self, pair: Pair) -> list[Curvature]:
+        """The parts of D²f by two inputs."""
+        return [
+            part
+            for value, adjoint in self._bent()
+            if value.rule is not None
+            for part in value.rule.curvature(adjoint, pair)
+        ]
+
+    @torch.no_grad()
+    def third(self, slots: tuple[str, str, str]) -> list[Trilinear]:
+        """The parts of D³f by three inputs."""
+        return [
+            part
+            for value, adjoint in self._bent()
+            if value.rule is not None
+            for part in value.rule.third(adjoint, slots)
+        ]
+
+    @torch.no_grad()
+    def gradient_norm(self) -> float:
+        """At least ‖∇₁f‖ over the ball, from what reaches the values that are affine in w."""
+        if (W, W) not in self.output.bends:
+            slope = self.output.slopes.get(W)
+            return 0.0 if slope is None else norm(slope.F) + float(slope.rows)
+        d = self.output.slopes[W].F.shape[0] if W in self.output.slopes else 0
+        middle, spread = torch.zeros(d, dtype=torch.float64), 0.0
+        for value in self.values:
+            part, slope = self._cut.get(id(value)), value.slopes.get(W)
+            if part is None or slope is None:
+                continue
+            mid, rad = part.mid.reshape(-1), part.rad.reshape(-1)
+            F = slope.matrix.T
+            middle = middle + F @ mid
+            loss = rounding(len(mid) + len(self._cut)) * (mid.abs() * slope.norms.reshape(-1)).sum()
+            spread += spectral_norm(F) * norm(rad) + float(loss) * UP
+            spread += float((part.size * slope.rows).sum()) * UP
+        return norm(middle) + spread
+
+
+def values_before(output: Value) -> list[Value]:
+    """Every value that enters the output, inputs before results."""
+    order: list[Value] = []
+    done: set[int] = set()
+    waiting: list[tuple[Value, bool]] = [(output, False)]
+    while waiting:
+        value, ready = waiting.pop()
+        if ready:
+            order.append(value)
+            continue
+        if id(value) in done:
+            continue
+        done.add(id(value))
+        waiting.append((value, True))
+        if value.rule is not None:
+            waiting += [(x, False) for x in value.rule.inputs]
+    return order
+
+
+class ScalarBounds:
+    """Bounds of the derivatives of f over the ball of radius `radius` around `centre`.
+
+    Attributes
+    ----------
+    smallest, largest : float
+        Every eigenvalue of ∇²₁f over the ball is between them.
+    gradient : float
+        At least ‖∇₁f‖.
+    cross : float
+        At least ‖∇²₁₂f‖, the norm of the derivative of ∇₁f by λ.
+    third : float
+        At least the norm of D³f by w three times.
+    third_cross : float
+        At least the norm of D³f by w twice and λ once.
+    """
+
+    def __init__(self, program: Program, centre: Tensor, lam: Tensor, radius: float, *, with_lam: bool = True) -> None:
+        self.radius = radius
+        self.over = Derivatives(program, centre, lam, radius, with_lam=with_lam)
+        self._arguments = program, centre, lam, with_lam
+
+    @cached_property
+    def at(self) -> Derivatives:
+        """The same at the centre alone."""
+        program, centre, lam, with_lam = self._arguments
+        return self.over if self.radius == 0 else Derivatives(program, centre, lam, 0.0, with_lam=with_lam)
+
+    @cached_property
+    def _ends(self) -> tuple[float, float]:
+        low, high = ends_of(self.over.curvature((W, W)))
+        if (W, W) in self.over.output.bends and self.radius:
+            low_c, high_c = ends_of(self.at.curvature((W, W)))
+            move = self.radius * self.third * UP
+            low, high = max(low, low_c - move), min(high, high_c + move)
+        return _number(low, -math.inf), _number(high, math.inf)
+
+    @property
+    def smallest(self) -> float:
+        return self._ends[0]
+
+    @property
+    def largest(self) -> float:
+        return self._ends[1]
+
+    @property
+    def hessian(self) -> float:
+        """At least ‖∇²₁f‖."""
+        return max(abs(self.smallest), abs(self.largest))
+
+    @cached_property
+    def gradient(self) -> float:
+        slope = self.over.output.slopes.get(W)
+        if slope is None:
+            return 0.0
+        from_centre = norm(slope.F) + float(slope.slip) + self.radius * self.hessian * UP
+        best = min(from_centre, self.over.gradient_norm())
+        parts = self.at.curvature((W, W)) if self.radius else []
+        if parts and math.isfinite(self.third):  # ∇f = ∇f(centre) + ∇²f(centre)s up to ½‖D³f‖‖s‖²
+            H, off = hessian_at(parts)
+            rest = float(slope.slip) + self.radius * (off + self.radius * self.third / 2)
+            best = min(best, farthest(H, slope.F.reshape(-1), self.radius) + rest * UP)
+        return _number(best, math.inf)
+
+    @cached_property
+    def cross(self) -> float:
+        direct = norm_of(self.over.curvature((W, LAM)))
+        if not self.radius:
+            return _number(direct, math.inf)
+        from_centre = norm_of(self.at.curvature((W, LAM))) + self.radius * self.third_cross * UP
+        return _number(min(direct, from_centre), math.inf)
+
+    @cached_property
+    def third(self) -> float:
+        return _number(trilinear_norm(self.over.third((W, W, W))), math.inf)
+
+    @cached_property
+    def third_cross(self) -> float:
+        return _number(trilinear_norm(self.over.third((W, W, LAM))), math.inf)
+
+
+def _number(x: float, unknown: float) -> float:
+    return unknown if math.isnan(x) else x
+
+
+def hessian_at(parts: list[Curvature]) -> tuple[Tensor, float]:
+    """The middle of D²f by w, and how far it may be off, in norm."""
+    lo = sum((part.lo for part in parts[1:]), parts[0].lo)
+    up = sum((part.up for part in parts[1:]), parts[0].up)
+    slack = math.fsum(part.slack for part in parts) + frobenius(up - lo) / 2
+    slack += rounding(len(parts)) * math.fsum(frobenius(part.lo) + frobenius(part.up) for part in parts)
+    return lo / 2 + up / 2, slack * UP

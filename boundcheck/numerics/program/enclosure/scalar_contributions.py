@@ -1,0 +1,153 @@
+"""What each operation of a scalar program adds to a bound of its derivatives: computed when a person asks why.
+
+An operation on one line of the user's code is one row, however often that line runs. Its value is the bound that it
+alone would have, with the derivative of f by its result as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from boundcheck.explanation import Contribution
+from boundcheck.numerics.program.enclosure.farthest import farthest
+from boundcheck.numerics.program.enclosure.intervals import UP, Interval
+from boundcheck.numerics.program.enclosure.linear import Linear
+from boundcheck.numerics.program.enclosure.scalar import Derivatives, ScalarBounds, hessian_at
+from boundcheck.numerics.program.enclosure.site_notes import Names, Reading
+from boundcheck.numerics.program.enclosure.sites import Site, is_bent, names_of, sites_of, sorted_rows
+from boundcheck.numerics.program.enclosure.value import LAM, Value, W
+
+ORDER = {"gradient": 1, "third": 3, "third_cross": 3}  # of derivatives; else 2
+STEADY = 1e-12  # largest relative radius of an adjoint that counts as constant
+
+
+@dataclass(frozen=True, eq=False)
+class Calm:
+    """Bounds at w*, and the mean distance from it of the points between w* and a point of the ball."""
+
+    bounds: ScalarBounds
+    mean: float
+
+
+def contributions(
+    bounds: ScalarBounds, quantity: str, factor: float = 1.0, calm: Calm | None = None
+) -> list[Contribution]:
+    """What operations add to a bound, an attribute of `bounds`, times `factor`; the largest first.
+
+    With `calm`, a second derivative need only be bounded on average between w* and a point of the ball.
+    """
+    values = bounds.over.values
+    names = names_of(values)
+    if quantity == "gradient":
+        return sorted_rows(_of_gradient(bounds, values, names))
+    rows = []
+    slots = (W, LAM) if quantity in ("cross", "third_cross") else (W,)
+    for site in sites_of(values, names, [i for i, value in enumerate(values) if is_bent(value) and W in value.slopes]):
+        alone, centre = _Alone(bounds, site), _Alone(bounds, site, at_centre=True)
+        value: float = getattr(alone, quantity)
+        if calm is not None:
+            slope = alone.third if quantity == "hessian" else alone.third_cross
+            value = min(value, (getattr(_Alone(calm.bounds, site), quantity) + calm.mean * slope) * UP)
+        reading = _reading(bounds.over, site, ORDER.get(quantity, 2), slots, names)
+        at_centre = factor * getattr(centre, quantity)
+        rows.append(site.row(factor * value, at_centre, reading, least=quantity == "smallest"))
+    return sorted_rows(rows)
+
+
+def _reading(over: Derivatives, site: Site, order: int, slots: tuple[str, ...], names: Names) -> Reading:
+    values = [over.values[i] for i in site.places]
+    weights = [float(over.adjoints[id(x)].size.max()) for x in values if id(x) in over.adjoints]
+    return Reading(values, order, slots, names, max(weights, default=None))
+
+
+class _Some(Derivatives):
+    """Derivatives in which only the operations at some places add something."""
+
+    def __init__(self, whole: Derivatives, places: Sequence[int]) -> None:
+        self.__dict__ |= vars(whole)
+        self.values = [whole.values[i] for i in places]
+
+
+class _Alone(ScalarBounds):
+    """Bounds in which only one operation adds something, over the ball or at its centre."""
+
+    def __init__(self, whole: ScalarBounds, site: Site, *, at_centre: bool = False) -> None:
+        self.__dict__ |= {
+            name: x
+            for name, x in vars(whole).items()
+            if not isinstance(getattr(ScalarBounds, name, None), cached_property)
+        }
+        at = _Some(whole.at, site.places)
+        self.over = at if at_centre else _Some(whole.over, site.places)
+        self.__dict__["at"] = at
+        self.radius = 0.0 if at_centre else whole.radius
+
+
+def _of_gradient(bounds: ScalarBounds, values: Sequence[Value], names: Names) -> Iterator[Contribution]:
+    """∇₁f is the sum of what operations that bend pass on to tensors that are affine in w."""
+    bent = (W, W) in bounds.over.output.bends
+    places = [i for i, value in enumerate(values) if _passes_on(value)] if bent else [len(values) - 1]
+    for site in sites_of(values, names, places):
+        reading = _reading(bounds.over, site, 1, (W,), names)
+        if not bent:
+            yield site.row(bounds.gradient, bounds.gradient, reading)
+            continue
+        first = values[site.places[0]]
+        if isinstance(first.rule, Linear):  # a sum of something bent and something affine is shown as the latter
+            affine = list(_affine_inputs(first))
+            operation, line = names[id(affine[0])]
+            site = Site(operation, line or site.line, site.places)
+            reading = Reading(affine, 1, (W,), names, reading.weight)
+        yield site.row(_gradient(bounds, site, bounds.radius), _gradient(bounds, site, 0.0), reading)
+
+
+def _passes_on(value: Value) -> bool:
+    return value.rule is not None and (W, W) in value.bends and any(True for _ in _affine_inputs(value))
+
+
+def _affine_inputs(value: Value) -> Iterator[Value]:
+    for x in value.rule.inputs if value.rule is not None else ():
+        if W in x.slopes and (W, W) not in x.bends:
+            yield x
+
+
+@torch.no_grad()
+def _gradient(bounds: ScalarBounds, site: Site, radius: float) -> float:
+    """At least the norm of what a site passes on, by what it is at each point or by how it moves from the centre."""
+    over = bounds.over if radius else bounds.at
+    part, steady = _Some(over, range(len(over.values))), True
+    part._cut = {}
+    for x, piece, adjoint in _passed_on(over, site):
+        part._cut[id(x)] = part._cut[id(x)] + piece if id(x) in part._cut else piece
+        steady = steady and bool((adjoint.rad <= STEADY * adjoint.size).all())
+    best = part.gradient_norm()
+    alone = _Alone(bounds, site)
+    parts = alone.at.curvature((W, W)) if radius and steady else []
+    if parts and math.isfinite(alone.third):  # with a constant adjoint it is the gradient of one function
+        H, off = hessian_at(parts)
+        best = min(best, farthest(H, _at_centre(bounds.at, site), radius) + radius * (off + radius * alone.third / 2))
+    return best
+
+
+def _passed_on(over: Derivatives, site: Site) -> Iterator[tuple[Value, Interval, Interval]]:
+    """The affine tensors, what they get, and the derivative of f by the result."""
+    for place in site.places:
+        value = over.values[place]
+        adjoint = over.adjoints.get(id(value))
+        if value.rule is not None and adjoint is not None:
+            for x, piece in value.rule.backward(adjoint):
+                if W in x.slopes and (W, W) not in x.bends:
+                    yield x, piece, adjoint
+
+
+def _at_centre(at: Derivatives, site: Site) -> Tensor:
+    g = torch.zeros(at.output.slopes[W].F.shape[0], dtype=torch.float64)
+    for x, piece, _ in _passed_on(at, site):
+        g = g + x.slopes[W].matrix.T @ piece.mid.reshape(-1)
+    return g

@@ -1,0 +1,206 @@
+"""In words: what an operation reads over the ball, why its bound is large, and what may help."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from boundcheck.numerics.program.cholesky_certificate import spectral_norm
+from boundcheck.numerics.program.enclosure.bilinear import Bilinear
+from boundcheck.numerics.program.enclosure.elementwise import Elementwise
+from boundcheck.numerics.program.enclosure.intervals import Interval
+from boundcheck.numerics.program.enclosure.linear import Linear
+from boundcheck.numerics.program.enclosure.log_sum_exp import NEAR, LogSumExp
+from boundcheck.numerics.program.enclosure.value import LAM, Value, W
+
+Names = Mapping[int, tuple[str, str]]  # the operation and line of a value, by its id
+LOOSE = 10  # how many times its value at the centre a bound may be before a hint is given
+INPUT = {W: "w", LAM: "λ"}
+PRIMES = ("φ", "φ'", "φ''", "φ'''")
+SMOOTH = {
+    "relu": "use softplus or silu, which are smooth",
+    "abs": "use sqrt(z² + ε), which is smooth",
+    "huber_loss": "use a smooth loss, such as log cosh or sqrt(z² + δ²)",
+    "smooth_l1_loss": "use a smooth loss, such as log cosh or sqrt(z² + δ²)",
+}
+SMALLER = "a smaller ball helps: a start nearer to w*, or the local ball"
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """The values of one operation on one line, and what is asked of them.
+
+    Attributes
+    ----------
+    values : sequence of Value
+        The results.
+    order : int
+        Of the derivative that is bounded.
+    slots : tuple of str
+        The inputs by which it is taken.
+    names : Names
+        What to call values.
+    weight : float or None
+        At least |∂f/∂y| for a scalar f, where y is a result; None for a map.
+    """
+
+    values: Sequence[Value]
+    order: int
+    slots: tuple[str, ...]
+    names: Names
+    weight: float | None
+
+    def name(self, value: Value) -> str:
+        """The operation that a value is the result of, or the input that it is a part of."""
+        value = unmoved(value)
+        if value.name in INPUT:
+            return INPUT[value.name]
+        return self.names.get(id(value), ("", ""))[0] or "z"
+
+
+def unmoved(value: Value) -> Value:
+    """The value whose entries it has, in another shape or order."""
+    while isinstance(value.rule, Linear) and value.rule.moves and len(value.rule.inputs) == 1:
+        value = value.rule.inputs[0]
+    return value
+
+
+def note(reading: Reading) -> str:
+    """What the value is made of."""
+    first = reading.values[0]
+    kinds: dict[type, Callable[[Reading], Iterator[str]]] = {
+        Elementwise: _of_function, Bilinear: _of_product, LogSumExp: _of_log_sum_exp,
+    }  # fmt: skip
+    words = list(kinds.get(type(first.rule), _of_affine)(reading))
+    if reading.weight is not None and isinstance(first.rule, Elementwise | LogSumExp | Bilinear):
+        words.append(f"weight ≤ {short(reading.weight)}")
+    return "; ".join(words)
+
+
+def _of_function(reading: Reading) -> Iterator[str]:
+    rules = [value.rule for value in reading.values if isinstance(value.rule, Elementwise)]
+    yield f"z = {reading.name(rules[0].base)} {_in([rule.base.box for rule in rules])}"
+    jets = [rule.jet[reading.order] for rule in rules]
+    symbol = PRIMES[reading.order]
+    if reading.order == 2:
+        yield f"{symbol} {_in(jets)}"
+    else:
+        size = max(float(jet.size.max()) for jet in jets)
+        yield f"{symbol} = 0" if size < 1e-290 else f"|{symbol}| ≤ {short(size)}"
+        if reading.order == 3 and any((W, W) in rule.base.bends for rule in rules):
+            yield f"|φ''| ≤ {short(max(float(rule.jet[2].size.max()) for rule in rules))}"
+    yield from _slopes(reading, "z", [rule.base for rule in rules])
+
+
+def _of_product(reading: Reading) -> Iterator[str]:
+    rules = [value.rule for value in reading.values if isinstance(value.rule, Bilinear)]
+    for letter, factors in (("x", [rule.p for rule in rules]), ("y", [rule.q for rule in rules])):
+        yield f"{letter} = {reading.name(factors[0])} {_in([factor.box for factor in factors])}"
+        yield from _slopes(reading, letter, factors)
+
+
+def _of_log_sum_exp(reading: Reading) -> Iterator[str]:
+    rules = [value.rule for value in reading.values if isinstance(value.rule, LogSumExp)]
+    moves = max(float(rule.x.off().reshape(-1, rule.k).norm(dim=1).max()) for rule in rules)
+    yield f"groups of {rules[0].k} entries of z = {reading.name(rules[0].x)} move by up to {short(moves)}"
+    far, groups = sum(int((rule.centre[1] > NEAR).sum()) for rule in rules), sum(len(rule.centre[1]) for rule in rules)
+    if far and reading.order == 2:
+        yield f"{far} of {groups} so far that only 0 ⪯ φ'' ⪯ ½ is used"
+    yield from _slopes(reading, "z", [rule.x for rule in rules])
+
+
+def _of_affine(reading: Reading) -> Iterator[str]:
+    value = unmoved(reading.values[0])
+    if value.name in INPUT:
+        yield f"{INPUT[value.name]} itself"
+    else:
+        yield "affine in w"
+        yield from _slopes(reading, "y", reading.values)
+
+
+def _slopes(reading: Reading, letter: str, values: Sequence[Value]) -> Iterator[str]:
+    """How fast a tensor moves with the inputs that matter."""
+    for slot in reading.slots:
+        some = [value for value in values if slot in value.slopes]
+        if some and unmoved(some[0]).name not in INPUT:
+            size = max(spectral_norm(value.slopes[slot].matrix) + value.remainder(slot) for value in some)
+            yield f"‖∂{letter}/∂{INPUT[slot]}‖ ≤ {short(size)}"
+
+
+def _in(boxes: Sequence[Interval]) -> str:
+    lo, hi = min(float(box.lo.min()) for box in boxes), max(float(box.hi.max()) for box in boxes)
+    size = max(abs(lo), abs(hi))
+    lo, hi = (0.0 if abs(x) < 1e-9 * size < math.inf else x for x in (lo, hi))  # rounding
+    return f"= {short(lo)}" if short(lo) == short(hi) else f"in [{short(lo)}, {short(hi)}]"
+
+
+def short(x: float) -> str:
+    """Three digits; no minus before 0."""
+    if math.isinf(x):
+        return "∞" if x > 0 else "−∞"
+    return f"{0.0 if abs(x) < 1e-12 else x:.3g}".replace("-", "−")
+
+
+def hint(reading: Reading, value: float, at_centre: float, *, least: bool) -> str:
+    """What to change where the bound is infinite, or far from that at the centre; else empty."""
+    if not math.isfinite(value):
+        return _about_infinity(reading)
+    wide = value < at_centre / LOOSE if least else value > LOOSE * max(at_centre, 0.0)
+    if not wide or not at_centre:
+        return ""
+    if least:
+        lost = f"the curvature is {short(at_centre)} at the centre and falls over the ball"
+    else:
+        lost = f"{short(value / at_centre)} times its value at the centre"
+    if isinstance(reading.values[0].rule, Bilinear):
+        return f"{lost}: a product of two tensors that vary, each at its worst over the ball; {SMALLER}"
+    return f"{lost}: the range of z is wide; {SMALLER}, or smaller data"
+
+
+def _about_infinity(reading: Reading) -> str:
+    for value in reading.values:
+        if breaks(value, reading.order):
+            name = reading.names.get(id(value), ("", ""))[0]
+            if name in SMOOTH:
+                return f"a kink of {name} is inside the range of z; {SMOOTH[name]}, or keep z away from the kink"
+            return f"{name} is not smooth everywhere in the range of z; keep z away from there; {SMALLER}"
+    for value in reading.values:
+        for x in _read_by(value):
+            if breaks(x, reading.order):
+                return f"infinite through {reading.name(x)}{_place(x)}, which it reads"
+    return "infinite through an operation that reads it"
+
+
+def _read_by(value: Value) -> Iterator[Value]:
+    """All that a value is computed from, each once."""
+    waiting, done = [value], {id(value)}
+    while waiting:
+        rule = waiting.pop().rule
+        for x in rule.inputs if rule is not None else ():
+            if id(x) not in done:
+                done.add(id(x))
+                waiting.append(x)
+                yield x
+
+
+def _place(value: Value) -> str:
+    return f", {value.line}" if value.line else ""
+
+
+def breaks(value: Value, order: int) -> bool:
+    """Is it a function of one number with no bound on a derivative of this order, or a lower one?"""
+    rule = value.rule
+    return isinstance(rule, Elementwise) and any(
+        not bool(torch.isfinite(rule.jet[i].size).all()) for i in range(order + 1)
+    )
+
+
+def culprit(values: Sequence[Value], order: int) -> str:
+    """The first operation that has no bound on a derivative, with its line; or empty."""
+    for value in values:
+        if breaks(value, order):
+            return f"aten.{value.name} is not smooth on all of the ball{_place(value)}"
+    return ""

@@ -1,0 +1,66 @@
+"""Where in the user's code a value of a program comes from, and the row that a person reads about it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from boundcheck.explanation import Contribution
+from boundcheck.numerics.program.enclosure.linear import Linear
+from boundcheck.numerics.program.enclosure.site_notes import Names, Reading, hint, note
+from boundcheck.numerics.program.enclosure.value import Value
+
+NOTHING = 1e-10  # what is smaller is rounding of 0
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """All runs of one operation on one line; `places` are theirs among the values of a program."""
+
+    operation: str
+    line: str
+    places: tuple[int, ...]
+
+    def row(self, value: float, at_centre: float, reading: Reading, *, least: bool = False) -> Contribution:
+        """What it adds, in numbers and words; `least` for a bound from below."""
+        value, at_centre = _number(value, least), _number(at_centre, least)
+        at_centre = 0.0 if abs(at_centre) < NOTHING * abs(value) else at_centre
+        advice = hint(reading, value, at_centre, least=least)
+        return Contribution(self.operation, self.line, value, at_centre, len(self.places), note(reading), advice)
+
+
+def _number(x: float, least: bool) -> float:
+    """Without NaN, and without the rounding of 0."""
+    if math.isnan(x):
+        return -math.inf if least else math.inf
+    return 0.0 if abs(x) < NOTHING else x
+
+
+def sorted_rows(rows: Iterable[Contribution]) -> list[Contribution]:
+    """The largest first."""
+    return sorted(rows, key=lambda row: -abs(row.value))
+
+
+def names_of(values: Sequence[Value]) -> Names:
+    """The operation and line of each value; what an operation computes on the way has those of the operation."""
+    names: dict[int, tuple[str, str]] = {}
+    for value in reversed(values):
+        if value.name:
+            names[id(value)] = value.name, value.line
+        for x in value.rule.inputs if value.rule is not None else ():
+            names.setdefault(id(x), names.get(id(value), ("", "")))
+    return names
+
+
+def sites_of(values: Sequence[Value], names: Names, places: Iterable[int]) -> list[Site]:
+    """The places by operation, line and rule."""
+    groups: dict[tuple[str, str, type], list[int]] = {}
+    for place in places:  # `dot` of a tensor with itself is a square, and has another rule than that of two tensors
+        groups.setdefault((*names[id(values[place])], type(values[place].rule)), []).append(place)
+    return [Site(operation, line, tuple(some)) for (operation, line, _), some in groups.items()]
+
+
+def is_bent(value: Value) -> bool:
+    """Is it the result of an operation that is not linear?"""
+    return value.rule is not None and not isinstance(value.rule, Linear)

@@ -1,0 +1,251 @@
+"""What is known of one tensor of a program, for every w of a ball and one λ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+from torch import Tensor
+
+from boundcheck.numerics.program.cholesky_certificate import spectral_norm
+from boundcheck.numerics.program.enclosure.forms import Trilinear, block_norms, trilinear_norm
+from boundcheck.numerics.program.enclosure.intervals import UP, Interval, around, norm, row_norms
+from boundcheck.numerics.program.rounding_rules.ball import gamma
+
+if TYPE_CHECKING:
+    from boundcheck.numerics.program.enclosure.chain import Chain
+    from boundcheck.numerics.program.enclosure.forms import Curvature
+
+W, LAM = "w", "lam"  # the two inputs
+SLOTS = (W, LAM)
+Pair = tuple[str, str]
+Triple = tuple[str, str, str]
+PAIRS: tuple[Pair, ...] = ((W, W), (W, LAM))
+
+
+def pairs_of(slots: Triple) -> Iterator[tuple[Pair, tuple[int, int, int]]]:
+    """Each way to take two of three inputs as the pair of a second derivative, with the places of pair and third."""
+    for third in range(3):
+        first, second = (i for i in range(3) if i != third)
+        for places in ((first, second, third), (second, first, third)):
+            pair = slots[places[0]], slots[places[1]]
+            if pair in PAIRS:
+                yield pair, places
+                break
+
+
+@dataclass(frozen=True, eq=False)
+class Slope:
+    """The derivative J of a tensor x by one input z of length k.
+
+    Attributes
+    ----------
+    F : Tensor of shape (k, *x.shape)
+        J at the centre, as computed.
+    slip : Tensor of the shape of x
+        At least ‖F_i − J_i(centre)‖, for every entry i of x.
+    rows : Tensor of the shape of x
+        At least ‖F_i − J_i(w)‖, for every w of the ball.
+    """
+
+    F: Tensor
+    slip: Tensor
+    rows: Tensor
+
+    @cached_property
+    def norms(self) -> Tensor:
+        """At least ‖F_i‖."""
+        return row_norms(self.F)
+
+    @cached_property
+    def reach(self) -> Tensor:
+        """At least ‖J_i(w)‖ for every w of the ball."""
+        return (self.norms + self.rows) * UP
+
+    @cached_property
+    def matrix(self) -> Tensor:
+        """F as a matrix, a row for each entry of x."""
+        return self.F.reshape(self.F.shape[0], -1).T
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """Σ_g M_g c_g T_g(A_g a, B_g b) with ‖T_g‖ ≤ 1, a part of the second derivative of x.
+
+    A has shape (G, rows, k₁) and B (G, rows, k₂). With one row, T_g is the product of two numbers. M has shape
+    (G, *x.shape); None stands for the identity, entry g for block g.
+    """
+
+    c: Interval  # of shape (G,)
+    A: Tensor
+    B: Tensor
+    M: Tensor | None = None
+
+    def matrix(self, shape: torch.Size) -> Tensor:
+        """M, formed."""
+        count = len(self.c.lo)
+        return torch.eye(count, dtype=torch.float64).reshape(count, *shape) if self.M is None else self.M
+
+    def sizes(self, shape: torch.Size) -> Tensor:
+        """At least Σ_g |M_gi| |c_g| ‖A_g‖ ‖B_g‖, for every entry i of x."""
+        c = self.c.size * block_norms(self.A) * block_norms(self.B) * UP
+        if self.M is None:
+            return c.reshape(shape)
+        sizes: Tensor = torch.tensordot(c, self.M.abs(), 1) * (UP + rounding(len(c)))
+        return sizes
+
+
+@dataclass(frozen=True, eq=False)
+class Bend:
+    """The second derivative of x by two inputs: the sum of its terms, up to a rest.
+
+    Attributes
+    ----------
+    terms : tuple of Term
+        The parts that are known in this form.
+    rest : Tensor of the shape of x
+        At least the norm of what is left of D²x_i, for every entry i.
+    rest_norm : float
+        At least the norm of what is left of D²x as a whole.
+    most : float
+        At least the norm of D²x as a whole, where that is known in another way.
+    """
+
+    terms: tuple[Term, ...]
+    rest: Tensor
+    rest_norm: float
+    most: float = math.inf
+
+    def norm(self, shape: torch.Size) -> float:
+        """At least the norm of D²x, sup over unit a, b and u of Σ_i u_i D²x_i(a, b)."""
+        forms = [
+            Trilinear(term.c, term.A, term.B, term.matrix(shape).reshape(len(term.c.lo), 1, -1), 0.0)
+            for term in self.terms
+        ]
+        return min((trilinear_norm(forms) + self.rest_norm) * UP, self.most)
+
+
+class Rule(Protocol):
+    """How one tensor is computed from others."""
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The tensors that it reads."""
+
+    def backward(self, adjoint: Interval) -> Iterator[tuple[Value, Interval]]:
+        """For each input, an enclosure of the derivative of f by it; `adjoint` is that by the result."""
+
+    def curvature(self, adjoint: Interval, pair: Pair) -> Iterator[Curvature]:
+        """What the bending of this operation adds to D²f."""
+
+    def third(self, adjoint: Interval, slots: Triple) -> Iterator[Trilinear]:
+        """What the bending of this operation adds to D³f."""
+
+    def bend(self, pair: Pair) -> Bend:
+        """The second derivative of the result."""
+
+
+@dataclass(eq=False)
+class Value:
+    """Enclosures of one tensor x.
+
+    Attributes
+    ----------
+    centre : Interval
+        x at the centre of the ball.
+    box : Interval
+        x over the ball.
+    slopes : dict from input to Slope
+        Its derivatives; an input that is missing does not enter.
+    bends : dict from pair of inputs to Tensor
+        At least ‖D²x_i‖ over the ball; 0 where the pair is missing.
+    rule : Rule or None
+        How it was computed; None for an input.
+    chain : Chain or None
+        x as a function, entry by entry, of another tensor.
+    name, line : str
+        The operation, and the line of the user's that called it.
+    radius : float
+        The radius of the ball.
+    """
+
+    centre: Interval
+    box: Interval
+    slopes: dict[str, Slope]
+    bends: dict[Pair, Tensor]
+    rule: Rule | None = None
+    chain: Chain | None = None
+    name: str = ""
+    line: str = ""
+    radius: float = 0.0
+    _second: dict[Pair, Bend] = field(default_factory=dict)
+    _norms: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.box.shape
+
+    def bend(self, pair: Pair) -> Bend | None:
+        """The second derivative in parts, computed when it is first needed; None if it is 0."""
+        if pair not in self.bends or self.rule is None:
+            return None
+        if pair not in self._second:
+            self._second[pair] = self.rule.bend(pair)
+        return self._second[pair]
+
+    def off(self) -> Tensor:
+        """At least |x(w) − mid of the centre| for every w of the ball."""
+        mid = self.centre.mid
+        return torch.maximum(self.box.hi - mid, mid - self.box.lo).clamp(min=0) * UP
+
+    def remainder(self, slot: str) -> float:
+        """At least ‖J(w) − F‖, as a matrix, for every w of the ball."""
+        if slot not in self._norms:
+            slope, pair = self.slopes[slot], (W, slot)
+            best = norm(slope.rows)
+            bend = self.bend(pair) if best > 0 and self.radius > 0 else None
+            if bend is not None:
+                best = min(best, norm(slope.slip) + self.radius * bend.norm(self.shape) * UP)
+            self._norms[slot] = best
+        return self._norms[slot]
+
+    def slope_norm(self, slot: str) -> tuple[float, float]:
+        """At least ‖F‖, as a matrix, and at least ‖J(w) − F‖ for every w of the ball."""
+        name = f"centre of {slot}"
+        if name not in self._norms:
+            self._norms[name] = spectral_norm(self.slopes[slot].matrix)
+        return self._norms[name], self.remainder(slot)
+
+    @property
+    def depends(self) -> bool:
+        """Does it depend on w or λ?"""
+        return bool(self.slopes)
+
+
+def refined(value: Value, radius: float) -> Value:
+    """The same with mean-value forms: x moves by at most r‖J‖ from the centre, and J by at most r‖D²x‖."""
+    slopes = {}
+    for slot, slope in value.slopes.items():
+        bend = value.bends.get((W, slot), torch.zeros((), dtype=torch.float64))
+        rows = torch.minimum(slope.rows, (slope.slip + radius * bend) * UP)
+        slopes[slot] = Slope(slope.F, slope.slip, rows)
+    moved = radius * slopes[W].reach * UP if W in slopes else torch.zeros((), dtype=torch.float64)
+    box = value.box.meet(value.centre.grown(moved))
+    return replace(value, box=box, slopes=slopes, radius=radius, _second={}, _norms={})
+
+
+def input_value(x: Tensor, slot: str, radius: float) -> Value:
+    """w over its ball, or λ."""
+    zeros = torch.zeros_like(x)
+    identity = torch.eye(x.numel(), dtype=torch.float64).reshape(x.numel(), *x.shape)
+    box = around(x, zeros + radius) if radius else Interval(x, x)
+    return Value(Interval(x, x), box, {slot: Slope(identity, zeros, zeros)}, {}, name=slot, radius=radius)
+
+
+def rounding(n: int) -> float:
+    """The relative rounding of a sum of n products."""
+    return gamma(n + 2)

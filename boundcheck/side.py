@@ -1,0 +1,117 @@
+"""What a number is worth: exact, above or below the truth; and which side is safe for which constant."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from boundcheck.errors import InputError
+
+# How bounds move with a constant: they fall with these, are not monotone in those, and grow with every other one.
+FALLING = frozenset(("mu", "mu_inv"))
+NOT_MONOTONE = frozenset(("alpha", "t", "k", "K"))  # chosen, not measured
+
+
+class Side(str, Enum):
+    """What is known of a value relative to the truth it stands for.
+
+    Attributes
+    ----------
+    EXACT : str
+        "exact": equal to the truth up to rounding, which is at most 1e-9 of the value.
+    UPPER : str
+        "upper": proved to be at least the truth.
+    HIGH_PROBABILITY : str
+        "high-probability": on the side that is safe for this constant, with probability 1 − δ.
+    LOWER : str
+        "lower": at most the truth. Sampling and ascent find this of a supremum; a proved minorant is one too.
+    """
+
+    EXACT = "exact"
+    UPPER = "upper"
+    HIGH_PROBABILITY = "high-probability"
+    LOWER = "lower"
+
+    @classmethod
+    def parse(cls, side: Side | str) -> Side:
+        """A `Side` from itself or from its text, as in ``side="upper"``.
+
+        Parameters
+        ----------
+        side : Side or str
+            A side, or one of "exact", "upper", "high-probability", "lower".
+
+        Returns
+        -------
+        Side
+            The side of that text.
+
+        Raises
+        ------
+        InputError
+            If there is no such side.
+        """
+        try:
+            return cls(side)
+        except ValueError:
+            raise InputError(f"side = {side!r} is not a side; use one of {', '.join(s.value for s in cls)}") from None
+
+    @classmethod
+    def safe_for(cls, direction: int) -> Side:
+        """The safe side of a value, given how a bound moves with it.
+
+        Parameters
+        ----------
+        direction : int
+            1 if the bound grows with the value, -1 if it falls, 0 if it is not monotone in it.
+
+        Returns
+        -------
+        Side
+            Above for 1 and below for -1. If the bound is not monotone, only an exact value is safe.
+        """
+        return {+1: cls.UPPER, -1: cls.LOWER}.get(direction, cls.EXACT)
+
+    def is_safe_for(self, direction: int) -> bool:
+        """Whether a bound stays a bound with a value on this side.
+
+        Parameters
+        ----------
+        direction : int
+            1 if the bound grows with the value, -1 if it falls, 0 if it is not monotone in it.
+
+        Returns
+        -------
+        bool
+            True if it does.
+        """
+        if self is Side.HIGH_PROBABILITY:  # on the safe side, if there is one
+            return direction != 0
+        return self in (Side.EXACT, Side.safe_for(direction))
+
+
+def direction(name: str) -> int:
+    """How bounds move with a constant: +1 if they grow with it, −1 if they fall, 0 if they are not monotone in it."""
+    if name in FALLING:
+        return -1
+    return 0 if name in NOT_MONOTONE else +1
+
+
+def safe_side(name: str) -> Side:
+    """The side that an inexact value must be on for every bound to stay a bound.
+
+    Parameters
+    ----------
+    name : str
+        Of a constant, as in `theory/symbols.py`.
+
+    Returns
+    -------
+    Side
+        Above for most constants, below for μ and μ_λ. A step size and a number of iterations have to be exact.
+    """
+    return Side.safe_for(direction(name))
+
+
+def estimate_side(name: str) -> Side:
+    """The unsafe side of a constant, where estimates are: below for most constants, above for μ and μ_λ."""
+    return Side.UPPER if safe_side(name) is Side.LOWER else Side.LOWER

@@ -1,0 +1,65 @@
+"""Constants that depend on the distance to w*: which of them hold at a radius."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Table = tuple[tuple[float, float], ...]  # pairs of a radius and the value on the ball of that radius, radii falling
+
+INSIDE = 1e-9  # by how much of itself a radius must be inside a ball, so that rounding never picks one too small
+
+
+@dataclass(frozen=True)
+class Shell:
+    """The points of a ball around w* that are not in the next smaller ball, and the constants of the ball.
+
+    Attributes
+    ----------
+    radius : float
+        Of the ball; infinite for the largest, on which the constants are those of the theorem.
+    inner : float
+        The radius of the next smaller ball; 0 if there is none.
+    constants : mapping from str to float
+        The constants that differ from shell to shell.
+    """
+
+    radius: float
+    inner: float
+    constants: Mapping[str, float]
+
+
+def shells_of(values: Mapping[str, float], tables: Mapping[str, Table]) -> tuple[Shell, ...]:
+    """The shells between all radii of some tables, from the largest ball to the smallest.
+
+    Parameters
+    ----------
+    values : mapping from str to float
+        The constants on the largest ball.
+    tables : mapping from str to tuple of (float, float)
+        For some of them, the values on smaller balls.
+
+    Returns
+    -------
+    tuple of Shell
+        One more than there are different radii.
+    """
+    falling = sorted({radius for table in tables.values() for radius, _ in table}, reverse=True)
+    shells = []
+    for radius, inner in zip((float("inf"), *falling), (*falling, 0.0), strict=True):
+        constants = {name: _at(radius, values[name], table) for name, table in tables.items()}
+        shells.append(Shell(radius, inner, constants))
+    return tuple(shells)
+
+
+def _at(radius: float, outer: float, table: Table) -> float:
+    """The value on the smallest ball of the table that contains the ball of this radius."""
+    return next((value for of_ball, value in reversed(table) if of_ball >= radius), outer)
+
+
+def place(shells: tuple[Shell, ...], radius: float) -> int:
+    """The number of the smallest ball that certainly contains a point at this distance."""
+    number = len(shells) - 1
+    while number and radius * (1 + INSIDE) > shells[number].radius:
+        number -= 1
+    return number

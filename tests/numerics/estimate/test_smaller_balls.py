@@ -1,0 +1,138 @@
+"""Constants on smaller balls: proved, no worse than on the ball around, and above what points of the ball show."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+import torch
+from torch import Tensor
+from torch.func import hessian, jacrev
+from torch.nn.functional import softplus
+
+import boundcheck as bc
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.estimate import smaller_balls
+from boundcheck.numerics.estimate.effort import Spend
+from boundcheck.numerics.estimate.setting import Setting
+from boundcheck.numerics.solvers.reference import reference
+from boundcheck.progress import no_progress
+
+D, POINTS = 6, 200
+GENERATOR = torch.Generator().manual_seed(3)
+X, X_VAL = (2 * torch.randn(8, D, generator=GENERATOR, dtype=torch.float64) for _ in range(2))
+LAM = 0.05 + torch.rand(D, generator=GENERATOR, dtype=torch.float64)
+
+
+def inner(w: Tensor, lam: Tensor) -> Tensor:
+    return softplus(X @ w).sum() + (lam * w * w).sum() / 2
+
+
+def outer(w: Tensor, lam: Tensor) -> Tensor:
+    return softplus(X_VAL @ w).sum() + (lam * w**3).sum() / 30
+
+
+@cache
+def logistic() -> bc.Problem:
+    L = float(torch.linalg.eigvalsh(X.T @ X / 4)[-1]) + 1.05
+    return bc.Problem.from_loss(inner, outer, torch.full((D,), 2.0, dtype=torch.float64), LAM, 1 / L)
+
+
+@cache
+def constants() -> bc.Constants:
+    return bc.estimate_constants(logistic(), ball="local", smaller_balls=True)
+
+
+def setting_of(problem: bc.Problem) -> Setting:
+    solution = reference(problem, problem.lam[None])
+    return Setting(problem, Prepared(problem, problem.lam[None]), solution, Spend(1e-3, 0, None), no_progress)
+
+
+def norm(matrix: Tensor) -> float:
+    return float(torch.linalg.matrix_norm(matrix.detach(), 2))
+
+
+def test_the_map_contracts_better_near_the_solution() -> None:
+    q = constants()["q"]
+    assert q.side is bc.Side.UPPER
+    radii, values = zip(*q.on_smaller, strict=True)
+    r_0 = constants()["r_0"].value
+    assert all(radius == pytest.approx(r_0 * 2.0 ** -(i + 1)) for i, radius in enumerate(radii))
+    assert 1 - values[-1] > 1.5 * (1 - q.value)
+    assert values[-1] >= constants()["q_star"].value * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("name", ["q", "nu_1", "nu_2", "eta_1", "eta_2", "mu_inv", "kappa"])
+def test_no_point_of_a_ball_exceeds_its_constants(name: str) -> None:
+    alpha, w_star = constants()["alpha"].value, setting_of(logistic()).w_star
+    generator = torch.Generator().manual_seed(0)
+    eye = torch.eye(D, dtype=torch.float64)
+    H_star = hessian(inner)(w_star, LAM)
+    at_w_star = jacrev(outer, 0)(w_star, LAM), jacrev(outer, 1)(w_star, LAM)
+    assert constants()[name].on_smaller or name == "nu_2"  # ∂₂Φ = −α diag(w)
+    for radius, value in constants()[name].on_smaller:
+        for _ in range(POINTS):
+            step = torch.randn(D, generator=generator, dtype=torch.float64)
+            r = radius * (1 - 1e-9) * float(torch.rand((), generator=generator)) ** 0.2
+            w = w_star + r * step / step.norm()
+            H = hessian(inner)(w, LAM)
+            ends = torch.linalg.eigvalsh(alpha * H)
+            seen = {
+                "q": norm(eye - alpha * H),
+                "nu_1": alpha * norm(H - H_star) / r,
+                "nu_2": alpha * float((w - w_star).abs().max()) / r,
+                "eta_1": float((jacrev(outer, 0)(w, LAM) - at_w_star[0]).norm()) / r,
+                "eta_2": float((jacrev(outer, 1)(w, LAM) - at_w_star[1]).norm()) / r,
+                "mu_inv": float(ends[0]),
+                "kappa": float(ends[-1] / ends[0]),
+            }[name]
+            assert seen >= value * (1 - 1e-9) if name == "mu_inv" else seen <= value * (1 + 1e-9)
+
+
+def test_without_being_asked_there_are_none() -> None:
+    plain = bc.estimate_constants(logistic(), ball="local")
+    assert not any(constant.on_smaller for constant in plain.values())
+    assert {name: c.value for name, c in plain.items()} == {name: c.value for name, c in constants().items()}
+
+
+def test_a_centre_in_doubt_widens_every_ball() -> None:
+    setting, plain = setting_of(logistic()), bc.estimate_constants(logistic(), ball="local")
+    r_0 = plain["r_0"].value
+    sharp, vague = (smaller_balls.with_smaller_balls(setting, None, plain, r_0, off)["q"] for off in (0.0, r_0 / 900))
+    assert vague.on_smaller[0][1] > sharp.on_smaller[0][1]
+    assert len(vague.on_smaller) < len(sharp.on_smaller)  # those no wider than a hundred times the doubt are left out
+    assert not smaller_balls.with_smaller_balls(setting, None, plain, r_0, r_0)["q"].on_smaller
+
+
+def test_an_estimate_has_no_table() -> None:
+    setting, plain = setting_of(logistic()), bc.estimate_constants(logistic(), ball="local")
+    doubtful = plain.replace(bc.Constant("q", plain["q"].value, "lower"))
+    made = smaller_balls.with_smaller_balls(setting, None, doubtful, plain["r_0"].value, 0.0)
+    assert not made["q"].on_smaller
+    assert made["nu_1"].on_smaller
+
+
+def test_a_program_that_is_declined_gives_none() -> None:
+    def strange(w: Tensor, lam: Tensor) -> Tensor:
+        return inner(w, lam) + torch.special.i0(w).sum()
+
+    problem = bc.Problem.from_loss(strange, outer, torch.full((D,), 0.5, dtype=torch.float64), LAM, 0.05)
+    made = bc.estimate_constants(problem, ball="local", smaller_balls=True)
+    assert made["q"].side is bc.Side.LOWER
+    assert not made["q"].on_smaller
+
+
+def test_problems_with_closed_forms_take_curvature_from_their_program() -> None:
+    problem = bc.load_problem("lr", size=10, features=8)
+    made = bc.estimate_constants(problem, ball="local", smaller_balls=True)
+    assert made["q"].side is bc.Side.EXACT
+    assert made["q"].on_smaller[-1][1] < made["q"].value
+    assert made["mu_inv"].on_smaller[-1][1] > made["mu_inv"].value
+    assert made["kappa"].on_smaller[-1][1] < made["kappa"].value
+    assert made["eta_1"].on_smaller
+
+
+def test_where_the_hessian_is_constant_only_the_rest_shrinks() -> None:
+    made = bc.estimate_constants(bc.load_problem("krr", size=12, features=3), ball="local", smaller_balls=True)
+    assert not made["q"].on_smaller
+    assert made["eta_2"].on_smaller[-1][1] < made["eta_2"].value
