@@ -79,6 +79,7 @@ def test_t_and_k_are_no_constants(visit: Any, report_file: Path) -> None:
     assert [verdict for _, verdict in lines.values()] == [verdict for _, verdict in before.values()]
     moved(tab, {"t": 20})
     tab.uncheck("#follow")
+    tab.evaluate(SETTLED)  # until then the slider of k is disabled
     lines = moved(tab, {"k": 3})
     assert not tab.is_visible("#suspended")
     assert [verdict for _, verdict in lines.values()] == [verdict for _, verdict in before.values()]
@@ -114,6 +115,7 @@ def test_a_number_outside_of_its_domain_is_told(visit: Any, theory_file: Path) -
         ("k", "", "give a whole number from 0"),
     ):
         tab.uncheck("#follow")
+        tab.evaluate(SETTLED)
         field = tab.locator(f"#c-{label}").locator("xpath=../input[@type='number']")
         complaint = tab.locator(f"#c-{label}").locator("xpath=../span[@role='alert']")
         before = tab.evaluate(VALUES)
