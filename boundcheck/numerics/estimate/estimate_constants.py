@@ -225,20 +225,24 @@ def _on_ball(
 ) -> Constants:  # fmt: skip
     """All constants on one ball; `off` is how far the computed w may be from w*."""
     problem, constants = setting.problem, dict(shared)
+    within = shift_to_solution.wider(region, off)
     if closed is not None:
         on_region = {constant.name: constant for constant in closed.on(problem.lam, region)}
         constants |= {name: constant for name, constant in on_region.items() if name not in constants or name == "q"}
     if any(name not in constants for name in suprema.NAMES):
         _add(constants, derived_constants.from_structure(setting.shape, constants))
-        _add(constants, _of_quadratic_outer_loss(setting, region, constants))
+        of_quadratic = _of_quadratic_outer_loss(setting, within, constants)
+        _add(constants, shift_to_solution.on_ball_of_solution(of_quadratic, region, off))
     why_not: WhyNot | None = None
     if closed is None:
         setting.tell("proving constants from the program", 0, 1)
-        within = replace(region, radius=region.radius + (off.value if region.centre == "w_star" else 0.0))
         anchor = Anchor(setting.w_star, off.value) if off.side is Side.UPPER else None
-        proved = setting.program.on(within, constants.get("alpha"), anchor)
+        over_wider = setting.program.on(within, constants.get("alpha"), anchor)
+        proved = list(shift_to_solution.on_ball_of_solution(over_wider, region, off))
         constants = derived_constants.with_proved(constants, proved)
-        why_not = WhyNot(setting.program, within, constants.get("alpha"), proved)
+        lost = region.centre == "w_star" and off.side is Side.LOWER and isinstance(setting.fixed_point, str)
+        no_centre = str(setting.fixed_point) if lost else ""
+        why_not = WhyNot(setting.program, within, constants.get("alpha"), proved, no_centre)
     for name in suprema.NAMES:
         if name not in constants:
             at_w_star = constants.get(AT_W_STAR.get(name, ""))

@@ -1,14 +1,18 @@
-"""From the computed point to w*: constants of w* were measured beside it, by as much as its residual allows."""
+"""From the computed point to w*: constants of w* were measured beside it, by as much as its residual allows.
+
+Likewise a ball around w* is covered by one around the computed point that is wider by the distance between the two.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from boundcheck.constants import Constant, Constants
+from boundcheck.numerics.bilevel.closed_forms import Region
 from boundcheck.numerics.estimate.step_constant import NOTHING
 from boundcheck.side import Side
 
@@ -19,6 +23,30 @@ SLOPES: Mapping[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]], floa
     "g_star": (("eta_1",), lambda c: c["eta_1"]),
     "W": (("nu_1", "nu_2", "mu_inv"), lambda c: (c["nu_2"] + c["nu_1"] * c["W"]) / c["mu_inv"]),
 }
+
+
+def wider(region: Region, off: Constant) -> Region:
+    """A ball around the computed point that covers the region, if its centre is w*; `off` is how far that may be."""
+    return replace(region, radius=region.radius + off.value) if region.centre == "w_star" else region
+
+
+def on_ball_of_solution(constants: Iterable[Constant], region: Region, off: Constant) -> Iterator[Constant]:
+    """Constants that are proved on the wider ball, as constants of the region: worth no more than `off` is.
+
+    Where `off` has no proof, a ball around w* has none of them. What has no ball holds for all w, and stays as it is.
+    """
+    around_solution = region.centre == "w_star"
+    for constant in constants:
+        if constant.provenance.ball is None:
+            yield constant
+            continue
+        side, provenance = constant.side, replace(constant.provenance, ball=region.ball)
+        if around_solution and off.side is Side.LOWER:
+            continue
+        if around_solution and off.side is Side.HIGH_PROBABILITY:
+            side = Side.HIGH_PROBABILITY
+            provenance = replace(provenance, delta=(provenance.delta or 0.0) + (off.provenance.delta or 0.0))
+        yield replace(constant, side=side, provenance=provenance)
 
 
 ROUNDINGS = 16  # units in the last place of w by which arithmetic moves it, before the condition of I − ∂₁Φ

@@ -24,12 +24,13 @@ BY_LAM = frozenset(("L_Phi", "nu_2", "hat_rho_2", "eta_2"))
 
 @dataclass(frozen=True, eq=False)
 class WhyNot:
-    """A proof over a region, and what came of it."""
+    """A proof over a region, and what came of it; `no_centre` says why nobody knows where its centre w* is."""
 
     proof: ProgramProof
     region: Region
     alpha: Constant | None
     proved: Sequence[Constant]
+    no_centre: str = ""
 
     def told(self, constant: Constant) -> Constant:
         """The constant, if it is an estimate with the reason why it is no more than that."""
@@ -50,6 +51,8 @@ class WhyNot:
             return "the step size is not the same number for all w"
         if self.proof.has_loss and name in ("L_Phi", "nu_2") and not problem.frozen_step:
             return "the step size depends on λ, and is differentiated"
+        if self.no_centre:
+            return f"the ball is around w*, and where that is has no proof: {self.no_centre}"
         q = by_name.get("q")
         if name in OF_LOWER and q is not None and q.value >= 1:
             return f"{self.proof.called(level)} proves only q ≤ {q.value:.4g} over the ball, which is no contraction"
