@@ -76,6 +76,17 @@ class Explanation:
     remark: str = ""
     no_proof: str = ""
 
+    def __str__(self) -> str:
+        constant = self.constant
+        lines = [f"{constant.name} = {constant.value:.6g}, {constant.side.value}: {constant.provenance.how}"]
+        lines += [f"  not proved: {self.no_proof}"] if self.no_proof else []
+        lines += [f"  {self.remark}"] if self.remark else []
+        for part in self.contributions:
+            place = " ".join(filter(None, (part.operation, part.line)))
+            lines.append(f"  {part.value:.6g} by {place}{f': {part.note}' if part.note else ''}")
+            lines += [f"    {part.hint}"] if part.hint else []
+        return "\n".join(lines)
+
     def as_json(self) -> dict[str, Any]:
         """The explanation as plain data, for a JSON file.
 

@@ -12,8 +12,10 @@ takes numbers out of PyTorch. What the value does not depend on may do all that 
 from __future__ import annotations
 
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -39,6 +41,7 @@ RESHAPED = {"squeeze_": "squeeze", "unsqueeze_": "unsqueeze", "t_": "t"}  # in p
 CUT = "cut"  # the operation that stands for detach() and .data
 PACKAGE = Path(__file__).resolve().parents[2]
 TORCH = Path(torch.__file__).resolve().parent
+PYTHON = Path(sysconfig.get_path("stdlib")).resolve()
 MOST_OPERATIONS = 5_000
 Expand = Callable[..., Any]  # an operation written with simpler ones
 
@@ -300,11 +303,22 @@ def _key(x: Tensor) -> tuple[Any, ...]:
 
 
 def _line() -> str:
-    """The innermost line of code that belongs neither to this package nor to PyTorch, as "file.py:12"."""
+    """The innermost line of code that belongs neither to this package nor to PyTorch or Python, as "file.py:12"."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        path = Path(frame.f_code.co_filename)
-        if not (path.is_relative_to(PACKAGE) or path.is_relative_to(TORCH)) and not str(path).startswith("<"):
-            return f"{path.name}:{frame.f_lineno}"
+        name = frame.f_code.co_filename
+        if not _is_ours(name):
+            return f"{Path(name).name}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
+
+
+@lru_cache(maxsize=4096)
+def _is_ours(file: str) -> bool:
+    """Does a file belong to this package, to PyTorch or to Python itself? What a user types at a prompt does not."""
+    if file.startswith("<"):
+        return file.startswith(("<frozen", "<eval_with_key"))
+    path = Path(file)
+    if path.is_relative_to(PACKAGE) or path.is_relative_to(TORCH):
+        return True
+    return path.is_relative_to(PYTHON) and "site-packages" not in path.relative_to(PYTHON).parts

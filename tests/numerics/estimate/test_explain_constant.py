@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -163,3 +165,18 @@ def test_reasons_survive_a_file() -> None:
 def test_a_built_in_problem_is_not_explained_on_its_page() -> None:
     problem = bc.problems.scalar(q=0.5)
     assert explain_report(problem, {"paper": bc.estimate_constants(problem)}) == {}
+
+
+def test_an_explanation_prints_as_lines_that_name_the_operations() -> None:
+    lines = str(bc.explain_constant(problem_of(), "nu_1")).splitlines()
+    assert lines[0].startswith("nu_1 = ")
+    assert any(f"{Path(__file__).name}:" in line for line in lines[1:])
+
+
+def test_code_that_was_typed_is_named_as_such() -> None:
+    names: dict[str, Any] = {"torch": torch}
+    exec(compile("def layer(w, lam):\n    return torch.tanh(w / 2 + lam)", "<typed>", "exec"), names)
+    zeros = torch.zeros(2, dtype=torch.float64)
+    problem = bc.Problem.from_map(names["layer"], lambda w, lam: (w**2).sum(), zeros, zeros + 1)
+    explanation = bc.explain_constant(problem, "nu_1")
+    assert [part.line for part in explanation.contributions if part.operation == "tanh"] == ["<typed>:2"]
