@@ -2,10 +2,12 @@
 
 With s = softmax(x): Dy = sᵀDx, D²y = DxᵀQ Dx + Σ s_i D²x_i with Q = diag(s) − ssᵀ, for which
 
-    0 ⪯ Q ⪯ ½P,   P = I − 11ᵀ/k,   ‖Q(x) − Q(x')‖ ≤ S₃‖x − x'‖,   S₃ = √6/9,
+    0 ⪯ Q ⪯ hP,   P = I − 11ᵀ/k,   ‖Q(x) − Q(x')‖ ≤ S₃‖x − x'‖,
+    h = min(½, 2 max s_i(1 − s_i)),   S₃ = min(√6/9, √2 h)
 
-and the third derivative of log Σ e^x has norm at most S₃. In a scalar f each group of entries adds a_g DxᵀQ_g Dx to
-D²f. Where the group moves little, Q is taken at the centre, up to S₃ times how far it moves; else 0 ⪯ Q ⪯ ½P is used.
+over the box of x, and the third derivative of log Σ e^x has norm at most S₃. In a scalar f each group of entries adds
+a_g DxᵀQ_g Dx to D²f. Where the group moves little, Q is taken at the centre, up to S₃ times how far it moves; else
+0 ⪯ Q ⪯ hP is used.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ from boundcheck.numerics.program.enclosure.value import (
 from boundcheck.numerics.program.rounding_rules.ball import TINY
 
 S3 = math.sqrt(6) / 9 * (1 + 1e-15)
-NEAR = 0.25  # Q is taken at the centre where it moves by less than this
+ROOT_2 = math.sqrt(2) * (1 + 1e-15)
+NEAR = 0.5  # Q is taken at the centre where it moves by less than this part of h
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +58,23 @@ class LogSumExp:
         return self.x.shape[-1]
 
     @cached_property
+    def h(self) -> Tensor:
+        """At least ‖Q‖ over the box, for each group: by its row sums of absolute values, 2s_i(1 − s_i), and ½."""
+        s = softmax(self.x.box).map(lambda t: t.reshape(-1, self.k))
+        to_half = torch.full_like(s.lo, 0.5).clamp(s.lo, s.hi)  # the point of the interval that is nearest to ½
+        sizes: Tensor = (2 * (to_half * (1 - to_half)).amax(-1) * UP).clamp(max=0.5)
+        return torch.where(sizes.isnan(), torch.full_like(sizes, 0.5), sizes)
+
+    @cached_property
+    def s3(self) -> Tensor:
+        """At least the norm of the third derivative over the box, for each group."""
+        return (ROOT_2 * self.h * UP).clamp(max=S3)
+
+    @cached_property
     def centre(self) -> tuple[Tensor, Tensor]:
         """softmax at the centre for each group, and at least ‖Q(w) − Q(centre)‖ over the ball."""
         s = torch.softmax(self.x.centre.mid, -1).reshape(-1, self.k)
-        return s, S3 * self._sizes(self.x.off()) * UP + 64 * rounding(self.k)
+        return s, self.s3 * self._sizes(self.x.off()) * UP + 64 * rounding(self.k)
 
     def _sizes(self, x: Tensor) -> Tensor:
         """At least the norm of each group."""
@@ -80,20 +96,20 @@ class LogSumExp:
         F, G = (slope.F.reshape(slope.F.shape[0], -1, k) for slope in (one, two))
         s, uncertain = self.centre
         Q = s[:, :, None] * (torch.eye(k, dtype=torch.float64) - s[:, None, :])
-        near = uncertain <= NEAR
+        near = uncertain <= NEAR * self.h
         n, p = self._sizes(one.norms), self._sizes(two.norms)  # of groups: Q joins all entries of one
-        slack = self._cross_slack(a.size * 0.5, one, two)
+        slack = self._cross_slack(a.size * self.h, one, two)
         slack += 4 * rounding(k + len(a.lo)) * sum_of_products(a.size * 0.5, n, p)
         middle = torch.einsum("agi,g,gij,bgj->ab", F, a.mid * near, Q, G)
-        off = torch.where(near, a.size * uncertain + a.rad * 0.5, a.size * 0.5)  # at least ‖aQ − a_mid Q_mid‖
+        off = torch.where(near, a.size * uncertain + a.rad * self.h, a.size * self.h)  # at least ‖aQ − a_mid Q_mid‖
         if pair[0] != pair[1]:
             by_norm = weighted_norm(self._each(off), one.matrix.T) * weighted_norm(self._each(off), two.matrix.T)
             slack += min(sum_of_products(off, n, p), by_norm)
             yield Curvature(middle, middle, slack * (1 + 1e-12))
             return
         P = torch.eye(k, dtype=torch.float64) - 1 / k  # aQ − a_mid Q_mid has 1 in its kernel
-        above = torch.where(near, off, 0.5 * a.hi.clamp(min=0))
-        below = torch.where(near, off, 0.5 * (-a.lo).clamp(min=0))
+        above = torch.where(near, off, self.h * a.hi.clamp(min=0))
+        below = torch.where(near, off, self.h * (-a.lo).clamp(min=0))
         up, lo = (torch.einsum("agi,g,ij,bgj->ab", F, amount, P, F) for amount in (above, below))
         yield Curvature(middle - lo, middle + up, slack * (1 + 1e-12))
 
@@ -109,15 +125,15 @@ class LogSumExp:
         a = adjoint.map(lambda t: t.reshape(-1))
         slopes = [self.x.slopes[slot] for slot in slots if slot in self.x.slopes]
         if len(slopes) == 3:
-            c = a.size * S3 * UP
+            c = a.size * self.s3 * UP
             blocks = {id(slope): slope.matrix.reshape(-1, self.k, slope.F.shape[0]) for slope in slopes}
             A, B, C = (blocks[id(slope)] for slope in slopes)
             yield Trilinear(Interval(-c, c), A, B, C, self._loose(c, slopes))  # of a single row the sign counts
-        for pair, places in pairs_of(slots):  # Σ_g a_g ⟨D²x_g, Q_g Dx_g⟩ by its size, as ‖Q‖ ≤ ½
+        for pair, places in pairs_of(slots):  # Σ_g a_g ⟨D²x_g, Q_g Dx_g⟩ by its size, as ‖Q‖ ≤ h
             slope = self.x.slopes.get(slots[places[2]])
             if slope is not None and pair in self.x.bends:
                 sizes = self._sizes(self.x.bends[pair]), self._sizes(slope.reach)
-                yield nothing(0.5 * sum_of_products(a.size, *sizes))
+                yield nothing(sum_of_products(a.size * self.h * UP, *sizes))
 
     def _loose(self, c: Tensor, slopes: list[Slope]) -> float:
         """What rows that are not known add to Σ_g c_g ‖J_g‖‖K_g‖‖L_g‖."""
@@ -129,7 +145,7 @@ class LogSumExp:
         return slack + sum_of_products(c, n[0], r[1], n[2] + r[2]) + sum_of_products(c, n[0], n[1], r[2])
 
     def bend(self, pair: Pair) -> Bend:
-        """DxᵀQ Dx: with Q at the centre as Σ_i s_i (J_i − sᵀJ)⊗(K_i − sᵀK), or as blocks with ‖Q‖ ≤ ½."""
+        """DxᵀQ Dx: with Q at the centre as Σ_i s_i (J_i − sᵀJ)⊗(K_i − sᵀK), or as blocks with ‖Q‖ ≤ h."""
         x, k = self.x, self.k
         shape = x.shape[:-1]
         rest = torch.zeros(shape, dtype=torch.float64)
@@ -139,14 +155,13 @@ class LogSumExp:
             J, K = (slope.matrix.reshape(-1, k, slope.F.shape[0]) for slope in (one, two))
             s, uncertain = self.centre
             loose = self._sizes(one.norms) * self._sizes(two.rows) + self._sizes(one.rows) * self._sizes(two.reach)
-            rest = rest + (0.5 * loose).reshape(shape)
-            if bool((uncertain <= NEAR).all()):
+            rest = rest + (self.h * loose).reshape(shape)
+            if bool((uncertain <= NEAR * self.h).all()):
                 terms.append(_centred(J, K, s, shape))
                 wide = (uncertain + 16 * rounding(k)) * self._sizes(one.norms) * self._sizes(two.norms)
                 rest = rest + wide.reshape(shape)
             else:
-                c = torch.full((len(J),), 0.5, dtype=torch.float64)
-                terms.append(Term(Interval(-c, c), J, K))
+                terms.append(Term(Interval(-self.h, self.h), J, K))
         if pair in x.bends:
             top = softmax(x.box).hi
             rest = rest + (top * x.bends[pair]).sum(-1).minimum(x.bends[pair].amax(-1))

@@ -106,9 +106,10 @@ def _of_log_sum_exp(reading: Reading) -> Iterator[str]:
     rules = [value.rule for value in reading.values if isinstance(value.rule, LogSumExp)]
     moves = max(float(rule.x.off().reshape(-1, rule.k).norm(dim=1).max()) for rule in rules)
     yield f"groups of {rules[0].k} entries of z = {reading.name(rules[0].x)} move by up to {short(moves)}"
-    far, groups = sum(int((rule.centre[1] > NEAR).sum()) for rule in rules), sum(len(rule.centre[1]) for rule in rules)
-    if far and reading.order == 2:
-        yield f"{far} of {groups} so far that only 0 ⪯ φ'' ⪯ ½ is used"
+    h = torch.cat([rule.h for rule in rules])
+    far = torch.cat([rule.centre[1] > NEAR * rule.h for rule in rules])
+    if bool(far.any()) and reading.order == 2:
+        yield f"{int(far.sum())} of {len(far)} so far that only 0 ⪯ φ'' ⪯ {short(float(h[far].max()))} is used"
     yield from _slopes(reading, "z", [rule.x for rule in rules])
 
 

@@ -132,7 +132,7 @@ def test_log_sum_exp_says_how_far_groups_move() -> None:
     (row,) = scalar_contributions.contributions(bounds, "largest")
     assert row.value == pytest.approx(bounds.largest, rel=NEAR)
     assert "groups of 3 entries of z = mv move by up to" in row.note
-    assert "1 of 1 so far that only 0 ⪯ φ'' ⪯ ½ is used" in row.note
+    assert "1 of 1 so far that only 0 ⪯ φ'' ⪯ 0.5 is used" in row.note
 
 
 A = torch.tensor([[0.2, 0.3], [-0.1, 0.4]]).double()
