@@ -69,8 +69,9 @@ def test_the_end_tells_of_everything(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_a_run_that_is_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
-    path, problems = tmp_path / "log", 80
+    path, problems = tmp_path / "log", 24
     command = [sys.executable, "-m", "adversary", "--problems", str(problems), "--jobs", "1", "--log", str(path)]
+    command += ["--piece", "3"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(HERE), str(HERE / "benchmarks")))}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True)
     deadline = time.monotonic() + 120

@@ -39,8 +39,9 @@ def _piece(job: tuple[range, int]) -> tuple[range, Tally]:
 
 
 def run(
-    first: int, problems: int, seed: int = 0, jobs: int = 1, *, progress: bool = False, path: Path | None = None
-) -> Tally:
+    first: int, problems: int, seed: int = 0, jobs: int = 1, *, progress: bool = False, path: Path | None = None,
+    piece: int = PIECE,
+) -> Tally:  # fmt: skip
     """Problems number `first` … `first + problems − 1`; what was counted so far when Ctrl-C is pressed.
 
     With a log at `path`, only those that it does not have, and the tally is that of the whole log.
@@ -48,7 +49,7 @@ def run(
     code = log.code()
     before = log.read(path) if path is not None else []
     tally = _whole(before)
-    pieces = log.left(before, range(first, first + problems), seed, PIECE)
+    pieces = log.left(before, range(first, first + problems), seed, piece)
     todo, done, start = sum(map(len, pieces)), 0, time.perf_counter()
     if progress and before:
         others = sum(chunk.tally.problems for chunk in before if chunk.code != code)
@@ -58,7 +59,7 @@ def run(
     shown = start
     with multiprocessing.get_context("spawn").Pool(jobs, _single_thread) as pool:
         try:
-            for numbers, of_piece in pool.imap_unordered(_piece, [(piece, seed) for piece in pieces]):
+            for numbers, of_piece in pool.imap_unordered(_piece, [(numbers, seed) for numbers in pieces]):
                 if path is not None:
                     log.append(path, Chunk(seed, numbers.start, code, of_piece))
                 tally.join(of_piece)
@@ -92,6 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--log", type=Path, help="append a line for each chunk, and leave out what is done there")
+    parser.add_argument("--piece", type=int, default=PIECE, help="problems that a process takes at a time")
     parser.add_argument("--only", type=int, help="run this problem alone, in this process, and show it")
     parser.add_argument("--call", choices=sorted(CALLS), help="with --only: ask this in place of what the seed chose")
     parser.add_argument("--shown", type=int, default=SHOWN, help="lines of each kind of false statement")
@@ -100,7 +102,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _alone(chosen.only, chosen.seed, chosen.call)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell turns it off for what it runs in the background
-    tally = run(chosen.first, chosen.problems, chosen.seed, chosen.jobs, progress=True, path=chosen.log)
+    tally = run(
+        chosen.first, chosen.problems, chosen.seed, chosen.jobs, progress=True, path=chosen.log, piece=chosen.piece
+    )
     print(tally.text(chosen.shown))
     return int(tally.false > 0)
 
