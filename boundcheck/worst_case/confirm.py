@@ -9,7 +9,7 @@ from boundcheck.worst_case.arithmetic import _MP
 from boundcheck.worst_case.family import Family
 from boundcheck.worst_case.instance import Instance
 from boundcheck.worst_case.target import Target
-from boundcheck.worst_case.terms import Term, terms
+from boundcheck.worst_case.terms import BoundTerm, terms
 
 SHOWN = 25  # digits that are written down
 MANY = 200  # in which a ratio above 1 has to stand: of a bound of 10⁻⁸⁰, 50 digits of numbers near 1 say nothing
@@ -23,7 +23,7 @@ class Exact:
     error: Any
     bound: Any
     constants: dict[str, float]
-    terms: tuple[Term, ...]
+    terms: tuple[BoundTerm, ...]
 
     @property
     def ratio(self) -> Any:

@@ -20,7 +20,7 @@ from boundcheck.worst_case import confirm
 from boundcheck.worst_case.family import Family
 from boundcheck.worst_case.search import FULL, QUICK, search
 from boundcheck.worst_case.target import PARTS, Target, checked_parts, target
-from boundcheck.worst_case.terms import Term
+from boundcheck.worst_case.terms import BoundTerm
 from boundcheck.worst_case.worst import checked
 
 SUBSETS = (  # the parts that a term needs: λ through ∂₂Φ, and ∇₁E; then the constant that is asked about
@@ -46,18 +46,18 @@ class Together:
     parts: tuple[str, ...]
     least: float
     ratio: float
-    terms: tuple[Term, ...]
+    terms: tuple[BoundTerm, ...]
 
 
 @dataclass(frozen=True)
-class Cell:
+class MapCell:
     """One place of a map: the largest ratio found there."""
 
     q: float
     t: int
     k: int | None
     ratio: float
-    terms: tuple[Term, ...]
+    terms: tuple[BoundTerm, ...]
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Map:
     qs: tuple[float, ...]
     ts: tuple[int, ...]
     ks: tuple[int | None, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[MapCell, ...]
 
     def ratio(self, q: float, t: int, k: int | None) -> float:
         return next(cell.ratio for cell in self.cells if (cell.q, cell.t, cell.k) == (q, t, k))
@@ -122,7 +122,7 @@ def map_of(
     attacked: Target = target(bound)
     parts = checked_parts(None if only is None else tuple(only), attacked)
     places = list(product(qs, ks if attacked.takes_k else (None,), ts))
-    cells: list[Cell] = []
+    cells: list[MapCell] = []
     warm: Tensor | None = None
     for number, (q, k, t) in enumerate(places):
         if progress:
@@ -132,5 +132,5 @@ def map_of(
         search_result = search(family, steps, solves, seed, QUICK if quick else FULL, warm=warm)
         warm = search_result.raw
         best = confirm.of_row(family, search_result.raw, steps, solves)
-        cells.append(Cell(q, t, k, float(best.ratio), best.terms))
+        cells.append(MapCell(q, t, k, float(best.ratio), best.terms))
     return Map(bound, tuple(qs), tuple(ts), tuple(ks) if attacked.takes_k else (None,), tuple(cells))

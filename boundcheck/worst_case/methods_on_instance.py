@@ -20,7 +20,7 @@ SOURCES = ("nu_2", "nu_1", "rest")  # of e: changes of ∂₂Φ and of ∂₁Φ,
 
 
 @dataclass(frozen=True, eq=False)
-class MethodRun:
+class InstanceRun:
     """x = w_t − w*, and e in parts by its `SOURCES`: as a whole where nobody asks for the parts."""
 
     x: Array
@@ -46,7 +46,7 @@ def _advance(instance: Instance, linearised: Linearised, by_d2: Array, e: Mappin
     return {"nu_2": linearised.d1phi(e["nu_2"]) + by_d2, "nu_1": by_d1, "rest": linearised.d1phi(e["rest"])}
 
 
-def itd(instance: Instance, t: int, K: int, *, split: bool = False) -> MethodRun:
+def itd(instance: Instance, t: int, K: int, *, split: bool = False) -> InstanceRun:
     """t steps, differentiated through the last K of them."""
     x, e = instance.start, _initial(instance, split)
     for s in range(t):
@@ -54,7 +54,7 @@ def itd(instance: Instance, t: int, K: int, *, split: bool = False) -> MethodRun
         if s >= t - K:
             e = _advance(instance, linearised, instance.change_of_d2phi(x), e)
         x = linearised.next
-    return MethodRun(x, e)
+    return InstanceRun(x, e)
 
 
 def lower(instance: Instance, t: int) -> Array:
@@ -64,12 +64,12 @@ def lower(instance: Instance, t: int) -> Array:
     return x
 
 
-def fixed_point(instance: Instance, x: Array, k: int, *, split: bool = False) -> MethodRun:
+def fixed_point(instance: Instance, x: Array, k: int, *, split: bool = False) -> InstanceRun:
     """AID-FP at w_t: k steps of the linear system from 0."""
     linearised, by_d2, e = instance.linearised_at(x), instance.change_of_d2phi(x), _initial(instance, split)
     for _ in range(k):
         e = _advance(instance, linearised, by_d2, e)
-    return MethodRun(x, e)
+    return InstanceRun(x, e)
 
 
 def _exactly(instance: Instance, x: Array, split: bool) -> dict[str, Array]:
@@ -80,7 +80,7 @@ def _exactly(instance: Instance, x: Array, split: bool) -> dict[str, Array]:
     return {name: instance.ops.solve(A, part) for name, part in added.items()}
 
 
-def any_solvers(instance: Instance, t: int, k: int, *, solved: bool = False, split: bool = False) -> MethodRun:
+def any_solvers(instance: Instance, t: int, k: int, *, solved: bool = False, split: bool = False) -> InstanceRun:
     """w_t = w* + q^t‖w*‖u and v = v_t + q^k‖v_t‖s in the directions u and s of the instance; or v = v_t if `solved`.
 
     All that the theorems for any pair of solvers ask of them. From w_0 = 0 and v_0 = 0, w ← w* + qR(w − w*) and the
@@ -91,13 +91,13 @@ def any_solvers(instance: Instance, t: int, k: int, *, solved: bool = False, spl
     x = q**t * ops.norm(instance.start)[..., None] * u / ops.norm(u)[..., None]
     e, A = _exactly(instance, x, split), instance.system(x)
     if solved:
-        return MethodRun(x, e)
+        return InstanceRun(x, e)
     v_t = ops.solve(turned(A), instance.grad_w(x))
     away = q**k * ops.norm(v_t)[..., None] * s / ops.norm(s)[..., None]
-    return MethodRun(x, e, dot(instance.d2phi(x), away), ops.norm(times(turned(A), away)))
+    return InstanceRun(x, e, dot(instance.d2phi(x), away), ops.norm(times(turned(A), away)))
 
 
-def conjugate_gradient(instance: Instance, x: Array, k: int, *, normal: bool, split: bool = False) -> MethodRun:
+def conjugate_gradient(instance: Instance, x: Array, k: int, *, normal: bool, split: bool = False) -> InstanceRun:
     """AID with k steps of CG from 0, on the system or on its normal equations."""
     ops, A_T = instance.ops, turned(instance.system(x))
     b = instance.grad_w(x)
@@ -105,18 +105,18 @@ def conjugate_gradient(instance: Instance, x: Array, k: int, *, normal: bool, sp
     M, r = (turned(A_T) @ A_T, times(turned(A_T), b)) if normal else (A_T, b)
     v, p = 0 * b, r
     if k >= instance.kind.d:  # solved, in exact arithmetic, where rounding would leave something
-        return MethodRun(x, _exactly(instance, x, split), 0 * dot(b, b))
+        return InstanceRun(x, _exactly(instance, x, split), 0 * dot(b, b))
     for _ in range(k):
         Mp, rr = times(M, p), dot(r, r)[..., None]
         step = ops.divide(rr, dot(p, Mp)[..., None])
         v, r = v + step * p, r - step * Mp
         p = r + ops.divide(dot(r, r)[..., None], rr) * p
-    return MethodRun(x, _exactly(instance, x, split), dot(instance.d2phi(x), v - v_t))
+    return InstanceRun(x, _exactly(instance, x, split), dot(instance.d2phi(x), v - v_t))
 
 
 def momentum(
     instance: Instance, t: int, alpha: Array, beta: Array, *, nesterov: bool, split: bool = False
-) -> MethodRun:
+) -> InstanceRun:
     """Heavy ball or Nesterov from w_{−1} = w_0 on a quadratic, differentiated with frozen α and β."""
     a, b = alpha[..., None], beta[..., None]
     x = old_x = instance.start
@@ -129,10 +129,10 @@ def momentum(
         moved = _advance(instance, instance.linearised_at(point), instance.change_of_d2phi(point), errors)
         x, old_x = y - a * (point - instance.step(point)), x
         e, old_e = {name: ahead[name] - a * (errors[name] - moved[name]) for name in e}, e
-    return MethodRun(x, e)
+    return InstanceRun(x, e)
 
 
-def parts(instance: Instance, outcome: MethodRun) -> dict[str, Array]:
+def parts(instance: Instance, outcome: InstanceRun) -> dict[str, Array]:
     """The error as a signed sum: through ∇₂E, through ∇₁E, and through each source of e."""
     terms = {"eta_2": instance.change_of_grad_lam(outcome.x)}
     terms["eta_1"] = dot(instance.w_prime, instance.change_of_grad_w(outcome.x))
@@ -143,6 +143,6 @@ def parts(instance: Instance, outcome: MethodRun) -> dict[str, Array]:
     return terms
 
 
-def error(instance: Instance, outcome: MethodRun) -> Array:
+def error(instance: Instance, outcome: InstanceRun) -> Array:
     """The hypergradient error; λ being one number, the length of that sum."""
     return abs(sum(parts(instance, outcome).values()))

@@ -24,7 +24,7 @@ from boundcheck.theory.symbols import QUANTITIES, L_Phi, L_Phi_star
 from boundcheck.worst_case import formula, methods_on_instance
 from boundcheck.worst_case.arithmetic import Array
 from boundcheck.worst_case.instance import Instance, Kind
-from boundcheck.worst_case.methods_on_instance import MethodRun
+from boundcheck.worst_case.methods_on_instance import InstanceRun
 
 PARTS = ("nu_1", "nu_2", "eta_1", "eta_2", "L_Phi", "L_E")  # what an instance may have; the last two: ∂₂Φ(0), ∇₁E(0)
 MOMENTUM = {"heavy-ball": (HEAVY_BALL_STEP, HEAVY_BALL_MOMENTUM), "nesterov": (NESTEROV_STEP, NESTEROV_MOMENTUM)}
@@ -68,7 +68,7 @@ class Target:
             formula.stated(self.bound, self.rates, self.given | {"K"}).subs(dict(self.puts)), t, solves
         )
 
-    def outcome(self, instance: Instance, t: int, solves: int, *, split: bool = False) -> MethodRun:
+    def outcome(self, instance: Instance, t: int, solves: int, *, split: bool = False) -> InstanceRun:
         """Run the method that the inequality is about."""
         if self.method in ("itd", "itd-truncated", "analytic"):
             return methods_on_instance.itd(instance, t, solves if self.method == "itd-truncated" else t, split=split)
@@ -89,7 +89,7 @@ class Target:
             return methods_on_instance.fixed_point(instance, x, solves, split=split)
         return methods_on_instance.conjugate_gradient(instance, x, solves, normal=self.method == "aid-cgn", split=split)
 
-    def error(self, instance: Instance, outcome: MethodRun) -> Array:
+    def error(self, instance: Instance, outcome: InstanceRun) -> Array:
         """What the inequality has on its left."""
         if self.method == "analytic":
             return abs(instance.change_of_grad_lam(outcome.x))
@@ -116,7 +116,7 @@ class Target:
             )
         return values
 
-    def right(self, instance: Instance, outcome: MethodRun, t: int, expression: sp.Expr) -> Array:
+    def right(self, instance: Instance, outcome: InstanceRun, t: int, expression: sp.Expr) -> Array:
         """The value of the bound, or of an expression made from it."""
         values = self.constants(instance)
         if self.given:

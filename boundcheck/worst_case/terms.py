@@ -23,7 +23,7 @@ ORDER = ("eta_2", "eta_1", "nu_2", "nu_1", "rest")
 
 
 @dataclass(frozen=True)
-class Term:
+class BoundTerm:
     """`share` of the bound; `attained` is what the error has of it, with a sign: 1 is all of the term."""
 
     name: str  # nu_1, nu_2, eta_1, eta_2 or rest
@@ -47,7 +47,7 @@ def asked(parts: frozenset[str], names: Iterable[str]) -> tuple[str, ...]:
     return (*wanted, "rest") if {"L_Phi", "L_E"} <= parts and "rest" in names else wanted
 
 
-def terms(target: Target, instance: Instance, t: int, k: int) -> tuple[Term, ...]:
+def terms(target: Target, instance: Instance, t: int, k: int) -> tuple[BoundTerm, ...]:
     """Of one instance; without `attained` where the formula is not a sum of such terms."""
     outcome = target.outcome(instance, t, k, split=True)
     expression = target.expression(t, k)
@@ -63,5 +63,5 @@ def terms(target: Target, instance: Instance, t: int, k: int) -> tuple[Term, ...
         value = value[0] if hasattr(value, "shape") else value
         share = float(value / whole)
         attained = float(sign * signed[name][0] / value) if split and share > NOTHING else None
-        rows.append(Term(name, share, attained))
+        rows.append(BoundTerm(name, share, attained))
     return tuple(rows)

@@ -21,7 +21,7 @@ from boundcheck.worst_case.target import Target, checked_parts, target
 LARGEST_DIM, LONGEST = 6, 2000
 
 
-class Steps(NamedTuple):
+class StepCounts(NamedTuple):
     """t, and k where the method has one."""
 
     t: int
@@ -247,7 +247,7 @@ def _about(progress: Progress | None, d: int) -> Progress | None:
     return None if progress is None else lambda what, done, of: progress(f"d = {d}: {what}", done, of)
 
 
-def checked(attacked: Target, q: Any, t: Any, k: Any, dim: Any) -> Steps:
+def checked(attacked: Target, q: Any, t: Any, k: Any, dim: Any) -> StepCounts:
     """t and k if all of these can be used."""
     steps, solves = count(t, "t"), count(k, "k")
     if isinstance(q, bool) or not isinstance(q, int | float) or not 0 < q < 1:
@@ -261,4 +261,4 @@ def checked(attacked: Target, q: Any, t: Any, k: Any, dim: Any) -> Steps:
             raise InputError(f"{name} = {number} is too long for a search; give {name} ≤ {LONGEST}")
     if attacked.method == "itd-truncated":
         solves = attacked.bound.only_k or min(solves, steps)
-    return Steps(steps, solves)
+    return StepCounts(steps, solves)

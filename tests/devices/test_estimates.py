@@ -13,7 +13,7 @@ from boundcheck.constants import Constants
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate import rounding_proof, rounding_proof_matrices
 from boundcheck.numerics.estimate.estimate_constants import estimate_constants
-from boundcheck.numerics.estimate.rounding_proof import Declined
+from boundcheck.numerics.estimate.rounding_proof import NoProof
 from boundcheck.numerics.program.rounding_rules.ball import Refusal
 from boundcheck.side import Side
 
@@ -24,7 +24,7 @@ FEW = 60  # products: a climb of one start and a fixed number of steps, which di
 def no_proof_of_rounding(monkeypatch: pytest.MonkeyPatch, without_program: None) -> None:
     """Rounding is proved on the CPU only, and tensors that pretend are not recorded; both take the same way here."""
     monkeypatch.setattr(rounding_proof, "balls", _refuse)
-    monkeypatch.setattr(rounding_proof_matrices, "_followed", lambda *_: Declined("not here"))
+    monkeypatch.setattr(rounding_proof_matrices, "_followed", lambda *_: NoProof("not here"))
 
 
 def _refuse(*_: object) -> None:

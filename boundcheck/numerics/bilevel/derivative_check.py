@@ -21,7 +21,7 @@ from boundcheck.numerics.bilevel.derivatives import Function, Linearisation, gra
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.program import operation_tangents
-from boundcheck.numerics.program.finite_differences import Line, Outcome, compare
+from boundcheck.numerics.program.finite_differences import Comparison, Line, compare
 
 LINES = 8  # at most, for each derivative
 HOPELESS = 4  # stop after this many lines that decide nothing
@@ -178,7 +178,7 @@ def _answers(
     by_operations: tuple[str, ...] = ()
     for question in asked:
         agree, reasons = 0, []
-        refuted: list[Outcome] = []
+        refuted: list[Comparison] = []
         hidden, undecided = "", False
         for number, line in zip(range(LINES), question.lines, strict=False):
             outcome = compare(line)

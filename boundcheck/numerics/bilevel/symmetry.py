@@ -11,7 +11,7 @@ from boundcheck.numerics.bilevel.derivatives import Linearisation
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class SymmetryTrial:
     """Two random vectors with their products ∂₁Φᵀu and ∂₁Φᵀv, at one point or at rows of points."""
 
     u: Tensor
@@ -32,8 +32,8 @@ class Trial:
         return not bool(self.gap > 100 * torch.finfo(u.dtype).eps * u.numel() ** 0.5 * scale)
 
 
-def trial(at: Linearisation, seed: int = 0) -> Trial:
+def trial(at: Linearisation, seed: int = 0) -> SymmetryTrial:
     """Two products of the linearisation, the same vectors on every device."""
     generator = torch.Generator(device="cpu").manual_seed(seed)
     u, v = (torch.randn(at.x.shape, generator=generator, dtype=torch.float64, device="cpu").to(at.x) for _ in range(2))
-    return Trial(u, v, at.d1_T(u), at.d1_T(v))
+    return SymmetryTrial(u, v, at.d1_T(u), at.d1_T(v))

@@ -23,7 +23,7 @@ class Rows(Protocol):
     def finish(self) -> None: ...
 
 
-class FixedPoint:
+class FixedPointSolver:
     """v ← ∂₁Φᵀv + b."""
 
     def __init__(self, b: Tensor) -> None:
@@ -123,7 +123,7 @@ class NormalEquations:
 
 
 SOLVERS: dict[str, Callable[[Tensor], Rows]] = {
-    "aid-fp": FixedPoint,
+    "aid-fp": FixedPointSolver,
     "aid-cg": ConjugateGradient.start,
     "aid-cgn": NormalEquations,
 }

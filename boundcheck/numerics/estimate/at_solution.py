@@ -33,7 +33,7 @@ from boundcheck.numerics.bilevel.problem_types import Ready
 from boundcheck.numerics.estimate import lanczos, rounding_proof_matrices
 from boundcheck.numerics.estimate.effort import Spend, constant_of, provenance_of
 from boundcheck.numerics.estimate.program_at_point import AtPoint
-from boundcheck.numerics.estimate.rounding_proof import Declined
+from boundcheck.numerics.estimate.rounding_proof import NoProof
 from boundcheck.numerics.estimate.rounding_proof_matrices import OfPhi
 from boundcheck.numerics.estimate.step_constant import NOTHING
 from boundcheck.numerics.solvers.reference import ReferenceSolution
@@ -59,7 +59,7 @@ def from_program(problem: Problem, point: AtPoint) -> Iterator[Constant]:
 
 
 def at_solution(
-    problem: Problem, prepared: Prepared, solution: ReferenceSolution, spend: Spend, of_phi: OfPhi | Declined | None
+    problem: Problem, prepared: Prepared, solution: ReferenceSolution, spend: Spend, of_phi: OfPhi | NoProof | None
 ) -> Iterator[Constant]:
     """q*, L_Φ*, W and g* at w*, those that can be computed; `prepared` is for one λ as a row.
 
@@ -83,7 +83,7 @@ def at_solution(
 def gradient_norm(name: str, problem: Problem, w: Tensor, ready: Ready, how: str) -> Constant:
     """‖∇₁E(w)‖, enclosed where every operation of E has a rule."""
     ball = rounding_proof_matrices.of_outer(problem, w, hessian=False)
-    if isinstance(ball, Declined):
+    if isinstance(ball, NoProof):
         value = float(gradient(problem.outer_at)(w, ready).norm())
         return Constant(
             name, value, Side.LOWER, provenance_of(f"{how}; rounding not proved: {ball.reason}", problem, products=1)

@@ -16,7 +16,7 @@ from boundcheck.numerics.estimate import at_solution, lanczos, rounding_proof_ma
 from boundcheck.numerics.estimate.constant_derivatives import Structure
 from boundcheck.numerics.estimate.effort import Spend, constant_of
 from boundcheck.numerics.estimate.lanczos import Symmetric
-from boundcheck.numerics.estimate.rounding_proof import Declined
+from boundcheck.numerics.estimate.rounding_proof import NoProof
 from boundcheck.numerics.estimate.rounding_proof_matrices import OfOuter, OfPhi
 from boundcheck.numerics.estimate.step_constant import NOTHING, step_constant
 from boundcheck.numerics.program.rounding_rules.ball import Ball
@@ -40,7 +40,7 @@ def _ends(function: Function, problem: Problem, prepared: Prepared, w: Tensor, s
 
 def of_inner_loss(
     problem: Problem, prepared: Prepared, w_star: Tensor, shape: Structure, spend: Spend,
-    of_phi: OfPhi | Declined | None,
+    of_phi: OfPhi | NoProof | None,
 ) -> Iterator[Constant]:  # fmt: skip
     """μ, L, κ and the step α with Φ = w − α∇₁ℓ; at w* only, unless the Hessian is constant.
 
@@ -62,7 +62,7 @@ def of_inner_loss(
     if mu.side is L.side is Side.EXACT and not rounding <= NOTHING * abs(mu.value):
         mu, L = replace(mu, side=Side.LOWER), replace(L, side=Side.UPPER)  # the safe sides
     uncertified = ends.smallest.side is Side.LOWER  # a value inside the spectrum
-    if not shape.d1phi or uncertified or isinstance(ball, Declined):  # elsewhere it may be less convex, less smooth
+    if not shape.d1phi or uncertified or isinstance(ball, NoProof):  # elsewhere it may be less convex, less smooth
         mu, L = replace(mu, side=Side.UPPER), replace(L, side=Side.LOWER)
     yield mu
     yield L
@@ -74,12 +74,12 @@ def of_inner_loss(
             yield Constant("grad_alpha", 0.0, Side.EXACT, Provenance("the step is held fixed"))
 
 
-def _hessian_of_loss(problem: Problem, w: Tensor) -> Ball | Declined | None:
+def _hessian_of_loss(problem: Problem, w: Tensor) -> Ball | NoProof | None:
     """The ball of ∇²₁ℓ at w."""
     if problem.inner_at is None:
         return None
     proof = rounding_proof_matrices.of_outer(replace(problem, outer_at=problem.inner_at), w, hessian=True)
-    return proof if isinstance(proof, Declined) else proof.d11
+    return proof if isinstance(proof, NoProof) else proof.d11
 
 
 def of_outer_loss(problem: Problem, prepared: Prepared, w_star: Tensor, spend: Spend) -> Constant:
@@ -93,4 +93,4 @@ def of_outer_loss(problem: Problem, prepared: Prepared, w_star: Tensor, spend: S
             return at_solution.proved_constant("eta_1", top.value, float(ball.d11.rad.norm()), how, problem, problem.d)
     ends = _ends(problem.outer_at, problem, prepared, w_star, spend)
     eta_1 = constant_of("eta_1", ends.norm, f"{how}; rounding not proved", problem, spend.seed)
-    return replace(eta_1, side=Side.LOWER) if isinstance(ball, Declined) else eta_1
+    return replace(eta_1, side=Side.LOWER) if isinstance(ball, NoProof) else eta_1

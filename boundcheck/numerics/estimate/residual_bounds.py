@@ -13,7 +13,7 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate import rounding_noise, rounding_proof
 from boundcheck.numerics.estimate.program_at_point import AtPoint, at_point
 from boundcheck.numerics.estimate.program_proof import ProgramProof
-from boundcheck.numerics.estimate.rounding_proof import Declined
+from boundcheck.numerics.estimate.rounding_proof import NoProof
 from boundcheck.numerics.estimate.step_constant import step_constant
 from boundcheck.numerics.program.cholesky_certificate import frobenius, gamma
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
@@ -68,7 +68,7 @@ def of(problem: Problem, solution: ReferenceSolution) -> ResidualBounds:
     """
     w, v, value = solution.w[0], solution.v[0], solution.value[0]
     proof = rounding_proof.proved(problem, w, v, value)
-    if not isinstance(proof, Declined):
+    if not isinstance(proof, NoProof):
         return ResidualBounds(proof.residual_w, proof.residual_v, proof.error_g)
     point = at_point(ProgramProof.of(problem), w, step_constant(problem))
     if isinstance(point, AtPoint):

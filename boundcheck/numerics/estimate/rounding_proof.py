@@ -32,7 +32,7 @@ from boundcheck.numerics.program.rounding_watch import Watch
 
 
 @dataclass(frozen=True)
-class Enclosed:
+class EnclosedNorms:
     """Proved upper bounds, at w and v as they are stored, of exact numbers."""
 
     residual_w: float  # ‖w − Φ(w)‖
@@ -41,13 +41,13 @@ class Enclosed:
 
 
 @dataclass(frozen=True)
-class Declined:
+class NoProof:
     """Why nothing is proved: the operation by its PyTorch name, or in words."""
 
     reason: str
 
 
-def proved(problem: Problem, w: Tensor, v: Tensor, value: Tensor) -> Enclosed | Declined:
+def proved(problem: Problem, w: Tensor, v: Tensor, value: Tensor) -> EnclosedNorms | NoProof:
     """Prove how large the residuals at w and v are in exact arithmetic, and how far `value` is from the exact g.
 
     Parameters
@@ -61,16 +61,16 @@ def proved(problem: Problem, w: Tensor, v: Tensor, value: Tensor) -> Enclosed | 
 
     Returns
     -------
-    Enclosed | Declined
+    EnclosedNorms | NoProof
         Upper bounds that hold, or the reason why there are none. Never an error of the user's program.
     """
     try:
         parts = balls(problem, w, v)
-        enclosed = Enclosed(norm(parts[0]), norm(parts[1]), norm(sub(point(value), parts[2])))
+        enclosed = EnclosedNorms(norm(parts[0]), norm(parts[1]), norm(sub(point(value), parts[2])))
     except Refusal as refusal:
-        return Declined(str(refusal))
+        return NoProof(str(refusal))
     if not all(math.isfinite(x) for x in (enclosed.residual_w, enclosed.residual_v, enclosed.error_g)):
-        return Declined("a result is not finite")
+        return NoProof("a result is not finite")
     return enclosed
 
 

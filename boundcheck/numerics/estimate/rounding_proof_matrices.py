@@ -10,7 +10,7 @@ from torch import Tensor
 
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Ready
-from boundcheck.numerics.estimate.rounding_proof import Declined
+from boundcheck.numerics.estimate.rounding_proof import NoProof
 from boundcheck.numerics.program.outside_torch import NoWayOut
 from boundcheck.numerics.program.rounding_rules.ball import Ball, Refusal
 from boundcheck.numerics.program.rounding_watch import Watch
@@ -40,17 +40,17 @@ def are_small(problem: Problem) -> bool:
     return problem.d * (problem.d + problem.n) <= LARGEST
 
 
-def of_phi(problem: Problem, w: Tensor) -> OfPhi | Declined:
+def of_phi(problem: Problem, w: Tensor) -> OfPhi | NoProof:
     """Enclose ∂₁Φ and ∂₂Φ at w and λ = `problem.lam`, or say which operation has no rule."""
 
     def parts(w: Tensor, lam: Tensor, ready: Ready, eye: Tensor) -> Sequence[Tensor]:
         return _grad(problem.phi_at(w, ready), (w, lam), eye)
 
     enclosures = _followed(problem, w, parts)
-    return enclosures if isinstance(enclosures, Declined) else OfPhi(*enclosures)
+    return enclosures if isinstance(enclosures, NoProof) else OfPhi(*enclosures)
 
 
-def of_outer(problem: Problem, w: Tensor, hessian: bool) -> OfOuter | Declined:
+def of_outer(problem: Problem, w: Tensor, hessian: bool) -> OfOuter | NoProof:
     """Enclose ∇₁E and, if asked, ∇²₁E at w."""
 
     def parts(w: Tensor, lam: Tensor, ready: Ready, eye: Tensor) -> Sequence[Tensor]:
@@ -59,19 +59,17 @@ def of_outer(problem: Problem, w: Tensor, hessian: bool) -> OfOuter | Declined:
         return (slope, *(_grad(slope, (w,), eye) if hessian else ()))
 
     enclosures = _followed(problem, w, parts)
-    return (
-        enclosures if isinstance(enclosures, Declined) else OfOuter(enclosures[0], enclosures[1] if hessian else None)
-    )
+    return enclosures if isinstance(enclosures, NoProof) else OfOuter(enclosures[0], enclosures[1] if hessian else None)
 
 
-def of_step(problem: Problem) -> Ball | Declined:
+def of_step(problem: Problem) -> Ball | NoProof:
     """Enclose the step α of Φ = w − α∇₁ℓ at λ = `problem.lam`."""
 
     def parts(w: Tensor, lam: Tensor, ready: Ready, eye: Tensor) -> Sequence[Tensor]:
         return () if problem.step_at is None else [torch.as_tensor(problem.step_at(ready)).reshape(())]
 
     enclosures = _followed(problem, problem.w0, parts)
-    return enclosures if isinstance(enclosures, Declined) else enclosures[0]
+    return enclosures if isinstance(enclosures, NoProof) else enclosures[0]
 
 
 def _grad(y: Tensor, inputs: tuple[Tensor, ...], eye: Tensor) -> Sequence[Tensor]:
@@ -83,10 +81,10 @@ def _grad(y: Tensor, inputs: tuple[Tensor, ...], eye: Tensor) -> Sequence[Tensor
     ]
 
 
-def _followed(problem: Problem, w: Tensor, parts: Parts) -> list[Ball] | Declined:
+def _followed(problem: Problem, w: Tensor, parts: Parts) -> list[Ball] | NoProof:
     """Balls of what `parts` computes, by running error analysis."""
     if w.device.type != "cpu":
-        return Declined(f"rounding is proved on the CPU only, and the problem is on {w.device}")
+        return NoProof(f"rounding is proved on the CPU only, and the problem is on {w.device}")
     watch = Watch(enclose=True)
     w, lam = w.detach().clone(), problem.lam.detach().clone()
     eye = torch.eye(w.numel(), dtype=w.dtype)
@@ -98,5 +96,5 @@ def _followed(problem: Problem, w: Tensor, parts: Parts) -> list[Ball] | Decline
             tensors = [part.clone() for part in parts(w, lam, problem.prepare(lam), eye)]
     except Exception as error:  # the user's code may raise anything; only a refusal says why
         text = " ".join(str(error).split())[:200]
-        return Declined(str(watch.refusal or Refusal(f"the program cannot be followed: {text}")))
-    return Declined(str(watch.refusal)) if watch.refusal is not None else [watch.ball(part) for part in tensors]
+        return NoProof(str(watch.refusal or Refusal(f"the program cannot be followed: {text}")))
+    return NoProof(str(watch.refusal)) if watch.refusal is not None else [watch.ball(part) for part in tensors]

@@ -25,7 +25,7 @@ from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.fixed_point_certificate import FixedPoint
 from boundcheck.numerics.estimate.program_at_point import AtPoint, at_point
 from boundcheck.numerics.estimate.program_proof import ProgramProof
-from boundcheck.numerics.estimate.rounding_proof import Declined
+from boundcheck.numerics.estimate.rounding_proof import NoProof
 from boundcheck.numerics.estimate.rounding_proof_matrices import OfPhi
 from boundcheck.numerics.estimate.step_constant import step_constant
 from boundcheck.numerics.solvers.reference import ReferenceSolution
@@ -63,7 +63,7 @@ class Setting:
         return at_point(self.program, self.w_star, step_constant(self.problem))
 
     @cached_property
-    def of_phi(self) -> OfPhi | Declined | None:
+    def of_phi(self) -> OfPhi | NoProof | None:
         """Balls of ∂₁Φ and ∂₂Φ at w*; None where they would take too long."""
         small = at_solution.forms_matrices(self.problem) and rounding_proof_matrices.are_small(self.problem)
         return rounding_proof_matrices.of_phi(self.problem, self.w_star) if small else None

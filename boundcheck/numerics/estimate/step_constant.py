@@ -10,7 +10,7 @@ from torch import Tensor
 from boundcheck.constants import Constant, Provenance
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate import rounding_proof_matrices
-from boundcheck.numerics.estimate.rounding_proof import Declined
+from boundcheck.numerics.estimate.rounding_proof import NoProof
 from boundcheck.numerics.program.rounding_rules.ball import Ball
 from boundcheck.side import Side
 
@@ -25,7 +25,7 @@ def step_constant(problem: Problem) -> Constant | None:
     if not isinstance(value, Tensor):
         return Constant("alpha", value, Side.EXACT, Provenance(how))
     ball = rounding_proof_matrices.of_step(problem)
-    if isinstance(ball, Declined):
+    if isinstance(ball, NoProof):
         how = f"{how}; rounding not proved: {ball.reason}"
         return Constant("alpha", float(value.detach()), Side.LOWER, Provenance(how))
     near = _off(ball, value) <= NOTHING * float(ball.mid)
@@ -43,4 +43,4 @@ def step_rounding(problem: Problem) -> float:
     if not isinstance(value, Tensor):
         return 0.0
     ball = rounding_proof_matrices.of_step(problem)
-    return math.inf if isinstance(ball, Declined) else _off(ball, value)
+    return math.inf if isinstance(ball, NoProof) else _off(ball, value)

@@ -47,7 +47,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Comparison:
     """What the differences say of one line: "agrees", "refutes" or "open"."""
 
     says: str
@@ -66,28 +66,28 @@ class _Step:
     bend: float  # the gap between the differences to either side
 
 
-def compare(line: Line) -> Outcome:
+def compare(line: Line) -> Comparison:
     """Autograd's derivative along the line against central differences."""
     dtype = line.x.dtype
     try:
         g = _double(line.gradient(line.x, line.c))
         at_x = line.value(line.x) if line.may_be_kink else None
     except (BoundcheckError, RuntimeError, ArithmeticError) as error:
-        return Outcome("open", reason=f"it cannot be differentiated near the start ({type(error).__name__})")
+        return Comparison("open", reason=f"it cannot be differentiated near the start ({type(error).__name__})")
     size = float((g * _double(line.u)).norm())
     if not math.isfinite(size):
-        return Outcome("open", reason="it is not finite near the start")
+        return Comparison("open", reason="it is not finite near the start")
     first = _step(line, g, FIRST[dtype], at_x)
     if first is not None and abs(first.gap) <= AGREES * size:
-        return Outcome("agrees")
+        return Comparison("agrees")
     steps = [first if j == FIRST[dtype] else _step(line, g, j, at_x) for j in EXPONENTS[dtype]]
     return _judge(steps, size, line)
 
 
-def _judge(steps: list[_Step | None], size: float, line: Line) -> Outcome:
+def _judge(steps: list[_Step | None], size: float, line: Line) -> Comparison:
     usable = [step for step in steps if step is not None]
     if len(usable) < RUN:
-        return Outcome("open", reason="it is not finite near the start")
+        return Comparison("open", reason="it is not finite near the start")
     kink = min(step.bend + step.noise for step in usable) if line.may_be_kink else 0.0
     unsure = [_uncertainty(steps, k) + kink for k in range(len(steps))]
     clear = [
@@ -108,12 +108,12 @@ def _judge(steps: list[_Step | None], size: float, line: Line) -> Outcome:
             and _refutes(steps, clear, step, gap, line.x.dtype)
             and _calm(line, least, gap)
         ):
-            return Outcome("refutes", step.difference - step.gap, step.difference)
+            return Comparison("refutes", step.difference - step.gap, step.difference)
     best = min(abs(step.gap) + unsure[k] for k, step in enumerate(steps) if step is not None)
     if best <= WITHIN * max(size, line.floor):
-        return Outcome("agrees")
+        return Comparison("agrees")
     share = best / size if size else math.inf
-    return Outcome("open", reason=f"finite differences are too rough ({share:.1e} of the derivative)")
+    return Comparison("open", reason=f"finite differences are too rough ({share:.1e} of the derivative)")
 
 
 def _refutes(steps: list[_Step | None], clear: list[bool], step: _Step, gap: float, dtype: torch.dtype) -> bool:

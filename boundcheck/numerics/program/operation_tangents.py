@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from boundcheck.numerics.program import linear_operations, operations
-from boundcheck.numerics.program.finite_differences import Line, Outcome
+from boundcheck.numerics.program.finite_differences import Comparison, Line
 from boundcheck.numerics.program.operations import Facts
 from boundcheck.numerics.program.outside_torch import NoWayOut
 from boundcheck.numerics.program.rounding_rules.ball import Refusal
@@ -58,7 +58,7 @@ class _Pair:
         return self.ours - self.autograd
 
 
-def compare(line: Line) -> Outcome:
+def compare(line: Line) -> Comparison:
     """Autograd's derivative along the line against that of the operations.
 
     It "agrees" also where an operation hides what it does: then nothing speaks against autograd. "open" without a
@@ -67,7 +67,7 @@ def compare(line: Line) -> Outcome:
     """
     pair = _both(line, 1)
     if pair is None:
-        return Outcome("agrees")
+        return Comparison("agrees")
     outcome = _judged(line, pair)
     of_u = (replace(line, u=line.u * mask.to(line.u)) for mask in _small(pair.by_entry, line.x.dtype))
     of_c = (
@@ -77,21 +77,21 @@ def compare(line: Line) -> Outcome:
         if outcome.says == "refutes":
             break
         small = _both(part, 1)
-        of_part = Outcome("agrees") if small is None else _judged(part, small)
+        of_part = Comparison("agrees") if small is None else _judged(part, small)
         outcome = of_part if of_part.says == "refutes" or outcome.says == "agrees" else outcome
     return outcome
 
 
-def _judged(line: Line, pair: _Pair) -> Outcome:
+def _judged(line: Line, pair: _Pair) -> Comparison:
     dtype, gap = line.x.dtype, abs(pair.gap)
     if not gap > max(OPEN[dtype] * pair.size, pair.rounding):
-        return Outcome("agrees")
+        return Comparison("agrees")
     gaps = [pair.gap, *(_elsewhere(line, *part) for part in PARTS)]
     if not max(gaps) - min(gaps) <= STEADY * min(map(abs, gaps)):  # as rounding has, so nothing is said
-        return Outcome("open")
+        return Comparison("open")
     if gap > REFUTES[dtype] * pair.size:
-        return Outcome("refutes", pair.autograd, pair.ours, by="its operations, each differentiated by itself, give")
-    return Outcome("open", reason=f"autograd and the operations differ by {gap / pair.size:.1e} of the derivative")
+        return Comparison("refutes", pair.autograd, pair.ours, by="its operations, each differentiated by itself, give")
+    return Comparison("open", reason=f"autograd and the operations differ by {gap / pair.size:.1e} of the derivative")
 
 
 def _elsewhere(line: Line, part: int, of_u: float, of_c: float) -> float:

@@ -41,7 +41,7 @@ SETTLED = 1e-4  # of ‖w − Φ(w)‖/‖w‖ in float32
 GAUSSIAN = {"eqm": (2, 3), "conv-eqm": (64, 3)}  # features and classes of data for trials
 
 
-class Row(NamedTuple):
+class TrainingRow(NamedTuple):
     """At λ_s: f_t, ‖g‖, ‖A‖, ‖w_t − Φ(w_t)‖/‖w_t‖, ‖(I − ∂₁Φᵀ)v_k − ∇₁E‖/‖∇₁E‖, test accuracy; NaN if not measured."""
 
     objective: float
@@ -188,7 +188,7 @@ def train(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dic
             lam, velocity = stepped(lam, velocity, g, p["step_size"], p["momentum"], network.project)
         s += 1
         yield Step({"s": s, "lam": lam, "velocity": velocity, "rows": list(rows)}, s, p["steps"] + 1)
-    columns = {name: np.array([row[i] for row in rows]) for i, name in enumerate(Row._fields)}
+    columns = {name: np.array([row[i] for row in rows]) for i, name in enumerate(TrainingRow._fields)}
     return {**columns, "why": why, "settled": settled(network, lam, p), "lam": lam}
 
 
@@ -201,7 +201,7 @@ def stepped(
     return (project(after) if bool(torch.isfinite(after).all()) else after), velocity
 
 
-def measured(network: Model, lam: Tensor, p: Mapping[str, Any], with_accuracy: bool) -> tuple[Row, Tensor]:
+def measured(network: Model, lam: Tensor, p: Mapping[str, Any], with_accuracy: bool) -> tuple[TrainingRow, Tensor]:
     """What is seen at this λ, and g(λ)."""
     problem = network.problem
     if not bool(torch.isfinite(lam).all()):
@@ -217,7 +217,7 @@ def measured(network: Model, lam: Tensor, p: Mapping[str, Any], with_accuracy: b
         residual_v = _ratio(result.residual.v, float(gradient(problem.outer_at)(result.w, ready).norm()))
     accuracy = network.accuracy(lam, p["t"]) if with_accuracy else float("nan")
     residual_w = _ratio(result.residual.w, float(lower_level.length(result.w)))
-    row = Row(float(objective), float(lower_level.length(result.value)), norm, residual_w, residual_v, accuracy)
+    row = TrainingRow(float(objective), float(lower_level.length(result.value)), norm, residual_w, residual_v, accuracy)
     return row, result.value
 
 

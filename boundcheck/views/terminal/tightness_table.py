@@ -19,7 +19,7 @@ KINDS = (BoundKind.A_PRIORI, BoundKind.FROM_SPECTRUM, BoundKind.A_POSTERIORI)
 ENCLOSURE = "a posteriori, from a better solution"
 
 
-class Line(NamedTuple):
+class TightnessLine(NamedTuple):
     """bound/error of the best bound of a kind over all t above the floor; the largest is that of the bound `where`."""
 
     kind: str
@@ -28,7 +28,7 @@ class Line(NamedTuple):
     where: str
 
 
-def lines(report: Report, curve: Curve) -> Iterator[Line]:
+def lines(report: Report, curve: Curve) -> Iterator[TightnessLine]:
     """A line for each kind that has a proved bound, and one for the enclosure if the reference is certified."""
     above = (curve.errors > curve.floor) & np.isfinite(curve.errors)  # a run that diverges may overflow
     for kind in KINDS:
@@ -37,11 +37,11 @@ def lines(report: Report, curve: Curve) -> Iterator[Line]:
             place = np.unravel_index(int(np.nanargmax(ratio)), ratio.shape)
             fitting = [b for b in curve.bounds.values() if b.kind is kind and b.verdict is Verdict.HOLDS]
             best = min(fitting, key=lambda b: float(np.nan_to_num(b.values[place], nan=np.inf)))
-            yield Line(kind, float(np.nanmin(ratio)), float(np.nanmax(ratio)), best.name)
+            yield TightnessLine(kind, float(np.nanmin(ratio)), float(np.nanmax(ratio)), best.name)
     enclosure = report.enclosure(curve.method)
     if enclosure.side is Side.UPPER and above.any():
         ratio = enclosure.upper[above] / curve.errors[above]
-        yield Line(ENCLOSURE, float(ratio.min()), float(ratio.max()), "enclosure")
+        yield TightnessLine(ENCLOSURE, float(ratio.min()), float(ratio.max()), "enclosure")
 
 
 def table(report: Report) -> Table:

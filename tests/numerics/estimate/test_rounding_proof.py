@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from boundcheck.numerics.bilevel import derivative_check
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.estimate.rounding_proof import Declined, Enclosed, balls, proved
+from boundcheck.numerics.estimate.rounding_proof import EnclosedNorms, NoProof, balls, proved
 from boundcheck.numerics.solvers.reference import reference
 
 
@@ -38,7 +38,7 @@ def test_a_module_is_followed_like_a_tensor() -> None:
         problem = Problem.from_loss(function, function, start, lam, 0.2)
         at = reference(problem, problem.lam[None])
         proof = proved(problem, at.w[0], at.v[0], at.value[0])
-        assert isinstance(proof, Enclosed), proof
+        assert isinstance(proof, EnclosedNorms), proof
         found.append(proof)
     assert found[0].residual_w <= 100 * found[1].residual_w
 
@@ -153,7 +153,7 @@ def test_the_exact_values_are_inside(name: str, dtype: torch.dtype) -> None:
                 assert abs(mpf(mid) - x) <= mpf(rad) + mpf(10) ** -22  # of the differences
     value = torch.tensor([float(x) for x in exact[2]], dtype=dtype) + 1e-3
     bound = proved(problem, w, v, value)
-    assert isinstance(bound, Enclosed)
+    assert isinstance(bound, EnclosedNorms)
     off = [mpf(a) - b for a, b in zip(value.tolist(), exact[2], strict=True)]
     for size, part in ((bound.residual_w, exact[0]), (bound.residual_v, exact[1]), (bound.error_g, off)):
         norm = mpmath.norm(part)
@@ -167,7 +167,7 @@ def test_the_problems_that_we_have(name: str, dtype: torch.dtype) -> None:
     problem = small(name, dtype=dtype)
     found = reference(problem, problem.lam[None])
     bound = proved(problem, found.w[0], found.v[0], found.value[0])
-    assert isinstance(bound, Enclosed), bound
+    assert isinstance(bound, EnclosedNorms), bound
     size = float(1 + found.w.norm() + found.v.norm() + found.value.norm())
     assert max(bound.residual_w, bound.residual_v, bound.error_g) <= 1e4 * torch.finfo(dtype).eps * size
 
@@ -187,10 +187,10 @@ def test_a_system_that_cancels_inside(n: int) -> None:
     v = normal(n, seed=n)
     value = torch.linalg.solve(H.T, v)
     bound = proved(problem, normal(n), v, value)
-    if n == 10 and isinstance(bound, Declined):
+    if n == 10 and isinstance(bound, NoProof):
         assert "_linalg_solve_ex" in bound.reason
         return
-    assert isinstance(bound, Enclosed)
+    assert isinstance(bound, EnclosedNorms)
     exact = mpmath.lu_solve(mpmath.matrix(H.T.tolist()), mpmath.matrix(v.tolist()))
     off = mpmath.sqrt(sum((mpf(a) - b) ** 2 for a, b in zip(value.tolist(), exact, strict=True)))
     assert 0 < off <= mpf(bound.error_g)

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from boundcheck.numerics.bilevel import derivative_check
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate import rounding_noise
-from boundcheck.numerics.estimate.rounding_proof import Declined, Enclosed, balls, proved
+from boundcheck.numerics.estimate.rounding_proof import EnclosedNorms, NoProof, balls, proved
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def at(phi: Callable[[Any, Any], Any], w: Tensor | None = None) -> Problem:
     return Problem.from_map(phi, lambda w, lam: (w * w).sum() / 2, start, normal(3, seed=3))
 
 
-def said(problem: Problem) -> Enclosed | Declined:
+def said(problem: Problem) -> EnclosedNorms | NoProof:
     return proved(problem, problem.w0, torch.ones_like(problem.w0), problem.lam)
 
 
@@ -86,7 +86,7 @@ def test_it_is_declined_by_name(name: str) -> None:
         name="user", w0=problem.w0, lam=problem.lam, phi_at=phi, outer_at=lambda w, lam: (w * w).sum() / 2
     )  # without the checks of the door, which some of these do not pass
     found = said(problem)
-    assert isinstance(found, Declined)
+    assert isinstance(found, NoProof)
     assert re.search(reason, found.reason), found.reason
 
 
@@ -147,7 +147,7 @@ def test_programs_in_every_style_are_followed(name: str) -> None:
     """What PyTorch computes differs from the midpoints by its own rounding, which is as large as ours."""
     problem = at(FOLLOWED[name])
     found = said(problem)
-    assert isinstance(found, Enclosed), found
+    assert isinstance(found, EnclosedNorms), found
     v = torch.ones_like(problem.w0)
     ours, theirs = balls(problem, problem.w0, v), rounding_noise._parts(problem, problem.w0, v)
     for ball, computed in zip(ours, theirs, strict=True):
@@ -188,4 +188,4 @@ def test_a_condition_that_rounding_changed_is_declined() -> None:
         lambda w, lam: w / 2 + torch.where(1 + w > 1, lam, 2 * lam), lambda w, lam: w.sum(), w, torch.ones(3)
     )
     found = proved(problem, w, w, w)
-    assert found == Declined("aten.gt.Scalar: rounding changed a condition or an index")
+    assert found == NoProof("aten.gt.Scalar: rounding changed a condition or an index")

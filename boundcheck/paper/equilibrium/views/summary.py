@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from boundcheck.paper.engine.experiment import Settings
-from boundcheck.paper.equilibrium.training import METHODS, PROJECTED, SETTLED, Row, key_of
+from boundcheck.paper.equilibrium.training import METHODS, PROJECTED, SETTLED, TrainingRow, key_of
 
 Data = Mapping[str, Any]
 WIDE = 0.05  # range of test accuracy over seeds from which a step size counts as unstable
@@ -37,7 +37,9 @@ def summary(settings: Settings, results: Mapping[str, Any]) -> dict[str, Any]:
             runs = [[results[key_of(method, projected, z, i)] for i in seeds_of(settings)] for z in sizes]
             shown = runs[sizes.index(settings["shown"][kind])]
             name = line(method, projected)
-            data["curves"][name] = {what: np.stack([_padded(r[what], last) for r in shown]) for what in Row._fields}
+            data["curves"][name] = {
+                what: np.stack([_padded(r[what], last) for r in shown]) for what in TrainingRow._fields
+            }
             data["sensitivity"][name] = {what: np.array([[ask(r) for r in row] for row in runs]) for what, ask in ENDS}
     data["shown"] = settings["shown"]
     return data

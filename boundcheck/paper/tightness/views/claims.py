@@ -13,7 +13,7 @@ from boundcheck.paper.tightness.certified import KINDS, METHODS
 from boundcheck.paper.tightness.views import figures as drawings
 from boundcheck.views.figures.tightness_map import tightness_map
 from boundcheck.views.terminal.console import number
-from boundcheck.worst_case.maps import LEAST, Cell, Map
+from boundcheck.worst_case.maps import LEAST, Map, MapCell
 from boundcheck.worst_case.target import CLAIMS
 
 ATTAINED = 1e-3  # to which a search reaches what it approaches
@@ -47,7 +47,7 @@ def _map(settings: Settings, results: Results, kind: str, name: str) -> Map:
     """The maps of one q each, together; NaN where a search for all terms ended without some of them."""
     parts = [results[f"{kind}-{name}-{q}"] for q in settings["q"]]
     cells = [
-        Cell(c["q"], c["t"], c["k"], np.nan if kind == "full" and _lacks(c["terms"]) else c["ratio"], ())
+        MapCell(c["q"], c["t"], c["k"], np.nan if kind == "full" and _lacks(c["terms"]) else c["ratio"], ())
         for part in parts
         for c in part["cells"]
     ]
