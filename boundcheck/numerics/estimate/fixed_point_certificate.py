@@ -98,7 +98,8 @@ def _linearised(proof: ProgramProof, w: Tensor, reach: float, alpha: float) -> t
     """I − ∂₁Φ at w, how far it may be off, and ν₁ on the ball of radius `reach`."""
     bounds = proof.lower_bounds(w, reach)
     if isinstance(bounds, MapBounds):
-        at = MapBounds(proof.lower, w, proof.problem.lam, 0.0, with_lam=False)  # type: ignore[arg-type]
+        at = proof.lower_bounds(w, 0.0)
+        assert isinstance(at, MapBounds)
         slope = at.output.slopes.get("w")
         d = w.numel()
         Y = torch.zeros(d, d, dtype=torch.float64) if slope is None else slope.matrix

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -16,11 +17,9 @@ Part = tuple[Tensor, tuple[Tensor, Tensor, Tensor | None]]  # c of shape (G,), a
 
 def least_norm_of_flattenings(parts: Sequence[Part], lengths: Sequence[int]) -> float:
     """At least the norm of the least of the three flattenings of the sum, as computed; C may be None for the identity."""
-    entries = lengths[0] * lengths[1] * lengths[2]
-    rows = [[_sparse(X, len(c)) for X in factors] for c, factors in parts]
-    products = sum(int(_products(some).sum()) for some in rows)
-    if products <= SPARSE * entries:
-        return _of_sparse([(c, some) for (c, _), some in zip(parts, rows, strict=True)], lengths)
+    products = sum(int(_products(factors).sum()) for _, factors in parts)
+    if products <= SPARSE * math.prod(lengths):
+        return _of_sparse([(c, [_sparse(X, len(c)) for X in factors]) for c, factors in parts], lengths)
     tensor = torch.zeros(*lengths, dtype=torch.float64)
     for c, (A, B, C) in parts:
         formed = torch.eye(len(c), dtype=torch.float64) if C is None else C[:, 0]
@@ -29,8 +28,18 @@ def least_norm_of_flattenings(parts: Sequence[Part], lengths: Sequence[int]) -> 
             some = slice(start, start + step)
             AB = ((c[:, None] * A[:, 0, some])[:, :, None] * B[:, 0, None, :]).reshape(len(c), -1)
             tensor[some] += (AB.T @ formed).reshape(-1, lengths[1], lengths[2])
-    flat = (tensor.flatten(1), tensor.transpose(0, 1).flatten(1), tensor.flatten(0, 1))
+    flat = [tensor.flatten(1)]
+    if not all(A is B is C for _, (A, B, C) in parts):  # of a symmetric tensor they are the same
+        flat += [tensor.transpose(0, 1).flatten(1), tensor.flatten(0, 1)]
     return min(spectral_norm(matrix) for matrix in flat)
+
+
+def _products(factors: Sequence[Tensor | None]) -> Tensor:
+    """How many numbers that are not 0 each g adds."""
+    counts = torch.ones((), dtype=torch.long)
+    for X in factors:
+        counts = counts if X is None else counts * X[:, 0].count_nonzero(-1)
+    return counts
 
 
 def _sparse(X: Tensor | None, count: int) -> csr_matrix:
@@ -38,25 +47,18 @@ def _sparse(X: Tensor | None, count: int) -> csr_matrix:
     return identity(count, format="csr") if X is None else csr_matrix(X[:, 0].numpy())
 
 
-def _products(rows: Sequence[csr_matrix]) -> Tensor:
-    """How many numbers that are not 0 each g adds."""
-    A, B, C = (torch.from_numpy(X.indptr).long().diff() for X in rows)
-    return A * B * C
-
-
 def _of_sparse(parts: Sequence[tuple[Tensor, Sequence[csr_matrix]]], lengths: Sequence[int]) -> float:
     columns: list[list[Tensor]] = [[], [], []]
     values = []
     for c, rows in parts:
-        counts = _products(rows)
+        widths = [torch.from_numpy(X.indptr).long().diff() for X in rows]
+        counts = widths[0] * widths[1] * widths[2]
         g = torch.arange(len(c)).repeat_interleave(counts)
         left = torch.arange(len(g)) - (counts.cumsum(0) - counts)[g]  # number among the products of its g
         value = c[g]
-        for place, X in enumerate(rows):
-            starts, ends = torch.from_numpy(X.indptr[:-1]).long(), torch.from_numpy(X.indptr[1:]).long()
-            width = (ends - starts)[g]
-            at = starts[g] + left % width
-            left = torch.div(left, width, rounding_mode="floor")
+        for place, (X, width) in enumerate(zip(rows, widths, strict=True)):
+            at = torch.from_numpy(X.indptr[:-1]).long()[g] + left % width[g]
+            left = torch.div(left, width[g], rounding_mode="floor")
             columns[place].append(torch.from_numpy(X.indices).long()[at])
             value = value * torch.from_numpy(X.data)[at]
         values.append(value)

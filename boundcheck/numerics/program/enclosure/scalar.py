@@ -7,7 +7,7 @@ or third derivative, taken along the derivatives of its inputs and weighted with
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 import torch
@@ -32,6 +32,7 @@ class Derivatives:
         self.adjoints: dict[int, Interval] = {id(self.output): point(torch.ones(self.output.shape))}
         self.values = order
         self._cut: dict[int, Interval] = {}  # what operations that bend pass on to values that are affine in w
+        self._curvatures: dict[Pair, list[Curvature]] = {}
         with torch.no_grad():
             for value in reversed(order):
                 adjoint = self.adjoints.get(id(value))
@@ -55,12 +56,24 @@ class Derivatives:
     @torch.no_grad()
     def curvature(self, pair: Pair) -> list[Curvature]:
         """The parts of D²f by two inputs."""
-        return [
-            part
-            for value, adjoint in self._bent()
-            if value.rule is not None
-            for part in value.rule.curvature(adjoint, pair)
-        ]
+        if pair not in self._curvatures:
+            self._curvatures[pair] = [
+                part
+                for value, adjoint in self._bent()
+                if value.rule is not None
+                for part in value.rule.curvature(adjoint, pair)
+            ]
+        return self._curvatures[pair]
+
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """At most the smallest and at least the largest eigenvalue of ∇²₁f."""
+        return ends_of(self.curvature((W, W)))
+
+    @cached_property
+    def cross(self) -> float:
+        """At least ‖∇²₁₂f‖."""
+        return norm_of(self.curvature((W, LAM)))
 
     @torch.no_grad()
     def third(self, slots: tuple[str, str, str]) -> list[Trilinear]:
@@ -129,22 +142,25 @@ class ScalarBounds:
         At least the norm of D³f by w twice and λ once.
     """
 
-    def __init__(self, program: Program, centre: Tensor, lam: Tensor, radius: float, *, with_lam: bool = True) -> None:
+    def __init__(
+        self, program: Program, centre: Tensor, lam: Tensor, radius: float, *, with_lam: bool = True,
+        at_centre: Callable[[], Derivatives] | None = None,
+    ) -> None:  # fmt: skip
+        """`at_centre` gives the derivatives at the centre alone, which bounds over several balls share."""
         self.radius = radius
-        self.over = Derivatives(program, centre, lam, radius, with_lam=with_lam)
-        self._arguments = program, centre, lam, with_lam
+        self._at = at_centre or (lambda: Derivatives(program, centre, lam, 0.0, with_lam=with_lam))
+        self.over = Derivatives(program, centre, lam, radius, with_lam=with_lam) if radius else self.at
 
     @cached_property
     def at(self) -> Derivatives:
         """The same at the centre alone."""
-        program, centre, lam, with_lam = self._arguments
-        return self.over if self.radius == 0 else Derivatives(program, centre, lam, 0.0, with_lam=with_lam)
+        return self._at()
 
     @cached_property
     def _ends(self) -> tuple[float, float]:
-        low, high = ends_of(self.over.curvature((W, W)))
+        low, high = self.over.ends
         if (W, W) in self.over.output.bends and self.radius:
-            low_c, high_c = ends_of(self.at.curvature((W, W)))
+            low_c, high_c = self.at.ends
             move = self.radius * self.third * UP
             low, high = max(low, low_c - move), min(high, high_c + move)
         return _number(low, -math.inf), _number(high, math.inf)
@@ -178,10 +194,10 @@ class ScalarBounds:
 
     @cached_property
     def cross(self) -> float:
-        direct = norm_of(self.over.curvature((W, LAM)))
+        direct = self.over.cross
         if not self.radius:
             return _number(direct, math.inf)
-        from_centre = norm_of(self.at.curvature((W, LAM))) + self.radius * self.third_cross * UP
+        from_centre = self.at.cross + self.radius * self.third_cross * UP
         return _number(min(direct, from_centre), math.inf)
 
     @cached_property

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -66,23 +67,27 @@ def _reading(over: Derivatives, site: Site, order: int, slots: tuple[str, ...], 
     return Reading(values, order, slots, names, max(weights, default=None))
 
 
+def _without_caches(x: object, kind: type) -> dict[str, Any]:
+    """The attributes of an object, without those that follow from others."""
+    return {
+        name: value for name, value in vars(x).items() if not isinstance(getattr(kind, name, None), cached_property)
+    }
+
+
 class _Some(Derivatives):
     """Derivatives in which only the operations at some places add something."""
 
     def __init__(self, whole: Derivatives, places: Sequence[int]) -> None:
-        self.__dict__ |= vars(whole)
+        self.__dict__ |= _without_caches(whole, Derivatives)
         self.values = [whole.values[i] for i in places]
+        self._curvatures = {}
 
 
 class _Alone(ScalarBounds):
     """Bounds in which only one operation adds something, over the ball or at its centre."""
 
     def __init__(self, whole: ScalarBounds, site: Site, *, at_centre: bool = False) -> None:
-        self.__dict__ |= {
-            name: x
-            for name, x in vars(whole).items()
-            if not isinstance(getattr(ScalarBounds, name, None), cached_property)
-        }
+        self.__dict__ |= _without_caches(whole, ScalarBounds)
         at = _Some(whole.at, site.places)
         self.over = at if at_centre else _Some(whole.over, site.places)
         self.__dict__["at"] = at
