@@ -120,9 +120,7 @@ class ProgramProof:
         """What a user calls the function of a level."""
         return _functions(self.problem)[level][0]
 
-    def _of_lower(
-        self, region: Region, alpha: Constant | None, names: Collection[str] | None
-    ) -> Iterator[Constant]:
+    def _of_lower(self, region: Region, alpha: Constant | None, names: Collection[str] | None) -> Iterator[Constant]:
         bounds = self.lower_bounds(region.point, region.radius)
         over = bounds.over if isinstance(bounds, MapBounds) else bounds.over.enclosures
         named = _Named(region, "; ".join(("", *over.notes)), names)
@@ -153,9 +151,7 @@ class ProgramProof:
             yield from named("L_Phi", lambda: a * bounds.cross, "α‖∇²₂₁ℓ‖")
             yield from named("nu_2", lambda: a * bounds.third_cross, "α‖D³ℓ‖ by w twice and λ once")
 
-    def _of_outer(
-        self, region: Region, solution: Anchor | None, names: Collection[str] | None
-    ) -> Iterator[Constant]:
+    def _of_outer(self, region: Region, solution: Anchor | None, names: Collection[str] | None) -> Iterator[Constant]:
         bounds = self.outer_bounds(region.point, region.radius)
         named = _Named(region, "; ".join(("", *bounds.over.enclosures.notes)), names)
         yield from named("L_E", lambda: bounds.gradient, "‖∇₁E‖")

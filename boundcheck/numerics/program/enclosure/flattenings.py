@@ -16,7 +16,7 @@ Part = tuple[Tensor, tuple[Tensor, Tensor, Tensor | None]]  # c of shape (G,), a
 
 
 def least_norm_of_flattenings(parts: Sequence[Part], lengths: Sequence[int]) -> float:
-    """At least the norm of the least of the three flattenings of the sum, as computed; C may be None for the identity."""
+    """At least the least norm of the three flattenings of the sum, as computed; C may be None for the identity."""
     products = sum(int(_products(factors).sum()) for _, factors in parts)
     if products <= SPARSE * math.prod(lengths):
         return _of_sparse([(c, [_sparse(X, len(c)) for X in factors]) for c, factors in parts], lengths)

@@ -19,9 +19,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+from scipy.sparse import csr_matrix
 from torch import Tensor
 
-from boundcheck.numerics.program.cholesky_certificate import frobenius, gram, largest_eigenvalue, spectral_norm
+from boundcheck.numerics.program.cholesky_certificate import (
+    frobenius,
+    gram,
+    is_sparse,
+    largest_eigenvalue,
+    spectral_norm,
+)
 from boundcheck.numerics.program.enclosure.flattenings import least_norm_of_flattenings
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, euclidean, total
 from boundcheck.numerics.program.rounding_rules.ball import gamma
@@ -151,7 +158,7 @@ class Factor:
 
     @cached_property
     def gram(self) -> Tensor:
-        """The inner products of single rows; of blocks, at least ‖X_g X_hᵀ‖, by its entries or its row and column sums."""
+        """The inner products of single rows; of blocks, at least ‖X_g X_hᵀ‖, by its entries or by its sums."""
         if self.X is None:
             return torch.diag(self.r * self.r)
         G, rows, k = self.X.shape
@@ -185,6 +192,8 @@ def _as_one_tensor(parts: Sequence[Trilinear]) -> float:
 
 def congruence(F: Tensor, s: Tensor, G: Tensor) -> Tensor:
     """F diag(s) Gᵀ for F of shape (k₁, m) and G of shape (k₂, m)."""
+    if is_sparse(F) and is_sparse(G):
+        return torch.from_numpy((csr_matrix((F * s).numpy()) @ csr_matrix(G.numpy()).T).toarray())
     product: Tensor = (F * s) @ G.T
     return product
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -22,6 +23,14 @@ from boundcheck.numerics.program.enclosure.intervals import UP, Interval, norm, 
 from boundcheck.numerics.program.enclosure.value import LAM, Pair, Value, W, rounding
 
 
+@dataclass(frozen=True, eq=False)
+class Hessian:
+    """A matrix, and how far D²f by w may be from it, in norm."""
+
+    H: Tensor
+    off: float
+
+
 class Derivatives:
     """The derivatives of a scalar program by each of its values, and what its operations add to D²f and D³f."""
 
@@ -32,7 +41,6 @@ class Derivatives:
         self.adjoints: dict[int, Interval] = {id(self.output): point(torch.ones(self.output.shape))}
         self.values = order
         self._cut: dict[int, Interval] = {}  # what operations that bend pass on to values that are affine in w
-        self._curvatures: dict[Pair, list[Curvature]] = {}
         with torch.no_grad():
             for value in reversed(order):
                 adjoint = self.adjoints.get(id(value))
@@ -56,14 +64,12 @@ class Derivatives:
     @torch.no_grad()
     def curvature(self, pair: Pair) -> list[Curvature]:
         """The parts of D²f by two inputs."""
-        if pair not in self._curvatures:
-            self._curvatures[pair] = [
-                part
-                for value, adjoint in self._bent()
-                if value.rule is not None
-                for part in value.rule.curvature(adjoint, pair)
-            ]
-        return self._curvatures[pair]
+        return [
+            part
+            for value, adjoint in self._bent()
+            if value.rule is not None
+            for part in value.rule.curvature(adjoint, pair)
+        ]
 
     @cached_property
     def ends(self) -> tuple[float, float]:
@@ -74,6 +80,12 @@ class Derivatives:
     def cross(self) -> float:
         """At least ‖∇²₁₂f‖."""
         return norm_of(self.curvature((W, LAM)))
+
+    @cached_property
+    def hessian(self) -> Hessian | None:
+        """∇²₁f at one point; None if nothing bends."""
+        parts = self.curvature((W, W))
+        return hessian_at(parts) if parts else None
 
     @torch.no_grad()
     def third(self, slots: tuple[str, str, str]) -> list[Trilinear]:
@@ -185,11 +197,10 @@ class ScalarBounds:
             return 0.0
         from_centre = norm(slope.F) + float(slope.slip) + self.radius * self.hessian * UP
         best = min(from_centre, self.over.gradient_norm())
-        parts = self.at.curvature((W, W)) if self.radius else []
-        if parts and math.isfinite(self.third):  # ∇f = ∇f(centre) + ∇²f(centre)s up to ½‖D³f‖‖s‖²
-            H, off = hessian_at(parts)
-            rest = float(slope.slip) + self.radius * (off + self.radius * self.third / 2)
-            best = min(best, farthest(H, slope.F.reshape(-1), self.radius) + rest * UP)
+        hessian = self.at.hessian if self.radius else None
+        if hessian is not None and math.isfinite(self.third):  # ∇f = ∇f(centre) + ∇²f(centre)s up to ½‖D³f‖‖s‖²
+            rest = float(slope.slip) + self.radius * (hessian.off + self.radius * self.third / 2)
+            best = min(best, farthest(hessian.H, slope.F.reshape(-1), self.radius) + rest * UP)
         return _number(best, math.inf)
 
     @cached_property
@@ -213,10 +224,10 @@ def _number(x: float, unknown: float) -> float:
     return unknown if math.isnan(x) else x
 
 
-def hessian_at(parts: list[Curvature]) -> tuple[Tensor, float]:
-    """The middle of D²f by w, and how far it may be off, in norm."""
+def hessian_at(parts: list[Curvature]) -> Hessian:
+    """D²f by w from its parts."""
     lo = sum((part.lo for part in parts[1:]), parts[0].lo)
     up = sum((part.up for part in parts[1:]), parts[0].up)
     slack = math.fsum(part.slack for part in parts) + frobenius(up - lo) / 2
     slack += rounding(len(parts)) * math.fsum(frobenius(part.lo) + frobenius(part.up) for part in parts)
-    return lo / 2 + up / 2, slack * UP
+    return Hessian(lo / 2 + up / 2, slack * UP)

@@ -80,7 +80,6 @@ class _Some(Derivatives):
     def __init__(self, whole: Derivatives, places: Sequence[int]) -> None:
         self.__dict__ |= _without_caches(whole, Derivatives)
         self.values = [whole.values[i] for i in places]
-        self._curvatures = {}
 
 
 class _Alone(ScalarBounds):
@@ -135,8 +134,9 @@ def _gradient(bounds: ScalarBounds, site: Site, radius: float) -> float:
     alone = _Alone(bounds, site)
     parts = alone.at.curvature((W, W)) if radius and steady else []
     if parts and math.isfinite(alone.third):  # with a constant adjoint it is the gradient of one function
-        H, off = hessian_at(parts)
-        best = min(best, farthest(H, _at_centre(bounds.at, site), radius) + radius * (off + radius * alone.third / 2))
+        hessian = hessian_at(parts)
+        far = farthest(hessian.H, _at_centre(bounds.at, site), radius)
+        best = min(best, far + radius * (hessian.off + radius * alone.third / 2))
     return best
 
 
