@@ -23,7 +23,6 @@ from boundcheck.numerics.program.capture import Declined
 from boundcheck.numerics.program.cholesky_certificate import frobenius, gamma, spectral_norm
 from boundcheck.numerics.program.enclosure.intervals import UP
 from boundcheck.numerics.program.enclosure.map import MapBounds
-from boundcheck.numerics.program.enclosure.scalar import hessian_at
 from boundcheck.numerics.solvers.reference import ReferenceSolution
 from boundcheck.side import Side
 
@@ -98,16 +97,16 @@ def _linearised(proof: ProgramProof, w: Tensor, reach: float, alpha: float) -> t
     """I − ∂₁Φ at w, how far it may be off, and ν₁ on the ball of radius `reach`."""
     bounds = proof.lower_bounds(w, reach)
     if isinstance(bounds, MapBounds):
-        at = MapBounds(proof.lower, w, proof.problem.lam, 0.0, with_lam=False)  # type: ignore[arg-type]
+        at = proof.lower_bounds(w, 0.0)
+        assert isinstance(at, MapBounds)
         slope = at.output.slopes.get("w")
         d = w.numel()
         Y = torch.zeros(d, d, dtype=torch.float64) if slope is None else slope.matrix
         slip = 0.0 if slope is None else float(slope.slip.norm()) * UP
         return torch.eye(d, dtype=torch.float64) - Y, (slip + gamma(2) * (1 + frobenius(Y))) * UP, bounds.bend
-    parts = bounds.at.curvature(("w", "w"))
-    if not parts:
+    if bounds.at.hessian is None:
         raise Declined("the loss is linear in w")
-    H, slip = hessian_at(parts)
+    H, slip = bounds.at.hessian.H, bounds.at.hessian.off
     off = step_rounding(proof.problem)
     slip = alpha * (slip + gamma(2) * frobenius(H)) + off * (frobenius(H) + slip)
     return alpha * H, slip * UP, (alpha + off) * bounds.third * UP

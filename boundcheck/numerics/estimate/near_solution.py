@@ -50,7 +50,7 @@ def near_solution(problem: Problem, solution: ReferenceSolution) -> NearSolution
     if not isinstance(point, AtPoint):
         return point
     constants = {c.name: c for c in at_solution.from_program(problem, point) if c.name == "W"}
-    constants |= {c.name: c for c in proof.on(Region("w_star", w, fixed_point.radius), alpha) if c.name in NEEDED}
+    constants |= {c.name: c for c in proof.on(Region("w_star", w, fixed_point.radius), alpha, names=NEEDED)}
     if missing := [name for name in (*NEEDED, "W") if name not in constants]:
         return f"{missing[0]} is not bounded next to w*" + "".join(f"; {why}" for why in proof.declined.values())
     how = Provenance("‖(I − ∂₁Φ)⁻¹‖ next to w*, by a Newton-Kantorovich proof")

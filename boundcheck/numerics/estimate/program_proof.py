@@ -7,8 +7,8 @@ over a ball (`program/enclosure/`). What has no rule is declined by name, and th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import torch
@@ -23,11 +23,12 @@ from boundcheck.numerics.program.capture import Declined, Program, capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.program.enclosure.map import MapBounds
-from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
+from boundcheck.numerics.program.enclosure.scalar import Derivatives, ScalarBounds
 from boundcheck.numerics.program.replay import differs
 from boundcheck.side import Side
 
 SMALLEST = 1e-250  # what is not larger is rounding of 0
+KEPT = 2  # points of each level at which bounds are kept: often 0 and w*
 MOST_LAM = 20_000  # entries of λ whose derivatives are formed
 
 
@@ -39,6 +40,7 @@ class ProgramProof:
     lower: Program | None  # the inner loss, or the map where there is none
     outer: Program | None
     declined: dict[str, str]
+    _at: dict[str, list[tuple[Tensor, ScalarBounds | MapBounds]]] = field(default_factory=dict, init=False)
 
     @classmethod
     @torch.no_grad()
@@ -57,26 +59,55 @@ class ProgramProof:
 
     def lower_bounds(self, centre: Tensor, radius: float) -> ScalarBounds | MapBounds:
         """Bounds of the derivatives of the lower level over a ball."""
-        if self.lower is None:
-            raise Declined(self.declined["lower"])
-        kind = ScalarBounds if self.has_loss else MapBounds
-        return kind(self.lower, centre, self.problem.lam, radius, with_lam=self.problem.n <= MOST_LAM)
+        return self._bounds("lower", centre, radius)
 
     def outer_bounds(self, centre: Tensor, radius: float) -> ScalarBounds:
         """Bounds of the derivatives of E over a ball."""
-        if self.outer is None:
-            raise Declined(self.declined["outer"])
-        return ScalarBounds(self.outer, centre, self.problem.lam, radius, with_lam=self.problem.n <= MOST_LAM)
+        bounds = self._bounds("outer", centre, radius)
+        assert isinstance(bounds, ScalarBounds)
+        return bounds
 
-    def on(self, region: Region, alpha: Constant | None, solution: Anchor | None = None) -> list[Constant]:
-        """Every constant of a region that the programs prove.
+    def _bounds(self, level: str, centre: Tensor, radius: float) -> ScalarBounds | MapBounds:
+        program = self.lower if level == "lower" else self.outer
+        if program is None:
+            raise Declined(self.declined[level])
+        if radius == 0:
+            return self._at_point(level, program, centre)
+        lam, with_lam = self.problem.lam, self.problem.n <= MOST_LAM
+        if level == "lower" and not self.has_loss:
+            return MapBounds(program, centre, lam, radius, with_lam=with_lam)
+
+        def at_centre() -> Derivatives:
+            bounds = self._at_point(level, program, centre)
+            assert isinstance(bounds, ScalarBounds)
+            return bounds.over
+
+        return ScalarBounds(program, centre, lam, radius, with_lam=with_lam, at_centre=at_centre)
+
+    def _at_point(self, level: str, program: Program, centre: Tensor) -> ScalarBounds | MapBounds:
+        """The bounds at one point, which all balls around it share; those of the last points are kept."""
+        kept = self._at.setdefault(level, [])
+        for w, bounds in kept:
+            if torch.equal(w, centre):
+                return bounds
+        lam, with_lam = self.problem.lam, self.problem.n <= MOST_LAM
+        kind = MapBounds if level == "lower" and not self.has_loss else ScalarBounds
+        kept.append((centre.detach().clone(), kind(program, centre, lam, 0.0, with_lam=with_lam)))
+        del kept[:-KEPT]
+        return kept[-1][1]
+
+    def on(
+        self, region: Region, alpha: Constant | None, solution: Anchor | None = None,
+        names: Collection[str] | None = None,
+    ) -> list[Constant]:  # fmt: skip
+        """Every constant of a region that the programs prove, or those of some names.
 
         With `solution`, where w* is, η₁ and η₂ need to hold only between a w of the region and w*.
         """
         constants: list[Constant] = []
         parts: dict[str, Callable[[], Iterator[Constant]]] = {
-            "lower": lambda: self._of_lower(region, alpha),
-            "outer": lambda: self._of_outer(region, solution),
+            "lower": lambda: self._of_lower(region, alpha, names),
+            "outer": lambda: self._of_outer(region, solution, names),
         }
         for level, prove in parts.items():
             try:
@@ -89,10 +120,10 @@ class ProgramProof:
         """What a user calls the function of a level."""
         return _functions(self.problem)[level][0]
 
-    def _of_lower(self, region: Region, alpha: Constant | None) -> Iterator[Constant]:
+    def _of_lower(self, region: Region, alpha: Constant | None, names: Collection[str] | None) -> Iterator[Constant]:
         bounds = self.lower_bounds(region.point, region.radius)
         over = bounds.over if isinstance(bounds, MapBounds) else bounds.over.enclosures
-        named = _Named(region, "; ".join(("", *over.notes)))
+        named = _Named(region, "; ".join(("", *over.notes)), names)
         if isinstance(bounds, MapBounds):
             yield from named("q", lambda: bounds.slope, "‖∂₁Φ‖")
             yield from named("nu_1", lambda: bounds.bend, "the norm of the derivative of ∂₁Φ by w")
@@ -109,17 +140,20 @@ class ProgramProof:
             return
         off = step_rounding(self.problem)
         a = (alpha.value + off) * UP
-        q = max(1 - alpha.value * bounds.smallest, alpha.value * bounds.largest - 1)
-        q += 4e-16 * (1 + a * bounds.hessian) + off * bounds.hessian * UP
-        yield from named("q", lambda: q, "max(1 − αμ, αL − 1)")
+
+        def q() -> float:
+            size = max(1 - alpha.value * bounds.smallest, alpha.value * bounds.largest - 1)
+            return size + 4e-16 * (1 + a * bounds.hessian) + off * bounds.hessian * UP
+
+        yield from named("q", q, "max(1 − αμ, αL − 1)")
         yield from named("nu_1", lambda: a * bounds.third, "α‖D³ℓ‖ by w")
         if self.problem.frozen_step and self.problem.n <= MOST_LAM:
             yield from named("L_Phi", lambda: a * bounds.cross, "α‖∇²₂₁ℓ‖")
             yield from named("nu_2", lambda: a * bounds.third_cross, "α‖D³ℓ‖ by w twice and λ once")
 
-    def _of_outer(self, region: Region, solution: Anchor | None) -> Iterator[Constant]:
+    def _of_outer(self, region: Region, solution: Anchor | None, names: Collection[str] | None) -> Iterator[Constant]:
         bounds = self.outer_bounds(region.point, region.radius)
-        named = _Named(region, "; ".join(("", *bounds.over.enclosures.notes)))
+        named = _Named(region, "; ".join(("", *bounds.over.enclosures.notes)), names)
         yield from named("L_E", lambda: bounds.gradient, "‖∇₁E‖")
         calm = None if solution is None else self.outer_bounds(solution.w, 0.0)
         mean = 0.0 if solution is None else solution.mean_distance(region)
@@ -128,11 +162,11 @@ class ProgramProof:
             """The supremum over the region, or the mean on the way from w*: its value there and how it moves."""
             return over if calm is None else min(over, (at(calm) + mean * slope()) * UP)
 
-        eta_1 = least(bounds.hessian, lambda b: b.hessian, lambda: bounds.third)
-        yield from named("eta_1", lambda: eta_1, "‖∇²₁E‖")
+        yield from named("eta_1", lambda: least(bounds.hessian, lambda b: b.hessian, lambda: bounds.third), "‖∇²₁E‖")
         if self.problem.n <= MOST_LAM:
-            eta_2 = least(bounds.cross, lambda b: b.cross, lambda: bounds.third_cross)
-            yield from named("eta_2", lambda: eta_2, "‖∇²₁₂E‖")
+            yield from named(
+                "eta_2", lambda: least(bounds.cross, lambda b: b.cross, lambda: bounds.third_cross), "‖∇²₁₂E‖"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,8 +188,11 @@ class _Named:
 
     region: Region
     notes: str
+    names: Collection[str] | None  # which are asked for; None for all
 
     def __call__(self, name: str, value: Callable[[], float], what: str, side: Side = Side.UPPER) -> Iterator[Constant]:
+        if self.names is not None and name not in self.names:
+            return
         number = value()
         if not math.isfinite(number):
             return

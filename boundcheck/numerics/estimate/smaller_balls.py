@@ -100,7 +100,8 @@ def _on(
     if closed is not None:
         here |= {constant.name: constant for constant in closed.on(setting.problem.lam, region)}
     near = Anchor(setting.w_star, off)
-    for constant in program.on(region, constants.get("alpha"), near) if program is not None else ():
+    names = (*SHRINKING, "mu", "L")
+    for constant in program.on(region, constants.get("alpha"), near, names) if program is not None else ():
         old = here.get(constant.name)
         if old is None or not old.is_safe or _better(constant.name, old.value, constant) != old.value:
             here[constant.name] = constant

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from boundcheck.numerics.program.cholesky_certificate import spectral_norm
 from boundcheck.numerics.program.enclosure.elementwise import arranged, products
-from boundcheck.numerics.program.enclosure.forms import Curvature, Trilinear, nothing
+from boundcheck.numerics.program.enclosure.forms import Curvature, Trilinear, congruence, nothing
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, around, norm, total
 from boundcheck.numerics.program.enclosure.value import (
     PAIRS,
@@ -122,7 +122,7 @@ class Bilinear:
             return None
         a = adjoint.mid
         if self.entrywise:
-            middle = (one.matrix.T * a.reshape(-1)) @ two.matrix
+            middle = congruence(one.matrix.T, a.reshape(-1), two.matrix.T)
         else:
             pulled = torch.vmap(lambda x: self._transposed(a, x, 1))(one.F)
             middle = pulled.reshape(len(one.F), -1) @ two.matrix

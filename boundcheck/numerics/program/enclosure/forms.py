@@ -16,11 +16,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
+from scipy.sparse import csr_matrix
 from torch import Tensor
 
-from boundcheck.numerics.program.cholesky_certificate import frobenius, largest_eigenvalue, spectral_norm
+from boundcheck.numerics.program.cholesky_certificate import (
+    frobenius,
+    gram,
+    is_sparse,
+    largest_eigenvalue,
+    spectral_norm,
+)
+from boundcheck.numerics.program.enclosure.flattenings import least_norm_of_flattenings
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, euclidean, total
 from boundcheck.numerics.program.rounding_rules.ball import gamma
 
@@ -42,19 +51,30 @@ class Curvature:
 class Trilinear:
     """A part of D³f: Σ_g c_g T_g(A_g x, B_g y, C_g z) up to `slack`; A, B, C have shapes (G, rows, k).
 
-    With one row a block, T_g is the product of three numbers and the sign of c_g counts.
+    With one row a block, T_g is the product of three numbers and the sign of c_g counts. C may be None for the
+    identity, C_g z = z_g.
     """
 
     c: Interval
     A: Tensor
     B: Tensor
-    C: Tensor
+    C: Tensor | None
     slack: float
+
+    @property
+    def factors(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """A, B and C."""
+        return self.A, self.B, self.C
+
+    @property
+    def lengths(self) -> list[int]:
+        """Of x, y and z."""
+        return [len(self.c.lo) if X is None else X.shape[2] for X in self.factors]
 
     @property
     def single(self) -> bool:
         """Is there something, and every block one row?"""
-        return bool(len(self.c.lo)) and self.A.shape[1] == self.B.shape[1] == self.C.shape[1] == 1
+        return bool(len(self.c.lo)) and all(X is None or X.shape[1] == 1 for X in self.factors)
 
 
 def trilinear_norm(parts: Iterable[Trilinear]) -> float:
@@ -65,8 +85,7 @@ def trilinear_norm(parts: Iterable[Trilinear]) -> float:
     single = [part for part in parts if part.single]
     if not single or not all(math.isfinite(float(part.c.size.sum())) for part in single):
         return paired * UP + slack
-    entries = math.prod(X.shape[2] for X in (single[0].A, single[0].B, single[0].C))
-    if entries > MOST_ENTRIES:
+    if math.prod(single[0].lengths) > MOST_ENTRIES:
         return paired * UP + slack
     rest = math.fsum(_paired(part.c.size, part) for part in parts if not part.single)
     rest += math.fsum(_paired(part.c.rad, part) for part in single)
@@ -77,8 +96,14 @@ def trilinear_norm(parts: Iterable[Trilinear]) -> float:
 
 def _of_one_entry(parts: Sequence[Trilinear]) -> float:
     """The largest single term of the sums, which their norms mostly exceed."""
-    largest = [part.c.mid.abs() * block_norms(part.A) * block_norms(part.B) * block_norms(part.C) for part in parts]
-    return max(float(sizes.max()) for sizes in largest)
+    return max(float(_sizes_of_terms(part).max()) for part in parts)
+
+
+def _sizes_of_terms(part: Trilinear) -> Tensor:
+    sizes = part.c.mid.abs()
+    for X in part.factors:
+        sizes = sizes * (1.0 if X is None else block_norms(X))
+    return sizes
 
 
 def _paired(c: Tensor, part: Trilinear) -> float:
@@ -89,22 +114,61 @@ def _paired(c: Tensor, part: Trilinear) -> float:
         return 0.0
     if not bool(c.isfinite().all()):
         return math.inf
-    root = (c[used] ** (1 / 3) * UP)[:, None, None]
-    factors = [X[used] * root for X in (part.A, part.B, part.C)]
-    same = part.A is part.B is part.C
+    root = c[used] ** (1 / 3) * UP
+    factors = [Factor(root, None if X is None else X[used]) for X in part.factors]
     best = math.inf
-    for first in range(1 if same else 3):
+    for first in range(1 if part.A is part.B is part.C else 3):
         X, Y, Z = factors[first], factors[(first + 1) % 3], factors[(first + 2) % 3]
-        n = block_norms(X)
-        by_size = spectral_norm(_rows(Y * n.sqrt()[:, None, None])) * spectral_norm(_rows(Z * n.sqrt()[:, None, None]))
-        best = min(best, by_size)
-        if len(X) <= MOST_BLOCKS:
-            best = min(best, spectral_norm(_rows(X)) * _hadamard(Y, Z))
+        weights = X.sizes.sqrt()
+        best = min(best, Y.norm(weights) * Z.norm(weights))
+        if len(root) <= MOST_BLOCKS:
+            best = min(best, X.norm() * _hadamard(Y, Z))
     return best * UP
 
 
-def _rows(X: Tensor) -> Tensor:
-    return X.reshape(-1, X.shape[-1])
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """Blocks of rows r_g X_g, or for X = None r_g times the unit vector g; r is not negative."""
+
+    r: Tensor
+    X: Tensor | None
+
+    @cached_property
+    def blocks(self) -> Tensor:
+        """The blocks, formed."""
+        X = torch.eye(len(self.r), dtype=torch.float64)[:, None] if self.X is None else self.X
+        return X * self.r[:, None, None]
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """At least the norm of each block."""
+        return self.r * UP if self.X is None else block_norms(self.blocks)
+
+    def norm(self, weights: Tensor | None = None) -> float:
+        """At least the norm of all blocks together, each times its weight."""
+        if self.X is None:
+            return float((self.r if weights is None else self.r * weights).max()) * UP
+        rows = self.blocks if weights is None else self.blocks * weights[:, None, None]
+        return spectral_norm(rows.reshape(-1, rows.shape[-1]))
+
+    @property
+    def terms(self) -> int:
+        """The length of a sum in an inner product of blocks."""
+        return 1 if self.X is None else self.X.shape[1] * self.X.shape[2]
+
+    @cached_property
+    def gram(self) -> Tensor:
+        """The inner products of single rows; of blocks, at least ‖X_g X_hᵀ‖, by its entries or by its sums."""
+        if self.X is None:
+            return torch.diag(self.r * self.r)
+        G, rows, k = self.X.shape
+        inner = gram(self.blocks.reshape(G * rows, k))
+        if rows == 1:
+            return inner
+        products = inner.reshape(G, rows, G, rows)
+        frobenius_norms = (products**2).sum((1, 3)).sqrt()
+        by_sums = (products.abs().sum(1).amax(-1) * products.abs().sum(3).amax(1)).sqrt()
+        return torch.minimum(frobenius_norms, by_sums) * (UP + gamma(rows * rows))
 
 
 def block_norms(X: Tensor) -> Tensor:
@@ -113,47 +177,23 @@ def block_norms(X: Tensor) -> Tensor:
     return sizes
 
 
-def _hadamard(Y: Tensor, Z: Tensor) -> float:
+def _hadamard(Y: Factor, Z: Factor) -> float:
     """λmax(N(Y) ∘ N(Z))^½, with room for the rounding of N: its entries are at most ‖Y_g‖‖Y_h‖."""
-    k = max(Y.shape[-1], Z.shape[-1]) * max(Y.shape[1], Z.shape[1])
-    p = block_norms(Y) * block_norms(Z)
-    margin = 4 * gamma(k + 2) * total(p * p)
-    return math.sqrt(largest_eigenvalue(_gram(Y) * _gram(Z)) + margin)
-
-
-def _gram(Y: Tensor) -> Tensor:
-    """The inner products of single rows; of blocks, at least ‖Y_g Y_hᵀ‖, by its entries or its row and column sums."""
-    if Y.shape[1] == 1:
-        inner: Tensor = Y[:, 0] @ Y[:, 0].T
-        return inner
-    G, rows, k = Y.shape
-    flat = Y.reshape(G * rows, k)
-    products = (flat @ flat.T).reshape(G, rows, G, rows)
-    frobenius_norms = (products**2).sum((1, 3)).sqrt()
-    by_sums = (products.abs().sum(1).amax(-1) * products.abs().sum(3).amax(1)).sqrt()
-    return torch.minimum(frobenius_norms, by_sums) * (UP + gamma(rows * rows))
+    p = Y.sizes * Z.sizes
+    margin = 4 * gamma(max(Y.terms, Z.terms) + 2) * total(p * p)
+    return math.sqrt(largest_eigenvalue(Y.gram * Z.gram) + margin)
 
 
 def _as_one_tensor(parts: Sequence[Trilinear]) -> float:
     """The least norm of the three flattenings of the sum of the middles."""
-    ks = [X.shape[2] for X in (parts[0].A, parts[0].B, parts[0].C)]
-    tensor = torch.zeros(ks, dtype=torch.float64)
-    loss = 0.0
-    for part in parts:
-        c = part.c.mid
-        A, B, C = part.A[:, 0], part.B[:, 0], part.C[:, 0]
-        for start in range(0, ks[0], max(1, MOST_ENTRIES // max(1, len(c) * ks[1]))):
-            some = slice(start, start + max(1, MOST_ENTRIES // max(1, len(c) * ks[1])))
-            AB = ((c[:, None] * A[:, some])[:, :, None] * B[:, None, :]).reshape(len(c), -1)
-            tensor[some] += (AB.T @ C).reshape(-1, ks[1], ks[2])
-        sizes = c.abs() * block_norms(part.A) * block_norms(part.B) * block_norms(part.C)
-        loss += gamma(len(c) + len(parts) + 4) * total(sizes)
-    flat = (tensor.flatten(1), tensor.transpose(0, 1).flatten(1), tensor.flatten(0, 1))
-    return min(spectral_norm(matrix) for matrix in flat) + loss
+    loss = math.fsum(gamma(len(part.c.lo) + len(parts) + 4) * total(_sizes_of_terms(part)) for part in parts)
+    return least_norm_of_flattenings([(part.c.mid, part.factors) for part in parts], parts[0].lengths) + loss
 
 
 def congruence(F: Tensor, s: Tensor, G: Tensor) -> Tensor:
     """F diag(s) Gᵀ for F of shape (k₁, m) and G of shape (k₂, m)."""
+    if is_sparse(F) and is_sparse(G):
+        return torch.from_numpy((csr_matrix((F * s).numpy()) @ csr_matrix(G.numpy()).T).toarray())
     product: Tensor = (F * s) @ G.T
     return product
 

@@ -7,7 +7,8 @@ or third derivative, taken along the derivatives of its inputs and weighted with
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -20,6 +21,14 @@ from boundcheck.numerics.program.enclosure.forms import Curvature, Trilinear, en
 from boundcheck.numerics.program.enclosure.interpreter import Enclosures
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, norm, point
 from boundcheck.numerics.program.enclosure.value import LAM, Pair, Value, W, rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Hessian:
+    """A matrix, and how far D²f by w may be from it, in norm."""
+
+    H: Tensor
+    off: float
 
 
 class Derivatives:
@@ -61,6 +70,22 @@ class Derivatives:
             if value.rule is not None
             for part in value.rule.curvature(adjoint, pair)
         ]
+
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """At most the smallest and at least the largest eigenvalue of ∇²₁f."""
+        return ends_of(self.curvature((W, W)))
+
+    @cached_property
+    def cross(self) -> float:
+        """At least ‖∇²₁₂f‖."""
+        return norm_of(self.curvature((W, LAM)))
+
+    @cached_property
+    def hessian(self) -> Hessian | None:
+        """∇²₁f at one point; None if nothing bends."""
+        parts = self.curvature((W, W))
+        return hessian_at(parts) if parts else None
 
     @torch.no_grad()
     def third(self, slots: tuple[str, str, str]) -> list[Trilinear]:
@@ -129,22 +154,25 @@ class ScalarBounds:
         At least the norm of D³f by w twice and λ once.
     """
 
-    def __init__(self, program: Program, centre: Tensor, lam: Tensor, radius: float, *, with_lam: bool = True) -> None:
+    def __init__(
+        self, program: Program, centre: Tensor, lam: Tensor, radius: float, *, with_lam: bool = True,
+        at_centre: Callable[[], Derivatives] | None = None,
+    ) -> None:  # fmt: skip
+        """`at_centre` gives the derivatives at the centre alone, which bounds over several balls share."""
         self.radius = radius
-        self.over = Derivatives(program, centre, lam, radius, with_lam=with_lam)
-        self._arguments = program, centre, lam, with_lam
+        self._at = at_centre or (lambda: Derivatives(program, centre, lam, 0.0, with_lam=with_lam))
+        self.over = Derivatives(program, centre, lam, radius, with_lam=with_lam) if radius else self.at
 
     @cached_property
     def at(self) -> Derivatives:
         """The same at the centre alone."""
-        program, centre, lam, with_lam = self._arguments
-        return self.over if self.radius == 0 else Derivatives(program, centre, lam, 0.0, with_lam=with_lam)
+        return self._at()
 
     @cached_property
     def _ends(self) -> tuple[float, float]:
-        low, high = ends_of(self.over.curvature((W, W)))
+        low, high = self.over.ends
         if (W, W) in self.over.output.bends and self.radius:
-            low_c, high_c = ends_of(self.at.curvature((W, W)))
+            low_c, high_c = self.at.ends
             move = self.radius * self.third * UP
             low, high = max(low, low_c - move), min(high, high_c + move)
         return _number(low, -math.inf), _number(high, math.inf)
@@ -169,19 +197,18 @@ class ScalarBounds:
             return 0.0
         from_centre = norm(slope.F) + float(slope.slip) + self.radius * self.hessian * UP
         best = min(from_centre, self.over.gradient_norm())
-        parts = self.at.curvature((W, W)) if self.radius else []
-        if parts and math.isfinite(self.third):  # ∇f = ∇f(centre) + ∇²f(centre)s up to ½‖D³f‖‖s‖²
-            H, off = hessian_at(parts)
-            rest = float(slope.slip) + self.radius * (off + self.radius * self.third / 2)
-            best = min(best, farthest(H, slope.F.reshape(-1), self.radius) + rest * UP)
+        hessian = self.at.hessian if self.radius else None
+        if hessian is not None and math.isfinite(self.third):  # ∇f = ∇f(centre) + ∇²f(centre)s up to ½‖D³f‖‖s‖²
+            rest = float(slope.slip) + self.radius * (hessian.off + self.radius * self.third / 2)
+            best = min(best, farthest(hessian.H, slope.F.reshape(-1), self.radius) + rest * UP)
         return _number(best, math.inf)
 
     @cached_property
     def cross(self) -> float:
-        direct = norm_of(self.over.curvature((W, LAM)))
+        direct = self.over.cross
         if not self.radius:
             return _number(direct, math.inf)
-        from_centre = norm_of(self.at.curvature((W, LAM))) + self.radius * self.third_cross * UP
+        from_centre = self.at.cross + self.radius * self.third_cross * UP
         return _number(min(direct, from_centre), math.inf)
 
     @cached_property
@@ -197,10 +224,10 @@ def _number(x: float, unknown: float) -> float:
     return unknown if math.isnan(x) else x
 
 
-def hessian_at(parts: list[Curvature]) -> tuple[Tensor, float]:
-    """The middle of D²f by w, and how far it may be off, in norm."""
+def hessian_at(parts: list[Curvature]) -> Hessian:
+    """D²f by w from its parts."""
     lo = sum((part.lo for part in parts[1:]), parts[0].lo)
     up = sum((part.up for part in parts[1:]), parts[0].up)
     slack = math.fsum(part.slack for part in parts) + frobenius(up - lo) / 2
     slack += rounding(len(parts)) * math.fsum(frobenius(part.lo) + frobenius(part.up) for part in parts)
-    return lo / 2 + up / 2, slack * UP
+    return Hessian(lo / 2 + up / 2, slack * UP)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -66,11 +67,18 @@ def _reading(over: Derivatives, site: Site, order: int, slots: tuple[str, ...], 
     return Reading(values, order, slots, names, max(weights, default=None))
 
 
+def _without_caches(x: object, kind: type) -> dict[str, Any]:
+    """The attributes of an object, without those that follow from others."""
+    return {
+        name: value for name, value in vars(x).items() if not isinstance(getattr(kind, name, None), cached_property)
+    }
+
+
 class _Some(Derivatives):
     """Derivatives in which only the operations at some places add something."""
 
     def __init__(self, whole: Derivatives, places: Sequence[int]) -> None:
-        self.__dict__ |= vars(whole)
+        self.__dict__ |= _without_caches(whole, Derivatives)
         self.values = [whole.values[i] for i in places]
 
 
@@ -78,11 +86,7 @@ class _Alone(ScalarBounds):
     """Bounds in which only one operation adds something, over the ball or at its centre."""
 
     def __init__(self, whole: ScalarBounds, site: Site, *, at_centre: bool = False) -> None:
-        self.__dict__ |= {
-            name: x
-            for name, x in vars(whole).items()
-            if not isinstance(getattr(ScalarBounds, name, None), cached_property)
-        }
+        self.__dict__ |= _without_caches(whole, ScalarBounds)
         at = _Some(whole.at, site.places)
         self.over = at if at_centre else _Some(whole.over, site.places)
         self.__dict__["at"] = at
@@ -130,8 +134,9 @@ def _gradient(bounds: ScalarBounds, site: Site, radius: float) -> float:
     alone = _Alone(bounds, site)
     parts = alone.at.curvature((W, W)) if radius and steady else []
     if parts and math.isfinite(alone.third):  # with a constant adjoint it is the gradient of one function
-        H, off = hessian_at(parts)
-        best = min(best, farthest(H, _at_centre(bounds.at, site), radius) + radius * (off + radius * alone.third / 2))
+        hessian = hessian_at(parts)
+        far = farthest(hessian.H, _at_centre(bounds.at, site), radius)
+        best = min(best, far + radius * (hessian.off + radius * alone.third / 2))
     return best
 
 

@@ -122,8 +122,12 @@ class Bend:
 
     def norm(self, shape: torch.Size) -> float:
         """At least the norm of D²x, sup over unit a, b and u of Σ_i u_i D²x_i(a, b)."""
+        return self._norm
+
+    @cached_property
+    def _norm(self) -> float:
         forms = [
-            Trilinear(term.c, term.A, term.B, term.matrix(shape).reshape(len(term.c.lo), 1, -1), 0.0)
+            Trilinear(term.c, term.A, term.B, None if term.M is None else term.M.reshape(len(term.M), 1, -1), 0.0)
             for term in self.terms
         ]
         return min((trilinear_norm(forms) + self.rest_norm) * UP, self.most)

@@ -1,0 +1,72 @@
+"""The norms of the flattenings of a tensor Σ_g c_g A_g⊗B_g⊗C_g, of which all that is not 0 is formed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from scipy.sparse import coo_matrix, csr_matrix, identity
+from torch import Tensor
+
+from boundcheck.numerics.program.cholesky_certificate import SPARSE, norm_of_sparse, spectral_norm
+
+MOST_AT_ONCE = 25_000_000  # numbers formed at a time
+Part = tuple[Tensor, tuple[Tensor, Tensor, Tensor | None]]  # c of shape (G,), and A, B, C of shapes (G, 1, k)
+
+
+def least_norm_of_flattenings(parts: Sequence[Part], lengths: Sequence[int]) -> float:
+    """At least the least norm of the three flattenings of the sum, as computed; C may be None for the identity."""
+    products = sum(int(_products(factors).sum()) for _, factors in parts)
+    if products <= SPARSE * math.prod(lengths):
+        return _of_sparse([(c, [_sparse(X, len(c)) for X in factors]) for c, factors in parts], lengths)
+    tensor = torch.zeros(*lengths, dtype=torch.float64)
+    for c, (A, B, C) in parts:
+        formed = torch.eye(len(c), dtype=torch.float64) if C is None else C[:, 0]
+        step = max(1, MOST_AT_ONCE // max(1, len(c) * lengths[1]))
+        for start in range(0, lengths[0], step):
+            some = slice(start, start + step)
+            AB = ((c[:, None] * A[:, 0, some])[:, :, None] * B[:, 0, None, :]).reshape(len(c), -1)
+            tensor[some] += (AB.T @ formed).reshape(-1, lengths[1], lengths[2])
+    flat = [tensor.flatten(1)]
+    if not all(A is B is C for _, (A, B, C) in parts):  # of a symmetric tensor they are the same
+        flat += [tensor.transpose(0, 1).flatten(1), tensor.flatten(0, 1)]
+    return min(spectral_norm(matrix) for matrix in flat)
+
+
+def _products(factors: Sequence[Tensor | None]) -> Tensor:
+    """How many numbers that are not 0 each g adds."""
+    counts = torch.ones((), dtype=torch.long)
+    for X in factors:
+        counts = counts if X is None else counts * X[:, 0].count_nonzero(-1)
+    return counts
+
+
+def _sparse(X: Tensor | None, count: int) -> csr_matrix:
+    """The rows of a factor, without zeros."""
+    return identity(count, format="csr") if X is None else csr_matrix(X[:, 0].numpy())
+
+
+def _of_sparse(parts: Sequence[tuple[Tensor, Sequence[csr_matrix]]], lengths: Sequence[int]) -> float:
+    columns: list[list[Tensor]] = [[], [], []]
+    values = []
+    for c, rows in parts:
+        widths = [torch.from_numpy(X.indptr).long().diff() for X in rows]
+        counts = widths[0] * widths[1] * widths[2]
+        g = torch.arange(len(c)).repeat_interleave(counts)
+        left = torch.arange(len(g)) - (counts.cumsum(0) - counts)[g]  # number among the products of its g
+        value = c[g]
+        for place, (X, width) in enumerate(zip(rows, widths, strict=True)):
+            at = torch.from_numpy(X.indptr[:-1]).long()[g] + left % width[g]
+            left = torch.div(left, width[g], rounding_mode="floor")
+            columns[place].append(torch.from_numpy(X.indices).long()[at])
+            value = value * torch.from_numpy(X.data)[at]
+        values.append(value)
+    i, j, k = (torch.cat(some) for some in columns)
+    data = torch.cat(values).numpy()
+    norms = []
+    for own, one, two, length in ((i, j, k, lengths[2]), (j, i, k, lengths[2]), (k, i, j, lengths[1])):
+        of_rest, place = torch.unique(one * length + two, return_inverse=True)
+        shape = (int(own.max()) + 1 if len(own) else 0, len(of_rest))
+        norms.append(norm_of_sparse(coo_matrix((data, (own.numpy(), place.numpy())), shape=shape).tocsr()))
+    return min(norms)
