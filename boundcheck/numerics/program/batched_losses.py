@@ -1,7 +1,8 @@
 """Losses of PyTorch that fail under `vmap` of `vmap`, written with operations that do not.
 
 `F.mse_loss`, `F.huber_loss` and `F.smooth_l1_loss` raise there if only one of their arguments is batched twice (seen in
-torch 2.13). A user's function that calls one of them runs with the formula in its place; the values are the same.
+torch 2.13). A user's function that calls one of them, or a layer of `batched_layers.py`, runs with the formula in its
+place; the values are the same.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+
+from boundcheck.numerics.program.batched_layers import LAYERS
 
 Result = TypeVar("Result")
 
@@ -62,10 +65,11 @@ def _old(size_average: Any, reduce: Any, reduction: str) -> str:
     return "sum" if size_average is False else "mean"
 
 
-FORMULAS: dict[Callable[..., Any], Callable[..., Tensor]] = {
+FORMULAS: dict[Callable[..., Any], Callable[..., Any]] = {
     F.mse_loss: _mse_loss,
     F.huber_loss: _huber_loss,
     F.smooth_l1_loss: _smooth_l1_loss,
+    **LAYERS,
 }
 
 
@@ -74,7 +78,7 @@ _as_they_are: ContextVar[bool] = ContextVar("losses_as_they_are", default=False)
 
 @contextmanager
 def losses_as_they_are() -> Iterator[None]:
-    """Runs the losses of PyTorch themselves, for whoever looks at the operations and batches nothing."""
+    """Runs the losses and layers of PyTorch themselves, for whoever looks at the operations and batches nothing."""
     token = _as_they_are.set(True)
     try:
         yield
@@ -83,7 +87,7 @@ def losses_as_they_are() -> Iterator[None]:
 
 
 class Formulas(TorchFunctionMode):
-    """Runs the formulas in place of those losses; `used` says that there was one."""
+    """Runs the formulas in place of those losses and layers; `used` says that there was one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +102,7 @@ class Formulas(TorchFunctionMode):
 
 
 def batchable(function: Callable[..., Result]) -> Callable[..., Result]:
-    """The same function, with formulas for those losses if its first call used any."""
+    """The same function, with formulas for those losses and layers if its first call used any."""
     first = Formulas()
     tried = False
 

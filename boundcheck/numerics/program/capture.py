@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
@@ -20,6 +21,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
@@ -257,7 +259,7 @@ def capture(
 
     recorder.start(w, lam)
     try:
-        with torch.enable_grad(), losses_as_they_are(), NoWayOut(refuse, HOOKS), _Cuts(recorder), recorder:
+        with _plain(), NoWayOut(refuse, HOOKS), _Cuts(recorder), recorder:
             value = function(w, lam)
     except Exception as error:  # the user's code may raise anything
         text = " ".join(str(error).split())[:200]
@@ -268,6 +270,13 @@ def capture(
     if output is None:
         raise Declined("the value does not depend on w or λ")
     return _without_unused(recorder.operations, output, value.shape)
+
+
+@contextmanager
+def _plain() -> Iterator[None]:
+    """The losses and layers of PyTorch themselves, in operations that are not fused."""
+    with torch.enable_grad(), losses_as_they_are(), sdpa_kernel(SDPBackend.MATH):
+        yield
 
 
 def _without_unused(operations: list[Operation], output: Ref, shape: torch.Size) -> Program:
