@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.func import jvp, vjp, vmap
 
+from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel import loss_gradient
 from boundcheck.numerics.bilevel.prepared import Cotangents, Leaves, Prepared
 from boundcheck.numerics.bilevel.problem import Problem
@@ -243,6 +244,11 @@ def extreme_curvature(loss: Callable[[Tensor], Tensor], w: Tensor) -> Curvature:
     gradient = torch.func.grad(loss)
     if w.numel() <= DENSE:
         H = jacobian(gradient, w)
+        if not bool(torch.isfinite(H).all()):
+            raise InputError(
+                "the Hessian of a loss is not finite at a point where it is needed, such as params; start where it is, "
+                "or write the loss without a root or a quotient there: (w**2).sum() for w.norm()**2"
+            )
         eigenvalues = torch.linalg.eigvalsh((H + H.T) / 2)
         return Curvature(eigenvalues[0], eigenvalues[-1])
     generator = torch.Generator(device="cpu").manual_seed(0)

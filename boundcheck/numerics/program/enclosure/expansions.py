@@ -100,6 +100,25 @@ def _var(x: Tensor, dim: Any = None, correction: Any = None, keepdim: bool = Fal
     return squares.sum(dims, keepdim=keepdim) / (count - (1 if correction is None else correction))
 
 
+def _index_put(x: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Any:
+    """x with other entries at some places; two values for one place are not covered."""
+    count = torch.arange(x.numel(), device=x.device).reshape(x.shape)
+    places = count[tuple(slice(None) if index is None else index for index in indices)]
+    flat = values.expand(places.shape).reshape(-1)
+    if accumulate:
+        return torch.index_add(x.reshape(-1), 0, places.reshape(-1), flat).reshape(x.shape)
+    if len(places.reshape(-1).unique()) != places.numel():
+        return NotImplemented
+    chosen = count.reshape(-1).clone()
+    chosen[places.reshape(-1)] = x.numel() + torch.arange(places.numel(), device=x.device)
+    return torch.cat([x.reshape(-1), flat])[chosen].reshape(x.shape)
+
+
+def _masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
+    number = value if isinstance(value, Tensor) else torch.tensor(value, dtype=x.dtype, device=x.device)
+    return torch.where(mask, number, x)
+
+
 EXPANSIONS: dict[str, Callable[..., Any]] = {
     "_log_softmax": _log_softmax,
     "_softmax": _softmax,
@@ -115,4 +134,6 @@ EXPANSIONS: dict[str, Callable[..., Any]] = {
     "linalg_vector_norm": _vector_norm,
     "logaddexp": _logaddexp,
     "var": _var,
+    "index_put": _index_put,
+    "masked_fill": _masked_fill,
 }

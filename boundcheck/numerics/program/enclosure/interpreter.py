@@ -33,7 +33,8 @@ MOVES = frozenset((
     "lift_fresh", "cat", "stack", "index", "index_select", "gather", "diagonal", "flip", "roll", "tril", "triu", "diag",
     "diag_embed", "repeat", "movedim", "flatten", "where", "take", "rot90", "unflatten", "narrow",
 ))  # fmt: skip
-SUMS = frozenset(("sum", "mean", "cumsum", "trace", "add", "sub", "rsub", "_adaptive_avg_pool2d", "avg_pool2d"))
+SUMS = frozenset(("sum", "mean", "cumsum", "trace", "add", "sub", "rsub", "_adaptive_avg_pool2d", "avg_pool2d", "index_add",
+                  "scatter_add"))
 PRODUCTS = frozenset(("mul", "mm", "mv", "dot", "vdot", "bmm", "matmul", "outer", "convolution"))
 AFFINE = frozenset(("add", "sub", "rsub", "mul", "div", "neg"))  # entry by entry, with a number beside
 
