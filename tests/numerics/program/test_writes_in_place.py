@@ -35,7 +35,7 @@ def plus_equals(w: Tensor, lam: Tensor) -> Tensor:
 
 
 def functions(w: Tensor, lam: Tensor) -> Tensor:
-    return (w * 1).exp_().add_(1).log_().mul_(w).neg_().tanh_().square_().sqrt_()
+    return (w * 2).neg_().add_(1).mul_(3).tanh_() + (w**2).add_(1).sqrt_() * (w * 2).square_() + (w * 1).exp_()
 
 
 def rows(w: Tensor, lam: Tensor) -> Tensor:
@@ -175,7 +175,7 @@ def test_the_record_is_the_function(name: str) -> None:
         torch.testing.assert_close(replay(program, w, lam), f(w, lam), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", [name for name in FOLLOWED if name not in ("functions", "rms_norm")])
+@pytest.mark.parametrize("name", [name for name in FOLLOWED if name != "rms_norm"])
 def test_the_bounds_are_those_of_the_function(name: str) -> None:
     f = scalar(FOLLOWED[name])
     bounds = ScalarBounds(capture(f, W, LAM, EXPANSIONS), W, LAM, 0.0)
