@@ -16,10 +16,12 @@ import torch
 from torch import Tensor
 from torch.func import jvp, vjp, vmap
 
+from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel import loss_gradient
 from boundcheck.numerics.bilevel.prepared import Cotangents, Leaves, Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Curvature, Ready
+from boundcheck.numerics.bilevel.torch_refusals import in_words
 
 CACHE = 500_000  # numbers that are quick to pass over again and again
 Function = Callable[[Tensor, Ready], Tensor]
@@ -28,7 +30,7 @@ Product = Callable[[Tensor], Tensor]
 
 def rows(function: Function) -> Function:
     """`function(w, ready)` for w of shape (λ, rows, d) and `ready` with a leading axis of λ."""
-    return vmap(vmap(function, in_dims=(0, None)), in_dims=(0, 0))
+    return in_words(vmap(vmap(function, in_dims=(0, None)), in_dims=(0, 0)))
 
 
 def _grad(output: Tensor, inputs: tuple[Tensor, ...], cotangent: Tensor, **options: Any) -> tuple[Tensor, ...]:
@@ -143,6 +145,7 @@ class LamLinearisation:
         return product
 
 
+@in_words
 def push_forward(
     function: Function, x: Tensor, leaves: Leaves, dx: Tensor, dleaves: Cotangents
 ) -> tuple[Tensor, Tensor]:
@@ -170,6 +173,7 @@ def outer_gradients(problem: Problem, w: Tensor, leaves: Leaves) -> OuterGradien
     return OuterGradients(*linearised.transposed(torch.ones_like(linearised.y)))
 
 
+@in_words
 def rows_outer(problem: Problem, w: Tensor, leaves: Leaves) -> OuterGradients:
     """∇₁E and ∇₂E for every row, the latter as cotangents of shape (λ, rows, …)."""
 
@@ -182,6 +186,7 @@ def rows_outer(problem: Problem, w: Tensor, leaves: Leaves) -> OuterGradients:
     return OuterGradients(*vmap(vmap(gradients_of_row, in_dims=(0, None)), in_dims=(0, 0))(w, leaves.flat))
 
 
+@in_words
 def rows_d2_T(function: Function, w: Tensor, leaves: Leaves, v: Tensor) -> Cotangents:
     """∂₂f(w)ᵀv for every row w and each of its vectors v, of shape (λ, rows, vectors, d): cotangents of the leaves."""
 
@@ -220,6 +225,7 @@ def rows_d2(function: Function, w: Tensor, prepared: Prepared, leaves: Leaves, d
     return columns
 
 
+@in_words
 def jacobian(function: Callable[[Tensor], Tensor], w: Tensor) -> Tensor:
     """The Jacobian at one point, by a transposed product for each value in one batch."""
     value_and_vjp = vjp(function, w)
@@ -232,11 +238,17 @@ DENSE = 2000  # up to here dense eigenvalues are the quicker way
 MATRIX = 40_000_000  # numbers in a matrix that may be formed
 
 
+@in_words
 def extreme_curvature(loss: Callable[[Tensor], Tensor], w: Tensor) -> Curvature:
     """Extreme eigenvalues of the Hessian at w: dense, or for large d by 100 power iterations, with μ given as 0."""
     gradient = torch.func.grad(loss)
     if w.numel() <= DENSE:
         H = jacobian(gradient, w)
+        if not bool(torch.isfinite(H).all()):
+            raise InputError(
+                "the Hessian of a loss is not finite at a point where it is needed, such as params; start where it is, "
+                "or write the loss without a root or a quotient there: (w**2).sum() for w.norm()**2"
+            )
         eigenvalues = torch.linalg.eigvalsh((H + H.T) / 2)
         return Curvature(eigenvalues[0], eigenvalues[-1])
     generator = torch.Generator(device="cpu").manual_seed(0)

@@ -18,6 +18,7 @@ from boundcheck.numerics.program.torch_modules import Plug
 
 Result = TypeVar("Result")
 RULES = {  # of what boundcheck does to functions, torch says only that it cannot
+    "inplace": "boundcheck's rules: no write in place into a tensor that was computed from data alone; write x = x + y",
     "random operation": "boundcheck's rules: no random numbers in a call; draw them beforehand",
     **dict.fromkeys(
         ("vmap", "Cannot access data pointer", "numpy()", "have storage"),

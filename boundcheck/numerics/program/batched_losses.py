@@ -1,7 +1,8 @@
 """Losses of PyTorch that fail under `vmap` of `vmap`, written with operations that do not.
 
 `F.mse_loss`, `F.huber_loss` and `F.smooth_l1_loss` raise there if only one of their arguments is batched twice (seen in
-torch 2.13). A user's function that calls one of them runs with the formula in its place; the values are the same.
+torch 2.13). A user's function that calls one of them, or a layer of `batched_layers.py`, runs with the formula in its
+place; the values are the same.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
+
+from boundcheck.numerics.program.batched_layers import LAYERS
 
 Result = TypeVar("Result")
 
@@ -62,10 +66,11 @@ def _old(size_average: Any, reduce: Any, reduction: str) -> str:
     return "sum" if size_average is False else "mean"
 
 
-FORMULAS: dict[Callable[..., Any], Callable[..., Tensor]] = {
+FORMULAS: dict[Callable[..., Any], Callable[..., Any]] = {
     F.mse_loss: _mse_loss,
     F.huber_loss: _huber_loss,
     F.smooth_l1_loss: _smooth_l1_loss,
+    **LAYERS,
 }
 
 
@@ -74,7 +79,7 @@ _as_they_are: ContextVar[bool] = ContextVar("losses_as_they_are", default=False)
 
 @contextmanager
 def losses_as_they_are() -> Iterator[None]:
-    """Runs the losses of PyTorch themselves, for whoever looks at the operations and batches nothing."""
+    """Runs the losses and layers of PyTorch themselves, for whoever looks at the operations and batches nothing."""
     token = _as_they_are.set(True)
     try:
         yield
@@ -83,32 +88,75 @@ def losses_as_they_are() -> Iterator[None]:
 
 
 class Formulas(TorchFunctionMode):
-    """Runs the formulas in place of those losses; `used` says that there was one."""
+    """Runs the formulas in place of those losses and layers; `used` says that there was one.
 
-    def __init__(self) -> None:
+    With an `anchor`, a 0 of the batch, new tensors of floating point belong to the batch from the start. A function may
+    then write into them what belongs to the batch, which `vmap` refuses otherwise.
+    """
+
+    def __init__(self, anchor: Tensor | None = None) -> None:
         super().__init__()
         self.used = False
+        self.anchor = anchor
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         formula = None if _as_they_are.get() else FORMULAS.get(func)
         if formula is None:
-            return func(*args, **(kwargs or {}))
+            result = func(*args, **(kwargs or {}))
+            if self.anchor is None or func not in NEW or not result.is_floating_point():
+                return result
+            return result + self.anchor.to(result)
         self.used = True
         return formula(*args, **(kwargs or {}))
 
 
+NEW = frozenset((
+    torch.zeros, torch.ones, torch.empty, torch.full, torch.eye, torch.zeros_like, torch.ones_like, torch.empty_like,
+    torch.full_like, torch.clone, Tensor.clone, Tensor.new_zeros, Tensor.new_ones, Tensor.new_empty, Tensor.new_full,
+))  # fmt: skip
+
+
+def _anchor(arguments: Any) -> Tensor | None:
+    """A 0 that belongs to every batch that one of the arguments belongs to."""
+    given = [list(x.parameters()) if isinstance(x, nn.Module) else x for x in tree_leaves(arguments)]
+    zeros = [x.detach().new_zeros(()) for x in tree_leaves(given) if isinstance(x, Tensor) and x.is_floating_point()]
+    return torch.stack(zeros).sum() if zeros else None
+
+
 def batchable(function: Callable[..., Result]) -> Callable[..., Result]:
-    """The same function, with formulas for those losses if its first call used any."""
+    """The same function, with formulas for those losses and layers if its first call used any.
+
+    If it writes into tensors of its own what belongs to a batch, they belong to the batch too from then on.
+    """
     first = Formulas()
-    tried = False
+    tried = writes = False
 
     def run(*arguments: Any) -> Result:
-        nonlocal tried
-        if tried and not first.used:
+        nonlocal tried, writes
+        if tried and not first.used and not writes:
+            try:
+                return function(*arguments)
+            except RuntimeError as error:
+                writes = _is_about_a_write(error)
+                if not writes:
+                    raise
+        elif not writes:
+            try:
+                with first if not tried else Formulas():
+                    result = function(*arguments)
+                tried = True
+                return result
+            except RuntimeError as error:
+                writes = _is_about_a_write(error)
+                if not writes:
+                    raise
+        with Formulas(_anchor(arguments)):
             return function(*arguments)
-        with first if not tried else Formulas():
-            result = function(*arguments)
-        tried = True
-        return result
 
     return run
+
+
+def _is_about_a_write(error: RuntimeError) -> bool:
+    """Is it what `vmap` says of a tensor that does not belong to the batch, and is written into?"""
+    text = str(error)
+    return "vmap" in text and ("inplace" in text or "in-place" in text)

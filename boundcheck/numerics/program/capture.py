@@ -4,9 +4,13 @@ The function runs once, on tensors, while a dispatch mode writes down every ATen
 may leave PyTorch on the way (`.item()`, `.numpy()`, `if` on a tensor), so the operations cannot depend on values: what
 is recorded at one point is what the function does at every point of the same shape.
 
-A function is declined, with the name of the operation and the line that called it, if it draws random numbers, writes
-into memory that depends on w or λ, cuts a derivative (`detach()`, `no_grad()`, an `autograd.Function` of its own), or
-takes numbers out of PyTorch. What the value does not depend on may do all that but write and random numbers.
+A function is declined, with the name of the operation and the line that called it, if it draws random numbers, cuts a
+derivative (`detach()`, `no_grad()`, an `autograd.Function` of its own), or takes numbers out of PyTorch. What the value
+does not depend on may do all that but draw random numbers.
+
+An operation that writes in place (`x += b`, `x[i] = b`, `x.exp_()`) into memory that the function itself took is
+recorded as the one that does not, and `memory.py` keeps what every place holds, whichever view it is seen through.
+Writes into w, λ, the user's data, or memory that was also seen through `detach()` or `.data`, are declined.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -22,11 +27,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from boundcheck.numerics.program.batched_losses import losses_as_they_are
+from boundcheck.numerics.program.in_place import cast, out_of_place
+from boundcheck.numerics.program.memory import Memory, places
 from boundcheck.numerics.program.outside_torch import NoWayOut
 from boundcheck.numerics.program.rounding_rules.ball import Refusal
 from boundcheck.numerics.program.torch_modules import Plugged
@@ -38,11 +46,16 @@ READS = frozenset((
     "__bool__", "__repr__", "__format__", "const_data_ptr", "__deepcopy__",
 ))  # fmt: skip
 RESHAPED = {"squeeze_": "squeeze", "unsqueeze_": "unsqueeze", "t_": "t"}  # in place, but no number is written
+# operations that return numbers whatever the numbers are of the tensor that they take
+CONSTANTS = frozenset((
+    "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty",
+))  # fmt: skip
 CUT = "cut"  # the operation that stands for detach() and .data
 PACKAGE = Path(__file__).resolve().parents[2]
 TORCH = Path(torch.__file__).resolve().parent
 PYTHON = Path(sysconfig.get_path("stdlib")).resolve()
 MOST_OPERATIONS = 5_000
+SAME = 1e-4  # by rounding alone, relative
 Expand = Callable[..., Any]  # an operation written with simpler ones
 
 
@@ -86,6 +99,23 @@ class Program:
 W, LAM = Ref(0), Ref(1)
 
 
+@dataclass(frozen=True, eq=False)
+class _First:
+    """The value that memory was taken for, as a tensor in that memory."""
+
+    x: Tensor
+    ref: Ref
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.x.dtype
+
+    @property
+    def at(self) -> Tensor | None:
+        """Its places; None where entries share one."""
+        return places(self.x)
+
+
 @dataclass(eq=False)
 class Recorder(TorchDispatchMode):
     """Writes operations down while it is active. `expansions` are operations to be replaced by simpler ones."""
@@ -96,13 +126,18 @@ class Recorder(TorchDispatchMode):
     def __post_init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._refs: dict[Any, Ref] = {}
-        self._storages: dict[int, object] = {}  # kept, so that no address is used twice
+        self._storages: dict[int, object] = {}  # of what depends on w or λ; kept, so that no address is used twice
+        self._own: dict[int, object] = {}  # taken by the function, for numbers
+        self._sealed: set[int] = set()  # not to be written into
+        self._first: dict[int, _First] = {}
+        self._memories: dict[int, Memory[Ref | Tensor]] = {}  # of what was written into
         self.reason = ""
 
     def start(self, *inputs: Tensor) -> None:
         """Name the inputs."""
         for x in inputs:
             self._add("input", (), {}, None, (x,), "")
+            self.seal(x)
 
     def ref(self, x: Tensor) -> Ref | None:
         """Which value a tensor is; None for data."""
@@ -110,9 +145,46 @@ class Recorder(TorchDispatchMode):
         if storage is None or storage._cdata not in self._storages:
             return None
         ref = self._refs.get(_key(x))
+        if ref is None and storage._cdata in self._memories:
+            return self._read(x, self._memories[storage._cdata])
         if ref is None:
             raise self._decline("memory that depends on w or λ is looked at in a way that was not recorded")
         return ref
+
+    def _read(self, x: Tensor, memory: Memory[Ref | Tensor]) -> Ref | None:
+        """What a tensor holds in memory that was written into; None if that is numbers alone."""
+        with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+            at = places(x) if x.dtype == memory.dtype else None
+            reading = None if at is None else memory.read(at)
+        if reading is None:
+            raise self._decline("memory that was written in place is looked at in a way that is not followed")
+        if not any(isinstance(source, Ref) for source in reading.sources):
+            return None
+        flat = [self._flat(source) if isinstance(source, Ref) else source for source in reading.sources]
+        if reading.whole and isinstance(flat[0], Ref):
+            ref = self._emit(torch.ops.aten.reshape.default, (flat[0], list(x.shape)), x.shape)
+        else:
+            length = sum(_length(source, self.operations) for source in flat)
+            joined = flat[0] if len(flat) == 1 else self._emit(torch.ops.aten.cat.default, (flat,), torch.Size([length]))
+            ref = self._emit(torch.ops.aten.index.Tensor, (joined, [reading.index]), x.shape)
+        self._refs[_key(x)] = ref
+        return ref
+
+    def _flat(self, ref: Ref) -> Ref:
+        shape = self.operations[ref.node].shapes[ref.item]
+        return ref if len(shape) == 1 else self._emit(torch.ops.aten.reshape.default, (ref, [-1]), [shape.numel()])
+
+    def _emit(self, func: Any, args: tuple[Any, ...], shape: Any) -> Ref:
+        """Write down an operation that only moves numbers, and is not run."""
+        index = self._next()
+        name = func._schema.name.removeprefix("aten::")
+        self.operations.append(Operation(name, args, {}, (torch.Size(shape),), func, _line()))
+        return Ref(index)
+
+    def _next(self) -> int:
+        if len(self.operations) >= MOST_OPERATIONS:
+            raise self._decline(f"more than {MOST_OPERATIONS} operations")
+        return len(self.operations)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -122,9 +194,14 @@ class Recorder(TorchDispatchMode):
                 return func(*args, **kwargs)
             if torch.Tag.nondeterministic_seeded in func.tags:
                 raise self._decline(f"{func}: random numbers")
-            if not any(self.ref(x) is not None for x in tensors):
-                return func(*args, **kwargs)
             name = func._schema.name.removeprefix("aten::")
+            if name == "detach":
+                self.seal(args[0])
+            depends = any(self.ref(x) is not None for x in tensors)
+            if func._schema.is_mutable and name not in RESHAPED and (depends or self._is_followed(tensors)):
+                return self._write(func, name, args, kwargs, tensors)
+            if not depends or (name in CONSTANTS and func.namespace == "aten"):
+                return self._of_numbers(func(*args, **kwargs), tensors)
             if name in RESHAPED and func.namespace == "aten":  # `vector @ matrix` ends in one
                 return self._reshaped(func, RESHAPED[name], args, kwargs, tensors)
             self._refuse_unusable(func, name, tensors)
@@ -140,6 +217,70 @@ class Recorder(TorchDispatchMode):
             self._add(name, args, kwargs, func, results, _line())
             return result
 
+    def _of_numbers(self, result: Any, tensors: list[Tensor]) -> Any:
+        """The result of an operation on numbers; memory that it took is the function's own."""
+        given = {storage._cdata for x in tensors if (storage := _storage(x)) is not None}
+        for x in tree_leaves(result):
+            storage = _storage(x) if isinstance(x, Tensor) else None
+            if storage is not None and storage._cdata not in given and storage._cdata not in self._storages:
+                self._own[storage._cdata] = storage
+        return result
+
+    def _is_followed(self, tensors: list[Tensor]) -> bool:
+        """Is one of them in memory that depends on w or λ, even if its own places hold numbers?"""
+        return any((storage := _storage(x)) is not None and storage._cdata in self._storages for x in tensors)
+
+    def seal(self, x: Tensor) -> None:
+        """Its memory is not to be written into."""
+        storage = _storage(x)
+        if storage is not None:
+            self._sealed.add(storage._cdata)
+
+    def _write(self, func: Any, name: str, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
+        """An operation that writes into its first argument: recorded as the one that does not."""
+        plain = out_of_place(func, name)
+        if plain is None:
+            raise self._decline(f"{func} writes in place")
+        self._refuse_unusable(func, name, tensors, writes=True)
+        x: Tensor = args[0]
+        memory, at, key = self._memory(func, x), places(x), _key(x)
+        if at is None or any(_key(y)[0] == key[0] and _key(y) != key and _meet(at, places(y)) for y in tensors):
+            raise self._decline(f"{func} writes in place, into entries that share memory")
+        with self:
+            value = cast(plain(*args, **kwargs), x)
+        ref = self.ref(value)
+        kept = value.detach().clone()
+        result = func(*args, **kwargs)
+        if value.shape != x.shape or not torch.allclose(kept, x.detach(), rtol=SAME, equal_nan=True):
+            raise self._decline(f"{func} writes in place, and not what {name.removesuffix('_')} returns")
+        memory.write(at, ref if ref is not None else kept.reshape(-1))
+        self._memories[key[0]], self._storages[key[0]] = memory, x.untyped_storage()
+        self._refs = {other: known for other, known in self._refs.items() if other[0] != key[0]}
+        if ref is not None:
+            self._refs[key] = ref
+        return result
+
+    def _memory(self, func: Any, x: Tensor) -> Memory[Ref | Tensor]:
+        """What the storage of x holds now, if that may be written into."""
+        cdata = _key(x)[0]
+        if cdata in self._sealed:
+            raise self._decline(f"{func} writes in place, into w, λ, or what is also cut off from its derivative")
+        memory = self._memories.get(cdata)
+        if memory is None:
+            memory = Memory.of(x)
+            if cdata in self._first:
+                taken = self._first[cdata]
+                if taken.at is not None and taken.dtype == x.dtype:
+                    memory.write(taken.at, taken.ref)
+            elif cdata in self._own:
+                every = x.detach().as_strided((len(memory.where),), (1,), 0).clone()
+                memory.write(torch.arange(len(memory.where)), every)
+            else:
+                raise self._decline(f"{func} writes in place, into memory that the function did not take itself")
+        if memory.dtype != x.dtype:
+            raise self._decline(f"{func} writes in place, into memory of {memory.dtype}")
+        return memory
+
     def _reshaped(self, func: Any, name: str, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
         """An operation that gives a tensor another shape and leaves its memory: recorded as the one that does not."""
         plain = getattr(getattr(torch.ops.aten, name), func._overloadname)
@@ -154,34 +295,40 @@ class Recorder(TorchDispatchMode):
         """A copy of a tensor whose derivative is cut off."""
         with torch._C._DisableTorchDispatch():
             copy = x.clone()
-        self._add(CUT, (x,), {}, None, (copy,), _line())
+            self._add(CUT, (x,), {}, None, (copy,), _line())
+        self.seal(copy)  # a copy here, and none where the function runs
         return copy
 
     def _add(self, name: str, args: Any, kwargs: Any, func: Any, results: tuple[Any, ...], line: str) -> None:
-        index = len(self.operations)
-        if index >= MOST_OPERATIONS:
-            raise self._decline(f"more than {MOST_OPERATIONS} operations")
-
         def of(x: Any) -> Any:
             if not isinstance(x, Tensor):
                 return x
-            return self.ref(x) or x.detach()
+            return self.ref(x) or self._numbers(x)
 
         shapes = tuple(x.shape if isinstance(x, Tensor) else torch.Size() for x in results)
         recorded_args, recorded_kwargs = tree_map(of, (tuple(args), dict(kwargs)))
+        index = self._next()  # after the arguments: to read one may be an operation too
         self.operations.append(Operation(name, recorded_args, recorded_kwargs, shapes, func, line))
         for item, x in enumerate(results):
             if isinstance(x, Tensor):
                 storage = _storage(x)
                 if storage is None:
                     raise self._decline(f"{func}: a tensor without memory of its own")
-                self._storages[storage._cdata] = storage
+                if storage._cdata not in self._storages:
+                    self._storages[storage._cdata] = storage
+                    self._first[storage._cdata] = _First(x.detach(), Ref(index, item))
                 self._refs.setdefault(_key(x), Ref(index, item))
 
-    def _refuse_unusable(self, func: Any, name: str, tensors: list[Tensor]) -> None:
+    def _numbers(self, x: Tensor) -> Tensor:
+        """The numbers of a tensor, for the record; a copy where the function might write over them."""
+        storage = _storage(x)
+        own = storage is not None and (storage._cdata in self._own or storage._cdata in self._storages)
+        return x.detach().clone() if own else x.detach()
+
+    def _refuse_unusable(self, func: Any, name: str, tensors: list[Tensor], *, writes: bool = False) -> None:
         if func.namespace != "aten":
             raise self._decline(f"{func} is not an operation of PyTorch's own")
-        if func._schema.is_mutable:
+        if func._schema.is_mutable and not writes:
             raise self._decline(f"{func} writes in place")
         if not torch.is_grad_enabled():
             raise self._decline(
@@ -217,7 +364,10 @@ class _Cuts(TorchFunctionMode):
         if name != "detach" and getattr(func, "__self__", None) is not Tensor.data:
             return result
         with torch._C.DisableTorchFunction():
-            if not isinstance(result, Tensor) or self.recorder.ref(result) is None:
+            if not isinstance(result, Tensor):
+                return result
+            self.recorder.seal(result)
+            if self.recorder.ref(result) is None:
                 return result
             return self.recorder.cut(result)
 
@@ -260,7 +410,7 @@ def capture(
 
     recorder.start(w, lam)
     try:
-        with torch.enable_grad(), losses_as_they_are(), NoWayOut(refuse, HOOKS), _Cuts(recorder), recorder:
+        with _plain(), NoWayOut(refuse, HOOKS), _Cuts(recorder), recorder:
             value = function(w, lam)
     except Exception as error:  # the user's code may raise anything
         text = " ".join(str(error).split())[:200]
@@ -271,6 +421,13 @@ def capture(
     if output is None:
         raise Declined("the value does not depend on w or λ")
     return _without_unused(recorder.operations, output, value.shape)
+
+
+@contextmanager
+def _plain() -> Iterator[None]:
+    """The losses and layers of PyTorch themselves, in operations that are not fused."""
+    with torch.enable_grad(), losses_as_they_are(), sdpa_kernel(SDPBackend.MATH):
+        yield
 
 
 def _without_unused(operations: list[Operation], output: Ref, shape: torch.Size) -> Program:
@@ -289,6 +446,16 @@ def _without_unused(operations: list[Operation], output: Ref, shape: torch.Size)
         args, kwargs = tree_map(moved, (operation.args, operation.kwargs), is_leaf=lambda x: isinstance(x, Ref))
         renumbered.append(replace(operation, args=args, kwargs=kwargs))
     return Program(tuple(renumbered), moved(output), shape)
+
+
+def _meet(one: Tensor, two: Tensor | None) -> bool:
+    """Do two tensors share a place? One that shares places with itself counts as one that does."""
+    return two is None or bool(torch.isin(one, two).any())
+
+
+def _length(source: Ref | Tensor, operations: list[Operation]) -> int:
+    shape = source.shape if isinstance(source, Tensor) else operations[source.node].shapes[source.item]
+    return shape.numel()
 
 
 def _storage(x: Tensor) -> Any:

@@ -46,6 +46,8 @@ class Elementary:
         The open interval in which the function is smooth; a box that leaves it has no finite derivatives.
     kinks : sequence of (point, order)
         Where the derivative of that order jumps; those of higher order are infinite there.
+    every : float
+        If not 0, its multiples are critical points too, and any four in a row have all values that are extreme.
     """
 
     derivatives: tuple[Function, Function, Function, Function]
@@ -53,6 +55,7 @@ class Elementary:
     scale: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
     domain: tuple[float, float] = (-math.inf, math.inf)
     kinks: tuple[tuple[float, int], ...] = ()
+    every: float = 0.0
 
     def jet(self, x: Interval) -> Jet:
         """The ranges over an interval; infinite where the function is not smooth."""
@@ -75,6 +78,9 @@ class Elementary:
         near = NEAR * (1 + x.size)
         for place in (*self.critical[order], *(p for p, _ in self.kinks)):
             at = torch.full_like(x.lo, place)
+            places.append(torch.where((x.lo - near <= at) & (at <= x.hi + near), at, x.lo))
+        for step in range(-1, 5) if self.every else ():
+            at = (torch.ceil(x.lo / self.every) + step) * self.every
             places.append(torch.where((x.lo - near <= at) & (at <= x.hi + near), at, x.lo))
         kinked = [p for p, jumps in self.kinks if order == jumps]
         places += [torch.where((x.lo <= p) & (p <= x.hi), torch.full_like(x.lo, nudged), x.lo) for p in kinked
@@ -152,7 +158,67 @@ def _erf_slope(x: Tensor) -> Tensor:
     return 2 / math.sqrt(math.pi) * torch.exp(-x * x)
 
 
+def _sine(order: int) -> Elementary:
+    """sin and its derivatives from that order on; up to 10⁶, where multiples of ½π are right to 10⁻⁹."""
+    waves: list[Function] = [torch.sin, torch.cos, lambda x: -torch.sin(x), lambda x: -torch.cos(x)] * 2
+    derivatives = waves[order], waves[order + 1], waves[order + 2], waves[order + 3]
+    return Elementary(derivatives, domain=(-1e6, 1e6), every=math.pi / 2)
+
+
+def _root(x: Tensor) -> Tensor:
+    return torch.sqrt(1 + x * x)
+
+
+LN2, LN10 = math.log(2), math.log(10)
 ELEMENTARY: dict[str, Elementary] = {
+    "sin": _sine(0),
+    "cos": _sine(1),
+    "exp2": Elementary(
+        (
+            torch.exp2,
+            lambda x: LN2 * torch.exp2(x),
+            lambda x: LN2**2 * torch.exp2(x),
+            lambda x: LN2**3 * torch.exp2(x),
+        )
+    ),
+    "log2": Elementary(
+        (
+            torch.log2,
+            lambda x: 1 / (LN2 * x),
+            lambda x: -1 / (LN2 * x * x),
+            lambda x: 2 / (LN2 * x * x * x),
+        ),
+        domain=(0.0, math.inf),
+    ),
+    "log10": Elementary(
+        (
+            torch.log10,
+            lambda x: 1 / (LN10 * x),
+            lambda x: -1 / (LN10 * x * x),
+            lambda x: 2 / (LN10 * x * x * x),
+        ),
+        domain=(0.0, math.inf),
+    ),
+    "asinh": Elementary(
+        (
+            torch.asinh,
+            lambda x: 1 / _root(x),
+            lambda x: -x / _root(x) ** 3,
+            lambda x: (2 * x * x - 1) / _root(x) ** 5,
+        ),
+        ((), (0.0,), (-(0.5**0.5), 0.5**0.5), (-(1.5**0.5), 0.0, 1.5**0.5)),
+        (0.0, 0.0, 0.0, 2.0),
+    ),
+    "erfc": Elementary(
+        (
+            torch.erfc,
+            lambda x: -_erf_slope(x),
+            lambda x: 2 * x * _erf_slope(x),
+            lambda x: -(4 * x * x - 2) * _erf_slope(x),
+        ),
+        ((), (0.0,), (-(0.5**0.5), 0.5**0.5), (-(1.5**0.5), 0.0, 1.5**0.5)),
+        (TAIL, TAIL, TAIL, 4.0),
+    ),
     "exp": Elementary((torch.exp,) * 4),
     "expm1": Elementary((torch.expm1, torch.exp, torch.exp, torch.exp)),
     "log": Elementary(
@@ -217,17 +283,3 @@ ELEMENTARY: dict[str, Elementary] = {
     ),
     "relu": Elementary((torch.relu, lambda x: (x > 0).to(x), torch.zeros_like, torch.zeros_like), kinks=((0.0, 1),)),
 }
-
-
-def huber(delta: float) -> Elementary:
-    """½x² within δ of 0 and δ(|x| − ½δ) beyond it; its second derivative jumps at ±δ."""
-    return Elementary(
-        (
-            lambda x: torch.where(x.abs() <= delta, x * x / 2, delta * (x.abs() - delta / 2)),
-            lambda x: x.clamp(-delta, delta),
-            lambda x: (x.abs() <= delta).to(x),
-            torch.zeros_like,
-        ),
-        ((0.0,), (), (), ()),
-        kinks=((-delta, 2), (delta, 2)),
-    )

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from boundcheck.numerics.program.enclosure.layers import LAYERS
+
 MEAN, SUM = 1, 2  # how ATen numbers reductions; 0 is none
 
 
@@ -83,8 +85,10 @@ def _gelu(x: Tensor, approximate: str = "none") -> Tensor:
 
 
 def _vector_norm(x: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    if ord != 2 or dtype is not None:
+    if ord not in (1, 2) or dtype is not None:
         return NotImplemented
+    if ord == 1:
+        return x.abs().sum() if dim is None else x.abs().sum(dim, keepdim=keepdim)
     squares = x**2
     return torch.sqrt(squares.sum() if dim is None else squares.sum(dim, keepdim=keepdim))
 
@@ -100,7 +104,75 @@ def _var(x: Tensor, dim: Any = None, correction: Any = None, keepdim: bool = Fal
     return squares.sum(dims, keepdim=keepdim) / (count - (1 if correction is None else correction))
 
 
+def _index_put(x: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Any:
+    """x with other entries at some places; two values for one place are not covered."""
+    count = torch.arange(x.numel(), device=x.device).reshape(x.shape)
+    places = count[tuple(slice(None) if index is None else index for index in indices)]
+    flat = values.expand(places.shape).reshape(-1)
+    if accumulate:
+        return torch.index_add(x.reshape(-1), 0, places.reshape(-1), flat).reshape(x.shape)
+    if len(places.reshape(-1).unique()) != places.numel():
+        return NotImplemented
+    chosen = count.reshape(-1).clone()
+    chosen[places.reshape(-1)] = x.numel() + torch.arange(places.numel(), device=x.device)
+    return torch.cat([x.reshape(-1), flat])[chosen].reshape(x.shape)
+
+
+def _masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
+    number = value if isinstance(value, Tensor) else torch.tensor(value, dtype=x.dtype, device=x.device)
+    return torch.where(mask, number, x)
+
+
+def _maximum(x: Tensor, y: Tensor) -> Tensor:
+    return y + torch.relu(x - y)
+
+
+def _minimum(x: Tensor, y: Tensor) -> Tensor:
+    return x - torch.relu(x - y)
+
+
+def _max(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The largest entry, and which one it is, which has no rule."""
+    return x.amax() if dim is None else (x.amax(dim, keepdim), x.argmax(dim, keepdim))
+
+
+def _min(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    return x.amin() if dim is None else (x.amin(dim, keepdim), x.argmin(dim, keepdim))
+
+
+def _std(x: Tensor, dim: Any = None, correction: Any = None, keepdim: bool = False) -> Tensor:
+    return torch.sqrt(_var(x, dim, correction, keepdim))
+
+
+def _var_mean(x: Tensor, dim: Any = None, correction: Any = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    dims = tuple(range(x.dim())) if dim is None else tuple(dim)
+    return _var(x, dim, correction, keepdim), x.mean(dims, keepdim=keepdim)
+
+
+def _xlogy(x: Tensor, y: Tensor) -> Tensor:
+    """x·log y, where y > 0; elsewhere the logarithm has no bound."""
+    return x * torch.log(y)
+
+
+def _lerp(x: Tensor, y: Tensor, weight: Any) -> Tensor:
+    return x + weight * (y - x)
+
+
+def _addcdiv(b: Tensor, x: Tensor, y: Tensor, value: float = 1) -> Tensor:
+    return b + (x / y if value == 1 else value * (x / y))
+
+
 EXPANSIONS: dict[str, Callable[..., Any]] = {
+    **LAYERS,
+    "maximum": _maximum,
+    "minimum": _minimum,
+    "max": _max,
+    "min": _min,
+    "std": _std,
+    "var_mean": _var_mean,
+    "xlogy": _xlogy,
+    "lerp": _lerp,
+    "addcdiv": _addcdiv,
     "_log_softmax": _log_softmax,
     "_softmax": _softmax,
     "nll_loss_forward": _nll_loss,
@@ -115,4 +187,6 @@ EXPANSIONS: dict[str, Callable[..., Any]] = {
     "linalg_vector_norm": _vector_norm,
     "logaddexp": _logaddexp,
     "var": _var,
+    "index_put": _index_put,
+    "masked_fill": _masked_fill,
 }

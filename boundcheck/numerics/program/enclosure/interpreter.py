@@ -6,6 +6,7 @@ An operation that is not in these tables is declined by its name. To add one: a 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -17,11 +18,12 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflat
 from boundcheck.numerics.program.capture import CUT, Declined, Operation, Program, Ref
 from boundcheck.numerics.program.enclosure import chain as chains
 from boundcheck.numerics.program.enclosure.bilinear import bilinear_value
-from boundcheck.numerics.program.enclosure.elementary import ELEMENTARY, Elementary, Jet, huber, power, soft_plus
+from boundcheck.numerics.program.enclosure.elementary import ELEMENTARY, Elementary, Jet, power, soft_plus
 from boundcheck.numerics.program.enclosure.elementwise import elementwise_value
 from boundcheck.numerics.program.enclosure.intervals import Interval, outward, point
 from boundcheck.numerics.program.enclosure.linear import linear_value
 from boundcheck.numerics.program.enclosure.log_sum_exp import log_sum_exp_value
+from boundcheck.numerics.program.enclosure.piecewise import clamp, elu, huber, leaky_relu
 from boundcheck.numerics.program.enclosure.value import LAM, Value, W, input_value, refined
 
 MOST_NUMBERS = 60_000_000  # in all derivatives together: half a gigabyte
@@ -32,8 +34,10 @@ MOVES = frozenset((
     "select", "slice", "split", "split_with_sizes", "unbind", "chunk", "clone", "alias", "contiguous", "_to_copy",
     "lift_fresh", "cat", "stack", "index", "index_select", "gather", "diagonal", "flip", "roll", "tril", "triu", "diag",
     "diag_embed", "repeat", "movedim", "flatten", "where", "take", "rot90", "unflatten", "narrow",
+    "constant_pad_nd", "unfold", "select_scatter", "slice_scatter", "im2col",
 ))  # fmt: skip
-SUMS = frozenset(("sum", "mean", "cumsum", "trace", "add", "sub", "rsub", "_adaptive_avg_pool2d", "avg_pool2d"))
+SUMS = frozenset(("sum", "mean", "cumsum", "trace", "add", "sub", "rsub", "_adaptive_avg_pool2d", "avg_pool2d", "index_add",
+                  "scatter_add"))
 PRODUCTS = frozenset(("mul", "mm", "mv", "dot", "vdot", "bmm", "matmul", "outer", "convolution"))
 AFFINE = frozenset(("add", "sub", "rsub", "mul", "div", "neg"))  # entry by entry, with a number beside
 
@@ -99,6 +103,9 @@ class Enclosures:
 
     def _argument(self, x: Any) -> Any:
         if isinstance(x, Ref):
+            if x.item >= len(self._results[x.node]):
+                operation = self.program.operations[x.node]
+                raise Declined(f"aten.{operation.name}: another result than the first is used, {operation.line}")
             return self[x]
         if not isinstance(x, Tensor):
             return x
@@ -106,6 +113,8 @@ class Enclosures:
 
     def _by_rule(self, operation: Operation, args: Any, kwargs: Any) -> list[Value]:
         name = operation.name
+        if (inside := self._square_of_a_norm(operation)) is not None:
+            return [linear_value([inside], lambda t: t, lambda t: t, None, moves=True, terms=1)]
         if name in ELEMENTARY:
             return [elementwise(ELEMENTARY[name], args[0])]
         if name in SPECIAL:
@@ -128,6 +137,24 @@ class Enclosures:
         if name == CUT:
             raise Declined("detach() or .data cuts a derivative")
         raise Declined(f"aten.{name} has no rule")
+
+
+    def _square_of_a_norm(self, operation: Operation) -> Value | None:
+        """Σx² for (√Σx²)², which is smooth where the root is not; None for anything else."""
+        root = self._made_by(operation, "pow", 2)
+        total = None if root is None else self._made_by(root, "sqrt")
+        squares = None if total is None else self._made_by(total, "sum")
+        if root is None or squares is None or self._made_by(squares, "pow", 2) is None:
+            return None
+        return self[root.args[0]]
+
+    def _made_by(self, operation: Operation, name: str, exponent: float | None = None) -> Operation | None:
+        """The operation whose first result this one takes first, if this one has that name and exponent."""
+        if operation.name != name or not operation.args or not isinstance(operation.args[0], Ref):
+            return None
+        if exponent is not None and operation.args[1:] != (exponent,):
+            return None
+        return self.program.operations[operation.args[0].node]
 
 
 CUT_OFF = "for softplus = log(1 + e^x), from which PyTorch's is 2e-9 away beyond its threshold"
@@ -456,6 +483,69 @@ def _log_sigmoid(x: Value) -> list[Value]:
     return [value, value]
 
 
+def _leaky_relu(x: Value, negative_slope: float = 0.01) -> Value:
+    return elementwise(leaky_relu(float(negative_slope)), x)
+
+
+def _clamp(x: Value, min: Any = None, max: Any = None) -> Value:
+    if not all(end is None or isinstance(end, int | float) for end in (min, max)):
+        raise Declined("aten.clamp with ends that are tensors; write maximum and minimum")
+    if min is not None and max is not None and min > max:
+        raise Declined("aten.clamp with ends in the wrong order")
+    return elementwise(clamp(min, max), x)
+
+
+def _clamp_max(x: Value, max: Any) -> Value:
+    return _clamp(x, None, max)
+
+
+def _hard_tanh(x: Value, min_val: float = -1, max_val: float = 1) -> Value:
+    return _clamp(x, min_val, max_val)
+
+
+def _elu(x: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Value:
+    return elementwise(elu(alpha, scale, input_scale), x)
+
+
+def _celu(x: Value, alpha: float = 1) -> Value:
+    """elu with 1/α as the scale of its input, whose slope is continuous; α is a power of two, so that 1/α is exact."""
+    if math.frexp(alpha)[0] != 0.5:
+        raise Declined(f"aten.celu with α = {alpha:g}, of which 1/α rounds")
+    return elementwise(elu(alpha, 1.0, 1 / alpha), x)
+
+
+def _largest(x: Value, dim: Any = None, keepdim: bool = False) -> Value:
+    return _extreme(x, dim, keepdim, 1.0)
+
+
+def _least(x: Value, dim: Any = None, keepdim: bool = False) -> Value:
+    return _extreme(x, dim, keepdim, -1.0)
+
+
+def _extreme(x: Value, dim: Any, keepdim: bool, sign: float) -> Value:
+    """The largest or the least entry, if it is the same one for every w of the ball."""
+    dims = [dim] if isinstance(dim, int) else list(dim or ())
+    if len(dims) > 1:
+        raise Declined("aten.amax over several axes; take one after the other")
+    over = dims[0] % max(1, len(x.shape)) if dims else 0
+
+    def shaped(t: Tensor) -> Tensor:
+        return t if dims else t.reshape(-1)
+
+    box = x.box if sign > 0 else -x.box
+    lo, hi = shaped(box.lo), shaped(box.hi)
+    best = shaped(sign * x.centre.mid).argmax(over, keepdim=True)
+    others = hi.scatter(over, best, -torch.inf).amax(over, keepdim=True)
+    if not bool((lo.gather(over, best) > others).all()):
+        raise Declined("the largest or least entry changes on the ball, which is a kink; logsumexp is smooth")
+
+    def picked(t: Tensor) -> Tensor:
+        entry = shaped(t).gather(over, best)
+        return entry if keepdim and dims else entry.squeeze(over)
+
+    return linear_value([x], picked, picked, None, moves=True, terms=1)
+
+
 def _huber(x: Any, y: Any, reduction: int = 1, delta: float = 1.0) -> Value:
     return _mean_or_sum(elementwise(huber(float(delta)), _sum_of_two(x, y, (1.0, -1.0))), reduction)
 
@@ -482,4 +572,13 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "binary_cross_entropy": _bce,
     "huber_loss": _huber,
     "smooth_l1_loss": _smooth_l1,
+    "leaky_relu": _leaky_relu,
+    "clamp": _clamp,
+    "clamp_min": _clamp,
+    "clamp_max": _clamp_max,
+    "hardtanh": _hard_tanh,
+    "elu": _elu,
+    "celu": _celu,
+    "amax": _largest,
+    "amin": _least,
 }

@@ -1,0 +1,1 @@
+"""Twenty problems as people write them: plain torch, with no hint of how they are checked."""

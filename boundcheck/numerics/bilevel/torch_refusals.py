@@ -1,0 +1,38 @@
+"""What PyTorch cannot differentiate, or not in batches: told in one line, with a remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from boundcheck.errors import BoundcheckError, UserCodeError
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+REMEDIES = {  # by what PyTorch says
+    "vmap": "write that operation with simpler ones, and out of place; boundcheck runs functions in batches",
+    "derivative for": "write that operation with simpler ones, which have second derivatives",
+    "forward AD": "write that operation with simpler ones, which have derivatives in forward mode",
+}
+
+
+def in_words(function: Callable[Given, Result]) -> Callable[Given, Result]:
+    """The same function; what PyTorch refuses to do with the operations of a user's function becomes a UserCodeError."""
+
+    @wraps(function)
+    def run(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+        try:
+            return function(*args, **kwargs)
+        except BoundcheckError:
+            raise
+        except (RuntimeError, NotImplementedError) as error:
+            text = " ".join(str(error).split())
+            remedy = next((remedy for sign, remedy in REMEDIES.items() if sign in text), None)
+            if remedy is None:
+                raise
+            raise UserCodeError(
+                f"a derivative of one of your functions raised {type(error).__name__}: {text[:200]}; {remedy}"
+            ) from error
+
+    return run

@@ -1,0 +1,74 @@
+"""Functions of one number with kinks: pieces of straight lines, of e^x, and the loss of Huber.
+
+Where a derivative jumps inside of an interval, its range holds the values on both sides, and those of higher order are
+infinite.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from boundcheck.numerics.program.enclosure.elementary import TAIL, Elementary
+
+
+def huber(delta: float) -> Elementary:
+    """½x² within δ of 0 and δ(|x| − ½δ) beyond it; its second derivative jumps at ±δ."""
+    return Elementary(
+        (
+            lambda x: torch.where(x.abs() <= delta, x * x / 2, delta * (x.abs() - delta / 2)),
+            lambda x: x.clamp(-delta, delta),
+            lambda x: (x.abs() <= delta).to(x),
+            torch.zeros_like,
+        ),
+        ((0.0,), (), (), ()),
+        kinks=((-delta, 2), (delta, 2)),
+    )
+
+
+def leaky_relu(slope: float = 0.01) -> Elementary:
+    """x above 0, and slope·x below."""
+    return Elementary(
+        (
+            lambda x: torch.where(x > 0, x, slope * x),
+            lambda x: torch.where(x > 0, torch.ones_like(x), torch.full_like(x, slope)),
+            torch.zeros_like,
+            torch.zeros_like,
+        ),
+        kinks=((0.0, 1),),
+    )
+
+
+def clamp(low: float | None = None, high: float | None = None) -> Elementary:
+    """x between two numbers, and the nearer of them beyond; low ≤ high."""
+    least, most = -math.inf if low is None else float(low), math.inf if high is None else float(high)
+    return Elementary(
+        (
+            lambda x: x.clamp(least, most),
+            lambda x: ((x >= least) & (x <= most)).to(x),
+            torch.zeros_like,
+            torch.zeros_like,
+        ),
+        kinks=tuple((end, 1) for end in (least, most) if math.isfinite(end)),
+    )
+
+
+def elu(alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Elementary:
+    """s·x above 0, and s·α(e^(ix) − 1) below; of which selu is a case, and celu(α) the one with i = 1/α."""
+    a, s, i = float(alpha), float(scale), float(input_scale)
+
+    def below(x: Tensor) -> Tensor:
+        return torch.exp(i * x.clamp(max=0))
+
+    return Elementary(
+        (
+            lambda x: torch.where(x > 0, s * x, s * a * torch.expm1(i * x.clamp(max=0))),
+            lambda x: torch.where(x > 0, torch.full_like(x, s), s * a * i * below(x)),
+            lambda x: torch.where(x > 0, torch.zeros_like(x), s * a * i**2 * below(x)),
+            lambda x: torch.where(x > 0, torch.zeros_like(x), s * a * i**3 * below(x)),
+        ),
+        scale=(TAIL * abs(s * a), TAIL * abs(s * a * i), TAIL * abs(s * a * i**2), TAIL * abs(s * a * i**3)),
+        kinks=((0.0, 2 if a * i == 1 else 1),),
+    )
