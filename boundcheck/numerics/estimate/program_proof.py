@@ -132,6 +132,8 @@ class ProgramProof:
         yield from named("eta_1", lambda: eta_1, "‖∇²₁E‖")
         if self.problem.n <= MOST_LAM:
             eta_2 = least(bounds.cross, lambda b: b.cross, lambda: bounds.third_cross)
+            if solution is not None and eta_2 > 0:
+                eta_2 = min(eta_2, bounds.mean_cross(solution.w, solution.distance))
             yield from named("eta_2", lambda: eta_2, "‖∇²₁₂E‖")
 
 

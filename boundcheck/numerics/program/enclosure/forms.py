@@ -136,6 +136,13 @@ def _gram(Y: Tensor) -> Tensor:
 
 def _as_one_tensor(parts: Sequence[Trilinear]) -> float:
     """The least norm of the three flattenings of the sum of the middles."""
+    tensor, loss = _middles(parts)
+    flat = (tensor.flatten(1), tensor.transpose(0, 1).flatten(1), tensor.flatten(0, 1))
+    return min(spectral_norm(matrix) for matrix in flat) + loss
+
+
+def _middles(parts: Sequence[Trilinear]) -> tuple[Tensor, float]:
+    """The sum of the middles as one tensor, and at least the norm of its rounding."""
     ks = [X.shape[2] for X in (parts[0].A, parts[0].B, parts[0].C)]
     tensor = torch.zeros(ks, dtype=torch.float64)
     loss = 0.0
@@ -148,8 +155,28 @@ def _as_one_tensor(parts: Sequence[Trilinear]) -> float:
             tensor[some] += (AB.T @ C).reshape(-1, ks[1], ks[2])
         sizes = c.abs() * block_norms(part.A) * block_norms(part.B) * block_norms(part.C)
         loss += gamma(len(c) + len(parts) + 4) * total(sizes)
-    flat = (tensor.flatten(1), tensor.transpose(0, 1).flatten(1), tensor.flatten(0, 1))
-    return min(spectral_norm(matrix) for matrix in flat) + loss
+    return tensor, loss
+
+
+@dataclass(frozen=True, eq=False)
+class Middle:
+    """A tensor, and at least the norm of what D³f differs from it by, anywhere on the ball."""
+
+    tensor: Tensor
+    off: float
+
+
+def middle_of(parts: Sequence[Trilinear], most: int) -> Middle | None:
+    """The parts as one tensor of at most `most` entries and a rest; None where it would be larger or is not finite."""
+    single = [part for part in parts if part.single]
+    if not single or math.prod(X.shape[2] for X in (single[0].A, single[0].B, single[0].C)) > most:
+        return None
+    if not all(math.isfinite(float(part.c.size.sum())) for part in single):
+        return None
+    tensor, loss = _middles(single)
+    off = loss + math.fsum(part.slack for part in parts)
+    off += math.fsum(_paired(part.c.rad if part.single else part.c.size, part) for part in parts)
+    return Middle(tensor, off * UP) if math.isfinite(off) and bool(tensor.isfinite().all()) else None
 
 
 def congruence(F: Tensor, s: Tensor, G: Tensor) -> Tensor:
