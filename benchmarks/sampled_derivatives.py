@@ -177,6 +177,7 @@ class Judge:
         finite = finite & bool(finite[0])  # the centre has to be there; a point outside of the domain says nothing
         self.Z, self._jets = self.Z[finite], [x[finite] for x in self._jets]
         self._rough: list[Tensor] | None = None
+        self._thirds: dict[torch.dtype, Tensor] = {}
         self._least = False
 
     def rounding(self, order: int, some: slice) -> Tensor:
@@ -303,8 +304,10 @@ class Judge:
         self.verdict.false.append(f"{what}: exceeded by {float(excess.max()):.3g}")
 
     def _third_of(self, dtype: torch.dtype) -> Tensor:
-        run, some = every_value(self.program, self.d, dtype), self._output
-        return jets(lambda z: run(z)[some], self.Z.to(dtype), (3,))[0].to(F64)
+        if dtype not in self._thirds:
+            run, some = every_value(self.program, self.d, dtype), self._output
+            self._thirds[dtype] = jets(lambda z: run(z)[some], self.Z.to(dtype), (3,))[0].to(F64)
+        return self._thirds[dtype]
 
     @property
     def _output(self) -> slice:

@@ -162,11 +162,15 @@ class ProgramProof:
             """The supremum over the region, or the mean on the way from w*: its value there and how it moves."""
             return over if calm is None else min(over, (at(calm) + mean * slope()) * UP)
 
+        def eta_2() -> float:
+            value = least(bounds.cross, lambda b: b.cross, lambda: bounds.third_cross)
+            if solution is None or not value > 0:
+                return value
+            return min(value, bounds.mean_cross(solution.w, solution.distance))
+
         yield from named("eta_1", lambda: least(bounds.hessian, lambda b: b.hessian, lambda: bounds.third), "‖∇²₁E‖")
         if self.problem.n <= MOST_LAM:
-            yield from named(
-                "eta_2", lambda: least(bounds.cross, lambda b: b.cross, lambda: bounds.third_cross), "‖∇²₁₂E‖"
-            )
+            yield from named("eta_2", eta_2, "‖∇²₁₂E‖")
 
 
 @dataclass(frozen=True, eq=False)

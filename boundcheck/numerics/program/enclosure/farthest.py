@@ -10,33 +10,38 @@ from torch import Tensor
 from boundcheck.numerics.program.cholesky_certificate import frobenius, gamma, spectral_norm
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
 
-POINTS = 40  # of τ that are tried
+POINTS, FINER = 19, 21  # of τ that are tried, and then between the neighbours of the best
 
 
 @torch.no_grad()
-def farthest(H: Tensor, g: Tensor, radius: float) -> float:
-    """At least sup ‖Hs + g‖ over ‖s‖ ≤ radius, for an H that is symmetric up to rounding.
+def farthest(A: Tensor, b: Tensor, radius: float) -> float:
+    """At least sup ‖As + b‖ over ‖s‖ ≤ radius.
 
-    By weak duality, for every τ > ‖H‖²: ‖Hs + g‖² ≤ τ·radius² + ‖g‖² + bᵀ(τI − H²)⁻¹b with b = Hg. The least over τ
-    is the supremum (S-lemma). The inverse is not needed: for any x, bᵀM⁻¹b ≤ bᵀx + ‖b‖‖b − Mx‖/(τ − ‖H‖²), M = τI − H².
+    By weak duality, for every τ > ‖A‖²: ‖As + b‖² ≤ τ·radius² + ‖b‖² + gᵀM⁻¹g with M = τI − AᵀA and g = Aᵀb. The
+    least over τ is the supremum (S-lemma). The inverse is not needed: gᵀM⁻¹g ≤ gᵀy + ‖g‖‖g − My‖/(τ − ‖A‖²) for any y.
     """
-    turned = frobenius(H - H.T) / 2 * radius * UP
-    H = (H + H.T) / 2  # within 2⁻⁵³ of each entry, which `left` and `lost` have room for
-    of_H, of_g = spectral_norm(H), norm(g)
-    plain = (of_g + of_H * radius) * UP + turned
-    if not math.isfinite(plain) or of_H == 0 or radius == 0 or of_g == 0:
+    of_A, of_b = spectral_norm(A), norm(b)
+    plain = (of_b + of_A * radius) * UP
+    if not math.isfinite(plain) or of_A == 0 or radius == 0 or of_b == 0:
         return plain
-    values, V = torch.linalg.eigh(H)
-    b = H @ g
-    of_b, d = norm(b), len(g)
-    lost = gamma(d + 4) * (frobenius(H) * of_g + of_b)  # of b itself
-    coefficients, best = V.T @ b, plain
-    for x in torch.logspace(-6, 3, POINTS, dtype=torch.float64).tolist():
-        tau = (1 + x) * of_H**2
-        y = V @ (coefficients / (tau - values**2))
-        gap = tau - of_H**2
-        left = norm(b - (tau * y - H @ (H @ y)))
-        left += gamma(2 * d + 6) * (tau + frobenius(H) ** 2) * norm(y) + lost
-        form = float(b @ y) + gamma(d + 2) * of_b * norm(y) + (of_b + lost) * left / gap + lost * norm(y)
-        best = min(best, math.sqrt(tau * radius**2 + of_g**2 + max(form, 0.0)) * UP + turned)
-    return best
+    rows, d = A.shape
+    values, V = torch.linalg.eigh(A.T @ A)
+    g = A.T @ b
+    of_g, size = norm(g), frobenius(A)
+    lost = gamma(rows + 4) * (size * of_b + of_g)  # of g itself
+    coefficients = V.T @ g
+
+    def bound(exponent: float) -> float:
+        tau = (1 + 10**exponent) * of_A**2
+        y = V @ (coefficients / (tau - values))
+        gap = (tau - of_A**2) * (1 - 1e-8)  # 10⁻⁶ of its terms at least, so it loses six digits of sixteen
+        left = norm(g - (tau * y - A.T @ (A @ y)))
+        left += gamma(rows + d + 6) * (tau + size**2) * norm(y) + lost
+        form = float(g @ y) + gamma(d + 2) * of_g * norm(y) + (of_g + lost) * left / gap + lost * norm(y)
+        return math.sqrt(tau * radius**2 + of_b**2 + max(form, 0.0)) * UP
+
+    coarse = torch.linspace(-6, 3, POINTS, dtype=torch.float64).tolist()
+    near = min(coarse, key=bound)
+    step = coarse[1] - coarse[0]
+    fine = [near + step * share for share in torch.linspace(-1, 1, FINER, dtype=torch.float64).tolist()]
+    return min(plain, *(bound(max(exponent, -6.0)) for exponent in fine))

@@ -20,6 +20,15 @@ def least_norm_of_flattenings(parts: Sequence[Part], lengths: Sequence[int]) -> 
     products = sum(int(_products(factors).sum()) for _, factors in parts)
     if products <= SPARSE * math.prod(lengths):
         return _of_sparse([(c, [_sparse(X, len(c)) for X in factors]) for c, factors in parts], lengths)
+    tensor = formed_tensor(parts, lengths)
+    flat = [tensor.flatten(1)]
+    if not all(A is B is C for _, (A, B, C) in parts):  # of a symmetric tensor they are the same
+        flat += [tensor.transpose(0, 1).flatten(1), tensor.flatten(0, 1)]
+    return min(spectral_norm(matrix) for matrix in flat)
+
+
+def formed_tensor(parts: Sequence[Part], lengths: Sequence[int]) -> Tensor:
+    """The sum as a tensor of these lengths."""
     tensor = torch.zeros(*lengths, dtype=torch.float64)
     for c, (A, B, C) in parts:
         formed = torch.eye(len(c), dtype=torch.float64) if C is None else C[:, 0]
@@ -28,10 +37,7 @@ def least_norm_of_flattenings(parts: Sequence[Part], lengths: Sequence[int]) -> 
             some = slice(start, start + step)
             AB = ((c[:, None] * A[:, 0, some])[:, :, None] * B[:, 0, None, :]).reshape(len(c), -1)
             tensor[some] += (AB.T @ formed).reshape(-1, lengths[1], lengths[2])
-    flat = [tensor.flatten(1)]
-    if not all(A is B is C for _, (A, B, C) in parts):  # of a symmetric tensor they are the same
-        flat += [tensor.transpose(0, 1).flatten(1), tensor.flatten(0, 1)]
-    return min(spectral_norm(matrix) for matrix in flat)
+    return tensor
 
 
 def _products(factors: Sequence[Tensor | None]) -> Tensor:

@@ -29,7 +29,7 @@ from boundcheck.numerics.program.cholesky_certificate import (
     largest_eigenvalue,
     spectral_norm,
 )
-from boundcheck.numerics.program.enclosure.flattenings import least_norm_of_flattenings
+from boundcheck.numerics.program.enclosure.flattenings import formed_tensor, least_norm_of_flattenings
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, euclidean, total
 from boundcheck.numerics.program.rounding_rules.ball import gamma
 
@@ -186,8 +186,34 @@ def _hadamard(Y: Factor, Z: Factor) -> float:
 
 def _as_one_tensor(parts: Sequence[Trilinear]) -> float:
     """The least norm of the three flattenings of the sum of the middles."""
-    loss = math.fsum(gamma(len(part.c.lo) + len(parts) + 4) * total(_sizes_of_terms(part)) for part in parts)
-    return least_norm_of_flattenings([(part.c.mid, part.factors) for part in parts], parts[0].lengths) + loss
+    pairs = [(part.c.mid, part.factors) for part in parts]
+    return least_norm_of_flattenings(pairs, parts[0].lengths) + _rounding_of_tensor(parts)
+
+
+def _rounding_of_tensor(parts: Sequence[Trilinear]) -> float:
+    """At least the norm of what rounding does to the sum of the middles as one tensor."""
+    return math.fsum(gamma(len(part.c.lo) + len(parts) + 4) * total(_sizes_of_terms(part)) for part in parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Middle:
+    """A tensor, and at least the norm of what D³f differs from it by, anywhere on the ball."""
+
+    tensor: Tensor
+    off: float
+
+
+def middle_of(parts: Sequence[Trilinear], most: int) -> Middle | None:
+    """The parts as one tensor of at most `most` entries and a rest; None where it would be larger or is not finite."""
+    single = [part for part in parts if part.single]
+    if not single or math.prod(single[0].lengths) > most:
+        return None
+    if not all(math.isfinite(float(part.c.size.sum())) for part in single):
+        return None
+    tensor = formed_tensor([(part.c.mid, part.factors) for part in single], single[0].lengths)
+    off = _rounding_of_tensor(single) + math.fsum(part.slack for part in parts)
+    off += math.fsum(_paired(part.c.rad if part.single else part.c.size, part) for part in parts)
+    return Middle(tensor, off * UP) if math.isfinite(off) and bool(tensor.isfinite().all()) else None
 
 
 def congruence(F: Tensor, s: Tensor, G: Tensor) -> Tensor:

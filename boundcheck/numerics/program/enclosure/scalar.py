@@ -16,11 +16,22 @@ from torch import Tensor
 
 from boundcheck.numerics.program.capture import Program
 from boundcheck.numerics.program.cholesky_certificate import frobenius, spectral_norm
+from boundcheck.numerics.program.enclosure.affine_norm import MOST_ENTRIES, affine_norm, contracted
 from boundcheck.numerics.program.enclosure.farthest import farthest
-from boundcheck.numerics.program.enclosure.forms import Curvature, Trilinear, ends_of, norm_of, trilinear_norm
+from boundcheck.numerics.program.enclosure.forms import (
+    Curvature,
+    Middle,
+    Trilinear,
+    ends_of,
+    middle_of,
+    norm_of,
+    trilinear_norm,
+)
 from boundcheck.numerics.program.enclosure.interpreter import Enclosures
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, norm, point
 from boundcheck.numerics.program.enclosure.value import LAM, Pair, Value, W, rounding
+
+NEXT_TO = 1.001  # times a value that is a little below the supremum
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +171,7 @@ class ScalarBounds:
     ) -> None:  # fmt: skip
         """`at_centre` gives the derivatives at the centre alone, which bounds over several balls share."""
         self.radius = radius
+        self._centre = centre
         self._at = at_centre or (lambda: Derivatives(program, centre, lam, 0.0, with_lam=with_lam))
         self.over = Derivatives(program, centre, lam, radius, with_lam=with_lam) if radius else self.at
 
@@ -208,8 +220,44 @@ class ScalarBounds:
         direct = self.over.cross
         if not self.radius:
             return _number(direct, math.inf)
-        from_centre = self.at.cross + self.radius * self.third_cross * UP
-        return _number(min(direct, from_centre), math.inf)
+        at_centre, moved = self.at.cross, self.radius * self.third_cross * UP
+        best = min(_number(direct, math.inf), _number(at_centre + moved, math.inf))
+        if best > NEXT_TO * max(at_centre, moved):  # below which the supremum hardly ever is
+            best = min(best, self._affine_cross(None, self.radius, self.radius))
+        return best
+
+    def mean_cross(self, w: Tensor, distance: float) -> float:
+        """At least the norm of the mean of ∇²₁₂f over the way from v to any point of the ball.
+
+        v is some point of the ball within `distance` of w. The mean of an affine function over a way is its value in
+        the middle, which is within half the radius of the middle between centre and v.
+        """
+        step = w.detach().cpu().double() - self._centre.detach().cpu().double()
+        away = (self.radius + norm(step) + distance) / 2 * UP  # at least the mean distance from the centre
+        return self._affine_cross(step / 2, (self.radius + distance) / 2 * UP, away)
+
+    @torch.no_grad()
+    def _affine_cross(self, start: Tensor | None, radius: float, away: float) -> float:
+        """At least ‖∇²₁₂f(centre) + T(start + s)‖ over ‖s‖ ≤ radius, T being D³f up to what it moves `away`."""
+        parts = self.at.curvature((W, LAM))
+        T = self._middle
+        if T is None or not parts:
+            return math.inf
+        C = sum((part.lo for part in parts[1:]), parts[0].lo)
+        slack = math.fsum(part.slack for part in parts) + T.off * away
+        slack += rounding(len(parts) + 1) * math.fsum(frobenius(part.lo) for part in parts)
+        if start is not None and bool(start.any()):
+            moved, lost = contracted(T.tensor, start)
+            C, slack = C + moved, slack + lost + rounding(1) * (frobenius(C) + frobenius(moved))
+        return _number(affine_norm(C, T.tensor, radius) + slack * UP, math.inf)
+
+    @cached_property
+    def _middle(self) -> Middle | None:
+        return middle_of(self._third_cross, MOST_ENTRIES)
+
+    @cached_property
+    def _third_cross(self) -> list[Trilinear]:
+        return self.over.third((W, W, LAM))
 
     @cached_property
     def third(self) -> float:
@@ -217,7 +265,7 @@ class ScalarBounds:
 
     @cached_property
     def third_cross(self) -> float:
-        return _number(trilinear_norm(self.over.third((W, W, LAM))), math.inf)
+        return _number(trilinear_norm(self._third_cross), math.inf)
 
 
 def _number(x: float, unknown: float) -> float:

@@ -1,0 +1,70 @@
+"""The largest norm of a matrix that is affine in a vector, over a ball."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from boundcheck.numerics.program.cholesky_certificate import frobenius, gamma, largest_eigenvalue, spectral_norm
+from boundcheck.numerics.program.enclosure.farthest import farthest
+from boundcheck.numerics.program.enclosure.intervals import UP, norm
+
+MOST_ENTRIES = 2_000_000  # of a tensor for which it is worth the time
+MOST_COLUMNS = 600  # of which the inner products are formed
+FROM, TO, STEPS = -4.0, 3.0, 9  # where log₁₀ x is sought, and in how many steps
+GOLDEN = (5**0.5 - 1) / 2
+
+
+@torch.no_grad()
+def affine_norm(C: Tensor, T: Tensor, radius: float) -> float:
+    """At least sup ‖C + T(s, ·, ·)‖ over ‖s‖ ≤ radius, for C of shape (d, n) and T of shape (k, d, n).
+
+    The least of three:
+
+    - ‖C‖ + radius·‖T‖, with the lesser of two flattenings of T;
+    - the supremum of the Frobenius norm, which is that of an affine function;
+    - λmax((1 + x)(radius²·Gram(T) + Gram(C)/x))^½ for an x > 0, with the inner products of columns: for a unit z,
+      ‖Cz‖ + radius·‖Tz‖_F is at most (1 + x)^½(radius²‖Tz‖²_F + ‖Cz‖²/x)^½, and the two need not be large for one z.
+    """
+    k, d, n = T.shape
+    flat = T.reshape(k, -1)
+    of_T = min(spectral_norm(flat), spectral_norm(T.reshape(-1, n)))
+    best = min((spectral_norm(C) + radius * of_T) * UP, farthest(flat.T, C.reshape(-1), radius))
+    if not 0 < n <= MOST_COLUMNS or not math.isfinite(best):
+        return best
+    columns = T.reshape(-1, n)
+    of_tensor, of_C = radius**2 * (columns.T @ columns), C.T @ C
+    lost_tensor = gamma(k * d + 8) * (radius * frobenius(columns)) ** 2
+    lost_C = gamma(d + 8) * frobenius(C) ** 2
+
+    def joint(x: float) -> Tensor:
+        return (1 + x) * (of_tensor + of_C / x)
+
+    x = 10 ** _least_at(lambda exponent: float(torch.linalg.eigvalsh(joint(10**exponent))[-1]))
+    squared = largest_eigenvalue(joint(x)) + (1 + x) * (lost_tensor + lost_C / x) * UP
+    return min(best, math.sqrt(max(squared, 0.0)) * UP)
+
+
+def _least_at(f: Callable[[float], float]) -> float:
+    """About where a convex function is least, by golden sections; any point is safe."""
+    low, high = FROM, TO
+    left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+    of_left, of_right = f(left), f(right)
+    for _ in range(STEPS):
+        if of_left <= of_right:
+            high, right, of_right = right, left, of_left
+            left = high - GOLDEN * (high - low)
+            of_left = f(left)
+        else:
+            low, left, of_left = left, right, of_right
+            right = low + GOLDEN * (high - low)
+            of_right = f(right)
+    return left if of_left <= of_right else right
+
+
+def contracted(T: Tensor, s: Tensor) -> tuple[Tensor, float]:
+    """T(s, ·, ·), and at least the norm of its rounding."""
+    return torch.tensordot(s, T, 1), gamma(len(s) + 2) * norm(s) * frobenius(T) * UP
