@@ -25,7 +25,7 @@ from boundcheck.numerics.bilevel.problem import Problem
 
 NEAR = 2**12  # roundings: two orders of summation differ by a few for each term
 SEED = 21
-BY_FORMULA = " of the diagonal"
+BY_FORMULA = " for rows"
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +90,8 @@ def _answers(problem: Problem, w: Tensor, v: Tensor, lam: Tensor, whole: bool) -
     yield Answer("∇₂E", prepared.pull_back(outer.lam))
     if problem.d2phi_T_at is not None:
         yield Answer("∂₂Φᵀv" + BY_FORMULA, problem.d2phi_T_at(w[None], prepared.ready)(v[None, None])[0, 0])
+    if problem.d2outer_at is not None:
+        yield Answer("∇₂E" + BY_FORMULA, problem.d2outer_at(w[None], prepared.ready)[0])
 
 
 def _in_rows(quick: Problem, w: Tensor, v: Tensor) -> str:

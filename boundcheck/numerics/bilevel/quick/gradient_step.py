@@ -15,18 +15,19 @@ from boundcheck.numerics.program.recognise import linear_maps
 from boundcheck.numerics.program.recognise.algebra import Algebra, Total
 from boundcheck.numerics.program.recognise.elementary import Function
 from boundcheck.numerics.program.recognise.expression import CrossEntropy, Curve, Pair, Part, Poly
-from boundcheck.numerics.program.recognise.linear_maps import Combination, Linear, Rows, Selection, Unknown, flat
-from boundcheck.numerics.program.recognise.stage import Value, example
+from boundcheck.numerics.program.recognise.linear_maps import Combination, Linear, Rows, Selection, flat
+from boundcheck.numerics.program.recognise.stage import Unknown, Value
 
 MOST_SQUARE = 2000  # entries of w for which a d × d matrix of a quadratic form is made
 
 
 @dataclass(frozen=True, eq=False)
 class Squares:
-    """Uᵀ(a∘Uw)."""
+    """Uᵀ(a∘Uw + b), of which Uᵀb is in the shift."""
 
     U: Value
-    a: Value
+    a: Value | None  # None is 0
+    b: Value | None = None  # None is 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +65,11 @@ class MatrixSquares:
 
 @dataclass(eq=False)
 class GradientStep:
-    """The parts of Φ; None is 1 for `kept`, and 0 for `shift` and `Q`."""
+    """The parts of Φ; None is 1 for `kept`, and 0 for `shift`, `Q` and `own_shift`, that which is of no data."""
 
     kept: Value | None = None
     shift: Value | None = None
+    own_shift: Value | None = None
     Q: Value | None = None
     squares: list[Squares] = field(default_factory=list)
     bends: list[Bend] = field(default_factory=list)
@@ -93,16 +95,37 @@ class Assembly:
 
     def _add(self, part: Part, shape: torch.Size) -> None:
         if isinstance(part, Poly):
-            if part.a2 is not None:
-                self._add_squares(part.linear, self._times_step(part.a2, 2.0), shape)
-            if part.a1 is not None:
-                self._add_shift(part.linear, self._times_step(part.a1), shape)
+            a = None if part.a2 is None else self._times_step(part.a2, 2.0)
+            b = None if part.a1 is None else self._times_step(part.a1)
+            if isinstance(part.linear, Rows):
+                self._add_rows(part.linear.matrix, a, b, shape)
+            elif isinstance(part.linear, Selection):
+                self._add_entries(part.linear, a, b, shape)
+            elif b is None and a is not None:
+                self.step.matrix_squares.append(MatrixSquares(_combination(part.linear), shape, a))
+            else:
+                raise Unknown("a linear function of a matrix product")
         elif isinstance(part, Curve):
             self._add_bend(part, shape)
         elif isinstance(part, Pair):
             self._add_pair(part, shape)
         else:
             self._add_scores(part, shape)
+
+    def _add_rows(self, U: Value, a: Value | None, b: Value | None, shape: torch.Size) -> None:
+        a, b = (None if x is None else self.stage.move(lambda x: flat(x, shape), x) for x in (a, b))
+        self.step.squares.append(Squares(U, a, b))
+        if b is not None:
+            shift = self.stage.compute(lambda F, b: F.mT @ b.expand(len(F)), U, b)
+            self.step.shift = self.algebra.plus(self.step.shift, shift)
+
+    def _add_entries(self, linear: Selection, a: Value | None, b: Value | None, shape: torch.Size) -> None:
+        if a is not None:
+            self._h = self.algebra.plus(self._h, self._scattered(a, linear, shape))
+        if b is not None:
+            shift = self._scattered(b, linear, shape)
+            self.step.shift = self.algebra.plus(self.step.shift, shift)
+            self.step.own_shift = self.algebra.plus(self.step.own_shift, shift)
 
     def _times_step(self, a: Value | None, factor: float = 1.0) -> Value:
         coefficient = self.minus_alpha if a is None else self.stage.mul(self.minus_alpha, a)
@@ -119,23 +142,6 @@ class Assembly:
         places = torch.full((d,), -1, device=index.device)
         places[index] = torch.arange(len(index), device=index.device)
         return self.stage.spread(a, shape, places)
-
-    def _add_squares(self, linear: Linear, a: Value, shape: torch.Size) -> None:
-        if isinstance(linear, Selection):
-            self._h = self.algebra.plus(self._h, self._scattered(a, linear, shape))
-        elif isinstance(linear, Rows):
-            self.step.squares.append(Squares(linear.matrix, self.stage.move(lambda a: flat(a, shape), a)))
-        else:
-            self.step.matrix_squares.append(MatrixSquares(_combination(linear), shape, a))
-
-    def _add_shift(self, linear: Linear, a: Value, shape: torch.Size) -> None:
-        if isinstance(linear, Selection):
-            shift = self._scattered(a, linear, shape)
-        elif isinstance(linear, Rows):
-            shift = self.stage.compute(lambda F, a: F.mT @ a.expand(shape).reshape(-1), linear.matrix, a)
-        else:
-            raise Unknown("a linear function of a matrix product")
-        self.step.shift = self.algebra.plus(self.step.shift, shift)
 
     def _add_bend(self, part: Curve, shape: torch.Size) -> None:
         stage = self.stage
@@ -159,17 +165,14 @@ class Assembly:
         a = self._times_step(part.c)
         F, G = (self._matrix(linear, shape) for linear in (part.linear, part.other))
 
-        def form(a: Tensor, F: Tensor | None, G: Tensor | None) -> Tensor:
-            each = flat(a, shape)
-            each = each if each.dim() == 0 else each[:, None]
-            product = each * G if F is None else F.mT @ (each * G)
-            return product + product.mT
-
-        if F is None and G is None:
-            raise Unknown("a product of parameters")
         if G is None:
             F, G = G, F
-        Q = self.stage.compute(form, a, F, G)
+        if G is None:
+            raise Unknown("a product of parameters")
+        each = self.stage.move(lambda a: flat(a, shape) if a.numel() == 1 else flat(a, shape)[:, None], a)
+        half = self.stage.mul(each, G)
+        half = half if F is None else self.stage.compute(lambda F, G: F.mT @ G, F, half)
+        Q = self.stage.add(half, self.stage.move(lambda x: x.mT, half))
         self.step.Q = self.algebra.plus(self.step.Q, Q)
 
     def _matrix(self, linear: Linear, shape: torch.Size) -> Value | None:
@@ -186,12 +189,3 @@ class Assembly:
 
 def _combination(linear: Linear) -> Combination:
     return linear if isinstance(linear, Combination) else Combination(((None, linear),))
-
-
-def one(value: Value | None) -> bool:
-    """Is it the constant 1?"""
-    return value is None or (isinstance(value, Tensor) and value.dim() == 0 and float(value) == 1)
-
-
-def rows(value: Value) -> int:
-    return len(example(value))

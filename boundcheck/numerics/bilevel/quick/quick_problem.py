@@ -17,18 +17,18 @@ import torch
 from torch import Tensor
 
 from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, Dynamics
+from boundcheck.numerics.bilevel.formulas import D2Outer
 from boundcheck.numerics.bilevel.loss_gradient import gradient
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Ready
-from boundcheck.numerics.bilevel.quick import agreement, step_functions
+from boundcheck.numerics.bilevel.quick import agreement, lam_functions, step_functions
 from boundcheck.numerics.bilevel.quick.gradient_step import Assembly
 from boundcheck.numerics.bilevel.quick.slots import Slots
 from boundcheck.numerics.program.capture import Declined, Program, capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
-from boundcheck.numerics.program.recognise.algebra import Total
+from boundcheck.numerics.program.recognise.algebra import Algebra, Total
 from boundcheck.numerics.program.recognise.interpreter import Interpreter
-from boundcheck.numerics.program.recognise.linear_maps import Unknown
-from boundcheck.numerics.program.recognise.stage import Stage
+from boundcheck.numerics.program.recognise.stage import Stage, Unknown
 from boundcheck.numerics.program.recognise.staged_program import StagedProgram
 
 EXPANDED = {"mse_loss": EXPANSIONS["mse_loss"]}  # it fails where it is batched twice
@@ -105,33 +105,43 @@ def _derived(asked: _Asked) -> _Derived | None:
 @torch.no_grad()
 def _fields(problem: Problem, formulas: bool) -> dict[str, Any]:
     step = _Step.of(problem)
-    stage, slots = Stage(problem.lam, step.example, step.varies), Slots()
+    stage = Stage(problem.lam, step.example, step.varies)
+    stage.follow(Algebra(stage, problem.lam, exact=True))
+    slots = Slots(stage)
     lower = problem.phi_at if problem.inner_at is None or problem.step_at is None else problem.inner_at
     program, outer = (_capture(problem, function) for function in (lower, problem.outer_at))
-    staged, staged_outer = StagedProgram(program, stage), StagedProgram(outer, stage)
-    lower_at, outer_at = (each.function(slots.read) for each in (staged, staged_outer))
-    fields: dict[str, Any] = {"outer_at": outer_at}
+    fields: dict[str, Any] = {"outer_at": StagedProgram(outer, stage).function(slots.read)}
     if lower is problem.phi_at:
-        fields |= {"phi_at": lower_at}
+        fields |= {"phi_at": StagedProgram(program, stage).function(slots.read)}
     elif formulas:
         fields |= _by_formula(problem, program, stage, slots) | {"inner_at": None}
+        fields |= {"d2outer_at": _outer_by_formula(problem, outer, stage, slots)}
     else:
-        slope_at, alpha = gradient(lower_at), slots.read(stage.alpha)
+        lower_at, alpha = StagedProgram(program, stage).function(slots.read), slots.read(stage.alpha)
+        slope_at = gradient(lower_at)
         fields |= {"phi_at": lambda w, ready: w - alpha(ready) * slope_at(w, ready), "inner_at": lower_at}
     return fields | _prepared(problem, stage, slots, step)
 
 
 def _by_formula(problem: Problem, program: Program, stage: Stage, slots: Slots) -> dict[str, Any]:
-    interpreter = Interpreter(stage, problem.w0)
-    loss = interpreter.output(program)
+    algebra = Algebra(stage, problem.w0)
+    loss = Interpreter(algebra).output(program)
     if not isinstance(loss, Total):
         raise Unknown("the loss is not a sum")
-    step = Assembly(interpreter.algebra).of(loss)
+    step = Assembly(algebra).of(loss)
     return {
         "phi_at": step_functions.phi(step, problem.d, slots),
         "d1phi_T_at": step_functions.d1phi_T(step, slots),
-        "d2phi_T_at": step_functions.d2phi_T(step, problem.n, problem.d, slots),
+        "d2phi_T_at": lam_functions.d2phi_T(step, stage, problem.d, slots),
     }
+
+
+def _outer_by_formula(problem: Problem, program: Program, stage: Stage, slots: Slots) -> D2Outer | None:
+    try:
+        loss = Interpreter(Algebra(stage, problem.w0)).output(program)
+    except Unknown:
+        return None
+    return lam_functions.d2outer(loss, stage, problem.d, slots) if isinstance(loss, Total) else None
 
 
 def _capture(problem: Problem, function: Callable[[Tensor, Ready], Tensor]) -> Program:

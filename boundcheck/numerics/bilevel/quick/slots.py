@@ -7,7 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from boundcheck.numerics.program.recognise.stage import Held, Value
+from boundcheck.numerics.bilevel.quick.lam_slopes import value_of
+from boundcheck.numerics.program.recognise.stage import Held, Stage, Value
 
 Read = Callable[[Any], Tensor]
 ReadFor = Callable[[Any, Tensor], Tensor]  # for columns w: with their axes behind
@@ -16,7 +17,8 @@ ReadFor = Callable[[Any, Tensor], Tensor]  # for columns w: with their axes behi
 class Slots:
     """The values that are prepared for each λ, in the order of the tuple that holds them."""
 
-    def __init__(self) -> None:
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
         self.held: list[tuple[Held, bool]] = []  # with whether derivatives by λ are taken of it
         self._places: dict[tuple[int, bool], int] = {}
 
@@ -38,5 +40,5 @@ class Slots:
         key = (value.place, fixed)
         if key not in self._places:
             self._places[key] = len(self.held)
-            self.held.append((value, fixed))
+            self.held.append((value_of(self._stage, value), fixed))
         return self._places[key]

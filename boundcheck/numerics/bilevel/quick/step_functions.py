@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from boundcheck.numerics.bilevel.formulas import D1, D2, DataMatrix, Diagonal
+from boundcheck.numerics.bilevel.formulas import D1, DataMatrix
 from boundcheck.numerics.bilevel.quick import matrix_maps
-from boundcheck.numerics.bilevel.quick.gradient_step import Bend, GradientStep, MatrixSquares, Scores, Squares
+from boundcheck.numerics.bilevel.quick.gradient_step import Bend, GradientStep, MatrixSquares, Scores
 from boundcheck.numerics.bilevel.quick.slots import ReadFor, Slots
-from boundcheck.numerics.program.recognise.stage import Held, Value, example
+from boundcheck.numerics.program.recognise.stage import Value, example
 
 Add = Callable[[Tensor, Tensor, Any], Tensor]  # what is there already, w and what is prepared, to the sum
 
@@ -21,7 +21,7 @@ Add = Callable[[Tensor, Tensor, Any], Tensor]  # what is there already, w and wh
 def phi(step: GradientStep, d: int, slots: Slots) -> Callable[[Tensor, Any], Tensor]:
     """Φ."""
     start = _start(step, slots)
-    parts: list[Add] = [_squares(part, slots) for part in step.squares]
+    parts: list[Add] = [_squares(part.U, part.a, slots) for part in step.squares if part.a is not None]
     parts += [_bend(part, slots) for part in step.bends]
     parts += [_scores(part, d, slots) for part in step.scores]
     parts += [_matrix_squares(part, d, slots) for part in step.matrix_squares]
@@ -79,8 +79,8 @@ def _product_T(U: Value, a: Value, slots: Slots) -> Callable[[Tensor, Tensor, An
     return lambda total, u, ready: torch.addmv(total, of_ready(ready).mT, each(ready) * u)
 
 
-def _squares(part: Squares, slots: Slots) -> Add:
-    U, product_T = slots.read(part.U), _product_T(part.U, part.a, slots)
+def _squares(matrix: Value, a: Value, slots: Slots) -> Add:
+    U, product_T = slots.read(matrix), _product_T(matrix, a, slots)
     return lambda total, w, ready: product_T(total, torch.mv(U(ready), w), ready)
 
 
@@ -145,8 +145,9 @@ def d1phi_T(step: GradientStep, slots: Slots) -> D1 | None:
     alone = [part for part in step.bends if part.U is None]
     if any(part.index is not None for part in alone):
         return None
-    matrices = [part.U for part in (*step.squares, *data) if part.U is not None]
-    weights: list[ReadFor] = [slots.read_for(part.a) for part in step.squares]
+    squares = [part for part in step.squares if part.a is not None]
+    matrices = [part.U for part in (*squares, *data) if part.U is not None]
+    weights: list[ReadFor] = [slots.read_for(part.a) for part in squares if part.a is not None]
     weights += [_second(part, slots) for part in data]
     one = torch.ones(())
     kept = None if step.kept is None else slots.read_for(step.kept)
@@ -212,46 +213,3 @@ def _second(part: Bend, slots: Slots) -> ReadFor:
         return scale(ready, w) * derivatives(u if b is None else u + b(ready, w))[2]
 
     return second
-
-
-@dataclass(frozen=True, eq=False)
-class Scattered:
-    """v ↦ the products of entries and v, each added to one entry of λ."""
-
-    entries: Tensor  # (rows, d)
-    index: Tensor  # (d,)
-    n: int
-
-    def __call__(self, v: Tensor) -> Tensor:
-        products = v * self.entries[:, None]
-        return products.new_zeros(*products.shape[:-1], self.n).index_add(-1, self.index, products)
-
-
-def d2phi_T(step: GradientStep, n: int, d: int, slots: Slots) -> D2 | None:
-    """v ↦ ∂₂Φᵀv where every entry of Φ depends on one entry of λ, by `kept` and `shift`; None otherwise."""
-    others: list[Value | None] = [step.Q]
-    others += [x for part in step.squares for x in (part.U, part.a)]
-    others += [x for bend in step.bends for x in (bend.U, bend.c, bend.a, bend.b)]
-    if step.scores or step.matrix_squares or any(isinstance(x, Held) and x.varies for x in others):
-        return None
-    varying = [x for x in (step.kept, step.shift) if isinstance(x, Held) and x.varies]
-    if not varying or any(x.index is None or x.slope is None for x in varying):
-        return None
-    indices = [x.index.expand(d) for x in varying if x.index is not None]
-    if len(indices) == 2 and bool(((indices[0] != indices[1]) & (indices[0] >= 0) & (indices[1] >= 0)).any()):
-        return None
-    index = indices[0] if len(indices) == 1 else torch.maximum(*indices)
-    of_kept, of_shift = (
-        slots.read(x.slope, fixed=True) if isinstance(x, Held) and x.varies and x.slope is not None else None
-        for x in (step.kept, step.shift)
-    )
-    alone = n == d and torch.equal(index, torch.arange(d, device=index.device))
-    index = index.clamp(min=0)
-
-    def d2phi_T_at(w: Tensor, ready: Any) -> Callable[[Tensor], Tensor]:
-        entries = torch.zeros_like(w) if of_kept is None else of_kept(ready) * w
-        if of_shift is not None:
-            entries = entries + of_shift(ready)
-        return Diagonal(entries) if alone else Scattered(entries, index, n)
-
-    return d2phi_T_at

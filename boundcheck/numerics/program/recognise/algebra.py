@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,8 +12,8 @@ from torch import Tensor
 from boundcheck.numerics.program.recognise import linear_maps
 from boundcheck.numerics.program.recognise.elementary import Function
 from boundcheck.numerics.program.recognise.expression import CrossEntropy, Curve, Expression, Pair, Part, Poly
-from boundcheck.numerics.program.recognise.linear_maps import Combination, Rows, Selection, TwoSided, Unknown
-from boundcheck.numerics.program.recognise.stage import Stage, Value, example
+from boundcheck.numerics.program.recognise.linear_maps import Combination, Rows, Selection, TwoSided
+from boundcheck.numerics.program.recognise.stage import Stage, Unknown, Value, example
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +42,13 @@ def total(x: Node) -> Total:
 
 
 class Algebra:
-    """Operations on expressions of a w with d entries."""
+    """Operations on expressions of a w with d entries.
 
-    def __init__(self, stage: Stage, w: Tensor) -> None:
-        self.stage, self.w, self.d = stage, w, w.numel()
+    Of a sum, constants are dropped, as derivatives are taken of it; with `exact`, sums are kept as they are.
+    """
+
+    def __init__(self, stage: Stage, w: Tensor, *, exact: bool = False) -> None:
+        self.stage, self.w, self.d, self.exact = stage, w, w.numel(), exact
 
     def number(self, x: float) -> Tensor:
         return torch.tensor(x, dtype=self.w.dtype, device=self.w.device)
@@ -53,6 +57,22 @@ class Algebra:
         """w itself."""
         index = torch.arange(self.d, device=self.w.device)
         return Expression((Poly(Selection(index), None, self.number(1.0)),), None, self.w.shape)
+
+    def by_name(self, name: str, x: Any, *rest: Any) -> Expression:
+        """One of the operations below, on an expression of λ beside values of a stage."""
+        if name == "apply":
+            result = self.apply(x, rest[0])
+        elif name == "move":
+            result = self.moved(x, rest[0])
+        else:
+            x, y = (x, rest[0]) if isinstance(x, Expression) else (rest[0], x)
+            if name == "add":
+                result = self.add(x, y)
+            else:
+                result = self.product(x, y) if isinstance(y, Expression) else self.scale(x, y)
+        if not isinstance(result, Expression):
+            raise Unknown("a sum")
+        return result
 
     # coefficients: None is 0 in sums
 
@@ -73,7 +93,7 @@ class Algebra:
             if x.summed is None and y.summed is None:
                 shape = torch.broadcast_shapes(x.shape, y.shape)
                 x, y = self.spread(x, shape), self.spread(y, shape)
-                return Expression(x.parts + y.parts, self.plus(x.constant, y.constant), shape)
+                return Expression(self.merged(x.parts + y.parts), self.plus(x.constant, y.constant), shape)
             if x.summed == y.summed and x.inner == y.inner and x.keep == y.keep:
                 return x.but(parts=x.parts + y.parts)
             return total(x).plus(total(y))
@@ -83,6 +103,26 @@ class Algebra:
             return x
         x = self.spread(x, torch.broadcast_shapes(x.shape, example(y).shape))
         return x.but(constant=self.plus(x.constant, y))
+
+    def merged(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+        """The parts, with those of the same function of the same map as one."""
+        kept: list[Part] = []
+        for part in parts:
+            for i, other in enumerate(kept):
+                if isinstance(part, Poly) and isinstance(other, Poly) and linear_maps.same(part.linear, other.linear):
+                    kept[i] = Poly(part.linear, self.plus(other.a2, part.a2), self.plus(other.a1, part.a1))
+                    break
+                if isinstance(part, Curve) and isinstance(other, Curve) and self._same_curve(part, other):
+                    c, d = (self.number(1.0) if x is None else x for x in (other.c, part.c))
+                    kept[i] = replace(part, c=self.stage.add(c, d))
+                    break
+            else:
+                kept.append(part)
+        return tuple(kept)
+
+    def _same_curve(self, one: Curve, other: Curve) -> bool:
+        same = linear_maps.same(one.linear, other.linear) and one.function is other.function
+        return same and linear_maps.equal(one.a, other.a) and linear_maps.equal(one.b, other.b)
 
     def spread(self, x: Expression, shape: torch.Size) -> Expression:
         """The same for a larger shape, where its entries are repeated."""
@@ -172,6 +212,8 @@ class Algebra:
     def sum(self, x: Node, axes: tuple[int, ...], keep: bool) -> Node:
         """Over axes; over all where none are named."""
         axes = tuple(sorted(axis % max(1, len(x.shape)) for axis in axes))
+        if self.exact and isinstance(x, Expression):
+            return self._sum_of_rows(x, axes or tuple(range(len(x.shape))), keep)
         if isinstance(x, Total) or not axes or len(axes) == len(x.shape):
             if keep and len(x.shape):
                 raise Unknown("a sum with axes")
@@ -179,6 +221,34 @@ class Algebra:
         if x.summed is not None:
             raise Unknown("a sum of sums")
         return x.but(summed=axes, keep=keep, constant=None)
+
+    def _sum_of_rows(self, x: Expression, axes: tuple[int, ...], keep: bool) -> Expression:
+        """A sum of something of degree 1, as rows of a matrix."""
+        if not x.affine or x.shape.numel() > linear_maps.MOST_NUMBERS:
+            raise Unknown("a sum of functions")
+        left = [axis for axis in range(len(x.shape)) if axis not in axes]
+        order, kept_shape = (*left, *axes), torch.Size(x.shape[axis] for axis in left)
+        count, total, constant = kept_shape.numel(), None, None
+        if count * self.d > linear_maps.MOST_NUMBERS:
+            raise Unknown(f"a matrix of {count} × {self.d}")
+        for part in x.parts:
+            if not isinstance(part, Poly) or part.a1 is None:
+                raise Unknown("a sum of functions")
+            rows = part.linear.index.expand(x.shape) if isinstance(part.linear, Selection) else None
+            if rows is None:
+                raise Unknown("a sum of matrix products")
+            index = rows.permute(order).reshape(count, -1)
+
+            def added(a: Tensor, index: Tensor = index) -> Tensor:
+                entries = a.expand(x.shape).permute(order).reshape(count, -1)
+                return entries.new_zeros(count, self.d).scatter_add(1, index, entries)
+
+            matrix = self.stage.compute(added, part.a1)
+            total = matrix if total is None else self.stage.compute(torch.add, total, matrix)
+        if x.constant is not None:
+            constant = self.stage.compute(lambda b: b.expand(x.shape).sum(axes, keepdim=keep), x.constant)
+        shape = torch.Size(1 if i in axes else n for i, n in enumerate(x.shape)) if keep else kept_shape
+        return Expression((Poly(Rows(total), None, self.number(1.0)),), constant, shape)
 
     def moved(self, x: Node, move: Callable[[Tensor], Tensor]) -> Node:
         """The same entries in other places: `move` takes a tensor of the shape of x there."""
@@ -217,7 +287,8 @@ class Algebra:
             if in_order:
                 return linear
             rows = places.reshape(-1)
-            return Rows(self.stage.compute(lambda F: F[rows], linear.matrix))
+            moved = self.stage.compute(lambda F: F[rows], linear.matrix)
+            return linear if linear_maps.equal(moved, linear.matrix) else Rows(moved)
         if places.shape == shape and in_order:
             return linear
         raise Unknown("a matrix product whose entries are moved")
@@ -234,7 +305,7 @@ class Algebra:
         matmul = torch.matmul if left else lambda A, B: torch.matmul(B, A)
         constant = None if x.constant is None else stage.compute(lambda A, b: matmul(A, b.expand(x.shape)), A, x.constant)
         if len(x.shape) == 1 or (len(x.shape) == 2 and x.shape[1 if left else 0] == 1):  # a vector, or a matrix of one
-            F = A if left else stage.compute(lambda A: A.mT, A)  # (rows, entries of x)
+            F = A if left else stage.move(lambda A: A.mT, A)  # (rows, entries of x)
             if example(factor).numel() > 1:
                 each = stage.move(lambda a: linear_maps.flat(a, x.shape), factor)
                 F, factor = stage.compute(torch.mul, F, each), self.number(1.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
@@ -15,8 +16,7 @@ from boundcheck.numerics.program.capture import CUT, Operation, Program, Ref
 from boundcheck.numerics.program.recognise import elementary
 from boundcheck.numerics.program.recognise.algebra import Algebra, Node, Total
 from boundcheck.numerics.program.recognise.expression import Expression, LogSoftmax
-from boundcheck.numerics.program.recognise.linear_maps import Unknown
-from boundcheck.numerics.program.recognise.stage import Held, Stage, Value, example
+from boundcheck.numerics.program.recognise.stage import Held, Stage, Unknown, Value, example
 
 MOVES = frozenset((
     "view", "_unsafe_view", "reshape", "t", "transpose", "permute", "unsqueeze", "squeeze", "select", "slice", "expand",
@@ -37,11 +37,8 @@ def replayed(operation: Operation) -> Callable[..., Any]:
 
 
 def on_stage(stage: Stage, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """An operation of what depends on λ only; its results, where there are several, as a tuple of values."""
-    if (known := _entrywise(stage, operation, args, kwargs)) is not None:
-        return (known,)
+    """An operation of what depends on λ only; its results as a tuple of values."""
     leaves, spec = tree_flatten((args, kwargs), is_leaf=lambda x: isinstance(x, Held))
-
     function = replayed(operation)
 
     def run(*leaves: Any) -> Any:
@@ -49,38 +46,27 @@ def on_stage(stage: Stage, operation: Operation, args: tuple[Any, ...], kwargs: 
         return function(*args, **kwargs)
 
     result = stage.compute(run, *leaves)
-    several = example(result) if isinstance(result, Held) else result
-    if isinstance(several, tuple | list):
-        return tuple(stage.compute(itemgetter(i), result) for i in range(len(several)))
-    return (result,)
-
-
-def _entrywise(stage: Stage, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Value | None:
-    """The operation, if it is one whose derivative by λ is known entry by entry."""
-    name, func = operation.name, replayed(operation)
-    if not any(isinstance(x, Held) and x.index is not None for x in args):
-        return None
-    if name in MOVES:
-        return stage.move(lambda x: func(x, *args[1:], **kwargs), args[0])
-    if name == "neg":
-        return stage.mul(args[0], stage.number(-1))
-    if name in ("add", "sub", "mul", "div") and not set(kwargs) - {"alpha"}:
-        x, y = (stage.number(arg) if isinstance(arg, int | float) else arg for arg in args)
-        if name in ("add", "sub"):
-            factor = kwargs.get("alpha", 1) * (1 if name == "add" else -1)
-            return stage.add(x, y if factor == 1 else stage.mul(y, stage.number(factor)))
-        return stage.mul(x, y if name == "mul" else stage.apply(elementary.PLAIN["reciprocal"], y))
-    if isinstance(args[0], Held) and (function := elementary.named(name, args[1:], kwargs)) is not None:
-        return stage.apply(function, args[0])
-    return None
+    several = isinstance(example(result), tuple | list)
+    results = tuple(stage.compute(itemgetter(i), result) for i in range(len(example(result)))) if several else (result,)
+    algebra = stage.algebra
+    if algebra is None or any(isinstance(x, Held) and x.of_lam is None for x in leaves):
+        return results
+    nodes = [x.of_lam if isinstance(x, Held) else x for x in leaves]
+    try:
+        known = Interpreter(algebra).operation(operation, *tree_unflatten(nodes, spec))
+    except Unknown:
+        return results
+    return tuple(
+        replace(x, of_lam=node) if isinstance(x, Held) and isinstance(node, Expression) and node.summed is None else x
+        for x, node in zip(results, known, strict=False)
+    )
 
 
 class Interpreter:
     """The expressions of a program's values."""
 
-    def __init__(self, stage: Stage, w: Tensor) -> None:
-        self.algebra = Algebra(stage, w)
-        self.stage = stage
+    def __init__(self, algebra: Algebra) -> None:
+        self.algebra, self.stage = algebra, algebra.stage
 
     def output(self, program: Program) -> Any:
         """The expression of the program's value."""
@@ -91,13 +77,14 @@ class Interpreter:
                 values.append(on_stage(self.stage, operation, args, kwargs))
                 continue
             try:
-                values.append(self._operation(operation, args, kwargs))
+                values.append(self.operation(operation, args, kwargs))
             except Unknown as why:
                 where = f", {operation.line}" if operation.line else ""
                 raise Unknown(f"{operation.name} of {why}{where}") from why
         return values[program.output.node][program.output.item]
 
-    def _operation(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    def operation(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """The results of one operation of which an argument depends on w."""
         name, algebra = operation.name, self.algebra
         if name in MOVES:
             function = replayed(operation)

@@ -7,13 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from boundcheck.numerics.program.recognise.stage import Stage, Value, example
+from boundcheck.numerics.program.recognise.stage import Stage, Unknown, Value, example
 
-MOST_NUMBERS = 20_000_000  # in a matrix that is formed
-
-
-class Unknown(Exception):  # noqa: N818
-    """A program is not of a form that has formulas, for the reason given; never raised to users."""
+MOST_NUMBERS = 5_000_000  # in a matrix that is formed
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +59,12 @@ def same(one: Linear, other: Linear) -> bool:
         return True
     if isinstance(one, Selection) and isinstance(other, Selection):
         return one.index.shape == other.index.shape and bool(torch.equal(one.index, other.index))
-    return isinstance(one, Rows) and isinstance(other, Rows) and one.matrix is other.matrix
+    return isinstance(one, Rows) and isinstance(other, Rows) and equal(one.matrix, other.matrix)
+
+
+def equal(x: Value | None, y: Value | None) -> bool:
+    """Are two values known to be the same?"""
+    return x is y or (isinstance(x, Tensor) and isinstance(y, Tensor) and torch.equal(x, y))
 
 
 def flat(x: Tensor, shape: torch.Size) -> Tensor:

@@ -1,18 +1,27 @@
 """What is computed from λ only, once for each λ: a list of functions, and the values that the rest needs of them.
 
-A value each of whose entries depends on one entry of λ alone, as in exp(λ), has its derivative by that entry beside it.
+Where a value is itself a known function of λ, as exp(λ) or a matrix times λ, it has that as an expression beside it,
+from which derivatives by λ come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from boundcheck.numerics.program.recognise.elementary import Function
+
+if TYPE_CHECKING:
+    from boundcheck.numerics.program.recognise.algebra import Algebra
+    from boundcheck.numerics.program.recognise.expression import Expression
+
+
+class Unknown(Exception):  # noqa: N818
+    """A program is not of a form that has formulas, for the reason given; never raised to users."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +31,7 @@ class Held:
     place: int
     example: Any
     varies: bool = True  # with λ; else with the step α only, which is held fixed
-    index: Tensor | None = None  # the entry of λ that each entry depends on, if it is one; −1 if on none
-    slope: Value | None = None  # the derivative of each entry by that one
+    of_lam: Expression | None = None  # the value as a function of λ, where that is known
 
 
 Value = Tensor | Held  # a constant, or what depends on λ
@@ -36,10 +44,15 @@ class Stage:
     """
 
     def __init__(self, lam: Tensor, alpha: Tensor, alpha_varies: bool | None) -> None:
-        index = torch.arange(lam.numel(), device=lam.device).view(lam.shape)
-        self.lam = Held(0, lam, index=index, slope=torch.ones_like(lam))
+        self.lam = Held(0, lam)
         self.alpha: Value = alpha if alpha_varies is None else Held(1, alpha, alpha_varies)
         self._steps: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+        self.algebra: Algebra | None = None
+
+    def follow(self, algebra: Algebra) -> None:
+        """From now on, expressions of λ are kept beside values."""
+        self.algebra = algebra
+        self.lam = replace(self.lam, of_lam=algebra.variable())
 
     def number(self, x: float) -> Tensor:
         """A number as a tensor like λ."""
@@ -56,48 +69,19 @@ class Stage:
 
     def add(self, x: Value, y: Value) -> Value:
         """x + y."""
-        result: Value = self.compute(torch.add, x, y)
-        return self._entrywise(result, (x, y), lambda x, y: self.compute(torch.add, _slope(x), _slope(y)))
+        return self.known(self.compute(torch.add, x, y), "add", x, y)
 
     def mul(self, x: Value, y: Value) -> Value:
         """x∘y."""
-        result: Value = self.compute(torch.mul, x, y)
-
-        def by_rule(x: Value, y: Value) -> Value:
-            terms = [self.compute(torch.mul, _slope(a), b) for a, b in ((x, y), (y, x)) if _varies(a)]
-            slope: Value = terms[0] if len(terms) == 1 else self.compute(torch.add, *terms)
-            return slope
-
-        return self._entrywise(result, (x, y), by_rule)
+        return self.known(self.compute(torch.mul, x, y), "mul", x, y)
 
     def apply(self, function: Function, x: Value) -> Value:
         """φ(x), entry by entry."""
-        result: Value = self.compute(lambda x: function.all(x)[0], x)
-        slope = lambda x: self.compute(lambda x, s: function.slope(x) * s, x, _slope(x))  # noqa: E731
-        return self._entrywise(result, (x,), slope)
+        return self.known(self.compute(lambda x: function.all(x)[0], x), "apply", x, function)
 
     def move(self, move: Callable[[Tensor], Tensor], x: Value) -> Value:
         """The entries of x in other places."""
-        result: Value = self.compute(move, x)
-        if not isinstance(x, Held) or not isinstance(result, Held) or x.index is None or x.slope is None:
-            return result
-        shape = x.example.shape
-        slope = self.compute(lambda s: move(s.expand(shape)), x.slope)
-        return Held(result.place, result.example, result.varies, move(x.index), slope)
-
-    def _entrywise(self, result: Value, args: tuple[Value, ...], rule: Callable[..., Value]) -> Value:
-        """The result with its derivative, if all arguments that vary depend on the same entries of λ."""
-        varying = [x for x in args if isinstance(x, Held) and x.varies]
-        if not isinstance(result, Held) or not varying or any(x.index is None for x in varying):
-            return result
-        shape = result.example.shape
-        index: Tensor | None = None
-        for x in varying:
-            here = x.index.expand(shape) if x.index is not None else torch.full(shape, -1)
-            if index is not None and bool(((index != here) & (index >= 0) & (here >= 0)).any()):
-                return result
-            index = here if index is None else torch.maximum(index, here)
-        return Held(result.place, result.example, True, index, rule(*args))
+        return self.known(self.compute(move, x), "move", x, move)
 
     def spread(self, x: Value, shape: torch.Size, places: Tensor) -> Value:
         """The entries of x, expanded to a shape, at other places: −1 of `places` is a 0."""
@@ -105,11 +89,24 @@ class Stage:
         def at_places(x: Tensor) -> Tensor:
             return torch.cat((x.expand(shape).reshape(-1), x.new_zeros(1)))[places]
 
+        factor = (places >= 0).to(example(x))
         result: Value = self.compute(at_places, x)
-        if not isinstance(x, Held) or not isinstance(result, Held) or x.index is None or x.slope is None:
+        if not isinstance(x, Held) or not isinstance(result, Held) or x.of_lam is None:
             return result
-        index = torch.cat((x.index.expand(shape).reshape(-1), x.index.new_full((1,), -1)))[places]
-        return Held(result.place, result.example, result.varies, index, self.compute(at_places, x.slope))
+        inside = self.move(lambda x: x.expand(shape).reshape(-1)[places.clamp(min=0)], x)
+        return replace(result, of_lam=self.mul(inside, factor).of_lam)  # type: ignore[union-attr]
+
+    def known(self, result: Value, name: str, *args: Any) -> Value:
+        """The result of an operation with its expression, if all arguments that vary have one."""
+        if not isinstance(result, Held) or not result.varies or self.algebra is None:
+            return result
+        if any(isinstance(x, Held) and x.varies and x.of_lam is None for x in args):
+            return result
+        nodes = [x.of_lam if isinstance(x, Held) and x.varies else x for x in args]
+        try:
+            return replace(result, of_lam=self.algebra.by_name(name, *nodes))
+        except Unknown:
+            return result
 
     def function(self, outputs: Sequence[Held]) -> Callable[[Tensor, Tensor], tuple[Any, ...]]:
         """The function from λ and α to some of the values; nothing else is computed."""
@@ -140,14 +137,3 @@ INPUTS = 2  # λ and α
 def example(value: Value) -> Tensor:
     """What a value is at the λ for which the stage was made."""
     return value.example if isinstance(value, Held) else value
-
-
-def _varies(x: Value) -> bool:
-    return isinstance(x, Held) and x.varies
-
-
-def _slope(x: Value) -> Value:
-    """The derivative of what depends on entries of λ; 0 for what does not vary."""
-    if isinstance(x, Held) and x.varies and x.slope is not None:
-        return x.slope
-    return torch.zeros_like(example(x))
