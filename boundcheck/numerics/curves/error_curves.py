@@ -16,6 +16,7 @@ from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
 from boundcheck.numerics.bilevel.quick.quick_problem import quick
+from boundcheck.numerics.bilevel.threads import on_few_threads
 from boundcheck.numerics.curves import batch as batches
 from boundcheck.numerics.curves import cost
 from boundcheck.numerics.curves.all_methods import evaluate
@@ -82,6 +83,7 @@ class Curves(Mapping[str, "np.ndarray"]):
         return len(self.errors)
 
 
+@on_few_threads
 @torch.no_grad()
 def error_curves(
     problem: Problem,

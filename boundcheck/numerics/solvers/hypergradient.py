@@ -16,6 +16,7 @@ from boundcheck.numerics.bilevel.derivatives import Linearisation, linearise, ou
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
 from boundcheck.numerics.bilevel.quick.quick_problem import quick
+from boundcheck.numerics.bilevel.threads import on_few_threads
 from boundcheck.numerics.solvers import (
     conjugate_gradient,
     fixed_point,
@@ -31,6 +32,7 @@ GRAPH_BUDGET = 1 << 30  # bytes that back-propagation may keep before checkpoint
 GRAPH_COPIES = 8  # tensors of the size of the state that a step is taken to keep
 
 
+@on_few_threads
 def hypergradient(
     problem: Problem,
     method: str = "aid-cg",
