@@ -23,6 +23,7 @@ from boundcheck.constants import Constants
 from boundcheck.errors import AssumptionError, InputError
 from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
+from boundcheck.numerics.bilevel.threads import on_few_threads
 from boundcheck.numerics.curves.error_curves import (
     Computed,
     Curves,
@@ -83,6 +84,7 @@ class Observations:
     doubt: str
 
 
+@on_few_threads
 def check(
     problem: Problem,
     methods: Sequence[str] | None = None,

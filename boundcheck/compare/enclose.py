@@ -12,6 +12,8 @@ from boundcheck.compare.certificate import certify
 from boundcheck.constants import Constants
 from boundcheck.errors import AssumptionError, InputError
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
+from boundcheck.numerics.bilevel.quick.quick_problem import quick
+from boundcheck.numerics.bilevel.threads import on_few_threads
 from boundcheck.numerics.estimate import validate
 from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.estimate_constants import on_balls
@@ -21,6 +23,7 @@ from boundcheck.progress import no_progress
 from boundcheck.report.enclosure import Enclosure, enclosed
 
 
+@on_few_threads
 def enclose(
     problem: Problem,
     g: Any,
@@ -83,7 +86,7 @@ def enclose(
     if known is not None and not isinstance(known, Constants):
         raise InputError(f"known = {known!r} is not a set of constants; give Constants.given(q=0.9, …)")
     doubts = validate.check(at_lam, at_lam.lam).unconfirmed
-    solution = reference(at_lam, at_lam.lam[None])
+    solution = reference(quick(at_lam), at_lam.lam[None])
     eps_g = None if doubts or known is not None else certify(at_lam, solution, Constants())
     if eps_g is None:
         spend = Spend(delta, seed, budget)

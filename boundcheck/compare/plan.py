@@ -18,6 +18,8 @@ from boundcheck.constants import Constants
 from boundcheck.errors import AssumptionError, BoundcheckError, InputError, MissingConstantError
 from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
+from boundcheck.numerics.bilevel.quick.quick_problem import quick
+from boundcheck.numerics.bilevel.threads import on_few_threads
 from boundcheck.numerics.curves.error_curves import error_curves, methods_of
 from boundcheck.numerics.estimate import validate
 from boundcheck.numerics.estimate.effort import Spend
@@ -34,6 +36,7 @@ GRAPH_STATES = 3  # vectors that reverse mode keeps for each step
 LONGEST_RUN = 60.0  # seconds that a run to confirm a guarantee may take
 
 
+@on_few_threads
 def plan(
     problem: Problem,
     eps: float,
@@ -107,7 +110,7 @@ def plan(
     lam = problem.checked(problem.lam, "lam")
     doubts = validate.check(problem, lam).unconfirmed
     tell("constants", 0, 1)
-    solution, smaller_balls = reference(problem, lam[None]), shrinking(catalogue.values(), asked)
+    solution, smaller_balls = reference(quick(problem), lam[None]), shrinking(catalogue.values(), asked)
     case = case_at(problem, solution, known, None, Spend(delta, seed, budget), doubts, tell, smaller_balls)
     costs = measure(problem)
     local, floor = case.constants[BallKind.LOCAL], _floor(case, solution)

@@ -15,6 +15,8 @@ from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
+from boundcheck.numerics.bilevel.quick.quick_problem import quick
+from boundcheck.numerics.bilevel.threads import on_few_threads
 from boundcheck.numerics.curves import batch as batches
 from boundcheck.numerics.curves import cost
 from boundcheck.numerics.curves.all_methods import evaluate
@@ -81,6 +83,7 @@ class Curves(Mapping[str, "np.ndarray"]):
         return len(self.errors)
 
 
+@on_few_threads
 @torch.no_grad()
 def error_curves(
     problem: Problem,
@@ -166,6 +169,7 @@ def compute(
     progress: Progress | None = None,
 ) -> Computed:  # fmt: skip
     """The error curves of `error_curves`, for arguments that are known to be right."""
+    problem = quick(problem)
     first = Prepared(problem, lams[:1])
     schedule = cost.choose(measure(problem, first, T), len(lams), [m.name for m in asked], algorithm, memory)
     errors = {m: np.empty((len(lams), T)) for m in asked}

@@ -16,6 +16,7 @@ from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.derivatives import DENSE, MATRIX, rows
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.quick.quick_problem import quick
 from boundcheck.numerics.curves import batch as batches
 from boundcheck.numerics.curves import observables_aid
 from boundcheck.numerics.curves.observables_aid import OF_V_T
@@ -69,6 +70,7 @@ def observe(
     for name in names:
         if name not in NAMES:
             raise UnknownNameError.among("observable of a run", name, NAMES)
+    problem = quick(problem)
     formed = may_be_formed(problem)
     left_out = {*(() if formed else NEED_MATRICES), *(OF_PATH if q is None else ())}
     asked = {m: [x for x in of(m) if x in names and x not in left_out] for m in methods}

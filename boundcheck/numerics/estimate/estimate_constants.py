@@ -16,6 +16,8 @@ from boundcheck.numerics.bilevel import derivative_check
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
+from boundcheck.numerics.bilevel.quick.quick_problem import quick
+from boundcheck.numerics.bilevel.threads import on_few_threads
 from boundcheck.numerics.estimate import (
     at_solution,
     counterexamples,
@@ -42,6 +44,7 @@ STEPS = ("mu", "L", "alpha")
 FROM_Q = {"mu_inv", "kappa"}  # which follow from a q that may itself be claimed
 
 
+@on_few_threads
 def estimate_constants(
     problem: Problem,
     *,
@@ -120,7 +123,7 @@ def estimate_constants(
     tell("checking the problem", 0, 1)
     doubts = validate.check(problem, lam).unconfirmed
     tell("solving for w*", 0, 1)
-    solution = reference(problem, lam[None])
+    solution = reference(quick(problem), lam[None])
     every = on_balls(
         problem, solution, (ball,), known=known, peak=peak, spend=spend, tell=tell, doubts=doubts,
         smaller_balls=smaller_balls,

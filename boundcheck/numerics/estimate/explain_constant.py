@@ -14,6 +14,7 @@ from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.explanation import Contribution, Explanation
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
+from boundcheck.numerics.bilevel.threads import on_few_threads
 from boundcheck.numerics.estimate.estimate_constants import estimate_constants
 from boundcheck.numerics.estimate.program_proof import MOST_LAM, SMALLEST, Anchor, ProgramProof
 from boundcheck.numerics.program.capture import Declined
@@ -69,6 +70,7 @@ FOLLOWS = {
 }
 
 
+@on_few_threads
 def explain_constant(
     problem: Problem,
     name: str,
@@ -139,6 +141,7 @@ def explain_constant(
     return explain_constants(problem, constants, [name], ball)[name]
 
 
+@on_few_threads
 def explain_constants(
     problem: Problem, constants: Constants, names: Iterable[str], ball: str
 ) -> dict[str, Explanation]:

@@ -13,6 +13,7 @@ from boundcheck.constants import Constant
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.quick.quick_problem import quick
 from boundcheck.numerics.estimate import (
     at_solution,
     constant_derivatives,
@@ -85,7 +86,14 @@ class Setting:
     def supremum(self, name: str, region: Region) -> Constant:
         """What ascent finds of it, from below."""
         self.tell(f"measuring {name}", 0, 1)
-        return suprema.measure(name, self.problem, self.prepared, region, self.w_star, self.spend)
+        problem, prepared = self._quick
+        return suprema.measure(name, problem, prepared, region, self.w_star, self.spend)
+
+    @cached_property
+    def _quick(self) -> tuple[Problem, Prepared]:
+        """The problem with formulas, for what is measured."""
+        problem = quick(self.problem)
+        return problem, self.prepared if problem is self.problem else Prepared(problem, problem.lam[None])
 
     def region(self, ball: str, peak: float, D: float, r_0: float) -> Region:
         """The ball of the paper, or the one around w*."""

@@ -15,6 +15,8 @@ from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.derivatives import Linearisation, linearise, outer_gradients
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
+from boundcheck.numerics.bilevel.quick.quick_problem import quick
+from boundcheck.numerics.bilevel.threads import on_few_threads
 from boundcheck.numerics.solvers import (
     conjugate_gradient,
     fixed_point,
@@ -30,6 +32,7 @@ GRAPH_BUDGET = 1 << 30  # bytes that back-propagation may keep before checkpoint
 GRAPH_COPIES = 8  # tensors of the size of the state that a step is taken to keep
 
 
+@on_few_threads
 def hypergradient(
     problem: Problem,
     method: str = "aid-cg",
@@ -115,9 +118,10 @@ def hypergradient(
         for name, value in (("w0", w0), ("v0", v0), ("tol", tol)):
             if value is not None:
                 raise InputError(f"exact iterates to machine precision and takes no {name}; leave it out")
-        return _exact(problem)
+        return _exact(quick(problem))
     if mode != "auto" and not asked.name.startswith("itd"):
         raise InputError(f"mode = {mode!r} is how ITD differentiates; {asked.name} takes none")
+    problem = quick(problem)
     prepared = Prepared(problem, problem.lam)
     z0 = problem.dynamics.start(problem.w0 if w0 is None else problem.checked(w0, "w0"))
     if asked.name.startswith("itd"):

@@ -141,10 +141,11 @@ def test_prepare_is_run_once_and_differentiated_through() -> None:
     common = (lambda w, lam: (w**3).sum(), zeros(3), lam)
     with_it = bc.Problem.from_map(lambda w, r: r["A"] @ w + r["shift"], *common, prepare=prepare)
     without = bc.Problem.from_map(plain_map, *common)
+    bc.hypergradient(with_it, "itd", t=1)  # the first use records the functions
     for method in ("itd", "aid-fp", "aid-cg"):
         calls.clear()
         found = bc.hypergradient(with_it, method, t=9).value
-        assert len(calls) == 1
+        assert len(calls) == 1  # to compare the record with the functions as they are
         assert (found - bc.hypergradient(without, method, t=9).value).norm() <= 1e-14
 
 

@@ -143,9 +143,10 @@ def test_checkpoints_keep_square_roots_and_recompute(monkeypatch: pytest.MonkeyP
     """For t = 16: 12 steps forward and 4 with a graph, then 3 segments of 4 again; and one Φ for the residual."""
     problem = small("lr")
     calls = []
-    counted = bc.Problem.from_map(
-        lambda w, lam: (calls.append(1), 0.5 * w + lam)[1], lambda w, lam: (w**2).sum(), problem.w0, problem.w0 + 1
-    )
+    counted = bc.Problem(  # not from_map, which would record the map and run the record
+        name="counted", w0=problem.w0, lam=problem.w0 + 1, outer_at=lambda w, lam: (w**2).sum(),
+        phi_at=lambda w, lam: (calls.append(1), 0.5 * w + lam)[1],
+    )  # fmt: skip
     counts = {}
     for mode in ("reverse", "checkpoint"):
         calls.clear()

@@ -1,0 +1,187 @@
+"""Derivatives by λ of what is prepared, where it is a known function of λ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from boundcheck.numerics.program.recognise import linear_maps
+from boundcheck.numerics.program.recognise.expression import Curve, Expression, Part, Poly
+from boundcheck.numerics.program.recognise.linear_maps import Rows, Selection, TwoSided, flat
+from boundcheck.numerics.program.recognise.stage import Held, Stage, Unknown, Value
+
+MOST_NUMBERS = 2_000_000  # in a Jacobian by λ
+
+
+def varies(value: Value | None) -> bool:
+    """Does it depend on λ, other than by a step that is held fixed?"""
+    return isinstance(value, Held) and value.varies
+
+
+@dataclass(frozen=True, eq=False)
+class Entrywise:
+    """Every entry depends on one entry of λ: which, and the derivative by it."""
+
+    index: Tensor
+    slope: Value
+
+
+def entrywise(stage: Stage, value: Value | None, count: int) -> Entrywise | None:
+    """The derivatives of `count` entries, if each depends on one entry of λ."""
+    x = _expression(value)
+    if x is None or not all(isinstance(part.linear, Selection) for part in x.parts):
+        return None
+    index, slope = torch.full((count,), -1), None
+    for part in x.parts:
+        here = _index(part).expand(x.shape).reshape(-1).expand(count)
+        idle = _idle(part, x.shape, count)
+        here = torch.where(idle.to(here.device), -1, here)
+        index = index.to(here.device)
+        if bool(((index != here) & (index >= 0) & (here >= 0)).any()):
+            return None
+        index = torch.maximum(index, here)
+        own = _slope(stage, part, x.shape)
+        slope = own if slope is None else stage.compute(torch.add, slope, own)
+    return None if slope is None else Entrywise(index, slope)
+
+
+def _expression(value: Value | None) -> Expression | None:
+    x = value.of_lam if isinstance(value, Held) else None
+    if x is None or x.summed is not None or not all(isinstance(part, Poly | Curve) for part in x.parts):
+        return None
+    return x
+
+
+def _index(part: Part) -> Tensor:
+    if not isinstance(part.linear, Selection):
+        raise Unknown("a function of several entries of λ")
+    return part.linear.index
+
+
+def _idle(part: Part, shape: torch.Size, count: int) -> Tensor:
+    """The entries on which a part has no influence, as a constant factor of it is 0."""
+    factors = (part.a2, part.a1) if isinstance(part, Poly) else (getattr(part, "c", None),)
+    idle = torch.ones(count, dtype=torch.bool)
+    for factor in factors:
+        if isinstance(part, Poly) and factor is None:
+            continue
+        if not isinstance(factor, Tensor):
+            return torch.zeros(count, dtype=torch.bool)
+        idle = idle & (factor.expand(shape).reshape(-1).expand(count) == 0).cpu()
+    return idle
+
+
+def _slope(stage: Stage, part: Part, shape: torch.Size) -> Value:
+    """The derivative of a part by its linear map ℓ(λ), entry by entry: a number, or one for each entry."""
+
+    def at(lam: Tensor, linear: Tensor | None, *coefficients: Any) -> Tensor:
+        if isinstance(part.linear, Selection):
+            u = lam[part.linear.index]
+        else:
+            u = torch.mv(linear, lam).view(shape)  # type: ignore[arg-type]
+        if isinstance(part, Poly):
+            a2, a1 = coefficients
+            return 2 * a2 * u + (0 if a1 is None else a1)
+        c, a, b = coefficients
+        slope: Tensor = part.function.slope(a * u if b is None else a * u + b) * a  # type: ignore[union-attr]
+        return slope if c is None else c * slope
+
+    def shaped(x: Tensor) -> Tensor:
+        return flat(x, shape)
+
+    if isinstance(part, Poly) and part.a2 is None:
+        return stage.compute(shaped, part.a1)
+    matrix = part.linear.matrix if isinstance(part.linear, Rows) else None
+    names = ("a2", "a1") if isinstance(part, Poly) else ("c", "a", "b")
+    value = stage.compute(at, stage.lam, matrix, *(getattr(part, name) for name in names))
+    result: Value = stage.compute(shaped, value)
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class Jacobian:
+    """The derivative of a flat value by λ, transposed: the sum of a constant (n, entries), and of slopes∘matrices."""
+
+    constant: Tensor | None
+    parts: tuple[tuple[Value, Tensor], ...]
+
+
+def jacobian(stage: Stage, value: Value | None, count: int) -> Jacobian | None:
+    """The derivative as a matrix, if the value is a known function of λ and the matrix is not large."""
+    x, n = _expression(value), stage.lam.example.numel()
+    if x is None or x.shape.numel() != count or count * n > MOST_NUMBERS:
+        return None
+    constant: Tensor | None = None
+    parts: list[tuple[Value, Tensor]] = []
+    for part in x.parts:
+        try:
+            matrix = linear_maps.as_rows(stage, part.linear, x.shape, n, stage.lam.example).matrix
+        except Unknown:
+            return None
+        if not isinstance(matrix, Tensor):
+            return None
+        rows_T, slope = matrix.mT.contiguous(), _slope(stage, part, x.shape)
+        if not isinstance(slope, Tensor):
+            parts.append((slope, rows_T))
+        else:
+            constant = slope * rows_T if constant is None else constant + slope * rows_T
+    return Jacobian(constant, tuple(parts))
+
+
+def left_factor(stage: Stage, value: Value | None) -> Value | None:
+    """X, if the value is X times λ as a matrix, whose rows lie in λ one after the other."""
+    x = _expression(value)
+    if x is None or len(x.parts) != 1 or x.constant is not None:
+        return None
+    (part,) = x.parts
+    n = stage.lam.example.numel()
+    if not isinstance(part, Poly) or part.a2 is not None or not isinstance(part.linear, TwoSided):
+        return None
+    linear = part.linear
+    in_order = linear.index.numel() == n and torch.equal(
+        linear.index.reshape(-1), torch.arange(n, device=linear.index.device)
+    )
+    if linear.right is not None or linear.left is None or not in_order or part.a1 is None:
+        return None
+    factor = part.a1
+    if not isinstance(factor, Tensor) or factor.numel() > 1 or not isinstance(linear.left, Tensor):
+        return None
+    return linear.left * factor.reshape(())
+
+
+def value_of(stage: Stage, held: Held) -> Held:
+    """The same value by its expression, where a sum over data is a product with one matrix."""
+    x = _expression(held)
+    if x is None or not any(isinstance(part.linear, Rows) for part in x.parts):
+        return held
+    if not all(isinstance(part.linear, Selection | Rows) for part in x.parts):
+        return held
+    total: Value | None = x.constant
+    for part in x.parts:
+        own = _part_value(stage, part, x.shape)
+        total = own if total is None else stage.compute(torch.add, total, own)
+    return total if isinstance(total, Held) else held
+
+
+def _part_value(stage: Stage, part: Part, shape: torch.Size) -> Value:
+    matrix = part.linear.matrix if isinstance(part.linear, Rows) else None
+
+    def at(lam: Tensor, linear: Tensor | None, *coefficients: Any) -> Tensor:
+        if isinstance(part.linear, Selection):
+            u = lam[part.linear.index]
+        else:
+            u = torch.mv(linear, lam).view(shape)  # type: ignore[arg-type]
+        if isinstance(part, Poly):
+            a2, a1 = coefficients
+            value = 0 if a1 is None else a1 * u
+            return value if a2 is None else value + a2 * u * u  # type: ignore[return-value]
+        c, a, b = coefficients
+        value = part.function.all(a * u if b is None else a * u + b)[0]  # type: ignore[union-attr]
+        return value if c is None else c * value
+
+    names = ("a2", "a1") if isinstance(part, Poly) else ("c", "a", "b")
+    result: Value = stage.compute(at, stage.lam, matrix, *(getattr(part, name) for name in names))
+    return result

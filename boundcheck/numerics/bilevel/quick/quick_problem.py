@@ -1,0 +1,193 @@
+"""A user's problem with formulas in place of autograd, wherever its program has a form that is known.
+
+The functions are recorded once. What depends on λ only is computed once for each λ; a loss that is a sum of functions
+of linear maps of w gets Φ and its derivatives by formula. Every use begins with a comparison with the user's functions
+as they are now, and where they differ the user's own are used.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, Dynamics
+from boundcheck.numerics.bilevel.formulas import D2Outer
+from boundcheck.numerics.bilevel.loss_gradient import gradient
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem_types import Ready
+from boundcheck.numerics.bilevel.quick import agreement, lam_functions, step_functions
+from boundcheck.numerics.bilevel.quick.gradient_step import Assembly
+from boundcheck.numerics.bilevel.quick.slots import Slots
+from boundcheck.numerics.program.capture import Declined, Program, capture
+from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
+from boundcheck.numerics.program.recognise.algebra import Algebra, Total
+from boundcheck.numerics.program.recognise.interpreter import Interpreter
+from boundcheck.numerics.program.recognise.stage import Stage, Unknown
+from boundcheck.numerics.program.recognise.staged_program import StagedProgram
+
+EXPANDED = {"mse_loss": EXPANSIONS["mse_loss"]}  # it fails where it is batched twice
+LOG = logging.getLogger("boundcheck")
+
+
+def quick(problem: Problem) -> Problem:
+    """The problem with formulas where they agree with its functions as they are now; else the problem itself."""
+    if problem.w_layout is None or problem.d1phi_T_at is not None or problem.d2phi_T_at is not None:
+        return problem  # of the shelf, or with formulas of its own
+    asked = _Asked.of(problem)
+    for again in (False, True):
+        derived = _derived(asked)
+        if derived is None:
+            return problem
+        candidate = derived.at(problem)
+        reason = _reason(problem, candidate, at_first=False)
+        if not reason:
+            return candidate
+        LOG.debug("%s: %s; recorded again" if not again else "%s: %s; autograd is used", problem.name, reason)
+        if not again:
+            _derived.cache_clear()
+    return problem
+
+
+def _reason(problem: Problem, candidate: Problem, at_first: bool) -> str:
+    try:
+        return agreement.differs(problem, candidate, at_first=at_first)
+    except Exception as error:  # the user's code may raise anything, and an operation may have no rule for batches
+        return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The functions of a problem: problems that differ in λ only have the same formulas."""
+
+    functions: tuple[Any, ...]
+    shapes: tuple[Any, ...]
+    problem: Problem = field(compare=False)
+
+    @classmethod
+    def of(cls, problem: Problem) -> _Asked:
+        functions = (problem.phi_at, problem.outer_at, problem.inner_at, problem.prepare, problem.step_at)
+        shapes = (problem.d, problem.n, problem.dtype, problem.device, problem.frozen_step, problem.dynamics)
+        return cls(functions, shapes, problem)
+
+
+@dataclass(frozen=True, eq=False)
+class _Derived:
+    """The fields of a problem with formulas."""
+
+    fields: dict[str, Any]
+
+    def at(self, problem: Problem) -> Problem:
+        return replace(problem, **self.fields)
+
+
+@lru_cache(maxsize=32)
+def _derived(asked: _Asked) -> _Derived | None:
+    problem = asked.problem
+    for formulas in (True, False):
+        try:
+            derived = _Derived(_fields(problem, formulas))
+        except (Declined, Unknown) as why:
+            LOG.debug("%s: no formulas, as %s", problem.name, why)
+            continue
+        reason = _reason(problem, derived.at(problem), at_first=True)
+        if not reason:
+            return derived
+        LOG.debug("%s: %s; it is not used", problem.name, reason)
+    return None
+
+
+@torch.no_grad()
+def _fields(problem: Problem, formulas: bool) -> dict[str, Any]:
+    step = _Step.of(problem)
+    stage = Stage(problem.lam, step.example, step.varies)
+    stage.follow(Algebra(stage, problem.lam, exact=True))
+    slots = Slots(stage)
+    lower = problem.phi_at if problem.inner_at is None or problem.step_at is None else problem.inner_at
+    program, outer = (_capture(problem, function) for function in (lower, problem.outer_at))
+    fields: dict[str, Any] = {"outer_at": StagedProgram(outer, stage).function(slots.read)}
+    if lower is problem.phi_at:
+        fields |= {"phi_at": StagedProgram(program, stage).function(slots.read)}
+    elif formulas:
+        fields |= _by_formula(problem, program, stage, slots) | {"inner_at": None}
+        fields |= {"d2outer_at": _outer_by_formula(problem, outer, stage, slots)}
+    else:
+        lower_at, alpha = StagedProgram(program, stage).function(slots.read), slots.read(stage.alpha)
+        slope_at = gradient(lower_at)
+        fields |= {"phi_at": lambda w, ready: w - alpha(ready) * slope_at(w, ready), "inner_at": lower_at}
+    return fields | _prepared(problem, stage, slots, step)
+
+
+def _by_formula(problem: Problem, program: Program, stage: Stage, slots: Slots) -> dict[str, Any]:
+    algebra = Algebra(stage, problem.w0)
+    loss = Interpreter(algebra).output(program)
+    if not isinstance(loss, Total):
+        raise Unknown("the loss is not a sum")
+    step = Assembly(algebra).of(loss)
+    return {
+        "phi_at": step_functions.phi(step, problem.d, slots),
+        "d1phi_T_at": step_functions.d1phi_T(step, slots),
+        "d2phi_T_at": lam_functions.d2phi_T(step, stage, problem.d, slots),
+    }
+
+
+def _outer_by_formula(problem: Problem, program: Program, stage: Stage, slots: Slots) -> D2Outer | None:
+    try:
+        loss = Interpreter(Algebra(stage, problem.w0)).output(program)
+    except Unknown:
+        return None
+    return lam_functions.d2outer(loss, stage, problem.d, slots) if isinstance(loss, Total) else None
+
+
+def _capture(problem: Problem, function: Callable[[Tensor, Ready], Tensor]) -> Program:
+    return capture(lambda w, lam: function(w, problem.prepare(lam)), problem.w0, problem.lam, EXPANDED)
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """The step α of Φ = w − α∇₁ℓ; `varies` is None for a number, and else whether derivatives are taken of it."""
+
+    example: Tensor
+    varies: bool | None
+
+    @classmethod
+    def of(cls, problem: Problem) -> _Step:
+        value = 1.0 if problem.step_at is None else problem.step_at(problem.prepare(problem.lam))
+        if isinstance(value, Tensor):
+            return cls(value.detach().to(problem.w0), problem.frozen_step is not True)
+        return cls(torch.tensor(value, dtype=problem.dtype, device=problem.device), None)
+
+
+def _prepared(problem: Problem, stage: Stage, slots: Slots, step: _Step) -> dict[str, Any]:
+    """`prepare`, and the dynamics and the step, which read what the user's own `prepare` returns."""
+    plain = problem.dynamics.step is FIXED_POINT.step
+    if not slots.held:
+        slots.read(stage.lam)
+    run = stage.function([held for held, _ in slots.held])
+    fixed = [is_fixed for _, is_fixed in slots.held]
+    step_at, user_prepare, example = problem.step_at, problem.prepare, step.example
+
+    def prepare(lam: Tensor) -> tuple[Any, ...]:
+        given = None if plain and step.varies is None else user_prepare(lam)
+        alpha = example if step.varies is None or step_at is None else torch.as_tensor(step_at(given)).to(lam)
+        values = tuple(x.detach() if is_fixed else x for x, is_fixed in zip(run(lam, alpha), fixed, strict=True))
+        return values if plain else (*values, given)
+
+    dynamics = problem.dynamics if plain else _reading_last(problem.dynamics)
+    return {"prepare": prepare, "dynamics": dynamics, "step_at": None}
+
+
+def _reading_last(dynamics: Dynamics) -> Dynamics:
+    """The same dynamics, for a tuple whose last entry is what the user prepared."""
+    coefficients = dynamics.coefficients
+    return replace(
+        dynamics,
+        step=lambda phi, z, ready: dynamics.step(phi, z, ready[-1]),
+        adjoint=lambda d1phi_T, v, ready: dynamics.adjoint(d1phi_T, v, ready[-1]),
+        coefficients=None if coefficients is None else lambda ready: coefficients(ready[-1]),
+    )

@@ -1,0 +1,139 @@
+"""What is computed from λ only, once for each λ: a list of functions, and the values that the rest needs of them.
+
+Where a value is itself a known function of λ, as exp(λ) or a matrix times λ, it has that as an expression beside it,
+from which derivatives by λ come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from boundcheck.numerics.program.recognise.elementary import Function
+
+if TYPE_CHECKING:
+    from boundcheck.numerics.program.recognise.algebra import Algebra
+    from boundcheck.numerics.program.recognise.expression import Expression
+
+
+class Unknown(Exception):  # noqa: N818
+    """A program is not of a form that has formulas, for the reason given; never raised to users."""
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """A value of a stage: its place there, and what it was when the stage was made."""
+
+    place: int
+    example: Any
+    varies: bool = True  # with λ; else with the step α only, which is held fixed
+    of_lam: Expression | None = None  # the value as a function of λ, where that is known
+
+
+Value = Tensor | Held  # a constant, or what depends on λ
+
+
+class Stage:
+    """Functions of λ and of the step α, in the order in which they are computed.
+
+    α is a constant if `alpha_varies` is None; else it is known for each λ, and differentiated by it if True.
+    """
+
+    def __init__(self, lam: Tensor, alpha: Tensor, alpha_varies: bool | None) -> None:
+        self.lam = Held(0, lam)
+        self.alpha: Value = alpha if alpha_varies is None else Held(1, alpha, alpha_varies)
+        self._steps: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+        self.algebra: Algebra | None = None
+
+    def follow(self, algebra: Algebra) -> None:
+        """From now on, expressions of λ are kept beside values."""
+        self.algebra = algebra
+        self.lam = replace(self.lam, of_lam=algebra.variable())
+
+    def number(self, x: float) -> Tensor:
+        """A number as a tensor like λ."""
+        return torch.tensor(float(x), dtype=self.lam.example.dtype, device=self.lam.example.device)
+
+    def compute(self, function: Callable[..., Any], *args: Any) -> Any:
+        """The value of a function: a constant if all arguments are, else a place in the stage."""
+        result = function(*(x.example if isinstance(x, Held) else x for x in args))
+        held = [x for x in args if isinstance(x, Held)]
+        if not held:
+            return result
+        self._steps.append((function, args))
+        return Held(INPUTS + len(self._steps) - 1, result, any(x.varies for x in held))
+
+    def add(self, x: Value, y: Value) -> Value:
+        """x + y."""
+        return self.known(self.compute(torch.add, x, y), "add", x, y)
+
+    def mul(self, x: Value, y: Value) -> Value:
+        """x∘y."""
+        return self.known(self.compute(torch.mul, x, y), "mul", x, y)
+
+    def apply(self, function: Function, x: Value) -> Value:
+        """φ(x), entry by entry."""
+        return self.known(self.compute(lambda x: function.all(x)[0], x), "apply", x, function)
+
+    def move(self, move: Callable[[Tensor], Tensor], x: Value) -> Value:
+        """The entries of x in other places."""
+        return self.known(self.compute(move, x), "move", x, move)
+
+    def spread(self, x: Value, shape: torch.Size, places: Tensor) -> Value:
+        """The entries of x, expanded to a shape, at other places: −1 of `places` is a 0."""
+
+        def at_places(x: Tensor) -> Tensor:
+            return torch.cat((x.expand(shape).reshape(-1), x.new_zeros(1)))[places]
+
+        factor = (places >= 0).to(example(x))
+        result: Value = self.compute(at_places, x)
+        if not isinstance(x, Held) or not isinstance(result, Held) or x.of_lam is None:
+            return result
+        inside = self.move(lambda x: x.expand(shape).reshape(-1)[places.clamp(min=0)], x)
+        return replace(result, of_lam=self.mul(inside, factor).of_lam)  # type: ignore[union-attr]
+
+    def known(self, result: Value, name: str, *args: Any) -> Value:
+        """The result of an operation with its expression, if all arguments that vary have one."""
+        if not isinstance(result, Held) or not result.varies or self.algebra is None:
+            return result
+        if any(isinstance(x, Held) and x.varies and x.of_lam is None for x in args):
+            return result
+        nodes = [x.of_lam if isinstance(x, Held) and x.varies else x for x in args]
+        try:
+            return replace(result, of_lam=self.algebra.by_name(name, *nodes))
+        except Unknown:
+            return result
+
+    def function(self, outputs: Sequence[Held]) -> Callable[[Tensor, Tensor], tuple[Any, ...]]:
+        """The function from λ and α to some of the values; nothing else is computed."""
+        needed = {held.place for held in outputs}
+        for i in range(len(self._steps) - 1, -1, -1):
+            if INPUTS + i in needed:
+                needed.update(x.place for x in self._steps[i][1] if isinstance(x, Held))
+        order = {place: new for new, place in enumerate(sorted(needed | set(range(INPUTS))))}
+        steps = [
+            (function, tuple((order[x.place], None) if isinstance(x, Held) else (None, x) for x in args))
+            for i, (function, args) in enumerate(self._steps)
+            if INPUTS + i in needed
+        ]
+        places = [order[held.place] for held in outputs]
+
+        def run(lam: Tensor, alpha: Tensor) -> tuple[Any, ...]:
+            values: list[Any] = [lam, alpha]
+            for function, args in steps:
+                values.append(function(*(x if place is None else values[place] for place, x in args)))
+            return tuple(values[place] for place in places)
+
+        return run
+
+
+INPUTS = 2  # λ and α
+
+
+def example(value: Value) -> Tensor:
+    """What a value is at the λ for which the stage was made."""
+    return value.example if isinstance(value, Held) else value
