@@ -30,6 +30,7 @@ from boundcheck.numerics.program.enclosure import (
     linear,
     log_sum_exp,
     map,
+    piecewise,
     scalar,
     value,
 )
@@ -233,12 +234,9 @@ def mutations() -> list[Mutation | OfTable]:
 
     for order in ORDERS:
         of = f", derivative {order}"
-        add(
-            elementary,
-            *(n for n in ("power", "soft_plus", "huber") if (n, order) not in ZERO),
-            change=_order(order),
-            of=of,
-        )
+        add(elementary, "power", "soft_plus", change=_order(order), of=of)
+        if ("huber", order) not in ZERO:
+            add(piecewise, "huber", change=_order(order), of=of)
         add(chain, "applied", "scaled", "summed", "multiplied", change=_order(order), of=of)
         add(chain.Chain, "jet", change=_order(order), of=of)
     for rule in (linear.Linear, elementwise.Elementwise, bilinear.Bilinear, log_sum_exp.LogSumExp):
@@ -252,6 +250,8 @@ def mutations() -> list[Mutation | OfTable]:
                 add(rule, "curvature", change=less_of(field), of=f", {field}")
             for field in ("c", "slack"):
                 add(rule, "third", change=less_of(field), of=f", {field}")
+    add(forms.Factor, "sizes", "norm", "gram")
+    add(log_sum_exp.LogSumExp, "h", "s3")
     for module, name in (
         (linear, "linear_value"), (elementwise, "elementwise_value"), (bilinear, "bilinear_value"),
         (log_sum_exp, "log_sum_exp_value"), (value, "refined"),
@@ -269,7 +269,7 @@ def mutations() -> list[Mutation | OfTable]:
     add(log_sum_exp, "S3", "softmax", "_bend_size", "_centred")
     add(log_sum_exp.LogSumExp, "_cross_slack", "_loose", "_sizes")
     add(elementwise, "cross_slack", "slack_by_norm", "weighted_norm", "_cube", "products")
-    add(forms, "trilinear_norm", "_paired", "_hadamard", "_as_one_tensor", "_gram", "block_norms")
+    add(forms, "trilinear_norm", "_paired", "_hadamard", "_as_one_tensor", "block_norms")
     add(forms, "sum_of_products", "norm_of", "congruence")
     add(forms, "ends_of", change=_ends)
     add(value.Slope, "norms", "reach")
