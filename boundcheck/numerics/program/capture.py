@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from boundcheck.numerics.program.batched_losses import losses_as_they_are
@@ -37,6 +37,7 @@ READS = frozenset((
 ))  # fmt: skip
 RESHAPED = {"squeeze_": "squeeze", "unsqueeze_": "unsqueeze", "t_": "t"}  # in place, but no number is written
 CUT = "cut"  # the operation that stands for detach() and .data
+MATRIX = "matrix"  # the operation that stands for the product with a matrix that PyTorch does not see
 PACKAGE = Path(__file__).resolve().parents[2]
 TORCH = Path(torch.__file__).resolve().parent
 MOST_OPERATIONS = 5_000
@@ -154,6 +155,18 @@ class Recorder(TorchDispatchMode):
         self._add(CUT, (x,), {}, None, (copy,), _line())
         return copy
 
+    def matrix_product(self, matrix: Any, x: Tensor, run: Callable[[Tensor, Any], Tensor]) -> Tensor | None:
+        """The product of a matrix with a tensor that depends on w or λ, as one operation; None for data."""
+        with torch._C.DisableTorchFunction():
+            if self.ref(x) is None:
+                return None
+            if not torch.is_grad_enabled():
+                raise self._decline("a product with a sparse matrix under no_grad: its derivative is cut")
+            with torch._C._DisableTorchDispatch():
+                result = run(x, matrix)
+            self._add(MATRIX, (x, matrix), {}, run, (result,), _line())
+            return result
+
     def _add(self, name: str, args: Any, kwargs: Any, func: Any, results: tuple[Any, ...], line: str) -> None:
         index = len(self.operations)
         if index >= MOST_OPERATIONS:
@@ -222,6 +235,15 @@ class _Cuts(TorchFunctionMode):
         with torch._C.DisableTorchFunction():
             if any(isinstance(x, Tensor) and self.recorder.ref(x) is not None for x in leaves):
                 raise self.recorder._decline(f"{name} takes numbers out of PyTorch")
+
+
+def recorded_product(matrix: Any, x: Tensor, run: Callable[[Tensor, Any], Tensor]) -> Tensor | None:
+    """While a program is recorded, the product of a matrix with what depends on w or λ; None at other times.
+
+    `run(x, matrix)` computes it, and can be differentiated.
+    """
+    mode = _get_current_dispatch_mode()
+    return mode.matrix_product(matrix, x, run) if isinstance(mode, Recorder) else None
 
 
 def capture(
