@@ -1,8 +1,9 @@
 """Bounds of the derivatives of a separable program over a ball, by products with its linear maps alone.
 
-For f = Σ_i a_i ψ(u_i) φ(z_i) and z = Fw + b, ∇²₁f = Fᵀ diag(aψφ'') F and D³f(x, x', x'') is at most
-Σ_i |aψφ'''| ‖F_i‖ |F_i x||F_i x'| ‖x''‖. For log-sum-exp of a row of z, φ'' is a matrix between 0 and ½, and ‖φ'''‖ ≤ √6/9.
-So all that is needed are largest eigenvalues of Σ_k F_kᵀ diag(h_k) F_k with h ≥ 0 (docs/proofs.md#program-separable).
+For f = Σ_i a_i ψ(u_i) φ(z_i) and z = Fw + b, ∇²₁f = Fᵀ diag(aψφ'') F, and D³f(x, y, z) is at most
+Σ_i |aψφ'''| ‖F_i‖ |F_i x||F_i y|‖z‖. For log-sum-exp of a row of z, φ'' is a matrix between 0 and ½, and ‖φ'''‖ is
+at most √6/9. So all that is needed are largest eigenvalues of Σ_k F_kᵀ diag(h_k) F_k with h ≥ 0: proved for
+F ≥ 0, else by random starts with probability 1 − δ (docs/proofs.md#program-separable).
 """
 
 from __future__ import annotations

@@ -196,6 +196,9 @@ def _times(x: Known, y: Known) -> Known:
     for a, b in ((x, y), (y, x)):
         if _of_lam_alone(a):
             return Mix.of(b).weighted(Mix.of(a))
+    for mix, entries in ((x, two), (y, one)):
+        if isinstance(mix, Mix) and entries is not None:
+            return mix.times_entries(entries)
     raise Declined("aten.mul of two tensors that vary with w")
 
 

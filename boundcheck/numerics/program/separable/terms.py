@@ -124,6 +124,15 @@ class Mix:
             parts=tuple(replace(own, psi=psi, k=k[term[own.to]], a=own.a * a[term[own.to]]) for own in wide.parts),
         )
 
+    def times_entries(self, other: Entries) -> Mix:
+        """Times a function of the numbers that each entry is a function of: λ·w times w."""
+        own = self.parts[0].phi if len(self.parts) == 1 else None
+        in_order = all(torch.equal(x, torch.arange(self.shape.numel())) for x in (self.parts[0].i, self.parts[0].to))
+        if not isinstance(own, Entries) or own.z is not other.z or self.shape != other.shape or not in_order:
+            raise Declined("aten.mul of two tensors that vary with w")
+        both = Entries(own.z, chains.multiplied(own.chain, other.chain), (*own.limits, *other.limits))
+        return replace(self, parts=(replace(self.parts[0], phi=both),))
+
     def plus(self, other: Mix) -> Mix:
         """The sum of both."""
         shape = torch.broadcast_shapes(self.shape, other.shape)  # type: ignore[no-untyped-call]
