@@ -68,9 +68,9 @@ def _lengths(problem: Problem, w: Tensor) -> Iterator[tuple[str, str, float]]:
     yield "r_0", "‖w_0 − w*‖", float((problem.w0.cpu().double() - w.cpu().double()).norm())
 
 
-def distances_of(problem: Problem, w: Tensor, distance: float) -> Iterator[Constant]:
+def distances_of(problem: Problem, w: Tensor, distance: float, proof: str) -> Iterator[Constant]:
     """D and r_0 from a proof that w* is within `distance` of the computed w."""
-    how = "plus how far w* may be from the computed point, by a Newton-Kantorovich proof"
+    how = f"plus how far w* may be from the computed point, by {proof}"
     for name, norm, length in _lengths(problem, w):
         value = (length * (1 + (problem.d + 4) * 2.0**-53) + distance) * (1 + 2.0**-51)
         yield Constant(name, value, Side.UPPER, Provenance(f"{norm} {how}"))

@@ -205,7 +205,8 @@ def _distances(
     if closed is None:
         setting.tell("proving that w* is there", 0, 1)
         if isinstance(setting.fixed_point, FixedPoint):
-            yield from derived_constants.distances_of(setting.problem, setting.w_star, setting.fixed_point.distance)
+            proof = setting.fixed_point
+            yield from derived_constants.distances_of(setting.problem, setting.w_star, proof.distance, proof.how)
             if "q" not in shared or shared["q"].side is Side.LOWER:
                 return
     q = _near(setting, shared, claimed, balls, peak)

@@ -26,6 +26,7 @@ from boundcheck.numerics.program.enclosure.map import MapBounds
 from boundcheck.numerics.solvers.reference import ReferenceSolution
 from boundcheck.side import Side
 
+WIDE = 1e-2  # the same where the loss is strongly convex
 RADIUS = 1e-6  # of the ball on which ν₁ is taken, relative to 1 + ‖w̃‖
 
 
@@ -33,12 +34,13 @@ RADIUS = 1e-6  # of the ball on which ν₁ is taken, relative to 1 + ‖w̃‖
 class FixedPoint:
     """There is one fixed point within `distance` of the computed w, and no other within `radius`.
 
-    `inverse` is at least ‖(I − ∂₁Φ)⁻¹‖ over the ball of that radius.
+    `inverse` is at least ‖(I − ∂₁Φ)⁻¹‖ over the ball of that radius; `how` says by which proof.
     """
 
     distance: float
     radius: float
     inverse: float
+    how: str = "a Newton-Kantorovich proof"
 
 
 def certify(proof: ProgramProof, solution: ReferenceSolution, alpha: Constant | None) -> FixedPoint | str:
@@ -60,7 +62,7 @@ def certify(proof: ProgramProof, solution: ReferenceSolution, alpha: Constant | 
     """
     problem, w = proof.problem, solution.w[0]
     if problem.d > DENSE:
-        return f"d = {problem.d} is too large to invert I − ∂₁Φ"
+        return _by_strong_convexity(proof, w, alpha)
     residual = residual_bounds.of(problem, solution)
     if residual.doubt:
         return residual.doubt
@@ -91,6 +93,28 @@ def certify(proof: ProgramProof, solution: ReferenceSolution, alpha: Constant | 
     if not distance <= radius:
         return "the residual of the computed w* is too large"
     return FixedPoint(distance, radius, inverse)
+
+
+def _by_strong_convexity(proof: ProgramProof, w: Tensor, alpha: Constant | None) -> FixedPoint | str:
+    """If ∇²₁ℓ ⪰ μ > 0 on the ball of radius ρ ≥ ‖∇₁ℓ(w̃)‖/μ, then ℓ has one minimum in it, within ‖∇₁ℓ(w̃)‖/μ of w̃."""
+    large = f"d = {proof.problem.d} is too large to invert I − ∂₁Φ"
+    if alpha is None or alpha.side is not Side.EXACT:
+        return large
+    reach = WIDE * (1 + float(w.norm()))
+    try:
+        bounds = proof.separable("lower", w, reach)
+    except Declined as why:
+        return str(why)
+    if bounds is None:
+        return large
+    mu, slope = bounds.smallest, bounds.gradient_at_centre
+    if bounds.delta or not (mu > 0 and math.isfinite(slope)):
+        return f"{large}, and the loss is not proved to be strongly convex"
+    distance = slope / mu * UP
+    if not distance <= reach:
+        return "the gradient at the computed w* is too large"
+    least = (alpha.value - step_rounding(proof.problem)) * mu
+    return FixedPoint(distance, reach, 1 / least * UP, "strong convexity") if least > 0 else large
 
 
 def _linearised(proof: ProgramProof, w: Tensor, reach: float, alpha: float) -> tuple[Tensor, float, float]:

@@ -16,11 +16,15 @@ from torch import Tensor
 
 from boundcheck.constants import Constant, Provenance
 from boundcheck.numerics.bilevel.closed_forms import Region
+from boundcheck.numerics.bilevel.derivatives import DENSE
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Ready
+from boundcheck.numerics.estimate.effort import Spend
+from boundcheck.numerics.estimate.separable_bounds import SeparableBounds
 from boundcheck.numerics.estimate.step_constant import step_rounding
 from boundcheck.numerics.program.capture import Declined, Program, capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
+from boundcheck.numerics.program.enclosure.interpreter import MOST_NUMBERS
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.program.enclosure.map import MapBounds
 from boundcheck.numerics.program.enclosure.scalar import Derivatives, ScalarBounds
@@ -28,6 +32,7 @@ from boundcheck.numerics.program.replay import differs
 from boundcheck.side import Side
 
 SMALLEST = 1e-250  # what is not larger is rounding of 0
+DEFAULT_SPEND = Spend(1e-3, 0)
 KEPT = 2  # points of each level at which bounds are kept: often 0 and w*
 MOST_LAM = 20_000  # entries of λ whose derivatives are formed
 
@@ -40,6 +45,7 @@ class ProgramProof:
     lower: Program | None  # the inner loss, or the map where there is none
     outer: Program | None
     declined: dict[str, str]
+    spend: Spend = DEFAULT_SPEND
     _at: dict[str, list[tuple[Tensor, ScalarBounds | MapBounds]]] = field(default_factory=dict, init=False)
 
     @classmethod
@@ -84,6 +90,19 @@ class ProgramProof:
 
         return ScalarBounds(program, centre, lam, radius, with_lam=with_lam, at_centre=at_centre)
 
+    def separable(self, level: str, centre: Tensor, radius: float) -> SeparableBounds | None:
+        """Bounds of a loss of many unknowns without matrices; None where those are small, or may be formed."""
+        program = self.lower if level == "lower" else self.outer
+        d = self.problem.d
+        if program is None or d <= DENSE or (level == "lower" and not self.has_loss):
+            return None
+        try:
+            return SeparableBounds(program, centre, self.problem.lam, radius, self.spend)
+        except Declined as why:
+            if d * d <= MOST_NUMBERS:
+                return None
+            raise Declined(f"d = {d} is too large for matrices, and without them {why}") from why
+
     def _at_point(self, level: str, program: Program, centre: Tensor) -> ScalarBounds | MapBounds:
         """The bounds at one point, which all balls around it share; those of the last points are kept."""
         kept = self._at.setdefault(level, [])
@@ -121,20 +140,20 @@ class ProgramProof:
         return _functions(self.problem)[level][0]
 
     def _of_lower(self, region: Region, alpha: Constant | None, names: Collection[str] | None) -> Iterator[Constant]:
-        bounds = self.lower_bounds(region.point, region.radius)
-        over = bounds.over if isinstance(bounds, MapBounds) else bounds.over.enclosures
-        named = _Named(region, "; ".join(("", *over.notes)), names)
+        bounds = self.separable("lower", region.point, region.radius) or self.lower_bounds(region.point, region.radius)
+        named = _Named(region, bounds, names, self.spend)
+        by_lam = self.problem.n <= MOST_LAM or isinstance(bounds, SeparableBounds)
         if isinstance(bounds, MapBounds):
             yield from named("q", lambda: bounds.slope, "‖∂₁Φ‖")
             yield from named("nu_1", lambda: bounds.bend, "the norm of the derivative of ∂₁Φ by w")
-            if self.problem.n <= MOST_LAM:
+            if by_lam:
                 yield from named("L_Phi", lambda: bounds.lam_slope, "‖∂₂Φ‖")
                 yield from named("nu_2", lambda: bounds.lam_bend, "the norm of the derivative of ∂₂Φ by w")
             return
         yield from named("mu", lambda: bounds.smallest, "the smallest eigenvalue of ∇²₁ℓ", Side.LOWER)
         yield from named("L", lambda: bounds.largest, "the largest eigenvalue of ∇²₁ℓ")
         yield from named("hat_rho_1", lambda: bounds.third, "‖D³ℓ‖ by w")
-        if self.problem.n <= MOST_LAM:
+        if by_lam:
             yield from named("hat_rho_2", lambda: bounds.third_cross, "‖D³ℓ‖ by w twice and λ once")
         if alpha is None or alpha.side is not Side.EXACT:
             return
@@ -147,13 +166,20 @@ class ProgramProof:
 
         yield from named("q", q, "max(1 − αμ, αL − 1)")
         yield from named("nu_1", lambda: a * bounds.third, "α‖D³ℓ‖ by w")
-        if self.problem.frozen_step and self.problem.n <= MOST_LAM:
+        if self.problem.frozen_step and by_lam:
             yield from named("L_Phi", lambda: a * bounds.cross, "α‖∇²₂₁ℓ‖")
             yield from named("nu_2", lambda: a * bounds.third_cross, "α‖D³ℓ‖ by w twice and λ once")
 
     def _of_outer(self, region: Region, solution: Anchor | None, names: Collection[str] | None) -> Iterator[Constant]:
+        lazy = self.separable("outer", region.point, region.radius)
+        if lazy is not None:
+            named = _Named(region, lazy, names, self.spend)
+            yield from named("L_E", lambda: lazy.gradient, "‖∇₁E‖")
+            yield from named("eta_1", lambda: lazy.hessian, "‖∇²₁E‖")
+            yield from named("eta_2", lambda: lazy.cross, "‖∇²₁₂E‖")
+            return
         bounds = self.outer_bounds(region.point, region.radius)
-        named = _Named(region, "; ".join(("", *bounds.over.enclosures.notes)), names)
+        named = _Named(region, bounds, names, self.spend)
         yield from named("L_E", lambda: bounds.gradient, "‖∇₁E‖")
         calm = None if solution is None else self.outer_bounds(solution.w, 0.0)
         mean = 0.0 if solution is None else solution.mean_distance(region)
@@ -191,8 +217,9 @@ class _Named:
     """Makes constants of bounds over a region."""
 
     region: Region
-    notes: str
+    bounds: ScalarBounds | MapBounds | SeparableBounds
     names: Collection[str] | None  # which are asked for; None for all
+    spend: Spend
 
     def __call__(self, name: str, value: Callable[[], float], what: str, side: Side = Side.UPPER) -> Iterator[Constant]:
         if self.names is not None and name not in self.names:
@@ -202,9 +229,18 @@ class _Named:
             return
         if abs(number) <= SMALLEST:
             number, side = 0.0, Side.EXACT
-        how = f"{what} over the ball, from the program{self.notes}"
-        provenance = Provenance(how, "program", ball=self.region.ball)
-        yield Constant(name, number, side, provenance)
+        how = "; ".join((f"{what} over the ball, from the program", *self._notes()))
+        delta = self.bounds.delta if isinstance(self.bounds, SeparableBounds) and number else 0.0
+        if delta:
+            provenance = Provenance(how, "program", seed=self.spend.seed, delta=delta, ball=self.region.ball)
+            yield Constant(name, number, Side.HIGH_PROBABILITY, provenance)
+        else:
+            yield Constant(name, number, side, Provenance(how, "program", ball=self.region.ball))
+
+    def _notes(self) -> Collection[str]:
+        if isinstance(self.bounds, SeparableBounds):
+            return self.bounds.notes
+        return self.bounds.over.notes if isinstance(self.bounds, MapBounds) else self.bounds.over.enclosures.notes
 
 
 @dataclass(frozen=True, eq=False)

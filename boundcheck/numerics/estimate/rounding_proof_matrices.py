@@ -46,7 +46,7 @@ def of_phi(problem: Problem, w: Tensor) -> OfPhi | NoProof:
     def parts(w: Tensor, lam: Tensor, ready: Ready, eye: Tensor) -> Sequence[Tensor]:
         return _grad(problem.phi_at(w, ready), (w, lam), eye)
 
-    enclosures = _followed(problem, w, parts)
+    enclosures = _followed(problem, w, parts, rows=w.numel())
     return enclosures if isinstance(enclosures, NoProof) else OfPhi(*enclosures)
 
 
@@ -58,7 +58,7 @@ def of_outer(problem: Problem, w: Tensor, hessian: bool) -> OfOuter | NoProof:
         (slope,) = torch.autograd.grad(E, w, create_graph=hessian, allow_unused=True, materialize_grads=True)
         return (slope, *(_grad(slope, (w,), eye) if hessian else ()))
 
-    enclosures = _followed(problem, w, parts)
+    enclosures = _followed(problem, w, parts, rows=w.numel() if hessian else 0)
     return enclosures if isinstance(enclosures, NoProof) else OfOuter(enclosures[0], enclosures[1] if hessian else None)
 
 
@@ -68,7 +68,7 @@ def of_step(problem: Problem) -> Ball | NoProof:
     def parts(w: Tensor, lam: Tensor, ready: Ready, eye: Tensor) -> Sequence[Tensor]:
         return () if problem.step_at is None else [torch.as_tensor(problem.step_at(ready)).reshape(())]
 
-    enclosures = _followed(problem, problem.w0, parts)
+    enclosures = _followed(problem, problem.w0, parts, rows=0)
     return enclosures if isinstance(enclosures, NoProof) else enclosures[0]
 
 
@@ -81,13 +81,13 @@ def _grad(y: Tensor, inputs: tuple[Tensor, ...], eye: Tensor) -> Sequence[Tensor
     ]
 
 
-def _followed(problem: Problem, w: Tensor, parts: Parts) -> list[Ball] | NoProof:
-    """Balls of what `parts` computes, by running error analysis."""
+def _followed(problem: Problem, w: Tensor, parts: Parts, rows: int) -> list[Ball] | NoProof:
+    """Balls of what `parts` computes, by running error analysis; it gets so many rows of the identity."""
     if w.device.type != "cpu":
         return NoProof(f"rounding is proved on the CPU only, and the problem is on {w.device}")
     watch = Watch(enclose=True)
     w, lam = w.detach().clone(), problem.lam.detach().clone()
-    eye = torch.eye(w.numel(), dtype=w.dtype)
+    eye = torch.eye(rows, w.numel() if rows else 0, dtype=w.dtype)
     watch.start(w, lam, eye)
     w.requires_grad_(True)
     lam.requires_grad_(True)

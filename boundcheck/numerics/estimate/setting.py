@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -51,7 +51,7 @@ class Setting:
     @cached_property
     def program(self) -> ProgramProof:
         """The recorded functions of the problem."""
-        return ProgramProof.of(self.problem)
+        return replace(ProgramProof.of(self.problem), spend=self.spend)
 
     @cached_property
     def fixed_point(self) -> FixedPoint | str:

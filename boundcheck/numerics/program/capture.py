@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from boundcheck.numerics.program.batched_losses import losses_as_they_are
@@ -51,6 +51,7 @@ CONSTANTS = frozenset((
     "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty",
 ))  # fmt: skip
 CUT = "cut"  # the operation that stands for detach() and .data
+MATRIX = "matrix"  # the operation that stands for the product with a matrix that PyTorch does not see
 PACKAGE = Path(__file__).resolve().parents[2]
 TORCH = Path(torch.__file__).resolve().parent
 PYTHON = Path(sysconfig.get_path("stdlib")).resolve()
@@ -165,7 +166,9 @@ class Recorder(TorchDispatchMode):
             ref = self._emit(torch.ops.aten.reshape.default, (flat[0], list(x.shape)), x.shape)
         else:
             length = sum(_length(source, self.operations) for source in flat)
-            joined = flat[0] if len(flat) == 1 else self._emit(torch.ops.aten.cat.default, (flat,), torch.Size([length]))
+            joined = (
+                flat[0] if len(flat) == 1 else self._emit(torch.ops.aten.cat.default, (flat,), torch.Size([length]))
+            )
             ref = self._emit(torch.ops.aten.index.Tensor, (joined, [reading.index]), x.shape)
         self._refs[_key(x)] = ref
         return ref
@@ -299,6 +302,18 @@ class Recorder(TorchDispatchMode):
         self.seal(copy)  # a copy here, and none where the function runs
         return copy
 
+    def matrix_product(self, matrix: Any, x: Tensor, run: Callable[[Tensor, Any], Tensor]) -> Tensor | None:
+        """The product of a matrix with a tensor that depends on w or λ, as one operation; None for data."""
+        with torch._C.DisableTorchFunction():
+            if self.ref(x) is None:
+                return None
+            if not torch.is_grad_enabled():
+                raise self._decline("a product with a sparse matrix under no_grad: its derivative is cut")
+            with torch._C._DisableTorchDispatch():
+                result = run(x, matrix)
+            self._add(MATRIX, (x, matrix), {}, run, (result,), _line())
+            return result
+
     def _add(self, name: str, args: Any, kwargs: Any, func: Any, results: tuple[Any, ...], line: str) -> None:
         def of(x: Any) -> Any:
             if not isinstance(x, Tensor):
@@ -375,6 +390,15 @@ class _Cuts(TorchFunctionMode):
         with torch._C.DisableTorchFunction():
             if any(isinstance(x, Tensor) and self.recorder.ref(x) is not None for x in leaves):
                 raise self.recorder._decline(f"{name} takes numbers out of PyTorch")
+
+
+def recorded_product(matrix: Any, x: Tensor, run: Callable[[Tensor, Any], Tensor]) -> Tensor | None:
+    """While a program is recorded, the product of a matrix with what depends on w or λ; None at other times.
+
+    `run(x, matrix)` computes it, and can be differentiated.
+    """
+    mode = _get_current_dispatch_mode()
+    return mode.matrix_product(matrix, x, run) if isinstance(mode, Recorder) else None
 
 
 def capture(

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from boundcheck.errors import InputError
+from boundcheck.numerics.program.capture import recorded_product
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,10 +134,30 @@ class SparseMatrix:
                 f"W has shape {tuple(W.shape)} and X {tuple(self.shape)}; give W of shape ({self.shape[1]},) or "
                 f"({self.shape[1]}, c)"
             )
-        product: Tensor = _Product.apply(W, self)  # type: ignore[no-untyped-call]
-        return product
+        product = recorded_product(self, W, _product)
+        return _product(W, self) if product is None else product
+
+    def by_rows(self) -> scipy.sparse.csr_matrix | np.ndarray:
+        """X in float64, for scipy and numpy; dense if it is stored in full.
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix or numpy.ndarray
+            The matrix.
+        """
+        X = self.X.detach().cpu().double()
+        if self.dense:
+            full: np.ndarray = X.numpy()
+            return full
+        parts = X.values().numpy(), X.col_indices().numpy(), X.crow_indices().numpy()
+        return scipy.sparse.csr_matrix(parts, shape=tuple(X.shape))
 
     __matmul__ = matmul
+
+
+def _product(W: Tensor, matrix: SparseMatrix) -> Tensor:
+    product: Tensor = _Product.apply(W, matrix)  # type: ignore[no-untyped-call]
+    return product
 
 
 class _Product(torch.autograd.Function):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -44,7 +45,12 @@ class Chain:
 
 def chain_of(x: Value) -> Chain:
     """The chain of a tensor; of one that has none, the tensor itself."""
-    return x.chain or Chain(x, _identity, 0)
+    return x.chain or identity(x)
+
+
+def identity(base: Any) -> Chain:
+    """The base itself; a chain only asks whether another one has the same."""
+    return Chain(base, _identity, 0)
 
 
 def _identity(z: Interval) -> Jet:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
-from boundcheck.numerics.program.capture import CUT, Declined, Operation, Program, Ref
+from boundcheck.numerics.program.capture import CUT, MATRIX, Declined, Operation, Program, Ref
 from boundcheck.numerics.program.enclosure import chain as chains
 from boundcheck.numerics.program.enclosure.bilinear import bilinear_value
 from boundcheck.numerics.program.enclosure.elementary import ELEMENTARY, Elementary, Jet, power, soft_plus
@@ -36,8 +36,21 @@ MOVES = frozenset((
     "diag_embed", "repeat", "movedim", "flatten", "where", "take", "rot90", "unflatten", "narrow",
     "constant_pad_nd", "unfold", "select_scatter", "slice_scatter", "im2col",
 ))  # fmt: skip
-SUMS = frozenset(("sum", "mean", "cumsum", "trace", "add", "sub", "rsub", "_adaptive_avg_pool2d", "avg_pool2d", "index_add",
-                  "scatter_add"))
+SUMS = frozenset(
+    (
+        "sum",
+        "mean",
+        "cumsum",
+        "trace",
+        "add",
+        "sub",
+        "rsub",
+        "_adaptive_avg_pool2d",
+        "avg_pool2d",
+        "index_add",
+        "scatter_add",
+    )
+)
 PRODUCTS = frozenset(("mul", "mm", "mv", "dot", "vdot", "bmm", "matmul", "outer", "convolution"))
 AFFINE = frozenset(("add", "sub", "rsub", "mul", "div", "neg"))  # entry by entry, with a number beside
 
@@ -134,10 +147,11 @@ class Enclosures:
             ]
         if name in PRODUCTS:
             return [_product(operation, args, kwargs, varying)]
+        if name == MATRIX:
+            return [_matrix_product(*args)]
         if name == CUT:
             raise Declined("detach() or .data cuts a derivative")
         raise Declined(f"aten.{name} has no rule")
-
 
     def _square_of_a_norm(self, operation: Operation) -> Value | None:
         """Σx² for (√Σx²)², which is smooth where the root is not; None for anything else."""
@@ -406,6 +420,16 @@ def _product_with_numbers(operation: Operation, args: Any, kwargs: Any, x: Value
     return linear_value(
         [x], lambda t: run(t, other), lambda t: run(t, other.abs()), offset, moves=False, terms=max(terms, 1)
     )
+
+
+def _matrix_product(x: Value, matrix: Any) -> Value:
+    """The product with a matrix that PyTorch does not see, which is formed."""
+    rows = matrix.by_rows()
+    if rows.shape[0] * rows.shape[1] > MOST_NUMBERS // 10:
+        raise Declined(f"a matrix of {rows.shape[0]} × {rows.shape[1]} is too large to be formed")
+    X = torch.from_numpy(rows.toarray() if hasattr(rows, "toarray") else rows)
+    size = X.abs()
+    return linear_value([x], lambda t: X @ t, lambda t: size @ t, None, moves=False, terms=X.shape[1])
 
 
 def _power(x: Any, exponent: Any) -> Value | None:

@@ -1,0 +1,317 @@
+"""Bounds of the derivatives of a separable program over a ball, by products with its linear maps alone.
+
+For f = Σ_i a_i ψ(u_i) φ(z_i) and z = Fw + b, ∇²₁f = Fᵀ diag(aψφ'') F, and D³f(x, y, z) is at most
+Σ_i |aψφ'''| ‖F_i‖ |F_i x||F_i y|‖z‖. For log-sum-exp of a row of z, φ'' is a matrix between 0 and ½, and ‖φ'''‖ is
+at most √6/9. So all that is needed are largest eigenvalues of Σ_k F_kᵀ diag(h_k) F_k with h ≥ 0: proved for
+F ≥ 0, else by random starts with probability 1 − δ (docs/proofs.md#program-separable).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from boundcheck.numerics.estimate import lanczos
+from boundcheck.numerics.estimate.effort import Spend
+from boundcheck.numerics.program.capture import Declined, Program
+from boundcheck.numerics.program.enclosure.elementary import Jet
+from boundcheck.numerics.program.enclosure.interpreter import CUT_OFF
+from boundcheck.numerics.program.enclosure.intervals import UP, Interval, norm, point
+from boundcheck.numerics.program.enclosure.log_sum_exp import S3, softmax
+from boundcheck.numerics.program.rounding_rules.ball import gamma
+from boundcheck.numerics.program.separable.affine import Affine
+from boundcheck.numerics.program.separable.recogniser import recognise
+from boundcheck.numerics.program.separable.terms import LogSums, Part
+
+ROUNDS = 30  # of the power method
+CERTIFICATES = 8  # by random starts at most, of which one bound is made
+STEPS = 300  # of Lanczos at most
+THRESHOLD = 20  # of PyTorch's softplus
+LOOSE = 1 + 1e-12  # more than the rounding of a few factors
+Weighted = tuple[Affine, Tensor]  # Fᵀ diag(h) F with h ≥ 0
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A part at one λ and over one ball.
+
+    Attributes
+    ----------
+    z : Affine
+        The linear map.
+    soft : bool
+        Is φ log-sum-exp of the last axis of z? Then numbers are those of its groups.
+    weight : Interval
+        Σ aψ for each entry of z, or group.
+    jet, at : Jet
+        The ranges of φ to φ''' over the ball, and at its centre; for log-sum-exp φ' is the softmax of each entry.
+    i, lam, slope : Tensor
+        For each term with a ψ: the entry or group, the entry of λ, and at least |aψ' ∂u/∂λ|.
+    """
+
+    z: Affine
+    soft: bool
+    weight: Interval
+    jet: Jet
+    at: Jet
+    i: Tensor
+    lam: Tensor
+    slope: Tensor
+
+    def per_entry(self, x: Tensor) -> Tensor:
+        """A number of each group for each entry of z."""
+        x = x.reshape(self.z.shape[:-1] if self.soft else self.z.shape)
+        return x.unsqueeze(-1).expand(self.z.shape) if self.soft else x
+
+    @property
+    def selects(self) -> bool:
+        """Does each entry read one entry of w?"""
+        return self.z.X is None and not self.soft
+
+    def along(self, values: Tensor) -> Tensor:
+        """Sums of non-negative numbers of terms by entry or group, rounded up."""
+        count = self.weight.lo.numel()
+        sums = torch.zeros(count, dtype=torch.float64).index_add(0, self.i, values)
+        return sums * (1 + gamma(len(values) + 2)) * LOOSE
+
+
+class SeparableBounds:
+    """Bounds over the ball of radius `radius` around `centre`, with the names of `ScalarBounds`.
+
+    `delta` is at most the probability that one of those computed so far is false.
+    """
+
+    def __init__(self, program: Program, centre: Tensor, lam: Tensor, radius: float, spend: Spend) -> None:
+        self.radius, self.delta = radius, 0.0
+        self._centre, self._lam = (x.detach().to(device="cpu", dtype=torch.float64) for x in (centre, lam))
+        self._spend, self._runs = spend, 0
+        self.notes: dict[str, None] = {}
+        mix = recognise(program, len(self._centre), len(self._lam), centre.dtype)
+        with torch.no_grad():
+            self._pieces = [self._piece(part) for part in mix.parts if part.phi is not None]
+
+    def _piece(self, part: Part) -> Piece:
+        phi = part.phi
+        assert phi is not None
+        count = phi.shape.numel()
+        psi = slope = None
+        lam = torch.zeros(0, dtype=torch.long)
+        if part.psi is not None and part.k is not None:
+            u = part.psi.z
+            jet = part.psi.chain.jets(u.around(self._lam, 0.0))
+            value, first = (x.map(lambda t: t.expand(u.shape).reshape(-1)[part.k]) for x in jet[:2])
+            psi = value
+            if u.X is None:
+                lam = u.select.reshape(-1)[part.k]
+                slope = part.a.abs() * first.size * u.scale.abs().reshape(-1)[part.k] * LOOSE
+            else:
+                slope = torch.full_like(part.a, math.inf)
+                lam = torch.zeros_like(part.k)
+        terms = point(part.a) * psi if psi is not None else point(part.a)
+        zeros = torch.zeros(count, dtype=torch.float64)
+        mid, size = zeros.index_add(0, part.i, terms.mid), zeros.index_add(0, part.i, terms.size)
+        rad = zeros.index_add(0, part.i, terms.rad) + (gamma(len(part.i) + 2) + 1e-12) * size
+        shape = phi.shape
+        weight = Interval((mid - rad).reshape(shape), (mid + rad).reshape(shape))
+        box, at = phi.z.around(self._centre, self.radius), phi.z.around(self._centre, 0.0)
+        if isinstance(phi, LogSums):
+            jets = [(x, softmax(x), x, x) for x in (box, at)]
+        else:
+            shape = phi.z.shape
+            for inner in phi.limits:
+                if not bool((inner.jets(at)[0].hi <= THRESHOLD).all()):
+                    raise Declined(
+                        f"aten.softplus beyond its threshold of {THRESHOLD} at the centre of the ball, where PyTorch "
+                        "returns its argument; write -logsigmoid(-x)"
+                    )
+                if not bool((inner.jets(box)[0].hi <= THRESHOLD).all()):
+                    self.notes[CUT_OFF] = None
+            jets = [_expanded(phi.chain.jet(x), shape) for x in (box, at)]
+        i = part.i if slope is not None else torch.zeros(0, dtype=torch.long)
+        slope = torch.zeros(0, dtype=torch.float64) if slope is None else slope
+        return Piece(phi.z, isinstance(phi, LogSums), weight, jets[0], jets[1], i, lam, slope)
+
+    def _curvature(self, piece: Piece) -> Interval:
+        """The range of aψφ'' for each entry of z; of a group, that of its eigenvalues."""
+        if piece.soft:
+            half = Interval(0.5 * piece.weight.lo.clamp(max=0), 0.5 * piece.weight.hi.clamp(min=0))
+            return half.map(piece.per_entry)
+        return piece.weight * piece.jet[2]
+
+    @cached_property
+    def smallest(self) -> float:
+        """At most every eigenvalue of ∇²₁f: the least sum on the diagonal, less what other parts may take away."""
+        diagonal = torch.zeros_like(self._centre)
+        size = torch.zeros_like(self._centre)
+        below: list[Weighted] = []
+        terms = 0
+        for piece in self._pieces:
+            lo = self._curvature(piece).lo
+            if piece.selects:
+                part = piece.z.scale**2 * lo
+                diagonal.index_add_(0, piece.z.select.reshape(-1), part.reshape(-1))
+                size.index_add_(0, piece.z.select.reshape(-1), part.abs().reshape(-1))
+                terms += part.numel()
+            elif bool((lo < 0).any()):
+                below.append((piece.z, (-lo).clamp(min=0)))
+        low = float((diagonal - (gamma(min(terms, 10**6) + 8) + 1e-12) * size).min())
+        least = low - self._top(below)
+        return -math.inf if math.isnan(least) else least
+
+    @cached_property
+    def largest(self) -> float:
+        """At least every eigenvalue of ∇²₁f."""
+        return self._top([(piece.z, self._curvature(piece).hi.clamp(min=0)) for piece in self._pieces])
+
+    @property
+    def hessian(self) -> float:
+        """At least ‖∇²₁f‖."""
+        return max(abs(self.smallest), abs(self.largest))
+
+    @cached_property
+    def third(self) -> float:
+        """At least ‖D³f‖ by w."""
+        return self._top([(piece.z, self._third(piece)) for piece in self._pieces])
+
+    def _third(self, piece: Piece) -> Tensor:
+        if piece.soft:
+            return piece.per_entry(S3 * piece.weight.size * piece.z.block_norms * LOOSE)
+        return _product((piece.weight * piece.jet[3]).size, piece.z.row_norms)
+
+    @cached_property
+    def third_cross(self) -> float:
+        """At least the norm of D³f by w twice and λ once, as |u_λ| ≤ ‖u‖."""
+        weighted = []
+        for piece in self._pieces:
+            if len(piece.slope):
+                size = piece.along(piece.slope)
+                bend = 0.5 * size if piece.soft else _product(size, piece.jet[2].size.reshape(-1))
+                weighted.append((piece.z, piece.per_entry(bend)))
+        return self._top(weighted)
+
+    @cached_property
+    def cross(self) -> float:
+        """At least ‖∇²₁₂f‖."""
+        return math.fsum(self._cross(piece) for piece in self._pieces if len(piece.slope)) * LOOSE
+
+    def _cross(self, piece: Piece) -> float:
+        """A column for each entry of λ. If an entry meets at most K terms, ‖M‖² ≤ K max ‖column‖²."""
+        if not bool(piece.slope.isfinite().all()):
+            return math.inf
+        of = piece.z.select.reshape(-1)[piece.i] if piece.selects else piece.i
+        K = int(torch.bincount(of).max())
+        if piece.selects:
+            scale = piece.z.scale.abs().reshape(-1)[piece.i]
+            first = piece.at[1].size.reshape(-1)[piece.i] * scale * piece.slope
+            move = _product(piece.jet[2].size.reshape(-1)[piece.i], scale**2 * piece.slope)
+            column = self._columns(first, piece.lam)
+            largest = torch.zeros_like(self._lam).scatter_reduce(0, piece.lam, move, "amax")
+            column = column + (self.radius * largest * math.sqrt(K) if self.radius else 0.0)
+            return math.sqrt(K) * float(column.max()) * LOOSE
+        size = torch.ones_like(piece.slope) if piece.soft else piece.jet[1].size.reshape(-1)[piece.i]
+        column = self._columns(size * piece.slope, piece.lam)
+        return math.sqrt(K) * float(column.max()) * self._norm(piece) * LOOSE
+
+    def _columns(self, values: Tensor, lam: Tensor) -> Tensor:
+        squares = torch.zeros_like(self._lam).index_add(0, lam, values**2)
+        return squares.sqrt() * (1 + gamma(len(values) + 4)) * LOOSE
+
+    def _norm(self, piece: Piece) -> float:
+        """At least ‖F‖."""
+        return math.sqrt(self._top([(piece.z, torch.ones(piece.z.shape, dtype=torch.float64))])) * UP
+
+    @cached_property
+    def gradient(self) -> float:
+        """At least ‖∇₁f‖: from the centre by the Hessian, or by the range of each part."""
+        from_centre = self.gradient_at_centre
+        if not self.radius:
+            return from_centre
+        from_centre += self.radius * self.hessian * UP
+        fixed = [piece for piece in self._pieces if not piece.soft and bool((piece.jet[2].size == 0).all())]
+        others = [piece for piece in self._pieces if not any(piece is x for x in fixed)]
+        direct = self._gradient_of(fixed)
+        for piece in others:
+            size = piece.weight.size if piece.soft else (piece.weight * piece.jet[1]).size  # ‖softmax‖ ≤ 1
+            direct += norm(size) * self._norm(piece) if bool(size.isfinite().all()) else math.inf
+        best = min(direct * UP, from_centre)
+        return math.inf if math.isnan(best) else best
+
+    @cached_property
+    def gradient_at_centre(self) -> float:
+        """At least ‖∇₁f‖ at the centre."""
+        return self._gradient_of(self._pieces)
+
+    def _gradient_of(self, pieces: Sequence[Piece]) -> float:
+        middle, off = torch.zeros_like(self._centre), torch.zeros_like(self._centre)
+        for piece in pieces:
+            adjoint = piece.weight.map(piece.per_entry) * piece.at[1]
+            middle = middle + piece.z.transposed(adjoint.mid)
+            loss = gamma(piece.z.terms + len(pieces) + 8) + 1e-12
+            off = off + piece.z.absolute.transposed(adjoint.rad + loss * adjoint.mid.abs()) * LOOSE
+        return (norm(middle) + norm(off)) * UP
+
+    def _top(self, weighted: Sequence[Weighted]) -> float:
+        """At least the largest eigenvalue of Σ Fᵀ diag(h) F, h ≥ 0."""
+        if not all(bool(h.isfinite().all()) for _, h in weighted):
+            return math.inf
+        diagonal, dense = torch.zeros_like(self._centre), []
+        for z, h in weighted:
+            if z.X is None:
+                part = (z.scale**2 * h).reshape(-1)
+                diagonal.index_add_(0, z.select.reshape(-1), part * (1 + gamma(part.numel() + 4)) * LOOSE)
+            else:
+                dense.append((z, h))
+        if not dense:
+            return float(diagonal.max()) * (1 + gamma(len(weighted) + 4)) if len(diagonal) else 0.0
+        positive = [(z.absolute, h) for z, h in dense]
+        terms = 2 * max(z.terms for z, _ in dense) + len(dense) + 16
+        bound = _perron(lambda v: _times(diagonal, positive, v), len(diagonal)) * (1 + 4 * gamma(terms)) * LOOSE
+        if all(z.nonnegative for z, _ in dense):
+            return bound
+        return min(bound, self._by_random_start(lambda v: _times(diagonal, dense, v)))
+
+    def _by_random_start(self, product: Callable[[Tensor], Tensor]) -> float:
+        delta = self._spend.delta / CERTIFICATES
+        generator = torch.Generator().manual_seed(self._spend.seed + self._runs)
+        self._runs += 1
+        found = lanczos.lanczos(
+            product, len(self._centre), delta=delta, most=self._spend.steps(STEPS), want="largest", generator=generator
+        ).largest
+        self.delta += delta
+        return found.value
+
+
+def _expanded(jet: Jet, shape: torch.Size) -> Jet:
+    a, b, c, d = (x.map(lambda t: t.expand(shape)) for x in jet)
+    return a, b, c, d
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """A product of sizes, where 0 times infinity is 0."""
+    product = a * b
+    return torch.where((a == 0) | (b == 0), torch.zeros_like(product), product) * LOOSE
+
+
+def _times(diagonal: Tensor, weighted: Sequence[Weighted], v: Tensor) -> Tensor:
+    result = diagonal * v
+    for z, h in weighted:
+        result = result + z.transposed(h * z.times(v))
+    return result
+
+
+def _perron(product: Callable[[Tensor], Tensor], size: int) -> float:
+    """At least the largest eigenvalue of a matrix M ≥ 0: max_i (Mv)_i/v_i for any v > 0 (Collatz and Wielandt)."""
+    v, least = torch.ones(size, dtype=torch.float64), math.inf
+    for _ in range(ROUNDS):
+        Mv = product(v)
+        top = float(Mv.max())
+        if not top > 0:
+            return max(top, 0.0)
+        least = min(least, float((Mv / v).max()))
+        v = (Mv / top).clamp(min=1e-30)
+    return least
