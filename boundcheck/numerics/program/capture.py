@@ -162,7 +162,9 @@ class Recorder(TorchDispatchMode):
             ref = self._emit(torch.ops.aten.reshape.default, (flat[0], list(x.shape)), x.shape)
         else:
             length = sum(_length(source, self.operations) for source in flat)
-            joined = flat[0] if len(flat) == 1 else self._emit(torch.ops.aten.cat.default, (flat,), torch.Size([length]))
+            joined = (
+                flat[0] if len(flat) == 1 else self._emit(torch.ops.aten.cat.default, (flat,), torch.Size([length]))
+            )
             ref = self._emit(torch.ops.aten.index.Tensor, (joined, [reading.index]), x.shape)
         self._refs[_key(x)] = ref
         return ref

@@ -8,7 +8,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.func import vmap
 
+import boundcheck as bc
+from boundcheck.numerics.program.batched_losses import batchable
 from boundcheck.numerics.program.capture import Declined, capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
 from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
@@ -221,7 +224,10 @@ def without_gradient(w: Tensor, lam: Tensor) -> Tensor:
 
 
 DECLINED: dict[str, tuple[Function, str]] = {
-    "user's data": (lambda w, lam: SPACE.copy_(w).sum(), "copy_.default writes in place, into memory that the function"),
+    "user's data": (
+        lambda w, lam: SPACE.copy_(w).sum(),
+        "copy_.default writes in place, into memory that the function",
+    ),
     "a part of it": (lambda w, lam: (SPACE[1:].add_(w[0]) ** 2).sum(), "memory that the function did not take"),
     "a buffer": (lambda w, lam: MODULE.space.copy_(w).sum(), "memory that the function did not take"),
     "detach": (through_detach, "cut off"),
@@ -246,3 +252,37 @@ def test_what_is_not_sure_is_declined(name: str) -> None:
     with pytest.raises(Declined, match=r"test_writes_in_place\.py:\d+") as why:
         ScalarBounds(capture(f, W, LAM, EXPANSIONS), W, LAM, 0.1)
     assert words in str(why.value)
+
+
+def test_buffers_that_are_filled_can_be_batched() -> None:
+    X = torch.arange(15, dtype=FLOAT64).reshape(5, 3).sin()
+
+    def f(w: Tensor, lam: Tensor) -> Tensor:
+        y, z, start = torch.zeros(5, 2, dtype=w.dtype), X.clone(), torch.empty(2, dtype=w.dtype)
+        for k in range(2):
+            y[:, k] = X @ w[k]
+        z += w.sum() * lam.sum()
+        start[0], start[1] = w.sum(), lam.sum()
+        return (y**2).sum() * lam.exp().sum() + (z**2).sum() + start.prod()
+
+    w, lam = X[:4].repeat(1, 2).reshape(4, 2, 3), X[:2, :2]
+    g = batchable(f)
+    g(w[0], lam[0])
+
+    def second(w: Tensor, lam: Tensor) -> Tensor:
+        return torch.func.jacrev(torch.func.grad(g), argnums=1)(w, lam)
+
+    both = vmap(vmap(second, in_dims=(0, None)), in_dims=(None, 0))(w, lam)
+    torch.testing.assert_close(both[1, 2], torch.func.jacrev(torch.func.grad(f), argnums=1)(w[2], lam[1]))
+
+
+def test_what_was_computed_from_data_alone_is_not_written_into_in_a_batch() -> None:
+    X = torch.ones(3, 2, dtype=FLOAT64)
+
+    def inner(w: Tensor, lam: Tensor) -> Tensor:
+        y = X @ X.T
+        y += w.sum()
+        return (y**2).sum() + (lam * w**2).sum()
+
+    with pytest.raises(bc.UserCodeError, match="no write in place into a tensor that was computed from data alone"):
+        bc.check(bc.Problem.from_loss(inner, lambda w, lam: w.sum(), W[:2], LAM), t=3)

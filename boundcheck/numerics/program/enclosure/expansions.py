@@ -111,7 +111,7 @@ def _index_put(x: Tensor, indices: Any, values: Tensor, accumulate: bool = False
     flat = values.expand(places.shape).reshape(-1)
     if accumulate:
         return torch.index_add(x.reshape(-1), 0, places.reshape(-1), flat).reshape(x.shape)
-    if len(places.reshape(-1).unique()) != places.numel():
+    if len(set(places.reshape(-1).tolist())) != places.numel():
         return NotImplemented
     chosen = count.reshape(-1).clone()
     chosen[places.reshape(-1)] = x.numel() + torch.arange(places.numel(), device=x.device)
@@ -155,7 +155,8 @@ def _xlogy(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _lerp(x: Tensor, y: Tensor, weight: Any) -> Tensor:
-    return x + weight * (y - x)
+    moved: Tensor = weight * (y - x)
+    return x + moved
 
 
 def _addcdiv(b: Tensor, x: Tensor, y: Tensor, value: float = 1) -> Tensor:

@@ -36,8 +36,21 @@ MOVES = frozenset((
     "diag_embed", "repeat", "movedim", "flatten", "where", "take", "rot90", "unflatten", "narrow",
     "constant_pad_nd", "unfold", "select_scatter", "slice_scatter", "im2col",
 ))  # fmt: skip
-SUMS = frozenset(("sum", "mean", "cumsum", "trace", "add", "sub", "rsub", "_adaptive_avg_pool2d", "avg_pool2d", "index_add",
-                  "scatter_add"))
+SUMS = frozenset(
+    (
+        "sum",
+        "mean",
+        "cumsum",
+        "trace",
+        "add",
+        "sub",
+        "rsub",
+        "_adaptive_avg_pool2d",
+        "avg_pool2d",
+        "index_add",
+        "scatter_add",
+    )
+)
 PRODUCTS = frozenset(("mul", "mm", "mv", "dot", "vdot", "bmm", "matmul", "outer", "convolution"))
 AFFINE = frozenset(("add", "sub", "rsub", "mul", "div", "neg"))  # entry by entry, with a number beside
 
@@ -137,7 +150,6 @@ class Enclosures:
         if name == CUT:
             raise Declined("detach() or .data cuts a derivative")
         raise Declined(f"aten.{name} has no rule")
-
 
     def _square_of_a_norm(self, operation: Operation) -> Value | None:
         """Σx² for (√Σx²)², which is smooth where the root is not; None for anything else."""
