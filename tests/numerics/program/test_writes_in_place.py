@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import pytest
@@ -286,3 +287,43 @@ def test_what_was_computed_from_data_alone_is_not_written_into_in_a_batch() -> N
 
     with pytest.raises(bc.UserCodeError, match="no write in place into a tensor that was computed from data alone"):
         bc.check(bc.Problem.from_loss(inner, lambda w, lam: w.sum(), W[:2], LAM), t=3)
+
+
+def random_program(seed: int) -> Function:
+    """Some tensors, views of views of them, and writes through any of these."""
+
+    def f(w: Tensor, lam: Tensor) -> Tensor:
+        draw = random.Random(seed)
+        seen = [torch.outer(w, lam), torch.zeros(4, 2, dtype=FLOAT64), w * 3, torch.ones(2, dtype=FLOAT64)]
+        for _ in range(12):
+            x, y = draw.choice(seen), draw.choice(seen)
+            step = draw.randrange(10)
+            if step < 5 and x.dim():
+                k = draw.randrange(x.shape[0])
+                views = (x[k], x[k:], x[::2], x.t() if x.dim() == 2 else x[None], x.unsqueeze(-1), x.narrow(0, k, 1))
+                seen.append(draw.choice(views))
+            elif step < 6:
+                seen.append(x.clone() if x.dim() else x + 1)
+            elif step < 7:
+                x.mul_(1.5)
+            elif step < 8:
+                x.fill_(draw.random())
+            elif step < 9:
+                x.add_(y.sum())
+            else:
+                x[...] = w[draw.randrange(4)] + y.sum()
+        return torch.stack(
+            [(x * (i + 1)).sum() + (x[..., -1:] * 7).sum() if x.dim() else x for i, x in enumerate(seen)]
+        )
+
+    return f
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_views_and_writes(seed: int) -> None:
+    f = scalar(random_program(seed))
+    program = capture(f, W, LAM, EXPANSIONS)
+    if seed not in (0, 26, 27, 57):  # PyTorch takes their views for leaves, and refuses a derivative
+        assert differs(program, f, W, LAM) == ""
+    for point in (-W.flip(0), W**2, 10 * W):
+        torch.testing.assert_close(replay(program, point, LAM**2), f(point, LAM**2), rtol=1e-10, atol=1e-10)

@@ -11,6 +11,7 @@ from boundcheck.numerics.program.cholesky_certificate import frobenius, gamma, s
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
 
 POINTS = 40  # of τ that are tried
+VANISHING = 1e-280  # ‖H‖² that is rounding of 0; the numbers below would be lost
 
 
 @torch.no_grad()
@@ -24,7 +25,7 @@ def farthest(H: Tensor, g: Tensor, radius: float) -> float:
     H = (H + H.T) / 2  # within 2⁻⁵³ of each entry, which `left` and `lost` have room for
     of_H, of_g = spectral_norm(H), norm(g)
     plain = (of_g + of_H * radius) * UP + turned
-    if not math.isfinite(plain) or of_H == 0 or radius == 0 or of_g == 0:
+    if not math.isfinite(plain) or of_H**2 < VANISHING or radius == 0 or of_g == 0:
         return plain
     values, V = torch.linalg.eigh(H)
     b = H @ g
