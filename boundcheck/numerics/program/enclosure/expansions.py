@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from boundcheck.numerics.program.enclosure.backward import BACKWARD
 from boundcheck.numerics.program.enclosure.layers import LAYERS
 
 MEAN, SUM = 1, 2  # how ATen numbers reductions; 0 is none
@@ -165,6 +166,7 @@ def _addcdiv(b: Tensor, x: Tensor, y: Tensor, value: float = 1) -> Tensor:
 
 EXPANSIONS: dict[str, Callable[..., Any]] = {
     **LAYERS,
+    **BACKWARD,
     "maximum": _maximum,
     "minimum": _minimum,
     "max": _max,

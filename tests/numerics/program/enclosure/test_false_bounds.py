@@ -276,6 +276,13 @@ def test_waves_over_many_periods() -> None:
             assert float(box.hi) - float(box.lo) <= max(values) - min(values) + 1e-2
 
 
+@pytest.mark.parametrize("alpha", [-2.0, 0.5])
+def test_a_factor_of_index_add_is_declined(alpha: float) -> None:
+    """Sizes would go through it with its sign."""
+    with pytest.raises(Declined, match="index_add with alpha"):
+        scalar(lambda w, lam: w.index_add(0, torch.tensor([0]), w[1:], alpha=alpha).sum(), numbers(1, 2), numbers(1), 0)
+
+
 def test_a_mask_of_minus_infinity_is_not_bounded_by_nonsense() -> None:
     """The rules have no finite numbers for −∞; what they say is infinite."""
     mask = torch.full((2, 2), -torch.inf, dtype=torch.float64).triu(1)

@@ -14,7 +14,7 @@ from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
 from boundcheck.numerics.program.replay import differs
 
 TABLES = {name: getattr(cases, name) for name in (
-    "MOVES", "SUMS", "ELEMENTARY", "CHAINS", "PRODUCTS", "LOG_SUM_EXP", "EXPANSIONS", "LAYERS",
+    "MOVES", "SUMS", "ELEMENTARY", "CHAINS", "PRODUCTS", "LOG_SUM_EXP", "EXPANSIONS", "LAYERS", "BACKWARD",
 )}  # fmt: skip
 ALL = [case for table in TABLES.values() for case in table]
 LINEAR = (*cases.MOVES, *cases.SUMS)
@@ -29,7 +29,7 @@ def test_samples_are_enclosed(case: Case) -> None:
         assert not verdict.false
 
 
-@pytest.mark.parametrize("case", [*cases.EXPANSIONS, *cases.LAYERS], ids=lambda case: case.id)
+@pytest.mark.parametrize("case", [*cases.EXPANSIONS, *cases.LAYERS, *cases.BACKWARD], ids=lambda case: case.id)
 def test_an_expansion_is_the_operation(case: Case) -> None:
     program, w, lam = recorded(case, 1, torch.float64, bent=False, scalar=True)
     assert differs(program, around(case, 1, torch.float64, bent=False, scalar=True), w, lam) == ""
