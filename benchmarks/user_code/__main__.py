@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 
 import torch
-from user_code import equilibria, linear_models, networks
 
 import boundcheck as bc
+from user_code import equilibria, linear_models, networks
 
 T = 100
 PROBLEMS: tuple[Callable[[], bc.Problem], ...] = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from user_code.linear_models import FLOAT64, normal
 
 import boundcheck as bc
+from user_code.linear_models import FLOAT64, normal
 
 
 class Cell(nn.Module):
@@ -41,11 +41,15 @@ def deep_equilibrium() -> bc.Problem:
     return bc.Problem.from_map(step, loss, torch.zeros(10, 6, dtype=FLOAT64), cell, name="deq")
 
 
-def normalised_equilibrium() -> bc.Problem:
-    """z = LayerNorm(x + A σ(z)): the norm at the end of a residual layer, as in transformers."""
+def normalised_equilibrium(size: float = 0.3) -> bc.Problem:
+    """z = LayerNorm(x + A σ(z)), ‖A‖ = `size`: the norm at the end of a residual layer, as in transformers."""
     X, y = normal(2, 6, 4), normal(3, 6)
     A = normal(4, 4, 4)
-    lam = {"A": 0.3 * A / torch.linalg.matrix_norm(A, 2), "gain": 0.5 * torch.ones(4, dtype=FLOAT64), "v": normal(5, 4)}
+    lam = {
+        "A": size * A / torch.linalg.matrix_norm(A, 2),
+        "gain": 0.5 * torch.ones(4, dtype=FLOAT64),
+        "v": normal(5, 4),
+    }
 
     def step(z: Tensor, lam: dict[str, Tensor]) -> Tensor:
         return F.layer_norm(2 * X + torch.sigmoid(z) @ lam["A"], (4,), lam["gain"])

@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from sklearn.datasets import load_diabetes, load_digits, load_iris
 from torch import Tensor, nn
-from user_code.linear_models import FLOAT64, halves, normal
 
 import boundcheck as bc
+from user_code.linear_models import FLOAT64, halves, normal
 
 
 def factorisation() -> bc.Problem:
@@ -77,11 +77,13 @@ def network() -> bc.Problem:
 
 
 def normalised_network() -> bc.Problem:
-    """A network with nn.LayerNorm and GELU; the penalty is on the last layer, the others are given."""
+    """A network with nn.LayerNorm before its last layer, and weight decay on all that is trained; the body is given."""
     X, y, X_val, y_val = normal(1, 20, 3), normal(2, 20), normal(3, 20, 3), normal(4, 20)
     torch.manual_seed(0)
     body = nn.Sequential(nn.Linear(3, 6), nn.LayerNorm(6), nn.GELU()).double()
     head = nn.Sequential(nn.Linear(6, 3), nn.LayerNorm(3), nn.Linear(3, 1)).double()
+    for parameter in body.parameters():
+        parameter.requires_grad_(False)
 
     def train_loss(head: nn.Module, log_decay: Tensor) -> Tensor:
         decay = sum(p.square().sum() for p in head.parameters())
@@ -90,9 +92,24 @@ def normalised_network() -> bc.Problem:
     def val_loss(head: nn.Module, log_decay: Tensor) -> Tensor:
         return F.mse_loss(head(body(X_val)).squeeze(-1), y_val)
 
-    for parameter in body.parameters():
-        parameter.requires_grad_(False)
     return bc.Problem.from_loss(train_loss, val_loss, head, torch.tensor(0.0, dtype=FLOAT64), name="layer norm")
+
+
+def normalised_body() -> bc.Problem:
+    """ANIL: the inner loop trains the head alone, and λ is the body, with nn.LayerNorm and GELU."""
+    X, y, X_val, y_val = halves(load_iris, 60)
+    torch.manual_seed(0)
+    body = nn.Sequential(nn.Linear(4, 5), nn.LayerNorm(5), nn.GELU()).double()
+    head = nn.Linear(5, 3).double()
+
+    def train_loss(head: nn.Linear, body: nn.Module) -> Tensor:
+        decay = sum(p.square().sum() for p in head.parameters())
+        return F.cross_entropy(head(body(X)), y) + 0.05 * decay
+
+    def val_loss(head: nn.Linear, body: nn.Module) -> Tensor:
+        return F.cross_entropy(head(body(X_val)), y_val)
+
+    return bc.Problem.from_loss(train_loss, val_loss, head, body, name="anil")
 
 
 def in_place() -> bc.Problem:

@@ -24,6 +24,11 @@ def test_theorems_page_is_fresh() -> None:
     assert written == page, "docs/theorems.md is stale; run `make docs`"
 
 
+def test_the_table_of_operations_is_up_to_date() -> None:
+    text = (ROOT / "docs" / "estimating.md").read_text()
+    assert runpy.run_path(str(ROOT / "docs" / "operations.py"))["page"](text) == text
+
+
 def test_every_statement_of_our_own_has_its_proof() -> None:
     anchors = set(re.findall(r'<a id="([^"]+)">', (ROOT / "docs" / "proofs.md").read_text(encoding="utf-8")))
     cited = [b.reference for b in bc.bounds.values()] + [r.reference for r in RATES.values()]

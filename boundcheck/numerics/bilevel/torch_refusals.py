@@ -18,7 +18,7 @@ REMEDIES = {  # by what PyTorch says
 
 
 def in_words(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """The same function; what PyTorch refuses to do with the operations of a user's function becomes a UserCodeError."""
+    """The same function; what PyTorch refuses to do with the operations of a user becomes a UserCodeError."""
 
     @wraps(function)
     def run(*args: Given.args, **kwargs: Given.kwargs) -> Result:

@@ -64,7 +64,7 @@ def with_smaller_balls(
     for number, width in enumerate(widths):
         if _close(last, smallest):
             break
-        last = smallest if number == len(widths) - 1 else values(number, last)
+        last = _best(last, smallest) if number == len(widths) - 1 else values(number, last)
         for name, value in last.items():
             tables[name].append((width, value))
     return constants.replace(*(replace(c, on_smaller=_shortened(c, tables[name])) for name, c in known.items()))
@@ -117,6 +117,11 @@ def _better(name: str, value: float, other: Constant | None) -> float:
     if other is None or not other.is_safe or other.side is Side.HIGH_PROBABILITY:
         return value
     return max(value, other.value) if direction(name) < 0 else min(value, other.value)
+
+
+def _best(one: Mapping[str, float], two: Mapping[str, float]) -> dict[str, float]:
+    """The better of both: what is proved on a smaller ball may be the worse one, by rounding."""
+    return {name: (max if direction(name) < 0 else min)(value, two[name]) for name, value in one.items()}
 
 
 def _close(here: Mapping[str, float], smallest: Mapping[str, float]) -> bool:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 
-def _standardised(x: Tensor, dims: Sequence[int], eps: float) -> Tensor:
+def _standardised(x: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
     gap = x - x.mean(dims, keepdim=True)
     return gap * torch.rsqrt((gap * gap).mean(dims, keepdim=True) + eps)
 

@@ -8,7 +8,7 @@ place; the values are the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -133,25 +133,23 @@ def batchable(function: Callable[..., Result]) -> Callable[..., Result]:
 
     def run(*arguments: Any) -> Result:
         nonlocal tried, writes
-        if tried and not first.used and not writes:
+        if not writes:
             try:
-                return function(*arguments)
-            except RuntimeError as error:
-                writes = _is_about_a_write(error)
-                if not writes:
-                    raise
-        elif not writes:
-            try:
-                with first if not tried else Formulas():
+                with first if not tried else Formulas() if first.used else nullcontext():
                     result = function(*arguments)
                 tried = True
                 return result
             except RuntimeError as error:
-                writes = _is_about_a_write(error)
+                writes = tried and _is_about_a_write(error)
                 if not writes:
                     raise
-        with Formulas(_anchor(arguments)):
-            return function(*arguments)
+        try:
+            with Formulas(_anchor(arguments)):
+                return function(*arguments)
+        except RuntimeError as error:
+            if _is_about_a_write(error):
+                raise RuntimeError(f"vmap: inplace: {error}") from error
+            raise
 
     return run
 
@@ -159,4 +157,4 @@ def batchable(function: Callable[..., Result]) -> Callable[..., Result]:
 def _is_about_a_write(error: RuntimeError) -> bool:
     """Is it what `vmap` says of a tensor that does not belong to the batch, and is written into?"""
     text = str(error)
-    return "vmap" in text and ("inplace" in text or "in-place" in text)
+    return ("vmap" in text and ("inplace" in text or "in-place" in text)) or "match the broadcast shape" in text

@@ -204,7 +204,7 @@ class Recorder(TorchDispatchMode):
             if func._schema.is_mutable and name not in RESHAPED and (depends or self._is_followed(tensors)):
                 return self._write(func, name, args, kwargs, tensors)
             if not depends or (name in CONSTANTS and func.namespace == "aten"):
-                return self._of_numbers(func(*args, **kwargs), tensors)
+                return self._of_numbers(func, func(*args, **kwargs), tensors)
             if name in RESHAPED and func.namespace == "aten":  # `vector @ matrix` ends in one
                 return self._reshaped(func, RESHAPED[name], args, kwargs, tensors)
             self._refuse_unusable(func, name, tensors)
@@ -220,8 +220,10 @@ class Recorder(TorchDispatchMode):
             self._add(name, args, kwargs, func, results, _line())
             return result
 
-    def _of_numbers(self, result: Any, tensors: list[Tensor]) -> Any:
+    def _of_numbers(self, func: Any, result: Any, tensors: list[Tensor]) -> Any:
         """The result of an operation on numbers; memory that it took is the function's own."""
+        if func.namespace != "aten":
+            return result
         given = {storage._cdata for x in tensors if (storage := _storage(x)) is not None}
         for x in tree_leaves(result):
             storage = _storage(x) if isinstance(x, Tensor) else None

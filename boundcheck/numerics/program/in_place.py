@@ -10,8 +10,9 @@ from torch import Tensor
 
 # x.name_(…) writes what x.name(…) returns into x, in the precision of x
 WRITES = frozenset((
-    "abs", "add", "addcdiv", "addcmul", "addmm", "addmv", "atan", "baddbmm", "celu", "clamp", "clamp_max", "clamp_min",
-    "cos", "cosh", "div", "elu", "erf", "exp", "expm1", "hardtanh", "index_add", "index_put", "leaky_relu", "lerp",
+    "abs", "add", "addcdiv", "addcmul", "addmm", "addmv", "asinh", "atan", "baddbmm", "celu", "clamp", "clamp_max",
+    "clamp_min", "cos", "cosh", "div", "elu", "erf", "erfc", "exp", "exp2", "expm1", "hardtanh", "index_add",
+    "index_put", "leaky_relu", "lerp",
     "log", "log10", "log1p", "log2", "masked_fill", "mul", "neg", "pow", "reciprocal", "relu", "rsqrt", "scatter_add",
     "sigmoid", "silu", "sin", "sinh", "sqrt", "square", "sub", "tanh", "tril", "triu",
 ))  # fmt: skip

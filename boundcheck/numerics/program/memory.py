@@ -19,7 +19,7 @@ def places(x: Tensor) -> Tensor | None:
     """For every entry of x its place in the storage, counted in entries; None if two entries share a place."""
     size = x.untyped_storage().nbytes() // x.element_size()
     where = torch.arange(size).as_strided(x.shape, x.stride(), x.storage_offset())
-    return where if len(where.reshape(-1).unique()) == where.numel() else None
+    return where if len(set(where.reshape(-1).tolist())) == where.numel() else None
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Reading(Generic[Source]):
 
 @dataclass(eq=False)
 class Memory(Generic[Source]):
-    """A storage of entries of one type. `where` counts through all sources; −1 for a place of which nothing is known."""
+    """A storage of entries of one type. `where` counts through all sources, and is −1 where nothing is known."""
 
     dtype: torch.dtype
     where: Tensor
@@ -60,7 +60,7 @@ class Memory(Generic[Source]):
             return None
         ends = torch.tensor(self.starts[1:])
         of = torch.bucketize(index, ends, right=True)
-        used = of.unique().tolist()
+        used = sorted(set(of.reshape(-1).tolist()))
         moved, total = index.clone(), 0
         for i in used:
             moved = torch.where(of == i, index - self.starts[i] + total, moved)

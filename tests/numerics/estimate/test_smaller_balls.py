@@ -134,3 +134,11 @@ def test_where_the_hessian_is_constant_only_the_rest_shrinks() -> None:
     made = bc.estimate_constants(bc.load_problem("krr", size=12, features=3), ball="local", smaller_balls=True)
     assert not made["q"].on_smaller
     assert made["eta_2"].on_smaller[-1][1] < made["eta_2"].value
+
+
+def test_the_smallest_ball_is_no_worse_than_the_one_around_it() -> None:
+    """It was, by rounding: the bounds then refused the table."""
+    assert smaller_balls._best({"q": 0.5, "mu_inv": 2.0}, {"q": 0.5 + 1e-12, "mu_inv": 1.0}) == {
+        "q": 0.5,
+        "mu_inv": 2.0,
+    }

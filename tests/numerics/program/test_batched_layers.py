@@ -95,7 +95,7 @@ def test_what_pytorch_cannot_differentiate_is_one_line() -> None:
     def loss(w: Tensor) -> Tensor:
         return F.scaled_dot_product_attention(*[w.reshape(1, 1, 3, 2)] * 3).sum()
 
-    with pytest.raises(bc.UserCodeError, match="derivative for aten::_scaled_dot_product.*write that operation") as told:
+    with pytest.raises(bc.UserCodeError, match=r"derivative for aten::.*write that operation") as told:
         extreme_curvature(loss, normal(6))
     assert "\n" not in str(told.value)
 
@@ -104,5 +104,5 @@ def test_what_pytorch_cannot_batch_is_one_line() -> None:
     def loss(w: Tensor) -> Tensor:
         return (F.layer_norm(normal(4, 3) @ w.reshape(3, 2), (2,)).tanh() @ w[:2]).square().sum()
 
-    with pytest.raises(bc.UserCodeError, match="vmap.*out of place"):
+    with pytest.raises(bc.UserCodeError, match=r"vmap.*out of place"):
         vmap(lambda w: jacobian(grad(loss), w))(normal(2, 6))

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from boundcheck.numerics.program.enclosure.backward import BACKWARD
 from boundcheck.numerics.program.enclosure.layers import LAYERS
 
 MEAN, SUM = 1, 2  # how ATen numbers reductions; 0 is none
@@ -111,7 +112,7 @@ def _index_put(x: Tensor, indices: Any, values: Tensor, accumulate: bool = False
     flat = values.expand(places.shape).reshape(-1)
     if accumulate:
         return torch.index_add(x.reshape(-1), 0, places.reshape(-1), flat).reshape(x.shape)
-    if len(places.reshape(-1).unique()) != places.numel():
+    if len(set(places.reshape(-1).tolist())) != places.numel():
         return NotImplemented
     chosen = count.reshape(-1).clone()
     chosen[places.reshape(-1)] = x.numel() + torch.arange(places.numel(), device=x.device)
@@ -155,7 +156,8 @@ def _xlogy(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _lerp(x: Tensor, y: Tensor, weight: Any) -> Tensor:
-    return x + weight * (y - x)
+    moved: Tensor = weight * (y - x)
+    return x + moved
 
 
 def _addcdiv(b: Tensor, x: Tensor, y: Tensor, value: float = 1) -> Tensor:
@@ -164,6 +166,7 @@ def _addcdiv(b: Tensor, x: Tensor, y: Tensor, value: float = 1) -> Tensor:
 
 EXPANSIONS: dict[str, Callable[..., Any]] = {
     **LAYERS,
+    **BACKWARD,
     "maximum": _maximum,
     "minimum": _minimum,
     "max": _max,

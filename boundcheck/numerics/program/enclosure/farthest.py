@@ -11,6 +11,7 @@ from boundcheck.numerics.program.cholesky_certificate import frobenius, gamma, s
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
 
 POINTS, FINER = 19, 21  # of τ that are tried, and then between the neighbours of the best
+VANISHING = 1e-280  # ‖A‖² that is rounding of 0; the numbers below would be lost
 
 
 @torch.no_grad()
@@ -22,7 +23,7 @@ def farthest(A: Tensor, b: Tensor, radius: float) -> float:
     """
     of_A, of_b = spectral_norm(A), norm(b)
     plain = (of_b + of_A * radius) * UP
-    if not math.isfinite(plain) or of_A == 0 or radius == 0 or of_b == 0:
+    if not math.isfinite(plain) or of_A**2 < VANISHING or radius == 0 or of_b == 0:
         return plain
     rows, d = A.shape
     values, V = torch.linalg.eigh(A.T @ A)

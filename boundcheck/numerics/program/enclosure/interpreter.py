@@ -538,6 +538,18 @@ def _celu(x: Value, alpha: float = 1) -> Value:
     return elementwise(elu(alpha, 1.0, 1 / alpha), x)
 
 
+def _index_add(x: Any, dim: int, index: Any, source: Any, alpha: float = 1) -> None:
+    """A sum with coefficients 0 and 1, or none of these rules."""
+    if alpha != 1:
+        raise Declined(f"aten.index_add with alpha = {alpha:g}; multiply the source by it")
+
+
+def _constant_pad(x: Any, pad: Any, value: float = 0) -> None:
+    """A move of numbers among zeros; other numbers are added by themselves."""
+    if value != 0:
+        raise Declined(f"aten.constant_pad_nd with the number {value:g}")
+
+
 def _largest(x: Value, dim: Any = None, keepdim: bool = False) -> Value:
     return _extreme(x, dim, keepdim, 1.0)
 
@@ -603,6 +615,8 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "hardtanh": _hard_tanh,
     "elu": _elu,
     "celu": _celu,
+    "index_add": _index_add,
+    "constant_pad_nd": _constant_pad,
     "amax": _largest,
     "amin": _least,
 }

@@ -72,12 +72,6 @@ def _constant_pad(x: Tensor, pad: list[int], value: float = 0) -> Any:
     return torch.constant_pad_nd(x, pad, 0) + frame.to(x.dtype)
 
 
-def _cdist(x: Tensor, y: Tensor, p: float, compute_mode: int | None = None) -> Any:
-    if p != 2:
-        return NotImplemented
-    return torch.sqrt(((x[..., :, None, :] - y[..., None, :, :]) ** 2).sum(-1))
-
-
 def _nll_loss_2d(x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> Any:
     if weight is not None or bool((target == ignore_index).any()):
         return NotImplemented
@@ -98,10 +92,6 @@ def _safe_softmax(x: Tensor, dim: int, dtype: Any = None) -> Any:
 
 def _mish(x: Tensor) -> Tensor:
     return x * torch.tanh(-logsigmoid(-x))
-
-
-def _hard_sigmoid(x: Tensor) -> Tensor:
-    return torch.clamp(x + 3, 0, 6) / 6
 
 
 def _glu(x: Tensor, dim: int = -1) -> Tensor:
@@ -130,12 +120,10 @@ LAYERS: dict[str, Callable[..., Any]] = {
     "convolution": _convolution,
     "embedding": _embedding,
     "constant_pad_nd": _constant_pad,
-    "_cdist_forward": _cdist,
     "nll_loss2d_forward": _nll_loss_2d,
     "soft_margin_loss": _soft_margin_loss,
     "_safe_softmax": _safe_softmax,
     "mish": _mish,
-    "hardsigmoid": _hard_sigmoid,
     "glu": _glu,
     "hypot": _hypot,
     "logit": _logit,

@@ -19,8 +19,8 @@ from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.program.enclosure.linear import Linear, linear_value
 from boundcheck.numerics.program.enclosure.map import MapBounds, norm_of_slope
 from boundcheck.numerics.program.enclosure.scalar import values_before
-from boundcheck.numerics.program.enclosure.site_notes import Reading
-from boundcheck.numerics.program.enclosure.sites import is_bent, names_of, sites_of, sorted_rows
+from boundcheck.numerics.program.enclosure.site_notes import Reading, names_of
+from boundcheck.numerics.program.enclosure.sites import is_bent, sites_of, sorted_rows
 from boundcheck.numerics.program.enclosure.value import LAM, Bend, Pair, Rule, Value, W, refined
 
 

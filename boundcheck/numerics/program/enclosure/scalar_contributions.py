@@ -20,8 +20,8 @@ from boundcheck.numerics.program.enclosure.farthest import farthest
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval
 from boundcheck.numerics.program.enclosure.linear import Linear
 from boundcheck.numerics.program.enclosure.scalar import Derivatives, ScalarBounds, hessian_at
-from boundcheck.numerics.program.enclosure.site_notes import Names, Reading
-from boundcheck.numerics.program.enclosure.sites import Site, is_bent, names_of, sites_of, sorted_rows
+from boundcheck.numerics.program.enclosure.site_notes import Names, Reading, names_of
+from boundcheck.numerics.program.enclosure.sites import Site, is_bent, sites_of, sorted_rows
 from boundcheck.numerics.program.enclosure.value import LAM, Value, W
 
 ORDER = {"gradient": 1, "third": 3, "third_cross": 3}  # of derivatives; else 2

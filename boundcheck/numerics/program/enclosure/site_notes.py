@@ -21,7 +21,8 @@ LOOSE = 10  # how many times its value at the centre a bound may be before a hin
 INPUT = {W: "w", LAM: "λ"}
 PRIMES = ("φ", "φ'", "φ''", "φ'''")
 SMOOTH = {
-    "relu": "use softplus or silu, which are smooth",
+    **dict.fromkeys(("relu", "leaky_relu", "elu", "celu"), "use softplus or silu, which are smooth"),
+    **dict.fromkeys(("clamp", "clamp_min", "clamp_max", "hardtanh"), "use sigmoid, tanh or softplus, which are smooth"),
     "abs": "use sqrt(z² + ε), which is smooth",
     "huber_loss": "use a smooth loss, such as log cosh or sqrt(z² + δ²)",
     "smooth_l1_loss": "use a smooth loss, such as log cosh or sqrt(z² + δ²)",
@@ -201,7 +202,20 @@ def breaks(value: Value, order: int) -> bool:
 
 def culprit(values: Sequence[Value], order: int) -> str:
     """The first operation that has no bound on a derivative, with its line; or empty."""
+    names = names_of(values)
     for value in values:
         if breaks(value, order):
-            return f"aten.{value.name} is not smooth on all of the ball{_place(value)}"
+            name, line = names[id(value)]
+            return f"aten.{name} is not smooth on all of the ball{f', {line}' if line else ''}"
     return ""
+
+
+def names_of(values: Sequence[Value]) -> Names:
+    """The operation and line of each value; what an operation computes on the way has those of the operation."""
+    names: dict[int, tuple[str, str]] = {}
+    for value in reversed(values):
+        if value.name:
+            names[id(value)] = value.name, value.line
+        for x in value.rule.inputs if value.rule is not None else ():
+            names.setdefault(id(x), names.get(id(value), ("", "")))
+    return names

@@ -42,17 +42,6 @@ def sorted_rows(rows: Iterable[Contribution]) -> list[Contribution]:
     return sorted(rows, key=lambda row: -abs(row.value))
 
 
-def names_of(values: Sequence[Value]) -> Names:
-    """The operation and line of each value; what an operation computes on the way has those of the operation."""
-    names: dict[int, tuple[str, str]] = {}
-    for value in reversed(values):
-        if value.name:
-            names[id(value)] = value.name, value.line
-        for x in value.rule.inputs if value.rule is not None else ():
-            names.setdefault(id(x), names.get(id(value), ("", "")))
-    return names
-
-
 def sites_of(values: Sequence[Value], names: Names, places: Iterable[int]) -> list[Site]:
     """The places by operation, line and rule."""
     groups: dict[tuple[str, str, type], list[int]] = {}

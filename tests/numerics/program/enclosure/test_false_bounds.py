@@ -218,3 +218,55 @@ def test_the_rounding_of_an_exponent_of_a_power_is_no_matter() -> None:
 def test_no_error_of_arithmetic_reaches_the_user() -> None:
     with pytest.raises(Declined, match=r"aten.pow"):
         scalar(lambda w, lam: (w ** float("inf")).sum(), numbers(0.5), numbers(1), 0.1)
+
+
+def test_a_hessian_that_is_rounding_of_zero_divides_nothing() -> None:
+    """‖H‖² was 0 where ‖H‖ was 1e-200, and the least τ above it 0 as well."""
+    H, g = 1e-200 * torch.eye(2, dtype=torch.float64), numbers(3, 4)
+    assert 5 <= farthest(H, g, 1.0) <= 5 * (1 + 1e-9)
+
+
+def test_the_square_of_a_norm_is_smooth_at_zero() -> None:
+    bounds = scalar(lambda w, lam: w.norm() ** 2 * lam.sum(), numbers(0, 0), numbers(1), 1.0)
+    assert bounds.largest == pytest.approx(2)
+    assert bounds.third <= 1e-9
+
+
+@pytest.mark.parametrize("f", [lambda w: w.norm() ** 3, lambda w: w.norm(1) ** 2, lambda w: w.sum().sqrt() ** 2])
+def test_what_looks_like_the_square_of_a_norm_is_not_taken_for_it(f: Callable[[Tensor], Tensor]) -> None:
+    assert scalar(lambda w, lam: f(w) * lam.sum(), numbers(0, 0), numbers(1), 1.0).largest == float("inf")
+
+
+def test_an_entry_that_may_cease_to_be_the_largest_is_declined() -> None:
+    """max(w₁, w₂) is w₁ at (1, 0), and bends as soon as the ball reaches the other."""
+    near = scalar(lambda w, lam: w.amax() ** 2 * lam.sum(), numbers(1, 0), numbers(1), 0.4)
+    assert near.largest == pytest.approx(2)
+    with pytest.raises(Declined, match="largest or least entry changes"):
+        scalar(lambda w, lam: w.amax() ** 2 * lam.sum(), numbers(1, 0), numbers(1), 0.6)
+    with pytest.raises(Declined, match=r"aten.argmax has no rule"):
+        scalar(lambda w, lam: (w.max(0)[1] * w).sum(), numbers(1, 0), numbers(1), 0.1)
+
+
+def test_waves_over_many_periods() -> None:
+    """sin over an interval that holds a maximum or a minimum between its ends."""
+    for lo, hi in ((1.0, 2.0), (4.0, 5.0), (0.1, 100.0), (1e5, 1e5 + 1), (-2.0, -1.0)):
+        for name, f in (("sin", mpmath.sin), ("cos", mpmath.cos)):
+            box = ELEMENTARY[name].jet(Interval(numbers(lo), numbers(hi)))[0]
+            values = [float(f(lo + (hi - lo) * i / 999)) for i in range(1000)]
+            assert float(box.lo) <= min(values)
+            assert float(box.hi) >= max(values)
+            assert float(box.hi) - float(box.lo) <= max(values) - min(values) + 1e-2
+
+
+@pytest.mark.parametrize("alpha", [-2.0, 0.5])
+def test_a_factor_of_index_add_is_declined(alpha: float) -> None:
+    """Sizes would go through it with its sign."""
+    with pytest.raises(Declined, match="index_add with alpha"):
+        scalar(lambda w, lam: w.index_add(0, torch.tensor([0]), w[1:], alpha=alpha).sum(), numbers(1, 2), numbers(1), 0)
+
+
+def test_a_mask_of_minus_infinity_is_not_bounded_by_nonsense() -> None:
+    """The rules have no finite numbers for −∞; what they say is infinite."""
+    mask = torch.full((2, 2), -torch.inf, dtype=torch.float64).triu(1)
+    bounds = scalar(lambda w, lam: torch.softmax(torch.outer(w, w) + mask, 1)[1, 0], numbers(1, 2), numbers(1), 0.1)
+    assert bounds.largest == float("inf")

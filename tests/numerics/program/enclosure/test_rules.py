@@ -5,15 +5,16 @@ from __future__ import annotations
 import enclosure_cases as cases
 import pytest
 import torch
-from enclosed import judged, recorded
+from enclosed import around, judged, recorded
 from enclosure_cases import Case
 
 from boundcheck.numerics.program.enclosure import interpreter
 from boundcheck.numerics.program.enclosure.elementary import ELEMENTARY
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
+from boundcheck.numerics.program.replay import differs
 
 TABLES = {name: getattr(cases, name) for name in (
-    "MOVES", "SUMS", "ELEMENTARY", "CHAINS", "PRODUCTS", "LOG_SUM_EXP", "EXPANSIONS", "LAYERS",
+    "MOVES", "SUMS", "ELEMENTARY", "CHAINS", "PRODUCTS", "LOG_SUM_EXP", "EXPANSIONS", "LAYERS", "BACKWARD",
 )}  # fmt: skip
 ALL = [case for table in TABLES.values() for case in table]
 LINEAR = (*cases.MOVES, *cases.SUMS)
@@ -26,6 +27,12 @@ def test_samples_are_enclosed(case: Case) -> None:
     rounds = 1 if case in LINEAR else 2
     for verdict in judged(case, sum(map(ord, case.id)), rounds):
         assert not verdict.false
+
+
+@pytest.mark.parametrize("case", [*cases.EXPANSIONS, *cases.LAYERS, *cases.BACKWARD], ids=lambda case: case.id)
+def test_an_expansion_is_the_operation(case: Case) -> None:
+    program, w, lam = recorded(case, 1, torch.float64, bent=False, scalar=True)
+    assert differs(program, around(case, 1, torch.float64, bent=False, scalar=True), w, lam) == ""
 
 
 @BY_NAME
