@@ -53,7 +53,7 @@ def step_of(shipped: Problem) -> float:
 
 
 def zeros(*shape: int) -> Tensor:
-    return torch.zeros(*shape, dtype=FLOAT64)
+    return torch.zeros(shape, dtype=FLOAT64)
 
 
 def normal(seed: int, *shape: int) -> Tensor:

@@ -53,7 +53,7 @@ def distances(
         gap, gap_name = alpha_mu, "αμ"
     if gap.value > 0:
         off, how = residual / gap, f"to ‖w − Φ(w)‖/({gap_name})"
-        how += f"; {proof.doubt}" if proof.doubt else ""
+        how += f"; {proof.doubt}" if proof.doubt else f", by {proof.how}"
     else:
         off, how = replace(gap, value=0.0, side=None), "at the computed w*, with no contraction to certify it"
         if least:
@@ -68,9 +68,9 @@ def _lengths(problem: Problem, w: Tensor) -> Iterator[tuple[str, str, float]]:
     yield "r_0", "‖w_0 − w*‖", float((problem.w0.cpu().double() - w.cpu().double()).norm())
 
 
-def distances_of(problem: Problem, w: Tensor, distance: float) -> Iterator[Constant]:
-    """D and r_0 from a proof that w* is within `distance` of the computed w."""
-    how = "plus how far w* may be from the computed point, by a Newton-Kantorovich proof"
+def distances_of(problem: Problem, w: Tensor, distance: float, by: str) -> Iterator[Constant]:
+    """D and r_0 from a proof that w* is within `distance` of the computed w; `by` says what bounds ‖w − Φ(w)‖."""
+    how = f"plus how far w* may be from the computed point, by a Newton-Kantorovich proof with ‖w − Φ(w)‖ by {by}"
     for name, norm, length in _lengths(problem, w):
         value = (length * (1 + (problem.d + 4) * 2.0**-53) + distance) * (1 + 2.0**-51)
         yield Constant(name, value, Side.UPPER, Provenance(f"{norm} {how}"))

@@ -202,7 +202,8 @@ def _distances(
     if closed is None:
         setting.tell("proving that w* is there", 0, 1)
         if isinstance(setting.fixed_point, FixedPoint):
-            yield from derived_constants.distances_of(setting.problem, setting.w_star, setting.fixed_point.distance)
+            found = setting.fixed_point
+            yield from derived_constants.distances_of(setting.problem, setting.w_star, found.distance, found.how)
             if "q" not in shared or shared["q"].side is Side.LOWER:
                 return
     q = _near(setting, shared, claimed, balls, peak)

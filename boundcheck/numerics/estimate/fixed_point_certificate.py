@@ -34,12 +34,13 @@ RADIUS = 1e-6  # of the ball on which ν₁ is taken, relative to 1 + ‖w̃‖
 class FixedPoint:
     """There is one fixed point within `distance` of the computed w, and no other within `radius`.
 
-    `inverse` is at least ‖(I − ∂₁Φ)⁻¹‖ over the ball of that radius.
+    `inverse` is at least ‖(I − ∂₁Φ)⁻¹‖ over the ball of that radius; `how` says what bounds ‖w − Φ(w)‖.
     """
 
     distance: float
     radius: float
     inverse: float
+    how: str = ""
 
 
 def certify(proof: ProgramProof, solution: ReferenceSolution, alpha: Constant | None) -> FixedPoint | str:
@@ -91,7 +92,7 @@ def certify(proof: ProgramProof, solution: ReferenceSolution, alpha: Constant | 
     distance = inverse * residual.w * UP
     if not distance <= radius:
         return "the residual of the computed w* is too large"
-    return FixedPoint(distance, radius, inverse)
+    return FixedPoint(distance, radius, inverse, residual.how)
 
 
 def _linearised(proof: ProgramProof, w: Tensor, reach: float, alpha: float) -> tuple[Tensor, float, float]:

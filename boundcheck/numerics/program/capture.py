@@ -85,15 +85,20 @@ W, LAM = Ref(0), Ref(1)
 
 @dataclass(eq=False)
 class Recorder(TorchDispatchMode):
-    """Writes operations down while it is active. `expansions` are operations to be replaced by simpler ones."""
+    """Writes operations down while it is active. `expansions` are operations to be replaced by simpler ones.
+
+    With `every`, operations on data alone are written down too, if they compute numbers.
+    """
 
     expansions: dict[str, Expand]
+    every: bool = False
     operations: list[Operation] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._refs: dict[Any, Ref] = {}
         self._storages: dict[int, object] = {}  # kept, so that no address is used twice
+        self._of_data: set[int] = set()  # operations on data alone
         self.reason = ""
 
     def start(self, *inputs: Tensor) -> None:
@@ -119,9 +124,11 @@ class Recorder(TorchDispatchMode):
                 return func(*args, **kwargs)
             if torch.Tag.nondeterministic_seeded in func.tags:
                 raise self._decline(f"{func}: random numbers")
-            if not any(self.ref(x) is not None for x in tensors):
-                return func(*args, **kwargs)
             name = func._schema.name.removeprefix("aten::")
+            if name == "detach_" and not any(self._varies(x) for x in tensors):  # no number is written
+                return func(*args, **kwargs)
+            if not any(self.ref(x) is not None for x in tensors) and not self._computes(func, args, kwargs, tensors):
+                return func(*args, **kwargs)
             if name in RESHAPED and func.namespace == "aten":  # `vector @ matrix` ends in one
                 return self._reshaped(func, RESHAPED[name], args, kwargs, tensors)
             self._refuse_unusable(func, name, tensors)
@@ -136,6 +143,23 @@ class Recorder(TorchDispatchMode):
             results = tuple(result) if isinstance(result, tuple | list) else (result,)
             self._add(name, args, kwargs, func, results, _line())
             return result
+
+    def _varies(self, x: Tensor) -> bool:
+        """Does it depend on w or λ?"""
+        ref = self.ref(x)
+        return ref is not None and ref.node not in self._of_data
+
+    def _computes(self, func: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> bool:
+        """Are numbers computed from data that are to be written down? A view of data is data."""
+        if not self.every or not any(x.is_floating_point() for x in tensors):
+            return False
+        if any(
+            returned.alias_info is not None and not returned.alias_info.is_write for returned in func._schema.returns
+        ):
+            return False
+        with torch._C._DisableTorchDispatch():
+            results = [x for x in tree_leaves(func(*args, **kwargs)) if isinstance(x, Tensor)]
+        return any(x.is_floating_point() for x in results)
 
     def _reshaped(self, func: Any, name: str, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
         """An operation that gives a tensor another shape and leaves its memory: recorded as the one that does not."""
@@ -166,7 +190,10 @@ class Recorder(TorchDispatchMode):
 
         shapes = tuple(x.shape if isinstance(x, Tensor) else torch.Size() for x in results)
         recorded_args, recorded_kwargs = tree_map(of, (tuple(args), dict(kwargs)))
-        self.operations.append(Operation(name, recorded_args, recorded_kwargs, shapes, func, line))
+        operation = Operation(name, recorded_args, recorded_kwargs, shapes, func, line)
+        if name != "input" and all(ref.node in self._of_data for ref in operation.refs()):
+            self._of_data.add(index)
+        self.operations.append(operation)
         for item, x in enumerate(results):
             if isinstance(x, Tensor):
                 storage = _storage(x)
@@ -225,8 +252,9 @@ class _Cuts(TorchFunctionMode):
 
 
 def capture(
-    function: Callable[[Tensor, Tensor], Tensor], w: Tensor, lam: Tensor, expansions: dict[str, Expand]
-) -> Program:
+    function: Callable[[Tensor, Tensor], Tensor], w: Tensor, lam: Tensor, expansions: dict[str, Expand],
+    *, every: bool = False,
+) -> Program:  # fmt: skip
     """Record a function of w and λ.
 
     Parameters
@@ -237,6 +265,9 @@ def capture(
         Where it is run.
     expansions : dict of callables by name
         Operations that are replaced by simpler ones, with the arguments of the operation.
+    every : bool
+        Whether numbers that are computed from data alone are operations of the program too; else, the default, they
+        are numbers as they are stored.
 
     Returns
     -------
@@ -249,7 +280,7 @@ def capture(
         If the function cannot be recorded, with the reason.
     """
     w, lam = (x.detach().clone() for x in (w, lam))
-    recorder = Recorder(expansions)
+    recorder = Recorder(expansions, every)
 
     def refuse(refusal: Refusal) -> Refusal:
         recorder._decline(str(refusal))
