@@ -141,6 +141,15 @@ def test_kinks_thresholds_and_domains_are_declined() -> None:
             evaluated(f, one, one)
 
 
+def test_an_argument_that_a_rule_does_not_know_is_declined() -> None:
+    """A quotient that is rounded down is not the quotient."""
+    one = torch.ones(1, dtype=torch.float64)
+    with pytest.raises(Declined, match=r"aten.div: the rule for balls does not take these arguments"):
+        evaluated(lambda w, lam: (w * torch.div(lam, 0.3, rounding_mode="floor")).sum(), one, one)
+    with pytest.raises(Declined, match=r"to torch.float32, which is not the identity"):
+        evaluated(lambda w, lam: (w * w.float().double()).sum(), one, one)
+
+
 def test_too_many_numbers_are_declined(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluation, "MOST", 5)
     with pytest.raises(Declined, match="too many for balls"):

@@ -56,7 +56,7 @@ class MapBounds:
         if self.radius and pair in self.output.bends:
             bend = self.bend if pair == (W, W) else self.lam_bend
             candidates.append(spectral_norm(slope.matrix) + norm(slope.slip) + self.radius * bend * UP)
-        return min(x for x in candidates if not math.isnan(x)) * UP
+        return min((x for x in candidates if not math.isnan(x)), default=math.inf) * UP
 
     @cached_property
     def bend(self) -> float:

@@ -218,3 +218,8 @@ def test_the_rounding_of_an_exponent_of_a_power_is_no_matter() -> None:
 def test_no_error_of_arithmetic_reaches_the_user() -> None:
     with pytest.raises(Declined, match=r"aten.pow"):
         scalar(lambda w, lam: (w ** float("inf")).sum(), numbers(0.5), numbers(1), 0.1)
+
+
+def test_a_slope_without_any_bound_is_infinite() -> None:
+    """Of e^(−1/w²) around 0 every way to bound it ends in no number, and that was an error."""
+    assert of_map(lambda w, lam: torch.exp(-1 / w**2), numbers(0, 0.1), numbers(1), 0.5).slope == float("inf")
