@@ -11,6 +11,7 @@ import sympy as sp
 
 from boundcheck.ball import BallKind
 from boundcheck.compare.case import Case
+from boundcheck.compare.one_smoothness import one_smoothness
 from boundcheck.constants import Constant, Constants, Provenance
 from boundcheck.errors import AssumptionError, MissingConstantError
 from boundcheck.methods import Method
@@ -129,6 +130,8 @@ def apply(bound: Bound, method: Method, case: Case, observed: Mapping[str, np.nd
         several = [step_sizes.lyapunov(momentum, t=int(t)).constants(over_ball) for t in steps]
     elif keys & {"heavy ball", "Nesterov"} and momentum is not None:
         several = (constants.replace(Constant("alpha", momentum.alpha)),)
+    elif "smooth" in keys:
+        several = (constants.replace(one_smoothness(constants)),)
     elif "gradient step" in keys:
         several = (constants.replace(_over_step("L_ell", "L_Phi_star", constants)),)
     symbols = bound.primitive.free_symbols | bound.in_conditions

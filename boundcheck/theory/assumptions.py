@@ -172,7 +172,7 @@ NESTEROV_STEPS = Assumption(
 )
 JI_SMOOTH = Assumption(
     "smooth",
-    "L bounds every second derivative of ℓ and E, and L_E bounds ‖∇₁E‖ everywhere; α ≤ 1/L",
+    "L bounds every second derivative of ℓ and E, and L_E bounds ‖∇₁E‖, on B(w*, r_0); α ≤ 1/L, held fixed",
     "",
     ("L", "L_E"),
     "closed form",

@@ -53,7 +53,7 @@ def distances(
         gap, gap_name = alpha_mu, "αμ"
     if gap.value > 0:
         off, how = residual / gap, f"to ‖w − Φ(w)‖/({gap_name})"
-        how += f"; {proof.doubt}" if proof.doubt else ""
+        how += f"; {proof.doubt}" if proof.doubt else f", by {proof.how}"
     else:
         off, how = replace(gap, value=0.0, side=None), "at the computed w*, with no contraction to certify it"
         if least:

@@ -40,7 +40,7 @@ class FixedPoint:
     distance: float
     radius: float
     inverse: float
-    how: str = "a Newton-Kantorovich proof"
+    how: str
 
 
 def certify(proof: ProgramProof, solution: ReferenceSolution, alpha: Constant | None) -> FixedPoint | str:
@@ -92,7 +92,7 @@ def certify(proof: ProgramProof, solution: ReferenceSolution, alpha: Constant | 
     distance = inverse * residual.w * UP
     if not distance <= radius:
         return "the residual of the computed w* is too large"
-    return FixedPoint(distance, radius, inverse)
+    return FixedPoint(distance, radius, inverse, f"a Newton-Kantorovich proof with ‖w − Φ(w)‖ by {residual.how}")
 
 
 def _by_strong_convexity(proof: ProgramProof, w: Tensor, alpha: Constant | None) -> FixedPoint | str:

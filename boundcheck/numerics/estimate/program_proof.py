@@ -137,7 +137,7 @@ class ProgramProof:
 
     def called(self, level: str) -> str:
         """What a user calls the function of a level."""
-        return _functions(self.problem)[level][0]
+        return functions(self.problem)[level][0]
 
     def _of_lower(self, region: Region, alpha: Constant | None, names: Collection[str] | None) -> Iterator[Constant]:
         bounds = self.separable("lower", region.point, region.radius) or self.lower_bounds(region.point, region.radius)
@@ -251,7 +251,7 @@ class _Recorded:
     declined: dict[str, str]
 
 
-def _functions(problem: Problem) -> dict[str, tuple[str, Callable[[Tensor, Tensor], Tensor]]]:
+def functions(problem: Problem) -> dict[str, tuple[str, Callable[[Tensor, Tensor], Tensor]]]:
     """By level, what a user calls the function, and the function of w and λ."""
     has_loss = problem.inner_at is not None and problem.step_at is not None
     lower = problem.inner_at if has_loss and problem.inner_at is not None else problem.phi_at
@@ -268,7 +268,7 @@ def _functions(problem: Problem) -> dict[str, tuple[str, Callable[[Tensor, Tenso
 @lru_cache(maxsize=16)
 def _recorded(problem: Problem) -> _Recorded:
     programs, declined = {}, {}
-    for level, (name, function) in _functions(problem).items():
+    for level, (name, function) in functions(problem).items():
         try:
             programs[level] = capture(function, problem.w0, problem.lam, EXPANSIONS)
         except Declined as why:
@@ -283,6 +283,6 @@ def _recorded(problem: Problem) -> _Recorded:
 def _changed(problem: Problem, level: str, program: Program) -> str:
     """How a program differs from its function as it is now; empty if it does not."""
     try:
-        return differs(program, _functions(problem)[level][1], problem.w0, problem.lam)
+        return differs(program, functions(problem)[level][1], problem.w0, problem.lam)
     except Exception as error:  # the user's code may raise anything beside w_0
         return " ".join(str(error).split())[:200]

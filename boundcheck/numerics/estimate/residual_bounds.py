@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.estimate import rounding_noise, rounding_proof
+from boundcheck.numerics.estimate import residual_balls, rounding_noise, rounding_proof
 from boundcheck.numerics.estimate.program_at_point import AtPoint, at_point
 from boundcheck.numerics.estimate.program_proof import ProgramProof
 from boundcheck.numerics.estimate.rounding_proof import NoProof
@@ -30,6 +30,7 @@ class ResidualBounds:
     v: float  # ‖v − ∂₁Φᵀv − ∇₁E‖
     g: float  # ‖value − (∇₂E + ∂₂Φᵀv)‖
     doubt: str = ""
+    how: str = "running error analysis"
 
 
 @torch.no_grad()
@@ -63,10 +64,14 @@ def of(problem: Problem, solution: ReferenceSolution) -> ResidualBounds:
     Returns
     -------
     ResidualBounds
-        Proved by running error analysis. Where that declines, what was computed, with a few units of its numbers and
-        with what arithmetic with random errors shows.
+        Proved by arb balls, or by running error analysis where python-flint is not installed, an operation has no
+        rule for balls or there are too many numbers. Where that declines too, what was computed, with a few units of
+        its numbers and with what arithmetic with random errors shows.
     """
     w, v, value = solution.w[0], solution.v[0], solution.value[0]
+    narrow = residual_balls.proved(problem, w, v, value)
+    if not isinstance(narrow, Declined):
+        return ResidualBounds(narrow.residual_w, narrow.residual_v, narrow.error_g, how=residual_balls.HOW)
     proof = rounding_proof.proved(problem, w, v, value)
     if not isinstance(proof, NoProof):
         return ResidualBounds(proof.residual_w, proof.residual_v, proof.error_g)

@@ -119,9 +119,13 @@ class _First:
 
 @dataclass(eq=False)
 class Recorder(TorchDispatchMode):
-    """Writes operations down while it is active. `expansions` are operations to be replaced by simpler ones."""
+    """Writes operations down while it is active. `expansions` are operations to be replaced by simpler ones.
+
+    With `every`, operations on data alone are written down too, if they compute numbers.
+    """
 
     expansions: dict[str, Expand]
+    every: bool = False
     operations: list[Operation] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -132,6 +136,7 @@ class Recorder(TorchDispatchMode):
         self._sealed: set[int] = set()  # not to be written into
         self._first: dict[int, _First] = {}
         self._memories: dict[int, Memory[Ref | Tensor]] = {}  # of what was written into
+        self._of_data: set[int] = set()  # operations on data alone
         self.reason = ""
 
     def start(self, *inputs: Tensor) -> None:
@@ -198,12 +203,16 @@ class Recorder(TorchDispatchMode):
             if torch.Tag.nondeterministic_seeded in func.tags:
                 raise self._decline(f"{func}: random numbers")
             name = func._schema.name.removeprefix("aten::")
+            if name == "detach_" and not any(self._varies(x) for x in tensors):  # no number is written
+                return func(*args, **kwargs)
             if name == "detach":
                 self.seal(args[0])
             depends = any(self.ref(x) is not None for x in tensors)
             if func._schema.is_mutable and name not in RESHAPED and (depends or self._is_followed(tensors)):
                 return self._write(func, name, args, kwargs, tensors)
-            if not depends or (name in CONSTANTS and func.namespace == "aten"):
+            if name in CONSTANTS and func.namespace == "aten":
+                return self._of_numbers(func, func(*args, **kwargs), tensors)
+            if not depends and not self._computes(func, args, kwargs, tensors):
                 return self._of_numbers(func, func(*args, **kwargs), tensors)
             if name in RESHAPED and func.namespace == "aten":  # `vector @ matrix` ends in one
                 return self._reshaped(func, RESHAPED[name], args, kwargs, tensors)
@@ -244,7 +253,7 @@ class Recorder(TorchDispatchMode):
     def _write(self, func: Any, name: str, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
         """An operation that writes into its first argument: recorded as the one that does not."""
         plain = out_of_place(func, name)
-        if plain is None:
+        if plain is None or self.every:  # data are values too then, and their memory is not followed
             raise self._decline(f"{func} writes in place")
         self._refuse_unusable(func, name, tensors, writes=True)
         x: Tensor = args[0]
@@ -286,6 +295,23 @@ class Recorder(TorchDispatchMode):
             raise self._decline(f"{func} writes in place, into memory of {memory.dtype}")
         return memory
 
+    def _varies(self, x: Tensor) -> bool:
+        """Does it depend on w or λ?"""
+        ref = self.ref(x)
+        return ref is not None and ref.node not in self._of_data
+
+    def _computes(self, func: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> bool:
+        """Are numbers computed from data that are to be written down? A view of data is data."""
+        if not self.every or not any(x.is_floating_point() for x in tensors):
+            return False
+        if any(
+            returned.alias_info is not None and not returned.alias_info.is_write for returned in func._schema.returns
+        ):
+            return False
+        with torch._C._DisableTorchDispatch():
+            results = [x for x in tree_leaves(func(*args, **kwargs)) if isinstance(x, Tensor)]
+        return any(x.is_floating_point() for x in results)
+
     def _reshaped(self, func: Any, name: str, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
         """An operation that gives a tensor another shape and leaves its memory: recorded as the one that does not."""
         plain = getattr(getattr(torch.ops.aten, name), func._overloadname)
@@ -324,8 +350,11 @@ class Recorder(TorchDispatchMode):
 
         shapes = tuple(x.shape if isinstance(x, Tensor) else torch.Size() for x in results)
         recorded_args, recorded_kwargs = tree_map(of, (tuple(args), dict(kwargs)))
+        operation = Operation(name, recorded_args, recorded_kwargs, shapes, func, line)
         index = self._next()  # after the arguments: to read one may be an operation too
-        self.operations.append(Operation(name, recorded_args, recorded_kwargs, shapes, func, line))
+        if name != "input" and all(ref.node in self._of_data for ref in operation.refs()):
+            self._of_data.add(index)
+        self.operations.append(operation)
         for item, x in enumerate(results):
             if isinstance(x, Tensor):
                 storage = _storage(x)
@@ -404,8 +433,9 @@ def recorded_product(matrix: Any, x: Tensor, run: Callable[[Tensor, Any], Tensor
 
 
 def capture(
-    function: Callable[[Tensor, Tensor], Tensor], w: Tensor, lam: Tensor, expansions: dict[str, Expand]
-) -> Program:
+    function: Callable[[Tensor, Tensor], Tensor], w: Tensor, lam: Tensor, expansions: dict[str, Expand],
+    *, every: bool = False,
+) -> Program:  # fmt: skip
     """Record a function of w and λ.
 
     Parameters
@@ -416,6 +446,9 @@ def capture(
         Where it is run.
     expansions : dict of callables by name
         Operations that are replaced by simpler ones, with the arguments of the operation.
+    every : bool
+        Whether numbers that are computed from data alone are operations of the program too; else, the default, they
+        are numbers as they are stored.
 
     Returns
     -------
@@ -428,7 +461,7 @@ def capture(
         If the function cannot be recorded, with the reason.
     """
     w, lam = (x.detach().clone() for x in (w, lam))
-    recorder = Recorder(expansions)
+    recorder = Recorder(expansions, every)
 
     def refuse(refusal: Refusal) -> Refusal:
         recorder._decline(str(refusal))

@@ -270,3 +270,8 @@ def test_a_mask_of_minus_infinity_is_not_bounded_by_nonsense() -> None:
     mask = torch.full((2, 2), -torch.inf, dtype=torch.float64).triu(1)
     bounds = scalar(lambda w, lam: torch.softmax(torch.outer(w, w) + mask, 1)[1, 0], numbers(1, 2), numbers(1), 0.1)
     assert bounds.largest == float("inf")
+
+
+def test_a_slope_without_any_bound_is_infinite() -> None:
+    """Of e^(−1/w²) around 0 every way to bound it ends in no number, and that was an error."""
+    assert of_map(lambda w, lam: torch.exp(-1 / w**2), numbers(0, 0.1), numbers(1), 0.5).slope == float("inf")

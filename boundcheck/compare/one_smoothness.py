@@ -1,0 +1,34 @@
+"""The one L of Ji et al., which bounds every second derivative of ℓ and E on the ball of the iterates.
+
+Their lemma assumes it everywhere. Gradient descent with α ≤ 1/L stays in B(w*, r_0), where ∂₁Φ contracts by 1 − αμ, so
+the proof of `itd` looks at points of that ball alone, and `ji-itd` is no less than `itd` in the constants it implies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from boundcheck.constants import Constant, Constants, Provenance
+from boundcheck.errors import MissingConstantError
+from boundcheck.side_arithmetic import sided
+from boundcheck.theory.symbols import QUANTITIES
+
+UP = 1 + 1e-12  # more than the rounding of L_Φ/α
+
+
+def one_smoothness(constants: Constants) -> Constant:
+    """The largest of ‖∇²₁ℓ‖, ‖∇²₂₁ℓ‖ = ‖∂₂Φ‖/α, ‖∇²₁E‖ and ‖∇²₁₂E‖, as L; the step α is held fixed.
+
+    Raises
+    ------
+    MissingConstantError
+        If one of them is not known.
+    """
+    for name in ("L", "L_Phi", "alpha", "eta_1", "eta_2"):
+        if name not in constants:
+            raise MissingConstantError(f"it needs {name} ({QUANTITIES[name].meaning}), which was not measured")
+    of = {name: sided(constants[name]) for name in ("L", "L_Phi", "alpha", "eta_1", "eta_2")}
+    parts = (of["L"], of["L_Phi"] / of["alpha"], of["eta_1"], of["eta_2"])
+    joined = parts[0] + parts[1] + parts[2] + parts[3]  # which has the side of the weakest
+    largest = replace(joined, value=max(part.value for part in parts) * UP)
+    return largest.bounds_above().named("L", Provenance("max of L, L_Φ/α, η₁ and η₂"))
