@@ -51,7 +51,9 @@ def differs(problem: Problem, quick: Problem, *, at_first: bool = False) -> str:
     if not at_first:
         return ""
     lam = problem.lam * (1 + 0.01 * random(problem.lam).abs())
-    return _at(problem, quick, w + random(w), v, lam, whole=True, beside=True) or _in_rows(quick, torch.stack((w, v)), v)
+    return _at(problem, quick, w + random(w), v, lam, whole=True, beside=True) or _in_rows(
+        quick, torch.stack((w, v)), v
+    )
 
 
 def _at(

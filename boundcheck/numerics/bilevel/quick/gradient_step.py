@@ -137,7 +137,9 @@ class Assembly:
             return self.stage.move(lambda a: flat(a, shape), a)
         index, d = selection.index.expand(shape).reshape(-1), self.d
         if len(index.unique()) < len(index):
-            result: Value = self.stage.compute(lambda a: a.new_zeros(d).index_add(0, index, a.expand(shape).reshape(-1)), a)
+            result: Value = self.stage.compute(
+                lambda a: a.new_zeros(d).index_add(0, index, a.expand(shape).reshape(-1)), a
+            )
             return result
         places = torch.full((d,), -1, device=index.device)
         places[index] = torch.arange(len(index), device=index.device)

@@ -53,9 +53,7 @@ def _entries(step: GradientStep, stage: Stage, d: int, slots: Slots) -> D2 | Non
     """Where every entry of Φ depends on one entry of λ, by `kept` and `shift`."""
     if varies(step.Q):
         return None
-    known: list[Entrywise | None] = [
-        entrywise(stage, x, d) if varies(x) else None for x in (step.kept, step.own_shift)
-    ]
+    known: list[Entrywise | None] = [entrywise(stage, x, d) if varies(x) else None for x in (step.kept, step.own_shift)]
     if any(varies(x) and each is None for x, each in zip((step.kept, step.own_shift), known, strict=True)):
         return None
     indices = [each.index for each in known if each is not None]

@@ -271,7 +271,9 @@ class Algebra:
             if not isinstance(part, Poly | Curve):
                 raise Unknown("a product of parameters whose entries are moved")
             linear = self._moved_map(part.linear, shape, places, move)
-            changes = {name: coefficient(getattr(part, name)) for name in ("a2", "a1", "c", "a", "b") if hasattr(part, name)}
+            changes = {
+                name: coefficient(getattr(part, name)) for name in ("a2", "a1", "c", "a", "b") if hasattr(part, name)
+            }
             parts.append(replace(part, linear=linear, **changes))  # type: ignore[arg-type]
         return Expression(tuple(parts), coefficient(x.constant), places.shape)
 
@@ -303,7 +305,9 @@ class Algebra:
             raise Unknown("a matrix times a function of w")
         stage, factor = self.stage, part.a1
         matmul = torch.matmul if left else lambda A, B: torch.matmul(B, A)
-        constant = None if x.constant is None else stage.compute(lambda A, b: matmul(A, b.expand(x.shape)), A, x.constant)
+        constant = (
+            None if x.constant is None else stage.compute(lambda A, b: matmul(A, b.expand(x.shape)), A, x.constant)
+        )
         if len(x.shape) == 1 or (len(x.shape) == 2 and x.shape[1 if left else 0] == 1):  # a vector, or a matrix of one
             F = A if left else stage.move(lambda A: A.mT, A)  # (rows, entries of x)
             if example(factor).numel() > 1:
@@ -343,5 +347,3 @@ class Algebra:
             ((a, linear),) = part.linear.pieces
             return x.but(parts=(Poly(linear, None, a),))
         return x
-
-

@@ -73,7 +73,9 @@ class Expression:
         """The shape of the tensor."""
         if self.summed is None:
             return self.inner
-        kept = (1 if i in self.summed else size for i, size in enumerate(self.inner) if self.keep or i not in self.summed)
+        kept = (
+            1 if i in self.summed else size for i, size in enumerate(self.inner) if self.keep or i not in self.summed
+        )
         return torch.Size(kept)
 
     @property
