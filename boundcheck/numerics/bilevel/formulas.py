@@ -3,6 +3,7 @@
 `D1`: (w, ready) ↦ (v ↦ ∂₁Φ(w)ᵀv), for columns: w and v are of shape (d, …), what was prepared has the same axes behind
 its own. They are laid out in memory like that too, so that a product with data is one product of matrices. A `Gram`
 says what ∂₁Φ is made of, and saves memory and time in the longest loops.
+A `OnePoint` takes single vectors only.
 `D2`: (w, ready) ↦ (v ↦ ∂₂Φ(w)ᵀv), for one λ: w of shape (rows, d), v of shape (rows, vectors, d), and the result
 (rows, vectors, n). A `Diagonal` says that λ has an entry for each of w, and that no two mix; `Matrices` hold ∂₂Φ as it
 is; `OuterProducts` can be summed over the rows without being formed for each.
@@ -23,6 +24,21 @@ from boundcheck.errors import InputError
 D1 = Callable[[Tensor, Any], Callable[[Tensor], Tensor]]
 D2 = Callable[[Tensor, Any], Callable[[Tensor], Tensor]]
 D2Outer = Callable[[Tensor, Any], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class OnePoint:
+    """A formula for ∂₁Φᵀv at one point w and for one vector v at a time; batches of them are left to autograd."""
+
+    at: D1
+
+    def __call__(self, w: Tensor, ready: Any) -> Callable[[Tensor], Tensor]:
+        return self.at(w, ready)
+
+
+def for_columns(formula: D1 | None) -> D1 | None:
+    """The formula, if it takes columns of points and vectors."""
+    return None if isinstance(formula, OnePoint) else formula
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,7 @@ from boundcheck.numerics.bilevel.derivatives import (
     rows,
     rows_outer,
 )
+from boundcheck.numerics.bilevel.formulas import for_columns
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 
@@ -110,8 +111,8 @@ def _in_rows(quick: Problem, w: Tensor, v: Tensor) -> str:
         return "the formula has another ∂₁Φᵀv for rows"
     if not _near(rows_outer(quick, points, prepared.leaves).w[1, 1], gradient(quick.outer_at)(w[1], ready), 0.0):
         return "the formula has another ∇₁E for rows"
-    if quick.d1phi_T_at is not None:
-        columns = quick.d1phi_T_at(points.movedim(-1, 0), prepared.leaves.for_columns())
+    if (formula := for_columns(quick.d1phi_T_at)) is not None:
+        columns = formula(points.movedim(-1, 0), prepared.leaves.for_columns())
         product = columns(v.expand_as(points).movedim(-1, 0))
         if not _near(product[:, 1, 1], right, float(v.norm())):
             return "the formula has another ∂₁Φᵀv for columns"

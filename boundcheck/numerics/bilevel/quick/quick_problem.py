@@ -17,18 +17,19 @@ import torch
 from torch import Tensor
 
 from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, Dynamics
-from boundcheck.numerics.bilevel.formulas import D2Outer
-from boundcheck.numerics.bilevel.loss_gradient import gradient
+from boundcheck.numerics.bilevel.formulas import D2Outer, OnePoint
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Ready
 from boundcheck.numerics.bilevel.quick import agreement, lam_functions, step_functions
 from boundcheck.numerics.bilevel.quick.gradient_step import Assembly
 from boundcheck.numerics.bilevel.quick.slots import Slots
+from boundcheck.numerics.program.batched_losses import losses_by_formula
 from boundcheck.numerics.program.capture import Declined, Program, capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
 from boundcheck.numerics.program.recognise.algebra import Algebra, Total
 from boundcheck.numerics.program.recognise.interpreter import Interpreter
-from boundcheck.numerics.program.recognise.stage import Stage, Unknown
+from boundcheck.numerics.program.recognise.point_program import PointProgram
+from boundcheck.numerics.program.recognise.stage import Stage, Unknown, Value
 from boundcheck.numerics.program.recognise.staged_program import StagedProgram
 
 EXPANDED = {"mse_loss": EXPANSIONS["mse_loss"]}  # it fails where it is batched twice
@@ -117,10 +118,12 @@ def _fields(problem: Problem, formulas: bool) -> dict[str, Any]:
         fields |= _by_formula(problem, program, stage, slots) | {"inner_at": None}
         fields |= {"d2outer_at": _outer_by_formula(problem, outer, stage, slots)}
     else:
-        lower_at, alpha = StagedProgram(program, stage).function(slots.read), slots.read(stage.alpha)
-        slope_at = gradient(lower_at)
-        fields |= {"phi_at": lambda w, ready: w - alpha(ready) * slope_at(w, ready), "inner_at": lower_at}
-    return fields | _prepared(problem, stage, slots, step)
+        slope_at, alpha = StagedProgram(_capture_gradient(problem, lower), stage).function(slots.read), stage.alpha
+        fields |= {"phi_at": _gradient_step(slope_at, alpha, slots), "inner_at": None}
+    fields |= _prepared(problem, stage, slots, step)
+    if fields.get("d1phi_T_at") is None:
+        fields["d1phi_T_at"] = _recorded_products(problem, fields["phi_at"], fields["prepare"], len(slots.held))
+    return fields
 
 
 def _by_formula(problem: Problem, program: Program, stage: Stage, slots: Slots) -> dict[str, Any]:
@@ -146,6 +149,39 @@ def _outer_by_formula(problem: Problem, program: Program, stage: Stage, slots: S
 
 def _capture(problem: Problem, function: Callable[[Tensor, Ready], Tensor]) -> Program:
     return capture(lambda w, lam: function(w, problem.prepare(lam)), problem.w0, problem.lam, EXPANDED)
+
+
+def _capture_gradient(problem: Problem, loss: Callable[[Tensor, Ready], Tensor]) -> Program:
+    """∇₁ℓ with the operations that autograd runs."""
+
+    def slope(w: Tensor, lam: Tensor) -> Tensor:
+        with losses_by_formula():
+            value = loss(w.requires_grad_(), problem.prepare(lam))
+            result: Tensor = torch.autograd.grad(value, w, create_graph=True)[0]
+            return result
+
+    return capture(slope, problem.w0, problem.lam, {})
+
+
+def _gradient_step(
+    slope_at: Callable[[Tensor, Any], Tensor], alpha: Value, slots: Slots
+) -> Callable[[Tensor, Any], Tensor]:
+    if isinstance(alpha, Tensor):
+        step = float(alpha)
+        return lambda w, ready: torch.sub(w, slope_at(w, ready), alpha=step)
+    of_ready = slots.read(alpha)
+    return lambda w, ready: w - of_ready(ready) * slope_at(w, ready)
+
+
+def _recorded_products(
+    problem: Problem, phi_at: Callable[[Tensor, Any], Tensor], prepare: Callable[[Tensor], Ready], count: int
+) -> OnePoint | None:
+    """∂₁Φᵀv from the operations of autograd; None if they cannot be recorded. The slots are `count` of what is ready."""
+    try:
+        return OnePoint(PointProgram(phi_at, problem.w0, prepare(problem.lam)[:count]))
+    except (Declined, Unknown) as why:
+        LOG.debug("%s: products by autograd, as %s", problem.name, why)
+        return None
 
 
 @dataclass(frozen=True, eq=False)

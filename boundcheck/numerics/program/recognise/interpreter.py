@@ -29,9 +29,9 @@ MEAN = 1  # how ATen numbers reductions; 2 is a sum, 0 none
 def replayed(operation: Operation) -> Callable[..., Any]:
     """The function of an operation, for other tensors than it was recorded with: they may lie otherwise in memory."""
     if operation.name == CUT:
-        return lambda x: x.detach()
-    if operation.name in ("view", "_unsafe_view") and operation.func._overloadname == "default":
-        return lambda x, size: x.reshape(size)
+        return torch.detach
+    if operation.name in ("view", "_unsafe_view") and operation.func._overloadname in ("default", ""):
+        return torch.reshape
     function: Callable[..., Any] = operation.func
     return function
 
