@@ -129,10 +129,14 @@ class DataMatrix:
         shared = self.weight.dim() == 0 or self.weight.shape[-1] == 1
         return self if shared else DataMatrix(self.U, self.weight[..., i : i + 1], self.kept)
 
-    def point(self, i: int) -> DataMatrix:
-        """That of the i-th of several points, for single vectors."""
-        weight, kept = (x if x.dim() == 0 else x[..., i if x.shape[-1] > 1 else 0] for x in (self.weight, self.kept))
-        return DataMatrix(self.U if self.U.dim() == 2 else self.U[..., 0], weight, kept)
+    def points(self, count: int) -> list[DataMatrix]:
+        """That of each of several points, for single vectors."""
+        U = self.U if self.U.dim() == 2 else self.U[..., 0]
+        weights, kept = (
+            [x if x.dim() == 0 else x[..., 0]] * count if x.dim() == 0 or x.shape[-1] == 1 else x.mT.contiguous().unbind()
+            for x in (self.weight, self.kept)
+        )
+        return [DataMatrix(U, *each) for each in zip(weights, kept, strict=True)]
 
     def matrices(self) -> Tensor:
         """The matrix of each column, of shape (…, d, d), where U is shared and `weight` and `kept` have all axes."""

@@ -20,6 +20,7 @@ from boundcheck.numerics.bilevel.formulas import D1, DataMatrix, for_columns, su
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Ready
+from boundcheck.numerics.solvers import lower_level
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +65,12 @@ def _by_formula(problem: Problem, prepared: Prepared, d1: D1, w: Tensor, steps: 
     columns = for_columns(d1)
     matrices = None if columns is None else columns(points.mT, prepared.leaves.for_points())
     gradients = outer_gradients(problem, path[-1], prepared.leaves)
-    adjoints, a = torch.empty_like(points), gradients.w
+    backwards, a = [], gradients.w
+    products = matrices.points(steps) if isinstance(matrices, DataMatrix) else None
     for p in reversed(range(steps)):
-        adjoints[p] = a
-        d1phi_T = matrices.point(p) if isinstance(matrices, DataMatrix) else d1(points[p], ready)
-        a = d1phi_T(a)
+        backwards.append(a)
+        a = (d1(path[p], ready) if products is None else products[p])(a)
+    adjoints = torch.stack(backwards[::-1])
     if problem.d2phi_T_at is not None:
         total = prepared.pull_back(gradients.lam) + summed(problem.d2phi_T_at(points, ready), adjoints)
         return Iterated(total, path[-1])
@@ -101,15 +103,18 @@ def forward(problem: Problem, prepared: Prepared, z: Tensor, t: int, through: in
 
 def _steps(problem: Problem, z: Tensor, ready: Ready, count: int) -> Tensor:
     with torch.no_grad():
+        step = lower_level.step_of(problem)
         for _ in range(count):
-            z = problem.psi_at(z, ready)
+            z = step(z, ready)
     return z
 
 
 def _differentiable_steps(problem: Problem, z: Tensor, prepared: Prepared, count: int) -> Linearisation:
+    step = lower_level.step_of(problem)
+
     def steps(z: Tensor, ready: Ready) -> Tensor:
         for _ in range(count):
-            z = problem.psi_at(z, ready)
+            z = step(z, ready)
         return z
 
     return Linearisation(steps, z, prepared.ready, prepared.leaves)

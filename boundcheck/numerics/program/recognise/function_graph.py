@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from operator import getitem
 from typing import Any
 
@@ -36,6 +37,11 @@ class FunctionGraph:
         self._shapes = dict(shapes)
         self._constants: list[Tensor] = []
         self._of_constant: dict[int, fx.Node] = {}
+
+    def take_from(self, whole: Hashable, places: dict[Hashable, int]) -> None:
+        """Values that are entries of an input that is a tuple."""
+        for name, place in places.items():
+            self._values[name] = self._graph.call_function(getitem, (self._values[whole], place))
 
     def add(self, node: int, operation: Operation) -> None:
         """An operation; its results are `Ref(node, 0)`, `Ref(node, 1)`, …"""
@@ -72,18 +78,13 @@ class FunctionGraph:
             return (result,)
         return tuple(self._graph.call_function(getitem, (result, i)) for i in range(len(operation.shapes)))
 
-    def function(self, outputs: Iterable[Any]) -> Callable[..., tuple[Any, ...]]:
-        """The function from the inputs, in their order, to some of the values."""
-        self._graph.output(tuple(self._value(x) for x in outputs))
+    def function(self, output: Any) -> Callable[..., Any]:
+        """The function from the inputs, in their order, to a value, or to a tuple of values."""
+        result = tuple(self._value(x) for x in output) if isinstance(output, tuple) else self._value(output)
+        self._graph.output(result)
         self._graph.eliminate_dead_code()
         forward = fx.GraphModule(torch.nn.Module(), self._graph).forward
-        constants = tuple(reversed(self._constants))  # each was put before the others
-
-        def run(*inputs: Any) -> tuple[Any, ...]:
-            values: tuple[Any, ...] = forward(*constants, *inputs)
-            return values
-
-        return run
+        return partial(forward, *reversed(self._constants))  # each was put before the others
 
 
 def _gives_several(operation: Operation) -> bool:

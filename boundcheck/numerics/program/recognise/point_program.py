@@ -6,6 +6,7 @@ Those that do not see v run once for a point, the others for every v: no graph i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -57,15 +58,14 @@ class PointProgram:
         used = {ref for node in sees_v for ref in program.operations[node].refs()}
         kept = sorted((x for x in used if x != v and x.node not in sees_v), key=lambda ref: (ref.node, ref.item))
         shapes = {ref: known.get(ref, program.operations[ref.node].shapes[ref.item]) for ref in kept}
-        product = FunctionGraph((v, *kept), shapes | {v: program.operations[v.node].shapes[1]})
+        product = FunctionGraph((*kept, v), shapes | {v: program.operations[v.node].shapes[1]})
         for node in sorted(sees_v):
             product.add(node, program.operations[node])
-        self._at_point, self._product = at_point.function(kept), product.function((program.output,))
+        self._at_point, self._product = at_point.function(tuple(kept)), product.function(program.output)
 
     def __call__(self, w: Tensor, ready: Sequence[Tensor]) -> Product:
-        product = self._product
-        kept = self._at_point(*(ready[place - 1] if place else w for place in self._inputs.values()))
-        return lambda v: product(v, *kept)[0]
+        kept = self._at_point(*[ready[place - 1] if place else w for place in self._inputs.values()])
+        return partial(self._product, *kept)
 
 
 BOTH, FLAT = Ref(0), Ref(1)  # the inputs of the recorded function: (w, v), and all of `ready`

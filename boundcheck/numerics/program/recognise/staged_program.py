@@ -14,7 +14,7 @@ from boundcheck.numerics.program.recognise.function_graph import FunctionGraph
 from boundcheck.numerics.program.recognise.interpreter import on_stage
 from boundcheck.numerics.program.recognise.stage import Held, Stage
 
-Read = Callable[[Any], Any]  # from what is prepared for a λ to one of its values
+READY = "ready"
 
 
 class StagedProgram:
@@ -37,16 +37,15 @@ class StagedProgram:
         depends = results[program.output.node] is None
         self._output = program.output if depends else _value(results, program.output)
 
-    def function(self, read: Callable[[Held], Read]) -> Callable[[Tensor, Any], Tensor]:
-        """The function of w and of what is prepared; `read` says where a value is in it."""
+    def function(self, slot: Callable[[Held], int]) -> Callable[[Tensor, Any], Tensor]:
+        """The function of w and of a tuple of what is prepared; `slot` says where a value is in it."""
         values = tree_flatten([(o.args, o.kwargs) for o in self._operations.values()] + [self._output])[0]
         held = {x.place: x for x in values if isinstance(x, Held)}
-        graph = FunctionGraph((W, *held), {W: self._shape_of_w})
+        graph = FunctionGraph((W, READY), {W: self._shape_of_w})
+        graph.take_from(READY, {place: slot(x) for place, x in held.items()})
         for node, operation in self._operations.items():
             graph.add(node, operation)
-        function = graph.function((self._output,))
-        reads = [read(x) for x in held.values()]
-        return lambda w, ready: function(w, *[of_ready(ready) for of_ready in reads])[0]
+        return graph.function(self._output)
 
 
 def _value(results: list[Any], x: Any) -> Any:
