@@ -88,7 +88,7 @@ class _Derived:
         return replace(problem, **self.fields)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=16)
 def _derived(asked: _Asked) -> _Derived | None:
     problem = asked.problem
     for formulas in (True, False):
