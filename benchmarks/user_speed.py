@@ -18,7 +18,7 @@ from rivals import hypertorch_way
 import boundcheck as bc
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-import user_problems as users  # noqa: E402
+import user_problems as users
 
 STEPS, T, SAMPLES = 100, 200, 20
 PLAIN: dict[str, Any] = {"dynamics": "gradient-descent"}  # as the user's problems are
@@ -62,6 +62,10 @@ def race(*runs: Callable[[], object], repeat: int) -> list[float]:
     return best
 
 
+def tell(line: str) -> None:
+    print(line, flush=True)
+
+
 def methods(name: str) -> list[str]:
     return ["aid-fp", "aid-cgn" if "eqm" in name else "aid-cg", "itd"]
 
@@ -77,7 +81,7 @@ def single_calls(name: str, user: bc.Problem, shipped: bc.Problem | None) -> Non
             runs.append(lambda method=method, k=k: bc.hypergradient(shipped, method, STEPS, k))
         ours, rival, *other = race(*runs, repeat=9)
         beside = f", x{ours / other[0]:.2f} of the shipped one" if other else ""
-        print(f"{name:12s} {method:7s} t=k={STEPS}: {1e3 * ours:6.1f} ms, rival x{rival / ours:.1f}{beside}", flush=True)
+        tell(f"{name:12s} {method:7s} t=k={STEPS}: {1e3 * ours:6.1f} ms, rival x{rival / ours:.1f}{beside}")
 
 
 def curves(name: str, pair: users.Pair) -> None:
@@ -86,7 +90,7 @@ def curves(name: str, pair: users.Pair) -> None:
     for some in (lams, lams[:1]):
         runs = [lambda p=p, some=some: bc.error_curves(p, asked, T, lam=some) for p in (pair.user, pair.shipped)]
         ours, shipped = race(*runs, repeat=2 if len(some) > 1 else 4)
-        print(f"{name:12s} curves T={T}, {len(some):2d} λ: {ours:6.3f} s, x{ours / shipped:.2f} of the shipped one", flush=True)
+        tell(f"{name:12s} curves T={T}, {len(some):2d} λ: {ours:6.3f} s, x{ours / shipped:.2f} of the shipped one")
 
 
 def constants(name: str, pair: users.Pair) -> None:
@@ -95,7 +99,7 @@ def constants(name: str, pair: users.Pair) -> None:
         (f"check t={T}", lambda p: bc.check(p, methods(name), T), 1),
     ):
         ours, shipped = race(lambda run=run: run(pair.user), lambda run=run: run(pair.shipped), repeat=repeat)
-        print(f"{name:12s} {what}: {ours:6.2f} s, x{ours / shipped:.2f} of the shipped one", flush=True)
+        tell(f"{name:12s} {what}: {ours:6.2f} s, x{ours / shipped:.2f} of the shipped one")
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ is; `OuterProducts` can be summed over the rows without being formed for each.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,10 +132,7 @@ class DataMatrix:
     def points(self, count: int) -> list[DataMatrix]:
         """That of each of several points, for single vectors."""
         U = self.U if self.U.dim() == 2 else self.U[..., 0]
-        weights, kept = (
-            [x if x.dim() == 0 else x[..., 0]] * count if x.dim() == 0 or x.shape[-1] == 1 else x.mT.contiguous().unbind()
-            for x in (self.weight, self.kept)
-        )
+        weights, kept = (_each(x, count) for x in (self.weight, self.kept))
         return [DataMatrix(U, *each) for each in zip(weights, kept, strict=True)]
 
     def matrices(self) -> Tensor:
@@ -148,3 +145,10 @@ class DataMatrix:
     def isotropic(self) -> bool:
         """Is it kept·I + weight·UᵀU with two numbers, for one column?"""
         return self.U.dim() == 2 and self.weight.dim() == self.kept.dim() == 0
+
+
+def _each(x: Tensor, count: int) -> Sequence[Tensor]:
+    """`weight` or `kept` at each of several points, which are the last axis."""
+    if x.dim() == 0 or x.shape[-1] == 1:
+        return [x if x.dim() == 0 else x[..., 0]] * count
+    return x.movedim(-1, 0).contiguous().unbind()

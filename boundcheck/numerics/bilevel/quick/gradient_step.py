@@ -126,7 +126,7 @@ class Assembly:
             index, d = piece.index.reshape(-1), self.d
 
             def shift(b: Tensor, factor: Tensor | None, left: Tensor | None, right: Tensor | None) -> Tensor:
-                u = b.expand(shape) if factor is None else factor * b.expand(shape)  # noqa: B023
+                u = b.expand(shape) if factor is None else factor * b.expand(shape)
                 u = u if left is None else left.mT @ u
                 u = u if right is None else u @ right.mT
                 return u.new_zeros(d).index_add(0, index, u.reshape(-1))  # noqa: B023
@@ -151,7 +151,7 @@ class Assembly:
         if selection.is_all_of(self.d):
             return self.stage.move(lambda a: flat(a, shape), a)
         index, d = selection.index.expand(shape).reshape(-1), self.d
-        if len(index.unique()) < len(index):
+        if int(torch.bincount(index).max()) > 1:
             result: Value = self.stage.compute(
                 lambda a: a.new_zeros(d).index_add(0, index, a.expand(shape).reshape(-1)), a
             )

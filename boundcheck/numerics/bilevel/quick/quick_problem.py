@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -46,7 +46,7 @@ def quick(problem: Problem) -> Problem:
         derived = _derived(asked)
         if derived is None:
             return problem
-        if not (reason := _first_line(lambda: derived.agreement.differs(problem))):
+        if not (reason := _first_line(partial(derived.agreement.differs, problem))):
             return derived.at(problem)
         LOG.debug("%s: %s; %s", problem.name, reason, "autograd is used" if again else "recorded again")
         if not again:
@@ -95,7 +95,7 @@ def _derived(asked: _Asked) -> _Derived | None:
         try:
             fields = _fields(problem, formulas)
             quick = replace(problem, **fields)
-            if reason := _first_line(lambda: differs_at_first(problem, quick)):  # noqa: B023
+            if reason := _first_line(partial(differs_at_first, problem, quick)):
                 raise Unknown(reason)
             return _Derived(fields, Agreement(quick))
         except Exception as why:  # whatever a formula cannot do, the user's functions can
@@ -176,7 +176,7 @@ def _gradient_step(
 def _recorded_products(
     problem: Problem, phi_at: Callable[[Tensor, Any], Tensor], prepare: Callable[[Tensor], Ready], count: int
 ) -> OnePoint | None:
-    """∂₁Φᵀv from the operations of autograd; None if they cannot be recorded. The slots are `count` of what is ready."""
+    """∂₁Φᵀv from the operations of autograd; None if they cannot be recorded. `count` is the number of slots."""
     try:
         return OnePoint(PointProgram(phi_at, problem.w0, prepare(problem.lam)[:count]))
     except (Declined, Unknown) as why:

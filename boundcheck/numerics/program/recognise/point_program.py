@@ -75,8 +75,8 @@ def _capture(phi_at: Map, w: Tensor, ready: Sequence[Tensor]) -> Program:
     d, sizes = w.numel(), [*(x.numel() for x in ready), 1]  # one more number, so that no piece is the whole
 
     def product(both: Tensor, flat: Tensor) -> Tensor:
-        x, v = both.split([d, d])
-        prepared = tuple(piece.view(like.shape) for piece, like in zip(flat.split(sizes), ready, strict=False))
+        x, v = torch.split(both, [d, d])
+        prepared = tuple(piece.view(like.shape) for piece, like in zip(torch.split(flat, sizes), ready, strict=False))
         x = x.requires_grad_()
         result: Tensor = torch.autograd.grad(phi_at(x, prepared), x, v, create_graph=True)[0]
         return result
