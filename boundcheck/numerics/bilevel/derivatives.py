@@ -47,7 +47,7 @@ class Linearisation:
     def __init__(
         self, function: Function, x: Tensor, ready: Ready, leaves: Leaves | None = None, d1_T: Product | None = None
     ) -> None:
-        self.formula = d1_T
+        self._formula = d1_T
         self.x = x.detach().requires_grad_()
         self.tensors = tuple(leaf.detach().requires_grad_() for leaf in leaves.tensors) if leaves else ()
         with torch.enable_grad():
@@ -56,8 +56,8 @@ class Linearisation:
 
     def d1_T(self, v: Tensor) -> Tensor:
         """∂₁fᵀ v."""
-        if self.formula is not None:
-            return self.formula(v)
+        if self._formula is not None:
+            return self._formula(v)
         if self.y.requires_grad:  # this is the inner loop of every solver, hence no detour through `_grad`
             product = torch.autograd.grad(self.y, self.x, v, retain_graph=True, allow_unused=True)[0]
             if product is not None:

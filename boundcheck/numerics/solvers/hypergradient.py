@@ -210,11 +210,10 @@ def solve(
     name: str, linearised: Linearisation, b: Tensor, k: int, v0: Tensor | None = None, tol: float | None = None
 ) -> LinearSolution:
     """k steps of the linear solver of an AID method on (I − ∂₁Φᵀ)v = b."""
-    d1phi_T = linearised.formula or linearised.d1_T
     if name == "aid-fp":
-        return fixed_point.solve(d1phi_T, b, k, v0, tol)
+        return fixed_point.solve(linearised.d1_T, b, k, v0, tol)
     if name == "aid-cg":
-        return conjugate_gradient.solve(d1phi_T, b, k, v0, tol)
+        return conjugate_gradient.solve(linearised.d1_T, b, k, v0, tol)
     return normal_equations.solve(linearised.d1_T, linearised.d1, b, k, v0, tol)
 
 
