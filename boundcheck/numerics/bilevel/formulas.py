@@ -3,6 +3,7 @@
 `D1`: (w, ready) ↦ (v ↦ ∂₁Φ(w)ᵀv), for columns: w and v are of shape (d, …), what was prepared has the same axes behind
 its own. They are laid out in memory like that too, so that a product with data is one product of matrices. A `Gram`
 says what ∂₁Φ is made of, and saves memory and time in the longest loops.
+A `OnePoint` takes single vectors only.
 `D2`: (w, ready) ↦ (v ↦ ∂₂Φ(w)ᵀv), for one λ: w of shape (rows, d), v of shape (rows, vectors, d), and the result
 (rows, vectors, n). A `Diagonal` says that λ has an entry for each of w, and that no two mix; `Matrices` hold ∂₂Φ as it
 is; `OuterProducts` can be summed over the rows without being formed for each.
@@ -11,7 +12,7 @@ is; `OuterProducts` can be summed over the rows without being formed for each.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,21 @@ from boundcheck.errors import InputError
 D1 = Callable[[Tensor, Any], Callable[[Tensor], Tensor]]
 D2 = Callable[[Tensor, Any], Callable[[Tensor], Tensor]]
 D2Outer = Callable[[Tensor, Any], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class OnePoint:
+    """A formula for ∂₁Φᵀv at one point w and for one vector v at a time; batches of them are left to autograd."""
+
+    at: D1
+
+    def __call__(self, w: Tensor, ready: Any) -> Callable[[Tensor], Tensor]:
+        return self.at(w, ready)
+
+
+def for_columns(formula: D1 | None) -> D1 | None:
+    """The formula, if it takes columns of points and vectors."""
+    return None if isinstance(formula, OnePoint) else formula
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,10 +129,11 @@ class DataMatrix:
         shared = self.weight.dim() == 0 or self.weight.shape[-1] == 1
         return self if shared else DataMatrix(self.U, self.weight[..., i : i + 1], self.kept)
 
-    def point(self, i: int) -> DataMatrix:
-        """That of the i-th of several points, for single vectors."""
-        weight, kept = (x if x.dim() == 0 else x[..., i if x.shape[-1] > 1 else 0] for x in (self.weight, self.kept))
-        return DataMatrix(self.U if self.U.dim() == 2 else self.U[..., 0], weight, kept)
+    def points(self, count: int) -> list[DataMatrix]:
+        """That of each of several points, for single vectors."""
+        U = self.U if self.U.dim() == 2 else self.U[..., 0]
+        weights, kept = (_each(x, count) for x in (self.weight, self.kept))
+        return [DataMatrix(U, *each) for each in zip(weights, kept, strict=True)]
 
     def matrices(self) -> Tensor:
         """The matrix of each column, of shape (…, d, d), where U is shared and `weight` and `kept` have all axes."""
@@ -128,3 +145,10 @@ class DataMatrix:
     def isotropic(self) -> bool:
         """Is it kept·I + weight·UᵀU with two numbers, for one column?"""
         return self.U.dim() == 2 and self.weight.dim() == self.kept.dim() == 0
+
+
+def _each(x: Tensor, count: int) -> Sequence[Tensor]:
+    """`weight` or `kept` at each of several points, which are the last axis."""
+    if x.dim() == 0 or x.shape[-1] == 1:
+        return [x if x.dim() == 0 else x[..., 0]] * count
+    return x.movedim(-1, 0).contiguous().unbind()

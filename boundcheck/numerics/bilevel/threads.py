@@ -42,11 +42,13 @@ def on_few_threads(function: Callable[Arguments, Result]) -> Callable[Arguments,
 def threads_for(problem: object) -> Iterator[None]:
     """One thread inside, if that is a small problem; what was set before comes back, also after an error."""
     before = torch.get_num_threads()
-    if before == 1 or not isinstance(problem, Problem) or not is_small(problem):
+    if before == 1 or not isinstance(problem, Problem):
         yield
         return
     torch.set_num_threads(1)
     try:
+        if not is_small(problem):
+            torch.set_num_threads(before)
         yield
     finally:
         torch.set_num_threads(before)

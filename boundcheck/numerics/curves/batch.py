@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from boundcheck.numerics.bilevel.derivatives import Linearisation, jacobian, rows
-from boundcheck.numerics.bilevel.formulas import D1, DataMatrix
+from boundcheck.numerics.bilevel.formulas import D1, DataMatrix, for_columns
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.curves.eigenbasis import Spectrum, spectrum_of, spectrum_of_data
@@ -66,7 +66,7 @@ class Batch:
     @property
     def formula(self) -> D1 | None:
         """The problem's formula for ∂₁Φᵀv, if ∂₁Φ is symmetric and was not formed as a matrix."""
-        return self.problem.d1phi_T_at if self.constant is None and self.problem.symmetric else None
+        return for_columns(self.problem.d1phi_T_at) if self.constant is None and self.problem.symmetric else None
 
     def laid_out(self, v: Tensor) -> Tensor:
         """Rows v in the layout in which `products` is fastest."""
@@ -92,8 +92,8 @@ def of_states(problem: Problem, prepared: Prepared, states: Tensor, *, constant:
 def _with_constant_jacobian(batch: Batch) -> Batch:
     """The batch with ∂₁Φ formed for each λ, and its eigenvectors if it is symmetric."""
     problem, prepared = batch.problem, batch.prepared
-    if problem.d1phi_T_at is not None and problem.symmetric:
-        products = [problem.d1phi_T_at(problem.w0, ready) for ready in prepared.each]
+    if (formula := for_columns(problem.d1phi_T_at)) is not None and problem.symmetric:
+        products = [formula(problem.w0, ready) for ready in prepared.each]
         isotropic = [product for product in products if isinstance(product, DataMatrix) and product.isotropic]
         if len(isotropic) == len(products):
             return _from_data(batch, isotropic)

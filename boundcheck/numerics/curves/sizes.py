@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from boundcheck.numerics.bilevel.derivatives import DENSE, rows, used
-from boundcheck.numerics.bilevel.formulas import DataMatrix, Diagonal, OuterProducts
+from boundcheck.numerics.bilevel.formulas import DataMatrix, Diagonal, OuterProducts, for_columns
 from boundcheck.numerics.bilevel.prepared import Leaves, Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Ready
@@ -141,7 +141,8 @@ class Sizes:
 def measure(problem: Problem, prepared: Prepared, T: int) -> Sizes:
     """The sizes of T steps of a problem; `prepared` is for one λ, as a row."""
     tensors = prepared.leaves.tensors
-    d1 = None if problem.d1phi_T_at is None else problem.d1phi_T_at(problem.w0, prepared.each[0])
+    formula = for_columns(problem.d1phi_T_at)
+    d1 = None if formula is None else formula(problem.w0, prepared.each[0])
     d2 = None if problem.d2phi_T_at is None else problem.d2phi_T_at(problem.w0[None], prepared.each[0])
     return Sizes(
         ProblemSizes(T=T, d=problem.d, element=problem.w0.element_size()),

@@ -87,6 +87,17 @@ def losses_as_they_are() -> Iterator[None]:
         _as_they_are.reset(token)
 
 
+@contextmanager
+def losses_by_formula() -> Iterator[None]:
+    """Runs the formulas again, inside of `losses_as_they_are`: for whoever batches what is recorded."""
+    token = _as_they_are.set(False)
+    try:
+        with Formulas():
+            yield
+    finally:
+        _as_they_are.reset(token)
+
+
 class Formulas(TorchFunctionMode):
     """Runs the formulas in place of those losses and layers; `used` says that there was one.
 

@@ -25,21 +25,24 @@ def solve(d1phi_T: Product, b: Tensor, k: int, v0: Tensor | None, tol: float | N
     p, rr = r, r @ r
     spent = SPENT * torch.finfo(b.dtype).eps ** 2 * (b @ b)
     target = None if tol is None else tol * b.norm()
-    least = torch.full_like(rr, torch.inf)  # of pᵀAp/pᵀp: not positive means not definite
+    curvatures, steps = [], []  # pᵀAp, where not positive means not definite; and whether there was a step
     for done in range(k):
         if target is not None and bool(rr.sqrt() <= target):
             return LinearSolution(v, done, f"residual below tol = {tol:g} at k = {done}")
         Ap = A(p)
         pAp = p @ Ap
         going = rr > spent
-        least = torch.minimum(least, torch.where(going, pAp, torch.inf))
+        curvatures.append(pAp)
+        steps.append(going)
         step = torch.where(going, rr / pAp, 0)
-        v = v + step * p
-        r = r - step * Ap
+        v = torch.addcmul(v, step, p)
+        r = torch.addcmul(r, step, Ap, value=-1)
         rr_before, rr = rr, r @ r
-        p = r + torch.where(going, rr / rr_before, 0) * p
-    if bool(least <= 0):
-        raise not_definite(float(least), "pᵀ(I − ∂₁Φᵀ)p")
+        p = torch.addcmul(r, torch.where(going, rr / rr_before, 0), p)
+    if k:
+        least = torch.where(torch.stack(steps), torch.stack(curvatures), torch.inf).min()
+        if bool(least <= 0):
+            raise not_definite(float(least), "pᵀ(I − ∂₁Φᵀ)p")
     return LinearSolution(v, k)
 
 

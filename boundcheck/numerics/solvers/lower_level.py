@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from boundcheck.errors import DivergenceError
+from boundcheck.numerics.bilevel.dynamics import FIXED_POINT
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Ready
@@ -28,8 +29,9 @@ def run(problem: Problem, ready: Ready, z: Tensor, t: int, tol: float | None = N
     """t steps, or fewer when `tol` is given and a step moves w by at most tol·max(1, ‖w‖)."""
     with torch.no_grad():
         if tol is None:
+            step = step_of(problem)
             for _ in range(t):
-                z = problem.psi_at(z, ready)
+                z = step(z, ready)
             return Lower(z, t)
         for done in range(t):
             w_before, z = problem.dynamics.iterate(z), problem.psi_at(z, ready)
@@ -39,6 +41,11 @@ def run(problem: Problem, ready: Ready, z: Tensor, t: int, tol: float | None = N
     return Lower(z, t)
 
 
+def step_of(problem: Problem) -> Callable[[Tensor, Ready], Tensor]:
+    """One step of the dynamics on its state; Φ itself, with nothing around it, for plain iterations."""
+    return problem.phi_at if problem.dynamics.step is FIXED_POINT.step else problem.psi_at
+
+
 TOGETHER = 10  # steps in one call of `vmap`
 
 
@@ -46,13 +53,13 @@ def many(problem: Problem, prepared: Prepared, z: Tensor, t: int) -> Iterator[Te
     """The states after 1 … t steps for several λ, a row for each; a single λ runs without `vmap`."""
     single = len(z) == 1
     ready = prepared.leaves.at(0) if single else prepared.ready
-    z = z[0] if single else z
+    z, step = z[0] if single else z, step_of(problem)
     for done in range(0, t, TOGETHER):
 
         def steps(z: Tensor, ready: Ready, count: int = min(TOGETHER, t - done)) -> list[Tensor]:
             states = [z]
             for _ in range(count):
-                states.append(problem.psi_at(states[-1], ready))
+                states.append(step(states[-1], ready))
             return states[1:]
 
         with torch.no_grad():

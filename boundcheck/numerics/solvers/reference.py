@@ -23,7 +23,7 @@ from boundcheck.numerics.bilevel.derivatives import (
     rows_d2_T,
     rows_outer,
 )
-from boundcheck.numerics.bilevel.formulas import DataMatrix
+from boundcheck.numerics.bilevel.formulas import DataMatrix, for_columns
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers import conjugate_gradient, lower_level, normal_equations
@@ -97,8 +97,8 @@ def reference(
         """I − ∂₁Φ at each w."""
         eye = torch.eye(problem.d, dtype=w.dtype, device=w.device)
         d1phi = None
-        if problem.d1phi_T_at is not None:
-            d1phi = problem.d1phi_T_at(w.mT[..., None], prepared.leaves.for_columns())
+        if (formula := for_columns(problem.d1phi_T_at)) is not None:
+            d1phi = formula(w.mT[..., None], prepared.leaves.for_columns())
         if (few_data := FewData.of(d1phi, len(w))) is not None:
             return few_data
         if isinstance(d1phi, DataMatrix) and _shares_data(d1phi):

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.func import vmap
 
 from boundcheck.numerics.bilevel.derivatives import Linearisation, outer_gradients, push_forward
-from boundcheck.numerics.bilevel.formulas import D1, D2, DataMatrix, summed
+from boundcheck.numerics.bilevel.formulas import D1, DataMatrix, for_columns, summed
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Ready
+from boundcheck.numerics.solvers import lower_level
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +34,9 @@ class Iterated:
 def reverse(problem: Problem, prepared: Prepared, z: Tensor, t: int, through: int, *, checkpoint: bool) -> Iterated:
     """Back-propagation through the last `through` of t steps from the state z."""
     ready = prepared.ready
-    d1, d2 = problem.d1phi_T_at, problem.d2phi_T_at
-    if not checkpoint and through and problem.dynamics.copies == 1 and d1 is not None and d2 is not None:
-        return _by_formula(problem, prepared, d1, d2, _steps(problem, z, ready, t - through), through)
+    d1 = problem.d1phi_T_at
+    if not checkpoint and through and problem.dynamics.copies == 1 and d1 is not None:
+        return _by_formula(problem, prepared, d1, _steps(problem, z, ready, t - through), through)
     length = max(1, math.isqrt(through)) if checkpoint else max(1, through)
     starts, done = [], t - through
     z = _steps(problem, z, ready, done)
@@ -53,21 +55,34 @@ def reverse(problem: Problem, prepared: Prepared, z: Tensor, t: int, through: in
         linearised = _differentiable_steps(problem, starts.pop(), prepared, length)
 
 
-def _by_formula(problem: Problem, prepared: Prepared, d1: D1, d2: D2, w: Tensor, steps: int) -> Iterated:
+def _by_formula(problem: Problem, prepared: Prepared, d1: D1, w: Tensor, steps: int) -> Iterated:
     """a ← ∂₁Φ(w_p)ᵀa from a = ∇₁E(w_t), for one p after the other, and Σ_p ∂₂Φ(w_p)ᵀa."""
     ready, path = prepared.ready, [w]
     with torch.no_grad():
         for _ in range(steps):
             path.append(problem.phi_at(path[-1], ready))
     points = torch.stack(path[:-1])
-    matrices = d1(points.mT, prepared.leaves.for_points())
+    columns = for_columns(d1)
+    matrices = None if columns is None else columns(points.mT, prepared.leaves.for_points())
     gradients = outer_gradients(problem, path[-1], prepared.leaves)
-    adjoints, a = torch.empty_like(points), gradients.w
+    backwards, a = [], gradients.w
+    products = matrices.points(steps) if isinstance(matrices, DataMatrix) else None
     for p in reversed(range(steps)):
-        adjoints[p] = a
-        d1phi_T = matrices.point(p) if isinstance(matrices, DataMatrix) else d1(points[p], ready)
-        a = d1phi_T(a)
-    return Iterated(prepared.pull_back(gradients.lam) + summed(d2(points, ready), adjoints), path[-1])
+        backwards.append(a)
+        a = (d1(path[p], ready) if products is None else products[p])(a)
+    adjoints = torch.stack(backwards[::-1])
+    if problem.d2phi_T_at is not None:
+        total = prepared.pull_back(gradients.lam) + summed(problem.d2phi_T_at(points, ready), adjoints)
+        return Iterated(total, path[-1])
+    tensors = tuple(leaf.detach().requires_grad_() for leaf in prepared.leaves.tensors)
+    if not tensors:
+        return Iterated(prepared.pull_back(gradients.lam), path[-1])
+    with torch.enable_grad():  # all points at once, as they share λ
+        y = vmap(problem.phi_at, in_dims=(0, None))(points, prepared.leaves.ready(tensors))
+    parts = torch.autograd.grad(y, tensors, adjoints, materialize_grads=True) if y.requires_grad else gradients.lam
+    if y.requires_grad:
+        parts = tuple(a + b for a, b in zip(gradients.lam, parts, strict=True))
+    return Iterated(prepared.pull_back(parts), path[-1])
 
 
 def forward(problem: Problem, prepared: Prepared, z: Tensor, t: int, through: int) -> Iterated:
@@ -88,15 +103,18 @@ def forward(problem: Problem, prepared: Prepared, z: Tensor, t: int, through: in
 
 def _steps(problem: Problem, z: Tensor, ready: Ready, count: int) -> Tensor:
     with torch.no_grad():
+        step = lower_level.step_of(problem)
         for _ in range(count):
-            z = problem.psi_at(z, ready)
+            z = step(z, ready)
     return z
 
 
 def _differentiable_steps(problem: Problem, z: Tensor, prepared: Prepared, count: int) -> Linearisation:
+    step = lower_level.step_of(problem)
+
     def steps(z: Tensor, ready: Ready) -> Tensor:
         for _ in range(count):
-            z = problem.psi_at(z, ready)
+            z = step(z, ready)
         return z
 
     return Linearisation(steps, z, prepared.ready, prepared.leaves)

@@ -1,7 +1,8 @@
 """Is a problem with formulas the same as the one that it was made of? Compared at points; it proves nothing.
 
 It would show a function that changed since it was recorded, a derivative that is not that of the operations, and a
-mistake in a formula. What is compared is Φ, ∂₁Φᵀv, ∂₂Φᵀv, ∇₁E and ∇₂E.
+mistake in a formula. What is compared is Φ, ∂₁Φᵀv, ∂₂Φᵀv, ∇₁E and ∇₂E: once for each of them, for single points, rows
+and columns; and at every use at one point, where the answers of the formulas are known already.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from boundcheck.numerics.bilevel.derivatives import (
     rows,
     rows_outer,
 )
+from boundcheck.numerics.bilevel.formulas import for_columns
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 
 NEAR = 2**12  # roundings: two orders of summation differ by a few for each term
 SEED = 21
-BY_FORMULA = " for rows"
+FOR_ROWS = " for rows"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,37 +39,60 @@ class Answer:
     scale: float = 0.0
 
 
-def differs(problem: Problem, quick: Problem, *, at_first: bool = False) -> str:
-    """What differs, in words; empty if nothing does. `at_first` looks at more points, and at rows and columns."""
-    generator = torch.Generator().manual_seed(SEED)
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A random point (w, λ) and a vector v."""
 
-    def random(like: Tensor) -> Tensor:
-        return torch.randn(like.shape, generator=generator, dtype=torch.float64).to(like)
+    w: Tensor
+    v: Tensor
+    lam: Tensor
 
-    w = problem.w0 + 0.1 * (1 + problem.w0.abs().mean()) * random(problem.w0)
-    v = random(problem.w0)
-    if reason := _at(problem, quick, w, v, problem.lam, whole=at_first):
+    @classmethod
+    def near(cls, problem: Problem, generator: torch.Generator) -> Trial:
+        """Beside w_0, at the λ of the problem."""
+        w, v = (_random(problem.w0, generator) for _ in range(2))
+        return cls(problem.w0 + 0.1 * (1 + problem.w0.abs().mean()) * w, v, problem.lam)
+
+
+def _random(like: Tensor, generator: torch.Generator) -> Tensor:
+    return torch.randn(like.shape, generator=generator, dtype=torch.float64).to(like)
+
+
+class Agreement:
+    """The answers of formulas at one point, to be compared with those of the functions as they are at any time."""
+
+    def __init__(self, quick: Problem) -> None:
+        self._trial = Trial.near(quick, torch.Generator().manual_seed(SEED))
+        self._ours = list(_together(quick, self._trial))
+
+    def differs(self, problem: Problem) -> str:
+        """What differs now, in words; empty if nothing does."""
+        return _compared(_together(problem, self._trial), self._ours)
+
+
+def differs_at_first(problem: Problem, quick: Problem) -> str:
+    """What differs, in words; empty if nothing does. Every derivative for itself, at two points, in all ways of use."""
+    generator = torch.Generator().manual_seed(SEED + 1)
+    trial = Trial.near(problem, generator)
+    if reason := _compared(_each(problem, trial), _each(quick, trial)):
         return reason
-    if not at_first:
-        return ""
-    lam = problem.lam * (1 + 0.01 * random(problem.lam).abs())
-    return _at(problem, quick, w + random(w), v, lam, whole=True, beside=True) or _in_rows(
-        quick, torch.stack((w, v)), v
-    )
+    lam = problem.lam * (1 + 0.01 * _random(problem.lam, generator).abs())
+    beside = Trial(trial.w + _random(trial.w, generator), trial.v, lam)  # λ may have left its domain
+    if reason := _compared(_each(problem, beside), _each(quick, beside), may_be_undefined=True):
+        return reason
+    return _in_rows(quick, torch.stack((trial.w, trial.v)), trial.v)
 
 
-def _at(
-    problem: Problem, quick: Problem, w: Tensor, v: Tensor, lam: Tensor, *, whole: bool, beside: bool = False
-) -> str:
-    theirs, ours = ({answer.of: answer for answer in _answers(each, w, v, lam, whole)} for each in (problem, quick))
-    for name, found in ours.items():
-        right = theirs[name.removesuffix(BY_FORMULA)]
+def _compared(theirs: Iterator[Answer], ours: Iterator[Answer] | list[Answer], may_be_undefined: bool = False) -> str:
+    answers = {answer.of: answer for answer in theirs}
+    for found in ours:
+        right = answers[found.of.removesuffix(FOR_ROWS)]
         if not bool(right.value.isfinite().all()):
-            if beside:  # λ may have left its domain
+            if may_be_undefined:
                 continue
-            return f"{name} is not finite"
+            return f"{found.of} is not finite"
         if not _near(found.value, right.value, right.scale):
-            return f"the formula has another {name} than the function"
+            return f"the formula has another {found.of} than the function"
     return ""
 
 
@@ -76,24 +101,32 @@ def _near(found: Tensor, right: Tensor, scale: float) -> bool:
     return float((found - right).norm()) <= NEAR * eps * (float(right.norm()) + scale)
 
 
-def _answers(problem: Problem, w: Tensor, v: Tensor, lam: Tensor, whole: bool) -> Iterator[Answer]:
-    """What is compared; unless it is the `whole`, the two derivatives by λ together, in one pass."""
-    prepared = Prepared(problem, lam)
-    at = linearise(problem, w, prepared)
-    outer = outer_gradients(problem, w, prepared.leaves)
-    by_lam = at.d2_T(v)
+def _together(problem: Problem, trial: Trial) -> Iterator[Answer]:
+    """Φ, and both derivatives of Φ·v + E, in one pass."""
+    w, lam = (x.detach().clone().requires_grad_() for x in (trial.w, trial.lam))
+    with torch.enable_grad():
+        ready = problem.prepare(lam)
+        phi, E = problem.phi_at(w, ready), problem.outer_at(w, ready)
+        by_w, by_lam = torch.autograd.grad(phi @ trial.v + E, (w, lam), materialize_grads=True)
+    yield Answer("Φ", phi.detach(), float(trial.w.norm()))
+    yield Answer("∇₁", by_w, float(trial.v.norm()))
+    yield Answer("∇₂", by_lam)
+
+
+def _each(problem: Problem, trial: Trial) -> Iterator[Answer]:
+    """Every derivative for itself, by the formulas that the problem has."""
+    prepared = Prepared(problem, trial.lam)
+    w, v, ready = trial.w, trial.v, prepared.ready
+    at, outer = linearise(problem, w, prepared), outer_gradients(problem, w, prepared.leaves)
     yield Answer("Φ", at.y.detach(), float(w.norm()))
     yield Answer("∂₁Φᵀv", at.d1_T(v), float(v.norm()))
+    yield Answer("∂₂Φᵀv", prepared.pull_back(at.d2_T(v)))
     yield Answer("∇₁E", outer.w)
-    if not whole:
-        yield Answer("∇₂", prepared.pull_back(tuple(x + y for x, y in zip(outer.lam, by_lam, strict=True))))
-        return
-    yield Answer("∂₂Φᵀv", prepared.pull_back(by_lam))
     yield Answer("∇₂E", prepared.pull_back(outer.lam))
     if problem.d2phi_T_at is not None:
-        yield Answer("∂₂Φᵀv" + BY_FORMULA, problem.d2phi_T_at(w[None], prepared.ready)(v[None, None])[0, 0])
+        yield Answer("∂₂Φᵀv" + FOR_ROWS, problem.d2phi_T_at(w[None], ready)(v[None, None])[0, 0])
     if problem.d2outer_at is not None:
-        yield Answer("∇₂E" + BY_FORMULA, problem.d2outer_at(w[None], prepared.ready)[0])
+        yield Answer("∇₂E" + FOR_ROWS, problem.d2outer_at(w[None], ready)[0])
 
 
 def _in_rows(quick: Problem, w: Tensor, v: Tensor) -> str:
@@ -110,8 +143,8 @@ def _in_rows(quick: Problem, w: Tensor, v: Tensor) -> str:
         return "the formula has another ∂₁Φᵀv for rows"
     if not _near(rows_outer(quick, points, prepared.leaves).w[1, 1], gradient(quick.outer_at)(w[1], ready), 0.0):
         return "the formula has another ∇₁E for rows"
-    if quick.d1phi_T_at is not None:
-        columns = quick.d1phi_T_at(points.movedim(-1, 0), prepared.leaves.for_columns())
+    if (formula := for_columns(quick.d1phi_T_at)) is not None:
+        columns = formula(points.movedim(-1, 0), prepared.leaves.for_columns())
         product = columns(v.expand_as(points).movedim(-1, 0))
         if not _near(product[:, 1, 1], right, float(v.norm())):
             return "the formula has another ∂₁Φᵀv for columns"

@@ -15,7 +15,7 @@ from boundcheck.numerics.program.recognise import linear_maps
 from boundcheck.numerics.program.recognise.algebra import Algebra, Total
 from boundcheck.numerics.program.recognise.elementary import Function
 from boundcheck.numerics.program.recognise.expression import CrossEntropy, Curve, Pair, Part, Poly
-from boundcheck.numerics.program.recognise.linear_maps import Combination, Linear, Rows, Selection, flat
+from boundcheck.numerics.program.recognise.linear_maps import Combination, Linear, Rows, Selection, TwoSided, flat
 from boundcheck.numerics.program.recognise.stage import Unknown, Value
 
 MOST_SQUARE = 2000  # entries of w for which a d × d matrix of a quadratic form is made
@@ -101,10 +101,8 @@ class Assembly:
                 self._add_rows(part.linear.matrix, a, b, shape)
             elif isinstance(part.linear, Selection):
                 self._add_entries(part.linear, a, b, shape)
-            elif b is None and a is not None:
-                self.step.matrix_squares.append(MatrixSquares(_combination(part.linear), shape, a))
             else:
-                raise Unknown("a linear function of a matrix product")
+                self._add_matrices(_combination(part.linear), a, b, shape)
         elif isinstance(part, Curve):
             self._add_bend(part, shape)
         elif isinstance(part, Pair):
@@ -118,6 +116,23 @@ class Assembly:
         if b is not None:
             shift = self.stage.compute(lambda F, b: F.mT @ b.expand(len(F)), U, b)
             self.step.shift = self.algebra.plus(self.step.shift, shift)
+
+    def _add_matrices(self, linear: Combination, a: Value | None, b: Value | None, shape: torch.Size) -> None:
+        if a is not None:
+            self.step.matrix_squares.append(MatrixSquares(linear, shape, a))
+        for factor, piece in linear.pieces if b is not None else ():
+            if not isinstance(piece, TwoSided):
+                raise Unknown("a linear function of several maps")
+            index, d = piece.index.reshape(-1), self.d
+
+            def shift(b: Tensor, factor: Tensor | None, left: Tensor | None, right: Tensor | None) -> Tensor:
+                u = b.expand(shape) if factor is None else factor * b.expand(shape)
+                u = u if left is None else left.mT @ u
+                u = u if right is None else u @ right.mT
+                return u.new_zeros(d).index_add(0, index, u.reshape(-1))  # noqa: B023
+
+            value = self.stage.compute(shift, b, factor, piece.left, piece.right)
+            self.step.shift = self.algebra.plus(self.step.shift, value)
 
     def _add_entries(self, linear: Selection, a: Value | None, b: Value | None, shape: torch.Size) -> None:
         if a is not None:
@@ -136,7 +151,7 @@ class Assembly:
         if selection.is_all_of(self.d):
             return self.stage.move(lambda a: flat(a, shape), a)
         index, d = selection.index.expand(shape).reshape(-1), self.d
-        if len(index.unique()) < len(index):
+        if int(torch.bincount(index).max()) > 1:
             result: Value = self.stage.compute(
                 lambda a: a.new_zeros(d).index_add(0, index, a.expand(shape).reshape(-1)), a
             )

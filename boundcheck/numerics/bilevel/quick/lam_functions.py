@@ -86,9 +86,8 @@ def _matrices(step: GradientStep, stage: Stage, d: int, slots: Slots) -> D2 | No
     n = stage.lam.example.numel()
 
     def d2phi_T_at(w: Tensor, ready: Any) -> FullMatrices:
-        if of_Q is None:
-            total = w.new_zeros(len(w), n, d)
-        else:
+        total = w.new_zeros(len(w), n, d)
+        if of_Q is not None:
             total = (w @ of_Q(ready).view(n * d, d).mT).view(len(w), n, d)
         if of_kept is not None:
             total = total + of_kept(ready) * w[:, None]
@@ -106,12 +105,8 @@ def _matrix(known: Jacobian, slots: Slots) -> Read:
 
     def at(ready: Any) -> Tensor:
         terms = [slope(ready) * matrix for slope, matrix in parts]
-        total = terms[0] if terms else constant
-        for term in terms[1:]:
-            total = total + term
-        if total is None:
-            raise ValueError("a derivative of nothing")
-        return total if constant is None or not terms else total + constant
+        terms += [] if constant is None else [constant]
+        return terms[0] if len(terms) == 1 else sum(terms[1:], terms[0])
 
     return at
 

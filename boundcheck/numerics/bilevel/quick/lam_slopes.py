@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -74,31 +74,40 @@ def _idle(part: Part, shape: torch.Size, count: int) -> Tensor:
     return idle
 
 
+def _computed(stage: Stage, part: Part, shape: torch.Size, of: Callable[..., Tensor]) -> Value:
+    """A function of ℓ(λ) and of the coefficients of a part, which are a₂ and a₁, or c, a and b."""
+    linear = part.linear
+    if not isinstance(linear, Selection | Rows):
+        raise Unknown("a product of matrices with λ")
+
+    def at(lam: Tensor, matrix: Tensor | None, *coefficients: Tensor | None) -> Tensor:
+        u = lam[_index(part)] if matrix is None else torch.mv(matrix, lam).view(shape)
+        return of(u, *coefficients)
+
+    names = ("a2", "a1") if isinstance(part, Poly) else ("c", "a", "b")
+    matrix = linear.matrix if isinstance(linear, Rows) else None
+    value: Value = stage.compute(at, stage.lam, matrix, *(getattr(part, name) for name in names))
+    return value
+
+
 def _slope(stage: Stage, part: Part, shape: torch.Size) -> Value:
     """The derivative of a part by its linear map ℓ(λ), entry by entry: a number, or one for each entry."""
+    if isinstance(part, Poly) and part.a2 is None and part.a1 is not None:
+        value = part.a1
+    elif isinstance(part, Poly):
+        value = _computed(stage, part, shape, lambda u, a2, a1: 2 * a2 * u if a1 is None else 2 * a2 * u + a1)
+    elif isinstance(part, Curve):
+        slope = part.function.slope
 
-    def at(lam: Tensor, linear: Tensor | None, *coefficients: Any) -> Tensor:
-        if isinstance(part.linear, Selection):
-            u = lam[part.linear.index]
-        else:
-            u = torch.mv(linear, lam).view(shape)  # type: ignore[arg-type]
-        if isinstance(part, Poly):
-            a2, a1 = coefficients
-            return 2 * a2 * u + (0 if a1 is None else a1)
-        c, a, b = coefficients
-        slope: Tensor = part.function.slope(a * u if b is None else a * u + b) * a  # type: ignore[union-attr]
-        return slope if c is None else c * slope
+        def by_chain(u: Tensor, c: Tensor | None, a: Tensor, b: Tensor | None) -> Tensor:
+            inner = a * slope(a * u if b is None else a * u + b)
+            return inner if c is None else c * inner
 
-    def shaped(x: Tensor) -> Tensor:
-        return flat(x, shape)
-
-    if isinstance(part, Poly) and part.a2 is None:
-        return stage.compute(shaped, part.a1)
-    matrix = part.linear.matrix if isinstance(part.linear, Rows) else None
-    names = ("a2", "a1") if isinstance(part, Poly) else ("c", "a", "b")
-    value = stage.compute(at, stage.lam, matrix, *(getattr(part, name) for name in names))
-    result: Value = stage.compute(shaped, value)
-    return result
+        value = _computed(stage, part, shape, by_chain)
+    else:
+        raise Unknown("a function of λ without a formula")
+    flattened: Value = stage.compute(lambda x: flat(x, shape), value)
+    return flattened
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,21 +176,19 @@ def value_of(stage: Stage, held: Held) -> Held:
 
 
 def _part_value(stage: Stage, part: Part, shape: torch.Size) -> Value:
-    matrix = part.linear.matrix if isinstance(part.linear, Rows) else None
+    if isinstance(part, Poly):
 
-    def at(lam: Tensor, linear: Tensor | None, *coefficients: Any) -> Tensor:
-        if isinstance(part.linear, Selection):
-            u = lam[part.linear.index]
-        else:
-            u = torch.mv(linear, lam).view(shape)  # type: ignore[arg-type]
-        if isinstance(part, Poly):
-            a2, a1 = coefficients
-            value = 0 if a1 is None else a1 * u
-            return value if a2 is None else value + a2 * u * u  # type: ignore[return-value]
-        c, a, b = coefficients
-        value = part.function.all(a * u if b is None else a * u + b)[0]  # type: ignore[union-attr]
+        def polynomial(u: Tensor, a2: Tensor | None, a1: Tensor | None) -> Tensor:
+            value = torch.zeros_like(u) if a1 is None else a1 * u
+            return value if a2 is None else value + a2 * u * u
+
+        return _computed(stage, part, shape, polynomial)
+    if not isinstance(part, Curve):
+        raise Unknown("a function of λ without a formula")
+    function = part.function.all
+
+    def curve(u: Tensor, c: Tensor | None, a: Tensor, b: Tensor | None) -> Tensor:
+        value = function(a * u if b is None else a * u + b)[0]
         return value if c is None else c * value
 
-    names = ("a2", "a1") if isinstance(part, Poly) else ("c", "a", "b")
-    result: Value = stage.compute(at, stage.lam, matrix, *(getattr(part, name) for name in names))
-    return result
+    return _computed(stage, part, shape, curve)

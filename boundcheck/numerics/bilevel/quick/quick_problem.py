@@ -10,25 +10,27 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, Dynamics
-from boundcheck.numerics.bilevel.formulas import D2Outer
-from boundcheck.numerics.bilevel.loss_gradient import gradient
+from boundcheck.numerics.bilevel.formulas import D2Outer, OnePoint
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Ready
-from boundcheck.numerics.bilevel.quick import agreement, lam_functions, step_functions
+from boundcheck.numerics.bilevel.quick import lam_functions, step_functions
+from boundcheck.numerics.bilevel.quick.agreement import Agreement, differs_at_first
 from boundcheck.numerics.bilevel.quick.gradient_step import Assembly
 from boundcheck.numerics.bilevel.quick.slots import Slots
+from boundcheck.numerics.program.batched_losses import losses_by_formula
 from boundcheck.numerics.program.capture import Declined, Program, capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
 from boundcheck.numerics.program.recognise.algebra import Algebra, Total
 from boundcheck.numerics.program.recognise.interpreter import Interpreter
-from boundcheck.numerics.program.recognise.stage import Stage, Unknown
+from boundcheck.numerics.program.recognise.point_program import PointProgram
+from boundcheck.numerics.program.recognise.stage import Stage, Unknown, Value
 from boundcheck.numerics.program.recognise.staged_program import StagedProgram
 
 EXPANDED = {"mse_loss": EXPANSIONS["mse_loss"]}  # it fails where it is batched twice
@@ -44,20 +46,19 @@ def quick(problem: Problem) -> Problem:
         derived = _derived(asked)
         if derived is None:
             return problem
-        candidate = derived.at(problem)
-        reason = _reason(problem, candidate, at_first=False)
-        if not reason:
-            return candidate
-        LOG.debug("%s: %s; recorded again" if not again else "%s: %s; autograd is used", problem.name, reason)
+        if not (reason := _first_line(partial(derived.agreement.differs, problem))):
+            return derived.at(problem)
+        LOG.debug("%s: %s; %s", problem.name, reason, "autograd is used" if again else "recorded again")
         if not again:
             _derived.cache_clear()
     return problem
 
 
-def _reason(problem: Problem, candidate: Problem, at_first: bool) -> str:
+def _first_line(compare: Callable[[], str]) -> str:
+    """What differs; an error counts too: the user's code may raise anything, and an operation have no rule for rows."""
     try:
-        return agreement.differs(problem, candidate, at_first=at_first)
-    except Exception as error:  # the user's code may raise anything, and an operation may have no rule for batches
+        return compare()
+    except Exception as error:
         return " ".join(str(error).split())[:200] or type(error).__name__
 
 
@@ -78,27 +79,27 @@ class _Asked:
 
 @dataclass(frozen=True, eq=False)
 class _Derived:
-    """The fields of a problem with formulas."""
+    """The fields of a problem with formulas, and what they answer at one point."""
 
     fields: dict[str, Any]
+    agreement: Agreement
 
     def at(self, problem: Problem) -> Problem:
         return replace(problem, **self.fields)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=16)
 def _derived(asked: _Asked) -> _Derived | None:
     problem = asked.problem
     for formulas in (True, False):
         try:
-            derived = _Derived(_fields(problem, formulas))
-        except (Declined, Unknown) as why:
-            LOG.debug("%s: no formulas, as %s", problem.name, why)
-            continue
-        reason = _reason(problem, derived.at(problem), at_first=True)
-        if not reason:
-            return derived
-        LOG.debug("%s: %s; it is not used", problem.name, reason)
+            fields = _fields(problem, formulas)
+            quick = replace(problem, **fields)
+            if reason := _first_line(partial(differs_at_first, problem, quick)):
+                raise Unknown(reason)
+            return _Derived(fields, Agreement(quick))
+        except Exception as why:  # whatever a formula cannot do, the user's functions can
+            LOG.debug("%s: no formulas%s, as %s", problem.name, "" if formulas else " at all", why)
     return None
 
 
@@ -110,17 +111,19 @@ def _fields(problem: Problem, formulas: bool) -> dict[str, Any]:
     slots = Slots(stage)
     lower = problem.phi_at if problem.inner_at is None or problem.step_at is None else problem.inner_at
     program, outer = (_capture(problem, function) for function in (lower, problem.outer_at))
-    fields: dict[str, Any] = {"outer_at": StagedProgram(outer, stage).function(slots.read)}
+    fields: dict[str, Any] = {"outer_at": StagedProgram(outer, stage).function(slots.slot)}
     if lower is problem.phi_at:
-        fields |= {"phi_at": StagedProgram(program, stage).function(slots.read)}
+        fields |= {"phi_at": StagedProgram(program, stage).function(slots.slot)}
     elif formulas:
         fields |= _by_formula(problem, program, stage, slots) | {"inner_at": None}
         fields |= {"d2outer_at": _outer_by_formula(problem, outer, stage, slots)}
     else:
-        lower_at, alpha = StagedProgram(program, stage).function(slots.read), slots.read(stage.alpha)
-        slope_at = gradient(lower_at)
-        fields |= {"phi_at": lambda w, ready: w - alpha(ready) * slope_at(w, ready), "inner_at": lower_at}
-    return fields | _prepared(problem, stage, slots, step)
+        slope_at, alpha = StagedProgram(_capture_gradient(problem, lower), stage).function(slots.slot), stage.alpha
+        fields |= {"phi_at": _gradient_step(slope_at, alpha, slots), "inner_at": None}
+    fields |= _prepared(problem, stage, slots, step)
+    if fields.get("d1phi_T_at") is None:
+        fields["d1phi_T_at"] = _recorded_products(problem, fields["phi_at"], fields["prepare"], len(slots.held))
+    return fields
 
 
 def _by_formula(problem: Problem, program: Program, stage: Stage, slots: Slots) -> dict[str, Any]:
@@ -146,6 +149,39 @@ def _outer_by_formula(problem: Problem, program: Program, stage: Stage, slots: S
 
 def _capture(problem: Problem, function: Callable[[Tensor, Ready], Tensor]) -> Program:
     return capture(lambda w, lam: function(w, problem.prepare(lam)), problem.w0, problem.lam, EXPANDED)
+
+
+def _capture_gradient(problem: Problem, loss: Callable[[Tensor, Ready], Tensor]) -> Program:
+    """∇₁ℓ with the operations that autograd runs."""
+
+    def slope(w: Tensor, lam: Tensor) -> Tensor:
+        with losses_by_formula():
+            value = loss(w.requires_grad_(), problem.prepare(lam))
+            result: Tensor = torch.autograd.grad(value, w, create_graph=True)[0]
+            return result
+
+    return capture(slope, problem.w0, problem.lam, {})
+
+
+def _gradient_step(
+    slope_at: Callable[[Tensor, Any], Tensor], alpha: Value, slots: Slots
+) -> Callable[[Tensor, Any], Tensor]:
+    if isinstance(alpha, Tensor):
+        step = float(alpha)
+        return lambda w, ready: torch.sub(w, slope_at(w, ready), alpha=step)
+    of_ready = slots.read(alpha)
+    return lambda w, ready: w - of_ready(ready) * slope_at(w, ready)
+
+
+def _recorded_products(
+    problem: Problem, phi_at: Callable[[Tensor, Any], Tensor], prepare: Callable[[Tensor], Ready], count: int
+) -> OnePoint | None:
+    """∂₁Φᵀv from the operations of autograd; None if they cannot be recorded. `count` is the number of slots."""
+    try:
+        return OnePoint(PointProgram(phi_at, problem.w0, prepare(problem.lam)[:count]))
+    except (Declined, Unknown) as why:
+        LOG.debug("%s: products by autograd, as %s", problem.name, why)
+        return None
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 from torch import Tensor
@@ -27,7 +28,7 @@ class Slots:
         if not isinstance(value, Held):
             return lambda ready: value
         slot = self._slot(value, fixed)
-        return lambda ready: ready[slot]
+        return itemgetter(slot)
 
     def read_for(self, value: Value) -> ReadFor:
         """The value with the axes of columns w behind its own; a prepared one has them already."""
@@ -35,6 +36,10 @@ class Slots:
             return lambda ready, w: value if not value.dim() else value.view(*value.shape, *[1] * (w.dim() - 1))
         slot = self._slot(value, False)
         return lambda ready, w: ready[slot]
+
+    def slot(self, value: Held) -> int:
+        """Where a value is in the tuple."""
+        return self._slot(value, False)
 
     def _slot(self, value: Held, fixed: bool) -> int:
         key = (value.place, fixed)

@@ -132,21 +132,20 @@ class SquareMatrix:
     def __call__(self, v: Tensor) -> Tensor:
         if v.dim() == 1:
             return torch.addmv(self.rest(v), self.Q, v)
-        if self.Q.dim() == 2:
-            return self.rest(v) + torch.tensordot(self.Q, v, 1)
-        return self.rest(v) + torch.einsum("ij...,j...->i...", self.Q, v)
+        product = torch.tensordot(self.Q, v, 1) if self.Q.dim() == 2 else torch.einsum("ij...,j...->i...", self.Q, v)
+        return torch.add(self.rest(v), product)
 
 
 def d1phi_T(step: GradientStep, slots: Slots) -> D1 | None:
     """v ↦ ∂₁Φᵀv for columns; None where a part has no formula."""
     if step.scores or step.matrix_squares:
         return None
-    data = [part for part in step.bends if part.U is not None]
+    data: list[Bend] = [part for part in step.bends if part.U is not None]
     alone = [part for part in step.bends if part.U is None]
     if any(part.index is not None for part in alone):
         return None
     squares = [part for part in step.squares if part.a is not None]
-    matrices = [part.U for part in (*squares, *data) if part.U is not None]
+    matrices: list[Value] = [part.U for part in squares] + [part.U for part in data if part.U is not None]
     weights: list[ReadFor] = [slots.read_for(part.a) for part in squares if part.a is not None]
     weights += [_second(part, slots) for part in data]
     one = torch.ones(())
@@ -199,17 +198,15 @@ def _second(part: Bend, slots: Slots) -> ReadFor:
     """The second derivatives, with the axes of columns w."""
     scale, derivatives = slots.read_for(part.scale), part.function.all
     b, a = (None if x is None else slots.read_for(x) for x in (part.b, part.a))
-    U = None if part.U is None else slots.read_for(part.U)
-    constant = isinstance(part.U, Tensor)
-    matrix = part.U if isinstance(part.U, Tensor) else None
+    matrix, shared = None if part.U is None else slots.read(part.U), isinstance(part.U, Tensor)
 
     def second(ready: Any, w: Tensor) -> Tensor:
-        if matrix is not None:
-            u = torch.tensordot(matrix, w, 1)
-        elif U is not None and not constant:
-            u = torch.einsum("md...,d...->m...", U(ready, w), w)
-        else:
+        if matrix is None:
             u = w if a is None else a(ready, w) * w
+        elif shared:
+            u = torch.tensordot(matrix(ready), w, 1)
+        else:
+            u = torch.einsum("md...,d...->m...", matrix(ready), w)
         return scale(ready, w) * derivatives(u if b is None else u + b(ready, w))[2]
 
     return second

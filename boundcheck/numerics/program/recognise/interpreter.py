@@ -13,14 +13,14 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from boundcheck.numerics.program.capture import CUT, Operation, Program, Ref
-from boundcheck.numerics.program.recognise import elementary
+from boundcheck.numerics.program.recognise import elementary, matrix_rules
 from boundcheck.numerics.program.recognise.algebra import Algebra, Node, Total
 from boundcheck.numerics.program.recognise.expression import Expression, LogSoftmax
-from boundcheck.numerics.program.recognise.stage import Held, Stage, Unknown, Value, example
+from boundcheck.numerics.program.recognise.stage import Held, Stage, Unknown, Value, example, is_expression_of
 
 MOVES = frozenset((
     "view", "_unsafe_view", "reshape", "t", "transpose", "permute", "unsqueeze", "squeeze", "select", "slice", "expand",
-    "alias", "clone", "contiguous", "flatten", "narrow", "movedim", "diagonal",
+    "alias", "clone", "contiguous", "flatten", "narrow", "movedim", "diagonal", "index_select", "flip",
 ))  # fmt: skip
 SPLITS = frozenset(("split", "split_with_sizes", "unbind", "chunk"))
 MEAN = 1  # how ATen numbers reductions; 2 is a sum, 0 none
@@ -29,9 +29,9 @@ MEAN = 1  # how ATen numbers reductions; 2 is a sum, 0 none
 def replayed(operation: Operation) -> Callable[..., Any]:
     """The function of an operation, for other tensors than it was recorded with: they may lie otherwise in memory."""
     if operation.name == CUT:
-        return lambda x: x.detach()
-    if operation.name in ("view", "_unsafe_view") and operation.func._overloadname == "default":
-        return lambda x, size: x.reshape(size)
+        return torch.detach
+    if operation.name in ("view", "_unsafe_view") and operation.func._overloadname in ("default", ""):
+        return torch.reshape
     function: Callable[..., Any] = operation.func
     return function
 
@@ -54,10 +54,10 @@ def on_stage(stage: Stage, operation: Operation, args: tuple[Any, ...], kwargs: 
     nodes = [x.of_lam if isinstance(x, Held) else x for x in leaves]
     try:
         known = Interpreter(algebra).operation(operation, *tree_unflatten(nodes, spec))
-    except Unknown:
+    except Exception:  # no rule, or one that does not take these arguments: the value has no expression then
         return results
     return tuple(
-        replace(x, of_lam=node) if isinstance(x, Held) and isinstance(node, Expression) and node.summed is None else x
+        replace(x, of_lam=node) if isinstance(x, Held) and is_expression_of(node, x) else x
         for x, node in zip(results, known, strict=False)
     )
 
@@ -101,6 +101,8 @@ class Interpreter:
             minus = algebra.number(-1.0)
             inside = algebra.scale(_node(args[0]), minus)
             return algebra.scale(algebra.apply(inside, elementary.LOGISTIC), minus), None
+        if name == "cat":
+            return (matrix_rules.joined(algebra, list(args[0]), *args[1:] or (0,)),)
         rule = RULES.get(name)
         if rule is not None:
             return (rule(algebra, *args, **kwargs),)
@@ -128,9 +130,17 @@ def _node(x: Any) -> Node:
 
 
 def _value(algebra: Algebra, x: Any) -> Value:
-    if isinstance(x, bool) or not isinstance(x, int | float | Tensor | Held):
+    """A number, or data, or what depends on λ only, in the precision of w; declined where that would lose digits."""
+    if isinstance(x, int | float) and not isinstance(x, bool):
+        return algebra.number(float(x))
+    if not isinstance(x, Tensor | Held):
         raise Unknown("a function of w")
-    return algebra.number(float(x)) if isinstance(x, int | float) else x
+    dtype = example(x).dtype
+    if dtype == algebra.w.dtype:
+        return x
+    if isinstance(x, Held) or torch.promote_types(dtype, algebra.w.dtype) != algebra.w.dtype:
+        raise Unknown(f"numbers in {dtype}")
+    return x.to(algebra.w.dtype)
 
 
 def _add(algebra: Algebra, x: Any, y: Any, *, alpha: Any = 1) -> Node:
@@ -203,8 +213,8 @@ def _matmul(algebra: Algebra, x: Any, y: Any) -> Node:
             return algebra.sum(algebra.product(x, y), (), False)
         raise Unknown("a product of two functions of w")
     if isinstance(x, Expression | Total):
-        return algebra.matrix_product(_value(algebra, y), x, left=False)
-    return algebra.matrix_product(_value(algebra, x), _node(y), left=True)
+        return matrix_rules.matrix_product(algebra, _value(algebra, y), x, left=False)
+    return matrix_rules.matrix_product(algebra, _value(algebra, x), _node(y), left=True)
 
 
 def _dot(algebra: Algebra, x: Any, y: Any) -> Node:

@@ -83,12 +83,12 @@ def as_rows(stage: Stage, linear: Linear, shape: torch.Size, d: int, like: Tenso
         matrix[_range(shape.numel(), like), linear.index.expand(shape).reshape(-1)] = 1
         return Rows(matrix)
     if isinstance(linear, Combination):
-        total = None
+        total: Value | None = None
         for a, piece in linear.pieces:
-            matrix = as_rows(stage, piece, shape, d, like).matrix
+            rows = as_rows(stage, piece, shape, d, like).matrix
             if a is not None:
-                matrix = stage.compute(lambda a, F: _scaled(flat(a, shape), F), a, matrix)
-            total = matrix if total is None else stage.compute(torch.add, total, matrix)
+                rows = stage.compute(lambda a, F: _scaled(flat(a, shape), F), a, rows)
+            total = rows if total is None else stage.compute(torch.add, total, rows)
         if total is None:
             raise Unknown("an empty sum")
         return Rows(total)

@@ -104,9 +104,10 @@ class Stage:
             return result
         nodes = [x.of_lam if isinstance(x, Held) and x.varies else x for x in args]
         try:
-            return replace(result, of_lam=self.algebra.by_name(name, *nodes))
+            node = self.algebra.by_name(name, *nodes)
         except Unknown:
             return result
+        return replace(result, of_lam=node) if is_expression_of(node, result) else result
 
     def function(self, outputs: Sequence[Held]) -> Callable[[Tensor, Tensor], tuple[Any, ...]]:
         """The function from λ and α to some of the values; nothing else is computed."""
@@ -132,6 +133,12 @@ class Stage:
 
 
 INPUTS = 2  # λ and α
+
+
+def is_expression_of(node: object, held: Held) -> bool:
+    """Is that an expression with an entry for each of a value?"""
+    shape = getattr(node, "inner", None)
+    return shape is not None and getattr(node, "summed", None) is None and shape == held.example.shape
 
 
 def example(value: Value) -> Tensor:

@@ -1,0 +1,135 @@
+"""Products of matrices with expressions of degree 1, and sums of them along axes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from boundcheck.numerics.program.recognise import linear_maps
+from boundcheck.numerics.program.recognise.expression import Expression, Poly
+from boundcheck.numerics.program.recognise.linear_maps import Combination, Linear, Rows, Selection, TwoSided
+from boundcheck.numerics.program.recognise.stage import Unknown, Value, example
+
+if TYPE_CHECKING:
+    from boundcheck.numerics.program.recognise.algebra import Algebra, Node
+
+
+def matrix_product(algebra: Algebra, A: Value, x: Node, *, left: bool) -> Expression:
+    """A times x, or x times A, for a vector or a matrix x of degree 1."""
+    if not isinstance(x, Expression) or not x.affine:
+        raise Unknown("a matrix times a function of w")
+    x, stage = _plain(algebra.single(x)), algebra.stage
+    constant = None
+    if x.constant is not None:
+        sides = (lambda A, b: A @ b.expand(x.shape)) if left else (lambda A, b: b.expand(x.shape) @ A)
+        constant = stage.compute(sides, A, x.constant)
+    if len(x.shape) == 1 or (len(x.shape) == 2 and x.shape[1 if left else 0] == 1):  # a vector, or a matrix of one
+        return _of_vector(algebra, A, x, constant, left)
+    if len(x.shape) != 2 or example(A).dim() != 2:
+        raise Unknown("a product of tensors with more axes")
+    return _of_matrix(algebra, A, x, constant, left)
+
+
+def _of_vector(algebra: Algebra, A: Value, x: Expression, constant: Value | None, left: bool) -> Expression:
+    stage, part = algebra.stage, algebra.slope(x)
+    F, factor = A if left else stage.move(lambda A: A.mT, A), part.a1  # F has a column for each entry of x
+    if example(factor).numel() > 1:
+        each = stage.move(lambda a: linear_maps.flat(a, x.shape), factor)
+        F, factor = stage.compute(torch.mul, F, each), algebra.number(1.0)
+    if isinstance(part.linear, Selection):
+        index = part.linear.index.expand(x.shape).reshape(-1)
+        linear = Rows(linear_maps.columns_at(stage, F, index, algebra.d))
+    elif isinstance(part.linear, Rows):
+        linear = Rows(stage.compute(torch.matmul, F, part.linear.matrix))
+    else:
+        raise Unknown("a matrix times a matrix product")
+    rows = example(F).shape[0]
+    shape = torch.Size((rows,) if len(x.shape) == 1 else (rows, 1) if left else (1, rows))
+    return Expression((Poly(linear, None, factor),), constant, shape)
+
+
+def _of_matrix(algebra: Algebra, A: Value, x: Expression, constant: Value | None, left: bool) -> Expression:
+    stage, part = algebra.stage, algebra.slope(x)
+    if example(part.a1).numel() > 1:
+        raise Unknown("a matrix of parameters with factors")
+    if isinstance(part.linear, Selection):
+        before = TwoSided(None, part.linear.index.expand(x.shape), None)
+    elif isinstance(part.linear, TwoSided):
+        before = part.linear
+    else:
+        raise Unknown("a matrix times a matrix product")
+    if left:
+        side = A if before.left is None else stage.compute(torch.matmul, A, before.left)
+        linear, shape = replace(before, left=side), (example(A).shape[0], x.shape[1])
+    else:
+        side = A if before.right is None else stage.compute(torch.matmul, before.right, A)
+        linear, shape = replace(before, right=side), (x.shape[0], example(A).shape[1])
+    return Expression((Poly(linear, None, part.a1),), constant, torch.Size(shape))
+
+
+def _plain(x: Expression) -> Expression:
+    """The same; a combination of one map is that map."""
+    (part,) = x.parts
+    if isinstance(part.linear, Combination) and len(part.linear.pieces) == 1:
+        ((a, linear),) = part.linear.pieces
+        return x.but(parts=(Poly(linear, None, a),))
+    return x
+
+
+def sum_of_rows(algebra: Algebra, x: Expression, axes: tuple[int, ...], keep: bool) -> Expression:
+    """A sum along axes of something of degree 1, as rows of a matrix."""
+    if not x.affine or x.shape.numel() > linear_maps.MOST_NUMBERS:
+        raise Unknown("a sum of functions")
+    left = [axis for axis in range(len(x.shape)) if axis not in axes]
+    order, kept = (*left, *axes), torch.Size(x.shape[axis] for axis in left)
+    if kept.numel() * algebra.d > linear_maps.MOST_NUMBERS:
+        raise Unknown(f"a matrix of {kept.numel()} × {algebra.d}")
+    stage, d, count = algebra.stage, algebra.d, kept.numel()
+    total: Value | None = None
+    for part in x.parts:
+        if not isinstance(part, Poly) or part.a1 is None:
+            raise Unknown("a sum of functions")
+        index = _index(part.linear).expand(x.shape).permute(order).reshape(count, -1)
+
+        def added(a: Tensor, index: Tensor = index) -> Tensor:
+            entries = a.expand(x.shape).permute(order).reshape(count, -1)
+            return entries.new_zeros(count, d).scatter_add(1, index, entries)
+
+        matrix: Value = stage.compute(added, part.a1)
+        total = matrix if total is None else stage.compute(torch.add, total, matrix)
+    if total is None:
+        raise Unknown("a sum of nothing")
+    constant = None
+    if x.constant is not None:
+        constant = stage.compute(lambda b: b.expand(x.shape).sum(axes, keepdim=keep), x.constant)
+    shape = torch.Size(1 if i in axes else n for i, n in enumerate(x.shape)) if keep else kept
+    return Expression((Poly(Rows(total), None, algebra.number(1.0)),), constant, shape)
+
+
+def _index(linear: Linear) -> Tensor:
+    if not isinstance(linear, Selection):
+        raise Unknown("a sum of matrix products")
+    return linear.index
+
+
+def joined(algebra: Algebra, nodes: list[Node], axis: int) -> Expression:
+    """Entries of w, with factors, one after the other."""
+    indices, factors = [], []
+    for node in nodes:
+        if not isinstance(node, Expression) or not node.affine or node.constant is not None or len(node.parts) != 1:
+            raise Unknown("a function of w")
+        part = algebra.slope(node)
+        indices.append(_index(part.linear).expand(node.shape))
+        factors.append((part.a1, node.shape))
+    index = torch.cat(indices, axis)
+
+    def put_together(*values: Tensor) -> Tensor:
+        return torch.cat([a.expand(shape) for a, (_, shape) in zip(values, factors, strict=True)], axis)
+
+    first = factors[0][0]
+    same = all(example(a).numel() == 1 and linear_maps.equal(a, first) for a, _ in factors)
+    factor = first if same else algebra.stage.compute(put_together, *(a for a, _ in factors))
+    return Expression((Poly(Selection(index), None, factor),), None, index.shape)
