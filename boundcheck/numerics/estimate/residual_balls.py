@@ -12,11 +12,10 @@ from torch import Tensor
 
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate.program_proof import functions
-from boundcheck.numerics.estimate.rounding_proof import Declined, Enclosed
+from boundcheck.numerics.estimate.rounding_proof import EnclosedNorms, NoProof
 from boundcheck.numerics.estimate.step_constant import step_constant, step_rounding
 from boundcheck.numerics.program import arb_evaluation as evaluation
-from boundcheck.numerics.program.capture import Declined as NotRecorded
-from boundcheck.numerics.program.capture import Program, capture
+from boundcheck.numerics.program.capture import Declined, Program, capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
 from boundcheck.numerics.program.replay import differs
 from boundcheck.side import Side
@@ -25,7 +24,7 @@ HOW = "arb balls"
 
 
 @torch.no_grad()
-def proved(problem: Problem, w: Tensor, v: Tensor, value: Tensor) -> Enclosed | Declined:
+def proved(problem: Problem, w: Tensor, v: Tensor, value: Tensor) -> EnclosedNorms | NoProof:
     """The residuals at w and v, and how far `value` is from the exact g; or why there are no balls.
 
     Parameters
@@ -39,18 +38,18 @@ def proved(problem: Problem, w: Tensor, v: Tensor, value: Tensor) -> Enclosed | 
 
     Returns
     -------
-    Enclosed | Declined
+    EnclosedNorms | NoProof
         Upper bounds that hold, or the reason why there are none.
     """
     if not evaluation.is_installed():
-        return Declined("python-flint is not installed")
+        return NoProof("python-flint is not installed")
     if w.device.type != "cpu":
-        return Declined("balls are computed on the CPU only")
+        return NoProof("balls are computed on the CPU only")
     try:
         with evaluation.precision():
             return _of_loss(problem, w, v, value) if _has_loss(problem) else _of_map(problem, w, v, value)
-    except NotRecorded as why:
-        return Declined(str(why))
+    except Declined as why:
+        return NoProof(str(why))
 
 
 def _has_loss(problem: Problem) -> bool:
@@ -65,28 +64,30 @@ def _recorded(problem: Problem, level: str) -> Program:
     except Exception as error:  # the user's code may raise anything beside w_0
         reason = " ".join(str(error).split())[:200]
     if reason:
-        raise NotRecorded(f"{name}: {reason}")
+        raise Declined(f"{name}: {reason}")
     return program
 
 
-def _of_loss(problem: Problem, w: Tensor, v: Tensor, value: Tensor) -> Enclosed:
+def _of_loss(problem: Problem, w: Tensor, v: Tensor, value: Tensor) -> EnclosedNorms:
     alpha = step_constant(problem)
     if alpha is None or alpha.side is not Side.EXACT or not problem.frozen_step:
-        raise NotRecorded("the step is not known exactly, or is differentiated")
+        raise Declined("the step is not known exactly, or is differentiated")
     a = evaluation.number(alpha.value, step_rounding(problem))
     ell = evaluation.gradient(_recorded(problem, "lower"), w, problem.lam, seed=None, along=v)
     E = evaluation.gradient(_recorded(problem, "outer"), w, problem.lam, seed=None, along=None)
     d, n = problem.d, problem.n
     of_v = a * evaluation.tangent(ell.by_w, d) - evaluation.value(E.by_w, d)
     of_g = evaluation.balls(value) - evaluation.value(E.by_lam, n) + a * evaluation.tangent(ell.by_lam, n)
-    return Enclosed(evaluation.norm(a * evaluation.value(ell.by_w, d)), evaluation.norm(of_v), evaluation.norm(of_g))
+    return EnclosedNorms(
+        evaluation.norm(a * evaluation.value(ell.by_w, d)), evaluation.norm(of_v), evaluation.norm(of_g)
+    )
 
 
-def _of_map(problem: Problem, w: Tensor, v: Tensor, value: Tensor) -> Enclosed:
+def _of_map(problem: Problem, w: Tensor, v: Tensor, value: Tensor) -> EnclosedNorms:
     phi = evaluation.gradient(_recorded(problem, "lower"), w, problem.lam, seed=v, along=None)
     E = evaluation.gradient(_recorded(problem, "outer"), w, problem.lam, seed=None, along=None)
     d, n = problem.d, problem.n
     of_w = evaluation.balls(w) - evaluation.value(phi.output, d)
     of_v = evaluation.balls(v) - evaluation.value(phi.by_w, d) - evaluation.value(E.by_w, d)
     of_g = evaluation.balls(value) - evaluation.value(E.by_lam, n) - evaluation.value(phi.by_lam, n)
-    return Enclosed(evaluation.norm(of_w), evaluation.norm(of_v), evaluation.norm(of_g))
+    return EnclosedNorms(evaluation.norm(of_w), evaluation.norm(of_v), evaluation.norm(of_g))

@@ -70,7 +70,7 @@ def of(problem: Problem, solution: ReferenceSolution) -> ResidualBounds:
     """
     w, v, value = solution.w[0], solution.v[0], solution.value[0]
     narrow = residual_balls.proved(problem, w, v, value)
-    if not isinstance(narrow, Declined):
+    if not isinstance(narrow, NoProof):
         return ResidualBounds(narrow.residual_w, narrow.residual_v, narrow.error_g, how=residual_balls.HOW)
     proof = rounding_proof.proved(problem, w, v, value)
     if not isinstance(proof, NoProof):

@@ -94,9 +94,8 @@ def work(program: Program) -> int:
     for operation in program.operations:
         size = sum(shape.numel() for shape in operation.shapes)
         first = operation.args[0] if operation.name in PRODUCTS else None
-        shape = (
-            program.operations[first.node].shapes[first.item] if isinstance(first, Ref) else getattr(first, "shape", ())
-        )
+        known = program.operations[first.node].shapes[first.item] if isinstance(first, Ref) else None
+        shape: torch.Size = known if known is not None else getattr(first, "shape", torch.Size())
         count += size * (shape[-1] if len(shape) and operation.name != "outer" else 1)
     return count
 

@@ -13,7 +13,7 @@ from user_problems import PAIRS, convolution, ridge
 import boundcheck as bc
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate import residual_balls, residual_bounds, rounding_proof
-from boundcheck.numerics.estimate.rounding_proof import Declined, Enclosed
+from boundcheck.numerics.estimate.rounding_proof import EnclosedNorms, NoProof
 from boundcheck.numerics.program import arb_evaluation
 from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
 
@@ -39,7 +39,7 @@ def solved(problem: Problem) -> ReferenceSolution:
     return reference(problem, problem.lam[None])
 
 
-def exact(w: Tensor, v: Tensor, lam: Tensor, value: Tensor) -> Enclosed:
+def exact(w: Tensor, v: Tensor, lam: Tensor, value: Tensor) -> EnclosedNorms:
     """The three residuals in the precision of mpmath."""
     w_, v_, lam_, g_ = (mpmath.matrix([mpmath.mpf(x) for x in t.tolist()]) for t in (w, v, lam, value))
     A = mpmath.matrix([[mpmath.mpf(x) for x in row] for row in X.tolist()])
@@ -55,7 +55,7 @@ def exact(w: Tensor, v: Tensor, lam: Tensor, value: Tensor) -> Enclosed:
         [alpha * of_v[j] - of_E[j] for j in d],
         [g_[j] - w_[j] + alpha * w_[j] * v_[j] for j in d],
     )
-    return Enclosed(*(mpmath.norm(mpmath.matrix(r)) for r in residuals))
+    return EnclosedNorms(*(mpmath.norm(mpmath.matrix(r)) for r in residuals))
 
 
 def test_residuals_are_those_of_fifty_digits() -> None:
@@ -64,8 +64,8 @@ def test_residuals_are_those_of_fifty_digits() -> None:
     solution = solved(problem)
     w, v, value = solution.w[0], solution.v[0], solution.value[0]
     ours, old = residual_balls.proved(problem, w, v, value), rounding_proof.proved(problem, w, v, value)
-    assert isinstance(ours, Enclosed)
-    assert isinstance(old, Enclosed)
+    assert isinstance(ours, EnclosedNorms)
+    assert isinstance(old, EnclosedNorms)
     with mpmath.workdps(50):
         truth = exact(w, v, problem.lam, value)
         for name in ("residual_w", "residual_v", "error_g"):
@@ -80,8 +80,8 @@ def test_no_residual_is_wider_than_by_running_error_analysis(name: str) -> None:
     solution = solved(problem)
     point = solution.w[0], solution.v[0], solution.value[0]
     ours, old = residual_balls.proved(problem, *point), rounding_proof.proved(problem, *point)
-    assert isinstance(ours, Enclosed), ours
-    if isinstance(old, Declined):  # which has no rule for it
+    assert isinstance(ours, EnclosedNorms), ours
+    if isinstance(old, NoProof):  # which has no rule for it
         assert name == "lr, bce"
         return
     assert ours.residual_w <= old.residual_w
@@ -95,7 +95,7 @@ def test_what_was_used_is_said() -> None:
     held = convolution()
     assert residual_bounds.of(held, solved(held)).how == "running error analysis"
     refused = residual_balls.proved(held, *(x[0] for x in _point(held)))
-    assert isinstance(refused, Declined)
+    assert isinstance(refused, NoProof)
     assert "aten.convolution has no rule for balls" in refused.reason
 
 
@@ -124,7 +124,7 @@ def test_a_residual_is_not_forgotten() -> None:
     solution = solved(problem)
     w, v = solution.w[0] + 1e-3, solution.v[0] - 2e-3
     found = residual_balls.proved(problem, w, v, solution.value[0])
-    assert isinstance(found, Enclosed)
+    assert isinstance(found, EnclosedNorms)
     ready = problem.prepare(problem.lam)
     assert found.residual_w == pytest.approx(float((w - problem.phi_at(w, ready)).norm()), rel=1e-9)
     _, back = torch.func.vjp(lambda w: problem.phi_at(w, ready), w)
@@ -142,5 +142,5 @@ def test_a_step_that_is_computed_is_a_ball() -> None:
     w = start + 0.5
     found = residual_balls.proved(problem, w, start, torch.zeros(1, dtype=torch.float64))
     slope = abs(-0.5 + math.exp(0.3)) * 2**0.5
-    assert isinstance(found, Enclosed)
+    assert isinstance(found, EnclosedNorms)
     assert 0.3 * slope < found.residual_w <= 0.3 * slope * (1 + 1e-6)

@@ -11,6 +11,7 @@ from boundcheck.numerics.program.capture import Declined, capture
 from boundcheck.numerics.program.cholesky_certificate import frobenius, spectral_norm
 from boundcheck.numerics.program.enclosure.elementary import ELEMENTARY, power
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
+from boundcheck.numerics.program.enclosure.farthest import farthest
 from boundcheck.numerics.program.enclosure.intervals import Interval, norm, row_norms
 from boundcheck.numerics.program.enclosure.log_sum_exp import softmax
 from boundcheck.numerics.program.enclosure.map import MapBounds
