@@ -93,10 +93,11 @@ def work(program: Program) -> int:
     count = 0
     for operation in program.operations:
         size = sum(shape.numel() for shape in operation.shapes)
-        first = operation.args[0] if operation.name in PRODUCTS else None
-        known = program.operations[first.node].shapes[first.item] if isinstance(first, Ref) else None
-        shape: torch.Size = known if known is not None else getattr(first, "shape", torch.Size())
-        count += size * (shape[-1] if len(shape) and operation.name != "outer" else 1)
+        if operation.name in PRODUCTS:
+            first = operation.args[0]
+            factor = program.operations[first.node].shapes[first.item] if isinstance(first, Ref) else first.shape
+            size *= factor[-1] if len(factor) else 1
+        count += size
     return count
 
 
@@ -148,7 +149,7 @@ def _same(x: Any, number: float) -> Any:
 
 
 OF_MEMORY = frozenset(("dtype", "memory_format", "layout", "device", "pin_memory", "non_blocking"))
-PRODUCTS = frozenset(("mm", "mv", "dot", "vdot", "bmm", "matmul", "outer"))
+PRODUCTS = frozenset(("mm", "mv", "dot", "vdot", "bmm", "matmul"))
 
 
 class _Rules:
