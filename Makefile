@@ -34,6 +34,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/bounds.py
 	$(BIN)/python benchmarks/curves.py
 	$(BIN)/python benchmarks/hypergradient.py
+	$(BIN)/python benchmarks/user_speed.py
 	$(BIN)/python benchmarks/constants.py
 	$(BIN)/python benchmarks/check.py
 

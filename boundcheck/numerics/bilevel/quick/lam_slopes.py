@@ -34,12 +34,10 @@ def entrywise(stage: Stage, value: Value | None, count: int) -> Entrywise | None
     x = _expression(value)
     if x is None or not all(isinstance(part.linear, Selection) for part in x.parts):
         return None
-    index, slope = torch.full((count,), -1), None
+    index, slope = torch.full((count,), -1, device=stage.lam.example.device), None
     for part in x.parts:
         here = _index(part).expand(x.shape).reshape(-1).expand(count)
-        idle = _idle(part, x.shape, count)
-        here = torch.where(idle.to(here.device), -1, here)
-        index = index.to(here.device)
+        here = torch.where(_idle(part, x.shape, here), -1, here)
         if bool(((index != here) & (index >= 0) & (here >= 0)).any()):
             return None
         index = torch.maximum(index, here)
@@ -61,16 +59,15 @@ def _index(part: Part) -> Tensor:
     return part.linear.index
 
 
-def _idle(part: Part, shape: torch.Size, count: int) -> Tensor:
+def _idle(part: Part, shape: torch.Size, like: Tensor) -> Tensor:
     """The entries on which a part has no influence, as a constant factor of it is 0."""
-    factors = (part.a2, part.a1) if isinstance(part, Poly) else (getattr(part, "c", None),)
-    idle = torch.ones(count, dtype=torch.bool)
-    for factor in factors:
+    idle = torch.ones_like(like, dtype=torch.bool)
+    for factor in (part.a2, part.a1) if isinstance(part, Poly) else (getattr(part, "c", None),):
         if isinstance(part, Poly) and factor is None:
             continue
         if not isinstance(factor, Tensor):
-            return torch.zeros(count, dtype=torch.bool)
-        idle = idle & (factor.expand(shape).reshape(-1).expand(count) == 0).cpu()
+            return torch.zeros_like(idle)
+        idle = idle & (factor.expand(shape).reshape(-1).expand(len(like)) == 0)
     return idle
 
 

@@ -148,7 +148,6 @@ def d1phi_T(step: GradientStep, slots: Slots) -> D1 | None:
     matrices: list[Value] = [part.U for part in squares] + [part.U for part in data if part.U is not None]
     weights: list[ReadFor] = [slots.read_for(part.a) for part in squares if part.a is not None]
     weights += [_second(part, slots) for part in data]
-    one = torch.ones(())
     kept = None if step.kept is None else slots.read_for(step.kept)
     diagonal = [_second(part, slots) for part in alone]
     Q = None if step.Q is None else slots.read_for(step.Q)
@@ -156,7 +155,7 @@ def d1phi_T(step: GradientStep, slots: Slots) -> D1 | None:
     counts = [len(example(matrix)) for matrix in matrices]
 
     def d1phi_T_at(w: Tensor, ready: Any) -> Callable[[Tensor], Tensor]:
-        total = one.to(w) if kept is None else kept(ready, w)
+        total = w.new_ones(()) if kept is None else kept(ready, w)
         for part in diagonal:
             total = total + part(ready, w)
         product: Callable[[Tensor], Tensor]
