@@ -366,6 +366,12 @@ def _exp_orders(x: Any) -> Any:
     return y, y, y
 
 
+def _in_base_2(x: Any) -> Any:
+    c = flint.arb(2).log()
+    y = (c * x).exp()
+    return y, c * y, c * c * y
+
+
 def _log_orders(x: Any) -> Any:
     return x.log(), 1 / x, -1 / (x * x)
 
@@ -433,6 +439,13 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "tanh": _tanh_orders,
     "atan": lambda x: (x.atan(), 1 / (1 + x * x), -2 * x / ((1 + x * x) * (1 + x * x))),
     "erf": _erf_orders,
+    "erfc": lambda x: (x.erfc(), *(-order for order in _erf_orders(x)[1:])),
+    "sin": lambda x: (x.sin(), x.cos(), -x.sin()),
+    "cos": lambda x: (x.cos(), -x.sin(), -x.cos()),
+    "asinh": lambda x: (x.asinh(), power(-0.5)(1 + x * x)[0], -x * power(-1.5)(1 + x * x)[0]),
+    "exp2": lambda x: _in_base_2(x),
+    "log2": lambda x: tuple(order / flint.arb(2).log() for order in _log_orders(x)),
+    "log10": lambda x: tuple(order / flint.arb(10).log() for order in _log_orders(x)),
     "sinh": lambda x: (x.sinh(), x.cosh(), x.sinh()),
     "cosh": lambda x: (x.cosh(), x.sinh(), x.cosh()),
     "abs": _abs_orders,

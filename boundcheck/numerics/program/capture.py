@@ -339,7 +339,7 @@ class Recorder(TorchDispatchMode):
                 raise self._decline("a product with a sparse matrix under no_grad: its derivative is cut")
             with torch._C._DisableTorchDispatch():
                 result = run(x, matrix)
-            self._add(MATRIX, (x, matrix), {}, run, (result,), _line())
+                self._add(MATRIX, (x, matrix), {}, run, (result,), _line())
             return result
 
     def _add(self, name: str, args: Any, kwargs: Any, func: Any, results: tuple[Any, ...], line: str) -> None:

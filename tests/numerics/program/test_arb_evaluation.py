@@ -21,7 +21,9 @@ Function = Callable[[Tensor, Tensor], Tensor]
 TABLES = (cases.MOVES, cases.SUMS, cases.ELEMENTARY, cases.CHAINS, cases.PRODUCTS, cases.LOG_SUM_EXP, cases.EXPANSIONS)
 ALL = [case for table in TABLES for case in table]
 NO_RULE = {"cumsum", "trace", "avg_pool2d", "_adaptive_avg_pool2d", "convolution", "huber_loss", "smooth_l1_loss"}
-NO_RULE |= {"binary_cross_entropy"}
+NO_RULE |= {"binary_cross_entropy", "leaky_relu", "clamp", "clamp_min", "clamp_max", "hardtanh", "elu", "celu"}
+NO_RULE |= {"max", "amax", "min", "amin", "index_add", "scatter_add", "im2col", "index_put sum"}
+RECORDED_AS = {"max": "amax", "min": "amin", "index_put": "index_add"}
 
 
 def random(seed: int, *shape: int) -> Tensor:
@@ -37,7 +39,7 @@ def evaluated(f: Function, w: Tensor, lam: Tensor, along: Tensor | None = None, 
         return evaluation.gradient(capture(f, w, lam, EXPANSIONS, every=every), w, lam, seed=None, along=along)
 
 
-@pytest.mark.parametrize("case", [case for case in ALL if case.name not in NO_RULE], ids=lambda case: case.id)
+@pytest.mark.parametrize("case", [case for case in ALL if not {case.name, case.id} & NO_RULE], ids=lambda case: case.id)
 def test_derivatives_are_those_of_autograd(case: Case) -> None:
     """Up to the rounding of autograd, which adds a few hundred numbers of size below 1000."""
     f = around(case, 3, torch.float64, bent=True, scalar=True)
@@ -54,10 +56,10 @@ def test_derivatives_are_those_of_autograd(case: Case) -> None:
         assert float((numbers(ours) - theirs.reshape(-1)).norm()) <= 1e-9 * (1 + float(theirs.norm()))
 
 
-@pytest.mark.parametrize("case", [case for case in ALL if case.name in NO_RULE], ids=lambda case: case.id)
+@pytest.mark.parametrize("case", [case for case in ALL if {case.name, case.id} & NO_RULE], ids=lambda case: case.id)
 def test_an_operation_without_a_rule_is_named(case: Case) -> None:
     f = around(case, 3, torch.float64, bent=False, scalar=True)
-    with pytest.raises(Declined, match=f"aten.{case.name} has no rule for balls"):
+    with pytest.raises(Declined, match=f"aten.{RECORDED_AS.get(case.name, case.name)}.* rule.* for balls"):
         evaluated(f, random(1, 3), random(2, 2), every=False)
 
 
