@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache, wraps
 from typing import ParamSpec, TypeVar
 
 import torch
-from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.bilevel.problem_types import Ready
 
 MOST_NUMBERS = 50_000  # in w and λ
 MOST_ARITHMETIC = 2_000_000  # in the matrix products of one Φ
@@ -56,18 +54,22 @@ def threads_for(problem: object) -> Iterator[None]:
 
 def is_small(problem: Problem) -> bool:
     """Is it so small that several threads do not pay?"""
-    return problem.d + problem.n <= MOST_NUMBERS and _arithmetic(_Map(problem.phi_at, problem.prepare, problem)) <= (
-        MOST_ARITHMETIC
-    )
+    return problem.d + problem.n <= MOST_NUMBERS and _arithmetic(_Map(problem)) <= MOST_ARITHMETIC
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Map:
-    """Φ; problems that differ in λ only have the same."""
+    """Φ of a problem; problems that differ in λ only have the same."""
 
-    phi_at: Callable[[Tensor, Ready], Tensor]
-    prepare: Callable[[Tensor], Ready]
-    problem: Problem = field(compare=False)
+    problem: Problem
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Map):
+            return False
+        return self.problem.phi_at is other.problem.phi_at and self.problem.prepare is other.problem.prepare
+
+    def __hash__(self) -> int:
+        return hash((id(self.problem.phi_at), id(self.problem.prepare)))
 
 
 @lru_cache(maxsize=64)

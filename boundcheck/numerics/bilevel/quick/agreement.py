@@ -80,7 +80,7 @@ def differs_at_first(problem: Problem, quick: Problem) -> str:
     beside = Trial(trial.w + _random(trial.w, generator), trial.v, lam)  # λ may have left its domain
     if reason := _compared(_each(problem, beside), _each(quick, beside), may_be_undefined=True):
         return reason
-    return _in_rows(quick, torch.stack((trial.w, trial.v)), trial.v)
+    return _in_rows(quick, torch.stack((problem.w0, trial.w)), trial.v)
 
 
 def _compared(theirs: Iterator[Answer], ours: Iterator[Answer] | list[Answer], may_be_undefined: bool = False) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from boundcheck.numerics.bilevel.derivatives import CACHE
 from boundcheck.numerics.bilevel.formulas import D2, D2Outer, Diagonal, FullMatrices, OuterProducts
 from boundcheck.numerics.bilevel.quick.gradient_step import GradientStep, Squares
 from boundcheck.numerics.bilevel.quick.lam_slopes import Entrywise, Jacobian, entrywise, jacobian, left_factor, varies
@@ -17,6 +18,8 @@ from boundcheck.numerics.program.recognise.algebra import Total
 from boundcheck.numerics.program.recognise.expression import Part, Poly
 from boundcheck.numerics.program.recognise.linear_maps import Rows, flat
 from boundcheck.numerics.program.recognise.stage import Stage, Value, example
+
+MOST_ENTRIES = 50_000  # in ∂₂Φ, which is formed at every point
 
 
 def d2phi_T(step: GradientStep, stage: Stage, d: int, slots: Slots) -> D2 | None:
@@ -76,6 +79,8 @@ def _entries(step: GradientStep, stage: Stage, d: int, slots: Slots) -> D2 | Non
 
 def _matrices(step: GradientStep, stage: Stage, d: int, slots: Slots) -> D2 | None:
     """With the derivatives of `kept`, `shift` and Q by λ as matrices."""
+    if stage.lam.example.numel() * d > MOST_ENTRIES:
+        return None
     reads: list[Read | None] = []
     for value, count in ((step.kept, d), (step.own_shift, d), (step.Q, d * d)):
         known = jacobian(stage, value, count) if varies(value) else None
@@ -171,5 +176,11 @@ def _of_squares(
     known = jacobian(stage, F, count * d)
     if known is None:
         return None
-    J_T = _matrix(known, slots)
-    return lambda w, ready: (by_rows(w, ready)[:, :, None] * w[:, None]).flatten(1) @ J_T(ready).mT
+    J_T, at_once = _matrix(known, slots), max(1, CACHE // (count * d))
+
+    def by_lam(w: Tensor, ready: Any) -> Tensor:
+        J = J_T(ready).mT
+        parts = [(by_rows(some, ready)[:, :, None] * some[:, None]).flatten(1) @ J for some in w.split(at_once)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    return by_lam

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, Dynamics
 from boundcheck.numerics.bilevel.formulas import D2Outer, OnePoint
+from boundcheck.numerics.bilevel.loss_gradient import gradient
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Ready
 from boundcheck.numerics.bilevel.quick import lam_functions, step_functions
@@ -26,14 +27,13 @@ from boundcheck.numerics.bilevel.quick.gradient_step import Assembly
 from boundcheck.numerics.bilevel.quick.slots import Slots
 from boundcheck.numerics.program.batched_losses import losses_by_formula
 from boundcheck.numerics.program.capture import Declined, Program, capture
-from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
-from boundcheck.numerics.program.recognise.algebra import Algebra, Total
+from boundcheck.numerics.program.recognise.algebra import Algebra, Total, total
+from boundcheck.numerics.program.recognise.expression import Expression
 from boundcheck.numerics.program.recognise.interpreter import Interpreter
 from boundcheck.numerics.program.recognise.point_program import PointProgram
 from boundcheck.numerics.program.recognise.stage import Stage, Unknown, Value
 from boundcheck.numerics.program.recognise.staged_program import StagedProgram
 
-EXPANDED = {"mse_loss": EXPANSIONS["mse_loss"]}  # it fails where it is batched twice
 LOG = logging.getLogger("boundcheck")
 
 
@@ -62,19 +62,29 @@ def _first_line(compare: Callable[[], str]) -> str:
         return " ".join(str(error).split())[:200] or type(error).__name__
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Asked:
     """The functions of a problem: problems that differ in λ only have the same formulas."""
 
     functions: tuple[Any, ...]
-    shapes: tuple[Any, ...]
-    problem: Problem = field(compare=False)
+    sizes: tuple[Any, ...]
+    problem: Problem
 
     @classmethod
     def of(cls, problem: Problem) -> _Asked:
-        functions = (problem.phi_at, problem.outer_at, problem.inner_at, problem.prepare, problem.step_at)
-        shapes = (problem.d, problem.n, problem.dtype, problem.device, problem.frozen_step, problem.dynamics)
-        return cls(functions, shapes, problem)
+        functions = (
+            problem.phi_at, problem.outer_at, problem.inner_at, problem.prepare, problem.step_at, problem.dynamics,
+        )  # fmt: skip
+        sizes = (problem.d, problem.n, problem.dtype, problem.device, problem.frozen_step)
+        return cls(functions, sizes, problem)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Asked) or self.sizes != other.sizes:
+            return False
+        return all(x is y for x, y in zip(self.functions, other.functions, strict=True))
+
+    def __hash__(self) -> int:
+        return hash((self.sizes, *map(id, self.functions)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +128,8 @@ def _fields(problem: Problem, formulas: bool) -> dict[str, Any]:
         fields |= _by_formula(problem, program, stage, slots) | {"inner_at": None}
         fields |= {"d2outer_at": _outer_by_formula(problem, outer, stage, slots)}
     else:
-        slope_at, alpha = StagedProgram(_capture_gradient(problem, lower), stage).function(slots.slot), stage.alpha
-        fields |= {"phi_at": _gradient_step(slope_at, alpha, slots), "inner_at": None}
+        slope_at = _slope(problem, lower, program, stage, slots)
+        fields |= {"phi_at": _gradient_step(slope_at, stage.alpha, slots), "inner_at": None}
     fields |= _prepared(problem, stage, slots, step)
     if fields.get("d1phi_T_at") is None:
         fields["d1phi_T_at"] = _recorded_products(problem, fields["phi_at"], fields["prepare"], len(slots.held))
@@ -129,9 +139,9 @@ def _fields(problem: Problem, formulas: bool) -> dict[str, Any]:
 def _by_formula(problem: Problem, program: Program, stage: Stage, slots: Slots) -> dict[str, Any]:
     algebra = Algebra(stage, problem.w0)
     loss = Interpreter(algebra).output(program)
-    if not isinstance(loss, Total):
-        raise Unknown("the loss is not a sum")
-    step = Assembly(algebra).of(loss)
+    if not isinstance(loss, Expression | Total):
+        raise Unknown("the loss does not depend on w")
+    step = Assembly(algebra).of(total(loss))
     return {
         "phi_at": step_functions.phi(step, problem.d, slots),
         "d1phi_T_at": step_functions.d1phi_T(step, slots),
@@ -144,11 +154,28 @@ def _outer_by_formula(problem: Problem, program: Program, stage: Stage, slots: S
         loss = Interpreter(Algebra(stage, problem.w0)).output(program)
     except Unknown:
         return None
-    return lam_functions.d2outer(loss, stage, problem.d, slots) if isinstance(loss, Total) else None
+    if not isinstance(loss, Expression | Total):
+        return None
+    return lam_functions.d2outer(total(loss), stage, problem.d, slots)
 
 
 def _capture(problem: Problem, function: Callable[[Tensor, Ready], Tensor]) -> Program:
-    return capture(lambda w, lam: function(w, problem.prepare(lam)), problem.w0, problem.lam, EXPANDED)
+    def of_lam(w: Tensor, lam: Tensor) -> Tensor:
+        with losses_by_formula():  # what is recorded is batched later
+            return function(w, problem.prepare(lam))
+
+    return capture(of_lam, problem.w0, problem.lam, {})
+
+
+def _slope(
+    problem: Problem, loss: Callable[[Tensor, Ready], Tensor], program: Program, stage: Stage, slots: Slots
+) -> Callable[[Tensor, Any], Tensor]:
+    """∇₁ℓ from the operations of autograd, or where they cannot be recorded by autograd from those of ℓ."""
+    try:
+        return StagedProgram(_capture_gradient(problem, loss), stage).function(slots.slot)
+    except Declined as why:
+        LOG.debug("%s: gradients by autograd, as %s", problem.name, why)
+        return gradient(StagedProgram(program, stage).function(slots.slot))
 
 
 def _capture_gradient(problem: Problem, loss: Callable[[Tensor, Ready], Tensor]) -> Program:

@@ -63,6 +63,8 @@ class Stage:
         result = function(*(x.example if isinstance(x, Held) else x for x in args))
         held = [x for x in args if isinstance(x, Held)]
         if not held:
+            if isinstance(result, Tensor) and result.numel() > MOST_NUMBERS and result._base is None:
+                raise Unknown(f"{result.numel()} numbers of data, of which no copy is made")
             return result
         self._steps.append((function, args))
         return Held(INPUTS + len(self._steps) - 1, result, any(x.varies for x in held))
@@ -133,6 +135,7 @@ class Stage:
 
 
 INPUTS = 2  # λ and α
+MOST_NUMBERS = 20_000_000  # in a constant that is computed
 
 
 def is_expression_of(node: object, held: Held) -> bool:
