@@ -12,6 +12,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import scipy.sparse
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -115,6 +117,27 @@ def network(hidden: int) -> Problem:
     return bc.Problem.from_loss(inner, outer, model, zeros(count), 0.1, name="mlp")
 
 
+def sparse(m: int, p: int, c: int) -> Problem:
+    """Multinomial regression on m documents of some thirty words each, with a sparse matrix and a penalty a word."""
+
+    def documents(seed: int) -> bc.SparseMatrix:
+        words = scipy.sparse.random(m, p, 30 / p, format="csr", random_state=np.random.default_rng(seed))
+        return bc.SparseMatrix.from_scipy(words, dtype=FLOAT64)
+
+    X, X_val = documents(17), documents(18)
+    truth = normal(19, p, c)
+    y, y_val = (X @ truth).argmax(1), (X_val @ truth).argmax(1)
+
+    def inner(W: Tensor, lam: Tensor) -> Tensor:
+        return F.cross_entropy(X @ W, y) + (lam.exp()[:, None] * W**2).sum() / 2
+
+    def outer(W: Tensor, lam: Tensor) -> Tensor:
+        return F.cross_entropy(X_val @ W, y_val)
+
+    lam = torch.full((p,), -5.0, dtype=FLOAT64)
+    return bc.Problem.from_loss(inner, outer, zeros(p, c), lam, 10.0, name="sparse")
+
+
 PROBLEMS: dict[str, Callable[[], Problem]] = {
     "lr-100": lambda: logistic(100),
     "lr-400": lambda: logistic(400),
@@ -123,6 +146,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "equilibrium": lambda: equilibrium(20, 10),
     "cleaning": lambda: cleaning(200, 20, 5),
     "mlp": lambda: network(50),
+    "sparse": lambda: sparse(2000, 20_000, 10),
 }
 
 
@@ -137,7 +161,7 @@ def measure(name: str) -> None:
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     proved = sum(constants[key].is_safe for key in SHOWN if key in constants)
     print(
-        f"{name:12s} d = {problem.d:5d}  n = {problem.n:5d}  {seconds:8.2f} s  {_peak():6.0f} MB  "
+        f"{name:12s} d = {problem.d:6d}  n = {problem.n:5d}  {seconds:8.2f} s  {_peak():6.0f} MB  "
         f"{proved} of {len(SHOWN)} proved"
     )
 
