@@ -59,6 +59,7 @@ OF_OUTER = {
 }
 MOST_ON_PAGE = 300  # parameters of a problem whose constants are all explained, which takes seconds
 EXPLAINED = ("q", "mu", "L", "nu_1", "nu_2", "L_Phi", "L_E", "eta_1", "eta_2", "hat_rho_1", "hat_rho_2")
+NO_ROWS = "there are too many unknowns for matrices; it is proved from the sums of the loss, not by operation"
 FOLLOWS = {
     "kappa": "κ follows from others; explain L and mu, or q",
     "mu_inv": "μ_λ follows from others; explain mu, or q",
@@ -192,6 +193,8 @@ class _Derivation:
         plain = Explanation(constant, no_proof=constant.provenance.no_proof)
         name = constant.name
         try:
+            if name in EXPLAINED and self._without_matrices("outer" if name in OF_OUTER else "lower"):
+                return replace(plain, remark=NO_ROWS)
             if name in OF_OUTER:
                 return self._of_outer(plain, OF_OUTER[name])
             if self.proof.has_loss and name == "q":
@@ -202,6 +205,9 @@ class _Derivation:
         except Declined as why:
             return replace(plain, no_proof=constant.provenance.no_proof or str(why))
         return replace(plain, remark=FOLLOWS.get(name, f"{name} does not come from operations over a ball"))
+
+    def _without_matrices(self, level: str) -> bool:
+        return self.proof.separable(level, self.region.point, self.region.radius) is not None
 
     def _of_lower(self, plain: Explanation, bound: _Bound) -> Explanation:
         problem = self.proof.problem

@@ -135,6 +135,8 @@ def test_a_sparse_matrix_of_the_users_own_is_proved(p: int) -> None:
         assert ours[name].value == pytest.approx(theirs[name].value, rel=1e-6), name
     assert ours["mu"].value == pytest.approx(theirs["mu"].value, rel=1e-9)
     assert ours["eta_1"].value <= theirs["eta_1"].value * (1 + 1e-9)
+    explained = bc.explain_constant(user, "L", constants=ours)
+    assert ("too many unknowns for matrices" in explained.remark) == (user.d > 2000)
 
 
 def test_data_of_both_signs_are_right_with_high_probability() -> None:
