@@ -111,7 +111,7 @@ def itd_costs(sizes: Sizes, samples: int) -> dict[str, float]:
     pulls = 0 if sizes.lam.d2 is D2Formula.DIAGONAL else 1  # for each t
     return {
         "wavefront": samples * wavefront + T * ((blocks + 1) / 2 + pulls) * STEP,
-        "forward": samples * forward + T * STEP,
+        "forward": samples * forward + T * itd_forward.graphs(sizes) * STEP,
         "dense": samples * dense + T / 2 * STEP,
     }
 

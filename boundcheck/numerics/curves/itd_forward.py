@@ -20,6 +20,7 @@ from boundcheck.numerics.curves.jacobian import transposed
 from boundcheck.numerics.curves.sizes import PASS, WIDTHS, D2Formula, Sizes, autograd_product, product
 
 SENSITIVITY_PASSES = 2  # passes over the state for each column of S in a step of `forward`
+DOUBLE = 3  # transposed products in one forward product by autograd, with the graph that is made for it
 SENSITIVITIES = 4  # copies of S that are held
 D2_MATRICES = 3  # copies of ∂₂Ψ that are held for each t for which it is formed
 D1_MATRICES = 4  # copies of ∂₁Φ, besides ∂₁Ψ, that are held for each t for which `dense` forms it
@@ -28,8 +29,13 @@ D1_WIDTHS = 2  # copies of the intermediate numbers of Φ for each column of ∂
 
 def forward_arithmetic(sizes: Sizes) -> int:
     """Arithmetic of `forward`, for one λ."""
-    step = sizes.lam.n * (product(sizes) + SENSITIVITY_PASSES * PASS * sizes.state)
+    step = sizes.lam.n * (graphs(sizes) * product(sizes) + SENSITIVITY_PASSES * PASS * sizes.state)
     return sizes.problem.T * (step + _d2_arithmetic(sizes))
+
+
+def graphs(sizes: Sizes) -> int:
+    """How many transposed products a product in a step of `forward` takes: by autograd it is a double one."""
+    return 1 if sizes.product_by_formula else DOUBLE
 
 
 def dense_arithmetic(sizes: Sizes) -> int:

@@ -180,7 +180,7 @@ def _of_squares(
 
     def by_lam(w: Tensor, ready: Any) -> Tensor:
         J = J_T(ready).mT
-        parts = [(by_rows(some, ready)[:, :, None] * some[:, None]).flatten(1) @ J for some in w.split(at_once)]
+        parts = [(by_rows(some, ready)[:, :, None] * some[:, None]).flatten(1) @ J for some in torch.split(w, at_once)]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     return by_lam
