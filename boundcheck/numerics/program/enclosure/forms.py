@@ -34,6 +34,7 @@ from boundcheck.numerics.program.enclosure.intervals import UP, Interval, euclid
 from boundcheck.numerics.program.rounding_rules.ball import gamma
 
 MOST_BLOCKS = 2_000  # of which a matrix N is formed
+MOST_PARTS = 200  # whose norms are computed one by one; those of others are bounded by sizes
 MOST_ENTRIES = 25_000_000  # of a tensor that is formed
 WORTH = 0.98  # a tensor is formed where it may gain more than this
 
@@ -81,11 +82,13 @@ def trilinear_norm(parts: Iterable[Trilinear]) -> float:
     """At least the norm of the sum of the parts, sup over unit x, y and z."""
     parts = list(parts)
     slack = math.fsum(part.slack for part in parts) * UP
+    if not math.isfinite(slack) or not all(bool(part.c.size.isfinite().all()) for part in parts):
+        return math.inf
+    parts, small = _split(parts)
+    slack += small
     paired = math.fsum(_paired(part.c.size, part) for part in parts)
     single = [part for part in parts if part.single]
-    if not single or not all(math.isfinite(float(part.c.size.sum())) for part in single):
-        return paired * UP + slack
-    if math.prod(single[0].lengths) > MOST_ENTRIES:
+    if not single or math.prod(single[0].lengths) > MOST_ENTRIES:
         return paired * UP + slack
     rest = math.fsum(_paired(part.c.size, part) for part in parts if not part.single)
     rest += math.fsum(_paired(part.c.rad, part) for part in single)
@@ -94,13 +97,22 @@ def trilinear_norm(parts: Iterable[Trilinear]) -> float:
     return min(paired, _as_one_tensor(single) + rest) * UP + slack
 
 
+def _split(parts: list[Trilinear]) -> tuple[list[Trilinear], float]:
+    """The largest parts, and at least the norm of the others: by the sizes of their terms, which takes no eigenvalue."""
+    if len(parts) <= MOST_PARTS:
+        return parts, 0.0
+    by_size = sorted(((total(_sizes_of_terms(part, part.c.size)), part) for part in parts), key=lambda pair: -pair[0])
+    return [part for _, part in by_size[:MOST_PARTS]], math.fsum(size for size, _ in by_size[MOST_PARTS:]) * UP
+
+
 def _of_one_entry(parts: Sequence[Trilinear]) -> float:
     """The largest single term of the sums, which their norms mostly exceed."""
     return max(float(_sizes_of_terms(part).max()) for part in parts)
 
 
-def _sizes_of_terms(part: Trilinear) -> Tensor:
-    sizes = part.c.mid.abs()
+def _sizes_of_terms(part: Trilinear, c: Tensor | None = None) -> Tensor:
+    """At least |c_g|‖A_g‖‖B_g‖‖C_g‖; c is the middle by default."""
+    sizes = part.c.mid.abs() if c is None else c
     for X in part.factors:
         sizes = sizes * (1.0 if X is None else block_norms(X))
     return sizes
