@@ -135,7 +135,8 @@ def test_the_choice_follows_the_cost() -> None:
         return cost.choose(sizes, samples, ["itd"], "auto", 1 << 30).algorithm
 
     assert chosen(500, 1000, 1, 1, 2_000_000) == "forward"
-    assert chosen(200, 100, 100, 100, 20_000, samples=20) == "forward"
+    assert chosen(200, 100, 100, 100, 20_000, samples=20) == "dense"  # LR by autograd: 0.74 s, forward 0.90, wave 1.59
+    assert chosen(200, 200, 223, 333, 4_000, itself=False) == "wavefront"  # tanh equilibrium: 0.08 s, forward 0.56
     assert chosen(1100, 20, 400, 400, 1_000) == "dense"
     assert chosen(100, 200, 20_000, 20_000, 40_000, itself=False) == "wavefront"
     assert chosen(200, 200, 20_000, 20_000, 40_000, itself=False, modes=True) == "dense"
