@@ -34,9 +34,10 @@ def without_program(monkeypatch: pytest.MonkeyPatch) -> None:
         raise capture.Declined("the test records nothing")
 
     from boundcheck.numerics.bilevel import default_step
-    from boundcheck.numerics.estimate import program_proof
+    from boundcheck.numerics.estimate import program_proof, residual_balls
 
     monkeypatch.setattr(program_proof, "capture", declines)
+    monkeypatch.setattr(residual_balls, "capture", declines)
     monkeypatch.setattr(default_step, "capture", declines)
 
 

@@ -117,7 +117,7 @@ def black_box() -> Problem:
     )
 
 
-def test_estimates_from_below_never_prove_and_never_refute() -> None:
+def test_estimates_from_below_never_prove_and_never_refute(without_program: None) -> None:
     report = bc.check(black_box(), ["itd", "aid-fp"], t=40)
     found = {bound.verdict for curve in report.curves.values() for bound in curve.applicable.values()}
     assert found == {Verdict.CONSISTENT}
@@ -133,7 +133,7 @@ def test_estimates_from_below_never_prove_and_never_refute() -> None:
     assert "may be too small" in bound.reason
 
 
-def test_a_claim_that_sampling_refutes_is_not_used() -> None:
+def test_a_claim_that_sampling_refutes_is_not_used(without_program: None) -> None:
     problem = bc.Problem.from_map(
         lambda w, lam: 0.5 * torch.sin(w) + lam, lambda w, lam: (w**2).sum() / 2, torch.zeros(2).double(), vector(1, 2)
     )

@@ -183,7 +183,7 @@ def test_every_lam_is_asked_for_the_assumptions() -> None:
     assert reason.endswith(", λ number 1")
 
 
-def test_constants_of_one_lam_do_not_lend_their_side_to_another() -> None:
+def test_constants_of_one_lam_do_not_lend_their_side_to_another(without_program: None) -> None:
     """At λ = 0 the map is affine and all is proved; at λ = 1 it is not, which decides, with its own constants."""
     problem = bc.Problem.from_map(
         lambda w, lam: 0.4 * w + 0.3 * lam[0] ** 2 * torch.sin(w) + lam[1],

@@ -85,7 +85,7 @@ def test_structures_of_the_user() -> None:
         bc.enclose(problem, {"b": torch.ones(2, dtype=torch.float64)})
 
 
-def test_without_a_certificate() -> None:
+def test_without_a_certificate(without_program: None) -> None:
     """Of a map that does not contract by what is known, nothing certifies the reference."""
     one = torch.ones(1, dtype=torch.float64)
     problem = bc.Problem.from_map(lambda w, lam: torch.cos(w * 1.1) + lam, lambda w, lam: w.sum(), 0 * one, 0 * one)

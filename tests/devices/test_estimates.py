@@ -24,7 +24,7 @@ FEW = 60  # products: a climb of one start and a fixed number of steps, which di
 def no_proof_of_rounding(monkeypatch: pytest.MonkeyPatch, without_program: None) -> None:
     """Rounding is proved on the CPU only, and tensors that pretend are not recorded; both take the same way here."""
     monkeypatch.setattr(rounding_proof, "balls", _refuse)
-    monkeypatch.setattr(rounding_proof_matrices, "_followed", lambda *_: NoProof("not here"))
+    monkeypatch.setattr(rounding_proof_matrices, "_followed", lambda *_, **__: NoProof("not here"))
 
 
 def _refuse(*_: object) -> None:

@@ -98,7 +98,7 @@ def trilinear_norm(parts: Iterable[Trilinear]) -> float:
 
 
 def _split(parts: list[Trilinear]) -> tuple[list[Trilinear], float]:
-    """The largest parts, and at least the norm of the others: by the sizes of their terms, which takes no eigenvalue."""
+    """The largest parts, and at least the norm of the others by the sizes of their terms, without eigenvalues."""
     if len(parts) <= MOST_PARTS:
         return parts, 0.0
     by_size = sorted(((total(_sizes_of_terms(part, part.c.size)), part) for part in parts), key=lambda pair: -pair[0])
