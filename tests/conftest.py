@@ -30,7 +30,7 @@ def without_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """No function can be recorded: what is left are estimates, and what structure and claims prove."""
     from boundcheck.numerics.program import capture
 
-    def declines(*arguments: object) -> None:
+    def declines(*arguments: object, **options: object) -> None:
         raise capture.Declined("the test records nothing")
 
     from boundcheck.numerics.bilevel import default_step
