@@ -14,6 +14,7 @@ from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel import flatten, loss_gradient, trial_call, user_functions
 from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, Dynamics
 from boundcheck.numerics.bilevel.problem_types import IDENTITY, Ready
+from boundcheck.numerics.bilevel.threads import threads_for, threads_for_function
 from boundcheck.numerics.bilevel.trial_call import Trial
 from boundcheck.numerics.bilevel.user_functions import Door
 
@@ -55,7 +56,8 @@ def from_loss(
     inner = trial_call.call(inner_at, "inner_loss", door, w0, lam)
     inner.refuse_without_params()
     slope_at = loss_gradient.gradient(inner_at)
-    alpha = user_functions.step_of(step_size, inner_at, w0, lam, door)
+    with threads_for_function(inner_at, w0, lam, door.ready(lam)):
+        alpha = user_functions.step_of(step_size, inner_at, w0, lam, door)
 
     def step_at(ready: Ready) -> Tensor | float:
         step = alpha(ready) if callable(alpha) else alpha
@@ -119,8 +121,9 @@ def accepted(kind: type[Problem], fields: Mapping[str, Any]) -> Problem:
         )
     from boundcheck.numerics.bilevel import derivative_check, program_degree  # only here: they are made of problems
 
-    derivative_check.on_arrival(problem)
-    return replace(problem, affine=program_degree.is_affine(problem))
+    with threads_for(problem):
+        derivative_check.on_arrival(problem)
+        return replace(problem, affine=program_degree.is_affine(problem))
 
 
 def _door(params: Any, hparams: Any, prepare: Callable[[Any], Ready] | None) -> tuple[Door, Tensor, Tensor]:

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, wraps
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import torch
+from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from boundcheck.numerics.bilevel.problem import Problem
+if TYPE_CHECKING:
+    from boundcheck.numerics.bilevel.problem import Problem
 
 MOST_NUMBERS = 50_000  # in w and λ
 MOST_ARITHMETIC = 2_000_000  # in the matrix products of one Φ
@@ -39,13 +41,31 @@ def on_few_threads(function: Callable[Arguments, Result]) -> Callable[Arguments,
 @contextmanager
 def threads_for(problem: object) -> Iterator[None]:
     """One thread inside, if that is a small problem; what was set before comes back, also after an error."""
+    from boundcheck.numerics.bilevel.problem import Problem  # only here: making a problem uses this module
+
+    with _one_thread_if(lambda: isinstance(problem, Problem) and is_small(problem)):
+        yield
+
+
+@contextmanager
+def threads_for_function(
+    function: Callable[[Tensor, Any], Tensor], w: Tensor, lam: Tensor, ready: Any
+) -> Iterator[None]:
+    """The same for a function (w, ready) of which a problem is being made."""
+    few = w.numel() + lam.numel() <= MOST_NUMBERS
+    with _one_thread_if(lambda: few and _arithmetic(lambda w: function(w, ready), w) <= MOST_ARITHMETIC):
+        yield
+
+
+@contextmanager
+def _one_thread_if(small: Callable[[], bool]) -> Iterator[None]:
     before = torch.get_num_threads()
-    if before == 1 or not isinstance(problem, Problem):
+    if before == 1:
         yield
         return
     torch.set_num_threads(1)
     try:
-        if not is_small(problem):
+        if not small():
             torch.set_num_threads(before)
         yield
     finally:
@@ -54,7 +74,7 @@ def threads_for(problem: object) -> Iterator[None]:
 
 def is_small(problem: Problem) -> bool:
     """Is it so small that several threads do not pay?"""
-    return problem.d + problem.n <= MOST_NUMBERS and _arithmetic(_Map(problem)) <= MOST_ARITHMETIC
+    return problem.d + problem.n <= MOST_NUMBERS and _of_map(_Map(problem)) <= MOST_ARITHMETIC
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,13 +93,22 @@ class _Map:
 
 
 @lru_cache(maxsize=64)
-def _arithmetic(of: _Map) -> int:
-    """That of the matrix products in one Φ at w_0, of two rows: the counter does not count products with vectors."""
+def _of_map(of: _Map) -> int:
+    """The arithmetic of one Φ."""
     problem = of.problem
     try:
-        with FlopCounterMode(display=False) as counter, torch.no_grad():
+        with torch.no_grad():
             ready = problem.prepare(problem.lam)
-            torch.func.vmap(lambda w: problem.phi_at(w, ready))(problem.w0.expand(2, -1))
+    except Exception:  # the user's code may raise anything; whoever runs it next says so
+        return 0
+    return _arithmetic(lambda w: problem.phi_at(w, ready), problem.w0)
+
+
+def _arithmetic(function: Callable[[Tensor], Tensor], w: Tensor) -> int:
+    """That of the matrix products in one call, of two rows: the counter does not count products with vectors."""
+    try:
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            torch.func.vmap(function)(w.expand(2, -1))
     except Exception:  # the user's code may raise anything; whoever runs it next says so
         return 0
     return int(counter.get_total_flops()) // 2
