@@ -1,4 +1,4 @@
-"""The one L of Ji et al., which bounds every second derivative of ℓ and E on the ball of the iterates.
+"""The one L of Ji et al., which bounds every second derivative of ℓ, and how the gradients of E move from w*.
 
 Their lemma assumes it everywhere. Gradient descent with α ≤ 1/L stays in B(w*, r_0), where ∂₁Φ contracts by 1 − αμ, so
 the proof of `itd` looks at points of that ball alone, and `ji-itd` is no less than `itd` in the constants it implies.

@@ -11,6 +11,7 @@ import numpy as np
 import sympy as sp
 from mpmath.ctx_iv import MPIntervalContext
 
+from boundcheck.errors import AssumptionError
 from boundcheck.theory.formula_tree import FormulaArithmetic, walk
 
 Interval = Any  # an interval of `_IV`
@@ -37,7 +38,13 @@ class _Intervals(FormulaArithmetic):
         whole = int(twice.mid)
         if not twice.a == twice.b == whole:
             raise ValueError(f"no enclosure for the exponent {exponent}; only whole numbers and halves have one")
-        return base ** (whole // 2) if whole % 2 == 0 else _IV.sqrt(base**whole)
+        if whole % 2 == 0:
+            return base ** (whole // 2)
+        if base.a < 0:
+            raise AssumptionError(
+                "a root of a number that may be negative, as 1 − αμ is for α > 1/μ; take a smaller step"
+            )
+        return _IV.sqrt(base**whole)
 
     def geometric_sum(self, gap: Interval, n: Interval) -> Interval:
         return (1 - (1 - gap) ** int(n.mid)) / gap

@@ -182,3 +182,14 @@ def test_a_start_away_from_zero_has_its_local_bound_only() -> None:
 def test_bad_input(options: dict[str, object], message: str) -> None:
     with pytest.raises(bc.BoundcheckError, match=message.replace("(", r"\(")):
         bc.check(quadratic(0.4), **{"t": 5, **options})  # type: ignore[arg-type]
+
+
+def test_a_step_beyond_the_inverse_of_mu_ends_one_bound_and_not_the_report() -> None:
+    """Ji et al. take a root of 1 − αμ."""
+    problem = bc.Problem.from_loss(
+        lambda w, lam: (lam.exp() * (w - 1) ** 2).sum() + 0.01 * torch.cosh(w).sum(),
+        lambda w, lam: (w**2).sum() / 20, torch.full((2,), 0.1).double(), torch.zeros(2).double(), 0.8,
+    )  # fmt: skip
+    report = bc.check(problem, ["itd"], t=12)
+    assert report.curve("itd").bounds["ji-itd"].verdict is Verdict.NOT_APPLICABLE
+    assert report.curve("itd").bounds["itd-local"].verdict is Verdict.HOLDS

@@ -545,6 +545,10 @@ def require_problem(value: object) -> Problem:
         With what was given, and what to give.
     """
     if isinstance(value, Problem):
+        if torch.is_inference_mode_enabled():
+            raise InputError(
+                f"{value.name}: derivatives are not followed inside of torch.inference_mode(); call this outside of it"
+            )
         return value
     if isinstance(value, str):
         raise InputError(f"problem is the str {value!r}; give a Problem, as bc.load_problem({value!r}) returns")

@@ -194,9 +194,14 @@ class ProgramProof:
                 return value
             return min(value, bounds.mean_cross(solution.w, solution.distance))
 
-        yield from named("eta_1", lambda: least(bounds.hessian, lambda b: b.hessian, lambda: bounds.third), "‖∇²₁E‖")
+        mean_of = "" if calm is None else "the mean on the way to w* of "
+        yield from named(
+            "eta_1",
+            lambda: least(bounds.hessian, lambda b: b.hessian, lambda: bounds.third),
+            f"{mean_of}‖∇²₁E‖",
+        )
         if self.problem.n <= MOST_LAM:
-            yield from named("eta_2", eta_2, "‖∇²₁₂E‖")
+            yield from named("eta_2", eta_2, f"{mean_of}‖∇²₁₂E‖")
 
 
 @dataclass(frozen=True, eq=False)

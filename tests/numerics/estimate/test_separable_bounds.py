@@ -21,6 +21,7 @@ from boundcheck.numerics.estimate.program_proof import ProgramProof
 from boundcheck.numerics.estimate.separable_bounds import SeparableBounds
 from boundcheck.numerics.program.capture import Declined, capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
+from boundcheck.numerics.program.separable.recogniser import recognise
 
 SPEND = Spend(1e-3, 0)
 X, LABELS = normal(1, 9, 6), torch.arange(9) % 3
@@ -176,6 +177,27 @@ def test_another_form_is_declined_with_its_line(f: Callable[[Tensor, Tensor], Te
     with pytest.raises(Declined, match=why) as declined:
         bounds_of(Case(f, 6, 6), zeros(6), zeros(6), 1.0)
     assert "threshold" in why or "test_separable_bounds.py" in str(declined.value)
+
+
+@pytest.mark.parametrize(
+    ("f", "why"),
+    [
+        (lambda w, lam: (w.view(2, 2) @ w.view(2, 2)).sum() * lam.sum(), "aten.mm of tensors that vary"),
+        (lambda w, lam: F.pad(torch.cosh(w), (40, 0)).sum() * lam.sum(), "aten.constant_pad_nd leaves a sum"),
+        (
+            lambda w, lam: torch.slice_scatter(torch.cosh(w), torch.ones(2).double(), 0, 0, 2).sum() * lam.sum(),
+            "aten.slice_scatter",
+        ),
+    ],
+    ids=["a matrix with itself", "padding", "data put in"],
+)
+def test_what_was_taken_for_a_sum_of_squares_or_of_other_entries(
+    f: Callable[[Tensor, Tensor], Tensor], why: str
+) -> None:
+    """`W @ W` was read as Σw², and a number that is put in as the first entry."""
+    program = capture(f, torch.ones(4).double(), torch.ones(1).double(), EXPANSIONS)
+    with pytest.raises(Declined, match=why):
+        recognise(program, 4, 1, torch.float64)
 
 
 def test_what_is_too_large_and_not_separable_says_both() -> None:

@@ -75,6 +75,7 @@ class GradientStep:
     bends: list[Bend] = field(default_factory=list)
     scores: list[Scores] = field(default_factory=list)
     matrix_squares: list[MatrixSquares] = field(default_factory=list)
+    matrix_shifts: list[Value] = field(default_factory=list)  # parts of `shift` by matrix products
 
 
 class Assembly:
@@ -133,6 +134,7 @@ class Assembly:
 
             value = self.stage.compute(shift, b, factor, piece.left, piece.right)
             self.step.shift = self.algebra.plus(self.step.shift, value)
+            self.step.matrix_shifts.append(value)
 
     def _add_entries(self, linear: Selection, a: Value | None, b: Value | None, shape: torch.Size) -> None:
         if a is not None:

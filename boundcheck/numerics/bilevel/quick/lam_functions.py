@@ -24,7 +24,7 @@ MOST_ENTRIES = 50_000  # in ∂₂Φ, which is formed at every point
 
 def d2phi_T(step: GradientStep, stage: Stage, d: int, slots: Slots) -> D2 | None:
     """v ↦ ∂₂Φᵀv for points of one λ; None where no formula is known."""
-    if step.scores or step.matrix_squares or varies(stage.alpha):
+    if step.scores or step.matrix_squares or any(varies(x) for x in (stage.alpha, *step.matrix_shifts)):
         return None
     if any(varies(x) for bend in step.bends for x in (bend.U, bend.c, bend.a, bend.b)):
         return None

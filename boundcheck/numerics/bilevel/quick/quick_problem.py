@@ -1,8 +1,8 @@
 """A user's problem with formulas in place of autograd, wherever its program has a form that is known.
 
-The functions are recorded once. What depends on λ only is computed once for each λ; a loss that is a sum of functions
-of linear maps of w gets Φ and its derivatives by formula. Every use begins with a comparison with the user's functions
-as they are now, and where they differ the user's own are used.
+The functions are recorded. What depends on λ only is computed once for each λ; a loss that is a sum of functions of
+linear maps of w gets Φ and its derivatives by formula. At every use the functions are recorded again, and the programs
+are compared number for number: where a function has changed, its formulas are made anew.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from boundcheck.numerics.bilevel import program_degree
 from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, Dynamics
 from boundcheck.numerics.bilevel.formulas import D2Outer, OnePoint
 from boundcheck.numerics.bilevel.loss_gradient import gradient
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Ready
 from boundcheck.numerics.bilevel.quick import lam_functions, step_functions
-from boundcheck.numerics.bilevel.quick.agreement import Agreement, differs_at_first
+from boundcheck.numerics.bilevel.quick.agreement import differs_at_first
 from boundcheck.numerics.bilevel.quick.gradient_step import Assembly
 from boundcheck.numerics.bilevel.quick.slots import Slots
 from boundcheck.numerics.program.batched_losses import losses_by_formula
@@ -33,25 +34,27 @@ from boundcheck.numerics.program.recognise.interpreter import Interpreter
 from boundcheck.numerics.program.recognise.point_program import PointProgram
 from boundcheck.numerics.program.recognise.stage import Stage, Unknown, Value
 from boundcheck.numerics.program.recognise.staged_program import StagedProgram
+from boundcheck.numerics.program.same_program import Snapshot
 
 LOG = logging.getLogger("boundcheck")
+MATRIX_PRODUCTS = frozenset(("mv", "mm", "matmul", "dot", "bmm"))
 
 
 def quick(problem: Problem) -> Problem:
-    """The problem with formulas where they agree with its functions as they are now; else the problem itself."""
+    """The problem with formulas of its functions as they are now; the problem itself where there are none."""
     if problem.w_layout is None or problem.d1phi_T_at is not None or problem.d2phi_T_at is not None:
         return problem  # of the shelf, or with formulas of its own
     asked = _Asked.of(problem)
-    for again in (False, True):
+    derived = _derived(asked)
+    if derived is None:
+        return problem
+    if not derived.is_of(problem):
+        LOG.debug("%s: its functions have changed; recorded again", problem.name)
+        _derived.cache_clear()
         derived = _derived(asked)
-        if derived is None:
+        if derived is None or not derived.is_of(problem):
             return problem
-        if not (reason := _first_line(partial(derived.agreement.differs, problem))):
-            return derived.at(problem)
-        LOG.debug("%s: %s; %s", problem.name, reason, "autograd is used" if again else "recorded again")
-        if not again:
-            _derived.cache_clear()
-    return problem
+    return derived.at(problem)
 
 
 def _first_line(compare: Callable[[], str]) -> str:
@@ -89,10 +92,18 @@ class _Asked:
 
 @dataclass(frozen=True, eq=False)
 class _Derived:
-    """The fields of a problem with formulas, and what they answer at one point."""
+    """The fields of a problem with formulas, and the programs that they are read off."""
 
     fields: dict[str, Any]
-    agreement: Agreement
+    programs: tuple[Snapshot, Snapshot]
+
+    def is_of(self, problem: Problem) -> bool:
+        """Are the functions of the problem, as they are now, those that were recorded?"""
+        try:
+            now = [_capture(problem, function) for function in (_lower(problem), problem.outer_at)]
+        except Declined:
+            return False
+        return all(snapshot.is_of(program) for snapshot, program in zip(self.programs, now, strict=True))
 
     def at(self, problem: Problem) -> Problem:
         return replace(problem, **self.fields)
@@ -103,24 +114,24 @@ def _derived(asked: _Asked) -> _Derived | None:
     problem = asked.problem
     for formulas in (True, False):
         try:
-            fields = _fields(problem, formulas)
+            lower, outer = (_capture(problem, function) for function in (_lower(problem), problem.outer_at))
+            programs = Snapshot.of(lower), Snapshot.of(outer)
+            fields = _fields(problem, lower, outer, formulas) | {"affine": program_degree.is_affine(problem)}
             quick = replace(problem, **fields)
             if reason := _first_line(partial(differs_at_first, problem, quick)):
                 raise Unknown(reason)
-            return _Derived(fields, Agreement(quick))
+            return _Derived(fields, programs)
         except Exception as why:  # whatever a formula cannot do, the user's functions can
             LOG.debug("%s: no formulas%s, as %s", problem.name, "" if formulas else " at all", why)
     return None
 
 
 @torch.no_grad()
-def _fields(problem: Problem, formulas: bool) -> dict[str, Any]:
-    step = _Step.of(problem)
+def _fields(problem: Problem, program: Program, outer: Program, formulas: bool) -> dict[str, Any]:
+    lower, step = _lower(problem), _Step.of(problem)
     stage = Stage(problem.lam, step.example, step.varies)
     stage.follow(Algebra(stage, problem.lam, exact=True))
     slots = Slots(stage)
-    lower = problem.phi_at if problem.inner_at is None or problem.step_at is None else problem.inner_at
-    program, outer = (_capture(problem, function) for function in (lower, problem.outer_at))
     fields: dict[str, Any] = {"outer_at": StagedProgram(outer, stage).function(slots.slot)}
     if lower is problem.phi_at:
         fields |= {"phi_at": StagedProgram(program, stage).function(slots.slot)}
@@ -134,6 +145,11 @@ def _fields(problem: Problem, formulas: bool) -> dict[str, Any]:
     if fields.get("d1phi_T_at") is None:
         fields["d1phi_T_at"] = _recorded_products(problem, fields["phi_at"], fields["prepare"], len(slots.held))
     return fields
+
+
+def _lower(problem: Problem) -> Callable[[Tensor, Ready], Tensor]:
+    """The loss of the lower level, or its map where there is none."""
+    return problem.phi_at if problem.inner_at is None or problem.step_at is None else problem.inner_at
 
 
 def _by_formula(problem: Problem, program: Program, stage: Stage, slots: Slots) -> dict[str, Any]:
@@ -150,6 +166,8 @@ def _by_formula(problem: Problem, program: Program, stage: Stage, slots: Slots) 
 
 
 def _outer_by_formula(problem: Problem, program: Program, stage: Stage, slots: Slots) -> D2Outer | None:
+    if _joins_lam_otherwise(program):
+        return None
     try:
         loss = Interpreter(Algebra(stage, problem.w0)).output(program)
     except Unknown:
@@ -157,6 +175,23 @@ def _outer_by_formula(problem: Problem, program: Program, stage: Stage, slots: S
     if not isinstance(loss, Expression | Total):
         return None
     return lam_functions.d2outer(total(loss), stage, problem.d, slots)
+
+
+def _joins_lam_otherwise(program: Program) -> bool:
+    """Does what depends on λ alone meet what depends on w other than as a factor of a matrix product?
+
+    A sum drops what does not depend on w, so a term of λ alone would be lost from ∇₂E.
+    """
+    of_w, of_lam = {0}, {1}
+    for number, operation in enumerate(program.operations):
+        nodes = {ref.node for ref in operation.refs()}
+        if nodes & of_w:
+            of_w.add(number)
+            if nodes & of_lam and operation.name not in MATRIX_PRODUCTS:
+                return True
+        elif nodes & of_lam:
+            of_lam.add(number)
+    return program.output.node in of_lam
 
 
 def _capture(problem: Problem, function: Callable[[Tensor, Ready], Tensor]) -> Program:

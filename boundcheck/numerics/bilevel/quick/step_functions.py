@@ -142,8 +142,8 @@ def d1phi_T(step: GradientStep, slots: Slots) -> D1 | None:
         return None
     data: list[Bend] = [part for part in step.bends if part.U is not None]
     alone = [part for part in step.bends if part.U is None]
-    if any(part.index is not None for part in alone):
-        return None
+    if any(part.index is not None for part in alone) or (alone and (data or step.squares)):
+        return None  # a `DataMatrix` has the same `kept` at all points
     squares = [part for part in step.squares if part.a is not None]
     matrices: list[Value] = [part.U for part in squares] + [part.U for part in data if part.U is not None]
     weights: list[ReadFor] = [slots.read_for(part.a) for part in squares if part.a is not None]

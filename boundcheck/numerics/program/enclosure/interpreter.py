@@ -469,7 +469,7 @@ def _quotient(x: Any, y: Any, rounding_mode: Any = None) -> Value | None:
 
 def _soft_plus(x: Value, beta: float = 1, threshold: float = 20) -> Value:
     """log(1 + e^(βx))/β, which PyTorch computes up to βx = `threshold` only: beyond it, it returns x."""
-    if not bool((x.centre.hi * beta <= threshold).all()):
+    if _is_beyond(x.centre, beta, threshold):
         raise Declined(
             f"aten.softplus beyond its threshold of {threshold:g} at the centre of the ball, where PyTorch returns its "
             "argument; write -logsigmoid(-x)"
@@ -481,7 +481,11 @@ def _soft_plus(x: Value, beta: float = 1, threshold: float = 20) -> Value:
 
 def _is_cut_off(x: Value, beta: float = 1, threshold: float = 20) -> bool:
     """May the argument of a softplus be beyond its threshold somewhere on the ball?"""
-    return not bool((x.box.hi * beta <= threshold).all())
+    return _is_beyond(x.box, beta, threshold)
+
+
+def _is_beyond(x: Interval, beta: float, threshold: float) -> bool:
+    return not bool((torch.maximum(x.lo * beta, x.hi * beta) <= threshold).all())  # β may be negative
 
 
 def _bce(x: Any, y: Any, weight: Any = None, reduction: int = 1) -> Value:

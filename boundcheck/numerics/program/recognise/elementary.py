@@ -130,5 +130,5 @@ def named(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Function 
     if name == "softplus" and not kwargs:
         return softplus(*args)
     if name == "pow" and len(args) == 1 and isinstance(args[0], int | float) and not isinstance(args[0], bool):
-        return power(args[0])
+        return power(args[0]) if args[0] not in (0, 1) else None  # whose derivatives would be 0 times infinity at 0
     return None

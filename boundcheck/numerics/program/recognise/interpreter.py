@@ -179,6 +179,8 @@ def _neg(algebra: Algebra, x: Any) -> Node:
 def _pow(algebra: Algebra, x: Any, p: Any) -> Node:
     if isinstance(p, bool) or not isinstance(p, int | float):
         raise Unknown("a power that varies")
+    if p in (0, 1):  # of which derivatives by formula are 0 times infinity at 0
+        raise Unknown(f"a power of {p}")
     return algebra.product(_node(x), _node(x)) if p == 2 else algebra.apply(_node(x), elementary.power(p))
 
 

@@ -13,14 +13,16 @@ from torch.utils._pytree import tree_leaves, tree_map
 from boundcheck.numerics.program.capture import MATRIX, Declined, Operation, Program, Ref
 from boundcheck.numerics.program.enclosure import chain as chains
 from boundcheck.numerics.program.enclosure.elementary import ELEMENTARY, Elementary, power, soft_plus
-from boundcheck.numerics.program.enclosure.interpreter import AFFINE, MOVES, _alpha, _reshaping
+from boundcheck.numerics.program.enclosure.interpreter import AFFINE, _alpha, _reshaping
 from boundcheck.numerics.program.separable.affine import Affine
 from boundcheck.numerics.program.separable.terms import Entries, LogSums, Mix
 
 Known = Affine | Entries | LogSums | Mix
-# moves of several tensors, into several, or with zeros beside them
-OTHERS = frozenset((
-    "cat", "stack", "where", "split", "split_with_sizes", "unbind", "chunk", "tril", "triu", "diag", "diag_embed",
+# moves of one tensor whose every entry is one of the argument's: no zeros and no data are put in
+REARRANGED = frozenset((
+    "view", "_unsafe_view", "reshape", "_reshape_alias", "permute", "transpose", "t", "squeeze", "unsqueeze", "expand",
+    "select", "slice", "clone", "alias", "contiguous", "_to_copy", "lift_fresh", "index", "index_select", "gather",
+    "diagonal", "flip", "roll", "repeat", "movedim", "flatten", "take", "rot90", "unflatten", "narrow",
 ))  # fmt: skip
 
 
@@ -54,7 +56,10 @@ def recognise(program: Program, d: int, n: int, dtype: torch.dtype) -> Mix:
         try:
             if kwargs.get("dtype") not in (None, torch.float64, dtype):
                 raise Declined(f"aten.{operation.name} to {kwargs['dtype']}, which is not the identity")
-            results.append(_result(operation, args, kwargs))
+            result = _result(operation, args, kwargs)
+            if result.shape != operation.shapes[0]:
+                raise Declined(f"aten.{operation.name} of these shapes")
+            results.append(result)
         except Declined as why:
             place = f", {operation.line}" if operation.line else ""
             raise Declined(f"{why}{place}") from why
@@ -86,7 +91,7 @@ def _result(operation: Operation, args: Any, kwargs: Any) -> Known:
         if not isinstance(args[0], Affine):
             raise Declined("a product of a sparse matrix with more than entries of w")
         return args[0].multiplied(args[1].by_rows())
-    if name in MOVES and name not in OTHERS and len(varying) == 1 and _is_known(args[0]):
+    if name in REARRANGED and len(varying) == 1 and _is_known(args[0]):
         function = _reshaping(operation)
         named = {k: v for k, v in kwargs.items() if k not in ("dtype", "memory_format", "layout", "device")}
         return _moved(args[0], lambda t: function(t, *args[1:], **named))
@@ -210,7 +215,7 @@ def _of_lam_alone(x: Known) -> bool:
 
 def _product(name: str, args: Any) -> Known:
     x, y = args
-    if x is y:
+    if x is y and name in ("dot", "vdot"):
         entries = _applied(power(2), x)
         return Mix.of(entries).summed(torch.zeros(entries.shape.numel(), dtype=torch.long), torch.Size())
     if name in ("dot", "vdot"):

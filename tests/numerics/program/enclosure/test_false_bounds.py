@@ -5,6 +5,7 @@ from collections.abc import Callable
 import mpmath
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from boundcheck.numerics.program.capture import Declined, capture
@@ -276,3 +277,10 @@ def test_a_mask_of_minus_infinity_is_not_bounded_by_nonsense() -> None:
 def test_a_slope_without_any_bound_is_infinite() -> None:
     """Of e^(−1/w²) around 0 every way to bound it ends in no number, and that was an error."""
     assert of_map(lambda w, lam: torch.exp(-1 / w**2), numbers(0, 0.1), numbers(1), 0.5).slope == float("inf")
+
+
+def test_softplus_of_a_negative_beta_is_cut_off_at_its_lower_end() -> None:
+    with pytest.raises(Declined, match="crosses its threshold"):
+        scalar(lambda w, lam: F.softplus(w, beta=-1.0, threshold=1.0).sum(), numbers(0), numbers(1), 2.0)
+    with pytest.raises(Declined, match="at the centre"):
+        scalar(lambda w, lam: F.softplus(w, beta=-1.0, threshold=1.0).sum(), numbers(-2), numbers(1), 0.1)

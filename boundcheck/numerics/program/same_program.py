@@ -1,0 +1,79 @@
+"""Is a function still the one that was recorded? Its program is recorded again and compared, number for number.
+
+A program has every operation with all numbers that it reads beside w and λ. So two that are the same compute the same
+for every w and λ; nothing rests on points that were tried.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_flatten
+
+from boundcheck.numerics.program.capture import Declined, Operation, Program, Ref
+
+MOST_NUMBERS = 50_000_000  # of data that are copied
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A program with copies of its data, so that a later write into them is seen."""
+
+    program: Program
+    leaves: tuple[tuple[Any, ...], ...]  # the arguments of each operation, tensors as copies
+
+    @classmethod
+    def of(cls, program: Program) -> Snapshot:
+        """Copy the data of a program; declined where they are too many or are not tensors or plain numbers."""
+        numbers, leaves = 0, []
+        for operation in program.operations:
+            copies = []
+            for x in _leaves(operation):
+                if isinstance(x, Tensor):
+                    numbers += x.numel()
+                    if x.layout is not torch.strided or numbers > MOST_NUMBERS:
+                        raise Declined(f"aten.{operation.name}: its data are sparse, or too large to be copied")
+                    x = x.detach().clone()
+                elif not isinstance(x, _PLAIN):
+                    raise Declined(f"{operation.name}: an argument of type {type(x).__name__}")
+                copies.append(x)
+            leaves.append(tuple(copies))
+        return cls(program, tuple(leaves))
+
+    def is_of(self, program: Program) -> bool:
+        """Are all operations and all numbers the same?"""
+        ours = self.program
+        if ours.output != program.output or len(ours.operations) != len(program.operations):
+            return False
+        pairs = zip(ours.operations, program.operations, self.leaves, strict=True)
+        return all(_same(one, two, leaves) for one, two, leaves in pairs)
+
+
+_PLAIN = (
+    Ref, bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format,
+)  # fmt: skip
+
+
+def _leaves(operation: Operation) -> list[Any]:
+    leaves: list[Any] = tree_flatten((operation.args, operation.kwargs), is_leaf=lambda x: isinstance(x, Ref))[0]
+    return leaves
+
+
+def _same(one: Operation, two: Operation, leaves: tuple[Any, ...]) -> bool:
+    if one.name != two.name or one.func is not two.func or one.shapes != two.shapes:
+        return False
+    others = _leaves(two)
+    return len(leaves) == len(others) and all(_equal(x, y) for x, y in zip(leaves, others, strict=True))
+
+
+def _equal(x: Any, y: Any) -> bool:
+    if not isinstance(x, Tensor):
+        return type(x) is type(y) and (x == y or (x != x and y != y))
+    if not isinstance(y, Tensor) or x.dtype != y.dtype or x.shape != y.shape or y.layout is not torch.strided:
+        return False
+    if torch.equal(x, y):
+        return True
+    return x.is_floating_point() and bool(((x == y) | (x.isnan() & y.isnan())).all())
