@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -30,8 +31,9 @@ def environment(folder: Path, pause: float = PAUSE) -> dict[str, str]:
 def start(folder: Path, *options: str, pause: float = PAUSE) -> subprocess.Popen[str]:
     command = [sys.executable, str(HERE / "toy.py"), "--out", str(folder / "out"), *options]
     return subprocess.Popen(
-        command, env=environment(folder, pause), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        command, env=environment(folder, pause), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell ignores it for what runs behind it
+    )  # fmt: skip
 
 
 def run_here(folder: Path) -> bytes:

@@ -49,8 +49,8 @@ def test_a_finished_run_is_not_made_again(tmp_path: Path, whole: bytes, monkeypa
 
 @pytest.mark.parametrize("options", [(), ("--jobs", "2")], ids=["here", "two processes"])
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path, whole: bytes, options: tuple[str, ...]) -> None:
-    process = start(tmp_path, *options)
-    assert wait_until(lambda: len(steps(tmp_path)) >= 40, process)
+    process = start(tmp_path, *options, pause=4 * PAUSE)  # so that it does not end before the signal comes
+    assert wait_until(lambda: len(steps(tmp_path)) >= 15, process)
     process.send_signal(signal.SIGINT)
     code, out, err = ended(process)
     assert code == 130
