@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -29,6 +30,7 @@ from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.program.enclosure.map import MapBounds
 from boundcheck.numerics.program.enclosure.scalar import Derivatives, ScalarBounds
 from boundcheck.numerics.program.replay import differs
+from boundcheck.numerics.program.same_program import Snapshot
 from boundcheck.side import Side
 
 SMALLEST = 1e-250  # what is not larger is rounding of 0
@@ -53,7 +55,7 @@ class ProgramProof:
     def of(cls, problem: Problem) -> ProgramProof:
         """Record the functions of a problem; what is recorded already is compared with them again."""
         recorded = _recorded(problem)
-        if any(_changed(problem, level, program) for level, program in recorded.programs.items()):
+        if any(_has_changed(problem, level, recorded) for level in recorded.programs):
             _recorded.cache_clear()
             recorded = _recorded(problem)
         return cls(problem, recorded.programs.get("lower"), recorded.programs.get("outer"), dict(recorded.declined))
@@ -250,9 +252,10 @@ class _Named:
 
 @dataclass(frozen=True, eq=False)
 class _Recorded:
-    """The programs of a problem by level, "lower" and "outer", and why one is missing."""
+    """The programs of a problem by level, "lower" and "outer", with copies of their data, and why one is missing."""
 
     programs: dict[str, Program]
+    snapshots: dict[str, Snapshot]
     declined: dict[str, str]
 
 
@@ -272,21 +275,36 @@ def functions(problem: Problem) -> dict[str, tuple[str, Callable[[Tensor, Tensor
 
 @lru_cache(maxsize=16)
 def _recorded(problem: Problem) -> _Recorded:
-    programs, declined = {}, {}
+    programs, snapshots, declined = {}, {}, {}
     for level, (name, function) in functions(problem).items():
         try:
             programs[level] = capture(function, problem.w0, problem.lam, EXPANSIONS)
         except Declined as why:
             declined[level] = f"{name}: {why}"
             continue
-        if reason := _changed(problem, level, programs[level]):
+        if reason := _difference(problem, level, programs[level]):
             declined[level] = f"{name}: {reason}"
             del programs[level]
-    return _Recorded(programs, declined)
+            continue
+        with suppress(Declined):  # sparse data are compared at points instead
+            snapshots[level] = Snapshot.of(programs[level])
+    return _Recorded(programs, snapshots, declined)
 
 
-def _changed(problem: Problem, level: str, program: Program) -> str:
-    """How a program differs from its function as it is now; empty if it does not."""
+def _has_changed(problem: Problem, level: str, recorded: _Recorded) -> bool:
+    """Is the function of a level another one now? It is recorded again, and compared number for number."""
+    snapshot = recorded.snapshots.get(level)
+    if snapshot is None:
+        return bool(_difference(problem, level, recorded.programs[level]))
+    try:
+        now = capture(functions(problem)[level][1], problem.w0, problem.lam, EXPANSIONS)
+    except Declined:
+        return True
+    return not snapshot.is_of(now)
+
+
+def _difference(problem: Problem, level: str, program: Program) -> str:
+    """How a program differs from its function as it is now, at some points; empty if it does not."""
     try:
         return differs(program, functions(problem)[level][1], problem.w0, problem.lam)
     except Exception as error:  # the user's code may raise anything beside w_0

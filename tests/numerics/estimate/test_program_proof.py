@@ -25,3 +25,21 @@ def test_the_rounding_of_a_step_is_in_the_constants() -> None:
     assert alpha.value > 0.3
     proved = {c.name: c for c in ProgramProof.of(problem).on(Region("0", problem.w0, 1.0), alpha)}
     assert proved["q"].value >= 1 - float(torch.tensor(0.3, dtype=torch.float64))
+
+
+def test_constants_are_those_of_the_function_as_it_is_now() -> None:
+    """A bend far from the start, and data that are written into: no point next to w_0 would show either."""
+    cap, X = 10.0, torch.diag(torch.tensor([1e4, 1.0], dtype=torch.float32))
+
+    def inner(w: Tensor, lam: Tensor) -> Tensor:
+        return ((X @ w) ** 2).sum() + (lam.exp() * w**2).sum() + (torch.relu(w - cap) ** 3).sum()
+
+    zeros = torch.zeros(2, dtype=torch.float32)
+    problem = bc.Problem.from_loss(inner, lambda w, lam: ((w - 1) ** 2).sum(), zeros, zeros, 1e-9)
+    before = ProgramProof.of(problem)
+    assert ProgramProof.of(problem).lower is before.lower
+    X[1, 1] = 2.0
+    changed = ProgramProof.of(problem)
+    assert changed.lower is not before.lower
+    cap = 9.0
+    assert ProgramProof.of(problem).lower is not changed.lower
