@@ -127,7 +127,7 @@ def test_modules_with_parts_and_modes() -> None:
             bc.Problem.from_loss(lambda m, lam: m(X).sum(), quadratic, nn.Sequential(nn.Linear(3, 1), part), zeros(1))
 
 
-def test_prepare_is_run_once_and_differentiated_through() -> None:
+def test_prepare_runs_at_the_start_of_a_call_and_is_differentiated_through() -> None:
     calls = []
 
     def prepare(lam: Tensor) -> dict[str, Tensor]:
