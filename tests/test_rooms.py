@@ -39,10 +39,11 @@ MAY_IMPORT = {
     "problems": SHARED | {"numerics", "numerics.program", "numerics.bilevel", "problems.parts"},
     "report": SHARED | {"theory"},
     "compare": SHARED | {"theory", "report"} | NUMERICS,
+    "trust": SHARED | {"theory", "report", "compare"} | NUMERICS,
     "worst_case": SHARED | {"theory", "report"},
     "views": SHARED | {"theory", "report"},
-    "paper": SHARED | {"theory", "report", "compare", "worst_case", "views"} | NUMERICS | PROBLEMS,
-    "cli": SHARED | {"theory", "report", "compare", "worst_case", "views", "paper"} | NUMERICS | PROBLEMS,
+    "paper": SHARED | {"theory", "report", "compare", "trust", "worst_case", "views"} | NUMERICS | PROBLEMS,
+    "cli": SHARED | {"theory", "report", "compare", "trust", "worst_case", "views", "paper"} | NUMERICS | PROBLEMS,
 }
 # the library that importing anything in a package must not load
 NEVER_LOADS = {

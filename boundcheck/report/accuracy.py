@@ -1,0 +1,113 @@
+"""How good a hypergradient is, from a certified reference: relative error, angle, descent direction."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from boundcheck.constants import Constant
+from boundcheck.report.enclosure import Enclosure, enclosed
+from boundcheck.side import Side
+
+UNIT = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Accuracy:
+    """How far a hypergradient g is from ∇f(λ).
+
+    Attributes
+    ----------
+    error : Enclosure
+        ‖g − ∇f(λ)‖ from both sides. Its `side` is what every other number here is worth too.
+    gradient_norm : Enclosure
+        ‖∇f(λ)‖ from both sides.
+    relative_error : float
+        At least ‖g − ∇f(λ)‖/‖∇f(λ)‖; infinite where ∇f(λ) may be 0.
+    angle : float
+        At least the angle between g and ∇f(λ), in degrees; 180 where nothing is known.
+    descent : bool or None
+        Whether −g is a descent direction of f, ⟨g, ∇f(λ)⟩ > 0; None where that is not known.
+    """
+
+    error: Enclosure
+    gradient_norm: Enclosure
+    relative_error: float
+    angle: float
+    descent: bool | None
+
+    @property
+    def proved(self) -> bool:
+        """Whether the numbers are proved; False for estimates and for what holds with a probability."""
+        return self.error.side in (Side.UPPER, Side.EXACT)
+
+
+def accuracy(g: np.ndarray, reference: np.ndarray, eps_g: Constant) -> Accuracy:
+    """The accuracy of g from a reference with ‖reference − ∇f(λ)‖ ≤ ε_g.
+
+    With G = ‖reference‖, the gradient ∇f is in the ball of radius ε_g around the reference. So ‖∇f‖ ≥ G − ε_g; the
+    angle between the reference and ∇f is at most arcsin(ε_g/G); and ⟨g, ∇f⟩ is within ‖g‖ε_g of ⟨g, reference⟩. The
+    rounding of the n products and sums here counts as part of ε_g.
+
+    Parameters
+    ----------
+    g : ndarray of shape (n,)
+        The hypergradient.
+    reference : ndarray of shape (n,)
+        A better one.
+    eps_g : Constant
+        A bound of the error of the reference. Its side is that of the result.
+
+    Returns
+    -------
+    Accuracy
+        The error of g, absolute and relative, its angle to ∇f, and whether −g is a descent direction.
+    """
+    g, reference = np.asarray(g, dtype=np.float64), np.asarray(reference, dtype=np.float64)
+    length, size = _norm(g), _norm(reference)
+    rounding = UNIT * (len(g) + 4)
+    widened = replace(eps_g, value=eps_g.value + rounding * (length + size))
+    eps = widened.value
+    pair = enclosed(np.array([[_norm(g - reference)]]), [widened])
+    error = Enclosure(pair.lower[0, 0], pair.upper[0, 0], pair.side, pair.delta)
+    least = max(size - eps, 0.0)
+    most = np.float64(size + eps)
+    inner = float(g @ reference)
+    return Accuracy(
+        error=error,
+        gradient_norm=Enclosure(np.float64(least), most, pair.side, pair.delta),
+        relative_error=_quotient(float(error.upper), least),
+        angle=min(180.0, _angle(g, reference, length, size) + _widest(eps, size) + math.degrees(rounding)),
+        descent=_descent(inner, (eps + rounding * size) * length),
+    )
+
+
+def _norm(x: np.ndarray) -> float:
+    return float(np.linalg.norm(x))
+
+
+def _quotient(upper: float, least: float) -> float:
+    if not least > 0:
+        return 0.0 if upper == 0 else math.inf
+    return upper / least * (1 + 2 * UNIT)
+
+
+def _angle(g: np.ndarray, reference: np.ndarray, length: float, size: float) -> float:
+    """The angle of two vectors in degrees, by the formula of Kahan, which is accurate for small ones too."""
+    if not (length > 0 and size > 0):
+        return 180.0
+    a, b = g / length, reference / size
+    return math.degrees(2 * math.atan2(_norm(a - b), _norm(a + b)))
+
+
+def _widest(eps: float, size: float) -> float:
+    """The largest angle between a vector of length `size` and one within `eps` of it, in degrees."""
+    return math.degrees(math.asin(eps / size)) * (1 + 4 * UNIT) if eps < size else 180.0
+
+
+def _descent(inner: float, slack: float) -> bool | None:
+    if inner > slack:
+        return True
+    return False if inner <= -slack and slack < math.inf else None

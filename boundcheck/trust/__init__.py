@@ -1,0 +1,1 @@
+"""Can I trust this hypergradient? To a tolerance, from any library, along a run."""
