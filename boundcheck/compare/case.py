@@ -18,9 +18,9 @@ from boundcheck.numerics.bilevel.derivatives import jacobian, linearise, rows_ou
 from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, Dynamics
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.symmetry import by_construction
 from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.estimate_constants import on_balls
-from boundcheck.numerics.bilevel.symmetry import by_construction
 from boundcheck.numerics.solvers.conjugate_gradient import refuse_unless_symmetric
 from boundcheck.numerics.solvers.reference import ReferenceSolution
 from boundcheck.progress import Progress, no_progress
