@@ -40,11 +40,12 @@ def hypergradient(
     problem : Problem
         The problem, as `Problem.from_loss` or `load_problem` returns it.
     method : str, optional
-        "aid-cg", "aid-cgn", "aid-fp", "itd", "itd-truncated:K" or "exact"; "aid-cg" if none is given, which needs a symmetric ∂₁Φ. "aid-cg:10" fixes k = 10, and "itd-truncated:10"
-        differentiates through the last 10 steps. "exact" solves both levels to machine precision.
+        "aid-cg", "aid-cgn", "aid-fp", "itd", "itd-truncated:K" or "exact"; "aid-cg" if none is given, which needs a
+        symmetric ∂₁Φ. "aid-cg:10" fixes k = 10, and "itd-truncated:10" differentiates through the last 10 steps.
+        "exact" solves both levels to machine precision.
     t : int, optional
-        Lower-level steps, 100 if none are given. Exactly this many are taken unless `tol` is given. With `rtol` or `atol`, the
-        most steps that a solver may take; 100,000 if none are given.
+        Lower-level steps, 100 if none are given. Exactly this many are taken unless `tol` is given. With `rtol` or
+        `atol`, the most steps that a solver may take; 100,000 if none are given.
     k : int, optional
         Steps of the linear solver; `t` by default. For "itd-truncated", the steps to differentiate through. Not for
         "itd" and "exact".
