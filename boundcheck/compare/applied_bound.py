@@ -153,9 +153,9 @@ def _over_step(name: str, source: str, constants: Constants) -> Constant:
     """‖∇²₂₁ℓ‖ = ‖∂₂Φ‖/α for a frozen step."""
     if source not in constants:
         raise MissingConstantError(f"it needs {source} ({QUANTITIES[source].meaning}), which was not measured")
-    of = constants[source]
-    how = Provenance(f"{of.name}/α", delta=of.provenance.delta, ball=of.provenance.ball)
-    return Constant(name, of.value / constants["alpha"].value, of.side, how)
+    constant = constants[source]
+    how = Provenance(f"{constant.name}/α", delta=constant.provenance.delta, ball=constant.provenance.ball)
+    return Constant(name, constant.value / constants["alpha"].value, constant.side, how)
 
 
 def _masked(call: Call, ts: np.ndarray) -> BoundValues:

@@ -81,9 +81,9 @@ class Case:
             return no
         prepared = Prepared(problem, problem.lam[None])
         generator = torch.Generator(device="cpu").manual_seed(0)
-        away = torch.randn(1, 2, problem.d, generator=generator, dtype=torch.float64, device="cpu").to(problem.w0)
+        shift = torch.randn(1, 2, problem.d, generator=generator, dtype=torch.float64, device="cpu").to(problem.w0)
         pair = (problem, replace(problem, outer_at=problem.inner_at))
-        E, ell = (rows_outer(p, problem.w0 + away, prepared.leaves) for p in pair)
+        E, ell = (rows_outer(p, problem.w0 + shift, prepared.leaves) for p in pair)
         near = 1e4 * torch.finfo(problem.dtype).eps
         same = [bool((a - b).norm() <= near * b.norm()) for a, b in zip((E.w, *E.lam), (ell.w, *ell.lam), strict=True)]
         return (

@@ -46,9 +46,9 @@ class MethodRun:
         The problem with its constants at each λ.
     ts : array
         The t at which observables were measured.
-    measured : mapping of arrays by name
+    from_reference : mapping of arrays by name
         Observables at `ts`, with distances to the reference.
-    observed : mapping of arrays by name
+    from_w_star : mapping of arrays by name
         The same, with upper bounds on the distances to w* itself.
     spectral : mapping of arrays by name
         The terms of the bounds that follow from the spectrum.
@@ -61,8 +61,8 @@ class MethodRun:
     floor: np.ndarray
     cases: Sequence[Case]
     ts: np.ndarray
-    measured: Observed
-    observed: Observed
+    from_reference: Observed
+    from_w_star: Observed
     spectral: Observed
     doubt: str = ""
 
@@ -116,7 +116,7 @@ def curve(run: MethodRun, bounds: Sequence[Bound]) -> Curve:
 
 
 def _bound_curve(bound: Bound, run: MethodRun) -> BoundCurve:
-    observed = run.spectral if bound.kind is BoundKind.FROM_SPECTRUM else run.observed
+    observed = run.spectral if bound.kind is BoundKind.FROM_SPECTRUM else run.from_w_star
     outcome = _applies(bound, run, observed)
     if isinstance(outcome, DoesNotApply):
         return _not_applicable(bound, outcome, run)
@@ -252,11 +252,11 @@ def _proof(run: MethodRun, outcome: Applies, observed: Observed, floor: np.ndarr
     Links use distances as they were measured; a bound that is made of distances keeps the bounds on them.
     """
     first = outcome.first
-    says = np.isfinite(outcome.values[0, run.ts - 1])
-    measured = {n: x for n, x in run.measured.items() if n in FROM_W_STAR and n not in first.observed}
-    numbers = {name: x[says] for name, x in {**run.measured, **observed, **measured}.items()}
-    ts = run.ts[says]
-    return trace(_restricted(first, says), ts, numbers, run.errors[0, ts - 1], floor[0, ts - 1])
+    applies = np.isfinite(outcome.values[0, run.ts - 1])
+    distances = {n: x for n, x in run.from_reference.items() if n in FROM_W_STAR and n not in first.observed}
+    numbers = {name: x[applies] for name, x in {**run.from_reference, **observed, **distances}.items()}
+    ts = run.ts[applies]
+    return trace(_restricted(first, applies), ts, numbers, run.errors[0, ts - 1], floor[0, ts - 1])
 
 
 def _in_ball(of_bound: Observed, observed: Observed, case: Case) -> np.ndarray:

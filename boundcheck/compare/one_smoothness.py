@@ -27,8 +27,8 @@ def one_smoothness(constants: Constants) -> Constant:
     for name in ("L", "L_Phi", "alpha", "eta_1", "eta_2"):
         if name not in constants:
             raise MissingConstantError(f"it needs {name} ({QUANTITIES[name].meaning}), which was not measured")
-    of = {name: sided(constants[name]) for name in ("L", "L_Phi", "alpha", "eta_1", "eta_2")}
-    parts = (of["L"], of["L_Phi"] / of["alpha"], of["eta_1"], of["eta_2"])
+    with_side = {name: sided(constants[name]) for name in ("L", "L_Phi", "alpha", "eta_1", "eta_2")}
+    parts = (with_side["L"], with_side["L_Phi"] / with_side["alpha"], with_side["eta_1"], with_side["eta_2"])
     joined = parts[0] + parts[1] + parts[2] + parts[3]  # which has the side of the weakest
     largest = replace(joined, value=max(part.value for part in parts) * UP)
     return largest.bounds_above().named("L", Provenance("max of L, L_Φ/α, η₁ and η₂"))

@@ -104,22 +104,22 @@ def plan(
     if not (isinstance(eps, int | float) and not isinstance(eps, bool) and 0 < eps < float("inf")):
         raise InputError(f"eps = {eps!r} is not an accuracy; give a positive number, such as 1e-3")
     tell = progress or no_progress
-    asked = methods_of(problem, methods)
-    if fixed := [m for m in asked if m.k is not None]:
+    requested = methods_of(problem, methods)
+    if fixed := [m for m in requested if m.k is not None]:
         raise InputError(f"{fixed[0]} fixes k, which a plan is to find; write {fixed[0].name}")
     lam = problem.checked(problem.lam, "lam")
     doubts = validate.check(problem, lam).unconfirmed
     tell("constants", 0, 1)
-    solution, smaller_balls = reference(quick(problem), lam[None]), shrinking(catalogue.values(), asked)
+    solution, smaller_balls = reference(quick(problem), lam[None]), shrinking(catalogue.values(), requested)
     case = case_at(problem, solution, known, None, Spend(delta, seed, budget), doubts, tell, smaller_balls)
     costs = measure(problem)
     local, floor = case.constants[BallKind.LOCAL], _floor(case, solution)
     offers: list[Offer] = []
     guarantees: list[Guarantee] = []
     silent: dict[str, str] = {}
-    measured: dict[str, int | None] = {}
-    for i, method in enumerate(asked):
-        tell(f"guarantee of {method}", i, len(asked))
+    without_guarantee: dict[str, int | None] = {}
+    for i, method in enumerate(requested):
+        tell(f"guarantee of {method}", i, len(requested))
         try:
             best = _offers(method, case, eps, costs)
             offers += best
@@ -130,10 +130,10 @@ def plan(
         except AssumptionError as why:
             silent[str(method)] = str(why)
             if run:
-                measured[str(method)] = _without_bound(problem, method, eps)
+                without_guarantee[str(method)] = _without_bound(problem, method, eps)
             continue
         guarantees.append(_confirmed(problem, best[0], eps, costs, run))
-    return Plan(problem, float(eps), local, costs, tuple(offers), tuple(guarantees), silent, measured, floor)
+    return Plan(problem, float(eps), local, costs, tuple(offers), tuple(guarantees), silent, without_guarantee, floor)
 
 
 def _floor(case: Case, solution: ReferenceSolution) -> float:

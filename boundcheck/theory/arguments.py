@@ -57,8 +57,8 @@ def prepare(bound: Bound, constants: Constants | Mapping[str, Any], given: Mappi
     inputs = gather(bound, constants, given)
     resolved = resolve(bound, inputs)
     arrays = check(bound, inputs, resolved)
-    measured = tuple(constant for constant in resolved.used if constant.name not in INDEX_NAMES)
-    return Call(bound, resolved.expression, MappingProxyType(arrays), measured, inputs.rates)
+    used_constants = tuple(constant for constant in resolved.used if constant.name not in INDEX_NAMES)
+    return Call(bound, resolved.expression, MappingProxyType(arrays), used_constants, inputs.rates)
 
 
 # --- gather ----------------------------------------------------------------------------------------------------------
@@ -140,9 +140,9 @@ def count(name: str, value: Any, low: int = 0, holds: str = "it") -> np.ndarray:
         array = _real_array(value)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} = {value!r} is not a whole number; give 0, 1, 2, … or a list of them") from None
-    whole = np.isfinite(array) & (array == np.floor(array))
-    if not whole.all():
-        raise InputError(f"{name} = {array[~whole].flat[0]:g} is not a whole number; give 0, 1, 2, …")
+    is_whole = np.isfinite(array) & (array == np.floor(array))
+    if not is_whole.all():
+        raise InputError(f"{name} = {array[~is_whole].flat[0]:g} is not a whole number; give 0, 1, 2, …")
     if array.size and array.max() > LARGEST_INDEX:
         raise InputError(f"{name} = {array.max():g} is more than a double counts exactly; give at most 2^53")
     if array.size and array.min() < low:

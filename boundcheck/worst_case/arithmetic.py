@@ -49,8 +49,8 @@ def dot(x: Array, y: Array) -> Array:
 
 
 def _divide(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    there = b != 0
-    return torch.where(there, a / torch.where(there, b, 1.0), 0.0)
+    nonzero = b != 0
+    return torch.where(nonzero, a / torch.where(nonzero, b, 1.0), 0.0)
 
 
 DOUBLE = Arithmetic(

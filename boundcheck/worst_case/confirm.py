@@ -33,8 +33,8 @@ class Exact:
     def refutes(self) -> bool:
         return bool(self.error > self.bound * (1 + SURE))
 
-    def digits(self, what: str) -> str:
-        value = getattr(self, what)
+    def digits(self, name: str) -> str:
+        value = getattr(self, name)
         return str(value.context.nstr(value, SHOWN))
 
 

@@ -21,7 +21,7 @@ from boundcheck.worst_case.family import Family
 from boundcheck.worst_case.search import FULL, QUICK, search
 from boundcheck.worst_case.target import PARTS, Target, checked_parts, target
 from boundcheck.worst_case.terms import BoundTerm
-from boundcheck.worst_case.worst import checked
+from boundcheck.worst_case.worst import step_counts
 
 SUBSETS = (  # the parts that a term needs: λ through ∂₂Φ, and ∇₁E; then the constant that is asked about
     ("eta_2",),
@@ -99,7 +99,7 @@ def together(
     if not 0 <= least < 1:
         raise InputError(f"least = {least} is not a share; give 0 <= least < 1")
     attacked = target(bound)
-    steps, solves = checked(attacked, q, t, k, dim)
+    steps, solves = step_counts(attacked, q, t, k, dim)
     rows = []
     for number, subset in enumerate(subsets):
         if progress:
@@ -127,7 +127,7 @@ def map_of(
     for number, (q, k, t) in enumerate(places):
         if progress:
             progress(f"{bound} q = {q:g}, t = {t}", number, len(places))
-        steps, solves = checked(attacked, q, t, 20 if k is None else k, dim)
+        steps, solves = step_counts(attacked, q, t, 20 if k is None else k, dim)
         family = Family(attacked, dim, q, parts, saturating, least)
         search_result = search(family, steps, solves, seed, QUICK if quick else FULL, warm=warm)
         warm = search_result.raw

@@ -29,7 +29,7 @@ class InstanceRun:
     residual: Array | None = None  # ‖(I − ∂₁Φᵀ)v − ∇₁E‖
 
     @property
-    def whole(self) -> Array:
+    def derivative_error(self) -> Array:
         return sum(self.e.values())
 
 
@@ -93,8 +93,8 @@ def any_solvers(instance: Instance, t: int, k: int, *, solved: bool = False, spl
     if solved:
         return InstanceRun(x, e)
     v_t = ops.solve(turned(A), instance.grad_w(x))
-    away = q**k * ops.norm(v_t)[..., None] * s / ops.norm(s)[..., None]
-    return InstanceRun(x, e, dot(instance.d2phi(x), away), ops.norm(times(turned(A), away)))
+    shift = q**k * ops.norm(v_t)[..., None] * s / ops.norm(s)[..., None]
+    return InstanceRun(x, e, dot(instance.d2phi(x), shift), ops.norm(times(turned(A), shift)))
 
 
 def conjugate_gradient(instance: Instance, x: Array, k: int, *, normal: bool, split: bool = False) -> InstanceRun:

@@ -94,7 +94,7 @@ class Target:
         if self.method == "analytic":
             return abs(instance.change_of_grad_lam(outcome.x))
         if self.bound.bounds.name in ("dw", "du"):
-            return instance.ops.norm(outcome.whole)
+            return instance.ops.norm(outcome.derivative_error)
         return methods_on_instance.error(instance, outcome)
 
     def constants(self, instance: Instance) -> dict[str, Array]:
@@ -219,7 +219,7 @@ def checked_parts(only: tuple[str, ...] | None, attacked: Target) -> frozenset[s
     for part in only or ():
         if part not in PARTS:
             raise UnknownNameError.among("part of an instance", part, PARTS)
-    kept = frozenset(only if only is not None else PARTS) - attacked.without
-    if not kept & {"nu_2", "L_Phi"} and not kept & {"eta_2"}:
-        raise InputError(f"only = {', '.join(sorted(kept)) or 'nothing'}: then λ enters nowhere; add nu_2 or L_Phi")
-    return kept
+    parts = frozenset(only if only is not None else PARTS) - attacked.without
+    if not parts & {"nu_2", "L_Phi"} and not parts & {"eta_2"}:
+        raise InputError(f"only = {', '.join(sorted(parts)) or 'nothing'}: then λ enters nowhere; add nu_2 or L_Phi")
+    return parts

@@ -41,7 +41,7 @@ def grouped(expression: sp.Expr) -> dict[str, sp.Expr]:
     return {name: sp.Add(*groups[name]) for name in ORDER if name in groups}
 
 
-def asked(parts: frozenset[str], names: Iterable[str]) -> tuple[str, ...]:
+def required_terms(parts: frozenset[str], names: Iterable[str]) -> tuple[str, ...]:
     """The terms of a formula for which an instance with these parts is meant."""
     wanted = tuple(name for name in ORDER[:-1] if name in parts and name in names)
     return (*wanted, "rest") if {"L_Phi", "L_E"} <= parts and "rest" in names else wanted
@@ -51,8 +51,8 @@ def terms(target: Target, instance: Instance, t: int, k: int) -> tuple[BoundTerm
     """Of one instance; without `attained` where the formula is not a sum of such terms."""
     outcome = target.outcome(instance, t, k, split=True)
     expression = target.expression(t, k)
-    whole = target.right(instance, outcome, t, expression)[0]
-    if not whole:
+    total = target.right(instance, outcome, t, expression)[0]
+    if not total:
         return ()
     signed = methods_on_instance.parts(instance, outcome)
     sign = 1 if sum(part[0] for part in signed.values()) >= 0 else -1
@@ -61,7 +61,7 @@ def terms(target: Target, instance: Instance, t: int, k: int) -> tuple[BoundTerm
     for name, part in grouped(expression).items():
         value = target.right(instance, outcome, t, part)
         value = value[0] if hasattr(value, "shape") else value
-        share = float(value / whole)
+        share = float(value / total)
         attained = float(sign * signed[name][0] / value) if split and share > NOTHING else None
         rows.append(BoundTerm(name, share, attained))
     return tuple(rows)

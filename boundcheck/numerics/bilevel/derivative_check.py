@@ -47,7 +47,7 @@ class Confirmation:
 class _Question:
     """One derivative: what it is called, of which function of the user, by which argument."""
 
-    says: str
+    derivative: str
     function: str
     argument: str
     lines: Iterator[Line]
@@ -77,24 +77,24 @@ def confirm(problem: Problem, lam: Tensor, w_star: Tensor | None = None) -> Conf
         if a derivative is clearly another one than that of the function.
     """
     start = _Start.of(problem, lam, w_star)
-    what = "fp_map" if problem.inner_at is None else "the gradient step on inner_loss"
-    asked = [
-        _Question("∂₁Φ", what, "params", start.by_w(_phi_by_w(start), problem.phi_at, unit=-1)),
+    function = "fp_map" if problem.inner_at is None else "the gradient step on inner_loss"
+    questions = [
+        _Question("∂₁Φ", function, "params", start.by_w(_phi_by_w(start), problem.phi_at, unit=-1)),
         _Question("∇₁E", "outer_loss", "params", start.by_w(_by_w(start, problem.outer_at), problem.outer_at)),
         _Question("∇₂E", "outer_loss", "hparams", start.by_lam(problem.outer_at)),
     ]
     if problem.inner_at is not None:
         slope = gradient(problem.inner_at)
-        what = "the gradient of inner_loss"
-        asked += [
+        function = "the gradient of inner_loss"
+        questions += [
             _Question("∇₁ℓ", "inner_loss", "params", start.by_w(_by_w(start, problem.inner_at), problem.inner_at)),
-            _Question("∇₁²ℓ", what, "params", start.by_w(_by_w(start, slope), slope, unit=1)),
-            _Question("∇₂₁ℓ", what, "hparams", start.by_lam(slope, unit=1)),
+            _Question("∇₁²ℓ", function, "params", start.by_w(_by_w(start, slope), slope, unit=1)),
+            _Question("∇₂₁ℓ", function, "hparams", start.by_lam(slope, unit=1)),
         ]
     solved = at_solution(problem, lam, w_star).unconfirmed if w_star is not None else ()
     known = _ARRIVED.get(problem) if torch.equal(lam, problem.lam) else None
     new = (w_star is None and known is None) or problem.d + problem.n > LARGE
-    return _answers(problem, asked, solved + (known or ()), through=new)
+    return _answers(problem, questions, solved + (known or ()), through=new)
 
 
 @torch.no_grad()
@@ -104,8 +104,8 @@ def at_solution(problem: Problem, lam: Tensor, w_star: Tensor) -> Confirmation:
     residual = float((problem.phi_at(w_star, start.prepared.ready) - w_star).norm())
     if not _is_close(problem, w_star, residual):
         return Confirmation((f"∂₂Φ: w(λ) is not known well enough (‖Φ(w) − w‖ = {residual:.1e})",))
-    what = "fp_map" if problem.inner_at is None else "the gradient step on inner_loss"
-    return _answers(problem, [_Question("∂₂Φ", what, "hparams", start.by_lam_at(w_star))])
+    function = "fp_map" if problem.inner_at is None else "the gradient step on inner_loss"
+    return _answers(problem, [_Question("∂₂Φ", function, "hparams", start.by_lam_at(w_star))])
 
 
 @torch.no_grad()
@@ -151,8 +151,8 @@ def _near_solution(problem: Problem) -> Tensor | None:
             return w
         if problem.d > SMALL or not math.isfinite(left):
             break
-        at, eye = Linearisation(problem.phi_at, w, ready), torch.eye(problem.d, dtype=w.dtype, device=w.device)
-        step, info = torch.linalg.solve_ex(eye - torch.stack([at.d1_T(e) for e in eye]), excess)
+        linearised, eye = Linearisation(problem.phi_at, w, ready), torch.eye(problem.d, dtype=w.dtype, device=w.device)
+        step, info = torch.linalg.solve_ex(eye - torch.stack([linearised.d1_T(e) for e in eye]), excess)
         if int(info):
             break
         w = w - step
@@ -172,11 +172,11 @@ def _refuse_unless_symmetric(problem: Problem) -> None:
 
 
 def _answers(
-    problem: Problem, asked: list[_Question], unconfirmed: tuple[str, ...] = (), *, through: bool = True
+    problem: Problem, questions: list[_Question], unconfirmed: tuple[str, ...] = (), *, through: bool = True
 ) -> Confirmation:
     enough = 2 if problem.d + problem.n > LARGE else 3
     by_operations: tuple[str, ...] = ()
-    for question in asked:
+    for question in questions:
         agree, reasons = 0, []
         refuted: list[Comparison] = []
         hidden, undecided = "", False
@@ -204,9 +204,9 @@ def _answers(
             reasons.append("at one point of several, it is contradicted")
         if hidden:
             reasons.append(hidden)
-            by_operations += (f"{question.says}: {hidden}",)
+            by_operations += (f"{question.derivative}: {hidden}",)
         if agree < 2 or refuted or hidden:
-            unconfirmed += (f"{question.says}: {reasons[-1]}",)
+            unconfirmed += (f"{question.derivative}: {reasons[-1]}",)
     return Confirmation(unconfirmed, by_operations)
 
 
@@ -243,13 +243,15 @@ class _Start:
                 for base in self.bases:
                     yield base + APART_W * scale * self.draw(base), scale, bool((scale <= ALIKE * self.near).all())
 
-    def by_w(self, of: Callable[[Tensor, Tensor], Tensor], function: Function, unit: int = 0) -> Iterator[Line]:
+    def by_w(
+        self, gradient_of: Callable[[Tensor, Tensor], Tensor], function: Function, unit: int = 0
+    ) -> Iterator[Line]:
         """Lines in w; values of the function are in units of w to the power of −`unit`."""
         for w, scale, natural in self.points():
             c = self.cotangent(function, w, scale, unit)
             floor = 4 * math.sqrt(torch.finfo(w.dtype).eps * w.numel()) if unit == -1 else 0.0
             u = scale * self.draw(w, signs=True)
-            yield Line(lambda w: function(w, self.prepared.ready), of, w, u, c, floor, may_refute=natural)
+            yield Line(lambda w: function(w, self.prepared.ready), gradient_of, w, u, c, floor, may_refute=natural)
 
     def by_lam(self, function: Function, unit: int = 0) -> Iterator[Line]:
         """Lines in λ, at points beside λ in its domain."""

@@ -179,8 +179,10 @@ def rows_outer(problem: Problem, w: Tensor, leaves: Leaves) -> OuterGradients:
 
     def gradients_of_row(w: Tensor, flat: tuple[Tensor, ...]) -> tuple[Tensor, Cotangents]:
         row_leaves = Leaves(flat, leaves.spec, leaves.active)
-        of = torch.func.grad(lambda w, tensors: problem.outer_at(w, row_leaves.ready(tensors)), argnums=(0, 1))
-        gradients: tuple[Tensor, Cotangents] = of(w, row_leaves.tensors)
+        gradients_at = torch.func.grad(
+            lambda w, tensors: problem.outer_at(w, row_leaves.ready(tensors)), argnums=(0, 1)
+        )
+        gradients: tuple[Tensor, Cotangents] = gradients_at(w, row_leaves.tensors)
         return gradients
 
     return OuterGradients(*vmap(vmap(gradients_of_row, in_dims=(0, None)), in_dims=(0, 0))(w, leaves.flat))

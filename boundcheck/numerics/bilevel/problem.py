@@ -552,5 +552,5 @@ def require_problem(value: object) -> Problem:
         return value
     if isinstance(value, str):
         raise InputError(f"problem is the str {value!r}; give a Problem, as bc.load_problem({value!r}) returns")
-    what = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
-    raise InputError(f"problem is {what}; give a Problem, as bc.load_problem or bc.Problem.from_loss returns")
+    description = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+    raise InputError(f"problem is {description}; give a Problem, as bc.load_problem or bc.Problem.from_loss returns")

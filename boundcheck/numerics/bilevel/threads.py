@@ -93,9 +93,9 @@ class _Map:
 
 
 @lru_cache(maxsize=64)
-def _of_map(of: _Map) -> int:
+def _of_map(one_map: _Map) -> int:
     """The arithmetic of one Φ."""
-    problem = of.problem
+    problem = one_map.problem
     try:
         with torch.no_grad():
             ready = problem.prepare(problem.lam)

@@ -91,10 +91,10 @@ def refuse_without_hparams(inner: Trial, outer: Trial) -> None:
             f"neither {inner.name} nor {outer.name} depends on hparams, so the hypergradient is 0 for every method; "
             f"does one use {CUT}?"
         )
-    what = f"the gradient of {inner.name} by params" if inner.on_hparams else inner.name
+    description = f"the gradient of {inner.name} by params" if inner.on_hparams else inner.name
     raise InputError(
-        f"{what} does not depend on hparams, so w(λ) is constant and the hypergradient is that of {outer.name} alone; "
-        f"does it use {CUT}?"
+        f"{description} does not depend on hparams, so w(λ) is constant and the hypergradient is that of "
+        f"{outer.name} alone; does it use {CUT}?"
     )
 
 
@@ -113,8 +113,8 @@ def _refuse_unusable(value: Tensor, name: str, w0: Tensor) -> None:
     if value.dtype != w0.dtype:
         raise InputError(f"{name} returned {value.dtype} and params are {w0.dtype}; keep one dtype throughout")
     if not bool(torch.isfinite(value).all()):
-        said = f" = {float(value.detach())}" if value.dim() == 0 else " is not finite"
-        raise InputError(f"{name}{said} at params and hparams; check the data for NaN and infinity")
+        value_text = f" = {float(value.detach())}" if value.dim() == 0 else " is not finite"
+        raise InputError(f"{name}{value_text} at params and hparams; check the data for NaN and infinity")
 
 
 def _grad(value: Tensor, inputs: tuple[Tensor, ...], name: str) -> tuple[Tensor | None, ...]:

@@ -201,19 +201,19 @@ def _form_constant_jacobian(sizes: Sizes, algorithm: str | None) -> bool:
 
 def bytes_needed(sizes: Sizes, schedule: Schedule, names: Sequence[str]) -> int:
     """The most bytes that are held at once."""
-    kept, working = _numbers_kept(sizes, schedule, names), _numbers_working(sizes, schedule, names)
-    return int(SLACK * schedule.samples * (kept + working) * sizes.problem.element)
+    stored, working = _numbers_kept(sizes, schedule, names), _numbers_working(sizes, schedule, names)
+    return int(SLACK * schedule.samples * (stored + working) * sizes.problem.element)
 
 
 def _numbers_kept(sizes: Sizes, schedule: Schedule, names: Sequence[str]) -> int:
     """Numbers that are kept all the time, for one λ: states, vectors of AID and ∇₁E, leaves, matrices, results."""
     T, d, aid_methods = sizes.problem.T, sizes.problem.d, _aid_methods(names)
-    kept = T * (sizes.state + (1 + aid_methods) * d) + LEAVES * sizes.lam.leaves + _reference_numbers(sizes)
+    stored = T * (sizes.state + (1 + aid_methods) * d) + LEAVES * sizes.lam.leaves + _reference_numbers(sizes)
     if schedule.matrices:
-        kept += itd_eigenbasis_matrices.numbers_kept(sizes, aid_methods)
+        stored += itd_eigenbasis_matrices.numbers_kept(sizes, aid_methods)
     if schedule.algorithm in ("forward", "dense") and not schedule.eigenbasis:
-        kept += T * sizes.lam.n
-    return kept
+        stored += T * sizes.lam.n
+    return stored
 
 
 def _reference_numbers(sizes: Sizes) -> int:

@@ -98,11 +98,11 @@ def spectrum_of(J: Tensor) -> Spectrum:
     return _grouped(*torch.linalg.eigh((J + J.mT) / 2))
 
 
-def spectrum_of_data(U: Tensor, weight: Tensor, kept: Tensor) -> Spectrum:
-    """Of kept·I + weight·UᵀU, from U of shape (λ, data, d); weight and kept are numbers for each λ."""
+def spectrum_of_data(U: Tensor, weight: Tensor, diagonal: Tensor) -> Spectrum:
+    """Of diagonal·I + weight·UᵀU, from U of shape (λ, data, d); weight and diagonal are numbers for each λ."""
     s, V_T = torch.linalg.svd(U)[1:]
     rest = s.new_zeros(len(s), U.shape[-1] - s.shape[-1])
-    j = kept[:, None] + weight[:, None] * torch.cat((s * s, rest), dim=-1)
+    j = diagonal[:, None] + weight[:, None] * torch.cat((s * s, rest), dim=-1)
     order = j.argsort(dim=-1)
     return _grouped(j.gather(-1, order), V_T.gather(-2, order[..., None].expand_as(V_T)).mT.contiguous())
 

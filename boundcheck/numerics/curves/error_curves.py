@@ -150,10 +150,10 @@ def error_curves(
     array([4.  , 3.  , 2.  , 1.25])
     """
     require_problem(problem)
-    asked = methods_of(problem, methods)
+    requested = methods_of(problem, methods)
     T = steps_of(t)
     refuse_unless_budget(memory)
-    return compute(problem, asked, T, lams_of(problem, samples, seed, lam), memory, algorithm, progress).curves
+    return compute(problem, requested, T, lams_of(problem, samples, seed, lam), memory, algorithm, progress).curves
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,14 +165,14 @@ class Computed:
 
 
 def compute(
-    problem: Problem, asked: Sequence[Method], T: int, lams: Tensor, memory: int, algorithm: str = "auto",
+    problem: Problem, methods: Sequence[Method], T: int, lams: Tensor, memory: int, algorithm: str = "auto",
     progress: Progress | None = None,
 ) -> Computed:  # fmt: skip
     """The error curves of `error_curves`, for arguments that are known to be right."""
     problem = quick(problem)
     first = Prepared(problem, lams[:1])
-    schedule = cost.choose(measure(problem, first, T), len(lams), [m.name for m in asked], algorithm, memory)
-    errors = {m: np.empty((len(lams), T)) for m in asked}
+    schedule = cost.choose(measure(problem, first, T), len(lams), [m.name for m in methods], algorithm, memory)
+    errors = {m: np.empty((len(lams), T)) for m in methods}
     references = []
     states = first.lams.new_empty(0)
     starts = range(0, len(lams), schedule.samples)
@@ -181,7 +181,7 @@ def compute(
         prepared = first if start == 0 and len(lams[piece]) == 1 else Prepared(problem, lams[piece])
         batch = batches.run(problem, prepared, T, constant=schedule.constant)
         references.append(reference(problem, lams[piece], prepared, batch.z))
-        for m, values in evaluate(batch, references[-1].value, asked, schedule).items():
+        for m, values in evaluate(batch, references[-1].value, methods, schedule).items():
             errors[m][piece] = values.cpu().numpy()
         if start == 0:
             states = batch.z[0] if len(batch.z) == 1 else batch.z[0].clone()
@@ -211,13 +211,13 @@ def refuse_unless_budget(memory: Any) -> None:
         raise InputError(f"memory = {memory!r} is not a budget; give a number of bytes, as in memory=2**30")
 
 
-def methods_of(problem: Problem, asked: Sequence[str] | None) -> list[Method]:
+def methods_of(problem: Problem, requested: Sequence[str] | None) -> list[Method]:
     """The methods of which errors can be asked, each once; the default ones if none are named."""
-    if asked is None:
-        asked = names.default_methods(problem.symmetric)
-    if isinstance(asked, str):
-        asked = [asked]
-    parsed = list(dict.fromkeys(names.parse(m) for m in asked))
+    if requested is None:
+        requested = names.default_methods(problem.symmetric)
+    if isinstance(requested, str):
+        requested = [requested]
+    parsed = list(dict.fromkeys(names.parse(m) for m in requested))
     if not parsed:
         raise InputError("methods is empty; name at least one, as in methods=['itd', 'aid-cg:10']")
     if any(m.name == "exact" for m in parsed):

@@ -37,21 +37,21 @@ def foresee(
     problem: Problem, solution: ReferenceSolution, methods: Sequence[Method], ts: np.ndarray, memory: int = 1 << 28
 ) -> dict[Method, dict[str, np.ndarray]]:
     """The terms of the spectral bounds of each method at the ascending times `ts`, at λ = problem.lam."""
-    asked = [m for m in methods if m.name in METHODS]
-    if not asked or not ts.size:
+    requested = [m for m in methods if m.name in METHODS]
+    if not requested or not ts.size:
         return {}
     none = batches.run(problem, Prepared(problem, problem.lam[None]), 0, constant=True)
     if none.spectrum is None:
         return {}
     T = int(ts[-1])
     modes = Modes(replace(none, z=none.z.expand(-1, T + 1, -1)), none.spectrum, _of_phi(none, solution))
-    whole = replace(none, z=_states(problem, solution, modes, none.spectrum))
-    run = ObservedRun(whole, solution, torch.as_tensor(ts, device=problem.device), memory)
+    every_t = replace(none, z=_states(problem, solution, modes, none.spectrum))
+    run = ObservedRun(every_t, solution, torch.as_tensor(ts, device=problem.device), memory)
     shared = _of_E(run)
     terms: dict[Method, Values] = {}
-    for m in asked:
+    for m in requested:
         terms[m] = shared | ({"dwT_g": _derivative(run, modes)} if m.name == "itd" else _solve(run, none.spectrum, m))
-    return {m: {name: x.double().cpu().numpy() for name, x in of.items()} for m, of in terms.items()}
+    return {m: {name: x.double().cpu().numpy() for name, x in of_method.items()} for m, of_method in terms.items()}
 
 
 def _of_phi(none: Batch, solution: ReferenceSolution) -> Leaves:
@@ -66,7 +66,7 @@ def _states(problem: Problem, solution: ReferenceSolution, modes: Modes, spectru
 
 
 def _of_E(run: ObservedRun) -> Values:
-    star, prepared = run.grad_lam(run.solution.w), run.whole.prepared
+    star, prepared = run.grad_lam(run.solution.w), run.every_t.prepared
     d2, w_db = run.w.new_empty(len(run.ts)), run.w.new_empty(len(run.ts))
     for part in run.parts(6 * run.width):
         apart = tuple(x - y for x, y in zip(run.grad_lam(run.w[part]), star, strict=True))
@@ -77,11 +77,11 @@ def _of_E(run: ObservedRun) -> Values:
 
 def _derivative(run: ObservedRun, modes: Modes) -> Tensor:
     """‖(w_t' − w')ᵀ∇₁E(w_t)‖: the response of each eigenvector to those along which w_0 − w* lies."""
-    T, whole = run.whole.T, run.whole
-    every = ObservedRun(whole, run.solution, torch.arange(1, T + 1, device=run.w.device), run.memory)
+    T, every_t = run.every_t.T, run.every_t
+    every = ObservedRun(every_t, run.solution, torch.arange(1, T + 1, device=run.w.device), run.memory)
     sizes, start = [], 0
     for cotangents in modes.itd(every.b[None], run.at_once(6 * run.width)):
-        moved = whole.prepared.pull_back_rows(modes.leaves, cotangents)[0]
+        moved = every_t.prepared.pull_back_rows(modes.leaves, cotangents)[0]
         sizes.append(norm(moved - run.implicit(every.b[start : start + len(moved)])))
         start += len(moved)
     return torch.cat(sizes)[run.ts - 1]
@@ -104,7 +104,7 @@ def _solve(run: ObservedRun, spectrum: Spectrum, method: Method) -> Values:
     else:
         v_k = b * (1 - j ** k[:, None]) / A
     apart = v_k @ U.mT - v
-    at_star = d2phi_T_v(run.whole, run.of_phi, run.solution.w[None], v[None, None])[0]
+    at_star = d2phi_T_v(run.every_t, run.of_phi, run.solution.w[None], v[None, None])[0]
     terms = {name: torch.empty_like(left) for name in ("dZT_v", "ZT_dv", "duT_g")}
     for part in run.parts(12 * run.width):
         both = torch.stack((v.expand_as(apart[part]), apart[part]), dim=1)

@@ -67,7 +67,7 @@ def refuse_unless_symmetric(linearised: Linearisation, problem: Problem, seed: i
         raise not_definite(float(along), f"{name}: uᵀ(I − ∂₁Φᵀ)u for a random u")
 
 
-def not_definite(value: float, what: str) -> AssumptionError:
+def not_definite(value: float, quantity: str) -> AssumptionError:
     return AssumptionError(
-        f"{what} = {value:.2e}, so I − ∂₁Φᵀ is not positive definite and CG does not apply; use aid-cgn"
+        f"{quantity} = {value:.2e}, so I − ∂₁Φᵀ is not positive definite and CG does not apply; use aid-cgn"
     )

@@ -111,10 +111,10 @@ def reference(
 
 
 def _shares_data(d1phi: DataMatrix) -> bool:
-    """Whether all λ have the same data U, and each column has `weight` and `kept` of its own."""
+    """Whether all λ have the same data U, and each column has `weight` and `diagonal` of its own."""
     one_U = d1phi.U.dim() == 2  # (data, d)
-    own_weight, own_kept = d1phi.weight.dim() == 3, d1phi.kept.dim() == 3  # (…, λ, 1)
-    return one_U and own_weight and own_kept
+    own_weight, own_diagonal = d1phi.weight.dim() == 3, d1phi.diagonal.dim() == 3  # (…, λ, 1)
+    return one_U and own_weight and own_diagonal
 
 
 def reference_at(problem: Problem, prepared: Prepared, w: Tensor, A: System) -> ReferenceSolution:

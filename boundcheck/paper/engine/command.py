@@ -68,5 +68,5 @@ def cores() -> int:
 
 
 def summary(done: Conducted, place: Path) -> str:
-    before = f", {done.kept} of them from before" if done.kept else ""
+    before = f", {done.from_before} of them from before" if done.from_before else ""
     return f"{done.runs} runs{before}, {duration(done.seconds)} of computing; written to {place}"

@@ -23,7 +23,7 @@ class Workers(Protocol):
     """`submit` starts a call, `finished` waits until some of those are done, `result` gives its value or raises."""
 
     count: int
-    said: str
+    place: str
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
     def finished(self, calls: Collection[Any]) -> list[Any]: ...
@@ -44,7 +44,7 @@ def workers(jobs: int, scheduler: str) -> Workers:
 class Here:
     """One after another, in this process: a call is made when it is asked for."""
 
-    count, said = 1, "in this process"
+    count, place = 1, "in this process"
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
@@ -66,7 +66,7 @@ class Processes:
     """Several processes of this machine. They end with this one, even if it is killed."""
 
     def __init__(self, jobs: int) -> None:
-        self.count, self.said = jobs, f"in {jobs} processes"
+        self.count, self.place = jobs, f"in {jobs} processes"
 
     def __enter__(self) -> Processes:
         self._others = set(multiprocessing.active_children())
@@ -135,7 +135,7 @@ class Cluster:
         except ValueError as why:
             raise InputError(f"--scheduler {address} is not an address ({why}); give it as tcp://HOST:8786") from None
         self.address = address
-        self.count, self.said = 1, f"on the cluster at {address}"
+        self.count, self.place = 1, f"on the cluster at {address}"
 
     def __enter__(self) -> Cluster:
         try:

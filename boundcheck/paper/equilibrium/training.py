@@ -179,7 +179,7 @@ def train(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dic
     lam, velocity = (start[name].to(lam0.device) for name in ("lam", "velocity"))
     while s <= p["steps"]:
         try:
-            row, g = measured(network, lam, p, s % p["every"] == 0 or s == p["steps"])
+            row, g = measurement(network, lam, p, s % p["every"] == 0 or s == p["steps"])
         except DivergenceError as diverged:
             why = str(diverged)
             break
@@ -201,7 +201,7 @@ def stepped(
     return (project(after) if bool(torch.isfinite(after).all()) else after), velocity
 
 
-def measured(network: Model, lam: Tensor, p: Mapping[str, Any], with_accuracy: bool) -> tuple[TrainingRow, Tensor]:
+def measurement(network: Model, lam: Tensor, p: Mapping[str, Any], with_accuracy: bool) -> tuple[TrainingRow, Tensor]:
     """What is seen at this λ, and g(λ)."""
     problem = network.problem
     if not bool(torch.isfinite(lam).all()):

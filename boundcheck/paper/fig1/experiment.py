@@ -119,8 +119,8 @@ def _rates(curve: Curve, bound: BoundCurve) -> dict[str, float | int | None] | N
     first, last = max(curve.rate.first, speaks), curve.rate.last
     if last - first < SHORT:
         return None
-    there = [float((x[last - 1] / x[first - 1]) ** (1 / (last - first))) for x in (error, values)]
-    rates: dict[str, float | int | None] = {"error": there[0], "bound": there[1], "limit": bound.rate_predicted}
+    per_step = [float((x[last - 1] / x[first - 1]) ** (1 / (last - first))) for x in (error, values)]
+    rates: dict[str, float | int | None] = {"error": per_step[0], "bound": per_step[1], "limit": bound.rate_predicted}
     return rates | {"first": first, "last": last}
 
 

@@ -53,11 +53,11 @@ def _method(report: Report, curve: Curve) -> dict[str, Any]:
     with np.errstate(divide="ignore", invalid="ignore"):
         enclosing = np.where(above, enclosure.upper[0] / error, np.nan)
     nothing = np.full(len(error), np.nan)
-    said = stated is not None and stated.verdict is Verdict.HOLDS
+    holds = stated is not None and stated.verdict is Verdict.HOLDS
     return {
         "error": error,
         "above": above,
-        "paper": stated.tightness[0] if said and stated is not None else nothing,
+        "paper": stated.tightness[0] if holds and stated is not None else nothing,
         "enclosure": enclosing,
         **{str(kind): _of_kind(curve, kind) for kind in KINDS},
     }
@@ -70,11 +70,11 @@ def _of_kind(curve: Curve, kind: BoundKind) -> dict[str, Any]:
     if not fitting or not np.isfinite(ratios).any():
         return {"ratio": np.full(curve.errors.shape[1], np.nan), "bound": [], "worst": None}
     least, whose = ratios.min(axis=0), ratios.argmin(axis=0)
-    spoken = np.isfinite(least)
-    worst = int(np.where(spoken, least, -np.inf).argmax())
+    finite = np.isfinite(least)
+    worst = int(np.where(finite, least, -np.inf).argmax())
     return {
-        "ratio": np.where(spoken, least, np.nan),
-        "bound": [fitting[i].name if ok else "" for i, ok in zip(whose, spoken, strict=True)],
+        "ratio": np.where(finite, least, np.nan),
+        "bound": [fitting[i].name if ok else "" for i, ok in zip(whose, finite, strict=True)],
         "worst": {"t": worst + 1, "bound": fitting[whose[worst]].name, "links": _stops(fitting, worst)},
     }
 

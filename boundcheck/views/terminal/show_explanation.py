@@ -63,8 +63,8 @@ def _title(explanation: Explanation) -> Text:
     value, constant = explanation.value, explanation.constant
     relation = "≥" if "smallest" in explanation.quantity else "≤"
     title = Text(f"{explanation.quantity} {relation} {_number(value)}{_where(explanation.ball)}", style="bold")
-    own = constant.provenance.reference == "program" or constant.name == "q"
-    if value is not None and not own and abs(value - constant.value) > SAME * abs(value):
+    from_program = constant.provenance.reference == "program" or constant.name == "q"
+    if value is not None and not from_program and abs(value - constant.value) > SAME * abs(value):
         title.append(f"; known better as {constant.value:.6g}", style="not bold")
     return title
 

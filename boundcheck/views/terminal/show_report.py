@@ -161,16 +161,16 @@ def _iterations(report: Report) -> Table:
     for eps in next(iter(report.curves.values())).needs:
         cells = []
         for curve in report.curves.values():
-            needed, asked = curve.needs[eps], _least(curve, eps)
-            cells += [f"> {T}" if needed is None else str(needed), "–" if asked is None else str(asked)]
+            needed, guaranteed = curve.needs[eps], _least(curve, eps)
+            cells += [f"> {T}" if needed is None else str(needed), "–" if guaranteed is None else str(guaranteed)]
         table.add_row(f"{eps:.0e}", *cells)
     return table
 
 
 def _least(curve: Curve, eps: float) -> int | None:
     """The least t that a proved bound guarantees."""
-    asked = [b.asks.get(eps) for b in curve.bounds.values() if b.verdict is Verdict.HOLDS]
-    return min((t for t in asked if t is not None), default=None)
+    steps = [b.asks.get(eps) for b in curve.bounds.values() if b.verdict is Verdict.HOLDS]
+    return min((t for t in steps if t is not None), default=None)
 
 
 def _looseness(console: Console, report: Report, t: int | None) -> None:

@@ -1,6 +1,6 @@
 """Φ = w − α∇₁ℓ for a loss that is a sum of functions of linear maps of w: the coefficients of every part of it.
 
-With Uᵀ(…) for rows U of data, Φ(w) = kept∘w + shift + Σ Uᵀ(a∘Uw) + Σ Uᵀ(c∘φ'(Uw + b)) + Qw + …, and −α is in all
+With Uᵀ(…) for rows U of data, Φ(w) = diagonal∘w + shift + Σ Uᵀ(a∘Uw) + Σ Uᵀ(c∘φ'(Uw + b)) + Qw + …, and −α is in all
 of them.
 """
 
@@ -65,9 +65,9 @@ class MatrixSquares:
 
 @dataclass(eq=False)
 class GradientStep:
-    """The parts of Φ; None is 1 for `kept`, and 0 for `shift`, `Q` and `own_shift`, that which is of no data."""
+    """The parts of Φ; None is 1 for `diagonal`, and 0 for `shift`, `Q` and `own_shift`, that which is of no data."""
 
-    kept: Value | None = None
+    diagonal: Value | None = None
     shift: Value | None = None
     own_shift: Value | None = None
     Q: Value | None = None
@@ -91,7 +91,7 @@ class Assembly:
         for part, shape in loss.terms:
             self._add(part, shape)
         if self._h is not None:
-            self.step.kept = self.stage.add(self._h, self.stage.number(1))
+            self.step.diagonal = self.stage.add(self._h, self.stage.number(1))
         return self.step
 
     def _add(self, part: Part, shape: torch.Size) -> None:
