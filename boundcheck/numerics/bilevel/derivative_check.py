@@ -182,14 +182,14 @@ def _answers(
         hidden, undecided = "", False
         for number, line in zip(range(LINES), question.lines, strict=False):
             outcome = compare(line)
-            if through and outcome.says != "refutes" and (number == 0 or refuted or hidden or undecided):
+            if through and outcome.outcome != "refutes" and (number == 0 or refuted or hidden or undecided):
                 by_operation = operation_tangents.compare(line)
-                hidden, undecided = hidden or by_operation.reason, by_operation.says == "open"
-                outcome = by_operation if by_operation.says == "refutes" else outcome
-            agree += outcome.says == "agrees"
-            if outcome.says == "refutes":
+                hidden, undecided = hidden or by_operation.reason, by_operation.outcome == "open"
+                outcome = by_operation if by_operation.outcome == "refutes" else outcome
+            agree += outcome.outcome == "agrees"
+            if outcome.outcome == "refutes":
                 refuted.append(outcome)
-            elif outcome.says == "open":
+            elif outcome.outcome == "open":
                 reasons.append(outcome.reason)
             if len(refuted) > 1:
                 raise UserCodeError(

@@ -120,19 +120,19 @@ class Algebra:
 
     def merged(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
         """The parts, with those of the same function of the same map as one."""
-        kept: list[Part] = []
+        merged_parts: list[Part] = []
         for part in parts:
-            for i, other in enumerate(kept):
+            for i, other in enumerate(merged_parts):
                 if isinstance(part, Poly) and isinstance(other, Poly) and linear_maps.same(part.linear, other.linear):
-                    kept[i] = Poly(part.linear, self.plus(other.a2, part.a2), self.plus(other.a1, part.a1))
+                    merged_parts[i] = Poly(part.linear, self.plus(other.a2, part.a2), self.plus(other.a1, part.a1))
                     break
                 if isinstance(part, Curve) and isinstance(other, Curve) and self._same_curve(part, other):
                     c, d = (self.number(1.0) if x is None else x for x in (other.c, part.c))
-                    kept[i] = replace(part, c=self.stage.add(c, d))
+                    merged_parts[i] = replace(part, c=self.stage.add(c, d))
                     break
             else:
-                kept.append(part)
-        return tuple(kept)
+                merged_parts.append(part)
+        return tuple(merged_parts)
 
     def _same_curve(self, one: Curve, other: Curve) -> bool:
         same = linear_maps.same(one.linear, other.linear) and one.function is other.function

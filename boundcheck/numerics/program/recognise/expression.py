@@ -73,10 +73,10 @@ class Expression:
         """The shape of the tensor."""
         if self.summed is None:
             return self.inner
-        kept = (
+        sizes = (
             1 if i in self.summed else size for i, size in enumerate(self.inner) if self.keep or i not in self.summed
         )
-        return torch.Size(kept)
+        return torch.Size(sizes)
 
     @property
     def affine(self) -> bool:

@@ -38,10 +38,10 @@ class FunctionGraph:
         self._constants: list[Tensor] = []
         self._of_constant: dict[int, fx.Node] = {}
 
-    def take_from(self, whole: Hashable, places: dict[Hashable, int]) -> None:
+    def take_from(self, source: Hashable, places: dict[Hashable, int]) -> None:
         """Values that are entries of an input that is a tuple."""
         for name, place in places.items():
-            self._values[name] = self._graph.call_function(getitem, (self._values[whole], place))
+            self._values[name] = self._graph.call_function(getitem, (self._values[source], place))
 
     def add(self, node: int, operation: Operation) -> None:
         """An operation; its results are `Ref(node, 0)`, `Ref(node, 1)`, …"""
