@@ -97,21 +97,21 @@ class Tape:
 
     nodes: list[Node] = field(default_factory=list)
 
-    def record(self, jet: Jet, *parents: tuple[Node, Pull]) -> Node:
+    def put(self, jet: Jet, *parents: tuple[Node, Pull]) -> Node:
         """A result; of its parents, those that are data are left out."""
-        depending = tuple((node, pull) for node, pull in parents if node.depends)
-        node = Node(jet, depending, bool(depending))
-        if depending:
+        kept = tuple((node, pull) for node, pull in parents if node.depends)
+        node = Node(jet, kept, bool(kept))
+        if kept:
             self.nodes.append(node)
         return node
 
     def linear(self, x: Node, f: Callable[[Array], Array], back: Callable[[Array], Array]) -> Node:
         """f(x) for a linear f, with its transpose."""
-        return self.record(x.jet.map(f), (x, lambda a: a.map(back)))
+        return self.put(x.jet.map(f), (x, lambda a: a.map(back)))
 
     def add(self, x: Node, y: Node) -> Node:
         """x + y, broadcast."""
-        return self.record(
+        return self.put(
             x.jet + y.jet,
             (x, lambda a: a.map(lambda t: summed_to(t, x.shape))),
             (y, lambda a: a.map(lambda t: summed_to(t, y.shape))),
@@ -119,7 +119,7 @@ class Tape:
 
     def mul(self, x: Node, y: Node) -> Node:
         """x·y entry by entry, broadcast."""
-        return self.record(
+        return self.put(
             x.jet * y.jet,
             (x, lambda a: (a * y.jet).map(lambda t: summed_to(t, x.shape))),
             (y, lambda a: (a * x.jet).map(lambda t: summed_to(t, y.shape))),
@@ -128,7 +128,7 @@ class Tape:
     def matmul(self, x: Node, y: Node) -> Node:
         """A product of matrices or of stacks of them, both of two axes at least."""
         turned = lambda t: np.swapaxes(t, -1, -2)  # noqa: E731
-        return self.record(
+        return self.put(
             x.jet.paired(y.jet, np.matmul),
             (x, lambda a: a.paired(y.jet.map(turned), np.matmul).map(lambda t: summed_to(t, x.shape))),
             (y, lambda a: x.jet.map(turned).paired(a, np.matmul).map(lambda t: summed_to(t, y.shape))),
@@ -141,7 +141,7 @@ class Tape:
         tangent = x.jet.tangent
         moved = Jet(slope) if tangent is None else Jet(slope, array(bend * tangent))
         jet = Jet(value, None if tangent is None else array(slope * tangent))
-        return self.record(jet, (x, lambda a: a * moved))
+        return self.put(jet, (x, lambda a: a * moved))
 
     def gradients(self, output: Node, seed: Jet, inputs: Sequence[Node]) -> list[Jet | None]:
         """The derivatives of ⟨seed, output⟩ by the inputs; None where one does not enter."""

@@ -244,7 +244,7 @@ class _Rules:
             parents.append((node, _scattered(places, start, size, node.shape)))
             start += size
         jet = Jet(array(pool[places]), None if tangents is None else array(tangents[places]))
-        return self.tape.record(jet, *parents)
+        return self.tape.put(jet, *parents)
 
     def _neg(self, x: Any) -> Node:
         return self.tape.linear(self._node(x), lambda t: -t, lambda t: -t)
@@ -409,10 +409,10 @@ def _relu_orders(x: Any) -> Any:
 def power(exponent: float) -> Callable[[Any], Any]:
     """x^p with its derivatives; any x for a whole p, positive ones for another."""
     p = flint.arb(exponent)
-    is_whole = exponent == int(exponent)
+    whole = exponent == int(exponent)
 
     def raised(x: Any, lowered: int) -> Any:
-        if is_whole:
+        if whole:
             n = int(exponent) - lowered
             return x**n if n >= 0 else 1 / x**-n
         if not x > 0:

@@ -74,11 +74,11 @@ def compare(line: Line) -> Comparison:
         replace(line, c=line.c * mask.to(line.c).reshape(line.c.shape)) for mask in _small(pair.by_value, line.x.dtype)
     )
     for part in chain(of_u, of_c):
-        if outcome.outcome == "refutes":
+        if outcome.verdict == "refutes":
             break
         small = _both(part, 1)
         of_part = Comparison("agrees") if small is None else _judged(part, small)
-        outcome = of_part if of_part.outcome == "refutes" or outcome.outcome == "agrees" else outcome
+        outcome = of_part if of_part.verdict == "refutes" or outcome.verdict == "agrees" else outcome
     return outcome
 
 
