@@ -27,7 +27,7 @@ from boundcheck.side import Side
 from boundcheck.theory import step_sizes
 from boundcheck.theory.step_sizes import Momentum
 
-SAME = 1e-10  # largest relative difference from the optimal steps; a difference δ makes rates worse by √δ
+SAME_STEPS = 1e-10  # largest relative difference from the optimal steps; a difference δ makes rates worse by √δ
 FOREVER = 100_000  # the largest distance is reached within this many steps
 
 
@@ -127,7 +127,7 @@ def momentum_of(problem: Problem, constants: Constants) -> Momentum | None:
         return None
     omega, beta = (float(x) for x in dynamics.coefficients(problem.prepare(problem.lam)))
     step = omega * constants["alpha"].value
-    near = max(SAME, 16 * torch.finfo(problem.dtype).eps)
+    near = max(SAME_STEPS, 16 * torch.finfo(problem.dtype).eps)
     return best if abs(step - best.alpha) <= near * best.alpha and abs(beta - best.beta) <= near else None
 
 

@@ -46,7 +46,11 @@ from boundcheck.theory.kinds import BoundKind
 from boundcheck.theory.symbols import error
 
 AFFORDABLE = 4_000_000_000  # arithmetic for one of the matrices in the proofs, at all t together
-FEW, SOME, MANY = 20, 60, 10_000  # t at which proofs are traced: where matrices are large, for several λ, for one
+TRACED_LARGE, TRACED_SEVERAL, TRACED_ONE = (
+    20,
+    60,
+    10_000,
+)  # t at which proofs are traced: where matrices are large, for several λ, for one
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,7 +244,7 @@ def _run(problem: Problem, requested: Sequence[Method], lams: Tensor, T: int, me
 def _observe(runs: Runs, case: Case, chosen: Sequence[Bound], proofs: bool, memory: int) -> Observations:
     problem, reference, local = case.problem, runs.references[0], case.constants[BallKind.LOCAL]
     T = len(runs.curves.t)
-    ts = _places(problem, T, MANY if len(runs.references) == 1 else SOME)
+    ts = _places(problem, T, TRACED_ONE if len(runs.references) == 1 else TRACED_SEVERAL)
     q = local["q"].value if "q" in local else None
     names = _names(chosen, runs.methods, proofs)
     from_reference = observe(
@@ -272,7 +276,7 @@ def _from_w_star(
 def _places(problem: Problem, T: int, most: int) -> np.ndarray:
     """Where the proofs are traced: at every t, or at as many as can be afforded, some of them early ones."""
     d, n = problem.d, problem.n
-    count = max(FEW, min(most, AFFORDABLE // (d * d * (d + n))))
+    count = max(TRACED_LARGE, min(most, AFFORDABLE // (d * d * (d + n))))
     if count >= T:
         return np.arange(1, T + 1)
     return np.unique(np.concatenate([np.geomspace(1, T, count // 2), np.linspace(1, T, count // 2)]).astype(int))

@@ -179,7 +179,7 @@ def _evaluated(bound: Bound, run: MethodRun, observed: Observed, doubt: str) -> 
     doubt = doubt or (run.doubt if FROM_W_STAR & set(first.observed) else "")
     if doubt:
         worths = [replace(worth, side=Side.LOWER, delta=0.0, weakest=()) for worth in worths]
-    longest = tightness.LONGEST if bound.recursion is None else tightness.LONGEST_RECURSION
+    longest = tightness.LONGEST_BOUND if bound.recursion is None else tightness.LONGEST_RECURSION
     longer = None if first.observed else tightness.follow(lambda n: first.values(n).values, longest)
     return Applies(first, applied, ts, worths, values, longer, doubt)
 

@@ -15,7 +15,7 @@ from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.theory.call import Call, refuse_missing
 from boundcheck.theory.formula_tree import symbols_of
 from boundcheck.theory.rates import Rate, rate
-from boundcheck.theory.recursion import LONGEST
+from boundcheck.theory.recursion import LONGEST_RECURSION
 from boundcheck.theory.symbols import INDEX_NAMES, QUANTITIES
 
 if TYPE_CHECKING:
@@ -236,5 +236,7 @@ def refuse_shapes(bound: Bound, arrays: Mapping[str, np.ndarray]) -> None:
         return
     if wrong := [name for name in shapes if name not in INDEX_NAMES]:
         raise InputError(f"{bound.name}: {wrong[0]} has shape {shapes[wrong[0]]}; a recursion takes one number for it")
-    if arrays["t"].max(initial=0) > LONGEST:
-        raise InputError(f"{bound.name}: t = {arrays['t'].max():g} is too long for a recursion; give t ≤ {LONGEST}")
+    if arrays["t"].max(initial=0) > LONGEST_RECURSION:
+        raise InputError(
+            f"{bound.name}: t = {arrays['t'].max():g} is too long for a recursion; give t ≤ {LONGEST_RECURSION}"
+        )

@@ -18,7 +18,7 @@ from boundcheck.worst_case.instance import Instance
 from boundcheck.worst_case.target import Target
 
 OF = {"hat_rho_1": "nu_1", "hat_rho_2": "nu_2"}
-NOTHING = 1e-9  # smaller shares are ignored: how much of them is attained means nothing
+SMALLEST_SHARE = 1e-9  # smaller shares are ignored: how much of them is attained means nothing
 ORDER = ("eta_2", "eta_1", "nu_2", "nu_1", "rest")
 
 
@@ -62,6 +62,6 @@ def terms(target: Target, instance: Instance, t: int, k: int) -> tuple[BoundTerm
         value = target.right(instance, outcome, t, part)
         value = value[0] if hasattr(value, "shape") else value
         share = float(value / total)
-        attained = float(sign * signed[name][0] / value) if split and share > NOTHING else None
+        attained = float(sign * signed[name][0] / value) if split and share > SMALLEST_SHARE else None
         rows.append(BoundTerm(name, share, attained))
     return tuple(rows)

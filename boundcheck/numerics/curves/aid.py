@@ -15,7 +15,7 @@ from torch import Tensor
 
 from boundcheck.methods import Method
 from boundcheck.numerics.curves import aid_krylov
-from boundcheck.numerics.curves.aid_stepwise import SOLVERS, Rows
+from boundcheck.numerics.curves.aid_stepwise import SOLVERS, SolverRows
 from boundcheck.numerics.curves.batch import Batch, pieces, tiled
 from boundcheck.numerics.curves.eigenbasis import Spectrum
 from boundcheck.numerics.curves.jacobian import Products
@@ -113,8 +113,8 @@ def _geometric_sums(values: Tensor, requested: Asked) -> dict[Method, Tensor]:
 
 
 def go_on(
-    state: Rows, steps: int, products: Callable[[slice], Products], requested: Asked, result: Mapping[Method, Tensor],
-    rows: slice,
+    state: SolverRows, steps: int, products: Callable[[slice], Products], requested: Asked,
+    result: Mapping[Method, Tensor], rows: slice,
 ) -> None:  # fmt: skip
     """Do the remaining steps of some rows, of which `state` has done the first `steps`."""
     start, stop = rows.start, rows.stop

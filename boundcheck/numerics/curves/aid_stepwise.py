@@ -12,7 +12,7 @@ from boundcheck.numerics.curves.jacobian import Products, remaining, transposed
 from boundcheck.numerics.solvers.conjugate_gradient import SPENT, not_definite
 
 
-class Rows(Protocol):
+class SolverRows(Protocol):
     """An iteration on all rows of a block."""
 
     v: Tensor
@@ -122,7 +122,7 @@ class NormalEquations:
         pass
 
 
-SOLVERS: dict[str, Callable[[Tensor], Rows]] = {
+SOLVERS: dict[str, Callable[[Tensor], SolverRows]] = {
     "aid-fp": FixedPointSolver,
     "aid-cg": ConjugateGradient.start,
     "aid-cgn": NormalEquations,

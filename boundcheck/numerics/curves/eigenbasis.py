@@ -18,11 +18,11 @@ class Block:
     alone: bool
 
 
-MANY = 16  # more runs than this: fall back to a gather
+MANY_RUNS = 16  # more runs than this: fall back to a gather
 
 
 def runs_of(which: list[int]) -> tuple[Block, ...]:
-    """Runs of columns, from the number of the value of each column; empty if there are more than `MANY`."""
+    """Runs of columns, from the number of the value of each column; empty if there are more than `MANY_RUNS`."""
     sizes = [(value, len(list(columns))) for value, columns in groupby(which)]
     blocks, column = [], 0
     for alone, group in groupby(sizes, key=lambda pair: pair[1] == 1):
@@ -31,7 +31,7 @@ def runs_of(which: list[int]) -> tuple[Block, ...]:
             width = sum(size for _, size in run)
             blocks.append(Block(slice(column, column + width), slice(run[0][0], run[-1][0] + 1), alone))
             column += width
-    return tuple(blocks) if len(blocks) <= MANY else ()
+    return tuple(blocks) if len(blocks) <= MANY_RUNS else ()
 
 
 @dataclass(frozen=True, eq=False)

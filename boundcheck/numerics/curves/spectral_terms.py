@@ -27,7 +27,7 @@ from boundcheck.numerics.curves.observed_run import ObservedRun, norm
 from boundcheck.numerics.solvers.reference import ReferenceSolution
 
 METHODS = ("itd", "aid-fp", "aid-cg")
-SHORT = 20  # steps for which conjugate gradient is followed
+CG_STEPS = 20  # steps for which conjugate gradient is followed
 ORTHOGONAL = 1e-11  # cosine between residuals up to which they count as orthogonal
 Values = dict[str, Tensor]
 
@@ -97,7 +97,7 @@ def _solve(run: ObservedRun, spectrum: Spectrum, method: Method) -> Values:
     A, b, v = 1 - j, run.b @ U, run.solution.v
     left = torch.zeros_like(b[:, 0])
     if method.name == "aid-cg":
-        v_k = torch.cat([_conjugate(A, b[part], k[part]) for part in run.parts(2 * SHORT * len(A))])
+        v_k = torch.cat([_conjugate(A, b[part], k[part]) for part in run.parts(2 * CG_STEPS * len(A))])
         later = ~torch.isfinite(v_k).all(dim=-1)
         v_k[later] = b[later] / A
         left[later] = _weighted_norms(run, A, later) * norm(A.sqrt() * _chebyshev(A, k[later]) * v_k[later])
@@ -118,13 +118,13 @@ def _conjugate(A: Tensor, b: Tensor, k: Tensor) -> Tensor:
     """v_k of conjugate gradient from 0 on diag(A)v = b for each row b with its k.
 
     NaN from where on residuals are no longer orthogonal, as they are in exact arithmetic: from there on rounding
-    decides where the solver goes; and beyond `SHORT` steps.
+    decides where the solver goes; and beyond `CG_STEPS` steps.
     """
     v, r, p = torch.zeros_like(b), b, b
     solutions = torch.where((k == 0)[:, None], v, torch.full_like(b, torch.nan))
     units = [r / norm(r)[:, None]]
     fine = torch.ones_like(k, dtype=torch.bool)
-    for step in range(1, min(int(k.max()), SHORT) + 1):
+    for step in range(1, min(int(k.max()), CG_STEPS) + 1):
         rr = (r * r).sum(dim=-1, keepdim=True)
         length = rr / (A * p * p).sum(dim=-1, keepdim=True)
         v, r = v + length * p, r - length * A * p

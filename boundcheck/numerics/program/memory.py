@@ -23,7 +23,7 @@ def places(x: Tensor) -> Tensor | None:
 
 
 @dataclass(frozen=True)
-class Reading(Generic[Source]):
+class MemoryReading(Generic[Source]):
     """Entries of some sources: `index` counts through all of them, one after the other."""
 
     sources: tuple[Source, ...]
@@ -53,7 +53,7 @@ class Memory(Generic[Source]):
         self.sources.append(source)
         self.starts.append(start + places.numel())
 
-    def read(self, places: Tensor) -> Reading[Source] | None:
+    def read(self, places: Tensor) -> MemoryReading[Source] | None:
         """What is at these places; None if that is not known."""
         index = self.where[places].contiguous()
         if bool((index < 0).any()):
@@ -66,4 +66,4 @@ class Memory(Generic[Source]):
             moved = torch.where(source_of == i, index - self.starts[i] + total, moved)
             total += self.starts[i + 1] - self.starts[i]
         in_order = len(used) == 1 and torch.equal(moved.reshape(-1), torch.arange(total))
-        return Reading(tuple(self.sources[i] for i in used), moved, in_order)
+        return MemoryReading(tuple(self.sources[i] for i in used), moved, in_order)

@@ -36,7 +36,7 @@ from boundcheck.problems.parts.synthetic_data import Draw, normal
 METHODS = {"aid-fp": "FP", "aid-cgn": "CG", "itd": "ITD"}
 COST = {"aid-fp": 1.0, "aid-cgn": 1.8, "itd": 1.6}  # seconds of a step, relatively
 PROJECTED = {True: "projected", False: "free"}
-FEW = 200  # examples on which the iteration goes on at the end
+FEW_EXAMPLES = 200  # examples on which the iteration goes on at the end
 SETTLED = 1e-4  # of ‖w − Φ(w)‖/‖w‖ in float32
 GAUSSIAN = {"eqm": (2, 3), "conv-eqm": (64, 3)}  # features and classes of data for trials
 
@@ -133,7 +133,7 @@ def model(parameters: Mapping[str, Any]) -> Model:
     plain, hidden, radius = parameters["problem"] == "eqm", parameters["hidden"], parameters["radius"]
     which = (parameters[key] for key in ("data", "problem", "seed", "size", "test_size", "dtype", "device"))
     train, test = examples(*which)
-    few = Examples(train.X[:FEW], train.Y[:FEW])
+    few = Examples(train.X[:FEW_EXAMPLES], train.Y[:FEW_EXAMPLES])
     project = projection(hidden, radius) if plain else projection_of_kernels(hidden, _side(train), radius)
     problems = [on(parameters, part) for part in (train, test, few)]
     project = project if parameters["projected"] else _as_it_is

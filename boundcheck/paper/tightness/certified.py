@@ -30,8 +30,8 @@ from boundcheck.theory.kinds import BoundKind
 
 METHODS = ("itd", "aid-fp", "aid-cg")
 KINDS = (BoundKind.A_PRIORI, BoundKind.FROM_SPECTRUM, BoundKind.A_POSTERIORI)
-NEAR = 0.1  # part of the error that its enclosure may leave open
-MOST = 20  # Newton steps
+OPEN_SHARE = 0.1  # part of the error that its enclosure may leave open
+NEWTON_STEPS = 20  # Newton steps
 
 
 def certified(name: str, dynamics: str, T: int, seed: int, device: str) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def newton_steps(name: str, ts: Sequence[int], seed: int, device: str) -> Mappin
 def _steps(problem: Problem, w: Tensor, constants: Constants) -> int | None:
     prepared = Prepared(problem, problem.lam[None])
     first: Tensor | None = None
-    for steps in range(MOST):
+    for steps in range(NEWTON_STEPS):
         A, Z = _derivatives(problem, prepared, w)
         solution = reference_at(problem, prepared, w[None], Dense(A[None]))
         first = solution.value[0] if first is None else first
@@ -117,7 +117,7 @@ def _steps(problem: Problem, w: Tensor, constants: Constants) -> int | None:
 
 
 def _encloses(eps_g: Constant | None, gap: float) -> bool:
-    return eps_g is not None and proved(eps_g) and eps_g.value <= NEAR * gap
+    return eps_g is not None and proved(eps_g) and eps_g.value <= OPEN_SHARE * gap
 
 
 def _derivatives(problem: Problem, prepared: Prepared, w: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ from boundcheck.theory.kinds import BoundKind
 if TYPE_CHECKING:
     from boundcheck.report.method_curve import BoundCurve, Curve
 
-MOST = 4  # bounds in a panel of `errors`
+MOST_BOUNDS = 4  # bounds in a panel of `errors`
 
 
 def chosen(curve: Curve) -> list[BoundCurve]:
@@ -38,7 +38,7 @@ def chosen(curve: Curve) -> list[BoundCurve]:
     foreseen = [b for b in able if b.kind is BoundKind.FROM_SPECTRUM]
     tightest = {b.ball: b for b in reversed(able) if b not in (*after, *foreseen)}
     ordered = (*stated, *(tightest[ball] for ball in sorted(tightest, reverse=True)), *foreseen[:1], *after[:1])
-    return list({b.name: b for b in ordered}.values())[:MOST]
+    return list({b.name: b for b in ordered}.values())[:MOST_BOUNDS]
 
 
 def _looseness(bound: BoundCurve) -> float:

@@ -35,7 +35,7 @@ LAYERS = (BLUE, PURPLE, YELLOW, GREY, ORANGE, GREEN, SKY)  # neighbours differ i
 VALUE, SLACK = "value after each step of the proof", "log₁₀ of the slack"
 BELOW = 0.48  # ticks and a label under a panel, inches
 MARGIN = 0.12  # at the right, for half a label
-LEAST = 1.8  # height of a panel, inches
+LEAST_HEIGHT = 1.8  # height of a panel, inches
 NAMES = 1.75  # the widest name of a link beside another panel; inches
 
 
@@ -141,7 +141,7 @@ def trace(trace: Trace, title: str = "From the error to the bound", t: int | Non
     names = [text_shapes.wrapped(name, NAMES, TEXT) for name in (*trace.links, "bound")]
     heights = np.array([0.24 + 0.14 * name.count("\n") for name in names])
     heights[-1] += 0.12
-    heights *= max(1.0, LEAST / heights.sum())
+    heights *= max(1.0, LEAST_HEIGHT / heights.sum())
     figure = Figure(figsize=(2 * WIDTH, TOP + heights.sum() + BELOW))
     bars = canvas.panel(figure, title, f"value after each step, $t={trace.t[place]}$")
     stack = canvas.panel(figure, "", "$t$", SLACK)

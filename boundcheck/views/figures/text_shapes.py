@@ -22,7 +22,7 @@ from matplotlib.transforms import Bbox, IdentityTransform
 
 RISE, FALL, PITCH = 0.76, 0.24, 1.36  # of letters above and below their line, and from line to line, in font sizes
 MIDDLE = 0.27  # the middle of a row of letters above its line
-KEPT = 2048  # words, and texts
+CACHED_WORDS = 2048  # words, and texts
 PARTS = {"left": 0.0, "center": 0.5, "right": 1.0}
 
 
@@ -112,7 +112,7 @@ def _fonts() -> tuple[tuple[str, ...], tuple[str, ...]]:
     return family, (*meant, settings["mathtext.fontset"])
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHED_WORDS)
 def _text(text: str, align: str, family: tuple[str, ...], meant: tuple[str, ...]) -> Shape:
     """All lines, the first on the line y = 0, aligned at x = 0."""
     space = _word("x x", family, meant).width - 2 * _word("x", family, meant).width
@@ -127,7 +127,7 @@ def _text(text: str, align: str, family: tuple[str, ...], meant: tuple[str, ...]
     return Shape(np.concatenate(vertices), np.concatenate(codes), widest)
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHED_WORDS)
 def _word(word: str, family: tuple[str, ...], meant: tuple[str, ...]) -> Shape:
     if not word:
         return Shape(np.empty((0, 2)), np.empty(0, Path.code_type), 0.0)

@@ -148,7 +148,7 @@ def _show_symbols(console: Console, theorem: Bound, request: Request) -> None:
     console.print()
 
 
-WORTH = {
+VALUE_WORDS = {
     Side.EXACT: "exact for these constants",
     Side.UPPER: "proved upper bound",
     Side.HIGH_PROBABILITY: "upper bound with high probability",
@@ -159,7 +159,7 @@ WORTH = {
 def _show_answers(console: Console, request: Request, with_k: bool) -> None:
     if request.values is not None and request.t is not None:
         values = request.values.values
-        worth = WORTH[request.values.side]
+        worth = VALUE_WORDS[request.values.side]
         if request.values.side is Side.LOWER:
             worth += ", ".join(request.values.weakest)
         console.print(

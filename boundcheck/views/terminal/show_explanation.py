@@ -19,10 +19,10 @@ from boundcheck.views.terminal.console import RELATION, Screen, number
 if TYPE_CHECKING:
     from boundcheck.numerics.bilevel.problem import Problem
 
-MOST = 12  # rows; what adds less is counted
+MOST_ROWS = 12  # rows; what adds less is counted
 ADDS, CENTRE = 8, 11  # columns of the two numbers
 INDENT = ADDS + CENTRE + 2  # of what is said of an operation
-SAME = 1e-6  # largest relative difference between two ways to a number that counts as none
+SAME_VALUE = 1e-6  # largest relative difference between two ways to a number that counts as none
 LEGEND = "z is what an operation φ reads, over the ball; the weight is the derivative of the function by its result."
 
 
@@ -64,7 +64,7 @@ def _title(explanation: Explanation) -> Text:
     relation = "≥" if "smallest" in explanation.quantity else "≤"
     title = Text(f"{explanation.quantity} {relation} {_number(value)}{_where(explanation.ball)}", style="bold")
     from_program = constant.provenance.reference == "program" or constant.name == "q"
-    if value is not None and not from_program and abs(value - constant.value) > SAME * abs(value):
+    if value is not None and not from_program and abs(value - constant.value) > SAME_VALUE * abs(value):
         title.append(f"; known better as {constant.value:.6g}", style="not bold")
     return title
 
@@ -82,12 +82,14 @@ def _number(x: float | None) -> str:
 def _table(console: Console, parts: Sequence[Contribution], source: _Source) -> None:
     console.print(Text(f"{'adds':>{ADDS}}{'at centre':>{CENTRE}}  operation", style="dim"))
     rows, quoted = [part for part in parts if part.value], ""
-    for part in rows[:MOST]:
+    for part in rows[:MOST_ROWS]:
         quote = source.line(part.line)
         _row(console, part, "" if quote == quoted else quote)
         quoted = quote
-    if len(rows) > MOST:
-        _indented(console, [f"{len(rows) - MOST} more, which add at most {number(abs(rows[MOST].value))} each"])
+    if len(rows) > MOST_ROWS:
+        _indented(
+            console, [f"{len(rows) - MOST_ROWS} more, which add at most {number(abs(rows[MOST_ROWS].value))} each"]
+        )
     zeros = [f"{part.operation} {part.line}".strip() for part in parts if not part.value]
     if zeros:
         lines = _packed(zeros, ", ", console.width - INDENT)

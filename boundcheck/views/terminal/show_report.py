@@ -29,8 +29,8 @@ STYLES = {
     Verdict.VIOLATED_PROBABLY: "bold red",
 }
 WIDTH = 120  # of the text without a terminal
-NOTHING = 5e-4  # slack beyond 1 that is not worth a line
-WIDE = 105  # columns; in a narrower terminal the theorems are left out
+SLACK_SHOWN = 5e-4  # slack beyond 1 that is not worth a line
+WIDE_TERMINAL = 105  # columns; in a narrower terminal the theorems are left out
 NARROW = 72  # below which columns are left out
 
 
@@ -102,7 +102,7 @@ def _no_progress(report: Report, method: str) -> str:
 
 def _verdicts(report: Report, width: int) -> Table:
     """The table of verdicts; a narrow terminal shows no theorems, a very narrow one no largest ratio."""
-    without = ("theorem", "compared") * (width < WIDE) + ("worst",) * (width < NARROW)
+    without = ("theorem", "compared") * (width < WIDE_TERMINAL) + ("worst",) * (width < NARROW)
     headers = ("method", "bound", "theorem", "verdict", "best", "worst", "at end", "compared", "rate")
     table = Table(box=None, pad_edge=False, title="bound/error over t, and rates", title_justify="left")
     table.title_style = "bold"
@@ -182,7 +182,7 @@ def _looseness(console: Console, report: Report, t: int | None) -> None:
             if bound.trace is not None:
                 title = f"where {bound.name} loses on {curve.method}"
                 place = len(bound.trace.t) - 1 if t is None else int(np.abs(bound.trace.t - t).argmin())
-                console.print(waterfall(bound.trace, title, place, because=console.width >= WIDE))
+                console.print(waterfall(bound.trace, title, place, because=console.width >= WIDE_TERMINAL))
                 for sentence in _falling(bound.trace, place):
                     console.print(Text(sentence, style="bold red"))
                 if t is not None and bound.trace.t[place] != t:
@@ -194,7 +194,7 @@ def _falling(trace: Trace, place: int) -> Iterator[str]:
     """A sentence for each link that makes the value smaller, which no inequality of a proof does."""
     for i, name in enumerate(trace.links):
         slack, uses = trace.slacks[i, place], ", ".join(trace.uses[i])
-        if i and slack < 1 - NOTHING:
+        if i and slack < 1 - SLACK_SHOWN:
             cause = f"{uses} is too small" if uses else "a constant is too small"
             why = f"{cause}, as an estimate from below may be" if trace.broken[i, place] else "that is rounding"
             yield f"{name!r} lowers the value (×{slack:.4g}): {why}"
@@ -209,7 +209,7 @@ def waterfall(trace: Trace, title: str, place: int = -1, *, because: bool = True
         table.add_column(header, justify="left" if header in ("link", "because") else "right")
     slacks, shares = trace.slacks[:, place], trace.shares[:, place]
     for i, name in enumerate(trace.links):
-        if 0 < i < len(slacks) - 1 and abs(slacks[i] - 1) < NOTHING and not trace.broken[i, place]:
+        if 0 < i < len(slacks) - 1 and abs(slacks[i] - 1) < SLACK_SHOWN and not trace.broken[i, place]:
             continue
         share = f"{100 * shares[i]:.0f} %" if i and math.isfinite(shares[i]) else ""
         why = ("BROKEN: " if trace.broken[i, place] else "") + trace.because[i]

@@ -154,7 +154,7 @@ def test_error_solid_and_bounds_dashed_in_its_colour() -> None:
         error = error_line(axes)
         assert error.get_linestyle() == "-"
         drawn = [line(axes, bound.name) for bound in report_figures.chosen(curve)]
-        assert 2 <= len(drawn) <= drawn_bounds.MOST
+        assert 2 <= len(drawn) <= drawn_bounds.MOST_BOUNDS
         dashes = [found._unscaled_dash_pattern for found in drawn]  # type: ignore[attr-defined]
         assert len({str(pattern) for pattern in dashes}) == len(drawn)
         assert all(pattern[1] for pattern in dashes)

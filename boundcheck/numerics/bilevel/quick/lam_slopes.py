@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.numerics.program.recognise import linear_maps
-from boundcheck.numerics.program.recognise.expression import Curve, Expression, Part, Poly
+from boundcheck.numerics.program.recognise.expression import Expression, FunctionOfMap, Part, Poly
 from boundcheck.numerics.program.recognise.linear_maps import Rows, Selection, TwoSided, flat
 from boundcheck.numerics.program.recognise.stage import Held, Stage, Unknown, Value
 
@@ -48,7 +48,7 @@ def entrywise(stage: Stage, value: Value | None, count: int) -> Entrywise | None
 
 def _expression(value: Value | None) -> Expression | None:
     x = value.of_lam if isinstance(value, Held) else None
-    if x is None or x.summed is not None or not all(isinstance(part, Poly | Curve) for part in x.parts):
+    if x is None or x.summed is not None or not all(isinstance(part, Poly | FunctionOfMap) for part in x.parts):
         return None
     return x
 
@@ -93,7 +93,7 @@ def _slope(stage: Stage, part: Part, shape: torch.Size) -> Value:
         value = part.a1
     elif isinstance(part, Poly):
         value = _computed(stage, part, shape, lambda u, a2, a1: 2 * a2 * u if a1 is None else 2 * a2 * u + a1)
-    elif isinstance(part, Curve):
+    elif isinstance(part, FunctionOfMap):
         slope = part.function.slope
 
         def by_chain(u: Tensor, c: Tensor | None, a: Tensor, b: Tensor | None) -> Tensor:
@@ -180,7 +180,7 @@ def _part_value(stage: Stage, part: Part, shape: torch.Size) -> Value:
             return value if a2 is None else value + a2 * u * u
 
         return _computed(stage, part, shape, polynomial)
-    if not isinstance(part, Curve):
+    if not isinstance(part, FunctionOfMap):
         raise Unknown("a function of λ without a formula")
     function = part.function.all
 

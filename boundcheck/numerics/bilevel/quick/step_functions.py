@@ -11,7 +11,7 @@ from torch import Tensor
 
 from boundcheck.numerics.bilevel.formulas import D1, DataMatrix
 from boundcheck.numerics.bilevel.quick import matrix_maps
-from boundcheck.numerics.bilevel.quick.gradient_step import Bend, GradientStep, MatrixSquares, Scores
+from boundcheck.numerics.bilevel.quick.gradient_step import FunctionPart, GradientStep, MatrixSquares, Scores
 from boundcheck.numerics.bilevel.quick.slots import ReadFor, Slots
 from boundcheck.numerics.program.recognise.stage import Value, example
 
@@ -84,7 +84,7 @@ def _squares(matrix: Value, a: Value, slots: Slots) -> Add:
     return lambda total, w, ready: product_T(total, torch.mv(U(ready), w), ready)
 
 
-def _bend(part: Bend, slots: Slots) -> Add:
+def _bend(part: FunctionPart, slots: Slots) -> Add:
     slope = part.function.slope
     b = None if part.b is None else slots.read(part.b)
     if part.U is not None:
@@ -140,7 +140,7 @@ def d1phi_T(step: GradientStep, slots: Slots) -> D1 | None:
     """v ↦ ∂₁Φᵀv for columns; None where a part has no formula."""
     if step.scores or step.matrix_squares:
         return None
-    data: list[Bend] = [part for part in step.bends if part.U is not None]
+    data: list[FunctionPart] = [part for part in step.bends if part.U is not None]
     alone = [part for part in step.bends if part.U is None]
     if any(part.index is not None for part in alone) or (alone and (data or step.squares)):
         return None  # a `DataMatrix` has the same `diagonal` at all points
@@ -193,7 +193,7 @@ def _joined(values: list[Tensor], counts: list[int], w: Tensor) -> Tensor:
     ])  # fmt: skip
 
 
-def _second(part: Bend, slots: Slots) -> ReadFor:
+def _second(part: FunctionPart, slots: Slots) -> ReadFor:
     """The second derivatives, with the axes of columns w."""
     scale, derivatives = slots.read_for(part.scale), part.function.all
     b, a = (None if x is None else slots.read_for(x) for x in (part.b, part.a))

@@ -13,7 +13,7 @@ from boundcheck.paper.equilibrium.conv_eqm import DENSE
 from boundcheck.paper.equilibrium.training import METHODS, key_of
 from boundcheck.paper.equilibrium.views import figures
 from boundcheck.paper.equilibrium.views.summary import (  # fmt: skip
-    WIDE,
+    UNSTABLE_RANGE,
     Data,
     gap,
     last_accuracies,
@@ -30,7 +30,7 @@ from boundcheck.paper.equilibrium.views.summary import (  # fmt: skip
 
 CAPTION, TEXT, END = "caption of Figure 2", "section 4.2", "conclusions"
 APPENDIX, CONV_CAPTION = "appendix C.3", "caption of Figure 3"
-SAME = 0.01  # accuracies that differ by less cannot be told apart in a figure
+SAME_ACCURACY = 0.01  # accuracies that differ by less cannot be told apart in a figure
 
 
 def dense(settings: Settings, results: Mapping[str, Any]) -> Outcome:
@@ -64,7 +64,7 @@ def _overlap(data: Data, where: str) -> Claim:
     apart = float((objectives.max(axis=0) / objectives.min(axis=0)).max())
     ours = f"mean objectives differ by ×{apart:.3g} at most, mean accuracies by {100 * gap(data, True):.2f} points"
     ends = percent(last_accuracies(data, True))
-    holds = gap(data, True) <= SAME
+    holds = gap(data, True) <= SAME_ACCURACY
     return Claim("with projection the curves of all methods mostly overlap", where, "yes", ours, "", ends, holds)
 
 
@@ -77,9 +77,7 @@ def _unstable(data: Data) -> Claim:
 
 def _reading(data: Data) -> str:
     sizes = ", ".join(f"{z:g}" for z in data["step_sizes"])
-    return (
-        f"step sizes {sizes}; steady: every seed below its first objective, accuracies within {100 * WIDE:.0f} points"
-    )
+    return f"step sizes {sizes}; steady: every seed below its first objective, accuracies within {100 * UNSTABLE_RANGE:.0f} points"
 
 
 def _itd_suffers_less(data: Data) -> Claim:
@@ -144,7 +142,7 @@ def _marked(data: Data) -> Claim:
     with_, without = gap(data, True), gap(data, False)
     ours = f"mean accuracies differ by up to {100 * with_:.1f} points with projection, {100 * without:.1f} without"
     claim = "marked differences among the methods, especially without projection"
-    return Claim(claim, APPENDIX, "yes", ours, "", "", without > max(with_, SAME))
+    return Claim(claim, APPENDIX, "yes", ours, "", "", without > max(with_, SAME_ACCURACY))
 
 
 def _exceeds(data: Data) -> Claim:
@@ -152,7 +150,7 @@ def _exceeds(data: Data) -> Claim:
     ours = f"{percent(conv)}; the model of eqm, same data and steps, FP {100 * dense:.1f} %"
     difference = f"{100 * (conv['aid-fp'] - dense):+.1f} points"
     claim = "the contractive convolutional model exceeds the dense one abundantly"
-    return Claim(claim, APPENDIX, "yes", ours, difference, "", conv["aid-fp"] > dense + SAME)
+    return Claim(claim, APPENDIX, "yes", ours, difference, "", conv["aid-fp"] > dense + SAME_ACCURACY)
 
 
 def _fp_best(data: Data) -> Claim:

@@ -11,7 +11,7 @@ from boundcheck.paper.engine.experiment import Settings
 from boundcheck.paper.equilibrium.training import METHODS, PROJECTED, SETTLED, TrainingRow, key_of
 
 Data = Mapping[str, Any]
-WIDE = 0.05  # range of test accuracy over seeds from which a step size counts as unstable
+UNSTABLE_RANGE = 0.05  # range of test accuracy over seeds from which a step size counts as unstable
 
 
 def seeds_of(settings: Settings) -> range:
@@ -83,8 +83,8 @@ def spread(ends: Data) -> np.ndarray:
 
 
 def steady(ends: Data) -> np.ndarray:
-    """For each step size: did every seed end below the objective it began with, all of them within WIDE?"""
-    worked: np.ndarray = (ends["objective"] < ends["started"]).all(axis=1) & (spread(ends) <= WIDE)
+    """For each step size: did every seed end below the objective it began with, all of them within UNSTABLE_RANGE?"""
+    worked: np.ndarray = (ends["objective"] < ends["started"]).all(axis=1) & (spread(ends) <= UNSTABLE_RANGE)
     return worked
 
 

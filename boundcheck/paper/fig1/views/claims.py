@@ -21,7 +21,7 @@ def outcome(settings: Settings, results: Mapping[str, Any]) -> Outcome:
     by_problem = {name: [results[f"{name}-{i:02d}"] for i in range(settings["samples"])] for name in PROBLEMS}
     data = {name: summary(runs) for name, runs in by_problem.items()}
     figures = {"fig1": drawings.errors(data), "fig1-bounds": drawings.with_bounds(data)}
-    figures["fig1-bounds-k10"] = drawings.with_bounds(data, drawings.FEW)
+    figures["fig1-bounds-k10"] = drawings.with_bounds(data, drawings.TEN_STEPS)
     return Outcome(claims(data), data, figures, notes(settings))
 
 

@@ -25,7 +25,7 @@ LINES = {
     "aid-cg:10": ("CG $k=10$", GREEN, (0, (4, 1.5))),
 }
 ROWS = {"itd": "ITD", "aid-fp": r"FP $k=t$, on $\Phi$", "aid-cg": "CG $k=t$"}
-FEW = {"aid-fp:10": r"FP $k=10$, on $\Phi$", "aid-cg:10": "CG $k=10$"}
+TEN_STEPS = {"aid-fp:10": r"FP $k=10$, on $\Phi$", "aid-cg:10": "CG $k=10$"}
 KINDS = {
     "float32": ("error in float32", "0.65", "-"),
     "float64": ("error in float64", "black", "-"),

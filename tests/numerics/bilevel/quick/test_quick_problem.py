@@ -19,7 +19,7 @@ from user_problems import zeros
 import boundcheck as bc
 from boundcheck.numerics.bilevel.formulas import DataMatrix, Diagonal, FullMatrices, OnePoint, OuterProducts
 from boundcheck.numerics.bilevel.quick import step_functions
-from boundcheck.numerics.bilevel.quick.agreement import NEAR
+from boundcheck.numerics.bilevel.quick.agreement import SUMMATION_ROUNDINGS
 from boundcheck.numerics.bilevel.quick.quick_problem import quick
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -41,8 +41,8 @@ def by_autograd(problem: bc.Problem) -> bc.Problem:
 
 
 def tolerance(problem: bc.Problem) -> float:
-    """`NEAR` roundings in a step, of which a contraction keeps at most 1/(1 − q), here about ten."""
-    return 10 * NEAR * torch.finfo(problem.dtype).eps
+    """`SUMMATION_ROUNDINGS` roundings in a step, of which a contraction keeps at most 1/(1 − q), here about ten."""
+    return 10 * SUMMATION_ROUNDINGS * torch.finfo(problem.dtype).eps
 
 
 def methods(problem: bc.Problem) -> list[str]:
