@@ -175,13 +175,13 @@ def check(
     """
     require_problem(problem)
     start, tell = time.perf_counter(), progress or no_progress
-    requested, chosen, T = methods_of(problem, methods), _bounds(bounds), steps_of(t)
+    method_list, chosen, T = methods_of(problem, methods), _bounds(bounds), steps_of(t)
     refuse_unless_budget(memory)
     spend = Spend(delta, seed or 0, budget)
     lams = lams_of(problem, samples, seed if samples > 1 else None, lam)
     tell("checking the problem", 0, 1)
     doubts = validate.check(problem, lams[0]).unconfirmed
-    runs = _run(problem, requested, lams, T, memory, tell)
+    runs = _run(problem, method_list, lams, T, memory, tell)
     cases, smaller_balls = [], shrinking(chosen, runs.methods)
     for i, reference in enumerate(runs.references):
         tell("constants", i, len(lams))
@@ -223,19 +223,19 @@ def _bounds(names: Sequence[str] | None) -> list[Bound]:
     return [b for b in chosen if b.bounds == error and b.kind is not BoundKind.ENCLOSURE]
 
 
-def _run(problem: Problem, requested: Sequence[Method], lams: Tensor, T: int, memory: int, tell: Progress) -> Runs:
+def _run(problem: Problem, methods: Sequence[Method], lams: Tensor, T: int, memory: int, tell: Progress) -> Runs:
     """Every method that can be run: conjugate gradient needs a symmetric system."""
     try:
-        return Runs(requested, compute(problem, requested, T, lams, memory, progress=tell), {})
+        return Runs(methods, compute(problem, methods, T, lams, memory, progress=tell), {})
     except AssumptionError as why:
         refused = {}
-        for method in requested:
+        for method in methods:
             if method.name == "aid-cg":
                 try:
                     compute(problem, [method], T, lams, memory, progress=tell)
                 except AssumptionError as of_method:
                     refused[str(method)] = str(of_method)
-        runnable = [method for method in requested if str(method) not in refused]
+        runnable = [method for method in methods if str(method) not in refused]
         if not runnable:
             raise AssumptionError(next(iter(refused.values()), str(why))) from None
         return Runs(runnable, compute(problem, runnable, T, lams, memory, progress=tell), refused)

@@ -104,13 +104,13 @@ def plan(
     if not (isinstance(eps, int | float) and not isinstance(eps, bool) and 0 < eps < float("inf")):
         raise InputError(f"eps = {eps!r} is not an accuracy; give a positive number, such as 1e-3")
     tell = progress or no_progress
-    requested = methods_of(problem, methods)
-    if fixed := [m for m in requested if m.k is not None]:
+    method_list = methods_of(problem, methods)
+    if fixed := [m for m in method_list if m.k is not None]:
         raise InputError(f"{fixed[0]} fixes k, which a plan is to find; write {fixed[0].name}")
     lam = problem.checked(problem.lam, "lam")
     doubts = validate.check(problem, lam).unconfirmed
     tell("constants", 0, 1)
-    solution, smaller_balls = reference(quick(problem), lam[None]), shrinking(catalogue.values(), requested)
+    solution, smaller_balls = reference(quick(problem), lam[None]), shrinking(catalogue.values(), method_list)
     case = case_at(problem, solution, known, None, Spend(delta, seed, budget), doubts, tell, smaller_balls)
     costs = measure(problem)
     local, floor = case.constants[BallKind.LOCAL], _floor(case, solution)
@@ -118,8 +118,8 @@ def plan(
     guarantees: list[Guarantee] = []
     silent: dict[str, str] = {}
     without_guarantee: dict[str, int | None] = {}
-    for i, method in enumerate(requested):
-        tell(f"guarantee of {method}", i, len(requested))
+    for i, method in enumerate(method_list):
+        tell(f"guarantee of {method}", i, len(method_list))
         try:
             best = _offers(method, case, eps, costs)
             offers += best

@@ -81,10 +81,10 @@ class KrylovSolution:
     continuation: Continuation | None = None
 
 
-def solve(jacobian: Products, b: Tensor, requested: Mapping[Method, Sequence[int]], room: Room) -> KrylovSolution:
+def solve(jacobian: Products, b: Tensor, ks_by_method: Mapping[Method, Sequence[int]], room: Room) -> KrylovSolution:
     """FP, and CG if asked for, for k that ascend with the rows; without FP if it needs more vectors than `DEEP`."""
-    by_cg = {m: ks for m, ks in requested.items() if m.name == "aid-cg"}
-    by_fp = {m: ks for m, ks in requested.items() if m not in by_cg}
+    by_cg = {m: ks for m, ks in ks_by_method.items() if m.name == "aid-cg"}
+    by_fp = {m: ks for m, ks in ks_by_method.items() if m not in by_cg}
     most = max(ks[-1] for ks in by_fp.values())
     basis, end = Basis(b, room), min(most, DEEP)
     size = max(room.enough, int(EXPECT * most**0.5))
@@ -159,18 +159,18 @@ class KrylovFixedPoint:
     enough: bool
 
 
-def fixed_point(basis: Basis, requested: Mapping[Method, Sequence[int]]) -> KrylovFixedPoint:
+def fixed_point(basis: Basis, ks_by_method: Mapping[Method, Sequence[int]]) -> KrylovFixedPoint:
     """k steps of u ← Tu + ‖b‖e_0 from 0 for each row, which move the first k entries."""
-    m, last, rows = basis.size, max(ks[-1] for ks in requested.values()), basis.length.shape[-1]
+    m, last, rows = basis.size, max(ks[-1] for ks in ks_by_method.values()), basis.length.shape[-1]
     if m == 0:
-        return KrylovFixedPoint({method: basis.length.new_zeros(0) for method in requested}, enough=last == 0)
+        return KrylovFixedPoint({method: basis.length.new_zeros(0) for method in ks_by_method}, enough=last == 0)
     recursion = KrylovRecursion(basis)
     coefficients = {
-        method: basis.length.new_zeros(min(m, ks[-1]), *basis.length.shape) for method, ks in requested.items()
+        method: basis.length.new_zeros(min(m, ks[-1]), *basis.length.shape) for method, ks in ks_by_method.items()
     }
     window = recursion.window(entries=0, first=0)
     for k in range(1, last + 1):
-        done = min(bisect_left(ks, k) for ks in requested.values())
+        done = min(bisect_left(ks, k) for ks in ks_by_method.values())
         entry_k_moves = window.entries < min(k, m)
         many_rows_done = DROP * (done - window.first) >= rows - window.first
         if entry_k_moves or many_rows_done:
@@ -182,7 +182,7 @@ def fixed_point(basis: Basis, requested: Mapping[Method, Sequence[int]]) -> Kryl
             window.note_last_entry(u)
             if k % GIVE_UP == 0 and recursion.leaves_out_too_much():
                 return KrylovFixedPoint({}, enough=False)
-        for method, ks in requested.items():
+        for method, ks in ks_by_method.items():
             low, high = bisect_left(ks, k), bisect_right(ks, k)
             if low < high:
                 target = coefficients[method][: window.entries, :, low:high]
@@ -241,8 +241,8 @@ class Window:
 class Pivots:
     """I − T = LDLᵀ: δ_j on the diagonal of D, β_j/δ_j beside that of −L, and c = L⁻¹‖b‖e_0, the residuals of CG."""
 
-    def __init__(self, basis: Basis, requested: Mapping[Method, Sequence[int]]) -> None:
-        self._basis, self._requested = basis, requested
+    def __init__(self, basis: Basis, ks_by_method: Mapping[Method, Sequence[int]]) -> None:
+        self._basis, self._ks_by_method = basis, ks_by_method
         self._floor = REST * torch.finfo(basis.length.dtype).eps * basis.length
         delta: list[Tensor] = []
         for a, beta in zip(basis.a, (None, *basis.beta), strict=False):
@@ -254,7 +254,7 @@ class Pivots:
 
     def _refuse_unless_definite(self) -> None:
         """By pᵀ(I − J)p = c_j²δ_j for the directions p of CG, as far as rows go."""
-        last = torch.tensor([max(ks) for ks in zip(*self._requested.values(), strict=True)], device=self.c.device)
+        last = torch.tensor([max(ks) for ks in zip(*self._ks_by_method.values(), strict=True)], device=self.c.device)
         counts = (self.c[:-1].abs() > self._floor) & torch.isfinite(self.delta) & self._before(last)
         delta = torch.where(counts, self.delta, torch.inf)
         if delta.numel() and bool((least := delta.min()) <= 0):
@@ -269,9 +269,9 @@ class Pivots:
 
     def continuation(self, v: Mapping[Method, Tensor]) -> Continuation | None:
         """CG for the rows with steps beyond the basis; None if no such row still moves."""
-        beyond = {method: bisect_right(ks, self._basis.size) for method, ks in self._requested.items()}
+        beyond = {method: bisect_right(ks, self._basis.size) for method, ks in self._ks_by_method.items()}
         method = min(beyond, key=beyond.__getitem__)
-        count = len(self._requested[method])
+        count = len(self._ks_by_method[method])
         first = max(0, count - tiled(count - beyond[method], len(self.c[-1])))
         c = self.c[..., first:].clone()
         c[-1, :, : beyond[method] - first] = 0  # these rows are done, and rest

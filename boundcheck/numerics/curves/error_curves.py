@@ -150,10 +150,10 @@ def error_curves(
     array([4.  , 3.  , 2.  , 1.25])
     """
     require_problem(problem)
-    requested = methods_of(problem, methods)
+    method_list = methods_of(problem, methods)
     T = steps_of(t)
     refuse_unless_budget(memory)
-    return compute(problem, requested, T, lams_of(problem, samples, seed, lam), memory, algorithm, progress).curves
+    return compute(problem, method_list, T, lams_of(problem, samples, seed, lam), memory, algorithm, progress).curves
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,13 +211,13 @@ def refuse_unless_budget(memory: Any) -> None:
         raise InputError(f"memory = {memory!r} is not a budget; give a number of bytes, as in memory=2**30")
 
 
-def methods_of(problem: Problem, requested: Sequence[str] | None) -> list[Method]:
+def methods_of(problem: Problem, method_names: Sequence[str] | None) -> list[Method]:
     """The methods of which errors can be asked, each once; the default ones if none are named."""
-    if requested is None:
-        requested = names.default_methods(problem.symmetric)
-    if isinstance(requested, str):
-        requested = [requested]
-    parsed = list(dict.fromkeys(names.parse(m) for m in requested))
+    if method_names is None:
+        method_names = names.default_methods(problem.symmetric)
+    if isinstance(method_names, str):
+        method_names = [method_names]
+    parsed = list(dict.fromkeys(names.parse(m) for m in method_names))
     if not parsed:
         raise InputError("methods is empty; name at least one, as in methods=['itd', 'aid-cg:10']")
     if any(m.name == "exact" for m in parsed):

@@ -73,11 +73,11 @@ def observe(
     problem = quick(problem)
     formed = may_be_formed(problem)
     left_out = {*(() if formed else NEED_MATRICES), *(OF_PATH if q is None else ())}
-    requested = {m: [x for x in observables_of(m) if x in names and x not in left_out] for m in methods}
+    names_of = {m: [x for x in observables_of(m) if x in names and x not in left_out] for m in methods}
     times, back = np.unique(_times(ts, T), return_inverse=True)
     if not times.size:
-        return {m: {name: np.empty(0) for name in requested[m]} for m in methods}
-    wanted = {name for names in requested.values() for name in names}
+        return {m: {name: np.empty(0) for name in names_of[m]} for m in methods}
+    wanted = {name for names in names_of.values() for name in names}
     prepared, constant = Prepared(problem, problem.lam[None]), problem.affine and formed
     last = int(times[-1])
     if states is None:
@@ -85,10 +85,10 @@ def observe(
     else:
         every_t = batches.of_states(problem, prepared, states[None, : last + 1], constant=constant)
     run = ObservedRun(every_t, solution, torch.as_tensor(times, device=problem.device), memory)
-    values = _lower(run, wanted, q) | _of_matrices(run, [m for m in methods if "du" in requested[m]], wanted)
-    of_aid = observables_aid.observe(run, [m for m in methods if {*OF_AID} & {*requested[m]}], wanted)
+    values = _lower(run, wanted, q) | _of_matrices(run, [m for m in methods if "du" in names_of[m]], wanted)
+    of_aid = observables_aid.observe(run, [m for m in methods if {*OF_AID} & {*names_of[m]}], wanted)
     return {
-        m: {x: (values | of_aid.get(m, {}))[_key(x, m)].double().cpu().numpy()[back] for x in requested[m]}
+        m: {x: (values | of_aid.get(m, {}))[_key(x, m)].double().cpu().numpy()[back] for x in names_of[m]}
         for m in methods
     }
 

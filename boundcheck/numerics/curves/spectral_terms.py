@@ -37,8 +37,8 @@ def foresee(
     problem: Problem, solution: ReferenceSolution, methods: Sequence[Method], ts: np.ndarray, memory: int = 1 << 28
 ) -> dict[Method, dict[str, np.ndarray]]:
     """The terms of the spectral bounds of each method at the ascending times `ts`, at λ = problem.lam."""
-    requested = [m for m in methods if m.name in METHODS]
-    if not requested or not ts.size:
+    spectral_methods = [m for m in methods if m.name in METHODS]
+    if not spectral_methods or not ts.size:
         return {}
     none = batches.run(problem, Prepared(problem, problem.lam[None]), 0, constant=True)
     if none.spectrum is None:
@@ -49,7 +49,7 @@ def foresee(
     run = ObservedRun(every_t, solution, torch.as_tensor(ts, device=problem.device), memory)
     shared = _of_E(run)
     terms: dict[Method, Values] = {}
-    for m in requested:
+    for m in spectral_methods:
         terms[m] = shared | ({"dwT_g": _derivative(run, modes)} if m.name == "itd" else _solve(run, none.spectrum, m))
     return {m: {name: x.double().cpu().numpy() for name, x in of_method.items()} for m, of_method in terms.items()}
 

@@ -77,7 +77,8 @@ def _unstable(data: Data) -> Claim:
 
 def _reading(data: Data) -> str:
     sizes = ", ".join(f"{z:g}" for z in data["step_sizes"])
-    return f"step sizes {sizes}; steady: every seed below its first objective, accuracies within {100 * UNSTABLE_RANGE:.0f} points"
+    points = f"{100 * UNSTABLE_RANGE:.0f} points"
+    return f"step sizes {sizes}; steady: every seed below its first objective, accuracies within {points}"
 
 
 def _itd_suffers_less(data: Data) -> Claim:
