@@ -45,7 +45,7 @@ def parts(function: Function) -> list[tuple[str, str]]:
 KNOWN: dict[str, tuple[Function, list[tuple[str, str]]]] = {
     "squares": (lambda w, lam: ((X @ w - 1) ** 2).sum(), [("Poly", "Rows")]),
     "of two maps": (lambda w, lam: ((X @ w)[:3] * w[:3]).sum(), [("Pair", "Rows")]),
-    "logistic": (lambda w, lam: F.softplus(lam[0] * (X @ w) + 1).mean(), [("Curve", "Rows")]),
+    "logistic": (lambda w, lam: F.softplus(lam[0] * (X @ w) + 1).mean(), [("FunctionOfMap", "Rows")]),
     "by rows": (lambda w, lam: (lam * (w.view(3, 2) ** 2).sum(1)).sum(), [("Poly", "Selection")]),
     "joined": (lambda w, lam: torch.cat((w[3:], 2 * w[:3])).square().sum(), [("Poly", "Selection")]),
     "of a matrix": (
