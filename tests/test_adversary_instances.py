@@ -20,7 +20,7 @@ INSTANCES = {
     140668: "E is not defined beside w*: what rounding may do was NaN, and the judge took a right value for wrong",
     108573: "∂₁Φ declared symmetric, and not symmetric: the errors of AID are computed as if it were",
     500020: "exp(−1/w²) around 0, whose slope has no bound at all from the program",
-    500800: "a ball around a w* that nobody has a proof of, with constants proved around the computed one",
+    500800: "a ball around a w* whose existence is not proved, with constants proved around the computed one",
 }
 
 

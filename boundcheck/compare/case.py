@@ -1,4 +1,4 @@
-"""A problem at one λ with its constants: what bounds are applied to, and what theorems ask about it."""
+"""A problem at one λ with its constants, and the properties that theorems ask for."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FOREVER = 100_000  # the largest distance is reached within this many steps
 
 @dataclass(frozen=True)
 class Answer:
-    """Whether an assumption holds: it does, or `refusal` says why not, or `doubt` says why that is not proved."""
+    """Whether an assumption holds: `refusal` says why not, `doubt` why it is not proved; both are empty if it holds."""
 
     refusal: str = ""
     doubt: str = ""
@@ -44,12 +44,12 @@ YES = Answer()
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A problem at one λ with its constants by ball; what the theorems ask about it."""
+    """A problem at one λ with its constants by ball, and the properties that theorems ask for."""
 
     problem: Problem
     w_star: Tensor
     constants: Mapping[str, Constants]
-    momentum: Momentum | None  # what the dynamics are, where they are an optimal momentum method
+    momentum: Momentum | None  # the dynamics, if they are an optimal momentum method
     radius: float  # of the local ball around w*
     certificate: Constant | None  # ε_g of the reference
 
@@ -73,7 +73,7 @@ class Case:
 
     @cached_property
     def value_function(self) -> Answer:
-        """Is E the lower-level loss? Known from how the problem was made, else tried at random points."""
+        """Is E the lower-level loss? Known from how the problem was made, or else tested at random points."""
         problem, no = self.problem, Answer("E is not the lower-level loss")
         if problem.value_function:
             return YES
@@ -94,7 +94,7 @@ class Case:
 
     @cached_property
     def symmetric(self) -> Answer:
-        """Is ∂₁Φ symmetric? It is for a gradient step; the word of the user is tried, and without one so is the map."""
+        """Is ∂₁Φ symmetric? It is for a gradient step. Other maps are tested, whatever the user says."""
         problem = self.problem
         if problem.symmetric is False:
             return Answer("∂₁Φ is not symmetric")
@@ -116,7 +116,7 @@ class Case:
 
 
 def momentum_of(problem: Problem, constants: Constants) -> Momentum | None:
-    """The optimal heavy ball or Nesterov method, if that is what the dynamics are."""
+    """The optimal heavy ball or Nesterov method, if the dynamics are one of them."""
     dynamics: Dynamics = problem.dynamics
     makers = {"heavy-ball": step_sizes.heavy_ball, "nesterov": step_sizes.nesterov}
     if dynamics.coefficients is None or dynamics.name not in makers or not {"mu", "L", "alpha"} <= set(constants):
@@ -132,7 +132,7 @@ def momentum_of(problem: Problem, constants: Constants) -> Momentum | None:
 
 
 def frozen(problem: Problem) -> bool:
-    """Are ω and β of the momentum held fixed under differentiation? By their derivatives at λ."""
+    """Are ω and β of the momentum held fixed under differentiation? Their derivatives at λ tell."""
     coefficients = problem.dynamics.coefficients
     if coefficients is None:
         return True
@@ -147,7 +147,7 @@ def case_at(
     problem: Problem, solution: ReferenceSolution, known: Constants | None, constants: Mapping[str, Constants] | None,
     spend: Spend, doubts: tuple[str, ...] = (), tell: Progress = no_progress, smaller_balls: bool = False,
 ) -> Case:  # fmt: skip
-    """The problem with its constants on both balls; the local one as wide as its dynamics may ever reach.
+    """The problem with its constants on both balls; the local ball contains all iterates of the dynamics.
 
     With `smaller_balls`, and if the iterates are w_{t+1} = Φ(w_t), its constants have values on smaller balls too.
     """
@@ -163,7 +163,7 @@ def case_at(
 
 
 def _peak(momentum: Momentum | None) -> float:
-    """How many times r_0 the iterates may be away from w*: those with momentum leave the ball they start on."""
+    """The largest ‖w_t − w*‖/r_0 of the iterates; with momentum they may leave the ball they start on."""
     return 1.0 if momentum is None else max(1.0, float(momentum.factor(np.arange(FOREVER)).max()))
 
 

@@ -224,7 +224,7 @@ def _bounds(names: Sequence[str] | None) -> list[Bound]:
 
 
 def _run(problem: Problem, methods: Sequence[Method], lams: Tensor, T: int, memory: int, tell: Progress) -> Runs:
-    """Every method that can be run: conjugate gradient needs a symmetric system."""
+    """Run every method that can be run: conjugate gradient needs a symmetric system."""
     try:
         return Runs(methods, compute(problem, methods, T, lams, memory, progress=tell), {})
     except AssumptionError as why:
@@ -274,7 +274,7 @@ def _from_w_star(
 
 
 def _places(problem: Problem, T: int, most: int) -> np.ndarray:
-    """Where the proofs are traced: at every t, or at as many as can be afforded, some of them early ones."""
+    """The t at which proofs are traced: every t, or as many as are affordable, with early ones among them."""
     d, n = problem.d, problem.n
     count = max(TRACED_LARGE, min(most, AFFORDABLE // (d * d * (d + n))))
     if count >= T:
@@ -283,7 +283,7 @@ def _places(problem: Problem, T: int, most: int) -> np.ndarray:
 
 
 def _names(chosen: Sequence[Bound], methods: Sequence[Method], traced: bool) -> frozenset[str]:
-    """All that the proofs, the a posteriori bounds and their conditions want to know of a run with these methods."""
+    """The observables that the proofs, the a posteriori bounds and their conditions need for these methods."""
     used = {method.name for method in methods}
     fitting = [bound for bound in chosen if used & set(bound.methods) and bound.kind is not BoundKind.FROM_SPECTRUM]
     proofs = {name for bound in fitting if traced and bound.chain for name in bound.chain.observables}

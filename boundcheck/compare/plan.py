@@ -31,7 +31,7 @@ from boundcheck.theory.catalogue import bounds as catalogue
 from boundcheck.theory.iterations import Iterations
 from boundcheck.theory.symbols import error
 
-AID_STATES = 7  # vectors that AID holds at a time, whatever t and k
+AID_STATES = 7  # vectors that AID holds at a time, for any t and k
 GRAPH_STATES = 3  # vectors that reverse mode keeps for each step
 LONGEST_RUN = 60.0  # seconds that a run to confirm a guarantee may take
 
@@ -137,7 +137,7 @@ def plan(
 
 
 def _floor(case: Case, solution: ReferenceSolution) -> float:
-    """The rounding floor of a long run, and what the reference itself may be off."""
+    """The rounding floor of a long run, or the error of the reference itself if that is larger."""
     late = certificate.model_of(case.constants[BallKind.LOCAL], solution, case.problem.dtype, np.array([10**6]))
     certified = 0.0 if case.certificate is None else case.certificate.value
     return max(FACTOR * float(late[0]), certified)
@@ -167,7 +167,7 @@ def _offers(method: Method, case: Case, eps: float, costs: Costs) -> list[Offer]
 def _offer(method: Method, bound: str, iterations: Iterations, costs: Costs) -> Offer:
     t, unrolled = iterations.t or 0, method.name == "itd"
     k = None if unrolled else iterations.k if iterations.k is not None else t
-    cost = t * (1 + costs.ratio) if unrolled else t + costs.ratio * (k or 0)  # ITD goes all the way back
+    cost = t * (1 + costs.ratio) if unrolled else t + costs.ratio * (k or 0)  # ITD goes back through all t steps
     return Offer(str(method), bound, t, k, iterations.value, iterations.side, cost)
 
 

@@ -1,4 +1,4 @@
-"""What a reader must know beside the word of a verdict."""
+"""The reason that is printed beside a verdict."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def limits_of(bound: Bound, values: np.ndarray, applies: np.ndarray) -> str:
 
 
 def reason(finding: Finding) -> str:
-    """One line; empty where the verdict says all."""
+    """One line; empty if the verdict needs no reason."""
     verdict = finding.verdict
     if verdict is Verdict.HOLDS:
         return finding.limits
@@ -83,7 +83,7 @@ def _broken_link(proof: Trace | None) -> str:
 
 
 def _in_doubt(names: Sequence[str], template: str, sides: tuple[str, str]) -> str:
-    """Which constants are in doubt, and on what side: the second is for those with which bounds fall."""
+    """Which constants are in doubt, and on what side: `sides` are for bounds that rise and that fall with it."""
     falling = [name for name in names if QUANTITIES[name].direction < 0]
     rising = [name for name in names if name not in falling]
     return ", ".join(

@@ -11,7 +11,7 @@ from boundcheck.report.method_curve import MeasuredRate
 from boundcheck.report.verdict import compared
 
 ACCURACIES = tuple(10.0**-i for i in range(1, 9))
-LINEAR = 0.999  # R² of what counts as a line
+LINEAR = 0.999  # the least R² of a line
 SHORTEST_LINE = 8  # points of a line
 LONGEST_BOUND = 1 << 20  # a bound is evaluated up to this many iterations
 LONGEST_RECURSION = 1 << 15  # the same for a bound that is computed step by step

@@ -185,7 +185,7 @@ def resolve(bound: Bound, inputs: Inputs) -> Resolved:
     names = needed_names(bound, expression, inputs.rates)
     arrays = dict(inputs.arrays)
     if "k" in names and "k" not in arrays and "t" in arrays:
-        arrays["k"] = arrays["t"]  # the paper's choice when nothing else is said
+        arrays["k"] = arrays["t"]  # the paper's choice, and the default
     used = tuple(inputs.constants[name] for name in names if name in inputs.constants and name not in arrays)
     return Resolved(expression, names, arrays, used)
 

@@ -18,7 +18,7 @@ GRID = 2**14  # evaluate about this many t at once
 
 @dataclass(frozen=True)
 class Choice:
-    """A number of steps t, or k, or both; `how` says by what it was found."""
+    """A number of steps t, or k, or both; `how` says how it was found."""
 
     t: int | None
     k: int | None
@@ -27,7 +27,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Goal:
-    """What is asked: value(t, k) ≤ eps for t ≥ t_min, at the least price_t·t + price_k·k."""
+    """The goal: value(t, k) ≤ eps for t ≥ t_min, at the least price_t·t + price_k·k."""
 
     value: Callable[[Any, Any], np.ndarray]
     t_min: int

@@ -19,7 +19,7 @@ DIGITS = 50
 
 @dataclass(frozen=True, eq=False)
 class Arithmetic:
-    """The few functions that the two spell differently; all work along the last axis where they reduce."""
+    """The few functions that torch and mpmath spell differently; reductions are along the last axis."""
 
     minimum: Callable[[Array, Array], Array]
     maximum: Callable[[Array, Array], Array]

@@ -24,7 +24,7 @@ from boundcheck.worst_case.terms import grouped, required_terms
 
 BOX = 30.0  # raw numbers beyond it change nothing
 TINY = 1e-280
-MISSING = 3.0  # what a factor in a share that is too small costs, in logarithms
+MISSING = 3.0  # the penalty for each factor by which a share is too small, in logarithms
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Objective:
         outcome = target.outcome(instance, self.t, self.k)
         bound = target.right(instance, outcome, self.t, self.expression)
         log_ratio: Tensor = torch.log(target.error(instance, outcome) + TINY) - torch.log(bound + TINY)
-        for term in self.required:  # a term that is too small costs more than it can bring
+        for term in self.required:  # a penalty for a term that is too small, larger than what it can gain
             share = target.right(instance, outcome, self.t, term) / bound
             log_ratio = log_ratio - MISSING * torch.log(self.family.least / (share + TINY)).clamp(min=0.0)
         log_ratio = torch.where((bound > TINY) & torch.isfinite(log_ratio), log_ratio, -1e3)  # 0 ≤ 0 says nothing

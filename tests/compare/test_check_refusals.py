@@ -49,7 +49,7 @@ def test_what_needs_no_contraction_applies_without_one() -> None:
     assert list(curve.applicable) == ["aid-certificate", "aid-newton", "aid-path", "aid-spectral"]
     assert curve.bounds["aid-newton"].verdict is Verdict.HOLDS
     alone = bc.check(quadratic(0.5075), ["aid-cg"], t=40, bounds=["aid-newton"])
-    assert alone.verdict is Verdict.HOLDS  # what its conditions speak of is observed for it alone
+    assert alone.verdict is Verdict.HOLDS  # what its conditions need is observed for it alone
 
 
 def test_momentum_leaves_the_theorems_about_contractions() -> None:

@@ -51,9 +51,9 @@ def test_the_split_follows_the_cost_of_a_linear_step(monkeypatch: pytest.MonkeyP
         assert guarantee.cost == pytest.approx(guarantee.t + ratio * guarantee.k)
         assert guarantee.error is None
         splits.append(guarantee)
-    cheap, dear = splits
-    assert dear.k < cheap.k  # type: ignore[operator]
-    assert dear.t > cheap.t
+    cheap, expensive = splits
+    assert expensive.k < cheap.k  # type: ignore[operator]
+    assert expensive.t > cheap.t
 
 
 def test_memory_grows_with_t_for_itd_alone() -> None:

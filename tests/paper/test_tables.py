@@ -173,7 +173,7 @@ def test_published_settings() -> None:
 
 
 def made_up(table: str, quick: bool) -> Any:
-    """A report on results that nobody computed: f_t counts the tasks."""
+    """A report on made-up results: f_t counts the tasks."""
     experiment = load(table)
     settings = experiment.settings(quick, 0, "cpu")
     results = {}

@@ -15,10 +15,10 @@ from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # of w and λ
 TRIALS, STEPS = 8, 100  # steps that are tried, and gradient steps with each
-LARGER_BY = 1e-6  # by which a curvature must be larger, relative
-LARGEST_PROVED_DIM = 400  # entries of w, for which curvature over a ball is proved
+LARGER_BY = 1e-6  # relative; a smaller increase of curvature does not count
+LARGEST_PROVED_DIM = 400  # entries of w up to which curvature over a ball is proved
 WIDER = 1.2  # than the ball from the start to where the steps lead
-LARGEST_RATIO = 4  # a proved L is used if it is at most so many times the curvature that was seen
+LARGEST_RATIO = 4  # a proved L is used if it is at most this many times the curvature at the points that were tried
 
 
 @torch.no_grad()

@@ -1,8 +1,8 @@
 """Check the derivatives of autograd, ∂₁Φ, ∂₂Φ, ∇₁E and ∇₂E, against the functions at random points.
 
-A stop-gradient (`detach()`, `no_grad()`, `.data`, a wrong backward) makes autograd's derivative another one, and every
+A stop-gradient (`detach()`, `no_grad()`, `.data`, a wrong backward) makes autograd's derivative wrong, and every
 result that of another problem. A legal one is the frozen step α(λ) of Φ = w − α(λ)∇₁ℓ: ∂₂Φ is right at w(λ), where
-∇₁ℓ = 0, and nowhere else; so ∂₂Φ is asked for at w(λ) only, and elsewhere the derivative of ∇₁ℓ by λ.
+∇₁ℓ = 0, and nowhere else; so ∂₂Φ is compared at w(λ) only, and elsewhere the derivative of ∇₁ℓ by λ.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ LARGE = 100_000  # with more entries of w and λ, use two lines only
 ARRIVAL = 100  # steps of Φ on the way to a fixed point
 NEWTON = 10  # steps of Newton's method after them
 SMALL = 100  # entries of w up to which it is tried
-_ARRIVED: WeakKeyDictionary[Problem, tuple[str, ...]] = WeakKeyDictionary()  # with what their operations said then
+_ARRIVED: WeakKeyDictionary[Problem, tuple[str, ...]] = (
+    WeakKeyDictionary()
+)  # with the derivatives that differed from those of the operations
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Confirmation:
     """Which derivatives finite differences could not confirm, each with the reason; none was refuted."""
 
     unconfirmed: tuple[str, ...] = ()
-    by_operations: tuple[str, ...] = ()  # those of them that differ a little from those of the operations
+    by_operations: tuple[str, ...] = ()  # those among them that differ a little from the derivatives of the operations
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +113,7 @@ def at_solution(problem: Problem, lam: Tensor, w_star: Tensor) -> Confirmation:
 
 @torch.no_grad()
 def on_arrival(problem: Problem) -> None:
-    """Refuse a new problem whose derivatives are not those of its functions; what cannot be told is left for later.
+    """Refuse a new problem whose derivatives are not those of its functions; what is undecided is left for later.
 
     ∂₂Φ is compared at a fixed point, if steps of Φ from w_0, or Newton's method after them, come close to one.
 
@@ -161,7 +163,7 @@ def _near_solution(problem: Problem) -> Tensor | None:
 
 
 def _refuse_unless_symmetric(problem: Problem) -> None:
-    """At the start, after a step, and beside it."""
+    """Test ∂₁Φ at the start, after a step, and at a random point near both."""
     source = LineSource.of(problem, problem.lam, None)
     for w in (*source.bases, source.bases[0] + APART_W * source.near * source.draw(problem.w0)):
         tried = symmetry.trial(linearise(problem, w, source.prepared))

@@ -16,7 +16,7 @@ from boundcheck.numerics.program.finite_differences import Line
 
 APART_W = 0.5  # how far from the iterates points lie, relative
 APART_LAM = 0.05  # how far from λ
-ALIKE = 10  # two scales are one up to this factor
+ALIKE = 10  # two scales count as the same up to this factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class LineSource:
         return (numbers.sign() if signs else numbers).to(dtype=like.dtype, device=like.device)
 
     def points(self) -> Iterator[tuple[Tensor, Tensor, bool]]:
-        """A point, the scale of it, and whether iterates are of that scale, for ever."""
+        """Endless points, each with its scale and whether iterates have that scale."""
         wide = self.near.clamp(min=1.0)
         while True:
             for scale in (self.near, wide):
@@ -112,6 +112,6 @@ def derivative_by_w(source: LineSource, function: Function) -> Callable[[Tensor,
 
 
 def _filled(scale: Tensor) -> Tensor:
-    """The scale of every entry; for those that are 0 that of the others, or 1."""
+    """The scale of every entry; entries with scale 0 get the median of the others, or 1."""
     positive = scale[scale > 0]
     return torch.where(scale > 0, scale, positive.median() if positive.numel() else torch.ones_like(scale[:1]))

@@ -1,12 +1,12 @@
 """Formulas that a problem may give beside Φ and E, where they are quicker than autograd.
 
 `D1`: (w, ready) ↦ (v ↦ ∂₁Φ(w)ᵀv), for columns: w and v are of shape (d, …), what was prepared has the same axes behind
-its own. They are laid out in memory like that too, so that a product with data is one product of matrices. A `Gram`
-says what ∂₁Φ is made of, and saves memory and time in the longest loops.
+its own. They are laid out in memory like that too, so that a product with data is one product of matrices. A
+`DataMatrix` says what ∂₁Φ is made of, and saves memory and time in the longest loops.
 A `OnePoint` takes single vectors only.
 `D2`: (w, ready) ↦ (v ↦ ∂₂Φ(w)ᵀv), for one λ: w of shape (rows, d), v of shape (rows, vectors, d), and the result
-(rows, vectors, n). A `Diagonal` says that λ has an entry for each of w, and that no two mix; `Matrices` hold ∂₂Φ as it
-is; `OuterProducts` can be summed over the rows without being formed for each.
+(rows, vectors, n). A `Diagonal` says that λ has an entry for each of w, and that no two mix; `FullMatrices` hold
+∂₂Φ as it is; `OuterProducts` can be summed over the rows without being formed for each.
 `D2Outer`: (w, ready) ↦ ∇₂E(w), for one λ: (rows, n).
 """
 
@@ -115,7 +115,7 @@ class DataMatrix:
         return out
 
     def spread(self) -> DataMatrix:
-        """The same with `diagonal` at hand for every column, which is quicker where few share it."""
+        """The same with a copy of `diagonal` for every column, which is quicker if few columns share it."""
         if self.weight.dim() != self.diagonal.dim() or self.weight.shape[1:] == self.diagonal.shape[1:]:
             return self
         return DataMatrix(self.U, self.weight, self.diagonal.expand(-1, *self.weight.shape[1:]).contiguous())
@@ -130,7 +130,7 @@ class DataMatrix:
         return self if shared else DataMatrix(self.U, self.weight[..., i : i + 1], self.diagonal)
 
     def points(self, count: int) -> list[DataMatrix]:
-        """That of each of several points, for single vectors."""
+        """The matrix at each of several points, for single vectors."""
         U = self.U if self.U.dim() == 2 else self.U[..., 0]
         weights, diagonal = (_each(x, count) for x in (self.weight, self.diagonal))
         return [DataMatrix(U, *each) for each in zip(weights, diagonal, strict=True)]

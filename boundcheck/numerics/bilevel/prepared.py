@@ -1,4 +1,4 @@
-"""What a problem prepares from λ, as leaves to differentiate by, with the way from them back to λ and forth."""
+"""What a problem prepares from λ, as leaves to differentiate by, with derivatives from λ to the leaves and back."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ CUT = "detach(), no_grad(), .data, .item(), or another copy of it"
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of the first call."""
+    """The result of the first call."""
 
     name: str
     on_params: bool
@@ -30,7 +30,7 @@ class Trial:
     on_hparams_by_params: bool  # for a loss, does its gradient by params depend on hparams? Otherwise as `on_hparams`
 
     def refuse_without_params(self) -> None:
-        """For a loss: one that does not depend on params says nothing of them."""
+        """Refuse a loss that does not depend on params."""
         if not self.on_params:
             raise InputError(f"{self.name} does not depend on params, says autograd; does it use {CUT}?")
 

@@ -1,8 +1,8 @@
 """AID at every t at once: the linear systems of all t as rows, and the iterates read off on the way.
 
 The system of row t is (I − ∂₁Φ(w_t)ᵀ)v = ∇₁E(w_t). A row is read off after its k steps, k = t or fixed, and dropped
-when nothing more is asked of it. Where ∂₁Φ is one symmetric matrix for all t, rows are taken to its eigenvectors first:
-a product there is one pass. Where it is symmetric, one Krylov basis serves FP and CG (aid_krylov.py), if memory allows.
+when it is finished. Where ∂₁Φ is one symmetric matrix for all t, rows are first written in its eigenvectors, where a
+product is one pass. Where ∂₁Φ is symmetric, one Krylov basis serves FP and CG (aid_krylov.py), if memory allows.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from boundcheck.numerics.curves.sizes import WIDTHS, Sizes
 KsByMethod = Mapping[Method, Sequence[int]]  # for every method its k at each row, ascending
 DROP = 8  # finished rows are dropped when they are one in this many
 ASK = 16  # steps between two checks of whether any row still moves
-STATES = 12  # copies of a state that are held for a row
+STATES = 12  # copies of a state that each row holds
 
 
 def numbers_held(sizes: Sizes, rows: int) -> int:
-    """The most numbers held at once without a Krylov basis, for one λ and so many rows."""
+    """The most numbers held at once without a Krylov basis, for one λ and this number of rows."""
     return rows * (STATES * sizes.state + WIDTHS * sizes.width)
 
 
@@ -73,12 +73,12 @@ def iterates(batch: Batch, b: Tensor, ks_by_method: KsByMethod, block: int, basi
 
 
 def _from_the_end(count: int, size: int) -> list[slice]:
-    """Pieces of which all but the first are whole: there steps are few."""
+    """Pieces counted from the end, so that only the first may be short: its rows take few steps."""
     return [slice(max(0, stop - size), stop) for stop in range(count, 0, -size)][::-1]
 
 
 def _scale(b: Tensor) -> Tensor:
-    """The largest entry of each row: without it squares leave the range of numbers before b does."""
+    """The largest entry of each row. Dividing by it keeps squares from overflow and underflow."""
     largest = b.abs().amax(dim=-1, keepdim=True)
     return torch.where((largest > 0) & torch.isfinite(largest), largest, 1)
 

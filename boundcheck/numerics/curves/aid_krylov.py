@@ -1,12 +1,12 @@
 """AID at every t where ∂₁Φ is symmetric: one Krylov basis for each row serves FP and CG, and every k.
 
 Lanczos' recursion from x_0 = b/‖b‖ takes J = ∂₁Φ to a tridiagonal matrix: JX = XT + β x_m e_{m−1}ᵀ for the columns
-x_0 … x_{m−1} of X. After k steps FP and CG have reached Xu with coefficients u that come of T alone,
+x_0 … x_{m−1} of X. After k steps FP and CG have reached Xu with coefficients u that depend on T alone,
 
     FP: u ← Tu + ‖b‖e_0, k times from 0;    CG: (I − T_k)u = ‖b‖e_0 with the first k rows and columns of T,
 
-so that products are spent once, and on no more vectors than count. Columns lose their orthogonality by rounding, which
-does no harm here: JX = XT holds to rounding column by column, hence v = Xu goes through v ← Jv + b with a forcing of
+so that each product is computed once, for no more vectors than needed. Columns lose their orthogonality by rounding,
+without harm: JX = XT holds to rounding column by column, hence v = Xu goes through v ← Jv + b with a forcing of
 rounding in each step, and the residual b − (I − J)Xu of CG is the one of its coefficients, up to rounding.
 
 A basis is long enough for FP when what it leaves out is rounding: the forcing β u_{m−1} in every step. That takes a few
@@ -44,7 +44,7 @@ OTHERS = 16  # vectors held for a row besides its basis
 
 
 def numbers_held(sizes: Sizes, rows: int) -> int:
-    """The most numbers held at once, for one λ and so many rows."""
+    """The most numbers held at once, for one λ and this number of rows."""
     return rows * ((DEEP + OTHERS) * sizes.problem.d + WIDTHS * sizes.width)
 
 
@@ -274,7 +274,7 @@ class Pivots:
         count = len(self._ks_by_method[method])
         first = max(0, count - tiled(count - beyond[method], len(self.c[-1])))
         c = self.c[..., first:].clone()
-        c[-1, :, : beyond[method] - first] = 0  # these rows are done, and rest
+        c[-1, :, : beyond[method] - first] = 0  # these rows are done and do not move
         floor = self._floor[:, first:]
         going = c[-1].abs() > floor
         if not bool(going.any()):

@@ -1,4 +1,4 @@
-"""All curves of one batch of λ: the systems of AID, the derivatives of ITD, and for some t at a time their way to λ."""
+"""All curves of one batch of λ: the systems of AID, the derivatives of ITD, and their products with ∂₂Φ."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class AidProducts:
     def plus(self, rest: Tensor, ts: slice, lams: slice) -> Tensor:
         """The products plus `rest`, which has shape (λ, t, n): of shape (λ, t, methods, n)."""
         products = self._block(ts, lams)
-        if products.is_contiguous():  # else several places in memory may be one number
+        if products.is_contiguous():  # otherwise several entries may share one place in memory
             return products.add_(rest[:, :, None])
         return products + rest[:, :, None]
 

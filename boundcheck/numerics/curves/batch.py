@@ -84,7 +84,7 @@ def run(problem: Problem, prepared: Prepared, T: int, *, constant: bool) -> Batc
 
 
 def of_states(problem: Problem, prepared: Prepared, states: Tensor, *, constant: bool) -> Batch:
-    """The batch with these states, which the dynamics were run for already."""
+    """The batch with these states, which a run of the dynamics computed before."""
     batch = Batch(problem, prepared, states)
     return _with_constant_jacobian(batch) if constant else batch
 

@@ -44,7 +44,7 @@ class Spectrum:
     U: Tensor  # (λ, d, d)
     values: Tensor  # (λ, distinct); where a λ has fewer, zeros at the end
     which: Tensor  # (λ, d): which of the values belongs to a column of U
-    simple: bool  # every λ has d distinct values
+    simple: bool  # whether every λ has d distinct values
     runs: tuple[Block, ...]  # runs of columns, if they are few and the same for all λ; else empty
 
     def __getitem__(self, lams: slice) -> Spectrum:

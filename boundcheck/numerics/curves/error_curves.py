@@ -212,7 +212,7 @@ def refuse_unless_budget(memory: Any) -> None:
 
 
 def methods_of(problem: Problem, method_names: Sequence[str] | None) -> list[Method]:
-    """The methods of which errors can be asked, each once; the default ones if none are named."""
+    """The methods by name, each once; the default ones if none are named."""
     if method_names is None:
         method_names = names.default_methods(problem.symmetric)
     if isinstance(method_names, str):
@@ -226,7 +226,7 @@ def methods_of(problem: Problem, method_names: Sequence[str] | None) -> list[Met
 
 
 def lams_of(problem: Problem, samples: int, seed: int | None, lam: Any) -> Tensor:
-    """The λ that are meant, one a row."""
+    """The λ to run at, one in each row."""
     if lam is not None:
         if samples != 1 or seed is not None:
             raise InputError("lam was given, so samples and seed mean nothing; leave them out")

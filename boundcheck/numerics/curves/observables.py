@@ -65,7 +65,7 @@ def observe(
 
     Observables that a method does not have are omitted, such as u_{t,k} for conjugate gradient. Those that need
     matrices are omitted if `may_be_formed` is false, and those discounted by `q` if it is None. `states` are
-    z_0 … z_T of a run that was made already. `memory` is a budget in bytes for what is formed at once.
+    z_0 … z_T of an earlier run. `memory` is a budget in bytes for what is formed at once.
     """
     for name in names:
         if name not in NAMES:

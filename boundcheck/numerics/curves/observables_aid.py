@@ -20,7 +20,7 @@ Values = dict[str, Tensor]
 
 
 def observe(run: ObservedRun, methods: Sequence[Method], wanted: Collection[str]) -> dict[Method, Values]:
-    """For each method of AID what is wanted, and what comes with it at no cost."""
+    """For each AID method the wanted observables, and those that cost nothing more."""
     v, v_k = run.solution.v, iterates(run, methods)
     v_t = _solutions(run) if {*OF_V_T} & {*wanted} else None
     values: dict[Method, Values] = {}

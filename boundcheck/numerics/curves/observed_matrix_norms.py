@@ -1,7 +1,7 @@
 """Norms of the d × n and d × d matrices in the proofs, along one run: ∂₂Φ(w_t), w_t' − w', u_{t,k} − w', …
 
 Matrices are formed for a few t at a time, as many as fit the memory. Norms are those of d × d Gram matrices, summed
-over columns that stay in the cache. Where ∂₁Φ is one symmetric matrix for all t, rows are those in its eigenvectors,
+over columns that stay in the cache. Where ∂₁Φ is one symmetric matrix for all t, rows are written in its eigenvectors,
 which changes no norm: there ∂₁Φ is diagonal, and products with it are passes over columns.
 """
 

@@ -1,4 +1,4 @@
-"""One run of the dynamics with its solution, looked at at some times: what the observables are made of."""
+"""One run of the dynamics with its solution, at some times: the observables are computed from it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def norm(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class ObservedRun:
-    """Vectors are rows, one for each of the times: of shape (times, d), λ being one."""
+    """A run at one λ. Vectors are rows, one for each of the times: of shape (times, d)."""
 
     every_t: Batch  # all t up to the last that is asked for
     solution: ReferenceSolution
@@ -38,11 +38,11 @@ class ObservedRun:
 
     @cached_property
     def batch(self) -> Batch:
-        """The states asked for, after z_0."""
+        """z_0, and the states at the times `ts`."""
         return self.only(slice(0, len(self.ts)))
 
     def only(self, part: slice) -> Batch:
-        """Those of some of the times."""
+        """z_0, and the states at some of the times."""
         keep = torch.cat((torch.zeros_like(self.ts[:1]), self.ts[part]))
         every_t = self.every_t
         return Batch(every_t.problem, every_t.prepared, every_t.z[:, keep], every_t.constant, every_t.spectrum)
@@ -86,7 +86,7 @@ class ObservedRun:
 
     @property
     def width(self) -> int:
-        """Numbers in a cotangent on its way to λ."""
+        """The most numbers in a cotangent that is pulled back to λ."""
         return max(self.problem.n, sum(leaf.numel() for leaf in self.every_t.prepared.leaves.tensors))
 
     def at_once(self, numbers: int) -> int:

@@ -32,8 +32,8 @@ class D1Formula(Enum):
 
     NONE = auto()
     GENERAL = auto()
-    DATA = auto()  # diag(kept) + Uᵀdiag(weight)U with rows of data U
-    ISOTROPIC_DATA = auto()  # kept·I + weight·UᵀU with two numbers
+    DATA = auto()  # diag(diagonal) + Uᵀdiag(weight)U with rows of data U
+    ISOTROPIC_DATA = auto()  # diagonal·I + weight·UᵀU with two numbers
 
 
 class D2Formula(Enum):

@@ -1,4 +1,4 @@
-"""What is known of a run before it, where ∂₁Φ is one symmetric matrix U diag(j) Uᵀ: the terms of the spectral bounds.
+"""The terms of the spectral bounds, which are known before a run where ∂₁Φ is one symmetric matrix U diag(j) Uᵀ.
 
 In eigenvectors a step acts on each coordinate alone, so w_t = w* + P_t(∂₁Φ)(w_0 − w*) with numbers P_t(j) that follow
 from the step sizes. Nothing is iterated but numbers: neither Φ nor products with ∂₁Φ are called along the way.
@@ -117,8 +117,8 @@ def _solve(run: ObservedRun, spectrum: Spectrum, method: Method) -> Values:
 def _conjugate(A: Tensor, b: Tensor, k: Tensor) -> Tensor:
     """v_k of conjugate gradient from 0 on diag(A)v = b for each row b with its k.
 
-    NaN from where on residuals are no longer orthogonal, as they are in exact arithmetic: from there on rounding
-    decides where the solver goes; and beyond `CG_STEPS` steps.
+    NaN from the step on at which residuals are no longer orthogonal, as they are in exact arithmetic: rounding then
+    decides where the solver goes. NaN also beyond `CG_STEPS` steps.
     """
     v, r, p = torch.zeros_like(b), b, b
     solutions = torch.where((k == 0)[:, None], v, torch.full_like(b, torch.nan))

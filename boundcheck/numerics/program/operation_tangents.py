@@ -63,7 +63,7 @@ def compare(line: Line) -> Comparison:
 
     It "agrees" also where an operation hides what it does: then nothing speaks against autograd. "open" without a
     reason is a gap that may be rounding. Entries and values that add little to the whole are looked at by themselves:
-    beside a derivative of 1e6, nobody would see that another is missing.
+    beside a derivative of 1e6, it would not be visible that another is missing.
     """
     pair = _both(line, 1)
     if pair is None:

@@ -28,7 +28,7 @@ PAPER = "paper"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What is known of a run: its result, or the state to go on from; how much is made, and the seconds it took."""
+    """A run so far: its result, or the state to go on from; how much is done, and the seconds it took."""
 
     content: Any
     done: float
@@ -91,7 +91,7 @@ class Store:
         try:
             stored = torch.load(path, map_location="cpu", weights_only=True)
             return Checkpoint(_unpacked(stored["content"]), stored["done"], stored["seconds"])
-        except Exception as why:  # whatever a damaged file makes of torch
+        except Exception as why:  # a damaged file may raise anything in torch
             raise InputError(
                 f"{path} cannot be read ({type(why).__name__}); remove it, and that run is repeated"
             ) from why
@@ -117,7 +117,7 @@ def _packed(tree: Any) -> Any:
         return {key: _packed(value) for key, value in tree.items()}
     if isinstance(tree, list | tuple):
         return type(tree)(_packed(value) for value in tree)
-    return tree.clone() if isinstance(tree, torch.Tensor) else tree  # of a view, torch would write all of it
+    return tree.clone() if isinstance(tree, torch.Tensor) else tree  # for a view, torch would write all of its memory
 
 
 def _unpacked(tree: Any) -> Any:

@@ -115,7 +115,7 @@ class _Work:
         self.running[call] = task
 
     def collect(self) -> Slice:
-        """Write down what is finished, or got further and waits for its next turn; the last such slice."""
+        """Store every slice that has ended; returns the last one."""
         for call in self.workers.finished(self.running):
             task = self.running.pop(call)
             latest: Slice = self.workers.result(call)
@@ -127,7 +127,7 @@ class _Work:
 
     def keep(self, task: Task, piece: Slice) -> None:
         checkpoint = Checkpoint(piece.content, piece.done, self.so_far[task.key].seconds + piece.seconds)
-        with interrupts_held():  # or what was made would be lost
+        with interrupts_held():  # otherwise the result would be lost
             if piece.finished:
                 self.store.keep_result(task.key, checkpoint)
                 del self.so_far[task.key]

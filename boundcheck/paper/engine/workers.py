@@ -33,9 +33,9 @@ class Workers(Protocol):
 
 
 def workers(jobs: int, scheduler: str) -> Workers:
-    """As was asked for on the command line."""
+    """The workers that the command line asks for."""
     if jobs < 1:
-        raise InputError(f"--jobs {jobs} leaves nobody to work; give a number >= 1")
+        raise InputError(f"--jobs must be at least 1 (got {jobs})")
     if scheduler and jobs > 1:
         raise InputError(f"--jobs {jobs} and --scheduler {scheduler} were given together; leave out --jobs")
     return Cluster(scheduler) if scheduler else Processes(jobs) if jobs > 1 else Here()
@@ -165,11 +165,11 @@ class Cluster:
             try:
                 with self._client.as_current():
                     return list(self._dask.wait(list(calls), ANSWER, return_when="FIRST_COMPLETED").done)
-            except TimeoutError:  # a slice may take longer than that, if somebody is at it
+            except TimeoutError:  # a slice may take longer than that while a worker runs it
                 if not self._client.nthreads():
                     remedy = f"start some with `dask worker {self.address}`, and {AGAIN}"
                     raise InputError(f"--scheduler {self.address} has no workers any more; {remedy}") from None
-            except (futures.CancelledError, self._dask.CancelledError):  # which is what a lost scheduler makes of them
+            except (futures.CancelledError, self._dask.CancelledError):  # raised when the scheduler is lost
                 raise InputError(f"--scheduler {self.address} was lost; {AGAIN} once it is back") from None
 
     def result(self, call: Any) -> Any:

@@ -112,7 +112,7 @@ def key_of(method: str, projected: bool, step: float, seed: int) -> str:
 
 
 def ready(settings: Settings) -> None:
-    """InputError where MNIST is not at hand."""
+    """Raise InputError if the files of MNIST are missing."""
     if settings["data"] == "mnist":
         from boundcheck.problems.parts import datasets as data
 
@@ -202,7 +202,7 @@ def stepped(
 
 
 def measurement(network: Model, lam: Tensor, p: Mapping[str, Any], with_accuracy: bool) -> tuple[TrainingRow, Tensor]:
-    """What is seen at this λ, and g(λ)."""
+    """The row of measurements at this λ, and g(λ)."""
     problem = network.problem
     if not bool(torch.isfinite(lam).all()):
         raise DivergenceError(f"{problem.name}: λ left the finite numbers; reduce the step size")

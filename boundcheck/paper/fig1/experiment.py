@@ -106,12 +106,12 @@ def _bounds(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _elsewhere(bound: Bound) -> bool:
-    """Is it about E = ℓ, which here it is nowhere, or about the reference?"""
+    """Is the bound one for E = ℓ, which is not the case here, or one for the reference?"""
     return bound.kind is BoundKind.ENCLOSURE or any(assumption.key == "E = ℓ" for assumption in bound.assumptions)
 
 
 def _rates(curve: Curve, bound: BoundCurve) -> dict[str, float | int | None] | None:
-    """By how much a step the error shrinks where it is a line, and by how much the bound does there and in the end."""
+    """The factor by which the error shrinks in each step where log(error) is a line, and the same for the bound."""
     values, error = bound.values[0], curve.errors[0]
     if curve.rate is None or not np.isfinite(values[-1]):
         return None

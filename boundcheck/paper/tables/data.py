@@ -1,4 +1,4 @@
-"""The three problems of section 4.2 as the tables use them: what appendix C.2 sets, and the examples to test on.
+"""The three problems of section 4.2 as the tables use them: the settings of appendix C.2, and the test examples.
 
 Not in the paper, so chosen here: precision (float64 for Parkinson, which is small, else float32), the seed of the
 splits, and when a step size counts as diverged: where a number is not finite, or some λ_j not `within` what e^λ_j can
@@ -31,7 +31,7 @@ LARGEST_FLOAT32 = 1e38  # near the end of float32
 
 @dataclass(frozen=True)
 class Table:
-    """What appendix C.2 says of a problem; `together` is how many step sizes are run as one batch."""
+    """The settings of appendix C.2 for a problem; `together` is how many step sizes are run as one batch."""
 
     t: tuple[int, ...]
     k_r: int

@@ -51,7 +51,7 @@ def _requested_tables() -> Sequence[str]:
 
 
 def ready(settings: Settings) -> None:
-    """Reads what the runs will read, so that what is missing is said before anything is written."""
+    """Read the data of all runs, so that missing files are reported before anything is written."""
     for name, of_data in settings["data"].items():
         if not of_data["options"].get("synthetic"):
             READ[name]()

@@ -1,4 +1,4 @@
-"""How close proved bounds come to the error on one problem: by kind, by which theorem, and what link stops it."""
+"""How close proved bounds come to the error on one problem: by kind and theorem, with the links that lose most."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _stops(fitting: Sequence[BoundCurve], index: int) -> list[list[Any]]:
 def newton_steps(name: str, ts: Sequence[int], seed: int, device: str) -> Mapping[str, int | None]:
     """From w_t of gradient descent alone: after how many Newton steps the error of AID there is enclosed.
 
-    Enclosed is ‖g(w_t) − g(w)‖ ± ε_g, with ε_g at most a tenth of the first, w being w_t after so many steps.
+    Enclosed is ‖g(w_t) − g(w)‖ ± ε_g, with ε_g at most a tenth of the first; w is w_t after these Newton steps.
     """
     problem = load_problem(name, seed=seed, device=device, dynamics="gradient-descent")
     solution = reference(problem, problem.lam[None])

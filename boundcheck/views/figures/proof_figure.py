@@ -191,7 +191,7 @@ def _wrong() -> dict[str, Any]:
 def _bars(
     axes: Axes, trace: Trace, place: int, heights: np.ndarray, width: float, *, layered: bool = False
 ) -> np.ndarray:
-    """Values as bars with their slacks in words, in rows of these heights; where they begin, in inches downwards."""
+    """Draw values as bars with their slacks as text, in rows of these heights; the top of each row in inches."""
     values, slacks, broken = trace.values[:, place], trace.slacks[:, place], trace.broken[:, place]
     labels = [f"×{canvas.number(x)}{' broken' if bad else ''}" for x, bad in zip(slacks, broken, strict=True)]
     labels = [canvas.number(values[0]), *labels[1:], canvas.number(values[-1])]

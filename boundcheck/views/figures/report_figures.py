@@ -224,7 +224,7 @@ def _limits(curves: list[Curve]) -> tuple[float, float]:
 
 
 class _Sheet:
-    """A panel a method, in at most three columns, with equal axes and a legend below each."""
+    """One panel for each method, in at most three columns, with equal axes and a legend below each."""
 
     def __init__(self, report: Report, label: str, low: float, high: float) -> None:
         curves = list(report.curves.values())

@@ -82,7 +82,7 @@ class Words(Text):
 
 
 def words(x: float, y: float, text: str, **style: Any) -> Words:
-    """To be added to axes or a figure, which must not cut it off."""
+    """A text as an artist to add to axes or a figure, without clipping."""
     given: dict[str, Any] = {"transform": IdentityTransform(), "clip_on": False} | style
     return Words(x, y, text, **given)
 
@@ -93,7 +93,7 @@ def width(text: str, size: float) -> float:
 
 
 def wrapped(text: str, inches: float, size: float) -> str:
-    """With a new line before each word that would lead further."""
+    """The text with a line break before each word that would exceed the width."""
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}" if lines[-1] else word

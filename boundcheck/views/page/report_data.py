@@ -40,7 +40,7 @@ def rows(report: Report) -> list[Row]:
 
 
 def _row(report: Report, curve: Curve, bound_curve: BoundCurve, shown: bool) -> Row:
-    """With code if that makes the values of the report, else with these: observed on the run, or the best of many."""
+    """With code if it gives the values of the report, or else with these values."""
     method, bound = parse(curve.method), bounds[bound_curve.name]
     values = _values(report, bound_curve.ball)
     dynamics = str(report.problem.get("dynamics", ""))

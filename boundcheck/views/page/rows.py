@@ -39,7 +39,7 @@ class Row:
     shown: bool
     k: int | None = None  # of the run; None for k = t
     fixed_arguments: Mapping[str, float] = field(default_factory=dict)  # arguments that no control moves
-    fixed: list[float | None] | None = None  # the values of the run, where no code makes them
+    fixed: list[float | None] | None = None  # the values of the run, if no code computes them
 
     def as_json(self) -> dict[str, Any]:
         return {

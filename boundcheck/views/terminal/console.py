@@ -28,7 +28,7 @@ SIDE_WORDS = {
 
 
 class Screen(Console):
-    """A console that leaves a closed pipe to the command line to deal with."""
+    """A console that raises on a closed pipe; the command line handles it."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -45,7 +45,7 @@ def progress(quiet: bool, *, time_left: bool = False) -> Iterator[Progress]:
         task = bar.add_task("", total=None)
 
         def show(description: str, done: float, total: float) -> None:
-            known = time_left or total > 1  # one piece alone takes as long as it takes
+            known = time_left or total > 1  # for a single piece the time left is not known
             bar.update(task, description=description, completed=done, total=total if known else None)
 
         yield show

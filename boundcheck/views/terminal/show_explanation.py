@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 12  # rows; what adds less is counted
 ADDS, CENTRE = 8, 11  # columns of the two numbers
-INDENT = ADDS + CENTRE + 2  # of what is said of an operation
-SAME_VALUE = 1e-6  # largest relative difference between two ways to a number that counts as none
+INDENT = ADDS + CENTRE + 2  # of the notes below an operation
+SAME_VALUE = 1e-6  # largest relative difference at which two values count as the same
 LEGEND = "z is what an operation φ reads, over the ball; the weight is the derivative of the function by its result."
 
 
@@ -59,7 +59,7 @@ def _show_one(console: Console, explanation: Explanation, source: _Source) -> No
 
 
 def _title(explanation: Explanation) -> Text:
-    """What the rows are about, where, and that something better is known if it is."""
+    """The constant, its bound and its ball, and a better value if one is known."""
     value, constant = explanation.value, explanation.constant
     relation = "≥" if "smallest" in explanation.quantity else "≤"
     title = Text(f"{explanation.quantity} {relation} {_number(value)}{_where(explanation.ball)}", style="bold")
@@ -116,7 +116,7 @@ def _row(console: Console, part: Contribution, quote: str) -> None:
 
 
 def _packed(pieces: Sequence[str], between: str, room: int) -> list[str]:
-    """Pieces in lines of at most so many characters, none of them broken unless it is longer than a line."""
+    """Pieces in lines of at most `room` characters; a piece is broken only if it is longer than a line."""
     lines = [""]
     for i, piece in enumerate(pieces):
         text = piece + between.rstrip() * (i < len(pieces) - 1)

@@ -137,7 +137,7 @@ def _at_the_end(bound: BoundCurve) -> float:
 
 
 def _silent(console: Console, report: Report) -> None:
-    """What there is to say of verdicts, and what does not apply; each reason once."""
+    """The reasons of verdicts, and the bounds that do not apply; each reason once."""
     reasons: dict[str, list[str]] = defaultdict(list)
     for curve in report.curves.values():
         for bound in curve.bounds.values():
@@ -174,7 +174,7 @@ def _least(curve: Curve, eps: float) -> int | None:
 
 
 def _looseness(console: Console, report: Report, t: int | None) -> None:
-    """For each method the proof of the bound that is named like it, or else of its tightest, at t or the last one."""
+    """For each method the proof of the bound with its name, or else of its tightest bound, at t or at the last t."""
     for curve in report.curves.values():
         traced = [bound for bound in curve.applicable.values() if bound.trace is not None]
         named = [bound for bound in traced if bound.name == curve.method.partition(":")[0]]
@@ -191,7 +191,7 @@ def _looseness(console: Console, report: Report, t: int | None) -> None:
 
 
 def _falling(trace: Trace, place: int) -> Iterator[str]:
-    """A sentence for each link that makes the value smaller, which no inequality of a proof does."""
+    """A sentence for each link that makes the value smaller; in a proof no link may."""
     for i, name in enumerate(trace.links):
         slack, uses = trace.slacks[i, place], ", ".join(trace.uses[i])
         if i and slack < 1 - SLACK_SHOWN:

@@ -97,7 +97,7 @@ def test_spectrum_counts_what_differs_by_rounding_once() -> None:
     spread = found.spread(found.values[:, None])[:, 0]
     assert torch.allclose(found.U * spread[:, None] @ found.U.mT, U * values[:, None] @ U.T, atol=1e-14)
     near = spectrum_of(torch.diag(torch.tensor([0.5, 0.5 + 1e-7, 0.9]).double())[None])
-    assert near.simple  # as 10⁻⁷ is no rounding
+    assert near.simple  # as 10⁻⁷ is more than rounding
     v = torch.ones(2, 1, 6).double()
     assert torch.allclose(found.lengths(v)[0, 0] ** 2, torch.tensor([1, 3, 2, 0, 0, 0]).double())
 

@@ -58,7 +58,7 @@ def _random(like: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def differs_at_first(problem: Problem, quick: Problem) -> str:
-    """What differs, in words; empty if nothing does. Each derivative by itself, at three points, for all uses."""
+    """What differs, in words; empty if nothing does. Compares each derivative at three points, for all uses."""
     generator = torch.Generator().manual_seed(SEED + 1)
     trial = TrialPoint.near(problem, generator)
     for point in (trial, TrialPoint(problem.w0, trial.v, trial.lam)):

@@ -65,7 +65,7 @@ class MatrixSquares:
 
 @dataclass(eq=False)
 class GradientStep:
-    """The parts of Φ; None is 1 for `diagonal`, and 0 for `shift`, `Q` and `own_shift`, that which is of no data."""
+    """The parts of Φ. `own_shift` is the part of `shift` without data. None is 1 for `diagonal`, 0 for the others."""
 
     diagonal: Value | None = None
     shift: Value | None = None
@@ -79,7 +79,7 @@ class GradientStep:
 
 
 class Assembly:
-    """Makes a gradient step of the terms of a loss."""
+    """Builds a gradient step from the terms of a loss."""
 
     def __init__(self, algebra: Algebra) -> None:
         self.algebra, self.stage, self.d, self.w = algebra, algebra.stage, algebra.d, algebra.w

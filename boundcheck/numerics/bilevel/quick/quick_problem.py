@@ -43,7 +43,7 @@ MATRIX_PRODUCTS = frozenset(("mv", "mm", "matmul", "dot", "bmm"))
 def quick(problem: Problem) -> Problem:
     """The problem with formulas of its functions as they are now; the problem itself where there are none."""
     if problem.w_layout is None or problem.d1phi_T_at is not None or problem.d2phi_T_at is not None:
-        return problem  # of the shelf, or with formulas of its own
+        return problem  # a built-in problem, or one with formulas of its own
     functions = _FunctionsOf.of(problem)
     derived = _derived(functions)
     if derived is None:
@@ -58,7 +58,7 @@ def quick(problem: Problem) -> Problem:
 
 
 def _first_line(compare: Callable[[], str]) -> str:
-    """What differs; an error counts too: the user's code may raise anything, and an operation have no rule for rows."""
+    """What differs, as one line. An error counts too: the user's code may raise, and an operation may have no rule."""
     try:
         return compare()
     except Exception as error:

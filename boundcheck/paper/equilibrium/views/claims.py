@@ -1,4 +1,4 @@
-"""What the runs of `eqm` and `conv-eqm` come to, and what the paper says of them beside it."""
+"""The results of `eqm` and `conv-eqm` beside what the paper claims."""
 
 from __future__ import annotations
 

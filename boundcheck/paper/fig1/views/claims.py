@@ -1,4 +1,4 @@
-"""What the runs of fig1 come to: means over λ, and what the paper says of Figure 1 beside it."""
+"""The results of fig1, as means over λ, beside what the paper claims about Figure 1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from boundcheck.paper.fig1.views import figures as drawings
 
 Data = Mapping[str, Mapping[str, Any]]
 TEXT, APPENDIX = "section 4.1", "appendix C.1"
-SLOWER = 1.005  # over some hundred steps bound/error falls by less than ×2, of what it has in reserve
+SLOWER = 1.005  # tolerated factor above the predicted rate: bound/error falls by less than ×2 in a hundred steps
 THOROUGH = ("krr", "br", "hr")  # solved with heavy ball, compared with a closed form
 
 
@@ -112,7 +112,7 @@ def resting(part: Mapping[str, Any], method: str, precision: str = "float64") ->
     return float(tail[-max(1, len(tail) // 10) :].mean())
 
 
-TIE = 1.01  # what cannot be told apart in a figure; on BR, FP and ITD are the same in exact arithmetic
+TIE = 1.01  # errors closer than this look the same in a figure; on BR, FP and ITD are equal in exact arithmetic
 
 
 def shares(part: Mapping[str, Any], fp: str, close: float = TIE) -> dict[str, float]:
@@ -259,7 +259,7 @@ def _suspicion(data: Data) -> Claim:
 
 
 def double_over_single(data: Data, method: str) -> dict[str, float]:
-    """The error at the end in float64 over that in float32, on the problems of which the paper speaks."""
+    """The error at the end in float64 over that in float32, on the problems that the paper names."""
     each = {n: [resting(data[n], method, kind) for kind in ("float64", "float32")] for n in THOROUGH}
     return {name: double / single for name, (double, single) in each.items()}
 

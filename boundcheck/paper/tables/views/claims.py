@@ -1,4 +1,4 @@
-"""What section 4.2 says of tables 1 and 2 in words, beside what came out of the runs."""
+"""What section 4.2 claims about tables 1 and 2, beside the results of the runs."""
 
 from __future__ import annotations
 

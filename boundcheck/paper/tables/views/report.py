@@ -1,4 +1,4 @@
-"""What tables 1 and 2 say beside what came out of the runs."""
+"""Tables 1 and 2 of the paper beside the results of the runs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _row(data: str, t: int, row: str) -> str:
 
 
 def _cell(table: str, settings: Settings, results: Mapping[str, Any], data: str, t: int, row: str) -> dict[str, Any]:
-    """The step size with the least f_t(λ_s) of all batches, and what came of it."""
+    """The step size with the least f_t(λ_s) of all batches, and its results."""
     start = key(data, t, TABLES[data].methods(t)[row])
     batches = [result for name, result in sorted(results.items()) if name.rpartition(".")[0] == start]
     ended = [batch for batch in batches if batch["best"] is not None]
