@@ -19,7 +19,7 @@ RELATION = {
     Side.HIGH_PROBABILITY: "at most, prob.",
     Side.LOWER: "at least",
 }
-SIDE_WORDS = {
+WORTH = {
     Side.EXACT: "proved",
     Side.UPPER: "proved",
     Side.HIGH_PROBABILITY: "with high probability",

@@ -14,7 +14,7 @@ from boundcheck import __version__
 from boundcheck.side import Side
 from boundcheck.theory import step_sizes
 from boundcheck.views.terminal import show_constants
-from boundcheck.views.terminal.console import SIDE_WORDS, Screen
+from boundcheck.views.terminal.console import WORTH, Screen
 
 if TYPE_CHECKING:
     from boundcheck.compare.guarantees import Plan
@@ -114,5 +114,5 @@ def _offers(plan: Plan) -> Table:
     table.add_column("worth")
     for offer in plan.offers:
         k = "–" if offer.k is None else str(offer.k)
-        table.add_row(offer.method, offer.bound, str(offer.t), k, f"{offer.cost:.0f}", SIDE_WORDS[offer.side])
+        table.add_row(offer.method, offer.bound, str(offer.t), k, f"{offer.cost:.0f}", WORTH[offer.side])
     return table
