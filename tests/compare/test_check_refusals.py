@@ -119,8 +119,8 @@ def black_box() -> Problem:
 
 def test_estimates_from_below_never_prove_and_never_refute(without_program: None) -> None:
     report = bc.check(black_box(), ["itd", "aid-fp"], t=40)
-    found = {bound.verdict for curve in report.curves.values() for bound in curve.applicable.values()}
-    assert found == {Verdict.CONSISTENT}
+    result = {bound.verdict for curve in report.curves.values() for bound in curve.applicable.values()}
+    assert result == {Verdict.CONSISTENT}
     assert "estimated from below" in report.curve("itd").bounds["itd"].reason
     lowered = {
         ball: constants.replace(*(replace(c, value=c.value / 2) for c in constants.values() if c.name == "q"))

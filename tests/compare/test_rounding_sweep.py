@@ -36,8 +36,10 @@ def test_nothing_is_violated_by_rounding(gap: float, dtype: torch.dtype, monkeyp
     for of_w, (of_E, away) in every if gap > 1e-3 else every[::4]:
         case = problem(1 - gap, of_w, of_E, away * of_w, dtype)
         report = bc.check(case, ["itd", "aid-fp", "aid-cg"], t=25, budget=40, proofs=False)
-        told = {key: report.curve(key[0]).bounds[key[1]].reason for key, v in report.verdicts.items() if v.is_violation}
-        assert told == {}, (gap, of_w, of_E, away)
+        message = {
+            key: report.curve(key[0]).bounds[key[1]].reason for key, v in report.verdicts.items() if v.is_violation
+        }
+        assert message == {}, (gap, of_w, of_E, away)
 
 
 def test_the_false_violation_of_the_review() -> None:

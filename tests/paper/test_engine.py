@@ -82,10 +82,10 @@ def test_files_of_an_experiment(tmp_path: Path) -> None:
     carried_out(tmp_path)
     out = tmp_path / "out"
     assert {path.name for path in out.iterdir()} == {"checkpoints", "result.json", "table.md", "toy.png", "toy.svg"}
-    found = json.loads((out / "result.json").read_text(), parse_constant=lambda name: pytest.fail(name))
-    assert found["data"]["walk-0"]["nothing"] is None
-    assert len(found["data"]["walk-0"]["found"]) == toy.STEPS
-    assert found["claims"][1]["published"] == 0.0
+    result = json.loads((out / "result.json").read_text(), parse_constant=lambda name: pytest.fail(name))
+    assert result["data"]["walk-0"]["nothing"] is None
+    assert len(result["data"]["walk-0"]["found"]) == toy.STEPS
+    assert result["claims"][1]["published"] == 0.0
     table = (out / "table.md").read_text().splitlines()
     assert table[2] == "| what | published | ours | difference | why |"
     assert table[4].startswith("| where walk-0 ends (nowhere) | 0 | ")
@@ -194,15 +194,15 @@ def come_back(store: Store) -> None:
         "large": 2**100,
     }
     store.keep_state("a", Checkpoint(tree, 0.5, 1.0))
-    found = store.state("a")
-    assert found is not None
-    assert found.done == 0.5
-    assert found.content["array"].tolist() == [[1.0, 2.0], [4.0, 5.0]]
-    assert found.content["scalar"].shape == ()
-    assert torch.equal(found.content["tensor"], tree["tensor"])  # type: ignore[arg-type]
-    assert found.content["tensor"].dtype == torch.uint8
-    assert found.content["nested"] == tree["nested"]
-    assert found.content["large"] == 2**100
+    result = store.state("a")
+    assert result is not None
+    assert result.done == 0.5
+    assert result.content["array"].tolist() == [[1.0, 2.0], [4.0, 5.0]]
+    assert result.content["scalar"].shape == ()
+    assert torch.equal(result.content["tensor"], tree["tensor"])  # type: ignore[arg-type]
+    assert result.content["tensor"].dtype == torch.uint8
+    assert result.content["nested"] == tree["nested"]
+    assert result.content["large"] == 2**100
     store.keep_result("a", Checkpoint(1, 1.0, 1.0))
     assert store.state("a") is None
 

@@ -39,16 +39,16 @@ def test_gram(gram: DataMatrix) -> None:
     )
     room, itself = torch.empty_like(v), v.clone()
     aside = v.permute(1, 2, 0).contiguous().permute(2, 0, 1)  # the same numbers, laid out as rows
-    for found in (gram(v), gram(aside), gram(v, room), room, gram(itself, itself), itself):
-        assert torch.allclose(found, expected, rtol=1e-13, atol=1e-14)
+    for result in (gram(v), gram(aside), gram(v, room), room, gram(itself, itself), itself):
+        assert torch.allclose(result, expected, rtol=1e-13, atol=1e-14)
 
 
 def test_gram_at_one_column_shared_by_many_vectors() -> None:
     gram = GRAMS["a weight for each column"]
     v = normal(D, LAMS, 2, seed=1)
-    found = gram.column(3)(v)
+    result = gram.column(3)(v)
     for i in range(LAMS):
-        assert torch.allclose(found[:, i], dense(gram, i, 3) @ v[:, i], rtol=1e-13, atol=1e-14)
+        assert torch.allclose(result[:, i], dense(gram, i, 3) @ v[:, i], rtol=1e-13, atol=1e-14)
     assert GRAMS["two numbers"].column(3) is GRAMS["two numbers"]
 
 
@@ -67,12 +67,12 @@ def test_the_spectrum_of_data_is_that_of_the_matrix(data: int) -> None:
     """More data than entries, fewer, and as many; the rest of the space has one eigenvalue."""
     U, weight, diagonal = normal(LAMS, data, D), -normal(LAMS, seed=1).abs(), normal(LAMS, seed=2)
     J = weight[:, None, None] * (U.mT @ U) + diagonal[:, None, None] * torch.eye(D).double()
-    found, expected = spectrum_of_data(U, weight, diagonal), spectrum_of(J)
-    assert found.simple == expected.simple == (data >= D - 1)
-    assert torch.allclose(found.values, expected.values, rtol=1e-12, atol=1e-13)
-    j = found.spread(found.values[:, None])
-    assert torch.allclose(found.U * j @ found.U.mT, J, rtol=1e-12, atol=1e-13)
-    assert torch.allclose(found.U.mT @ found.U, torch.eye(D).double().expand(LAMS, -1, -1), atol=1e-14)
+    result, expected = spectrum_of_data(U, weight, diagonal), spectrum_of(J)
+    assert result.simple == expected.simple == (data >= D - 1)
+    assert torch.allclose(result.values, expected.values, rtol=1e-12, atol=1e-13)
+    j = result.spread(result.values[:, None])
+    assert torch.allclose(result.U * j @ result.U.mT, J, rtol=1e-12, atol=1e-13)
+    assert torch.allclose(result.U.mT @ result.U, torch.eye(D).double().expand(LAMS, -1, -1), atol=1e-14)
 
 
 def test_derivatives_by_lam() -> None:
