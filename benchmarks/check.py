@@ -48,8 +48,8 @@ def shares(name: str, samples: int) -> None:
         spent[str(last[0])] = spent.get(str(last[0]), 0.0) + now - float(last[1])
         last[:] = [what, now]
 
-    told: Progress = tell
-    report = bc.check(problem, METHODS, 200, samples, 0, progress=told)
+    message: Progress = tell
+    report = bc.check(problem, METHODS, 200, samples, 0, progress=message)
     tell("figures", 0, 1)
     with tempfile.TemporaryDirectory() as place:
         report.save(place)

@@ -69,10 +69,10 @@ def scipy_products(product: Product, d: int, seed: int, top: float) -> float:
 
         operator = LinearOperator((d, d), matvec=counted, dtype=float)
         try:
-            found = eigsh(operator, 1, which="LA", v0=start(d, seed).numpy(), tol=tol, return_eigenvectors=False)[0]
+            result = eigsh(operator, 1, which="LA", v0=start(d, seed).numpy(), tol=tol, return_eigenvectors=False)[0]
         except ArpackNoConvergence:
             continue
-        if abs(found - top) <= RTOL * top:
+        if abs(result - top) <= RTOL * top:
             return count
     return math.inf
 
@@ -106,9 +106,9 @@ def largest(name: str, d: int = D, seeds: range = SEEDS) -> None:
 def dense(d: int = 500) -> None:
     spectrum = SPECTRA["uniform"](d)
     H = torch.stack([turned(spectrum)(e) for e in torch.eye(d, dtype=torch.float64)])
-    found = dense_symmetric(H)
+    result = dense_symmetric(H)
     print(
-        f"dense: d = {d}, certified at x(1 + {found.largest.slack - 1:.1e}) and x(1 - {1 - found.smallest.slack:.1e})"
+        f"dense: d = {d}, certified at x(1 + {result.largest.slack - 1:.1e}) and x(1 - {1 - result.smallest.slack:.1e})"
     )
 
 
@@ -120,8 +120,8 @@ def whole(name: str) -> None:
     problem = bc.load_problem(name)
 
     def estimate() -> None:
-        found = reference(problem, problem.lam[None])
-        on_balls(problem, found, BALLS, spend=Spend(DELTA, 0), tell=lambda what, done, of: None)
+        result = reference(problem, problem.lam[None])
+        on_balls(problem, result, BALLS, spend=Spend(DELTA, 0), tell=lambda what, done, of: None)
 
     ours, curves = race(estimate, lambda: bc.error_curves(problem, METHODS, t=200), repeat=5)
     print(f"{name:4s} constants on both balls {ours:.2f} s, x{ours / curves:.2f} of the curves (below 1)")

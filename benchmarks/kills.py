@@ -77,15 +77,15 @@ def compare(tally: Tally, out: Path, alone: dict[str, bytes]) -> None:
 
 def contents(out: Path) -> dict[str, bytes]:
     """Without the seconds that runs took, which a report and checkpoints carry."""
-    found = {}
+    result = {}
     for name in visible(out):
         data = (out / name).read_bytes()
         if name == "report.json":
-            told = json.loads(data)
-            told.pop("seconds")
-            data = json.dumps(told).encode()
-        found[name] = b"" if name.startswith("checkpoints") else data
-    return found
+            message = json.loads(data)
+            message.pop("seconds")
+            data = json.dumps(message).encode()
+        result[name] = b"" if name.startswith("checkpoints") else data
+    return result
 
 
 def run_alone(arguments: tuple[str, ...], out: Path) -> float:

@@ -125,7 +125,7 @@ def sole_use_of_file(path: str | os.PathLike[str], label: str = "") -> Iterator[
 
 
 def write_whole(path: Path, contents: bytes, *, durable: bool = False) -> Path:
-    """One file that is there whole or not at all, and nothing else; `durable`: on the disk before this returns."""
+    """Write one file, completely or not at all; with `durable`, it is on the disk before this returns."""
     with sole_use_of_file(path) as results:
         return results.write({path.name: contents}, durable=durable)[0]
 
@@ -167,7 +167,7 @@ def remove(path: Path) -> None:
 
 
 def remove_empty(folder: Path) -> bool:
-    """Whether the folder was empty, and is gone."""
+    """Remove a folder if it is empty; returns whether it was."""
     try:
         folder.rmdir()
     except OSError:

@@ -22,7 +22,7 @@ class MissingConstantError(BoundcheckError, LookupError):
 
 
 class AssumptionError(BoundcheckError):
-    """An assumption of the theorem fails for these values, so the bound says nothing."""
+    """An assumption of the theorem fails for these values, so the bound does not apply."""
 
 
 class UnknownNameError(BoundcheckError, KeyError):
@@ -53,7 +53,7 @@ class UnknownNameError(BoundcheckError, KeyError):
 
 
 class DivergenceError(BoundcheckError, ArithmeticError):
-    """An iteration left the finite numbers, or did not come to rest where it had to."""
+    """An iteration left the finite numbers, or did not converge."""
 
 
 class ToleranceError(DivergenceError):

@@ -21,11 +21,11 @@ class InUseError(Exception):
 
 @dataclass(frozen=True)
 class Lock:
-    """The open file `LOCK` in the folder `work`, which nobody else may lock while it is open."""
+    """The open file `LOCK` in the folder `work`, which no other process can lock while it is open."""
 
     work: Path
     file: int
-    by_system: bool  # else it is the file's being there that keeps others out
+    by_system: bool  # False: the existence of the file keeps others out
 
     def release(self) -> None:
         """Remove file and folder; while the file is locked, or another process could lock what is removed then."""
@@ -67,7 +67,7 @@ def locked(work: Path, parent: Path | None = None) -> Lock:
                 parent.mkdir(parents=True, exist_ok=True)
             work.mkdir(exist_ok=True)
             file, new = _open(work / LOCK)
-        except (FileNotFoundError, FileExistsError) as why:  # perhaps its owner is removing it just now
+        except (FileNotFoundError, FileExistsError) as why:  # its owner may be removing it now
             failure = why
             continue
         try:
@@ -114,8 +114,8 @@ def _is_at(file: int, path: Path) -> bool:
 @contextmanager
 def interrupts_held() -> Iterator[None]:
     """Hold Ctrl-C back until the block has ended."""
-    alone = threading.current_thread() is threading.main_thread()  # which alone gets it
-    if not alone or signal.getsignal(signal.SIGINT) is None:  # or it is not Python that gets it
+    is_main = threading.current_thread() is threading.main_thread()  # only the main thread receives signals
+    if not is_main or signal.getsignal(signal.SIGINT) is None:  # None: the handler was not set from Python
         yield
         return
     came: list[int] = []

@@ -133,7 +133,7 @@ def _lifted(number: SidedValue | float) -> SidedValue:
 
 
 def _agreed(first: Side | None, second: Side | None) -> Side | None:
-    """The side of a value that grows with two others: exact gives way, and opposite sides say nothing."""
+    """The side of a value that grows with two others: that of the inexact one; opposite sides give no side."""
     if first is second or second is Side.EXACT:
         return first
     return second if first is Side.EXACT else None

@@ -42,10 +42,10 @@ def exact_half_square(w: Any, v: Any) -> Any:
 def lies_of(answer: Callable[[], Any], judged: Callable[[Any], Any]) -> list[str]:
     """What is false in an answer; nothing where it is refused."""
     try:
-        found = answer()
+        result = answer()
     except bc.BoundcheckError:
         return []
-    return [str(lie) for lie in judged(found)]
+    return [str(lie) for lie in judged(result)]
 
 
 def check(case: Case, methods: Sequence[str] = ALL, t: int = 10, **more: Any) -> list[str]:

@@ -15,13 +15,13 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 def browser() -> Iterator[Any]:
     """Debian's chromium by playwright, which downloads nothing."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; install the extra dev")
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if found is None:
+    result = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if result is None:
         pytest.skip(f"no browser ({', '.join(BROWSERS)}) is on PATH; on Debian: apt-get install chromium")
     with api.sync_playwright() as driver:
         try:
-            started = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+            started = driver.chromium.launch(executable_path=result, args=["--no-sandbox", "--disable-gpu"])
         except api.Error as why:
-            pytest.skip(f"{found} does not start: {str(why).splitlines()[0]}")
+            pytest.skip(f"{result} does not start: {str(why).splitlines()[0]}")
         yield started
         started.close()

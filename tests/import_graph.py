@@ -23,11 +23,11 @@ class Edge:
 
 def modules() -> dict[str, Path]:
     """Every module of the package by its dotted name."""
-    found = {}
+    result = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        result[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return result
 
 
 def _for_types_only(node: ast.AST) -> bool:
@@ -52,16 +52,16 @@ def _imports(node: ast.AST, deferred: bool = False) -> Iterator[tuple[str, tuple
 def edges() -> list[Edge]:
     """Imports of modules of the package and of libraries (by their first name)."""
     known = modules()
-    found = []
+    result = []
     for source, path in known.items():
         for module, names, deferred in _imports(ast.parse(path.read_text(encoding="utf-8"))):
             if module.split(".")[0] != "boundcheck":
-                found.append(Edge(source, module.split(".")[0], deferred))
+                result.append(Edge(source, module.split(".")[0], deferred))
                 continue
             inside = [f"{module}.{name}" for name in names if f"{module}.{name}" in known]
             targets = inside + ([module] if len(inside) < len(names) or not names else [])
-            found += [Edge(source, target, deferred) for target in targets if target != source]
-    return found
+            result += [Edge(source, target, deferred) for target in targets if target != source]
+    return result
 
 
 def loaded_with(graph: list[Edge]) -> dict[str, set[str]]:

@@ -45,14 +45,14 @@ class Command:
 
 def blocks(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
-    found = []
+    result = []
     for match in FENCE.finditer(text):
         language, _, rest = match[2].partition(" ")
         title = re.fullmatch(r'title="([\w.]+)"', rest)
         assert title or not rest, f"{page.name}: a block starts with {match[2]!r}"
         line = text.count("\n", 0, match.start()) + 1
-        found.append(Block(page, line, language, title[1] if title else "", match[3], match[1]))
-    return found
+        result.append(Block(page, line, language, title[1] if title else "", match[3], match[1]))
+    return result
 
 
 def commands(block: Block) -> list[Command]:

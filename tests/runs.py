@@ -224,7 +224,7 @@ def aid_vectors(instance: Instance, w: Array, K: int, solver: str) -> Array:
 
 
 def observe(instance: Instance, w: Array, K: int, solver: str) -> dict[str, Array]:
-    """Everything the AID proofs speak of, over (t, k); `error` is that of AID with this solver."""
+    """All quantities of the AID proofs, over (t, k); `error` is that of AID with this solver."""
     w_star, w_prime, K_axis = instance.w_star, instance.w_prime, (slice(None), None)
     Y, Z, b, c = instance.d1phi(w), instance.d2phi(w), instance.grad_w(w), instance.grad_lam(w)
     Y_star, Z_star, b_star = instance.d1phi(w_star), instance.d2phi(w_star), instance.grad_w(w_star)
@@ -283,7 +283,7 @@ def discounted(r: Array, q: float) -> Array:
 
 
 def observe_itd(instance: Instance, path: Path, q: float | None = None) -> dict[str, Array]:
-    """Everything the ITD proofs speak of, over t; with q also what they discount by it."""
+    """All quantities of the ITD proofs, over t; with q also those discounted by it."""
     du = path.u - instance.w_prime
     along = {} if q is None else {"path_t": discounted(norm(path.w - instance.w_star), q)}
     return {

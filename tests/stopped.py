@@ -1,6 +1,6 @@
 """A command that stops where a file gets its final name, to be killed there: python stopped.py NAME COUNT ARGUMENT….
 
-It says so once the file NAME is about to be put in place for the COUNT-th time, and then waits for ever. The arguments
+It says so once the file NAME is about to be put in place for the COUNT-th time, and then waits forever. The arguments
 are those of `boundcheck`; `toy` as the first one stands for the experiment of tests/paper/toy.py.
 """
 

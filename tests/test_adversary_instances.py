@@ -22,7 +22,7 @@ INSTANCES = {
     500020: "exp(−1/w²) around 0, whose slope has no bound at all from the program",
     709930: "CG on a map that is symmetric but for 1e-40: the judge took a true bound from residuals for false",
     712272: "∂₁Φ declared symmetric, and symmetric but far from w*: a plan for CG was called proved",
-    500800: "a ball around a w* that nobody has a proof of, with constants proved around the computed one",
+    500800: "a ball around a w* whose existence is not proved, with constants proved around the computed one",
 }
 
 

@@ -123,11 +123,11 @@ def test_a_lock_that_its_owner_removed_before_it_was_locked_is_no_lock(
     original = folder_lock._open
 
     def late(path: Path) -> tuple[int, bool]:
-        found = original(path)
+        result = original(path)
         if not opened:
             path.unlink()  # as its owner does when it is done
         opened.append(path)
-        return found
+        return result
 
     monkeypatch.setattr(folder_lock, "_open", late)
     with sole_use(tmp_path):

@@ -92,8 +92,8 @@ def measured(make: Callable[[np.random.Generator], Batch], method: str, seed: in
         exact = np.linalg.solve(A_T, g[..., None])[..., 0]
         v = solvers[solver](A_T, g, K)[EVERY, k] if solver in solvers else exact
         value = apply(R, w) + np.einsum("iaj,ia->ij", Z, v)
-        found = {"A": A, "A_T": A_T, "Z": Z, "g": g, "exact": exact, "v": v, "value": value}
-        return found | {"w_prime": np.linalg.solve(A, Z)}
+        result = {"A": A, "A_T": A_T, "Z": Z, "g": g, "exact": exact, "v": v, "value": value}
+        return result | {"w_prime": np.linalg.solve(A, Z)}
 
     w_star = np.zeros((MANY, d))
     for _ in range(300):
@@ -183,8 +183,8 @@ def test_none_exceeds_the_bound(
 
 
 def needed(formula: object, values: dict[str, Array]) -> dict[str, Array]:
-    found = {symbol.name: values[symbol.name] for symbol in formula.free_symbols}
-    return found or {"t": values["t"]}
+    result = {symbol.name: values[symbol.name] for symbol in formula.free_symbols}
+    return result or {"t": values["t"]}
 
 
 @cache

@@ -35,10 +35,10 @@ def read(path: Path) -> None:
 
 def visible(folder: Path) -> list[str]:
     """Read all files that are not hidden, in this folder and below; their names."""
-    found = [path for path in folder.rglob("*") if path.is_file() and not _hidden(path.relative_to(folder))]
-    for path in found:
+    result = [path for path in folder.rglob("*") if path.is_file() and not _hidden(path.relative_to(folder))]
+    for path in result:
         read(path)
-    return sorted(str(path.relative_to(folder)) for path in found)
+    return sorted(str(path.relative_to(folder)) for path in result)
 
 
 def leftovers(folder: Path) -> list[str]:

@@ -55,8 +55,8 @@ def hypergradient(problem: Problem, method: str, t: int, k: int) -> Tensor:
     if (hypergrad := library()) is not None:
         solve = {"aid-fp": hypergrad.fixed_point, "aid-cg": hypergrad.CG, "aid-cgn": hypergrad.CG_normaleq}[method]
         args = [w], [lam], k, lambda p, h: [phi(p[0], h[0])], lambda p, h: problem.outer(p[0], h[0])
-        found: Tensor = solve(*args, tol=0.0, set_grad=False)[0]
-        return found
+        result: Tensor = solve(*args, tol=0.0, set_grad=False)[0]
+        return result
     return _aid(problem, phi, w, lam, method, k)
 
 

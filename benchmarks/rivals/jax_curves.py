@@ -164,7 +164,7 @@ def _hr(represented: int = 200, ridge: float = 10.0) -> Model:
 
     def reverse(A: Array, s: Steps, W: Array, G: Array) -> Array:
         """−α Σ_i (r_i f_iᵀ + (Af_i)w_iᵀ), f_i the cotangent of Φ(w_i), r = Aw − y; by hand, as AD takes Af twice."""
-        R, found = W[:-1] @ A.T - y, []
+        R, result = W[:-1] @ A.T - y, []
         for a, b in pairwise(_cuts(len(G))):  # horizons a+1..b
 
             def step(z: tuple[Array, Array], i: Array, a: int = a, g: Array = G[a:b]) -> Any:
@@ -177,15 +177,15 @@ def _hr(represented: int = 200, ridge: float = 10.0) -> Model:
 
             zeros = jnp.zeros_like(G[a:b])
             _, (f, Af) = lax.scan(step, (zeros, zeros), jnp.arange(b), reverse=True)
-            found.append(-s.alpha * (R[:b].T @ f.transpose(1, 0, 2) + Af.transpose(1, 2, 0) @ W[:b]))
-        return jnp.concatenate(found)
+            result.append(-s.alpha * (R[:b].T @ f.transpose(1, 0, 2) + Af.transpose(1, 2, 0) @ W[:b]))
+        return jnp.concatenate(result)
 
     return Model(represented, 100 * represented, steps, inside, phi, outer, direct, reverse)
 
 
 def _reverse(model: Model, inside: Array, s: Steps, W: Array, G: Array) -> Array:
     """ITD as cotangents of `inside`, which is λ, a block of horizons at a time: those share ∂Φ(w_i)."""
-    found = []
+    result = []
     for a, b in pairwise(_cuts(len(G))):  # horizons a+1..b
 
         def step(z: tuple[Array, ...], at: tuple[Array, Array], a: int = a, g: Array = G[a:b]) -> Any:
@@ -198,8 +198,8 @@ def _reverse(model: Model, inside: Array, s: Steps, W: Array, G: Array) -> Array
 
         zeros = jnp.zeros_like(G[a:b])
         start = (zeros, zeros, jnp.zeros((b - a, model.n)))
-        found.append(lax.scan(step, start, (jnp.arange(b), W[:b]), reverse=True)[0][2])
-    return jnp.concatenate(found)
+        result.append(lax.scan(step, start, (jnp.arange(b), W[:b]), reverse=True)[0][2])
+    return jnp.concatenate(result)
 
 
 MODELS = {"lr": _lr, "krr": _krr, "br": _br, "hr": _hr}
@@ -235,7 +235,7 @@ def _solve(method: str, phi: Product, W: Array, G: Array, ks: set[int | None]) -
     solver = _fixed_point if method == "aid-fp" else _conjugate_gradient
     zeros, rr = jnp.zeros_like(G), (G * G).sum(1, keepdims=True)
     state: State = (zeros,) if method == "aid-fp" else (zeros, G, G, rr, EPS**4 * rr + TINY)
-    found: dict[int | None, Array] = {}
+    result: dict[int | None, Array] = {}
     first, read, fixed = 0, [], {k for k in ks if k is not None}
     for a, b in pairwise(sorted({0, *fixed, *(_cuts(len(G)) if None in ks else ())})):
         keep = a if a >= max(fixed, default=0) else 0  # a fixed k needs all rows until then
@@ -249,17 +249,17 @@ def _solve(method: str, phi: Product, W: Array, G: Array, ks: set[int | None]) -
         state, rows = lax.scan(step, state, jnp.arange(a, b) - keep)
         read.append(rows)
         if b in fixed:
-            found[b] = state[0]
+            result[b] = state[0]
     if None in ks:
-        found[None] = jnp.concatenate(read)[: len(G)]
-    return found
+        result[None] = jnp.concatenate(read)[: len(G)]
+    return result
 
 
 def _curves(model: Model, T: int, methods: Sequence[str], lam: Array, exact: Array) -> dict[str, Array]:
     s, inside = model.steps(lam), model.inside(lam)
     W = _trajectory(model, inside, s, T)
     G = vmap(grad(model.outer), (0, None))(W[1:], lam)
-    found: dict[str, Array] = {}  # for each t: v of AID; of ITD the derivative through w_t, or a cotangent of `inside`
+    result: dict[str, Array] = {}  # for each t: v of AID; of ITD the derivative through w_t, or a cotangent of `inside`
     backwards = model.reverse is not None or (model.direct is not None and 2 * model.n > T)
     tangents = None if backwards else vmap(linearize(model.inside, lam)[1])(jnp.eye(model.n))
     P = None  # ∂₂Φ(w_t)ᵀ for all t, one matrix product
@@ -269,7 +269,7 @@ def _curves(model: Model, T: int, methods: Sequence[str], lam: Array, exact: Arr
         asked = {m: int(m.split(":")[1]) if ":" in m else None for m in methods if m.startswith(solver)}
         if asked:
             v = _solve(solver, lambda w: model.phi(w, inside, s.alpha), W[1:], G, set(asked.values()))
-            found |= {method: v[k] for method, k in asked.items()}
+            result |= {method: v[k] for method, k in asked.items()}
 
     def forward(z: tuple[Array, Array], at: tuple[Array, Array, Any]) -> tuple[tuple[Array, Array], Array]:
         """S_t = ∂₁Ψ S_{t−1} + ∂₂Ψ, transposed: one entry of λ a row."""
@@ -282,12 +282,12 @@ def _curves(model: Model, T: int, methods: Sequence[str], lam: Array, exact: Arr
         return (new, S), new @ g
 
     if "itd" in methods and model.reverse:
-        found["itd"] = model.reverse(inside, s, W, G)
+        result["itd"] = model.reverse(inside, s, W, G)
     elif "itd" in methods and backwards:
-        found["itd"] = _reverse(model, inside, s, W, G)
+        result["itd"] = _reverse(model, inside, s, W, G)
     elif "itd" in methods:
         S = jnp.zeros((model.n, model.d))
-        found["itd"] = lax.scan(forward, (S, S), (W[:-1], G, None if P is None else P[:-1]))[1]
+        result["itd"] = lax.scan(forward, (S, S), (W[:-1], G, None if P is None else P[:-1]))[1]
 
     def norms(at: tuple[Array, dict[str, Array], Any]) -> dict[str, Array]:
         w, part, P = at
@@ -301,7 +301,7 @@ def _curves(model: Model, T: int, methods: Sequence[str], lam: Array, exact: Arr
                 part[method] = P @ part[method]
         return {method: jnp.sqrt(((part[method] + rest) ** 2).sum()) for method in methods}
 
-    each = (W[1:], found, None if P is None else P[1:])
+    each = (W[1:], result, None if P is None else P[1:])
     return lax.map(norms, each) if model.reverse else vmap(norms)(each)  # in turn, 20,000 entries stay in the cache
 
 
@@ -314,8 +314,8 @@ def compiled(name: str, T: int, methods: Sequence[str], count: int = 1, **sizes:
         return lax.map(lambda at: _curves(model, T, methods, *at), (lam, exact), batch_size=model.together)
 
     def curves(lam: Any, exact: Any) -> Curves:
-        found = jax.device_get(run(np.atleast_2d(lam), np.atleast_2d(exact)))
-        return {method: found[method] if np.ndim(lam) == 2 else found[method][0] for method in methods}
+        result = jax.device_get(run(np.atleast_2d(lam), np.atleast_2d(exact)))
+        return {method: result[method] if np.ndim(lam) == 2 else result[method][0] for method in methods}
 
     curves(np.ones((count, model.n)), np.ones((count, model.n)))
     return curves

@@ -1,1 +1,1 @@
-"""Where theory and numerics meet: error curves, and what is said of them."""
+"""Where theory and numerics meet: error curves are compared with bounds."""

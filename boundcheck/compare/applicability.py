@@ -1,4 +1,4 @@
-"""Which bounds say something about a run: every assumption of a theorem is looked up here, on the problem at hand.
+"""Which bounds apply to a run: this module checks every assumption of a theorem on the problem.
 
 `CHECKS` has a function for each assumption that a problem may fail. `BY_CONSTRUCTION` has the assumptions that every
 run meets, with the reason. An assumption in neither is an error when this module is imported.
@@ -141,7 +141,7 @@ def _other_k(bound_k: int, method: Method) -> Answer:
 
 
 def question(bound: Bound, method: Method, case: Case) -> Answer:
-    """Does the bound say something about this method on this problem?"""
+    """Does the bound apply to this method on this problem?"""
     if bound.not_run:
         return Answer(bound.not_run)
     if bound.only_k is not None and method.k != bound.only_k:
@@ -161,6 +161,6 @@ def question(bound: Bound, method: Method, case: Case) -> Answer:
 
 
 def shrinking(bounds: Iterable[Bound], methods: Iterable[Method]) -> bool:
-    """Does one of the bounds on these methods take constants of smaller balls?"""
+    """Does one of the bounds on these methods use constants of smaller balls?"""
     names = {method.name for method in methods}
     return any(bound.shrinks and names & set(bound.methods) for bound in bounds)

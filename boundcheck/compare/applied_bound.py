@@ -22,7 +22,7 @@ from boundcheck.theory.evaluation import BoundValues, evaluate
 from boundcheck.theory.rates import RATES, SOLVER_RATES
 from boundcheck.theory.symbols import QUANTITIES, rho, sigma
 
-NORMS = 6  # Lyapunov norms among which a weighted bound takes the best at each t
+NORMS = 6  # Lyapunov norms; a weighted bound takes the best of them at each t
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Applied:
         return self._least(call, ts)
 
     def values_at(self, others: Sequence[Applied], ts: np.ndarray) -> list[BoundValues]:
-        """The same at the constants of each of several λ, this one's inputs being prepared once."""
+        """The same at the constants of each of several λ; the inputs of this one are prepared once."""
         call = self.bound.call(self.constants[0], ts, self.k(ts), self._given(ts))
         values = []
         for i, other in enumerate(others):
@@ -64,7 +64,7 @@ class Applied:
         return replace(candidates[0], values=best)
 
     def rounded_up(self, relative: float) -> Applied:
-        """The same with every constant and observable moved by so much of itself to where the bound is larger."""
+        """The same with every constant and observable changed by this relative amount, so that the bound grows."""
 
         def moved(name: str, value: Any) -> Any:
             return value * (1 + QUANTITIES[name].direction * relative)
@@ -145,7 +145,7 @@ def apply(bound: Bound, method: Method, case: Case, observed: Mapping[str, np.nd
 
 
 def of_sample(i: int, all_of_them: Sized) -> str:
-    """Which λ is meant, where there are several."""
+    """The number of the λ as text; empty if there is only one."""
     return f", λ number {i}" if len(all_of_them) > 1 else ""
 
 
@@ -153,9 +153,9 @@ def _over_step(name: str, source: str, constants: Constants) -> Constant:
     """‖∇²₂₁ℓ‖ = ‖∂₂Φ‖/α for a frozen step."""
     if source not in constants:
         raise MissingConstantError(f"it needs {source} ({QUANTITIES[source].meaning}), which was not measured")
-    of = constants[source]
-    how = Provenance(f"{of.name}/α", delta=of.provenance.delta, ball=of.provenance.ball)
-    return Constant(name, of.value / constants["alpha"].value, of.side, how)
+    constant = constants[source]
+    how = Provenance(f"{constant.name}/α", delta=constant.provenance.delta, ball=constant.provenance.ball)
+    return Constant(name, constant.value / constants["alpha"].value, constant.side, how)
 
 
 def _masked(call: Call, ts: np.ndarray) -> BoundValues:

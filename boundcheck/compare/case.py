@@ -1,4 +1,4 @@
-"""A problem at one λ with its constants: what bounds are applied to, and what theorems ask about it."""
+"""A problem at one λ with its constants, and the properties that theorems ask for."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from boundcheck.side import Side
 from boundcheck.theory import step_sizes
 from boundcheck.theory.step_sizes import Momentum
 
-SAME = 1e-10  # largest relative difference from the optimal steps; a difference δ makes rates worse by √δ
+SAME_STEPS = 1e-10  # largest relative difference from the optimal steps; a difference δ makes rates worse by √δ
 FOREVER = 100_000  # the largest distance is reached within this many steps
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Whether an assumption holds: it does, or `refusal` says why not, or `doubt` says why that is not proved."""
+    """Whether an assumption holds: `refusal` says why not, `doubt` why it is not proved; both are empty if it holds."""
 
     refusal: str = ""
     doubt: str = ""
@@ -45,12 +45,12 @@ YES = Answer()
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A problem at one λ with its constants by ball; what the theorems ask about it."""
+    """A problem at one λ with its constants by ball, and the properties that theorems ask for."""
 
     problem: Problem
     w_star: Tensor
     constants: Mapping[str, Constants]
-    momentum: Momentum | None  # what the dynamics are, where they are an optimal momentum method
+    momentum: Momentum | None  # the dynamics, if they are an optimal momentum method
     radius: float  # of the local ball around w*
     certificate: Constant | None  # ε_g of the reference
 
@@ -74,7 +74,7 @@ class Case:
 
     @cached_property
     def value_function(self) -> Answer:
-        """Is E the lower-level loss? Known from how the problem was made, else tried at random points."""
+        """Is E the lower-level loss? Known from how the problem was made, or else tested at random points."""
         problem, no = self.problem, Answer("E is not the lower-level loss")
         if problem.value_function:
             return YES
@@ -82,9 +82,9 @@ class Case:
             return no
         prepared = Prepared(problem, problem.lam[None])
         generator = torch.Generator(device="cpu").manual_seed(0)
-        away = torch.randn(1, 2, problem.d, generator=generator, dtype=torch.float64, device="cpu").to(problem.w0)
+        shift = torch.randn(1, 2, problem.d, generator=generator, dtype=torch.float64, device="cpu").to(problem.w0)
         pair = (problem, replace(problem, outer_at=problem.inner_at))
-        E, ell = (rows_outer(p, problem.w0 + away, prepared.leaves) for p in pair)
+        E, ell = (rows_outer(p, problem.w0 + shift, prepared.leaves) for p in pair)
         near = 1e4 * torch.finfo(problem.dtype).eps
         same = [bool((a - b).norm() <= near * b.norm()) for a, b in zip((E.w, *E.lam), (ell.w, *ell.lam), strict=True)]
         return (
@@ -122,7 +122,7 @@ class Case:
 
 
 def momentum_of(problem: Problem, constants: Constants) -> Momentum | None:
-    """The optimal heavy ball or Nesterov method, if that is what the dynamics are."""
+    """The optimal heavy ball or Nesterov method, if the dynamics are one of them."""
     dynamics: Dynamics = problem.dynamics
     makers = {"heavy-ball": step_sizes.heavy_ball, "nesterov": step_sizes.nesterov}
     if dynamics.coefficients is None or dynamics.name not in makers or not {"mu", "L", "alpha"} <= set(constants):
@@ -133,12 +133,12 @@ def momentum_of(problem: Problem, constants: Constants) -> Momentum | None:
         return None
     omega, beta = (float(x) for x in dynamics.coefficients(problem.prepare(problem.lam)))
     step = omega * constants["alpha"].value
-    near = max(SAME, 16 * torch.finfo(problem.dtype).eps)
+    near = max(SAME_STEPS, 16 * torch.finfo(problem.dtype).eps)
     return best if abs(step - best.alpha) <= near * best.alpha and abs(beta - best.beta) <= near else None
 
 
 def frozen(problem: Problem) -> bool:
-    """Are ω and β of the momentum held fixed under differentiation? By their derivatives at λ."""
+    """Are ω and β of the momentum held fixed under differentiation? Their derivatives at λ tell."""
     coefficients = problem.dynamics.coefficients
     if coefficients is None:
         return True
@@ -153,7 +153,7 @@ def case_at(
     problem: Problem, solution: ReferenceSolution, known: Constants | None, constants: Mapping[str, Constants] | None,
     spend: Spend, doubts: tuple[str, ...] = (), tell: Progress = no_progress, smaller_balls: bool = False,
 ) -> Case:  # fmt: skip
-    """The problem with its constants on both balls; the local one as wide as its dynamics may ever reach.
+    """The problem with its constants on both balls; the local ball contains all iterates of the dynamics.
 
     With `smaller_balls`, and if the iterates are w_{t+1} = Φ(w_t), its constants have values on smaller balls too.
     """
@@ -169,7 +169,7 @@ def case_at(
 
 
 def _peak(momentum: Momentum | None) -> float:
-    """How many times r_0 the iterates may be away from w*: those with momentum leave the ball they start on."""
+    """The largest ‖w_t − w*‖/r_0 of the iterates; with momentum they may leave the ball they start on."""
     return 1.0 if momentum is None else max(1.0, float(momentum.factor(np.arange(FOREVER)).max()))
 
 

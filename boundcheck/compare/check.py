@@ -46,7 +46,11 @@ from boundcheck.theory.kinds import BoundKind
 from boundcheck.theory.symbols import error
 
 AFFORDABLE = 4_000_000_000  # arithmetic for one of the matrices in the proofs, at all t together
-FEW, SOME, MANY = 20, 60, 10_000  # t at which proofs are traced: where matrices are large, for several λ, for one
+TRACED_LARGE, TRACED_SEVERAL, TRACED_ONE = (
+    20,
+    60,
+    10_000,
+)  # t at which proofs are traced: where matrices are large, for several λ, for one
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +82,8 @@ class Observations:
     """The quantities in the proofs, at the first λ and at `ts`; see `judge.MethodRun` for the fields."""
 
     ts: np.ndarray
-    measured: Mapping[Method, Observed]
-    observed: Mapping[Method, Observed]
+    from_reference: Mapping[Method, Observed]
+    from_w_star: Mapping[Method, Observed]
     spectral: Mapping[Method, Observed]
     doubt: str
 
@@ -171,13 +175,13 @@ def check(
     """
     require_problem(problem)
     start, tell = time.perf_counter(), progress or no_progress
-    asked, chosen, T = methods_of(problem, methods), _bounds(bounds), steps_of(t)
+    method_list, chosen, T = methods_of(problem, methods), _bounds(bounds), steps_of(t)
     refuse_unless_budget(memory)
     spend = Spend(delta, seed or 0, budget)
     lams = lams_of(problem, samples, seed if samples > 1 else None, lam)
     tell("checking the problem", 0, 1)
     doubts = validate.check(problem, lams[0]).unconfirmed
-    runs = _run(problem, asked, lams, T, memory, tell)
+    runs = _run(problem, method_list, lams, T, memory, tell)
     cases, smaller_balls = [], shrinking(chosen, runs.methods)
     for i, reference in enumerate(runs.references):
         tell("constants", i, len(lams))
@@ -187,20 +191,20 @@ def check(
     floor = certificate.rounding_floor(cases[0].problem, runs.methods, T, local, runs.references, runs.errors)
     tell("the proofs", 0, 1)
     observations = _observe(runs, cases[0], chosen, proofs, memory)
-    judged = {}
+    curves = {}
     for i, method in enumerate(runs.methods):
         tell("bounds", i, len(runs.methods))
         of_reference = np.array([[0.0 if c.certificate is None else c.certificate.value] for c in cases])
         run = MethodRun(
             method, runs.errors[method], np.maximum(floor.values[method], of_reference), cases, observations.ts,
-            observations.measured[method], observations.observed[method], observations.spectral.get(method, {}),
-            observations.doubt,
+            observations.from_reference[method], observations.from_w_star[method],
+            observations.spectral.get(method, {}), observations.doubt,
         )  # fmt: skip
-        judged[str(method)] = judge.curve(run, [bound for bound in chosen if method.name in bound.methods])
+        curves[str(method)] = judge.curve(run, [bound for bound in chosen if method.name in bound.methods])
     return Report(
         problem={**problem.about(), "dynamics": problem.dynamics.name, "samples": len(lams)},
         constants=cases[0].constants,
-        curves=judged,
+        curves=curves,
         refused=dict(runs.refused),
         certificates=tuple(case.certificate for case in cases),
         floor_how=floor.how,
@@ -219,35 +223,35 @@ def _bounds(names: Sequence[str] | None) -> list[Bound]:
     return [b for b in chosen if b.bounds == error and b.kind is not BoundKind.ENCLOSURE]
 
 
-def _run(problem: Problem, asked: Sequence[Method], lams: Tensor, T: int, memory: int, tell: Progress) -> Runs:
-    """Every method that can be run: conjugate gradient needs a symmetric system."""
+def _run(problem: Problem, methods: Sequence[Method], lams: Tensor, T: int, memory: int, tell: Progress) -> Runs:
+    """Run every method that can be run: conjugate gradient needs a symmetric system."""
     try:
-        return Runs(asked, compute(problem, asked, T, lams, memory, progress=tell), {})
+        return Runs(methods, compute(problem, methods, T, lams, memory, progress=tell), {})
     except AssumptionError as why:
         refused = {}
-        for method in asked:
+        for method in methods:
             if method.name == "aid-cg":
                 try:
                     compute(problem, [method], T, lams, memory, progress=tell)
                 except AssumptionError as of_method:
                     refused[str(method)] = str(of_method)
-        left = [method for method in asked if str(method) not in refused]
-        if not left:
+        runnable = [method for method in methods if str(method) not in refused]
+        if not runnable:
             raise AssumptionError(next(iter(refused.values()), str(why))) from None
-        return Runs(left, compute(problem, left, T, lams, memory, progress=tell), refused)
+        return Runs(runnable, compute(problem, runnable, T, lams, memory, progress=tell), refused)
 
 
 def _observe(runs: Runs, case: Case, chosen: Sequence[Bound], proofs: bool, memory: int) -> Observations:
     problem, reference, local = case.problem, runs.references[0], case.constants[BallKind.LOCAL]
     T = len(runs.curves.t)
-    ts = _places(problem, T, MANY if len(runs.references) == 1 else SOME)
+    ts = _places(problem, T, TRACED_ONE if len(runs.references) == 1 else TRACED_SEVERAL)
     q = local["q"].value if "q" in local else None
     names = _names(chosen, runs.methods, proofs)
-    measured = observe(
+    from_reference = observe(
         problem, reference, runs.methods, T, names, q=q, ts=ts, states=runs.computed.states, memory=memory // 4
     )
-    away = certificate.distance(problem, reference, local)
-    observed = _from_w_star(measured, away.value, q, ts)
+    distance = certificate.distance(problem, reference, local)
+    from_w_star = _from_w_star(from_reference, distance.value, q, ts)
     from_spectrum = [bound for bound in chosen if bound.kind is BoundKind.FROM_SPECTRUM]
     some = [
         method
@@ -255,32 +259,32 @@ def _observe(runs: Runs, case: Case, chosen: Sequence[Bound], proofs: bool, memo
         if any(method.name in bound.methods and not question(bound, method, case).refusal for bound in from_spectrum)
     ]
     spectral = foresee(problem, reference, some, ts, memory=memory // 4) if some else {}
-    return Observations(ts, measured, observed, spectral, away.doubt)
+    return Observations(ts, from_reference, from_w_star, spectral, distance.doubt)
 
 
 def _from_w_star(
-    measured: Mapping[Method, Observed], off: float, q: float | None, ts: np.ndarray
+    from_reference: Mapping[Method, Observed], distance: float, q: float | None, ts: np.ndarray
 ) -> dict[Method, Observed]:
-    """Distances that were measured from the reference, as bounds on those from w*, which is `off` from it at most."""
-    more = {"r_t": np.full(ts.shape, off)}
+    """Distances that were measured from the reference, as bounds on those from w*, at most `distance` away."""
+    more = {"r_t": np.full(ts.shape, distance)}
     if q is not None:  # Σ_{1≤j<t} q^(t−1−j)
         with np.errstate(over="ignore", invalid="ignore"):  # q > 1: no bound applies
-            more["path_t"] = off * (ts - 1.0 if q == 1 else (1 - q ** (ts - 1.0)) / (1 - q))
-    return {m: {n: x + more[n] if n in more else x for n, x in of_m.items()} for m, of_m in measured.items()}
+            more["path_t"] = distance * (ts - 1.0 if q == 1 else (1 - q ** (ts - 1.0)) / (1 - q))
+    return {m: {n: x + more[n] if n in more else x for n, x in of_m.items()} for m, of_m in from_reference.items()}
 
 
 def _places(problem: Problem, T: int, most: int) -> np.ndarray:
-    """Where the proofs are traced: at every t, or at as many as can be afforded, some of them early ones."""
+    """The t at which proofs are traced: every t, or as many as are affordable, with early ones among them."""
     d, n = problem.d, problem.n
-    count = max(FEW, min(most, AFFORDABLE // (d * d * (d + n))))
+    count = max(TRACED_LARGE, min(most, AFFORDABLE // (d * d * (d + n))))
     if count >= T:
         return np.arange(1, T + 1)
     return np.unique(np.concatenate([np.geomspace(1, T, count // 2), np.linspace(1, T, count // 2)]).astype(int))
 
 
-def _names(chosen: Sequence[Bound], asked: Sequence[Method], traced: bool) -> frozenset[str]:
-    """All that the proofs, the a posteriori bounds and their conditions want to know of a run with these methods."""
-    used = {method.name for method in asked}
+def _names(chosen: Sequence[Bound], methods: Sequence[Method], traced: bool) -> frozenset[str]:
+    """The observables that the proofs, the a posteriori bounds and their conditions need for these methods."""
+    used = {method.name for method in methods}
     fitting = [bound for bound in chosen if used & set(bound.methods) and bound.kind is not BoundKind.FROM_SPECTRUM]
     proofs = {name for bound in fitting if traced and bound.chain for name in bound.chain.observables}
     symbols = {symbol.name for bound in fitting for symbol in bound.primitive.free_symbols | bound.in_conditions}

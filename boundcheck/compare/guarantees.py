@@ -1,4 +1,4 @@
-"""What `plan` returns: the offers of the bounds, the guarantee for each method, and the plan of all."""
+"""What `plan` returns: the offers of the bounds, the guarantee for each method, and the plan for all methods."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from boundcheck.constants import Constants
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.side import Side
 
-WITHOUT_BOUND = 500  # steps of the run where no bound says how many
+WITHOUT_BOUND = 500  # steps of a run without a guarantee
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ from boundcheck.theory.kinds import BoundKind
 
 Observed = Mapping[str, np.ndarray]
 FROM_W_STAR = {"r_t", "path_t"}  # observables that are distances to w*
-LOOKS = 3  # times that a violation is compared with the scatter of a run
-CONSTANTS_ROUNDED = 256  # units of rounding that a constant may be off by, as a norm of computed numbers
+LOOKS = 3  # how often a violation is compared with the scatter of runs
+CONSTANTS_ROUNDED = 256  # rounding errors, in units of ε, that a constant may have, as it is a norm of computed numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +46,9 @@ class MethodRun:
         The problem with its constants at each λ.
     ts : array
         The t at which observables were measured.
-    measured : mapping of arrays by name
+    from_reference : mapping of arrays by name
         Observables at `ts`, with distances to the reference.
-    observed : mapping of arrays by name
+    from_w_star : mapping of arrays by name
         The same, with upper bounds on the distances to w* itself.
     spectral : mapping of arrays by name
         The terms of the bounds that follow from the spectrum.
@@ -61,23 +61,23 @@ class MethodRun:
     floor: np.ndarray
     cases: Sequence[Case]
     ts: np.ndarray
-    measured: Observed
-    observed: Observed
+    from_reference: Observed
+    from_w_star: Observed
     spectral: Observed
     doubt: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class Applies:
-    """A bound that applies: its inputs at each λ, and its values where the theorem says something."""
+    """A bound that applies: its inputs at each λ, and its values where the theorem applies."""
 
     first: Applied  # at the first λ, with observables at all their t
     applied: Sequence[Applied]  # at each λ, at `ts`
-    ts: np.ndarray  # where the theorem may say something
+    ts: np.ndarray  # where the theorem may apply
     worths: Sequence[BoundValues]
-    values: np.ndarray  # samples × T, NaN where the theorem says nothing
+    values: np.ndarray  # samples × T, NaN where the theorem does not apply
     longer: np.ndarray | None  # the bound far beyond T, for its rate
-    doubt: str  # why nothing is proved by it; empty if all is
+    doubt: str  # why the bound proves nothing; empty if it does
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def curve(run: MethodRun, bounds: Sequence[Bound]) -> Curve:
 
 
 def _bound_curve(bound: Bound, run: MethodRun) -> BoundCurve:
-    observed = run.spectral if bound.kind is BoundKind.FROM_SPECTRUM else run.observed
+    observed = run.spectral if bound.kind is BoundKind.FROM_SPECTRUM else run.from_w_star
     outcome = _applies(bound, run, observed)
     if isinstance(outcome, DoesNotApply):
         return _not_applicable(bound, outcome, run)
@@ -179,7 +179,7 @@ def _evaluated(bound: Bound, run: MethodRun, observed: Observed, doubt: str) -> 
     doubt = doubt or (run.doubt if FROM_W_STAR & set(first.observed) else "")
     if doubt:
         worths = [replace(worth, side=Side.LOWER, delta=0.0, weakest=()) for worth in worths]
-    longest = tightness.LONGEST if bound.recursion is None else tightness.LONGEST_RECURSION
+    longest = tightness.LONGEST_BOUND if bound.recursion is None else tightness.LONGEST_RECURSION
     longer = None if first.observed else tightness.follow(lambda n: first.values(n).values, longest)
     return Applies(first, applied, ts, worths, values, longer, doubt)
 
@@ -206,7 +206,7 @@ def _not_applicable(bound: Bound, outcome: DoesNotApply, run: MethodRun) -> Boun
 
 
 def _floor(run: MethodRun, outcome: Applies) -> np.ndarray:
-    """The floor of the run; where a bound seems violated, with the rounding of constants and the scatter of runs."""
+    """The floor of the run, with the rounding of constants and the scatter of runs if a bound seems violated."""
     floor = run.floor
     for i in np.flatnonzero(excess(run.errors, outcome.values, floor).any(axis=1)).tolist():
         case, worth = run.cases[i], outcome.worths[i]
@@ -247,16 +247,16 @@ def _confirmed_floor(
 
 
 def _proof(run: MethodRun, outcome: Applies, observed: Observed, floor: np.ndarray) -> Trace | None:
-    """The proof chain at the first λ, at those t of the observables where the bound says something.
+    """The proof chain at the first λ, at the t of the observables where the bound applies.
 
-    Links use distances as they were measured; a bound that is made of distances keeps the bounds on them.
+    Links use the measured distances. A bound that contains distances itself keeps the upper bounds on them.
     """
     first = outcome.first
-    says = np.isfinite(outcome.values[0, run.ts - 1])
-    measured = {n: x for n, x in run.measured.items() if n in FROM_W_STAR and n not in first.observed}
-    numbers = {name: x[says] for name, x in {**run.measured, **observed, **measured}.items()}
-    ts = run.ts[says]
-    return trace(_restricted(first, says), ts, numbers, run.errors[0, ts - 1], floor[0, ts - 1])
+    applies = np.isfinite(outcome.values[0, run.ts - 1])
+    distances = {n: x for n, x in run.from_reference.items() if n in FROM_W_STAR and n not in first.observed}
+    numbers = {name: x[applies] for name, x in {**run.from_reference, **observed, **distances}.items()}
+    ts = run.ts[applies]
+    return trace(_restricted(first, applies), ts, numbers, run.errors[0, ts - 1], floor[0, ts - 1])
 
 
 def _in_ball(of_bound: Observed, observed: Observed, case: Case) -> np.ndarray:
@@ -269,5 +269,5 @@ def _in_ball(of_bound: Observed, observed: Observed, case: Case) -> np.ndarray:
 
 
 def _restricted(applied: Applied, some: np.ndarray) -> Applied:
-    """The same with what was observed at some of the t."""
+    """The same with the observables of some of the t only."""
     return replace(applied, observed={name: x[some] for name, x in applied.observed.items()})

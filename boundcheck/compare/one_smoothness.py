@@ -1,7 +1,7 @@
 """The one L of Ji et al., which bounds every second derivative of ℓ, and how the gradients of E move from w*.
 
 Their lemma assumes it everywhere. Gradient descent with α ≤ 1/L stays in B(w*, r_0), where ∂₁Φ contracts by 1 − αμ, so
-the proof of `itd` looks at points of that ball alone, and `ji-itd` is no less than `itd` in the constants it implies.
+the proof of `itd` uses points of that ball alone, and `ji-itd` is at least `itd` with the constants that follow from L.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def one_smoothness(constants: Constants) -> Constant:
     for name in ("L", "L_Phi", "alpha", "eta_1", "eta_2"):
         if name not in constants:
             raise MissingConstantError(f"it needs {name} ({QUANTITIES[name].meaning}), which was not measured")
-    of = {name: sided(constants[name]) for name in ("L", "L_Phi", "alpha", "eta_1", "eta_2")}
-    parts = (of["L"], of["L_Phi"] / of["alpha"], of["eta_1"], of["eta_2"])
-    joined = parts[0] + parts[1] + parts[2] + parts[3]  # which has the side of the weakest
+    with_side = {name: sided(constants[name]) for name in ("L", "L_Phi", "alpha", "eta_1", "eta_2")}
+    parts = (with_side["L"], with_side["L_Phi"] / with_side["alpha"], with_side["eta_1"], with_side["eta_2"])
+    joined = parts[0] + parts[1] + parts[2] + parts[3]  # for its side, that of the weakest part
     largest = replace(joined, value=max(part.value for part in parts) * UP)
     return largest.bounds_above().named("L", Provenance("max of L, L_Φ/α, η₁ and η₂"))

@@ -31,7 +31,7 @@ from boundcheck.theory.catalogue import bounds as catalogue
 from boundcheck.theory.iterations import Iterations
 from boundcheck.theory.symbols import error
 
-AID_STATES = 7  # vectors that AID holds at a time, whatever t and k
+AID_STATES = 7  # vectors that AID holds at a time, for any t and k
 GRAPH_STATES = 3  # vectors that reverse mode keeps for each step
 LONGEST_RUN = 60.0  # seconds that a run to confirm a guarantee may take
 
@@ -104,22 +104,22 @@ def plan(
     if not (isinstance(eps, int | float) and not isinstance(eps, bool) and 0 < eps < float("inf")):
         raise InputError(f"eps = {eps!r} is not an accuracy; give a positive number, such as 1e-3")
     tell = progress or no_progress
-    asked = methods_of(problem, methods)
-    if fixed := [m for m in asked if m.k is not None]:
+    method_list = methods_of(problem, methods)
+    if fixed := [m for m in method_list if m.k is not None]:
         raise InputError(f"{fixed[0]} fixes k, which a plan is to find; write {fixed[0].name}")
     lam = problem.checked(problem.lam, "lam")
     doubts = validate.check(problem, lam).unconfirmed
     tell("constants", 0, 1)
-    solution, smaller_balls = reference(quick(problem), lam[None]), shrinking(catalogue.values(), asked)
+    solution, smaller_balls = reference(quick(problem), lam[None]), shrinking(catalogue.values(), method_list)
     case = case_at(problem, solution, known, None, Spend(delta, seed, budget), doubts, tell, smaller_balls)
     costs = measure(problem)
     local, floor = case.constants[BallKind.LOCAL], _floor(case, solution)
     offers: list[Offer] = []
     guarantees: list[Guarantee] = []
     silent: dict[str, str] = {}
-    measured: dict[str, int | None] = {}
-    for i, method in enumerate(asked):
-        tell(f"guarantee of {method}", i, len(asked))
+    without_guarantee: dict[str, int | None] = {}
+    for i, method in enumerate(method_list):
+        tell(f"guarantee of {method}", i, len(method_list))
         try:
             best = _offers(method, case, eps, costs)
             offers += best
@@ -130,14 +130,14 @@ def plan(
         except AssumptionError as why:
             silent[str(method)] = str(why)
             if run:
-                measured[str(method)] = _without_bound(problem, method, eps)
+                without_guarantee[str(method)] = _without_bound(problem, method, eps)
             continue
         guarantees.append(_confirmed(problem, best[0], eps, costs, run))
-    return Plan(problem, float(eps), local, costs, tuple(offers), tuple(guarantees), silent, measured, floor)
+    return Plan(problem, float(eps), local, costs, tuple(offers), tuple(guarantees), silent, without_guarantee, floor)
 
 
 def _floor(case: Case, solution: ReferenceSolution) -> float:
-    """The rounding floor of a long run, and what the reference itself may be off."""
+    """The rounding floor of a long run, or the error of the reference itself if that is larger."""
     late = certificate.model_of(case.constants[BallKind.LOCAL], solution, case.problem.dtype, np.array([10**6]))
     certified = 0.0 if case.certificate is None else case.certificate.value
     return max(FACTOR * float(late[0]), certified)
@@ -167,7 +167,7 @@ def _offers(method: Method, case: Case, eps: float, costs: Costs) -> list[Offer]
 def _offer(method: Method, bound: str, iterations: Iterations, costs: Costs) -> Offer:
     t, unrolled = iterations.t or 0, method.name == "itd"
     k = None if unrolled else iterations.k if iterations.k is not None else t
-    cost = t * (1 + costs.ratio) if unrolled else t + costs.ratio * (k or 0)  # ITD goes all the way back
+    cost = t * (1 + costs.ratio) if unrolled else t + costs.ratio * (k or 0)  # ITD goes back through all t steps
     return Offer(str(method), bound, t, k, iterations.value, iterations.side, cost)
 
 

@@ -48,7 +48,7 @@ def trace(
 
 
 def _spelled_out(uses: Sequence[str], applied: Applied) -> tuple[str, ...]:
-    """What a link uses, a rate followed by the constants that it is made of: a wrong one shows there first."""
+    """The names that a link uses; a rate is followed by its constants, as a wrong constant shows there first."""
     formulas = applied.rate_formulas
     spelled = [[name, *_constants(formulas[name])] if name in formulas else [name] for name in uses]
     return tuple(dict.fromkeys(name for names in spelled for name in names))

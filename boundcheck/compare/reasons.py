@@ -1,4 +1,4 @@
-"""What a reader must know beside the word of a verdict."""
+"""The reason that is printed beside a verdict."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Finding:
     limits: str
 
 
-def limits_of(bound: Bound, values: np.ndarray, says: np.ndarray) -> str:
+def limits_of(bound: Bound, values: np.ndarray, applies: np.ndarray) -> str:
     """The t for which the theorem applies, as text; empty if all.
 
     Parameters
@@ -38,19 +38,19 @@ def limits_of(bound: Bound, values: np.ndarray, says: np.ndarray) -> str:
     bound : Bound
     values : array of shape (samples, T)
         NaN where the theorem does not apply.
-    says : array of bool
+    applies : array of bool
         Whether it applies, at each t with observables.
     """
     if any(assumption.key == "ball" for assumption in bound.assumptions):
         also = ", and near enough to w* for its conditions" if bound.conditions else ""
-        return "" if says.all() else f"at the t where w_t is in the ball its constants were taken on{also}"
+        return "" if applies.all() else f"at the t where w_t is in the ball its constants were taken on{also}"
     since = int(np.isfinite(values).all(axis=0).argmax()) + 1
     limits = f"for t ≥ {since}" if since > 1 else ""
     return limits + (", as ρ(t) > 1 before" if limits and any(c.left == rho for c in bound.conditions) else "")
 
 
 def reason(finding: Finding) -> str:
-    """One line; empty where the verdict says all."""
+    """One line; empty if the verdict needs no reason."""
     verdict = finding.verdict
     if verdict is Verdict.HOLDS:
         return finding.limits
@@ -82,12 +82,12 @@ def _broken_link(proof: Trace | None) -> str:
     return f"; the proof breaks at {link!r}" + (f", which uses {', '.join(uses)}" if uses else "")
 
 
-def _in_doubt(names: Sequence[str], says: str, sides: tuple[str, str]) -> str:
-    """Which constants are in doubt, and on what side: the second is for those with which bounds fall."""
+def _in_doubt(names: Sequence[str], template: str, sides: tuple[str, str]) -> str:
+    """Which constants are in doubt, and on what side: `sides` are for bounds that rise and that fall with it."""
     falling = [name for name in names if QUANTITIES[name].direction < 0]
     rising = [name for name in names if name not in falling]
     return ", ".join(
-        says.format(names=", ".join(some), are="is" if len(some) == 1 else "are", side=side)
+        template.format(names=", ".join(some), are="is" if len(some) == 1 else "are", side=side)
         for some, side in zip((rising, falling), sides, strict=True)
         if some
     )

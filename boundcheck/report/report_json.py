@@ -52,7 +52,7 @@ def _number(value: float | None) -> float | None:
 
 
 def to_json(report: Report) -> dict[str, Any]:
-    """The schema of the design: extra keys where there is more to say."""
+    """The report as JSON, schema 1; some keys are present only if they have a value."""
     return {
         "schema": SCHEMA,
         "version": __version__,
@@ -70,7 +70,7 @@ def to_json(report: Report) -> dict[str, Any]:
 
 
 def _enclosure(report: Report, curve: Curve) -> dict[str, Any] | None:
-    """Between what the errors are, by the certified reference; null where nothing certifies it."""
+    """The errors from below and above, by the certified reference; null if it is not certified."""
     enclosure = report.enclosure(curve.method)
     if enclosure.side is Side.LOWER:
         return None

@@ -11,9 +11,9 @@ from boundcheck.report.method_curve import MeasuredRate
 from boundcheck.report.verdict import compared
 
 ACCURACIES = tuple(10.0**-i for i in range(1, 9))
-LINEAR = 0.999  # R² of what counts as a line
-SHORTEST = 8  # points of a line
-LONGEST = 1 << 20  # a bound is evaluated up to this many iterations
+LINEAR = 0.999  # the least R² of a line
+SHORTEST_LINE = 8  # points of a line
+LONGEST_BOUND = 1 << 20  # a bound is evaluated up to this many iterations
 LONGEST_RECURSION = 1 << 15  # the same for a bound that is computed step by step
 
 
@@ -31,15 +31,15 @@ def rate(errors: np.ndarray, floor: np.ndarray) -> MeasuredRate | None:
     """
     clear = np.isfinite(errors) & (errors > floor)
     count = int(np.argmin(clear)) if not clear.all() else len(clear)
-    if count < SHORTEST:
+    if count < SHORTEST_LINE:
         return None
     t, y = np.arange(1, count + 1, dtype=float), np.log(errors[:count])
-    starts = np.unique(np.linspace(0, count - SHORTEST, 64).astype(int))
+    starts = np.unique(np.linspace(0, count - SHORTEST_LINE, 64).astype(int))
     for start in starts:
         slope, fit = _line(t[start:], y[start:])
         if fit >= LINEAR:
             return MeasuredRate(float(np.exp(slope)), int(start) + 1, count)
-    start = max(0, min(count - SHORTEST, 2 * count // 3))
+    start = max(0, min(count - SHORTEST_LINE, 2 * count // 3))
     return MeasuredRate(float(np.exp(_line(t[start:], y[start:])[0])), start + 1, count)
 
 
@@ -61,7 +61,7 @@ def first_below(values: np.ndarray) -> dict[float, int | None]:
     return first
 
 
-def follow(values_at: Callable[[np.ndarray], np.ndarray], longest: int = LONGEST) -> np.ndarray:
+def follow(values_at: Callable[[np.ndarray], np.ndarray], longest: int = LONGEST_BOUND) -> np.ndarray:
     """A bound at t = 1, 2, …, `longest`, or until it is below the smallest accuracy or falls no more."""
     pieces: list[np.ndarray] = []
     start, size = 1, 1024
@@ -82,7 +82,7 @@ def last_rate(values: np.ndarray) -> float | None:
     """r of the a·t^p·r^t through three of the last points above the smallest accuracy; None where there are none."""
     enough = np.flatnonzero(values > ACCURACIES[-1])
     last = min(int(enough[-1]) + 2, len(values)) if enough.size else len(values)
-    if last < SHORTEST:
+    if last < SHORTEST_LINE:
         return None
     ts = np.array([last - max(2, last // 8), last - max(1, last // 16), last])
     samples = values[ts - 1]

@@ -1,4 +1,4 @@
-"""Does the error stay below the bound, and what does that say? A bound is only worth what its constants are."""
+"""Does the error stay below the bound, and what does that prove? A bound is only as good as its constants."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Verdict(str, Enum):
 
 
 FORMULA_ROUNDING = 1e-9  # relative: a bound is a sum of products of a dozen numbers, each rounded once, and of q^t
-FINE = 1e-6  # of the error: rounding that shows in no digit of bound/error that is printed
+FINE = 1e-6  # of the error: rounding too small to show in the printed digits of bound/error
 WHEN = {
     Side.EXACT: (Verdict.HOLDS, Verdict.VIOLATED),
     Side.UPPER: (Verdict.HOLDS, Verdict.VIOLATED),
@@ -63,7 +63,7 @@ def excess(errors: np.ndarray, values: np.ndarray, floor: np.ndarray) -> np.ndar
 
 
 def compared(errors: np.ndarray, values: np.ndarray, floor: np.ndarray) -> np.ndarray:
-    """Where bound/error tells something: the error is above the floor, and rounding does not decide which is larger.
+    """Where bound/error is meaningful: the error is above the floor, and rounding does not decide which is larger.
 
     An error above its bound by no more than the floor counts only where that is a millionth of it.
     """

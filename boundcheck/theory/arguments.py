@@ -15,7 +15,7 @@ from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.theory.call import Call, refuse_missing
 from boundcheck.theory.formula_tree import symbols_of
 from boundcheck.theory.rates import Rate, rate
-from boundcheck.theory.recursion import LONGEST
+from boundcheck.theory.recursion import LONGEST_RECURSION
 from boundcheck.theory.symbols import INDEX_NAMES, QUANTITIES
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ def prepare(bound: Bound, constants: Constants | Mapping[str, Any], given: Mappi
     inputs = gather(bound, constants, given)
     resolved = resolve(bound, inputs)
     arrays = check(bound, inputs, resolved)
-    measured = tuple(constant for constant in resolved.used if constant.name not in INDEX_NAMES)
-    return Call(bound, resolved.expression, MappingProxyType(arrays), measured, inputs.rates)
+    used_constants = tuple(constant for constant in resolved.used if constant.name not in INDEX_NAMES)
+    return Call(bound, resolved.expression, MappingProxyType(arrays), used_constants, inputs.rates)
 
 
 # --- gather ----------------------------------------------------------------------------------------------------------
@@ -140,9 +140,9 @@ def count(name: str, value: Any, low: int = 0, holds: str = "it") -> np.ndarray:
         array = _real_array(value)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} = {value!r} is not a whole number; give 0, 1, 2, … or a list of them") from None
-    whole = np.isfinite(array) & (array == np.floor(array))
-    if not whole.all():
-        raise InputError(f"{name} = {array[~whole].flat[0]:g} is not a whole number; give 0, 1, 2, …")
+    is_whole = np.isfinite(array) & (array == np.floor(array))
+    if not is_whole.all():
+        raise InputError(f"{name} = {array[~is_whole].flat[0]:g} is not a whole number; give 0, 1, 2, …")
     if array.size and array.max() > LARGEST_INDEX:
         raise InputError(f"{name} = {array.max():g} is more than a double counts exactly; give at most 2^53")
     if array.size and array.min() < low:
@@ -185,7 +185,7 @@ def resolve(bound: Bound, inputs: Inputs) -> Resolved:
     names = needed_names(bound, expression, inputs.rates)
     arrays = dict(inputs.arrays)
     if "k" in names and "k" not in arrays and "t" in arrays:
-        arrays["k"] = arrays["t"]  # the paper's choice when nothing else is said
+        arrays["k"] = arrays["t"]  # the paper's choice, and the default
     used = tuple(inputs.constants[name] for name in names if name in inputs.constants and name not in arrays)
     return Resolved(expression, names, arrays, used)
 
@@ -236,5 +236,7 @@ def refuse_shapes(bound: Bound, arrays: Mapping[str, np.ndarray]) -> None:
         return
     if wrong := [name for name in shapes if name not in INDEX_NAMES]:
         raise InputError(f"{bound.name}: {wrong[0]} has shape {shapes[wrong[0]]}; a recursion takes one number for it")
-    if arrays["t"].max(initial=0) > LONGEST:
-        raise InputError(f"{bound.name}: t = {arrays['t'].max():g} is too long for a recursion; give t ≤ {LONGEST}")
+    if arrays["t"].max(initial=0) > LONGEST_RECURSION:
+        raise InputError(
+            f"{bound.name}: t = {arrays['t'].max():g} is too long for a recursion; give t ≤ {LONGEST_RECURSION}"
+        )

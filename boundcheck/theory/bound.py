@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,12 +21,13 @@ from boundcheck.theory.chain import Chain
 from boundcheck.theory.citation import Citation
 from boundcheck.theory.coefficients import COEFFICIENTS
 from boundcheck.theory.condition import Condition
+from boundcheck.theory.defaults import insert_defaults, proof_with_defaults
 from boundcheck.theory.evaluation import BoundValues
 from boundcheck.theory.iterations import Hump, Iterations, Split, solve
 from boundcheck.theory.kinds import BoundKind
 from boundcheck.theory.rates import Rate
 from boundcheck.theory.recursion import Recursion
-from boundcheck.theory.symbols import QUANTITIES, error, gap_t, rho, sigma, t
+from boundcheck.theory.symbols import QUANTITIES, error, gap_t, t
 
 Number = float | int | Sequence[float] | Sequence[int] | np.ndarray
 
@@ -119,7 +119,7 @@ class Bound:
         sympy.Expr
             The expression in the primitive constants.
         """
-        return _substitute(expression, tuple(self.where.items()), frozenset())
+        return insert_defaults(expression, tuple(self.where.items()), frozenset())
 
     @cached_property
     def expression(self) -> sp.Expr:
@@ -196,7 +196,9 @@ class Bound:
             The expression in what is available.
         """
         defaults = {**self.defaults, **{rate.stands_for: self.expand(rate.expression) for rate in rates}}
-        return _substitute(expression, tuple(defaults.items()), available - {rate.stands_for.name for rate in rates})
+        return insert_defaults(
+            expression, tuple(defaults.items()), available - {rate.stands_for.name for rate in rates}
+        )
 
     @cached_property
     def kind(self) -> BoundKind:
@@ -392,18 +394,7 @@ class Bound:
         Chain or None
             None if the proof is not encoded.
         """
-        chain = self.chain
-        pending = {symbol: value for symbol, value in self.defaults.items() if symbol.name not in given}
-        while chain is not None and (missing := pending.keys() & chain.links[-1].formula.free_symbols):
-            # first what stands in no other default, so that each is replaced once
-            ordered = sorted(missing, key=str)  # the same proof in every run
-            symbol = next(s for s in ordered if not any(s in pending[other].free_symbols for other in missing - {s}))
-            value = pending[symbol]
-            brought = (x for x in value.free_symbols if QUANTITIES[x.name].kind == "constant" or x in (rho, sigma))
-            uses = tuple(sorted(x.name for x in brought))
-            because = f"{QUANTITIES[symbol.name].meaning} is at most {value}"
-            chain = chain.replacing(f"{symbol} a priori", {symbol: value}, because, uses)
-        return chain
+        return None if self.chain is None else proof_with_defaults(self.chain, self.defaults, given)
 
     def latex(self, *, coefficients: bool = True) -> str:
         """The statement as LaTeX.
@@ -439,13 +430,3 @@ class Bound:
             The source of the function.
         """
         return codegen.javascript(self)
-
-
-@functools.lru_cache(maxsize=1024)
-def _substitute(
-    expression: sp.Expr, defaults: tuple[tuple[sp.Symbol, sp.Expr], ...], available: frozenset[str]
-) -> sp.Expr:
-    pending = {symbol: value for symbol, value in defaults if symbol.name not in available}
-    while missing := pending.keys() & expression.free_symbols:
-        expression = expression.subs({symbol: pending[symbol] for symbol in missing})
-    return expression

@@ -30,6 +30,8 @@ from boundcheck.theory.symbols import (
     dZ,
     eta_1,
     eta_2,
+    g_star,
+    g_t,
     gap,
     nu_1,
     nu_2,
@@ -156,6 +158,16 @@ class Chain:
             "Assumptions 1(iii) and 1(iv)",
             ("nu_1", "nu_2", "eta_1", "eta_2"),
         )
+
+    def with_gradient_near_solution(self) -> Chain:
+        """One more link: ‖∇₁E(w_t)‖ by its value at w* and r_t.
+
+        Returns
+        -------
+        Chain
+            The longer proof.
+        """
+        return self.replacing("∇₁E near w*", {g_t: g_star + eta_1 * r_t}, "Assumption 1(iv)", ("g_star", "eta_1"))
 
     def with_paper_constants(self) -> Chain:
         """The three links with which the proofs of ITD and AID-FP end.

@@ -1,4 +1,4 @@
-"""Python and JavaScript, generated from a bound's formula, so that no form can disagree with another."""
+"""Python and JavaScript, generated from a bound's formula, so that all forms agree."""
 
 from __future__ import annotations
 

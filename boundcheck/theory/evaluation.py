@@ -95,7 +95,7 @@ def evaluate(expression: sp.Expr, values: Mapping[str, np.ndarray]) -> np.ndarra
         doubtful |= result < TINY
     for name in names:
         finite = np.isfinite(values[name])
-        if not finite.all():  # a recursion overflowed: no range of exponents will help
+        if not finite.all():  # a recursion overflowed: a wider range of exponents does not help
             result = np.where(finite, result, np.inf)
             doubtful = doubtful & finite
     if names and doubtful.any():

@@ -1,4 +1,4 @@
-"""The one walk through a formula. What a sum, a power or a maximum means is up to the arithmetic that is given.
+"""The one walk through a formula. The arithmetic that is given says what a sum, a power or a maximum means.
 
 Three arithmetics use it: intervals (`intervals.py`), and the batches of doubles and the long decimals of the search for
 worst cases (`worst_case/formula.py`).
@@ -25,7 +25,7 @@ def symbols_of(expression: sp.Expr) -> frozenset[sp.Symbol]:
 
 
 class FormulaArithmetic(ABC):
-    """What a walk asks of an arithmetic, beside the operators of its values."""
+    """The operations that a walk needs, in addition to the operators of the values."""
 
     @abstractmethod
     def number(self, number: sp.Rational) -> Value:

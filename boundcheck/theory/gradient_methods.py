@@ -155,7 +155,7 @@ class Momentum:
         ndarray
             The factor at each t.
         """
-        return self._of(S_t, t)
+        return self._bound(S_t, t)
 
     def slope(self, t: np.ndarray | int) -> np.ndarray:
         """The exact worst case of ‖D_H w_t‖/‖w_0−w*‖: how much a change of the Hessian moves w_t.
@@ -170,9 +170,9 @@ class Momentum:
         ndarray
             The factor at each t.
         """
-        return self._of(dS_t, t)
+        return self._bound(dS_t, t)
 
-    def _of(self, symbol: sp.Symbol, t: np.ndarray | int) -> np.ndarray:
+    def _bound(self, symbol: sp.Symbol, t: np.ndarray | int) -> np.ndarray:
         values = {"t": count("t", t), "kappa": np.asarray(self.kappa), "alpha": np.asarray(self.alpha)}
         return evaluate(_BOUNDS[self.name].expand(symbol), values)
 

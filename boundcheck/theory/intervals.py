@@ -35,16 +35,16 @@ class _Intervals(FormulaArithmetic):
         if rational and exponent == sp.Rational(-1, 2):
             return 1 / _IV.sqrt(base)
         twice = 2 * (self.number(exponent) if rational else exponent)  # whole, or half an index as in (1−αμ)^{t/2}
-        whole = int(twice.mid)
-        if not twice.a == twice.b == whole:
+        doubled = int(twice.mid)
+        if not twice.a == twice.b == doubled:
             raise ValueError(f"no enclosure for the exponent {exponent}; only whole numbers and halves have one")
-        if whole % 2 == 0:
-            return base ** (whole // 2)
+        if doubled % 2 == 0:
+            return base ** (doubled // 2)
         if base.a < 0:
             raise AssumptionError(
                 "a root of a number that may be negative, as 1 − αμ is for α > 1/μ; take a smaller step"
             )
-        return _IV.sqrt(base**whole)
+        return _IV.sqrt(base**doubled)
 
     def geometric_sum(self, gap: Interval, n: Interval) -> Interval:
         return (1 - (1 - gap) ** int(n.mid)) / gap

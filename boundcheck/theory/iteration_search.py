@@ -11,14 +11,14 @@ import numpy as np
 
 from boundcheck.errors import InputError
 
-LARGEST = 2**52  # beyond this a double no longer counts single iterations
+LARGEST_COUNT = 2**52  # beyond this a double no longer counts single iterations
 SEARCHED = 2**20  # up to here every single number is looked at
 GRID = 2**14  # evaluate about this many t at once
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A number of steps t, or k, or both; `how` says by what it was found."""
+    """A number of steps t, or k, or both; `how` says how it was found."""
 
     t: int | None
     k: int | None
@@ -27,7 +27,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Goal:
-    """What is asked: value(t, k) ≤ eps for t ≥ t_min, at the least price_t·t + price_k·k."""
+    """The goal: value(t, k) ≤ eps for t ≥ t_min, at the least price_t·t + price_k·k."""
 
     value: Callable[[Any, Any], np.ndarray]
     t_min: int
@@ -72,7 +72,7 @@ def search_pair(goal: Goal) -> Choice:
 
 def settle(enough: Callable[[int], bool], low: int, guess: float) -> int:
     """The smallest n > low with enough(n), for a predicate that turns true once; few calls when the guess is good."""
-    start = int(min(max(math.ceil(guess), low + 1), LARGEST))
+    start = int(min(max(math.ceil(guess), low + 1), LARGEST_COUNT))
     step = 1
     if enough(start):
         good = start
@@ -81,11 +81,11 @@ def settle(enough: Callable[[int], bool], low: int, guess: float) -> int:
         bad = max(good - step, low)
     else:
         bad = start
-        while not enough(min(bad + step, LARGEST)):
-            bad, step = min(bad + step, LARGEST), 2 * step
-            if bad >= LARGEST:
-                raise InputError(f"no number of iterations up to {LARGEST} is enough; take a larger eps")
-        good = min(bad + step, LARGEST)
+        while not enough(min(bad + step, LARGEST_COUNT)):
+            bad, step = min(bad + step, LARGEST_COUNT), 2 * step
+            if bad >= LARGEST_COUNT:
+                raise InputError(f"no number of iterations up to {LARGEST_COUNT} is enough; take a larger eps")
+        good = min(bad + step, LARGEST_COUNT)
     while good - bad > 1:
         middle = (good + bad) // 2
         good, bad = (middle, bad) if enough(middle) else (good, middle)
@@ -108,7 +108,7 @@ def _enough_of_both(goal: Goal) -> int:
     enough = 1
     while not goal.reached(max(enough, goal.t_min), enough):
         enough *= 2
-        if enough > LARGEST:
+        if enough > LARGEST_COUNT:
             raise InputError(
                 f"the bound stays above eps = {goal.eps:g} for all t and k; take a larger eps or other rates"
             )

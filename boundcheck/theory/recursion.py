@@ -18,7 +18,7 @@ from boundcheck.theory.intervals import enclose, interval, upper_end
 from boundcheck.theory.shells import Shell, Table, place, shells_of
 from boundcheck.theory.symbols import INDEX_NAMES
 
-LONGEST = 2_000_000
+LONGEST_RECURSION = 2_000_000
 LONGEST_IN_INTERVALS = 10_000
 NO_TABLES: Mapping[str, Table] = MappingProxyType({})
 

@@ -47,12 +47,12 @@ def shells_of(values: Mapping[str, float], tables: Mapping[str, Table]) -> tuple
     falling = sorted({radius for table in tables.values() for radius, _ in table}, reverse=True)
     shells = []
     for radius, inner in zip((float("inf"), *falling), (*falling, 0.0), strict=True):
-        constants = {name: _at(radius, values[name], table) for name, table in tables.items()}
+        constants = {name: _value_on_ball(radius, values[name], table) for name, table in tables.items()}
         shells.append(Shell(radius, inner, constants))
     return tuple(shells)
 
 
-def _at(radius: float, outer: float, table: Table) -> float:
+def _value_on_ball(radius: float, outer: float, table: Table) -> float:
     """The value on the smallest ball of the table that contains the ball of this radius."""
     return next((value for of_ball, value in reversed(table) if of_ball >= radius), outer)
 

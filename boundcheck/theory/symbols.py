@@ -26,7 +26,7 @@ from boundcheck.errors import AssumptionError, InputError
 
 @dataclass(frozen=True)
 class Quantity:
-    """One symbol with everything people and programs want to know of it."""
+    """One symbol with its names, domain and meaning."""
 
     name: str
     latex: str

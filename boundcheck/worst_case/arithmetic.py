@@ -19,7 +19,7 @@ DIGITS = 50
 
 @dataclass(frozen=True, eq=False)
 class Arithmetic:
-    """The few functions that the two spell differently; all work along the last axis where they reduce."""
+    """The few functions that torch and mpmath spell differently; reductions are along the last axis."""
 
     minimum: Callable[[Array, Array], Array]
     maximum: Callable[[Array, Array], Array]
@@ -49,8 +49,8 @@ def dot(x: Array, y: Array) -> Array:
 
 
 def _divide(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    there = b != 0
-    return torch.where(there, a / torch.where(there, b, 1.0), 0.0)
+    nonzero = b != 0
+    return torch.where(nonzero, a / torch.where(nonzero, b, 1.0), 0.0)
 
 
 DOUBLE = Arithmetic(

@@ -1,4 +1,4 @@
-"""The winner again in 50 digits: what is refuted there is refuted, and not by rounding."""
+"""The winner again in 50 digits, so that a refutation is not an effect of rounding."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from boundcheck.worst_case.instance import Instance
 from boundcheck.worst_case.target import Target
 from boundcheck.worst_case.terms import BoundTerm, terms
 
-SHOWN = 25  # digits that are written down
-MANY = 200  # in which a ratio above 1 has to stand: of a bound of 10⁻⁸⁰, 50 digits of numbers near 1 say nothing
-SURE = 1e-30  # by how much a ratio computed in 50 digits has to exceed 1; some 10⁴ operations lose 10 digits at most
+SHOWN_DIGITS = 25  # digits that are written down
+MANY_DIGITS = 200  # digits in which a ratio above 1 is computed again; for a bound of 10⁻⁸⁰, 50 are not enough
+RATIO_MARGIN = (
+    1e-30  # by how much a ratio computed in 50 digits has to exceed 1; some 10⁴ operations lose 10 digits at most
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Exact:
-    """Error, bound and ratio of one instance whose numbers are taken as the doubles that they are."""
+    """Error, bound and ratio of one instance; its numbers are doubles, taken as exact."""
 
     error: Any
     bound: Any
@@ -31,18 +33,18 @@ class Exact:
 
     @property
     def refutes(self) -> bool:
-        return bool(self.error > self.bound * (1 + SURE))
+        return bool(self.error > self.bound * (1 + RATIO_MARGIN))
 
-    def digits(self, what: str) -> str:
-        value = getattr(self, what)
-        return str(value.context.nstr(value, SHOWN))
+    def digits(self, name: str) -> str:
+        value = getattr(self, name)
+        return str(value.context.nstr(value, SHOWN_DIGITS))
 
 
 def evaluate(target: Target, instance: Instance, t: int, k: int) -> Exact:
-    """One instance (a batch of one) in 50 digits, and what seems to be refuted there in 200."""
+    """One instance (a batch of one) in 50 digits, and again in 200 digits if it seems to refute the bound."""
     exact = _in_digits(target, instance, t, k)
     if exact.error > exact.bound:
-        with _MP.workdps(MANY):
+        with _MP.workdps(MANY_DIGITS):
             return _in_digits(target, instance, t, k)
     return exact
 

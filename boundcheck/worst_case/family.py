@@ -20,7 +20,7 @@ from boundcheck.worst_case.instance import ANGLES, RAMPS, Instance
 from boundcheck.worst_case.ramp import Ramp
 from boundcheck.worst_case.target import Target
 
-FAR = 1e4  # where a ramp that is to be straight ends
+FAR = 1e4  # the end of a ramp that is meant to be straight
 SHORTEST, LONGEST = -4.0, 4.0  # logarithms of the lengths of ramps
 WIDER, WIDEST = 0.01, 8.0  # logarithms of how much more than the spectrum a momentum method is tuned to; κ − 1 cancels
 
@@ -34,7 +34,7 @@ class Family:
     q: float
     parts: frozenset[str]
     saturating: bool = True
-    least: float = 0.0  # of the bound that each term must make up for which there are parts
+    least: float = 0.0  # the least share of the bound for each term that has parts
 
     @cached_property
     def layout(self) -> dict[str, slice]:
@@ -63,7 +63,7 @@ class Family:
         return sum(size for _, size in self._sizes())
 
     def random(self, rows: int, generator: torch.Generator) -> Tensor:
-        """Normal numbers; in every other row ramps are long and straight, where else all of them saturate early."""
+        """Normal numbers; in every other row ramps are long and straight, as otherwise all of them saturate early."""
         raw = torch.randn(rows, self.size, generator=generator, dtype=torch.float64)
         for name in ("zeta", "gamma", "chi"):
             plus, minus, *lengths = (self.layout[f"{name}.{field}"] for field in ("plus", "minus", "m_plus", "m_minus"))
@@ -96,7 +96,7 @@ class Family:
         plus, minus = plus**3, minus**3  # so that 0 is near
         lengths = [numbers[f"{name}.{field}"].clamp(SHORTEST, LONGEST).exp() for field in ("m_plus", "m_minus")]
         if name == "chi":
-            star = 0 * star  # a constant in ∇₂E is not seen
+            star = 0 * star  # a constant in ∇₂E has no effect
         if slope not in self.parts or (name == "phi" and not self.saturating):
             plus, minus = 0 * plus, 0 * minus
         elif not self.saturating:

@@ -1,7 +1,7 @@
 """Which terms of a bound are attained together: the worst instance with some of its parts; and the map over q, t, k.
 
 ν₂ and L_Φ are what λ enters through, η₁ and L_E what makes ∇₁E differ from 0. A term that stands alone in the formula
-may be out of reach next to another: the table says by how much.
+may not be attained next to another: the table says by how much it is missed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from boundcheck.worst_case.family import Family
 from boundcheck.worst_case.search import FULL, QUICK, search
 from boundcheck.worst_case.target import PARTS, Target, checked_parts, target
 from boundcheck.worst_case.terms import BoundTerm
-from boundcheck.worst_case.worst import checked
+from boundcheck.worst_case.worst import step_counts
 
 SUBSETS = (  # the parts that a term needs: λ through ∂₂Φ, and ∇₁E; then the constant that is asked about
     ("eta_2",),
@@ -36,7 +36,7 @@ SUBSETS = (  # the parts that a term needs: λ through ∂₂Φ, and ∇₁E; th
     ("L_Phi", "L_E", "nu_2", "eta_1"),
     PARTS,
 )
-LEAST = 0.1  # of the bound that each term asked for must make up, where balance is asked for
+LEAST = 0.1  # the least share of the bound that each required term must have
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,13 @@ def together(
 ) -> tuple[Together, ...]:  # fmt: skip
     """For each subset of the parts, the largest ratio with all terms of its parts present in the bound.
 
-    A term is present if it makes up at least `least` of the bound; with `least = 0` it may be as small as it likes, and
-    any subset that contains one attained term is attained.
+    A term is present if it makes up at least `least` of the bound; with `least = 0` it may be as small as it
+    likes, and any subset that contains one attained term is attained.
     """
     if not 0 <= least < 1:
         raise InputError(f"least = {least} is not a share; give 0 <= least < 1")
     attacked = target(bound)
-    steps, solves = checked(attacked, q, t, k, dim)
+    steps, solves = step_counts(attacked, q, t, k, dim)
     rows = []
     for number, subset in enumerate(subsets):
         if progress:
@@ -127,7 +127,7 @@ def map_of(
     for number, (q, k, t) in enumerate(places):
         if progress:
             progress(f"{bound} q = {q:g}, t = {t}", number, len(places))
-        steps, solves = checked(attacked, q, t, 20 if k is None else k, dim)
+        steps, solves = step_counts(attacked, q, t, 20 if k is None else k, dim)
         family = Family(attacked, dim, q, parts, saturating, least)
         search_result = search(family, steps, solves, seed, QUICK if quick else FULL, warm=warm)
         warm = search_result.raw

@@ -21,7 +21,7 @@ SOURCES = ("nu_2", "nu_1", "rest")  # of e: changes of ∂₂Φ and of ∂₁Φ,
 
 @dataclass(frozen=True, eq=False)
 class InstanceRun:
-    """x = w_t − w*, and e in parts by its `SOURCES`: as a whole where nobody asks for the parts."""
+    """x = w_t − w*, and e in parts by its `SOURCES`; in one part if the parts are not needed."""
 
     x: Array
     e: Mapping[str, Array]
@@ -29,7 +29,7 @@ class InstanceRun:
     residual: Array | None = None  # ‖(I − ∂₁Φᵀ)v − ∇₁E‖
 
     @property
-    def whole(self) -> Array:
+    def derivative_error(self) -> Array:
         return sum(self.e.values())
 
 
@@ -65,7 +65,7 @@ def lower(instance: Instance, t: int) -> Array:
 
 
 def fixed_point(instance: Instance, x: Array, k: int, *, split: bool = False) -> InstanceRun:
-    """AID-FP at w_t: k steps of the linear system from 0."""
+    """AID-FP at w_t: k steps for the linear system from 0."""
     linearised, by_d2, e = instance.linearised_at(x), instance.change_of_d2phi(x), _initial(instance, split)
     for _ in range(k):
         e = _advance(instance, linearised, by_d2, e)
@@ -73,7 +73,7 @@ def fixed_point(instance: Instance, x: Array, k: int, *, split: bool = False) ->
 
 
 def _exactly(instance: Instance, x: Array, split: bool) -> dict[str, Array]:
-    """The e of a linear system that is solved."""
+    """The e of a linear system that is solved exactly."""
     zero = dict.fromkeys(SOURCES if split else ("rest",), 0 * instance.w_prime)
     added = _advance(instance, instance.linearised_at(x), instance.change_of_d2phi(x), zero)
     A = instance.system(x)
@@ -83,8 +83,8 @@ def _exactly(instance: Instance, x: Array, split: bool) -> dict[str, Array]:
 def any_solvers(instance: Instance, t: int, k: int, *, solved: bool = False, split: bool = False) -> InstanceRun:
     """w_t = w* + q^t‖w*‖u and v = v_t + q^k‖v_t‖s in the directions u and s of the instance; or v = v_t if `solved`.
 
-    All that the theorems for any pair of solvers ask of them. From w_0 = 0 and v_0 = 0, w ← w* + qR(w − w*) and the
-    same for v get there, R being the rotation with R^t(−w*) = ‖w*‖u.
+    The theorems for any pair of solvers ask no more of them. Such iterates exist: from w_0 = 0 and v_0 = 0,
+    w ← w* + qR(w − w*), and the same for v, where R is the rotation with R^t(−w*) = ‖w*‖u.
     """
     ops, q = instance.ops, instance.constants(BallKind.LOCAL)["q"][..., None]
     u, s = (instance.numbers[name] for name in ("u", "s"))
@@ -93,8 +93,8 @@ def any_solvers(instance: Instance, t: int, k: int, *, solved: bool = False, spl
     if solved:
         return InstanceRun(x, e)
     v_t = ops.solve(turned(A), instance.grad_w(x))
-    away = q**k * ops.norm(v_t)[..., None] * s / ops.norm(s)[..., None]
-    return InstanceRun(x, e, dot(instance.d2phi(x), away), ops.norm(times(turned(A), away)))
+    shift = q**k * ops.norm(v_t)[..., None] * s / ops.norm(s)[..., None]
+    return InstanceRun(x, e, dot(instance.d2phi(x), shift), ops.norm(times(turned(A), shift)))
 
 
 def conjugate_gradient(instance: Instance, x: Array, k: int, *, normal: bool, split: bool = False) -> InstanceRun:
@@ -104,7 +104,7 @@ def conjugate_gradient(instance: Instance, x: Array, k: int, *, normal: bool, sp
     v_t = ops.solve(A_T, b)
     M, r = (turned(A_T) @ A_T, times(turned(A_T), b)) if normal else (A_T, b)
     v, p = 0 * b, r
-    if k >= instance.kind.d:  # solved, in exact arithmetic, where rounding would leave something
+    if k >= instance.kind.d:  # in exact arithmetic it is solved; rounding would leave a residual
         return InstanceRun(x, _exactly(instance, x, split), 0 * dot(b, b))
     for _ in range(k):
         Mp, rr = times(M, p), dot(r, r)[..., None]
@@ -144,5 +144,5 @@ def parts(instance: Instance, outcome: InstanceRun) -> dict[str, Array]:
 
 
 def error(instance: Instance, outcome: InstanceRun) -> Array:
-    """The hypergradient error; λ being one number, the length of that sum."""
+    """The hypergradient error: the absolute value of that sum, as λ is one number."""
     return abs(sum(parts(instance, outcome).values()))

@@ -122,18 +122,18 @@ def _own_run(worst: Worst, numbers: dict[str, list[float]]) -> str:
     if method == "momentum-fp":
         c = worst.exact.constants
         a, b = c["alpha"], _beta(worst)
-        what = f"AID-FP after T steps of heavy ball, tuned to [{c['mu']:.6g}, {c['L']:.6g}]."
+        title = f"AID-FP after T steps of heavy ball, tuned to [{c['mu']:.6g}, {c['L']:.6g}]."
         iterate = (
             f"w = old = problem.w0\n    for _ in range(T):\n        w, old = w + {b!r} * (w - old) - {a!r} * "
             "(w - phi(w, lam)), w"
         )
         solve = "A, Z, b, c = linearised(w)\n    v = 0 * b\n    for _ in range(K):\n        v = v - A.T @ v + b"
     else:
-        what = "Iterates that the theorem allows: at distance Q^T |w*| from w*, and Q^K |v_t| from v_t."
+        title = "Iterates that the theorem allows: at distance Q^T |w*| from w*, and Q^K |v_t| from v_t."
         iterate = f"u, s = vector({_list(numbers['u'])}), vector({_list(numbers['s'])})\n    "
         iterate += "w = W_STAR + Q**T * W_STAR.norm() * u / u.norm()"
         solve = "pass  # solved exactly" if method == "exact" else "v = v + Q**K * v.norm() * s / s.norm()"
-    return OWN_RUN.format(what=what, iterate=iterate, solve=solve, bound=worst.exact.digits("bound"))
+    return OWN_RUN.format(what=title, iterate=iterate, solve=solve, bound=worst.exact.digits("bound"))
 
 
 def save(worst: Worst, directory: str | os.PathLike[str] | Results) -> list[Path]:

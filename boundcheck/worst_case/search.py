@@ -20,11 +20,11 @@ from torch import Tensor
 from boundcheck.errors import InputError
 from boundcheck.progress import Progress, no_progress
 from boundcheck.worst_case.family import Family
-from boundcheck.worst_case.terms import asked, grouped
+from boundcheck.worst_case.terms import grouped, required_terms
 
 BOX = 30.0  # raw numbers beyond it change nothing
 TINY = 1e-280
-MISSING = 3.0  # what a factor in a share that is too small costs, in logarithms
+MISSING = 3.0  # the penalty for each factor by which a share is too small, in logarithms
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class Objective:
         self.family, self.t, self.k = family, t, k
         self.expression = family.target.expression(t, k)
         groups = grouped(self.expression)
-        names = asked(family.parts, groups) if family.least else ()
-        self.asked = [groups[name] for name in names]
+        names = required_terms(family.parts, groups) if family.least else ()
+        self.required = [groups[name] for name in names]
         self.evaluations = 0
         self.best: tuple[Tensor, float] | None = None  # of all rows so far, for when the search is stopped
 
@@ -73,7 +73,7 @@ class Objective:
         outcome = target.outcome(instance, self.t, self.k)
         bound = target.right(instance, outcome, self.t, self.expression)
         log_ratio: Tensor = torch.log(target.error(instance, outcome) + TINY) - torch.log(bound + TINY)
-        for term in self.asked:  # a term that is too small costs more than it can bring
+        for term in self.required:  # a penalty for a term that is too small, larger than what it can gain
             share = target.right(instance, outcome, self.t, term) / bound
             log_ratio = log_ratio - MISSING * torch.log(self.family.least / (share + TINY)).clamp(min=0.0)
         log_ratio = torch.where((bound > TINY) & torch.isfinite(log_ratio), log_ratio, -1e3)  # 0 ≤ 0 says nothing
@@ -142,7 +142,7 @@ def search(
         interrupted = True
         rows, value = (rows[:1], value[:1]) if objective.best is None else (objective.best[0][None], value[:1])
     best = rows[int(value.argmax())][None].detach()
-    objective.asked = []
+    objective.required = []
     with torch.no_grad():
         ratio = float(objective(best).exp())
     seconds = time.perf_counter() - start

@@ -1,7 +1,7 @@
-"""What is attacked: a bound of the catalogue, or a false claim made from one, with the method it speaks of.
+"""What is attacked: a bound of the catalogue, or a false claim made from one, with its method.
 
-The claims are sentences that docs/errata.md shows to be wrong. They are here so that the search can be seen to find
-that by itself; each is a bound of the catalogue after one substitution.
+The claims are sentences that docs/errata.md shows to be wrong. They are here to show that the search finds
+this by itself; each is a bound of the catalogue after one substitution.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Target:
     without: frozenset[str] = frozenset()
     rates: tuple[Rate, ...] = ()
     given: frozenset[str] = frozenset()
-    claim: str = ""  # what is wrongly said, if it is
+    claim: str = ""  # the false claim, if it is one
     puts: Mapping[sp.Symbol, sp.Expr] = field(default_factory=lambda: MappingProxyType({}))
 
     def kind(self, d: int) -> Kind:
@@ -60,7 +60,7 @@ class Target:
 
     @property
     def tuned(self) -> bool:
-        """Does a momentum method run, with a κ to choose?"""
+        """Does it run a momentum method, whose κ can be chosen?"""
         return self.method in ("heavy-ball", "nesterov", "momentum-fp")
 
     def expression(self, t: int, solves: int) -> sp.Expr:
@@ -90,11 +90,11 @@ class Target:
         return methods_on_instance.conjugate_gradient(instance, x, solves, normal=self.method == "aid-cgn", split=split)
 
     def error(self, instance: Instance, outcome: InstanceRun) -> Array:
-        """What the inequality has on its left."""
+        """The left-hand side of the inequality."""
         if self.method == "analytic":
             return abs(instance.change_of_grad_lam(outcome.x))
         if self.bound.bounds.name in ("dw", "du"):
-            return instance.ops.norm(outcome.whole)
+            return instance.ops.norm(outcome.derivative_error)
         return methods_on_instance.error(instance, outcome)
 
     def constants(self, instance: Instance) -> dict[str, Array]:
@@ -151,7 +151,7 @@ REFUSED: Mapping[str, str] = MappingProxyType(
             if P_NORM in bound.assumptions
         },
         **{
-            name: "it speaks of what is observed on a run, and the search measures residuals only"
+            name: "it needs what is observed on a run, and the search measures residuals only"
             for name, bound in bounds.items()
             if bound.kind is not BoundKind.A_PRIORI
             and {n for n in bound.symbols if QUANTITIES[n].kind == "observable"} - OBSERVED
@@ -161,12 +161,12 @@ REFUSED: Mapping[str, str] = MappingProxyType(
 
 
 def names() -> tuple[str, ...]:
-    """All that can be attacked."""
+    """The names of all bounds and claims that can be attacked."""
     return tuple(sorted((set(bounds) - set(REFUSED)) | set(CLAIMS)))
 
 
 def target(name: str) -> Target:
-    """The bound or the claim of this name, made ready."""
+    """The bound or the claim of this name, ready for the search."""
     if name == "appB-aid":
         at_w_star = {L_Phi: L_Phi_star}
         return Target(
@@ -219,7 +219,7 @@ def checked_parts(only: tuple[str, ...] | None, attacked: Target) -> frozenset[s
     for part in only or ():
         if part not in PARTS:
             raise UnknownNameError.among("part of an instance", part, PARTS)
-    kept = frozenset(only if only is not None else PARTS) - attacked.without
-    if not kept & {"nu_2", "L_Phi"} and not kept & {"eta_2"}:
-        raise InputError(f"only = {', '.join(sorted(kept)) or 'nothing'}: then λ enters nowhere; add nu_2 or L_Phi")
-    return kept
+    parts = frozenset(only if only is not None else PARTS) - attacked.without
+    if not parts & {"nu_2", "L_Phi"} and not parts & {"eta_2"}:
+        raise InputError(f"only = {', '.join(sorted(parts)) or 'nothing'}: then λ enters nowhere; add nu_2 or L_Phi")
+    return parts

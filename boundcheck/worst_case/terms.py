@@ -1,4 +1,4 @@
-"""The terms of a bound at an instance: how much of the bound each is, and how much of it the error really has.
+"""The terms of a bound at an instance: the share of the bound that each is, and the part of it that the error attains.
 
 The error is a signed sum with one part for each kind of term (`run.parts`): through ∇₂E (η₂), through ∇₁E (η₁), through
 the change of ∂₂Φ (ν₂), of ∂₁Φ (ν₁), and the unfinished differentiation or solve, the rest. For the bounds of the
@@ -18,13 +18,13 @@ from boundcheck.worst_case.instance import Instance
 from boundcheck.worst_case.target import Target
 
 OF = {"hat_rho_1": "nu_1", "hat_rho_2": "nu_2"}
-NOTHING = 1e-9  # smaller shares are ignored: how much of them is attained means nothing
+SMALLEST_SHARE = 1e-9  # smaller shares are ignored: the attained part of them is rounding
 ORDER = ("eta_2", "eta_1", "nu_2", "nu_1", "rest")
 
 
 @dataclass(frozen=True)
 class BoundTerm:
-    """`share` of the bound; `attained` is what the error has of it, with a sign: 1 is all of the term."""
+    """A term of a bound: its `share` of the bound, and the signed part `attained` by the error, 1 for all of it."""
 
     name: str  # nu_1, nu_2, eta_1, eta_2 or rest
     share: float
@@ -41,8 +41,8 @@ def grouped(expression: sp.Expr) -> dict[str, sp.Expr]:
     return {name: sp.Add(*groups[name]) for name in ORDER if name in groups}
 
 
-def asked(parts: frozenset[str], names: Iterable[str]) -> tuple[str, ...]:
-    """The terms of a formula for which an instance with these parts is meant."""
+def required_terms(parts: frozenset[str], names: Iterable[str]) -> tuple[str, ...]:
+    """The terms of a formula that an instance with these parts is meant to attain."""
     wanted = tuple(name for name in ORDER[:-1] if name in parts and name in names)
     return (*wanted, "rest") if {"L_Phi", "L_E"} <= parts and "rest" in names else wanted
 
@@ -51,8 +51,8 @@ def terms(target: Target, instance: Instance, t: int, k: int) -> tuple[BoundTerm
     """Of one instance; without `attained` where the formula is not a sum of such terms."""
     outcome = target.outcome(instance, t, k, split=True)
     expression = target.expression(t, k)
-    whole = target.right(instance, outcome, t, expression)[0]
-    if not whole:
+    total = target.right(instance, outcome, t, expression)[0]
+    if not total:
         return ()
     signed = methods_on_instance.parts(instance, outcome)
     sign = 1 if sum(part[0] for part in signed.values()) >= 0 else -1
@@ -61,7 +61,7 @@ def terms(target: Target, instance: Instance, t: int, k: int) -> tuple[BoundTerm
     for name, part in grouped(expression).items():
         value = target.right(instance, outcome, t, part)
         value = value[0] if hasattr(value, "shape") else value
-        share = float(value / whole)
-        attained = float(sign * signed[name][0] / value) if split and share > NOTHING else None
+        share = float(value / total)
+        attained = float(sign * signed[name][0] / value) if split and share > SMALLEST_SHARE else None
         rows.append(BoundTerm(name, share, attained))
     return tuple(rows)

@@ -134,7 +134,7 @@ class Worst:
             "seed": self.seed,
             "ratio": self.ratio,
             "refuted": self.refuted,
-            "exact": {what: self.exact.digits(what) for what in ("ratio", "error", "bound")},
+            "exact": {name: self.exact.digits(name) for name in ("ratio", "error", "bound")},
             "double": self.found.ratio,
             "constants": self.exact.constants,
             "terms": [asdict(term) for term in self.exact.terms],
@@ -217,7 +217,7 @@ def worst(
     attacked = target(bound)
     if k is not None and not attacked.takes_k:
         raise InputError(f"k = {k} was given, and {bound} has no k; leave it out")
-    steps, solves = checked(attacked, q, t, 20 if k is None else k, dim)
+    steps, solves = step_counts(attacked, q, t, 20 if k is None else k, dim)
     parts = checked_parts(None if only is None else tuple(only), attacked)
     effort = effort or (QUICK if quick else FULL)
     searches: list[SearchResult] = []
@@ -247,7 +247,7 @@ def _about(progress: Progress | None, d: int) -> Progress | None:
     return None if progress is None else lambda what, done, of: progress(f"d = {d}: {what}", done, of)
 
 
-def checked(attacked: Target, q: Any, t: Any, k: Any, dim: Any) -> StepCounts:
+def step_counts(attacked: Target, q: Any, t: Any, k: Any, dim: Any) -> StepCounts:
     """t and k if all of these can be used."""
     steps, solves = count(t, "t"), count(k, "k")
     if isinstance(q, bool) or not isinstance(q, int | float) or not 0 < q < 1:

@@ -36,13 +36,13 @@ class Instance:
 
     def constants(self) -> dict[str, Constants]:
         """On both balls; an error if the estimator finds that a constant typed in is wrong."""
-        found = {}
+        result = {}
         for ball in BALLS:
             typed = {**self.exact, **(self.on_paper if ball == "paper" else {})}
-            found[ball] = bc.estimate_constants(self.problem, ball=ball, known=Constants.given(**typed), budget=BUDGET)
-            for constant in found[ball].values():
+            result[ball] = bc.estimate_constants(self.problem, ball=ball, known=Constants.given(**typed), budget=BUDGET)
+            for constant in result[ball].values():
                 assert "was found" not in constant.provenance.how, (ball, constant)
-        return found
+        return result
 
 
 def linear() -> Instance:

@@ -37,19 +37,19 @@ def made(
     """`floor` is relative to the first error; `broken` lets one link of the trace fall; `only` these bounds apply."""
     problem = small(problem) if isinstance(problem, str) else problem
     constants = {ball: bc.estimate_constants(problem, ball=ball) for ball in BALLS}
-    found = bc.error_curves(problem, list(methods), t=T, samples=samples, seed=0 if samples > 1 else None)
+    result = bc.error_curves(problem, list(methods), t=T, samples=samples, seed=0 if samples > 1 else None)
     curves = {}
     for name in methods:
-        errors, method = found[name], parse(name)
-        k = None if method.name == "itd" else np.array([method.steps(t) for t in found.t])
+        errors, method = result[name], parse(name)
+        k = None if method.name == "itd" else np.array([method.steps(t) for t in result.t])
         floors = np.full_like(errors, floor * errors[:, :1].max())
         bounds = {}
         for bound in bc.bounds:
             theorem = bc.bounds[bound]
             if theorem.bounds.name == "error" and theorem.kind != "enclosure" and method.name in theorem.methods:
                 applies = bound not in OTHER_SETTINGS if only is None else bound in only
-                bounds[bound] = _bound(bound, constants, name, found.t, k, errors, floors, broken, applies)
-        curves[name] = Curve(name, found.t, k, errors, floors, None, MappingProxyType({}), bounds)
+                bounds[bound] = _bound(bound, constants, name, result.t, k, errors, floors, broken, applies)
+        curves[name] = Curve(name, result.t, k, errors, floors, None, MappingProxyType({}), bounds)
     problem_is = {"name": problem.name, "dim": problem.d, "hdim": problem.n}
     return Report(problem_is, constants, curves, {}, (None,) * samples, "by hand", 0.0)
 

@@ -31,7 +31,7 @@ def reflection() -> bc.Problem:
     )
 
 
-def test_an_assumption_that_nobody_checks_is_refused_by_name() -> None:
+def test_an_assumption_without_a_check_is_refused_by_name() -> None:
     misspelt = replace(bc.bounds["aid-cg"], assumptions=(replace(SYMMETRIC, key="symetric"),))
     with pytest.raises(bc.BoundcheckError, match="unknown assumption of aid-cg 'symetric'; did you mean symmetric"):
         require_checks([misspelt])

@@ -26,9 +26,9 @@ from boundcheck.side import Side
 def moved(problem: Problem, by: float, off: float) -> tuple[ReferenceSolution, float]:
     """What a reference would be that is `by` away from w* and `off` from the solution of its system; ‖w'‖ there."""
     prepared = Prepared(problem, problem.lam[None])
-    ready, found = prepared.leaves.at(0), reference(problem, problem.lam[None])
+    ready, result = prepared.leaves.at(0), reference(problem, problem.lam[None])
     direction, other = (x / x.norm() for x in normal(2, problem.d))
-    w = found.w[0] + by * direction
+    w = result.w[0] + by * direction
     Y = jacobian(lambda x: problem.phi_at(x, ready), w)
     Z = rows_d2(problem.phi_at, w[None, None], prepared, prepared.leaves, problem.d)[0, 0]
     A = torch.eye(problem.d, dtype=w.dtype) - Y
@@ -48,13 +48,13 @@ def test_it_is_above_the_error(name: str, by: float, off: float) -> None:
     truth = reference(problem, problem.lam[None]).value[0]
     made, W = moved(problem, by, off)
     constants = bc.estimate_constants(problem, ball="local").replace(Constant("W", W))
-    found = certify(problem, made, constants)
+    result = certify(problem, made, constants)
     error = float((made.value[0] - truth).norm())
-    assert found is not None
-    assert found.side is Side.UPPER
-    assert proved(found)
-    assert error <= found.value
-    assert found.value <= 1e3 * error  # and worth having: κ of these problems is below 100
+    assert result is not None
+    assert result.side is Side.UPPER
+    assert proved(result)
+    assert error <= result.value
+    assert result.value <= 1e3 * error  # and worth having: κ of these problems is below 100
 
 
 @pytest.mark.parametrize(("by", "off"), [(1e-4, 0.0), (0.0, 1e-4)])
@@ -82,19 +82,19 @@ def test_how_far_the_reference_is_from_w_star(name: str) -> None:
 def test_distances_along_the_path_count_how_far_the_reference_is() -> None:
     itd = parse("itd")
     seen = {itd: {"r_t": np.array([3.0, 2.0, 1.0]), "path_t": np.array([0.0, 3.0, 3.5]), "g_t": np.ones(3)}}
-    found = _from_w_star(seen, 1.0, 0.5, np.array([1, 2, 3]))[itd]
-    np.testing.assert_array_equal(found["r_t"], [4, 3, 2])
-    np.testing.assert_array_equal(found["path_t"], [0, 4, 5])  # of r_j + 1: 0, 4, 4/2 + 3
-    np.testing.assert_array_equal(found["g_t"], np.ones(3))
+    result = _from_w_star(seen, 1.0, 0.5, np.array([1, 2, 3]))[itd]
+    np.testing.assert_array_equal(result["r_t"], [4, 3, 2])
+    np.testing.assert_array_equal(result["path_t"], [0, 4, 5])  # of r_j + 1: 0, 4, 4/2 + 3
+    np.testing.assert_array_equal(result["g_t"], np.ones(3))
 
 
 def test_where_nothing_bounds_it() -> None:
     problem = small("lr")
-    found, constants = reference(problem, problem.lam[None]), bc.estimate_constants(problem, ball="local")
+    result, constants = reference(problem, problem.lam[None]), bc.estimate_constants(problem, ball="local")
     missing = Constants({name: c for name, c in constants.items() if name != "W"})
-    assert certify(problem, found, missing) is None
+    assert certify(problem, result, missing) is None
     curved = constants.replace(Constant("nu_1", 1e20, Side.UPPER))
-    assert certify(problem, found, curved) is None
+    assert certify(problem, result, curved) is None
     assert not proved(None)
 
 
@@ -105,9 +105,9 @@ def test_what_cancels_on_the_way_is_not_called_proved(shift: float) -> None:
         lambda w, lam: w / 2 + ((shift + lam / 3) - shift), lambda w, lam: (w * w).sum() / 2, normal(1) * 0,
         normal(1) * 0 + 1.1, symmetric=True,
     )  # fmt: skip
-    found = bc.enclose(problem, 4 * problem.lam / 9)
-    assert found.lower == 0
-    assert found.upper < 1e-13 * (1 + shift)
+    result = bc.enclose(problem, 4 * problem.lam / 9)
+    assert result.lower == 0
+    assert result.upper < 1e-13 * (1 + shift)
 
 
 def test_rounding_where_autograd_makes_zeros_without_memory() -> None:
@@ -116,8 +116,8 @@ def test_rounding_where_autograd_makes_zeros_without_memory() -> None:
         lambda w, lam: 0.4 * w - 0.1 * torch.sign(w) * w * w + lam, lambda w, lam: (w * w).sum() / 2, normal(1) * 0,
         normal(1) * 0 + 0.5, symmetric=True,
     )  # fmt: skip
-    found = reference(problem, problem.lam[None])
-    seen = rounding_noise.measured(problem, found.w[0], found.v[0])
+    result = reference(problem, problem.lam[None])
+    seen = rounding_noise.measured(problem, result.w[0], result.v[0])
     assert 0 < seen.w < 1e-14
     with rounding_noise._Shaken(0):
         nothing = torch._efficientzerotensor((2,), dtype=torch.float64) * torch.ones(2, dtype=torch.float64)

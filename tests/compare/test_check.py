@@ -32,8 +32,8 @@ def applied(report: Report) -> list[tuple[Curve, BoundCurve]]:
 @pytest.mark.parametrize(("name", "dynamics"), CASES)
 def test_every_bound_that_applies_holds(name: str, dynamics: str) -> None:
     report = checked(name, dynamics)
-    found = {bound.name: bound.verdict for _, bound in applied(report)}
-    assert set(found.values()) == {Verdict.HOLDS}
+    result = {bound.name: bound.verdict for _, bound in applied(report)}
+    assert set(result.values()) == {Verdict.HOLDS}
     assert report.verdict is Verdict.HOLDS
     plain = {
         "itd",
@@ -48,10 +48,10 @@ def test_every_bound_that_applies_holds(name: str, dynamics: str) -> None:
     }
     local = {"aid-local", "aid-fp-local", "aid-posteriori"}
     if dynamics == "gradient-descent":
-        assert plain | local <= set(found)
+        assert plain | local <= set(result)
     else:
-        assert local | {"heavy-ball", "itd-weighted"} <= set(found)
-        assert not {"itd", "itd-local"} & set(found)
+        assert local | {"heavy-ball", "itd-weighted"} <= set(result)
+        assert not {"itd", "itd-local"} & set(result)
 
 
 @pytest.mark.parametrize(("name", "dynamics"), CASES)

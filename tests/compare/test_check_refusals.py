@@ -49,7 +49,7 @@ def test_what_needs_no_contraction_applies_without_one() -> None:
     assert list(curve.applicable) == ["aid-certificate", "aid-newton", "aid-path", "aid-spectral"]
     assert curve.bounds["aid-newton"].verdict is Verdict.HOLDS
     alone = bc.check(quadratic(0.5075), ["aid-cg"], t=40, bounds=["aid-newton"])
-    assert alone.verdict is Verdict.HOLDS  # what its conditions speak of is observed for it alone
+    assert alone.verdict is Verdict.HOLDS  # what its conditions need is observed for it alone
 
 
 def test_momentum_leaves_the_theorems_about_contractions() -> None:
@@ -119,8 +119,8 @@ def black_box() -> Problem:
 
 def test_estimates_from_below_never_prove_and_never_refute(without_program: None) -> None:
     report = bc.check(black_box(), ["itd", "aid-fp"], t=40)
-    found = {bound.verdict for curve in report.curves.values() for bound in curve.applicable.values()}
-    assert found == {Verdict.CONSISTENT}
+    result = {bound.verdict for curve in report.curves.values() for bound in curve.applicable.values()}
+    assert result == {Verdict.CONSISTENT}
     assert "estimated from below" in report.curve("itd").bounds["itd"].reason
     lowered = {
         ball: constants.replace(*(replace(c, value=c.value / 2) for c in constants.values() if c.name == "q"))

@@ -23,13 +23,13 @@ def test_it_is_within_ten_times_the_error_at_every_t(name: str) -> None:
     """At small sizes here, at the paper's in docs/tightness.md."""
     report = bc.check(small(name), METHODS, t=40)
     for method, curve in report.curves.items():
-        found = report.enclosure(method)
-        assert found.side is Side.UPPER
-        assert (found.lower <= curve.errors).all()
-        assert (curve.errors <= found.upper).all()
+        result = report.enclosure(method)
+        assert result.side is Side.UPPER
+        assert (result.lower <= curve.errors).all()
+        assert (curve.errors <= result.upper).all()
         above = curve.errors > 10 * curve.floor
         assert above.sum() >= 15
-        assert (found.ratio[above] < 10).all()
+        assert (result.ratio[above] < 10).all()
 
 
 def test_several_lambdas_have_their_own_certificates() -> None:
@@ -54,10 +54,10 @@ def test_of_a_vector_from_elsewhere() -> None:
     g[0] = (f[0] - f[1]) / 2e-4
     assert bc.enclose(problem, g).upper < 1e-3 * float(g.norm())
     g[0] += 1
-    found = bc.enclose(problem, g)
-    assert found.lower == pytest.approx(1, abs=1e-2)
-    assert found.upper == pytest.approx(1, abs=1e-2)
-    assert found.lower <= found.upper
+    result = bc.enclose(problem, g)
+    assert result.lower == pytest.approx(1, abs=1e-2)
+    assert result.upper == pytest.approx(1, abs=1e-2)
+    assert result.lower <= result.upper
 
 
 def test_of_a_hypergradient_at_another_lambda() -> None:
@@ -65,9 +65,9 @@ def test_of_a_hypergradient_at_another_lambda() -> None:
     lam = problem.lam + 1.0
     g = bc.hypergradient(problem, "itd", t=10, lam=lam)
     exact = bc.hypergradient(problem, "exact", lam=lam).value
-    found = bc.enclose(problem, g, lam=lam)
-    assert found.lower <= float((g.value - exact).norm()) <= found.upper
-    assert bc.enclose(problem, g).lower > 2 * found.upper  # it belongs to the other one
+    result = bc.enclose(problem, g, lam=lam)
+    assert result.lower <= float((g.value - exact).norm()) <= result.upper
+    assert bc.enclose(problem, g).lower > 2 * result.upper  # it belongs to the other one
 
 
 def test_structures_of_the_user() -> None:
@@ -75,8 +75,8 @@ def test_structures_of_the_user() -> None:
         lambda w, h: [0.5 * w[0] + h["a"]], lambda w, h: (w[0] ** 2).sum() / 2, [torch.zeros(2, dtype=torch.float64)],
         {"a": torch.ones(2, dtype=torch.float64)}, symmetric=True,
     )  # fmt: skip
-    found = bc.enclose(problem, {"a": torch.tensor([4.0, 4.0], dtype=torch.float64)})  # w = 2a, ∇f = 4a
-    assert found.upper < 1e-12
+    result = bc.enclose(problem, {"a": torch.tensor([4.0, 4.0], dtype=torch.float64)})  # w = 2a, ∇f = 4a
+    assert result.upper < 1e-12
     with pytest.raises(bc.InputError, match="g has shape"):
         bc.enclose(problem, bc.hypergradient(bc.load_problem("scalar"), "itd", t=2))
     with pytest.raises(bc.InputError, match="known = 3"):
@@ -96,10 +96,10 @@ def test_without_a_certificate(without_program: None) -> None:
 
 def test_what_is_not_known_is_said() -> None:
     gaps = np.array([[1.0, np.inf], [1.0, 2.0]])
-    found = enclosed(gaps, [Constant("eps_g", 0.5, Side.HIGH_PROBABILITY, Provenance("", delta=0.1)), None])
-    np.testing.assert_array_equal(found.lower, [[0.5, np.inf], [0, 0]])
-    np.testing.assert_array_equal(found.upper, [[1.5, np.inf], [np.inf, np.inf]])
-    assert found.side is Side.LOWER
+    result = enclosed(gaps, [Constant("eps_g", 0.5, Side.HIGH_PROBABILITY, Provenance("", delta=0.1)), None])
+    np.testing.assert_array_equal(result.lower, [[0.5, np.inf], [0, 0]])
+    np.testing.assert_array_equal(result.upper, [[1.5, np.inf], [np.inf, np.inf]])
+    assert result.side is Side.LOWER
 
 
 def test_it_is_no_bound_to_choose() -> None:

@@ -18,9 +18,9 @@ def test_the_guarantee_is_met_and_what_was_needed_is_less(name: str) -> None:
     problem = bc.load_problem("scalar") if name == "scalar" else small(name)
     truth = bc.hypergradient(problem, "exact").value
     eps = 1e-3 * float(truth.norm())
-    found = bc.plan(problem, eps, METHODS)
-    assert [g.method for g in found.guarantees] == METHODS
-    for g in found.guarantees:
+    result = bc.plan(problem, eps, METHODS)
+    assert [g.method for g in result.guarantees] == METHODS
+    for g in result.guarantees:
         assert g.value <= eps
         assert g.met is True
         assert g.error is not None
@@ -34,12 +34,12 @@ def test_the_guarantee_is_met_and_what_was_needed_is_less(name: str) -> None:
         if t > 1:
             assert float((bc.hypergradient(problem, g.method, *fewer).value - truth).norm()) > eps
     for method in METHODS:
-        of_method = [offer for offer in found.offers if offer.method == method]
+        of_method = [offer for offer in result.offers if offer.method == method]
         assert len(of_method) == len({offer.bound for offer in of_method}) > (1 if name != "hr" else 0)
-        assert min(offer.cost for offer in of_method) == next(g.cost for g in found.guarantees if g.method == method)
+        assert min(offer.cost for offer in of_method) == next(g.cost for g in result.guarantees if g.method == method)
         assert all(offer.value <= eps for offer in of_method)
-    assert found.cheapest is not None
-    assert found.cheapest.cost == min(g.cost for g in found.guarantees)
+    assert result.cheapest is not None
+    assert result.cheapest.cost == min(g.cost for g in result.guarantees)
 
 
 def test_the_split_follows_the_cost_of_a_linear_step(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,9 +51,9 @@ def test_the_split_follows_the_cost_of_a_linear_step(monkeypatch: pytest.MonkeyP
         assert guarantee.cost == pytest.approx(guarantee.t + ratio * guarantee.k)
         assert guarantee.error is None
         splits.append(guarantee)
-    cheap, dear = splits
-    assert dear.k < cheap.k  # type: ignore[operator]
-    assert dear.t > cheap.t
+    cheap, expensive = splits
+    assert expensive.k < cheap.k  # type: ignore[operator]
+    assert expensive.t > cheap.t
 
 
 def test_memory_grows_with_t_for_itd_alone() -> None:
@@ -65,20 +65,20 @@ def test_memory_grows_with_t_for_itd_alone() -> None:
 
 def test_a_momentum_method_is_given_the_ball_that_it_visits() -> None:
     problem = small("br")
-    found = bc.plan(problem, 1e-2, ["itd"], run=False)
-    ball = found.constants["L_E"].provenance.ball
+    result = bc.plan(problem, 1e-2, ["itd"], run=False)
+    ball = result.constants["L_E"].provenance.ball
     assert ball is not None
-    assert ball.radius > found.constants["r_0"].value
+    assert ball.radius > result.constants["r_0"].value
 
 
 def test_without_a_contraction_nothing_is_guaranteed() -> None:
     problem = bc.Problem.from_map(
         lambda w, lam: 1.5 * w + lam, lambda w, lam: w.sum(), torch.zeros(1).double(), torch.ones(1).double()
     )
-    found = bc.plan(problem, 1e-3, ["itd", "aid-fp"])
-    assert found.guarantees == ()
-    assert found.cheapest is None
-    assert "q = 1.5 ≥ 1" in found.silent["itd"]
+    result = bc.plan(problem, 1e-3, ["itd", "aid-fp"])
+    assert result.guarantees == ()
+    assert result.cheapest is None
+    assert "q = 1.5 ≥ 1" in result.silent["itd"]
 
 
 @pytest.mark.parametrize(

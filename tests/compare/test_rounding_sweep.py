@@ -27,14 +27,19 @@ def problem(q: float, of_w: float, of_E: float, start: float, dtype: torch.dtype
 def test_nothing_is_violated_by_rounding(gap: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     if float(torch.tensor(1 - gap, dtype=dtype)) == 1:
         pytest.skip("q is 1 in this precision")
-    for name in ("LONGEST", "LONGEST_RECURSION"):  # verdicts are of t ≤ 25: what bounds ask for later is not needed
+    for name in (
+        "LONGEST_BOUND",
+        "LONGEST_RECURSION",
+    ):  # verdicts are of t ≤ 25: what bounds ask for later is not needed
         monkeypatch.setattr(tightness, name, 2048)
     every = list(itertools.product(SCALES, ((1.0, 0.0), (1e-6, 3e4), (1e6, -1.0))))
     for of_w, (of_E, away) in every if gap > 1e-3 else every[::4]:
         case = problem(1 - gap, of_w, of_E, away * of_w, dtype)
         report = bc.check(case, ["itd", "aid-fp", "aid-cg"], t=25, budget=40, proofs=False)
-        told = {key: report.curve(key[0]).bounds[key[1]].reason for key, v in report.verdicts.items() if v.is_violation}
-        assert told == {}, (gap, of_w, of_E, away)
+        message = {
+            key: report.curve(key[0]).bounds[key[1]].reason for key, v in report.verdicts.items() if v.is_violation
+        }
+        assert message == {}, (gap, of_w, of_E, away)
 
 
 def test_the_false_violation_of_the_review() -> None:

@@ -140,29 +140,29 @@ def test_every_constant_of_a_bound_has_a_case() -> None:
 
 @each
 def test_the_bound_holds_with_the_right_constants(case: Case) -> None:
-    found = found_with_right(case)
-    assert found.verdict is Verdict.HOLDS, found.reason
-    assert found.trace is None or found.trace.first_broken is None
+    result = found_with_right(case)
+    assert result.verdict is Verdict.HOLDS, result.reason
+    assert result.trace is None or result.trace.first_broken is None
 
 
 @each
 def test_a_wrong_constant_violates_the_bound_and_the_proof_says_where(case: Case) -> None:
-    found = found_with_wrong(case)
-    assert found.verdict is Verdict.VIOLATED
-    assert found.trace is not None
-    assert found.trace.first_broken == case.link
-    assert case.constant in found.trace.uses[found.trace.links.index(case.link)]
-    assert f"breaks at {case.link!r}" in found.reason
-    assert case.constant in found.reason.partition("which uses ")[2].split(", ")
+    result = found_with_wrong(case)
+    assert result.verdict is Verdict.VIOLATED
+    assert result.trace is not None
+    assert result.trace.first_broken == case.link
+    assert case.constant in result.trace.uses[result.trace.links.index(case.link)]
+    assert f"breaks at {case.link!r}" in result.reason
+    assert case.constant in result.reason.partition("which uses ")[2].split(", ")
 
 
 @each
 def test_no_bound_is_called_violated_for_a_constant_on_its_unsafe_side(case: Case) -> None:
     """The same numbers, known to be on that side: they refute nothing, and the reason says which they are."""
-    found = found_with_wrong(case, case.unsafe)
-    assert found.verdict is Verdict.INCONCLUSIVE
+    result = found_with_wrong(case, case.unsafe)
+    assert result.verdict is Verdict.INCONCLUSIVE
     side = "large" if case.unsafe is Side.UPPER else "small"
-    assert found.reason.endswith(f"; {case.constant} may be too {side}")
+    assert result.reason.endswith(f"; {case.constant} may be too {side}")
 
 
 SUPREMA = ("q", "L_E", "L_Phi", "nu_1", "nu_2", "eta_1", "eta_2")
@@ -177,10 +177,10 @@ def test_half_of_a_supremum_is_refuted_by_what_the_estimator_finds(name: str) ->
     assert len(halves) >= 4
     assert all(proved[x].side in (Side.EXACT, Side.UPPER) for x in halves)
     claimed = Constants.given(**halves, side="upper")
-    found = bc.estimate_constants(replace(problem, known=None), ball="local", known=claimed, budget=200)
+    result = bc.estimate_constants(replace(problem, known=None), ball="local", known=claimed, budget=200)
     for x in halves:
-        assert "was found" in found[x].provenance.how, x
-        assert found[x].value > halves[x], x
+        assert "was found" in result[x].provenance.how, x
+        assert result[x].value > halves[x], x
 
 
 @pytest.mark.parametrize(("name", "constant"), [("lr", "nu_1"), ("hr", "L_E"), ("eqm", "nu_2")])
@@ -191,6 +191,6 @@ def test_a_claim_below_a_proved_bound_is_tried_by_sampling(name: str, constant: 
     assert ours.side is Side.UPPER
     for part, refuted in ((0.5, True), (1 - 1e-6, False)):
         claimed = Constants.given(**{constant: part * ours.value}, side="upper")
-        found = bc.estimate_constants(problem, ball="local", known=claimed, budget=200)[constant]
-        assert found.value == pytest.approx(ours.value if refuted else part * ours.value, rel=1e-12)
-        assert ("was found" in found.provenance.how) is refuted
+        result = bc.estimate_constants(problem, ball="local", known=claimed, budget=200)[constant]
+        assert result.value == pytest.approx(ours.value if refuted else part * ours.value, rel=1e-12)
+        assert ("was found" in result.provenance.how) is refuted

@@ -98,12 +98,12 @@ def test_solvers(name: str, solver: str, dtype: torch.dtype) -> None:
         with pytest.raises(AssumptionError, match="not symmetric"), pretending():
             hypergradient(problem, method, few)
         return
-    found, waits = counted(lambda t: hypergradient(problem, method, t, mode=mode), few)
+    result, waits = counted(lambda t: hypergradient(problem, method, t, mode=mode), few)
     expected = hypergradient(same, method, few, mode=mode)
-    agrees(found.value, expected.value)
-    agrees(found.w, expected.w)
-    if found.v is not None and expected.v is not None:
-        agrees(found.v, expected.v)
+    agrees(result.value, expected.value)
+    agrees(result.w, expected.w)
+    if result.v is not None and expected.v is not None:
+        agrees(result.v, expected.v)
     if dtype == torch.float64 and solver != "exact":
         assert counted(lambda t: hypergradient(problem, method, t, mode=mode), many)[1] == waits
 
@@ -113,8 +113,8 @@ def test_no_steps(solver: str) -> None:
     problem, same = make("lr", torch.float64, "pretend"), make("lr", torch.float64, "cpu")
     method, mode = SOLVERS[solver]
     with pretending():
-        found = hypergradient(problem, method, 0, mode=mode)
-    agrees(found.value, hypergradient(same, method, 0, mode=mode).value)
+        result = hypergradient(problem, method, 0, mode=mode)
+    agrees(result.value, hypergradient(same, method, 0, mode=mode).value)
 
 
 @DTYPES
@@ -167,16 +167,16 @@ def test_variants(variant: str) -> None:
     same = small(name, **options)
     for method in ("itd", "aid-cgn", "exact"):
         with pretending():
-            found = hypergradient(small(name, device=DEVICE, **options), method, 4)
-        agrees(found.value, hypergradient(same, method, 4).value)
+            result = hypergradient(small(name, device=DEVICE, **options), method, 4)
+        agrees(result.value, hypergradient(same, method, 4).value)
 
 
 @pytest.mark.parametrize("name", ["lr", "eqm"])
 def test_matrix_free_reference(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reference, "DENSE", 0)
     with pretending():
-        found = hypergradient(make(name, torch.float64, "pretend"), "exact")
-    agrees(found.value, hypergradient(make(name, torch.float64, "cpu"), "exact").value)
+        result = hypergradient(make(name, torch.float64, "pretend"), "exact")
+    agrees(result.value, hypergradient(make(name, torch.float64, "cpu"), "exact").value)
 
 
 def test_tolerances_and_warm_starts() -> None:
@@ -196,8 +196,8 @@ def test_tolerances_and_warm_starts() -> None:
 )
 def test_projections(name: str, project: Callable[[Tensor], Tensor]) -> None:
     with pretending() as waits:
-        found = project(make(name, torch.float32, "pretend").lam)
-    agrees(found, project(make(name, torch.float32, "cpu").lam))
+        result = project(make(name, torch.float32, "pretend").lam)
+    agrees(result, project(make(name, torch.float32, "cpu").lam))
     assert set(waits) == {"_linalg_svd"}
 
 
@@ -230,9 +230,9 @@ def test_users_problems(dense: int, dtype: torch.dtype, monkeypatch: pytest.Monk
         problem = ridge(DEVICE, dtype)
     for method in ("itd", "aid-cg", "aid-cgn"):
         with pretending():
-            found = hypergradient(problem, method, 3)
-            assert found.hparams["log"].device == DEVICE
-        agrees(found.value, hypergradient(same, method, 3).value)
+            result = hypergradient(problem, method, 3)
+            assert result.hparams["log"].device == DEVICE
+        agrees(result.value, hypergradient(same, method, 3).value)
 
 
 REAL = [
@@ -250,8 +250,8 @@ def test_on_a_real_device(device: str, dtype: torch.dtype, solver: str) -> None:
     method, mode = SOLVERS[solver]
     expected = hypergradient(small("lr", dtype=dtype), method, 6, mode=mode).value
     try:
-        found = hypergradient(small("lr", dtype=dtype, device=device), method, 6, mode=mode).value
+        result = hypergradient(small("lr", dtype=dtype, device=device), method, 6, mode=mode).value
     except NotImplementedError as error:
         pytest.skip(f"{device} lacks a kernel: {error}")
-    assert (found.device.type, found.dtype) == (device, dtype)
-    assert (found.cpu() - expected).norm() <= torch.finfo(dtype).eps ** 0.5 * expected.norm()
+    assert (result.device.type, result.dtype) == (device, dtype)
+    assert (result.cpu() - expected).norm() <= torch.finfo(dtype).eps ** 0.5 * expected.norm()

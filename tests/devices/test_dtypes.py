@@ -34,8 +34,8 @@ def test_solvers(name: str, solver: str, dtype: torch.dtype) -> None:
     method, mode = SOLVERS[solver]
     if applies(problem, solver):
         with OnlyDtype(dtype):
-            found = hypergradient(problem, method, steps_of(solver)[0], mode=mode)
-        results = [x for x in (found.value, found.w, found.v) if x is not None]
+            result = hypergradient(problem, method, steps_of(solver)[0], mode=mode)
+        results = [x for x in (result.value, result.w, result.v) if x is not None]
         assert [x.dtype for x in results] == [dtype] * len(results)
 
 

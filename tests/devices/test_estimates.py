@@ -46,9 +46,9 @@ def test_constants_of_a_black_box(name: str) -> None:
 def agree(here: Problem, there: Problem) -> Constants:
     expected = estimate_constants(here, budget=FEW)
     with pretending():
-        found = estimate_constants(there, budget=FEW)
-    assert set(found) == set(expected)
-    for key, constant in found.items():
+        result = estimate_constants(there, budget=FEW)
+    assert set(result) == set(expected)
+    for key, constant in result.items():
         assert constant.side is expected[key].side, key
         assert constant.value == pytest.approx(expected[key].value, rel=1e-12, abs=1e-15), key
-    return found
+    return result

@@ -57,9 +57,9 @@ def test_mixing_devices_is_refused(wrong: str, method: str) -> None:
 
 def test_what_is_right_passes() -> None:
     with pretending():
-        found = hypergradient(toy(right), "itd", 3)
+        result = hypergradient(toy(right), "itd", 3)
     expected = hypergradient(toy(right, device="cpu"), "itd", 3)
-    assert torch.equal(host(found.value), expected.value)
+    assert torch.equal(host(result.value), expected.value)
     with pytest.raises(DeviceError, match="on cpu"):
         host(expected.value)
 

@@ -39,7 +39,7 @@ def test_every_statement_of_our_own_has_its_proof() -> None:
 
 def test_links_between_pages_lead_somewhere() -> None:
     for page in PAGES:
-        prose = re.sub(r"\$+[^$]*\$+", "", page.read_text(encoding="utf-8"))  # P_t(H)[E](w_0) is no link
+        prose = re.sub(r"\$+[^$]*\$+", "", page.read_text(encoding="utf-8"))  # P_t(H)[E](w_0) is not a link
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", prose):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"

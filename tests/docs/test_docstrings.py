@@ -54,8 +54,8 @@ class Docstring:
 
     def entries(self, section: str) -> dict[str, str]:
         """The types of a section by name; `w0, v0 : Tensor` stands for both."""
-        found = ENTRY.findall(self.sections.get(section, ""))
-        return {name.strip(): kind for names, kind in found for name in names.split(",")}
+        result = ENTRY.findall(self.sections.get(section, ""))
+        return {name.strip(): kind for names, kind in result for name in names.split(",")}
 
 
 def _at(path: str) -> Any:

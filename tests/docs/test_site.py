@@ -89,14 +89,14 @@ def test_the_site_shows_what_github_shows(site: Path) -> None:
 
 
 def test_formulas_are_typeset_and_pages_fit_the_screen(site: Path, browser: Any) -> None:
-    said: list[str] = []
+    output: list[str] = []
     asked: list[str] = []
     typeset = 0
     tab = browser.new_page()
-    tab.on("console", lambda message: said.append(message.text))
-    tab.on("pageerror", lambda error: said.append(str(error)))
+    tab.on("console", lambda message: output.append(message.text))
+    tab.on("pageerror", lambda error: output.append(str(error)))
     tab.on("request", lambda request: asked.append(request.url))
-    tab.on("requestfailed", lambda request: said.append(f"failed: {request.url}"))
+    tab.on("requestfailed", lambda request: output.append(f"failed: {request.url}"))
     for page in SHOWN:
         tab.goto((site / page).as_uri())
         marked = (site / page).read_text(encoding="utf-8").count('class="arithmatex"')
@@ -110,7 +110,7 @@ def test_formulas_are_typeset_and_pages_fit_the_screen(site: Path, browser: Any)
             assert over <= 0, f"{page} is wider than {width} points"
     tab.close()
     assert typeset > 1000
-    assert said == []
+    assert output == []
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
 
 
@@ -120,6 +120,6 @@ def test_the_search_works_from_disk(site: Path, browser: Any) -> None:
     tab.click(".md-search__input")
     tab.keyboard.type("checkpoint")
     tab.wait_for_selector(".md-search-result__item a")
-    found = [link.get_attribute("href") for link in tab.locator(".md-search-result__item a").all()]
+    result = [link.get_attribute("href") for link in tab.locator(".md-search-result__item a").all()]
     tab.close()
-    assert any("howto/big_problems.html" in link for link in found), found
+    assert any("howto/big_problems.html" in link for link in result), result

@@ -183,15 +183,15 @@ def test_erratum_09_on_hyper_representation_itself() -> None:
     def run(step: float, momentum: float) -> dict[str, float]:
         """How much the distance and the errors grow above their first values in 30 steps; k = t."""
         w = previous = np.zeros(200)
-        found: dict[str, list[Vector]] = {"distance": [], "cg": [], "cg with ∂₂Φ(w*)": [], "fp": []}
+        result: dict[str, list[Vector]] = {"distance": [], "cg": [], "cg with ∂₂Φ(w*)": [], "fp": []}
         for k in range(30):
             v = conjugate_gradient(hessian, d1E(w), k)
-            found["distance"].append(w - w_star)
-            found["cg"].append(hypergradient(w, v, w) - gradient)
-            found["cg with ∂₂Φ(w*)"].append(hypergradient(w, v, w_star) - gradient)
-            found["fp"].append(hypergradient(w, fixed_point(d1E(w), k), w) - gradient)
+            result["distance"].append(w - w_star)
+            result["cg"].append(hypergradient(w, v, w) - gradient)
+            result["cg with ∂₂Φ(w*)"].append(hypergradient(w, v, w_star) - gradient)
+            result["fp"].append(hypergradient(w, fixed_point(d1E(w), k), w) - gradient)
             w, previous = w + momentum * (w - previous) - step * (hessian(w) - A.T @ y), w
-        return {name: growth([np.linalg.norm(x) for x in list_of]) for name, list_of in found.items()}
+        return {name: growth([np.linalg.norm(x) for x in list_of]) for name, list_of in result.items()}
 
     plain, heavy = run(gd.alpha, 0.0), run(hb.alpha, hb.beta)
     assert plain["distance"] == 1

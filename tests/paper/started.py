@@ -49,8 +49,8 @@ def steps(folder: Path) -> list[tuple[str, int, int]]:
     """(run, step, process) in the order in which they were made."""
     log = folder / "log"
     lines = log.read_text().splitlines() if log.exists() else []
-    found = [line.split() for line in lines]
-    return [(key, int(step), int(process)) for key, step, process in (one for one in found if len(one) == 3)]
+    results = [line.split() for line in lines]
+    return [(key, int(step), int(process)) for key, step, process in (one for one in results if len(one) == 3)]
 
 
 def repeated(folder: Path) -> int:

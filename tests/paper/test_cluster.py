@@ -54,7 +54,7 @@ def test_a_killed_worker_changes_nothing(tmp_path: Path, cluster: str) -> None:
 
 
 def test_a_cluster_that_is_gone_is_told(tmp_path: Path, cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both workers killed: nobody is left to wait for, and what was made is there."""
+    """Both workers are killed: the run ends, and the finished slices are stored."""
     monkeypatch.setenv("TOY_ANSWER", "5")
     process = start(tmp_path, "--scheduler", cluster, pause=0.05)
     assert wait_until(lambda: len({pid for *_, pid in steps(tmp_path)}) == 2 and len(steps(tmp_path)) > 20, process)

@@ -25,7 +25,7 @@ def with_toy(monkeypatch: pytest.MonkeyPatch) -> None:
     ("options", "message"),
     [
         (("fig2",), "unknown experiment 'fig2'; did you mean fig1"),
-        (("fig1", "--jobs", "0"), "--jobs 0 leaves nobody to work"),
+        (("fig1", "--jobs", "0"), "--jobs must be at least 1 (got 0)"),
         (("fig1", "--jobs", "2", "--scheduler", "tcp://h:1"), "--jobs 2 and --scheduler tcp://h:1 were given together"),
         (("table2", "--quick", "--seed", "-1"), "--seed -1 is not a seed; give a whole number from 0"),
         (

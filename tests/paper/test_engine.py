@@ -19,7 +19,7 @@ from boundcheck.errors import InputError
 from boundcheck.paper import load, names
 from boundcheck.paper.engine import checkpoints, conduct, output, slices
 from boundcheck.paper.engine import workers as _workers
-from boundcheck.paper.engine.checkpoints import Kept, Store
+from boundcheck.paper.engine.checkpoints import Checkpoint, Store
 from boundcheck.paper.engine.experiment import Experiment, Step, Task
 
 EXPERIMENT = Experiment.of(toy)
@@ -82,10 +82,10 @@ def test_files_of_an_experiment(tmp_path: Path) -> None:
     carried_out(tmp_path)
     out = tmp_path / "out"
     assert {path.name for path in out.iterdir()} == {"checkpoints", "result.json", "table.md", "toy.png", "toy.svg"}
-    found = json.loads((out / "result.json").read_text(), parse_constant=lambda name: pytest.fail(name))
-    assert found["data"]["walk-0"]["nothing"] is None
-    assert len(found["data"]["walk-0"]["found"]) == toy.STEPS
-    assert found["claims"][1]["published"] == 0.0
+    result = json.loads((out / "result.json").read_text(), parse_constant=lambda name: pytest.fail(name))
+    assert result["data"]["walk-0"]["nothing"] is None
+    assert len(result["data"]["walk-0"]["found"]) == toy.STEPS
+    assert result["claims"][1]["published"] == 0.0
     table = (out / "table.md").read_text().splitlines()
     assert table[2] == "| what | published | ours | difference | why |"
     assert table[4].startswith("| where walk-0 ends (nowhere) | 0 | ")
@@ -135,7 +135,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"walk-1\.result cannot be read .* remove it"):
         carried_out(tmp_path)
     path.unlink()
-    assert carried_out(tmp_path).kept == 1
+    assert carried_out(tmp_path).from_before == 1
 
 
 def test_damage_is_told_before_anything_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +157,7 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
             carried_out(tmp_path)
         assert "\n" not in str(raised.value)
         assert (store.folder / ".walk-0.state.part").exists()  # nothing of the other one is removed
-    assert carried_out(tmp_path).kept == 0
+    assert carried_out(tmp_path).from_before == 0
     assert not list(store.folder.glob(".*"))
 
 
@@ -166,7 +166,7 @@ def test_a_refused_folder_is_not_locked(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(InputError, match="seed was 0, now 5"):
             carried_out(tmp_path, seed=5)
-    assert carried_out(tmp_path).kept == 2
+    assert carried_out(tmp_path).from_before == 2
 
 
 def test_the_bar_never_goes_back_nor_ahead_of_what_is_made(tmp_path: Path) -> None:
@@ -193,17 +193,17 @@ def come_back(store: Store) -> None:
         "nested": [1, (2.5, "three"), {"four": None, "five": True}],
         "large": 2**100,
     }
-    store.keep_state("a", Kept(tree, 0.5, 1.0))
-    found = store.state("a")
-    assert found is not None
-    assert found.done == 0.5
-    assert found.content["array"].tolist() == [[1.0, 2.0], [4.0, 5.0]]
-    assert found.content["scalar"].shape == ()
-    assert torch.equal(found.content["tensor"], tree["tensor"])  # type: ignore[arg-type]
-    assert found.content["tensor"].dtype == torch.uint8
-    assert found.content["nested"] == tree["nested"]
-    assert found.content["large"] == 2**100
-    store.keep_result("a", Kept(1, 1.0, 1.0))
+    store.keep_state("a", Checkpoint(tree, 0.5, 1.0))
+    result = store.state("a")
+    assert result is not None
+    assert result.done == 0.5
+    assert result.content["array"].tolist() == [[1.0, 2.0], [4.0, 5.0]]
+    assert result.content["scalar"].shape == ()
+    assert torch.equal(result.content["tensor"], tree["tensor"])  # type: ignore[arg-type]
+    assert result.content["tensor"].dtype == torch.uint8
+    assert result.content["nested"] == tree["nested"]
+    assert result.content["large"] == 2**100
+    store.keep_result("a", Checkpoint(1, 1.0, 1.0))
     assert store.state("a") is None
 
 

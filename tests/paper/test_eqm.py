@@ -71,20 +71,20 @@ def test_the_outer_loop_is_that_of_a_plain_implementation(name: str, method: str
     if projected:
         start = training.model(p).project(start)
     objectives, lam, cut = plain.trained(p, train.X, train.Y.argmax(-1), start, 3)
-    found = finished(training.train(asked, None))[1]
+    result = finished(training.train(asked, None))[1]
     # sums of some hundred terms in float64, through 8 steps; CG in mid-convergence amplifies rounding most
-    assert found["objective"] == pytest.approx(objectives, rel=1e-8)
-    torch.testing.assert_close(found["lam"], lam, rtol=1e-7, atol=1e-9)
+    assert result["objective"] == pytest.approx(objectives, rel=1e-8)
+    torch.testing.assert_close(result["lam"], lam, rtol=1e-7, atol=1e-9)
     assert (cut > 0) == projected  # so that the projection had something to do
     params = plain.split(lam, plain.shapes(p, train.X.shape[1], 3))
     step, w = plain.phi(p, test.X, params), torch.zeros(plain.length(p, test.X), dtype=torch.float64)
     for _ in range(p["t"]):
         w = step(w)
     right = plain.scores(p, test.X, params, w).argmax(-1) == test.Y.argmax(-1)
-    assert found["accuracy"][-1] == pytest.approx(float(right.double().mean()))
-    assert np.isfinite(found["accuracy"]).tolist() == [s % 4 == 0 for s in range(9)]
+    assert result["accuracy"][-1] == pytest.approx(float(right.double().mean()))
+    assert np.isfinite(result["accuracy"]).tolist() == [s % 4 == 0 for s in range(9)]
     half = round(train.X.shape[1] ** 0.5) // 2
-    assert found["norm"][-1] == pytest.approx(plain.operator_norm(p, params[0], half), rel=1e-9)
+    assert result["norm"][-1] == pytest.approx(plain.operator_norm(p, params[0], half), rel=1e-9)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -210,18 +210,18 @@ def test_states_are_the_iterates_of_the_trained_map(tmp_path: Path) -> None:
     more = {"step_size": 0.5, "digits": [0, 2]}
     given = {**load("states").settings(True, 0, "cpu"), **TINY, **SMALL["conv-eqm"], **more}
     (asked,) = load("states").tasks(given)
-    states, found = finished(load("states").run(asked, None))
+    states, result = finished(load("states").run(asked, None))
     lam, (train, test) = states[-1]["lam"], data_of(asked)
     chosen = [int((test.Y.argmax(-1) == digit).nonzero()[0]) for digit in (0, 2)]
     params = plain.split(lam, plain.shapes(asked.parameters, train.X.shape[1], 3))
     step = plain.phi(asked.parameters, test.X[chosen], params)
     w = torch.zeros(2 * 2 * 4 * 4, dtype=torch.float64)
-    assert found["maps"].shape == (2, 7, 2, 4, 4)
+    assert result["maps"].shape == (2, 7, 2, 4, 4)
     for t in range(7):
-        np.testing.assert_allclose(found["maps"][:, t].reshape(-1), w.numpy(), rtol=0, atol=1e-13)
+        np.testing.assert_allclose(result["maps"][:, t].reshape(-1), w.numpy(), rtol=0, atol=1e-13)
         w = step(w)
-    assert (found["distance"][:, 0] == 1).all()  # from w_0 = 0
-    assert (np.diff(found["distance"], axis=1) < 0).all()
+    assert (result["distance"][:, 0] == 1).all()  # from w_0 = 0
+    assert (np.diff(result["distance"], axis=1) < 0).all()
     outcome = conducted("states", tmp_path, given)
     assert [claim.what for claim in outcome.claims][-1] == "6 iterations approximately reach the fixed point"
     assert list(outcome.figures) == ["states"]

@@ -37,14 +37,14 @@ def data(outcome: Any) -> Any:
 
 
 def mean(data: Any, name: str, method: str, precision: str = "float64") -> np.ndarray:
-    found: np.ndarray = data[name]["methods"][method][precision]["mean"]
-    return found
+    result: np.ndarray = data[name]["methods"][method][precision]["mean"]
+    return result
 
 
 def test_every_method_converges_linearly_at_the_predicted_rate_or_faster(data: Any) -> None:
-    found = claims.rates(data)
-    assert {(name, method) for name, method, *_ in found} == {(name, method) for name in PROBLEMS for method in PAPER}
-    for name, method, error, predicted in found:
+    result = claims.rates(data)
+    assert {(name, method) for name, method, *_ in result} == {(name, method) for name in PROBLEMS for method in PAPER}
+    for name, method, error, predicted in result:
         assert error <= predicted * claims.SLOWER, (name, method)
         assert error < 1
 
@@ -78,9 +78,9 @@ def test_fp_and_itd_are_the_same_on_br(data: Any) -> None:
 
 
 def test_ten_steps_of_cg_beat_ten_of_fp_on_three_of_four(data: Any) -> None:
-    found = claims.few_steps(data)
-    assert [name for name, (fp, cg) in found.items() if cg < fp] == ["lr", "krr", "br"]
-    for name, (fp, cg) in found.items():
+    result = claims.few_steps(data)
+    assert [name for name, (fp, cg) in result.items() if cg < fp] == ["lr", "krr", "br"]
+    for name, (fp, cg) in result.items():
         assert min(fp, cg) > 10 * claims.resting(data[name], "aid-cg"), name
 
 
@@ -143,10 +143,10 @@ def test_every_bound_holds_and_is_drawn(data: Any, outcome: Any) -> None:
 
 def test_ten_steps_of_cg_on_krr_are_all_that_double_precision_halves(data: Any) -> None:
     """With k = 10 the error stops at what the linear system leaves: the same in both precisions, but for CG on KRR."""
-    found = claims.double_over_single(data, "aid-cg:10")
-    assert 0.3 < found["krr"] < 0.7
-    assert found["br"] == pytest.approx(1, rel=0.01)
-    assert found["hr"] == pytest.approx(1, rel=0.01)
+    result = claims.double_over_single(data, "aid-cg:10")
+    assert 0.3 < result["krr"] < 0.7
+    assert result["br"] == pytest.approx(1, rel=0.01)
+    assert result["hr"] == pytest.approx(1, rel=0.01)
 
 
 def test_rounding_delays_cg_on_krr_by_one_step() -> None:

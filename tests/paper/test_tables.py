@@ -56,8 +56,8 @@ def plain_problem(name: str, options: dict[str, Any]) -> plain_tables.Plain:
     """The data of the small problem, and nothing else of it but the step size of newsgroups."""
     given = {**options, "seed": 0}
     if name == "parkinson":
-        found = load_parkinson(**given)
-        return plain_tables.parkinson(found.X, found.y, found.X_val, found.y_val, found.X_test, found.y_test)
+        result = load_parkinson(**given)
+        return plain_tables.parkinson(result.X, result.y, result.X_val, result.y_val, result.X_test, result.y_test)
     if name == "fashion-mnist":
         images = load_fashion_mnist(**given)
         p, c = images.X_val.shape[1], images.Y_val.shape[1]
@@ -103,11 +103,11 @@ def test_rows_are_what_the_solvers_give(name: str, method: str) -> None:
     problem = small(name)
     lams = problem.sample(3, 1)
     w0 = 0.1 * torch.arange(3 * problem.d, dtype=problem.dtype).reshape(3, -1).cos()
-    found = hypergradients(problem, method, lams, w0, T)
+    result = hypergradients(problem, method, lams, w0, T)
     for i in range(3):
         alone = hypergradient(problem, reference, T, lam=lams[i], w0=w0[i])
-        torch.testing.assert_close(found.value[i], alone.value, rtol=1e-7, atol=1e-10)
-        torch.testing.assert_close(found.w[i], alone.w)
+        torch.testing.assert_close(result.value[i], alone.value, rtol=1e-7, atol=1e-10)
+        torch.testing.assert_close(result.w[i], alone.w)
 
 
 def test_fp_on_heavy_ball_converges_to_the_hypergradient_and_is_not_fp_on_the_map() -> None:
@@ -151,8 +151,8 @@ def test_the_best_is_solved_for(name: str) -> None:
     states, result = steps_and_result(task(name, "aid-cg", exact=exact))
     problem = small(name, **task(name, "aid-cg").parameters["options"])
     lam = [state["lam"] for state in states if "alive" in state][-1][result["best"]]
-    found = hypergradient(problem, "exact", lam=lam)
-    assert result["f"] == pytest.approx(float(problem.outer(found.w, lam)), rel=1e-5)
+    results = hypergradient(problem, "exact", lam=lam)
+    assert result["f"] == pytest.approx(float(problem.outer(results.w, lam)), rel=1e-5)
     assert 0 <= result["accuracy"] <= 1
 
 
@@ -173,7 +173,7 @@ def test_published_settings() -> None:
 
 
 def made_up(table: str, quick: bool) -> Any:
-    """A report on results that nobody computed: f_t counts the tasks."""
+    """A report on made-up results: f_t counts the tasks."""
     experiment = load(table)
     settings = experiment.settings(quick, 0, "cpu")
     results = {}
@@ -265,11 +265,11 @@ def test_real_parkinson_against_a_plain_implementation() -> None:
     it = plain_tables.parkinson(*(x[part] for part in parts for x in (X, y)))
     for method, s in (("fp-momentum", 12), ("aid-cg:10", 12), ("itd", 4)):
         given = {"options": {}, "s": s, "t": 100, "exact": 0}
-        _, found = steps_and_result(task("parkinson", method, [1.08264], **given))
+        _, result = steps_and_result(task("parkinson", method, [1.08264], **given))
         end = plain_tables.descended(it, method, 1.08264, s, 100)
-        assert found["f_t"] == [pytest.approx(end.f_t, rel=1e-9)]
-        assert found["accuracy_t"] == pytest.approx(end.accuracy_t)
+        assert result["f_t"] == [pytest.approx(end.f_t, rel=1e-9)]
+        assert result["accuracy_t"] == pytest.approx(end.accuracy_t)
         assert round(65 * end.accuracy_t) == pytest.approx(65 * end.accuracy_t)  # of 65 examples
         w = plain_tables.solution(X[parts[0]], y[parts[0]], end.lam)
-        assert found["f"] == pytest.approx(float(it.objective(w, end.lam)), rel=1e-9)  # on w(λ)
-        assert found["accuracy"] == pytest.approx(float(it.right(w, end.lam).double().mean()))
+        assert result["f"] == pytest.approx(float(it.objective(w, end.lam)), rel=1e-9)  # on w(λ)
+        assert result["accuracy"] == pytest.approx(float(it.right(w, end.lam).double().mean()))

@@ -31,25 +31,25 @@ def test_the_full_setting_leaves_nothing_out() -> None:
 
 
 def test_a_false_claim_is_refuted_and_a_bound_attained() -> None:
-    found = run(what="worst", bound="appB-aid", t=1, k=1, dim=1)
-    assert found["refuted"]
-    assert found["ratio"] == pytest.approx(1.9, abs=1e-3)
-    found = run(what="worst", bound="itd-local", t=3, k=3, dim=1)
-    assert not found["refuted"]
-    assert found["ratio"] == pytest.approx(1, abs=1e-3)
-    assert found["k"] is None
+    result = run(what="worst", bound="appB-aid", t=1, k=1, dim=1)
+    assert result["refuted"]
+    assert result["ratio"] == pytest.approx(1.9, abs=1e-3)
+    result = run(what="worst", bound="itd-local", t=3, k=3, dim=1)
+    assert not result["refuted"]
+    assert result["ratio"] == pytest.approx(1, abs=1e-3)
+    assert result["k"] is None
 
 
 def test_a_map_finds_what_is_known() -> None:
-    found = run(what="map", bound="itd", qs=[0.9], ts=[1], ks=[1])
-    assert found["cells"][0]["ratio"] == pytest.approx(10 / 19, abs=1e-3)
+    result = run(what="map", bound="itd", qs=[0.9], ts=[1], ks=[1])
+    assert result["cells"][0]["ratio"] == pytest.approx(10 / 19, abs=1e-3)
 
 
 def test_on_br_bounds_are_within_ten_times_the_error_before_anything_is_run() -> None:
-    found = certified("br", "gradient-descent", 12, 0, "cpu")
-    assert found["verdict"] == "holds"
+    result = certified("br", "gradient-descent", 12, 0, "cpu")
+    assert result["verdict"] == "holds"
     for method in METHODS:
-        one = found["methods"][method]
+        one = result["methods"][method]
         assert 1 <= one["a priori"]["ratio"].min() <= one["a priori"]["ratio"].max() < 10
         assert one["a posteriori"]["ratio"].max() < one["a priori"]["ratio"].max() < one["paper"].max()
         assert one["enclosure"].max() < 1 + 1e-9
@@ -100,8 +100,8 @@ def outcome() -> Outcome:
 
 
 def claim(outcome: Outcome, words: str) -> Claim:
-    (found,) = (one for one in outcome.claims if words in one.what)
-    return found
+    (result,) = (one for one in outcome.claims if words in one.what)
+    return result
 
 
 def test_the_report_says_what_holds(outcome: Outcome) -> None:

@@ -38,19 +38,19 @@ def tasks(settings: Settings) -> list[Task]:
 def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[str, Any]]:
     generator = torch.Generator().manual_seed(task.parameters["seed"])
     A = torch.randn(60, 60, generator=generator)
-    w, found, start = torch.ones(60), np.empty(0), 0
+    w, result, start = torch.ones(60), np.empty(0), 0
     if state is not None:
         generator.set_state(state["generator"])
-        w, found, start = state["w"], state["found"], state["step"]
+        w, result, start = state["w"], state["found"], state["step"]
     for step in range(start, STEPS):
         time.sleep(float(os.environ.get("TOY_PAUSE", "0")))
         w = torch.tanh(A @ w + torch.randn(60, generator=generator))
-        found = np.append(found, float(w.sum()))
+        result = np.append(result, float(w.sum()))
         if log := os.environ.get("TOY_LOG"):
             with open(log, "a") as file:
                 file.write(f"{task.key} {step} {os.getpid()}\n")
-        yield Step({"generator": generator.get_state(), "w": w, "found": found, "step": step + 1}, step + 1, STEPS)
-    return {"found": found, "w": w, "last": float(found[-1]), "nothing": float("nan"), "pair": (1, "two")}
+        yield Step({"generator": generator.get_state(), "w": w, "found": result, "step": step + 1}, step + 1, STEPS)
+    return {"found": result, "w": w, "last": float(result[-1]), "nothing": float("nan"), "pair": (1, "two")}
 
 
 def report(settings: Settings, results: Mapping[str, Any]) -> Outcome:

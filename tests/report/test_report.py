@@ -30,9 +30,9 @@ def diverging() -> Report:
     problem = bc.Problem.from_map(
         lambda w, lam: 8 * w**3 + lam, lambda w, lam: w.sum(), 10 * torch.ones(1).double(), torch.zeros(1).double()
     )
-    found = bc.check(problem, ["itd"], t=12)
-    assert np.isinf(found.curve("itd").errors).any()
-    return found
+    result = bc.check(problem, ["itd"], t=12)
+    assert np.isinf(result.curve("itd").errors).any()
+    return result
 
 
 def strict(text: str) -> Any:

@@ -64,11 +64,11 @@ def test_javascript_agrees() -> None:
         script += f"out[{json.dumps(name)}] = {json.dumps(points)}.map({name.replace('-', '_')});\n"
     script += "console.log(JSON.stringify(out));"
     run = subprocess.run(["node", "-e", script], capture_output=True, text=True, check=True, timeout=60)
-    found = json.loads(run.stdout)
+    result = json.loads(run.stdout)
     for name in ALL:
         bound = bc.bounds[name]
         expected = [float(bound.evaluate(values_for(bound), t, k).values) for t, k in POINTS]
-        assert found[name] == pytest.approx(expected, rel=1e-12), name
+        assert result[name] == pytest.approx(expected, rel=1e-12), name
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -96,11 +96,11 @@ def test_rigorous_is_above_and_close(bound: Bound, data: st.DataObject) -> None:
     values = data.draw(constants_for(bound))
     t, k = data.draw(st.integers(bound.t_min, 60)), data.draw(st.integers(0, 300))
     exact = exactly(bound, values, t, k)
-    found = bound.evaluate(values, t, k, rigorous=True)
-    assert found.rigorous
-    assert float(found.values) >= exact
+    result = bound.evaluate(values, t, k, rigorous=True)
+    assert result.rigorous
+    assert float(result.values) >= exact
     # rounded up once at the end, and the states of a recursion once each before (coarsely where they underflow)
-    assert float(found.values) <= exact * (1 + 8 * U) + 1e-300
+    assert float(result.values) <= exact * (1 + 8 * U) + 1e-300
 
 
 @every_bound
@@ -125,9 +125,9 @@ def test_edges(bound: Bound, q: float) -> None:
     }
     t = np.array([bound.t_min, 1, 2, 10**6, 10**6])
     k = np.array([0, 0, 1, 0, 10**6])
-    found = bound.evaluate(values, t, k).values
-    assert np.isfinite(found).all()
-    assert (found >= 0).all()
+    result = bound.evaluate(values, t, k).values
+    assert np.isfinite(result).all()
+    assert (result >= 0).all()
 
 
 @pytest.mark.parametrize("name", WITH_CLOSED_FORM)

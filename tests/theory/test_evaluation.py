@@ -77,9 +77,9 @@ def test_huge_constants_neither_overflow_nor_underflow_on_the_way() -> None:
     for t in (6000, 7074, 9000):
         exact = bc.bounds["itd-local"].evaluate(big, t=t, rigorous=True).values
         assert bc.bounds["itd-local"].evaluate(big, t=t).values == pytest.approx(exact, rel=1e-10)
-    found = bc.bounds["itd-local"].iterations(big, 1e-3)
-    assert found.t is not None
-    before, after = bc.bounds["itd-local"].evaluate(big, t=[found.t - 1, found.t]).values
+    result = bc.bounds["itd-local"].iterations(big, 1e-3)
+    assert result.t is not None
+    before, after = bc.bounds["itd-local"].evaluate(big, t=[result.t - 1, result.t]).values
     assert after <= 1e-3 < before
 
 
@@ -136,9 +136,9 @@ def with_side(**sides: str) -> Constants:
 def test_side_follows_the_weakest_constant() -> None:
     assert ITD.evaluate(with_side(), t=1).side is Side.EXACT
     assert ITD.evaluate(with_side(q="upper"), t=1).side is Side.UPPER
-    found = ITD.evaluate(with_side(q="upper", nu_1="lower", D="lower"), t=1)
-    assert found.side is Side.LOWER
-    assert found.weakest == ("nu_1", "D")
+    result = ITD.evaluate(with_side(q="upper", nu_1="lower", D="lower"), t=1)
+    assert result.side is Side.LOWER
+    assert result.weakest == ("nu_1", "D")
 
 
 def test_a_constant_the_bound_does_not_use_does_not_count() -> None:
@@ -147,26 +147,26 @@ def test_a_constant_the_bound_does_not_use_does_not_count() -> None:
 
 def test_probabilities_add_up() -> None:
     likely = [Constant(n, C[n], Side.HIGH_PROBABILITY, Provenance("Lanczos", delta=0.01)) for n in ("q", "D")]
-    found = ITD.evaluate(Constants.given(**C).replace(*likely), t=1)
-    assert found.side is Side.HIGH_PROBABILITY
-    assert found.delta == pytest.approx(0.02)
-    assert set(found.weakest) == {"q", "D"}
+    result = ITD.evaluate(Constants.given(**C).replace(*likely), t=1)
+    assert result.side is Side.HIGH_PROBABILITY
+    assert result.delta == pytest.approx(0.02)
+    assert set(result.weakest) == {"q", "D"}
 
 
 def test_strong_convexity_is_safe_from_below() -> None:
     values = {n: 0.5 for n in bc.bounds["itd-gd"].symbols if n != "t"} | {"L": 2.0, "alpha": 0.5}
     for side, worth in (("lower", Side.UPPER), ("upper", Side.LOWER)):
-        found = bc.bounds["itd-gd"].evaluate(Constants.given(**values, sides={"mu": side}), t=1)
-        assert found.side is worth
+        result = bc.bounds["itd-gd"].evaluate(Constants.given(**values, sides={"mu": side}), t=1)
+        assert result.side is worth
 
 
 def test_a_step_size_is_chosen_so_only_its_exact_value_will_do() -> None:
     values = {n: 0.5 for n in bc.bounds["itd-gd"].symbols if n != "t"} | {"L": 2.0, "alpha": 0.5}
     likely = Constant("alpha", 0.5, Side.HIGH_PROBABILITY, Provenance("guess", delta=0.01))
     for alpha in (Constant("alpha", 0.5, Side.UPPER), Constant("alpha", 0.5, Side.LOWER), likely):
-        found = bc.bounds["itd-gd"].evaluate(Constants.given(**{**values, "alpha": alpha}), t=1)
-        assert found.side is Side.LOWER
-        assert found.weakest == ("alpha",)
+        result = bc.bounds["itd-gd"].evaluate(Constants.given(**{**values, "alpha": alpha}), t=1)
+        assert result.side is Side.LOWER
+        assert result.weakest == ("alpha",)
 
 
 # --- bad input -------------------------------------------------------------------------------------------------------
@@ -225,9 +225,9 @@ def test_conditions_of_a_theorem() -> None:
 
 def test_an_index_among_the_constants_is_still_a_count_and_has_no_side() -> None:
     truncated = bc.bounds["itd-truncated"]
-    found = truncated.evaluate(Constants.given(**C, K=1, sides={"K": "lower"}), t=5)
-    assert found.values == truncated.evaluate(C, t=5, K=1).values
-    assert found.side is Side.EXACT
+    result = truncated.evaluate(Constants.given(**C, K=1, sides={"K": "lower"}), t=5)
+    assert result.values == truncated.evaluate(C, t=5, K=1).values
+    assert result.side is Side.EXACT
     with pytest.raises(bc.InputError, match=r"K = 1\.5 is not a whole number"):
         truncated.evaluate({**C, "K": 1.5}, t=5)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import boundcheck as bc
-from boundcheck.theory.iteration_search import LARGEST, Choice, Goal, search_k, search_pair, search_t, settle
+from boundcheck.theory.iteration_search import LARGEST_COUNT, Choice, Goal, search_k, search_pair, search_t, settle
 from boundcheck.theory.shape_inversion import HumpNumbers, SplitNumbers, choose_on_hump, choose_on_split
 
 HUMP = HumpNumbers(level=1.0, slope=0.5, rate=0.9)
@@ -119,7 +119,7 @@ def test_settle_finds_the_turn_from_any_guess(answer: int, guess: float) -> None
 
 
 def test_settle_gives_up() -> None:
-    with pytest.raises(bc.InputError, match=f"no number of iterations up to {LARGEST} is enough"):
+    with pytest.raises(bc.InputError, match=f"no number of iterations up to {LARGEST_COUNT} is enough"):
         settle(lambda n: False, 0, 5.0)
 
 

@@ -50,11 +50,11 @@ def test_smallest_t(name: str, data: st.DataObject, eps: float) -> None:
     bound = bc.bounds[name]
     values = mild(data.draw(constants_for(bound)))
     expected = brute_t(bound, values, eps)
-    found = bound.iterations(values, eps)
-    assert found.t == expected
-    assert found.k is None
-    assert found.value <= eps
-    assert ("closed form" in found.how) == (name in HUMPS)
+    result = bound.iterations(values, eps)
+    assert result.t == expected
+    assert result.k is None
+    assert result.value <= eps
+    assert ("closed form" in result.how) == (name in HUMPS)
 
 
 @pytest.mark.parametrize("name", SPLITS + SEARCHED_PAIRS)
@@ -75,10 +75,10 @@ def test_cheapest_pair(name: str, data: st.DataObject, eps: float, cost_t: float
     assume(clear(grid, eps))
     costs = np.where(enough, cost_t * t + cost_k * k, np.inf)
     assume(costs.min() < min(cost_t, cost_k) * MOST)  # else the best pair may lie outside the grid
-    found = bound.iterations(values, eps, cost_t=cost_t, cost_k=cost_k)
-    assert found.cost == pytest.approx(costs.min())
-    assert found.value <= eps
-    assert ("closed form" in found.how) == (name in SPLITS)
+    result = bound.iterations(values, eps, cost_t=cost_t, cost_k=cost_k)
+    assert result.cost == pytest.approx(costs.min())
+    assert result.value <= eps
+    assert ("closed form" in result.how) == (name in SPLITS)
 
 
 @pytest.mark.parametrize("eps", [1e-3, 1e-12, 1e-200, 1e-300])
@@ -115,22 +115,22 @@ def test_a_bound_already_below_needs_no_iteration_even_if_it_rises_later() -> No
 def test_split_far_out_is_optimal_to_a_step() -> None:
     """q = 1 − 10⁻⁷: a moved step in either direction costs more or is not enough."""
     bound, values, eps = bc.bounds["aid-fp"], {**C, "q": 1 - 1e-7}, 1e-6
-    found = bound.iterations(values, eps)
-    assert found.t is not None
-    assert found.k is not None
+    result = bound.iterations(values, eps)
+    assert result.t is not None
+    assert result.k is not None
     for dt, dk in ((-1, 0), (0, -1), (-2, 1), (1, -2), (-1001, 1000), (1000, -1001)):
-        assert bound.evaluate(values, found.t + dt, found.k + dk).values > eps
+        assert bound.evaluate(values, result.t + dt, result.k + dk).values > eps
 
 
 def test_equal_costs_split_the_accuracy() -> None:
     """With t + k = N fixed, t* = (N + ln(A/c₃)/ln(1/q))/2 (theory, complexity)."""
     bound, eps = bc.bounds["aid-contraction"], 1e-8
-    found = bound.iterations(C, eps, sigma="fixed-point")
+    result = bound.iterations(C, eps, sigma="fixed-point")
     A = float(bound.evaluate(C, t=0, sigma=0.0).values)
     c_3 = float(bound.evaluate(C, t=0, rho=0.0, sigma=1.0).values)
-    assert found.t is not None
-    assert found.k is not None
-    assert found.t == pytest.approx((found.t + found.k + math.log(A / c_3) / -math.log(0.9)) / 2, abs=2)
+    assert result.t is not None
+    assert result.k is not None
+    assert result.t == pytest.approx((result.t + result.k + math.log(A / c_3) / -math.log(0.9)) / 2, abs=2)
 
 
 def test_rates_change_the_answer() -> None:

@@ -233,12 +233,12 @@ def test_iterations_are_the_first_that_are_enough(name: str) -> None:
     bound = bc.bounds[name]
     c: dict[str, float | bc.Constant] = {"q": table("q", Q), "nu_1": 5.0, "nu_2": 0.3, "eta_1": 0.7, "eta_2": 0.1}
     c |= {"q_star": 0.15, "W": 2.0, "L_Phi_star": 1.5, "g_star": 1.2, "r_0": 0.9, "kappa": 20.0}
-    found = bound.iterations(c, 1e-4)
+    result = bound.iterations(c, 1e-4)
     one_ball = bound.iterations(on_one_ball(c), 1e-4)
-    assert found.t is not None
-    assert found.t < one_ball.t
-    k = found.k if found.k is not None else 0
-    assert float(bound.evaluate(c, found.t, k).values) <= 1e-4 < float(bound.evaluate(c, found.t - 1, k).values)
+    assert result.t is not None
+    assert result.t < one_ball.t
+    k = result.k if result.k is not None else 0
+    assert float(bound.evaluate(c, result.t, k).values) <= 1e-4 < float(bound.evaluate(c, result.t - 1, k).values)
 
 
 def test_the_side_is_that_of_the_constant_with_its_table() -> None:

@@ -34,11 +34,11 @@ def residual(method: Momentum, h: float, t: int) -> float:
 @settings(max_examples=200)
 def test_gradient_descent_contracts_as_its_spectrum_says(mu: float, ratio: float, share: float) -> None:
     smooth = mu * ratio
-    found = gradient_descent(mu, smooth, share / smooth)
+    result = gradient_descent(mu, smooth, share / smooth)
     spectrum = np.linspace(mu, smooth, 101)
-    assert found.q == pytest.approx(np.abs(1 - found.alpha * spectrum).max(), rel=1e-12, abs=1e-12)
-    assert found.contracts == (found.q < 1)
-    assert found.alpha <= found.largest_alpha or not found.contracts  # equal where αL−1 rounds below 1
+    assert result.q == pytest.approx(np.abs(1 - result.alpha * spectrum).max(), rel=1e-12, abs=1e-12)
+    assert result.contracts == (result.q < 1)
+    assert result.alpha <= result.largest_alpha or not result.contracts  # equal where αL−1 rounds below 1
 
 
 def test_the_best_step_size() -> None:

@@ -44,11 +44,11 @@ def test_the_known_ratios_where_nothing_saturates(t: int, q: float) -> None:
 
 
 def test_saturation_attains_the_bounds_of_the_paper_with_the_nu_2_term() -> None:
-    for found in (small("itd", only=("nu_2", "L_E")), small("aid-fp", k=5, only=("nu_2", "L_E"))):
-        assert found.ratio == pytest.approx(1, abs=1e-3)
-        share = {term.name: term.share for term in found.exact.terms}
+    for result in (small("itd", only=("nu_2", "L_E")), small("aid-fp", k=5, only=("nu_2", "L_E"))):
+        assert result.ratio == pytest.approx(1, abs=1e-3)
+        share = {term.name: term.share for term in result.exact.terms}
         assert share["nu_2"] > 0.2  # W is at least ν₂D/(1−q), so it cannot be all of the bound
-        assert not found.refuted
+        assert not result.refuted
 
 
 def test_both_false_claims_are_refuted() -> None:
@@ -62,9 +62,9 @@ def test_both_false_claims_are_refuted() -> None:
 
 def test_the_winner_in_50_digits_agrees_with_doubles() -> None:
     for name in ("itd", "aid-cg", "heavy-ball", "aid", "itd-recursive", "ji-itd", "aid-posteriori", "aid-cgn"):
-        found = worst(name, t=3, dim=2, effort=TINY)
-        assert found.ratio == pytest.approx(found.found.ratio, rel=1e-9), name
-        assert len(found.exact.digits("ratio")) > 20 or found.ratio == 1
+        result = worst(name, t=3, dim=2, effort=TINY)
+        assert result.ratio == pytest.approx(result.found.ratio, rel=1e-9), name
+        assert len(result.exact.digits("ratio")) > 20 or result.ratio == 1
 
 
 def test_the_same_seed_gives_the_same_numbers() -> None:
@@ -80,39 +80,39 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
 )  # fmt: skip
 def test_check_gives_the_ratio_of_the_saved_file(name: str, method: str, tmp_path: Path) -> None:
     k = {"aid-cg": 1}.get(name, 3) if method != "itd" else None
-    found = worst(name, t=5, k=k, dim=2, effort=TINY)
-    save(found, tmp_path)
-    assert f"--method {method} " in str(check_command(found))
+    result = worst(name, t=5, k=k, dim=2, effort=TINY)
+    save(result, tmp_path)
+    assert f"--method {method} " in str(check_command(result))
     report = check(load_problem(f"{tmp_path / 'worst.py'}:problem"), [method], 5, bounds=[name])
     judged = report.curves[method].bounds[name]
     assert judged.verdict.value == "holds"
-    assert 1 / judged.tightness[0, -1] == pytest.approx(found.ratio, rel=1e-9)
+    assert 1 / judged.tightness[0, -1] == pytest.approx(result.ratio, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["aid-contraction", "ghadimi-wang", "appB-aid", "heavy-ball-2D"])
 def test_a_file_with_its_own_run_gives_the_same_error(name: str, tmp_path: Path) -> None:
-    found = worst(name, t=4, dim=2, effort=TINY)
-    save(found, tmp_path)
-    assert runpy.run_path(str(tmp_path / "worst.py"))["run"]() == pytest.approx(float(found.exact.error), rel=1e-9)
+    result = worst(name, t=4, dim=2, effort=TINY)
+    save(result, tmp_path)
+    assert runpy.run_path(str(tmp_path / "worst.py"))["run"]() == pytest.approx(float(result.exact.error), rel=1e-9)
     kept = json.loads((tmp_path / "worst.json").read_text(encoding="utf-8"))
-    assert kept["exact"]["error"] == found.exact.digits("error")
+    assert kept["exact"]["error"] == result.exact.digits("error")
 
 
 def test_terms_add_up_to_the_bound_and_to_the_error() -> None:
     for name in ("itd", "aid-cg-chebyshev", "aid-fp"):  # the rate of CG has powers that must not be multiplied out
-        found = worst(name, t=4, dim=2, effort=TINY)
-        assert all(term.share >= 0 for term in found.exact.terms)
-        assert sum(term.share for term in found.exact.terms) == pytest.approx(1)
-        assert sum(term.share * (term.attained or 0) for term in found.exact.terms) == pytest.approx(found.ratio)
+        result = worst(name, t=4, dim=2, effort=TINY)
+        assert all(term.share >= 0 for term in result.exact.terms)
+        assert sum(term.share for term in result.exact.terms) == pytest.approx(1)
+        assert sum(term.share * (term.attained or 0) for term in result.exact.terms) == pytest.approx(result.ratio)
 
 
 def test_eta_1_and_the_unfinished_derivative_are_not_attained_together() -> None:
     """w' and w_t' − w' have opposite signs, so ∇₁E(w*) exceeds ∇₁E(w_t): L_E is lost where η₁ is gained."""
     subsets = (("nu_2", "L_E"), ("L_Phi", "L_E", "eta_1"))
-    found = {one.parts: one for one in together("itd", t=2, quick=True, subsets=subsets)}
-    assert found["nu_2", "L_E"].ratio == pytest.approx(1, abs=1e-3)
-    assert found["L_Phi", "L_E", "eta_1"].ratio < 0.98
-    assert all(term.share > 0.09 for term in found["L_Phi", "L_E", "eta_1"].terms if term.name in ("eta_1", "rest"))
+    result = {one.parts: one for one in together("itd", t=2, quick=True, subsets=subsets)}
+    assert result["nu_2", "L_E"].ratio == pytest.approx(1, abs=1e-3)
+    assert result["L_Phi", "L_E", "eta_1"].ratio < 0.98
+    assert all(term.share > 0.09 for term in result["L_Phi", "L_E", "eta_1"].terms if term.name in ("eta_1", "rest"))
 
 
 def test_a_map_has_every_place_and_can_be_drawn(tmp_path: Path) -> None:
@@ -120,11 +120,11 @@ def test_a_map_has_every_place_and_can_be_drawn(tmp_path: Path) -> None:
 
     options = {"only": ("nu_2", "L_E"), "saturating": False, "quick": True}
     for bound, ks in (("itd", (None,)), ("aid-fp", (2,))):
-        found = map_of(bound, (0.5,), (1, 2), (2,), **options)  # type: ignore[arg-type]
-        assert found.ks == ks
-        assert json.loads(json.dumps(found.to_json()))["bound"] == bound
-        assert f"{found.ratio(0.5, 2, ks[0]):.4f}" in found.markdown()
-        assert canvas.save(tightness_map.tightness_map(found), tmp_path / "map.png").stat().st_size > 1000
+        result = map_of(bound, (0.5,), (1, 2), (2,), **options)  # type: ignore[arg-type]
+        assert result.ks == ks
+        assert json.loads(json.dumps(result.to_json()))["bound"] == bound
+        assert f"{result.ratio(0.5, 2, ks[0]):.4f}" in result.markdown()
+        assert canvas.save(tightness_map.tightness_map(result), tmp_path / "map.png").stat().st_size > 1000
 
 
 def test_an_interrupt_returns_the_best_so_far() -> None:
@@ -132,9 +132,9 @@ def test_an_interrupt_returns_the_best_so_far() -> None:
         if what.endswith("evolution"):
             raise KeyboardInterrupt
 
-    found = worst("itd", t=3, dim=1, effort=TINY, progress=stop)
-    assert found.found.interrupted
-    assert 0.3 < found.ratio <= 1
+    result = worst("itd", t=3, dim=1, effort=TINY, progress=stop)
+    assert result.found.interrupted
+    assert 0.3 < result.ratio <= 1
 
 
 def test_an_interrupt_of_the_first_climb_does_so_too() -> None:
@@ -142,23 +142,23 @@ def test_an_interrupt_of_the_first_climb_does_so_too() -> None:
         if what.endswith("ascent") and done > 3:
             raise KeyboardInterrupt
 
-    found = worst("itd", t=3, dim=1, effort=TINY, progress=stop)
-    assert found.found.interrupted
-    assert found.ratio > 0.1  # random rows have 10⁻⁵ and less
+    result = worst("itd", t=3, dim=1, effort=TINY, progress=stop)
+    assert result.found.interrupted
+    assert result.ratio > 0.1  # random rows have 10⁻⁵ and less
 
 
 @pytest.mark.parametrize("name", ["aid-cg", "aid-cgn"])
 def test_rounding_after_the_last_step_of_cg_refutes_nothing(name: str) -> None:
     """At q = 0.05 and t = k = 60 the bound is 10⁻⁷⁸, of which 50 digits of v see nothing."""
-    found = worst(name, q=0.05, t=60, k=60, dim=1, effort=TINY)
-    assert not found.refuted
-    assert found.ratio <= 1
+    result = worst(name, q=0.05, t=60, k=60, dim=1, effort=TINY)
+    assert not result.refuted
+    assert result.ratio <= 1
 
 
 def test_t_0_is_searched_but_not_drawn() -> None:
-    found = worst("itd", t=0, dim=1, effort=TINY)
-    assert found.ratio <= 1
-    assert check_command(found) is None
+    result = worst("itd", t=0, dim=1, effort=TINY)
+    assert result.ratio <= 1
+    assert check_command(result) is None
 
 
 @pytest.mark.parametrize(
@@ -209,6 +209,6 @@ def test_the_command(boundcheck: Command, tmp_path: Path) -> None:
 
 def test_a_ratio_of_1_is_no_refutation() -> None:
     """Φ = qw + λ and E = w: error and bound are the same number, and 50 digits do not make one the larger."""
-    found = small("itd", only=("L_Phi", "L_E"))
-    assert confirm.of_row(found.found.family, found.found.raw, 5, 5).refutes is False
-    assert found.ratio == pytest.approx(1, abs=1e-6)
+    result = small("itd", only=("L_Phi", "L_E"))
+    assert confirm.of_row(result.found.family, result.found.raw, 5, 5).refutes is False
+    assert result.ratio == pytest.approx(1, abs=1e-6)

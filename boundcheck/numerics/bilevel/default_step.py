@@ -15,10 +15,10 @@ from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # of w and λ
 TRIALS, STEPS = 8, 100  # steps that are tried, and gradient steps with each
-CLOSE = 1e-6  # by which a curvature must be larger, relative
-LARGEST = 400  # entries of w, for which curvature over a ball is proved
+LARGER_BY = 1e-6  # relative; a smaller increase of curvature does not count
+LARGEST_PROVED_DIM = 400  # entries of w up to which curvature over a ball is proved
 WIDER = 1.2  # than the ball from the start to where the steps lead
-WORTH = 4  # a proved L is used if it is at most so many times the curvature that was seen
+LARGEST_RATIO = 4  # a proved L is used if it is at most this many times the curvature at the points that were tried
 
 
 @torch.no_grad()
@@ -47,7 +47,7 @@ def default_step(loss: Loss, w0: Tensor, lam: Tensor) -> float:
             mu, L = 0.0, 2 * L
             continue
         curvature = extreme_curvature(at_lam, w)
-        if not float(curvature.L) > L * (1 + CLOSE):
+        if not float(curvature.L) > L * (1 + LARGER_BY):
             break
         mu, L = min(mu, float(curvature.mu.clamp(min=0))), float(curvature.L)
     if not bool(torch.isfinite(w).all()):
@@ -57,14 +57,14 @@ def default_step(loss: Loss, w0: Tensor, lam: Tensor) -> float:
 
 def _proved(loss: Loss, w0: Tensor, lam: Tensor, end: Tensor, mu: float, L: float) -> float:
     """The step for the curvature over the balls around `end` and 0; that for μ and L where nothing better is proved."""
-    if w0.numel() > LARGEST:
+    if w0.numel() > LARGEST_PROVED_DIM:
         return 2 / (mu + L)
     balls = ((end, float((w0 - end).norm())), (torch.zeros_like(end), 2 * float(end.norm())))
     try:
         program = capture(loss, w0, lam, EXPANSIONS)
         for centre, radius in balls:
             bounds = ScalarBounds(program, centre, lam, WIDER * radius, with_lam=False)
-            if L < bounds.largest <= WORTH * L:
+            if L < bounds.largest <= LARGEST_RATIO * L:
                 L = bounds.largest
             mu = min(mu, max(bounds.smallest, 0.0)) if bounds.smallest > 0 else mu
     except Declined:

@@ -62,8 +62,8 @@ class Pairing:
         with torch.enable_grad():
             self._c = form(self.w, self.v)
             if base is not None:
-                there = form(base.detach().requires_grad_(), self.v)
-                self._c = tuple(x - y for x, y in zip(self._c, there, strict=True))
+                at_base = form(base.detach().requires_grad_(), self.v)
+                self._c = tuple(x - y for x, y in zip(self._c, at_base, strict=True))
         self.c = tuple(x.detach() for x in self._c)
 
     def by_v(self, t: Cotangents) -> Tensor:

@@ -60,7 +60,7 @@ class Linearisation:
         """∂₁fᵀ v."""
         if self._formula is not None:
             return self._formula(v)
-        if self.y.requires_grad:  # this is the inner loop of every solver, hence no detour through `_grad`
+        if self.y.requires_grad:  # this is the inner loop of every solver, so it does not call `_grad`
             product = torch.autograd.grad(self.y, self.x, v, retain_graph=True, allow_unused=True)[0]
             if product is not None:
                 return product
@@ -179,8 +179,10 @@ def rows_outer(problem: Problem, w: Tensor, leaves: Leaves) -> OuterGradients:
 
     def gradients_of_row(w: Tensor, flat: tuple[Tensor, ...]) -> tuple[Tensor, Cotangents]:
         row_leaves = Leaves(flat, leaves.spec, leaves.active)
-        of = torch.func.grad(lambda w, tensors: problem.outer_at(w, row_leaves.ready(tensors)), argnums=(0, 1))
-        gradients: tuple[Tensor, Cotangents] = of(w, row_leaves.tensors)
+        gradients_at = torch.func.grad(
+            lambda w, tensors: problem.outer_at(w, row_leaves.ready(tensors)), argnums=(0, 1)
+        )
+        gradients: tuple[Tensor, Cotangents] = gradients_at(w, row_leaves.tensors)
         return gradients
 
     return OuterGradients(*vmap(vmap(gradients_of_row, in_dims=(0, None)), in_dims=(0, 0))(w, leaves.flat))
@@ -202,7 +204,7 @@ def rows_d2_T(function: Function, w: Tensor, leaves: Leaves, v: Tensor) -> Cotan
 def rows_d2(function: Function, w: Tensor, prepared: Prepared, leaves: Leaves, d: int) -> Tensor:
     """∂₂f(w) for every row w, from λ all the way to the d values of f: matrices of shape (λ, rows, d, n).
 
-    By the derivatives of the leaves along λ, or from the d values back where there is no more in the leaves than in λ.
+    Uses the derivatives of the leaves along λ, or goes back from the d values if the leaves are not larger than λ.
     """
     count, n = prepared.lams.shape
     size = sum(leaf[0].numel() for leaf in leaves.tensors)

@@ -8,7 +8,7 @@ import torch
 
 from boundcheck.errors import InputError
 
-LONGEST = 120  # characters of a reason
+LONGEST_REASON = 120  # characters of a reason
 
 
 def refuse_unless_usable(device: torch.device | str) -> None:
@@ -51,6 +51,6 @@ def _why_not(device: torch.device | str) -> str | None:
         float(torch.ones(1, device=device).sum())
     except Exception as why:  # each kind of device fails in its own way
         line = (str(why).strip().splitlines() or [type(why).__name__])[0]
-        inside = "::" in line or "ASSERT" in line  # of use to the makers of torch only
-        return "torch cannot compute on it here" if inside else line.partition(". ")[0][:LONGEST]
+        inside = "::" in line or "ASSERT" in line  # useful for developers of torch only
+        return "torch cannot compute on it here" if inside else line.partition(". ")[0][:LONGEST_REASON]
     return None

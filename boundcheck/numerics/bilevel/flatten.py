@@ -1,4 +1,4 @@
-"""The door: what users bring (tensors, lists, tuples, dicts, an `nn.Module`) to flat vectors and back."""
+"""What users bring (tensors, lists, tuples, dicts, an `nn.Module`) as flat vectors, and back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Layout:
     build: Build
     build_for_call: Build | None = None  # None: the same as `build`, as there is no module
     places: tuple[tuple[Place, ...], ...] = ()  # for each piece; none where it belongs to no module
-    spare: frozenset[str] = frozenset()  # parameters of modules that are no pieces: frozen, or pieces elsewhere
+    spare: frozenset[str] = frozenset()  # parameters of modules that are not pieces: frozen, or pieces elsewhere
     tree: Any = field(default=None, repr=False, compare=False)  # what the user brought
 
     @property
@@ -55,7 +55,7 @@ class Layout:
         """
         leaves = {path: leaf for path, leaf in _leaves(tree, "", name, self.tree) if path not in self.spare}
         if set(leaves) == set(self.paths):
-            leaves = {path: leaves[path] for path in self.paths}  # the keys of a dict in whatever order
+            leaves = {path: leaves[path] for path in self.paths}  # the keys of a dict may have any order
         if tuple(leaves) != self.paths or tuple(leaf.shape for leaf in leaves.values()) != self.shapes:
             wanted = dict(zip(self.paths, self.shapes, strict=True))
             raise InputError(f"{name} has {_shapes(leaves)}; give {_shapes(wanted)}")

@@ -19,7 +19,7 @@ def gradient(function: Function) -> Function:
     """
     in_general = torch.func.grad(function)
 
-    def at(w: Tensor, ready: Any) -> Tensor:
+    def gradient_at(w: Tensor, ready: Any) -> Tensor:
         keeps = torch.is_grad_enabled()
         if torch._C._functorch.peek_interpreter_stack() is not None or (keeps and not w.requires_grad):
             value: Tensor = in_general(w, ready)
@@ -33,4 +33,4 @@ def gradient(function: Function) -> Function:
             return torch.zeros_like(w)
         return slope if keeps else slope.detach()
 
-    return at
+    return gradient_at

@@ -1,4 +1,4 @@
-"""What a problem prepares from λ, as leaves to differentiate by, with the way from them back to λ and forth."""
+"""What a problem prepares from λ, as leaves to differentiate by, with derivatives from λ to the leaves and back."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Prepared:
         if stray := [leaf for leaf in flat if not isinstance(leaf, Tensor)]:
             raise InputError(f"{problem.name}: prepare returned a {type(stray[0]).__name__}; return tensors only")
         active = tuple(i for i, leaf in enumerate(flat) if leaf.requires_grad)
-        self._made = {i: flat[i] for i in active}
+        self._with_graph = {i: flat[i] for i in active}
         self.leaves = Leaves(tuple(leaf.detach() for leaf in flat), spec, active)
         self.ready: Ready = self.leaves.ready()
         self._each: list[Ready] = []
@@ -122,13 +122,13 @@ class Prepared:
         if not leaves.active:
             return ()
         with torch.enable_grad():
-            outputs = [self._made[i] for i in leaves.active]
+            outputs = [self._with_graph[i] for i in leaves.active]
             c = [torch.zeros_like(leaf, requires_grad=True) for leaf in outputs]
             pulled = torch.autograd.grad(outputs, self._lam, c, create_graph=True)[0]
         return torch.autograd.grad(pulled, c, directions, is_grads_batched=batched, materialize_grads=True)
 
     def _pull(self, leaves: Leaves, cotangents: Cotangents, batched: bool) -> Tensor:
-        outputs = [self._made[i] for i in leaves.active]
+        outputs = [self._with_graph[i] for i in leaves.active]
         if len(outputs) == 1 and outputs[0] is self._lam:
             return cotangents[0]
         return torch.autograd.grad(

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from boundcheck.constants import Constants
 from boundcheck.errors import InputError
-from boundcheck.numerics.bilevel import problem_from_user, user_functions
+from boundcheck.numerics.bilevel import input_vectors, problem_from_user
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms
 from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, GRADIENT_DESCENT, Dynamics
 from boundcheck.numerics.bilevel.flatten import Layout
@@ -254,22 +254,7 @@ class Problem:
         UserCodeError
             If the sampler raises.
         """
-        if self.sampler is None:
-            raise InputError(f"{self.name} has no sampler for lam; pass lam=…, or sampler=… when you make the problem")
-        seed = self.seed if seed is None else seed
-        if isinstance(seed, bool) or not isinstance(seed, int):
-            raise InputError(f"seed = {seed!r} is not a seed; give an integer")
-        if count < 1:
-            raise InputError(f"count = {count} draws nothing; give a number >= 1")
-        generator = torch.Generator(device="cpu").manual_seed(seed)
-        drawn = []
-        for _ in range(count):
-            lam = user_functions.call(self.sampler, "sampler", generator)
-            if not isinstance(lam, Tensor) or lam.numel() != self.n:
-                got = user_functions.what(lam)
-                raise InputError(f"{self.name}: sampler returned {got}; return a flat tensor of {self.n} entries")
-            drawn.append(self.checked(lam.reshape(-1).to(dtype=self.dtype, device=self.device), "lam"))
-        return torch.stack(drawn)
+        return input_vectors.drawn_lams(self, count, seed)
 
     def checked(self, value: Any, name: str) -> Tensor:
         """A value as a flat vector, or an error that says what is wrong with it.
@@ -293,24 +278,7 @@ class Problem:
             If the shape, the dtype or the device is another, if an entry is not finite, or if λ is outside of its
             domain.
         """
-        shape, known = (self.n, self.lam_layout) if name in ("lam", "g") else (self.d, self.w_layout)
-        if isinstance(value, Tensor) and value.shape == (shape,):
-            flat = value
-        elif known is not None:
-            flat = known.flatten(value, name)
-        else:
-            got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-            raise InputError(f"{self.name}: {name} has shape {got}; give a flat tensor of {shape} entries")
-        if flat.dtype != self.dtype or flat.device != self.device:
-            raise InputError(
-                f"{self.name}: {name} is {flat.dtype} on {flat.device} and the problem {self.dtype} on {self.device}; "
-                "convert one of them"
-            )
-        if not bool(torch.isfinite(flat).all()):
-            raise InputError(f"{self.name}: {name} has entries that are not finite; remove NaN and infinity first")
-        if name == "lam" and self.domain is not None and not bool(self.domain.holds(flat)):
-            raise InputError(f"{self.name}: lam is outside its domain: {self.domain.says}; choose lam inside it")
-        return flat.detach()
+        return input_vectors.flat_vector(self, value, name)
 
     def at(self, lam: Any) -> Problem:
         """The same problem at another λ.
@@ -552,5 +520,5 @@ def require_problem(value: object) -> Problem:
         return value
     if isinstance(value, str):
         raise InputError(f"problem is the str {value!r}; give a Problem, as bc.load_problem({value!r}) returns")
-    what = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
-    raise InputError(f"problem is {what}; give a Problem, as bc.load_problem or bc.Problem.from_loss returns")
+    description = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+    raise InputError(f"problem is {description}; give a Problem, as bc.load_problem or bc.Problem.from_loss returns")

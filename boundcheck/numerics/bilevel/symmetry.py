@@ -38,8 +38,11 @@ def by_construction(problem: Problem) -> bool:
     return problem.d == 1 or problem.step_at is not None or problem.curvature is not None
 
 
-def trial(at: Linearisation, seed: int = 0) -> SymmetryTrial:
+def trial(linearised: Linearisation, seed: int = 0) -> SymmetryTrial:
     """Two products of the linearisation, the same vectors on every device."""
     generator = torch.Generator(device="cpu").manual_seed(seed)
-    u, v = (torch.randn(at.x.shape, generator=generator, dtype=torch.float64, device="cpu").to(at.x) for _ in range(2))
-    return SymmetryTrial(u, v, at.d1_T(u), at.d1_T(v))
+    u, v = (
+        torch.randn(linearised.x.shape, generator=generator, dtype=torch.float64, device="cpu").to(linearised.x)
+        for _ in range(2)
+    )
+    return SymmetryTrial(u, v, linearised.d1_T(u), linearised.d1_T(v))

@@ -1,4 +1,4 @@
-"""How many threads a problem is worth: small ones run on one, where waiting for others costs more than it saves.
+"""How many threads a problem runs on: small ones run on one, as waiting for others would cost more than it saves.
 
 On a busy machine a small problem takes ten times as long on all threads as on one. What decides is the size of the
 problem, never a clock, so that the same call does the same thing every time. The caller's setting comes back.
@@ -40,7 +40,7 @@ def on_few_threads(function: Callable[Arguments, Result]) -> Callable[Arguments,
 
 @contextmanager
 def threads_for(problem: object) -> Iterator[None]:
-    """One thread inside, if that is a small problem; what was set before comes back, also after an error."""
+    """One thread inside, if the problem is small; afterwards the old number is restored, also after an error."""
     from boundcheck.numerics.bilevel.problem import Problem  # only here: making a problem uses this module
 
     with _one_thread_if(lambda: isinstance(problem, Problem) and is_small(problem)):
@@ -93,13 +93,13 @@ class _Map:
 
 
 @lru_cache(maxsize=64)
-def _of_map(of: _Map) -> int:
+def _of_map(one_map: _Map) -> int:
     """The arithmetic of one Φ."""
-    problem = of.problem
+    problem = one_map.problem
     try:
         with torch.no_grad():
             ready = problem.prepare(problem.lam)
-    except Exception:  # the user's code may raise anything; whoever runs it next says so
+    except Exception:  # the user's code may raise anything; the next call reports it
         return 0
     return _arithmetic(lambda w: problem.phi_at(w, ready), problem.w0)
 
@@ -109,6 +109,6 @@ def _arithmetic(function: Callable[[Tensor], Tensor], w: Tensor) -> int:
     try:
         with FlopCounterMode(display=False) as counter, torch.no_grad():
             torch.func.vmap(function)(w.expand(2, -1))
-    except Exception:  # the user's code may raise anything; whoever runs it next says so
+    except Exception:  # the user's code may raise anything; the next call reports it
         return 0
     return int(counter.get_total_flops()) // 2

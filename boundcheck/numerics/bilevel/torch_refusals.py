@@ -1,4 +1,4 @@
-"""What PyTorch cannot differentiate, or not in batches: told in one line, with a remedy."""
+"""Errors for what PyTorch cannot differentiate, or not in batches: one line, with a remedy."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ CUT = "detach(), no_grad(), .data, .item(), or another copy of it"
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of the first call."""
+    """The result of the first call."""
 
     name: str
     on_params: bool
@@ -30,7 +30,7 @@ class Trial:
     on_hparams_by_params: bool  # for a loss, does its gradient by params depend on hparams? Otherwise as `on_hparams`
 
     def refuse_without_params(self) -> None:
-        """For a loss: one that does not depend on params says nothing of them."""
+        """Refuse a loss that does not depend on params."""
         if not self.on_params:
             raise InputError(f"{self.name} does not depend on params, says autograd; does it use {CUT}?")
 
@@ -91,10 +91,10 @@ def refuse_without_hparams(inner: Trial, outer: Trial) -> None:
             f"neither {inner.name} nor {outer.name} depends on hparams, so the hypergradient is 0 for every method; "
             f"does one use {CUT}?"
         )
-    what = f"the gradient of {inner.name} by params" if inner.on_hparams else inner.name
+    description = f"the gradient of {inner.name} by params" if inner.on_hparams else inner.name
     raise InputError(
-        f"{what} does not depend on hparams, so w(λ) is constant and the hypergradient is that of {outer.name} alone; "
-        f"does it use {CUT}?"
+        f"{description} does not depend on hparams, so w(λ) is constant and the hypergradient is that of "
+        f"{outer.name} alone; does it use {CUT}?"
     )
 
 
@@ -113,8 +113,8 @@ def _refuse_unusable(value: Tensor, name: str, w0: Tensor) -> None:
     if value.dtype != w0.dtype:
         raise InputError(f"{name} returned {value.dtype} and params are {w0.dtype}; keep one dtype throughout")
     if not bool(torch.isfinite(value).all()):
-        said = f" = {float(value.detach())}" if value.dim() == 0 else " is not finite"
-        raise InputError(f"{name}{said} at params and hparams; check the data for NaN and infinity")
+        value_text = f" = {float(value.detach())}" if value.dim() == 0 else " is not finite"
+        raise InputError(f"{name}{value_text} at params and hparams; check the data for NaN and infinity")
 
 
 def _grad(value: Tensor, inputs: tuple[Tensor, ...], name: str) -> tuple[Tensor | None, ...]:

@@ -17,7 +17,7 @@ from boundcheck.numerics.program.batched_losses import batchable
 from boundcheck.numerics.program.torch_modules import Plug
 
 Result = TypeVar("Result")
-RULES = {  # of what boundcheck does to functions, torch says only that it cannot
+RULES = {  # rules of boundcheck for functions, by a word of the message of torch
     "inplace": "boundcheck's rules: no write in place into a tensor that was computed from data alone; write x = x + y",
     "random operation": "boundcheck's rules: no random numbers in a call; draw them beforehand",
     **dict.fromkeys(
@@ -75,7 +75,7 @@ def step_of(
     lam: Tensor,
     door: Door,
 ) -> float | Callable[[Ready], Tensor]:
-    """The step as a number or a function of what is ready; where none is given, one that contracts where it leads."""
+    """The step as a number or a function of what is prepared; by default one that contracts where its iterates go."""
     if callable(step_size):
         given = door.of_hparams(step_size, "step_size", door.ready(lam))
         value = torch.as_tensor(given)

@@ -1,8 +1,8 @@
 """AID at every t at once: the linear systems of all t as rows, and the iterates read off on the way.
 
 The system of row t is (I − ∂₁Φ(w_t)ᵀ)v = ∇₁E(w_t). A row is read off after its k steps, k = t or fixed, and dropped
-when nothing more is asked of it. Where ∂₁Φ is one symmetric matrix for all t, rows are taken to its eigenvectors first:
-a product there is one pass. Where it is symmetric, one Krylov basis serves FP and CG (aid_krylov.py), if memory allows.
+when it is finished. Where ∂₁Φ is one symmetric matrix for all t, rows are first written in its eigenvectors, where a
+product is one pass. Where ∂₁Φ is symmetric, one Krylov basis serves FP and CG (aid_krylov.py), if memory allows.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ from torch import Tensor
 
 from boundcheck.methods import Method
 from boundcheck.numerics.curves import aid_krylov
-from boundcheck.numerics.curves.aid_stepwise import SOLVERS, Rows
+from boundcheck.numerics.curves.aid_stepwise import SOLVERS, SolverRows
 from boundcheck.numerics.curves.batch import Batch, pieces, tiled
 from boundcheck.numerics.curves.eigenbasis import Spectrum
 from boundcheck.numerics.curves.jacobian import Products
 from boundcheck.numerics.curves.sizes import WIDTHS, Sizes
 
-Asked = Mapping[Method, Sequence[int]]  # for every method its k at each row, ascending
+KsByMethod = Mapping[Method, Sequence[int]]  # for every method its k at each row, ascending
 DROP = 8  # finished rows are dropped when they are one in this many
 ASK = 16  # steps between two checks of whether any row still moves
-STATES = 12  # copies of a state that are held for a row
+STATES = 12  # copies of a state that each row holds
 
 
 def numbers_held(sizes: Sizes, rows: int) -> int:
-    """The most numbers held at once without a Krylov basis, for one λ and so many rows."""
+    """The most numbers held at once without a Krylov basis, for one λ and this number of rows."""
     return rows * (STATES * sizes.state + WIDTHS * sizes.width)
 
 
-def iterates(batch: Batch, b: Tensor, asked: Asked, block: int, basis: int) -> dict[Method, Tensor]:
+def iterates(batch: Batch, b: Tensor, ks_by_method: KsByMethod, block: int, basis: int) -> dict[Method, Tensor]:
     """v of every method, each of shape (λ, rows, d) like b = ∇₁E.
 
     `block` is the number of rows at once. `basis` is that number if a Krylov basis of each row is kept; 0 keeps none.
     """
     if batch.spectrum is not None:
-        return _in_eigenvectors(batch.spectrum, b, asked, block)
+        return _in_eigenvectors(batch.spectrum, b, ks_by_method, block)
     scale = _scale(b)
     b = b / scale
-    solutions = {m: torch.zeros_like(b) for m in asked}
-    left = [(dict(asked), slice(0, b.shape[1]))]  # what is solved from the start, for which rows
+    solutions = {m: torch.zeros_like(b) for m in ks_by_method}
+    left = [(dict(ks_by_method), slice(0, b.shape[1]))]  # what is solved from the start, for which rows
 
     def products(rows: slice) -> Products:
         return batch.products(batch.w[:, rows])
 
-    if basis and batch.problem.symmetric and any(m.name == "aid-fp" for m in asked):
-        quick = {m: ks for m, ks in asked.items() if m.name in aid_krylov.SOLVERS}
-        left = [({m: ks for m, ks in asked.items() if m not in quick}, slice(0, b.shape[1]))]
+    if basis and batch.problem.symmetric and any(m.name == "aid-fp" for m in ks_by_method):
+        quick = {m: ks for m, ks in ks_by_method.items() if m.name in aid_krylov.SOLVERS}
+        left = [({m: ks for m, ks in ks_by_method.items() if m not in quick}, slice(0, b.shape[1]))]
         room = aid_krylov.Room()
         for rows in _from_the_end(b.shape[1], basis):
             steps_of_rows = {m: ks[rows] for m, ks in quick.items()}
@@ -73,53 +73,53 @@ def iterates(batch: Batch, b: Tensor, asked: Asked, block: int, basis: int) -> d
 
 
 def _from_the_end(count: int, size: int) -> list[slice]:
-    """Pieces of which all but the first are whole: there steps are few."""
+    """Pieces counted from the end, so that only the first may be short: its rows take few steps."""
     return [slice(max(0, stop - size), stop) for stop in range(count, 0, -size)][::-1]
 
 
 def _scale(b: Tensor) -> Tensor:
-    """The largest entry of each row: without it squares leave the range of numbers before b does."""
+    """The largest entry of each row. Dividing by it keeps squares from overflow and underflow."""
     largest = b.abs().amax(dim=-1, keepdim=True)
     return torch.where((largest > 0) & torch.isfinite(largest), largest, 1)
 
 
-def _in_eigenvectors(spectrum: Spectrum, b: Tensor, asked: Asked, block: int) -> dict[Method, Tensor]:
+def _in_eigenvectors(spectrum: Spectrum, b: Tensor, ks_by_method: KsByMethod, block: int) -> dict[Method, Tensor]:
     """The same where ∂₁Φ is one symmetric matrix for all t: v_k = p(∂₁Φ)b, a number for each distinct eigenvalue."""
     b_hat = b @ spectrum.U
     scales: dict[Method, Tensor] = {}
-    if fixed_point := {m: ks for m, ks in asked.items() if m.name == "aid-fp"}:
+    if fixed_point := {m: ks for m, ks in ks_by_method.items() if m.name == "aid-fp"}:
         scales = _geometric_sums(spectrum.values, fixed_point)
-    for solver in dict.fromkeys(m.name for m in asked if m not in scales):
+    for solver in dict.fromkeys(m.name for m in ks_by_method if m not in scales):
         lengths = spectrum.lengths(b_hat)
-        of_solver = {m: ks for m, ks in asked.items() if m.name == solver}
+        of_solver = {m: ks for m, ks in ks_by_method.items() if m.name == solver}
         scales |= {m: torch.zeros_like(lengths) for m in of_solver}
         for part in pieces(0, b.shape[1], block):
             go_on(SOLVERS[solver](lengths[:, part]), 0, lambda rows: spectrum, of_solver, scales, part)
         for m in of_solver:
             scales[m].div_(lengths.clamp(min=torch.finfo(b.dtype).tiny))
-    return {m: (b_hat * spectrum.spread(scales[m])) @ spectrum.U.mT for m in asked}
+    return {m: (b_hat * spectrum.spread(scales[m])) @ spectrum.U.mT for m in ks_by_method}
 
 
-def _geometric_sums(values: Tensor, asked: Asked) -> dict[Method, Tensor]:
+def _geometric_sums(values: Tensor, ks_by_method: KsByMethod) -> dict[Method, Tensor]:
     """1 + j + … + j^(k−1) for the k of each row, of shape (λ, rows, distinct)."""
-    sums = {m: values.new_zeros(len(values), len(ks), values.shape[-1]) for m, ks in asked.items()}
+    sums = {m: values.new_zeros(len(values), len(ks), values.shape[-1]) for m, ks in ks_by_method.items()}
     total, ones = torch.zeros_like(values), torch.ones_like(values)
-    for k in range(1, max(ks[-1] for ks in asked.values()) + 1):
+    for k in range(1, max(ks[-1] for ks in ks_by_method.values()) + 1):
         total = torch.addcmul(ones, total, values)
-        for m, ks in asked.items():
+        for m, ks in ks_by_method.items():
             if (low := bisect_left(ks, k)) < (high := bisect_right(ks, k)):
                 sums[m][:, low:high] = total[:, None]
     return sums
 
 
 def go_on(
-    state: Rows, steps: int, products: Callable[[slice], Products], asked: Asked, result: Mapping[Method, Tensor],
-    rows: slice,
+    state: SolverRows, steps: int, products: Callable[[slice], Products], ks_by_method: KsByMethod,
+    result: Mapping[Method, Tensor], rows: slice,
 ) -> None:  # fmt: skip
     """Do the remaining steps of some rows, of which `state` has done the first `steps`."""
     start, stop = rows.start, rows.stop
     jacobian = products(rows)
-    first, last = start, max(ks[stop - 1] for ks in asked.values())
+    first, last = start, max(ks[stop - 1] for ks in ks_by_method.values())
 
     def read(m: Method, low: int, high: int) -> None:
         if low < high:
@@ -127,8 +127,8 @@ def go_on(
 
     for k in range(steps + 1, last + 1):
         state.step(jacobian)
-        done = {m: bisect_right(ks, k, start, stop) for m, ks in asked.items()}
-        for m, ks in asked.items():
+        done = {m: bisect_right(ks, k, start, stop) for m, ks in ks_by_method.items()}
+        for m, ks in ks_by_method.items():
             read(m, bisect_left(ks, k, start, stop), done[m])
         finished = stop - tiled(stop - min(done.values()), len(state.v))
         if first < finished < stop and DROP * (finished - first) >= stop - first:
@@ -136,7 +136,7 @@ def go_on(
             first = finished
             jacobian = products(slice(first, stop))
         if k % ASK == 0 and k < last and state.spent():
-            for m in asked:
+            for m in ks_by_method:
                 read(m, done[m], stop)
             break
     state.finish()

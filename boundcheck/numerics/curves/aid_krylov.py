@@ -1,12 +1,12 @@
 """AID at every t where ∂₁Φ is symmetric: one Krylov basis for each row serves FP and CG, and every k.
 
 Lanczos' recursion from x_0 = b/‖b‖ takes J = ∂₁Φ to a tridiagonal matrix: JX = XT + β x_m e_{m−1}ᵀ for the columns
-x_0 … x_{m−1} of X. After k steps FP and CG have reached Xu with coefficients u that come of T alone,
+x_0 … x_{m−1} of X. After k steps FP and CG have reached Xu with coefficients u that depend on T alone,
 
     FP: u ← Tu + ‖b‖e_0, k times from 0;    CG: (I − T_k)u = ‖b‖e_0 with the first k rows and columns of T,
 
-so that products are spent once, and on no more vectors than count. Columns lose their orthogonality by rounding, which
-does no harm here: JX = XT holds to rounding column by column, hence v = Xu goes through v ← Jv + b with a forcing of
+so that each product is computed once, for no more vectors than needed. Columns lose their orthogonality by rounding,
+without harm: JX = XT holds to rounding column by column, hence v = Xu goes through v ← Jv + b with a forcing of
 rounding in each step, and the residual b − (I − J)Xu of CG is the one of its coefficients, up to rounding.
 
 A basis is long enough for FP when what it leaves out is rounding: the forcing β u_{m−1} in every step. That takes a few
@@ -44,7 +44,7 @@ OTHERS = 16  # vectors held for a row besides its basis
 
 
 def numbers_held(sizes: Sizes, rows: int) -> int:
-    """The most numbers held at once, for one λ and so many rows."""
+    """The most numbers held at once, for one λ and this number of rows."""
     return rows * ((DEEP + OTHERS) * sizes.problem.d + WIDTHS * sizes.width)
 
 
@@ -81,10 +81,10 @@ class KrylovSolution:
     continuation: Continuation | None = None
 
 
-def solve(jacobian: Products, b: Tensor, asked: Mapping[Method, Sequence[int]], room: Room) -> KrylovSolution:
+def solve(jacobian: Products, b: Tensor, ks_by_method: Mapping[Method, Sequence[int]], room: Room) -> KrylovSolution:
     """FP, and CG if asked for, for k that ascend with the rows; without FP if it needs more vectors than `DEEP`."""
-    by_cg = {m: ks for m, ks in asked.items() if m.name == "aid-cg"}
-    by_fp = {m: ks for m, ks in asked.items() if m not in by_cg}
+    by_cg = {m: ks for m, ks in ks_by_method.items() if m.name == "aid-cg"}
+    by_fp = {m: ks for m, ks in ks_by_method.items() if m not in by_cg}
     most = max(ks[-1] for ks in by_fp.values())
     basis, end = Basis(b, room), min(most, DEEP)
     size = max(room.enough, int(EXPECT * most**0.5))
@@ -159,16 +159,18 @@ class KrylovFixedPoint:
     enough: bool
 
 
-def fixed_point(basis: Basis, asked: Mapping[Method, Sequence[int]]) -> KrylovFixedPoint:
+def fixed_point(basis: Basis, ks_by_method: Mapping[Method, Sequence[int]]) -> KrylovFixedPoint:
     """k steps of u ← Tu + ‖b‖e_0 from 0 for each row, which move the first k entries."""
-    m, last, rows = basis.size, max(ks[-1] for ks in asked.values()), basis.length.shape[-1]
+    m, last, rows = basis.size, max(ks[-1] for ks in ks_by_method.values()), basis.length.shape[-1]
     if m == 0:
-        return KrylovFixedPoint({method: basis.length.new_zeros(0) for method in asked}, enough=last == 0)
+        return KrylovFixedPoint({method: basis.length.new_zeros(0) for method in ks_by_method}, enough=last == 0)
     recursion = KrylovRecursion(basis)
-    coefficients = {method: basis.length.new_zeros(min(m, ks[-1]), *basis.length.shape) for method, ks in asked.items()}
+    coefficients = {
+        method: basis.length.new_zeros(min(m, ks[-1]), *basis.length.shape) for method, ks in ks_by_method.items()
+    }
     window = recursion.window(entries=0, first=0)
     for k in range(1, last + 1):
-        done = min(bisect_left(ks, k) for ks in asked.values())
+        done = min(bisect_left(ks, k) for ks in ks_by_method.values())
         entry_k_moves = window.entries < min(k, m)
         many_rows_done = DROP * (done - window.first) >= rows - window.first
         if entry_k_moves or many_rows_done:
@@ -180,7 +182,7 @@ def fixed_point(basis: Basis, asked: Mapping[Method, Sequence[int]]) -> KrylovFi
             window.note_last_entry(u)
             if k % GIVE_UP == 0 and recursion.leaves_out_too_much():
                 return KrylovFixedPoint({}, enough=False)
-        for method, ks in asked.items():
+        for method, ks in ks_by_method.items():
             low, high = bisect_left(ks, k), bisect_right(ks, k)
             if low < high:
                 target = coefficients[method][: window.entries, :, low:high]
@@ -239,8 +241,8 @@ class Window:
 class Pivots:
     """I − T = LDLᵀ: δ_j on the diagonal of D, β_j/δ_j beside that of −L, and c = L⁻¹‖b‖e_0, the residuals of CG."""
 
-    def __init__(self, basis: Basis, asked: Mapping[Method, Sequence[int]]) -> None:
-        self._basis, self._asked = basis, asked
+    def __init__(self, basis: Basis, ks_by_method: Mapping[Method, Sequence[int]]) -> None:
+        self._basis, self._ks_by_method = basis, ks_by_method
         self._floor = REST * torch.finfo(basis.length.dtype).eps * basis.length
         delta: list[Tensor] = []
         for a, beta in zip(basis.a, (None, *basis.beta), strict=False):
@@ -252,7 +254,7 @@ class Pivots:
 
     def _refuse_unless_definite(self) -> None:
         """By pᵀ(I − J)p = c_j²δ_j for the directions p of CG, as far as rows go."""
-        last = torch.tensor([max(ks) for ks in zip(*self._asked.values(), strict=True)], device=self.c.device)
+        last = torch.tensor([max(ks) for ks in zip(*self._ks_by_method.values(), strict=True)], device=self.c.device)
         counts = (self.c[:-1].abs() > self._floor) & torch.isfinite(self.delta) & self._before(last)
         delta = torch.where(counts, self.delta, torch.inf)
         if delta.numel() and bool((least := delta.min()) <= 0):
@@ -267,12 +269,12 @@ class Pivots:
 
     def continuation(self, v: Mapping[Method, Tensor]) -> Continuation | None:
         """CG for the rows with steps beyond the basis; None if no such row still moves."""
-        beyond = {method: bisect_right(ks, self._basis.size) for method, ks in self._asked.items()}
+        beyond = {method: bisect_right(ks, self._basis.size) for method, ks in self._ks_by_method.items()}
         method = min(beyond, key=beyond.__getitem__)
-        count = len(self._asked[method])
+        count = len(self._ks_by_method[method])
         first = max(0, count - tiled(count - beyond[method], len(self.c[-1])))
         c = self.c[..., first:].clone()
-        c[-1, :, : beyond[method] - first] = 0  # these rows are done, and rest
+        c[-1, :, : beyond[method] - first] = 0  # these rows are done and do not move
         floor = self._floor[:, first:]
         going = c[-1].abs() > floor
         if not bool(going.any()):

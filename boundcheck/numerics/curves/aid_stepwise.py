@@ -12,7 +12,7 @@ from boundcheck.numerics.curves.jacobian import Products, remaining, transposed
 from boundcheck.numerics.solvers.conjugate_gradient import SPENT, not_definite
 
 
-class Rows(Protocol):
+class SolverRows(Protocol):
     """An iteration on all rows of a block."""
 
     v: Tensor
@@ -43,7 +43,7 @@ class FixedPointSolver:
 
 
 class ConjugateGradient:
-    """As in numerics/solvers/conjugate_gradient.py; a row rests when `rr` = ‖r‖² is at most its `floor`."""
+    """As in numerics/solvers/conjugate_gradient.py; a row stops moving when `rr` = ‖r‖² is at most its `floor`."""
 
     def __init__(self, v: Tensor, r: Tensor, p: Tensor, rr: Tensor, floor: Tensor) -> None:
         self.v, self.r, self.p, self.rr, self.floor = v, r, p, rr, floor
@@ -60,7 +60,7 @@ class ConjugateGradient:
 
     @property
     def least(self) -> Tensor:
-        """Of pᵀAp over all rows and steps; not positive means not definite."""
+        """The least pᵀAp over all rows and steps; A is not definite if it is not positive."""
         along = torch.cat([self.rr.new_full((1,), torch.inf), *(x.flatten() for x in self._along)])
         return torch.where(torch.isfinite(along), along, torch.inf).min()
 
@@ -89,7 +89,7 @@ class ConjugateGradient:
 
 
 class NormalEquations:
-    """As in numerics/solvers/normal_equations.py, a row a system."""
+    """As in numerics/solvers/normal_equations.py, with one system in each row."""
 
     def __init__(self, b: Tensor) -> None:
         self.v, self.r = torch.zeros_like(b), b.clone()
@@ -122,7 +122,7 @@ class NormalEquations:
         pass
 
 
-SOLVERS: dict[str, Callable[[Tensor], Rows]] = {
+SOLVERS: dict[str, Callable[[Tensor], SolverRows]] = {
     "aid-fp": FixedPointSolver,
     "aid-cg": ConjugateGradient.start,
     "aid-cgn": NormalEquations,

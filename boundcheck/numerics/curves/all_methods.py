@@ -1,4 +1,4 @@
-"""All curves of one batch of λ: the systems of AID, the derivatives of ITD, and for some t at a time their way to λ."""
+"""All curves of one batch of λ: the systems of AID, the derivatives of ITD, and their products with ∂₂Φ."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ class CurveInputs:
     modes: Modes | None
 
 
-def evaluate(batch: Batch, exact: Tensor, asked: Sequence[Method], schedule: Schedule) -> dict[Method, Tensor]:
+def evaluate(batch: Batch, exact: Tensor, methods: Sequence[Method], schedule: Schedule) -> dict[Method, Tensor]:
     """‖g(t) − ∇f‖ of every method asked for, each of shape (λ, T)."""
-    if any(m.name == "aid-cg" for m in asked):
+    if any(m.name == "aid-cg" for m in methods):
         _refuse_cg_unless_symmetric(batch)
     setting = _setting(batch, schedule)
-    steps = {m: range(1, batch.T + 1) if m.k is None else [m.k] * batch.T for m in asked if m.name in SOLVERS}
+    steps = {m: range(1, batch.T + 1) if m.k is None else [m.k] * batch.T for m in methods if m.name in SOLVERS}
     solutions = aid.iterates(batch, setting.b, steps, schedule.rows, schedule.basis)
     formed = _formed(setting, solutions)
     aid_products = AidProducts(setting, solutions, formed.aid)
-    itd_methods = {m: _itd_method(setting, m, formed.itd) for m in asked if m not in solutions}
+    itd_methods = {m: _itd_method(setting, m, formed.itd) for m in methods if m not in solutions}
 
-    errors = {m: torch.empty_like(setting.b[..., 0]) for m in asked}
+    errors = {m: torch.empty_like(setting.b[..., 0]) for m in methods}
     known = all(isinstance(method, WholeRun) for method in itd_methods.values())
     for horizons in pieces(0, batch.T, batch.T if known else schedule.horizons):
         for method in itd_methods.values():
@@ -75,7 +75,7 @@ class AidProducts:
     def plus(self, rest: Tensor, ts: slice, lams: slice) -> Tensor:
         """The products plus `rest`, which has shape (λ, t, n): of shape (λ, t, methods, n)."""
         products = self._block(ts, lams)
-        if products.is_contiguous():  # else several places in memory may be one number
+        if products.is_contiguous():  # otherwise several entries may share one place in memory
             return products.add_(rest[:, :, None])
         return products + rest[:, :, None]
 

@@ -84,7 +84,7 @@ def run(problem: Problem, prepared: Prepared, T: int, *, constant: bool) -> Batc
 
 
 def of_states(problem: Problem, prepared: Prepared, states: Tensor, *, constant: bool) -> Batch:
-    """The batch with these states, which the dynamics were run for already."""
+    """The batch with these states, which a run of the dynamics computed before."""
     batch = Batch(problem, prepared, states)
     return _with_constant_jacobian(batch) if constant else batch
 
@@ -102,13 +102,13 @@ def _with_constant_jacobian(batch: Batch) -> Batch:
 
 
 def _from_data(batch: Batch, matrices: list[DataMatrix]) -> Batch:
-    """The batch with ∂₁Φ = kept·I + weight·UᵀU for each λ, as a matrix and in its eigenvectors."""
+    """The batch with ∂₁Φ = diagonal·I + weight·UᵀU for each λ, as a matrix and in its eigenvectors."""
     U = torch.stack([matrix.U for matrix in matrices])
     weight = torch.stack([matrix.weight for matrix in matrices])
-    kept = torch.stack([matrix.kept for matrix in matrices])
+    diagonal = torch.stack([matrix.diagonal for matrix in matrices])
     J = weight[:, None, None] * (U.mT @ U)
-    J.diagonal(dim1=-2, dim2=-1).add_(kept[:, None])
-    return replace(batch, constant=ConstantJacobian(J), spectrum=spectrum_of_data(U, weight, kept))
+    J.diagonal(dim1=-2, dim2=-1).add_(diagonal[:, None])
+    return replace(batch, constant=ConstantJacobian(J), spectrum=spectrum_of_data(U, weight, diagonal))
 
 
 def tiled(rows: int, lams: int) -> int:
@@ -122,6 +122,6 @@ def pieces(start: int, stop: int, size: int) -> list[slice]:
     return [slice(i, min(i + size, stop)) for i in range(start, stop, size)]
 
 
-def within(part: slice, whole: slice) -> slice:
-    """The indices of `part`, counted from the start of `whole`."""
-    return slice(part.start - whole.start, part.stop - whole.start)
+def within(part: slice, outer: slice) -> slice:
+    """The indices of `part`, counted from the start of `outer`."""
+    return slice(part.start - outer.start, part.stop - outer.start)

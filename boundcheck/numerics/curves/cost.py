@@ -1,4 +1,4 @@
-"""Which way to compute the curves is cheapest, and in what pieces it stays inside a memory budget.
+"""The cheapest way to compute the curves, and the pieces in which it stays within a memory budget.
 
 Each algorithm says beside its code what it costs; the choice among them, and the pieces, are made here.
 """
@@ -124,7 +124,7 @@ def _formula_passes(sizes: Sizes) -> int:
 
 
 def _fit(sizes: Sizes, samples: int, names: Sequence[str], algorithm: str | None, memory: int) -> Schedule | None:
-    """The largest pieces that fit, with fewer and fewer λ at once, and at last with few t of one λ."""
+    """The largest pieces that fit: first with fewer λ at once, then with fewer t of one λ."""
 
     def too_large(schedule: Schedule) -> bool:
         return bytes_needed(sizes, schedule, names) > memory
@@ -192,7 +192,7 @@ def _aid_methods(names: Sequence[str]) -> int:
 
 
 def _form_constant_jacobian(sizes: Sizes, algorithm: str | None) -> bool:
-    """Whether forming ∂₁Φ pays off, which must be one matrix for each λ."""
+    """Whether it pays to form ∂₁Φ, which must be one matrix for each λ."""
     if sizes.eigenbasis and algorithm == "dense":
         return True
     T, d = sizes.problem.T, sizes.problem.d
@@ -201,19 +201,19 @@ def _form_constant_jacobian(sizes: Sizes, algorithm: str | None) -> bool:
 
 def bytes_needed(sizes: Sizes, schedule: Schedule, names: Sequence[str]) -> int:
     """The most bytes that are held at once."""
-    kept, working = _numbers_kept(sizes, schedule, names), _numbers_working(sizes, schedule, names)
-    return int(SLACK * schedule.samples * (kept + working) * sizes.problem.element)
+    stored, working = _numbers_kept(sizes, schedule, names), _numbers_working(sizes, schedule, names)
+    return int(SLACK * schedule.samples * (stored + working) * sizes.problem.element)
 
 
 def _numbers_kept(sizes: Sizes, schedule: Schedule, names: Sequence[str]) -> int:
     """Numbers that are kept all the time, for one λ: states, vectors of AID and ∇₁E, leaves, matrices, results."""
     T, d, aid_methods = sizes.problem.T, sizes.problem.d, _aid_methods(names)
-    kept = T * (sizes.state + (1 + aid_methods) * d) + LEAVES * sizes.lam.leaves + _reference_numbers(sizes)
+    stored = T * (sizes.state + (1 + aid_methods) * d) + LEAVES * sizes.lam.leaves + _reference_numbers(sizes)
     if schedule.matrices:
-        kept += itd_eigenbasis_matrices.numbers_kept(sizes, aid_methods)
+        stored += itd_eigenbasis_matrices.numbers_kept(sizes, aid_methods)
     if schedule.algorithm in ("forward", "dense") and not schedule.eigenbasis:
-        kept += T * sizes.lam.n
-    return kept
+        stored += T * sizes.lam.n
+    return stored
 
 
 def _reference_numbers(sizes: Sizes) -> int:
@@ -225,7 +225,7 @@ def _reference_numbers(sizes: Sizes) -> int:
 
 
 def _numbers_working(sizes: Sizes, schedule: Schedule, names: Sequence[str]) -> int:
-    """The most numbers that one stage of the work holds besides, for one λ."""
+    """The most numbers that one stage of the work holds in addition, for one λ."""
     on_the_way = lambda_products.numbers_held(sizes, 1 if schedule.matrices else _aid_methods(names), schedule.read)
     stages = [
         aid.numbers_held(sizes, schedule.rows),

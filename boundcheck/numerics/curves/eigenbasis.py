@@ -18,11 +18,11 @@ class Block:
     alone: bool
 
 
-MANY = 16  # more runs than this: fall back to a gather
+MANY_RUNS = 16  # more runs than this: fall back to a gather
 
 
 def runs_of(which: list[int]) -> tuple[Block, ...]:
-    """Runs of columns, from the number of the value of each column; empty if there are more than `MANY`."""
+    """Runs of columns, from the number of the value of each column; empty if there are more than `MANY_RUNS`."""
     sizes = [(value, len(list(columns))) for value, columns in groupby(which)]
     blocks, column = [], 0
     for alone, group in groupby(sizes, key=lambda pair: pair[1] == 1):
@@ -31,7 +31,7 @@ def runs_of(which: list[int]) -> tuple[Block, ...]:
             width = sum(size for _, size in run)
             blocks.append(Block(slice(column, column + width), slice(run[0][0], run[-1][0] + 1), alone))
             column += width
-    return tuple(blocks) if len(blocks) <= MANY else ()
+    return tuple(blocks) if len(blocks) <= MANY_RUNS else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Spectrum:
     U: Tensor  # (λ, d, d)
     values: Tensor  # (λ, distinct); where a λ has fewer, zeros at the end
     which: Tensor  # (λ, d): which of the values belongs to a column of U
-    simple: bool  # every λ has d distinct values
+    simple: bool  # whether every λ has d distinct values
     runs: tuple[Block, ...]  # runs of columns, if they are few and the same for all λ; else empty
 
     def __getitem__(self, lams: slice) -> Spectrum:
@@ -98,11 +98,11 @@ def spectrum_of(J: Tensor) -> Spectrum:
     return _grouped(*torch.linalg.eigh((J + J.mT) / 2))
 
 
-def spectrum_of_data(U: Tensor, weight: Tensor, kept: Tensor) -> Spectrum:
-    """Of kept·I + weight·UᵀU, from U of shape (λ, data, d); weight and kept are numbers for each λ."""
+def spectrum_of_data(U: Tensor, weight: Tensor, diagonal: Tensor) -> Spectrum:
+    """Of diagonal·I + weight·UᵀU, from U of shape (λ, data, d); weight and diagonal are numbers for each λ."""
     s, V_T = torch.linalg.svd(U)[1:]
     rest = s.new_zeros(len(s), U.shape[-1] - s.shape[-1])
-    j = kept[:, None] + weight[:, None] * torch.cat((s * s, rest), dim=-1)
+    j = diagonal[:, None] + weight[:, None] * torch.cat((s * s, rest), dim=-1)
     order = j.argsort(dim=-1)
     return _grouped(j.gather(-1, order), V_T.gather(-2, order[..., None].expand_as(V_T)).mT.contiguous())
 

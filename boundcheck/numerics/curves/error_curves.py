@@ -150,10 +150,10 @@ def error_curves(
     array([4.  , 3.  , 2.  , 1.25])
     """
     require_problem(problem)
-    asked = methods_of(problem, methods)
+    method_list = methods_of(problem, methods)
     T = steps_of(t)
     refuse_unless_budget(memory)
-    return compute(problem, asked, T, lams_of(problem, samples, seed, lam), memory, algorithm, progress).curves
+    return compute(problem, method_list, T, lams_of(problem, samples, seed, lam), memory, algorithm, progress).curves
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,14 +165,14 @@ class Computed:
 
 
 def compute(
-    problem: Problem, asked: Sequence[Method], T: int, lams: Tensor, memory: int, algorithm: str = "auto",
+    problem: Problem, methods: Sequence[Method], T: int, lams: Tensor, memory: int, algorithm: str = "auto",
     progress: Progress | None = None,
 ) -> Computed:  # fmt: skip
     """The error curves of `error_curves`, for arguments that are known to be right."""
     problem = quick(problem)
     first = Prepared(problem, lams[:1])
-    schedule = cost.choose(measure(problem, first, T), len(lams), [m.name for m in asked], algorithm, memory)
-    errors = {m: np.empty((len(lams), T)) for m in asked}
+    schedule = cost.choose(measure(problem, first, T), len(lams), [m.name for m in methods], algorithm, memory)
+    errors = {m: np.empty((len(lams), T)) for m in methods}
     references = []
     states = first.lams.new_empty(0)
     starts = range(0, len(lams), schedule.samples)
@@ -181,7 +181,7 @@ def compute(
         prepared = first if start == 0 and len(lams[piece]) == 1 else Prepared(problem, lams[piece])
         batch = batches.run(problem, prepared, T, constant=schedule.constant)
         references.append(reference(problem, lams[piece], prepared, batch.z))
-        for m, values in evaluate(batch, references[-1].value, asked, schedule).items():
+        for m, values in evaluate(batch, references[-1].value, methods, schedule).items():
             errors[m][piece] = values.cpu().numpy()
         if start == 0:
             states = batch.z[0] if len(batch.z) == 1 else batch.z[0].clone()
@@ -211,13 +211,13 @@ def refuse_unless_budget(memory: Any) -> None:
         raise InputError(f"memory = {memory!r} is not a budget; give a number of bytes, as in memory=2**30")
 
 
-def methods_of(problem: Problem, asked: Sequence[str] | None) -> list[Method]:
-    """The methods of which errors can be asked, each once; the default ones if none are named."""
-    if asked is None:
-        asked = names.default_methods(problem.symmetric)
-    if isinstance(asked, str):
-        asked = [asked]
-    parsed = list(dict.fromkeys(names.parse(m) for m in asked))
+def methods_of(problem: Problem, method_names: Sequence[str] | None) -> list[Method]:
+    """The methods by name, each once; the default ones if none are named."""
+    if method_names is None:
+        method_names = names.default_methods(problem.symmetric)
+    if isinstance(method_names, str):
+        method_names = [method_names]
+    parsed = list(dict.fromkeys(names.parse(m) for m in method_names))
     if not parsed:
         raise InputError("methods is empty; name at least one, as in methods=['itd', 'aid-cg:10']")
     if any(m.name == "exact" for m in parsed):
@@ -226,7 +226,7 @@ def methods_of(problem: Problem, asked: Sequence[str] | None) -> list[Method]:
 
 
 def lams_of(problem: Problem, samples: int, seed: int | None, lam: Any) -> Tensor:
-    """The λ that are meant, one a row."""
+    """The λ to run at, one in each row."""
     if lam is not None:
         if samples != 1 or seed is not None:
             raise InputError("lam was given, so samples and seed mean nothing; leave them out")

@@ -2,7 +2,7 @@
 
 The adjoint of horizon t at state z_p is a = ∂₁Ψ(z_p)ᵀ … ∂₁Ψ(z_{t−1})ᵀ∇E(w_t). All horizons of a block go down together:
 one transposed product moves every adjoint from state p + 1 to p, each at its own point, then the rows shift by one. The
-λ-part Σ_p ∂₂Ψ(z_p)ᵀa needs the adjoints only, so it is left to one product a horizon at the end, in which rows that
+λ-part Σ_p ∂₂Ψ(z_p)ᵀa needs the adjoints only, so one product a horizon computes it at the end, in which rows that
 share λ are summed inside the matrix products.
 """
 
@@ -34,7 +34,7 @@ def arithmetic(sizes: Sizes) -> float:
 
 
 def numbers_held(sizes: Sizes, horizons: int) -> int:
-    """The most numbers held at once, for one λ and so many horizons: adjoints twice, cotangents twice, products."""
+    """The most numbers held at once, for one λ: adjoints twice, cotangents twice, and products for all horizons."""
     T, d = sizes.problem.T, sizes.problem.d
     return horizons * (2 * T * d + 2 * sizes.lam.leaves + WIDTHS * sizes.width) + T * STATES * sizes.state
 
@@ -75,7 +75,7 @@ def _adjoints(batch: Batch, b: Tensor, start: int, stop: int, count: int) -> Ten
     a = b.new_empty(b.shape[0], max(1, count), size, b.shape[-1])
     a[:, 0] = b[:, start:stop].flip(1)
     band = dynamics.lift(a[:, 0])
-    if batch.constant is not None:  # every point has the same ∂₁Φ, so nothing need be shifted
+    if batch.constant is not None:  # every point has the same ∂₁Φ, so nothing is shifted
         adjoint = vmap(lambda J, v, ready: dynamics.adjoint(lambda v: v @ J, v, ready))
         for j in range(1, count):
             band = adjoint(batch.constant.J, band[:, : stop - j], ready)

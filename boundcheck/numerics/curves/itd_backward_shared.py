@@ -1,8 +1,8 @@
 """ITD at every t at once, backwards, where formulas give ∂₁Φ for columns and a diagonal ∂₂Φ.
 
 The adjoint of horizon t at state z_p is a = ∂₁Ψ(z_p)ᵀ … ∂₁Ψ(z_{t−1})ᵀ∇E(w_t). All horizons that have begun are taken
-from z_{p+1} to z_p at once, through the one matrix that they share there, and what each leaves at λ, ∂₂Ψ(z_p)ᵀa, is a
-product entry by entry: nothing is kept but one adjoint and one sum a horizon.
+from z_{p+1} to z_p at once, through the one matrix that they share there, and what each adds at λ, ∂₂Ψ(z_p)ᵀa, is a
+product entry by entry: only one adjoint and one sum are kept for each horizon.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from boundcheck.numerics.curves.jacobian import Products, as_columns, transposed
 from boundcheck.numerics.curves.sizes import PASS, WIDTHS, Sizes, fixed_steps, product
 
 GROW = 8  # memory for the horizons grows by one in this many at a time
-LAM_PASSES = 2  # passes over an adjoint for what it leaves at λ
+LAM_PASSES = 2  # passes over an adjoint for what it adds at λ
 ADJOINTS = 4  # copies of an adjoint and of a sum that are held for each horizon
 POINTS = 3  # vectors that are held for each point
 
@@ -32,7 +32,7 @@ def arithmetic(sizes: Sizes) -> float:
 
 
 def numbers_held(sizes: Sizes, horizons: int, rows: int) -> int:
-    """The most numbers held at once, for one λ, so many horizons, and ∂₁Φ prepared for so many points."""
+    """The most numbers held at once, for one λ, these numbers of horizons and of points at which ∂₁Φ is prepared."""
     T, d = sizes.problem.T, sizes.problem.d
     return horizons * ADJOINTS * (sizes.state + d) + rows * WIDTHS * sizes.width + T * POINTS * d
 

@@ -1,4 +1,4 @@
-"""Where ∂₁Φ is one symmetric matrix for each λ: in its eigenvectors no two coordinates mix.
+"""ITD at every t where ∂₁Φ is one symmetric matrix for each λ: in its eigenvectors coordinates do not mix.
 
 There w_t = w* + Σ_g ρ_g(t)e_g, with e_g the part of w_0 − w* in the g-th eigenspace, and ∂₂Φ is affine in w. So the sum
 over p in Σ_p ∂₂Φ(w_p)ᵀa_p, with a_p the adjoint of horizon t at w_p, need not be taken for each t anew: it is
@@ -42,7 +42,7 @@ def arithmetic(sizes: Sizes) -> int:
 
 
 def numbers_held(sizes: Sizes, horizons: int) -> int:
-    """The most numbers held at once, for one λ and so many t: responses or cotangents, and matrices."""
+    """The most numbers held at once, for one λ and this number of t: responses or cotangents, and matrices."""
     d = sizes.problem.d
     for_each_t = d**2 if sizes.lam.d2 is D2Formula.SUMMED else COTANGENTS * sizes.lam.leaves
     return horizons * for_each_t + MATRICES * d**2
@@ -57,7 +57,9 @@ class Modes:
         j = spectrum.spread(spectrum.values[:, None])
         constant = vmap(problem.phi_at)(torch.zeros_like(j[:, 0]), ready)
         w_star = constant[:, None] @ spectrum.U / (1 - j)
-        self.mixed = mixed(problem.phi_at, w_star, leaves)  # else ∂₂Φ is the same everywhere, and one point will do
+        self.mixed = mixed(
+            problem.phi_at, w_star, leaves
+        )  # otherwise ∂₂Φ is the same everywhere, and one point is enough
         points = w_star
         if self.mixed:
             e = (problem.w0 @ spectrum.U)[:, None] - w_star

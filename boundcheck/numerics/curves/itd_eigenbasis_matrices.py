@@ -21,7 +21,7 @@ MATRICES = 2  # copies of ∂₂Φ at the points that are held
 
 
 def numbers_kept(sizes: Sizes, aid_methods: int) -> int:
-    """Numbers that are kept for one λ: ∂₂Φ at the points, and the results of ITD and of so many AID methods."""
+    """Numbers that are kept for one λ: ∂₂Φ at the points, and the results of ITD and of the AID methods."""
     n = sizes.lam.n
     return MATRICES * sizes.problem.d**2 * n + (1 + aid_methods) * sizes.problem.T * n
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class ItdMethod(Protocol):
-    """(dw_t/dλ)ᵀ∇₁E(w_t) at every t, or what truncated ITD has in its place.
+    """(dw_t/dλ)ᵀ∇₁E(w_t) at every t, or its truncated form.
 
     The horizons t = 1 … T are counted from 0: the slice 0:3 stands for t = 1, 2, 3. They are taken in blocks, one after
     the other.

@@ -17,7 +17,7 @@ COPIES = 6  # of the numbers on the way to λ that are held
 
 
 def numbers_on_the_way(sizes: Sizes, methods: int) -> int:
-    """Numbers for each t and λ on the way from the vectors of so many methods to λ."""
+    """Numbers for each t and λ that the products of this number of methods with ∂₂Φ take."""
     outer = sizes.lam.n if sizes.lam_by_formula else 0
     return max(sizes.lam.n, sizes.lam.leaves) * max(1, methods) + outer
 

@@ -41,7 +41,7 @@ def may_be_formed(problem: Problem) -> bool:
     return problem.d <= DENSE and problem.d * problem.n <= MATRIX
 
 
-def of(method: Method) -> tuple[str, ...]:
+def observables_of(method: Method) -> tuple[str, ...]:
     """The observables that a kind of method has."""
     if method.name.startswith("aid"):
         return (*OF_ALL, *OF_AID, *(OF_FP if method.name == "aid-fp" else ()))
@@ -65,7 +65,7 @@ def observe(
 
     Observables that a method does not have are omitted, such as u_{t,k} for conjugate gradient. Those that need
     matrices are omitted if `may_be_formed` is false, and those discounted by `q` if it is None. `states` are
-    z_0 … z_T of a run that was made already. `memory` is a budget in bytes for what is formed at once.
+    z_0 … z_T of an earlier run. `memory` is a budget in bytes for what is formed at once.
     """
     for name in names:
         if name not in NAMES:
@@ -73,22 +73,23 @@ def observe(
     problem = quick(problem)
     formed = may_be_formed(problem)
     left_out = {*(() if formed else NEED_MATRICES), *(OF_PATH if q is None else ())}
-    asked = {m: [x for x in of(m) if x in names and x not in left_out] for m in methods}
+    names_of = {m: [x for x in observables_of(m) if x in names and x not in left_out] for m in methods}
     times, back = np.unique(_times(ts, T), return_inverse=True)
     if not times.size:
-        return {m: {name: np.empty(0) for name in asked[m]} for m in methods}
-    wanted = {name for names in asked.values() for name in names}
+        return {m: {name: np.empty(0) for name in names_of[m]} for m in methods}
+    wanted = {name for names in names_of.values() for name in names}
     prepared, constant = Prepared(problem, problem.lam[None]), problem.affine and formed
     last = int(times[-1])
     if states is None:
-        whole = batches.run(problem, prepared, last, constant=constant)
+        every_t = batches.run(problem, prepared, last, constant=constant)
     else:
-        whole = batches.of_states(problem, prepared, states[None, : last + 1], constant=constant)
-    run = ObservedRun(whole, solution, torch.as_tensor(times, device=problem.device), memory)
-    values = _lower(run, wanted, q) | _of_matrices(run, [m for m in methods if "du" in asked[m]], wanted)
-    of_aid = observables_aid.observe(run, [m for m in methods if {*OF_AID} & {*asked[m]}], wanted)
+        every_t = batches.of_states(problem, prepared, states[None, : last + 1], constant=constant)
+    run = ObservedRun(every_t, solution, torch.as_tensor(times, device=problem.device), memory)
+    values = _lower(run, wanted, q) | _of_matrices(run, [m for m in methods if "du" in names_of[m]], wanted)
+    of_aid = observables_aid.observe(run, [m for m in methods if {*OF_AID} & {*names_of[m]}], wanted)
     return {
-        m: {x: (values | of_aid.get(m, {}))[_key(x, m)].double().cpu().numpy()[back] for x in asked[m]} for m in methods
+        m: {x: (values | of_aid.get(m, {}))[_key(x, m)].double().cpu().numpy()[back] for x in names_of[m]}
+        for m in methods
     }
 
 
@@ -109,7 +110,7 @@ def _times(ts: np.ndarray | None, T: int) -> np.ndarray:
 
 def _lower(run: ObservedRun, wanted: set[str], q: float | None) -> Values:
     """Observables of the iterates and of E."""
-    w, db, prepared = run.w, run.b - run.b_star, run.whole.prepared
+    w, db, prepared = run.w, run.b - run.b_star, run.every_t.prepared
     values = {"r_t": norm(w - run.solution.w), "g_t": norm(run.b), "dE_1": norm(db)}
     if wanted & {"eps_w", "newton_t"}:
         phi = rows(run.problem.phi_at)
@@ -119,7 +120,7 @@ def _lower(run: ObservedRun, wanted: set[str], q: float | None) -> Values:
         if "newton_t" in wanted:
             values["newton_t"] = norm(run.matrices.newton_steps(w, excess))
     if "path_t" in wanted and q is not None:
-        values["path_t"] = _discounted(norm(run.whole.w[0] - run.solution.w), q)[run.ts - 1]
+        values["path_t"] = _discounted(norm(run.every_t.w[0] - run.solution.w), q)[run.ts - 1]
     if "dE_2" in wanted:
         values["dE_2"] = torch.zeros_like(values["r_t"])
         star = run.grad_lam(run.solution.w)

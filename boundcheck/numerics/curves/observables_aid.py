@@ -20,7 +20,7 @@ Values = dict[str, Tensor]
 
 
 def observe(run: ObservedRun, methods: Sequence[Method], wanted: Collection[str]) -> dict[Method, Values]:
-    """For each method of AID what is wanted, and what comes with it at no cost."""
+    """For each AID method the wanted observables, and those that cost nothing more."""
     v, v_k = run.solution.v, iterates(run, methods)
     v_t = _solutions(run) if {*OF_V_T} & {*wanted} else None
     values: dict[Method, Values] = {}
@@ -35,7 +35,7 @@ def observe(run: ObservedRun, methods: Sequence[Method], wanted: Collection[str]
         apart = torch.stack([torch.stack([x - y for y in to], dim=1) for x in v_k.values()], dim=1)
         read = [_read(run, part, apart[part], "duT_g" in wanted) for part in run.parts(12 * run.width * len(v_k))]
         for i, m in enumerate(v_k):
-            values[m] |= {name: torch.cat([of[name][..., i] for of in read]) for name in read[0]}
+            values[m] |= {name: torch.cat([block_values[name][..., i] for block_values in read]) for name in read[0]}
     return values
 
 
@@ -50,7 +50,7 @@ def iterates(run: ObservedRun, methods: Sequence[Method]) -> dict[Method, Tensor
 
 def _solutions(run: ObservedRun) -> Tensor:
     """v_t, by dense solves."""
-    constant = run.whole.constant
+    constant = run.every_t.constant
     eye = torch.eye(run.problem.d, dtype=run.w.dtype, device=run.w.device)
     if constant is not None:
         solved: Tensor = torch.linalg.solve_ex(eye - constant.J[0].mT, run.b.mT)[0]

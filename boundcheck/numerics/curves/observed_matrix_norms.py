@@ -1,7 +1,7 @@
 """Norms of the d × n and d × d matrices in the proofs, along one run: ∂₂Φ(w_t), w_t' − w', u_{t,k} − w', …
 
 Matrices are formed for a few t at a time, as many as fit the memory. Norms are those of d × d Gram matrices, summed
-over columns that stay in the cache. Where ∂₁Φ is one symmetric matrix for all t, rows are those in its eigenvectors,
+over columns that stay in the cache. Where ∂₁Φ is one symmetric matrix for all t, rows are written in its eigenvectors,
 which changes no norm: there ∂₁Φ is diagonal, and products with it are passes over columns.
 """
 
@@ -76,24 +76,24 @@ def norms(M: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Matrices:
-    """∂₁Φ and ∂₂Φ along the run of one λ, given for all t (`whole`), and at its solution w*."""
+    """∂₁Φ and ∂₂Φ along the run of one λ, given for all t (`batch`), and at its solution w*."""
 
-    whole: Batch
+    batch: Batch
     w_star: Tensor
     leaves: Leaves  # on which Φ depends
     memory: int
 
     @property
     def _d(self) -> int:
-        return self.whole.problem.d
+        return self.batch.problem.d
 
     @property
     def _n(self) -> int:
-        return self.whole.problem.n
+        return self.batch.problem.n
 
     @property
     def U(self) -> Tensor | None:
-        return None if self.whole.spectrum is None else self.whole.spectrum.U[0]
+        return None if self.batch.spectrum is None else self.batch.spectrum.U[0]
 
     def turned(self, b: Tensor) -> Tensor:
         """Rows of vectors, in the coordinates in which matrices are formed."""
@@ -127,7 +127,7 @@ class Matrices:
 
     def Y(self, w: Tensor) -> Tensor:
         """∂₁Φ at rows w; one for all of them where it is the same."""
-        batch = self.whole
+        batch = self.batch
         if batch.spectrum is not None:
             return batch.spectrum.spread(batch.spectrum.values[:, None])[0, :, :, None]
         if batch.constant is not None:
@@ -137,7 +137,7 @@ class Matrices:
 
     def Z(self, w: Tensor) -> Tensor:
         """∂₂Φ at rows w."""
-        batch = self.whole
+        batch = self.batch
         return rows_d2(self._in_basis(batch.problem.phi_at), w[None], batch.prepared, self.leaves, self._d)[0]
 
     def at_once(self, state: int) -> int:
@@ -157,7 +157,7 @@ class Matrices:
         digits = {key: int(k.max()).bit_length() for key, k in ks.items()}
         for part in pieces(0, len(w), self.at_once(0)):
             Y = self.Y(w[part])
-            if "dY" in names and self.whole.constant is None:
+            if "dY" in names and self.batch.constant is None:
                 values["dY"][part] = norms(Y - self.Y_star)
             inverse = self._inverse(Y) if names & {"A_t_inv", "W_t"} else Y
             if "A_t_inv" in names:
@@ -203,18 +203,19 @@ class Matrices:
 
         dz⁺ = ∂₁Ψ dz + ∂₂Ψ from dz_0 = 0, of which only the newest iterate is more than a copy.
         """
-        batch, problem, b = self.whole, self.whole.problem, self.turned(b)
+        batch, problem, b = self.batch, self.batch.problem, self.turned(b)
         step = newest(problem)
         leaves = used(batch.prepared.leaves, rows(problem.psi_at), batch.z[:, :1])
         S = [b.new_zeros(self._d, self._n) for _ in range(problem.dynamics.copies)]
         lengths, squares = b.new_zeros(len(ts)), b.new_zeros(len(ts))
         J = self._J(batch.z[:, :1]) if batch.constant is not None else None
-        asked = {t: i for i, t in enumerate(ts.tolist())}
+        place_of_t = {t: i for i, t in enumerate(ts.tolist())}
         for part in pieces(0, batch.T, self.at_once(self._d * len(S))):
             z = batch.z[:, part]
             D = rows_d2(self._in_basis(step), z, batch.prepared, leaves, self._d)[0]
             J_here = [x.expand(len(D), -1, -1) for x in J] if J is not None else self._J(z)
-            places = [(i, asked[t]) for i, t in enumerate(range(part.start + 1, part.stop + 1)) if t in asked]
+            times = range(part.start + 1, part.stop + 1)
+            places = [(i, place_of_t[t]) for i, t in enumerate(times) if t in place_of_t]
             which = slice(places[0][1], places[-1][1] + 1) if places else slice(0)
             gram = GramSum(len(places), self._d, self._n, b)
             for some in self.columns(len(D)):
@@ -228,8 +229,8 @@ class Matrices:
                     state = [new, *state[:-1]]
                     if i in place:
                         torch.sub(new, self.w_prime[:, some], out=place[i])
-                for kept, x in zip(reversed(S), reversed(state), strict=True):  # an older one may be a view of a newer
-                    kept[:, some] = x
+                for column, x in zip(reversed(S), reversed(state), strict=True):  # an older x may be a view of a newer
+                    column[:, some] = x
                 gram.add(iterates)
                 squares[which] += (b[which, None] @ iterates).square().sum(dim=(-2, -1))
             lengths[which] = gram.norms()
@@ -239,8 +240,8 @@ class Matrices:
         """The derivative of the newest iterate by each of those in z, for rows z: (rows, d, d), or columns."""
 
         def jacobian_of_row(z: Tensor, ready: Ready) -> Tensor:
-            return jacobian(lambda z: newest(self.whole.problem)(z, ready), z)
+            return jacobian(lambda z: newest(self.batch.problem)(z, ready), z)
 
-        J = rows(jacobian_of_row)(z, self.whole.prepared.ready)[0].chunk(self.whole.problem.dynamics.copies, dim=-1)
+        J = rows(jacobian_of_row)(z, self.batch.prepared.ready)[0].chunk(self.batch.problem.dynamics.copies, dim=-1)
         U = self.U
         return list(J) if U is None else [((U.mT @ x) * U.mT).sum(dim=-1, keepdim=True) for x in J]

@@ -1,4 +1,4 @@
-"""One run of the dynamics with its solution, looked at at some times: what the observables are made of."""
+"""One run of the dynamics with its solution, at some times: the observables are computed from it."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ def norm(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class ObservedRun:
-    """Vectors are rows, one for each of the times: of shape (times, d), λ being one."""
+    """A run at one λ. Vectors are rows, one for each of the times: of shape (times, d)."""
 
-    whole: Batch  # all t up to the last that is asked for
+    every_t: Batch  # all t up to the last that is asked for
     solution: ReferenceSolution
     ts: Tensor  # ascending
     memory: int  # bytes for what is held at once besides vectors
 
     @property
     def problem(self) -> Problem:
-        return self.whole.problem
+        return self.every_t.problem
 
     @cached_property
     def batch(self) -> Batch:
-        """The states asked for, after z_0."""
+        """z_0, and the states at the times `ts`."""
         return self.only(slice(0, len(self.ts)))
 
     def only(self, part: slice) -> Batch:
-        """Those of some of the times."""
+        """z_0, and the states at some of the times."""
         keep = torch.cat((torch.zeros_like(self.ts[:1]), self.ts[part]))
-        whole = self.whole
-        return Batch(whole.problem, whole.prepared, whole.z[:, keep], whole.constant, whole.spectrum)
+        every_t = self.every_t
+        return Batch(every_t.problem, every_t.prepared, every_t.z[:, keep], every_t.constant, every_t.spectrum)
 
     @cached_property
     def w(self) -> Tensor:
@@ -53,15 +53,15 @@ class ObservedRun:
 
     @cached_property
     def of_phi(self) -> Leaves:
-        return used(self.whole.prepared.leaves, rows(self.problem.phi_at), self.solution.w[:, None])
+        return used(self.every_t.prepared.leaves, rows(self.problem.phi_at), self.solution.w[:, None])
 
     @cached_property
     def of_outer(self) -> Leaves:
-        return used(self.whole.prepared.leaves, rows(self.problem.outer_at), self.solution.w[:, None])
+        return used(self.every_t.prepared.leaves, rows(self.problem.outer_at), self.solution.w[:, None])
 
     @cached_property
     def matrices(self) -> Matrices:
-        return Matrices(self.whole, self.solution.w[0], self.of_phi, self.memory)
+        return Matrices(self.every_t, self.solution.w[0], self.of_phi, self.memory)
 
     @cached_property
     def b(self) -> Tensor:
@@ -86,8 +86,8 @@ class ObservedRun:
 
     @property
     def width(self) -> int:
-        """Numbers in a cotangent on its way to λ."""
-        return max(self.problem.n, sum(leaf.numel() for leaf in self.whole.prepared.leaves.tensors))
+        """The most numbers in a cotangent that is pulled back to λ."""
+        return max(self.problem.n, sum(leaf.numel() for leaf in self.every_t.prepared.leaves.tensors))
 
     def at_once(self, numbers: int) -> int:
         """How many t to take at once, given the numbers that each needs; at least 1, even if it does not fit."""

@@ -20,7 +20,7 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Ready
 
 PASS = 10  # arithmetic that takes as long as one pass over a number in memory, on one core
-FEW = 4  # use no dense matrices if d > FEW * rows of data
+FEW_DATA = 4  # use no dense matrices if d > FEW_DATA * rows of data
 FORMULA_PASSES = 2  # passes over the state in a product with ∂₁Ψ by formula
 AUTOGRAD_PASSES = 4  # passes over the state in a product with ∂₁Ψ by autograd
 AUTOGRAD_MAPS = 2  # a product with ∂₁Ψ by autograd does as much arithmetic as this many evaluations of Φ
@@ -32,8 +32,8 @@ class D1Formula(Enum):
 
     NONE = auto()
     GENERAL = auto()
-    DATA = auto()  # diag(kept) + Uᵀdiag(weight)U with rows of data U
-    ISOTROPIC_DATA = auto()  # kept·I + weight·UᵀU with two numbers
+    DATA = auto()  # diag(diagonal) + Uᵀdiag(weight)U with rows of data U
+    ISOTROPIC_DATA = auto()  # diagonal·I + weight·UᵀU with two numbers
 
 
 class D2Formula(Enum):
@@ -118,7 +118,7 @@ class Sizes:
     def few_data(self) -> bool:
         """Whether ∂₁Φ is a diagonal plus few data, so that neither λ nor the reference needs dense matrices."""
         is_data = self.map.d1 in (D1Formula.DATA, D1Formula.ISOTROPIC_DATA)
-        is_few = is_data and self.map.data * FEW < self.problem.d
+        is_few = is_data and self.map.data * FEW_DATA < self.problem.d
         return is_few and self.lam.d2 is not D2Formula.NONE and not self.map.affine
 
     @property

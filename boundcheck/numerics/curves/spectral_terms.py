@@ -1,4 +1,4 @@
-"""What is known of a run before it, where ∂₁Φ is one symmetric matrix U diag(j) Uᵀ: the terms of the spectral bounds.
+"""The terms of the spectral bounds, which are known before a run where ∂₁Φ is one symmetric matrix U diag(j) Uᵀ.
 
 In eigenvectors a step acts on each coordinate alone, so w_t = w* + P_t(∂₁Φ)(w_0 − w*) with numbers P_t(j) that follow
 from the step sizes. Nothing is iterated but numbers: neither Φ nor products with ∂₁Φ are called along the way.
@@ -27,7 +27,7 @@ from boundcheck.numerics.curves.observed_run import ObservedRun, norm
 from boundcheck.numerics.solvers.reference import ReferenceSolution
 
 METHODS = ("itd", "aid-fp", "aid-cg")
-SHORT = 20  # steps for which conjugate gradient is followed
+CG_STEPS = 20  # steps for which conjugate gradient is followed
 ORTHOGONAL = 1e-11  # cosine between residuals up to which they count as orthogonal
 Values = dict[str, Tensor]
 
@@ -37,21 +37,21 @@ def foresee(
     problem: Problem, solution: ReferenceSolution, methods: Sequence[Method], ts: np.ndarray, memory: int = 1 << 28
 ) -> dict[Method, dict[str, np.ndarray]]:
     """The terms of the spectral bounds of each method at the ascending times `ts`, at λ = problem.lam."""
-    asked = [m for m in methods if m.name in METHODS]
-    if not asked or not ts.size:
+    spectral_methods = [m for m in methods if m.name in METHODS]
+    if not spectral_methods or not ts.size:
         return {}
     none = batches.run(problem, Prepared(problem, problem.lam[None]), 0, constant=True)
     if none.spectrum is None:
         return {}
     T = int(ts[-1])
     modes = Modes(replace(none, z=none.z.expand(-1, T + 1, -1)), none.spectrum, _of_phi(none, solution))
-    whole = replace(none, z=_states(problem, solution, modes, none.spectrum))
-    run = ObservedRun(whole, solution, torch.as_tensor(ts, device=problem.device), memory)
+    every_t = replace(none, z=_states(problem, solution, modes, none.spectrum))
+    run = ObservedRun(every_t, solution, torch.as_tensor(ts, device=problem.device), memory)
     shared = _of_E(run)
     terms: dict[Method, Values] = {}
-    for m in asked:
+    for m in spectral_methods:
         terms[m] = shared | ({"dwT_g": _derivative(run, modes)} if m.name == "itd" else _solve(run, none.spectrum, m))
-    return {m: {name: x.double().cpu().numpy() for name, x in of.items()} for m, of in terms.items()}
+    return {m: {name: x.double().cpu().numpy() for name, x in of_method.items()} for m, of_method in terms.items()}
 
 
 def _of_phi(none: Batch, solution: ReferenceSolution) -> Leaves:
@@ -66,7 +66,7 @@ def _states(problem: Problem, solution: ReferenceSolution, modes: Modes, spectru
 
 
 def _of_E(run: ObservedRun) -> Values:
-    star, prepared = run.grad_lam(run.solution.w), run.whole.prepared
+    star, prepared = run.grad_lam(run.solution.w), run.every_t.prepared
     d2, w_db = run.w.new_empty(len(run.ts)), run.w.new_empty(len(run.ts))
     for part in run.parts(6 * run.width):
         apart = tuple(x - y for x, y in zip(run.grad_lam(run.w[part]), star, strict=True))
@@ -77,11 +77,11 @@ def _of_E(run: ObservedRun) -> Values:
 
 def _derivative(run: ObservedRun, modes: Modes) -> Tensor:
     """‖(w_t' − w')ᵀ∇₁E(w_t)‖: the response of each eigenvector to those along which w_0 − w* lies."""
-    T, whole = run.whole.T, run.whole
-    every = ObservedRun(whole, run.solution, torch.arange(1, T + 1, device=run.w.device), run.memory)
+    T, every_t = run.every_t.T, run.every_t
+    every = ObservedRun(every_t, run.solution, torch.arange(1, T + 1, device=run.w.device), run.memory)
     sizes, start = [], 0
     for cotangents in modes.itd(every.b[None], run.at_once(6 * run.width)):
-        moved = whole.prepared.pull_back_rows(modes.leaves, cotangents)[0]
+        moved = every_t.prepared.pull_back_rows(modes.leaves, cotangents)[0]
         sizes.append(norm(moved - run.implicit(every.b[start : start + len(moved)])))
         start += len(moved)
     return torch.cat(sizes)[run.ts - 1]
@@ -97,14 +97,14 @@ def _solve(run: ObservedRun, spectrum: Spectrum, method: Method) -> Values:
     A, b, v = 1 - j, run.b @ U, run.solution.v
     left = torch.zeros_like(b[:, 0])
     if method.name == "aid-cg":
-        v_k = torch.cat([_conjugate(A, b[part], k[part]) for part in run.parts(2 * SHORT * len(A))])
+        v_k = torch.cat([_conjugate(A, b[part], k[part]) for part in run.parts(2 * CG_STEPS * len(A))])
         later = ~torch.isfinite(v_k).all(dim=-1)
         v_k[later] = b[later] / A
         left[later] = _weighted_norms(run, A, later) * norm(A.sqrt() * _chebyshev(A, k[later]) * v_k[later])
     else:
         v_k = b * (1 - j ** k[:, None]) / A
     apart = v_k @ U.mT - v
-    at_star = d2phi_T_v(run.whole, run.of_phi, run.solution.w[None], v[None, None])[0]
+    at_star = d2phi_T_v(run.every_t, run.of_phi, run.solution.w[None], v[None, None])[0]
     terms = {name: torch.empty_like(left) for name in ("dZT_v", "ZT_dv", "duT_g")}
     for part in run.parts(12 * run.width):
         both = torch.stack((v.expand_as(apart[part]), apart[part]), dim=1)
@@ -117,14 +117,14 @@ def _solve(run: ObservedRun, spectrum: Spectrum, method: Method) -> Values:
 def _conjugate(A: Tensor, b: Tensor, k: Tensor) -> Tensor:
     """v_k of conjugate gradient from 0 on diag(A)v = b for each row b with its k.
 
-    NaN from where on residuals are no longer orthogonal, as they are in exact arithmetic: from there on rounding
-    decides where the solver goes; and beyond `SHORT` steps.
+    NaN from the step on at which residuals are no longer orthogonal, as they are in exact arithmetic: rounding then
+    decides where the solver goes. NaN also beyond `CG_STEPS` steps.
     """
     v, r, p = torch.zeros_like(b), b, b
     solutions = torch.where((k == 0)[:, None], v, torch.full_like(b, torch.nan))
     units = [r / norm(r)[:, None]]
     fine = torch.ones_like(k, dtype=torch.bool)
-    for step in range(1, min(int(k.max()), SHORT) + 1):
+    for step in range(1, min(int(k.max()), CG_STEPS) + 1):
         rr = (r * r).sum(dim=-1, keepdim=True)
         length = rr / (A * p * p).sum(dim=-1, keepdim=True)
         v, r = v + length * p, r - length * A * p

@@ -269,17 +269,17 @@ class _Rules:
         x = self._node(x)
         dims = range(len(x.shape)) if dim is None or dim == [] else [dim] if isinstance(dim, int) else dim
         axes = tuple(sorted(d % max(1, len(x.shape)) for d in dims)) if x.shape else ()
-        kept = tuple(1 if i in axes else size for i, size in enumerate(x.shape))
+        reduced_shape = tuple(1 if i in axes else size for i, size in enumerate(x.shape))
 
         def back(t: Any) -> Any:
-            return np.broadcast_to(t.reshape(kept), x.shape)
+            return np.broadcast_to(t.reshape(reduced_shape), x.shape)
 
         return self.tape.linear(x, lambda t: array(t.sum(axis=axes, keepdims=keepdim)) if axes else t, back)
 
     def _mean(self, x: Any, dim: Any = None, keepdim: bool = False) -> Node:
         x = self._node(x)
-        whole = self._sum(x, dim, keepdim)
-        return self._div(whole, math.prod(x.shape) // max(1, math.prod(whole.shape)))
+        total = self._sum(x, dim, keepdim)
+        return self._div(total, math.prod(x.shape) // max(1, math.prod(total.shape)))
 
     def _matmul(self, x: Any, y: Any) -> Node:
         x, y = self._node(x), self._node(y)

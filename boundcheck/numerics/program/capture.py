@@ -160,14 +160,14 @@ class Recorder(TorchDispatchMode):
     def _read(self, x: Tensor, memory: Memory[Ref | Tensor]) -> Ref | None:
         """What a tensor holds in memory that was written into; None if that is numbers alone."""
         with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
-            at = places(x) if x.dtype == memory.dtype else None
-            reading = None if at is None else memory.read(at)
+            places_read = places(x) if x.dtype == memory.dtype else None
+            reading = None if places_read is None else memory.read(places_read)
         if reading is None:
             raise self._decline("memory that was written in place is looked at in a way that is not followed")
         if not any(isinstance(source, Ref) for source in reading.sources):
             return None
         flat = [self._flat(source) if isinstance(source, Ref) else source for source in reading.sources]
-        if reading.whole and isinstance(flat[0], Ref):
+        if reading.in_order and isinstance(flat[0], Ref):
             ref = self._emit(torch.ops.aten.reshape.default, (flat[0], list(x.shape)), x.shape)
         else:
             length = sum(_length(source, self.operations) for source in flat)

@@ -141,7 +141,7 @@ def norm_of_sparse(J: csr_matrix) -> float:
 
 
 def _norm(G: Tensor, terms: int, squares: float) -> float:
-    """At least ‖J‖, of G = JJᵀ as computed with sums of so many terms; `squares` is ‖J‖²_F."""
+    """At least ‖J‖, of G = JJᵀ as computed with sums of this number of terms; `squares` is ‖J‖²_F."""
     rounding = gamma(terms + 3) * squares * 1.001  # of JJᵀ, as ‖|J||J|ᵀ‖ ≤ ‖J‖²_F
     return math.sqrt(max(_largest_of_blocks(G) + rounding, 0.0)) * (1 + 4 * UNIT)
 

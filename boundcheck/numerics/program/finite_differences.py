@@ -50,7 +50,7 @@ class Line:
 class Comparison:
     """What the differences say of one line: "agrees", "refutes" or "open"."""
 
-    says: str
+    verdict: str
     autograd: float = math.nan
     difference: float = math.nan
     reason: str = ""  # why it is open

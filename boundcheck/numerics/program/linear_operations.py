@@ -35,9 +35,9 @@ def known(full: str) -> bool:
 
 
 def tangent(
-    func: Any, full: str, args: tuple[Any, ...], kwargs: dict[str, Any], of: Callable[[Any], Tensor | None]
+    func: Any, full: str, args: tuple[Any, ...], kwargs: dict[str, Any], tangent_of: Callable[[Any], Tensor | None]
 ) -> Tensor | None:
-    """The tangent of the result, from those of the arguments, which `of` gives; None where it does not move.
+    """The tangent of the result, from those of the arguments, which `tangent_of` gives; None where it does not move.
 
     Raises
     ------
@@ -46,8 +46,8 @@ def tangent(
     """
     if full in WITHOUT:
         return None
-    tangents = [of(x) for x in args]
-    if any(of(x) is not None for x in kwargs.values()):
+    tangents = [tangent_of(x) for x in args]
+    if any(tangent_of(x) is not None for x in kwargs.values()):
         raise NotImplementedError
     moving = [i for i, x in enumerate(tangents) if x is not None]
     if full in IN_BOTH:

@@ -23,12 +23,12 @@ def places(x: Tensor) -> Tensor | None:
 
 
 @dataclass(frozen=True)
-class Reading(Generic[Source]):
+class MemoryReading(Generic[Source]):
     """Entries of some sources: `index` counts through all of them, one after the other."""
 
     sources: tuple[Source, ...]
     index: Tensor
-    whole: bool  # is it all of one source, in its order?
+    in_order: bool  # is it all of one source, in its order?
 
 
 @dataclass(eq=False)
@@ -46,24 +46,24 @@ class Memory(Generic[Source]):
         size = x.untyped_storage().nbytes() // x.element_size()
         return cls(x.dtype, torch.full((size,), -1))
 
-    def write(self, at: Tensor, source: Source) -> None:
+    def write(self, places: Tensor, source: Source) -> None:
         """The entries of a source are at these places now."""
         start = self.starts[-1]
-        self.where[at.reshape(-1)] = torch.arange(start, start + at.numel())
+        self.where[places.reshape(-1)] = torch.arange(start, start + places.numel())
         self.sources.append(source)
-        self.starts.append(start + at.numel())
+        self.starts.append(start + places.numel())
 
-    def read(self, at: Tensor) -> Reading[Source] | None:
+    def read(self, places: Tensor) -> MemoryReading[Source] | None:
         """What is at these places; None if that is not known."""
-        index = self.where[at].contiguous()
+        index = self.where[places].contiguous()
         if bool((index < 0).any()):
             return None
         ends = torch.tensor(self.starts[1:])
-        of = torch.bucketize(index, ends, right=True)
-        used = sorted(set(of.reshape(-1).tolist()))
+        source_of = torch.bucketize(index, ends, right=True)
+        used = sorted(set(source_of.reshape(-1).tolist()))
         moved, total = index.clone(), 0
         for i in used:
-            moved = torch.where(of == i, index - self.starts[i] + total, moved)
+            moved = torch.where(source_of == i, index - self.starts[i] + total, moved)
             total += self.starts[i + 1] - self.starts[i]
-        whole = len(used) == 1 and torch.equal(moved.reshape(-1), torch.arange(total))
-        return Reading(tuple(self.sources[i] for i in used), moved, whole)
+        in_order = len(used) == 1 and torch.equal(moved.reshape(-1), torch.arange(total))
+        return MemoryReading(tuple(self.sources[i] for i in used), moved, in_order)

@@ -63,7 +63,7 @@ def compare(line: Line) -> Comparison:
 
     It "agrees" also where an operation hides what it does: then nothing speaks against autograd. "open" without a
     reason is a gap that may be rounding. Entries and values that add little to the whole are looked at by themselves:
-    beside a derivative of 1e6, nobody would see that another is missing.
+    beside a derivative of 1e6, it would not be visible that another is missing.
     """
     pair = _both(line, 1)
     if pair is None:
@@ -74,11 +74,11 @@ def compare(line: Line) -> Comparison:
         replace(line, c=line.c * mask.to(line.c).reshape(line.c.shape)) for mask in _small(pair.by_value, line.x.dtype)
     )
     for part in chain(of_u, of_c):
-        if outcome.says == "refutes":
+        if outcome.verdict == "refutes":
             break
         small = _both(part, 1)
         of_part = Comparison("agrees") if small is None else _judged(part, small)
-        outcome = of_part if of_part.says == "refutes" or outcome.says == "agrees" else outcome
+        outcome = of_part if of_part.verdict == "refutes" or outcome.verdict == "agrees" else outcome
     return outcome
 
 
@@ -232,8 +232,8 @@ class _Tangents(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **kwargs)
         results = [leaves[i] for i in written] or tree_leaves(result)
         pairs = zip(results, tangents, strict=True)  # a result that was not asked for is None in one of both
-        kept = [(x, tangent) for x, tangent in pairs if isinstance(x, Tensor)]
-        self._keep(func, [x for x, _ in kept], [tangent for _, tangent in kept])
+        pairs_of_tensors = [(x, tangent) for x, tangent in pairs if isinstance(x, Tensor)]
+        self._keep(func, [x for x, _ in pairs_of_tensors], [tangent for _, tangent in pairs_of_tensors])
         return result
 
     def _keep(self, func: Any, results: list[Tensor], tangents: list[Tensor | None]) -> None:

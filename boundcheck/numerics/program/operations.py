@@ -27,7 +27,7 @@ class Facts:
 def facts(func: Any) -> Facts:
     """The facts of an operation as a dispatch mode gets it."""
     schema = func._schema
-    infos = [of.alias_info for of in schema.returns]
+    infos = [result.alias_info for result in schema.returns]
     return Facts(
         schema.name.removeprefix("aten::"),
         str(func),
@@ -54,10 +54,10 @@ def leaves(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     return every
 
 
-def changed(of: Callable[[Any], Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
-    """The arguments with `of` of each in its place."""
+def changed(function: Callable[[Any], Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The arguments, each replaced by what `function` returns for it."""
 
     def each(x: Any) -> Any:
-        return type(x)(of(y) for y in x) if isinstance(x, list | tuple) else of(x)
+        return type(x)(function(y) for y in x) if isinstance(x, list | tuple) else function(x)
 
     return tuple(map(each, args)), {name: each(x) for name, x in kwargs.items()}

@@ -43,7 +43,7 @@ class Step:
 
 
 def differs(first: list[Step], second: list[Step]) -> str:
-    """Where the same program, run at another point, read other numbers that it computed out of sight; or nothing."""
+    """Where a run at another point read other numbers that were computed outside of PyTorch; empty if nowhere."""
     for step, other in zip(first, second, strict=False):
         if step.name != other.name:
             return f"{step.name}: at a point close by the program does {other.name} instead"

@@ -62,10 +62,10 @@ def _quotient(x: Degree, y: Degree) -> Degree:
 
 def _anything(degrees: Iterable[Degree]) -> Degree:
     """Of an operation without a rule: what depends on λ alone still does; what depends on w may be any function."""
-    whole = _largest(degrees)
-    if not whole.depends:
-        return Degree(0, 0 if whole.by_lam > NONE else NONE)
-    return Degree(math.inf, math.inf if whole.by_lam > NONE else NONE)
+    largest = _largest(degrees)
+    if not largest.depends:
+        return Degree(0, 0 if largest.by_lam > NONE else NONE)
+    return Degree(math.inf, math.inf if largest.by_lam > NONE else NONE)
 
 
 class Degrees(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -73,23 +73,23 @@ class Degrees(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._of: dict[int, Degree] = {}
-        self._kept: list[object] = []  # storages, so that no address is used twice
+        self._degrees: dict[int, Degree] = {}
+        self._storages: list[object] = []  # storages, so that no address is used twice
         self.leaked = False
 
     def set(self, x: Tensor, degree: Degree) -> None:
         """Give x, and all that shares its storage, at least this degree."""
         key, owner = _key(x)
-        if key in self._of:
-            degree = _largest((degree, self._of[key]))
-        self._of[key] = degree
-        self._kept.append(owner)
+        if key in self._degrees:
+            degree = _largest((degree, self._degrees[key]))
+        self._degrees[key] = degree
+        self._storages.append(owner)
 
     def of(self, x: Any) -> Degree:
         """The degree of a tensor; what was never seen is data."""
         if not isinstance(x, Tensor):
             return DATA
-        return UNKNOWN if self.leaked else self._of.get(_key(x)[0], DATA)
+        return UNKNOWN if self.leaked else self._degrees.get(_key(x)[0], DATA)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -139,70 +139,70 @@ Of = Callable[[Any], Degree]
 Rule = Callable[[Of, Any, Any, Any], "Degree | None"]  # None: no rule for these arguments
 
 
-def _linear(of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
-    return _largest(of(x) for x in tree_leaves((args, kwargs)))
+def _linear(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
+    return _largest(degree_of(x) for x in tree_leaves((args, kwargs)))
 
 
-def _creation(of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
+def _creation(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
     """Zeros like x and the like: only the shape of x counts."""
     return DATA
 
 
-def _bilinear(of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
-    return _product(of(args[0]), of(args[1]))
+def _bilinear(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
+    return _product(degree_of(args[0]), degree_of(args[1]))
 
 
-def _sum_with_product(of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
+def _sum_with_product(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
     """a + b·c, in any of its forms."""
-    return _largest((of(args[0]), _product(of(args[1]), of(args[2]))))
+    return _largest((degree_of(args[0]), _product(degree_of(args[1]), degree_of(args[2]))))
 
 
-def _division(of: Of, args: Any, kwargs: Any, result: Any) -> Degree | None:
-    return None if kwargs.get("rounding_mode") is not None else _quotient(of(args[0]), of(args[1]))
+def _division(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree | None:
+    return None if kwargs.get("rounding_mode") is not None else _quotient(degree_of(args[0]), degree_of(args[1]))
 
 
-def _power(of: Of, args: Any, kwargs: Any, result: Any) -> Degree | None:
+def _power(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree | None:
     x, exponent = args[0], args[1]
     if not isinstance(x, Tensor) or isinstance(exponent, Tensor):
         return None
     if not 0 <= exponent <= LARGEST_POWER or exponent != int(exponent):
         return None
-    return _product(*[of(x)] * int(exponent)) if exponent else DATA
+    return _product(*[degree_of(x)] * int(exponent)) if exponent else DATA
 
 
-def _selection(of: Of, args: Any, kwargs: Any, result: Any) -> Degree | None:
+def _selection(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree | None:
     """Entries of x, and of what is put among them, at places that do not depend on w or λ."""
     x, *others = tree_leaves((args, kwargs))
     values = [y for y in others if isinstance(y, Tensor) and y.is_floating_point()]
     places = [y for y in others if isinstance(y, Tensor) and not y.is_floating_point()]
-    if any(of(y) != DATA for y in places):
+    if any(degree_of(y) != DATA for y in places):
         return None
-    return _largest(of(y) for y in (x, *values))
+    return _largest(degree_of(y) for y in (x, *values))
 
 
-def _choice(of: Of, args: Any, kwargs: Any, result: Any) -> Degree | None:
+def _choice(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree | None:
     """`where` with a mask that does not depend on w or λ."""
     mask, *values = args
-    return None if of(mask) != DATA else _largest(of(x) for x in values)
+    return None if degree_of(mask) != DATA else _largest(degree_of(x) for x in values)
 
 
-def _view(of: Of, args: Any, kwargs: Any, result: Any) -> Degree | None:
+def _view(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree | None:
     """The same numbers in another shape; as another dtype they are the same bits, but other numbers."""
-    return of(args[0]) if result.dtype == args[0].dtype else None
+    return degree_of(args[0]) if result.dtype == args[0].dtype else None
 
 
-def _squared_error(of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
-    apart = _largest((of(args[0]), of(args[1])))
+def _squared_error(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
+    apart = _largest((degree_of(args[0]), degree_of(args[1])))
     return _product(apart, apart)
 
 
-def _convolution(of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
-    return _largest((_product(of(args[0]), of(args[1])), of(args[2])))
+def _convolution(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
+    return _largest((_product(degree_of(args[0]), degree_of(args[1])), degree_of(args[2])))
 
 
-def _solution(of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
+def _solution(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
     """A⁻¹b, or bA⁻¹: linear in b."""
-    return _quotient(of(args[1]), of(args[0]))
+    return _quotient(degree_of(args[1]), degree_of(args[0]))
 
 
 LINEAR = (

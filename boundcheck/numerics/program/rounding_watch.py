@@ -211,8 +211,8 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             elif new is not None or not isinstance(result, tuple):
                 _same(full, new, x)
         if name in LU:
-            of, lu, pivots = arguments[0][0], results[LU[name][0]], results[LU[name][1]]
-            self._factors[_place(lu)] = (lu.detach(), matrix_of(of, lu, pivots))
+            matrix, lu, pivots = arguments[0][0], results[LU[name][0]], results[LU[name][1]]
+            self._factors[_place(lu)] = (lu.detach(), matrix_of(matrix, lu, pivots))
 
     def _keep(self, full: str, x: Tensor, new: Any) -> None:
         if not isinstance(x, Tensor) or x.layout is not torch.strided:

@@ -11,7 +11,7 @@ from boundcheck.numerics.bilevel.derivatives import Linearisation, Product
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers.result import LinearSolution
 
-SPENT = 1e-4  # (‖r‖/‖b‖)² below this times ε²: the recursion goes on to underflow, the true residual does not follow
+SPENT = 1e-4  # stop at (‖r‖/‖b‖)² below this times ε²: r of the recursion shrinks further, the true residual does not
 
 
 def solve(d1phi_T: Product, b: Tensor, k: int, v0: Tensor | None, tol: float | None) -> LinearSolution:
@@ -47,7 +47,7 @@ def solve(d1phi_T: Product, b: Tensor, k: int, v0: Tensor | None, tol: float | N
 
 
 def refuse_unless_symmetric(linearised: Linearisation, problem: Problem, seed: int = 0) -> None:
-    """Two random products tell a matrix that is not symmetric, or that is not definite along them, almost surely.
+    """Refuse a matrix that is not symmetric, or not definite, by two random products; this succeeds almost surely.
 
     At one point, or at rows of points. For a random pair, uᵀAv − vᵀAu is zero if A is symmetric and otherwise differs
     from zero with probability one.
@@ -67,7 +67,7 @@ def refuse_unless_symmetric(linearised: Linearisation, problem: Problem, seed: i
         raise not_definite(float(along), f"{name}: uᵀ(I − ∂₁Φᵀ)u for a random u")
 
 
-def not_definite(value: float, what: str) -> AssumptionError:
+def not_definite(value: float, quantity: str) -> AssumptionError:
     return AssumptionError(
-        f"{what} = {value:.2e}, so I − ∂₁Φᵀ is not positive definite and CG does not apply; use aid-cgn"
+        f"{quantity} = {value:.2e}, so I − ∂₁Φᵀ is not positive definite and CG does not apply; use aid-cgn"
     )

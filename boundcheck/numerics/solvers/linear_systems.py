@@ -72,11 +72,13 @@ class FewData:
         if not isinstance(d1phi, DataMatrix) or not is_few(d1phi.U):
             return None
         A = d1phi.remaining()
-        if not bool((A.kept > torch.finfo(A.kept.dtype).eps ** 0.5).all()):  # the corrections would not be enough
+        if not bool(
+            (A.diagonal > torch.finfo(A.diagonal.dtype).eps ** 0.5).all()
+        ):  # the corrections would not be enough
             return None
         U = A.U[None] if A.U.dim() == 2 else A.U[..., 0].movedim(-1, 0)
         data, d = U.shape[1:]
-        return cls(U, _rows(A.weight, rows, data), _rows(A.kept, rows, d))
+        return cls(U, _rows(A.weight, rows, data), _rows(A.diagonal, rows, d))
 
     def solve(self, b: Tensor) -> Tensor:
         x = self._inverse(b)
@@ -101,6 +103,6 @@ def _product(U: Tensor, v: Tensor) -> Tensor:
 
 
 def _rows(x: Tensor, rows: int, size: int) -> Tensor:
-    """`weight` or `kept` of a `DataMatrix` for columns (size, rows, 1), with all its axes, of shape (rows, size)."""
+    """`weight` or `diagonal` of a `DataMatrix` for columns (size, rows, 1), in shape (rows, size)."""
     x = x[..., 0] if x.dim() > 1 else x
     return (x.mT if x.dim() == 2 else x[..., None]).expand(rows, size)

@@ -22,7 +22,7 @@ class Lower:
 
     z: Tensor
     t: int
-    stopped: str = ""  # why it stopped before all steps; empty if it did not
+    stopped: str = ""  # why it stopped early; empty if it did all steps
 
 
 def run(problem: Problem, ready: Ready, z: Tensor, t: int, tol: float | None = None) -> Lower:
@@ -67,7 +67,7 @@ def many(problem: Problem, prepared: Prepared, z: Tensor, t: int) -> Iterator[Te
         still = z.device.type == "cpu" and torch.equal(states[-1], states[-2] if len(states) > 1 else z)
         z = states[-1]
         yield from (z[None] for z in states) if single else states
-        if still:  # to the last bit, so that no step moves it any more
+        if still:  # to the last bit: later steps do not move it
             yield from [z[None] if single else z] * (t - done - len(states))
             return
 

@@ -1,4 +1,4 @@
-"""The reference: w(λ) and ∇f(λ) to machine precision, with residuals that say how well it was reached.
+"""The reference: w(λ) and ∇f(λ) to machine precision, with residuals that show the accuracy.
 
 w(λ) by Newton on w − Φ(w) = 0 from the closed form where there is one; then (I − ∂₁Φᵀ)v = ∇₁E. Up to d = `DENSE` with
 dense matrices, for many λ at once; above that matrix-free, with CG (on the normal equations unless ∂₁Φ is symmetric).
@@ -66,7 +66,7 @@ def reference(
 ) -> ReferenceSolution:
     """The exact hypergradient at every row of `lams`.
 
-    If Φ has several fixed points, it is the one that is near after `START` steps of the dynamics.
+    If Φ has several fixed points, it is one near the iterate after `START` steps of the dynamics.
 
     Parameters
     ----------
@@ -111,10 +111,10 @@ def reference(
 
 
 def _shares_data(d1phi: DataMatrix) -> bool:
-    """Whether all λ have the same data U, and each column has `weight` and `kept` of its own."""
+    """Whether all λ have the same data U, and each column has `weight` and `diagonal` of its own."""
     one_U = d1phi.U.dim() == 2  # (data, d)
-    own_weight, own_kept = d1phi.weight.dim() == 3, d1phi.kept.dim() == 3  # (…, λ, 1)
-    return one_U and own_weight and own_kept
+    own_weight, own_diagonal = d1phi.weight.dim() == 3, d1phi.diagonal.dim() == 3  # (…, λ, 1)
+    return one_U and own_weight and own_diagonal
 
 
 def reference_at(problem: Problem, prepared: Prepared, w: Tensor, A: System) -> ReferenceSolution:
@@ -257,7 +257,7 @@ def krylov(problem: Problem, linearised: Linearisation, b: Tensor, tol: float, *
     if symmetric:
         try:
             return conjugate_gradient.solve(linearised.d1_T, b, KRYLOV, None, tol).v
-        except AssumptionError:  # symmetric but not definite: the normal equations do it
+        except AssumptionError:  # symmetric but not definite: use the normal equations
             return normal_equations.solve(linearised.d1_T, linearised.d1_T, b, KRYLOV, None, tol).v
     if transposed:
         return normal_equations.solve(linearised.d1_T, linearised.d1, b, KRYLOV, None, tol).v

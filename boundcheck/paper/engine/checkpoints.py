@@ -27,8 +27,8 @@ PAPER = "paper"
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What is known of a run: its result, or the state to go on from; how much is made, and the seconds it took."""
+class Checkpoint:
+    """A run so far: its result, or the state to go on from; how much is done, and the seconds it took."""
 
     content: Any
     done: float
@@ -47,12 +47,12 @@ class Store:
     def __enter__(self) -> Store:
         with ExitStack() as stack:
             stack.enter_context(sole_use(self._claim))
-            there = self.folder / FINGERPRINT
-            if there.exists():
-                _refuse_another(there, self._mine, self.out)
+            fingerprint = self.folder / FINGERPRINT
+            if fingerprint.exists():
+                _refuse_another(fingerprint, self._mine, self.out)
             else:
                 _make(self.folder)
-                write_whole(there, json.dumps(self._mine, indent=1, ensure_ascii=False).encode(), durable=True)
+                write_whole(fingerprint, json.dumps(self._mine, indent=1, ensure_ascii=False).encode(), durable=True)
             for part in self.folder.glob(".*"):  # of a write that was killed
                 remove(part)
             self._held = stack.pop_all()
@@ -61,35 +61,37 @@ class Store:
     def __exit__(self, *raised: object) -> None:
         self._held.close()
 
-    def result(self, key: str) -> Kept | None:
+    def result(self, key: str) -> Checkpoint | None:
         return self._read(self.folder / f"{key}.result")
 
-    def state(self, key: str) -> Kept | None:
+    def state(self, key: str) -> Checkpoint | None:
         return self._read(self.folder / f"{key}.state")
 
-    def keep_result(self, key: str, kept: Kept) -> None:
-        self._write(self.folder / f"{key}.result", kept)
+    def keep_result(self, key: str, checkpoint: Checkpoint) -> None:
+        self._write(self.folder / f"{key}.result", checkpoint)
         (self.folder / f"{key}.state").unlink(missing_ok=True)
 
-    def keep_state(self, key: str, kept: Kept) -> None:
-        self._write(self.folder / f"{key}.state", kept)
+    def keep_state(self, key: str, checkpoint: Checkpoint) -> None:
+        self._write(self.folder / f"{key}.state", checkpoint)
 
-    def _write(self, path: Path, kept: Kept) -> None:
+    def _write(self, path: Path, checkpoint: Checkpoint) -> None:
         import torch
 
         contents = io.BytesIO()
-        torch.save({"content": _packed(kept.content), "done": kept.done, "seconds": kept.seconds}, contents)
+        torch.save(
+            {"content": _packed(checkpoint.content), "done": checkpoint.done, "seconds": checkpoint.seconds}, contents
+        )
         write_whole(path, contents.getvalue(), durable=True)
 
-    def _read(self, path: Path) -> Kept | None:
+    def _read(self, path: Path) -> Checkpoint | None:
         import torch
 
         if not path.exists():
             return None
         try:
             stored = torch.load(path, map_location="cpu", weights_only=True)
-            return Kept(_unpacked(stored["content"]), stored["done"], stored["seconds"])
-        except Exception as why:  # whatever a damaged file makes of torch
+            return Checkpoint(_unpacked(stored["content"]), stored["done"], stored["seconds"])
+        except Exception as why:  # a damaged file may raise anything in torch
             raise InputError(
                 f"{path} cannot be read ({type(why).__name__}); remove it, and that run is repeated"
             ) from why
@@ -115,7 +117,7 @@ def _packed(tree: Any) -> Any:
         return {key: _packed(value) for key, value in tree.items()}
     if isinstance(tree, list | tuple):
         return type(tree)(_packed(value) for value in tree)
-    return tree.clone() if isinstance(tree, torch.Tensor) else tree  # of a view, torch would write all of it
+    return tree.clone() if isinstance(tree, torch.Tensor) else tree  # for a view, torch would write all of its memory
 
 
 def _unpacked(tree: Any) -> Any:
@@ -151,11 +153,13 @@ def _code(experiment: Experiment) -> str:
     return digest.hexdigest()[:16]
 
 
-def _refuse_another(there: Path, mine: dict[str, Any], out: Path) -> None:
+def _refuse_another(fingerprint: Path, mine: dict[str, Any], out: Path) -> None:
     try:
-        stored = json.loads(there.read_text(encoding="utf-8"))
+        stored = json.loads(fingerprint.read_text(encoding="utf-8"))
     except (OSError, ValueError) as why:
-        raise InputError(f"{there} cannot be read ({why}); remove {there.parent}, or give another --out") from None
+        raise InputError(
+            f"{fingerprint} cannot be read ({why}); remove {fingerprint.parent}, or give another --out"
+        ) from None
     if stored == mine:
         return
     pairs = [(name, stored.get(name), mine[name]) for name in mine if name != "settings"]
@@ -163,5 +167,5 @@ def _refuse_another(there: Path, mine: dict[str, Any], out: Path) -> None:
     pairs += [(name, before.get(name), mine["settings"].get(name)) for name in sorted({*before, *mine["settings"]})]
     differences = "; ".join(f"{name} was {old!r}, now {new!r}" for name, old, new in pairs if old != new)
     raise InputError(
-        f"{out} holds another run ({differences}); give another --out, or remove {there.parent} to start afresh"
+        f"{out} holds another run ({differences}); give another --out, or remove {fingerprint.parent} to start afresh"
     )

@@ -16,7 +16,7 @@ from boundcheck.paper.engine.output import as_json, save, show
 from boundcheck.paper.engine.workers import workers
 from boundcheck.views.terminal import console
 
-MOST = 4  # processes that --quick takes by itself
+QUICK_PROCESSES = 4  # processes that --quick takes by itself
 
 
 def paper(
@@ -40,7 +40,7 @@ def carried_out(
         refuse_unless_usable(device)
     settings = experiment.settings(quick, 0 if seed is None else seed, device or "cpu")
     if jobs is None:
-        jobs = min(cores(), MOST, len(experiment.tasks(settings))) if quick and not scheduler else 1
+        jobs = min(cores(), QUICK_PROCESSES, len(experiment.tasks(settings))) if quick and not scheduler else 1
     place = Path(out or f"out/paper/{experiment.name}{'-quick' if quick else ''}")
 
     def say(text: str) -> None:
@@ -68,5 +68,5 @@ def cores() -> int:
 
 
 def summary(done: Conducted, place: Path) -> str:
-    before = f", {done.kept} of them from before" if done.kept else ""
+    before = f", {done.from_before} of them from before" if done.from_before else ""
     return f"{done.runs} runs{before}, {duration(done.seconds)} of computing; written to {place}"

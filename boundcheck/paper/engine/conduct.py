@@ -11,7 +11,7 @@ from typing import Any
 from boundcheck import __version__
 from boundcheck.atomic_write import Results
 from boundcheck.folder_lock import interrupts_held
-from boundcheck.paper.engine.checkpoints import Kept, Store
+from boundcheck.paper.engine.checkpoints import Checkpoint, Store
 from boundcheck.paper.engine.experiment import Experiment, Outcome, Settings, Task
 from boundcheck.paper.engine.slices import Slice, StoppedError, advance
 from boundcheck.paper.engine.workers import Workers
@@ -25,12 +25,12 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class Conducted:
-    """The outcome, the seconds of all runs together, and how many of them were there from before."""
+    """The outcome, the seconds of all runs together, their number, and how many were done before this call."""
 
     outcome: Outcome
     seconds: float
     runs: int
-    kept: int
+    from_before: int
 
 
 def conduct(
@@ -48,12 +48,12 @@ def conduct(
     tasks = list(experiment.tasks(settings))
     with workers, Store(out, experiment, settings) as store:
         work = _Work(experiment, tasks, store, workers, bar, SECONDS if seconds is None else seconds)
-        kept = len(tasks) - len(work.waiting)
+        from_before = len(tasks) - len(work.waiting)
         work.all(say)
         stored = {task.key: store.result(task.key) for task in tasks}
-    results = {key: kept.content for key, kept in stored.items() if kept is not None}
-    total = sum(kept.seconds for kept in stored.values() if kept is not None)
-    return Conducted(experiment.report(settings, results), total, len(tasks), kept)
+    results = {key: checkpoint.content for key, checkpoint in stored.items() if checkpoint is not None}
+    total = sum(checkpoint.seconds for checkpoint in stored.values() if checkpoint is not None)
+    return Conducted(experiment.report(settings, results), total, len(tasks), from_before)
 
 
 class _Work:
@@ -70,10 +70,10 @@ class _Work:
     ) -> None:
         self.experiment, self.store, self.workers, self.bar, self.seconds = experiment, store, workers, bar, seconds
         self.costs = {task.key: task.cost for task in tasks}
-        self.whole = sum(self.costs.values())
+        self.total_cost = sum(self.costs.values())
         # read all results now, so that a damaged file is reported at once
         missing = [task for task in tasks if store.result(task.key) is None]
-        self.so_far = {task.key: store.state(task.key) or Kept(None, 0.0, 0.0) for task in missing}
+        self.so_far = {task.key: store.state(task.key) or Checkpoint(None, 0.0, 0.0) for task in missing}
         self.waiting = deque(missing)
         self.running: dict[Any, Task] = {}
 
@@ -98,11 +98,11 @@ class _Work:
         gained = (piece.done - before) * first.cost
         if gained > 0 and self.waiting:
             left = sum(task.cost * (1 - self.so_far[task.key].done) for task in self.waiting)
-            whole = piece.seconds / gained if piece.pace is None else piece.pace / first.cost
-            guess = whole * left / min(self.workers.count, len(self.waiting))
+            seconds_per_cost = piece.seconds / gained if piece.pace is None else piece.pace / first.cost
+            guess = seconds_per_cost * left / min(self.workers.count, len(self.waiting))
             part = "all" if piece.finished else f"{100 * (piece.done - before):.0f} %"
             how = f"estimated from {part} of {first.key}, which took {piece.seconds:.1f} s"
-            say(f"{self.experiment.name}: about {duration(guess)} {self.workers.said} ({how})")
+            say(f"{self.experiment.name}: about {duration(guess)} {self.workers.place} ({how})")
 
     def start(self, task: Task, seconds: float, least: int = 1) -> None:
         self.tell(task.key)
@@ -115,7 +115,7 @@ class _Work:
         self.running[call] = task
 
     def collect(self) -> Slice:
-        """Write down what is finished, or got further and waits for its next turn; the last such slice."""
+        """Store every slice that has ended; returns the last one."""
         for call in self.workers.finished(self.running):
             task = self.running.pop(call)
             latest: Slice = self.workers.result(call)
@@ -126,18 +126,18 @@ class _Work:
         return latest
 
     def keep(self, task: Task, piece: Slice) -> None:
-        kept = Kept(piece.content, piece.done, self.so_far[task.key].seconds + piece.seconds)
-        with interrupts_held():  # or what was made would be lost
+        checkpoint = Checkpoint(piece.content, piece.done, self.so_far[task.key].seconds + piece.seconds)
+        with interrupts_held():  # otherwise the result would be lost
             if piece.finished:
-                self.store.keep_result(task.key, kept)
+                self.store.keep_result(task.key, checkpoint)
                 del self.so_far[task.key]
             else:
-                self.store.keep_state(task.key, kept)
-                self.so_far[task.key] = kept
+                self.store.keep_state(task.key, checkpoint)
+                self.so_far[task.key] = checkpoint
 
-    def tell(self, what: str) -> None:
-        left = sum(self.costs[key] * (1 - kept.done) for key, kept in self.so_far.items())
-        self.bar(what, self.whole - left, self.whole)
+    def tell(self, description: str) -> None:
+        left = sum(self.costs[key] * (1 - checkpoint.done) for key, checkpoint in self.so_far.items())
+        self.bar(description, self.total_cost - left, self.total_cost)
 
 
 def duration(seconds: float) -> str:

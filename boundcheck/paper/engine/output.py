@@ -28,8 +28,8 @@ def number(value: str | float) -> str:
 def cells(claim: Claim) -> tuple[str, ...]:
     verdict = {True: "yes: ", False: "no: ", None: ""}[claim.holds]
     ours = f"{verdict}{number(claim.ours)}"
-    what = f"{claim.what} ({claim.where})"
-    return what, number(claim.published), ours, number(claim.difference), claim.why
+    title = f"{claim.what} ({claim.where})"
+    return title, number(claim.published), ours, number(claim.difference), claim.why
 
 
 def show(experiment: Experiment, outcome: Outcome) -> None:

@@ -21,7 +21,7 @@ from boundcheck.paper.engine.experiment import Experiment, Step, Task
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """What came of it: the result if `finished`, else a state to go on from; `done` is the part made, 0 … 1.
+    """The end of a slice: the result if `finished`, else a state to go on from; `done` is the finished part, 0 … 1.
 
     `pace` is the seconds that all of the run would take at the speed after the first step of the slice, which may have
     loaded data; None if there was no second one.
@@ -35,7 +35,7 @@ class Slice:
 
 
 class StoppedError(KeyboardInterrupt):
-    """Ctrl-C in the middle of a slice, with what was made by then."""
+    """Ctrl-C in the middle of a slice, with the state so far."""
 
     def __init__(self, last: Slice) -> None:
         super().__init__()

@@ -23,7 +23,7 @@ class Workers(Protocol):
     """`submit` starts a call, `finished` waits until some of those are done, `result` gives its value or raises."""
 
     count: int
-    said: str
+    place: str
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
     def finished(self, calls: Collection[Any]) -> list[Any]: ...
@@ -33,9 +33,9 @@ class Workers(Protocol):
 
 
 def workers(jobs: int, scheduler: str) -> Workers:
-    """As was asked for on the command line."""
+    """The workers that the command line asks for."""
     if jobs < 1:
-        raise InputError(f"--jobs {jobs} leaves nobody to work; give a number >= 1")
+        raise InputError(f"--jobs must be at least 1 (got {jobs})")
     if scheduler and jobs > 1:
         raise InputError(f"--jobs {jobs} and --scheduler {scheduler} were given together; leave out --jobs")
     return Cluster(scheduler) if scheduler else Processes(jobs) if jobs > 1 else Here()
@@ -44,7 +44,7 @@ def workers(jobs: int, scheduler: str) -> Workers:
 class Here:
     """One after another, in this process: a call is made when it is asked for."""
 
-    count, said = 1, "in this process"
+    count, place = 1, "in this process"
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
@@ -66,7 +66,7 @@ class Processes:
     """Several processes of this machine. They end with this one, even if it is killed."""
 
     def __init__(self, jobs: int) -> None:
-        self.count, self.said = jobs, f"in {jobs} processes"
+        self.count, self.place = jobs, f"in {jobs} processes"
 
     def __enter__(self) -> Processes:
         self._others = set(multiprocessing.active_children())
@@ -135,7 +135,7 @@ class Cluster:
         except ValueError as why:
             raise InputError(f"--scheduler {address} is not an address ({why}); give it as tcp://HOST:8786") from None
         self.address = address
-        self.count, self.said = 1, f"on the cluster at {address}"
+        self.count, self.place = 1, f"on the cluster at {address}"
 
     def __enter__(self) -> Cluster:
         try:
@@ -165,11 +165,11 @@ class Cluster:
             try:
                 with self._client.as_current():
                     return list(self._dask.wait(list(calls), ANSWER, return_when="FIRST_COMPLETED").done)
-            except TimeoutError:  # a slice may take longer than that, if somebody is at it
+            except TimeoutError:  # a slice may take longer than that while a worker runs it
                 if not self._client.nthreads():
                     remedy = f"start some with `dask worker {self.address}`, and {AGAIN}"
                     raise InputError(f"--scheduler {self.address} has no workers any more; {remedy}") from None
-            except (futures.CancelledError, self._dask.CancelledError):  # which is what a lost scheduler makes of them
+            except (futures.CancelledError, self._dask.CancelledError):  # raised when the scheduler is lost
                 raise InputError(f"--scheduler {self.address} was lost; {AGAIN} once it is back") from None
 
     def result(self, call: Any) -> Any:

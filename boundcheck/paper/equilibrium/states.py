@@ -59,12 +59,12 @@ def iterated(parameters: Mapping[str, Any], lam: torch.Tensor) -> dict[str, Any]
     for _ in range(parameters["long"]):
         w = problem.phi_at(w, ready)
     end, maps = w.reshape(len(chosen), -1), torch.stack(states, dim=1)
-    away = maps.reshape(len(chosen), len(states), -1) - end[:, None]
+    distance = maps.reshape(len(chosen), len(states), -1) - end[:, None]
     moved = (problem.phi_at(w, ready) - w).reshape(len(chosen), -1).norm(dim=-1) / end.norm(dim=-1)
     return {
         "maps": maps.cpu().numpy(),
         "images": model.test.X[chosen].cpu().numpy(),
-        "distance": (away.norm(dim=-1) / end.norm(dim=-1)[:, None]).cpu().numpy(),
+        "distance": (distance.norm(dim=-1) / end.norm(dim=-1)[:, None]).cpu().numpy(),
         "still_moves": moved.cpu().numpy(),
     }
 

@@ -36,7 +36,7 @@ from boundcheck.problems.parts.synthetic_data import Draw, normal
 METHODS = {"aid-fp": "FP", "aid-cgn": "CG", "itd": "ITD"}
 COST = {"aid-fp": 1.0, "aid-cgn": 1.8, "itd": 1.6}  # seconds of a step, relatively
 PROJECTED = {True: "projected", False: "free"}
-FEW = 200  # examples on which the iteration goes on at the end
+FEW_EXAMPLES = 200  # examples on which the iteration goes on at the end
 SETTLED = 1e-4  # of ‖w − Φ(w)‖/‖w‖ in float32
 GAUSSIAN = {"eqm": (2, 3), "conv-eqm": (64, 3)}  # features and classes of data for trials
 
@@ -112,7 +112,7 @@ def key_of(method: str, projected: bool, step: float, seed: int) -> str:
 
 
 def ready(settings: Settings) -> None:
-    """InputError where MNIST is not at hand."""
+    """Raise InputError if the files of MNIST are missing."""
     if settings["data"] == "mnist":
         from boundcheck.problems.parts import datasets as data
 
@@ -133,7 +133,7 @@ def model(parameters: Mapping[str, Any]) -> Model:
     plain, hidden, radius = parameters["problem"] == "eqm", parameters["hidden"], parameters["radius"]
     which = (parameters[key] for key in ("data", "problem", "seed", "size", "test_size", "dtype", "device"))
     train, test = examples(*which)
-    few = Examples(train.X[:FEW], train.Y[:FEW])
+    few = Examples(train.X[:FEW_EXAMPLES], train.Y[:FEW_EXAMPLES])
     project = projection(hidden, radius) if plain else projection_of_kernels(hidden, _side(train), radius)
     problems = [on(parameters, part) for part in (train, test, few)]
     project = project if parameters["projected"] else _as_it_is
@@ -179,7 +179,7 @@ def train(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dic
     lam, velocity = (start[name].to(lam0.device) for name in ("lam", "velocity"))
     while s <= p["steps"]:
         try:
-            row, g = measured(network, lam, p, s % p["every"] == 0 or s == p["steps"])
+            row, g = measurement(network, lam, p, s % p["every"] == 0 or s == p["steps"])
         except DivergenceError as diverged:
             why = str(diverged)
             break
@@ -201,8 +201,8 @@ def stepped(
     return (project(after) if bool(torch.isfinite(after).all()) else after), velocity
 
 
-def measured(network: Model, lam: Tensor, p: Mapping[str, Any], with_accuracy: bool) -> tuple[TrainingRow, Tensor]:
-    """What is seen at this λ, and g(λ)."""
+def measurement(network: Model, lam: Tensor, p: Mapping[str, Any], with_accuracy: bool) -> tuple[TrainingRow, Tensor]:
+    """The row of measurements at this λ, and g(λ)."""
     problem = network.problem
     if not bool(torch.isfinite(lam).all()):
         raise DivergenceError(f"{problem.name}: λ left the finite numbers; reduce the step size")

@@ -37,7 +37,7 @@ FULL = {"lr": 1000, "krr": 300, "br": 300, "hr": 1000}
 QUICK = {"lr": 300, "krr": 200, "br": 200, "hr": 400}
 COST = {"lr": 3.0, "krr": 1.0, "br": 1.0, "hr": 7.5}
 UNITS = torch.finfo(torch.float64).eps / torch.finfo(torch.float32).eps
-SHORT = 10  # steps that show no rate
+NO_RATE_STEPS = 10  # steps that show no rate
 GROWTH = 30  # steps in which the error on HR grows
 
 
@@ -106,21 +106,21 @@ def _bounds(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _elsewhere(bound: Bound) -> bool:
-    """Is it about E = ℓ, which here it is nowhere, or about the reference?"""
+    """Is the bound one for E = ℓ, which is not the case here, or one for the reference?"""
     return bound.kind is BoundKind.ENCLOSURE or any(assumption.key == "E = ℓ" for assumption in bound.assumptions)
 
 
 def _rates(curve: Curve, bound: BoundCurve) -> dict[str, float | int | None] | None:
-    """By how much a step the error shrinks where it is a line, and by how much the bound does there and in the end."""
+    """The factor by which the error shrinks in each step where log(error) is a line, and the same for the bound."""
     values, error = bound.values[0], curve.errors[0]
     if curve.rate is None or not np.isfinite(values[-1]):
         return None
     speaks = int(np.isfinite(values).argmax()) + 1
     first, last = max(curve.rate.first, speaks), curve.rate.last
-    if last - first < SHORT:
+    if last - first < NO_RATE_STEPS:
         return None
-    there = [float((x[last - 1] / x[first - 1]) ** (1 / (last - first))) for x in (error, values)]
-    rates: dict[str, float | int | None] = {"error": there[0], "bound": there[1], "limit": bound.rate_predicted}
+    per_step = [float((x[last - 1] / x[first - 1]) ** (1 / (last - first))) for x in (error, values)]
+    rates: dict[str, float | int | None] = {"error": per_step[0], "bound": per_step[1], "limit": bound.rate_predicted}
     return rates | {"first": first, "last": last}
 
 
@@ -191,7 +191,7 @@ def _norm(x: Tensor) -> float:
     return float(x.norm())
 
 
-class Part(NamedTuple):
+class RunPart(NamedTuple):
     """A part of a run, and how long it takes, relatively."""
 
     compute: Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -199,8 +199,8 @@ class Part(NamedTuple):
 
 
 PARTS = {
-    "bounds": Part(_bounds, 8), "float32": Part(_float32, 1), "momentum": Part(_momentum, 2), "end": Part(_end, 1),
-    "growth": Part(_growth, 1),
+    "bounds": RunPart(_bounds, 8), "float32": RunPart(_float32, 1), "momentum": RunPart(_momentum, 2),
+    "end": RunPart(_end, 1), "growth": RunPart(_growth, 1),
 }  # fmt: skip
 
 

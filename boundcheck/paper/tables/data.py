@@ -1,4 +1,4 @@
-"""The three problems of section 4.2 as the tables use them: what appendix C.2 sets, and the examples to test on.
+"""The three problems of section 4.2 as the tables use them: the settings of appendix C.2, and the test examples.
 
 Not in the paper, so chosen here: precision (float64 for Parkinson, which is small, else float32), the seed of the
 splits, and when a step size counts as diverged: where a number is not finite, or some λ_j not `within` what e^λ_j can
@@ -26,12 +26,12 @@ from boundcheck.problems.parts import datasets
 
 Accuracy = Callable[[Tensor, Tensor], float]  # of one (λ, w)
 
-MOST = 1e38  # near the end of float32
+LARGEST_FLOAT32 = 1e38  # near the end of float32
 
 
 @dataclass(frozen=True)
 class Table:
-    """What appendix C.2 says of a problem; `together` is how many step sizes are run as one batch."""
+    """The settings of appendix C.2 for a problem; `together` is how many step sizes are run as one batch."""
 
     t: tuple[int, ...]
     k_r: int
@@ -41,7 +41,7 @@ class Table:
     warm: bool = False  # w_0(λ_i) = w_t(λ_{i−1})
     exact: int = 2000  # steps that give w(λ); 0: its closed form
     dtype: torch.dtype = torch.float32
-    within: tuple[float, float] = (-MOST, MOST)
+    within: tuple[float, float] = (-LARGEST_FLOAT32, LARGEST_FLOAT32)
     fp: str = "aid-fp"
     options: Mapping[str, Any] = field(default_factory=dict)  # of the problem
 
@@ -60,7 +60,9 @@ TABLES = {
         (100, 150), 10, 1000, (-6, 1), 30, exact=0, dtype=torch.float64, within=(-300, 300), fp=MOMENTUM
     ),
     # one step size at a time, as batches are not quicker; tf-idf as the paper says, though its accuracies are of counts
-    "newsgroups": Table((10, 25, 50), 10, 500, (-4, 4), 1, True, within=(-MOST, 40), options={"tfidf": True}),
+    "newsgroups": Table(
+        (10, 25, 50), 10, 500, (-4, 4), 1, True, within=(-LARGEST_FLOAT32, 40), options={"tfidf": True}
+    ),
     "fashion-mnist": Table((5, 10), 5, 4000, (-10, -2), 30),
 }
 READ: dict[str, Callable[[], object]] = {

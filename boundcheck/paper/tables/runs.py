@@ -28,7 +28,7 @@ QUICK: dict[str, dict[str, Any]] = {
 def settings(quick: bool, seed: int, device: str, *, exact: bool) -> Settings:
     """Published settings, or with `quick` what is cut; `exact` asks for w(λ) too."""
     by_data = {}
-    for name in _asked():
+    for name in _requested_tables():
         table, cut = TABLES[name], QUICK[name] if quick else {}
         grid = np.logspace(*table.exponents, COUNT)
         by_data[name] = {
@@ -41,7 +41,7 @@ def settings(quick: bool, seed: int, device: str, *, exact: bool) -> Settings:
     return {"quick": quick, "seed": seed, "device": device, "data": by_data}
 
 
-def _asked() -> Sequence[str]:
+def _requested_tables() -> Sequence[str]:
     text = os.environ.get(ONLY, "")
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
@@ -51,7 +51,7 @@ def _asked() -> Sequence[str]:
 
 
 def ready(settings: Settings) -> None:
-    """Reads what the runs will read, so that what is missing is said before anything is written."""
+    """Read the data of all runs, so that missing files are reported before anything is written."""
     for name, of_data in settings["data"].items():
         if not of_data["options"].get("synthetic"):
             READ[name]()
@@ -90,7 +90,7 @@ def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[
     data, table = loaded(given), TABLES[given["data"]]
     problem, t, exact = data.problem, given["t"], given["exact"] or 0
     pieces = -(-exact // PIECE)
-    of = given["s"] + pieces
+    total = given["s"] + pieces
     zeta = torch.tensor(given["zeta"], dtype=problem.dtype, device=problem.device)
     if state is not None and "ended" in state:
         ended, done = dict(state["ended"]), state["pieces"]
@@ -99,7 +99,7 @@ def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[
         descent = Descent.start(problem, len(zeta)) if state is None else _read(state, problem.device)
         while descent.done < given["s"]:
             descent = descent.step(problem, given["method"], zeta, t, table.warm, table.within)
-            yield Step(vars(descent), descent.done, of)
+            yield Step(vars(descent), descent.done, total)
         w = descent.last(problem, t, table.warm) if len(descent.alive) else descent.w
         ended, best = _ended(data, descent, w, given["zeta"])
         if best is None or given["exact"] is None:
@@ -113,7 +113,7 @@ def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[
             for _ in range(min(PIECE, exact - done * PIECE)):
                 z = problem.psi_at(z, prepared)
         done += 1
-        yield Step({"ended": ended, "lam": lam, "z": z, "pieces": done}, given["s"] + done, of)
+        yield Step({"ended": ended, "lam": lam, "z": z, "pieces": done}, given["s"] + done, total)
     w = problem.dynamics.iterate(z)
     return {**ended, "f": float(problem.outer_at(w, prepared)), "accuracy": data.accuracy(lam, w)}
 

@@ -1,4 +1,4 @@
-"""How close proved bounds come to the error on one problem: by kind, by which theorem, and what link stops it."""
+"""How close proved bounds come to the error on one problem: by kind and theorem, with the links that lose most."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from boundcheck.theory.kinds import BoundKind
 
 METHODS = ("itd", "aid-fp", "aid-cg")
 KINDS = (BoundKind.A_PRIORI, BoundKind.FROM_SPECTRUM, BoundKind.A_POSTERIORI)
-NEAR = 0.1  # part of the error that its enclosure may leave open
-MOST = 20  # Newton steps
+OPEN_SHARE = 0.1  # part of the error that its enclosure may leave open
+NEWTON_STEPS = 20  # Newton steps
 
 
 def certified(name: str, dynamics: str, T: int, seed: int, device: str) -> dict[str, Any]:
@@ -53,11 +53,11 @@ def _method(report: Report, curve: Curve) -> dict[str, Any]:
     with np.errstate(divide="ignore", invalid="ignore"):
         enclosing = np.where(above, enclosure.upper[0] / error, np.nan)
     nothing = np.full(len(error), np.nan)
-    said = stated is not None and stated.verdict is Verdict.HOLDS
+    holds = stated is not None and stated.verdict is Verdict.HOLDS
     return {
         "error": error,
         "above": above,
-        "paper": stated.tightness[0] if said and stated is not None else nothing,
+        "paper": stated.tightness[0] if holds and stated is not None else nothing,
         "enclosure": enclosing,
         **{str(kind): _of_kind(curve, kind) for kind in KINDS},
     }
@@ -70,11 +70,11 @@ def _of_kind(curve: Curve, kind: BoundKind) -> dict[str, Any]:
     if not fitting or not np.isfinite(ratios).any():
         return {"ratio": np.full(curve.errors.shape[1], np.nan), "bound": [], "worst": None}
     least, whose = ratios.min(axis=0), ratios.argmin(axis=0)
-    spoken = np.isfinite(least)
-    worst = int(np.where(spoken, least, -np.inf).argmax())
+    finite = np.isfinite(least)
+    worst = int(np.where(finite, least, -np.inf).argmax())
     return {
-        "ratio": np.where(spoken, least, np.nan),
-        "bound": [fitting[i].name if ok else "" for i, ok in zip(whose, spoken, strict=True)],
+        "ratio": np.where(finite, least, np.nan),
+        "bound": [fitting[i].name if ok else "" for i, ok in zip(whose, finite, strict=True)],
         "worst": {"t": worst + 1, "bound": fitting[whose[worst]].name, "links": _stops(fitting, worst)},
     }
 
@@ -93,7 +93,7 @@ def _stops(fitting: Sequence[BoundCurve], index: int) -> list[list[Any]]:
 def newton_steps(name: str, ts: Sequence[int], seed: int, device: str) -> Mapping[str, int | None]:
     """From w_t of gradient descent alone: after how many Newton steps the error of AID there is enclosed.
 
-    Enclosed is ‖g(w_t) − g(w)‖ ± ε_g, with ε_g at most a tenth of the first, w being w_t after so many steps.
+    Enclosed is ‖g(w_t) − g(w)‖ ± ε_g, with ε_g at most a tenth of the first; w is w_t after these Newton steps.
     """
     problem = load_problem(name, seed=seed, device=device, dynamics="gradient-descent")
     solution = reference(problem, problem.lam[None])
@@ -104,7 +104,7 @@ def newton_steps(name: str, ts: Sequence[int], seed: int, device: str) -> Mappin
 def _steps(problem: Problem, w: Tensor, constants: Constants) -> int | None:
     prepared = Prepared(problem, problem.lam[None])
     first: Tensor | None = None
-    for steps in range(MOST):
+    for steps in range(NEWTON_STEPS):
         A, Z = _derivatives(problem, prepared, w)
         solution = reference_at(problem, prepared, w[None], Dense(A[None]))
         first = solution.value[0] if first is None else first
@@ -117,7 +117,7 @@ def _steps(problem: Problem, w: Tensor, constants: Constants) -> int | None:
 
 
 def _encloses(eps_g: Constant | None, gap: float) -> bool:
-    return eps_g is not None and proved(eps_g) and eps_g.value <= NEAR * gap
+    return eps_g is not None and proved(eps_g) and eps_g.value <= OPEN_SHARE * gap
 
 
 def _derivatives(problem: Problem, prepared: Prepared, w: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ from sympy import Min
 
 from boundcheck.theory.assumptions import A1_III, A1_IV, SHRINKING, SYMMETRIC, ZERO_SOLVE
 from boundcheck.theory.bound import Bound
-from boundcheck.theory.bounds.itd_shrinking import BALLS, D2_PHI, DISTANCE, SHIFT
+from boundcheck.theory.bounds.itd_shrinking import BALLS, D2_PHI, DISTANCE, SHIFT, with_recursive_distance
 from boundcheck.theory.chain import Chain
 from boundcheck.theory.citation import BOUNDCHECK, Citation
 from boundcheck.theory.rates import INVERSE_CHEBYSHEV
@@ -40,7 +40,7 @@ from boundcheck.theory.symbols import (
 
 SOLUTION = (g_star + eta_1 * R_t) / mu_inv  # of the linear system at w_t
 
-CHAIN = (
+CHAIN = with_recursive_distance(
     Chain.from_measured(error)
     .to(
         "triangle inequality and norms of products",
@@ -55,15 +55,11 @@ CHAIN = (
         "Assumptions 1(iii) and 1(iv), and ‖∂₁Φ(w_t)−∂₁Φ(w*)‖ ≤ q + q*",
         ("nu_1", "nu_2", "eta_1", "eta_2", "q", "q_star", "L_Phi_star"),
     )
-    .replacing(
-        "distance", {r_t: R_t}, "the mean of ∂₁Φ between w* and w_t, ball by ball", ("q", "nu_1", "q_star", "r_0")
-    )
-    .replacing(
-        "CG in the energy norm",
-        {v_t: SOLUTION, solve_error: D2_PHI * SOLUTION * INVERSE_CHEBYSHEV},
-        "‖v_t‖ ≤ ‖b_t‖/μ_λ; ‖Zᵀe‖ ≤ ‖Z‖‖A^{−½}‖‖e‖_A, Chebyshev, ‖v_t‖_A = ‖A^{−½}b_t‖",
-        ("mu_inv", "kappa", "g_star"),
-    )
+).replacing(
+    "CG in the energy norm",
+    {v_t: SOLUTION, solve_error: D2_PHI * SOLUTION * INVERSE_CHEBYSHEV},
+    "‖v_t‖ ≤ ‖b_t‖/μ_λ; ‖Zᵀe‖ ≤ ‖Z‖‖A^{−½}‖‖e‖_A, Chebyshev, ‖v_t‖_A = ‖A^{−½}b_t‖",
+    ("mu_inv", "kappa", "g_star"),
 )
 
 BOUND = Bound(

@@ -15,7 +15,7 @@ from boundcheck.theory.bounds import aid_fp
 from boundcheck.theory.citation import BOUNDCHECK, Citation
 from boundcheck.theory.geometric_sum import GeometricSum
 from boundcheck.theory.rates import CONTRACTION
-from boundcheck.theory.symbols import W, du, eta_1, eta_2, g_star, g_t, k, nu_1, nu_2, q, r_0, r_t, rho
+from boundcheck.theory.symbols import W, du, eta_1, eta_2, g_star, k, nu_1, nu_2, q, r_0, r_t, rho
 
 DERIVATIVE = q**k * W + (nu_2 * GeometricSum(1 - q, k) + nu_1 * W * GeometricSum(1 - q, Max(k - 1, 0))) * r_t
 
@@ -24,7 +24,7 @@ CHAIN = aid_fp.PROOF.replacing(
     {du: DERIVATIVE},
     "the recursion of lm:diffFix, its first step from u_0 = 0",
     ("nu_1", "nu_2", "q", "W"),
-).replacing("∇₁E near w*", {g_t: g_star + eta_1 * r_t}, "Assumption 1(iv)", ("g_star", "eta_1"))
+).with_gradient_near_solution()
 
 BOUND = Bound(
     name="aid-fp-local",

@@ -13,7 +13,7 @@ from sympy import Max, Min
 from boundcheck.theory.assumptions import A1_III, A1_IV, SHRINKING, ZERO_SOLVE
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import aid_fp
-from boundcheck.theory.bounds.itd_shrinking import BALLS, D2_PHI, DISTANCE, SHIFT, SLOPE
+from boundcheck.theory.bounds.itd_shrinking import BALLS, D2_PHI, DISTANCE, SHIFT, SLOPE, with_recursive_distance
 from boundcheck.theory.citation import BOUNDCHECK, Citation
 from boundcheck.theory.geometric_sum import GeometricSum
 from boundcheck.theory.recursion import Recursion
@@ -24,14 +24,12 @@ from boundcheck.theory.symbols import (
     eta_1,
     eta_2,
     g_star,
-    g_t,
     k,
     nu_1,
     nu_2,
     q,
     q_star,
     r_0,
-    r_t,
 )
 
 GAP = Max(1 - q, 1 - q_star - nu_1 * R_t)  # 1−σ
@@ -43,16 +41,12 @@ DERIVATIVE = Min(
     W + D2_PHI * ALL,
 )
 
-CHAIN = (
-    aid_fp.PROOF.replacing("∇₁E near w*", {g_t: g_star + eta_1 * r_t}, "Assumption 1(iv)", ("g_star", "eta_1"))
-    .replacing(
+CHAIN = with_recursive_distance(
+    aid_fp.PROOF.with_gradient_near_solution().replacing(
         "derivative that FP implies",
         {du: DERIVATIVE},
         "the recursion of lm:diffFix with the constants of ‖w−w*‖ ≤ R_t, its first step from u_0 = 0",
         ("nu_1", "nu_2", "q", "q_star", "W", "L_Phi_star"),
-    )
-    .replacing(
-        "distance", {r_t: R_t}, "the mean of ∂₁Φ between w* and w_t, ball by ball", ("q", "nu_1", "q_star", "r_0")
     )
 )
 

@@ -32,7 +32,7 @@ WHERE = {
 
 
 def proof(where: Mapping[Symbol, Expr]) -> Chain:
-    """That of ITD as far as it speaks of no contraction, then the polynomial of the method and its derivative."""
+    """The links of ITD that need no contraction, then the polynomial of the method and its derivative."""
     size, slope = (where[x].subs(s, where[s]) for x in (S_t, dS_t))
     return (
         Chain(itd.PROOF.links[:-1])

@@ -29,7 +29,6 @@ from boundcheck.theory.symbols import (
     eta_1,
     eta_2,
     g_star,
-    g_t,
     nu_1,
     nu_2,
     q,
@@ -53,17 +52,21 @@ DERIVATIVE = Min(
 )
 STEP = (DISTANCE, DERIVATIVE, SIZE)
 
-CHAIN = (
+
+def with_recursive_distance(proof: Chain) -> Chain:
+    """The link from the distance of w_t to what the recursion gives for it."""
+    because = "the mean of ∂₁Φ between w* and w_t, ball by ball"
+    return proof.replacing("distance", {r_t: R_t}, because, ("q", "nu_1", "q_star", "r_0"))
+
+
+CHAIN = with_recursive_distance(
     Chain(itd.PROOF.links[:-1])
-    .replacing("∇₁E near w*", {g_t: g_star + eta_1 * r_t}, "Assumption 1(iv)", ("g_star", "eta_1"))
+    .with_gradient_near_solution()
     .replacing(
         "derivative of the iterate",
         {dw: Delta_t},
         "the recursion of lm:boundDiff with the constants of each distance",
         ("nu_1", "nu_2", "q", "q_star", "W", "L_Phi_star", "r_0"),
-    )
-    .replacing(
-        "distance", {r_t: R_t}, "the mean of ∂₁Φ between w* and w_t, ball by ball", ("q", "nu_1", "q_star", "r_0")
     )
 )
 

@@ -90,7 +90,7 @@ def number(value: float) -> str:
 
 
 def mean(values: np.ndarray) -> np.ndarray:
-    """Over the samples (the rows) that say something; NaN where none does."""
+    """The mean over the samples (the rows) that are not NaN; NaN where all are."""
     speaks = np.isfinite(values)
     count = np.where(speaks.any(axis=0), speaks.sum(axis=0), np.nan)
     means: np.ndarray = np.where(speaks, values / count, 0.0).sum(axis=0)
@@ -113,7 +113,7 @@ def inches(axes: Axes, x: float = 0, y: float = 0) -> Transform:
 
 
 def moved(axes: Axes, transform: Transform, x: float, y: float) -> Transform:
-    """And then by so many inches."""
+    """The transform, followed by a shift in inches."""
     return transform + ScaledTranslation(x, y, axes.figure.dpi_scale_trans)
 
 
@@ -129,7 +129,7 @@ def panel(figure: Figure, title: str, x: str, y: str = "") -> Axes:
         axis.set_minor_locator(NullLocator())
     axes.spines[["top", "right"]].set_visible(False)
     axes.patch.set_visible(False)  # that of the figure is enough
-    axes.set_title("", y=1.0)  # said so, it is not moved at each drawing
+    axes.set_title("", y=1.0)  # with a fixed y matplotlib does not move it at each drawing
     style: dict[str, Any] = {"figure": figure, "ha": "center"}
     axes.title = text_shapes.words(0.5, 1, title, fontsize=TEXT + 1, va="baseline", **style)
     axes.title.set_transform(moved(axes, axes.transAxes, 0, 0.08))
@@ -140,7 +140,7 @@ def panel(figure: Figure, title: str, x: str, y: str = "") -> Axes:
 
 
 def label_left(axes: Axes, ticks: float) -> float:
-    """Move the label of the vertical axis to the left of ticks so wide; inches from the panel to its left."""
+    """Move the label of the vertical axis left of its ticks; returns the inches from the panel to the label."""
     axes.yaxis.set_label_coords(0, 0.5, transform=moved(axes, axes.transAxes, -ticks - 0.08, 0))
     return ticks + 0.25
 
@@ -221,12 +221,12 @@ def _ticks(
 
 
 def note(text: str) -> Line2D:
-    """A line of a legend that only says something."""
+    """A line of a legend with text only."""
     return Line2D([], [], ls="", label=text)
 
 
 def legend(axes: Axes, handles: Sequence[Line2D | Patch], corner: Transform, room: float, title: str = "") -> int:
-    """Downwards from a corner, with the words of each handle beside it, in so many inches; the number of lines."""
+    """A legend downwards from a corner, `room` inches wide, with words beside each handle; the number of lines."""
     row = 0
     if title:
         write(axes, 0, -LINE / 2, title, corner, gid="title of legend")

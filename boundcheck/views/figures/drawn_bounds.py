@@ -12,7 +12,7 @@ from boundcheck.theory.kinds import BoundKind
 if TYPE_CHECKING:
     from boundcheck.report.method_curve import BoundCurve, Curve
 
-MOST = 4  # bounds in a panel of `errors`
+MOST_BOUNDS = 4  # bounds in a panel of `errors`
 
 
 def chosen(curve: Curve) -> list[BoundCurve]:
@@ -38,7 +38,7 @@ def chosen(curve: Curve) -> list[BoundCurve]:
     foreseen = [b for b in able if b.kind is BoundKind.FROM_SPECTRUM]
     tightest = {b.ball: b for b in reversed(able) if b not in (*after, *foreseen)}
     ordered = (*stated, *(tightest[ball] for ball in sorted(tightest, reverse=True)), *foreseen[:1], *after[:1])
-    return list({b.name: b for b in ordered}.values())[:MOST]
+    return list({b.name: b for b in ordered}.values())[:MOST_BOUNDS]
 
 
 def _looseness(bound: BoundCurve) -> float:
@@ -49,7 +49,7 @@ def _looseness(bound: BoundCurve) -> float:
 
 
 def label_of(bound: BoundCurve) -> str:
-    """The number of the theorem, with what the reader must know besides."""
+    """The number of the theorem, with its kind and ball where they matter."""
     # from the spectrum no ball matters
     says_ball = any(word in bound.reference for word in ("local", "shrinking", "spectrum"))
     ball = " (local ball)" if bound.ball == BallKind.LOCAL and not says_ball else ""
@@ -57,7 +57,7 @@ def label_of(bound: BoundCurve) -> str:
 
 
 def attained(bound: BoundCurve) -> str:
-    """Said where a bound cannot be seen, because the error covers it."""
+    """A note for the legend if the error covers the bound."""
     best, worst = bound.best, bound.worst
     covered = best is not None and worst is not None and 0.98 < best <= worst < 1.02
     return ", equal to the error" if covered else ""

@@ -35,7 +35,7 @@ LAYERS = (BLUE, PURPLE, YELLOW, GREY, ORANGE, GREEN, SKY)  # neighbours differ i
 VALUE, SLACK = "value after each step of the proof", "log₁₀ of the slack"
 BELOW = 0.48  # ticks and a label under a panel, inches
 MARGIN = 0.12  # at the right, for half a label
-LEAST = 1.8  # height of a panel, inches
+LEAST_HEIGHT = 1.8  # height of a panel, inches
 NAMES = 1.75  # the widest name of a link beside another panel; inches
 
 
@@ -141,7 +141,7 @@ def trace(trace: Trace, title: str = "From the error to the bound", t: int | Non
     names = [text_shapes.wrapped(name, NAMES, TEXT) for name in (*trace.links, "bound")]
     heights = np.array([0.24 + 0.14 * name.count("\n") for name in names])
     heights[-1] += 0.12
-    heights *= max(1.0, LEAST / heights.sum())
+    heights *= max(1.0, LEAST_HEIGHT / heights.sum())
     figure = Figure(figsize=(2 * WIDTH, TOP + heights.sum() + BELOW))
     bars = canvas.panel(figure, title, f"value after each step, $t={trace.t[place]}$")
     stack = canvas.panel(figure, "", "$t$", SLACK)
@@ -191,16 +191,16 @@ def _wrong() -> dict[str, Any]:
 def _bars(
     axes: Axes, trace: Trace, place: int, heights: np.ndarray, width: float, *, layered: bool = False
 ) -> np.ndarray:
-    """Values as bars with their slacks in words, in rows of these heights; where they begin, in inches downwards."""
+    """Draw values as bars with their slacks as text, in rows of these heights; the top of each row in inches."""
     values, slacks, broken = trace.values[:, place], trace.slacks[:, place], trace.broken[:, place]
-    said = [f"×{canvas.number(x)}{' broken' if bad else ''}" for x, bad in zip(slacks, broken, strict=True)]
-    said = [canvas.number(values[0]), *said[1:], canvas.number(values[-1])]
+    labels = [f"×{canvas.number(x)}{' broken' if bad else ''}" for x, bad in zip(slacks, broken, strict=True)]
+    labels = [canvas.number(values[0]), *labels[1:], canvas.number(values[-1])]
     low, high = canvas.extent([values], room=1, least=1.2)
     low *= (low / high) ** 0.04
     ends = np.where(np.isnan(values), low, values).clip(low, high)
     ends = np.append(ends, ends[-1])
     reach = np.log(np.maximum(ends, np.append(ends[0], ends[:-1])) / low) / np.log(high / low)
-    needs = np.array([text_shapes.width(text, TEXT) + 0.15 for text in said]) / width
+    needs = np.array([text_shapes.width(text, TEXT) + 0.15 for text in labels]) / width
     part = min(1.0, float(((1 - needs) / np.maximum(reach, 1e-9)).min()))  # of the panel, which leaves room for words
     canvas.log_axis(
         axes, "x", low, low * (high / low) ** (1 / part), most=4 if layered else canvas.MOST_TICKS, upto=high
@@ -220,7 +220,7 @@ def _bars(
             name, marker = ("bound", "D") if i else ("error", "o")
             axes.add_artist(Line2D([after], [y], marker=marker, color=colour, ms=5, gid=name, clip_on=False))
         ink = VERMILLION if colour == VERMILLION else "black"
-        canvas.write(axes, max(before, after), y, said[i], right, fontsize=TEXT, color=ink, gid="slack")
+        canvas.write(axes, max(before, after), y, labels[i], right, fontsize=TEXT, color=ink, gid="slack")
     falls = np.column_stack([ends[:-1], ends[:-1], np.full(len(values), np.nan)])
     steps = np.column_stack([rows[:-1], rows[1:], np.full(len(values), np.nan)])
     axes.add_artist(Line2D(falls.ravel(), steps.ravel(), color=GREY, lw=0.6, zorder=0, gid="steps"))

@@ -125,15 +125,15 @@ def tightness(report: Report) -> Figure:
             with np.errstate(divide="ignore", invalid="ignore"):
                 ratio = np.exp(canvas.mean(np.log(bound.tightness)))
             of_all = np.where(np.isnan(bound.tightness).any(axis=0), np.nan, ratio)
-            said = "every error is at the floor"
+            span = "every error is at the floor"
             if bound.best is not None and bound.worst is not None:
-                said = f"{canvas.number(bound.best)} to {canvas.number(bound.worst)}"
+                span = f"{canvas.number(bound.best)} to {canvas.number(bound.worst)}"
             dashes = AFTER if bound.kind is BoundKind.A_POSTERIORI else STYLES.get(bound.ball, "-.")
             style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "ls": dashes, "lw": 1.3}
             if np.isnan(of_all[np.isfinite(ratio)]).any():
                 axes.plot(curve.t, ratio, alpha=0.35, gid="faint", **style)
             style |= {"marker": MARKERS[i % len(MARKERS)], "ms": 3.5, "markevery": (i * step // len(ranked), step)}
-            handles += axes.plot(curve.t, of_all, label=f"{label_of(bound)}: {said}", gid=bound.name, **style)
+            handles += axes.plot(curve.t, of_all, label=f"{label_of(bound)}: {span}", gid=bound.name, **style)
         sheet.legend(axes, handles or [canvas.note("no bound applies")])
     return sheet.arranged()
 
@@ -224,7 +224,7 @@ def _limits(curves: list[Curve]) -> tuple[float, float]:
 
 
 class _Sheet:
-    """A panel a method, in at most three columns, with equal axes and a legend below each."""
+    """One panel for each method, in at most three columns, with equal axes and a legend below each."""
 
     def __init__(self, report: Report, label: str, low: float, high: float) -> None:
         curves = list(report.curves.values())

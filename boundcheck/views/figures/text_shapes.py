@@ -22,7 +22,7 @@ from matplotlib.transforms import Bbox, IdentityTransform
 
 RISE, FALL, PITCH = 0.76, 0.24, 1.36  # of letters above and below their line, and from line to line, in font sizes
 MIDDLE = 0.27  # the middle of a row of letters above its line
-KEPT = 2048  # words, and texts
+CACHED_WORDS = 2048  # words, and texts
 PARTS = {"left": 0.0, "center": 0.5, "right": 1.0}
 
 
@@ -82,7 +82,7 @@ class Words(Text):
 
 
 def words(x: float, y: float, text: str, **style: Any) -> Words:
-    """To be added to axes or a figure, which must not cut it off."""
+    """A text as an artist to add to axes or a figure, without clipping."""
     given: dict[str, Any] = {"transform": IdentityTransform(), "clip_on": False} | style
     return Words(x, y, text, **given)
 
@@ -93,7 +93,7 @@ def width(text: str, size: float) -> float:
 
 
 def wrapped(text: str, inches: float, size: float) -> str:
-    """With a new line before each word that would lead further."""
+    """The text with a line break before each word that would exceed the width."""
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}" if lines[-1] else word
@@ -112,7 +112,7 @@ def _fonts() -> tuple[tuple[str, ...], tuple[str, ...]]:
     return family, (*meant, settings["mathtext.fontset"])
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHED_WORDS)
 def _text(text: str, align: str, family: tuple[str, ...], meant: tuple[str, ...]) -> Shape:
     """All lines, the first on the line y = 0, aligned at x = 0."""
     space = _word("x x", family, meant).width - 2 * _word("x", family, meant).width
@@ -127,7 +127,7 @@ def _text(text: str, align: str, family: tuple[str, ...], meant: tuple[str, ...]
     return Shape(np.concatenate(vertices), np.concatenate(codes), widest)
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHED_WORDS)
 def _word(word: str, family: tuple[str, ...], meant: tuple[str, ...]) -> Shape:
     if not word:
         return Shape(np.empty((0, 2)), np.empty(0, Path.code_type), 0.0)

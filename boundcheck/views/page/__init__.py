@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # a page of the theory alone loads no torch
 HERE = Path(__file__).parent
 SCRIPTS = ("words.js", "state.js", "controls.js", "chart.js", "table.js", "proof.js", "report.js", "main.js")
 LIBRARIES = {"uPlot": "uplot.LICENSE", "KaTeX": "katex.LICENSE"}
-LONGEST = 100_000
+LONGEST_AXIS = 100_000
 FONT = re.compile(r"@font-face\{[^}]*\}")
 
 
@@ -56,8 +56,8 @@ def html(report: Report | None = None, t: int = 200, explanations: Explanations 
 
     With explanations, a constant unfolds into what each operation of the user's functions adds to it.
     """
-    if report is None and not 1 < t <= LONGEST:
-        raise InputError(f"t = {t} is not a length of an axis; give 2 … {LONGEST}")
+    if report is None and not 1 < t <= LONGEST_AXIS:
+        raise InputError(f"t = {t} is not a length of an axis; give 2 … {LONGEST_AXIS}")
     data, page_rows = _content(report, t, explanations or {})
     about = "hypergradient error bounds" if report is None else f"{report.problem['name']}: error against bounds"
     parts = {

@@ -24,8 +24,8 @@ from boundcheck.views.page.rows import Row, specialised
 from boundcheck.views.page.sliders import control
 
 DIGITS = 6  # of what is measured; bounds are computed in full
-MOST = 200  # keep a proof at this many t at most
-SAME = 1e-11  # largest relative difference between the page's code and the report
+MOST_PROOF_TIMES = 200  # keep a proof at this many t at most
+PAGE_DIFFERENCE = 1e-11  # largest relative difference between the page's code and the report
 SIZES: dict[str, Any] = {"heavy-ball": step_sizes.heavy_ball, "nesterov": step_sizes.nesterov}
 
 
@@ -40,7 +40,7 @@ def rows(report: Report) -> list[Row]:
 
 
 def _row(report: Report, curve: Curve, bound_curve: BoundCurve, shown: bool) -> Row:
-    """With code if that makes the values of the report, else with these: observed on the run, or the best of many."""
+    """With code if it gives the values of the report, or else with these values."""
     method, bound = parse(curve.method), bounds[bound_curve.name]
     values = _values(report, bound_curve.ball)
     dynamics = str(report.problem.get("dynamics", ""))
@@ -58,7 +58,10 @@ def _row(report: Report, curve: Curve, bound_curve: BoundCurve, shown: bool) -> 
             continue
         speaks = np.isfinite(bound_curve.values[0])
         if np.allclose(
-            np.broadcast_to(values_of_code, curve.t.shape)[speaks], bound_curve.values[0][speaks], rtol=SAME, atol=0
+            np.broadcast_to(values_of_code, curve.t.shape)[speaks],
+            bound_curve.values[0][speaks],
+            rtol=PAGE_DIFFERENCE,
+            atol=0,
         ):
             needed = [name for name in code.symbols if name not in INDEX_NAMES and name not in fixed_arguments]
             keys = {name: _key(name, bound_curve.ball, report) for name in needed}
@@ -193,7 +196,7 @@ def _bound(bound_curve: BoundCurve, live: bool, report: Report) -> dict[str, Any
 
 
 def _trace(bound_curve: BoundCurve, trace: Trace, report: Report) -> dict[str, Any]:
-    shown = np.unique(np.linspace(0, len(trace.t) - 1, min(MOST, len(trace.t))).astype(int))
+    shown = np.unique(np.linspace(0, len(trace.t) - 1, min(MOST_PROOF_TIMES, len(trace.t))).astype(int))
     links = [theorems.described_link(*link) for link in zip(trace.links, trace.because, trace.uses, strict=True)]
     for entry, formula, values, broken in zip(
         links, _formulas(bound_curve, trace, report), trace.values[:, shown], trace.broken[:, shown], strict=True

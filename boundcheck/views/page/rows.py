@@ -17,7 +17,7 @@ from boundcheck.theory.kinds import BoundKind
 from boundcheck.theory.rates import RATES, SOLVER_RATES
 from boundcheck.theory.symbols import INDEX_NAMES, K, error, rho, sigma
 
-SHOWN = ("itd", "aid-fp", "aid-cg")  # on a page without a problem
+SHOWN_METHODS = ("itd", "aid-fp", "aid-cg")  # on a page without a problem
 FROM_A_RUN, SPECTRUM, DERIVATIVES, ANALYTIC = "from-a-run", "from-the-spectrum", "derivatives", "analytic"
 GROUPS: Mapping[str, str] = {
     **METHODS,
@@ -39,7 +39,7 @@ class Row:
     shown: bool
     k: int | None = None  # of the run; None for k = t
     fixed_arguments: Mapping[str, float] = field(default_factory=dict)  # arguments that no control moves
-    fixed: list[float | None] | None = None  # the values of the run, where no code makes them
+    fixed: list[float | None] | None = None  # the values of the run, if no code computes them
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -89,7 +89,7 @@ def theory() -> list[Row]:
             if group in _groups(bound):
                 code = specialised(bound, group, truncated=True)
                 controls = {name: name for name in code.symbols if name not in INDEX_NAMES}
-                entries.append(Row(group, bound, code, controls, bound.name == group and group in SHOWN))
+                entries.append(Row(group, bound, code, controls, bound.name == group and group in SHOWN_METHODS))
     order = list(GROUPS)
     return sorted(entries, key=lambda row: (order.index(row.method), row.bound.reference.paper is not GRAZZI))
 

@@ -1,4 +1,4 @@
-"""A theorem as a page tells it: statement, assumptions and proof, all from the catalogue."""
+"""A theorem as a page shows it: statement, assumptions and proof, all from the catalogue."""
 
 from __future__ import annotations
 

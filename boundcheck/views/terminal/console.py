@@ -28,7 +28,7 @@ WORTH = {
 
 
 class Screen(Console):
-    """A console that leaves a closed pipe to the command line to deal with."""
+    """A console that raises on a closed pipe; the command line handles it."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -44,9 +44,9 @@ def progress(quiet: bool, *, time_left: bool = False) -> Iterator[Progress]:
     with Bar(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task("", total=None)
 
-        def show(what: str, done: float, of: float) -> None:
-            known = time_left or of > 1  # one piece alone takes as long as it takes
-            bar.update(task, description=what, completed=done, total=of if known else None)
+        def show(description: str, done: float, total: float) -> None:
+            known = time_left or total > 1  # for a single piece the time left is not known
+            bar.update(task, description=description, completed=done, total=total if known else None)
 
         yield show
 

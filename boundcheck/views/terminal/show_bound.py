@@ -27,7 +27,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def as_json(theorem: Bound, asked: Request) -> dict[str, Any]:
+def as_json(theorem: Bound, request: Request) -> dict[str, Any]:
     """The theorem and the answers, without NaN or infinity."""
     content: dict[str, Any] = {
         "schema": 1,
@@ -45,25 +45,25 @@ def as_json(theorem: Bound, asked: Request) -> dict[str, Any]:
             "methods": list(theorem.methods),
             "latex": theorem.latex(),
         },
-        "constants": {name: {"value": c.value, "side": c.side.value} for name, c in asked.constants.items()},
-        "rates": dict(asked.rates),
+        "constants": {name: {"value": c.value, "side": c.side.value} for name, c in request.constants.items()},
+        "rates": dict(request.rates),
     }
-    if asked.values is not None and asked.t is not None:
-        shape = asked.values.values.shape
+    if request.values is not None and request.t is not None:
+        shape = request.values.values.shape
         content["values"] = {
-            "t": [int(x) for x in np.broadcast_to(asked.t, shape)],
-            "k": [int(x) for x in np.broadcast_to(asked.t if asked.k is None else asked.k, shape)]
-            if uses_k(theorem, asked.rates)
+            "t": [int(x) for x in np.broadcast_to(request.t, shape)],
+            "k": [int(x) for x in np.broadcast_to(request.t if request.k is None else request.k, shape)]
+            if uses_k(theorem, request.rates)
             else None,
-            "bound": [_finite(float(x)) for x in asked.values.values],
-            "side": asked.values.side.value,
-            "weakest": list(asked.values.weakest),
-            "rigorous": asked.values.rigorous,
+            "bound": [_finite(float(x)) for x in request.values.values],
+            "side": request.values.side.value,
+            "weakest": list(request.values.weakest),
+            "rigorous": request.values.rigorous,
         }
-    if asked.iterations is not None:
-        iterations = asked.iterations
+    if request.iterations is not None:
+        iterations = request.iterations
         content["iterations"] = {
-            "eps": asked.eps,
+            "eps": request.eps,
             "t": iterations.t,
             "k": iterations.k,
             "bound": _finite(iterations.value),
@@ -74,7 +74,7 @@ def as_json(theorem: Bound, asked: Request) -> dict[str, Any]:
     return content
 
 
-def show(theorem: Bound, asked: Request) -> None:
+def show(theorem: Bound, request: Request) -> None:
     """The theorem as a person wants to read it."""
     console = Screen(highlight=False)
     console.print(Text(f"{theorem.title}", style="bold"), Text(f"  {theorem.reference}", style="dim"))
@@ -90,8 +90,8 @@ def show(theorem: Bound, asked: Request) -> None:
         _show_recursion(console, theorem.recursion)
     console.print()
     _show_assumptions(console, theorem)
-    _show_symbols(console, theorem, asked)
-    _show_answers(console, asked, uses_k(theorem, asked.rates))
+    _show_symbols(console, theorem, request)
+    _show_answers(console, request, uses_k(theorem, request.rates))
 
 
 def _indent(text: str, by: int = 2) -> str:
@@ -128,15 +128,15 @@ def _show_assumptions(console: Console, theorem: Bound) -> None:
     console.print()
 
 
-def _show_symbols(console: Console, theorem: Bound, asked: Request) -> None:
+def _show_symbols(console: Console, theorem: Bound, request: Request) -> None:
     table = Table(title="needs", title_justify="left", title_style="bold", box=None, show_header=False)
     table.add_column(no_wrap=True, style="bold")
     table.add_column(justify="right", no_wrap=True)
     table.add_column()
-    optional = [s.name for s in theorem.defaults if s.name in asked.constants]
+    optional = [s.name for s in theorem.defaults if s.name in request.constants]
     for name in (*theorem.symbols, *optional):
-        given = asked.constants.get(name)
-        value = f"{given.value:g}" if given else asked.rates.get(name, "")
+        given = request.constants.get(name)
+        value = f"{given.value:g}" if given else request.rates.get(name, "")
         table.add_row(name, value, QUANTITIES[name].meaning)
     console.print(table)
     for rate_name in ("rho", "sigma"):
@@ -148,7 +148,7 @@ def _show_symbols(console: Console, theorem: Bound, asked: Request) -> None:
     console.print()
 
 
-WORTH = {
+VALUE_WORDS = {
     Side.EXACT: "exact for these constants",
     Side.UPPER: "proved upper bound",
     Side.HIGH_PROBABILITY: "upper bound with high probability",
@@ -156,16 +156,18 @@ WORTH = {
 }
 
 
-def _show_answers(console: Console, asked: Request, with_k: bool) -> None:
-    if asked.values is not None and asked.t is not None:
-        values = asked.values.values
-        worth = WORTH[asked.values.side]
-        if asked.values.side is Side.LOWER:
-            worth += ", ".join(asked.values.weakest)
-        console.print(Text("bound", style="bold"), Text(f"  {worth}{', rounded up' if asked.values.rigorous else ''}"))
+def _show_answers(console: Console, request: Request, with_k: bool) -> None:
+    if request.values is not None and request.t is not None:
+        values = request.values.values
+        worth = VALUE_WORDS[request.values.side]
+        if request.values.side is Side.LOWER:
+            worth += ", ".join(request.values.weakest)
+        console.print(
+            Text("bound", style="bold"), Text(f"  {worth}{', rounded up' if request.values.rigorous else ''}")
+        )
         table = Table(box=None)
-        ts = np.broadcast_to(asked.t, values.shape)
-        columns = {"t": ts, "k": np.broadcast_to(asked.t if asked.k is None else asked.k, values.shape)}
+        ts = np.broadcast_to(request.t, values.shape)
+        columns = {"t": ts, "k": np.broadcast_to(request.t if request.k is None else request.k, values.shape)}
         if not with_k:
             del columns["k"]
         for header in (*columns, "bound"):
@@ -176,10 +178,10 @@ def _show_answers(console: Console, asked: Request, with_k: bool) -> None:
         if values.size > MOST_ROWS:
             console.print(Text(f"  … and {values.size - MOST_ROWS} more; --json prints all", style="dim"))
         console.print()
-    if asked.iterations is not None:
-        iterations = asked.iterations
+    if request.iterations is not None:
+        iterations = request.iterations
         where = ", ".join(f"{name} = {n}" for name, n in (("t", iterations.t), ("k", iterations.k)) if n is not None)
         console.print(
-            Text(f"accuracy {asked.eps:g} at {where}", style="bold"),
+            Text(f"accuracy {request.eps:g} at {where}", style="bold"),
             Text(f"  bound {iterations.value:.6g}, {iterations.how}", style="dim"),
         )

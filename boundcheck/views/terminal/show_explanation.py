@@ -19,10 +19,10 @@ from boundcheck.views.terminal.console import RELATION, Screen, number
 if TYPE_CHECKING:
     from boundcheck.numerics.bilevel.problem import Problem
 
-MOST = 12  # rows; what adds less is counted
+MOST_ROWS = 12  # rows; what adds less is counted
 ADDS, CENTRE = 8, 11  # columns of the two numbers
-INDENT = ADDS + CENTRE + 2  # of what is said of an operation
-SAME = 1e-6  # largest relative difference between two ways to a number that counts as none
+INDENT = ADDS + CENTRE + 2  # of the notes below an operation
+SAME_VALUE = 1e-6  # largest relative difference at which two values count as the same
 LEGEND = "z is what an operation φ reads, over the ball; the weight is the derivative of the function by its result."
 
 
@@ -59,12 +59,12 @@ def _show_one(console: Console, explanation: Explanation, source: _Source) -> No
 
 
 def _title(explanation: Explanation) -> Text:
-    """What the rows are about, where, and that something better is known if it is."""
+    """The constant, its bound and its ball, and a better value if one is known."""
     value, constant = explanation.value, explanation.constant
     relation = "≥" if "smallest" in explanation.quantity else "≤"
     title = Text(f"{explanation.quantity} {relation} {_number(value)}{_where(explanation.ball)}", style="bold")
-    own = constant.provenance.reference == "program" or constant.name == "q"
-    if value is not None and not own and abs(value - constant.value) > SAME * abs(value):
+    from_program = constant.provenance.reference == "program" or constant.name == "q"
+    if value is not None and not from_program and abs(value - constant.value) > SAME_VALUE * abs(value):
         title.append(f"; known better as {constant.value:.6g}", style="not bold")
     return title
 
@@ -82,12 +82,14 @@ def _number(x: float | None) -> str:
 def _table(console: Console, parts: Sequence[Contribution], source: _Source) -> None:
     console.print(Text(f"{'adds':>{ADDS}}{'at centre':>{CENTRE}}  operation", style="dim"))
     rows, quoted = [part for part in parts if part.value], ""
-    for part in rows[:MOST]:
+    for part in rows[:MOST_ROWS]:
         quote = source.line(part.line)
         _row(console, part, "" if quote == quoted else quote)
         quoted = quote
-    if len(rows) > MOST:
-        _indented(console, [f"{len(rows) - MOST} more, which add at most {number(abs(rows[MOST].value))} each"])
+    if len(rows) > MOST_ROWS:
+        _indented(
+            console, [f"{len(rows) - MOST_ROWS} more, which add at most {number(abs(rows[MOST_ROWS].value))} each"]
+        )
     zeros = [f"{part.operation} {part.line}".strip() for part in parts if not part.value]
     if zeros:
         lines = _packed(zeros, ", ", console.width - INDENT)
@@ -114,7 +116,7 @@ def _row(console: Console, part: Contribution, quote: str) -> None:
 
 
 def _packed(pieces: Sequence[str], between: str, room: int) -> list[str]:
-    """Pieces in lines of at most so many characters, none of them broken unless it is longer than a line."""
+    """Pieces in lines of at most `room` characters; a piece is broken only if it is longer than a line."""
     lines = [""]
     for i, piece in enumerate(pieces):
         text = piece + between.rstrip() * (i < len(pieces) - 1)

@@ -77,7 +77,7 @@ def show(plan: Plan, console: Console | None = None) -> None:
     for method, reason in plan.silent.items():
         console.print(Text(reason, style="yellow"))
         if method in plan.measured:
-            console.print(Text(f"  {_measured(plan, method)}", style="yellow"))
+            console.print(Text(f"  {_without_guarantee(plan, method)}", style="yellow"))
     weak = [g.method for g in plan.guarantees if g.side is Side.LOWER]
     if weak:
         words = f"{', '.join(weak)}: some constants are estimates from below, so nothing is guaranteed"
@@ -94,7 +94,7 @@ def show(plan: Plan, console: Console | None = None) -> None:
         console.print(f"cheapest with a guarantee: {best.method}, t = {best.t}{k} ({best.cost:.0f} inner steps)")
 
 
-def _measured(plan: Plan, method: str) -> str:
+def _without_guarantee(plan: Plan, method: str) -> str:
     """What a run needed, for a method without a guarantee."""
     t = plan.measured[method]
     if t is None:

@@ -29,8 +29,8 @@ STYLES = {
     Verdict.VIOLATED_PROBABLY: "bold red",
 }
 WIDTH = 120  # of the text without a terminal
-NOTHING = 5e-4  # slack beyond 1 that is not worth a line
-WIDE = 105  # columns; in a narrower terminal the theorems are left out
+SLACK_SHOWN = 5e-4  # slack beyond 1 that is not worth a line
+WIDE_TERMINAL = 105  # columns; in a narrower terminal the theorems are left out
 NARROW = 72  # below which columns are left out
 
 
@@ -102,7 +102,7 @@ def _no_progress(report: Report, method: str) -> str:
 
 def _verdicts(report: Report, width: int) -> Table:
     """The table of verdicts; a narrow terminal shows no theorems, a very narrow one no largest ratio."""
-    without = ("theorem", "compared") * (width < WIDE) + ("worst",) * (width < NARROW)
+    without = ("theorem", "compared") * (width < WIDE_TERMINAL) + ("worst",) * (width < NARROW)
     headers = ("method", "bound", "theorem", "verdict", "best", "worst", "at end", "compared", "rate")
     table = Table(box=None, pad_edge=False, title="bound/error over t, and rates", title_justify="left")
     table.title_style = "bold"
@@ -137,7 +137,7 @@ def _at_the_end(bound: BoundCurve) -> float:
 
 
 def _silent(console: Console, report: Report) -> None:
-    """What there is to say of verdicts, and what does not apply; each reason once."""
+    """The reasons of verdicts, and the bounds that do not apply; each reason once."""
     reasons: dict[str, list[str]] = defaultdict(list)
     for curve in report.curves.values():
         for bound in curve.bounds.values():
@@ -161,20 +161,20 @@ def _iterations(report: Report) -> Table:
     for eps in next(iter(report.curves.values())).needs:
         cells = []
         for curve in report.curves.values():
-            needed, asked = curve.needs[eps], _least(curve, eps)
-            cells += [f"> {T}" if needed is None else str(needed), "–" if asked is None else str(asked)]
+            needed, guaranteed = curve.needs[eps], _least(curve, eps)
+            cells += [f"> {T}" if needed is None else str(needed), "–" if guaranteed is None else str(guaranteed)]
         table.add_row(f"{eps:.0e}", *cells)
     return table
 
 
 def _least(curve: Curve, eps: float) -> int | None:
     """The least t that a proved bound guarantees."""
-    asked = [b.asks.get(eps) for b in curve.bounds.values() if b.verdict is Verdict.HOLDS]
-    return min((t for t in asked if t is not None), default=None)
+    steps = [b.asks.get(eps) for b in curve.bounds.values() if b.verdict is Verdict.HOLDS]
+    return min((t for t in steps if t is not None), default=None)
 
 
 def _looseness(console: Console, report: Report, t: int | None) -> None:
-    """For each method the proof of the bound that is named like it, or else of its tightest, at t or the last one."""
+    """For each method the proof of the bound with its name, or else of its tightest bound, at t or at the last t."""
     for curve in report.curves.values():
         traced = [bound for bound in curve.applicable.values() if bound.trace is not None]
         named = [bound for bound in traced if bound.name == curve.method.partition(":")[0]]
@@ -182,7 +182,7 @@ def _looseness(console: Console, report: Report, t: int | None) -> None:
             if bound.trace is not None:
                 title = f"where {bound.name} loses on {curve.method}"
                 place = len(bound.trace.t) - 1 if t is None else int(np.abs(bound.trace.t - t).argmin())
-                console.print(waterfall(bound.trace, title, place, because=console.width >= WIDE))
+                console.print(waterfall(bound.trace, title, place, because=console.width >= WIDE_TERMINAL))
                 for sentence in _falling(bound.trace, place):
                     console.print(Text(sentence, style="bold red"))
                 if t is not None and bound.trace.t[place] != t:
@@ -191,10 +191,10 @@ def _looseness(console: Console, report: Report, t: int | None) -> None:
 
 
 def _falling(trace: Trace, place: int) -> Iterator[str]:
-    """A sentence for each link that makes the value smaller, which no inequality of a proof does."""
+    """A sentence for each link that makes the value smaller; in a proof no link may."""
     for i, name in enumerate(trace.links):
         slack, uses = trace.slacks[i, place], ", ".join(trace.uses[i])
-        if i and slack < 1 - NOTHING:
+        if i and slack < 1 - SLACK_SHOWN:
             cause = f"{uses} is too small" if uses else "a constant is too small"
             why = f"{cause}, as an estimate from below may be" if trace.broken[i, place] else "that is rounding"
             yield f"{name!r} lowers the value (×{slack:.4g}): {why}"
@@ -209,7 +209,7 @@ def waterfall(trace: Trace, title: str, place: int = -1, *, because: bool = True
         table.add_column(header, justify="left" if header in ("link", "because") else "right")
     slacks, shares = trace.slacks[:, place], trace.shares[:, place]
     for i, name in enumerate(trace.links):
-        if 0 < i < len(slacks) - 1 and abs(slacks[i] - 1) < NOTHING and not trace.broken[i, place]:
+        if 0 < i < len(slacks) - 1 and abs(slacks[i] - 1) < SLACK_SHOWN and not trace.broken[i, place]:
             continue
         share = f"{100 * shares[i]:.0f} %" if i and math.isfinite(shares[i]) else ""
         why = ("BROKEN: " if trace.broken[i, place] else "") + trace.because[i]

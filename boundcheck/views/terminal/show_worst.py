@@ -16,7 +16,21 @@ if TYPE_CHECKING:
 
 TERMS = {"eta_2": "η₂: ∇₂E at w_t", "eta_1": "η₁: ∇₁E at w_t", "nu_2": "ν₂: ∂₂Φ changes", "nu_1": "ν₁: ∂₁Φ changes"}
 UNFINISHED = "what is left of w', or of the solve"
-SHOWN = ("q", "kappa", "nu_1", "nu_2", "eta_1", "eta_2", "L_E", "L_Phi", "L_Phi_star", "D", "W", "g_star", "q_star")
+SHOWN_CONSTANTS = (
+    "q",
+    "kappa",
+    "nu_1",
+    "nu_2",
+    "eta_1",
+    "eta_2",
+    "L_E",
+    "L_Phi",
+    "L_Phi_star",
+    "D",
+    "W",
+    "g_star",
+    "q_star",
+)
 
 
 def show(worst: Worst, console: Console | None = None, out: str = "", run_with: str = "") -> None:
@@ -72,7 +86,7 @@ def _constants(worst: Worst) -> Table:
     table = Table(box=None, pad_edge=False, title="constants of the instance", title_justify="left", title_style="bold")
     for title in ("constant", "value", "meaning"):
         table.add_column(title, justify="right" if title == "value" else "left", no_wrap=title != "meaning")
-    for name in SHOWN:
+    for name in SHOWN_CONSTANTS:
         value = worst.exact.constants.get(name)
         if value is not None:
             table.add_row(QUANTITIES[name].text or name, f"{value:.6g}", Text(QUANTITIES[name].meaning, "dim"))

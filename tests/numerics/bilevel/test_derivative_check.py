@@ -218,8 +218,8 @@ def test_a_frozen_step_is_legal() -> None:
 
     problem = bc.Problem.from_map(fp_map, lambda w, lam: (w**2).sum(), zeros(3), normal(3) + 2)
     assert derivative_check.confirm(problem, problem.lam, solution(problem, 60)).unconfirmed == ()
-    (told,) = derivative_check.at_solution(problem, problem.lam, solution(problem) + 1).unconfirmed
-    assert told.startswith("∂₂Φ: w(λ) is not known well enough")
+    (message,) = derivative_check.at_solution(problem, problem.lam, solution(problem) + 1).unconfirmed
+    assert message.startswith("∂₂Φ: w(λ) is not known well enough")
     by_loss = bc.Problem.from_loss(
         lambda w, lam: ((1 + lam**2) * w**2 / 2 - lam * w).sum(), lambda w, lam: (w**2).sum(), zeros(3), normal(3) + 2,
         step_size=lambda lam: 1 / (2 + 2 * (lam**2).max()),
@@ -248,14 +248,14 @@ def test_what_rounding_hides_is_said_to_be_unconfirmed() -> None:
     problem = bc.Problem.from_map(
         lambda w, lam: 0.5 * w + lam, lambda w, lam: (w**2).sum() + 1e16, zeros(2), zeros(2) + 1
     )
-    (told,) = derivative_check.confirm(problem, problem.lam).unconfirmed
-    assert told.startswith("∇₁E: finite differences are too rough")
+    (message,) = derivative_check.confirm(problem, problem.lam).unconfirmed
+    assert message.startswith("∇₁E: finite differences are too rough")
     nowhere = bc.Problem.from_map(
         lambda w, lam: 0.5 * w + 0 * lam, lambda w, lam: (1e-300 - w.abs()).sqrt().sum(), zeros(2), zeros(2)
     )
-    for told in derivative_check.confirm(nowhere, nowhere.lam).unconfirmed:
-        assert told[:3] in ("∇₁E", "∇₂E")
-        assert told.endswith("it is not finite near the start")
+    for message in derivative_check.confirm(nowhere, nowhere.lam).unconfirmed:
+        assert message[:3] in ("∇₁E", "∇₂E")
+        assert message.endswith("it is not finite near the start")
 
 
 def test_what_the_operations_said_on_arrival_is_not_forgotten() -> None:

@@ -29,12 +29,12 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 def test_it_is_that_of_torch(name: str) -> None:
     ours, torchs = loss_gradient.gradient(LOSSES[name]), torch.func.grad(LOSSES[name])
     with torch.no_grad():
-        found = ours(w, lam)
+        result = ours(w, lam)
         if name == "prod":  # of which PyTorch has another formula inside of transformations: three roundings
-            assert torch.allclose(found, torchs(w, lam), rtol=3 * torch.finfo(D).eps, atol=0)
+            assert torch.allclose(result, torchs(w, lam), rtol=3 * torch.finfo(D).eps, atol=0)
         else:
-            assert torch.equal(found, torchs(w, lam))
-        assert not found.requires_grad
+            assert torch.equal(result, torchs(w, lam))
+        assert not result.requires_grad
     needs = lam.clone().requires_grad_()
     with torch.no_grad():
         assert not ours(w, needs).requires_grad

@@ -70,8 +70,8 @@ def test_a_module_holds_the_parameters_of_the_call() -> None:
     )
     assert problem.d == sum(p.numel() for p in module.parameters())
     exact = bc.hypergradient(problem, "exact")
-    found = bc.hypergradient(problem, "aid-cg", t=2000, k=40)
-    assert (found.value - exact.value).norm() <= 1e-8 * exact.value.norm()
+    result = bc.hypergradient(problem, "aid-cg", t=2000, k=40)
+    assert (result.value - exact.value).norm() <= 1e-8 * exact.value.norm()
     assert all(torch.equal(a, b) for a, b in zip(before, module.parameters(), strict=True))
     curves = bc.error_curves(problem, ["itd", "aid-fp"], t=5)
     for method in curves:
@@ -87,9 +87,9 @@ def test_hyperparameters_may_be_a_module_too() -> None:
         zeros(3),
         reweight,
     )
-    found = bc.hypergradient(problem, "aid-cg", t=3000, k=10)
-    assert found.grad["weight"].shape == (1, 3)
-    assert (found.value - bc.hypergradient(problem, "exact").value).norm() <= 1e-9
+    result = bc.hypergradient(problem, "aid-cg", t=3000, k=10)
+    assert result.grad["weight"].shape == (1, 3)
+    assert (result.value - bc.hypergradient(problem, "exact").value).norm() <= 1e-9
 
 
 def test_the_gradient_has_the_structure_of_the_hyperparameters() -> None:
@@ -100,10 +100,10 @@ def test_the_gradient_has_the_structure_of_the_hyperparameters() -> None:
         zeros(2),
         lam,
     )
-    found = bc.hypergradient(problem, "aid-cg", t=20)
-    assert found.grad["a"].shape == (2,)
-    assert torch.equal(torch.cat((found.grad["a"], found.grad["b"][0][None])), found.value)
-    assert torch.equal(found.hparams["a"], found.grad["a"])  # the old name, for one release
+    result = bc.hypergradient(problem, "aid-cg", t=20)
+    assert result.grad["a"].shape == (2,)
+    assert torch.equal(torch.cat((result.grad["a"], result.grad["b"][0][None])), result.value)
+    assert torch.equal(result.hparams["a"], result.grad["a"])  # the old name, for one release
     flat = bc.hypergradient(bc.problems.scalar(), "itd", t=3)
     assert flat.grad is flat.value
 
@@ -144,9 +144,9 @@ def test_prepare_runs_at_the_start_of_a_call_and_is_differentiated_through() -> 
     bc.hypergradient(with_it, "itd", t=1)  # the first use records the functions
     for method in ("itd", "aid-fp", "aid-cg"):
         calls.clear()
-        found = bc.hypergradient(with_it, method, t=9).value
+        result = bc.hypergradient(with_it, method, t=9).value
         assert len(calls) == 2  # both functions are recorded again, and compared with the record
-        assert (found - bc.hypergradient(without, method, t=9).value).norm() <= 1e-14
+        assert (result - bc.hypergradient(without, method, t=9).value).norm() <= 1e-14
 
 
 def test_momentum_on_a_loss_of_ones_own() -> None:

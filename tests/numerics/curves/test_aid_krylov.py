@@ -45,23 +45,23 @@ def symmetric(values: Tensor, *shape: int) -> Tensor:
 
 
 def fixed_point(J: Tensor, b: Tensor, ks: Sequence[int]) -> Tensor:
-    v, found = torch.zeros_like(b), torch.zeros_like(b)
+    v, result = torch.zeros_like(b), torch.zeros_like(b)
     for k in range(1, max(ks) + 1):
         v = Matrices(J).d1_T(v) + b
         for i, asked in enumerate(ks):
             if asked == k:
-                found[:, i] = v[:, i]
-    return found
+                result[:, i] = v[:, i]
+    return result
 
 
 def solved(J: Tensor, b: Tensor, asked: Mapping[Method, Sequence[int]]) -> dict[Method, Tensor]:
     """By a basis, and from its end by CG itself."""
-    found = aid_krylov.solve(Matrices(J), b, {FP: [0] * b.shape[1]} | asked, aid_krylov.Room())
-    if (rest := found.continuation) is not None:
+    result = aid_krylov.solve(Matrices(J), b, {FP: [0] * b.shape[1]} | asked, aid_krylov.Room())
+    if (rest := result.continuation) is not None:
         rows = slice(rest.first, b.shape[1])
         by_cg = {m: ks for m, ks in asked.items() if m.name == "aid-cg"}
-        aid.go_on(rest.state, found.steps, lambda rows: Matrices(J[:, rows]), by_cg, found.v, rows)
-    return found.v
+        aid.go_on(rest.state, result.steps, lambda rows: Matrices(J[:, rows]), by_cg, result.v, rows)
+    return result.v
 
 
 def close(found: Tensor, expected: Tensor, steps: int) -> bool:
@@ -83,11 +83,11 @@ def test_a_basis_is_shorter_than_the_run() -> None:
     """500 steps of FP need about √500 times a logarithm of vectors, and fewer do not pass for enough."""
     J, b = symmetric(torch.linspace(0, 0.99, 300).double(), 1, 1), normal(1, 1, 300)
     asked = {FP: [500]}
-    found = aid_krylov.solve(Matrices(J), b, asked, aid_krylov.Room())
-    used = found.steps
+    result = aid_krylov.solve(Matrices(J), b, asked, aid_krylov.Room())
+    used = result.steps
     assert 60 < used < 180
     expected = fixed_point(J, b, [500])
-    assert close(found.v[FP], expected, 500)
+    assert close(result.v[FP], expected, 500)
     basis = aid_krylov.Basis(b, aid_krylov.Room())
     for size in range(1, used + 1):
         basis.grow(Matrices(J))
@@ -103,13 +103,13 @@ def test_conjugate_gradient_by_its_invariants(basis: int) -> None:
     J, b = symmetric(torch.linspace(0.1, 0.98, 60).double(), 1, 60), normal(1, 60, 60)
     J, b = J[:, :1].expand(-1, 60, -1, -1), b[:, :1].expand(-1, 60, -1)
     asked = {FP: [min(basis, k) for k in range(1, 61)], CG: range(1, 61), parse("aid-cg:20"): [20] * 60}
-    found = solved(J, b.contiguous(), asked)
-    v = found[CG]
+    result = solved(J, b.contiguous(), asked)
+    v = result[CG]
     A = torch.eye(60).double() - J[0, 0]
     exact = torch.linalg.solve(A, b[0, 0])
     energy = ((v[0] - exact) * ((v[0] - exact) @ A)).sum(-1).sqrt()
     assert bool((energy[1:] <= energy[:-1] * (1 + 1e-12) + EPS * energy[0]).all())
-    assert torch.allclose(found[parse("aid-cg:20")], v[:, 19:20], rtol=1e-9, atol=1e-12)
+    assert torch.allclose(result[parse("aid-cg:20")], v[:, 19:20], rtol=1e-9, atol=1e-12)
     assert float((v[0, -1] - exact).norm()) <= 1e-12 * float(exact.norm())
     for k in range(1, 13):
         step = conjugate_gradient.solve(lambda v: v - A @ v, b[0, 0], k, None, None).v
@@ -131,10 +131,10 @@ def test_a_space_that_is_exhausted_at_once() -> None:
     J = symmetric(torch.linspace(0.2, 0.8, 6).double(), 1, 2)
     b = torch.zeros(1, 2, 6).double()
     b[0, 1] = torch.linalg.eigh(J[0, 1]).eigenvectors[:, 2]
-    found = solved(J, b, {FP: [30, 30], CG: [30, 30]})
-    assert close(found[FP], fixed_point(J, b, [30, 30]), 30)
-    assert close(found[CG], torch.linalg.solve(torch.eye(6).double() - J, b), 30)
-    assert not found[CG][0, 0].any()
+    result = solved(J, b, {FP: [30, 30], CG: [30, 30]})
+    assert close(result[FP], fixed_point(J, b, [30, 30]), 30)
+    assert close(result[CG], torch.linalg.solve(torch.eye(6).double() - J, b), 30)
+    assert not result[CG][0, 0].any()
 
 
 @pytest.mark.parametrize("small_part", [1e-170, 1e-30, 1e-17])
@@ -143,21 +143,21 @@ def test_squares_of_what_is_left_of_the_space_may_underflow(small_part: float) -
     J = torch.diag(torch.linspace(0.3, 0.8, 6).double()).expand(1, 2, 6, 6)
     b = torch.full((1, 2, 6), small_part, dtype=torch.float64)
     b[..., 0] = 1
-    found = solved(J, b, {FP: [3, 20], CG: [3, 20]})
-    assert close(found[FP], fixed_point(J, b, [3, 20]), 20)
-    assert torch.allclose(found[CG], torch.linalg.solve(torch.eye(6).double() - J, b), rtol=1e-13, atol=1e-15)
+    result = solved(J, b, {FP: [3, 20], CG: [3, 20]})
+    assert close(result[FP], fixed_point(J, b, [3, 20]), 20)
+    assert torch.allclose(result[CG], torch.linalg.solve(torch.eye(6).double() - J, b), rtol=1e-13, atol=1e-15)
 
 
 def test_what_diverges_and_what_is_not_finite() -> None:
     """Eigenvalues up to 3, and a row of NaN beside rows that are not touched by it."""
     J, b = symmetric(torch.linspace(0, 3, 20).double(), 1, 3), normal(1, 3, 20)
-    found, expected = solved(J, b, {FP: [5, 20, 40]})[FP], fixed_point(J, b, [5, 20, 40])
-    assert float(((found - expected).norm(dim=-1) / expected.norm(dim=-1)).max()) <= 1e-13
+    result, expected = solved(J, b, {FP: [5, 20, 40]})[FP], fixed_point(J, b, [5, 20, 40])
+    assert float(((result - expected).norm(dim=-1) / expected.norm(dim=-1)).max()) <= 1e-13
     broken = J.clone()
     broken[0, 1] = torch.nan
     again = solved(broken, b, {FP: [5, 20, 40]})[FP]
     assert bool(torch.isnan(again[0, 1]).all())
-    assert torch.equal(again[0, [0, 2]], found[0, [0, 2]])
+    assert torch.equal(again[0, [0, 2]], result[0, [0, 2]])
     with pytest.raises(AssumptionError, match="I − ∂₁Φᵀ is not positive definite and CG does not apply; use aid-cgn"):
         solved(J, b, {CG: [5, 20, 40]})
 
@@ -219,8 +219,8 @@ def test_where_cg_goes_on_for_some_rows_of_a_piece(basis: int) -> None:
     batch = batches.run(problem, Prepared(problem, problem.sample(1, seed=1)), T, constant=False)
     b = rows_outer(problem, batch.w, batch.prepared.leaves.none()).w
     asked = {CG: range(1, T + 1), parse("aid-fp:15"): [15] * T}
-    found, plain = (aid.iterates(batch, b, asked, T, by)[CG] for by in (basis, 0))
-    assert bool(((found - plain).norm(dim=-1) <= 1e-7 * plain.norm(dim=-1)).all())
+    result, plain = (aid.iterates(batch, b, asked, T, by)[CG] for by in (basis, 0))
+    assert bool(((result - plain).norm(dim=-1) <= 1e-7 * plain.norm(dim=-1)).all())
     assert float((plain[:, 20] - plain[:, 19]).norm()) > 1e-4 * float(plain.norm())  # not at rest when the basis ends
 
 

@@ -11,7 +11,7 @@ from small import small
 import boundcheck as bc
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.curves import cost
-from boundcheck.numerics.curves.sizes import FEW, D1Formula, measure
+from boundcheck.numerics.curves.sizes import FEW_DATA, D1Formula, measure
 from boundcheck.problems.parts import largest_eigenvalue
 
 METHODS = ["itd", "aid-fp", "aid-cg", "aid-fp:10", "aid-cg:10"]
@@ -93,7 +93,7 @@ def test_matrices_are_counted_where_lam_or_the_reference_needs_them() -> None:
         assert sizes.few_data is not matrices
         counted = cost.bytes_needed(sizes, cost.choose(sizes, 1, ["aid-cg"], "auto", 1 << 30), ["aid-cg"])
         assert counted > 8 * (2 * 100**2 if matrices else 2 * 20 * 100)
-    assert FEW >= largest_eigenvalue.FEW  # from which on λ needs none
+    assert FEW_DATA >= largest_eigenvalue.FEW  # from which on λ needs none
 
 
 def test_too_little_memory_says_how_much_is_needed() -> None:

@@ -63,11 +63,11 @@ def test_every_dynamics(name: str, dynamics: str) -> None:
 def test_ways_of_computing_itd_agree(name: str) -> None:
     problem = small(name)
     lams = lams_of(problem)
-    found = {way: bc.error_curves(problem, ["itd"], t=T, lam=lams, algorithm=way) for way in cost.ALGORITHMS}
-    scale = 1 + float(found["wavefront"].exact.norm())
+    result = {way: bc.error_curves(problem, ["itd"], t=T, lam=lams, algorithm=way) for way in cost.ALGORITHMS}
+    scale = 1 + float(result["wavefront"].exact.norm())
     for way in cost.ALGORITHMS:
-        assert found[way].algorithm == way
-        assert np.abs(found[way]["itd"] - found["wavefront"]["itd"]).max() <= 1e-10 * scale
+        assert result[way].algorithm == way
+        assert np.abs(result[way]["itd"] - result["wavefront"]["itd"]).max() <= 1e-10 * scale
 
 
 @pytest.mark.parametrize("name", NAMES)

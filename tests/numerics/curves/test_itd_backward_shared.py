@@ -32,9 +32,9 @@ def test_it_equals_the_wave(dynamics: str, start: int, stop: int, through: int |
     b = rows_outer(problem, batch.w, leaves.none()).w
     wave = batch.prepared.pull_back_rows(leaves, itd_backward.itd(batch, b, leaves, start, stop, through))
     for block in (1, 4, T):
-        found = itd_backward_shared.itd(batch, b, start, stop, block, through)
-        assert found.shape == (3, stop - start, problem.n)
-        assert float((found - wave).abs().max()) <= 1e-13 * float(wave.abs().max())
+        result = itd_backward_shared.itd(batch, b, start, stop, block, through)
+        assert result.shape == (3, stop - start, problem.n)
+        assert float((result - wave).abs().max()) <= 1e-13 * float(wave.abs().max())
 
 
 def test_it_applies_where_both_formulas_are() -> None:

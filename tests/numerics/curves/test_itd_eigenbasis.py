@@ -65,11 +65,11 @@ def test_what_is_formed_is_read_off_at_w_t(name: str, dynamics: str) -> None:
     leaves = used(batch.prepared.leaves, rows(problem.phi_at), batch.w[:, :1])
     v = normal(3, T, 2, problem.d)
     assert batch.spectrum is not None
-    found = Formed(Modes(batch, batch.spectrum, leaves)).read(None, v)
-    assert found.itd is None
-    assert found.aid is not None
+    result = Formed(Modes(batch, batch.spectrum, leaves)).read(None, v)
+    assert result.itd is None
+    assert result.aid is not None
     expected = lambda_products.d2phi_T_v(batch, leaves, batch.w, v)
-    assert (found.aid - expected).abs().max() <= 1e-11 * expected.abs().max()
+    assert (result.aid - expected).abs().max() <= 1e-11 * expected.abs().max()
 
 
 @AFFINE
@@ -90,16 +90,16 @@ def test_points_that_are_not_needed_are_not_kept(name: str) -> None:
 def test_spectrum_counts_what_differs_by_rounding_once() -> None:
     U = torch.linalg.qr(torch.randn(6, 6, generator=torch.Generator().manual_seed(0)).double()).Q
     values = torch.tensor([[0.5, 0.5, 0.5, -0.2, 0.9, 0.9], [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]]).double()
-    found = spectrum_of(U * values[:, None] @ U.T)
-    assert found.values.shape == (2, 6)
-    assert torch.allclose(found.values[0], torch.tensor([-0.2, 0.5, 0.9, 0, 0, 0]).double(), atol=1e-15)
-    assert not found.simple
-    spread = found.spread(found.values[:, None])[:, 0]
-    assert torch.allclose(found.U * spread[:, None] @ found.U.mT, U * values[:, None] @ U.T, atol=1e-14)
+    result = spectrum_of(U * values[:, None] @ U.T)
+    assert result.values.shape == (2, 6)
+    assert torch.allclose(result.values[0], torch.tensor([-0.2, 0.5, 0.9, 0, 0, 0]).double(), atol=1e-15)
+    assert not result.simple
+    spread = result.spread(result.values[:, None])[:, 0]
+    assert torch.allclose(result.U * spread[:, None] @ result.U.mT, U * values[:, None] @ U.T, atol=1e-14)
     near = spectrum_of(torch.diag(torch.tensor([0.5, 0.5 + 1e-7, 0.9]).double())[None])
-    assert near.simple  # as 10⁻⁷ is no rounding
+    assert near.simple  # as 10⁻⁷ is more than rounding
     v = torch.ones(2, 1, 6).double()
-    assert torch.allclose(found.lengths(v)[0, 0] ** 2, torch.tensor([1, 3, 2, 0, 0, 0]).double())
+    assert torch.allclose(result.lengths(v)[0, 0] ** 2, torch.tensor([1, 3, 2, 0, 0, 0]).double())
 
 
 def test_steps_that_depend_on_lam_are_not_frozen() -> None:

@@ -32,15 +32,17 @@ SOLVER_OF = {"aid-fp": "fixed-point", "aid-cg": "cg", "aid-cgn": "cgn"}
 
 
 def seen(problem: Problem, methods: list[str], T: int = T, names: tuple[str, ...] = NAMES, **options) -> Observed:
-    found = reference(problem, problem.lam[None])
-    return observe(problem, found, [parse(m) for m in methods], T, names, **{"q": Q, **options})
+    result = reference(problem, problem.lam[None])
+    return observe(problem, result, [parse(m) for m in methods], T, names, **{"q": Q, **options})
 
 
 def inside(function: Callable) -> dict[str, Tensor]:
     """The numbers that a formula of `instances.py` is made of."""
-    found = inspect.getclosurevars(function).nonlocals
+    result = inspect.getclosurevars(function).nonlocals
     return {
-        name: torch.as_tensor(x, dtype=torch.float64) for name, x in found.items() if isinstance(x, (np.ndarray, float))
+        name: torch.as_tensor(x, dtype=torch.float64)
+        for name, x in result.items()
+        if isinstance(x, (np.ndarray, float))
     }
 
 
@@ -87,11 +89,11 @@ def expected(instance: Instance, method: Method) -> dict[str, np.ndarray]:
     aid = runs.observe(instance, path.w, most, SOLVER_OF.get(method.name, "exact"))
     t = np.arange(1, T + 1)
     k = np.array([method.steps(i) for i in t])
-    found = {name: np.broadcast_to(x, (T + 1, most + 1))[t, k] for name, x in aid.items()}
+    result = {name: np.broadcast_to(x, (T + 1, most + 1))[t, k] for name, x in aid.items()}
     if method.name == "itd":
-        found = {name: x for name, x in found.items() if name not in OF_AID}
-        found |= {name: x[1:] for name, x in runs.observe_itd(instance, path, Q).items()}
-    return {name: x for name, x in found.items() if name != "error"}
+        result = {name: x for name, x in result.items() if name not in OF_AID}
+        result |= {name: x[1:] for name, x in runs.observe_itd(instance, path, Q).items()}
+    return {name: x for name, x in result.items() if name != "error"}
 
 
 INSTANCES = {
@@ -124,11 +126,11 @@ def test_every_observable_equals_what_numpy_finds(name: str, affine: bool) -> No
         "aid-cgn",
         *(["aid-cg", "aid-cg:2"] if problem.symmetric else []),
     ]
-    for method, found in seen(problem, methods).items():
+    for method, result in seen(problem, methods).items():
         truth = expected(instance, method)
-        assert found.keys() == truth.keys(), method
+        assert result.keys() == truth.keys(), method
         scale = max(1.0, *(float(x.max()) for x in truth.values()))
-        for observable, values in found.items():
+        for observable, values in result.items():
             assert values.shape == (T,)
             assert values.dtype == np.float64
             squared = 10 if method.name == "aid-cgn" else 1  # its system has the square of the condition number
@@ -146,7 +148,7 @@ def test_the_names_are_the_observables_of_the_theory() -> None:
 @pytest.mark.parametrize("problem", ["lr", "krr", "hr"])
 def test_the_derivative_of_the_iterate_is_that_of_the_loop(problem: str, name: str) -> None:
     made = small(problem, dynamics=name, differentiate_step=True)
-    found = reference(made, made.lam[None])
+    result = reference(made, made.lam[None])
 
     def w_t(lam: Tensor, t: int) -> Tensor:
         ready, z = made.prepare(lam), made.dynamics.start(made.w0)
@@ -155,7 +157,7 @@ def test_the_derivative_of_the_iterate_is_that_of_the_loop(problem: str, name: s
         return made.dynamics.iterate(z)
 
     jacobian = torch.autograd.functional.jacobian
-    Y, Z = jacobian(made.phi, (found.w[0], made.lam))
+    Y, Z = jacobian(made.phi, (result.w[0], made.lam))
     w_prime = torch.linalg.solve(torch.eye(made.d, dtype=made.dtype) - Y, Z)
     values = seen(made, ["itd"], 9, OF_ITD)[Method("itd")]
     for t in (1, 2, 5, 9):
@@ -235,10 +237,10 @@ def test_a_large_problem_has_vectors_only() -> None:
         normal(3, seed=1),
         symmetric=True,
     )
-    found = seen(problem, ["itd", "aid-fp", "aid-cg:3"], 6)
-    assert {*found[Method("itd")]} == {"r_t", "g_t", "eps_w", "dE_1", "dE_2", *OF_PATH}
+    result = seen(problem, ["itd", "aid-fp", "aid-cg:3"], 6)
+    assert {*result[Method("itd")]} == {"r_t", "g_t", "eps_w", "dE_1", "dE_2", *OF_PATH}
     for method in (Method("aid-fp"), Method("aid-cg", 3)):
-        assert {*found[method]} == {*NAMES} - NEED_MATRICES - {*OF_ITD, *OF_PATH, *OF_FP}
+        assert {*result[method]} == {*NAMES} - NEED_MATRICES - {*OF_ITD, *OF_PATH, *OF_FP}
     lam, t = problem.lam, 4
     w_star = (X @ lam) / (1 - a)
     w = w_star * (1 - a**t)
@@ -256,8 +258,8 @@ def test_a_large_problem_has_vectors_only() -> None:
         "ZT_dv": (X.T @ (v_t - v)).norm(),
     }
     for name, value in truth.items():
-        assert found[Method("aid-fp")][name][t - 1] == pytest.approx(float(value), rel=1e-9), name
-    assert found[Method("aid-fp")]["dZT_v"].max() <= 1e-12 * float(v.norm() * X.norm())
+        assert result[Method("aid-fp")][name][t - 1] == pytest.approx(float(value), rel=1e-9), name
+    assert result[Method("aid-fp")]["dZT_v"].max() <= 1e-12 * float(v.norm() * X.norm())
 
 
 def test_float32_stays_float32_until_it_is_handed_over() -> None:
@@ -275,8 +277,8 @@ def test_a_run_that_diverges_is_infinite_and_no_crash() -> None:
         lambda w, lam: 2 * w**3 + lam, lambda w, lam: (w * w).sum(), normal(2) + 9, 0.1 * normal(2, seed=1)
     )
     start = replace(problem, w0=0 * problem.w0)
-    found = reference(start, problem.lam[None])
-    values = observe(problem, found, [Method("itd"), Method("aid-fp")], 8, NAMES)
+    result = reference(start, problem.lam[None])
+    values = observe(problem, result, [Method("itd"), Method("aid-fp")], 8, NAMES)
     assert not np.isfinite(values[Method("itd")]["dw"][-1])
     assert not np.isfinite(values[Method("aid-fp")]["du"][-1])
     assert np.isfinite(values[Method("itd")]["dw"][0])

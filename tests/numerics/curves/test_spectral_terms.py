@@ -28,14 +28,14 @@ QUADRATIC = ("krr", "br", "hr")
 def test_the_run_has_the_terms_that_were_foretold(name: str, dynamics: str) -> None:
     """To what rounding does to differences of vectors with condition numbers up to 10⁴."""
     problem, ts = small(name, dynamics=dynamics), np.array([1, 2, 5, 13, T])
-    found = reference(problem, problem.lam[None])
+    result = reference(problem, problem.lam[None])
     methods = methods_of(problem, ["itd", "aid-fp", "aid-fp:3", "aid-cg", "aid-cg:2"])
-    told = foresee(problem, found, methods, ts)
-    names = {name for terms in told.values() for name in terms}
-    seen = observe(problem, found, methods, T, names, ts=ts)
+    message = foresee(problem, result, methods, ts)
+    names = {name for terms in message.values() for name in terms}
+    seen = observe(problem, result, methods, T, names, ts=ts)
     for m in methods:
-        for term, values in told[m].items():
-            rounding = 1e-9 * (abs(seen[m][term]).max() + float(found.value.norm()))
+        for term, values in message[m].items():
+            rounding = 1e-9 * (abs(seen[m][term]).max() + float(result.value.norm()))
             if m.name == "aid-cg" and term in ("ZT_dv", "duT_g"):  # bounded, from some step on
                 assert (values >= seen[m][term] - rounding).all(), (str(m), term)
             else:
@@ -58,7 +58,7 @@ def test_within_ten_times_the_error_at_every_t_before_anything_is_run(name: str,
 def test_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the dynamics nor a linear solver take a step."""
     problem = small("krr", dynamics="heavy-ball")
-    found = reference(problem, problem.lam[None])
+    result = reference(problem, problem.lam[None])
 
     def many(*args: object) -> Iterator[torch.Tensor]:
         assert args[-1] == 0, "a step was taken"
@@ -66,7 +66,7 @@ def test_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("boundcheck.numerics.solvers.lower_level.many", many)
     monkeypatch.setattr("boundcheck.numerics.curves.aid.iterates", None)
-    assert foresee(problem, found, methods_of(problem, ["itd", "aid-fp", "aid-cg"]), np.array([1, 9]))
+    assert foresee(problem, result, methods_of(problem, ["itd", "aid-fp", "aid-cg"]), np.array([1, 9]))
 
 
 def test_it_is_refused_where_there_is_no_spectrum() -> None:
@@ -74,13 +74,13 @@ def test_it_is_refused_where_there_is_no_spectrum() -> None:
     assert curve.bounds["itd-spectral"].verdict is Verdict.NOT_APPLICABLE
     assert "one symmetric matrix" in curve.bounds["itd-spectral"].reason
     turning = replace(small("krr", dynamics="gradient-descent"), symmetric=None, dynamics=GRADIENT_DESCENT)
-    found = bc.check(turning, ["aid-fp"], t=3).curves["aid-fp"].bounds["aid-spectral"]
-    assert found.verdict is Verdict.NOT_APPLICABLE
+    result = bc.check(turning, ["aid-fp"], t=3).curves["aid-fp"].bounds["aid-spectral"]
+    assert result.verdict is Verdict.NOT_APPLICABLE
 
 
 def test_chosen_alone_and_without_proofs() -> None:
-    found = bc.check(small("br"), ["aid-cg"], t=5, bounds=["aid-spectral"], proofs=False)
-    assert found.verdict is Verdict.HOLDS
+    result = bc.check(small("br"), ["aid-cg"], t=5, bounds=["aid-spectral"], proofs=False)
+    assert result.verdict is Verdict.HOLDS
     alone = bc.check(small("lr"), ["aid-fp"], t=5, bounds=["aid-newton"], proofs=False)
     assert ("aid-fp", "aid-newton") in alone.verdicts
 
@@ -88,20 +88,20 @@ def test_chosen_alone_and_without_proofs() -> None:
 def test_conjugate_gradient_is_followed_while_it_is_what_it_is_in_exact_arithmetic() -> None:
     A = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64)
     b = torch.tensor([[1.0, -1.0, 2.0]] * 5, dtype=torch.float64)
-    found = _conjugate(A, b, torch.arange(5))
-    assert torch.equal(found[0], torch.zeros_like(A))
-    torch.testing.assert_close(found[1], b[1] * (b[1] @ b[1]) / (b[1] @ (A * b[1])))
-    residual = b[2] - A * found[2]
+    result = _conjugate(A, b, torch.arange(5))
+    assert torch.equal(result[0], torch.zeros_like(A))
+    torch.testing.assert_close(result[1], b[1] * (b[1] @ b[1]) / (b[1] @ (A * b[1])))
+    residual = b[2] - A * result[2]
     assert abs(float(residual @ b[2])) < 1e-14
     assert abs(float(residual @ (A * b[2]))) < 1e-13
-    assert torch.isnan(found[3:]).all()  # it is done, and what is left is rounding
+    assert torch.isnan(result[3:]).all()  # it is done, and what is left is rounding
 
 
 def test_the_polynomial_of_chebyshev() -> None:
     """On [1, 9]: T_k((5 − a)/4) over its value at 0."""
     A = torch.linspace(1, 9, 50, dtype=torch.float64)
-    found = _chebyshev(A, torch.arange(6))
-    torch.testing.assert_close(found[0], torch.ones_like(A))
-    torch.testing.assert_close(found[1], 1 - A / 5)
-    torch.testing.assert_close(found[2], (2 * (1 - (A - 1) / 4) ** 2 - 1) / (2 * 1.25**2 - 1))
+    result = _chebyshev(A, torch.arange(6))
+    torch.testing.assert_close(result[0], torch.ones_like(A))
+    torch.testing.assert_close(result[1], 1 - A / 5)
+    torch.testing.assert_close(result[2], (2 * (1 - (A - 1) / 4) ** 2 - 1) / (2 * 1.25**2 - 1))
     assert torch.equal(_chebyshev(torch.full((3,), 0.5, dtype=torch.float64), torch.tensor([1, 2])), torch.zeros(2, 3))

@@ -44,13 +44,13 @@ def test_derivatives_are_those_of_autograd(case: Case) -> None:
     """Up to the rounding of autograd, which adds a few hundred numbers of size below 1000."""
     f = around(case, 3, torch.float64, bent=True, scalar=True)
     w, lam, v = random(1, 3), random(2, 2), random(4, 3)
-    found = evaluated(f, w, lam, v, every=False)
+    result = evaluated(f, w, lam, v, every=False)
     (by_w, by_lam), (w_along, lam_along) = torch.func.jvp(
         lambda w: torch.func.grad(f, argnums=(0, 1))(w, lam), (w,), (v,)
     )
     pairs = (
-        (found.output.value, f(w, lam)), (found.by_w.value, by_w), (found.by_lam.value, by_lam),
-        (found.by_w.tangent, w_along), (found.by_lam.tangent, lam_along),
+        (result.output.value, f(w, lam)), (result.by_w.value, by_w), (result.by_lam.value, by_lam),
+        (result.by_w.tangent, w_along), (result.by_lam.tangent, lam_along),
     )  # fmt: skip
     for ours, theirs in pairs:
         assert float((numbers(ours) - theirs.reshape(-1)).norm()) <= 1e-9 * (1 + float(theirs.norm()))
@@ -91,24 +91,24 @@ def holds(ball: object, truth: mpmath.mpf, width: float) -> bool:
 
 def test_a_gradient_has_thirty_digits() -> None:
     w, lam = random(7, 3), random(8, 3)
-    found = evaluated(logistic, w, lam)
+    result = evaluated(logistic, w, lam)
     with mpmath.workdps(50):
         truth = logistic_slope(w, lam)
-        assert found.by_w is not None
-        assert all(holds(ball, t, 1e-30) for ball, t in zip(found.by_w.value, truth, strict=True))
+        assert result.by_w is not None
+        assert all(holds(ball, t, 1e-30) for ball, t in zip(result.by_w.value, truth, strict=True))
 
 
 def test_numbers_that_are_computed_from_data_are_exact() -> None:
     """0.1·X is the product of two stored numbers, and not what float64 makes of it."""
     w, lam = random(7, 3), random(8, 3)
-    found = evaluated(lambda w, lam: (w * (0.1 * X[0] / 3) * lam).sum(), w, lam)
+    result = evaluated(lambda w, lam: (w * (0.1 * X[0] / 3) * lam).sum(), w, lam)
     with mpmath.workdps(50):
         truth = [
             mpmath.mpf(0.1) * mpmath.mpf(x) / 3 * mpmath.mpf(b)
             for x, b in zip(X[0].tolist(), lam.tolist(), strict=True)
         ]
-        assert found.by_w is not None
-        assert all(holds(ball, t, 1e-35) for ball, t in zip(found.by_w.value, truth, strict=True))
+        assert result.by_w is not None
+        assert all(holds(ball, t, 1e-35) for ball, t in zip(result.by_w.value, truth, strict=True))
 
 
 def test_a_map_and_its_products_from_the_left() -> None:
@@ -118,15 +118,15 @@ def test_a_map_and_its_products_from_the_left() -> None:
         return torch.tanh(X @ (lam * w))
 
     with evaluation.precision():
-        found = evaluation.gradient(capture(f, w, lam, EXPANSIONS, every=True), w, lam, seed=v, along=None)
+        result = evaluation.gradient(capture(f, w, lam, EXPANSIONS, every=True), w, lam, seed=v, along=None)
     with mpmath.workdps(50):
         w_, lam_, v_ = ([mpmath.mpf(x) for x in t.tolist()] for t in (w, lam, v))
         inner = [
             mpmath.fsum(mpmath.mpf(a) * b * x for a, b, x in zip(row, lam_, w_, strict=True)) for row in X.tolist()
         ]
-        assert all(holds(ball, mpmath.tanh(u), 1e-34) for ball, u in zip(found.output.value, inner, strict=True))
-        assert found.by_w is not None
-        for j, ball in enumerate(found.by_w.value):
+        assert all(holds(ball, mpmath.tanh(u), 1e-34) for ball, u in zip(result.output.value, inner, strict=True))
+        assert result.by_w is not None
+        for j, ball in enumerate(result.by_w.value):
             slopes = [mpmath.mpf(X[i, j].item()) * (1 - mpmath.tanh(u) ** 2) for i, u in enumerate(inner)]
             assert holds(ball, lam_[j] * mpmath.fsum(s * x for s, x in zip(slopes, v_, strict=True)), 1e-33)
 

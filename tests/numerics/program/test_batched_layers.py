@@ -95,9 +95,9 @@ def test_what_pytorch_cannot_differentiate_is_one_line() -> None:
     def loss(w: Tensor) -> Tensor:
         return F.scaled_dot_product_attention(*[w.reshape(1, 1, 3, 2)] * 3).sum()
 
-    with pytest.raises(bc.UserCodeError, match=r"derivative for aten::.*write that operation") as told:
+    with pytest.raises(bc.UserCodeError, match=r"derivative for aten::.*write that operation") as message:
         extreme_curvature(loss, normal(6))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(message.value)
 
 
 def test_what_pytorch_cannot_batch_is_one_line() -> None:

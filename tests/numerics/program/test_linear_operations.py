@@ -73,9 +73,9 @@ def test_the_tangent_is_that_of_forward_mode(full: str) -> None:
                 continue
             tangents = {i: along(args[i]) for i in moving}
             of = {id(args[i]): tangents[i] for i in moving}
-            found = linear_operations.tangent(func, full, args, kwargs, lambda x, of=of: of.get(id(x)))  # type: ignore[misc]
+            result = linear_operations.tangent(func, full, args, kwargs, lambda x, of=of: of.get(id(x)))  # type: ignore[misc]
             truth = by_forward_mode(func, args, kwargs, tangents)
-            assert torch.allclose(torch.zeros_like(truth) if found is None else found, truth, rtol=1e-15, atol=1e-15)
+            assert torch.allclose(torch.zeros_like(truth) if result is None else result, truth, rtol=1e-15, atol=1e-15)
 
 
 def test_a_quotient_is_not_linear_below() -> None:

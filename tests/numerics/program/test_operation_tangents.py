@@ -146,7 +146,7 @@ def test_an_iteration_that_stopped_early_leaves_the_derivative_unconfirmed():
         value, lambda x, c: torch.autograd.functional.vjp(value, x, c)[1], start, u, torch.ones(3, dtype=D)
     )
     outcome = operation_tangents.compare(line)
-    assert outcome.says == "open"
+    assert outcome.verdict == "open"
     assert "differ by" in outcome.reason
 
 
@@ -158,9 +158,9 @@ def test_terms_that_cancel_leave_rounding_which_refutes_nothing():
     line = Line(
         lambda s: s * w, lambda s, c: (c @ w)[None] + rounding, torch.ones(1, dtype=D), torch.ones(1, dtype=D), c
     )
-    assert operation_tangents.compare(line).says == "agrees"
+    assert operation_tangents.compare(line).verdict == "agrees"
     stopped = replace(line, gradient=lambda s, c: (c @ w + 1e-3 * c[0])[None])
-    assert operation_tangents.compare(stopped).says == "refutes"
+    assert operation_tangents.compare(stopped).verdict == "refutes"
 
 
 def share(small: float, wrong: float) -> Line:
@@ -173,24 +173,24 @@ def share(small: float, wrong: float) -> Line:
 
 @pytest.mark.parametrize("small", [1e-3, 1e-6, 1e-10])
 def test_an_entry_is_seen_beside_one_that_is_much_steeper(small):
-    assert operation_tangents.compare(share(small, 1.0)).says == "agrees"
-    assert operation_tangents.compare(share(small, 0.5)).says == "refutes"
+    assert operation_tangents.compare(share(small, 1.0)).verdict == "agrees"
+    assert operation_tangents.compare(share(small, 0.5)).verdict == "refutes"
 
 
 def test_an_entry_that_may_be_rounding_refutes_nothing():
     """As where λ enters by (λ + s) − s."""
-    assert operation_tangents.compare(share(1e-15, 0.9)).says == "agrees"
+    assert operation_tangents.compare(share(1e-15, 0.9)).verdict == "agrees"
 
 
 def test_a_value_is_seen_beside_one_that_is_much_steeper():
     weights, seen = torch.tensor([1.0, 1e-6], dtype=D), torch.tensor([1.0, 5e-7], dtype=D)
     one = torch.ones(1, dtype=D)
     line = Line(lambda s: s * weights, lambda s, c: (c @ seen)[None], one, one, torch.ones(2, dtype=D))
-    assert operation_tangents.compare(line).says == "refutes"
+    assert operation_tangents.compare(line).verdict == "refutes"
 
 
 def test_shares_that_are_not_finite_are_left_alone():
-    assert operation_tangents.compare(share(1e-3, float("inf"))).says != "refutes"
+    assert operation_tangents.compare(share(1e-3, float("inf"))).verdict != "refutes"
 
 
 def test_a_derivative_that_cancels_inside_is_rounding():

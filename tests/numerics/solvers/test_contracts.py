@@ -40,9 +40,9 @@ def test_converges_to_exact(problem: Problem, method: str) -> None:
     exact = bc.hypergradient(problem, "exact")
     t = min(steps_to(problem, 1e-11), 6000)
     k = min(3 * problem.d, t) if method in ("aid-cg", "aid-cgn") else t
-    found = bc.hypergradient(problem, method, t=t, k=None if method == "itd" else k)
-    assert (found.value - exact.value).norm() <= 1e-8 * (1 + exact.value.norm())
-    assert found.status == "completed"
+    result = bc.hypergradient(problem, method, t=t, k=None if method == "itd" else k)
+    assert (result.value - exact.value).norm() <= 1e-8 * (1 + exact.value.norm())
+    assert result.status == "completed"
 
 
 def test_exact_is_the_derivative_of_the_true_objective(problem: Problem) -> None:
@@ -65,7 +65,7 @@ def test_exact_is_the_derivative_of_the_true_objective(problem: Problem) -> None
 def test_itd_is_the_derivative_of_what_was_run(problem: Problem) -> None:
     """Central differences of E(w_t(λ), λ), with what is held fixed (the steps) held fixed."""
     t = 6
-    found = bc.hypergradient(problem, "itd", t=t)
+    result = bc.hypergradient(problem, "itd", t=t)
     prepared = Prepared(problem, problem.lam)
     leaves = prepared.leaves
 
@@ -81,7 +81,7 @@ def test_itd_is_the_derivative_of_what_was_run(problem: Problem) -> None:
     moved = [Prepared(problem, problem.lam + s * (h := 1e-5 * float(problem.lam.norm())) * direction) for s in (1, -1)]
     up, down = (run(p.leaves.tensors) for p in moved)
     numerical = (up - down) / (2 * h)
-    assert float(found.value @ direction) == pytest.approx(float(numerical), rel=1e-4, abs=1e-6)
+    assert float(result.value @ direction) == pytest.approx(float(numerical), rel=1e-4, abs=1e-6)
 
 
 class Counting:
@@ -106,8 +106,8 @@ def test_t_steps_are_t_steps(problem: Problem, method: str) -> None:
     counts = []
     for t in (3, 8):
         counting = Counting(problem)
-        found = bc.hypergradient(counting.problem, method, t=t, k=None if method == "itd" else 2)
-        assert found.t == t
+        result = bc.hypergradient(counting.problem, method, t=t, k=None if method == "itd" else 2)
+        assert result.t == t
         counts.append(counting.count)
     assert counts[1] - counts[0] == 5
 
@@ -130,9 +130,9 @@ def test_k_steps_are_k_steps(problem: Problem, method: str, monkeypatch: pytest.
         calls = {"d1_T": 0, "d1": 0}
         for name in calls:
             monkeypatch.setattr(Linearisation, name, counted(calls, name, getattr(Linearisation, name)))
-        found = bc.hypergradient(problem, f"{method}:{k}", t=4)
+        result = bc.hypergradient(problem, f"{method}:{k}", t=4)
         monkeypatch.undo()
-        assert (found.t, found.k) == (4, k)
+        assert (result.t, result.k) == (4, k)
         counts.append(calls)
     assert counts[1]["d1_T"] - counts[0]["d1_T"] == 5
     assert counts[1]["d1"] - counts[0]["d1"] == (5 if method == "aid-cgn" else 0)
@@ -141,27 +141,27 @@ def test_k_steps_are_k_steps(problem: Problem, method: str, monkeypatch: pytest.
 def test_fixed_point_is_its_recursion_and_the_derivative_form(problem: Problem) -> None:
     """Proposition thm:20200124a: with u_k = ∂₁Φ u_{k−1} + ∂₂Φ and v_k = ∂₁Φᵀv_{k−1} + ∇₁E, u_kᵀ∇₁E = ∂₂Φᵀv_k."""
     t, k = 5, 7
-    found = bc.hypergradient(problem, "aid-fp", t=t, k=k)
+    result = bc.hypergradient(problem, "aid-fp", t=t, k=k)
     prepared = Prepared(problem, problem.lam)
-    Y = jacobian(lambda w: problem.phi_at(w, prepared.ready), found.w)
-    outer = outer_gradients(problem, found.w, prepared.leaves)
-    at = Linearisation(problem.phi_at, found.w, prepared.ready, prepared.leaves)
+    Y = jacobian(lambda w: problem.phi_at(w, prepared.ready), result.w)
+    outer = outer_gradients(problem, result.w, prepared.leaves)
+    at = Linearisation(problem.phi_at, result.w, prepared.ready, prepared.leaves)
     eye = torch.eye(problem.d, dtype=torch.float64)
     Z = torch.stack([prepared.pull_back(at.d2_T(e)) for e in eye])
-    u, v = torch.zeros_like(Z), torch.zeros_like(found.w)
+    u, v = torch.zeros_like(Z), torch.zeros_like(result.w)
     for _ in range(k):
         u, v = Y @ u + Z, Y.T @ v + outer.w
     direct = prepared.pull_back(outer.lam)
-    scale = 1 + found.value.norm()
+    scale = 1 + result.value.norm()
     assert (u.T @ outer.w - Z.T @ v).norm() <= 1e-12 * scale
-    assert (direct + Z.T @ v - found.value).norm() <= 1e-12 * scale
+    assert (direct + Z.T @ v - result.value).norm() <= 1e-12 * scale
 
 
 def test_ways_of_differentiating_agree(problem: Problem) -> None:
-    found = {m: bc.hypergradient(problem, "itd", t=11, mode=m).value for m in ("reverse", "checkpoint", "forward")}
-    scale = 1 + found["reverse"].norm()
-    assert (found["checkpoint"] - found["reverse"]).norm() <= 1e-12 * scale
-    assert (found["forward"] - found["reverse"]).norm() <= 1e-11 * scale
+    result = {m: bc.hypergradient(problem, "itd", t=11, mode=m).value for m in ("reverse", "checkpoint", "forward")}
+    scale = 1 + result["reverse"].norm()
+    assert (result["checkpoint"] - result["reverse"]).norm() <= 1e-12 * scale
+    assert (result["forward"] - result["reverse"]).norm() <= 1e-11 * scale
 
 
 def test_truncation_interpolates(problem: Problem) -> None:
@@ -181,10 +181,10 @@ def test_truncation_interpolates(problem: Problem) -> None:
 
 def test_a_warm_start_at_the_solution_is_exact(problem: Problem) -> None:
     exact = bc.hypergradient(problem, "exact")
-    found = bc.hypergradient(problem, "aid-fp", t=0, k=0, w0=exact.w, v0=exact.v)
-    assert (found.value - exact.value).norm() <= 1e-10 * (1 + exact.value.norm())
-    assert found.k == 0
-    assert found.residual.v <= 1e-9 * (1 + float(exact.v.norm()))
+    result = bc.hypergradient(problem, "aid-fp", t=0, k=0, w0=exact.w, v0=exact.v)
+    assert (result.value - exact.value).norm() <= 1e-10 * (1 + exact.value.norm())
+    assert result.k == 0
+    assert result.residual.v <= 1e-9 * (1 + float(exact.v.norm()))
 
 
 @pytest.mark.parametrize("method", [*METHODS, "exact"])
@@ -192,18 +192,18 @@ def test_single_precision_stays_single(problem: Problem, method: str) -> None:
     if method == "aid-cg" and not problem.symmetric:
         pytest.skip("CG refuses")
     single = small(problem.name, dtype=torch.float32)
-    found = bc.hypergradient(single, method, t=5, k=None if method in ("itd", "exact") else 3)
-    assert found.value.dtype == found.w.dtype == torch.float32
-    assert found.value.device == single.device
+    result = bc.hypergradient(single, method, t=5, k=None if method in ("itd", "exact") else 3)
+    assert result.value.dtype == result.w.dtype == torch.float32
+    assert result.value.device == single.device
 
 
 def test_the_result_says_what_was_run(problem: Problem) -> None:
-    found = bc.hypergradient(problem, "aid-fp", t=3, k=2)
-    assert found.dynamics == problem.dynamics.name
-    assert found.linear_map == f"Φ of {problem.name}"
+    result = bc.hypergradient(problem, "aid-fp", t=3, k=2)
+    assert result.dynamics == problem.dynamics.name
+    assert result.linear_map == f"Φ of {problem.name}"
     assert bc.hypergradient(problem, "itd", t=3).linear_map is None
-    w, ready = found.w, problem.prepare(problem.lam)
-    assert found.residual.w == pytest.approx(float((w - problem.phi_at(w, ready)).norm()), rel=1e-6, abs=1e-14)
+    w, ready = result.w, problem.prepare(problem.lam)
+    assert result.residual.w == pytest.approx(float((w - problem.phi_at(w, ready)).norm()), rel=1e-6, abs=1e-14)
 
 
 @pytest.mark.parametrize("name", ["lr", "krr", "br", "hr"])
@@ -217,8 +217,8 @@ def test_itd_by_formula_is_itd_by_autograd(name: str) -> None:
     for method, t in (("itd", 1), ("itd", 9), ("itd-truncated:4", 9), ("itd-truncated:4", 2)):
         expected = bc.hypergradient(bare, method, t=t, mode="reverse")
         for case in cases:
-            found = bc.hypergradient(case, method, t=t, mode="reverse")
+            result = bc.hypergradient(case, method, t=t, mode="reverse")
             assert torch.allclose(
-                found.value, expected.value, rtol=1e-11, atol=1e-13 * float(expected.value.abs().max())
+                result.value, expected.value, rtol=1e-11, atol=1e-13 * float(expected.value.abs().max())
             )
-            assert torch.allclose(found.w, expected.w, rtol=1e-13)
+            assert torch.allclose(result.w, expected.w, rtol=1e-13)

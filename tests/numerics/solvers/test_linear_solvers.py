@@ -96,8 +96,8 @@ def test_cg_refuses_what_is_not_definite() -> None:
     Y = torch.diag(torch.cat((torch.full((29,), 0.5), torch.tensor([3.0])))).double()
     with pytest.raises(bc.AssumptionError, match=r"not positive definite.*aid-cgn"):
         bc.hypergradient(linear(Y), "aid-cg", t=0, k=30, w0=torch.ones(30, dtype=torch.float64))
-    found = bc.hypergradient(linear(Y), "aid-cgn", t=0, k=30, w0=torch.ones(30, dtype=torch.float64))
-    assert found.residual.v <= 1e-10
+    result = bc.hypergradient(linear(Y), "aid-cgn", t=0, k=30, w0=torch.ones(30, dtype=torch.float64))
+    assert result.residual.v <= 1e-10
 
 
 @pytest.mark.parametrize("method", ["aid-fp", "aid-cg", "aid-cgn"])
@@ -224,9 +224,9 @@ def test_tolerances_are_relative_to_the_right_thing() -> None:
 
 def test_large_but_finite_is_not_called_divergence() -> None:
     problem = linear(2 * torch.eye(1, dtype=torch.float64))
-    found = bc.hypergradient(problem, "aid-fp", t=600, k=2)
-    assert found.residual.w == pytest.approx(float(found.w[0]) + 1, rel=1e-12)
-    assert found.residual.w > 1e180
+    result = bc.hypergradient(problem, "aid-fp", t=600, k=2)
+    assert result.residual.w == pytest.approx(float(result.w[0]) + 1, rel=1e-12)
+    assert result.residual.w > 1e180
 
 
 def test_a_gradient_that_is_not_finite_is_named() -> None:

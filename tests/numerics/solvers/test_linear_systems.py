@@ -26,8 +26,8 @@ def gram(least: float = 0.1, weights: float = 1.0) -> DataMatrix:
 
 
 def matrices(of: DataMatrix) -> Tensor:
-    kept = of.kept.expand(-1, ROWS, -1)
-    return torch.eye(D).double() - DataMatrix(of.U, of.weight, kept).matrices()[:, 0]
+    diagonal = of.diagonal.expand(-1, ROWS, -1)
+    return torch.eye(D).double() - DataMatrix(of.U, of.weight, diagonal).matrices()[:, 0]
 
 
 @pytest.mark.parametrize("weights", [1.0, 1e-6, 1e3, -0.01, 0.0])
@@ -53,7 +53,7 @@ def test_a_dense_matrix_that_is_not_symmetric() -> None:
 
 def test_where_it_does_not_apply() -> None:
     few = gram()
-    many, nothing_beside = replace(few, U=normal(D, D)), replace(few, kept=torch.ones_like(few.kept))
+    many, nothing_beside = replace(few, U=normal(D, D)), replace(few, diagonal=torch.ones_like(few.diagonal))
     assert FewData.of(few, ROWS) is not None
     assert [FewData.of(other, ROWS) for other in (None, lambda v: v, many, nothing_beside, gram(1e-9))] == [None] * 5
 
@@ -63,14 +63,14 @@ def test_where_it_does_not_apply() -> None:
 def test_with_numbers_for_weights_and_data_of_each_row(own: bool, numbers: str) -> None:
     """As the formulas of HR and BR give them."""
     U = normal(DATA, D, ROWS, 1) if own else normal(DATA, D)
-    weight, kept = torch.tensor([0.3, 0.2, 0.1]).double()[:, None], torch.tensor([0.9, 0.8, 0.5]).double()[:, None]
+    weight, diagonal = torch.tensor([0.3, 0.2, 0.1]).double()[:, None], torch.tensor([0.9, 0.8, 0.5]).double()[:, None]
     if numbers == "one":
-        weight, kept = weight[0, 0], kept[0, 0]
-    system, b = FewData.of(DataMatrix(U, -weight, kept), ROWS), normal(ROWS, D, seed=2)
+        weight, diagonal = weight[0, 0], diagonal[0, 0]
+    system, b = FewData.of(DataMatrix(U, -weight, diagonal), ROWS), normal(ROWS, D, seed=2)
     assert system is not None
     for i, x in enumerate(system.solve(b)):
         data = U[..., i, 0] if own else U
-        c, k = (x[i, 0] if numbers != "one" else x for x in (weight, kept))
+        c, k = (x[i, 0] if numbers != "one" else x for x in (weight, diagonal))
         A = (1 - k) * torch.eye(D).double() + c * data.T @ data
         assert torch.allclose(A @ x, b[i], rtol=1e-13, atol=1e-13)
         assert torch.allclose(system.product_T(b)[i], A @ b[i], rtol=1e-13, atol=1e-13)

@@ -66,8 +66,8 @@ def test_newton_is_newton_where_the_jacobian_is_not_symmetric(monkeypatch: pytes
 def test_the_residual_of_v_is_rounding_on_a_badly_conditioned_system() -> None:
     """Rounding of ‖A‖‖v‖, however small μ is."""
     problem = small("br", kappa=1e9)
-    found = bc.hypergradient(problem, "exact")
-    assert found.residual.v <= 4e-16 * 2 * float(found.v.norm())
+    result = bc.hypergradient(problem, "exact")
+    assert result.residual.v <= 4e-16 * 2 * float(result.v.norm())
 
 
 def test_one_refinement_makes_up_for_bad_pivots() -> None:
@@ -79,9 +79,9 @@ def test_one_refinement_makes_up_for_bad_pivots() -> None:
     eps = 3 * 2.0**-28  # so that 1 − ε and 1 − 2ε are exact
     A = torch.tensor([[2 * eps, -eps], [1.0, eps]], dtype=torch.float64)
     problem = bc.Problem.from_map(lambda w, lam: w - A @ w + lam, lambda w, lam: w[0], zeros(2), zeros(2))
-    found = reference.reference(problem, problem.lam[None])
+    result = reference.reference(problem, problem.lam[None])
     assert torch.linalg.eigvals(torch.eye(2, dtype=torch.float64) - A).abs().max() < 1  # the iterates do converge
-    torch.testing.assert_close(found.v[0], torch.full_like(found.v[0], 1 / (1 + 2 * eps)), rtol=1e-15, atol=0)
+    torch.testing.assert_close(result.v[0], torch.full_like(result.v[0], 1 / (1 + 2 * eps)), rtol=1e-15, atol=0)
 
 
 def test_a_newton_step_is_shortened_where_it_goes_too_far() -> None:
@@ -89,11 +89,11 @@ def test_a_newton_step_is_shortened_where_it_goes_too_far() -> None:
     problem = bc.problems.logistic_regression(seed=1, size=8, features=24)
     lams = problem.sample(3, seed=1)
     lams[1, :5], lams[2, :5] = 1e-5, 1e-9
-    found = reference.reference(problem, lams)
-    gradient = torch.stack([torch.func.grad(problem.inner)(*at) for at in zip(found.w, lams, strict=True)])
+    result = reference.reference(problem, lams)
+    gradient = torch.stack([torch.func.grad(problem.inner)(*at) for at in zip(result.w, lams, strict=True)])
     assert bool((gradient.norm(dim=-1) <= 1e-12).all())
-    assert bool((found.residual_v <= 1e-15 * found.v.norm(dim=-1)).all())
-    assert float(found.w[2].norm()) > 30
+    assert bool((result.residual_v <= 1e-15 * result.v.norm(dim=-1)).all())
+    assert float(result.w[2].norm()) > 30
 
 
 @pytest.mark.parametrize("many", [False, True])
@@ -107,19 +107,19 @@ def test_where_there_are_several_fixed_points_it_is_the_one_iterates_reach(
         lambda w, lam: ((w**2 - 1) ** 2).sum() / 4 + 0.1 * lam.sum() * w.sum(), lambda w, lam: (w**2).sum(),
         torch.tensor([0.1], dtype=torch.float64), torch.tensor([0.1], dtype=torch.float64), step_size=0.1,
     )  # fmt: skip
-    found, itd = bc.hypergradient(problem, "exact"), bc.hypergradient(problem, "itd", t=500)
-    assert float(found.w) == pytest.approx(float(itd.w), abs=1e-12)
-    assert float(found.value) == pytest.approx(float(itd.value), abs=1e-12)
+    result, itd = bc.hypergradient(problem, "exact"), bc.hypergradient(problem, "itd", t=500)
+    assert float(result.w) == pytest.approx(float(itd.w), abs=1e-12)
+    assert float(result.value) == pytest.approx(float(itd.value), abs=1e-12)
 
 
 def test_the_certificate_follows_from_the_residuals_and_is_true() -> None:
     problem = small("lr")
-    found = bc.hypergradient(problem, "exact")
+    result = bc.hypergradient(problem, "exact")
     q = float(problem.contraction(problem.prepare(problem.lam)))
-    assert found.certificate.w == pytest.approx(found.residual.w / (1 - q))
-    assert found.certificate.v == pytest.approx(found.residual.v / (1 - q))
+    assert result.certificate.w == pytest.approx(result.residual.w / (1 - q))
+    assert result.certificate.v == pytest.approx(result.residual.v / (1 - q))
     off = reference.ReferenceSolution(
-        found.value[None], found.w[None] + 1e-3, found.v[None], *torch.tensor([[1.0], [1.0]])
+        result.value[None], result.w[None] + 1e-3, result.v[None], *torch.tensor([[1.0], [1.0]])
     )
     moved = off.w[0] - problem.phi(off.w[0], problem.lam)
     certified = reference.certificate(
@@ -127,7 +127,7 @@ def test_the_certificate_follows_from_the_residuals_and_is_true() -> None:
         reference.ReferenceSolution(off.value, off.w, off.v, moved.norm()[None], moved.norm()[None]),
         problem.lam,
     )
-    assert float((off.w[0] - found.w).norm()) <= certified.w
+    assert float((off.w[0] - result.w).norm()) <= certified.w
     assert bc.hypergradient(small("eqm"), "exact").certificate is not None
     assert bc.hypergradient(bc.load_problem("scalar", kind="curved"), "exact").certificate is None
 
@@ -135,8 +135,8 @@ def test_the_certificate_follows_from_the_residuals_and_is_true() -> None:
 def test_no_certificate_without_a_contraction() -> None:
     problem = small("newsgroups", step_size=1e3)
     assert float(problem.contraction(problem.prepare(problem.lam))) >= 1
-    found = reference.reference(problem, problem.lam[None])
-    assert reference.certificate(problem, found, problem.lam) is None
+    result = reference.reference(problem, problem.lam[None])
+    assert reference.certificate(problem, result, problem.lam) is None
 
 
 def test_checkpoints_keep_square_roots_and_recompute(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,6 +183,6 @@ def test_a_run_that_was_made_already_leads_to_the_same_fixed_point() -> None:
         torch.ones(1, dtype=torch.float64),
     )
     for t in (5, 150):
-        found = bc.error_curves(problem, ["aid-fp"], t=t).reference
-        assert float(found.w) == pytest.approx(1.0, rel=1e-12)
-        assert torch.equal(found.w, reference.reference(problem, problem.lam[None]).w)
+        result = bc.error_curves(problem, ["aid-fp"], t=t).reference
+        assert float(result.w) == pytest.approx(1.0, rel=1e-12)
+        assert torch.equal(result.w, reference.reference(problem, problem.lam[None]).w)

@@ -60,7 +60,7 @@ def test_changed_file_is_refused(name: str, place: str, empty: Path) -> None:
     path = empty / place / name
     found = put(path, b"something else")
     with pytest.raises(InputError) as caught:
-        LOADERS[name](download=True)  # a file that is there and wrong is no reason to download
+        LOADERS[name](download=True)  # a wrong file that is there is not downloaded again
     for part in (str(path), found, dataset_files.SHA256[name], "not used"):
         assert part in str(caught.value)
 
@@ -123,7 +123,7 @@ def test_without_the_optional_packages(empty: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(InputError, match=r"needs pooch, not installed: pip install 'boundcheck\[data\]'"):
         datasets.parkinsons(download=True)
     monkeypatch.setitem(dataset_files.SHA256, PARKINSONS, put(empty / "data" / PARKINSONS, b"here"))
-    assert dataset_files.find(PARKINSONS).is_file()  # a file at hand needs neither
+    assert dataset_files.find(PARKINSONS).is_file()  # a file that is there needs neither
     for name in datasets.NEWSGROUPS:
         monkeypatch.setitem(dataset_files.SHA256, name, put(empty / "data" / name, b"here"))
     with pytest.raises(InputError, match=r"needs scikit-learn, not installed: pip install 'boundcheck\[data\]'"):

@@ -57,7 +57,7 @@ def trace(case: str = "lr", method: str = "itd") -> Trace:
 
 
 def line(axes: Axes, gid: str) -> Line2D:
-    return next(found for found in axes.lines if found.get_gid() == gid)
+    return next(result for result in axes.lines if result.get_gid() == gid)
 
 
 def texts(axes: Axes, gid: str) -> list[str]:
@@ -69,12 +69,12 @@ def legend(axes: Axes) -> list[str]:
 
 
 def keys(axes: Axes) -> list[Artist]:
-    return [found for found in axes.get_children() if found.get_gid() == "key"]
+    return [result for result in axes.get_children() if result.get_gid() == "key"]
 
 
 def error_line(axes: Axes) -> Line2D:
     return next(
-        found for found in axes.lines if str(found.get_label()).startswith("error") and found.get_gid() != "key"
+        result for result in axes.lines if str(result.get_label()).startswith("error") and result.get_gid() != "key"
     )
 
 
@@ -154,14 +154,14 @@ def test_error_solid_and_bounds_dashed_in_its_colour() -> None:
         error = error_line(axes)
         assert error.get_linestyle() == "-"
         drawn = [line(axes, bound.name) for bound in report_figures.chosen(curve)]
-        assert 2 <= len(drawn) <= drawn_bounds.MOST
-        dashes = [found._unscaled_dash_pattern for found in drawn]  # type: ignore[attr-defined]
+        assert 2 <= len(drawn) <= drawn_bounds.MOST_BOUNDS
+        dashes = [result._unscaled_dash_pattern for result in drawn]  # type: ignore[attr-defined]
         assert len({str(pattern) for pattern in dashes}) == len(drawn)
         assert all(pattern[1] for pattern in dashes)
-        assert {to_hex(found.get_color()) for found in drawn} == {to_hex(error.get_color())}
+        assert {to_hex(result.get_color()) for result in drawn} == {to_hex(error.get_color())}
         colours.add(to_hex(error.get_color()))
-        for found, bound in zip(drawn, report_figures.chosen(curve), strict=True):
-            np.testing.assert_allclose(found.get_ydata(), bound.values.mean(axis=0))
+        for result, bound in zip(drawn, report_figures.chosen(curve), strict=True):
+            np.testing.assert_allclose(result.get_ydata(), bound.values.mean(axis=0))
     assert len(colours) == len(figure.axes)
 
 
@@ -244,7 +244,7 @@ def test_tightness_says_best_and_worst() -> None:
     assert line(axes, "itd-local").get_linestyle() == "--"
     np.testing.assert_allclose(line(axes, "itd").get_ydata(), curve.bounds["itd"].tightness[0])
     drawn = {"one", *curve.applicable}
-    assert {found.get_gid() for found in axes.lines} == drawn | {"key", "x ticks", "y ticks"}
+    assert {result.get_gid() for result in axes.lines} == drawn | {"key", "x ticks", "y ticks"}
     assert "at the floor" in legend(report_figures.tightness(report("floor")).axes[0])[0]
     some = report_figures.tightness(report("five")).axes[0]  # faint where some samples are at the floor
     assert np.isfinite(line(some, "faint").get_ydata()).sum() > np.isfinite(line(some, "itd").get_ydata()).sum()
@@ -385,7 +385,7 @@ def test_constants() -> None:
     axes = figure.axes[0]
     assert texts(axes, "symbol") == ["$q$", r"$\nu_1$", "$D$", "$L_E$", "$W$"]
     assert "bound on ‖w(λ)‖" in [text.get_text() for text in axes.texts]
-    marks = {found.get_gid(): found for found in axes.lines if found.get_gid()}
+    marks = {result.get_gid(): result for result in axes.lines if result.get_gid()}
     shapes = {"paper exact": "o", "paper upper": "^", "paper high-probability": "D", "paper lower": "v"}
     assert {name: marks[name].get_marker() for name in shapes} == shapes
     assert [list(marks[name].get_ydata().round()) for name in shapes] == [[0], [1], [3], [2]]  # the rows of symbols

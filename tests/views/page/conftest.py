@@ -34,7 +34,7 @@ Open = Callable[..., Any]
 @pytest.fixture
 def visit(browser: Any) -> Iterator[Open]:
     """Opens a file; at the end there was no message on the console and nothing else was asked for."""
-    said: list[str] = []
+    output: list[str] = []
     asked: list[str] = []
     opened: list[Any] = []
 
@@ -42,8 +42,8 @@ def visit(browser: Any) -> Iterator[Open]:
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         tab = context.new_page()
         opened.append(context)
-        tab.on("console", lambda message: said.append(message.text))
-        tab.on("pageerror", lambda error: said.append(str(error)))
+        tab.on("console", lambda message: output.append(message.text))
+        tab.on("pageerror", lambda error: output.append(str(error)))
         tab.on("request", lambda request: asked.append(request.url))
         tab.goto(file.as_uri())
         tab.wait_for_selector("#chart canvas")
@@ -52,6 +52,6 @@ def visit(browser: Any) -> Iterator[Open]:
     yield run
     for context in opened:
         context.close()
-    assert said == []
+    assert output == []
     assert [url[:60] for url in asked if not url.startswith(("file:", "data:"))] == []
     assert sum(url.startswith("file:") for url in asked) == len(opened)

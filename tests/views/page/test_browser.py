@@ -79,11 +79,11 @@ def test_values_equal_the_library_on_a_grid_of_positions(visit: Any, theory_file
         tab.evaluate(SETTLED)
         values, shown = tab.evaluate(CONSTANTS), tab.evaluate(VALUES)
         for row in rows.theory():
-            found, wanted = shown[f"{row.method}/{row.bound.name}"], expected(row, values)
+            result, wanted = shown[f"{row.method}/{row.bound.name}"], expected(row, values)
             if wanted is None:
-                assert found == "", row
+                assert result == "", row
             else:
-                assert float(found) == pytest.approx(wanted, rel=1e-12, abs=1e-300), (row, values)
+                assert float(result) == pytest.approx(wanted, rel=1e-12, abs=1e-300), (row, values)
                 seen[row.bound.name] = seen.get(row.bound.name, 0) + 1
     assert set(seen) == set(bc.bounds)
     assert min(seen.values()) >= 2
@@ -105,12 +105,12 @@ def test_the_keyboard_moves_sliders_and_values(visit: Any, theory_file: Path) ->
     tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.className") == "skip"
     for name, key in (("q", "ArrowRight"), ("nu_1", "PageUp"), ("t", "ArrowLeft")):
-        before, told = tab.evaluate(VALUES)["itd/itd"], tab.get_attribute(f"#c-{name}", "aria-valuetext")
+        before, message = tab.evaluate(VALUES)["itd/itd"], tab.get_attribute(f"#c-{name}", "aria-valuetext")
         tab.focus(f"#c-{name}")
         tab.keyboard.press(key)
         tab.evaluate(SETTLED)
         assert tab.evaluate(VALUES)["itd/itd"] != before
-        assert tab.get_attribute(f"#c-{name}", "aria-valuetext") != told
+        assert tab.get_attribute(f"#c-{name}", "aria-valuetext") != message
     assert "itd at t = 19" in tab.text_content("#status")
     tab.focus("tr[data-row='aid-fp/aid-fp'] .name")
     tab.keyboard.press("Enter")
@@ -154,10 +154,10 @@ def test_a_report_starts_at_its_own_values(visit: Any, report_file: Path, report
         shown = tab.evaluate(VALUES)
         for curve in report.curves.values():
             for bound in curve.applicable.values():
-                value, found = bound.values[0, t - 1], shown[f"{curve.method}/{bound.name}"]
-                assert (found == "") == bool(np.isnan(value))
-                if found:
-                    assert float(found) == pytest.approx(value, rel=1e-11), bound.name
+                value, result = bound.values[0, t - 1], shown[f"{curve.method}/{bound.name}"]
+                assert (result == "") == bool(np.isnan(value))
+                if result:
+                    assert float(result) == pytest.approx(value, rel=1e-11), bound.name
             error = tab.get_attribute(f"tr[data-error='{curve.method}'] .value", "data-value")
             assert float(error) == pytest.approx(curve.errors[0, t - 1], rel=1e-5)
 

@@ -41,9 +41,9 @@ def test_a_moved_constant_suspends_the_verdicts_of_its_bounds(visit: Any, report
                 assert verdict in (f"{WITH}says nothing", f"{WITH}not compared")
             else:
                 assert verdict == f"{WITH}{'below' if float(ratio[1:].split('×')[0]) < 1 else 'above'} the error"
-        told = tab.inner_text("#verdict")
-        assert told.startswith("constants changed: verdicts are for the measured values")
-        assert "holds" not in told
+        message = tab.inner_text("#verdict")
+        assert message.startswith("constants changed: verdicts are for the measured values")
+        assert "holds" not in message
         assert tab.get_attribute("#verdict", "class") == "doubt"
         assert "no verdict is about these values" in tab.text_content("#constants-hint")
     tab.click("#suspended button")

@@ -91,9 +91,9 @@ def test_every_bound_is_there_with_its_statement(theory: str) -> None:
     data = data_of(theory)
     assert set(data["bounds"]) == set(bc.bounds)
     assert {row["bound"] for row in data["rows"]} == set(bc.bounds)
-    for name, told in data["bounds"].items():
-        assert told["statement"] in bc.bounds[name].latex()
-        assert told["code"] == bc.bounds[name].javascript()
+    for name, message in data["bounds"].items():
+        assert message["statement"] in bc.bounds[name].latex()
+        assert message["code"] == bc.bounds[name].javascript()
     for row in data["rows"]:
         assert set(row["controls"]) | set(row["indices"]) == set(rows_by_id(rows.theory())[row["id"]].code.symbols)
 
@@ -126,8 +126,8 @@ def test_every_story_names_what_there_is(theory: str) -> None:
 
 
 def test_the_hump_is_where_the_stories_say(theory: str) -> None:
-    told = {story["name"]: story["set"] for story in data_of(theory)["stories"]}
-    hump, quadratic = told["The hump"], told["A quadratic"]
+    message = {story["name"]: story["set"] for story in data_of(theory)["stories"]}
+    hump, quadratic = message["The hump"], message["A quadratic"]
     tops = {}
     for name, given in {"hump": hump, "quadratic": quadratic, "nu_2 = 1": quadratic | {"nu_2": 1.0}}.items():
         for q in (0.95, 0.99, 0.999):
@@ -141,17 +141,17 @@ def test_the_hump_is_where_the_stories_say(theory: str) -> None:
 
 
 def test_bounds_from_the_spectrum_are_no_observations_of_a_run(theory: str) -> None:
-    found = {row["bound"]: row for row in data_of(theory)["rows"] if row["bound"].endswith("-spectral")}
-    assert {row["method"] for row in found.values()} == {rows.SPECTRUM}
-    assert {row["line"] for row in found.values()} == {"local"}
+    result = {row["bound"]: row for row in data_of(theory)["rows"] if row["bound"].endswith("-spectral")}
+    assert {row["method"] for row in result.values()} == {rows.SPECTRUM}
+    assert {row["line"] for row in result.values()} == {"local"}
 
 
 @pytest.mark.parametrize("name", ["br", "krr"])
 def test_of_each_method_something_drawn_follows_the_sliders(name: str) -> None:
     """Though a bound from the spectrum, which is fixed, is tighter than every bound from constants."""
-    found = report_data.rows(bc.check(small(name), ["itd", "aid-fp", "aid-cg"], t=40))
+    result = report_data.rows(bc.check(small(name), ["itd", "aid-fp", "aid-cg"], t=40))
     for method in ("itd", "aid-fp", "aid-cg"):
-        drawn = [row for row in found if row.method == method and row.shown]
+        drawn = [row for row in result if row.method == method and row.shown]
         assert any(row.fixed is None for row in drawn), method
         assert any(row.bound.name.endswith("-spectral") for row in drawn), method
 
@@ -159,9 +159,11 @@ def test_of_each_method_something_drawn_follows_the_sliders(name: str) -> None:
 def test_what_follows_from_q_agrees_with_the_library() -> None:
     from boundcheck.theory.step_sizes import gradient_descent
 
-    found = sliders.usual(QUANTITIES)
-    known = gradient_descent(found["mu"], found["L"])
-    assert (known.q, known.kappa, known.alpha) == pytest.approx((found["q"], found["kappa"], found["alpha"]), rel=1e-12)
+    result = sliders.usual(QUANTITIES)
+    known = gradient_descent(result["mu"], result["L"])
+    assert (known.q, known.kappa, known.alpha) == pytest.approx(
+        (result["q"], result["kappa"], result["alpha"]), rel=1e-12
+    )
 
 
 def test_names_cannot_break_out_of_the_page(report: bc.Report) -> None:
@@ -173,8 +175,8 @@ def test_names_cannot_break_out_of_the_page(report: bc.Report) -> None:
 
 
 def test_vendored_files_are_those_of_their_packages() -> None:
-    told = (HERE / "vendor" / "README.md").read_text(encoding="utf-8")
-    hashes = dict(re.findall(r"\| (\S+) \| \S+ \| ([0-9a-f]{64}) \|", told))
+    message = (HERE / "vendor" / "README.md").read_text(encoding="utf-8")
+    hashes = dict(re.findall(r"\| (\S+) \| \S+ \| ([0-9a-f]{64}) \|", message))
     files = {p.relative_to(HERE / "vendor").as_posix(): p for p in (HERE / "vendor").rglob("*.*") if p.is_file()}
     assert set(files) - set(hashes) == {"README.md", "katex.LICENSE", "uplot.LICENSE"}
     assert {name: hashlib.sha256(files[name].read_bytes()).hexdigest() for name in hashes} == hashes
@@ -190,21 +192,21 @@ def test_the_licences_are_in_the_page(theory: str) -> None:
 def test_rows_of_a_problem_make_the_values_of_its_report(name: str) -> None:
     methods = ["itd", "aid-fp", "aid-cgn", "itd-truncated:3"] if name == "eqm" else ["itd", "aid-fp:5", "aid-cg"]
     report = bc.check(small(name), methods, t=12)
-    found = report_data.rows(report)
-    assert found
-    for row in found:
+    result = report_data.rows(report)
+    assert result
+    for row in result:
         if row.bound.kind == "a priori" and not row.bound.name.endswith(("weighted", "shrinking")):
             assert row.fixed is None, row.bound.name
-    values = {control["key"]: control["value"] for control in report_data.sliders(report, found)}
-    for row in found:
+    values = {control["key"]: control["value"] for control in report_data.sliders(report, result)}
+    for row in result:
         curve = report.curve(row.method)
-        told = curve.bounds[row.bound.name].values[0]
+        message = curve.bounds[row.bound.name].values[0]
         if row.fixed is None:
             given = {name: values[key] for name, key in row.controls.items()} | dict(row.fixed_arguments)
             steps = curve.t if curve.k is None else curve.k
             call = row.code.call(given, curve.t, steps, {"K": steps} if "K" in row.code.symbols else {})
-            made = np.broadcast_to(call.values(check=False).values, told.shape)
-            np.testing.assert_allclose(made[np.isfinite(told)], told[np.isfinite(told)], rtol=1e-11)
+            made = np.broadcast_to(call.values(check=False).values, message.shape)
+            np.testing.assert_allclose(made[np.isfinite(message)], message[np.isfinite(message)], rtol=1e-11)
 
 
 def test_every_traced_link_has_its_formula(report: bc.Report, of_report: str) -> None:
@@ -270,9 +272,9 @@ def test_a_constant_unfolds_into_what_operations_add(boundcheck: Command, tmp_pa
     out = tmp_path / "own.html"
     done = boundcheck("page", f"{tmp_path / 'own.py'}:problem", "--out", str(out), "--t", "5")
     assert done.returncode == 0, done.stderr
-    told = data_of(out.read_text(encoding="utf-8"))["report"]
-    assert told["explained"] is True
-    entries = [entry for entry in told["constants"] if entry["name"] == "mu"]
+    message = data_of(out.read_text(encoding="utf-8"))["report"]
+    assert message["explained"] is True
+    entries = [entry for entry in message["constants"] if entry["name"] == "mu"]
     assert all("aten.abs is not smooth" in entry["noProof"] for entry in entries)
     rows_of_mu = entries[0]["explain"]["contributions"]
     assert {row["operation"]: row["value"] for row in rows_of_mu}["abs"] is None  # no bound

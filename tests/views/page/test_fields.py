@@ -45,15 +45,15 @@ def test_contrasts(visit: Any, theory_file: Path, scheme: str) -> None:
     """WCAG 2: 4.5 for text, 3 for lines, bars and the edges of fields."""
     text, shapes = ("text", "dim", "accent", "bad", "good", "doubt"), ("error", "bar", "broken", "edge")
     tab = visit(theory_file, color_scheme=scheme)
-    found, lines = tab.evaluate(LUMINANCE, [*text, *shapes, "back", "panel"])
+    result, lines = tab.evaluate(LUMINANCE, [*text, *shapes, "back", "panel"])
 
     def contrast(x: float, y: float) -> float:
         return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 
     for ground in ("back", "panel"):
-        assert min(contrast(found[name], found[ground]) for name in text) >= 4.5
-        assert min(contrast(found[name], found[ground]) for name in shapes) >= 3
-    assert min(contrast(line, found["back"]) for line in lines) >= 3
+        assert min(contrast(result[name], result[ground]) for name in text) >= 4.5
+        assert min(contrast(result[name], result[ground]) for name in shapes) >= 3
+    assert min(contrast(line, result["back"]) for line in lines) >= 3
 
 
 def test_k_is_that_of_the_chosen_bound(visit: Any, report_file: Path) -> None:

@@ -24,22 +24,22 @@ from boundcheck.numerics.bilevel.formulas import for_columns
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 
-NEAR = 2**12  # roundings: two orders of summation differ by a few for each term
+SUMMATION_ROUNDINGS = 2**12  # roundings: two orders of summation differ by a few for each term
 SEED = 21
 FOR_ROWS = " for rows"
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class NamedValue:
     """A value by name, and the size of the numbers that rounding may have lost in it, beside its own."""
 
-    of: str
+    name: str
     value: Tensor
     scale: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class TrialPoint:
     """A random point (w, λ) and a vector v."""
 
     w: Tensor
@@ -47,7 +47,7 @@ class Trial:
     lam: Tensor
 
     @classmethod
-    def near(cls, problem: Problem, generator: torch.Generator) -> Trial:
+    def near(cls, problem: Problem, generator: torch.Generator) -> TrialPoint:
         """Beside w_0, at the λ of the problem."""
         w, v = (_random(problem.w0, generator) for _ in range(2))
         return cls(problem.w0 + 0.1 * (1 + problem.w0.abs().mean()) * w, v, problem.lam)
@@ -58,52 +58,54 @@ def _random(like: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def differs_at_first(problem: Problem, quick: Problem) -> str:
-    """What differs, in words; empty if nothing does. Each derivative by itself, at three points, for all uses."""
+    """What differs, in words; empty if nothing does. Compares each derivative at three points, for all uses."""
     generator = torch.Generator().manual_seed(SEED + 1)
-    trial = Trial.near(problem, generator)
-    for at in (trial, Trial(problem.w0, trial.v, trial.lam)):
-        if reason := _compared(_each(problem, at), _each(quick, at), may_be_undefined=at is not trial):
+    trial = TrialPoint.near(problem, generator)
+    for point in (trial, TrialPoint(problem.w0, trial.v, trial.lam)):
+        if reason := _compared(_each(problem, point), _each(quick, point), may_be_undefined=point is not trial):
             return reason
-    away = _random(problem.lam, generator).abs()
-    lam = problem.lam * (1 + 0.01 * away) + 0.1 * away.flip(0)  # also where λ is 0, and still positive if it was
-    beside = Trial(trial.w + _random(trial.w, generator), trial.v, lam)  # λ may have left its domain
+    shift = _random(problem.lam, generator).abs()
+    lam = problem.lam * (1 + 0.01 * shift) + 0.1 * shift.flip(0)  # also where λ is 0, and still positive if it was
+    beside = TrialPoint(trial.w + _random(trial.w, generator), trial.v, lam)  # λ may have left its domain
     if reason := _compared(_each(problem, beside), _each(quick, beside), may_be_undefined=True):
         return reason
     return _in_rows(quick, torch.stack((problem.w0, trial.w)), trial.v)
 
 
-def _compared(theirs: Iterator[Answer], ours: Iterator[Answer] | list[Answer], may_be_undefined: bool = False) -> str:
-    answers = {answer.of: answer for answer in theirs}
-    for found in ours:
-        right = answers[found.of.removesuffix(FOR_ROWS)]
-        if not bool(right.value.isfinite().all()):
+def _compared(
+    theirs: Iterator[NamedValue], ours: Iterator[NamedValue] | list[NamedValue], may_be_undefined: bool = False
+) -> str:
+    answers = {answer.name: answer for answer in theirs}
+    for answer in ours:
+        expected = answers[answer.name.removesuffix(FOR_ROWS)]
+        if not bool(expected.value.isfinite().all()):
             if may_be_undefined:
                 continue
-            return f"{found.of} is not finite"
-        if not _near(found.value, right.value, right.scale):
-            return f"the formula has another {found.of} than the function"
+            return f"{answer.name} is not finite"
+        if not _near(answer.value, expected.value, expected.scale):
+            return f"the formula has another {answer.name} than the function"
     return ""
 
 
-def _near(found: Tensor, right: Tensor, scale: float) -> bool:
-    eps = torch.finfo(right.dtype).eps
-    return float((found - right).norm()) <= NEAR * eps * (float(right.norm()) + scale)
+def _near(value: Tensor, expected: Tensor, scale: float) -> bool:
+    eps = torch.finfo(expected.dtype).eps
+    return float((value - expected).norm()) <= SUMMATION_ROUNDINGS * eps * (float(expected.norm()) + scale)
 
 
-def _each(problem: Problem, trial: Trial) -> Iterator[Answer]:
+def _each(problem: Problem, trial: TrialPoint) -> Iterator[NamedValue]:
     """Every derivative for itself, by the formulas that the problem has."""
     prepared = Prepared(problem, trial.lam)
     w, v, ready = trial.w, trial.v, prepared.ready
-    at, outer = linearise(problem, w, prepared), outer_gradients(problem, w, prepared.leaves)
-    yield Answer("Φ", at.y.detach(), float(w.norm()))
-    yield Answer("∂₁Φᵀv", at.d1_T(v), float(v.norm()))
-    yield Answer("∂₂Φᵀv", prepared.pull_back(at.d2_T(v)))
-    yield Answer("∇₁E", outer.w)
-    yield Answer("∇₂E", prepared.pull_back(outer.lam))
+    linearised, outer = linearise(problem, w, prepared), outer_gradients(problem, w, prepared.leaves)
+    yield NamedValue("Φ", linearised.y.detach(), float(w.norm()))
+    yield NamedValue("∂₁Φᵀv", linearised.d1_T(v), float(v.norm()))
+    yield NamedValue("∂₂Φᵀv", prepared.pull_back(linearised.d2_T(v)))
+    yield NamedValue("∇₁E", outer.w)
+    yield NamedValue("∇₂E", prepared.pull_back(outer.lam))
     if problem.d2phi_T_at is not None:
-        yield Answer("∂₂Φᵀv" + FOR_ROWS, problem.d2phi_T_at(w[None], ready)(v[None, None])[0, 0])
+        yield NamedValue("∂₂Φᵀv" + FOR_ROWS, problem.d2phi_T_at(w[None], ready)(v[None, None])[0, 0])
     if problem.d2outer_at is not None:
-        yield Answer("∇₂E" + FOR_ROWS, problem.d2outer_at(w[None], ready)[0])
+        yield NamedValue("∇₂E" + FOR_ROWS, problem.d2outer_at(w[None], ready)[0])
 
 
 def _in_rows(quick: Problem, w: Tensor, v: Tensor) -> str:
@@ -114,15 +116,15 @@ def _in_rows(quick: Problem, w: Tensor, v: Tensor) -> str:
     value = rows(quick.phi_at)(points, prepared.ready)
     if not _near(value[1, 1], quick.phi_at(w[1], ready), float(w[1].norm())):
         return "the formula has another Φ for rows"
-    at = Linearisation(rows(quick.phi_at), points, prepared.ready)
-    right = Linearisation(quick.phi_at, w[1], ready).d1_T(v)
-    if not _near(at.d1_T(v.expand_as(points))[1, 1], right, float(v.norm())):
+    linearised = Linearisation(rows(quick.phi_at), points, prepared.ready)
+    expected = Linearisation(quick.phi_at, w[1], ready).d1_T(v)
+    if not _near(linearised.d1_T(v.expand_as(points))[1, 1], expected, float(v.norm())):
         return "the formula has another ∂₁Φᵀv for rows"
     if not _near(rows_outer(quick, points, prepared.leaves).w[1, 1], gradient(quick.outer_at)(w[1], ready), 0.0):
         return "the formula has another ∇₁E for rows"
     if (formula := for_columns(quick.d1phi_T_at)) is not None:
         columns = formula(points.movedim(-1, 0), prepared.leaves.for_columns())
         product = columns(v.expand_as(points).movedim(-1, 0))
-        if not _near(product[:, 1, 1], right, float(v.norm())):
+        if not _near(product[:, 1, 1], expected, float(v.norm())):
             return "the formula has another ∂₁Φᵀv for columns"
     return ""

@@ -1,6 +1,6 @@
 """Φ = w − α∇₁ℓ for a loss that is a sum of functions of linear maps of w: the coefficients of every part of it.
 
-With Uᵀ(…) for rows U of data, Φ(w) = kept∘w + shift + Σ Uᵀ(a∘Uw) + Σ Uᵀ(c∘φ'(Uw + b)) + Qw + …, and −α is in all
+With Uᵀ(…) for rows U of data, Φ(w) = diagonal∘w + shift + Σ Uᵀ(a∘Uw) + Σ Uᵀ(c∘φ'(Uw + b)) + Qw + …, and −α is in all
 of them.
 """
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from boundcheck.numerics.program.recognise import linear_maps
 from boundcheck.numerics.program.recognise.algebra import Algebra, Total
 from boundcheck.numerics.program.recognise.elementary import Function
-from boundcheck.numerics.program.recognise.expression import CrossEntropy, Curve, Pair, Part, Poly
+from boundcheck.numerics.program.recognise.expression import CrossEntropy, FunctionOfMap, Pair, Part, Poly
 from boundcheck.numerics.program.recognise.linear_maps import Combination, Linear, Rows, Selection, TwoSided, flat
 from boundcheck.numerics.program.recognise.stage import Unknown, Value
 
@@ -31,7 +31,7 @@ class Squares:
 
 
 @dataclass(frozen=True, eq=False)
-class Bend:
+class FunctionPart:
     """Uᵀ(c∘φ'(Uw + b)), with entries of w in place of Uw where U is an index, or all of w where it is None."""
 
     U: Value | None
@@ -65,21 +65,21 @@ class MatrixSquares:
 
 @dataclass(eq=False)
 class GradientStep:
-    """The parts of Φ; None is 1 for `kept`, and 0 for `shift`, `Q` and `own_shift`, that which is of no data."""
+    """The parts of Φ. `own_shift` is the part of `shift` without data. None is 1 for `diagonal`, 0 for the others."""
 
-    kept: Value | None = None
+    diagonal: Value | None = None
     shift: Value | None = None
     own_shift: Value | None = None
     Q: Value | None = None
     squares: list[Squares] = field(default_factory=list)
-    bends: list[Bend] = field(default_factory=list)
+    bends: list[FunctionPart] = field(default_factory=list)
     scores: list[Scores] = field(default_factory=list)
     matrix_squares: list[MatrixSquares] = field(default_factory=list)
     matrix_shifts: list[Value] = field(default_factory=list)  # parts of `shift` by matrix products
 
 
 class Assembly:
-    """Makes a gradient step of the terms of a loss."""
+    """Builds a gradient step from the terms of a loss."""
 
     def __init__(self, algebra: Algebra) -> None:
         self.algebra, self.stage, self.d, self.w = algebra, algebra.stage, algebra.d, algebra.w
@@ -91,7 +91,7 @@ class Assembly:
         for part, shape in loss.terms:
             self._add(part, shape)
         if self._h is not None:
-            self.step.kept = self.stage.add(self._h, self.stage.number(1))
+            self.step.diagonal = self.stage.add(self._h, self.stage.number(1))
         return self.step
 
     def _add(self, part: Part, shape: torch.Size) -> None:
@@ -104,7 +104,7 @@ class Assembly:
                 self._add_entries(part.linear, a, b, shape)
             else:
                 self._add_matrices(_combination(part.linear), a, b, shape)
-        elif isinstance(part, Curve):
+        elif isinstance(part, FunctionOfMap):
             self._add_bend(part, shape)
         elif isinstance(part, Pair):
             self._add_pair(part, shape)
@@ -162,7 +162,7 @@ class Assembly:
         places[index] = torch.arange(len(index), device=index.device)
         return self.stage.spread(a, shape, places)
 
-    def _add_bend(self, part: Curve, shape: torch.Size) -> None:
+    def _add_bend(self, part: FunctionOfMap, shape: torch.Size) -> None:
         stage = self.stage
         c = stage.move(lambda c: flat(c, shape), self._times_step(part.c))
         b = None if part.b is None else stage.move(lambda b: flat(b, shape), part.b)
@@ -171,10 +171,10 @@ class Assembly:
         if isinstance(linear, Selection):
             index = None if linear.is_all_of(self.d) else linear.index.expand(shape).reshape(-1)
             slope = stage.mul(c, a)
-            self.step.bends.append(Bend(None, index, part.function, slope, stage.mul(slope, a), a, b))
+            self.step.bends.append(FunctionPart(None, index, part.function, slope, stage.mul(slope, a), a, b))
         elif isinstance(linear, Rows):
             U = stage.compute(lambda a, F: a * F if a.dim() == 0 else a[:, None] * F, a, linear.matrix)
-            self.step.bends.append(Bend(U, None, part.function, c, c, None, b))
+            self.step.bends.append(FunctionPart(U, None, part.function, c, c, None, b))
         else:
             raise Unknown("a function of a matrix product")
 

@@ -31,10 +31,12 @@ def d2phi_T(step: GradientStep, stage: Stage, d: int, slots: Slots) -> D2 | None
     data = [part for part in step.squares if varies(part.U)]
     if any(varies(x) for part in step.squares for x in (part.a, part.b)):
         return None
-    own = [x for x in (step.kept, step.own_shift) if varies(x)]
+    of_lam_alone = [x for x in (step.diagonal, step.own_shift) if varies(x)]
     if data:
-        return _outer_products(data, stage, slots) if len(data) == 1 and not own and not varies(step.Q) else None
-    if not own and not varies(step.Q):
+        return (
+            _outer_products(data, stage, slots) if len(data) == 1 and not of_lam_alone and not varies(step.Q) else None
+        )
+    if not of_lam_alone and not varies(step.Q):
         return None
     return _entries(step, stage, d, slots) or _matrices(step, stage, d, slots)
 
@@ -53,11 +55,13 @@ class Scattered:
 
 
 def _entries(step: GradientStep, stage: Stage, d: int, slots: Slots) -> D2 | None:
-    """Where every entry of Φ depends on one entry of λ, by `kept` and `shift`."""
+    """Where every entry of Φ depends on one entry of λ, by `diagonal` and `shift`."""
     if varies(step.Q):
         return None
-    known: list[Entrywise | None] = [entrywise(stage, x, d) if varies(x) else None for x in (step.kept, step.own_shift)]
-    if any(varies(x) and each is None for x, each in zip((step.kept, step.own_shift), known, strict=True)):
+    known: list[Entrywise | None] = [
+        entrywise(stage, x, d) if varies(x) else None for x in (step.diagonal, step.own_shift)
+    ]
+    if any(varies(x) and each is None for x, each in zip((step.diagonal, step.own_shift), known, strict=True)):
         return None
     indices = [each.index for each in known if each is not None]
     if len(indices) == 2 and bool(((indices[0] != indices[1]) & (indices[0] >= 0) & (indices[1] >= 0)).any()):
@@ -78,11 +82,11 @@ def _entries(step: GradientStep, stage: Stage, d: int, slots: Slots) -> D2 | Non
 
 
 def _matrices(step: GradientStep, stage: Stage, d: int, slots: Slots) -> D2 | None:
-    """With the derivatives of `kept`, `shift` and Q by λ as matrices."""
+    """With the derivatives of `diagonal`, `shift` and Q by λ as matrices."""
     if stage.lam.example.numel() * d > MOST_ENTRIES:
         return None
     reads: list[Read | None] = []
-    for value, count in ((step.kept, d), (step.own_shift, d), (step.Q, d * d)):
+    for value, count in ((step.diagonal, d), (step.own_shift, d), (step.Q, d * d)):
         known = jacobian(stage, value, count) if varies(value) else None
         if varies(value) and known is None:
             return None
@@ -108,12 +112,12 @@ def _matrix(known: Jacobian, slots: Slots) -> Read:
     parts = [(slots.read(slope, fixed=True), matrix) for slope, matrix in known.parts]
     constant = known.constant
 
-    def at(ready: Any) -> Tensor:
+    def matrix_at(ready: Any) -> Tensor:
         terms = [slope(ready) * matrix for slope, matrix in parts]
         terms += [] if constant is None else [constant]
         return terms[0] if len(terms) == 1 else sum(terms[1:], terms[0])
 
-    return at
+    return matrix_at
 
 
 def _outer_products(data: list[Squares], stage: Stage, slots: Slots) -> D2 | None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.numerics.program.recognise import linear_maps
-from boundcheck.numerics.program.recognise.expression import Curve, Expression, Part, Poly
+from boundcheck.numerics.program.recognise.expression import Expression, FunctionOfMap, Part, Poly
 from boundcheck.numerics.program.recognise.linear_maps import Rows, Selection, TwoSided, flat
 from boundcheck.numerics.program.recognise.stage import Held, Stage, Unknown, Value
 
@@ -36,19 +36,19 @@ def entrywise(stage: Stage, value: Value | None, count: int) -> Entrywise | None
         return None
     index, slope = torch.full((count,), -1, device=stage.lam.example.device), None
     for part in x.parts:
-        here = _index(part).expand(x.shape).reshape(-1).expand(count)
-        here = torch.where(_idle(part, x.shape, here), -1, here)
-        if bool(((index != here) & (index >= 0) & (here >= 0)).any()):
+        part_index = _index(part).expand(x.shape).reshape(-1).expand(count)
+        part_index = torch.where(_idle(part, x.shape, part_index), -1, part_index)
+        if bool(((index != part_index) & (index >= 0) & (part_index >= 0)).any()):
             return None
-        index = torch.maximum(index, here)
-        own = _slope(stage, part, x.shape)
-        slope = own if slope is None else stage.compute(torch.add, slope, own)
+        index = torch.maximum(index, part_index)
+        part_slope = _slope(stage, part, x.shape)
+        slope = part_slope if slope is None else stage.compute(torch.add, slope, part_slope)
     return None if slope is None else Entrywise(index, slope)
 
 
 def _expression(value: Value | None) -> Expression | None:
     x = value.of_lam if isinstance(value, Held) else None
-    if x is None or x.summed is not None or not all(isinstance(part, Poly | Curve) for part in x.parts):
+    if x is None or x.summed is not None or not all(isinstance(part, Poly | FunctionOfMap) for part in x.parts):
         return None
     return x
 
@@ -71,19 +71,19 @@ def _idle(part: Part, shape: torch.Size, like: Tensor) -> Tensor:
     return idle
 
 
-def _computed(stage: Stage, part: Part, shape: torch.Size, of: Callable[..., Tensor]) -> Value:
+def _computed(stage: Stage, part: Part, shape: torch.Size, function: Callable[..., Tensor]) -> Value:
     """A function of ℓ(λ) and of the coefficients of a part, which are a₂ and a₁, or c, a and b."""
     linear = part.linear
     if not isinstance(linear, Selection | Rows):
         raise Unknown("a product of matrices with λ")
 
-    def at(lam: Tensor, matrix: Tensor | None, *coefficients: Tensor | None) -> Tensor:
+    def value_at(lam: Tensor, matrix: Tensor | None, *coefficients: Tensor | None) -> Tensor:
         u = lam[_index(part)] if matrix is None else torch.mv(matrix, lam).view(shape)
-        return of(u, *coefficients)
+        return function(u, *coefficients)
 
     names = ("a2", "a1") if isinstance(part, Poly) else ("c", "a", "b")
     matrix = linear.matrix if isinstance(linear, Rows) else None
-    value: Value = stage.compute(at, stage.lam, matrix, *(getattr(part, name) for name in names))
+    value: Value = stage.compute(value_at, stage.lam, matrix, *(getattr(part, name) for name in names))
     return value
 
 
@@ -93,7 +93,7 @@ def _slope(stage: Stage, part: Part, shape: torch.Size) -> Value:
         value = part.a1
     elif isinstance(part, Poly):
         value = _computed(stage, part, shape, lambda u, a2, a1: 2 * a2 * u if a1 is None else 2 * a2 * u + a1)
-    elif isinstance(part, Curve):
+    elif isinstance(part, FunctionOfMap):
         slope = part.function.slope
 
         def by_chain(u: Tensor, c: Tensor | None, a: Tensor, b: Tensor | None) -> Tensor:
@@ -167,8 +167,8 @@ def value_of(stage: Stage, held: Held) -> Held:
         return held
     total: Value | None = x.constant
     for part in x.parts:
-        own = _part_value(stage, part, x.shape)
-        total = own if total is None else stage.compute(torch.add, total, own)
+        part_value = _part_value(stage, part, x.shape)
+        total = part_value if total is None else stage.compute(torch.add, total, part_value)
     return total if isinstance(total, Held) else held
 
 
@@ -180,7 +180,7 @@ def _part_value(stage: Stage, part: Part, shape: torch.Size) -> Value:
             return value if a2 is None else value + a2 * u * u
 
         return _computed(stage, part, shape, polynomial)
-    if not isinstance(part, Curve):
+    if not isinstance(part, FunctionOfMap):
         raise Unknown("a function of λ without a formula")
     function = part.function.all
 

@@ -43,22 +43,22 @@ MATRIX_PRODUCTS = frozenset(("mv", "mm", "matmul", "dot", "bmm"))
 def quick(problem: Problem) -> Problem:
     """The problem with formulas of its functions as they are now; the problem itself where there are none."""
     if problem.w_layout is None or problem.d1phi_T_at is not None or problem.d2phi_T_at is not None:
-        return problem  # of the shelf, or with formulas of its own
-    asked = _Asked.of(problem)
-    derived = _derived(asked)
+        return problem  # a built-in problem, or one with formulas of its own
+    functions = _FunctionsOf.of(problem)
+    derived = _derived(functions)
     if derived is None:
         return problem
     if not derived.is_of(problem):
         LOG.debug("%s: its functions have changed; recorded again", problem.name)
         _derived.cache_clear()
-        derived = _derived(asked)
+        derived = _derived(functions)
         if derived is None or not derived.is_of(problem):
             return problem
     return derived.at(problem)
 
 
 def _first_line(compare: Callable[[], str]) -> str:
-    """What differs; an error counts too: the user's code may raise anything, and an operation have no rule for rows."""
+    """What differs, as one line. An error counts too: the user's code may raise, and an operation may have no rule."""
     try:
         return compare()
     except Exception as error:
@@ -66,7 +66,7 @@ def _first_line(compare: Callable[[], str]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class _FunctionsOf:
     """The functions of a problem: problems that differ in λ only have the same formulas."""
 
     functions: tuple[Any, ...]
@@ -74,7 +74,7 @@ class _Asked:
     problem: Problem
 
     @classmethod
-    def of(cls, problem: Problem) -> _Asked:
+    def of(cls, problem: Problem) -> _FunctionsOf:
         functions = (
             problem.phi_at, problem.outer_at, problem.inner_at, problem.prepare, problem.step_at, problem.dynamics,
         )  # fmt: skip
@@ -82,7 +82,7 @@ class _Asked:
         return cls(functions, sizes, problem)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Asked) or self.sizes != other.sizes:
+        if not isinstance(other, _FunctionsOf) or self.sizes != other.sizes:
             return False
         return all(x is y for x, y in zip(self.functions, other.functions, strict=True))
 
@@ -110,8 +110,8 @@ class _Derived:
 
 
 @lru_cache(maxsize=16)
-def _derived(asked: _Asked) -> _Derived | None:
-    problem = asked.problem
+def _derived(functions: _FunctionsOf) -> _Derived | None:
+    problem = functions.problem
     for formulas in (True, False):
         try:
             lower, outer = (_capture(problem, function) for function in (_lower(problem), problem.outer_at))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from boundcheck.numerics.bilevel.formulas import D1, DataMatrix
 from boundcheck.numerics.bilevel.quick import matrix_maps
-from boundcheck.numerics.bilevel.quick.gradient_step import Bend, GradientStep, MatrixSquares, Scores
+from boundcheck.numerics.bilevel.quick.gradient_step import FunctionPart, GradientStep, MatrixSquares, Scores
 from boundcheck.numerics.bilevel.quick.slots import ReadFor, Slots
 from boundcheck.numerics.program.recognise.stage import Value, example
 
@@ -44,18 +44,18 @@ def phi(step: GradientStep, d: int, slots: Slots) -> Callable[[Tensor, Any], Ten
 
 
 def _start(step: GradientStep, slots: Slots) -> Callable[[Tensor, Any], Tensor]:
-    """kept∘w + shift."""
-    if step.kept is None and step.shift is None:
+    """diagonal∘w + shift."""
+    if step.diagonal is None and step.shift is None:
         return lambda w, ready: w
-    if step.shift is None and step.kept is not None:
-        kept = slots.read(step.kept)
-        return lambda w, ready: kept(ready) * w
-    if step.kept is None and step.shift is not None:
+    if step.shift is None and step.diagonal is not None:
+        diagonal = slots.read(step.diagonal)
+        return lambda w, ready: diagonal(ready) * w
+    if step.diagonal is None and step.shift is not None:
         shift = slots.read(step.shift)
         return lambda w, ready: w + shift(ready)
-    if step.kept is not None and step.shift is not None:
-        kept, shift = slots.read(step.kept), slots.read(step.shift)
-        return lambda w, ready: torch.addcmul(shift(ready), kept(ready), w)
+    if step.diagonal is not None and step.shift is not None:
+        diagonal, shift = slots.read(step.diagonal), slots.read(step.shift)
+        return lambda w, ready: torch.addcmul(shift(ready), diagonal(ready), w)
     raise AssertionError
 
 
@@ -84,7 +84,7 @@ def _squares(matrix: Value, a: Value, slots: Slots) -> Add:
     return lambda total, w, ready: product_T(total, torch.mv(U(ready), w), ready)
 
 
-def _bend(part: Bend, slots: Slots) -> Add:
+def _bend(part: FunctionPart, slots: Slots) -> Add:
     slope = part.function.slope
     b = None if part.b is None else slots.read(part.b)
     if part.U is not None:
@@ -124,7 +124,7 @@ def _matrix_squares(part: MatrixSquares, d: int, slots: Slots) -> Add:
 
 @dataclass(frozen=True, eq=False)
 class SquareMatrix:
-    """diag(kept) + Q + the rest for each of several columns, with a symmetric Q."""
+    """diag(diagonal) + Q + the rest for each of several columns, with a symmetric Q."""
 
     Q: Tensor  # (d, d), or with the axes of the columns behind
     rest: Callable[[Tensor], Tensor]
@@ -140,23 +140,23 @@ def d1phi_T(step: GradientStep, slots: Slots) -> D1 | None:
     """v ↦ ∂₁Φᵀv for columns; None where a part has no formula."""
     if step.scores or step.matrix_squares:
         return None
-    data: list[Bend] = [part for part in step.bends if part.U is not None]
+    data: list[FunctionPart] = [part for part in step.bends if part.U is not None]
     alone = [part for part in step.bends if part.U is None]
     if any(part.index is not None for part in alone) or (alone and (data or step.squares)):
-        return None  # a `DataMatrix` has the same `kept` at all points
+        return None  # a `DataMatrix` has the same `diagonal` at all points
     squares = [part for part in step.squares if part.a is not None]
     matrices: list[Value] = [part.U for part in squares] + [part.U for part in data if part.U is not None]
     weights: list[ReadFor] = [slots.read_for(part.a) for part in squares if part.a is not None]
     weights += [_second(part, slots) for part in data]
-    kept = None if step.kept is None else slots.read_for(step.kept)
-    diagonal = [_second(part, slots) for part in alone]
+    diagonal = None if step.diagonal is None else slots.read_for(step.diagonal)
+    curved_diagonal = [_second(part, slots) for part in alone]
     Q = None if step.Q is None else slots.read_for(step.Q)
     U = _stacked(matrices, slots) if matrices else None
     counts = [len(example(matrix)) for matrix in matrices]
 
     def d1phi_T_at(w: Tensor, ready: Any) -> Callable[[Tensor], Tensor]:
-        total = w.new_ones(()) if kept is None else kept(ready, w)
-        for part in diagonal:
+        total = w.new_ones(()) if diagonal is None else diagonal(ready, w)
+        for part in curved_diagonal:
             total = total + part(ready, w)
         product: Callable[[Tensor], Tensor]
         if U is not None:
@@ -193,7 +193,7 @@ def _joined(values: list[Tensor], counts: list[int], w: Tensor) -> Tensor:
     ])  # fmt: skip
 
 
-def _second(part: Bend, slots: Slots) -> ReadFor:
+def _second(part: FunctionPart, slots: Slots) -> ReadFor:
     """The second derivatives, with the axes of columns w."""
     scale, derivatives = slots.read_for(part.scale), part.function.all
     b, a = (None if x is None else slots.read_for(x) for x in (part.b, part.a))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from boundcheck.numerics.program.recognise import linear_maps, matrix_rules
 from boundcheck.numerics.program.recognise.elementary import Function
-from boundcheck.numerics.program.recognise.expression import CrossEntropy, Curve, Expression, Pair, Part, Poly
+from boundcheck.numerics.program.recognise.expression import CrossEntropy, Expression, FunctionOfMap, Pair, Part, Poly
 from boundcheck.numerics.program.recognise.linear_maps import Combination, Linear, Rows, Selection, TwoSided
 from boundcheck.numerics.program.recognise.stage import Stage, Unknown, Value, example
 
@@ -32,7 +32,7 @@ class Total:
 
 
 @dataclass(frozen=True, eq=False)
-class Slope:
+class LinearTerm:
     """a₁∘ℓ(w)."""
 
     linear: Linear
@@ -120,21 +120,25 @@ class Algebra:
 
     def merged(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
         """The parts, with those of the same function of the same map as one."""
-        kept: list[Part] = []
+        merged_parts: list[Part] = []
         for part in parts:
-            for i, other in enumerate(kept):
+            for i, other in enumerate(merged_parts):
                 if isinstance(part, Poly) and isinstance(other, Poly) and linear_maps.same(part.linear, other.linear):
-                    kept[i] = Poly(part.linear, self.plus(other.a2, part.a2), self.plus(other.a1, part.a1))
+                    merged_parts[i] = Poly(part.linear, self.plus(other.a2, part.a2), self.plus(other.a1, part.a1))
                     break
-                if isinstance(part, Curve) and isinstance(other, Curve) and self._same_curve(part, other):
+                if (
+                    isinstance(part, FunctionOfMap)
+                    and isinstance(other, FunctionOfMap)
+                    and self._same_curve(part, other)
+                ):
                     c, d = (self.number(1.0) if x is None else x for x in (other.c, part.c))
-                    kept[i] = replace(part, c=self.stage.add(c, d))
+                    merged_parts[i] = replace(part, c=self.stage.add(c, d))
                     break
             else:
-                kept.append(part)
-        return tuple(kept)
+                merged_parts.append(part)
+        return tuple(merged_parts)
 
-    def _same_curve(self, one: Curve, other: Curve) -> bool:
+    def _same_curve(self, one: FunctionOfMap, other: FunctionOfMap) -> bool:
         same = linear_maps.same(one.linear, other.linear) and one.function is other.function
         return same and linear_maps.equal(one.a, other.a) and linear_maps.equal(one.b, other.b)
 
@@ -191,12 +195,12 @@ class Algebra:
         parts += tuple(Poly(z.linear, None, a) for z, a in zip((p, q), cross, strict=True) if a is not None)
         return Expression(parts, constant, shape)
 
-    def slope(self, x: Expression) -> Slope:
+    def slope(self, x: Expression) -> LinearTerm:
         """The one linear map of an expression of degree 1, and its factor."""
         (part,) = x.parts
         if not isinstance(part, Poly) or part.a1 is None:
             raise Unknown("a function of a function of w")
-        return Slope(part.linear, part.a1)
+        return LinearTerm(part.linear, part.a1)
 
     def single(self, x: Expression) -> Expression:
         """An expression of degree 1 with one linear map."""
@@ -217,7 +221,7 @@ class Algebra:
             raise Unknown("a function of a function of w")
         x = self.single(x)
         part = self.slope(x)
-        return Expression((Curve(part.linear, function, None, part.a1, x.constant),), None, x.shape)
+        return Expression((FunctionOfMap(part.linear, function, None, part.a1, x.constant),), None, x.shape)
 
     def cross_entropy(self, x: Expression, classes: Tensor) -> Expression:
         x = self.single(x)
@@ -257,7 +261,7 @@ class Algebra:
 
         parts: list[Part] = []
         for part in x.parts:
-            if not isinstance(part, Poly | Curve):
+            if not isinstance(part, Poly | FunctionOfMap):
                 raise Unknown("a product of parameters whose entries are moved")
             linear = self._moved_map(part.linear, shape, places, move)
             changes = {

@@ -20,7 +20,7 @@ class Function:
     slope: Callable[[Tensor], Tensor]
 
 
-def _of(derivatives: Derivatives, slope: Callable[[Tensor], Tensor] | None = None) -> Function:
+def _function(derivatives: Derivatives, slope: Callable[[Tensor], Tensor] | None = None) -> Function:
     return Function(derivatives, slope or (lambda u: derivatives(u)[1]))
 
 
@@ -29,7 +29,7 @@ def _logistic(u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return -torch.nn.functional.logsigmoid(-u), s, s * (1 - s)
 
 
-LOGISTIC = _of(_logistic, torch.sigmoid)  # log(1 + eᵘ)
+LOGISTIC = _function(_logistic, torch.sigmoid)  # log(1 + eᵘ)
 
 
 def _exp(u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -86,17 +86,17 @@ def _reciprocal(u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 PLAIN = {
-    "exp": _of(_exp, torch.exp),
-    "tanh": _of(_tanh),
-    "sigmoid": _of(_sigmoid),
-    "log": _of(_log),
-    "log1p": _of(_log1p),
-    "sqrt": _of(_sqrt),
-    "sin": _of(_sin, torch.cos),
-    "cos": _of(_cos),
-    "cosh": _of(_cosh, torch.sinh),
-    "sinh": _of(_sinh, torch.cosh),
-    "reciprocal": _of(_reciprocal),
+    "exp": _function(_exp, torch.exp),
+    "tanh": _function(_tanh),
+    "sigmoid": _function(_sigmoid),
+    "log": _function(_log),
+    "log1p": _function(_log1p),
+    "sqrt": _function(_sqrt),
+    "sin": _function(_sin, torch.cos),
+    "cos": _function(_cos),
+    "cosh": _function(_cosh, torch.sinh),
+    "sinh": _function(_sinh, torch.cosh),
+    "reciprocal": _function(_reciprocal),
 }
 
 
@@ -106,7 +106,7 @@ def power(p: float) -> Function:
     def derivatives(u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return u**p, p * u ** (p - 1), p * (p - 1) * u ** (p - 2)
 
-    return _of(derivatives, lambda u: p * u ** (p - 1))
+    return _function(derivatives, lambda u: p * u ** (p - 1))
 
 
 def softplus(beta: float = 1, threshold: float = 20) -> Function:
@@ -120,7 +120,7 @@ def softplus(beta: float = 1, threshold: float = 20) -> Function:
         result: Tensor = torch.ops.aten.softplus_backward(torch.ones_like(u), u, beta, threshold)
         return result
 
-    return _of(derivatives, slope)
+    return _function(derivatives, slope)
 
 
 def named(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Function | None:

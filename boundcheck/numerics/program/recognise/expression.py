@@ -26,7 +26,7 @@ class Poly:
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class FunctionOfMap:
     """c∘φ(a∘ℓ(w) + b); None is 1 for c and 0 for b."""
 
     linear: Linear
@@ -55,7 +55,7 @@ class CrossEntropy:
     classes: Tensor  # a row of the identity for each row of u
 
 
-Part = Poly | Curve | Pair | CrossEntropy
+Part = Poly | FunctionOfMap | Pair | CrossEntropy
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +73,10 @@ class Expression:
         """The shape of the tensor."""
         if self.summed is None:
             return self.inner
-        kept = (
+        sizes = (
             1 if i in self.summed else size for i, size in enumerate(self.inner) if self.keep or i not in self.summed
         )
-        return torch.Size(kept)
+        return torch.Size(sizes)
 
     @property
     def affine(self) -> bool:

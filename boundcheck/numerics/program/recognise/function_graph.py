@@ -15,7 +15,9 @@ from boundcheck.numerics.program.capture import Operation, Ref
 from boundcheck.numerics.program.recognise.interpreter import replayed
 from boundcheck.numerics.program.recognise.stage import Held
 
-SAME = frozenset(("alias", "clone", "contiguous", "lift_fresh"))  # the same numbers, as nothing is written in place
+SAME_NUMBERS = frozenset(
+    ("alias", "clone", "contiguous", "lift_fresh")
+)  # the same numbers, as nothing is written in place
 VIEWS = frozenset(("view", "_unsafe_view", "reshape", "expand"))
 # functions of torch that do what the operation does, with the same arguments, and start sooner
 SOONER = {
@@ -38,10 +40,10 @@ class FunctionGraph:
         self._constants: list[Tensor] = []
         self._of_constant: dict[int, fx.Node] = {}
 
-    def take_from(self, whole: Hashable, places: dict[Hashable, int]) -> None:
+    def take_from(self, source: Hashable, places: dict[Hashable, int]) -> None:
         """Values that are entries of an input that is a tuple."""
         for name, place in places.items():
-            self._values[name] = self._graph.call_function(getitem, (self._values[whole], place))
+            self._values[name] = self._graph.call_function(getitem, (self._values[source], place))
 
     def add(self, node: int, operation: Operation) -> None:
         """An operation; its results are `Ref(node, 0)`, `Ref(node, 1)`, …"""
@@ -68,7 +70,7 @@ class FunctionGraph:
         first = operation.args[0] if operation.args else None
         if isinstance(first, Ref):
             unmoved = operation.name in VIEWS and operation.shapes[0] == self._shapes.get(first)
-            if operation.name in SAME or unmoved:
+            if operation.name in SAME_NUMBERS or unmoved:
                 return (args[0],)
         function = SOONER.get(operation.name)
         if function is None or operation.func is None or operation.func.namespace != "aten":

@@ -83,11 +83,11 @@ def sum_of_rows(algebra: Algebra, x: Expression, axes: tuple[int, ...], keep: bo
     """A sum along axes of something of degree 1, as rows of a matrix."""
     if not x.affine or x.shape.numel() > linear_maps.MOST_NUMBERS:
         raise Unknown("a sum of functions")
-    left = [axis for axis in range(len(x.shape)) if axis not in axes]
-    order, kept = (*left, *axes), torch.Size(x.shape[axis] for axis in left)
-    if kept.numel() * algebra.d > linear_maps.MOST_NUMBERS:
-        raise Unknown(f"a matrix of {kept.numel()} × {algebra.d}")
-    stage, d, count = algebra.stage, algebra.d, kept.numel()
+    remaining = [axis for axis in range(len(x.shape)) if axis not in axes]
+    order, remaining_shape = (*remaining, *axes), torch.Size(x.shape[axis] for axis in remaining)
+    if remaining_shape.numel() * algebra.d > linear_maps.MOST_NUMBERS:
+        raise Unknown(f"a matrix of {remaining_shape.numel()} × {algebra.d}")
+    stage, d, count = algebra.stage, algebra.d, remaining_shape.numel()
     total: Value | None = None
     for part in x.parts:
         if not isinstance(part, Poly) or part.a1 is None:
@@ -105,7 +105,7 @@ def sum_of_rows(algebra: Algebra, x: Expression, axes: tuple[int, ...], keep: bo
     constant = None
     if x.constant is not None:
         constant = stage.compute(lambda b: b.expand(x.shape).sum(axes, keepdim=keep), x.constant)
-    shape = torch.Size(1 if i in axes else n for i, n in enumerate(x.shape)) if keep else kept
+    shape = torch.Size(1 if i in axes else n for i, n in enumerate(x.shape)) if keep else remaining_shape
     return Expression((Poly(Rows(total), None, algebra.number(1.0)),), constant, shape)
 
 

@@ -56,16 +56,16 @@ class PointProgram:
             if node > 1 and node not in splits and node not in sees_v:
                 at_point.add(node, operation)
         used = {ref for node in sees_v for ref in program.operations[node].refs()}
-        kept = sorted((x for x in used if x != v and x.node not in sees_v), key=lambda ref: (ref.node, ref.item))
-        shapes = {ref: known.get(ref, program.operations[ref.node].shapes[ref.item]) for ref in kept}
-        product = FunctionGraph((*kept, v), shapes | {v: program.operations[v.node].shapes[1]})
+        saved = sorted((x for x in used if x != v and x.node not in sees_v), key=lambda ref: (ref.node, ref.item))
+        shapes = {ref: known.get(ref, program.operations[ref.node].shapes[ref.item]) for ref in saved}
+        product = FunctionGraph((*saved, v), shapes | {v: program.operations[v.node].shapes[1]})
         for node in sorted(sees_v):
             product.add(node, program.operations[node])
-        self._at_point, self._product = at_point.function(tuple(kept)), product.function(program.output)
+        self._at_point, self._product = at_point.function(tuple(saved)), product.function(program.output)
 
     def __call__(self, w: Tensor, ready: Sequence[Tensor]) -> Product:
-        kept = self._at_point(*[ready[place - 1] if place else w for place in self._inputs.values()])
-        return partial(self._product, *kept)
+        saved = self._at_point(*[ready[place - 1] if place else w for place in self._inputs.values()])
+        return partial(self._product, *saved)
 
 
 BOTH, FLAT = Ref(0), Ref(1)  # the inputs of the recorded function: (w, v), and all of `ready`

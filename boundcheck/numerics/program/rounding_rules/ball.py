@@ -86,7 +86,7 @@ def ball(x: Any) -> Ball:
         return point(x)
     if isinstance(x, bool | int | float) and float(x) == x:
         return point(torch.tensor(float(x), dtype=torch.float64))
-    raise Refusal(f"the argument {x!r} is no number of float64")
+    raise Refusal(f"the argument {x!r} is not a float64 number")
 
 
 def close(mid: float, like: Ball) -> Ball:

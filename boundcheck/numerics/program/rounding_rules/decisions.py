@@ -74,7 +74,7 @@ def clamp(x: Ball, min: Real | None = None, max: Real | None = None) -> Ball:
     return x if max is None else minimum(x, max)
 
 
-def _whole(to: Callable[[Tensor], Tensor]) -> Callable[[Ball], Ball]:
+def _to_whole_numbers(to: Callable[[Tensor], Tensor]) -> Callable[[Ball], Ball]:
     """Rounding to whole numbers, by a function that never falls."""
 
     def rule(x: Ball) -> Ball:
@@ -232,10 +232,10 @@ RULES: dict[str, Callable[..., Any]] = {
     "clamp_max": lambda x, max: clamp(x, None, max),
     "hardtanh": lambda x, low=-1, high=1: clamp(x, low, high),
     "hardtanh_backward": _hardtanh_backward,
-    "floor": _whole(torch.floor),
-    "ceil": _whole(torch.ceil),
-    "trunc": _whole(torch.trunc),
-    "round": _whole(torch.round),
+    "floor": _to_whole_numbers(torch.floor),
+    "ceil": _to_whole_numbers(torch.ceil),
+    "trunc": _to_whole_numbers(torch.trunc),
+    "round": _to_whole_numbers(torch.round),
     "amax": _extreme,
     "amin": _mirrored(_extreme),
     "max": _max,

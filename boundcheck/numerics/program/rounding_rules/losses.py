@@ -140,10 +140,10 @@ def _bce_backward(grad: Ball, x: Ball, y: Ball, weight: Ball | None = None, redu
 
 def _class_weights(x: Ball, target: Tensor, weight: Ball | None, ignored: int) -> tuple[Tensor, Ball]:
     """The class of each row, and its weight, 0 for those that are left out."""
-    kept = target != ignored
-    row = torch.where(kept, target, 0)
+    counts = target != ignored
+    row = torch.where(counts, target, 0)
     weights = point(torch.ones(row.shape)) if weight is None else weight.map(lambda t: t.expand(weight.shape)[row])
-    return row, choose(kept, weights, 0.0)
+    return row, choose(counts, weights, 0.0)
 
 
 def _nll(x: Ball, target: Tensor, weight: Ball | None, reduction: int, ignored: int) -> tuple[Ball, Ball]:

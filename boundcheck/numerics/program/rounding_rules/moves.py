@@ -51,8 +51,8 @@ SUMS = (
 )  # fmt: skip
 
 
-def _parts(args: Any, of: Callable[[Ball], Tensor]) -> Any:
-    return tree_map(lambda x: of(x) if isinstance(x, Ball) else x, args)
+def _parts(args: Any, part_of: Callable[[Ball], Tensor]) -> Any:
+    return tree_map(lambda x: part_of(x) if isinstance(x, Ball) else x, args)
 
 
 def _overload(name: str, args: Any, kwargs: Any) -> Any:
@@ -83,12 +83,12 @@ def _radius_args(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _sum_of(name: str) -> Callable[..., Ball]:
     def rule(*args: Any, **kwargs: Any) -> Ball:
-        of = [x for x in args if isinstance(x, Ball)]
+        balls = [x for x in args if isinstance(x, Ball)]
         mid = _overload(name, _parts(args, lambda x: x.mid), kwargs)
         size = _overload(name, _parts(args, lambda x: x.mid.abs()), kwargs)
         rad = _overload(name, _parts(args, lambda x: x.rad.contiguous()), kwargs)
         count = _overload(name, _parts(args, lambda x: torch.ones_like(x.mid)), kwargs)
-        n = int(count.max()) if of and count.numel() else 0
+        n = int(count.max()) if balls and count.numel() else 0
         return Ball(mid, up(rad + (gamma(n) * size if n > 1 else 0.0), n))
 
     return rule
@@ -116,8 +116,8 @@ def _terms(x: Ball, summed: Ball) -> int:
 
 def variance(x: Ball, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Ball:
     """Σ(x − mean)²/(n − correction)."""
-    away = sub(x, mean(x, dim, True))
-    summed = total(mul(away, away), dim, keepdim)
+    deviation = sub(x, mean(x, dim, True))
+    summed = total(mul(deviation, deviation), dim, keepdim)
     return div(summed, float(_terms(x, summed) - (1 if correction is None else correction)))
 
 

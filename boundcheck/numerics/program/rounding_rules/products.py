@@ -67,7 +67,7 @@ def _convolution(
         out: Tensor = aten.convolution(a, b, None, stride, padding, dilation, transposed, output_padding, groups)
         return out
 
-    result = bilinear(f, _whole(x), _whole(weight), _terms(weight))
+    result = bilinear(f, _contiguous(x), _contiguous(weight), _terms(weight))
     if bias is None:
         return result
     return add(result, bias.map(lambda t: t.view(-1, *[1] * (result.mid.dim() - 2))))
@@ -78,7 +78,7 @@ def _terms(weight: Ball) -> int:
     return max(weight.shape[:2]) * math.prod(weight.shape[2:])
 
 
-def _whole(x: Ball) -> Ball:
+def _contiguous(x: Ball) -> Ball:
     return x.map(lambda t: t.expand(x.shape).contiguous())
 
 
@@ -98,7 +98,7 @@ def _convolution_backward(
         gradient: Tensor = aten.convolution_backward(g, a, zero, *rest, [False, True, False])[1]
         return gradient
 
-    g, x, weight = _whole(grad), _whole(x), _whole(weight)
+    g, x, weight = _contiguous(grad), _contiguous(x), _contiguous(weight)
     places = x.shape[0] * max(math.prod(grad.shape[2:]), math.prod(x.shape[2:]))
     return (
         bilinear(by_x, g, weight, _terms(weight)) if mask[0] else None,

@@ -147,8 +147,8 @@ class Affine:
 
         Rows of different entries of v, or of different columns, are orthogonal: then it is the largest of theirs.
         """
-        of = self.select if self.place is None else self.place % self.select.shape[1]
-        apart = bool((of.sort(-1).values.diff(dim=-1) != 0).all())
+        place_of = self.select if self.place is None else self.place % self.select.shape[1]
+        apart = bool((place_of.sort(-1).values.diff(dim=-1) != 0).all())
         if apart:
             return self.row_norms.amax(-1)
         return euclidean(self.row_norms, -1) * (UP + gamma(self.shape[-1]))

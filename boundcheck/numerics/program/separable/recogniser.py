@@ -138,11 +138,11 @@ def _summed(operation: Operation, args: Any, kwargs: Any) -> Mix:
     dims = args[1] if len(args) > 1 else kwargs.get("dim")
     listed = list(range(len(shape))) if not dims and dims != 0 else [dims] if isinstance(dims, int) else list(dims)
     reduced = [dim % max(1, len(shape)) for dim in listed]
-    kept = torch.Size([1 if i in reduced else length for i, length in enumerate(shape)])
-    target = torch.arange(kept.numel()).reshape(kept).expand(shape).reshape(-1)
-    count = shape.numel() // max(1, kept.numel())
-    whole = mix.summed(target, operation.shapes[0])
-    return whole if operation.name == "sum" else whole.scaled(torch.tensor(1 / count, dtype=torch.float64))
+    reduced_shape = torch.Size([1 if i in reduced else length for i, length in enumerate(shape)])
+    target = torch.arange(reduced_shape.numel()).reshape(reduced_shape).expand(shape).reshape(-1)
+    count = shape.numel() // max(1, reduced_shape.numel())
+    total = mix.summed(target, operation.shapes[0])
+    return total if operation.name == "sum" else total.scaled(torch.tensor(1 / count, dtype=torch.float64))
 
 
 def _number(x: Any) -> Tensor:

@@ -113,7 +113,7 @@ class Mix:
         one_each = part is not None and torch.equal(part.to.sort().values, torch.arange(by.shape.numel()))
         if part is None or not one_each or part.psi is None or part.k is None or part.phi is not None:
             raise Declined("a product with a sum of functions of λ")
-        if any(own.psi is not None for own in self.parts):
+        if any(each.psi is not None for each in self.parts):
             raise Declined("a product of more than one function of λ")
         shape = torch.broadcast_shapes(self.shape, by.shape)  # type: ignore[no-untyped-call]
         wide, order = self.expanded(shape), part.to.argsort()
@@ -121,16 +121,16 @@ class Mix:
         psi, k, a = part.psi, part.k, part.a
         return replace(
             wide,
-            parts=tuple(replace(own, psi=psi, k=k[term[own.to]], a=own.a * a[term[own.to]]) for own in wide.parts),
+            parts=tuple(replace(each, psi=psi, k=k[term[each.to]], a=each.a * a[term[each.to]]) for each in wide.parts),
         )
 
     def times_entries(self, other: Entries) -> Mix:
         """Times a function of the numbers that each entry is a function of: λ·w times w."""
-        own = self.parts[0].phi if len(self.parts) == 1 else None
+        entries = self.parts[0].phi if len(self.parts) == 1 else None
         in_order = all(torch.equal(x, torch.arange(self.shape.numel())) for x in (self.parts[0].i, self.parts[0].to))
-        if not isinstance(own, Entries) or own.z is not other.z or self.shape != other.shape or not in_order:
+        if not isinstance(entries, Entries) or entries.z is not other.z or self.shape != other.shape or not in_order:
             raise Declined("aten.mul of two tensors that vary with w")
-        both = Entries(own.z, chains.multiplied(own.chain, other.chain), (*own.limits, *other.limits))
+        both = Entries(entries.z, chains.multiplied(entries.chain, other.chain), (*entries.limits, *other.limits))
         return replace(self, parts=(replace(self.parts[0], phi=both),))
 
     def plus(self, other: Mix) -> Mix:

@@ -1,4 +1,4 @@
-"""What the runs of `eqm` and `conv-eqm` come to, and what the paper says of them beside it."""
+"""The results of `eqm` and `conv-eqm` beside what the paper claims."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from boundcheck.paper.equilibrium.conv_eqm import DENSE
 from boundcheck.paper.equilibrium.training import METHODS, key_of
 from boundcheck.paper.equilibrium.views import figures
 from boundcheck.paper.equilibrium.views.summary import (  # fmt: skip
-    WIDE,
+    UNSTABLE_RANGE,
     Data,
     gap,
     last_accuracies,
@@ -30,7 +30,7 @@ from boundcheck.paper.equilibrium.views.summary import (  # fmt: skip
 
 CAPTION, TEXT, END = "caption of Figure 2", "section 4.2", "conclusions"
 APPENDIX, CONV_CAPTION = "appendix C.3", "caption of Figure 3"
-SAME = 0.01  # accuracies that differ by less cannot be told apart in a figure
+SAME_ACCURACY = 0.01  # accuracies that differ by less cannot be told apart in a figure
 
 
 def dense(settings: Settings, results: Mapping[str, Any]) -> Outcome:
@@ -64,22 +64,21 @@ def _overlap(data: Data, where: str) -> Claim:
     apart = float((objectives.max(axis=0) / objectives.min(axis=0)).max())
     ours = f"mean objectives differ by ×{apart:.3g} at most, mean accuracies by {100 * gap(data, True):.2f} points"
     ends = percent(last_accuracies(data, True))
-    holds = gap(data, True) <= SAME
+    holds = gap(data, True) <= SAME_ACCURACY
     return Claim("with projection the curves of all methods mostly overlap", where, "yes", ours, "", ends, holds)
 
 
 def _unstable(data: Data) -> Claim:
     counts, total = steady_counts(data, False), len(data["step_sizes"])
-    what = "without projection FP and CG are unstable for all but a few step sizes"
+    claim = "without projection FP and CG are unstable for all but a few step sizes"
     holds = max(counts["aid-fp"], counts["aid-cgn"]) <= total / 2
-    return Claim(what, TEXT, "yes", ranges(data, False), "", _reading(data), holds)
+    return Claim(claim, TEXT, "yes", ranges(data, False), "", _reading(data), holds)
 
 
 def _reading(data: Data) -> str:
     sizes = ", ".join(f"{z:g}" for z in data["step_sizes"])
-    return (
-        f"step sizes {sizes}; steady: every seed below its first objective, accuracies within {100 * WIDE:.0f} points"
-    )
+    points = f"{100 * UNSTABLE_RANGE:.0f} points"
+    return f"step sizes {sizes}; steady: every seed below its first objective, accuracies within {points}"
 
 
 def _itd_suffers_less(data: Data) -> Claim:
@@ -94,8 +93,8 @@ def _itd_suffers_less(data: Data) -> Claim:
 def _stable(data: Data, where: str) -> Claim:
     counts, total = steady_counts(data, True), len(data["step_sizes"])
     holds = all(count == total for count in counts.values())
-    what = "with projection all methods are successful and stable"
-    return Claim(what, where, "yes", ranges(data, True), "", "", holds)
+    claim = "with projection all methods are successful and stable"
+    return Claim(claim, where, "yes", ranges(data, True), "", "", holds)
 
 
 def _faster(settings: Settings) -> Claim:
@@ -122,8 +121,8 @@ def _regulariser(data: Data) -> Claim:
         gains.append(a - a_free)
     difference = ", ".join(f"{100 * gain:+.1f}" for gain in gains) + " points"
     holds = all(gain > 0 for gain in gains) if np.isfinite(gains).all() else None
-    what = "projecting on the spectral ball acts as powerful regulariser"
-    return Claim(what, TEXT, "yes", "; ".join(lines), difference, "", holds)
+    claim = "projecting on the spectral ball acts as powerful regulariser"
+    return Claim(claim, TEXT, "yes", "; ".join(lines), difference, "", holds)
 
 
 def worst_accuracy(ends: Data) -> float:
@@ -143,16 +142,16 @@ def _reliable(data: Data) -> Claim:
 def _marked(data: Data) -> Claim:
     with_, without = gap(data, True), gap(data, False)
     ours = f"mean accuracies differ by up to {100 * with_:.1f} points with projection, {100 * without:.1f} without"
-    what = "marked differences among the methods, especially without projection"
-    return Claim(what, APPENDIX, "yes", ours, "", "", without > max(with_, SAME))
+    claim = "marked differences among the methods, especially without projection"
+    return Claim(claim, APPENDIX, "yes", ours, "", "", without > max(with_, SAME_ACCURACY))
 
 
 def _exceeds(data: Data) -> Claim:
     conv, dense = last_accuracies(data, True), float(data["dense"]["accuracy"].mean())
     ours = f"{percent(conv)}; the model of eqm, same data and steps, FP {100 * dense:.1f} %"
     difference = f"{100 * (conv['aid-fp'] - dense):+.1f} points"
-    what = "the contractive convolutional model exceeds the dense one abundantly"
-    return Claim(what, APPENDIX, "yes", ours, difference, "", conv["aid-fp"] > dense + SAME)
+    claim = "the contractive convolutional model exceeds the dense one abundantly"
+    return Claim(claim, APPENDIX, "yes", ours, difference, "", conv["aid-fp"] > dense + SAME_ACCURACY)
 
 
 def _fp_best(data: Data) -> Claim:
@@ -163,13 +162,13 @@ def _fp_best(data: Data) -> Claim:
 
 def _fp_unreliable(data: Data) -> Claim:
     held = steady(data["sensitivity"][line("aid-fp", False)])
-    what = "without projection FP does not converge reliably for all step sizes"
-    return Claim(what, APPENDIX, "yes", ranges(data, False), "", _reading(data), not bool(held.all()))
+    claim = "without projection FP does not converge reliably for all step sizes"
+    return Claim(claim, APPENDIX, "yes", ranges(data, False), "", _reading(data), not bool(held.all()))
 
 
 def _smaller_step(settings: Settings, data: Data) -> Claim:
     shown = settings["shown"]
     ours = f"{shown['free']:g} beside {shown['projected']:g}"
-    what = "the step size shown without projection is smaller, to prevent divergence"
+    claim = "the step size shown without projection is smaller, to prevent divergence"
     why = "the paper gives neither; these are ours"
-    return Claim(what, CONV_CAPTION, "yes", ours, "", why, shown["free"] < shown["projected"])
+    return Claim(claim, CONV_CAPTION, "yes", ours, "", why, shown["free"] < shown["projected"])

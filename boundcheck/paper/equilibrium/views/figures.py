@@ -38,7 +38,7 @@ PANELS = {
 def panels(data: Mapping[str, Any]) -> Figure:
     """Mean over the seeds, and the range from the least to the largest; a mean ends where one of the runs does."""
     figure = Figure(figsize=(WIDTH, HEIGHT))
-    axes_in_row = [_over_steps(figure, data, what) for what in ("objective", "accuracy", "hypergradient")]
+    axes_in_row = [_over_steps(figure, data, quantity) for quantity in ("objective", "accuracy", "hypergradient")]
     axes_in_row.append(_sensitivity(figure, data))
     left = 0.42
     across = left + len(axes_in_row) * (WIDTH + GAP) - GAP + 0.14
@@ -55,18 +55,18 @@ def panels(data: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _over_steps(figure: Figure, data: Mapping[str, Any], what: str) -> Axes:
-    axes = canvas.panel(figure, PANELS[what], "step $s$")
+def _over_steps(figure: Figure, data: Mapping[str, Any], quantity: str) -> Axes:
+    axes = canvas.panel(figure, PANELS[quantity], "step $s$")
     canvas.over_t(axes, data["steps"])
-    scale = 100 if what == "accuracy" else 1
-    every = {name: scale * data["curves"][name][what] for name in LINES}
-    _vertical(axes, what, np.stack(list(every.values())))
+    scale = 100 if quantity == "accuracy" else 1
+    every = {name: scale * data["curves"][name][quantity] for name in LINES}
+    _vertical(axes, quantity, np.stack(list(every.values())))
     for name, values in every.items():
-        measured = np.isfinite(values).any(axis=0)
-        _line(axes, name, data["steps"][measured], values[:, measured].T)
+        has_values = np.isfinite(values).any(axis=0)
+        _line(axes, name, data["steps"][has_values], values[:, has_values].T)
         ended = data["sensitivity"][name]["diverged"][list(data["step_sizes"]).index(_size(data, name))].any()
-        whole = np.flatnonzero(np.isfinite(values).all(axis=0))
-        last = whole[-1:] if ended else whole[:0]
+        complete = np.flatnonzero(np.isfinite(values).all(axis=0))
+        last = complete[-1:] if ended else complete[:0]
         _cross(axes, name, data["steps"][last], values[:, last].mean(axis=0))
     return axes
 
@@ -106,8 +106,8 @@ def _line(axes: Axes, name: str, x: np.ndarray, values: np.ndarray, marker: str 
     axes.plot(x, values.mean(axis=1), marker=marker, ms=LARGE.get(name, 2.2), **style)
 
 
-def _vertical(axes: Axes, what: str, values: np.ndarray) -> None:
-    if what == "accuracy":
+def _vertical(axes: Axes, quantity: str, values: np.ndarray) -> None:
+    if quantity == "accuracy":
         finite = values[np.isfinite(values)]
         axes.set_ylim(max(0.0, float(finite.min(initial=100)) - 3), min(100.0, float(finite.max(initial=0)) + 3))
         canvas.linear_axis(axes, "y")

@@ -11,7 +11,7 @@ from boundcheck.paper.engine.experiment import Claim, Outcome, Settings
 from boundcheck.paper.equilibrium.views import states_figures
 
 CAPTION = "caption of Figure 4"
-NEAR = 0.05  # of ‖w_t − w‖/‖w‖ that a picture does not show
+INVISIBLE_DISTANCE = 0.05  # of ‖w_t − w‖/‖w‖ that a picture does not show
 
 
 def outcome(settings: Settings, result: Mapping[str, Any], data: Mapping[str, Any]) -> Outcome:
@@ -23,8 +23,8 @@ def claims(settings: Settings, result: Mapping[str, Any]) -> list[Claim]:
     shape = result["maps"].shape[2:]
     size = "×".join(str(n) for n in shape)
     black = float(np.abs(result["maps"][:, 0]).max())
-    away = result["distance"][:, -1]
-    distances = ", ".join(f"{x:.2e} of ‖w‖ for the {d}" for x, d in zip(away, settings["digits"], strict=True))
+    distance = result["distance"][:, -1]
+    distances = ", ".join(f"{x:.2e} of ‖w‖ for the {d}" for x, d in zip(distance, settings["digits"], strict=True))
     moves = result["still_moves"].max()
     why = f"w after {settings['long']} more iterations, which still moves by {moves:.1e} of its norm"
     return [
@@ -32,7 +32,7 @@ def claims(settings: Settings, result: Mapping[str, Any]) -> list[Claim]:
         Claim("states start at 0 (black images)", CAPTION, "yes", f"largest entry {black:g}", "", "", black == 0),
         Claim(
             f"{settings['t']} iterations approximately reach the fixed point", CAPTION, "yes",
-            f"‖w_{settings['t']} − w‖ is {distances}", "", why, bool((away < NEAR).all()),
+            f"‖w_{settings['t']} − w‖ is {distances}", "", why, bool((distance < INVISIBLE_DISTANCE).all()),
         ),
     ]  # fmt: skip
 

@@ -11,7 +11,7 @@ from boundcheck.paper.engine.experiment import Settings
 from boundcheck.paper.equilibrium.training import METHODS, PROJECTED, SETTLED, TrainingRow, key_of
 
 Data = Mapping[str, Any]
-WIDE = 0.05  # range of test accuracy over seeds from which a step size counts as unstable
+UNSTABLE_RANGE = 0.05  # range of test accuracy over seeds from which a step size counts as unstable
 
 
 def seeds_of(settings: Settings) -> range:
@@ -22,7 +22,7 @@ def line(method: str, projected: bool) -> str:
     return f"{method}-{PROJECTED[projected]}"
 
 
-def said(name: str) -> str:
+def label(name: str) -> str:
     """FP, or FP† without projection, as in the paper."""
     method, _, kind = name.rpartition("-")
     return METHODS[method] + ("" if kind == "projected" else "†")
@@ -38,9 +38,11 @@ def summary(settings: Settings, results: Mapping[str, Any]) -> dict[str, Any]:
             shown = runs[sizes.index(settings["shown"][kind])]
             name = line(method, projected)
             data["curves"][name] = {
-                what: np.stack([_padded(r[what], last) for r in shown]) for what in TrainingRow._fields
+                quantity: np.stack([_padded(r[quantity], last) for r in shown]) for quantity in TrainingRow._fields
             }
-            data["sensitivity"][name] = {what: np.array([[ask(r) for r in row] for row in runs]) for what, ask in ENDS}
+            data["sensitivity"][name] = {
+                quantity: np.array([[ask(r) for r in row] for row in runs]) for quantity, ask in ENDS
+            }
     data["shown"] = settings["shown"]
     return data
 
@@ -56,13 +58,13 @@ def _lost(run: Mapping[str, Any]) -> float:
     return float(above[0]) if len(above) else float("nan")
 
 
-def _last(what: str) -> Any:
+def _last(quantity: str) -> Any:
     """At the end; NaN for a run that did not get there."""
-    return lambda run: float("nan") if run["why"] else float(run[what][-1])
+    return lambda run: float("nan") if run["why"] else float(run[quantity][-1])
 
 
 ENDS = [
-    *((what, _last(what)) for what in ("accuracy", "objective", "residual_w", "residual_v")),
+    *((quantity, _last(quantity)) for quantity in ("accuracy", "objective", "residual_w", "residual_v")),
     ("started", lambda run: float(run["objective"][0])),
     ("lost", _lost),
     ("largest_norm", lambda run: float(np.max(run["norm"], initial=0))),
@@ -81,8 +83,8 @@ def spread(ends: Data) -> np.ndarray:
 
 
 def steady(ends: Data) -> np.ndarray:
-    """For each step size: did every seed end below the objective it began with, all of them within WIDE?"""
-    worked: np.ndarray = (ends["objective"] < ends["started"]).all(axis=1) & (spread(ends) <= WIDE)
+    """For each step size: did every seed end below the objective it began with, all of them within UNSTABLE_RANGE?"""
+    worked: np.ndarray = (ends["objective"] < ends["started"]).all(axis=1) & (spread(ends) <= UNSTABLE_RANGE)
     return worked
 
 
@@ -95,13 +97,15 @@ def ranges(data: Data, projected: bool) -> str:
     for method, count in steady_counts(data, projected).items():
         ends = data["sensitivity"][line(method, projected)]
         wide = ", ".join("–" if np.isinf(x) else f"{100 * x:.1f}" for x in spread(ends))
-        lines.append(f"{said(line(method, projected))} steady at {count} of {len(spread(ends))} (ranges {wide} points)")
+        lines.append(
+            f"{label(line(method, projected))} steady at {count} of {len(spread(ends))} (ranges {wide} points)"
+        )
     return "; ".join(lines)
 
 
-def means(data: Data, projected: bool, what: str) -> dict[str, np.ndarray]:
+def means(data: Data, projected: bool, quantity: str) -> dict[str, np.ndarray]:
     """The mean over seeds at each step; NaN where a seed had ended."""
-    return {m: data["curves"][line(m, projected)][what].mean(axis=0) for m in METHODS}
+    return {m: data["curves"][line(m, projected)][quantity].mean(axis=0) for m in METHODS}
 
 
 def last_accuracies(data: Data, projected: bool) -> dict[str, float]:
@@ -142,10 +146,10 @@ def contraction(settings: Settings, name: str, ends: Data) -> str:
     letter = "‖A‖" if settings["problem"] == "eqm" else "‖c(K)‖"
     lost, total = np.isfinite(ends["lost"]), ends["lost"].size
     if not lost.any():
-        return f"{said(name)}: {letter} ≤ {ends['largest_norm'].max():.4f} in all {total} runs, so Assumption 2 holds"
+        return f"{label(name)}: {letter} ≤ {ends['largest_norm'].max():.4f} in all {total} runs, so Assumption 2 holds"
     settled = ends["settled"][lost]
     return (
-        f"{said(name)}: Assumption 2 (contraction) fails in {int(lost.sum())} of {total} runs, from step "
+        f"{label(name)}: Assumption 2 (contraction) fails in {int(lost.sum())} of {total} runs, from step "
         f"{int(np.nanmin(ends['lost']))} at the earliest, with {letter} up to {ends['largest_norm'].max():.3g}; at the "
         f"last λ of these runs {settings['long']} iterations end with ‖w − Φ(w)‖ ≤ {SETTLED:g} ‖w‖ for all examples in "
         f"{int((settled == 1).sum())} of them, for {100 * settled.mean():.0f} % of the examples on average; "

@@ -1,4 +1,4 @@
-"""What the runs of fig1 come to: means over λ, and what the paper says of Figure 1 beside it."""
+"""The results of fig1, as means over λ, beside what the paper claims about Figure 1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from boundcheck.paper.fig1.views import figures as drawings
 
 Data = Mapping[str, Mapping[str, Any]]
 TEXT, APPENDIX = "section 4.1", "appendix C.1"
-SLOWER = 1.005  # over some hundred steps bound/error falls by less than ×2, of what it has in reserve
+SLOWER = 1.005  # tolerated factor above the predicted rate: bound/error falls by less than ×2 in a hundred steps
 THOROUGH = ("krr", "br", "hr")  # solved with heavy ball, compared with a closed form
 
 
@@ -21,7 +21,7 @@ def outcome(settings: Settings, results: Mapping[str, Any]) -> Outcome:
     by_problem = {name: [results[f"{name}-{i:02d}"] for i in range(settings["samples"])] for name in PROBLEMS}
     data = {name: summary(runs) for name, runs in by_problem.items()}
     figures = {"fig1": drawings.errors(data), "fig1-bounds": drawings.with_bounds(data)}
-    figures["fig1-bounds-k10"] = drawings.with_bounds(data, drawings.FEW)
+    figures["fig1-bounds-k10"] = drawings.with_bounds(data, drawings.TEN_STEPS)
     return Outcome(claims(data), data, figures, notes(settings))
 
 
@@ -32,11 +32,11 @@ def summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         curves = [run["bounds"]["curves"][name] for run in runs]
         column: dict[str, Any] = {"float64": _spread([curve["error"] for curve in curves])}
         column["float32"] = _spread([run["float32"][name] for run in runs])
-        for what in ("certified", "afterwards", "paper", "floor"):
-            column[what] = np.mean([curve[what] for curve in curves], axis=0)
+        for key in ("certified", "afterwards", "paper", "floor"):
+            column[key] = np.mean([curve[key] for curve in curves], axis=0)
         column["loosest"], column["tightest"] = _ratios(curves)
-        for what in ("rates", "verdicts"):
-            column[what] = [curve[what] for curve in curves]
+        for key in ("rates", "verdicts"):
+            column[key] = [curve[key] for curve in curves]
         column["paper_bound"] = curves[0]["paper_bound"]
         columns["methods"][name] = column
     for name in MOMENTUM.values():
@@ -55,11 +55,11 @@ def summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _ratios(curves: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], dict[str, float]]:
     """The largest and the smallest bound/error over all λ and t above the floor, of the bounds of each kind."""
     loose, tight = {}, {}
-    for what in ("certified", "afterwards", "paper"):
+    for kind in ("certified", "afterwards", "paper"):
         with np.errstate(all="ignore"):
-            ratio = np.stack([np.where(c["error"] > c["floor"], c[what] / c["error"], np.nan) for c in curves])
+            ratio = np.stack([np.where(c["error"] > c["floor"], c[kind] / c["error"], np.nan) for c in curves])
         finite = ratio[np.isfinite(ratio)]
-        loose[what], tight[what] = float(finite.max(initial=0)), float(finite.min(initial=np.inf))
+        loose[kind], tight[kind] = float(finite.max(initial=0)), float(finite.min(initial=np.inf))
     return loose, tight
 
 
@@ -112,7 +112,7 @@ def resting(part: Mapping[str, Any], method: str, precision: str = "float64") ->
     return float(tail[-max(1, len(tail) // 10) :].mean())
 
 
-TIE = 1.01  # what cannot be told apart in a figure; on BR, FP and ITD are the same in exact arithmetic
+TIE = 1.01  # errors closer than this look the same in a figure; on BR, FP and ITD are equal in exact arithmetic
 
 
 def shares(part: Mapping[str, Any], fp: str, close: float = TIE) -> dict[str, float]:
@@ -169,33 +169,33 @@ def _few_steps(data: Data) -> Claim:
     far = min(cg / resting(data[name], "aid-cg") for name, (_, cg) in errors.items())
     pairs = ", ".join(f"{name.upper()} {cg:.3g} against {fp:.3g}" for name, (fp, cg) in errors.items())
     ours = f"on {len(better)} ({', '.join(better)}); errors of CG and FP {pairs}; at least ×{far:.2g} those of CG k = t"
-    what = "CG k = 10 better than FP k = 10 on 3 of 4, both far from convergence"
-    return Claim(what, TEXT, "3 of 4", ours, len(better) - 3, "", len(better) == 3 and far > 10)
+    claim = "CG k = 10 better than FP k = 10 on 3 of 4, both far from convergence"
+    return Claim(claim, TEXT, "3 of 4", ours, len(better) - 3, "", len(better) == 3 and far > 10)
 
 
-def growth(data: Data, dynamics: str, what: str, method: str) -> float:
+def growth(data: Data, dynamics: str, quantity: str, method: str) -> float:
     """The mean over λ of the largest error of the first 30 steps over that at t = 0."""
     each = data["hr"]["growth"]
-    return float(np.mean([run[dynamics][what][method] for run in each]))
+    return float(np.mean([run[dynamics][quantity][method] for run in each]))
 
 
 def _growth(data: Data) -> Claim:
     grown = {m: growth(data, "heavy-ball", "growth", m) for m in ("itd", "aid-fp", "aid-cg")}
     ours = ", ".join(f"{m} ×{value:.3g}" for m, value in grown.items())
-    what = "on HR the error of all methods increases significantly at first"
-    return Claim(what, TEXT, "yes", f"in 30 steps {ours}", "", "", all(value > 2 for value in grown.values()))
+    claim = "on HR the error of all methods increases significantly at first"
+    return Claim(claim, TEXT, "yes", f"in 30 steps {ours}", "", "", all(value > 2 for value in grown.values()))
 
 
 def _cause(data: Data) -> Claim:
-    plain, fixed = (growth(data, "gradient-descent", what, "aid-cg") for what in ("growth", "without_nu_2"))
+    plain, fixed = (growth(data, "gradient-descent", quantity, "aid-cg") for quantity in ("growth", "without_nu_2"))
     heavy = growth(data, "heavy-ball", "without_nu_2", "aid-cg")
     falls = all((np.diff(run["gradient-descent"]["distance"]) < 0).all() for run in data["hr"]["growth"])
     ours = (
         f"CG with plain gradient descent grows ×{plain:.3g}, and r_t {'falls' if falls else 'does not fall'} throughout"
     )
     why = f"with ∂₂Φ held at w*, so ν₂ = 0, ×{fixed:.3g}; with heavy ball and ν₂ = 0, ×{heavy:.3g}"
-    what = "because heavy ball may diverge at first"
-    return Claim(what, TEXT, "yes", ours, "a part of it", why, not (falls and plain > 2))
+    claim = "because heavy ball may diverge at first"
+    return Claim(claim, TEXT, "yes", ours, "a part of it", why, not (falls and plain > 2))
 
 
 def _estimates(data: Data) -> Claim:
@@ -212,8 +212,8 @@ def _estimates(data: Data) -> Claim:
     )
     flat = [f"{method} on {name.upper()}" for name, method, part in parts if not _falls(part["paper"])]
     why = f"the paper's bound has not fallen ×10 by the last t for {', '.join(flat) or 'none'}; see fig1-bounds"
-    what = "upper bounds give a good estimate of the actual convergence"
-    return Claim(what, "section 4", "yes", ours, "", why, False if bad else None)
+    claim = "upper bounds give a good estimate of the actual convergence"
+    return Claim(claim, "section 4", "yes", ours, "", why, False if bad else None)
 
 
 def _falls(values: np.ndarray) -> bool:
@@ -253,13 +253,13 @@ def _suspicion(data: Data) -> Claim:
         true.append(min(methods.values()) > closed)
     right = [name.upper() for name, yes in zip(THOROUGH, true, strict=True) if yes]
     ours = f"on {', '.join(right) or 'none'}; distance from ∇f in float64 at the last t: {'; '.join(lines)}"
-    what = "the rounding of the methods exceeds that of the closed form"
+    claim = "the rounding of the methods exceeds that of the closed form"
     why = "where the closed form is the worse of the two, what is seen at the end is its error"
-    return Claim(what, APPENDIX, "suspected", ours, "", why, all(true))
+    return Claim(claim, APPENDIX, "suspected", ours, "", why, all(true))
 
 
 def double_over_single(data: Data, method: str) -> dict[str, float]:
-    """The error at the end in float64 over that in float32, on the problems of which the paper speaks."""
+    """The error at the end in float64 over that in float32, on the problems that the paper names."""
     each = {n: [resting(data[n], method, kind) for kind in ("float64", "float32")] for n in THOROUGH}
     return {name: double / single for name, (double, single) in each.items()}
 

@@ -25,7 +25,7 @@ LINES = {
     "aid-cg:10": ("CG $k=10$", GREEN, (0, (4, 1.5))),
 }
 ROWS = {"itd": "ITD", "aid-fp": r"FP $k=t$, on $\Phi$", "aid-cg": "CG $k=t$"}
-FEW = {"aid-fp:10": r"FP $k=10$, on $\Phi$", "aid-cg:10": "CG $k=10$"}
+TEN_STEPS = {"aid-fp:10": r"FP $k=10$, on $\Phi$", "aid-cg:10": "CG $k=10$"}
 KINDS = {
     "float32": ("error in float32", "0.65", "-"),
     "float64": ("error in float64", "black", "-"),
@@ -48,7 +48,7 @@ def errors(data: Data) -> Figure:
         axes = sheet.panel(0, place, LABELS[name], drawn["itd"]["float32"]["mean"], low, high)
         for line, part in drawn.items():
             label, colour, dashes = LINES[line]
-            mean, std, least = (part["float32"][what] for what in ("mean", "std", "min"))
+            mean, std, least = (part["float32"][statistic] for statistic in ("mean", "std", "min"))
             t = np.arange(1, len(mean) + 1)
             axes.fill_between(t, np.maximum(mean - std, least), mean + std, color=colour, alpha=0.18, lw=0)
             width = 2.4 if line == "itd" else 1.2  # on BR, FP lies on ITD
@@ -84,7 +84,11 @@ def with_bounds(data: Data, rows: Mapping[str, str] = ROWS) -> Figure:
                 if kind == "afterwards" and finite.sum() < len(t) // 2:
                     style |= {"marker": "o", "ms": 2}
                 axes.plot(t[finite], values[finite], **style)
-    drawn = [kind for kind in KINDS if not kind.startswith("floor") or any(kind in of for of in floors.values())]
+    drawn = [
+        kind
+        for kind in KINDS
+        if not kind.startswith("floor") or any(kind in of_method for of_method in floors.values())
+    ]
     return sheet.arranged([KINDS[kind] for kind in drawn])
 
 

@@ -1,4 +1,4 @@
-"""What section 4.2 says of tables 1 and 2 in words, beside what came out of the runs."""
+"""What section 4.2 claims about tables 1 and 2, beside the results of the runs."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ def _factors(ratios: Mapping[tuple[int, str], float]) -> str:
 def _memory() -> Claim:
     """The memory of W alone; back-propagation keeps at least one W for each step."""
     weights = 101631 * 20 * 4
-    kept = f"{50 * weights / 1e9:.2f} GB at t = 50, beside what each step needs"
+    iterates = f"{50 * weights / 1e9:.2f} GB at t = 50, beside what each step needs"
     steps = f"11 GB are {11e9 / weights / 100:.0f} to {11e9 / weights / 50:.0f} W a step"
     return Claim(
         "20 newsgroups: the memory of ITD is linear in t, and passes 11 GB between t = 50 and 100",
         "section 4.2",
         "yes",
-        f"counted: W is {weights / 1e6:.1f} MB in float32, and ITD keeps t of them, {kept}",
+        f"counted: W is {weights / 1e6:.1f} MB in float32, and ITD keeps t of them, {iterates}",
         why=f"{steps}; here √t checkpoints are used past 1 GiB",
     )

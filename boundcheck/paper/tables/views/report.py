@@ -1,4 +1,4 @@
-"""What tables 1 and 2 say beside what came out of the runs."""
+"""Tables 1 and 2 of the paper beside the results of the runs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _row(data: str, t: int, row: str) -> str:
 
 
 def _cell(table: str, settings: Settings, results: Mapping[str, Any], data: str, t: int, row: str) -> dict[str, Any]:
-    """The step size with the least f_t(λ_s) of all batches, and what came of it."""
+    """The step size with the least f_t(λ_s) of all batches, and its results."""
     start = key(data, t, TABLES[data].methods(t)[row])
     batches = [result for name, result in sorted(results.items()) if name.rpartition(".")[0] == start]
     ended = [batch for batch in batches if batch["best"] is not None]
@@ -70,15 +70,15 @@ def _cell(table: str, settings: Settings, results: Mapping[str, Any], data: str,
 def _claim(table: str, settings: Settings, place: tuple[str, int, str], text: str, cell: Any) -> Claim:
     data, t, row = place
     k_r = f"{TABLES[data].k_r}"
-    what, where = f"{NAMES[data]}, t={t}, {row.replace('k_r', k_r)}", WHERE[table]
+    title, where = f"{NAMES[data]}, t={t}, {row.replace('k_r', k_r)}", WHERE[table]
     if cell is None:
-        return Claim(what, where, text, NOT_RUN)
+        return Claim(title, where, text, NOT_RUN)
     if cell["best"] is None:
-        return Claim(what, where, text, "every step size diverged", why=_cut(settings, data))
+        return Claim(title, where, text, "every step size diverged", why=_cut(settings, data))
     ours, theirs = Cell(*cell["cell"]), Cell.read(text)
     difference = f"{ours.objective - theirs.objective:+.3g} ({ours.accuracy - theirs.accuracy:+.1f})"
     why = "; ".join(filter(None, (f"ζ = {cell['best']:.3g}", _cut(settings, data), WHY[data])))
-    return Claim(what, where, text, f"{ours.objective:.4g} ({ours.accuracy:.1f})", difference, why)
+    return Claim(title, where, text, f"{ours.objective:.4g} ({ours.accuracy:.1f})", difference, why)
 
 
 def _cut(settings: Settings, data: str) -> str:

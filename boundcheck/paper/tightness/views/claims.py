@@ -80,10 +80,12 @@ def _attained(settings: Settings, results: Results) -> Iterator[Claim]:
         why=f"{len(local)} searches",
         holds=min(local.values()) >= 1 - ATTAINED,
     )
-    for name, says in CLAIMS.items():
+    for name, statement in CLAIMS.items():
         claimed = searches[name]
         why = f"error/bound = {claimed['ratio']:.4f} at t = {claimed['t']}, k = {claimed['k']}, in 50 digits"
-        yield Claim(says, "errata", "true", "refuted" if claimed["refuted"] else "not refuted", why=why, holds=False)
+        yield Claim(
+            statement, "errata", "true", "refuted" if claimed["refuted"] else "not refuted", why=why, holds=False
+        )
 
 
 def _known(maps: Mapping[tuple[str, str], Map]) -> Iterator[Claim]:
@@ -150,8 +152,10 @@ def _worst_table(settings: Settings, results: Results) -> str:
 
 
 def _map_tables(maps: Mapping[tuple[str, str], Map]) -> str:
-    said = {"map": "bilinear, with ν₂ and L_E alone", "full": "all six terms, each at least a tenth of the bound"}
-    return "\n".join(f"### {name}: {said[kind]}\n\n{ratio_map.markdown()}" for (kind, name), ratio_map in maps.items())
+    subtitles = {"map": "bilinear, with ν₂ and L_E alone", "full": "all six terms, each at least a tenth of the bound"}
+    return "\n".join(
+        f"### {name}: {subtitles[kind]}\n\n{ratio_map.markdown()}" for (kind, name), ratio_map in maps.items()
+    )
 
 
 def _terms_table(settings: Settings, results: Results) -> str:

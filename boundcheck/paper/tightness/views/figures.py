@@ -27,7 +27,7 @@ def ratios(problems: Mapping[str, Mapping[str, Any]]) -> Figure:
     """A column for each problem, a row for each method; a line where a bound is ten times the error."""
     sheet = Sheet(len(METHODS), len(problems), "bound / error")
     for column, (name, result) in enumerate(problems.items()):
-        every = [of(method_result, kind) for method_result in result["methods"].values() for kind in LINES]
+        every = [ratios_of(method_result, kind) for method_result in result["methods"].values() for kind in LINES]
         low, high = canvas.extent([*every, np.array([1.0, 100.0])], room=1.5)
         for row, method in enumerate(METHODS):
             of_method = result["methods"][method]
@@ -36,7 +36,7 @@ def ratios(problems: Mapping[str, Mapping[str, Any]]) -> Figure:
             t = np.arange(1, len(of_method["error"]) + 1)
             axes.axhline(10, color="0.75", lw=0.8)
             for kind, (label, colour, dashes) in LINES.items():
-                values = of(of_method, kind)
+                values = ratios_of(of_method, kind)
                 finite = np.isfinite(values)
                 style: dict[str, Any] = {"color": colour, "ls": dashes, "lw": 1.4, "label": label, "gid": kind}
                 if finite.sum() < len(t) // 2:
@@ -45,6 +45,6 @@ def ratios(problems: Mapping[str, Mapping[str, Any]]) -> Figure:
     return sheet.arranged(list(LINES.values()))
 
 
-def of(method_result: Mapping[str, Any], kind: str) -> np.ndarray:
+def ratios_of(method_result: Mapping[str, Any], kind: str) -> np.ndarray:
     ratio: np.ndarray = method_result[kind]["ratio"] if kind in KINDS else method_result[kind]
     return ratio

@@ -19,7 +19,7 @@ from user_problems import zeros
 import boundcheck as bc
 from boundcheck.numerics.bilevel.formulas import DataMatrix, Diagonal, FullMatrices, OnePoint, OuterProducts
 from boundcheck.numerics.bilevel.quick import step_functions
-from boundcheck.numerics.bilevel.quick.agreement import NEAR
+from boundcheck.numerics.bilevel.quick.agreement import SUMMATION_ROUNDINGS
 from boundcheck.numerics.bilevel.quick.quick_problem import quick
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -41,8 +41,8 @@ def by_autograd(problem: bc.Problem) -> bc.Problem:
 
 
 def tolerance(problem: bc.Problem) -> float:
-    """`NEAR` roundings in a step, of which a contraction keeps at most 1/(1 − q), here about ten."""
-    return 10 * NEAR * torch.finfo(problem.dtype).eps
+    """`SUMMATION_ROUNDINGS` roundings in a step, of which a contraction keeps at most 1/(1 − q), here about ten."""
+    return 10 * SUMMATION_ROUNDINGS * torch.finfo(problem.dtype).eps
 
 
 def methods(problem: bc.Problem) -> list[str]:
@@ -57,9 +57,9 @@ def test_single_calls_are_those_of_autograd(name: str) -> None:
     assert quick(plain) is plain
     for method in methods(problem):
         k = None if method == "itd" else 3
-        found, right = (bc.hypergradient(each, method, t=15, k=k) for each in (problem, plain))
-        assert (found.value - right.value).norm() <= tolerance(problem) * right.value.norm()
-        assert (found.w - right.w).norm() <= tolerance(problem) * (1 + right.w.norm())
+        result, right = (bc.hypergradient(each, method, t=15, k=k) for each in (problem, plain))
+        assert (result.value - right.value).norm() <= tolerance(problem) * right.value.norm()
+        assert (result.w - right.w).norm() <= tolerance(problem) * (1 + right.w.norm())
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -67,11 +67,11 @@ def test_curves_are_those_of_autograd(name: str) -> None:
     problem = EVERY[name]()
     lams = problem.lam * torch.tensor([[1.0], [1.05], [0.95]], dtype=problem.dtype)
     asked = ["itd", "aid-fp", "aid-fp:2"]
-    found, right = (bc.error_curves(each, asked, t=12, lam=lams) for each in (problem, by_autograd(problem)))
+    result, right = (bc.error_curves(each, asked, t=12, lam=lams) for each in (problem, by_autograd(problem)))
     scale = float(right.exact.norm()) + max(float(abs(right[m]).max()) for m in asked)
     for method in asked:
-        assert abs(found[method] - right[method]).max() <= tolerance(problem) * scale
-    assert (found.reference.w - right.reference.w).norm() <= tolerance(problem) * (1 + right.reference.w.norm())
+        assert abs(result[method] - right[method]).max() <= tolerance(problem) * scale
+    assert (result.reference.w - right.reference.w).norm() <= tolerance(problem) * (1 + right.reference.w.norm())
 
 
 def formula(problem: bc.Problem) -> tuple[type, type]:
@@ -177,9 +177,9 @@ def test_a_function_that_changed_is_recorded_again(change: Callable[[Changing], 
     problem = of(loss.inner, lam=zeros(4) + 0.5)
     before = bc.hypergradient(problem, "itd", t=12).value
     change(loss)
-    found, right = (bc.hypergradient(each, "itd", t=12).value for each in (problem, by_autograd(problem)))
-    assert (found - right).norm() <= tolerance(problem) * right.norm()
-    assert (found - before).norm() > tolerance(problem) * before.norm()
+    result, right = (bc.hypergradient(each, "itd", t=12).value for each in (problem, by_autograd(problem)))
+    assert (result - right).norm() <= tolerance(problem) * right.norm()
+    assert (result - before).norm() > tolerance(problem) * before.norm()
 
 
 def test_a_module_in_another_mode_is_recorded_again() -> None:
@@ -193,8 +193,8 @@ def test_a_module_in_another_mode_is_recorded_again() -> None:
     problem = of(inner, model, outer_loss=lambda model, lam: outer(model.weight[0], lam))
     bc.hypergradient(problem, "itd", t=5)
     gate.train()
-    found, right = (bc.hypergradient(each, "itd", t=5).value for each in (problem, by_autograd(problem)))
-    assert (found - right).norm() <= tolerance(problem) * right.norm()
+    result, right = (bc.hypergradient(each, "itd", t=5).value for each in (problem, by_autograd(problem)))
+    assert (result - right).norm() <= tolerance(problem) * right.norm()
 
 
 def test_a_wrong_formula_is_not_used(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

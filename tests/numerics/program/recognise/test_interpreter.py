@@ -31,21 +31,21 @@ def stage() -> Stage:
 
 
 def expression(function: Function) -> Expression | Total:
-    found = Interpreter(Algebra(stage(), W)).output(capture(function, W, LAM, {}))
-    assert isinstance(found, Expression | Total)
-    return found
+    result = Interpreter(Algebra(stage(), W)).output(capture(function, W, LAM, {}))
+    assert isinstance(result, Expression | Total)
+    return result
 
 
 def parts(function: Function) -> list[tuple[str, str]]:
-    found = expression(function)
-    assert isinstance(found, Total)
-    return [(type(part).__name__, type(part.linear).__name__) for part, _ in found.terms]
+    result = expression(function)
+    assert isinstance(result, Total)
+    return [(type(part).__name__, type(part.linear).__name__) for part, _ in result.terms]
 
 
 KNOWN: dict[str, tuple[Function, list[tuple[str, str]]]] = {
     "squares": (lambda w, lam: ((X @ w - 1) ** 2).sum(), [("Poly", "Rows")]),
     "of two maps": (lambda w, lam: ((X @ w)[:3] * w[:3]).sum(), [("Pair", "Rows")]),
-    "logistic": (lambda w, lam: F.softplus(lam[0] * (X @ w) + 1).mean(), [("Curve", "Rows")]),
+    "logistic": (lambda w, lam: F.softplus(lam[0] * (X @ w) + 1).mean(), [("FunctionOfMap", "Rows")]),
     "by rows": (lambda w, lam: (lam * (w.view(3, 2) ** 2).sum(1)).sum(), [("Poly", "Selection")]),
     "joined": (lambda w, lam: torch.cat((w[3:], 2 * w[:3])).square().sum(), [("Poly", "Selection")]),
     "of a matrix": (
@@ -114,9 +114,9 @@ def test_large_data_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_entries_that_are_repeated_stay_apart() -> None:
-    found = expression(lambda w, lam: w.view(2, 3).t().expand(3, 2))
-    assert isinstance(found, Expression)
-    (part,) = found.parts
+    result = expression(lambda w, lam: w.view(2, 3).t().expand(3, 2))
+    assert isinstance(result, Expression)
+    (part,) = result.parts
     assert isinstance(part.linear, Selection)
     assert torch.equal(part.linear.index, torch.arange(6).view(2, 3).t())
 
