@@ -29,6 +29,7 @@ from boundcheck.numerics.program.enclosure.interpreter import MOST_NUMBERS
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.program.enclosure.map import MapBounds
 from boundcheck.numerics.program.enclosure.scalar import Derivatives, ScalarBounds
+from boundcheck.numerics.program.enclosure.value import LAM, W
 from boundcheck.numerics.program.replay import differs
 from boundcheck.numerics.program.same_program import Snapshot
 from boundcheck.side import Side
@@ -127,7 +128,7 @@ class ProgramProof:
         """
         constants: list[Constant] = []
         parts: dict[str, Callable[[], Iterator[Constant]]] = {
-            "lower": lambda: self._of_lower(region, alpha, names),
+            "lower": lambda: self._of_lower(region, alpha, solution, names),
             "outer": lambda: self._of_outer(region, solution, names),
         }
         for level, prove in parts.items():
@@ -141,16 +142,14 @@ class ProgramProof:
         """What a user calls the function of a level."""
         return functions(self.problem)[level][0]
 
-    def _of_lower(self, region: Region, alpha: Constant | None, names: Collection[str] | None) -> Iterator[Constant]:
+    def _of_lower(
+        self, region: Region, alpha: Constant | None, solution: Anchor | None, names: Collection[str] | None
+    ) -> Iterator[Constant]:
         bounds = self.separable("lower", region.point, region.radius) or self.lower_bounds(region.point, region.radius)
         named = _Named(region, bounds, names, self.spend)
         by_lam = self.problem.n <= MOST_LAM or isinstance(bounds, SeparableBounds)
         if isinstance(bounds, MapBounds):
-            yield from named("q", lambda: bounds.slope, "‖∂₁Φ‖")
-            yield from named("nu_1", lambda: bounds.bend, "the norm of the derivative of ∂₁Φ by w")
-            if by_lam:
-                yield from named("L_Phi", lambda: bounds.lam_slope, "‖∂₂Φ‖")
-                yield from named("nu_2", lambda: bounds.lam_bend, "the norm of the derivative of ∂₂Φ by w")
+            yield from self._of_map(bounds, named, solution, by_lam)
             return
         yield from named("mu", lambda: bounds.smallest, "the smallest eigenvalue of ∇²₁ℓ", Side.LOWER)
         yield from named("L", lambda: bounds.largest, "the largest eigenvalue of ∇²₁ℓ")
@@ -171,6 +170,19 @@ class ProgramProof:
         if self.problem.frozen_step and by_lam:
             yield from named("L_Phi", lambda: a * bounds.cross, "α‖∇²₂₁ℓ‖")
             yield from named("nu_2", lambda: a * bounds.third_cross, "α‖D³ℓ‖ by w twice and λ once")
+
+    def _of_map(self, bounds: MapBounds, named: _Named, solution: Anchor | None, by_lam: bool) -> Iterator[Constant]:
+        if solution is None or not solution.is_in(named.region):
+            along, how = (lambda pair: bounds.bend if pair == (W, W) else bounds.lam_bend), "the derivative of {} by w"
+        else:
+            at, distance = self.lower_bounds(solution.w, 0.0), solution.distance
+            assert isinstance(at, MapBounds)
+            along, how = (lambda pair: bounds.calm(at, distance, pair)), "{}(w) − {}(w*), over ‖w − w*‖,"
+        yield from named("q", lambda: bounds.slope, "‖∂₁Φ‖")
+        yield from named("nu_1", lambda: along((W, W)), "the norm of " + how.format("∂₁Φ", "∂₁Φ"))
+        if by_lam:
+            yield from named("L_Phi", lambda: bounds.lam_slope, "‖∂₂Φ‖")
+            yield from named("nu_2", lambda: along((W, LAM)), "the norm of " + how.format("∂₂Φ", "∂₂Φ"))
 
     def _of_outer(self, region: Region, solution: Anchor | None, names: Collection[str] | None) -> Iterator[Constant]:
         lazy = self.separable("outer", region.point, region.radius)
@@ -212,6 +224,10 @@ class Anchor:
 
     w: Tensor
     distance: float
+
+    def is_in(self, region: Region) -> bool:
+        """Are w and w* in a region?"""
+        return (norm(self.w.cpu().double() - region.point.cpu().double()) + self.distance) * UP <= region.radius
 
     def mean_distance(self, region: Region) -> float:
         """At least the mean distance from w of the points between w* and a point of the region."""

@@ -258,6 +258,12 @@ def _joint(B: Product, q: Value, one: Slope, two: Slope) -> _Joint | None:
     return _Joint(B(F + R, G + S) * UP, (B(F, S) + B(R, G + S)) * UP)
 
 
+def size_of_pair(B: Product, q: Value, one: Slope, two: Slope) -> Tensor:
+    """At least the norm of B(Dp, Dq) as a bilinear form, for each entry, with these derivatives of p and q."""
+    size, known = B(one.reach, two.reach), _joint(B, q, one, two)
+    return size if known is None else torch.minimum(size, known.whole)
+
+
 def _of_lines(slope: Slope, axis: int) -> tuple[Tensor, Tensor]:
     """At least ‖F‖ and ‖J − F‖ of the entries along an axis together. ‖F‖² is at most a row sum of |FFᵀ|."""
     lines = slope.F.movedim(axis, -1)
@@ -295,8 +301,7 @@ def bilinear_value(p: Value, q: Value, B: Product, *, entrywise: bool, terms: in
         for of_p, of_q in (pair, (pair[1], pair[0])):
             one, two = p.slopes.get(of_p), q.slopes.get(of_q)
             if one is not None and two is not None:
-                part, known = B(one.reach, two.reach), _joint(B, q, one, two)
-                parts.append(part if known is None else torch.minimum(part, known.whole))
+                parts.append(size_of_pair(B, q, one, two))
         if pair in p.bends:
             parts.append(B(p.bends[pair], q.box.size))
         if pair in q.bends:

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from boundcheck.numerics.program.capture import Program
 from boundcheck.numerics.program.cholesky_certificate import spectral_norm
+from boundcheck.numerics.program.enclosure.calm import calm_sizes
+from boundcheck.numerics.program.enclosure.dependence import norm_by_blocks
 from boundcheck.numerics.program.enclosure.elementwise import Elementwise
 from boundcheck.numerics.program.enclosure.interpreter import Enclosures
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
@@ -71,7 +73,27 @@ class MapBounds:
     @torch.no_grad()
     def _bend(self, pair: Pair) -> float:
         bend = self.output.bend(pair)
-        return 0.0 if bend is None else min(bend.norm(self.output.shape), norm(self.output.bends[pair]))
+        if bend is None:
+            return 0.0
+        sizes = self.output.bends[pair]
+        best = min(bend.norm(self.output.shape), norm(sizes))
+        if best > float(sizes.max()):  # below which blocks say nothing
+            best = min(best, norm_by_blocks(self.output, pair, sizes))
+        return best
+
+    @torch.no_grad()
+    def calm(self, at: MapBounds, distance: float, pair: Pair) -> float:
+        """At least ‖J(w) − J(v)‖/‖w − v‖ for every w of the ball, J being ∂₁Φ or ∂₂Φ by `pair`.
+
+        v is a point of the ball within `distance` of the centre of `at`, which has bounds at one point of the ball.
+        """
+        along = self.bend if pair == (W, W) else self.lam_bend
+        if not along > 0:
+            return along
+        sizes = calm_sizes(self.output, at.output, distance, pair[1])
+        if sizes is None or not along > float(sizes.max()):
+            return along
+        return min(along, norm_by_blocks(self.output, pair, sizes))
 
 
 def norm_of_slope(value: Value, slot: str) -> float:
