@@ -265,7 +265,7 @@ def mutations() -> list[Mutation | OfTable]:
     add(bilinear, "_joint")
     for field in ("whole", "loose"):
         add(bilinear, "_joint", change=lambda x, f=field: x if x is None else less_of(f)(x), of=f", {field}")
-    add(bilinear, "_of_lines")
+    add(bilinear, "of_lines")
     add(log_sum_exp, "S3", "softmax", "_bend_size", "_centred")
     add(log_sum_exp.LogSumExp, "_cross_slack", "_loose", "_sizes")
     add(elementwise, "cross_slack", "slack_by_norm", "weighted_norm", "_cube", "products")

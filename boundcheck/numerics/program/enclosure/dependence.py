@@ -20,6 +20,8 @@ from boundcheck.numerics.program.enclosure.bilinear import Bilinear
 from boundcheck.numerics.program.enclosure.elementwise import Elementwise
 from boundcheck.numerics.program.enclosure.intervals import UP
 from boundcheck.numerics.program.enclosure.linear import Linear
+from boundcheck.numerics.program.enclosure.log_sum_exp import LogSumExp
+from boundcheck.numerics.program.enclosure.normalised import Normalised
 from boundcheck.numerics.program.enclosure.scalar import values_before
 from boundcheck.numerics.program.enclosure.value import Pair, Value, rounding
 
@@ -85,5 +87,8 @@ def _through(x: Value, sets: list[Tensor]) -> Tensor:
         p, q = (torch.ones(y.shape, dtype=torch.float64) for y in rule.inputs)
         of_p, of_q = (s.double() for s in sets)
         return (torch.vmap(lambda s: B(s, q))(of_p) + torch.vmap(lambda s: B(p, s))(of_q)) != 0
+    if isinstance(rule, LogSumExp | Normalised):
+        joined = sets[0].any(-1, keepdim=True)
+        return joined[..., 0] if isinstance(rule, LogSumExp) else joined.expand_as(sets[0])
     every = torch.stack([s.flatten(1).any(1) for s in sets]).any(0)
     return every.reshape(-1, *[1] * len(x.shape)).expand(len(every), *x.shape)

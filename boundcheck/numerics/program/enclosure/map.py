@@ -10,12 +10,14 @@ from torch import Tensor
 
 from boundcheck.numerics.program.capture import Program
 from boundcheck.numerics.program.cholesky_certificate import spectral_norm
+from boundcheck.numerics.program.enclosure.bilinear import Bilinear
 from boundcheck.numerics.program.enclosure.calm import calm_sizes
 from boundcheck.numerics.program.enclosure.dependence import norm_by_blocks
 from boundcheck.numerics.program.enclosure.elementwise import Elementwise
 from boundcheck.numerics.program.enclosure.interpreter import Enclosures
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.program.enclosure.linear import Linear
+from boundcheck.numerics.program.enclosure.normalised import Normalised
 from boundcheck.numerics.program.enclosure.value import LAM, Pair, Value, W
 
 
@@ -109,4 +111,9 @@ def norm_of_slope(value: Value, slot: str) -> float:
     elif isinstance(rule, Linear):
         parts = [rule.norm_of(i) * norm_of_slope(x, slot) for i, x in enumerate(rule.inputs) if slot in x.slopes]
         best = min(best, math.fsum(parts))
+    elif isinstance(rule, Normalised):
+        best = min(best, float(rule.first.max()) * norm_of_slope(rule.x, slot))
+    elif isinstance(rule, Bilinear):
+        parts = [rule.norm_of(x) * norm_of_slope(y, slot) for x, y in ((rule.q, rule.p), (rule.p, rule.q))]
+        best = min(best, math.inf if math.isnan(sum(parts)) else math.fsum(parts))
     return best * UP
