@@ -366,6 +366,19 @@ class Judge:
         self._above("lam_slope", bounds.lam_slope, torch.linalg.matrix_norm(J[..., d:], 2), first)
         self._above("bend", bounds.bend, _norms(H[..., :d, :d]), second)
         self._above("lam_bend", bounds.lam_bend, _norms(H[..., :d, d:]), second)
+        if len(self.Z) < 2:
+            return
+        v = self.Z[1, :d]  # how far derivatives move from there; the centre would show less
+        at = MapBounds(self.program, v, self.lam, 0.0)
+        apart = (self.Z[:, :d] - v).norm(dim=1)
+        others = apart > 0
+
+        def moved() -> Tensor:
+            return ((first() + first()[1]) / apart)[others]
+
+        for what, pair, columns in (("calm", (W, W), slice(0, d)), ("lam_calm", (W, LAM), slice(d, None))):
+            move = torch.linalg.matrix_norm(J[..., columns] - J[1, :, columns], 2) / apart
+            self._above(what, bounds.calm(at, 0.0, pair), move[others], moved)
 
     def _above(self, what: str, proved: float, sampled: Tensor, rounding: Callable[[], Tensor]) -> None:
         self._say(what, sampled - proved, rounding)

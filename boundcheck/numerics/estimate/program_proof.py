@@ -20,6 +20,7 @@ from boundcheck.numerics.bilevel.closed_forms import Region
 from boundcheck.numerics.bilevel.derivatives import DENSE
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Ready
+from boundcheck.numerics.estimate.calm_hessian import calm_hessian
 from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.separable_bounds import SeparableBounds
 from boundcheck.numerics.estimate.step_constant import step_rounding
@@ -50,6 +51,7 @@ class ProgramProof:
     declined: dict[str, str]
     spend: Spend = DEFAULT_SPEND
     _at: dict[str, list[tuple[Tensor, ScalarBounds | MapBounds]]] = field(default_factory=dict, init=False)
+    _near: dict[float, tuple[Tensor, ScalarBounds]] = field(default_factory=dict, init=False)  # by radius, around w*
 
     @classmethod
     @torch.no_grad()
@@ -153,7 +155,15 @@ class ProgramProof:
             return
         yield from named("mu", lambda: bounds.smallest, "the smallest eigenvalue of ∇²₁ℓ", Side.LOWER)
         yield from named("L", lambda: bounds.largest, "the largest eigenvalue of ∇²₁ℓ")
-        yield from named("hat_rho_1", lambda: bounds.third, "‖D³ℓ‖ by w")
+
+
+        def third() -> float:
+            return self._third(bounds, region, solution)
+
+        def third_is() -> str:
+            return "‖D³ℓ‖ by w" if math.isfinite(bounds.third) else "‖∇²₁ℓ(w) − ∇²₁ℓ(w*)‖/‖w − w*‖"
+
+        yield from named("hat_rho_1", third, third_is)
         if by_lam:
             yield from named("hat_rho_2", lambda: bounds.third_cross, "‖D³ℓ‖ by w twice and λ once")
         if alpha is None or alpha.side is not Side.EXACT:
@@ -166,7 +176,7 @@ class ProgramProof:
             return size + 4e-16 * (1 + a * bounds.hessian) + off * bounds.hessian * UP
 
         yield from named("q", q, "max(1 − αμ, αL − 1)")
-        yield from named("nu_1", lambda: a * bounds.third, "α‖D³ℓ‖ by w")
+        yield from named("nu_1", lambda: a * third(), lambda: f"α{third_is()}")
         if self.problem.frozen_step and by_lam:
             yield from named("L_Phi", lambda: a * bounds.cross, "α‖∇²₂₁ℓ‖")
             yield from named("nu_2", lambda: a * bounds.third_cross, "α‖D³ℓ‖ by w twice and λ once")
@@ -183,6 +193,22 @@ class ProgramProof:
         if by_lam:
             yield from named("L_Phi", lambda: bounds.lam_slope, "‖∂₂Φ‖")
             yield from named("nu_2", lambda: along((W, LAM)), "the norm of " + how.format("∂₂Φ", "∂₂Φ"))
+
+    def _third(self, bounds: ScalarBounds | SeparableBounds, region: Region, solution: Anchor | None) -> float:
+        """At least ‖D³ℓ‖ by w, or where that is infinite how fast ∇²₁ℓ leaves its value at w*."""
+        if math.isfinite(bounds.third) or solution is None or isinstance(bounds, SeparableBounds):
+            return bounds.third
+
+        def around(radius: float) -> ScalarBounds:
+            kept = self._near.get(radius)
+            if kept is None or not torch.equal(kept[0], solution.w):
+                found = self.lower_bounds(solution.w, radius)
+                assert isinstance(found, ScalarBounds)
+                kept = self._near[radius] = solution.w.detach().clone(), found
+            return kept[1]
+
+        away = norm(solution.w.cpu().double() - region.point.cpu().double())
+        return calm_hessian(bounds, around, (region.radius + away) * UP, solution.distance)
 
     def _of_outer(self, region: Region, solution: Anchor | None, names: Collection[str] | None) -> Iterator[Constant]:
         lazy = self.separable("outer", region.point, region.radius)
@@ -244,7 +270,9 @@ class _Named:
     names: Collection[str] | None  # which are asked for; None for all
     spend: Spend
 
-    def __call__(self, name: str, value: Callable[[], float], what: str, side: Side = Side.UPPER) -> Iterator[Constant]:
+    def __call__(
+        self, name: str, value: Callable[[], float], what: str | Callable[[], str], side: Side = Side.UPPER
+    ) -> Iterator[Constant]:
         if self.names is not None and name not in self.names:
             return
         number = value()
@@ -252,7 +280,8 @@ class _Named:
             return
         if abs(number) <= SMALLEST:
             number, side = 0.0, Side.EXACT
-        how = "; ".join((f"{what} over the ball, from the program", *self._notes()))
+        about = what if isinstance(what, str) else what()
+        how = "; ".join((f"{about} over the ball, from the program", *self._notes()))
         delta = self.bounds.delta if isinstance(self.bounds, SeparableBounds) and number else 0.0
         if delta:
             provenance = Provenance(how, "program", seed=self.spend.seed, delta=delta, ball=self.region.ball)

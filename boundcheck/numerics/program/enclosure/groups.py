@@ -1,6 +1,6 @@
 """What rules share that join the entries of a group: the last axis of the tensor that they read.
 
-A matrix X_g that joins all entries of a group is bounded by its norm, and J_gᵀX_gK_g by that of the *groups* of J and K.
+A matrix X_g joins all entries of a group. It is bounded by its norm, and J_gᵀX_gK_g by those of the groups of J and K.
 """
 
 from __future__ import annotations

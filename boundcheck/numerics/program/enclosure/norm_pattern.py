@@ -109,7 +109,9 @@ def _sum_of_squares(program: Program, operation: Operation) -> Norm | None:
     else:
         return None
     count = math.prod(shape[dim] for dim in dims)
-    return Norm(x, Fraction(1, count) if operation.name == "mean" else Fraction(1), Fraction(0), dims) if count else None
+    if not count:
+        return None
+    return Norm(x, Fraction(1, count if operation.name == "mean" else 1), Fraction(0), dims)
 
 
 def _is_same(program: Program, one: Any, two: Any, depth: int = DEPTH) -> bool:
