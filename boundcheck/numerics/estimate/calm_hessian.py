@@ -22,9 +22,7 @@ NEAR = 100  # times that a ball must be wider than the doubt about its centre
 
 
 @torch.no_grad()
-def calm_hessian(
-    over: ScalarBounds, around: Callable[[float], ScalarBounds], reach: float, distance: float
-) -> float:
+def calm_hessian(over: ScalarBounds, around: Callable[[float], ScalarBounds], reach: float, distance: float) -> float:
     """At least ‖∇²₁f(w) − ∇²₁f(v)‖/‖w − v‖ for every w of a region and one v.
 
     Parameters

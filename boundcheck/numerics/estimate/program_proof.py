@@ -156,7 +156,6 @@ class ProgramProof:
         yield from named("mu", lambda: bounds.smallest, "the smallest eigenvalue of ∇²₁ℓ", Side.LOWER)
         yield from named("L", lambda: bounds.largest, "the largest eigenvalue of ∇²₁ℓ")
 
-
         def third() -> float:
             return self._third(bounds, region, solution)
 

@@ -78,7 +78,7 @@ class MapBounds:
         if bend is None:
             return 0.0
         sizes = self.output.bends[pair]
-        best = min(bend.norm(self.output.shape), norm(sizes))
+        best = min((x for x in (bend.norm(self.output.shape), norm(sizes)) if not math.isnan(x)), default=math.inf)
         if best > float(sizes.max()):  # below which blocks say nothing
             best = min(best, norm_by_blocks(self.output, pair, sizes))
         return best
