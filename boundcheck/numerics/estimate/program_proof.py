@@ -30,7 +30,7 @@ from boundcheck.numerics.program.enclosure.interpreter import MOST_NUMBERS
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.program.enclosure.map import MapBounds
 from boundcheck.numerics.program.enclosure.scalar import Derivatives, ScalarBounds
-from boundcheck.numerics.program.enclosure.value import LAM, W
+from boundcheck.numerics.program.enclosure.value import LAM, Pair, W
 from boundcheck.numerics.program.replay import differs
 from boundcheck.numerics.program.same_program import Snapshot
 from boundcheck.side import Side
@@ -157,7 +157,7 @@ class ProgramProof:
         yield from named("L", lambda: bounds.largest, "the largest eigenvalue of ∇²₁ℓ")
 
         def third() -> float:
-            return self._third(bounds, region, solution)
+            return self.third(bounds, region, solution)
 
         def third_is() -> str:
             return "‖D³ℓ‖ by w" if math.isfinite(bounds.third) else "‖∇²₁ℓ(w) − ∇²₁ℓ(w*)‖/‖w − w*‖"
@@ -181,19 +181,24 @@ class ProgramProof:
             yield from named("nu_2", lambda: a * bounds.third_cross, "α‖D³ℓ‖ by w twice and λ once")
 
     def _of_map(self, bounds: MapBounds, named: _Named, solution: Anchor | None, by_lam: bool) -> Iterator[Constant]:
-        if solution is None or not solution.is_in(named.region):
-            along, how = (lambda pair: bounds.bend if pair == (W, W) else bounds.lam_bend), "the derivative of {} by w"
-        else:
-            at, distance = self.lower_bounds(solution.w, 0.0), solution.distance
-            assert isinstance(at, MapBounds)
-            along, how = (lambda pair: bounds.calm(at, distance, pair)), "{}(w) − {}(w*), over ‖w − w*‖,"
+        anchor = solution if solution is not None and solution.is_in(named.region) else None
+        words = "the derivative of {} by w" if anchor is None else "{}(w) − {}(w*), over ‖w − w*‖,"
         yield from named("q", lambda: bounds.slope, "‖∂₁Φ‖")
-        yield from named("nu_1", lambda: along((W, W)), "the norm of " + how.format("∂₁Φ", "∂₁Φ"))
+        of_w, of_lam = ("the norm of " + words.format(name, name) for name in ("∂₁Φ", "∂₂Φ"))
+        yield from named("nu_1", lambda: self.moves(bounds, named.region, anchor, (W, W)), of_w)
         if by_lam:
             yield from named("L_Phi", lambda: bounds.lam_slope, "‖∂₂Φ‖")
-            yield from named("nu_2", lambda: along((W, LAM)), "the norm of " + how.format("∂₂Φ", "∂₂Φ"))
+            yield from named("nu_2", lambda: self.moves(bounds, named.region, anchor, (W, LAM)), of_lam)
 
-    def _third(self, bounds: ScalarBounds | SeparableBounds, region: Region, solution: Anchor | None) -> float:
+    def moves(self, bounds: MapBounds, region: Region, solution: Anchor | None, pair: Pair) -> float:
+        """At least the norm of the derivative of ∂₁Φ or ∂₂Φ by w; or with `solution` how fast it leaves that at w*."""
+        if solution is None or not solution.is_in(region):
+            return bounds.bend if pair == (W, W) else bounds.lam_bend
+        at = self.lower_bounds(solution.w, 0.0)
+        assert isinstance(at, MapBounds)
+        return bounds.calm(at, solution.distance, pair)
+
+    def third(self, bounds: ScalarBounds | SeparableBounds, region: Region, solution: Anchor | None) -> float:
         """At least ‖D³ℓ‖ by w, or where that is infinite how fast ∇²₁ℓ leaves its value at w*."""
         if math.isfinite(bounds.third) or solution is None or isinstance(bounds, SeparableBounds):
             return bounds.third

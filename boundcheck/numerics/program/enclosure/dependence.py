@@ -42,7 +42,7 @@ def norm_by_blocks(value: Value, pair: Pair, bends: Tensor) -> float:
         if labels is None:
             return math.inf
         groups = groups * (int(labels.max()) + 1) + labels
-    _, groups = groups.unique(return_inverse=True)
+    groups = torch.unique(groups, return_inverse=True)[1]
     squares = torch.zeros(int(groups.max()) + 1, dtype=torch.float64).index_add(0, groups, bends.reshape(-1) ** 2)
     return math.sqrt(float(squares.max())) * (UP + rounding(bends.numel()))
 

@@ -193,7 +193,7 @@ class Normalised(Groups):
         def rows(X: Tensor) -> Tensor:
             return X.expand(-1, k, -1).reshape(entries, 1, -1)
 
-        of_group = torch.block_diag(*g[:, None]).reshape(groups, groups, k)
+        of_group = torch.eye(groups, dtype=torch.float64)[:, :, None] * g
         of_each = of_group.repeat_interleave(k, 0)
         return [
             Term(Interval(each, each), rows(across_J), rows(along_K)),
