@@ -21,15 +21,19 @@ from boundcheck.numerics.program import cholesky_certificate
 from boundcheck.numerics.program.enclosure import (
     affine_norm,
     bilinear,
+    calm,
     chain,
+    dependence,
     elementary,
     elementwise,
     farthest,
     forms,
+    groups,
     intervals,
     linear,
     log_sum_exp,
     map,
+    normalised,
     piecewise,
     scalar,
     value,
@@ -58,6 +62,8 @@ HINTS: dict[str, tuple[str, ...]] = {
     "elementwise": ("e^(e^w",),
     "chain": ("e^(",),
     "Chain": ("e^(",),
+    "Normalised": ("unit",),
+    "normalised": ("unit",),
     "MapBounds": ("tanh of",),
     "map": ("tanh of",),
 }
@@ -239,7 +245,10 @@ def mutations() -> list[Mutation | OfTable]:
             add(piecewise, "huber", change=_order(order), of=of)
         add(chain, "applied", "scaled", "summed", "multiplied", change=_order(order), of=of)
         add(chain.Chain, "jet", change=_order(order), of=of)
-    for rule in (linear.Linear, elementwise.Elementwise, bilinear.Bilinear, log_sum_exp.LogSumExp):
+    rules = (
+        linear.Linear, elementwise.Elementwise, bilinear.Bilinear, log_sum_exp.LogSumExp, normalised.Normalised,
+    )  # fmt: skip
+    for rule in rules:
         add(rule, "backward", "bend")
         for field in ("terms", "rest", "rest_norm", "most"):
             if (rule, field) != (log_sum_exp.LogSumExp, "most"):  # which is infinite: it says nothing
@@ -252,22 +261,25 @@ def mutations() -> list[Mutation | OfTable]:
                 add(rule, "third", change=less_of(field), of=f", {field}")
     add(forms.Factor, "sizes", "norm", "gram")
     add(log_sum_exp.LogSumExp, "h", "s3")
+    add(normalised.Normalised, "first", "second", "third_size", "moved", "slope_at_centre", "_parts")
+    add(normalised.Normalised, "root", change=lambda x: intervals.Interval(x.lo / FACTOR, x.hi / FACTOR))
+    add(normalised, "SECOND", "THIRD")
     for module, name in (
         (linear, "linear_value"), (elementwise, "elementwise_value"), (bilinear, "bilinear_value"),
-        (log_sum_exp, "log_sum_exp_value"), (value, "refined"),
+        (log_sum_exp, "log_sum_exp_value"), (normalised, "normalised_value"), (value, "refined"),
     ):  # fmt: skip
         for field in ("centre", "box", "bends"):
             add(module, name, change=less_of(field), of=f", {field}")
         for field in ("F", "rows"):
             add(module, name, change=_slopes(field), of=f", {field}")
     add(linear.Linear, "norm_of")
-    add(bilinear.Bilinear, "_size", "_unknown_rows", "_most")
+    add(bilinear.Bilinear, "_size", "_unknown_rows", "_most", "norm_of")
     add(bilinear, "_joint")
     for field in ("whole", "loose"):
         add(bilinear, "_joint", change=lambda x, f=field: x if x is None else less_of(f)(x), of=f", {field}")
-    add(bilinear, "_of_lines")
+    add(bilinear, "of_lines", "size_of_pair")
     add(log_sum_exp, "S3", "softmax", "_bend_size", "_centred")
-    add(log_sum_exp.LogSumExp, "_cross_slack", "_loose", "_sizes")
+    add(groups.Groups, "_cross_slack", "_loose", "_sizes")
     add(elementwise, "cross_slack", "slack_by_norm", "weighted_norm", "_cube", "products")
     add(forms, "trilinear_norm", "_paired", "_hadamard", "_as_one_tensor", "block_norms")
     add(forms, "sum_of_products", "norm_of", "congruence")
@@ -285,7 +297,9 @@ def mutations() -> list[Mutation | OfTable]:
     add(scalar.ScalarBounds, "_ends", change=_ends)
     add(scalar.ScalarBounds, "gradient", "cross", "third", "third_cross", "_affine_cross")
     add(map, "norm_of_slope")
-    add(map.MapBounds, "slope", "lam_slope", "bend", "lam_bend")
+    add(map.MapBounds, "slope", "lam_slope", "bend", "lam_bend", "calm")
+    add(calm, "calm_sizes", "_through", "_of_product")
+    add(dependence, "norm_by_blocks")
     return every
 
 

@@ -165,6 +165,8 @@ for _name, _apply in {
     "column": lambda x: x.reshape(-1)[:, None], "row": lambda x: x.reshape(1, -1), "twice": lambda x: torch.cat([x, x]),
     "outer": lambda x: torch.outer(x.reshape(-1), x.reshape(-1)), "pairs": lambda x: torch.stack([x, -2 * x]),
     "norm": lambda x: torch.linalg.vector_norm(x), "var": lambda x: torch.var(x) if x.numel() > 1 else x.sum(),
+    "layer norm": lambda x: F.layer_norm(x, x.shape[-1:]), "unit": lambda x: x / torch.linalg.vector_norm(x),
+    "rms": lambda x: x * torch.rsqrt((x * x).mean(0, keepdim=True) + 0.1),
     "softmax": lambda x: torch.softmax(x.reshape(-1), 0), "log_softmax": lambda x: F.log_softmax(x, -1),
     "logsumexp": lambda x: torch.logsumexp(x.reshape(-1), 0),
     "lse rows": lambda x: torch.logsumexp(x, -1, keepdim=True),

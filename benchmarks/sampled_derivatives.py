@@ -100,14 +100,22 @@ def _sigmoid(x: Tensor) -> Tensor:
 
 def _tanh(x: Tensor) -> Tensor:
     above, below = torch.exp(-2 * torch.where(x > 0, x, 0.0)), torch.exp(2 * torch.where(x > 0, 0.0, x))
-    return torch.where(x > 0, 2 / (1 + above) - 1, 1 - 2 / (1 + below))
+    small = torch.where(x.abs() < 1, x, 0.0)  # where the difference below would lose all digits
+    return torch.where(
+        x.abs() < 1, torch.sinh(small) / torch.cosh(small), torch.where(x > 0, 2 / (1 + above) - 1, 1 - 2 / (1 + below))
+    )
+
+
+def _softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    """Without PyTorch's threshold, beyond which bounds are said to be those of this function."""
+    return torch.logaddexp(beta * x, torch.zeros_like(x)) / beta
 
 
 def _reshaped(x: Tensor, shape: Any, *rest: Any) -> Tensor:
     return x.reshape(shape)
 
 
-FORMULAS: dict[str, Callable[..., Any]] = {  # the first fail in batches, the last two round
+FORMULAS: dict[str, Callable[..., Any]] = {  # the first fail in batches, the last three round
     "view": _reshaped,
     "_unsafe_view": _reshaped,
     "_reshape_alias": _reshaped,
@@ -115,6 +123,7 @@ FORMULAS: dict[str, Callable[..., Any]] = {  # the first fail in batches, the la
     "smooth_l1_loss": _smooth_l1,
     "sigmoid": _sigmoid,
     "tanh": _tanh,
+    "softplus": _softplus,
 }
 
 
@@ -366,6 +375,19 @@ class Judge:
         self._above("lam_slope", bounds.lam_slope, torch.linalg.matrix_norm(J[..., d:], 2), first)
         self._above("bend", bounds.bend, _norms(H[..., :d, :d]), second)
         self._above("lam_bend", bounds.lam_bend, _norms(H[..., :d, d:]), second)
+        if len(self.Z) < 2:
+            return
+        v = self.Z[1, :d]  # how far derivatives move from there; the centre would show less
+        at = MapBounds(self.program, v, self.lam, 0.0)
+        apart = (self.Z[:, :d] - v).norm(dim=1)
+        others = apart > 0
+
+        def moved() -> Tensor:
+            return ((first() + first()[1]) / apart)[others]
+
+        for what, pair, columns in (("calm", (W, W), slice(0, d)), ("lam_calm", (W, LAM), slice(d, None))):
+            move = torch.linalg.matrix_norm(J[..., columns] - J[1, :, columns], 2) / apart
+            self._above(what, bounds.calm(at, 0.0, pair), move[others], moved)
 
     def _above(self, what: str, proved: float, sampled: Tensor, rounding: Callable[[], Tensor]) -> None:
         self._say(what, sampled - proved, rounding)

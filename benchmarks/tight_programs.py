@@ -82,6 +82,17 @@ def _bent_group(w: Tensor, lam: Tensor) -> Tensor:
     return torch.logsumexp(torch.stack([g, -g]), 0)
 
 
+def _unit(x: Tensor, other: float) -> Tensor:
+    """The vectors (x, other), divided by their lengths."""
+    pairs = torch.stack([x, torch.full_like(x, other)], -1)
+    return pairs * torch.rsqrt((pairs * pairs).sum(-1, keepdim=True))
+
+
+def _bent_unit(w: Tensor, lam: Tensor) -> Tensor:
+    """The first entry of a unit vector where it bends most, for one that bends itself far more than it rises."""
+    return _unit(0.7 + w[0] + 50 * w[0] ** 2, 0.7 * 2**0.5)[0]
+
+
 B = torch.tensor([[1.5], [-0.5]], dtype=torch.float64)
 
 PROGRAMS: list[TightProgram] = [
@@ -130,6 +141,18 @@ PROGRAMS: list[TightProgram] = [
         "logsumexp where it is most skew", lambda w, lam: torch.logsumexp(torch.stack([w[0], -w[0]]), 0), (SKEW,)
     ),
     TightProgram("logsumexp of what bends", _bent_group, (0.0,), radius=1e-4),
+    # x/‖x‖
+    TightProgram("unit vector", lambda w, lam: _unit(w + lam - 0.4, 1.0).reshape(-1)),
+    TightProgram("unit vector where it turns", lambda w, lam: _unit(w + lam - 0.4, 1.0)[:, 0], (0.0,)),
+    TightProgram("unit number where it turns", lambda w, lam: _unit(w + lam - 0.4, 1.0)[0, 0], (0.0,)),
+    TightProgram("unit vector where it bends", lambda w, lam: _unit(w + lam - 0.4, 0.7 * 2**0.5)[:, 0]),
+    TightProgram("unit number where it bends", lambda w, lam: _unit(w + lam - 0.4, 0.7 * 2**0.5)[0, 0]),
+    TightProgram("unit number of e^w", lambda w, lam: _unit(torch.exp(w + lam) - math.exp(0.4), 1.0)[0, 0], (0.0,)),
+    TightProgram("unit vector of e^w", lambda w, lam: _unit(torch.exp(w + lam) - math.exp(0.4), 1.0)[:, 0], (0.0,)),
+    TightProgram("unit vector of e^w where it bends", lambda w, lam: _unit(torch.exp(w + lam), 2**0.5)[:, 0], (-0.4,)),
+    TightProgram("unit number over a wide ball", lambda w, lam: _unit(w, 1e-3)[0, 0], (0.0,), radius=1.0),
+    TightProgram("unit vector over a wide ball", lambda w, lam: _unit(w, 1e-3)[:, 0], (0.0,), radius=1.0),
+    TightProgram("unit number of what bends", _bent_unit, (0.0,), radius=1e-4),
     # norms of forms
     TightProgram(
         "third derivatives that cancel",

@@ -36,6 +36,14 @@ def reasons(report: bc.Report) -> dict[str, list[str]]:
     return every
 
 
+def reason(report: bc.Report) -> str:
+    """Why no bound holds, in one line; empty if there is no more to say than the list of constants."""
+    q = report.constants["local"]["q"]
+    if q.is_safe or q.value < 1:
+        return ""
+    return f"‖∂₁Φ‖ = {q.value:.3g} at a point of the ball around w*, so the map is no contraction on it"
+
+
 def holding(report: bc.Report) -> list[str]:
     """The bounds that hold, for one method or another."""
     return sorted({bound for (_, bound), verdict in report.verdicts.items() if verdict is bc.Verdict.HOLDS})
@@ -62,6 +70,8 @@ def main() -> None:
         print(f"{make.__name__:28s} {best.value:14s} {hold:4d} {len(applied):5d} {spent:6.1f}", flush=True)
         if hold:
             print(f"    hold: {', '.join(holding(report))}")
+        elif why := reason(report):
+            print(f"    reason: {why}")
         for why, names in reasons(report).items():
             print(f"    {', '.join(names)}: {why}")
     print(f"{count} of {len(asked)} say holds")

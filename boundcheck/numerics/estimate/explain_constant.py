@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,6 +23,7 @@ from boundcheck.numerics.program.enclosure import map_contributions, scalar_cont
 from boundcheck.numerics.program.enclosure.map import MapBounds
 from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
 from boundcheck.numerics.program.enclosure.scalar_contributions import Calm
+from boundcheck.numerics.program.enclosure.value import LAM, Pair, W
 from boundcheck.numerics.solvers.reference import reference
 from boundcheck.progress import Progress
 from boundcheck.side import Side
@@ -60,6 +62,8 @@ OF_OUTER = {
 MOST_ON_PAGE = 300  # parameters of a problem whose constants are all explained, which takes seconds
 EXPLAINED = ("q", "mu", "L", "nu_1", "nu_2", "L_Phi", "L_E", "eta_1", "eta_2", "hat_rho_1", "hat_rho_2")
 NO_ROWS = "there are too many unknowns for matrices; it is proved from the sums of the loss, not by operation"
+PAIRS: dict[str, Pair] = {"bend": (W, W), "lam_bend": (W, LAM)}
+FROM_W_STAR = "the constant is how fast the derivative leaves its value at w*, which is less than its slope in the rows"
 FOLLOWS = {
     "kappa": "κ follows from others; explain L and mu, or q",
     "mu_inv": "μ_λ follows from others; explain mu, or q",
@@ -218,7 +222,12 @@ class _Derivation:
             at = self._lower_at_centre
             assert isinstance(at, MapBounds)
             rows = map_contributions.contributions(bounds, at, bound.quantity)
-            return self._told(plain, bound.words, getattr(bounds, bound.quantity), rows)
+            value: float = getattr(bounds, bound.quantity)
+            if bound.quantity in PAIRS:
+                value = self.proof.moves(bounds, self.region, self.solution, PAIRS[bound.quantity])
+            return self._told(
+                plain, bound.words, value, rows, FROM_W_STAR if value < getattr(bounds, bound.quantity) else ""
+            )
         factor = 1.0
         if bound.by_step:
             if self.alpha is None:
@@ -226,7 +235,12 @@ class _Derivation:
             factor = self.alpha.value
         rows = scalar_contributions.contributions(bounds, bound.quantity, factor)
         value = factor * getattr(bounds, bound.quantity)
-        return self._told(plain, f"{bound.words} (α = {factor:.4g})" if bound.by_step else bound.words, value, rows)
+        remark = ""
+        if bound.quantity == "third" and math.isinf(value):
+            value = factor * self.proof.third(bounds, self.region, self.solution)
+            remark = FROM_W_STAR if math.isfinite(value) else ""
+        words = f"{bound.words} (α = {factor:.4g})" if bound.by_step else bound.words
+        return self._told(plain, words, value, rows, remark)
 
     def _of_contraction(self, plain: Explanation) -> Explanation:
         """q of a gradient step, which is that of μ or of L."""
@@ -253,9 +267,12 @@ class _Derivation:
         rows = scalar_contributions.contributions(bounds, bound.quantity, calm=calm)
         return self._told(plain, bound.words, value, rows)
 
-    def _told(self, plain: Explanation, words: str, value: float, rows: Sequence[Contribution]) -> Explanation:
+    def _told(
+        self, plain: Explanation, words: str, value: float, rows: Sequence[Contribution], remark: str = ""
+    ) -> Explanation:
         value = 0.0 if abs(value) <= SMALLEST else value
-        return replace(plain, ball=self.region.ball, quantity=words, value=value, contributions=tuple(rows))
+        parts = tuple(rows)
+        return replace(plain, ball=self.region.ball, quantity=words, value=value, contributions=parts, remark=remark)
 
     @cached_property
     def _lower(self) -> ScalarBounds | MapBounds:

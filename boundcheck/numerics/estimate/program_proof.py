@@ -20,6 +20,7 @@ from boundcheck.numerics.bilevel.closed_forms import Region
 from boundcheck.numerics.bilevel.derivatives import DENSE
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Ready
+from boundcheck.numerics.estimate.calm_hessian import calm_hessian
 from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.separable_bounds import SeparableBounds
 from boundcheck.numerics.estimate.step_constant import step_rounding
@@ -29,6 +30,7 @@ from boundcheck.numerics.program.enclosure.interpreter import MOST_NUMBERS
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.program.enclosure.map import MapBounds
 from boundcheck.numerics.program.enclosure.scalar import Derivatives, ScalarBounds
+from boundcheck.numerics.program.enclosure.value import LAM, Pair, W
 from boundcheck.numerics.program.replay import differs
 from boundcheck.numerics.program.same_program import Snapshot
 from boundcheck.side import Side
@@ -49,6 +51,7 @@ class ProgramProof:
     declined: dict[str, str]
     spend: Spend = DEFAULT_SPEND
     _at: dict[str, list[tuple[Tensor, ScalarBounds | MapBounds]]] = field(default_factory=dict, init=False)
+    _near: dict[float, tuple[Tensor, ScalarBounds]] = field(default_factory=dict, init=False)  # by radius, around w*
 
     @classmethod
     @torch.no_grad()
@@ -127,7 +130,7 @@ class ProgramProof:
         """
         constants: list[Constant] = []
         parts: dict[str, Callable[[], Iterator[Constant]]] = {
-            "lower": lambda: self._of_lower(region, alpha, names),
+            "lower": lambda: self._of_lower(region, alpha, solution, names),
             "outer": lambda: self._of_outer(region, solution, names),
         }
         for level, prove in parts.items():
@@ -141,20 +144,25 @@ class ProgramProof:
         """What a user calls the function of a level."""
         return functions(self.problem)[level][0]
 
-    def _of_lower(self, region: Region, alpha: Constant | None, names: Collection[str] | None) -> Iterator[Constant]:
+    def _of_lower(
+        self, region: Region, alpha: Constant | None, solution: Anchor | None, names: Collection[str] | None
+    ) -> Iterator[Constant]:
         bounds = self.separable("lower", region.point, region.radius) or self.lower_bounds(region.point, region.radius)
         named = _Named(region, bounds, names, self.spend)
         by_lam = self.problem.n <= MOST_LAM or isinstance(bounds, SeparableBounds)
         if isinstance(bounds, MapBounds):
-            yield from named("q", lambda: bounds.slope, "‖∂₁Φ‖")
-            yield from named("nu_1", lambda: bounds.bend, "the norm of the derivative of ∂₁Φ by w")
-            if by_lam:
-                yield from named("L_Phi", lambda: bounds.lam_slope, "‖∂₂Φ‖")
-                yield from named("nu_2", lambda: bounds.lam_bend, "the norm of the derivative of ∂₂Φ by w")
+            yield from self._of_map(bounds, named, solution, by_lam)
             return
         yield from named("mu", lambda: bounds.smallest, "the smallest eigenvalue of ∇²₁ℓ", Side.LOWER)
         yield from named("L", lambda: bounds.largest, "the largest eigenvalue of ∇²₁ℓ")
-        yield from named("hat_rho_1", lambda: bounds.third, "‖D³ℓ‖ by w")
+
+        def third() -> float:
+            return self.third(bounds, region, solution)
+
+        def third_is() -> str:
+            return "‖D³ℓ‖ by w" if math.isfinite(bounds.third) else "‖∇²₁ℓ(w) − ∇²₁ℓ(w*)‖/‖w − w*‖"
+
+        yield from named("hat_rho_1", third, third_is)
         if by_lam:
             yield from named("hat_rho_2", lambda: bounds.third_cross, "‖D³ℓ‖ by w twice and λ once")
         if alpha is None or alpha.side is not Side.EXACT:
@@ -167,10 +175,44 @@ class ProgramProof:
             return size + 4e-16 * (1 + a * bounds.hessian) + off * bounds.hessian * UP
 
         yield from named("q", q, "max(1 − αμ, αL − 1)")
-        yield from named("nu_1", lambda: a * bounds.third, "α‖D³ℓ‖ by w")
+        yield from named("nu_1", lambda: a * third(), lambda: f"α{third_is()}")
         if self.problem.frozen_step and by_lam:
             yield from named("L_Phi", lambda: a * bounds.cross, "α‖∇²₂₁ℓ‖")
             yield from named("nu_2", lambda: a * bounds.third_cross, "α‖D³ℓ‖ by w twice and λ once")
+
+    def _of_map(self, bounds: MapBounds, named: _Named, solution: Anchor | None, by_lam: bool) -> Iterator[Constant]:
+        anchor = solution if solution is not None and solution.is_in(named.region) else None
+        words = "the derivative of {} by w" if anchor is None else "{}(w) − {}(w*), over ‖w − w*‖,"
+        yield from named("q", lambda: bounds.slope, "‖∂₁Φ‖")
+        of_w, of_lam = ("the norm of " + words.format(name, name) for name in ("∂₁Φ", "∂₂Φ"))
+        yield from named("nu_1", lambda: self.moves(bounds, named.region, anchor, (W, W)), of_w)
+        if by_lam:
+            yield from named("L_Phi", lambda: bounds.lam_slope, "‖∂₂Φ‖")
+            yield from named("nu_2", lambda: self.moves(bounds, named.region, anchor, (W, LAM)), of_lam)
+
+    def moves(self, bounds: MapBounds, region: Region, solution: Anchor | None, pair: Pair) -> float:
+        """At least the norm of the derivative of ∂₁Φ or ∂₂Φ by w; or with `solution` how fast it leaves that at w*."""
+        if solution is None or not solution.is_in(region):
+            return bounds.bend if pair == (W, W) else bounds.lam_bend
+        at = self.lower_bounds(solution.w, 0.0)
+        assert isinstance(at, MapBounds)
+        return bounds.calm(at, solution.distance, pair)
+
+    def third(self, bounds: ScalarBounds | SeparableBounds, region: Region, solution: Anchor | None) -> float:
+        """At least ‖D³ℓ‖ by w, or where that is infinite how fast ∇²₁ℓ leaves its value at w*."""
+        if math.isfinite(bounds.third) or solution is None or isinstance(bounds, SeparableBounds):
+            return bounds.third
+
+        def around(radius: float) -> ScalarBounds:
+            kept = self._near.get(radius)
+            if kept is None or not torch.equal(kept[0], solution.w):
+                found = self.lower_bounds(solution.w, radius)
+                assert isinstance(found, ScalarBounds)
+                kept = self._near[radius] = solution.w.detach().clone(), found
+            return kept[1]
+
+        away = norm(solution.w.cpu().double() - region.point.cpu().double())
+        return calm_hessian(bounds, around, (region.radius + away) * UP, solution.distance)
 
     def _of_outer(self, region: Region, solution: Anchor | None, names: Collection[str] | None) -> Iterator[Constant]:
         lazy = self.separable("outer", region.point, region.radius)
@@ -213,6 +255,10 @@ class Anchor:
     w: Tensor
     distance: float
 
+    def is_in(self, region: Region) -> bool:
+        """Are w and w* in a region?"""
+        return (norm(self.w.cpu().double() - region.point.cpu().double()) + self.distance) * UP <= region.radius
+
     def mean_distance(self, region: Region) -> float:
         """At least the mean distance from w of the points between w* and a point of the region."""
         reach = norm(self.w.cpu().double() - region.point.cpu().double()) + region.radius
@@ -228,7 +274,9 @@ class _Named:
     names: Collection[str] | None  # which are asked for; None for all
     spend: Spend
 
-    def __call__(self, name: str, value: Callable[[], float], what: str, side: Side = Side.UPPER) -> Iterator[Constant]:
+    def __call__(
+        self, name: str, value: Callable[[], float], what: str | Callable[[], str], side: Side = Side.UPPER
+    ) -> Iterator[Constant]:
         if self.names is not None and name not in self.names:
             return
         number = value()
@@ -236,7 +284,8 @@ class _Named:
             return
         if abs(number) <= SMALLEST:
             number, side = 0.0, Side.EXACT
-        how = "; ".join((f"{what} over the ball, from the program", *self._notes()))
+        about = what if isinstance(what, str) else what()
+        how = "; ".join((f"{about} over the ball, from the program", *self._notes()))
         delta = self.bounds.delta if isinstance(self.bounds, SeparableBounds) and number else 0.0
         if delta:
             provenance = Provenance(how, "program", seed=self.spend.seed, delta=delta, ball=self.region.ball)

@@ -22,16 +22,14 @@ SIZES: dict[str, dict[str, int]] = {
     "krr": {"size": 12, "features": 5},
     "hr": {"size": 8, "features": 6, "represented": 7},
     "multinomial": {"size": 30, "features": 6, "classes": 3},
-    "eqm": {"size": 5, "hidden": 4, "features": 3, "classes": 3},
+    "eqm": {"size": 10, "hidden": 6, "features": 5, "classes": 3},
 }
 BALLS = ("paper", "local")
 NAMES = ("mu", "L", "q", "L_E", "L_Phi", "nu_1", "nu_2", "eta_1", "eta_2", "hat_rho_1", "hat_rho_2")
-LIMIT, LIMIT_OF_EQM = 1.05, 2.0
+LIMIT, LIMIT_OF_EQM = 1.05, 1.7  # η₂ of eqm is at 1.64 on the local ball, and at 1.56 with the default size
 # Where the closed form knows more than a rule for any program can:
 BEYOND: dict[tuple[str, str], float] = {
     ("multinomial", "L_E"): 1.5,  # it uses that the data are not negative
-    ("eqm", "nu_2"): 2.2,  # it pairs tanh' with tanh'' of one argument; a rule bounds them one by one
-    ("eqm", "eta_2"): 3.1,  # it writes ∇₂E(w) − ∇₂E(w*) with ‖w*‖ in place of ‖w‖
 }
 OVER_ALL_W = {("lr", "mu")}  # the closed form is the infimum over all w, and that over a ball is larger
 ROUNDING = 1e-9  # what an exact constant may be off by, relative

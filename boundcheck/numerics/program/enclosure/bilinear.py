@@ -185,15 +185,28 @@ class Bilinear:
         rest = rest * (UP + rounding(self.terms))
         return Bend(tuple(terms), rest, norm(rest), self._most(pair))
 
+    def norm_of(self, factor: Value) -> float:
+        """At least the norm of B as an operator on the other factor, over the ball; infinite where none is known."""
+        size = factor.box.size
+        if not bool(size.isfinite().all()) or not (self.entrywise or self.B in MATRICES):
+            return math.inf
+        if self.entrywise:
+            return float(size.max()) if size.numel() else 0.0
+        return spectral_norm(size.reshape(-1, 1) if size.dim() < 2 else size) if size.dim() < 3 else norm(size)
+
     def _most(self, pair: Pair) -> float:
-        """At least the norm of D²y, where the second derivatives of the factors are 0."""
-        if pair in self.p.bends or pair in self.q.bends or not (self.entrywise or self.B in MATRICES):
+        """At least the norm of D²y: ‖B(x, y)‖ ≤ ‖x‖‖y‖, with the norm of a factor that does not move as an operator."""
+        if not (self.entrywise or self.B in MATRICES):
             return math.inf
         most = 0.0
         for of_p, of_q in (pair, (pair[1], pair[0])):
             if of_p in self.p.slopes and of_q in self.q.slopes:
                 most += sum(self.p.slope_norm(of_p)) * sum(self.q.slope_norm(of_q)) * UP
-        return most
+        for bent, other in ((self.p, self.q), (self.q, self.p)):
+            bend = bent.bend(pair)
+            if bend is not None:
+                most += self.norm_of(other) * bend.norm(bent.shape) * UP
+        return math.inf if math.isnan(most) else most
 
     def _of_factor(self, pair: Pair, factor: Factor) -> tuple[list[Term], Tensor]:
         """B(D²p, q), or for factor 1 B(p, D²q): its terms and its rest."""
@@ -252,13 +265,19 @@ def _joint(B: Product, q: Value, one: Slope, two: Slope) -> _Joint | None:
     if B not in MATRICES:
         return None
     axis = -2 if len(q.shape) > 1 else -1
-    (F, R), (G, S) = _of_lines(one, -1), _of_lines(two, axis)
+    (F, R), (G, S) = of_lines(one, -1), of_lines(two, axis)
     F, R = F.unsqueeze(-1), R.unsqueeze(-1)
     G, S = G.unsqueeze(axis), S.unsqueeze(axis)
     return _Joint(B(F + R, G + S) * UP, (B(F, S) + B(R, G + S)) * UP)
 
 
-def _of_lines(slope: Slope, axis: int) -> tuple[Tensor, Tensor]:
+def size_of_pair(B: Product, q: Value, one: Slope, two: Slope) -> Tensor:
+    """At least the norm of B(Dp, Dq) as a bilinear form, for each entry, with these derivatives of p and q."""
+    size, known = B(one.reach, two.reach), _joint(B, q, one, two)
+    return size if known is None else torch.minimum(size, known.whole)
+
+
+def of_lines(slope: Slope, axis: int) -> tuple[Tensor, Tensor]:
     """At least ‖F‖ and ‖J − F‖ of the entries along an axis together. ‖F‖² is at most a row sum of |FFᵀ|."""
     lines = slope.F.movedim(axis, -1)
     norms, rows = slope.norms.movedim(axis, -1), slope.rows.movedim(axis, -1)
@@ -295,8 +314,7 @@ def bilinear_value(p: Value, q: Value, B: Product, *, entrywise: bool, terms: in
         for of_p, of_q in (pair, (pair[1], pair[0])):
             one, two = p.slopes.get(of_p), q.slopes.get(of_q)
             if one is not None and two is not None:
-                part, known = B(one.reach, two.reach), _joint(B, q, one, two)
-                parts.append(part if known is None else torch.minimum(part, known.whole))
+                parts.append(size_of_pair(B, q, one, two))
         if pair in p.bends:
             parts.append(B(p.bends[pair], q.box.size))
         if pair in q.bends:

@@ -9,7 +9,7 @@ a = ∂f/∂y. Ranges of φ' to φ''' over the box of x come from the chain.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -31,6 +31,8 @@ from boundcheck.numerics.program.enclosure.value import (
     pairs_of,
     rounding,
 )
+
+Remainders = Callable[[], tuple[float, float]]  # ‖J − F‖ and ‖K − G‖ as matrices, computed where they may help
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,7 @@ class Elementwise:
         F, G = one.matrix.T, two.matrix.T
         n, p = one.norms.reshape(-1), two.norms.reshape(-1)
         loss = rounding(len(s.lo)) * sum_of_products(s.size, n, p)
-        loss += cross_slack(s.size, one, two)
+        loss += cross_slack(s.size, one, two, lambda: (self.base.remainder(pair[0]), self.base.remainder(pair[1])))
         if pair[0] == pair[1]:
             yield Curvature(congruence(F, s.lo, F), congruence(F, s.hi, F), loss)
         else:
@@ -112,23 +114,30 @@ def _flat(x: Interval) -> Interval:
     return x.map(lambda t: t.reshape(-1))
 
 
-def cross_slack(s: Tensor, one: Slope, two: Slope) -> float:
+def cross_slack(s: Tensor, one: Slope, two: Slope, remainders: Remainders | None = None) -> float:
     """What the rows that are not known add to Σ_i s_i J_i⊗K_i beyond Σ_i s_i F_i⊗G_i, for |s_i| at most `s`."""
     if not bool(one.rows.any()) and not bool(two.rows.any()):
         return 0.0
     r, p = one.rows.reshape(-1), two.rows.reshape(-1)
     by_sum = sum_of_products(s, one.norms.reshape(-1), p) + sum_of_products(s, r, two.reach.reshape(-1))
-    return min(by_sum, slack_by_norm(s, one, two)) * UP
+    return min(by_sum, slack_by_norm(s, one, two, remainders)) * UP
 
 
-def slack_by_norm(s: Tensor, one: Slope, two: Slope) -> float:
-    """At least ‖JᵀSK − FᵀSG‖ for every S with |xᵀSy| ≤ ‖diag(s)^½ x‖ ‖diag(s)^½ y‖."""
+def slack_by_norm(s: Tensor, one: Slope, two: Slope, remainders: Remainders | None = None) -> float:
+    """At least ‖JᵀSK − FᵀSG‖ for every S with |xᵀSy| ≤ ‖diag(s)^½ x‖ ‖diag(s)^½ y‖.
+
+    `remainders` gives bounds of ‖J − F‖ and ‖K − G‖ as matrices, where these may be less than by rows.
+    """
     r, p = one.rows.reshape(-1), two.rows.reshape(-1)
     root = s.clamp(min=0).sqrt()
     if not bool(root.isfinite().all()):
         return math.inf
     F, G = weighted_norm(s, one.matrix.T), weighted_norm(s, two.matrix.T)
-    return F * norm(root * p) + norm(root * r) * (G + norm(root * p))
+    R, S = norm(root * r), norm(root * p)
+    if remainders is not None and root.numel():
+        top, (of_one, of_two) = float(root.max()) * UP, remainders()
+        R, S = min(R, top * of_one), min(S, top * of_two)
+    return F * S + R * (G + S)
 
 
 def weighted_norm(s: Tensor, F: Tensor) -> float:

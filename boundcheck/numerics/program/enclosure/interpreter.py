@@ -23,6 +23,8 @@ from boundcheck.numerics.program.enclosure.elementwise import elementwise_value
 from boundcheck.numerics.program.enclosure.intervals import Interval, outward, point
 from boundcheck.numerics.program.enclosure.linear import linear_value
 from boundcheck.numerics.program.enclosure.log_sum_exp import log_sum_exp_value
+from boundcheck.numerics.program.enclosure.norm_pattern import Norm, norm_of
+from boundcheck.numerics.program.enclosure.normalised import normalised_value
 from boundcheck.numerics.program.enclosure.piecewise import clamp, elu, huber, leaky_relu
 from boundcheck.numerics.program.enclosure.value import LAM, Value, W, input_value, refined
 
@@ -128,6 +130,8 @@ class Enclosures:
         name = operation.name
         if (inside := self._square_of_a_norm(operation)) is not None:
             return [linear_value([inside], lambda t: t, lambda t: t, None, moves=True, terms=1)]
+        if (found := norm_of(self.program, operation)) is not None:
+            return [self._normalised(found)]
         if name in ELEMENTARY:
             return [elementwise(ELEMENTARY[name], args[0])]
         if name in SPECIAL:
@@ -161,6 +165,24 @@ class Enclosures:
         if root is None or squares is None or self._made_by(squares, "pow", 2) is None:
             return None
         return self[root.args[0]]
+
+    def _normalised(self, found: Norm) -> Value:
+        """x/√(sΣx² + ε) over some axes, which are moved to the end and joined."""
+        x, dims = self[found.x], found.dims
+        order = [*(dim for dim in range(len(x.shape)) if dim not in dims), *dims]
+        shape, k = [x.shape[dim] for dim in order], math.prod(x.shape[dim] for dim in dims)
+        back = [order.index(dim) for dim in range(len(order))]
+
+        def joined(t: Tensor) -> Tensor:
+            return t.permute(order).reshape(-1, k)
+
+        def parted(t: Tensor) -> Tensor:
+            return t.reshape(shape).permute(back)
+
+        groups = refined(linear_value([x], joined, joined, None, moves=True, terms=1), self.radius)
+        m, kappa = math.sqrt(1 / found.scale), math.sqrt(found.epsilon / found.scale)
+        result = refined(normalised_value(groups, m, kappa, self.radius), self.radius)
+        return linear_value([result], parted, parted, None, moves=True, terms=1)
 
     def _made_by(self, operation: Operation, name: str, exponent: float | None = None) -> Operation | None:
         """The operation whose first result this one takes first, if this one has that name and exponent."""

@@ -20,9 +20,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from boundcheck.numerics.program.enclosure.elementwise import slack_by_norm, weighted_norm
+from boundcheck.numerics.program.enclosure.elementwise import weighted_norm
 from boundcheck.numerics.program.enclosure.forms import Curvature, Trilinear, nothing, sum_of_products
-from boundcheck.numerics.program.enclosure.intervals import UP, Interval, euclidean, norm
+from boundcheck.numerics.program.enclosure.groups import Groups
+from boundcheck.numerics.program.enclosure.intervals import UP, Interval, norm
 from boundcheck.numerics.program.enclosure.value import (
     PAIRS,
     Bend,
@@ -42,20 +43,8 @@ NEAR = 0.5  # Q is taken at the centre where it moves by less than this part of 
 
 
 @dataclass(frozen=True, eq=False)
-class LogSumExp:
+class LogSumExp(Groups):
     """y = log Σ e^x over the last axis of x, which has shape (…, k)."""
-
-    x: Value
-
-    @property
-    def inputs(self) -> tuple[Value, ...]:
-        """The tensors that it reads."""
-        return (self.x,)
-
-    @property
-    def k(self) -> int:
-        """The length of a group."""
-        return self.x.shape[-1]
 
     @cached_property
     def h(self) -> Tensor:
@@ -76,15 +65,6 @@ class LogSumExp:
         s = torch.softmax(self.x.centre.mid, -1).reshape(-1, self.k)
         return s, self.s3 * self._sizes(self.x.off()) * UP + 64 * rounding(self.k)
 
-    def _sizes(self, x: Tensor) -> Tensor:
-        """At least the norm of each group."""
-        sizes: Tensor = euclidean(x.reshape(-1, self.k), 1) * (UP + rounding(self.k))
-        return sizes
-
-    def _each(self, x: Tensor) -> Tensor:
-        """A number of each group for each of its entries."""
-        return x[:, None].expand(-1, self.k).reshape(-1)
-
     def backward(self, adjoint: Interval) -> Iterator[tuple[Value, Interval]]:
         yield self.x, adjoint.map(lambda t: t.unsqueeze(-1)) * softmax(self.x.box)
 
@@ -98,7 +78,7 @@ class LogSumExp:
         Q = s[:, :, None] * (torch.eye(k, dtype=torch.float64) - s[:, None, :])
         near = uncertain <= NEAR * self.h
         n, p = self._sizes(one.norms), self._sizes(two.norms)  # of groups: Q joins all entries of one
-        slack = self._cross_slack(a.size * self.h, one, two)
+        slack = self._cross_slack(a.size * self.h, one, two, pair)
         slack += 4 * rounding(k + len(a.lo)) * sum_of_products(a.size * 0.5, n, p)
         middle = torch.einsum("agi,g,gij,bgj->ab", F, a.mid * near, Q, G)
         off = torch.where(near, a.size * uncertain + a.rad * self.h, a.size * self.h)  # at least ‖aQ − a_mid Q_mid‖
@@ -113,14 +93,6 @@ class LogSumExp:
         up, lo = (torch.einsum("agi,g,ij,bgj->ab", F, amount, P, F) for amount in (above, below))
         yield Curvature(middle - lo, middle + up, slack * (1 + 1e-12))
 
-    def _cross_slack(self, s: Tensor, one: Slope, two: Slope) -> float:
-        """What the rows that are not known add to Σ_g JᵀX_g K beyond Σ_g FᵀX_g G, for ‖X_g‖ at most `s`."""
-        if not bool(one.rows.any()) and not bool(two.rows.any()):
-            return 0.0
-        by_sum = sum_of_products(s, self._sizes(one.norms), self._sizes(two.rows))
-        by_sum += sum_of_products(s, self._sizes(one.rows), self._sizes(two.reach))
-        return min(by_sum, slack_by_norm(self._each(s), one, two)) * UP
-
     def third(self, adjoint: Interval, slots: Triple) -> Iterator[Trilinear]:
         a = adjoint.map(lambda t: t.reshape(-1))
         slopes = [self.x.slopes[slot] for slot in slots if slot in self.x.slopes]
@@ -134,15 +106,6 @@ class LogSumExp:
             if slope is not None and pair in self.x.bends:
                 sizes = self._sizes(self.x.bends[pair]), self._sizes(slope.reach)
                 yield nothing(sum_of_products(a.size * self.h * UP, *sizes))
-
-    def _loose(self, c: Tensor, slopes: list[Slope]) -> float:
-        """What rows that are not known add to Σ_g c_g ‖J_g‖‖K_g‖‖L_g‖."""
-        if not any(bool(slope.rows.any()) for slope in slopes):
-            return 0.0
-        n = [self._sizes(slope.norms) for slope in slopes]
-        r = [self._sizes(slope.rows) for slope in slopes]
-        slack = sum_of_products(c, r[0], n[1] + r[1], n[2] + r[2])
-        return slack + sum_of_products(c, n[0], r[1], n[2] + r[2]) + sum_of_products(c, n[0], n[1], r[2])
 
     def bend(self, pair: Pair) -> Bend:
         """DxᵀQ Dx: with Q at the centre as Σ_i s_i (J_i − sᵀJ)⊗(K_i − sᵀK), or as blocks with ‖Q‖ ≤ h."""

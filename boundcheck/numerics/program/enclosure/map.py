@@ -10,10 +10,14 @@ from torch import Tensor
 
 from boundcheck.numerics.program.capture import Program
 from boundcheck.numerics.program.cholesky_certificate import spectral_norm
+from boundcheck.numerics.program.enclosure.bilinear import Bilinear
+from boundcheck.numerics.program.enclosure.calm import calm_sizes
+from boundcheck.numerics.program.enclosure.dependence import norm_by_blocks
 from boundcheck.numerics.program.enclosure.elementwise import Elementwise
 from boundcheck.numerics.program.enclosure.interpreter import Enclosures
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.program.enclosure.linear import Linear
+from boundcheck.numerics.program.enclosure.normalised import Normalised
 from boundcheck.numerics.program.enclosure.value import LAM, Pair, Value, W
 
 
@@ -71,7 +75,27 @@ class MapBounds:
     @torch.no_grad()
     def _bend(self, pair: Pair) -> float:
         bend = self.output.bend(pair)
-        return 0.0 if bend is None else min(bend.norm(self.output.shape), norm(self.output.bends[pair]))
+        if bend is None:
+            return 0.0
+        sizes = self.output.bends[pair]
+        best = min((x for x in (bend.norm(self.output.shape), norm(sizes)) if not math.isnan(x)), default=math.inf)
+        if best > float(sizes.max()):  # below which blocks say nothing
+            best = min(best, norm_by_blocks(self.output, pair, sizes))
+        return best
+
+    @torch.no_grad()
+    def calm(self, at: MapBounds, distance: float, pair: Pair) -> float:
+        """At least ‖J(w) − J(v)‖/‖w − v‖ for every w of the ball, J being ∂₁Φ or ∂₂Φ by `pair`.
+
+        v is a point of the ball within `distance` of the centre of `at`, which has bounds at one point of the ball.
+        """
+        along = self.bend if pair == (W, W) else self.lam_bend
+        if not along > 0:
+            return along
+        sizes = calm_sizes(self.output, at.output, distance, pair[1])
+        if sizes is None or not along > float(sizes.max()):
+            return along
+        return min(along, norm_by_blocks(self.output, pair, sizes))
 
 
 def norm_of_slope(value: Value, slot: str) -> float:
@@ -87,4 +111,9 @@ def norm_of_slope(value: Value, slot: str) -> float:
     elif isinstance(rule, Linear):
         parts = [rule.norm_of(i) * norm_of_slope(x, slot) for i, x in enumerate(rule.inputs) if slot in x.slopes]
         best = min(best, math.fsum(parts))
+    elif isinstance(rule, Normalised):
+        best = min(best, float(rule.first.max()) * norm_of_slope(rule.x, slot))
+    elif isinstance(rule, Bilinear):
+        parts = [rule.norm_of(x) * norm_of_slope(y, slot) for x, y in ((rule.q, rule.p), (rule.p, rule.q))]
+        best = min(best, math.inf if math.isnan(sum(parts)) else math.fsum(parts))
     return best * UP

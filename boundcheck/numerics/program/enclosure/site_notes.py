@@ -14,6 +14,7 @@ from boundcheck.numerics.program.enclosure.elementwise import Elementwise
 from boundcheck.numerics.program.enclosure.intervals import Interval
 from boundcheck.numerics.program.enclosure.linear import Linear
 from boundcheck.numerics.program.enclosure.log_sum_exp import NEAR, LogSumExp
+from boundcheck.numerics.program.enclosure.normalised import Normalised
 from boundcheck.numerics.program.enclosure.value import LAM, Value, W
 
 Names = Mapping[int, tuple[str, str]]  # the operation and line of a value, by its id
@@ -73,10 +74,10 @@ def note(reading: Reading) -> str:
     """What the value is made of."""
     first = reading.values[0]
     kinds: dict[type, Callable[[Reading], Iterator[str]]] = {
-        Elementwise: _of_function, Bilinear: _of_product, LogSumExp: _of_log_sum_exp,
+        Elementwise: _of_function, Bilinear: _of_product, LogSumExp: _of_log_sum_exp, Normalised: _of_norm,
     }  # fmt: skip
     words = list(kinds.get(type(first.rule), _of_affine)(reading))
-    if reading.weight is not None and isinstance(first.rule, Elementwise | LogSumExp | Bilinear):
+    if reading.weight is not None and isinstance(first.rule, Elementwise | LogSumExp | Bilinear | Normalised):
         words.append(f"weight ≤ {short(reading.weight)}")
     return "; ".join(words)
 
@@ -111,6 +112,14 @@ def _of_log_sum_exp(reading: Reading) -> Iterator[str]:
     far = torch.cat([rule.centre[1] > NEAR * rule.h for rule in rules])
     if bool(far.any()) and reading.order == 2:
         yield f"{int(far.sum())} of {len(far)} so far that only 0 ⪯ φ'' ⪯ {short(float(h[far].max()))} is used"
+    yield from _slopes(reading, "z", [rule.x for rule in rules])
+
+
+def _of_norm(reading: Reading) -> Iterator[str]:
+    rules = [value.rule for value in reading.values if isinstance(value.rule, Normalised)]
+    moves = max(float(rule.gap.max()) for rule in rules)
+    yield f"groups of {rules[0].k} entries of z = {reading.name(rules[0].x)} move by up to {short(moves)}"
+    yield f"length of a group {_in([rule.root for rule in rules])}"
     yield from _slopes(reading, "z", [rule.x for rule in rules])
 
 

@@ -250,6 +250,22 @@ LOG_SUM_EXP = [
     Case("logsumexp", lambda x: torch.logsumexp(x, 1), ((2, 3),), size=20.0, label="far apart"),
 ]
 
+
+def _standardised(x: Tensor) -> Tensor:
+    """Layer norm as people write it, with the mean taken twice."""
+    return (x - x.mean(-1, keepdim=True)) / torch.sqrt(x.var(-1, keepdim=True, unbiased=False) + 1e-3)
+
+
+NORMS = [  # several operations that are one quotient x/√(sΣx² + ε)
+    Case("norm", _standardised, M, composite=True, label="by hand"),
+    Case("norm", lambda x: x / torch.linalg.vector_norm(x), composite=True, label="x/‖x‖"),
+    Case("norm", lambda x: x * torch.rsqrt((x * x).mean(0, keepdim=True) + 0.1), M, composite=True, label="rms"),
+    Case(
+        "norm", lambda x: x / (2 * (x**2).sum((0, 2), keepdim=True) + 0.1) ** 0.5, T, composite=True, label="two axes"
+    ),
+    Case("norm", lambda x, y: x / torch.sqrt((y * y).sum() + 0.1), ((4,), (4,)), composite=True, label="of another"),
+]
+
 EXPANSIONS = [
     Case("_log_softmax", lambda x: F.log_softmax(x, -1), M),
     Case("_softmax", lambda x: torch.softmax(x, 0), M),

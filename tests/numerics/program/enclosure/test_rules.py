@@ -14,7 +14,7 @@ from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
 from boundcheck.numerics.program.replay import differs
 
 TABLES = {name: getattr(cases, name) for name in (
-    "MOVES", "SUMS", "ELEMENTARY", "CHAINS", "PRODUCTS", "LOG_SUM_EXP", "EXPANSIONS", "LAYERS", "BACKWARD",
+    "MOVES", "SUMS", "ELEMENTARY", "CHAINS", "PRODUCTS", "LOG_SUM_EXP", "NORMS", "EXPANSIONS", "LAYERS", "BACKWARD",
 )}  # fmt: skip
 ALL = [case for table in TABLES.values() for case in table]
 LINEAR = (*cases.MOVES, *cases.SUMS)

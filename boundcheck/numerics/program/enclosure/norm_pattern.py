@@ -1,0 +1,135 @@
+"""Finds x/√(sΣx² + ε) among recorded operations: what layer norm, RMS norm and x/‖x‖ end with.
+
+The root is recorded as several operations, and each of them alone has derivatives that are much larger than those of
+the quotient. The numbers s and ε are exact: sums, products and quotients of numbers in the program.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import torch
+
+from boundcheck.numerics.program.capture import Operation, Program, Ref
+
+DEPTH = 12  # operations before one, up to which two are compared
+
+
+@dataclass(frozen=True)
+class Norm:
+    """x/√(`scale`·Σx² + `epsilon`), the sum being over some axes of x."""
+
+    x: Ref
+    scale: Fraction
+    epsilon: Fraction
+    dims: tuple[int, ...]
+
+
+def norm_of(program: Program, operation: Operation) -> Norm | None:
+    """What an operation computes, if it is such a quotient."""
+    if operation.name not in ("mul", "div") or operation.kwargs or len(operation.args) != 2:
+        return None
+    one, two = operation.args
+    if not isinstance(one, Ref) or not isinstance(two, Ref):
+        return None
+    for x, root in ((one, two), (two, one)) if operation.name == "mul" else ((one, two),):
+        square = _under_root(program, root, inverse=operation.name == "mul")
+        found = None if square is None else _affine(program, square)
+        if found is None or not _is_same(program, found.x, x):
+            continue
+        if found.scale > 0 and found.epsilon >= 0 and shape_of(program, x) == operation.shapes[0]:
+            return found
+    return None
+
+
+def shape_of(program: Program, x: Ref) -> torch.Size:
+    """Of a recorded tensor."""
+    return program.operations[x.node].shapes[x.item]
+
+
+def _under_root(program: Program, x: Ref, *, inverse: bool) -> Ref | None:
+    """The t of x = √t, or of x = 1/√t."""
+    operation = program.operations[x.node]
+    while operation.name == "expand" and isinstance(operation.args[0], Ref):
+        operation = program.operations[operation.args[0].node]
+    name, args = operation.name, operation.args
+    is_root = name == ("rsqrt" if inverse else "sqrt") or (name == "pow" and args[1:] == (-0.5 if inverse else 0.5,))
+    return args[0] if is_root and isinstance(args[0], Ref) else None
+
+
+def _affine(program: Program, t: Ref) -> Norm | None:
+    """The s, ε and x of t = sΣx² + ε."""
+    operation = program.operations[t.node]
+    name, args = operation.name, operation.args
+    if name in ("sum", "mean"):
+        return _sum_of_squares(program, operation)
+    if name not in ("add", "mul", "div") or operation.kwargs or len(args) != 2:
+        return None
+    number = _number(args[1])
+    if not isinstance(args[0], Ref) or number is None or (name == "div" and number == 0):
+        return None
+    inner = _affine(program, args[0])
+    if inner is None:
+        return None
+    if name == "add":
+        return Norm(inner.x, inner.scale, inner.epsilon + number, inner.dims)
+    by = number if name == "mul" else 1 / number
+    return Norm(inner.x, inner.scale * by, inner.epsilon * by, inner.dims)
+
+
+def _number(x: Any) -> Fraction | None:
+    if isinstance(x, torch.Tensor):
+        if x.numel() != 1 or x.requires_grad:
+            return None
+        x = x.item()
+    return Fraction(x) if isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x) else None
+
+
+def _sum_of_squares(program: Program, operation: Operation) -> Norm | None:
+    """The sum or mean over some axes, which stay as axes of length one, or over all."""
+    args = operation.args
+    if operation.kwargs or not isinstance(args[0], Ref):
+        return None
+    square = program.operations[args[0].node]
+    if not square.args or not isinstance(square.args[0], Ref):
+        return None
+    x = square.args[0]
+    is_square = square.name == "pow" and square.args[1:] == (2,)
+    is_square |= square.name == "mul" and len(square.args) == 2 and square.args[1] == x and not square.kwargs
+    if not is_square:
+        return None
+    shape = shape_of(program, x)
+    if len(args) == 1:
+        dims = tuple(range(len(shape)))
+    elif len(args) == 3 and args[2] is True and args[1]:
+        dims = tuple(sorted(dim % len(shape) for dim in args[1]))
+    else:
+        return None
+    count = math.prod(shape[dim] for dim in dims)
+    if not count:
+        return None
+    return Norm(x, Fraction(1, count if operation.name == "mean" else 1), Fraction(0), dims)
+
+
+def _is_same(program: Program, one: Any, two: Any, depth: int = DEPTH) -> bool:
+    """Are both the same, computed twice or not, from the same tensors in the same way?"""
+    if isinstance(one, Ref) and isinstance(two, Ref):
+        if one == two:
+            return True
+        a, b = program.operations[one.node], program.operations[two.node]
+        return (
+            one.item == two.item
+            and min(one.node, two.node, depth) > 1  # no inputs
+            and a.func is b.func
+            and a.name == b.name
+            and _is_same(program, list(a.args), list(b.args), depth - 1)
+            and _is_same(program, list(a.kwargs.items()), list(b.kwargs.items()), depth - 1)
+        )
+    if isinstance(one, list | tuple) and isinstance(two, list | tuple):
+        return len(one) == len(two) and all(_is_same(program, x, y, depth) for x, y in zip(one, two, strict=True))
+    if isinstance(one, torch.Tensor) or isinstance(two, torch.Tensor):
+        return one is two
+    return type(one) is type(two) and bool(one == two)
