@@ -249,12 +249,12 @@ def shrinking(name: str, seed: int) -> Iterator[Comparison]:
 
 
 def warm_start(name: str, seed: int) -> Iterator[Comparison]:
-    """r_t itself, from any start, with the residual there."""
+    """r_t itself, from any start, with the residual there, and with r_0."""
     for family in ANY:
         instance, run = FAMILIES[family](seed), path(family, seed, False)
         eps_0 = float(norm(run.w[0] - run.w[1]))
-        values = bounds[name].evaluate(instance.local(), t[:, 0], eps_0=eps_0).values
-        yield Comparison(instance, norm(run.w - instance.w_star), values)
+        for known in ({"q": instance.local()["q"], "eps_0": eps_0}, instance.local()):
+            yield Comparison(instance, norm(run.w - instance.w_star), bounds[name].evaluate(known, t[:, 0]).values)
 
 
 def warm_drift(name: str, seed: int) -> Iterator[Comparison]:

@@ -158,8 +158,8 @@ CERTIFIED = Assumption(
 )
 SEGMENT = Assumption(
     "segment",
-    "Φ is C¹, and for every λ' of the segment from λ_prev to λ the map Φ(·,λ') contracts on one convex set, which it maps "
-    "into itself; W_path is the sup of ‖w'‖ over the segment, not its value at an end",
+    "Φ is C¹, and for every λ' of the segment from λ_prev to λ the map Φ(·,λ') contracts on one convex set, which it "
+    "maps into itself; W_path is the sup of ‖w'‖ over the segment, not its value at an end",
     "",
     ("W_path",),
     "nothing at one λ does; with W at an end the bound is an estimate",

@@ -1,11 +1,9 @@
-"""How far w_t is from w* after t steps from a warm start, from the residual of the start.
+"""How far w_t is from w* after t steps from a warm start, which may be anything, such as the last iterate at another λ.
 
-With ε_0 = ‖w_0−Φ(w_0,λ)‖, where w_0 is anything, such as the last iterate at another λ:
+    ‖w_t−w*‖ ≤ q^t r_0,   r_0 ≤ ε_0/(1−q) with ε_0 = ‖w_0−Φ(w_0,λ)‖
 
-    ‖w_t−w*‖ ≤ q^t ε_0/(1−q)
-
-Constants on B(w*, r_0), or on B(w_0, ε_0/(1−q)). It says nothing of the λ before and needs nothing from there. It is at
-most (1+q)/(1−q) times q^t r_0. Proof: docs/proofs.md.
+r_0 from the residual of the start unless it is given; that is at most (1+q)/(1−q) times too much. Constants on
+B(w*, r_0), or on B(w_0, ε_0/(1−q)). Nothing about the λ before is needed. Proof: docs/proofs.md.
 """
 
 from boundcheck.theory.assumptions import LOCAL
@@ -19,12 +17,13 @@ STEPS = Chain.from_measured(r_t).to("lower-level rate", q**t * r_0, "w_{j+1}−w
 
 BOUND = Bound(
     name="warm-start",
-    title="Distance to w* after a warm start, from its residual",
+    title="Distance to w* after a warm start",
     reference=Citation(BOUNDCHECK, "warm start", "warm-start"),
     assumptions=(LOCAL,),
-    formula=q**t * eps_0 * INVERSE,
+    formula=q**t * r_0,
     bounds=r_t,
     methods=("itd", "itd-truncated", "aid-fp", "aid-cg", "aid-cgn"),
-    chain=STEPS.replacing("residual of the start", {r_0: eps_0 * INVERSE}, "‖w_0−w*‖ ≤ ε_0 + q‖w_0−w*‖", ("q",)),
+    defaults={r_0: eps_0 * INVERSE},
+    chain=STEPS,
     not_run="it bounds ‖w_t−w*‖ along a run over several λ; see follow",
 )
