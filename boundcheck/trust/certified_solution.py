@@ -12,11 +12,15 @@ from boundcheck.ball import BallKind
 from boundcheck.compare import certificate
 from boundcheck.constants import Constant, Constants, Provenance
 from boundcheck.errors import BoundcheckError
+from boundcheck.numerics.bilevel.closed_forms import Region
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.quick.quick_problem import quick
 from boundcheck.numerics.estimate import validate
 from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.estimate_constants import on_balls
+from boundcheck.numerics.estimate.near_solution import NearSolution, near_solution
+from boundcheck.numerics.estimate.program_proof import ProgramProof
+from boundcheck.numerics.estimate.step_constant import step_constant
 from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
 from boundcheck.progress import no_progress
 from boundcheck.report.accuracy import Accuracy, accuracy
@@ -78,8 +82,8 @@ def certified_solution(problem: Problem, lam: Tensor, w: Tensor, start: Tensor, 
         return guessed
     try:
         doubts = validate.check(at_lam, at_lam.lam).unconfirmed
-        balls = on_balls(at_lam, solution, (BallKind.LOCAL,), spend=SPEND, tell=no_progress, doubts=doubts)
-        constants = balls[BallKind.LOCAL]
+        near = _near(guessed)
+        constants = near if isinstance(near, Constants) and not doubts else _on_ball(guessed, doubts)
         eps_g = certificate.certify(at_lam, solution, constants)
         away = certificate.distance(at_lam, solution, constants)
     except BoundcheckError as why:
@@ -87,10 +91,33 @@ def certified_solution(problem: Problem, lam: Tensor, w: Tensor, start: Tensor, 
     if eps_g is None:
         return replace(guessed, constants=constants, why=f"estimates only: {NO_PROOF}")
     if doubts or away.doubt or not certificate.proved(eps_g):
-        doubt = next(iter(doubts), "") or away.doubt or eps_g.provenance.how
+        doubt = next(iter(doubts), "") or away.doubt or str(near)
         eps_g = replace(eps_g, side=Side.LOWER, provenance=replace(eps_g.provenance, delta=None))
         return CertifiedSolution(at_lam, solution, eps_g, away.value, constants, f"estimates only: {doubt}")
     return CertifiedSolution(at_lam, solution, eps_g, away.value, constants)
+
+
+def _near(guessed: CertifiedSolution) -> Constants | str:
+    """‖w'‖ and, if the program proves it, q on B(w(λ), r_0): all that is needed next to a proof of w(λ); or why not."""
+    problem, solution = guessed.problem, guessed.solution
+    if problem.known is not None:  # closed forms, or what the user vouches for
+        return "its constants are not those of a program"
+    near = near_solution(problem, solution)
+    if not isinstance(near, NearSolution):
+        return near
+    off = near.fixed_point.distance
+    radius = float(replace(guessed, distance=off).distance_of(problem.w0).upper) + off
+    region = Region("w_star", solution.w[0], radius * (1 + 1e-15))
+    proof = ProgramProof.of(problem)
+    return near.constants.replace(*proof.on(region, step_constant(problem), names=("q",)))
+
+
+def _on_ball(guessed: CertifiedSolution, doubts: tuple[str, ...]) -> Constants:
+    """Everything on B(w(λ), r_0), proved or estimated."""
+    balls = on_balls(
+        guessed.problem, guessed.solution, (BallKind.LOCAL,), spend=SPEND, tell=no_progress, doubts=doubts
+    )  # fmt: skip
+    return balls[BallKind.LOCAL]
 
 
 def _numbers(x: Tensor) -> np.ndarray:

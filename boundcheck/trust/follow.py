@@ -96,6 +96,8 @@ def follow(
     (3, True, 'completed')
     """
     require_problem(problem)
+    if k is not None and ":" in method:
+        raise InputError(f"k = {k} and method = {method!r} both fix k; give one of them")
     asked = parse(method) if k is None else parse(f"{method}:{count(k, 'k')}")
     watch = Watch(problem, every=every, prove=prove, rtol=rtol, method=str(asked), callback=callback)
     first = problem.checked(problem.lam if lam is None else lam, "lam")
@@ -109,12 +111,12 @@ def follow(
             if not (isinstance(size, int | float) and 0 <= size < math.inf):
                 raise InputError(f"outer_step = {size!r} is not a step size; give a number >= 0")
             if ended := run.step(step, float(size)):
-                status = f"ended after {step} of {steps} steps: {ended}"
+                status = f"ended after {run.done} of {steps} steps: {ended}"
                 break
         else:
             tell("following", steps, steps)
     except KeyboardInterrupt:
-        status = f"interrupted after {len(watch.trace)} of {steps} steps"
+        status = f"interrupted after {run.done} of {steps} steps"
     if run.halved:
         status += f"; to stay in the domain of lam, steps {', '.join(map(str, run.halved))} were halved"
     end = run.lam.double().cpu().numpy()
@@ -133,6 +135,7 @@ class _Run:
     lam: Tensor
     w: Tensor | None = None
     v: Tensor | None = None
+    done: int = 0  # steps whose hypergradient is there
     halved: list[int] = field(default_factory=list)
 
     def step(self, step: int, size: float) -> str:
@@ -147,7 +150,7 @@ class _Run:
             return str(why)
         # without w0 the watch knows that it is the w of the step before
         self.watch(self.lam, g.w, g, t=g.t, k=g.k, w0=None if self.warm and step else start)
-        self.w, self.v = g.w, g.v
+        self.w, self.v, self.done = g.w, g.v, self.done + 1
         return self._move(step, g.value, size)
 
     def _move(self, step: int, g: Tensor, size: float) -> str:

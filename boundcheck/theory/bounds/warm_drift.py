@@ -5,7 +5,7 @@ With r_prev = ‖w_0−w(λ_prev)‖ and W_path = sup ‖w'‖ over the segment 
     ‖w_t−w*‖ ≤ q^t (r_prev + W_path ‖λ−λ_prev‖)
 
 It is known before anything is computed at λ, but for W_path, which no value of ‖w'‖ at one λ bounds, nor at both ends:
-w(λ) = (1−cos πλ)/2 has w' = 0 at 0 and at 1, and moves by 1. With ‖w'‖ at an end it is an estimate; what is proved
+w(λ) = λ²(3−2λ) has w' = 0 at 0 and at 1, and moves by 1. With ‖w'‖ at an end it is an estimate; what is proved
 without the segment is `warm-start`. Proof: docs/proofs.md.
 """
 
