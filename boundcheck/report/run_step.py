@@ -149,7 +149,13 @@ class RunStep:
         return {name: float(value) for name, value in cells.items() if math.isfinite(value)}
 
     def numbers(self) -> dict[str, float | None]:
-        """Every column of `RunTrace.to_csv`; None where it is not known, or has words."""
+        """Every column of `RunTrace.to_csv` as a number.
+
+        Returns
+        -------
+        dict from str to float or None
+            By name; None where it is not known, or has words.
+        """
         of = self.accuracy
         cells: dict[str, float | None] = dict.fromkeys(COLUMNS)
         cells |= {"step": self.step, "f": self.f, "decrease": self.decrease, "lam_step": self.lam_step}
@@ -168,7 +174,13 @@ class RunStep:
         return cells
 
     def to_csv(self) -> list[str]:
-        """One line of `RunTrace.to_csv`; empty where nothing is known."""
+        """One line of `RunTrace.to_csv`.
+
+        Returns
+        -------
+        list of str
+            A cell for each column; empty where nothing is known.
+        """
         words = {"side": "" if self.accuracy is None else self.accuracy.error.side.value, "why": self.why}
         words["r_t_bound_side"] = "" if self.bound is None else self.bound.side.value
         return [words[name] if name in WORDS else _number(value) for name, value in self.numbers().items()]
