@@ -99,7 +99,8 @@ def follow(
     if k is not None and ":" in method:
         raise InputError(f"k = {k} and method = {method!r} both fix k; give one of them")
     asked = parse(method) if k is None else parse(f"{method}:{count(k, 'k')}")
-    watch = Watch(problem, every=every, prove=prove, rtol=rtol, method=str(asked), callback=callback)
+    free = str(asked) if asked.name == "itd-truncated" else asked.name  # of k, for the steps that would have done
+    watch = Watch(problem, every=every, prove=prove, rtol=rtol, method=free, callback=callback)
     first = problem.checked(problem.lam if lam is None else lam, "lam")
     run = _Run(problem, watch, str(asked), count(t, "t"), warm, first.clone())
     tell, steps = progress or no_progress, count(steps, "steps")
@@ -141,9 +142,10 @@ class _Run:
     def step(self, step: int, size: float) -> str:
         """One step of gradient descent; why there can be no more, if so."""
         start = self.problem.w0 if self.w is None or not self.warm else self.w
+        given = None if self.method == "exact" else start
         v0 = self.v if self.warm and self.method.startswith("aid") else None
         try:
-            g = hypergradient(self.problem, self.method, t=self.t, lam=self.lam, w0=start, v0=v0)
+            g = hypergradient(self.problem, self.method, t=self.t, lam=self.lam, w0=given, v0=v0)
         except DivergenceError as why:
             if step == 0:
                 raise

@@ -1,4 +1,4 @@
-"""Work inside a user's training loop that leaves no trace there: random numbers, gradient mode, threads."""
+"""Work inside a user's training loop that leaves no trace there: random numbers, modes of torch, threads."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def undisturbed(problem: Problem) -> Iterator[None]:
             torch.random.fork_rng(devices=devices),
             torch.inference_mode(False),
             torch.enable_grad(),
+            torch.autocast(problem.device.type, enabled=False),
             threads_for(problem),
         ):
             yield

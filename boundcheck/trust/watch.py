@@ -110,6 +110,7 @@ class Watch:
         self.t, self.k = (None if n is None else count(n, name) for n, name in ((t, "t"), (k, "k")))
         self.method = method or ("aid-cg" if problem.inner_at is not None else "aid-fp")
         parse(self.method)
+        self._anywhere = replace(problem, domain=None)  # a λ outside of the domain is a row, not an error
         self._steps = 0
         self._rows: list[RunStep] = []
         self._before: _Before | None = None
@@ -189,7 +190,7 @@ class Watch:
         ):
             value = value[0]  # as torch.autograd.grad returns it
         with torch.inference_mode(False), torch.no_grad():
-            return self.problem.checked(value, name).clone()
+            return self._anywhere.checked(value, name).clone()
 
     def _look(self, row: RunStep, now: _Before, g: Tensor, start: Tensor | None) -> tuple[RunStep, _Before]:
         before = self._before

@@ -66,7 +66,28 @@ def test_warm_starts_are_nearer_and_cold_ones_start_at_w_0() -> None:
     assert warm.rows[2].enough.t < cold.rows[2].enough.t
     lam = ridge.START.numpy() - 0.5 * bc.hypergradient(ridge.problem(), "aid-cg", t=3).value.numpy()
     assert float(cold.rows[1].r_0.upper) == pytest.approx(np.linalg.norm(truth(lam).w), rel=1e-9)
-    assert warm.column("t_enough").shape == (3,)
+    first = bc.hypergradient(ridge.problem(), "aid-cg", t=3)
+    for trace, start in ((warm, {"w0": first.w, "v0": first.v}), (cold, {})):
+        g = bc.hypergradient(ridge.problem(), "aid-cg", t=3, lam=torch.tensor(lam), **start).value.numpy()
+        error = np.linalg.norm(g - truth(lam).g) / np.linalg.norm(truth(lam).g)
+        assert trace.column("relative_error")[1] == pytest.approx(error, rel=1e-9)
+
+
+def test_the_k_that_would_have_done_is_not_that_which_was_fixed() -> None:
+    trace = bc.follow(ridge.problem(), outer_step=0.5, steps=1, t=5, k=1, rtol=1e-4, prove=False)
+    assert trace.rows[0].k == 1
+    assert trace.rows[0].enough.k == trace.rows[0].enough.t > 1
+    truncated = bc.follow(ridge.problem(), outer_step=0.5, steps=1, method="itd-truncated", k=3, t=5, prove=False)
+    assert (truncated.method, truncated.rows[0].k) == ("itd-truncated:3", 3)
+
+
+def test_exact_hypergradients() -> None:
+    trace = bc.follow(ridge.problem(), outer_step=0.5, steps=2, method="exact", prove=False)
+    lam = ridge.START.numpy()
+    for _ in range(2):
+        lam = lam - 0.5 * truth(lam).g
+    np.testing.assert_allclose(trace.lam, lam, atol=1e-12)
+    assert max(trace.column("relative_error")) < 1e-12
 
 
 def test_a_step_size_that_changes() -> None:

@@ -271,13 +271,25 @@ def test_a_failure_inside_is_a_row_and_the_loop_goes_on() -> None:
     assert ",no data here" not in watch.trace.to_csv().splitlines()[1]
 
 
+def test_a_lam_outside_of_its_domain_is_a_row() -> None:
+    low = bc.Domain("every entry of lam is < -2", lambda lam: (lam < -2).all())
+    problem = bc.Problem.from_loss(
+        ridge.inner_loss, ridge.outer_loss, ZERO, ridge.START - 2, step_size=ridge.ALPHA, domain=low
+    )
+    row = bc.Watch(problem)(STEPS[0].lam, STEPS[0].w, STEPS[0].g)
+    assert row.accuracy is None
+    assert "lam is outside its domain: every entry of lam is < -2" in row.why
+
+
 def test_a_random_loss_is_told_not_proved() -> None:
     def inner(w: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
         return ridge.inner_loss(w, lam) + 1e-3 * torch.randn(4, dtype=torch.float64) @ w
 
     torch.manual_seed(0)
     problem = bc.Problem.from_loss(inner, ridge.outer_loss, ZERO, ridge.START, step_size=ridge.ALPHA)
+    before = torch.get_rng_state()
     row = bc.Watch(problem)(STEPS[0].lam, STEPS[0].w, STEPS[0].g)
+    assert torch.equal(before, torch.get_rng_state())
     assert not row.proved
     assert row.why
 
@@ -293,7 +305,7 @@ def test_momentum_has_no_bound_from_q() -> None:
     assert row.estimate is None
 
 
-def test_float32() -> None:
+def in_float32() -> bc.Problem:
     X, X_val, y, y_val = (x.float() for x in (ridge.X, ridge.X_val, ridge.y, ridge.y_val))
 
     def inner(w: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
@@ -302,9 +314,23 @@ def test_float32() -> None:
     def outer(w: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
         return ((X_val @ w - y_val) ** 2).mean() / 2
 
-    problem = bc.Problem.from_loss(inner, outer, ZERO.float(), ridge.START.float(), step_size=0.25)
+    return bc.Problem.from_loss(inner, outer, ZERO.float(), ridge.START.float(), step_size=0.25)
+
+
+def test_float32() -> None:
+    problem = in_float32()
     g = bc.hypergradient(problem, "aid-cg", t=5)
     row = bc.Watch(problem, t=5)(problem.lam, g.w, g, w0=ZERO.float())
     assert row.r_t is not None
     assert row.accuracy is not None
     assert row.r_t.upper <= row.bound.value
+
+
+def test_autocast_of_the_loop_does_not_reach_the_proof() -> None:
+    problem = in_float32()
+    g = bc.hypergradient(problem, "aid-cg", t=5)
+    plain = bc.Watch(problem)(problem.lam, g.w, g)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        row = bc.Watch(problem)(problem.lam, g.w, g)
+        assert torch.is_autocast_enabled("cpu")
+    assert row.accuracy.relative_error == plain.accuracy.relative_error
