@@ -48,8 +48,10 @@ if TYPE_CHECKING:
     from boundcheck.theory.bound import Bound
     from boundcheck.theory.catalogue import bounds
     from boundcheck.theory.evaluation import BoundValues
+    from boundcheck.trust.follow import follow
     from boundcheck.trust.hypergradient import hypergradient
     from boundcheck.trust.result import AccurateHypergradient
+    from boundcheck.trust.watch import Watch
     from boundcheck.views.figures import report_figures as plot
     from boundcheck.worst_case.worst import Worst, worst
 
@@ -90,6 +92,7 @@ _HOME = {
     "UnknownNameError": "boundcheck.errors",
     "UserCodeError": "boundcheck.errors",
     "Verdict": "boundcheck.report.verdict",
+    "Watch": "boundcheck.trust.watch",
     "Worst": "boundcheck.worst_case.worst",
     "bounds": "boundcheck.theory.catalogue",
     "check": "boundcheck.compare.check",
@@ -98,6 +101,7 @@ _HOME = {
     "error_curves": "boundcheck.numerics.curves.error_curves",
     "estimate_constants": "boundcheck.numerics.estimate.estimate_constants",
     "explain_constant": "boundcheck.numerics.estimate.explain_constant",
+    "follow": "boundcheck.trust.follow",
     "hypergradient": "boundcheck.trust.hypergradient",
     "load_problem": "boundcheck.problems.loading",
     "plan": "boundcheck.compare.plan",
@@ -134,6 +138,7 @@ __all__ = [
     "UnknownNameError",
     "UserCodeError",
     "Verdict",
+    "Watch",
     "Worst",
     "__version__",
     "bounds",
@@ -144,6 +149,7 @@ __all__ = [
     "error_curves",
     "estimate_constants",
     "explain_constant",
+    "follow",
     "hypergradient",
     "load_problem",
     "plan",

@@ -250,3 +250,40 @@ def kinked(seed: int, value: bool = False) -> Instance:
     w_0 = w_star * (1 + draw.rng.uniform(-3, 3))
     E, nu_2, beta = Upper.of(draw), draw.rng.choice([0, 0, 0.3]), draw.rng.normal()
     return scalar(q, w_star, w_0, (nu_1, nu_2), beta, E, value)
+
+
+@dataclass(frozen=True, eq=False)
+class Drift:
+    """An instance, the solution at the λ before, the length of the step from there, and sup ‖w'‖ on the way."""
+
+    instance: Instance
+    r_prev: float
+    lam_step: float
+    W_path: float
+
+
+@cache
+def drifting(seed: int) -> Drift:
+    """Φ = Mw + b + B sin λ with one λ: w(λ) = (I−M)⁻¹(b + B sin λ) and ‖w'‖ = ‖(I−M)⁻¹B‖ |cos λ|, with a known sup."""
+    draw = Draw(seed)
+    d, rng = draw.d, draw.rng
+    lam, step = rng.uniform(-np.pi, np.pi, 1), rng.choice([0.0, 0.1, 1.0, 3.0]) * rng.choice([-1, 1])
+    M, b, B = rng.normal(size=(d, d)), rng.normal(size=d), rng.normal(size=(d, 1))
+    M *= rng.choice([0, 0.3, 0.6, 0.8, 0.95]) / spectral(M)
+    inverse, before = np.linalg.inv(np.eye(d) - M), lam - step
+    E = Upper(draw.symmetric(), draw.normal(d), draw.normal(1, d))
+    constants = {"q": float(spectral(M)), "nu_1": 0.0, "nu_2": 0.0, **E.eta}
+    w_prev = inverse @ (b + B @ np.sin(before))
+    w_0 = w_prev + draw.normal(d) * rng.choice([0, 0.1, 1])
+    instance = Instance(
+        f"drifting-{seed}",
+        lam,
+        phi=lambda w, at: w @ M.T + b + B @ np.sin(at),
+        d1phi=lambda w: np.broadcast_to(M, (*w.shape, d)),
+        d2phi=lambda w: np.broadcast_to(B * np.cos(lam), (*w.shape, 1)),
+        w_0=w_0,
+        sups=lambda centre, radius: constants,
+        **E.parts(lam),
+    )
+    largest = float(spectral(inverse @ B) * sup_cos(lam - step / 2, abs(step) / 2)[0])
+    return Drift(instance, float(norm(w_0 - w_prev)), abs(float(step)), largest)

@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 import pytest
 import runs
-from instances import bilinear, descent, kinked, saturating, tight
+from instances import bilinear, descent, drifting, kinked, saturating, tight
 from runs import Array, Instance, norm, spectral
 
 from boundcheck import Bound, Constants, bounds
@@ -267,6 +267,25 @@ def shrinking(name: str, seed: int) -> Iterator[Comparison]:
             yield Comparison(instance, error, np.broadcast_to(values, error.shape))
 
 
+def warm_start(name: str, seed: int) -> Iterator[Comparison]:
+    """r_t itself, from any start, with the residual there, and with r_0."""
+    for family in ANY:
+        instance, run = FAMILIES[family](seed), path(family, seed, False)
+        eps_0 = float(norm(run.w[0] - run.w[1]))
+        for known in ({"q": instance.local()["q"], "eps_0": eps_0}, instance.local()):
+            yield Comparison(instance, norm(run.w - instance.w_star), bounds[name].evaluate(known, t[:, 0]).values)
+
+
+def warm_drift(name: str, seed: int) -> Iterator[Comparison]:
+    """From a start next to the solution at another λ, up to 3 away, with the supremum of ‖w'‖ on the way."""
+    for i in range(8):
+        drift = drifting(8 * seed + i)
+        instance, known = drift.instance, {x: getattr(drift, x) for x in ("r_prev", "lam_step", "W_path")}
+        w = runs.iterate(instance, instance.w_0, T).w
+        values = bounds[name].evaluate(instance.local(), t[:, 0], **known).values
+        yield Comparison(instance, norm(w - instance.w_star), values)
+
+
 RATES = {"fixed-point": "fixed-point", "cgn": "cgn", **dict.fromkeys(("cg", "cg-chebyshev", "cg-finite"), "cg")}
 TAKE_RATES = ("aid", "aid-contraction", "aid-local")
 EXACT_SOLVE = {"exact-solve": "exact"}
@@ -318,6 +337,8 @@ CASES: Mapping[str, Callable[[str, int], Iterator[Comparison]]] = {
     "itd-weighted": weighted,
     "ji-itd": ji,
     "nesterov": momentum,
+    "warm-drift": warm_drift,
+    "warm-start": warm_start,
 }
 
 

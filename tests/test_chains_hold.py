@@ -9,7 +9,7 @@ from itertools import chain, product
 import numpy as np
 import pytest
 import runs
-from instances import Upper, bilinear, descent, kinked, saturating, tight
+from instances import Upper, bilinear, descent, drifting, kinked, saturating, tight
 from runs import Array, Instance, norm, spectral
 
 from boundcheck import Bound, bounds
@@ -124,6 +124,15 @@ def measured(name: str, instance: Instance) -> Iterator[Values]:
         yield {**known, "sigma": ratio(seen["dv_kt"], seen["v_t"]), "rho": ratio(seen["r_t"], constants["r_0"])}
 
 
+def warm(seed: int) -> Values:
+    """A warm start at another λ."""
+    drift = drifting(seed)
+    w = runs.iterate(drift.instance, drift.instance.w_0, T).w
+    known: Values = {x: getattr(drift, x) for x in ("r_prev", "lam_step", "W_path")}
+    seen = {"r_t": norm(w - drift.instance.w_star), "eps_0": float(norm(w[0] - w[1])), "t": t[:, 0]}
+    return {**drift.instance.local(), **known, **seen}
+
+
 def with_smaller_balls(name: str, instance: Instance) -> Iterator[Values]:
     """The constants of the ball that each t is in, and the state of the recursion."""
     solver, *_ = SOLVERS.get(name, ("",))
@@ -149,11 +158,14 @@ def where_it_speaks(name: str, known: Values) -> Values:
 
 def stacked(name: str) -> tuple[list[str], Values]:
     """All runs of all instances along a first axis."""
-    labelled = [
-        (instance.name, values)
-        for instance in chain.from_iterable(instances(seed) for seed in SEEDS)
-        for values in measured(name, instance)
-    ]
+    if name.startswith("warm"):
+        labelled = [(drifting(seed).instance.name, warm(seed)) for seed in range(128)]
+    else:
+        labelled = [
+            (instance.name, values)
+            for instance in chain.from_iterable(instances(seed) for seed in SEEDS)
+            for values in measured(name, instance)
+        ]
     labels, each = zip(*labelled, strict=True)
     shape = np.broadcast_shapes(*(np.shape(x) for x in each[0].values()))
     conditions = (symbol.name for symbol in bounds[name].in_conditions)

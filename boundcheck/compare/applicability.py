@@ -106,6 +106,7 @@ CHECKS: Mapping[str, Callable[[Case], Answer]] = {
     "residual": _residual,
     "spectrum": _spectrum,
     "smooth": _smooth,
+    "segment": lambda case: Answer("it is about a run over several λ, and λ is fixed here; see follow"),
 }
 BY_CONSTRUCTION: Mapping[str, str] = {
     "1(i)": "w* is the fixed point that the reference found; it is the only one on a ball where q < 1",

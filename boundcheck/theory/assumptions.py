@@ -156,6 +156,14 @@ CERTIFIED = Assumption(
     ("eps_g",),
     "the certificate of the reference, from its residuals",
 )
+SEGMENT = Assumption(
+    "segment",
+    "Φ is C¹, and for every λ' of the segment from λ_prev to λ the map Φ(·,λ') contracts on one convex set, which it "
+    "maps into itself; W_path is the sup of ‖w'‖ over the segment, not its value at an end",
+    "",
+    ("W_path",),
+    "nothing at one λ does; with W at an end the bound is an estimate",
+)
 OPTIMAL_HEAVY_BALL = Assumption(
     "heavy ball",
     "α = 4/(√L+√μ)², β = ((√κ−1)/(√κ+1))², w_{−1} = w_0, both frozen",

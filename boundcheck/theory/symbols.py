@@ -147,7 +147,7 @@ WEIGHTED = tuple(
 
 # how a terminal shows what a bound may have on its left, and the states of a recursion
 SHOWN = {"error": "‖g − ∇f‖", "dw": "‖w_t' − w'‖", "du": "‖u_{t,k} − w'‖", "r_t": "r", "Delta_t": "Δ'"}
-SHOWN |= {"R_t": "R", "U_t": "U"}
+SHOWN |= {"R_t": "R", "U_t": "U", "eps_0": "ε_0", "lam_step": "‖λ − λ_prev‖"}
 
 OBSERVABLES = tuple(
     Quantity(name, latex, meaning, "observable", text=SHOWN.get(name, ""))
@@ -184,6 +184,10 @@ OBSERVABLES = tuple(
         ("A_inv", r"\|A^{-1}\|", "‖(I−∂₁Φ(w*)ᵀ)⁻¹‖"),
         ("path_t", "P_t", "Σ_{1≤j<t} q^(t−1−j)‖w_j−w*‖, the distances along the path as ITD's derivative sees them"),
         ("gap_t", r"\|g-\tilde g\|", "‖g−g̃‖, how far the hypergradient is from the reference"),
+        ("eps_0", r"\varepsilon_0", "‖w_0−Φ(w_0,λ)‖, the residual of the start"),
+        ("r_prev", r"r_{\mathrm{prev}}", "‖w_0−w(λ_prev)‖, how far the start is from the solution at the λ before"),
+        ("W_path", r"W_{\mathrm{path}}", "sup of ‖w'‖ over the segment from λ_prev to λ"),
+        ("lam_step", r"\|\lambda-\lambda_{\mathrm{prev}}\|", "‖λ−λ_prev‖, the length of the upper-level step"),
         ("Delta_t", r"\Delta'_t", "bound on ‖w_t'−w'‖ carried by a recursion"),
         ("R_t", "R_t", "bound on ‖w_t−w*‖ carried by a recursion"),
         ("U_t", "U_t", "bound on ‖w_t'‖ carried by a recursion"),
@@ -191,8 +195,8 @@ OBSERVABLES = tuple(
 )
 (
     error, r_t, rho, sigma, dw, du, g_t, Z_t, W_t, newton_t, v_t, v_star, v_k, solve_error, eps_w, eps_v, dE_1, dE_2,
-    wT_dE_1, dwT_g, duT_g, ZT_dv, dZT_v, dv_k, dv_kt, dv_t, dY, dZ, A_t_inv, A_inv, path_t, gap_t, Delta_t,
-    R_t, U_t
+    wT_dE_1, dwT_g, duT_g, ZT_dv, dZT_v, dv_k, dv_kt, dv_t, dY, dZ, A_t_inv, A_inv, path_t, gap_t, eps_0,
+    r_prev, W_path, lam_step, Delta_t, R_t, U_t
 ) = _symbols(OBSERVABLES)  # fmt: skip
 
 INDICES = (

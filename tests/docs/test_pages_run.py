@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,9 @@ def test_blocks_run(
         if block.language == "python":
             if block.title:
                 Path(block.title).write_text(block.text, encoding="utf-8")
-            with within(LIMIT, block.where):
+            with within(LIMIT, block.where), redirect_stdout(io.StringIO()) as out:
                 exec(compile(block.text, block.where, "exec"), namespace)
+            printed += out.getvalue().split()
             continue
         for command in pages.commands(block):
             program, *arguments = command.words

@@ -34,12 +34,13 @@ from boundcheck.views.figures.canvas import (
 )
 from boundcheck.views.figures.drawn_bounds import attained, chosen, label_of
 from boundcheck.views.figures.proof_figure import trace, trace_over_t, waterfall
+from boundcheck.views.figures.run_figure import along_run
 
 if TYPE_CHECKING:
     from boundcheck.report.method_curve import Curve
     from boundcheck.report.report import Report
 
-__all__ = ["chosen", "constants", "errors", "save", "tightness", "trace", "trace_over_t", "waterfall"]
+__all__ = ["along_run", "chosen", "constants", "errors", "save", "tightness", "trace", "trace_over_t", "waterfall"]
 
 COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, GREY)
 DASHES = ((0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.2, 1, 1.2)), (0, (3, 1, 1, 1, 1, 1)))

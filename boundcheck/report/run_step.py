@@ -1,0 +1,192 @@
+"""One step of an upper-level run: how good its hypergradient was, and what its start was worth."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from boundcheck.report.accuracy import Accuracy
+from boundcheck.report.enclosure import Enclosure
+from boundcheck.side import Side
+
+COLUMNS = (
+    "step", "side", "error_lower", "error", "relative_error", "angle", "descent", "gradient_norm", "f", "decrease",
+    "lam_step", "r_0", "r_t", "r_t_bound", "r_t_bound_side", "r_t_residual", "r_t_estimate", "t", "k", "t_enough",
+    "k_enough", "cost", "seconds", "why",
+)  # fmt: skip
+WORDS = frozenset(("side", "r_t_bound_side", "why"))
+
+
+@dataclass(frozen=True)
+class DistanceBound:
+    """A bound of r_t = ‖w_t − w(λ)‖, and what it is worth.
+
+    Attributes
+    ----------
+    name : str
+        The bound of the catalogue, "warm-start" or "warm-drift".
+    value : float
+        Its value.
+    side : Side
+        `UPPER` or `EXACT` if it is proved, `HIGH_PROBABILITY` if it holds with some probability, `LOWER` if it is an
+        estimate.
+    """
+
+    name: str
+    value: float
+    side: Side
+
+    @property
+    def proved(self) -> bool:
+        """Whether it is proved."""
+        return self.side in (Side.UPPER, Side.EXACT)
+
+
+@dataclass(frozen=True)
+class Enough:
+    """Steps from the same start that reach the wanted relative error. They were run, and their error was compared.
+
+    Attributes
+    ----------
+    t : int
+        Lower-level steps.
+    k : int or None
+        Steps of the linear solver; None for ITD.
+    """
+
+    t: int
+    k: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class RunStep:
+    """One step of an upper-level run: λ, the w and the g that were computed there, against w(λ) and ∇f(λ).
+
+    Attributes
+    ----------
+    step : int
+        The number of the step, from 0.
+    lam_step : float
+        ‖λ − λ of the step before‖; NaN at the first.
+    accuracy : Accuracy or None
+        The error of g, absolute and relative, its angle, and whether −g is a descent direction; None if `why` says so.
+    f : float
+        f(λ), an estimate: E at the reference.
+    decrease : float
+        By how much f fell since the last step that was watched, an estimate; NaN at the first.
+    r_0 : Enclosure or None
+        ‖w_0 − w(λ)‖ from both sides, where w_0 is the start of this step; None where that is not known.
+    r_t : Enclosure or None
+        ‖w − w(λ)‖ from both sides.
+    bound : DistanceBound or None
+        The bound `warm-start` on r_t, q^t r_0. It is about exact arithmetic.
+    from_residual : DistanceBound or None
+        The same from the start alone, without w(λ): q^t ‖w_0 − Φ(w_0, λ)‖/(1 − q).
+    estimate : DistanceBound or None
+        `warm-drift` with ‖w'‖ at the λ before: q^t (r of the step before + W ‖Δλ‖). W at one λ does not bound what it
+        is on the way, so this is an estimate.
+    t, k : int or None
+        The steps that were taken, where they are known.
+    enough : Enough or None
+        Steps that would have done for the wanted relative error; None if none was wanted, or none up to the limit did.
+    seconds : float
+        How long it took to find all this.
+    why : str
+        Why a number is missing or only an estimate; empty otherwise.
+    """
+
+    step: int
+    lam_step: float = math.nan
+    accuracy: Accuracy | None = None
+    f: float = math.nan
+    decrease: float = math.nan
+    r_0: Enclosure | None = None
+    r_t: Enclosure | None = None
+    bound: DistanceBound | None = None
+    from_residual: DistanceBound | None = None
+    estimate: DistanceBound | None = None
+    t: int | None = None
+    k: int | None = None
+    enough: Enough | None = None
+    seconds: float = math.nan
+    why: str = ""
+
+    @property
+    def proved(self) -> bool:
+        """Whether the error of g is proved."""
+        return self.accuracy is not None and self.accuracy.proved
+
+    @property
+    def descent(self) -> bool | None:
+        """Whether −g is a descent direction of f; None where that is not known, or only estimated."""
+        return self.accuracy.descent if self.accuracy is not None and self.proved else None
+
+    @property
+    def cost(self) -> int | None:
+        """t + k, the steps that were taken; None where t is not known."""
+        return None if self.t is None else self.t + (self.k or 0)
+
+    @property
+    def estimate_held(self) -> bool | None:
+        """Whether r_t is at most its estimate; None where that cannot be told."""
+        if self.estimate is None or self.r_t is None:
+            return None
+        if float(self.r_t.upper) <= self.estimate.value:
+            return True
+        return False if float(self.r_t.lower) > self.estimate.value else None
+
+    def to_dict(self) -> dict[str, float]:
+        """The numbers that are known, by name, for a logger.
+
+        Returns
+        -------
+        dict from str to float
+            Names are those of the columns of `RunTrace.to_csv`. `descent` is 1 or 0, and `proved` says whether the
+            error is. What is not known, or not finite, is left out.
+        """
+        cells = {name: value for name, value in self.numbers().items() if name not in WORDS and value is not None}
+        cells["proved"] = float(self.proved)
+        return {name: float(value) for name, value in cells.items() if math.isfinite(value)}
+
+    def numbers(self) -> dict[str, float | None]:
+        """Every column of `RunTrace.to_csv` as a number.
+
+        Returns
+        -------
+        dict from str to float or None
+            By name; None where it is not known, or has words.
+        """
+        of = self.accuracy
+        cells: dict[str, float | None] = dict.fromkeys(COLUMNS)
+        cells |= {"step": self.step, "f": self.f, "decrease": self.decrease, "lam_step": self.lam_step}
+        cells |= {"t": self.t, "k": self.k, "cost": self.cost, "seconds": self.seconds}
+        if of is not None:
+            cells |= {"error_lower": float(of.error.lower), "error": float(of.error.upper)}
+            cells |= {"relative_error": of.relative_error, "angle": of.angle}
+            cells |= {"gradient_norm": float(of.gradient_norm.upper)}
+            cells["descent"] = None if self.descent is None else float(self.descent)
+        for name, distance in (("r_0", self.r_0), ("r_t", self.r_t)):
+            cells[name] = None if distance is None else float(distance.upper)
+        bounds = {"r_t_bound": self.bound, "r_t_residual": self.from_residual, "r_t_estimate": self.estimate}
+        cells |= {name: None if bound is None else bound.value for name, bound in bounds.items()}
+        if self.enough is not None:
+            cells |= {"t_enough": self.enough.t, "k_enough": self.enough.k}
+        return cells
+
+    def to_csv(self) -> list[str]:
+        """One line of `RunTrace.to_csv`.
+
+        Returns
+        -------
+        list of str
+            A cell for each column; empty where nothing is known.
+        """
+        words = {"side": "" if self.accuracy is None else self.accuracy.error.side.value, "why": self.why}
+        words["r_t_bound_side"] = "" if self.bound is None else self.bound.side.value
+        return [words[name] if name in WORDS else _number(value) for name, value in self.numbers().items()]
+
+
+def _number(value: float | None) -> str:
+    if value is None or not math.isfinite(value):
+        return ""
+    return str(value) if isinstance(value, int) else repr(float(value))

@@ -1,0 +1,147 @@
+"""What was found along an upper-level run: a row for each step, as data for tables, figures and loggers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from boundcheck.atomic_write import write_whole
+from boundcheck.errors import UnknownNameError
+from boundcheck.report.run_step import COLUMNS, WORDS, RunStep
+
+
+@dataclass(frozen=True, eq=False)
+class RunTrace:
+    """What `Watch` and `follow` found along an upper-level run.
+
+    Attributes
+    ----------
+    problem : str
+        The name of the problem.
+    rows : tuple of RunStep
+        One for each step that was watched.
+    rtol : float or None
+        The wanted relative error, if one was given.
+    method : str
+        The method that was run, or that `rtol` is about; empty if none is known.
+    warm : bool or None
+        Whether each step started where the one before ended; None of a user's own loop.
+    status : str
+        "completed", or why the run ended early.
+    lam : ndarray of shape (n,), or None
+        The last λ: of `follow`, where its last step led to.
+    """
+
+    problem: str
+    rows: tuple[RunStep, ...]
+    rtol: float | None = None
+    method: str = ""
+    warm: bool | None = None
+    status: str = "completed"
+    lam: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def column(self, name: str) -> np.ndarray:
+        """One number of every row.
+
+        Parameters
+        ----------
+        name : str
+            The name of a column of `to_csv` that has numbers, such as "relative_error".
+
+        Returns
+        -------
+        ndarray of shape (rows,)
+            NaN where the number is not known.
+
+        Raises
+        ------
+        UnknownNameError
+            If there is no such column, or it has words.
+        """
+        if name not in COLUMNS or name in WORDS:
+            raise UnknownNameError.among("column", name, [x for x in COLUMNS if x not in WORDS])
+        values = [row.numbers()[name] for row in self.rows]
+        return np.array([math.nan if value is None else float(value) for value in values])
+
+    @property
+    def proved(self) -> bool:
+        """Whether the error of every row is proved."""
+        return bool(self.rows) and all(row.proved for row in self.rows)
+
+    def summary(self) -> str:
+        """A few lines: how good the hypergradients were, and what the starts were worth.
+
+        Returns
+        -------
+        str
+            Lines of plain text.
+        """
+        count = len(self.rows)
+        lines = [f"{self.problem}: {count} steps watched, {self.status}"]
+        known = [row for row in self.rows if row.accuracy is not None]
+        if known:
+            errors = [row.accuracy.relative_error for row in known if row.accuracy is not None]
+            angles = [row.accuracy.angle for row in known if row.accuracy is not None]
+            proofs = sum(row.proved for row in known)
+            lines.append(
+                f"relative error at most {_short(min(errors))} to {_short(max(errors))}, angle at most "
+                f"{_short(max(angles))} degrees; proved at {proofs} of {count} steps"
+            )
+            certain = sum(row.descent is True for row in known)
+            wrong = sum(row.descent is False for row in known)
+            lines.append(f"descent direction: certain at {certain} steps, certainly not at {wrong}")
+        if told := [row.estimate_held for row in self.rows if row.estimate is not None]:
+            lines.append(f"r_t: the estimate from ‖w'‖ at the λ before held at {told.count(True)} of {len(told)} steps")
+        if self.rtol is not None and known:
+            reached = [row for row in known if row.accuracy and row.accuracy.relative_error <= self.rtol]
+            lines.append(f"relative error {self.rtol:g} reached at {len(reached)} of {count} steps")
+        if reasons := dict.fromkeys(row.why for row in self.rows if row.why):
+            lines += [f"note: {reason}" for reason in reasons]
+        return "\n".join(lines)
+
+    def to_csv(self) -> str:
+        """The rows as CSV, one line for each step below a line of names.
+
+        Returns
+        -------
+        str
+            The text; a cell is empty where its number is not known or not finite.
+        """
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows(row.to_csv() for row in self.rows)
+        return out.getvalue()
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write `to_csv` to a file, whole or not at all.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+
+        Returns
+        -------
+        Path
+            The file that was written.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be written.
+        """
+        return write_whole(Path(path), self.to_csv().encode())
+
+
+def _short(value: float) -> str:
+    return f"{value:.2g}"

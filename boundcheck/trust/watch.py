@@ -1,0 +1,242 @@
+"""`Watch`: how good every hypergradient of a user's own training loop is, step by step."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from boundcheck.constants import Constant
+from boundcheck.errors import InputError
+from boundcheck.methods import count, parse
+from boundcheck.numerics.bilevel.problem import Problem, require_problem
+from boundcheck.numerics.solvers.result import Hypergradient
+from boundcheck.report.run_step import RunStep
+from boundcheck.report.run_trace import RunTrace
+from boundcheck.trust import warm_bounds
+from boundcheck.trust.certified_solution import CertifiedSolution, certified_solution
+from boundcheck.trust.enough_steps import enough_steps
+from boundcheck.trust.undisturbed import undisturbed
+
+Callback = Callable[[int, dict[str, float]], object]
+FLOOR = 1000  # units of rounding, over 1 − q, by which computed iterates may miss a bound of exact ones
+
+
+@dataclass(frozen=True, eq=False)
+class _Before:
+    """The step before: where it was, and what was found there if it was watched."""
+
+    lam: Tensor
+    w: Tensor
+    v: Tensor | None = None
+    r: float | None = None
+    W: Constant | None = None
+
+
+class Watch:
+    """Watch the hypergradients of a training loop: call it at every upper-level step with λ, w and g.
+
+    w is what the lower level ended at, and g the hypergradient from any library. Each call solves for w(λ) and ∇f(λ) by
+    Newton's method from w, proves how good that is, and compares. It changes nothing: not the tensors, not their
+    gradients, not the graph, not the random numbers. A failure inside ends up in the row, not in the loop.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem, as `Problem.from_loss` or `load_problem` returns it; its own λ and start do not matter.
+    t : int, optional
+        The lower-level steps that the loop takes, w_{j+1} = Φ(w_j, λ) from the w of the step before. With it the rows
+        have the bound `warm-start` on ‖w − w(λ)‖.
+    k : int, optional
+        The steps of the linear solver that the loop takes, for the record.
+    every : int
+        Look at every so many steps; 1 by default, which is all of them.
+    prove : bool
+        Whether to prove the numbers; True by default. Without it they are estimates against the reference, much quicker
+        on large problems, and the rows say so.
+    rtol : float, optional
+        A wanted relative error. With it the rows say which t and k would have reached it, from the same start.
+    method : str, optional
+        The method that `rtol` is about; "aid-cg" for a problem made from a loss and "aid-fp" otherwise.
+    callback : callable (step, values) -> object, optional
+        Called after every step that was looked at, with its number and a dict from str to float, `RunStep.to_dict`. It
+        fits the loggers of TensorBoard and of Weights & Biases.
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> problem = bc.problems.scalar(q=0.5)
+    >>> watch = bc.Watch(problem)
+    >>> g = bc.hypergradient(problem, "itd", t=10)
+    >>> row = watch(problem.lam, g.w, g)
+    >>> row.proved, row.descent
+    (True, True)
+    >>> print(f"{row.accuracy.relative_error:.4f}")
+    0.0107
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        t: int | None = None,
+        k: int | None = None,
+        every: int = 1,
+        prove: bool = True,
+        rtol: float | None = None,
+        method: str | None = None,
+        callback: Callback | None = None,
+    ) -> None:
+        require_problem(problem)
+        if count(every, "every") < 1:
+            raise InputError(f"every = {every} looks at no step; give an integer >= 1")
+        if rtol is not None and not 0 < rtol < math.inf:
+            raise InputError(f"rtol = {rtol} is not a relative error; give a positive number, or leave it out")
+        if callback is not None and not callable(callback):
+            raise InputError(
+                f"callback = {callback!r} cannot be called; give a function of a step and a dict of floats"
+            )
+        self.problem, self.every, self.prove, self.rtol, self.callback = problem, every, prove, rtol, callback
+        self.t, self.k = (None if n is None else count(n, name) for n, name in ((t, "t"), (k, "k")))
+        self.method = method or ("aid-cg" if problem.inner_at is not None else "aid-fp")
+        parse(self.method)
+        self._anywhere = replace(problem, domain=None)  # a λ outside of the domain is a row, not an error
+        self._steps = 0
+        self._rows: list[RunStep] = []
+        self._before: _Before | None = None
+        self._f = math.nan
+
+    def __repr__(self) -> str:
+        return f"Watch({self.problem.name}, {len(self._rows)} of {self._steps} steps watched)"
+
+    @property
+    def trace(self) -> RunTrace:
+        """All that was found so far."""
+        lam = None if self._before is None else self._before.lam.double().cpu().numpy()
+        wanted = self.method if self.rtol is not None else ""
+        return RunTrace(self.problem.name, tuple(self._rows), self.rtol, wanted, lam=lam)
+
+    def __call__(
+        self, lam: Any, w: Any, g: Any, *, t: int | None = None, k: int | None = None, w0: Any = None
+    ) -> RunStep | None:
+        """Look at one step.
+
+        Parameters
+        ----------
+        lam : structure of the hyperparameters, or flat tensor of shape (n,)
+            Where the hypergradient was computed.
+        w : structure of the parameters, or flat tensor of shape (d,)
+            What the lower level ended at.
+        g : Hypergradient, structure of the hyperparameters, or flat tensor of shape (n,)
+            The hypergradient.
+        t, k : int, optional
+            The steps of both levels at this step, if they are not those of the watch.
+        w0 : structure of the parameters, or flat tensor of shape (d,), optional
+            Where the lower level started; the w of the step before by default.
+
+        Returns
+        -------
+        RunStep or None
+            What was found; None if this step is not one to look at.
+
+        Raises
+        ------
+        InputError
+            If λ, w, g or w0 has another shape, dtype or device than the problem, or an entry that is not finite.
+        """
+        lam, w = self._flat(lam, "lam"), self._flat(w, "w")
+        v = g.v if isinstance(g, Hypergradient) else None
+        g = self._flat(g.value if isinstance(g, Hypergradient) else g, "g")
+        start = None if w0 is None else self._flat(w0, "w0")
+        t, k = (mine if n is None else count(n, name) for n, name, mine in ((t, "t", self.t), (k, "k", self.k)))
+        step, before = self._steps, self._before
+        now, row = _Before(lam, w, v), None
+        if step % self.every == 0:
+            began = time.perf_counter()
+            blank = RunStep(step, t=t, k=k)
+            if before is not None:
+                blank = replace(blank, lam_step=float((lam - before.lam).double().norm()))
+            try:
+                with undisturbed(self.problem):
+                    row, now = self._look(blank, now, g, start)
+            except Exception as error:  # nothing that happens here may end the user's training
+                row = replace(blank, why=f"{type(error).__name__}: {' '.join(str(error).split())}"[:500])
+            row = replace(row, seconds=time.perf_counter() - began)
+            self._rows.append(row)
+            self._f = row.f
+        self._steps, self._before = step + 1, now
+        if row is not None and self.callback is not None:
+            self.callback(step, row.to_dict())
+        return row
+
+    def _flat(self, value: Any, name: str) -> Tensor:
+        layout = self.problem.lam_layout
+        if (
+            name == "g"
+            and isinstance(value, tuple)
+            and len(value) == 1
+            and layout is not None
+            and layout.paths == ("",)
+        ):
+            value = value[0]  # as torch.autograd.grad returns it
+        with torch.inference_mode(False), torch.no_grad():
+            return self._anywhere.checked(value, name).clone()
+
+    def _look(self, row: RunStep, now: _Before, g: Tensor, start: Tensor | None) -> tuple[RunStep, _Before]:
+        before = self._before
+        if start is None and before is not None:
+            start = before.w
+        certified = certified_solution(
+            self.problem, now.lam, now.w, now.w if start is None else start, prove=self.prove
+        )  # fmt: skip
+        r_t, f = certified.distance_of(now.w), certified.f
+        row = replace(
+            row,
+            accuracy=certified.accuracy(g),
+            f=f,
+            decrease=self._f - f,
+            r_t=r_t,
+            r_0=None if start is None else certified.distance_of(start),
+            why=certified.why if self.prove else "estimates only: prove=False",
+        )
+        t = row.t
+        if start is not None and t is not None:
+            row = replace(
+                row,
+                bound=warm_bounds.from_distance(certified, t),
+                from_residual=warm_bounds.from_residual(certified, t),
+            )
+            if before is not None and before.r is not None and before.W is not None and start is before.w:
+                guess = warm_bounds.from_drift(certified, t, before.r, before.W, row.lam_step)
+                row = replace(row, estimate=guess)
+            row = _not_from_there(row, certified)
+        if self.rtol is not None and start is not None:
+            v0 = before.v if before is not None and start is before.w else None
+            row = replace(row, enough=enough_steps(certified, self.method, self.rtol, v0))
+        return row, replace(now, r=float(r_t.upper), W=certified.constants.get("W"))
+
+
+def _not_from_there(row: RunStep, certified: CertifiedSolution) -> RunStep:
+    """Say so if w cannot be what t steps of Φ from the start give, since it is farther from w(λ) than its bound."""
+    if row.bound is None or row.r_t is None or not row.bound.proved or not row.r_0 or certified.why:
+        return row
+    gap = 1 - certified.constants["q"].value
+    unit = torch.finfo(certified.problem.dtype).eps
+    floor = FLOOR * unit * (1 + float(certified.solution.w[0].norm())) / gap
+    if float(row.r_t.lower) <= row.bound.value + floor:
+        return row
+    return replace(
+        row,
+        why=f"w is {float(row.r_t.lower):.3g} from w(λ), and {row.t} steps of Φ from the w before end within "
+        f"{row.bound.value:.3g} of it: the lower level started elsewhere (give w0=), or its steps are others",
+    )

@@ -1,0 +1,179 @@
+"""A picture of an upper-level run: error, distance to w(λ), angle or steps that would have done, and f."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from boundcheck.errors import InputError
+from boundcheck.views.figures import canvas
+from boundcheck.views.figures.canvas import BLUE, BOTTOM, GREEN, GREY, HEIGHT, LINE, ORANGE, TOP, VERMILLION, WIDTH
+
+if TYPE_CHECKING:
+    from boundcheck.report.run_trace import RunTrace
+
+COLOURS = (BLUE, VERMILLION, GREEN, ORANGE)
+MARKERS = "os^D"
+BOUND, ESTIMATE, WANTED = (0, (5, 1.5)), (0, (1, 1)), (0, (7, 1.5, 1, 1.5))
+GAP = 0.55  # between columns, inches; room for the labels of the right one
+STYLE: dict[str, Any] = {"lw": 1.3, "ms": 3.5}
+
+
+def along_run(traces: RunTrace | Mapping[str, RunTrace]) -> Figure:
+    """Draw one or several upper-level runs over their steps.
+
+    Four panels: the relative error of the hypergradient; r_t = ‖w − w(λ)‖ with its bound from the start and its
+    estimate from the step before; the angle to ∇f, or with a wanted error the t that would have reached it; and f. A
+    full marker is proved, a hollow one an estimate.
+
+    Parameters
+    ----------
+    traces : RunTrace, or mapping from str to RunTrace
+        What `follow` returned, or `Watch.trace`; several of them by the names that the legend gives.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure; `save` writes it.
+
+    Raises
+    ------
+    InputError
+        If there are no rows to draw.
+    """
+    named = dict(traces) if isinstance(traces, Mapping) else {_name(traces): traces}
+    if not any(len(trace) for trace in named.values()):
+        raise InputError("the run has no rows to draw; watch at least one step")
+    sheet = _Sheet(np.concatenate([trace.column("step") for trace in named.values()]))
+    _errors(sheet.panel("relative error of g, at most", "", named, ["relative_error"], _wanted(named)), named)
+    distances = ["r_t", "r_t_bound", "r_t_estimate"]
+    _distances(sheet.panel(r"$r_t=\|w-w(\lambda)\|$", "", named, distances), named)
+    if any(trace.rtol is not None for trace in named.values()):
+        _enough(sheet.panel("steps that would have done", "", named, ["t_enough", "t"]), named)
+    else:
+        _lines(sheet.panel("angle between g and ∇f, at most (degrees)", "", named, ["angle"]), named, "angle")
+    _lines(sheet.panel("f(λ), estimated", "", named, ["f"], log=False), named, "f", hollow=True)
+    return sheet.arranged(named)
+
+
+def _name(trace: RunTrace) -> str:
+    return {True: "warm start", False: "cold start", None: "run"}[trace.warm]
+
+
+def _wanted(named: Mapping[str, RunTrace]) -> list[float]:
+    return [trace.rtol for trace in named.values() if trace.rtol is not None]
+
+
+def _styles(named: Mapping[str, RunTrace]) -> list[tuple[RunTrace, dict[str, Any]]]:
+    """Every run with its colour and its marker."""
+    both = zip(named.values(), cycle(COLOURS), cycle(MARKERS), strict=False)
+    return [(trace, {"color": colour, "marker": marker, **STYLE}) for trace, colour, marker in both]
+
+
+def _lines(axes: Axes, named: Mapping[str, RunTrace], column: str, *, hollow: bool = False) -> None:
+    for trace, style in _styles(named):
+        steps, values = trace.column("step"), trace.column(column)
+        proofs = np.array([row.proved and not hollow for row in trace.rows], dtype=bool)
+        axes.plot(steps, values, **{**style, "marker": ""}, gid=column)
+        for some, face in ((proofs, style["color"]), (~proofs, "white")):
+            axes.plot(steps[some], values[some], **style | {"ls": "", "mfc": face}, gid=f"{column} marks")
+
+
+def _errors(axes: Axes, named: Mapping[str, RunTrace]) -> None:
+    for rtol in dict.fromkeys(_wanted(named)):
+        axes.axhline(rtol, color=GREY, lw=0.9, ls=WANTED, gid="wanted")
+    _lines(axes, named, "relative_error")
+
+
+def _distances(axes: Axes, named: Mapping[str, RunTrace]) -> None:
+    for trace, style in _styles(named):
+        for column, dashes in (("r_t_bound", BOUND), ("r_t_estimate", ESTIMATE)):
+            axes.plot(
+                trace.column("step"), trace.column(column), color=style["color"], lw=1.1, ls=dashes, gid=column
+            )  # fmt: skip
+    _lines(axes, named, "r_t")
+
+
+def _enough(axes: Axes, named: Mapping[str, RunTrace]) -> None:
+    _lines(axes, named, "t_enough")
+    for trace, style in _styles(named):
+        axes.plot(trace.column("step"), trace.column("t"), color=style["color"], lw=0.9, ls=WANTED, gid="t")
+
+
+class _Sheet:
+    """Two rows of two panels with one legend below."""
+
+    def __init__(self, steps: np.ndarray) -> None:
+        self.figure = Figure(figsize=(2 * WIDTH, 2 * WIDTH))
+        self.steps = steps
+        self.left = 0.0  # inches that the labels of the left column take
+
+    def panel(
+        self, title: str, label: str, named: Mapping[str, RunTrace], columns: list[str],
+        also: list[float] | None = None, *, log: bool = True,
+    ) -> Axes:  # fmt: skip
+        axes = canvas.panel(self.figure, title, "upper-level step", label)
+        axes.set_xlim(float(self.steps.min()) - 0.5, float(self.steps.max()) + 0.5)
+        canvas.linear_axis(axes, "x", integer=True)
+        values = np.concatenate([trace.column(name) for trace in named.values() for name in columns])
+        values = np.concatenate([values, np.array(also or [], dtype=float)])
+        if log:
+            ticks = canvas.log_axis(axes, "y", *canvas.extent([values]))
+        else:
+            ticks = _linear(axes, values[np.isfinite(values)])
+        if len(self.figure.axes) % 2:
+            self.left = max(self.left, ticks + 0.08)
+        return axes
+
+    def arranged(self, named: Mapping[str, RunTrace]) -> Figure:
+        width = (2 * WIDTH - self.left - GAP - 0.14) / 2
+        handles = _legend(named)
+        row = TOP + HEIGHT + BOTTOM
+        self.figure.set_figheight(2 * row + LINE * len(handles) + 0.12)
+        for place, axes in enumerate(self.figure.axes):
+            down, across = divmod(place, 2)
+            canvas.place(axes, self.left + across * (width + GAP), down * row + TOP, width, HEIGHT)
+        last = self.figure.axes[2]
+        corner = canvas.moved(last, canvas.inches(last), -0.06, -BOTTOM)
+        canvas.legend(last, handles, corner, 2 * width + GAP)
+        return self.figure
+
+
+def _linear(axes: Axes, values: np.ndarray) -> float:
+    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
+    room = 0.06 * (high - low) or 0.5
+    axes.set_ylim(low - room, high + room)
+    return canvas.linear_axis(axes, "y")
+
+
+def _legend(named: Mapping[str, RunTrace]) -> list[Line2D]:
+    handles = [
+        Line2D([], [], **style, label=f"{name}: {_said(trace)}")
+        for name, (trace, style) in zip(named, _styles(named), strict=True)
+    ]
+    handles.append(Line2D([], [], color=GREY, marker="o", mfc="white", ls="", ms=3.5, label="hollow: an estimate"))
+    every = [row for trace in named.values() for row in trace.rows]
+    if any(row.bound is not None for row in every):
+        handles.append(Line2D([], [], color=GREY, lw=1.1, ls=BOUND, label=r"bound of $r_t$ from the start: $q^t\,r_0$"))
+    if any(row.estimate is not None for row in every):
+        said = r"estimate of $r_t$ from the step before: $q^t\,(r+\|w'\|\,\|\Delta\lambda\|)$, $w'$ at one end"
+        handles.append(Line2D([], [], color=GREY, lw=1.1, ls=ESTIMATE, label=said))
+    if _wanted(named):
+        handles.append(
+            Line2D([], [], color=GREY, lw=0.9, ls=WANTED, label="wanted relative error, and the t that was used")
+        )
+    return handles
+
+
+def _said(trace: RunTrace) -> str:
+    certain = sum(row.descent is True for row in trace.rows)
+    return (
+        f"{trace.problem} {trace.method}".strip()
+        + f", descent direction for certain at {certain} of {len(trace)} steps"
+    )
