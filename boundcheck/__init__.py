@@ -48,10 +48,12 @@ if TYPE_CHECKING:
     from boundcheck.theory.bound import Bound
     from boundcheck.theory.catalogue import bounds
     from boundcheck.theory.evaluation import BoundValues
+    from boundcheck.trust import adapters
     from boundcheck.views.figures import report_figures as plot
     from boundcheck.worst_case.worst import Worst, worst
 
 _MODULES = {
+    "adapters": "boundcheck.trust.adapters",
     "dynamics": "boundcheck.numerics.bilevel.dynamics",
     "plot": "boundcheck.views.figures.report_figures",
     "problems": "boundcheck.problems",
@@ -130,6 +132,7 @@ __all__ = [
     "Verdict",
     "Worst",
     "__version__",
+    "adapters",
     "bounds",
     "check",
     "closed_form",
