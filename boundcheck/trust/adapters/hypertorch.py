@@ -77,10 +77,10 @@ def problem(
     >>> def outer_loss(params, hparams):
     ...     return ((2 * X @ params[0] - y) ** 2).sum() / 2
     >>> params = [torch.zeros(4, dtype=torch.float64, requires_grad=True)]
-    >>> hparams = [torch.ones(4, dtype=torch.float64, requires_grad=True)]
+    >>> hparams = [torch.full((4,), 3.0, dtype=torch.float64, requires_grad=True)]
     >>> problem = bc.adapters.hypertorch.problem(params, hparams, fp_map, outer_loss)
     >>> print(f"{bc.enclose(problem, [torch.zeros(4, dtype=torch.float64)]).upper:.3f}")
-    0.000
+    0.619
     """
     if fp_map is not None and inner_loss is None and getattr(fp_map, "dim_mult", None) == 1:
         fp_map, inner_loss, step_size = None, _loss_of(fp_map), _step_of(fp_map, hparams, step_size)

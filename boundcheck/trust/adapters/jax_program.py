@@ -15,15 +15,16 @@ from torch import Tensor
 
 from boundcheck.errors import InputError
 
-Operation = Callable[..., Tensor]
+Value = Tensor | bool  # a truth value that is the same for all numbers is no tensor
+Operation = Callable[..., Value]
 
 
-def run(program: Any, constants: Sequence[Any], values: Sequence[Tensor]) -> list[Tensor]:
+def run(program: Any, constants: Sequence[Any], values: Sequence[Value]) -> list[Value]:
     """The values of a recorded program, `jax.make_jaxpr(f)(…).jaxpr`, in torch."""
-    known: dict[Any, Tensor] = dict(zip(program.constvars, map(tensor, constants), strict=True))
+    known: dict[Any, Value] = dict(zip(program.constvars, map(tensor, constants), strict=True))
     known.update(zip(program.invars, values, strict=True))
 
-    def read(variable: Any) -> Tensor:
+    def read(variable: Any) -> Value:
         return tensor(variable.val) if hasattr(variable, "val") else known[variable]
 
     for equation in program.eqns:
@@ -31,27 +32,38 @@ def run(program: Any, constants: Sequence[Any], values: Sequence[Tensor]) -> lis
     return [read(variable) for variable in program.outvars]
 
 
-def tensor(value: Any) -> Tensor:
-    """A constant: real numbers in float64, which is exact; whole numbers in int64; truth values as they are."""
-    array = np.array(value)
-    if array.dtype.kind not in "fiub":
-        raise InputError(f"JAX: a constant has dtype {array.dtype}; float16 to float64, integers and bool are known")
-    return torch.from_numpy(array.astype({"f": np.float64, "i": np.int64, "u": np.int64, "b": np.bool_}[array.dtype.kind]))
-
-
-def _step(equation: Any, values: list[Tensor]) -> list[Tensor]:
+def _step(equation: Any, values: list[Value]) -> list[Value]:
     name, parameters = equation.primitive.name, equation.params
     inside = next((parameters[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in parameters), None)
     if inside is not None and name in CALLS:
-        if (whole := NAMED.get(str(parameters.get("name")))) is not None:
-            return [whole(*values, inside=inside.jaxpr)]
-        return run(inside.jaxpr, inside.consts, values)
+        whole = NAMED.get(_name(inside.jaxpr))
+        return run(inside.jaxpr, inside.consts, values) if whole is None else [whole(*values, inside=inside.jaxpr)]
+    if name == "ne" and equation.invars[0] is equation.invars[1]:
+        return [False]  # JAX asks for NaN
     if name not in OPERATIONS:
         raise InputError(
             f"JAX: the operation {name!r} has no translation to torch; write it with others, or write the problem in "
             "torch and give the hypergradient with bc.adapters.from_numpy"
         )
+    if name not in ("select_n", "broadcast_in_dim"):
+        values = [torch.tensor(value) if isinstance(value, bool) else value for value in values]
     return [OPERATIONS[name](*values, **parameters)]
+
+
+def _name(program: Any) -> str:
+    """The name of a function of JAX itself; a user's function of that name is in another folder."""
+    function, _, place = str(getattr(getattr(program, "debug_info", None), "func_src_info", "")).partition(" at ")
+    return function if "/jax/_src/" in place.replace("\\", "/") else ""
+
+
+def tensor(value: Any) -> Tensor:
+    """A constant: real numbers in float64, which is exact; whole numbers in int64; truth values as they are."""
+    array = np.array(value)
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"JAX: a constant has dtype {array.dtype}; float16 to float64, integers and bool are known")
+    return torch.from_numpy(
+        array.astype({"f": np.float64, "i": np.int64, "u": np.int64, "b": np.bool_}[array.dtype.kind])
+    )
 
 
 def _dot_general(x: Tensor, y: Tensor, *, dimension_numbers: Any, **_: Any) -> Tensor:
@@ -72,7 +84,9 @@ def _dot_general(x: Tensor, y: Tensor, *, dimension_numbers: Any, **_: Any) -> T
     return value
 
 
-def _broadcast_in_dim(x: Tensor, *unused: Tensor, shape: Any, broadcast_dimensions: Any, **_: Any) -> Tensor:
+def _broadcast_in_dim(x: Value, *unused: Tensor, shape: Any, broadcast_dimensions: Any, **_: Any) -> Value:
+    if isinstance(x, bool):
+        return x
     here = [1] * len(shape)
     for i, axis in enumerate(broadcast_dimensions):
         here[axis] = x.shape[i]
@@ -93,7 +107,9 @@ def _convert(x: Tensor, *, new_dtype: Any, **_: Any) -> Tensor:
     return x.to(torch.bool if kind == "b" else torch.int64)
 
 
-def _select_n(which: Tensor, *cases: Tensor, **_: Any) -> Tensor:
+def _select_n(which: Value, *cases: Tensor, **_: Any) -> Tensor:
+    if isinstance(which, bool):
+        return cases[which]
     if which.dtype != torch.bool or len(cases) != 2:
         raise InputError("JAX: select_n among more than two cases has no translation to torch; use jnp.where")
     return torch.where(which, cases[1], cases[0])
@@ -119,7 +135,8 @@ def _plain(function: Operation) -> Operation:
 OPERATIONS: Mapping[str, Operation] = {
     **{name: _plain(getattr(torch, name)) for name in (
         "exp", "log", "log1p", "expm1", "sin", "cos", "tan", "tanh", "sinh", "cosh", "atan2", "sqrt", "rsqrt", "abs",
-        "sign", "square", "floor", "ceil", "erf", "erfc", "neg", "sub", "mul", "pow", "eq", "ne", "lt", "le", "gt", "ge",
+        "sign", "square", "floor", "ceil", "erf", "erfc", "neg", "sub", "mul", "div", "pow", "eq", "ne", "lt", "le",
+        "gt", "ge",
     )},
     **{name: _plain(torch.add) for name in ("add", "add_any")},
     **{name: _plain(lambda x: x) for name in ("copy", "copy_p", "stop_gradient", "optimization_barrier")},
@@ -128,12 +145,11 @@ OPERATIONS: Mapping[str, Operation] = {
     "concatenate": lambda *values, dimension, **_: torch.cat(values, dimension),
     "convert_element_type": _convert,
     "cumsum": lambda x, axis, reverse=False, **_: x.flip(axis).cumsum(axis).flip(axis) if reverse else x.cumsum(axis),
-    "div": _plain(torch.div),
     "dot_general": _dot_general,
     "exp2": _plain(lambda x: torch.exp(x * math.log(2))),
     "integer_pow": lambda x, y, **_: x**y,
     "iota": _iota,
-    "is_finite": _plain(torch.isfinite),
+    "is_finite": _plain(lambda x: True),  # there are no other numbers
     "logistic": _plain(torch.sigmoid),
     "max": _plain(torch.maximum),
     "min": _plain(torch.minimum),
@@ -153,5 +169,5 @@ CALLS = ("jit", "pjit", "closed_call", "core_call", "remat", "checkpoint", "cust
          "custom_vjp_call_jaxpr", "custom_lin")  # fmt: skip
 NAMED: Mapping[str, Operation] = {
     "log_softmax": _log_softmax,
-    "logaddexp": lambda x, y, inside: torch.logaddexp(*torch.broadcast_tensors(x, y)),
+    "logaddexp": lambda x, y, inside: torch.logaddexp(x, y),
 }

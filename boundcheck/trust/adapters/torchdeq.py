@@ -105,7 +105,7 @@ def gradients(model: nn.Module) -> dict[str, Tensor]:
     }
 
 
-class _Reached(BaseException):  # noqa: N818 - no error, and no business of an `except Exception` of the model
+class _Reached(BaseException):  # no error, so no business of an `except Exception` of the model
     """The DEQ layer was called; the rest of the forward pass is of no interest."""
 
 
