@@ -74,6 +74,23 @@ def iterates(hparams: list[Tensor], steps: int) -> list[list[Tensor]]:
     return history
 
 
+def minimised(hparams: list[Tensor]) -> list[Tensor]:
+    """The lower level solved by PyTorch's L-BFGS, in float32."""
+    params = [torch.zeros(20).requires_grad_()]
+    optimiser = torch.optim.LBFGS(
+        params, max_iter=1000, tolerance_grad=0, tolerance_change=0, line_search_fn="strong_wolfe"
+    )
+
+    def closure() -> Tensor:
+        optimiser.zero_grad()
+        loss = inner_loss(params, hparams)
+        loss.backward(inputs=params)
+        return loss
+
+    optimiser.step(closure)
+    return params
+
+
 def exactly(hparams: list[Tensor]) -> bc.Problem:
     """The same problem in float64: what float32 rounds away counts as an error of g."""
     start, lam = [torch.zeros(20, dtype=torch.float64)], [hparams[0].detach().double()]
@@ -99,6 +116,29 @@ def outer_run(steps: int) -> list[Tensor]:
     return hparams
 
 
+def few_eigenvalues() -> None:
+    """A quadratic whose Hessian has two different eigenvalues: conjugate gradient needs two steps."""
+    eigenvalues = torch.tensor([1.0, 1.0, 0.25, 0.25], dtype=torch.float64)
+    hparams = [torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64, requires_grad=True)]
+
+    def step(params: list[Tensor], hparams: list[Tensor]) -> list[Tensor]:
+        return [params[0] - 0.5 * (eigenvalues * params[0] - hparams[0])]
+
+    def distance(params: list[Tensor], hparams: list[Tensor]) -> Tensor:
+        return ((params[0] - 1) ** 2).sum() / 2
+
+    w = [(hparams[0] / eigenvalues).detach()]
+    problem = bc.adapters.hypertorch.problem(w, hparams, step, distance)
+    title("hypertorch, a quadratic with two different eigenvalues, w in closed form")
+    for label, solve, options in (
+        ("CG, K = 10", hypergrad.CG, {"K": 10}),
+        ("CG, K = 2, tol = 0", hypergrad.CG, {"K": 2, "tol": 0}),
+        ("fixed_point, K = 200", hypergrad.fixed_point, {"K": 200}),
+    ):
+        g = solve(w, hparams, fp_map=step, outer_loss=distance, set_grad=False, **options)
+        row(label, problem, [g[0].detach()], w)
+
+
 def main() -> None:
     """The table at the start of the notebook's run, and after 100 of its steps."""
     for steps in (0, 100):
@@ -114,10 +154,11 @@ def main() -> None:
         audit(f"CG, T = {T}, K = {K}", problem, g, last)
         g = hypergrad.reverse(history, hparams, [fp_map] * T, val_loss, set_grad=False)
         audit(f"reverse, T = K = {T}", problem, g, last)
-        longer = iterates(hparams, 10 * T)[-1]
-        g = hypergrad.CG(longer, hparams, 2 * K, fp_map, val_loss, set_grad=False)
-        audit(f"CG, T = {10 * T}, K = {2 * K}", problem, g, longer)
+        solved = minimised(hparams)
+        g = hypergrad.CG(solved, hparams, 10 * K, fp_map, val_loss, set_grad=False)
+        audit(f"w by L-BFGS, CG, K = {10 * K}", problem, g, solved)
 
 
 if __name__ == "__main__":
     main()
+    few_eigenvalues()

@@ -23,5 +23,7 @@ def row(setting: str, problem: bc.Problem, g: Any, w: Any = None) -> None:
     off, angle = f"{100 * result.relative_error:.2g} %", f"{result.angle:.2g}°"
     if result.relative_error >= 1:
         off, angle = f"{100 * result.relative_error:.0f} %", f"{result.angle:.0f}°"
+    if not problem.checked(g, "g").any():
+        angle = "–"  # 0 has no direction
     descends = {True: "yes", False: "no", None: "not known"}[result.descent]
     print(f"{setting:56} {off:>9} {angle:>9}  {descends}{'' if result.proved else ' (estimate)'}")
