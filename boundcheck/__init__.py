@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from boundcheck.numerics.solvers.result import Hypergradient
     from boundcheck.problems.loading import load_problem
     from boundcheck.problems.parts.sparse_matrix import SparseMatrix
+    from boundcheck.report.audit import Audit
     from boundcheck.report.enclosure import Enclosure
     from boundcheck.report.report import Report
     from boundcheck.report.verdict import Verdict
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from boundcheck.theory.bound import Bound
     from boundcheck.theory.catalogue import bounds
     from boundcheck.theory.evaluation import BoundValues
+    from boundcheck.trust.assert_hypergradient import assert_hypergradient
+    from boundcheck.trust.audit import audit
     from boundcheck.views.figures import report_figures as plot
     from boundcheck.worst_case.worst import Worst, worst
 
@@ -60,6 +63,7 @@ _MODULES = {
 
 _HOME = {
     "AssumptionError": "boundcheck.errors",
+    "Audit": "boundcheck.report.audit",
     "Ball": "boundcheck.ball",
     "Bound": "boundcheck.theory.bound",
     "BoundValues": "boundcheck.theory.evaluation",
@@ -87,6 +91,8 @@ _HOME = {
     "UserCodeError": "boundcheck.errors",
     "Verdict": "boundcheck.report.verdict",
     "Worst": "boundcheck.worst_case.worst",
+    "assert_hypergradient": "boundcheck.trust.assert_hypergradient",
+    "audit": "boundcheck.trust.audit",
     "bounds": "boundcheck.theory.catalogue",
     "check": "boundcheck.compare.check",
     "closed_form": "boundcheck.numerics.bilevel.closed_forms",
@@ -102,6 +108,7 @@ _HOME = {
 
 __all__ = [
     "AssumptionError",
+    "Audit",
     "Ball",
     "Bound",
     "BoundValues",
@@ -130,6 +137,8 @@ __all__ = [
     "Verdict",
     "Worst",
     "__version__",
+    "assert_hypergradient",
+    "audit",
     "bounds",
     "check",
     "closed_form",
