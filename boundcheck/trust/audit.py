@@ -93,7 +93,7 @@ def audit(
     found = accuracy(double(given.g).numpy(), double(solution.value[0]).numpy(), eps_g)
     doubt = audit_words.doubt(certified.eps_g)
     if not _is_off(found, given.g, eps_g):
-        return _result(found, None, "", doubt)
+        return _result(found, None, "", doubt, right=True)
     base = _base(own, exact, given)
     evidence = Evidence(
         own, given.g, exact, base, problem.lam, _alpha(given.problem), given.previous, given.w is not None, given.v is not None
@@ -175,8 +175,10 @@ def _alpha(problem: Problem) -> float | None:
     """The step size, where Φ = w − α∇₁ℓ with one α."""
     if problem.step_at is None:
         return None
-    step = torch.as_tensor(problem.step_at(problem.prepare(problem.lam)))
-    return float(step.detach()) if step.numel() == 1 else None
+    step = problem.step_at(problem.prepare(problem.lam))
+    if isinstance(step, Tensor):
+        return float(step.detach()) if step.numel() == 1 else None
+    return float(step)
 
 
 def _or_precision(explained: Found | None, exact: Pieces, error: float, given: _Given) -> Found | None:
@@ -199,14 +201,14 @@ def _what_is_left(e: Evidence, explained: Found | None, found: Accuracy) -> str:
     return audit_words.left_over(left)
 
 
-def _result(found: Accuracy, explained: Found | None, left: str, doubt: str) -> Audit:
+def _result(found: Accuracy, explained: Found | None, left: str, doubt: str, *, right: bool = False) -> Audit:
     return Audit(
         error=found.error,
         relative_error=found.relative_error,
         angle=found.angle,
         descent=found.descent,
         fault=None if explained is None else explained.best.fault,
-        message=audit_words.message(found, explained, left, doubt),
+        message=audit_words.message(found, explained, left, doubt, right=right),
         gradient_norm=found.gradient_norm,
         remedy="" if explained is None else explained.best.remedy,
     )

@@ -11,7 +11,6 @@ from boundcheck.trust.explanation import Found
 from boundcheck.trust.low_precision import LowPrecision
 
 RIGHT = 1e-6  # a relative error of which nothing need be said
-SMALL = 0.01  # a relative error with which g is good for most uses
 
 
 def percent(x: float) -> str:
@@ -19,9 +18,10 @@ def percent(x: float) -> str:
     return f"{100 * x:.3g} %" if x >= 1e-5 else f"{100 * x:.1e} %"
 
 
-def message(found: Accuracy, explained: Found | None, left: str, doubt: str) -> str:
-    """The message of an audit."""
-    return " ".join(part for part in (_how_far(found), _why(found, explained), left, doubt) if part)
+def message(found: Accuracy, explained: Found | None, left: str, doubt: str, *, right: bool) -> str:
+    """The message of an audit; there is no error to explain if `right`."""
+    why = "" if right else _why(explained)
+    return " ".join(part for part in (_how_far(found), why, left, doubt) if part)
 
 
 def _how_far(found: Accuracy) -> str:
@@ -37,10 +37,8 @@ def _how_far(found: Accuracy) -> str:
     return f"g is {percent(found.relative_error)} off (angle {found.angle:.3g}°), {descent}."
 
 
-def _why(found: Accuracy, explained: Found | None) -> str:
+def _why(explained: Found | None) -> str:
     if explained is None:
-        if found.relative_error <= SMALL:
-            return "" if found.relative_error <= RIGHT else "No single fault explains what is left."
         return "No single fault explains it. Give w= and v=, from which it was computed, to learn more."
     best, other = explained.best, explained.other
     also = f" It may also be that {other.cause}." if other is not None else ""

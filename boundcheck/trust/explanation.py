@@ -59,7 +59,7 @@ def simplest(explanations: Iterable[Explanation], error: Tensor, rounding: float
     `rounding` is how far two vectors are apart that are equal but for rounding.
     """
     entries, size = entries_that_count(error), float(error.norm())
-    fitting = [e for e in explanations if e.distance <= e.limit(entries) * size]
+    fitting = [e for e in explanations if e.distance < e.limit(entries) * size]
     if not fitting:
         return None
     least = min(e.distance for e in fitting)
