@@ -93,16 +93,20 @@ def audit(
     found = accuracy(double(given.g).numpy(), double(solution.value[0]).numpy(), eps_g)
     doubt = audit_words.doubt(certified.eps_g)
     if not _is_off(found, given.g, eps_g):
-        return _result(found, None, "", doubt, right=True)
+        return _result(found, None, doubt)
     base = _base(own, exact, given)
+    rounding = ROUNDING * torch.finfo(own.dtype).eps * float(given.g.norm() + solution.value[0].norm())
     evidence = Evidence(
-        own, given.g, exact, base, problem.lam, _alpha(given.problem), given.previous, given.w is not None, given.v is not None
+        own, given.g, exact, base, problem.lam, rounding, _alpha(given.problem), given.previous,
+        w_given=given.w is not None, v_given=given.v is not None,
     )  # fmt: skip
     error = double(given.g) - double(solution.value[0])
-    rounding = ROUNDING * torch.finfo(own.dtype).eps * float(given.g.norm() + solution.value[0].norm())
-    explained = simplest(faults.explanations(evidence), error, rounding)
+    explained = simplest(faults.explanations(evidence), error, double(given.g), rounding)
     explained = _or_precision(explained, exact, float(error.norm()), given)
-    return _result(found, explained, _what_is_left(evidence, explained, found), doubt)
+    if explained is None:
+        return _result(found, None, _nothing(evidence), doubt)
+    left = _what_is_left(evidence, explained, found)
+    return _result(found, explained, audit_words.fault(explained), left, doubt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,32 +187,43 @@ def _alpha(problem: Problem) -> float | None:
 
 def _or_precision(explained: Found | None, exact: Pieces, error: float, given: _Given) -> Found | None:
     """Precision, where nothing else explains the error, or where it is in a w or v of a lower precision."""
-    if explained is not None and explained.best.fault not in ("inner", "linear-solve"):
+    solutions = {name: x for name, x in (("w", given.w), ("v", given.v)) if x is not None}
+    if explained is None:
+        low = low_precision.low_precision(exact, error, {"g": given.g, **solutions})
+    elif explained.best.fault in ("inner", "linear-solve") and given.g.dtype is torch.float64 and solutions:
+        low = low_precision.low_precision(exact, error, solutions)
+    else:
         return explained
-    if explained is not None and given.w is None and given.v is None:
-        return explained
-    low = low_precision.low_precision(exact, error, given.g, given.w, given.v)
-    if low is None or (explained is not None and low.what not in ("w", "v")):
-        return explained
-    return Found(Explanation("precision", error, *audit_words.precision(low)))
+    return explained if low is None else Found(Explanation("precision", error, *audit_words.precision(low)))
 
 
-def _what_is_left(e: Evidence, explained: Found | None, found: Accuracy) -> str:
+def _what_is_left(e: Evidence, explained: Found, found: Accuracy) -> str:
     """What the w and v of g leave to be wanted when an error of another kind is corrected."""
-    if explained is None or explained.best.fault not in ASSEMBLY or not (e.w_given or e.v_given):
+    if explained.best.fault not in ASSEMBLY or not (e.w_given or e.v_given):
         return ""
     left = float((double(e.base.value) - double(e.exact.value)).norm()) / float(found.gradient_norm.upper)
     return audit_words.left_over(left)
 
 
-def _result(found: Accuracy, explained: Found | None, left: str, doubt: str, *, right: bool = False) -> Audit:
+def _nothing(e: Evidence) -> str:
+    """What to say where no fault explains the error."""
+    if not bool(e.g.any()):
+        return audit_words.ZERO
+    if e.w_given and e.v_given:
+        return audit_words.not_from(e.off_base / float(e.base.value.norm()))
+    if e.problem.n == 1 and bool(e.exact.value != 0):
+        return audit_words.single(float(e.g[0] / e.exact.value[0]))
+    return audit_words.UNEXPLAINED
+
+
+def _result(found: Accuracy, explained: Found | None, *words: str) -> Audit:
     return Audit(
         error=found.error,
         relative_error=found.relative_error,
         angle=found.angle,
         descent=found.descent,
         fault=None if explained is None else explained.best.fault,
-        message=audit_words.message(found, explained, left, doubt, right=right),
+        message=audit_words.message(found, *words),
         gradient_norm=found.gradient_norm,
         remedy="" if explained is None else explained.best.remedy,
     )

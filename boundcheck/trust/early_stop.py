@@ -74,7 +74,7 @@ def _iterates(base: Pieces) -> dict[str, list[Tensor]]:
     return found
 
 
-def inner(problem: Problem, g: Tensor, exact: Tensor, off: Off) -> Iterator[Explanation]:
+def inner(problem: Problem, g: Tensor, exact: Tensor, credible: Callable[[float], float]) -> Iterator[Explanation]:
     """AID at w_t with an exact linear solve, ITD, and AID with k = t, at every t."""
     prepared = Prepared(problem, problem.lam[None])
     T = _longest(problem)
@@ -85,15 +85,14 @@ def inner(problem: Problem, g: Tensor, exact: Tensor, off: Off) -> Iterator[Expl
     ts = [t for t in ts if bool(torch.isfinite(path[t]).all())]
     at_t = exact_at(problem, path[ts])
     cause = "the inner solution is not accurate: it is the hypergradient at w_t after t = {} lower-level steps"
-    yield from _best("inner", [off(value) for value in at_t], cause, MORE_STEPS, ts)
+    yield from _best("inner", [credible(float(x)) for x in (double(at_t) - double(g)).norm(dim=-1)], cause, MORE_STEPS, ts)
     for method in ("itd", "aid-fp", "aid-cg"):
-        distances = _distances(batch, g, method, schedule)
+        distances = [credible(x) for x in _distances(batch, g, method, schedule)]
         if method == "itd":
             cause = "the inner solution is not accurate: it is what ITD gives after t = {} lower-level steps"
             yield from _best("inner", distances, cause, MORE_STEPS)
         elif distances:
-            t = _least(distances) + 1
-            yield from _both(problem, path[t], exact, distances, method)
+            yield from _both(problem, path, exact, distances, method)
 
 
 def _distances(batch: Batch, g: Tensor, method: str, schedule: Schedule) -> list[float]:
@@ -106,11 +105,12 @@ def _distances(batch: Batch, g: Tensor, method: str, schedule: Schedule) -> list
     return [float(x) for x in values]
 
 
-def _both(problem: Problem, w: Tensor, exact: Tensor, distances: list[float], method: str) -> Iterator[Explanation]:
+def _both(problem: Problem, path: Tensor, exact: Tensor, distances: list[float], method: str) -> Iterator[Explanation]:
     """AID with k = t: the larger of its two errors is named."""
+    t = _least(distances) + 1
+    w = path[t]
     at_w = double(exact_at(problem, w[None])[0])
     of_w = float((at_w - double(exact)).norm())
-    t = _least(distances) + 1
     pieces = Pieces(problem, w, v=torch.zeros_like(w))
     d1_T, b = pieces.linearised.d1_T, pieces.b
     v = b

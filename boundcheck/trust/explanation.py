@@ -53,13 +53,14 @@ class Found:
     other: Explanation | None = None
 
 
-def simplest(explanations: Iterable[Explanation], error: Tensor, rounding: float) -> Found | None:
+def simplest(explanations: Iterable[Explanation], error: Tensor, g: Tensor, rounding: float) -> Found | None:
     """The first of those that fit as well as the best; None where nothing explains the error.
 
-    `rounding` is how far two vectors are apart that are equal but for rounding.
+    What is left has to be a small part of g too: all small vectors are near each other. `rounding` is how far two
+    vectors are apart that are equal but for rounding.
     """
-    entries, size = entries_that_count(error), float(error.norm())
-    fitting = [e for e in explanations if e.distance < e.limit(entries) * size]
+    entries, size = entries_that_count(error), min(float(error.norm()), float(g.norm()))
+    fitting = [e for e in explanations if (limit := e.limit(entries)) > 0 and e.distance <= limit * size]
     if not fitting:
         return None
     least = min(e.distance for e in fitting)

@@ -6,8 +6,10 @@ explain an error equally well, the first is named.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -19,10 +21,11 @@ from boundcheck.trust import early_stop
 from boundcheck.trust.explanation import Explanation, double
 from boundcheck.trust.pieces import Pieces
 
-SIGN_CHANCE = 0.05  # −g is so common that a fit of a few per cent is enough
+SIGN_CHANCE = 0.01  # the sign is so common a fault that a fit of a per cent is enough
 CLOSE_TO_ONE = 0.1  # |log c| of factors c that no slip of the pen gives
 WHOLE = 1e-3  # a factor this near to a whole number is called by it
 LARGEST_WHOLE = 10_000
+NEARER = 0.1  # of the distance from what g should be at its w and v
 NEGLIGIBLE = 1e-6  # a part this small, relative to the other, is not told apart
 
 
@@ -38,18 +41,28 @@ class Evidence:
     exact: Pieces
     base: Pieces
     own_lam: Tensor
+    rounding: float  # how far two vectors are apart that are equal but for rounding
     alpha: float | None = None  # the step, where Φ = w − α∇₁ℓ with one α
     previous: Tensor | None = None
     w_given: bool = False
     v_given: bool = False
 
     def off(self, h: Tensor) -> float:
+        """‖g − h‖ for what g would be with a fault; infinite where that explains no more than w and v do."""
+        return self.credible(self.apart(h))
+
+    def apart(self, h: Tensor) -> float:
         """‖g − h‖."""
         return float((double(self.g) - double(h)).norm())
 
-    def differs(self, h: Tensor) -> bool:
-        """Whether h is another vector than what g should be."""
-        return bool((h - self.base.value).norm() > NEGLIGIBLE * self.base.value.norm())
+    def credible(self, distance: float) -> float:
+        """The distance, if g is much nearer to what it would be with a fault than to what it should be at its w, v."""
+        return distance if self.rounding < self.off_base and distance <= NEARER * self.off_base else math.inf
+
+    @cached_property
+    def off_base(self) -> float:
+        """How far g is from what it should be at its w and v."""
+        return self.apart(self.base.value)
 
     @property
     def two_parts(self) -> bool:
@@ -151,39 +164,35 @@ def transpose(e: Evidence) -> Iterator[Explanation]:
     """∂₁Φ in place of its transpose in the linear system; ∂₂Φ in place of its transpose, where it is square."""
     base = e.base
     if e.problem.symmetric is not True:
-        h = base.direct + base.pulled(base.solve(base.b))
-        if e.differs(h):
-            yield Explanation(
-                "transpose", e.off(h), "∂₁Φ is not transposed in the linear system: it has (I − ∂₁Φ)v = ∇₁E",
-                "Solve (I − ∂₁Φᵀ)v = ∇₁E: products vᵀ∂₁Φ (vjp), not ∂₁Φv (jvp).",
-            )  # fmt: skip
+        yield Explanation(
+            "transpose", e.off(base.direct + base.pulled(base.solve(base.b))),
+            "∂₁Φ is not transposed in the linear system: it has (I − ∂₁Φ)v = ∇₁E",
+            "Solve (I − ∂₁Φᵀ)v = ∇₁E: products vᵀ∂₁Φ (vjp), not ∂₁Φv (jvp).",
+        )  # fmt: skip
     if e.problem.d == e.problem.n > 1:
-        h = base.direct + base.d2phi(base.v)
-        if e.differs(h):
-            yield Explanation(
-                "transpose", e.off(h), "∂₂Φ is not transposed: it has ∂₂Φv in place of ∂₂Φᵀv",
-                "Use vᵀ∂₂Φ, the gradient of vᵀΦ(w, λ) by λ.",
-            )  # fmt: skip
+        yield Explanation(
+            "transpose", e.off(base.direct + base.d2phi(base.v)), "∂₂Φ is not transposed: it has ∂₂Φv in place of ∂₂Φᵀv",
+            "Use vᵀ∂₂Φ, the gradient of vᵀΦ(w, λ) by λ.",
+        )  # fmt: skip
 
 
 def given_solution(e: Evidence) -> Iterator[Explanation]:
     """With the w and v that belong to g: they explain its error, and one of them the most of it."""
     if not (e.w_given or e.v_given):
         return
-    distance = e.off(e.base.value)
     at_w = e.exact.value if not e.w_given else Pieces(e.problem, e.base.w).value if e.v_given else e.base.value
     of_w = float((double(at_w) - double(e.exact.value)).norm())
     of_v = float((double(e.base.value) - double(at_w)).norm())
     if of_w >= of_v:
         away = float((e.base.w - e.exact.w).norm() / e.exact.w.norm())
         yield Explanation(
-            "inner", distance, f"the inner solution w is {_percent(away)} off",
+            "inner", e.off_base, f"the inner solution w is {_percent(away)} off",
             "Solve the lower level more accurately: more steps, or a better solver.",
         )  # fmt: skip
     else:
         left = e.base.residual(e.base.v) / float(e.base.b.norm())
         yield Explanation(
-            "linear-solve", distance, f"the linear solve is not accurate: v leaves a residual of {_percent(left)} of ∇₁E",
+            "linear-solve", e.off_base, f"the linear solve is not accurate: v leaves a residual of {_percent(left)} of ∇₁E",
             "Solve (I − ∂₁Φᵀ)v = ∇₁E more accurately: more steps k, or another solver.",
         )  # fmt: skip
 
@@ -200,7 +209,7 @@ def linear_solve(e: Evidence) -> Iterator[Explanation]:
 
 def inner(e: Evidence) -> Iterator[Explanation]:
     """The hypergradient at an early iterate of the problem's own dynamics."""
-    yield from early_stop.inner(e.problem, e.g, e.exact.value, e.off)
+    yield from early_stop.inner(e.problem, e.g, e.exact.value, e.credible)
 
 
 def other_lam(e: Evidence) -> Iterator[Explanation]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from boundcheck.errors import BoundcheckError
 from boundcheck.trust.explanation import double
 from boundcheck.trust.pieces import Pieces, exact_at
 
@@ -63,15 +65,17 @@ def typical_error(exact: Pieces, unit: float) -> float:
     return worst + unit * float(exact.direct.norm() + exact.implicit.norm())
 
 
-def low_precision(
-    exact: Pieces, error: float, g: Tensor, w: Tensor | None, v: Tensor | None
-) -> LowPrecision | None:  # fmt: skip
-    """The lower precision of g, or of the w or v that belong to it, if its rounding explains the error."""
-    for x, what in ((g, "g"), (w, "w"), (v, "v")):
-        dtype = None if x is None else stored_in(x)
-        if dtype is not None and error <= AT_MOST * typical_error(exact, torch.finfo(dtype).eps / 2):
-            return LowPrecision(dtype, what)
-    own = exact.w.dtype
-    if own is torch.float32 and error <= SIMILAR * typical_error(exact, torch.finfo(own).eps / 2):
-        return LowPrecision(own, "the problem")
+def low_precision(exact: Pieces, error: float, candidates: Mapping[str, Tensor]) -> LowPrecision | None:
+    """The lower precision of one of these vectors, by name, if its rounding explains the error of g."""
+    stored = [(dtype, name) for name, x in candidates.items() if (dtype := stored_in(x)) is not None]
+    tests = [(dtype, name, AT_MOST) for dtype, name in stored]
+    if exact.w.dtype is torch.float32:
+        tests.append((torch.float32, "the problem", SIMILAR))
+    for dtype, name, factor in tests:
+        try:
+            size = typical_error(exact, torch.finfo(dtype).eps / 2)
+        except BoundcheckError:
+            return None
+        if error <= factor * size:
+            return LowPrecision(dtype, name)
     return None
