@@ -131,8 +131,16 @@ def _given(problem: Problem, g: Any, w: Any, v: Any, lam: Any, previous: Any) ->
     value = flat(g, "g")
     if value is None:
         raise InputError(f"{problem.name}: g is None; give the hypergradient that is to be audited")
-    earlier = None if previous is None else problem.at(_tensor(previous)).lam
-    return _Given(at_lam, value, flat(w, "w"), flat(v, "v"), earlier)
+    return _Given(at_lam, value, flat(w, "w"), flat(v, "v"), _earlier(problem, previous))
+
+
+def _earlier(problem: Problem, previous: Any) -> Tensor | None:
+    if previous is None:
+        return None
+    try:
+        return problem.at(_tensor(previous)).lam
+    except InputError as why:
+        raise InputError(f"previous as lam: {why}") from None
 
 
 def _tensor(value: Any) -> Any:

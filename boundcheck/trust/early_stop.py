@@ -85,7 +85,9 @@ def inner(problem: Problem, g: Tensor, exact: Tensor, credible: Callable[[float]
     ts = [t for t in ts if bool(torch.isfinite(path[t]).all())]
     at_t = exact_at(problem, path[ts])
     cause = "the inner solution is not accurate: it is the hypergradient at w_t after t = {} lower-level steps"
-    yield from _best("inner", [credible(float(x)) for x in (double(at_t) - double(g)).norm(dim=-1)], cause, MORE_STEPS, ts)
+    yield from _best(
+        "inner", [credible(float(x)) for x in (double(at_t) - double(g)).norm(dim=-1)], cause, MORE_STEPS, ts
+    )
     for method in ("itd", "aid-fp", "aid-cg"):
         distances = [credible(x) for x in _distances(batch, g, method, schedule)]
         if method == "itd":

@@ -90,7 +90,10 @@ def direct_term(e: Evidence) -> Iterator[Explanation]:
     if not e.two_parts:
         return
     yield Explanation(
-        "direct-term", e.off(e.base.implicit), "the direct term ∇₂E is missing", "Add ∇₂E(w, λ), the part of E that sees λ."
+        "direct-term",
+        e.off(e.base.implicit),
+        "the direct term ∇₂E is missing",
+        "Add ∇₂E(w, λ), the part of E that sees λ.",
     )
     yield Explanation(
         "direct-term", e.off(2 * e.base.direct + e.base.implicit), "the direct term ∇₂E is in it twice",

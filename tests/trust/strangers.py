@@ -105,7 +105,9 @@ def logistic(dtype: torch.dtype = torch.float64) -> Stranger:
     model = nn.Linear(4, 1).to(dtype)
 
     def loss(weight: Tensor, bias: Tensor, lam: Tensor) -> Tensor:
-        losses = F.binary_cross_entropy_with_logits((X.to(weight) @ weight.T + bias)[:, 0], y.to(weight), reduction="none")
+        losses = F.binary_cross_entropy_with_logits(
+            (X.to(weight) @ weight.T + bias)[:, 0], y.to(weight), reduction="none"
+        )
         weights = torch.sigmoid(lam[:6]).repeat(5)
         return (weights * losses).mean() + 0.5 * lam[6].exp() * ((weight**2).sum() + (bias**2).sum())
 

@@ -18,7 +18,6 @@ from boundcheck.report.audit import FAULTS as NAMES
 from boundcheck.trust.explanation import CHANCE, SHARE, Explanation, entries_that_count, simplest
 
 
-
 @pytest.fixture(autouse=True)
 def once_for_each_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     """The certified reference, which takes most of the time of an audit, is the same for every g."""
