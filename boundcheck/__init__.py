@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from boundcheck.numerics.solvers.result import Hypergradient
     from boundcheck.problems.loading import load_problem
     from boundcheck.problems.parts.sparse_matrix import SparseMatrix
+    from boundcheck.report.audit import Audit
     from boundcheck.report.enclosure import Enclosure
     from boundcheck.report.report import Report
     from boundcheck.report.verdict import Verdict
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from boundcheck.theory.catalogue import bounds
     from boundcheck.theory.evaluation import BoundValues
     from boundcheck.trust import adapters
+    from boundcheck.trust.assert_hypergradient import assert_hypergradient
+    from boundcheck.trust.audit import audit
     from boundcheck.views.figures import report_figures as plot
     from boundcheck.worst_case.worst import Worst, worst
 
@@ -62,6 +65,7 @@ _MODULES = {
 
 _HOME = {
     "AssumptionError": "boundcheck.errors",
+    "Audit": "boundcheck.report.audit",
     "Ball": "boundcheck.ball",
     "Bound": "boundcheck.theory.bound",
     "BoundValues": "boundcheck.theory.evaluation",
@@ -89,6 +93,8 @@ _HOME = {
     "UserCodeError": "boundcheck.errors",
     "Verdict": "boundcheck.report.verdict",
     "Worst": "boundcheck.worst_case.worst",
+    "assert_hypergradient": "boundcheck.trust.assert_hypergradient",
+    "audit": "boundcheck.trust.audit",
     "bounds": "boundcheck.theory.catalogue",
     "check": "boundcheck.compare.check",
     "closed_form": "boundcheck.numerics.bilevel.closed_forms",
@@ -104,6 +110,7 @@ _HOME = {
 
 __all__ = [
     "AssumptionError",
+    "Audit",
     "Ball",
     "Bound",
     "BoundValues",
@@ -133,6 +140,8 @@ __all__ = [
     "Worst",
     "__version__",
     "adapters",
+    "assert_hypergradient",
+    "audit",
     "bounds",
     "check",
     "closed_form",
