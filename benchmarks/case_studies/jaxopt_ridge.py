@@ -1,8 +1,8 @@
 """JAXopt's ridge regression at its settings: `python benchmarks/case_studies/jaxopt_ridge.py`.
 
-With JAX_ENABLE_X64=1 in the environment everything is in float64.
-The objective is that of Figure 1 of JAXopt's paper (arXiv:2105.15183): ½‖Xw − y‖² + ½θ‖w‖² with θ = 10. The data are
-scikit-learn's diabetes patients, standardised, half of them for validation.
+The lower level is the ridge regression of JAXopt's paper (arXiv:2105.15183), ½‖Xw − y‖² + ½θ‖w‖², with θ = 10. The
+data are scikit-learn's diabetes patients, standardised, half of them for validation. With JAX_ENABLE_X64=1 in the
+environment everything is in float64.
 """
 
 from __future__ import annotations
