@@ -1,12 +1,13 @@
 """JAXopt's ridge regression at its settings: `python benchmarks/case_studies/jaxopt_ridge.py`.
 
 The lower level is the ridge regression of JAXopt's paper (arXiv:2105.15183), ½‖Xw − y‖² + ½θ‖w‖², with θ = 10. The
-data are scikit-learn's diabetes patients, standardised, half of them for validation. With JAX_ENABLE_X64=1 in the
-environment everything is in float64.
+data are scikit-learn's diabetes patients, standardised, half of them for validation. With the argument
+float64 everything is in float64.
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -22,7 +23,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # "JAXopt is no longer maintained"
     import jaxopt
 
-DTYPE = np.float64 if jax.config.jax_enable_x64 else np.float32
+DTYPE = np.float64 if "float64" in sys.argv else np.float32
+jax.config.update("jax_enable_x64", DTYPE is np.float64)
 X, Y = load_diabetes(return_X_y=True)
 X, Y = X / X.std(0), (Y - Y.mean()) / Y.std()
 X_TRAIN, X_VAL, Y_TRAIN, Y_VAL = (part.astype(DTYPE) for part in (X[::2], X[1::2], Y[::2], Y[1::2]))
