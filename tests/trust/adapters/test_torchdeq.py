@@ -89,7 +89,9 @@ def test_the_layer_is_the_same_afterwards() -> None:
     model = Model(ift=True)
     before = model(X)
     problem = ADAPTER.problem(model, loss)
-    problem.phi(problem.w0, problem.lam)
+    z = torch.linspace(-1, 1, 6, dtype=X.dtype)
+    step = torch.tanh(z.reshape(2, 3) @ model.A + X @ model.B)
+    torch.testing.assert_close(problem.phi(z, problem.lam), step.detach().reshape(-1))  # one step of f, not two
     assert "forward" not in vars(model.deq)
     assert torch.equal(model(X), before)
 

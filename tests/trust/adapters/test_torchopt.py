@@ -62,6 +62,10 @@ def test_a_root_function_of_the_other_sign_is_the_same_problem() -> None:
     residual = torch.func.grad(lambda *args: -ridge(*args))
     problem = ADAPTER.problem(w0, l2reg, outer_loss, (X, Y), optimality=residual)
     assert bc.enclose(problem, exact(l2reg)).upper < HALF
+    w = w0
+    for _ in range(300):
+        w = problem.phi(w, problem.lam)
+    torch.testing.assert_close(w, solution(l2reg))  # so the step has the right sign, and is not too large
 
 
 def test_a_scalar_parameter_has_no_gradient_by_the_default_solver() -> None:
