@@ -1,8 +1,8 @@
 """Audits against the truth: ``PYTHONPATH=benchmarks python benchmarks/audit_truth.py --problems 1000``.
 
-Problems of the adversary with 70 digits beside them. Of each, one hypergradient is audited: right, random, of few steps,
-or with a planted fault. Asked are: is the error between its ends, is the relative error and the angle large enough, is
-what is said of descent true, and is the fault that is named the one that was planted.
+Problems of the adversary with 70 digits beside them. Of each, one hypergradient is audited: right, random, of few
+steps, or with a planted fault. Asked are: is the error between its ends, are the relative error and the angle large
+enough, is what is said of descent true, and is the fault that is named the one that was planted.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from boundcheck.report.accuracy import Accuracy, accuracy
 from boundcheck.report.audit import Audit
 from boundcheck.side import Side
 from boundcheck.trust import audit_words, faults, low_precision
+from boundcheck.trust.evidence import Evidence
 from boundcheck.trust.explanation import Explanation, Found, double, simplest
-from boundcheck.trust.faults import Evidence
 from boundcheck.trust.pieces import Pieces
 
 DELTA = 1e-3  # the probability with which each certificate by random starts may fail
