@@ -116,7 +116,7 @@ def audit_one(number: int, seed: int, tally: Tally) -> None:
             found = bc.audit(problem, value)
     except bc.BoundcheckError as why:
         tally.asked["refused"] += 1
-        tally.reasons[str(why).partition(": ")[2][:70] or str(why)[:70]] += 1
+        tally.reasons[(str(why).partition(": ")[2] or str(why))[:40]] += 1
         if isinstance(why, bc.AssumptionError):
             tally.lies.append(f"#{number} {plant}: refused a legal problem: {why}")
         return

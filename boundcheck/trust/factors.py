@@ -11,6 +11,8 @@ from torch import Tensor
 from boundcheck.trust.evidence import Evidence
 from boundcheck.trust.explanation import Explanation, double
 
+SHARE = 0.01  # what a factor may leave of the error: errors of slow iterations are nearly parallel to ∇f, too
+FITTED_SHARE = 1e-4  # the same for a factor that was fitted to g
 CLOSE_TO_ONE = 0.1  # |log c| of factors c that no slip of the pen gives
 WHOLE = 1e-3  # a factor this near to a whole number is called by it
 LARGEST_WHOLE = 10_000
@@ -26,6 +28,7 @@ class Factor:
     step: bool = False
     free: int = 0
     tries: int = 1
+    share: float = SHARE
 
     @property
     def words(self) -> str:
@@ -65,19 +68,25 @@ def _best(x: Tensor, y: Tensor) -> Iterator[Factor]:
             whole = value**power
             near = round(whole) if whole < LARGEST_WHOLE else 0
             if near > 2 and abs(whole - near) <= WHOLE * near:
-                yield Factor(float(near) ** power, ", as if a sum and a mean were mixed up", tries=2 * near)
+                yield Factor(
+                    float(near) ** power, ", as if a sum and a mean were mixed up", tries=2 * near, share=FITTED_SHARE
+                )
     if value != 0 and abs(math.log(abs(value))) > CLOSE_TO_ONE:
-        yield Factor(value, free=1)
+        yield Factor(value, free=1, share=FITTED_SHARE)
 
 
 def _of_g(e: Evidence, factor: Factor) -> Explanation:
-    h = factor.value * e.base.value
     remedy = f"Divide it by {factor.value:.6g}."
-    return Explanation("scale", e.off(h), f"it is {factor.words}", remedy, factor.free, factor.tries)
+    return _explanation(e, factor, factor.value * e.base.value, f"it is {factor.words}", remedy)
 
 
 def _of_implicit(e: Evidence, factor: Factor) -> Explanation:
     h = e.base.direct + factor.value * e.base.implicit
     remedy = f"Divide the implicit part by {factor.value:.6g}." + (f" {BOTH_OR_NONE}" if factor.step else "")
-    cause = f"its implicit part ∂₂Φᵀv is {factor.words}"
-    return Explanation("scale", e.off(h), cause, remedy, factor.free, factor.tries)
+    return _explanation(e, factor, h, f"its implicit part ∂₂Φᵀv is {factor.words}", remedy)
+
+
+def _explanation(e: Evidence, factor: Factor, h: Tensor, cause: str, remedy: str) -> Explanation:
+    return Explanation(
+        "scale", e.off(h), cause, remedy, free=factor.free, tries=factor.tries, share=factor.share
+    )  # fmt: skip

@@ -96,12 +96,12 @@ def _percent(x: float) -> str:
 def linear_solve(e: Evidence) -> Iterator[Explanation]:
     """The linear system with few steps of a solver, at the w of g."""
     if not e.v_given:
-        yield from early_stop.linear(e.base, e.off, e.alpha)
+        yield from early_stop.linear(e)
 
 
 def inner(e: Evidence) -> Iterator[Explanation]:
     """The hypergradient at an early iterate of the problem's own dynamics."""
-    yield from early_stop.inner(e.problem, e.g, e.exact.value, e.credible)
+    yield from early_stop.inner(e)
 
 
 def other_lam(e: Evidence) -> Iterator[Explanation]:
