@@ -123,6 +123,18 @@ def test_what_nothing_certifies_is_an_estimate(without_program: None) -> None:
     assert float(found.error.upper) == pytest.approx(2 * float(g.abs()), rel=1e-9)
 
 
+def test_whatever_keeps_it_from_a_proof_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where ∂₁Φ is not finite at some point of a ball, and the reference is all right."""
+
+    def refuses(*arguments: object) -> None:
+        raise bc.InputError("∂₁Φ is not finite somewhere")
+
+    monkeypatch.setattr("boundcheck.trust.audit.certified_reference", refuses)
+    s = ridge()
+    found = bc.audit(s.problem, s.gradient / 2)
+    assert (found.fault, found.error.side) == ("scale", Side.LOWER)
+
+
 def test_noise_is_told() -> None:
     problem = four(lambda w, lam: 0.5 * w + lam + 1e-3 * torch.randn_like(w), lambda w, lam: (w**2).sum())
     with pytest.raises(bc.InputError, match="it is stochastic; fix its random numbers"):
