@@ -1,8 +1,8 @@
 """Audits against the truth: ``PYTHONPATH=benchmarks python benchmarks/audit_truth.py --problems 1000``.
 
-Problems of the adversary with 70 digits beside them. Of each, one hypergradient is audited: right, random, of few steps,
-or with a planted fault. Asked are: is the error between its ends, is the relative error and the angle large enough, is
-what is said of descent true, and is the fault that is named the one that was planted.
+Problems of the adversary with 70 digits beside them. Of each, one hypergradient is audited: right, random, of few
+steps, or with a planted fault. Asked are: is the error between its ends, are the relative error and the angle large
+enough, is what is said of descent true, and is the fault that is named the one that was planted.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def audit_one(number: int, seed: int, tally: Tally) -> None:
             found = bc.audit(problem, value)
     except bc.BoundcheckError as why:
         tally.asked["refused"] += 1
-        tally.reasons[str(why).partition(": ")[2][:70] or str(why)[:70]] += 1
+        tally.reasons[(str(why).partition(": ")[2] or str(why))[:40]] += 1
         if isinstance(why, bc.AssumptionError):
             tally.lies.append(f"#{number} {plant}: refused a legal problem: {why}")
         return

@@ -1,4 +1,4 @@
-"""The reference of a problem at its λ, with a bound of its own error where there is one: what errors are measured by."""
+"""The reference of a problem at its λ, with a bound of its own error where there is one: what errors are taken from."""
 
 from __future__ import annotations
 

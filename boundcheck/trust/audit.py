@@ -12,10 +12,11 @@ from torch import Tensor
 
 from boundcheck.compare.certified_reference import CertifiedReference, certified_reference
 from boundcheck.constants import Constant, Provenance
-from boundcheck.errors import AssumptionError, BoundcheckError, InputError
+from boundcheck.errors import BoundcheckError, InputError
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
 from boundcheck.numerics.bilevel.quick.quick_problem import quick
 from boundcheck.numerics.bilevel.threads import on_few_threads
+from boundcheck.numerics.estimate import validate
 from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.solvers.reference import reference
 from boundcheck.numerics.solvers.result import Hypergradient
@@ -23,8 +24,8 @@ from boundcheck.report.accuracy import Accuracy, accuracy
 from boundcheck.report.audit import Audit
 from boundcheck.side import Side
 from boundcheck.trust import audit_words, faults, low_precision
+from boundcheck.trust.evidence import Evidence
 from boundcheck.trust.explanation import Explanation, Found, double, simplest
-from boundcheck.trust.faults import Evidence
 from boundcheck.trust.pieces import Pieces
 
 DELTA = 1e-3  # the probability with which each certificate by random starts may fail
@@ -151,7 +152,8 @@ def _reference(problem: Problem) -> CertifiedReference:
     """The reference, with a bound of its error where there is one: what cannot be certified is still an estimate."""
     try:
         return certified_reference(problem, None, Spend(DELTA, 0, None))
-    except AssumptionError:
+    except BoundcheckError:  # of what is wrong with the problem itself, one of the next two raises again
+        validate.check(problem, problem.lam)
         return CertifiedReference(reference(quick(problem), problem.lam[None]), None)
 
 

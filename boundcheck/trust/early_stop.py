@@ -5,7 +5,7 @@ Every t and k up to `LONGEST` is tried. The best of each family stands for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ from boundcheck.numerics.curves.batch import Batch
 from boundcheck.numerics.curves.cost import Schedule
 from boundcheck.numerics.curves.sizes import measure
 from boundcheck.numerics.solvers import conjugate_gradient, normal_equations
+from boundcheck.trust.evidence import Evidence
 from boundcheck.trust.explanation import Explanation, double
 from boundcheck.trust.pieces import Pieces, exact_at
 
@@ -31,14 +32,14 @@ KRYLOV = 24  # the most steps of conjugate gradient
 EVERY_T = 64  # the largest d for which the exact linear solve is tried at every t
 SOME_T = (0, 1, 2, 3, 4, 5, 8, 10, 16, 20, 32, 50, 64, 100, 128)
 MEMORY = 1 << 28  # bytes
+EXACTLY = 1e-3  # what may be left of the error if the number of steps is to be taken at its word
 MORE_STEPS = "Take more lower-level steps t."
 MORE_K = "Take more steps k of the linear solver, or a better one."
 
-Off = Callable[[Tensor], float]
 
-
-def linear(base: Pieces, off: Off, alpha: float | None) -> Iterator[Explanation]:
+def linear(e: Evidence) -> Iterator[Explanation]:
     """∇₂E + ∂₂Φᵀv_k for k steps of the linear solvers."""
+    base, off, alpha = e.base, e.off, e.alpha
     yield Explanation(
         "linear-solve", off(base.direct), "its implicit part ∂₂Φᵀv is missing, as with v = 0 (k = 0 steps)",
         "Solve (I − ∂₁Φᵀ)v = ∇₁E and add ∂₂Φᵀv.",
@@ -51,7 +52,7 @@ def linear(base: Pieces, off: Off, alpha: float | None) -> Iterator[Explanation]
         )  # fmt: skip
     for name, vs in _iterates(base).items():
         yield from _best(
-            "linear-solve", [off(base.direct + base.pulled(v)) for v in vs],
+            e, "linear-solve", [off(base.direct + base.pulled(v)) for v in vs],
             f"the linear system is solved with k = {{}} {name} only", MORE_K,
         )  # fmt: skip
 
@@ -74,8 +75,9 @@ def _iterates(base: Pieces) -> dict[str, list[Tensor]]:
     return found
 
 
-def inner(problem: Problem, g: Tensor, exact: Tensor, credible: Callable[[float], float]) -> Iterator[Explanation]:
+def inner(e: Evidence) -> Iterator[Explanation]:
     """AID at w_t with an exact linear solve, ITD, and AID with k = t, at every t."""
+    problem = e.problem
     prepared = Prepared(problem, problem.lam[None])
     T = _longest(problem)
     schedule = cost.choose(measure(problem, prepared, T), 1, ["itd", "aid-fp"], "auto", MEMORY)
@@ -85,16 +87,15 @@ def inner(problem: Problem, g: Tensor, exact: Tensor, credible: Callable[[float]
     ts = [t for t in ts if bool(torch.isfinite(path[t]).all())]
     at_t = exact_at(problem, path[ts])
     cause = "the inner solution is not accurate: it is the hypergradient at w_t after t = {} lower-level steps"
-    yield from _best(
-        "inner", [credible(float(x)) for x in (double(at_t) - double(g)).norm(dim=-1)], cause, MORE_STEPS, ts
-    )
+    off = (double(at_t) - double(e.g)).norm(dim=-1)
+    yield from _best(e, "inner", [e.credible(float(x)) for x in off], cause, MORE_STEPS, ts)
     for method in ("itd", "aid-fp", "aid-cg"):
-        distances = [credible(x) for x in _distances(batch, g, method, schedule)]
+        distances = [e.credible(x) for x in _distances(batch, e.g, method, schedule)]
         if method == "itd":
             cause = "the inner solution is not accurate: it is what ITD gives after t = {} lower-level steps"
-            yield from _best("inner", distances, cause, MORE_STEPS)
+            yield from _best(e, "inner", distances, cause, MORE_STEPS)
         elif distances:
-            yield from _both(problem, path, exact, distances, method)
+            yield from _both(e, path, distances, method)
 
 
 def _distances(batch: Batch, g: Tensor, method: str, schedule: Schedule) -> list[float]:
@@ -107,13 +108,13 @@ def _distances(batch: Batch, g: Tensor, method: str, schedule: Schedule) -> list
     return [float(x) for x in values]
 
 
-def _both(problem: Problem, path: Tensor, exact: Tensor, distances: list[float], method: str) -> Iterator[Explanation]:
+def _both(e: Evidence, path: Tensor, distances: list[float], method: str) -> Iterator[Explanation]:
     """AID with k = t: the larger of its two errors is named."""
     t = _least(distances) + 1
     w = path[t]
-    at_w = double(exact_at(problem, w[None])[0])
-    of_w = float((at_w - double(exact)).norm())
-    pieces = Pieces(problem, w, v=torch.zeros_like(w))
+    at_w = double(exact_at(e.problem, w[None])[0])
+    of_w = float((at_w - double(e.exact.value)).norm())
+    pieces = Pieces(e.problem, w, v=torch.zeros_like(w))
     d1_T, b = pieces.linearised.d1_T, pieces.b
     v = b
     if method == "aid-cg":
@@ -125,18 +126,19 @@ def _both(problem: Problem, path: Tensor, exact: Tensor, distances: list[float],
     what, remedy = ("inner", MORE_STEPS) if of_w >= of_v else ("linear-solve", MORE_K)
     part = "inner solution" if what == "inner" else "linear solve"
     cause = f"the {part} is not accurate: it is what {method} gives with t = k = {{}} steps"
-    yield from _best(what, distances, cause, remedy)
+    yield from _best(e, what, distances, cause, remedy)
 
 
 def _best(
-    fault: str, distances: list[float], cause: str, remedy: str, steps: list[int] | None = None
+    e: Evidence, fault: str, distances: list[float], cause: str, remedy: str, steps: list[int] | None = None
 ) -> Iterator[Explanation]:
     """The member of a family of step counts, 1, 2, … unless given, that is nearest to g."""
     if not distances:
         return
     i = _least(distances)
     count = i + 1 if steps is None else steps[i]
-    yield Explanation(fault, distances[i], cause.format(count), remedy, tries=len(distances))
+    about = "" if distances[i] <= EXACTLY * e.off_base else "about "
+    yield Explanation(fault, distances[i], cause.format(f"{about}{count}"), remedy, tries=len(distances))
 
 
 def _least(distances: list[float]) -> int:

@@ -17,7 +17,8 @@ AS_GOOD = 3  # an explanation that leaves this many times as much is as good
 class Explanation:
     """A fault, and how far g is from what it would be with this fault alone.
 
-    `free` numbers were fitted to g; it is the best of `tries`; and it may be right by chance with `chance` in all.
+    `free` numbers were fitted to g; it is the best of `tries`; it may be right by chance with `chance` in all, and
+    may leave `share` of the error.
     """
 
     fault: str
@@ -27,6 +28,7 @@ class Explanation:
     free: int = 0
     tries: int = 1
     chance: float = CHANCE
+    share: float = SHARE
 
     def limit(self, entries: float) -> float:
         """The largest part of the error that may be left, for an error of so many entries that count.
@@ -35,7 +37,7 @@ class Explanation:
         with r^(m−1).
         """
         dimensions = entries - self.free
-        return 0.0 if dimensions <= 0 else min(SHARE, (self.chance / self.tries) ** (1 / dimensions))
+        return 0.0 if dimensions <= 0 else min(self.share, (self.chance / self.tries) ** (1 / dimensions))
 
 
 def entries_that_count(error: Tensor) -> float:

@@ -6,69 +6,19 @@ explain an error equally well, the first is named.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from boundcheck.errors import BoundcheckError
-from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers.reference import reference
-from boundcheck.trust import early_stop
+from boundcheck.trust import early_stop, factors
+from boundcheck.trust.evidence import Evidence
 from boundcheck.trust.explanation import Explanation, double
 from boundcheck.trust.pieces import Pieces
 
 SIGN_CHANCE = 0.01  # the sign is so common a fault that a fit of a per cent is enough
-CLOSE_TO_ONE = 0.1  # |log c| of factors c that no slip of the pen gives
-WHOLE = 1e-3  # a factor this near to a whole number is called by it
-LARGEST_WHOLE = 10_000
-NEARER = 0.1  # of the distance from what g should be at its w and v
-NEGLIGIBLE = 1e-6  # a part this small, relative to the other, is not told apart
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """What the faults are looked for in: g, the problem at its λ, and the parts of what g should be.
-
-    `base` has the parts at the w and v that belong to g, where they were given; `exact` those of ∇f.
-    """
-
-    problem: Problem
-    g: Tensor
-    exact: Pieces
-    base: Pieces
-    own_lam: Tensor
-    rounding: float  # how far two vectors are apart that are equal but for rounding
-    alpha: float | None = None  # the step, where Φ = w − α∇₁ℓ with one α
-    previous: Tensor | None = None
-    w_given: bool = False
-    v_given: bool = False
-
-    def off(self, h: Tensor) -> float:
-        """‖g − h‖ for what g would be with a fault; infinite where that explains no more than w and v do."""
-        return self.credible(self.apart(h))
-
-    def apart(self, h: Tensor) -> float:
-        """‖g − h‖."""
-        return float((double(self.g) - double(h)).norm())
-
-    def credible(self, distance: float) -> float:
-        """The distance, if g is much nearer to what it would be with a fault than to what it should be at its w, v."""
-        return distance if self.rounding < self.off_base and distance <= NEARER * self.off_base else math.inf
-
-    @cached_property
-    def off_base(self) -> float:
-        """How far g is from what it should be at its w and v."""
-        return self.apart(self.base.value)
-
-    @property
-    def two_parts(self) -> bool:
-        """Whether both ∇₂E and ∂₂Φᵀv can be told apart from nothing."""
-        direct, implicit = float(self.base.direct.norm()), float(self.base.implicit.norm())
-        return min(direct, implicit) > NEGLIGIBLE * max(direct, implicit)
 
 
 def sign(e: Evidence) -> Iterator[Explanation]:
@@ -78,7 +28,7 @@ def sign(e: Evidence) -> Iterator[Explanation]:
     if e.two_parts:
         yield Explanation(
             "sign", e.off(direct - implicit), "the sign of its implicit part ∂₂Φᵀv is wrong",
-            "Change the sign of the implicit part: g = ∇₂E + ∂₂Φᵀv, which is ∇₂E − ∂₂₁ℓ v for a loss with ∂₁₁ℓ v = ∇₁E.",
+            "Change it: g = ∇₂E + ∂₂Φᵀv, which for a loss is ∇₂E − ∂₂₁ℓ v with ∂₁₁ℓ v = ∇₁E.",
         )  # fmt: skip
         yield Explanation(
             "sign", e.off(implicit - direct), "the sign of its direct term ∇₂E is wrong", "Add ∇₂E, do not subtract it."
@@ -101,68 +51,6 @@ def direct_term(e: Evidence) -> Iterator[Explanation]:
     )  # fmt: skip
 
 
-def named_scale(e: Evidence) -> Iterator[Explanation]:
-    """A factor with a name on g, or on its implicit part: the step size, 2, and one over them."""
-    names = {2.0: "", 0.5: ""}
-    if e.alpha is not None and abs(e.alpha - 1) > WHOLE:
-        names |= {e.alpha: ", the step size α", 1 / e.alpha: ", one over the step size α"}
-    for factor, name in names.items():
-        yield _whole_scaled(e, factor, name)
-    if e.two_parts:
-        for factor, name in names.items():
-            yield _implicit_scaled(e, factor, name)
-
-
-def free_scale(e: Evidence) -> Iterator[Explanation]:
-    """Any factor on g, or on its implicit part; a whole number is called by its name."""
-    G = double(e.base.value)
-    if bool(G.norm() > 0):
-        factor = float(double(e.g) @ G / (G @ G))
-        for named, tries in _whole_numbers(factor):
-            yield _whole_scaled(e, named, ", such as the number of samples", tries=tries)
-        if _is_a_factor(factor):
-            yield _whole_scaled(e, factor, "", free=1)
-    p = double(e.base.implicit)
-    if e.two_parts:
-        factor = float((double(e.g) - double(e.base.direct)) @ p / (p @ p))
-        for named, tries in _whole_numbers(factor):
-            yield _implicit_scaled(e, named, ", such as the number of samples", tries=tries)
-        if _is_a_factor(factor):
-            yield _implicit_scaled(e, factor, "", free=1)
-
-
-def _is_a_factor(factor: float) -> bool:
-    return bool(factor != 0 and abs(torch.tensor(abs(factor)).log()) > CLOSE_TO_ONE)
-
-
-def _whole_numbers(factor: float) -> Iterator[tuple[float, int]]:
-    """The whole number, or one over one, that the factor is near to, and how many there were to choose from."""
-    for power in (1, -1):
-        value = factor**power if factor > 0 else 0.0
-        near = round(value) if value < LARGEST_WHOLE else 0
-        if near > 2 and abs(value - near) <= WHOLE * near:
-            yield float(near) ** power, 2 * near
-
-
-def _whole_scaled(e: Evidence, factor: float, name: str, free: int = 0, tries: int = 1) -> Explanation:
-    cause = f"it is {factor:.6g} times what it should be{f' ({factor:.6g} is {name[2:]})' if name else ''}"
-    if name.startswith(", such"):
-        cause = f"it is {factor:.6g} times what it should be, as if a sum and a mean were mixed up"
-    return Explanation("scale", e.off(factor * e.base.value), cause, f"Divide it by {factor:.6g}.", free, tries)
-
-
-def _implicit_scaled(e: Evidence, factor: float, name: str, free: int = 0, tries: int = 1) -> Explanation:
-    cause = f"its implicit part ∂₂Φᵀv is {factor:.6g} times what it should be"
-    remedy = f"Divide the implicit part by {factor:.6g}."
-    if "step size" in name:
-        cause += f" ({factor:.6g} is {name[2:]})"
-        remedy += " The step α goes with both or none: ∂₁₁ℓ v = ∇₁E with −∂₂₁ℓ, or (I − ∂₁Φᵀ)v = ∇₁E with ∂₂Φ."
-    elif name:
-        cause += ", as if a sum and a mean were mixed up"
-    h = e.base.direct + factor * e.base.implicit
-    return Explanation("scale", e.off(h), cause, remedy, free, tries)
-
-
 def transpose(e: Evidence) -> Iterator[Explanation]:
     """∂₁Φ in place of its transpose in the linear system; ∂₂Φ in place of its transpose, where it is square."""
     base = e.base
@@ -174,8 +62,8 @@ def transpose(e: Evidence) -> Iterator[Explanation]:
         )  # fmt: skip
     if e.problem.d == e.problem.n > 1:
         yield Explanation(
-            "transpose", e.off(base.direct + base.d2phi(base.v)), "∂₂Φ is not transposed: it has ∂₂Φv in place of ∂₂Φᵀv",
-            "Use vᵀ∂₂Φ, the gradient of vᵀΦ(w, λ) by λ.",
+            "transpose", e.off(base.direct + base.d2phi(base.v)),
+            "∂₂Φ is not transposed: it has ∂₂Φv in place of ∂₂Φᵀv", "Use vᵀ∂₂Φ, the gradient of vᵀΦ(w, λ) by λ.",
         )  # fmt: skip
 
 
@@ -195,7 +83,8 @@ def given_solution(e: Evidence) -> Iterator[Explanation]:
     else:
         left = e.base.residual(e.base.v) / float(e.base.b.norm())
         yield Explanation(
-            "linear-solve", e.off_base, f"the linear solve is not accurate: v leaves a residual of {_percent(left)} of ∇₁E",
+            "linear-solve", e.off_base,
+            f"the linear solve is not accurate: v leaves a residual of {_percent(left)} of ∇₁E",
             "Solve (I − ∂₁Φᵀ)v = ∇₁E more accurately: more steps k, or another solver.",
         )  # fmt: skip
 
@@ -207,12 +96,12 @@ def _percent(x: float) -> str:
 def linear_solve(e: Evidence) -> Iterator[Explanation]:
     """The linear system with few steps of a solver, at the w of g."""
     if not e.v_given:
-        yield from early_stop.linear(e.base, e.off, e.alpha)
+        yield from early_stop.linear(e)
 
 
 def inner(e: Evidence) -> Iterator[Explanation]:
     """The hypergradient at an early iterate of the problem's own dynamics."""
-    yield from early_stop.inner(e.problem, e.g, e.exact.value, e.credible)
+    yield from early_stop.inner(e)
 
 
 def other_lam(e: Evidence) -> Iterator[Explanation]:
@@ -254,12 +143,12 @@ FAULTS: tuple[Callable[[Evidence], Iterator[Explanation]], ...] = (
     given_solution,
     sign,
     direct_term,
-    named_scale,
+    factors.named,
     transpose,
     linear_solve,
     inner,
     other_lam,
-    free_scale,
+    factors.fitted,
 )
 
 

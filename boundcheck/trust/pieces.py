@@ -74,7 +74,8 @@ def exact_at(problem: Problem, w: Tensor) -> Tensor:
     if problem.d > DENSE:
         return torch.stack([Pieces(problem, row).value for row in w])
     values = []
-    for rows in w.split(max(1, NUMBERS // problem.d**2)):
+    at_once = max(1, NUMBERS // problem.d**2)
+    for rows in (w[i : i + at_once] for i in range(0, len(w), at_once)):
         prepared = Prepared(problem, problem.lam.repeat(len(rows), 1))
         eye = torch.eye(problem.d, dtype=w.dtype, device=w.device)
         Y = vmap(lambda w, ready: jacobian(lambda x: problem.phi_at(x, ready), w))(rows, prepared.ready)

@@ -18,9 +18,10 @@ import boundcheck as bc
 
 X, y = torch.eye(3, dtype=torch.float64) + 0.5, torch.arange(3.0, dtype=torch.float64)
 mine = bc.Problem.from_loss(
-    lambda p, h: ((X @ p["w"] - y) ** 2).sum() / 2 + 0.5 * h["l2"].exp() * (p["w"] ** 2).sum() + (h["b"] * p["w"]).sum(),
+    lambda p, h: ((X @ p["w"] - y) ** 2).sum() / 2 + h["l2"].exp() * (p["w"] ** 2).sum() + (h["b"] * p["w"]).sum(),
     lambda p, h: ((p["w"] - 1) ** 2).sum() + 0.1 * (h["b"] ** 2).sum(),
-    {"w": torch.zeros(3, dtype=torch.float64)}, {"l2": torch.zeros((), dtype=torch.float64), "b": torch.ones(3, dtype=torch.float64)},
+    {"w": torch.zeros(3, dtype=torch.float64)},
+    {"l2": torch.zeros((), dtype=torch.float64), "b": torch.ones(3, dtype=torch.float64)},
 )
 """
 

@@ -79,7 +79,7 @@ def test_bad_input_gets_one_line(arguments: dict[str, Any], message: str) -> Non
 
 
 def test_another_device_gets_one_line() -> None:
-    with pytest.raises(bc.InputError, match="g is torch.float64 on meta and the problem torch.float64 on cpu"):
+    with pytest.raises(bc.InputError, match=r"g is torch\.float64 on meta and the problem torch\.float64 on cpu"):
         bc.audit(equilibrium().problem, torch.ones(6, dtype=F64, device="meta"))
     with pytest.raises(bc.InputError, match="give a Problem"):
         bc.audit("lr", torch.ones(6))  # type: ignore[arg-type]
@@ -123,15 +123,27 @@ def test_what_nothing_certifies_is_an_estimate(without_program: None) -> None:
     assert float(found.error.upper) == pytest.approx(2 * float(g.abs()), rel=1e-9)
 
 
+def test_whatever_keeps_it_from_a_proof_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where ∂₁Φ is not finite at some point of a ball, and the reference is all right."""
+
+    def refuses(*arguments: object) -> None:
+        raise bc.InputError("∂₁Φ is not finite somewhere")
+
+    monkeypatch.setattr("boundcheck.trust.audit.certified_reference", refuses)
+    s = ridge()
+    found = bc.audit(s.problem, s.gradient / 2)
+    assert (found.fault, found.error.side) == ("scale", Side.LOWER)
+
+
 def test_noise_is_told() -> None:
+    problem = four(lambda w, lam: 0.5 * w + lam + 1e-3 * torch.randn_like(w), lambda w, lam: (w**2).sum())
     with pytest.raises(bc.InputError, match="it is stochastic; fix its random numbers"):
-        problem = four(lambda w, lam: 0.5 * w + lam + 1e-3 * torch.randn_like(w), lambda w, lam: (w**2).sum())
         bc.audit(problem, torch.ones(4, dtype=F64))
 
 
 def test_no_fixed_point_is_told() -> None:
     problem = four(lambda w, lam: w + 1 + lam, lambda w, lam: (w**2).sum())
-    with pytest.raises(bc.DivergenceError, match="no fixed point|singular"):
+    with pytest.raises(bc.DivergenceError, match=r"no fixed point|singular"):
         bc.audit(problem, torch.ones(4, dtype=F64))
 
 
@@ -171,11 +183,11 @@ def test_assert_hypergradient() -> None:
     assert bc.assert_hypergradient(s.problem, -s.gradient, raise_exception=False) is None
     off = s.gradient + 0.005 * s.gradient.norm() * torch.eye(5, dtype=F64)[0]
     assert bc.assert_hypergradient(s.problem, off)
-    with pytest.raises(AssertionError, match="not within rtol = 0.001"):
+    with pytest.raises(AssertionError, match=r"not within rtol = 0\.001"):
         bc.assert_hypergradient(s.problem, off, rtol=1e-3)
     assert bc.assert_hypergradient(s.problem, off, rtol=0, atol=float(s.gradient.norm()) * 0.0051)
     old = s.problem.lam - 0.3
     assert bc.assert_hypergradient(s.problem, bc.hypergradient(s.problem, "exact", lam=old), lam=old)
     for bad in (-1.0, math.nan, "1", True):
-        with pytest.raises(bc.InputError, match="rtol = .* is not a tolerance"):
+        with pytest.raises(bc.InputError, match=r"rtol = .* is not a tolerance"):
             bc.assert_hypergradient(s.problem, off, rtol=bad)  # type: ignore[arg-type]
