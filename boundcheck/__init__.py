@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from boundcheck.numerics.solvers.result import Hypergradient
     from boundcheck.problems.loading import load_problem
     from boundcheck.problems.parts.sparse_matrix import SparseMatrix
+    from boundcheck.report.audit import Audit
     from boundcheck.report.enclosure import Enclosure
     from boundcheck.report.report import Report
     from boundcheck.report.verdict import Verdict
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from boundcheck.theory.bound import Bound
     from boundcheck.theory.catalogue import bounds
     from boundcheck.theory.evaluation import BoundValues
+    from boundcheck.trust import adapters
+    from boundcheck.trust.assert_hypergradient import assert_hypergradient
+    from boundcheck.trust.audit import audit
     from boundcheck.trust.follow import follow
     from boundcheck.trust.hypergradient import hypergradient
     from boundcheck.trust.result import AccurateHypergradient
@@ -56,6 +60,7 @@ if TYPE_CHECKING:
     from boundcheck.worst_case.worst import Worst, worst
 
 _MODULES = {
+    "adapters": "boundcheck.trust.adapters",
     "dynamics": "boundcheck.numerics.bilevel.dynamics",
     "plot": "boundcheck.views.figures.report_figures",
     "problems": "boundcheck.problems",
@@ -65,6 +70,7 @@ _MODULES = {
 _HOME = {
     "AccurateHypergradient": "boundcheck.trust.result",
     "AssumptionError": "boundcheck.errors",
+    "Audit": "boundcheck.report.audit",
     "Ball": "boundcheck.ball",
     "Bound": "boundcheck.theory.bound",
     "BoundValues": "boundcheck.theory.evaluation",
@@ -94,6 +100,8 @@ _HOME = {
     "Verdict": "boundcheck.report.verdict",
     "Watch": "boundcheck.trust.watch",
     "Worst": "boundcheck.worst_case.worst",
+    "assert_hypergradient": "boundcheck.trust.assert_hypergradient",
+    "audit": "boundcheck.trust.audit",
     "bounds": "boundcheck.theory.catalogue",
     "check": "boundcheck.compare.check",
     "closed_form": "boundcheck.numerics.bilevel.closed_forms",
@@ -111,6 +119,7 @@ _HOME = {
 __all__ = [
     "AccurateHypergradient",
     "AssumptionError",
+    "Audit",
     "Ball",
     "Bound",
     "BoundValues",
@@ -141,6 +150,9 @@ __all__ = [
     "Watch",
     "Worst",
     "__version__",
+    "adapters",
+    "assert_hypergradient",
+    "audit",
     "bounds",
     "check",
     "closed_form",

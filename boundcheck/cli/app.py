@@ -12,6 +12,7 @@ from typer.exceptions import TyperException
 
 from boundcheck import __version__
 from boundcheck.cli import commands
+from boundcheck.cli.audit_command import audit
 from boundcheck.cli.options import (
     BAD_INPUT,
     SILENT,
@@ -150,7 +151,9 @@ def constants(
         show_constants.show(loaded, estimates)
 
 
-for _run in (commands.check, commands.plan, commands.hypergradient, commands.worst, commands.paper, commands.page):
+for _run in (
+    commands.check, audit, commands.plan, commands.hypergradient, commands.worst, commands.paper, commands.page,
+):  # fmt: skip
     app.command()(_run)
 
 

@@ -1,0 +1,53 @@
+"""What an audit found of a hypergradient from anywhere: how far off it is, and which part of it is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from boundcheck.report.enclosure import Enclosure
+from boundcheck.side import Side
+
+FAULTS = ("inner", "linear-solve", "direct-term", "sign", "scale", "transpose", "lambda", "precision")
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """How far a hypergradient g is from ∇f(λ), and which part of its computation is wrong.
+
+    Attributes
+    ----------
+    error : Enclosure
+        ‖g − ∇f(λ)‖ from both sides. Its `side` is what every other number here is worth too.
+    relative_error : float
+        At least ‖g − ∇f(λ)‖/‖∇f(λ)‖; infinite where ∇f(λ) may be 0.
+    angle : float
+        At least the angle between g and ∇f(λ), in degrees; 180 where nothing is known.
+    descent : bool or None
+        Whether −g is a descent direction of f; None where that is not known.
+    fault : str or None
+        "inner", "linear-solve", "direct-term", "sign", "scale", "transpose", "lambda" or "precision"; None where g is
+        right, or where no single fault explains its error.
+    message : str
+        All of it in two or three sentences, with what to change.
+    gradient_norm : Enclosure
+        ‖∇f(λ)‖ from both sides.
+    remedy : str
+        What to change, in one sentence; empty where nothing is known.
+    """
+
+    error: Enclosure
+    relative_error: float
+    angle: float
+    descent: bool | None
+    fault: str | None
+    message: str
+    gradient_norm: Enclosure
+    remedy: str = ""
+
+    @property
+    def proved(self) -> bool:
+        """Whether the numbers are proved; False for estimates and for what holds with a probability."""
+        return self.error.side in (Side.UPPER, Side.EXACT)
+
+    def __str__(self) -> str:
+        return self.message

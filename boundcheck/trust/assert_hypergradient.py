@@ -1,0 +1,82 @@
+"""`assert_hypergradient`: a line for a test suite, in the manner of `torch.autograd.gradcheck`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from boundcheck.errors import InputError
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.report.audit import Audit
+from boundcheck.trust.audit import audit
+
+
+def assert_hypergradient(
+    problem: Problem,
+    g: Any,
+    rtol: float = 1e-2,
+    atol: float = 0.0,
+    *,
+    w: Any = None,
+    v: Any = None,
+    lam: Any = None,
+    raise_exception: bool = True,
+) -> Audit | None:
+    """Raise an AssertionError unless ‖g − ∇f(λ)‖ ≤ rtol·‖∇f(λ)‖ + atol.
+
+    The upper end of the error counts, so that what passes is right, if the reference is certified; the message of the
+    audit says where it rests on an estimate.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    g : Hypergradient, structure of the hyperparameters, flat tensor or array of shape (n,)
+        The hypergradient.
+    rtol : float
+        The relative error that is accepted; 1e-2 by default.
+    atol : float
+        The error that is accepted on top of it; 0 by default. Give it where ∇f may be 0.
+    w : structure of the parameters, or flat tensor of shape (d,), optional
+        The inner solution that g was computed from.
+    v : structure of the parameters, or flat tensor of shape (d,), optional
+        The solution of the linear system that g was computed from.
+    lam : structure of the hyperparameters, or flat tensor of shape (n,), optional
+        The λ at which ∇f is wanted; the problem's own by default.
+    raise_exception : bool
+        Whether to raise, which is the default, or to return None where g is not accurate enough.
+
+    Returns
+    -------
+    Audit or None
+        The audit; None if g is not accurate enough and nothing is raised.
+
+    Raises
+    ------
+    AssertionError
+        If g is not accurate enough, with the message of the audit.
+    InputError
+        If an argument cannot be used.
+    DivergenceError
+        If w(λ) cannot be found, so that there is nothing to compare with.
+    UserCodeError
+        If a function of the user raises, or its derivatives are not those of autograd.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> problem = bc.problems.scalar(q=0.5)
+    >>> audit = bc.assert_hypergradient(problem, bc.hypergradient(problem, "itd", t=50), rtol=1e-6)
+    >>> audit.descent
+    True
+    """
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise InputError(f"{name} = {value!r} is not a tolerance; give a number >= 0, as in {name}=1e-2")
+    found = audit(problem, g, w, v, lam=lam)
+    if float(found.error.upper) <= rtol * float(found.gradient_norm.lower) + atol:
+        return found
+    if not raise_exception:
+        return None
+    allowed = f"rtol = {rtol:g}" + (f" and atol = {atol:g}" if atol else "")
+    raise AssertionError(f"{problem.name}: not within {allowed}. {found.message}")

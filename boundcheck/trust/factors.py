@@ -1,0 +1,92 @@
+"""The fault `scale`: a factor on g, or on its implicit part; those that have a name are called by it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from boundcheck.trust.evidence import Evidence
+from boundcheck.trust.explanation import Explanation, double
+
+SHARE = 0.01  # what a factor may leave of the error: errors of slow iterations are nearly parallel to ∇f, too
+FITTED_SHARE = 1e-4  # the same for a factor that was fitted to g
+CLOSE_TO_ONE = 0.1  # |log c| of factors c that no slip of the pen gives
+WHOLE = 1e-3  # a factor this near to a whole number is called by it
+LARGEST_WHOLE = 10_000
+BOTH_OR_NONE = "The step α goes with both or none: ∂₁₁ℓ v = ∇₁E with −∂₂₁ℓ, or (I − ∂₁Φᵀ)v = ∇₁E with ∂₂Φ."
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A factor and what it is; `free` if it was fitted to g, and of how many it was chosen."""
+
+    value: float
+    name: str = ""
+    step: bool = False
+    free: int = 0
+    tries: int = 1
+    share: float = SHARE
+
+    @property
+    def words(self) -> str:
+        return f"{self.value:.6g} times what it should be{self.name}"
+
+
+def named(e: Evidence) -> Iterator[Explanation]:
+    """The step size, 2, and one over them."""
+    factors = [Factor(2.0), Factor(0.5)]
+    if e.alpha is not None and abs(e.alpha - 1) > WHOLE:
+        for value, name in ((e.alpha, "the step size α"), (1 / e.alpha, "one over the step size α")):
+            factors.append(Factor(value, f" ({value:.6g} is {name})", step=True))
+    for factor in factors:
+        yield _of_g(e, factor)
+    if e.two_parts:
+        for factor in factors:
+            yield _of_implicit(e, factor)
+
+
+def fitted(e: Evidence) -> Iterator[Explanation]:
+    """Any factor, the one that fits best."""
+    for factor in _best(double(e.g), double(e.base.value)):
+        yield _of_g(e, factor)
+    if e.two_parts:
+        for factor in _best(double(e.g) - double(e.base.direct), double(e.base.implicit)):
+            yield _of_implicit(e, factor)
+
+
+def _best(x: Tensor, y: Tensor) -> Iterator[Factor]:
+    """The factor c for which cy is nearest to x: as the whole number that it is near to, and as it is."""
+    square = float(y @ y)
+    if not square > 0:
+        return
+    value = float(x @ y) / square
+    if value > 0:
+        for power in (1, -1):
+            whole = value**power
+            near = round(whole) if whole < LARGEST_WHOLE else 0
+            if near > 2 and abs(whole - near) <= WHOLE * near:
+                yield Factor(
+                    float(near) ** power, ", as if a sum and a mean were mixed up", tries=2 * near, share=FITTED_SHARE
+                )
+    if value != 0 and abs(math.log(abs(value))) > CLOSE_TO_ONE:
+        yield Factor(value, free=1, share=FITTED_SHARE)
+
+
+def _of_g(e: Evidence, factor: Factor) -> Explanation:
+    remedy = f"Divide it by {factor.value:.6g}."
+    return _explanation(e, factor, factor.value * e.base.value, f"it is {factor.words}", remedy)
+
+
+def _of_implicit(e: Evidence, factor: Factor) -> Explanation:
+    h = e.base.direct + factor.value * e.base.implicit
+    remedy = f"Divide the implicit part by {factor.value:.6g}." + (f" {BOTH_OR_NONE}" if factor.step else "")
+    return _explanation(e, factor, h, f"its implicit part ∂₂Φᵀv is {factor.words}", remedy)
+
+
+def _explanation(e: Evidence, factor: Factor, h: Tensor, cause: str, remedy: str) -> Explanation:
+    return Explanation(
+        "scale", e.off(h), cause, remedy, free=factor.free, tries=factor.tries, share=factor.share
+    )  # fmt: skip
