@@ -32,6 +32,7 @@ from boundcheck.numerics.program.enclosure import (
     map,
     piecewise,
     scalar,
+    sparse_derivative,
     value,
 )
 
@@ -80,7 +81,7 @@ def less(x: Any) -> Any:
     if isinstance(x, value.Term):
         return replace(x, c=less(x.c))
     if isinstance(x, value.Slope):
-        return value.Slope(x.F, less(x.slip), less(x.rows))
+        return value.Slope(x.held, less(x.slip), less(x.rows))
     if isinstance(x, chain.Chain):
         return replace(x, jets=lambda z: less(x.jets(z)))
     if isinstance(x, tuple | list):
@@ -258,7 +259,7 @@ def mutations() -> list[Mutation | OfTable]:
     ):  # fmt: skip
         for field in ("centre", "box", "bends"):
             add(module, name, change=less_of(field), of=f", {field}")
-        for field in ("F", "rows"):
+        for field in ("held", "rows"):
             add(module, name, change=_slopes(field), of=f", {field}")
     add(linear.Linear, "norm_of")
     add(bilinear.Bilinear, "_size", "_unknown_rows", "_most")
@@ -272,7 +273,8 @@ def mutations() -> list[Mutation | OfTable]:
     add(forms, "trilinear_norm", "_paired", "_hadamard", "_as_one_tensor", "block_norms")
     add(forms, "sum_of_products", "norm_of", "congruence")
     add(forms, "ends_of", change=_ends)
-    add(value.Slope, "norms", "reach")
+    add(value.Slope, "norms", "reach", "norm", "weighted_norm")
+    add(sparse_derivative.Sparse, "row_norms", "norm", "line_norms")
     add(value.Term, "sizes")
     add(value.Bend, "norm")
     add(value.Value, "off", "remainder", "slope_norm")

@@ -191,7 +191,7 @@ def _without_ball(setting: Setting, closed: ClosedForms | None) -> dict[str, Con
     if not {"mu", "L"} <= set(constants) and problem.inner_at is not None:
         setting.tell("measuring mu and L", 0, 1)
         w_star, shape = setting.w_star, setting.shape
-        _add(constants, hessians.of_inner_loss(problem, prepared, w_star, shape, spend, setting.of_phi))
+        _add(constants, hessians.of_inner_loss(problem, prepared, w_star, shape, spend, setting.encloses))
     if closed is None:
         _add(constants, derived_constants.from_structure(setting.shape, constants))
     return constants

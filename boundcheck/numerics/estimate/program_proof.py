@@ -25,7 +25,7 @@ from boundcheck.numerics.estimate.separable_bounds import SeparableBounds
 from boundcheck.numerics.estimate.step_constant import step_rounding
 from boundcheck.numerics.program.capture import Declined, Program, capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
-from boundcheck.numerics.program.enclosure.interpreter import MOST_NUMBERS
+from boundcheck.numerics.program.enclosure.interpreter import MOST_NUMBERS, OfLam
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.program.enclosure.map import MapBounds
 from boundcheck.numerics.program.enclosure.scalar import Derivatives, ScalarBounds
@@ -49,6 +49,7 @@ class ProgramProof:
     declined: dict[str, str]
     spend: Spend = DEFAULT_SPEND
     _at: dict[str, list[tuple[Tensor, ScalarBounds | MapBounds]]] = field(default_factory=dict, init=False)
+    _of_lam: dict[str, OfLam] = field(default_factory=dict, init=False)  # by level, what all balls share
 
     @classmethod
     @torch.no_grad()
@@ -82,15 +83,16 @@ class ProgramProof:
         if radius == 0:
             return self._at_point(level, program, centre)
         lam, with_lam = self.problem.lam, self.problem.n <= MOST_LAM
+        of_lam = self._of_lam.setdefault(level, {})
         if level == "lower" and not self.has_loss:
-            return MapBounds(program, centre, lam, radius, with_lam=with_lam)
+            return MapBounds(program, centre, lam, radius, with_lam=with_lam, of_lam=of_lam)
 
         def at_centre() -> Derivatives:
             bounds = self._at_point(level, program, centre)
             assert isinstance(bounds, ScalarBounds)
             return bounds.over
 
-        return ScalarBounds(program, centre, lam, radius, with_lam=with_lam, at_centre=at_centre)
+        return ScalarBounds(program, centre, lam, radius, with_lam=with_lam, at_centre=at_centre, of_lam=of_lam)
 
     def separable(self, level: str, centre: Tensor, radius: float) -> SeparableBounds | None:
         """Bounds of a loss of many unknowns without matrices; None where those are small, or may be formed."""
@@ -113,7 +115,8 @@ class ProgramProof:
                 return bounds
         lam, with_lam = self.problem.lam, self.problem.n <= MOST_LAM
         kind = MapBounds if level == "lower" and not self.has_loss else ScalarBounds
-        kept.append((centre.detach().clone(), kind(program, centre, lam, 0.0, with_lam=with_lam)))
+        of_lam = self._of_lam.setdefault(level, {})
+        kept.append((centre.detach().clone(), kind(program, centre, lam, 0.0, with_lam=with_lam, of_lam=of_lam)))
         del kept[:-KEPT]
         return kept[-1][1]
 

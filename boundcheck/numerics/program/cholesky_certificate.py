@@ -55,8 +55,10 @@ def frobenius(M: Tensor) -> float:
     """At least the Frobenius norm."""
     if not M.numel():
         return 0.0
-    top = float(M.abs().max())
-    size = math.sqrt(M.numel()) * top if top < 1e-140 else float(M.norm())  # squares of smaller numbers vanish
+    size = float(M.norm())
+    if not size >= 1e-139 * math.sqrt(M.numel()):  # else some number is larger than 1e-140
+        top = float(M.abs().max())
+        size = math.sqrt(M.numel()) * top if top < 1e-140 else size  # squares of smaller numbers vanish
     return size * (1 + 2.0**-45 + gamma(M.numel())) + M.numel() * 1e-300
 
 
@@ -118,13 +120,14 @@ def spectral_norm(J: Tensor) -> float:
     """At least ‖J‖, through the smaller of JᵀJ and JJᵀ."""
     if not J.numel():
         return 0.0
-    if not bool(J.isfinite().all()):
+    top = float(torch.linalg.vector_norm(J, ord=math.inf))
+    if not math.isfinite(top):
         return math.inf
-    if not bool(J.any()):
+    if not top:
         return 0.0
     if is_sparse(J):
         return norm_of_sparse(csr_matrix(J.numpy()))
-    unit = power_of_two_near(J)
+    unit = math.ldexp(1.0, min(math.frexp(top)[1], 1023))
     J = J / unit if J.shape[0] < J.shape[1] else J.T / unit
     return unit * _norm(J @ J.T, J.shape[1], float((J**2).sum()))
 

@@ -252,13 +252,17 @@ def nothing(slack: float) -> Trilinear:
     return Trilinear(Interval(none[:, 0, 0], none[:, 0, 0]), none, none, none, slack)
 
 
-def norm_of(parts: Sequence[Curvature]) -> float:
-    """At least the norm of D²f by two different inputs, or at one point."""
+def norm_of(parts: Sequence[Curvature], limit: float = math.inf) -> float:
+    """At least the norm of D²f by two different inputs, or at one point; infinite if that is above `limit`."""
     if not parts:
         return 0.0
-    middle = sum((part.lo for part in parts[1:]), parts[0].lo)
     slack = math.fsum(part.slack for part in parts)
+    if slack > limit:
+        return math.inf
+    middle = sum((part.lo for part in parts[1:]), parts[0].lo)
     slack += gamma(len(parts)) * math.fsum(frobenius(part.lo) for part in parts)
+    if slack + 0.999 * max(float(torch.linalg.vector_norm(middle, dim=i).max()) for i in (0, 1)) > limit:
+        return math.inf
     return (spectral_norm(middle) + slack) * UP
 
 
