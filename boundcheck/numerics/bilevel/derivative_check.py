@@ -29,6 +29,7 @@ LARGE = 100_000  # with more entries of w and λ, use two lines only
 APART_W = 0.5  # how far from the iterates points lie, relative
 APART_LAM = 0.05
 ARRIVAL = 100  # steps of Φ on the way to a fixed point
+ARRIVED = 1e3  # times closer than need be, no further step is worth it
 NEWTON = 10  # steps of Newton's method after them
 SMALL = 100  # entries of w up to which it is tried
 ALIKE = 10  # two scales are one up to this factor
@@ -142,7 +143,7 @@ def _near_solution(problem: Problem) -> Tensor | None:
     ready, w = problem.prepare(problem.lam), problem.w0
     for _ in range(ARRIVAL):
         before, w = w, problem.phi_at(w, ready)
-        if torch.equal(before, w):
+        if _is_close(problem, before, ARRIVED * float((before - w).norm())):
             break
     for _ in range(NEWTON):
         excess = w - problem.phi_at(w, ready)

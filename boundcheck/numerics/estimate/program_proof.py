@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,6 +37,7 @@ from boundcheck.side import Side
 SMALLEST = 1e-250  # what is not larger is rounding of 0
 DEFAULT_SPEND = Spend(1e-3, 0)
 KEPT = 2  # points of each level at which bounds are kept: often 0 and w*
+MOST_SHARED = 200_000  # numbers of an enclosure that is kept for other calls
 MOST_LAM = 20_000  # entries of λ whose derivatives are formed
 
 
@@ -48,7 +50,8 @@ class ProgramProof:
     outer: Program | None
     declined: dict[str, str]
     spend: Spend = DEFAULT_SPEND
-    _at: dict[str, list[tuple[Tensor, ScalarBounds | MapBounds]]] = field(default_factory=dict, init=False)
+    shared: Shared = field(default_factory=lambda: Shared())
+    _at: AtPoints = field(default_factory=dict, init=False)
     _of_lam: dict[str, OfLam] = field(default_factory=dict, init=False)  # by level, what all balls share
 
     @classmethod
@@ -59,7 +62,11 @@ class ProgramProof:
         if any(_has_changed(problem, level, recorded) for level in recorded.programs):
             _recorded.cache_clear()
             recorded = _recorded(problem)
-        return cls(problem, recorded.programs.get("lower"), recorded.programs.get("outer"), dict(recorded.declined))
+        programs = recorded.programs
+        proof = cls(problem, programs.get("lower"), programs.get("outer"), dict(recorded.declined))
+        if set(recorded.snapshots) != set(programs):  # compared at some points only
+            return proof
+        return replace(proof, shared=recorded.shared.at_lam(problem.lam))
 
     @property
     def has_loss(self) -> bool:
@@ -109,16 +116,18 @@ class ProgramProof:
 
     def _at_point(self, level: str, program: Program, centre: Tensor) -> ScalarBounds | MapBounds:
         """The bounds at one point, which all balls around it share; those of the last points are kept."""
-        kept = self._at.setdefault(level, [])
-        for w, bounds in kept:
+        for w, bounds in (*self._at.get(level, ()), *self.shared.at.get(level, ())):
             if torch.equal(w, centre):
                 return bounds
         lam, with_lam = self.problem.lam, self.problem.n <= MOST_LAM
         kind = MapBounds if level == "lower" and not self.has_loss else ScalarBounds
         of_lam = self._of_lam.setdefault(level, {})
-        kept.append((centre.detach().clone(), kind(program, centre, lam, 0.0, with_lam=with_lam, of_lam=of_lam)))
+        bounds = kind(program, centre, lam, 0.0, with_lam=with_lam, of_lam=of_lam)
+        enclosures = bounds.over if isinstance(bounds, MapBounds) else bounds.over.enclosures
+        kept = (self.shared.at if enclosures.numbers <= MOST_SHARED else self._at).setdefault(level, [])
+        kept.append((centre.detach().clone(), bounds))
         del kept[:-KEPT]
-        return kept[-1][1]
+        return bounds
 
     def on(
         self, region: Region, alpha: Constant | None, solution: Anchor | None = None,
@@ -209,6 +218,26 @@ class ProgramProof:
             yield from named("eta_2", eta_2, f"{mean_of}‖∇²₁₂E‖")
 
 
+AtPoints = dict[str, list[tuple[Tensor, ScalarBounds | MapBounds]]]  # by level, points with the bounds there
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What small proofs of the same programs at one λ share: the programs have all numbers in them, beside w and λ."""
+
+    lam: list[Tensor] = field(default_factory=list)  # at most one
+    at: AtPoints = field(default_factory=dict)
+    known: dict[Any, Any] = field(default_factory=dict)  # other facts, by what they depend on
+
+    def at_lam(self, lam: Tensor) -> Shared:
+        """The same, empty where it was filled at another λ."""
+        if not (self.lam and torch.equal(self.lam[0], lam)):
+            self.at.clear()
+            self.known.clear()
+            self.lam[:] = [lam.detach().clone()]
+        return self
+
+
 @dataclass(frozen=True, eq=False)
 class Anchor:
     """A computed w, and at least how far w* is from it."""
@@ -260,6 +289,7 @@ class _Recorded:
     programs: dict[str, Program]
     snapshots: dict[str, Snapshot]
     declined: dict[str, str]
+    shared: Shared = field(default_factory=Shared)
 
 
 def functions(problem: Problem) -> dict[str, tuple[str, Callable[[Tensor, Tensor], Tensor]]]:

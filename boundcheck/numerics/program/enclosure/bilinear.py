@@ -26,7 +26,7 @@ from boundcheck.numerics.program.cholesky_certificate import spectral_norm
 from boundcheck.numerics.program.enclosure.elementwise import arranged, products
 from boundcheck.numerics.program.enclosure.forms import Curvature, Trilinear, congruence, nothing
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, around, norm, total
-from boundcheck.numerics.program.enclosure.linear import image, sum_of
+from boundcheck.numerics.program.enclosure.linear import image, sum_of, transposed
 from boundcheck.numerics.program.enclosure.sparse_derivative import Sparse, of_factors, of_product
 from boundcheck.numerics.program.enclosure.value import (
     PAIRS,
@@ -83,9 +83,13 @@ class Bilinear:
         if self.entrywise:
             return adjoint * other
         loss = rounding(adjoint.lo.numel())
-        mid = self._transposed(adjoint.mid, other.mid, factor)
-        rad = self._transposed(adjoint.rad, other.size, factor)
-        rad = rad + self._transposed(adjoint.mid.abs(), other.rad + loss * other.mid.abs(), factor)
+
+        def pulled(cotangent: Tensor, other: Tensor) -> Tensor:
+            return transposed(lambda x: self._paired(x, other, factor), [self.inputs[factor].shape], cotangent)[0]
+
+        mid = pulled(adjoint.mid, other.mid)
+        rad = pulled(adjoint.rad, other.size)
+        rad = rad + pulled(adjoint.mid.abs(), other.rad + loss * other.mid.abs())
         return around(mid, rad * (UP + loss) + TINY)
 
     def curvature(self, adjoint: Interval, pair: Pair) -> Iterator[Curvature]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from boundcheck.numerics.program.capture import CUT, MATRIX, Declined, Operation, Program, Ref
 from boundcheck.numerics.program.enclosure import chain as chains
@@ -27,6 +27,8 @@ from boundcheck.numerics.program.enclosure.log_sum_exp import log_sum_exp_value
 from boundcheck.numerics.program.enclosure.piecewise import clamp, elu, huber, leaky_relu
 from boundcheck.numerics.program.enclosure.sparse_derivative import of_factors, of_product, of_sum
 from boundcheck.numerics.program.enclosure.value import LAM, Value, W, input_value, refined
+from boundcheck.numerics.program.operations import changed
+from boundcheck.numerics.program.operations import leaves as leaves_of
 
 OfLam = dict[int, list[Value]]  # by the place of an operation, its values where they depend on λ only
 MOST_NUMBERS = 60_000_000  # in all derivatives together: half a gigabyte
@@ -94,6 +96,11 @@ class Enclosures:
                     of_lam[place] = values
 
     @property
+    def numbers(self) -> int:
+        """How many numbers are kept in all derivatives together."""
+        return self._numbers
+
+    @property
     def output(self) -> Value:
         """The value of the program."""
         return self[self.program.output]
@@ -119,7 +126,7 @@ class Enclosures:
         return refined(value, self.radius)
 
     def _interpreted(self, operation: Operation) -> list[Value]:
-        args, kwargs = tree_map(self._argument, (operation.args, operation.kwargs), is_leaf=_is_ref)
+        args, kwargs = changed(self._argument, operation.args, operation.kwargs)
         if kwargs.get("dtype") not in {None, *self._dtypes}:
             place = f", {operation.line}" if operation.line else ""
             raise Declined(f"aten.{operation.name} to {kwargs['dtype']}, which is not the identity{place}")
@@ -158,7 +165,7 @@ class Enclosures:
                 self.notes[CUT_OFF] = None
             if result is not None:
                 return result if isinstance(result, list) else [result]
-        varying = [x for x in tree_leaves((args, kwargs), is_leaf=_is_value) if isinstance(x, Value)]
+        varying = [x for x in leaves_of(args, kwargs) if isinstance(x, Value)]
         if name in AFFINE and len(varying) == 1:
             return [_affine(operation, args, kwargs, varying[0])]
         if name in MOVES or name in SUMS:
@@ -196,10 +203,6 @@ class Enclosures:
 CUT_OFF = "for softplus = log(1 + e^x), from which PyTorch's is 2e-9 away beyond its threshold"
 EDGE = 1.001e-12  # of binary_cross_entropy: PyTorch's derivative has x(1 − x) no smaller than 1e-12
 SEVERAL = frozenset(("split", "split_with_sizes", "unbind", "chunk"))  # operations that return a list
-
-
-def _is_ref(x: Any) -> bool:
-    return isinstance(x, Ref)
 
 
 def _is_value(x: Any) -> bool:

@@ -28,6 +28,7 @@ from boundcheck.numerics.program.enclosure.value import PAIRS, SLOTS, Bend, Pair
 from boundcheck.numerics.program.rounding_rules.ball import TINY
 
 Function = Callable[..., Tensor]
+FEW = 6  # columns up to which they are taken one by one
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +46,10 @@ class Linear:
     terms: int  # of the longest sum in it
 
     def backward(self, adjoint: Interval) -> Iterator[tuple[Value, Interval]]:
-        zeros = [torch.zeros(x.shape, dtype=torch.float64) for x in self.inputs]
-        back = torch.func.vjp(self.f, *zeros)[1]
-        sized = torch.func.vjp(self.size, *zeros)[1]
+        shapes = [x.shape for x in self.inputs]
         loss = rounding(max(adjoint.mid.numel(), self.terms))
-        mids = back(adjoint.mid)
-        rads = sized(adjoint.rad + loss * adjoint.mid.abs())
+        mids = transposed(self.f, shapes, adjoint.mid)
+        rads = transposed(self.size, shapes, adjoint.rad + loss * adjoint.mid.abs())
         for x, mid, rad in zip(self.inputs, mids, rads, strict=True):
             yield x, around(mid, rad * (UP + loss))
 
@@ -142,6 +141,16 @@ def linear_value(
     return Value(enclosed([x.centre for x in inputs]), enclosed([x.box for x in inputs]), slopes, bends, rule)
 
 
+def transposed(f: Function, shapes: Sequence[torch.Size], cotangent: Tensor) -> tuple[Tensor, ...]:
+    """The transpose of a linear function of tensors with these shapes."""
+    with torch.enable_grad():
+        zeros = [torch.zeros(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+        y = f(*zeros)
+        if not y.requires_grad:
+            return tuple(torch.zeros(shape, dtype=torch.float64) for shape in shapes)
+        return torch.autograd.grad(y, zeros, cotangent, allow_unused=True, materialize_grads=True)
+
+
 def _alone(f: Function, zeros: Sequence[Tensor], i: int) -> Callable[[Tensor], Tensor]:
     """f as a function of its i-th input."""
     return lambda x: f(*(x if j == i else zero for j, zero in enumerate(zeros)))
@@ -157,7 +166,10 @@ def image(
         M = of_moves(f, sparse.shape) if moves else None if coefficients is None else coefficients()
         if M is not None:
             return kept(sparse.moved(M, shape))
-    return torch.vmap(f)(part.F).reshape(part.k, *shape)
+    columns = part.F
+    if 0 < part.k <= FEW:  # quicker one by one
+        return torch.stack([f(column) for column in columns]).reshape(part.k, *shape)
+    return torch.vmap(f)(columns).reshape(part.k, *shape)
 
 
 def sum_of(images: Sequence[Tensor | Sparse]) -> Tensor | Sparse:
