@@ -116,9 +116,9 @@ class ProgramProof:
 
     def _at_point(self, level: str, program: Program, centre: Tensor) -> ScalarBounds | MapBounds:
         """The bounds at one point, which all balls around it share; those of the last points are kept."""
-        for w, bounds in (*self._at.get(level, ()), *self.shared.at.get(level, ())):
+        for w, there in self._at.get(level, []) + self.shared.at.get(level, []):
             if torch.equal(w, centre):
-                return bounds
+                return there
         lam, with_lam = self.problem.lam, self.problem.n <= MOST_LAM
         kind = MapBounds if level == "lower" and not self.has_loss else ScalarBounds
         of_lam = self._of_lam.setdefault(level, {})

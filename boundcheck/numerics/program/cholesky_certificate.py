@@ -17,6 +17,7 @@ from torch import Tensor
 UNIT = torch.finfo(torch.float64).eps / 2
 TRIES = 4  # margins, each ten times the last
 LARGE = 256  # rows from which it pays to look for zeros
+SAFE = 1e-60, 1e60  # largest entries of which squares neither overflow nor vanish beside rounding
 SPARSE = 0.05  # the share of numbers that are not 0 below which the others are left out
 
 
@@ -127,9 +128,11 @@ def spectral_norm(J: Tensor) -> float:
         return 0.0
     if is_sparse(J):
         return norm_of_sparse(csr_matrix(J.numpy()))
-    unit = math.ldexp(1.0, min(math.frexp(top)[1], 1023))
-    J = J / unit if J.shape[0] < J.shape[1] else J.T / unit
-    return unit * _norm(J @ J.T, J.shape[1], float((J**2).sum()))
+    unit = 1.0 if SAFE[0] < top < SAFE[1] else math.ldexp(1.0, min(math.frexp(top)[1], 1023))
+    J = J if J.shape[0] < J.shape[1] else J.T
+    J = J if unit == 1 else J / unit
+    G = J @ J.T
+    return unit * _norm(G, J.shape[1], float(G.trace()))
 
 
 @torch.no_grad()

@@ -22,7 +22,7 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
-from boundcheck.numerics.program.cholesky_certificate import spectral_norm
+from boundcheck.numerics.program.cholesky_certificate import SPARSE, spectral_norm
 from boundcheck.numerics.program.enclosure.elementwise import arranged, products
 from boundcheck.numerics.program.enclosure.forms import Curvature, Trilinear, congruence, nothing
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, around, norm, total
@@ -132,7 +132,9 @@ class Bilinear:
         if self.entrywise:
             middle = congruence(one.matrix.T, a.reshape(-1), two.matrix.T)
         elif isinstance(one.held, Sparse) and (turned := self._turned(a)) is not None:
-            middle = torch.from_numpy((turned @ one.held.rows).T @ two.matrix.numpy())
+            rows = csr_matrix(two.matrix.numpy()) if two.matrix.count_nonzero() <= SPARSE * two.matrix.numel() else None
+            left = (turned @ one.held.rows).T
+            middle = torch.from_numpy(left @ two.matrix.numpy() if rows is None else (left @ rows).toarray())
         else:
             pulled = torch.vmap(lambda x: self._transposed(a, x, 1))(one.F)
             middle = pulled.reshape(one.k, -1) @ two.matrix

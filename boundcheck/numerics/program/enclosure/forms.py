@@ -232,7 +232,10 @@ def congruence(F: Tensor, s: Tensor, G: Tensor) -> Tensor:
     """F diag(s) Gᵀ for F of shape (k₁, m) and G of shape (k₂, m)."""
     if is_sparse(F) and is_sparse(G):
         return torch.from_numpy((csr_matrix((F * s).numpy()) @ csr_matrix(G.numpy()).T).toarray())
-    product: Tensor = (F * s) @ G.T
+    left = F * s
+    if not bool(left.any()) or not bool(G.any()):
+        return torch.zeros(len(F), len(G), dtype=torch.float64)
+    product: Tensor = left @ G.T
     return product
 
 
@@ -261,7 +264,7 @@ def norm_of(parts: Sequence[Curvature], limit: float = math.inf) -> float:
         return math.inf
     middle = sum((part.lo for part in parts[1:]), parts[0].lo)
     slack += gamma(len(parts)) * math.fsum(frobenius(part.lo) for part in parts)
-    if slack + 0.999 * max(float(torch.linalg.vector_norm(middle, dim=i).max()) for i in (0, 1)) > limit:
+    if math.isfinite(limit) and slack + 0.999 * float(euclidean(middle, 1).max()) > limit:  # no row is longer than ‖·‖
         return math.inf
     return (spectral_norm(middle) + slack) * UP
 
