@@ -12,7 +12,6 @@ from dataclasses import replace
 from boundcheck.ball import BALLS, BallKind
 from boundcheck.constants import Constant, Constants, Provenance
 from boundcheck.errors import InputError, UnknownNameError
-from boundcheck.numerics.bilevel import derivative_check
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
@@ -149,7 +148,7 @@ def on_balls(
     are the derivatives that finite differences could not confirm. With any, every constant is an estimate. With
     `smaller_balls`, those of the local ball have their values on smaller balls too.
     """
-    doubts += derivative_check.at_solution(problem, problem.lam, solution.w[0]).unconfirmed
+    doubts += validate.at_reference(problem, solution).unconfirmed
     setting = Setting(problem, Prepared(problem, problem.lam[None]), solution, spend, tell)
     closed = problem.known if isinstance(problem.known, ClosedForms) else None
     claimed = known if known is not None else problem.known if isinstance(problem.known, Constants) else Constants()

@@ -11,7 +11,7 @@ from boundcheck.constants import Constant, Constants, Provenance
 from boundcheck.numerics.bilevel import derivative_check
 from boundcheck.numerics.bilevel.closed_forms import Region
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.estimate import at_solution, fixed_point_certificate
+from boundcheck.numerics.estimate import at_solution, fixed_point_certificate, validate
 from boundcheck.numerics.estimate.fixed_point_certificate import FixedPoint
 from boundcheck.numerics.estimate.program_at_point import AtPoint, at_point
 from boundcheck.numerics.estimate.program_proof import ProgramProof
@@ -39,7 +39,7 @@ def near_solution(problem: Problem, solution: ReferenceSolution) -> NearSolution
     """The proof for a reference of one λ, which is that of the problem; or why there is none."""
     w = solution.w[0]
     doubts = derivative_check.confirm(problem, problem.lam).unconfirmed
-    doubts += derivative_check.at_solution(problem, problem.lam, w).unconfirmed
+    doubts += validate.at_reference(problem, solution).unconfirmed
     if doubts:
         return f"autograd's derivatives were not confirmed ({doubts[0]})"
     proof, alpha = ProgramProof.of(problem), step_constant(problem)

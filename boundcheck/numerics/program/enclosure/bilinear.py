@@ -328,7 +328,9 @@ def bilinear_value(p: Value, q: Value, B: Product, *, entrywise: bool, terms: in
         if parts:
             bends[pair] = torch.stack(parts).sum(0) * (UP + loss)
     rule = Bilinear(p, q, B, entrywise, terms)
-    return Value(enclosed(p.centre, q.centre), enclosed(p.box, q.box), slopes, bends, rule)
+    centre = enclosed(p.centre, q.centre)
+    box = centre if p.at_point and q.at_point else enclosed(p.box, q.box)
+    return Value(centre, box, slopes, bends, rule)
 
 
 def _slope(p: Value, q: Value, B: Product, slot: str, loss: float) -> Slope:

@@ -191,7 +191,8 @@ def arranged(c: Interval, factors: Sequence[Tensor], places: tuple[int, int, int
 def elementwise_value(chain: Chain) -> Value:
     """The enclosures of φ(base)."""
     base = chain.base
-    jet, at_centre = chain.jet(base.box), chain.jet(base.centre)
+    at_centre = chain.jet(base.centre)
+    jet = at_centre if base.at_point else chain.jet(base.box)
     slope_mid = at_centre[1].mid
     off = torch.maximum(jet[1].hi - slope_mid, slope_mid - jet[1].lo).clamp(min=0) * UP
     slopes = {}

@@ -79,7 +79,7 @@ class Enclosures:
         w = input_value(centre, W, radius)
         fixed = input_value(lam, LAM, 0.0)
         fixed = fixed if with_lam else Value(fixed.centre, fixed.box, {}, {}, name=LAM)
-        self._results += [[w], [fixed]]
+        self._results += [[w], [fixed] if of_lam is None else of_lam.setdefault(1, [fixed])]
         with torch.no_grad():
             for place, operation in enumerate(program.operations[2:], 2):
                 known = None if of_lam is None else of_lam.get(place)
@@ -350,7 +350,8 @@ def _affine(operation: Operation, args: Any, kwargs: Any, x: Value) -> Value:
     if name == "neg":
         minus = partial(of_factors, torch.tensor(-1.0, dtype=torch.float64), x.shape, x.shape)
         result = linear_value([x], torch.neg, lambda t: t, None, moves=False, terms=1, coefficients=minus)
-        result = replace(result, centre=-x.centre, box=-x.box)
+        centre = -x.centre
+        result = replace(result, centre=centre, box=centre if x.at_point else -x.box)
         factor, offset = -1.0, torch.zeros((), dtype=torch.float64)
     elif name in ("mul", "div"):
         number = torch.as_tensor(args[1] if isinstance(args[0], Value) else args[0], dtype=torch.float64)

@@ -138,7 +138,9 @@ def linear_value(
         if any(pair in x.bends for x in inputs):
             bends[pair] = size(*(x.bends.get(pair, z) for x, z in zip(inputs, zeros, strict=True))) * (UP + loss)
     rule = Linear(inputs, f, size, offset, moves, terms)
-    return Value(enclosed([x.centre for x in inputs]), enclosed([x.box for x in inputs]), slopes, bends, rule)
+    centre = enclosed([x.centre for x in inputs])
+    box = centre if all(x.at_point for x in inputs) else enclosed([x.box for x in inputs])
+    return Value(centre, box, slopes, bends, rule)
 
 
 def transposed(f: Function, shapes: Sequence[torch.Size], cotangent: Tensor) -> tuple[Tensor, ...]:

@@ -252,6 +252,11 @@ class Value:
         return self._norms[name], self.remainder(slot)
 
     @property
+    def at_point(self) -> bool:
+        """Is the box that of the centre, as the ball is a point, or x depends on λ only?"""
+        return self.box is self.centre
+
+    @property
     def depends(self) -> bool:
         """Does it depend on w or λ?"""
         return bool(self.slopes)
@@ -265,7 +270,7 @@ def refined(value: Value, radius: float) -> Value:
         rows = torch.minimum(slope.rows, (slope.slip + radius * bend) * UP)
         slopes[slot] = Slope(slope.held, slope.slip, rows)
     moved = radius * slopes[W].reach * UP if W in slopes else torch.zeros((), dtype=torch.float64)
-    box = value.box.meet(value.centre.grown(moved))
+    box = value.box if value.at_point else value.box.meet(value.centre.grown(moved))
     return replace(value, box=box, slopes=slopes, radius=radius, _second={}, _norms={})
 
 
@@ -275,8 +280,9 @@ def input_value(x: Tensor, slot: str, radius: float) -> Value:
     identity: Tensor | Sparse = unit(x.shape)
     if x.numel() ** 2 < LARGE:
         identity = torch.eye(x.numel(), dtype=torch.float64).reshape(x.numel(), *x.shape)
-    box = around(x, zeros + radius) if radius else Interval(x, x)
-    return Value(Interval(x, x), box, {slot: Slope(identity, zeros, zeros)}, {}, name=slot, radius=radius)
+    centre = Interval(x, x)
+    box = around(x, zeros + radius) if radius else centre
+    return Value(centre, box, {slot: Slope(identity, zeros, zeros)}, {}, name=slot, radius=radius)
 
 
 def rounding(n: int) -> float:
