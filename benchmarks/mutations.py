@@ -280,7 +280,7 @@ def mutations() -> list[Mutation | OfTable]:
     add(value.Value, "off", "remainder", "slope_norm")
     add(intervals.Interval, "size", "rad")
     add(intervals, "norm", "row_norms", "total", "euclidean")
-    add(cholesky_certificate, "spectral_norm", "largest_eigenvalue", "frobenius")
+    add(cholesky_certificate, "spectral_norm", "largest_eigenvalue", "largest_eigenvalue_of_sparse", "frobenius")
     add(farthest, "farthest")
     add(affine_norm, "affine_norm")
     add(scalar.Derivatives, "gradient_norm")

@@ -197,5 +197,12 @@ FORMULAS = [
     Formula("the norm of a slope with weights", lambda: _slope_of(_block(2)).weighted_norm(torch.ones(2) * 1.5), 3.0),
     Formula("what a bend of known norm adds to D³", _rest_as_a_whole, 12.0),
     Formula("what unknown rows add to J³: 2.5³ − 2³", _unknown_rows_of_third, 2.5**3 - 2**3),
+    Formula(
+        "the largest eigenvalue of a sparse matrix",
+        lambda: cholesky_certificate.largest_eigenvalue_of_sparse(
+            csr_matrix([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0] * 3])
+        ),
+        3.0,
+    ),
     Formula("the Frobenius norm of I", lambda: cholesky_certificate.frobenius(torch.eye(4).double()), 2.0),
 ]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, diags
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
@@ -82,28 +83,48 @@ def largest_eigenvalue(H: Tensor) -> float:
 
 def _largest_of_blocks(H: Tensor) -> float:
     """At least the largest eigenvalue: of a matrix that is made of blocks, that of one of them."""
-    if not is_sparse(H):
-        return _largest(H)
-    count, labels = connected_components(csr_matrix(H.numpy()), directed=False)
+    return _largest_of_sparse(csr_matrix(H.numpy())) if is_sparse(H) else _largest(H)
+
+
+@torch.no_grad()
+def largest_eigenvalue_of_sparse(H: csr_matrix) -> float:
+    """The same as `largest_eigenvalue` of a sparse matrix."""
+    numbers = torch.from_numpy(H.data)
+    if not bool(numbers.isfinite().all()):
+        return math.inf
+    if not bool(numbers.any()):
+        return 0.0
+    unit = power_of_two_near(numbers)
+    H = H / unit
+    asymmetry = frobenius(torch.from_numpy((H - H.T).tocsr().data)) / 2
+    top = _largest_of_sparse(((H + H.T) / 2).tocsr())
+    return unit * (top + asymmetry + 4 * UNIT * (abs(top) + asymmetry))
+
+
+def _largest_of_sparse(S: csr_matrix) -> float:
+    """At least the largest eigenvalue, that of one of the blocks."""
+    count, labels = connected_components(S, directed=False)
     if count == 1:
-        return _largest(H)
-    H = (H + H.T) / 2
+        return _largest(torch.from_numpy(S.toarray()))
+    S = ((S + S.T) / 2).tocsr()
+    diagonal = torch.from_numpy(S.diagonal())
     block_of = torch.from_numpy(labels).long()
     sizes = torch.bincount(block_of, minlength=count)
-    beside = H.abs()
-    beside.diagonal().zero_()
-    rows = beside.sum(1) * (1 + 1e-12)
-    rows = H.diagonal() + rows + 4 * UNIT * (H.diagonal().abs() + rows)  # no eigenvalue is larger (Gershgorin)
+    beside = abs(S) - diags(diagonal.abs().numpy(), format="csr")
+    rows = torch.from_numpy(np.asarray(beside.sum(1)).reshape(-1)) * (1 + 1e-12)
+    rows = diagonal + rows + 4 * UNIT * (diagonal.abs() + rows)  # no eigenvalue is larger (Gershgorin)
     limits = torch.full((count,), -math.inf, dtype=torch.float64).scatter_reduce(0, block_of, rows, "amax")
     alone = sizes[block_of] == 1
-    best = float(H.diagonal()[alone].max()) if bool(alone.any()) else -math.inf
+    best = float(diagonal[alone].max()) if bool(alone.any()) else -math.inf
+    order = block_of.argsort(stable=True)
+    ends = sizes.cumsum(0)
     for block in limits.argsort(descending=True).tolist():
         limit = float(limits[block])
         if limit <= best:
             break
         if int(sizes[block]) > 1:
-            some = (block_of == block).nonzero().reshape(-1)
-            best = max(best, min(_largest(H[some][:, some]), limit))
+            some = order[int(ends[block] - sizes[block]) : int(ends[block])].numpy()
+            best = max(best, min(_largest(torch.from_numpy(S[some][:, some].toarray())), limit))
     return best
 
 
@@ -143,13 +164,16 @@ def norm_of_sparse(J: csr_matrix) -> float:
     unit = math.ldexp(1.0, min(math.frexp(top)[1], 1023))
     J = (J if J.shape[0] < J.shape[1] else J.T.tocsr()) / unit
     squares = float((J.data**2).sum()) * (1 + 1e-12)
-    return unit * _norm(torch.from_numpy((J @ J.T).toarray()), J.shape[1], squares)
+    return unit * _norm((J @ J.T).tocsr(), J.shape[1], squares)
 
 
-def _norm(G: Tensor, terms: int, squares: float) -> float:
+def _norm(G: Tensor | csr_matrix, terms: int, squares: float) -> float:
     """At least ‖J‖, of G = JJᵀ as computed with sums of so many terms; `squares` is ‖J‖²_F."""
     rounding = gamma(terms + 3) * squares * 1.001  # of JJᵀ, as ‖|J||J|ᵀ‖ ≤ ‖J‖²_F
-    return math.sqrt(max(_largest_of_blocks(G) + rounding, 0.0)) * (1 + 4 * UNIT)
+    if not isinstance(G, Tensor) and not is_worth_it(G):
+        G = torch.from_numpy(G.toarray())
+    top = _largest_of_blocks(G) if isinstance(G, Tensor) else _largest_of_sparse(G)
+    return math.sqrt(max(top + rounding, 0.0)) * (1 + 4 * UNIT)
 
 
 def gram(J: Tensor) -> Tensor:
@@ -159,6 +183,21 @@ def gram(J: Tensor) -> Tensor:
         return torch.from_numpy((rows @ rows.T).toarray())
     product: Tensor = J @ J.T
     return product
+
+
+def sparse_gram(J: Tensor) -> csr_matrix | None:
+    """The same without its zeros; None where there are few."""
+    if not is_sparse(J):
+        return None
+    rows = csr_matrix(J.numpy())
+    G = (rows @ rows.T).tocsr()
+    return G if is_worth_it(G) else None
+
+
+def is_worth_it(M: csr_matrix) -> bool:
+    """Is a sparse matrix large, with few numbers that are not 0?"""
+    numbers = math.prod(M.shape)
+    return bool(numbers >= LARGE**2 and M.nnz <= SPARSE * numbers)
 
 
 def is_sparse(J: Tensor) -> bool:

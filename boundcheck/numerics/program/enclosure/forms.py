@@ -19,14 +19,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, diags
 from torch import Tensor
 
 from boundcheck.numerics.program.cholesky_certificate import (
     frobenius,
     gram,
     is_sparse,
+    is_worth_it,
     largest_eigenvalue,
+    largest_eigenvalue_of_sparse,
+    sparse_gram,
     spectral_norm,
 )
 from boundcheck.numerics.program.enclosure.flattenings import formed_tensor, least_norm_of_flattenings
@@ -169,6 +172,14 @@ class Factor:
         return 1 if self.X is None else self.X.shape[1] * self.X.shape[2]
 
     @cached_property
+    def sparse(self) -> csr_matrix | None:
+        """The inner products of single rows without zeros; None for blocks, and where there are few zeros."""
+        if self.X is None:
+            squares = diags((self.r * self.r).numpy(), format="csr")
+            return squares if is_worth_it(squares) else None
+        return sparse_gram(self.blocks[:, 0]) if self.X.shape[1] == 1 else None
+
+    @cached_property
     def gram(self) -> Tensor:
         """The inner products of single rows; of blocks, at least ‖X_g X_hᵀ‖, by its entries or by its sums."""
         if self.X is None:
@@ -193,6 +204,11 @@ def _hadamard(Y: Factor, Z: Factor) -> float:
     """λmax(N(Y) ∘ N(Z))^½, with room for the rounding of N: its entries are at most ‖Y_g‖‖Y_h‖."""
     p = Y.sizes * Z.sizes
     margin = 4 * gamma(max(Y.terms, Z.terms) + 2) * total(p * p)
+    if Y.sparse is not None:
+        other = Z.gram.numpy() if Z.sparse is None else Z.sparse
+        return math.sqrt(largest_eigenvalue_of_sparse(csr_matrix(Y.sparse.multiply(other))) + margin)
+    if Z.sparse is not None:
+        return math.sqrt(largest_eigenvalue_of_sparse(csr_matrix(Z.sparse.multiply(Y.gram.numpy()))) + margin)
     return math.sqrt(largest_eigenvalue(Y.gram * Z.gram) + margin)
 
 
