@@ -36,6 +36,7 @@ from boundcheck.numerics.program.enclosure import (
     normalised,
     piecewise,
     scalar,
+    sparse_derivative,
     value,
 )
 
@@ -86,7 +87,7 @@ def less(x: Any) -> Any:
     if isinstance(x, value.Term):
         return replace(x, c=less(x.c))
     if isinstance(x, value.Slope):
-        return value.Slope(x.F, less(x.slip), less(x.rows))
+        return value.Slope(x.held, less(x.slip), less(x.rows))
     if isinstance(x, chain.Chain):
         return replace(x, jets=lambda z: less(x.jets(z)))
     if isinstance(x, tuple | list):
@@ -270,7 +271,7 @@ def mutations() -> list[Mutation | OfTable]:
     ):  # fmt: skip
         for field in ("centre", "box", "bends"):
             add(module, name, change=less_of(field), of=f", {field}")
-        for field in ("F", "rows"):
+        for field in ("held", "rows"):
             add(module, name, change=_slopes(field), of=f", {field}")
     add(linear.Linear, "norm_of")
     add(bilinear.Bilinear, "_size", "_unknown_rows", "_most", "norm_of")
@@ -284,13 +285,14 @@ def mutations() -> list[Mutation | OfTable]:
     add(forms, "trilinear_norm", "_paired", "_hadamard", "_as_one_tensor", "block_norms")
     add(forms, "sum_of_products", "norm_of", "congruence")
     add(forms, "ends_of", change=_ends)
-    add(value.Slope, "norms", "reach")
+    add(value.Slope, "norms", "reach", "norm", "weighted_norm")
+    add(sparse_derivative.Sparse, "row_norms", "norm", "line_norms")
     add(value.Term, "sizes")
     add(value.Bend, "norm")
     add(value.Value, "off", "remainder", "slope_norm")
     add(intervals.Interval, "size", "rad")
     add(intervals, "norm", "row_norms", "total", "euclidean")
-    add(cholesky_certificate, "spectral_norm", "largest_eigenvalue", "frobenius")
+    add(cholesky_certificate, "spectral_norm", "largest_eigenvalue", "largest_eigenvalue_of_sparse", "frobenius")
     add(farthest, "farthest")
     add(affine_norm, "affine_norm")
     add(scalar.Derivatives, "gradient_norm")

@@ -13,15 +13,18 @@ from functools import cached_property
 import torch
 import torch.nn.functional as F
 from sampled_derivatives import Judge, Verdict
+from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from boundcheck.numerics.program import cholesky_certificate
 from boundcheck.numerics.program.capture import capture
 from boundcheck.numerics.program.enclosure.elementary import ELEMENTARY
+from boundcheck.numerics.program.enclosure.elementwise import products
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
 from boundcheck.numerics.program.enclosure.intervals import point
 from boundcheck.numerics.program.enclosure.log_sum_exp import LogSumExp
-from boundcheck.numerics.program.enclosure.value import Slope, Value
+from boundcheck.numerics.program.enclosure.sparse_derivative import Sparse
+from boundcheck.numerics.program.enclosure.value import Bend, Slope, Value
 
 Function = Callable[[Tensor, Tensor], Tensor]
 POINTS = 6  # the centre, both ends of an interval, and some between
@@ -187,7 +190,42 @@ def _unknown_rows_of_third() -> float:
     return rule._loose(torch.ones(1, dtype=torch.float64), [slope] * 3)
 
 
+def _block(*shape: int) -> Sparse:
+    """Two rows of two numbers, 0.6 and 0.8 times ±2, at right angles."""
+    return Sparse(csr_matrix([[1.2, 1.6], [-1.6, 1.2]]), torch.Size(shape))
+
+
+def _of_line() -> float:
+    squares = _block(2).line_norms(0, 9)
+    return math.nan if squares is None else float(squares)
+
+
+def _slope_of(held: Tensor | Sparse) -> Slope:
+    zeros = torch.zeros(2, dtype=torch.float64)
+    return Slope(held, zeros, zeros)
+
+
+def _rest_as_a_whole() -> float:
+    """Σ_i s_i D²x_i⊗J_i of a bend of which only the norm is known."""
+    rest = torch.full((2,), 10.0, dtype=torch.float64)
+    form = next(products(Bend((), rest, 3.0), rest.shape, point(0 * rest + 2), _slope_of(_block(2)), (0, 1, 2)))
+    return form.slack
+
+
 FORMULAS = [
+    Formula("the norms of rows without zeros", lambda: float(_block(2).row_norms().min()), 2.0),
+    Formula("the norm of a matrix without zeros", lambda: _block(2).norm(), 2.0),
+    Formula("the norm of a line without zeros", _of_line, 4.0),
+    Formula("the norm of a slope", lambda: _slope_of(_block(2).formed()).norm, 2.0),
+    Formula("the norm of a slope with weights", lambda: _slope_of(_block(2)).weighted_norm(torch.ones(2) * 1.5), 3.0),
+    Formula("what a bend of known norm adds to D³", _rest_as_a_whole, 12.0),
     Formula("what unknown rows add to J³: 2.5³ − 2³", _unknown_rows_of_third, 2.5**3 - 2**3),
+    Formula(
+        "the largest eigenvalue of a sparse matrix",
+        lambda: cholesky_certificate.largest_eigenvalue_of_sparse(
+            csr_matrix([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0] * 3])
+        ),
+        3.0,
+    ),
     Formula("the Frobenius norm of I", lambda: cholesky_certificate.frobenius(torch.eye(4).double()), 2.0),
 ]

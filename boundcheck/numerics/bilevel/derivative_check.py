@@ -27,6 +27,7 @@ LINES = 8  # at most, for each derivative
 HOPELESS = 4  # stop after this many lines that decide nothing
 LARGE = 100_000  # with more entries of w and λ, use two lines only
 ARRIVAL = 100  # steps of Φ on the way to a fixed point
+ARRIVED = 1e3  # times closer than need be, no further step is worth it
 NEWTON = 10  # steps of Newton's method after them
 SMALL = 100  # entries of w up to which it is tried
 _ARRIVED: WeakKeyDictionary[Problem, tuple[str, ...]] = (
@@ -152,7 +153,7 @@ def _near_solution(problem: Problem) -> Tensor | None:
     ready, w = problem.prepare(problem.lam), problem.w0
     for _ in range(ARRIVAL):
         before, w = w, problem.phi_at(w, ready)
-        if torch.equal(before, w):
+        if _is_close(problem, before, ARRIVED * float((before - w).norm())):
             break
     for _ in range(NEWTON):
         excess = w - problem.phi_at(w, ready)

@@ -12,7 +12,6 @@ from dataclasses import replace
 from boundcheck.ball import BALLS, BallKind
 from boundcheck.constants import Constant, Constants, Provenance
 from boundcheck.errors import InputError, UnknownNameError
-from boundcheck.numerics.bilevel import derivative_check
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
@@ -149,7 +148,7 @@ def on_balls(
     are the derivatives that finite differences could not confirm. With any, every constant is an estimate. With
     `smaller_balls`, those of the local ball have their values on smaller balls too.
     """
-    doubts += derivative_check.at_solution(problem, problem.lam, solution.w[0]).unconfirmed
+    doubts += validate.at_reference(problem, solution).unconfirmed
     setting = Setting(problem, Prepared(problem, problem.lam[None]), solution, spend, tell)
     closed = problem.known if isinstance(problem.known, ClosedForms) else None
     claimed = known if known is not None else problem.known if isinstance(problem.known, Constants) else Constants()
@@ -191,7 +190,7 @@ def _without_ball(setting: Setting, closed: ClosedForms | None) -> dict[str, Con
     if not {"mu", "L"} <= set(constants) and problem.inner_at is not None:
         setting.tell("measuring mu and L", 0, 1)
         w_star, shape = setting.w_star, setting.shape
-        _add(constants, hessians.of_inner_loss(problem, prepared, w_star, shape, spend, setting.of_phi))
+        _add(constants, hessians.of_inner_loss(problem, prepared, w_star, shape, spend, setting.encloses))
     if closed is None:
         _add(constants, derived_constants.from_structure(setting.shape, constants))
     return constants

@@ -28,6 +28,7 @@ from boundcheck.numerics.solvers.reference import ReferenceSolution
 from boundcheck.side import Side
 
 WIDE = 1e-2  # the same where the loss is strongly convex
+MOST_KNOWN = 4  # references of one problem whose proof is kept
 ROOM = 4  # the radius of the ball, in units of the distance that a Newton step goes
 RADIUS = 1e-6  # of the ball on which ν₁ is taken, relative to 1 + ‖w̃‖; or more where needed
 
@@ -65,6 +66,17 @@ def certify(proof: ProgramProof, solution: ReferenceSolution, alpha: Constant | 
     problem, w = proof.problem, solution.w[0]
     if problem.d > DENSE:
         return _by_strong_convexity(proof, w, alpha)
+    known, key = proof.shared.known, (solution, alpha)
+    if key not in known:
+        if len(known) >= MOST_KNOWN:
+            known.clear()
+        known[key] = _certified(proof, solution, alpha)
+    answer: FixedPoint | str = known[key]
+    return answer
+
+
+def _certified(proof: ProgramProof, solution: ReferenceSolution, alpha: Constant | None) -> FixedPoint | str:
+    problem, w = proof.problem, solution.w[0]
     residual = residual_bounds.of(problem, solution)
     if residual.doubt:
         return residual.doubt

@@ -17,7 +17,7 @@ from boundcheck.numerics.estimate.constant_derivatives import Structure
 from boundcheck.numerics.estimate.effort import Spend, constant_of
 from boundcheck.numerics.estimate.lanczos import Symmetric
 from boundcheck.numerics.estimate.rounding_proof import NoProof
-from boundcheck.numerics.estimate.rounding_proof_matrices import OfOuter, OfPhi
+from boundcheck.numerics.estimate.rounding_proof_matrices import OfOuter
 from boundcheck.numerics.estimate.step_constant import NOTHING, step_constant
 from boundcheck.numerics.program.rounding_rules.ball import Ball
 from boundcheck.side import Side
@@ -39,18 +39,18 @@ def _ends(function: Function, problem: Problem, prepared: Prepared, w: Tensor, s
 
 
 def of_inner_loss(
-    problem: Problem, prepared: Prepared, w_star: Tensor, shape: Structure, spend: Spend,
-    of_phi: OfPhi | NoProof | None,
+    problem: Problem, prepared: Prepared, w_star: Tensor, shape: Structure, spend: Spend, encloses: bool
 ) -> Iterator[Constant]:  # fmt: skip
     """μ, L, κ and the step α with Φ = w − α∇₁ℓ; at w* only, unless the Hessian is constant.
 
+    `encloses` says whether matrices are small enough for balls of them.
     ‖∇α‖ = 0 where the step is known to be held fixed; of a step that is differentiated nothing is said.
     """
     if problem.inner_at is None:
         return
     alpha = step_constant(problem)
     where = "the Hessian of ℓ, constant" if shape.d1phi else "the Hessian of ℓ at w* alone"
-    ball = _hessian_of_loss(problem, w_star) if of_phi is not None else None
+    ball = _hessian_of_loss(problem, w_star) if encloses else None
     if isinstance(ball, Ball):
         ends, rounding = lanczos.dense_symmetric((ball.mid + ball.mid.T) / 2), float(ball.rad.norm())
     else:

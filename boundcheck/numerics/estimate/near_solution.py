@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
-from torch import Tensor
 
 from boundcheck.constants import Constant, Constants, Provenance
 from boundcheck.numerics.bilevel import derivative_check
 from boundcheck.numerics.bilevel.closed_forms import Region
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.estimate import at_solution, fixed_point_certificate
+from boundcheck.numerics.estimate import at_solution, fixed_point_certificate, validate
 from boundcheck.numerics.estimate.fixed_point_certificate import FixedPoint
 from boundcheck.numerics.estimate.program_at_point import AtPoint, at_point
 from boundcheck.numerics.estimate.program_proof import ProgramProof
@@ -39,7 +38,7 @@ class NearSolution:
 def near_solution(problem: Problem, solution: ReferenceSolution) -> NearSolution | str:
     """The proof for a reference of one λ, which is that of the problem; or why there is none."""
     w = solution.w[0]
-    if doubts := _doubts(problem, w):
+    if doubts := _doubts(problem, solution):
         return f"autograd's derivatives were not confirmed ({doubts[0]})"
     proof, alpha = ProgramProof.of(problem), step_constant(problem)
     fixed_point = fixed_point_certificate.certify(proof, solution, alpha)
@@ -57,13 +56,13 @@ def near_solution(problem: Problem, solution: ReferenceSolution) -> NearSolution
     return NearSolution(fixed_point, Constants(constants))
 
 
-def _doubts(problem: Problem, w: Tensor) -> tuple[str, ...]:
+def _doubts(problem: Problem, solution: ReferenceSolution) -> tuple[str, ...]:
     """Which derivatives of autograd finite differences do not confirm.
 
     ∂₂Φ of a map can be compared at w(λ) only, so w has to be close to it. With a loss, Φ = w − α∇₁ℓ is our own, and the
     derivative of ∇₁ℓ by λ is compared at any w.
     """
     doubts = derivative_check.confirm(problem, problem.lam).unconfirmed
-    if problem.inner_at is None or derivative_check.is_close(problem, problem.lam, w):
-        doubts += derivative_check.at_solution(problem, problem.lam, w).unconfirmed
+    if problem.inner_at is None or derivative_check.is_close(problem, problem.lam, solution.w[0]):
+        doubts += validate.at_reference(problem, solution).unconfirmed
     return doubts

@@ -106,8 +106,11 @@ def _sum(parts: list[Curvature], shape: tuple[int, int]) -> Enclosed:
     """D²f from its parts; the slack of each bounds a matrix of rank at most √(rows) times it, in the Frobenius norm."""
     if not parts:
         return Enclosed(torch.zeros(shape, dtype=torch.float64), 0.0)
+    off = math.fsum(part.slack for part in parts) * min(shape) ** 0.5
     lo = sum((part.lo for part in parts[1:]), parts[0].lo)
+    sizes = math.fsum(frobenius(part.lo) for part in parts)
+    if all(part.up is part.lo for part in parts):
+        return Enclosed(lo, (off + gamma(len(parts) + 2) * 2 * sizes) * UP)
     up = sum((part.up for part in parts[1:]), parts[0].up)
-    off = math.fsum(part.slack for part in parts) * min(shape) ** 0.5 + frobenius(up - lo) / 2
-    off += gamma(len(parts) + 2) * math.fsum(frobenius(part.lo) + frobenius(part.up) for part in parts)
+    off += frobenius(up - lo) / 2 + gamma(len(parts) + 2) * (sizes + math.fsum(frobenius(part.up) for part in parts))
     return Enclosed(lo / 2 + up / 2, off * UP)

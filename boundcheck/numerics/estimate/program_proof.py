@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,7 +27,7 @@ from boundcheck.numerics.estimate.separable_bounds import SeparableBounds
 from boundcheck.numerics.estimate.step_constant import step_rounding
 from boundcheck.numerics.program.capture import Declined, Program, capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
-from boundcheck.numerics.program.enclosure.interpreter import MOST_NUMBERS
+from boundcheck.numerics.program.enclosure.interpreter import MOST_NUMBERS, OfLam
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.program.enclosure.map import MapBounds
 from boundcheck.numerics.program.enclosure.scalar import Derivatives, ScalarBounds
@@ -38,6 +39,7 @@ from boundcheck.side import Side
 SMALLEST = 1e-250  # what is not larger is rounding of 0
 DEFAULT_SPEND = Spend(1e-3, 0)
 KEPT = 2  # points of each level at which bounds are kept: often 0 and w*
+MOST_SHARED = 200_000  # numbers of an enclosure that is kept for other calls
 MOST_LAM = 20_000  # entries of λ whose derivatives are formed
 
 
@@ -50,7 +52,9 @@ class ProgramProof:
     outer: Program | None
     declined: dict[str, str]
     spend: Spend = DEFAULT_SPEND
-    _at: dict[str, list[tuple[Tensor, ScalarBounds | MapBounds]]] = field(default_factory=dict, init=False)
+    shared: Shared = field(default_factory=lambda: Shared())
+    _at: AtPoints = field(default_factory=dict, init=False)
+    _of_lam: dict[str, OfLam] = field(default_factory=dict, init=False)  # by level, what all balls share
     _near: dict[float, tuple[Tensor, ScalarBounds]] = field(default_factory=dict, init=False)  # by radius, around w*
 
     @classmethod
@@ -61,7 +65,11 @@ class ProgramProof:
         if any(_has_changed(problem, level, recorded) for level in recorded.programs):
             _recorded.cache_clear()
             recorded = _recorded(problem)
-        return cls(problem, recorded.programs.get("lower"), recorded.programs.get("outer"), dict(recorded.declined))
+        programs = recorded.programs
+        proof = cls(problem, programs.get("lower"), programs.get("outer"), dict(recorded.declined))
+        if set(recorded.snapshots) != set(programs):  # compared at some points only
+            return proof
+        return replace(proof, shared=recorded.shared.at_lam(problem.lam))
 
     @property
     def has_loss(self) -> bool:
@@ -85,15 +93,16 @@ class ProgramProof:
         if radius == 0:
             return self._at_point(level, program, centre)
         lam, with_lam = self.problem.lam, self.problem.n <= MOST_LAM
+        of_lam = self._of_lam.setdefault(level, {})
         if level == "lower" and not self.has_loss:
-            return MapBounds(program, centre, lam, radius, with_lam=with_lam)
+            return MapBounds(program, centre, lam, radius, with_lam=with_lam, of_lam=of_lam)
 
         def at_centre() -> Derivatives:
             bounds = self._at_point(level, program, centre)
             assert isinstance(bounds, ScalarBounds)
             return bounds.over
 
-        return ScalarBounds(program, centre, lam, radius, with_lam=with_lam, at_centre=at_centre)
+        return ScalarBounds(program, centre, lam, radius, with_lam=with_lam, at_centre=at_centre, of_lam=of_lam)
 
     def separable(self, level: str, centre: Tensor, radius: float) -> SeparableBounds | None:
         """Bounds of a loss of many unknowns without matrices; None where those are small, or may be formed."""
@@ -110,15 +119,18 @@ class ProgramProof:
 
     def _at_point(self, level: str, program: Program, centre: Tensor) -> ScalarBounds | MapBounds:
         """The bounds at one point, which all balls around it share; those of the last points are kept."""
-        kept = self._at.setdefault(level, [])
-        for w, bounds in kept:
+        for w, there in self._at.get(level, []) + self.shared.at.get(level, []):
             if torch.equal(w, centre):
-                return bounds
+                return there
         lam, with_lam = self.problem.lam, self.problem.n <= MOST_LAM
         kind = MapBounds if level == "lower" and not self.has_loss else ScalarBounds
-        kept.append((centre.detach().clone(), kind(program, centre, lam, 0.0, with_lam=with_lam)))
+        of_lam = self._of_lam.setdefault(level, {})
+        bounds = kind(program, centre, lam, 0.0, with_lam=with_lam, of_lam=of_lam)
+        enclosures = bounds.over if isinstance(bounds, MapBounds) else bounds.over.enclosures
+        kept = (self.shared.at if enclosures.numbers <= MOST_SHARED else self._at).setdefault(level, [])
+        kept.append((centre.detach().clone(), bounds))
         del kept[:-KEPT]
-        return kept[-1][1]
+        return bounds
 
     def on(
         self, region: Region, alpha: Constant | None, solution: Anchor | None = None,
@@ -248,6 +260,26 @@ class ProgramProof:
             yield from named("eta_2", eta_2, f"{mean_of}‖∇²₁₂E‖")
 
 
+AtPoints = dict[str, list[tuple[Tensor, ScalarBounds | MapBounds]]]  # by level, points with the bounds there
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What small proofs of the same programs at one λ share: the programs have all numbers in them, beside w and λ."""
+
+    lam: list[Tensor] = field(default_factory=list)  # at most one
+    at: AtPoints = field(default_factory=dict)
+    known: dict[Any, Any] = field(default_factory=dict)  # other facts, by what they depend on
+
+    def at_lam(self, lam: Tensor) -> Shared:
+        """The same, empty where it was filled at another λ."""
+        if not (self.lam and torch.equal(self.lam[0], lam)):
+            self.at.clear()
+            self.known.clear()
+            self.lam[:] = [lam.detach().clone()]
+        return self
+
+
 @dataclass(frozen=True, eq=False)
 class Anchor:
     """A computed w, and at least how far w* is from it."""
@@ -306,6 +338,7 @@ class _Recorded:
     programs: dict[str, Program]
     snapshots: dict[str, Snapshot]
     declined: dict[str, str]
+    shared: Shared = field(default_factory=Shared)
 
 
 def functions(problem: Problem) -> dict[str, tuple[str, Callable[[Tensor, Tensor], Tensor]]]:

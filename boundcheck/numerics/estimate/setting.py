@@ -63,11 +63,15 @@ class Setting:
         """The derivatives at the computed w*, from the program; or why there are none."""
         return at_point(self.program, self.w_star, step_constant(self.problem))
 
+    @property
+    def encloses(self) -> bool:
+        """Are matrices small enough for balls of them?"""
+        return at_solution.forms_matrices(self.problem) and rounding_proof_matrices.are_small(self.problem)
+
     @cached_property
     def of_phi(self) -> OfPhi | NoProof | None:
         """Balls of ∂₁Φ and ∂₂Φ at w*; None where they would take too long."""
-        small = at_solution.forms_matrices(self.problem) and rounding_proof_matrices.are_small(self.problem)
-        return rounding_proof_matrices.of_phi(self.problem, self.w_star) if small else None
+        return rounding_proof_matrices.of_phi(self.problem, self.w_star) if self.encloses else None
 
     @cached_property
     def least(self) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from boundcheck.numerics.bilevel import derivative_check
 from boundcheck.numerics.bilevel.derivative_check import Confirmation
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.solvers.reference import ReferenceSolution
 
 BESIDE = 1e-3  # relative
 
@@ -56,6 +58,12 @@ def check(problem: Problem, lam: Tensor, w_star: Tensor | None = None) -> Confir
                 "fix its random numbers (a seeded generator made anew in each call, or data drawn beforehand)"
             )
     return derivative_check.confirm(problem, lam, w_star)
+
+
+@lru_cache(maxsize=8)
+def at_reference(problem: Problem, solution: ReferenceSolution) -> Confirmation:
+    """Whether ∂₂Φ is that of the function at a reference of one λ, which is that of the problem; asked once of each."""
+    return derivative_check.at_solution(problem, problem.lam, solution.w[0])
 
 
 def _finite(

@@ -310,7 +310,10 @@ class _Rules:
     def _pow(self, x: Any, exponent: Any) -> Node:
         if not isinstance(exponent, int | float) or not isinstance(x, Node | Tensor):
             raise Declined("aten.pow with these arguments")
-        return self.tape.apply(self._node(x), power(exponent))
+        x = self._node(x)
+        if not x.depends and exponent == int(exponent) and exponent >= 0:  # data need no derivatives
+            return self.tape.put(Jet(array(x.jet.value ** int(exponent))))
+        return self.tape.apply(x, power(exponent))
 
     def _logsumexp(self, x: Any, dim: Any, keepdim: bool = False) -> Node:
         return self._log(self._sum(self._exp(x), dim, keepdim))
@@ -409,6 +412,8 @@ def _relu_orders(x: Any) -> Any:
 def power(exponent: float) -> Callable[[Any], Any]:
     """x^p with its derivatives; any x for a whole p, positive ones for another."""
     p = flint.arb(exponent)
+    if exponent == 2:
+        return lambda x: (x**2, p * x, p)
     whole = exponent == int(exponent)
 
     def raised(x: Any, lowered: int) -> Any:

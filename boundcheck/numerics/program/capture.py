@@ -30,11 +30,12 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves
 
 from boundcheck.numerics.program.batched_losses import losses_as_they_are
 from boundcheck.numerics.program.in_place import cast, out_of_place
 from boundcheck.numerics.program.memory import Memory, places
+from boundcheck.numerics.program.operations import changed, leaves
 from boundcheck.numerics.program.outside_torch import NoWayOut
 from boundcheck.numerics.program.rounding_rules.ball import Refusal
 from boundcheck.numerics.program.torch_modules import Plugged
@@ -85,7 +86,7 @@ class Operation:
 
     def refs(self) -> Iterator[Ref]:
         """The computed tensors that it reads."""
-        return (x for x in tree_leaves((self.args, self.kwargs)) if isinstance(x, Ref))
+        return (x for x in leaves(self.args, self.kwargs) if isinstance(x, Ref))
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +198,7 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         with torch._C.DisableTorchFunction():
-            tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+            tensors = [x for x in leaves(args, kwargs) if isinstance(x, Tensor)]
             if any(x.is_meta for x in tensors):  # PyTorch asks for a shape: there are no numbers in it
                 return func(*args, **kwargs)
             if torch.Tag.nondeterministic_seeded in func.tags:
@@ -349,7 +350,7 @@ class Recorder(TorchDispatchMode):
             return self.ref(x) or self._numbers(x)
 
         shapes = tuple(x.shape if isinstance(x, Tensor) else torch.Size() for x in results)
-        recorded_args, recorded_kwargs = tree_map(of, (tuple(args), dict(kwargs)))
+        recorded_args, recorded_kwargs = changed(of, args, kwargs)
         operation = Operation(name, recorded_args, recorded_kwargs, shapes, func, line)
         index = self._next()  # after the arguments: to read one may be an operation too
         if name != "input" and all(ref.node in self._of_data for ref in operation.refs()):
@@ -502,7 +503,7 @@ def _without_unused(operations: list[Operation], output: Ref, shape: torch.Size)
     kept = [operations[i] for i in sorted(used)]
     renumbered = []
     for operation in kept:
-        args, kwargs = tree_map(moved, (operation.args, operation.kwargs), is_leaf=lambda x: isinstance(x, Ref))
+        args, kwargs = changed(moved, operation.args, operation.kwargs)
         renumbered.append(replace(operation, args=args, kwargs=kwargs))
     return Program(tuple(renumbered), moved(output), shape)
 

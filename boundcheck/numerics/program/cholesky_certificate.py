@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, diags
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 UNIT = torch.finfo(torch.float64).eps / 2
 TRIES = 4  # margins, each ten times the last
 LARGE = 256  # rows from which it pays to look for zeros
+SAFE = 1e-60, 1e60  # largest entries of which squares neither overflow nor vanish beside rounding
 SPARSE = 0.05  # the share of numbers that are not 0 below which the others are left out
 
 
@@ -55,8 +57,10 @@ def frobenius(M: Tensor) -> float:
     """At least the Frobenius norm."""
     if not M.numel():
         return 0.0
-    top = float(M.abs().max())
-    size = math.sqrt(M.numel()) * top if top < 1e-140 else float(M.norm())  # squares of smaller numbers vanish
+    size = float(M.norm())
+    if not size >= 1e-139 * math.sqrt(M.numel()):  # else some number is larger than 1e-140
+        top = float(M.abs().max())
+        size = math.sqrt(M.numel()) * top if top < 1e-140 else size  # squares of smaller numbers vanish
     return size * (1 + 2.0**-45 + gamma(M.numel())) + M.numel() * 1e-300
 
 
@@ -79,28 +83,48 @@ def largest_eigenvalue(H: Tensor) -> float:
 
 def _largest_of_blocks(H: Tensor) -> float:
     """At least the largest eigenvalue: of a matrix that is made of blocks, that of one of them."""
-    if not is_sparse(H):
-        return _largest(H)
-    count, labels = connected_components(csr_matrix(H.numpy()), directed=False)
+    return _largest_of_sparse(csr_matrix(H.numpy())) if is_sparse(H) else _largest(H)
+
+
+@torch.no_grad()
+def largest_eigenvalue_of_sparse(H: csr_matrix) -> float:
+    """The same as `largest_eigenvalue` of a sparse matrix."""
+    numbers = torch.from_numpy(H.data)
+    if not bool(numbers.isfinite().all()):
+        return math.inf
+    if not bool(numbers.any()):
+        return 0.0
+    unit = power_of_two_near(numbers)
+    H = H / unit
+    asymmetry = frobenius(torch.from_numpy((H - H.T).tocsr().data)) / 2
+    top = _largest_of_sparse(((H + H.T) / 2).tocsr())
+    return unit * (top + asymmetry + 4 * UNIT * (abs(top) + asymmetry))
+
+
+def _largest_of_sparse(S: csr_matrix) -> float:
+    """At least the largest eigenvalue, that of one of the blocks."""
+    count, labels = connected_components(S, directed=False)
     if count == 1:
-        return _largest(H)
-    H = (H + H.T) / 2
+        return _largest(torch.from_numpy(S.toarray()))
+    S = ((S + S.T) / 2).tocsr()
+    diagonal = torch.from_numpy(S.diagonal())
     block_of = torch.from_numpy(labels).long()
     sizes = torch.bincount(block_of, minlength=count)
-    beside = H.abs()
-    beside.diagonal().zero_()
-    rows = beside.sum(1) * (1 + 1e-12)
-    rows = H.diagonal() + rows + 4 * UNIT * (H.diagonal().abs() + rows)  # no eigenvalue is larger (Gershgorin)
+    beside = abs(S) - diags(diagonal.abs().numpy(), format="csr")
+    rows = torch.from_numpy(np.asarray(beside.sum(1)).reshape(-1)) * (1 + 1e-12)
+    rows = diagonal + rows + 4 * UNIT * (diagonal.abs() + rows)  # no eigenvalue is larger (Gershgorin)
     limits = torch.full((count,), -math.inf, dtype=torch.float64).scatter_reduce(0, block_of, rows, "amax")
     alone = sizes[block_of] == 1
-    best = float(H.diagonal()[alone].max()) if bool(alone.any()) else -math.inf
+    best = float(diagonal[alone].max()) if bool(alone.any()) else -math.inf
+    order = block_of.argsort(stable=True)
+    ends = sizes.cumsum(0)
     for block in limits.argsort(descending=True).tolist():
         limit = float(limits[block])
         if limit <= best:
             break
         if int(sizes[block]) > 1:
-            some = (block_of == block).nonzero().reshape(-1)
-            best = max(best, min(_largest(H[some][:, some]), limit))
+            some = order[int(ends[block] - sizes[block]) : int(ends[block])].numpy()
+            best = max(best, min(_largest(torch.from_numpy(S[some][:, some].toarray())), limit))
     return best
 
 
@@ -118,15 +142,18 @@ def spectral_norm(J: Tensor) -> float:
     """At least ‖J‖, through the smaller of JᵀJ and JJᵀ."""
     if not J.numel():
         return 0.0
-    if not bool(J.isfinite().all()):
+    top = float(torch.linalg.vector_norm(J, ord=math.inf))
+    if not math.isfinite(top):
         return math.inf
-    if not bool(J.any()):
+    if not top:
         return 0.0
     if is_sparse(J):
         return norm_of_sparse(csr_matrix(J.numpy()))
-    unit = power_of_two_near(J)
-    J = J / unit if J.shape[0] < J.shape[1] else J.T / unit
-    return unit * _norm(J @ J.T, J.shape[1], float((J**2).sum()))
+    unit = 1.0 if SAFE[0] < top < SAFE[1] else math.ldexp(1.0, min(math.frexp(top)[1], 1023))
+    J = J if J.shape[0] < J.shape[1] else J.T
+    J = J if unit == 1 else J / unit
+    G = J @ J.T
+    return unit * _norm(G, J.shape[1], float(G.trace()))
 
 
 @torch.no_grad()
@@ -137,13 +164,16 @@ def norm_of_sparse(J: csr_matrix) -> float:
     unit = math.ldexp(1.0, min(math.frexp(top)[1], 1023))
     J = (J if J.shape[0] < J.shape[1] else J.T.tocsr()) / unit
     squares = float((J.data**2).sum()) * (1 + 1e-12)
-    return unit * _norm(torch.from_numpy((J @ J.T).toarray()), J.shape[1], squares)
+    return unit * _norm((J @ J.T).tocsr(), J.shape[1], squares)
 
 
-def _norm(G: Tensor, terms: int, squares: float) -> float:
+def _norm(G: Tensor | csr_matrix, terms: int, squares: float) -> float:
     """At least ‖J‖, of G = JJᵀ as computed with sums of this number of terms; `squares` is ‖J‖²_F."""
     rounding = gamma(terms + 3) * squares * 1.001  # of JJᵀ, as ‖|J||J|ᵀ‖ ≤ ‖J‖²_F
-    return math.sqrt(max(_largest_of_blocks(G) + rounding, 0.0)) * (1 + 4 * UNIT)
+    if not isinstance(G, Tensor) and not is_worth_it(G):
+        G = torch.from_numpy(G.toarray())
+    top = _largest_of_blocks(G) if isinstance(G, Tensor) else _largest_of_sparse(G)
+    return math.sqrt(max(top + rounding, 0.0)) * (1 + 4 * UNIT)
 
 
 def gram(J: Tensor) -> Tensor:
@@ -153,6 +183,21 @@ def gram(J: Tensor) -> Tensor:
         return torch.from_numpy((rows @ rows.T).toarray())
     product: Tensor = J @ J.T
     return product
+
+
+def sparse_gram(J: Tensor) -> csr_matrix | None:
+    """The same without its zeros; None where there are few."""
+    if not is_sparse(J):
+        return None
+    rows = csr_matrix(J.numpy())
+    G = (rows @ rows.T).tocsr()
+    return G if is_worth_it(G) else None
+
+
+def is_worth_it(M: csr_matrix) -> bool:
+    """Is a sparse matrix large, with few numbers that are not 0?"""
+    numbers = math.prod(M.shape)
+    return bool(numbers >= LARGE**2 and M.nnz <= SPARSE * numbers)
 
 
 def is_sparse(J: Tensor) -> bool:

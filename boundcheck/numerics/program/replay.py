@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map
 
 from boundcheck.numerics.program.capture import CUT, Program, Ref
+from boundcheck.numerics.program.operations import changed
 
 POINTS = 2
 NEAR = {torch.float64: 1e-8, torch.float32: 1e-3}  # relative: the program is the function up to rounding
@@ -24,7 +24,7 @@ def replay(program: Program, w: Tensor, lam: Tensor) -> Tensor:
         return results[x.node][x.item] if isinstance(x, Ref) else x
 
     for operation in program.operations[2:]:
-        args, kwargs = tree_map(of, (operation.args, operation.kwargs), is_leaf=lambda x: isinstance(x, Ref))
+        args, kwargs = changed(of, operation.args, operation.kwargs)
         result = args[0] if operation.name == CUT else operation.func(*args, **kwargs)
         results.append(tuple(result) if isinstance(result, tuple | list) else (result,))
     value: Tensor = results[program.output.node][program.output.item]

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_flatten
 
 from boundcheck.numerics.program.capture import Declined, Operation, Program, Ref
+from boundcheck.numerics.program.operations import leaves as leaves_of
 
 MOST_NUMBERS = 50_000_000  # of data that are copied
 
@@ -31,7 +31,7 @@ class Snapshot:
         numbers, leaves = 0, []
         for operation in program.operations:
             copies = []
-            for x in _leaves(operation):
+            for x in leaves_of(operation.args, operation.kwargs):
                 if isinstance(x, Tensor):
                     numbers += x.numel()
                     if x.layout is not torch.strided or numbers > MOST_NUMBERS:
@@ -57,15 +57,10 @@ _PLAIN = (
 )  # fmt: skip
 
 
-def _leaves(operation: Operation) -> list[Any]:
-    leaves: list[Any] = tree_flatten((operation.args, operation.kwargs), is_leaf=lambda x: isinstance(x, Ref))[0]
-    return leaves
-
-
 def _same(one: Operation, two: Operation, leaves: tuple[Any, ...]) -> bool:
     if one.name != two.name or one.func is not two.func or one.shapes != two.shapes:
         return False
-    others = _leaves(two)
+    others = leaves_of(two.args, two.kwargs)
     return len(leaves) == len(others) and all(_equal(x, y) for x, y in zip(leaves, others, strict=True))
 
 

@@ -7,6 +7,7 @@ import boundcheck as bc
 from boundcheck.numerics.bilevel.closed_forms import Region
 from boundcheck.numerics.estimate.program_proof import ProgramProof
 from boundcheck.numerics.estimate.step_constant import step_constant
+from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
 
 
 def test_the_rounding_of_a_step_is_in_the_constants() -> None:
@@ -43,3 +44,49 @@ def test_constants_are_those_of_the_function_as_it_is_now() -> None:
     assert changed.lower is not before.lower
     cap = 9.0
     assert ProgramProof.of(problem).lower is not changed.lower
+
+
+def test_what_proofs_share_is_of_the_numbers_as_they_are_now() -> None:
+    """Bounds at a point are kept for the next proof, until data or λ are written into."""
+    X = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
+
+    def inner(w: Tensor, lam: Tensor) -> Tensor:
+        return ((X @ w) ** 2).sum() + (lam * w**2).sum()
+
+    w, lam = torch.ones(2, dtype=torch.float64), torch.ones(2, dtype=torch.float64)
+    problem = bc.Problem.from_loss(inner, lambda w, lam: ((X @ w) ** 2).sum(), w, lam, 0.01)
+
+    def largest() -> float:
+        bounds = ProgramProof.of(problem).lower_bounds(w, 0.0)
+        assert isinstance(bounds, ScalarBounds)
+        H = 2 * X.T @ X + 2 * torch.diag(problem.lam)
+        assert abs(bounds.largest - float(torch.linalg.eigvalsh(H)[-1])) < 1e-9
+        return bounds.largest
+
+    first = largest()
+    assert ProgramProof.of(problem).lower_bounds(w, 0.0) is ProgramProof.of(problem).lower_bounds(w, 0.0)
+    X[0, 0] = 7.0
+    second = largest()
+    problem.lam[0] = 9.0
+    assert first < second < largest()
+
+
+def test_what_depends_on_lam_only_is_enclosed_once() -> None:
+    X = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
+
+    def outer(w: Tensor, lam: Tensor) -> Tensor:
+        return ((torch.exp(X * lam) @ w) ** 2).sum() + w.exp().sum()
+
+    w = torch.zeros(2, dtype=torch.float64)
+    problem = bc.Problem.from_loss(lambda w, lam: ((w - lam) ** 2).sum(), outer, w, w + 0.3, 0.1)
+    proof = ProgramProof.of(problem)
+    bounds = [proof.outer_bounds(centre, radius) for centre, radius in ((w, 0.5), (w + 1, 0.25), (w + 1, 0.0))]
+    values = [x for x in bounds[0].over.enclosures.values if x.rule is not None]
+    assert [value.name for value in values if "w" not in value.slopes] == ["mul", "exp"]
+    for own, centre, radius in zip(bounds, (w, w + 1, w + 1), (0.5, 0.25, 0.0), strict=True):
+        shared = [x.name for x in own.over.enclosures.values if "w" not in x.slopes and any(x is y for y in values)]
+        assert shared == ["mul", "exp"]
+        assert proof.outer is not None
+        alone = ScalarBounds(proof.outer, centre, problem.lam, radius)
+        for name in ("smallest", "largest", "gradient", "cross", "third", "third_cross"):
+            assert getattr(own, name) == getattr(alone, name), name

@@ -6,11 +6,18 @@ import math
 
 import pytest
 import torch
+from scipy.sparse import csr_matrix
 from torch import Tensor
 
-from boundcheck.numerics.program.cholesky_certificate import gram, is_sparse, largest_eigenvalue, spectral_norm
+from boundcheck.numerics.program.cholesky_certificate import (
+    gram,
+    is_sparse,
+    largest_eigenvalue,
+    largest_eigenvalue_of_sparse,
+    spectral_norm,
+)
 from boundcheck.numerics.program.enclosure.flattenings import least_norm_of_flattenings
-from boundcheck.numerics.program.enclosure.forms import Factor, Trilinear, trilinear_norm
+from boundcheck.numerics.program.enclosure.forms import Factor, Trilinear, _hadamard, trilinear_norm
 from boundcheck.numerics.program.enclosure.intervals import point
 
 CLOSE = 1e-9  # the margin of a certificate of some hundred rows
@@ -83,3 +90,28 @@ def test_the_identity_as_a_factor_need_not_be_formed() -> None:
     for weights in (None, normal(16, 30).abs()):
         assert Factor(r, None).norm(weights) == pytest.approx(Factor(r, eye).norm(weights), rel=CLOSE)
     assert torch.allclose(Factor(r, None).gram, Factor(r, eye).gram)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_largest_eigenvalue_of_a_sparse_matrix(seed: int) -> None:
+    """Blocks, the last numbers alone, and one block that has only negative eigenvalues."""
+    H = torch.zeros(300, 300, dtype=torch.float64)
+    for start in range(0, 280, 10):
+        B = normal(seed + start, 10, 10)
+        H[start : start + 10, start : start + 10] = B + B.T
+    H[:10, :10] -= 40 * torch.eye(10, dtype=torch.float64)
+    truth, ours = float(torch.linalg.eigvalsh(H)[-1]), largest_eigenvalue_of_sparse(csr_matrix(H.numpy()))
+    assert truth * (1 - 1e-13) <= ours <= truth * (1 + 1e-10)
+    assert largest_eigenvalue_of_sparse(csr_matrix((3, 3))) == 0
+    assert largest_eigenvalue_of_sparse(csr_matrix([[math.nan]])) == math.inf
+
+
+@pytest.mark.parametrize("which", ["both", "first", "second", "identity"])
+def test_products_of_sparse_inner_products(which: str) -> None:
+    full, few = normal(1, 300, 1, 300), mostly_zero(2, 300, 300)[:, None]
+    r = normal(3, 300).abs()
+    Y, Z = {"both": (few, few), "first": (few, full), "second": (full, few), "identity": (None, few)}[which]
+    one, two = Factor(r, Y), Factor(r, Z)
+    assert (one.sparse is not None) == (which != "second")
+    truth = float(torch.linalg.eigvalsh(one.gram * two.gram)[-1]) ** 0.5
+    assert truth * (1 - 1e-13) <= _hadamard(one, two) <= truth * (1 + 1e-9)

@@ -19,12 +19,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from scipy.sparse import csr_matrix
 from torch import Tensor
 
-from boundcheck.numerics.program.cholesky_certificate import spectral_norm
+from boundcheck.numerics.program.cholesky_certificate import SPARSE, spectral_norm
 from boundcheck.numerics.program.enclosure.elementwise import arranged, products
 from boundcheck.numerics.program.enclosure.forms import Curvature, Trilinear, congruence, nothing
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, around, norm, total
+from boundcheck.numerics.program.enclosure.linear import image, sum_of, transposed
+from boundcheck.numerics.program.enclosure.sparse_derivative import Sparse, of_factors, of_product
 from boundcheck.numerics.program.enclosure.value import (
     PAIRS,
     SLOTS,
@@ -43,6 +46,7 @@ Product = Callable[[Tensor, Tensor], Tensor]
 Factor = Literal[0, 1]  # which of the two factors
 # products of vectors and matrices, over the last axis of the first factor
 MATRICES = frozenset(getattr(torch.ops.aten, name).default for name in ("mm", "mv", "dot", "vdot", "bmm", "matmul"))
+MOST_LINES = 1_000  # of a derivative without its zeros, each of which is a product of matrices
 MOST_PRODUCTS = 40_000_000  # numbers in the parts of a second derivative; above that only its size is kept
 
 
@@ -79,9 +83,13 @@ class Bilinear:
         if self.entrywise:
             return adjoint * other
         loss = rounding(adjoint.lo.numel())
-        mid = self._transposed(adjoint.mid, other.mid, factor)
-        rad = self._transposed(adjoint.rad, other.size, factor)
-        rad = rad + self._transposed(adjoint.mid.abs(), other.rad + loss * other.mid.abs(), factor)
+
+        def pulled(cotangent: Tensor, other: Tensor) -> Tensor:
+            return transposed(lambda x: self._paired(x, other, factor), [self.inputs[factor].shape], cotangent)[0]
+
+        mid = pulled(adjoint.mid, other.mid)
+        rad = pulled(adjoint.rad, other.size)
+        rad = rad + pulled(adjoint.mid.abs(), other.rad + loss * other.mid.abs())
         return around(mid, rad * (UP + loss) + TINY)
 
     def curvature(self, adjoint: Interval, pair: Pair) -> Iterator[Curvature]:
@@ -123,9 +131,13 @@ class Bilinear:
         a = adjoint.mid
         if self.entrywise:
             middle = congruence(one.matrix.T, a.reshape(-1), two.matrix.T)
+        elif isinstance(one.held, Sparse) and (turned := self._turned(a)) is not None:
+            rows = csr_matrix(two.matrix.numpy()) if two.matrix.count_nonzero() <= SPARSE * two.matrix.numel() else None
+            left = (turned @ one.held.rows).T
+            middle = torch.from_numpy(left @ two.matrix.numpy() if rows is None else (left @ rows).toarray())
         else:
             pulled = torch.vmap(lambda x: self._transposed(a, x, 1))(one.F)
-            middle = pulled.reshape(len(one.F), -1) @ two.matrix
+            middle = pulled.reshape(one.k, -1) @ two.matrix
         size, sizes = adjoint.size, self.B(one.norms, two.norms)
         slack = total(adjoint.rad * sizes)
         s = self._size(adjoint.rad) if slack > 0 else math.inf
@@ -134,6 +146,15 @@ class Bilinear:
         slack += self._unknown_rows(size, of_p, of_q)
         slack += rounding(self.p.box.lo.numel() + self.q.box.lo.numel()) * total(size * sizes)
         return Curvature(middle, middle, slack * (1 + 1e-12))
+
+    def _turned(self, a: Tensor) -> csr_matrix | None:
+        """The coefficients of x ↦ xᵀa, the derivative of ⟨a, B(x, q)⟩ by q; None for a B that is not of matrices."""
+        places = self._places() if self.B in MATRICES else None
+        if places is None:
+            return None
+        i, j = (x.numpy() for x in places[:2])
+        shape = self.q.shape.numel(), self.p.shape.numel()
+        return csr_matrix((a.reshape(-1)[places[2]].numpy(), (j, i)), shape=shape)
 
     def third(self, adjoint: Interval, slots: Triple) -> Iterator[Trilinear]:
         for pair, places in pairs_of(slots):
@@ -231,7 +252,7 @@ class Bilinear:
             ones = torch.ones(one.matrix.shape[0], dtype=torch.float64)
             return Term(Interval(ones, ones), one.matrix[:, None], two.matrix[:, None])
         places = self._places()
-        if places is None or len(places[0]) * (one.F.shape[0] + two.F.shape[0] + shape.numel()) > MOST_PRODUCTS:
+        if places is None or len(places[0]) * (one.k + two.k + shape.numel()) > MOST_PRODUCTS:
             return None
         i, j, y = places
         count = len(i)
@@ -279,11 +300,14 @@ def size_of_pair(B: Product, q: Value, one: Slope, two: Slope) -> Tensor:
 
 def of_lines(slope: Slope, axis: int) -> tuple[Tensor, Tensor]:
     """At least ‖F‖ and ‖J − F‖ of the entries along an axis together. ‖F‖² is at most a row sum of |FFᵀ|."""
-    lines = slope.F.movedim(axis, -1)
     norms, rows = slope.norms.movedim(axis, -1), slope.rows.movedim(axis, -1)
     count = norms.shape[-1]
     squares = (norms**2).sum(-1)
-    if lines.shape[0] * norms.numel() * count <= MOST_PRODUCTS:
+    if isinstance(slope.held, Sparse):
+        known = slope.held.line_norms(axis, MOST_LINES)
+        squares = squares if known is None else torch.minimum(squares, known)
+    elif slope.k * norms.numel() * count <= MOST_PRODUCTS:
+        lines = slope.held.movedim(axis, -1)
         grams = torch.einsum("k...i,k...j->...ij", lines, lines).abs()
         lost = rounding(lines.shape[0]) * norms.unsqueeze(-1) * norms.unsqueeze(-2)
         squares = torch.minimum(squares, (grams + lost).sum(-1).amax(-1))
@@ -322,24 +346,37 @@ def bilinear_value(p: Value, q: Value, B: Product, *, entrywise: bool, terms: in
         if parts:
             bends[pair] = torch.stack(parts).sum(0) * (UP + loss)
     rule = Bilinear(p, q, B, entrywise, terms)
-    return Value(enclosed(p.centre, q.centre), enclosed(p.box, q.box), slopes, bends, rule)
+    centre = enclosed(p.centre, q.centre)
+    box = centre if p.at_point and q.at_point else enclosed(p.box, q.box)
+    return Value(centre, box, slopes, bends, rule)
 
 
 def _slope(p: Value, q: Value, B: Product, slot: str, loss: float) -> Slope:
     """B(Dp, q) + B(p, Dq) by one input."""
     one, two = p.slopes.get(slot), q.slopes.get(slot)
     p_mid, q_mid = p.centre.mid, q.centre.mid
-    parts: list[Tensor] = []
+    parts: list[Tensor | Sparse] = []
     slip = rows = torch.zeros((), dtype=torch.float64)
     if one is not None:
-        parts.append(torch.vmap(lambda x: B(x, q_mid))(one.F))
+        parts.append(_image(one, lambda x: B(x, q_mid), B, q_mid, first=True))
         rounded = 2 * loss * B(one.norms, q_mid.abs())
         slip = slip + B(one.slip, q.centre.size) + B(one.norms, q.centre.rad) + rounded
         rows = rows + B(one.rows, q.box.size) + B(one.norms, q.off()) + rounded
     if two is not None:
-        parts.append(torch.vmap(lambda x: B(p_mid, x))(two.F))
+        parts.append(_image(two, lambda x: B(p_mid, x), B, p_mid, first=False))
         rounded = 2 * loss * B(p_mid.abs(), two.norms)
         slip = slip + B(p.centre.size, two.slip) + B(p.centre.rad, two.norms) + rounded
         rows = rows + B(p.box.size, two.rows) + B(p.off(), two.norms) + rounded
-    F = parts[0] if len(parts) == 1 else parts[0] + parts[1]
-    return Slope(F, slip * (UP + loss), rows * (UP + loss))
+    return Slope(sum_of(parts), slip * (UP + loss), rows * (UP + loss))
+
+
+def _image(slope: Slope, f: Callable[[Tensor], Tensor], B: Product, other: Tensor, *, first: bool) -> Tensor | Sparse:
+    """The derivative of B(x, other), or of B(other, x) where x is not first."""
+
+    def coefficients() -> csr_matrix | None:
+        if B in MATRICES:
+            return of_product(other, slope.slip.shape, first)
+        return of_factors(other, other.shape, other.shape) if B is torch.mul else None
+
+    shape = f(torch.zeros(slope.slip.shape, dtype=torch.float64)).shape
+    return image(slope, f, shape, coefficients, moves=False)

@@ -20,6 +20,7 @@ from boundcheck.numerics.program.enclosure.chain import Chain
 from boundcheck.numerics.program.enclosure.elementary import Jet
 from boundcheck.numerics.program.enclosure.forms import Curvature, Trilinear, congruence, nothing, sum_of_products
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, norm
+from boundcheck.numerics.program.enclosure.sparse_derivative import Sparse
 from boundcheck.numerics.program.enclosure.value import (
     PAIRS,
     Bend,
@@ -64,7 +65,8 @@ class Elementwise:
             yield Curvature(congruence(F, s.lo, F), congruence(F, s.hi, F), loss)
         else:
             wide = min(sum_of_products(s.rad, n, p), weighted_norm(s.rad, F) * weighted_norm(s.rad, G))
-            yield Curvature(congruence(F, s.mid, G), congruence(F, s.mid, G), loss + wide)
+            middle = congruence(F, s.mid, G)
+            yield Curvature(middle, middle, loss + wide)
 
     def third(self, adjoint: Interval, slots: Triple) -> Iterator[Trilinear]:
         slopes = [self.base.slopes.get(slot) for slot in slots]
@@ -172,7 +174,11 @@ def products(
 ) -> Iterator[Trilinear]:
     """The forms of Σ_i s_i D²x_i⊗J_i, with its three inputs put in their places."""
     reach, rows = slope.reach.reshape(-1), slope.rows.reshape(-1)
-    yield nothing(sum_of_products(s.size, bend.rest.reshape(-1), reach))
+    rest = sum_of_products(s.size, bend.rest.reshape(-1), reach)
+    if not bend.terms and rest > 0:  # |Σ_i s_i D²x_i(a, b) (Jc)_i| ≤ ‖D²x‖ ‖diag(s)J‖
+        as_whole = (slope.weighted_norm(s.size) + norm(s.size * rows)) * min(bend.rest_norm, bend.most) * UP
+        rest = rest if math.isnan(as_whole) else min(rest, as_whole)
+    yield nothing(rest)
     for term in bend.terms:
         size = term.sizes(shape).reshape(-1)
         if term.M is None:  # the interval goes into c
@@ -194,7 +200,8 @@ def arranged(c: Interval, factors: Sequence[Tensor], places: tuple[int, int, int
 def elementwise_value(chain: Chain) -> Value:
     """The enclosures of φ(base)."""
     base = chain.base
-    jet, at_centre = chain.jet(base.box), chain.jet(base.centre)
+    at_centre = chain.jet(base.centre)
+    jet = at_centre if base.at_point else chain.jet(base.box)
     slope_mid = at_centre[1].mid
     off = torch.maximum(jet[1].hi - slope_mid, slope_mid - jet[1].lo).clamp(min=0) * UP
     slopes = {}
@@ -202,7 +209,8 @@ def elementwise_value(chain: Chain) -> Value:
         rounded = rounding(1) * slope_mid.abs() * slope.norms
         slip = (at_centre[1].rad * slope.norms + at_centre[1].size * slope.slip + rounded) * UP
         rows = (off * slope.norms + jet[1].size * slope.rows + rounded) * UP
-        slopes[slot] = Slope(slope_mid * slope.F, slip, torch.where(rows.isnan(), math.inf, rows))
+        F = slope.held.scaled(slope_mid) if isinstance(slope.held, Sparse) else slope_mid * slope.held
+        slopes[slot] = Slope(F, slip, torch.where(rows.isnan(), math.inf, rows))
     bends = {}
     for pair in PAIRS:
         if all(slot in base.slopes for slot in pair):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from scipy.sparse import coo_matrix, csr_matrix, identity
@@ -32,6 +33,9 @@ def formed_tensor(parts: Sequence[Part], lengths: Sequence[int]) -> Tensor:
     tensor = torch.zeros(*lengths, dtype=torch.float64)
     for c, (A, B, C) in parts:
         formed = torch.eye(len(c), dtype=torch.float64) if C is None else C[:, 0]
+        if int(_products((A, B)).sum()) <= SPARSE * len(c) * lengths[0] * lengths[1]:
+            tensor += _of_sparse_pairs(c, A, B, formed).reshape(*lengths)
+            continue
         step = max(1, MOST_AT_ONCE // max(1, len(c) * lengths[1]))
         for start in range(0, lengths[0], step):
             some = slice(start, start + step)
@@ -53,23 +57,42 @@ def _sparse(X: Tensor | None, count: int) -> csr_matrix:
     return identity(count, format="csr") if X is None else csr_matrix(X[:, 0].numpy())
 
 
+@dataclass(frozen=True, eq=False)
+class _Terms:
+    """The numbers that are not 0 of all c_g X_g⊗Y_g⊗…: of which g, at which places, and how large."""
+
+    g: Tensor
+    places: list[Tensor]
+    values: Tensor
+
+
+def _terms(c: Tensor, rows: Sequence[csr_matrix]) -> _Terms:
+    widths = [torch.from_numpy(X.indptr).long().diff() for X in rows]
+    counts = torch.stack(widths).prod(0)
+    g = torch.arange(len(c)).repeat_interleave(counts)
+    left = torch.arange(len(g)) - (counts.cumsum(0) - counts)[g]  # number among the products of its g
+    values, places = c[g], []
+    for X, width in zip(rows, widths, strict=True):
+        at = torch.from_numpy(X.indptr[:-1]).long()[g] + left % width[g]
+        left = torch.div(left, width[g], rounding_mode="floor")
+        places.append(torch.from_numpy(X.indices).long()[at])
+        values = values * torch.from_numpy(X.data)[at]
+    return _Terms(g, places, values)
+
+
+def _of_sparse_pairs(c: Tensor, A: Tensor, B: Tensor, C: Tensor) -> Tensor:
+    """Σ_g c_g A_g⊗B_g⊗C_g, with a row for each pair of entries of A_g and B_g, few of which are not 0."""
+    terms = _terms(c, [_sparse(X, len(c)) for X in (A, B)])
+    at = terms.places[0] * B.shape[2] + terms.places[1]
+    shape = A.shape[2] * B.shape[2], len(c)
+    pairs = csr_matrix((terms.values.numpy(), (at.numpy(), terms.g.numpy())), shape=shape)
+    return torch.from_numpy(pairs @ C.numpy())
+
+
 def _of_sparse(parts: Sequence[tuple[Tensor, Sequence[csr_matrix]]], lengths: Sequence[int]) -> float:
-    columns: list[list[Tensor]] = [[], [], []]
-    values = []
-    for c, rows in parts:
-        widths = [torch.from_numpy(X.indptr).long().diff() for X in rows]
-        counts = widths[0] * widths[1] * widths[2]
-        g = torch.arange(len(c)).repeat_interleave(counts)
-        left = torch.arange(len(g)) - (counts.cumsum(0) - counts)[g]  # number among the products of its g
-        value = c[g]
-        for place, (X, width) in enumerate(zip(rows, widths, strict=True)):
-            at = torch.from_numpy(X.indptr[:-1]).long()[g] + left % width[g]
-            left = torch.div(left, width[g], rounding_mode="floor")
-            columns[place].append(torch.from_numpy(X.indices).long()[at])
-            value = value * torch.from_numpy(X.data)[at]
-        values.append(value)
-    i, j, k = (torch.cat(some) for some in columns)
-    data = torch.cat(values).numpy()
+    some = [_terms(c, rows) for c, rows in parts]
+    i, j, k = (torch.cat([terms.places[place] for terms in some]) for place in range(3))
+    data = torch.cat([terms.values for terms in some]).numpy()
     norms = []
     for own, one, two, length in ((i, j, k, lengths[2]), (j, i, k, lengths[2]), (k, i, j, lengths[1])):
         of_rest, place = torch.unique(one * length + two, return_inverse=True)

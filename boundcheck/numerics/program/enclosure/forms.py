@@ -19,14 +19,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, diags
 from torch import Tensor
 
 from boundcheck.numerics.program.cholesky_certificate import (
     frobenius,
     gram,
     is_sparse,
+    is_worth_it,
     largest_eigenvalue,
+    largest_eigenvalue_of_sparse,
+    sparse_gram,
     spectral_norm,
 )
 from boundcheck.numerics.program.enclosure.flattenings import formed_tensor, least_norm_of_flattenings
@@ -169,6 +172,14 @@ class Factor:
         return 1 if self.X is None else self.X.shape[1] * self.X.shape[2]
 
     @cached_property
+    def sparse(self) -> csr_matrix | None:
+        """The inner products of single rows without zeros; None for blocks, and where there are few zeros."""
+        if self.X is None:
+            squares = diags((self.r * self.r).numpy(), format="csr")
+            return squares if is_worth_it(squares) else None
+        return sparse_gram(self.blocks[:, 0]) if self.X.shape[1] == 1 else None
+
+    @cached_property
     def gram(self) -> Tensor:
         """The inner products of single rows; of blocks, at least ‖X_g X_hᵀ‖, by its entries or by its sums."""
         if self.X is None:
@@ -193,6 +204,11 @@ def _hadamard(Y: Factor, Z: Factor) -> float:
     """λmax(N(Y) ∘ N(Z))^½, with room for the rounding of N: its entries are at most ‖Y_g‖‖Y_h‖."""
     p = Y.sizes * Z.sizes
     margin = 4 * gamma(max(Y.terms, Z.terms) + 2) * total(p * p)
+    if Y.sparse is not None:
+        other = Z.gram.numpy() if Z.sparse is None else Z.sparse
+        return math.sqrt(largest_eigenvalue_of_sparse(csr_matrix(Y.sparse.multiply(other))) + margin)
+    if Z.sparse is not None:
+        return math.sqrt(largest_eigenvalue_of_sparse(csr_matrix(Z.sparse.multiply(Y.gram.numpy()))) + margin)
     return math.sqrt(largest_eigenvalue(Y.gram * Z.gram) + margin)
 
 
@@ -232,7 +248,10 @@ def congruence(F: Tensor, s: Tensor, G: Tensor) -> Tensor:
     """F diag(s) Gᵀ for F of shape (k₁, m) and G of shape (k₂, m)."""
     if is_sparse(F) and is_sparse(G):
         return torch.from_numpy((csr_matrix((F * s).numpy()) @ csr_matrix(G.numpy()).T).toarray())
-    product: Tensor = (F * s) @ G.T
+    left = F * s
+    if not bool(left.any()) or not bool(G.any()):
+        return torch.zeros(len(F), len(G), dtype=torch.float64)
+    product: Tensor = left @ G.T
     return product
 
 
@@ -252,13 +271,17 @@ def nothing(slack: float) -> Trilinear:
     return Trilinear(Interval(none[:, 0, 0], none[:, 0, 0]), none, none, none, slack)
 
 
-def norm_of(parts: Sequence[Curvature]) -> float:
-    """At least the norm of D²f by two different inputs, or at one point."""
+def norm_of(parts: Sequence[Curvature], limit: float = math.inf) -> float:
+    """At least the norm of D²f by two different inputs, or at one point; infinite if that is above `limit`."""
     if not parts:
         return 0.0
-    middle = sum((part.lo for part in parts[1:]), parts[0].lo)
     slack = math.fsum(part.slack for part in parts)
+    if slack > limit:
+        return math.inf
+    middle = sum((part.lo for part in parts[1:]), parts[0].lo)
     slack += gamma(len(parts)) * math.fsum(frobenius(part.lo) for part in parts)
+    if math.isfinite(limit) and slack + 0.999 * float(euclidean(middle, 1).max()) > limit:  # no row is longer than ‖·‖
+        return math.inf
     return (spectral_norm(middle) + slack) * UP
 
 

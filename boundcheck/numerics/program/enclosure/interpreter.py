@@ -7,13 +7,14 @@ An operation that is not in these tables is declined by its name. To add one: a 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from boundcheck.numerics.program.capture import CUT, MATRIX, Declined, Operation, Program, Ref
 from boundcheck.numerics.program.enclosure import chain as chains
@@ -26,8 +27,12 @@ from boundcheck.numerics.program.enclosure.log_sum_exp import log_sum_exp_value
 from boundcheck.numerics.program.enclosure.norm_pattern import Norm, norm_of
 from boundcheck.numerics.program.enclosure.normalised import normalised_value
 from boundcheck.numerics.program.enclosure.piecewise import clamp, elu, huber, leaky_relu
+from boundcheck.numerics.program.enclosure.sparse_derivative import of_factors, of_product, of_sum
 from boundcheck.numerics.program.enclosure.value import LAM, Value, W, input_value, refined
+from boundcheck.numerics.program.operations import changed
+from boundcheck.numerics.program.operations import leaves as leaves_of
 
+OfLam = dict[int, list[Value]]  # by the place of an operation, its values where they depend on λ only
 MOST_NUMBERS = 60_000_000  # in all derivatives together: half a gigabyte
 
 # operations that only move numbers
@@ -60,22 +65,42 @@ AFFINE = frozenset(("add", "sub", "rsub", "mul", "div", "neg"))  # entry by entr
 class Enclosures:
     """The value of every operation of a program, enclosed over the ball of radius `radius` around `centre`."""
 
-    def __init__(self, program: Program, centre: Tensor, lam: Tensor, radius: float, *, with_lam: bool = True) -> None:
+    def __init__(
+        self, program: Program, centre: Tensor, lam: Tensor, radius: float, *, with_lam: bool = True,
+        of_lam: OfLam | None = None,
+    ) -> None:  # fmt: skip
+        """`of_lam` keeps what depends on λ only, which is the same on every ball of one program and λ."""
         self.program = program
         self.radius = radius
         self._dtypes = {torch.float64, centre.dtype}  # a cast to another one rounds, or cuts off
         centre, lam = (x.detach().to(device="cpu", dtype=torch.float64) for x in (centre, lam))
         self.notes: dict[str, None] = {}  # what is to be said with every bound, in order
         self._results: list[list[Value]] = []
+        self._of_w = {0}  # the places of what depends on w
         self._numbers = 0
         w = input_value(centre, W, radius)
         fixed = input_value(lam, LAM, 0.0)
         fixed = fixed if with_lam else Value(fixed.centre, fixed.box, {}, {}, name=LAM)
-        self._results += [[w], [fixed]]
+        self._results += [[w], [fixed] if of_lam is None else of_lam.setdefault(1, [fixed])]
         with torch.no_grad():
-            for operation in program.operations[2:]:
-                values = self._interpreted(operation)
-                self._results.append([self._kept(value, operation) for value in values])
+            for place, operation in enumerate(program.operations[2:], 2):
+                known = None if of_lam is None else of_lam.get(place)
+                if known is not None:
+                    self._count(known, operation)
+                    self._results.append(known)
+                    continue
+                self._reads_w, said = False, len(self.notes)
+                values = [self._kept(value, operation) for value in self._interpreted(operation)]
+                self._results.append(values)
+                if self._reads_w:
+                    self._of_w.add(place)
+                elif of_lam is not None and len(self.notes) == said:
+                    of_lam[place] = values
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers are kept in all derivatives together."""
+        return self._numbers
 
     @property
     def output(self) -> Value:
@@ -90,17 +115,20 @@ class Enclosures:
     def __getitem__(self, ref: Ref) -> Value:
         return self._results[ref.node][ref.item]
 
-    def _kept(self, value: Value, operation: Operation) -> Value:
-        self._numbers += sum(slope.F.numel() for slope in value.slopes.values())
+    def _count(self, values: Sequence[Value], operation: Operation) -> None:
+        self._numbers += sum(slope.numbers for value in values for slope in value.slopes.values())
         if self._numbers > MOST_NUMBERS:
             raise Declined(f"{operation.name}: the derivatives would take more than {MOST_NUMBERS} numbers")
+
+    def _kept(self, value: Value, operation: Operation) -> Value:
+        self._count((value,), operation)
         if not value.rule:
             return value
         value.name, value.line = operation.name, operation.line
         return refined(value, self.radius)
 
     def _interpreted(self, operation: Operation) -> list[Value]:
-        args, kwargs = tree_map(self._argument, (operation.args, operation.kwargs), is_leaf=_is_ref)
+        args, kwargs = changed(self._argument, operation.args, operation.kwargs)
         if kwargs.get("dtype") not in {None, *self._dtypes}:
             place = f", {operation.line}" if operation.line else ""
             raise Declined(f"aten.{operation.name} to {kwargs['dtype']}, which is not the identity{place}")
@@ -121,6 +149,7 @@ class Enclosures:
             if x.item >= len(self._results[x.node]):
                 operation = self.program.operations[x.node]
                 raise Declined(f"aten.{operation.name}: another result than the first is used, {operation.line}")
+            self._reads_w |= x.node in self._of_w
             return self[x]
         if not isinstance(x, Tensor):
             return x
@@ -140,7 +169,7 @@ class Enclosures:
                 self.notes[CUT_OFF] = None
             if result is not None:
                 return result if isinstance(result, list) else [result]
-        varying = [x for x in tree_leaves((args, kwargs), is_leaf=_is_value) if isinstance(x, Value)]
+        varying = [x for x in leaves_of(args, kwargs) if isinstance(x, Value)]
         if name in AFFINE and len(varying) == 1:
             return [_affine(operation, args, kwargs, varying[0])]
         if name in MOVES or name in SUMS:
@@ -198,10 +227,6 @@ EDGE = 1.001e-12  # of binary_cross_entropy: PyTorch's derivative has x(1 − x)
 SEVERAL = frozenset(("split", "split_with_sizes", "unbind", "chunk"))  # operations that return a list
 
 
-def _is_ref(x: Any) -> bool:
-    return isinstance(x, Ref)
-
-
 def _is_value(x: Any) -> bool:
     return isinstance(x, Value)
 
@@ -242,9 +267,16 @@ def _linear(operation: Operation, args: Any, kwargs: Any, item: int | None = Non
     has_numbers = any(isinstance(x, Tensor) and x.is_floating_point() for x in leaves)
     offset = run(zeros, lambda x: x) if has_numbers else None
     terms = max(x.box.lo.numel() for x in inputs)
-    return linear_value(
-        inputs, lambda *xs: run(xs, nothing), lambda *xs: run(xs, nothing), offset, moves=name in MOVES, terms=terms
-    )
+
+    def added(*xs: Tensor) -> Tensor:
+        return run(xs, nothing)
+
+    coefficients = None
+    if name in ("sum", "mean") and len(inputs) == 1:
+        shape = inputs[0].shape
+        share = 1.0 if name == "sum" else operation.shapes[0].numel() / max(shape.numel(), 1)
+        coefficients = partial(of_sum, added, shape, share)
+    return linear_value(inputs, added, added, offset, moves=name in MOVES, terms=terms, coefficients=coefficients)
 
 
 def _as_float(x: Any) -> Any:
@@ -309,7 +341,10 @@ def _sum_of_two(x: Any, y: Any, signs: tuple[float, float]) -> Value:
         return _added([abs(factor) * t for factor, t in zip(factors, xs, strict=True)], shape)
 
     moves = plain and len(values) == 1 and all(factor == 1 for factor in factors)
-    return linear_value(values, f, size, offset_or_none, moves=moves, terms=2)
+    coefficients = None
+    if len(values) == 1:
+        coefficients = partial(of_factors, torch.tensor(factors[0], dtype=torch.float64), values[0].shape, shape)
+    return linear_value(values, f, size, offset_or_none, moves=moves, terms=2, coefficients=coefficients)
 
 
 def _added(parts: list[Tensor], shape: torch.Size) -> Tensor:
@@ -335,8 +370,10 @@ def _affine(operation: Operation, args: Any, kwargs: Any, x: Value) -> Value:
         inverse = elementwise(ELEMENTARY["reciprocal"], args[1])
         return _scaled(inverse, torch.as_tensor(args[0], dtype=torch.float64))
     if name == "neg":
-        result = linear_value([x], torch.neg, lambda t: t, None, moves=False, terms=1)
-        result = replace(result, centre=-x.centre, box=-x.box)
+        minus = partial(of_factors, torch.tensor(-1.0, dtype=torch.float64), x.shape, x.shape)
+        result = linear_value([x], torch.neg, lambda t: t, None, moves=False, terms=1, coefficients=minus)
+        centre = -x.centre
+        result = replace(result, centre=centre, box=centre if x.at_point else -x.box)
         factor, offset = -1.0, torch.zeros((), dtype=torch.float64)
     elif name in ("mul", "div"):
         number = torch.as_tensor(args[1] if isinstance(args[0], Value) else args[0], dtype=torch.float64)
@@ -362,8 +399,9 @@ def _scaled(x: Value, number: Tensor) -> Value:
     shape = _common_shape(x.shape, number.shape)
     size = number.abs()
     result = linear_value(
-        [x], lambda t: (t * number).expand(shape), lambda t: (t * size).expand(shape), None, moves=False, terms=1
-    )
+        [x], lambda t: (t * number).expand(shape), lambda t: (t * size).expand(shape), None, moves=False, terms=1,
+        coefficients=partial(of_factors, number, x.shape, shape),
+    )  # fmt: skip
     if shape == x.shape:
         result.chain = chains.scaled(chains.chain_of(x), number, torch.zeros((), dtype=torch.float64))
     return result
@@ -439,9 +477,13 @@ def _product_with_numbers(operation: Operation, args: Any, kwargs: Any, x: Value
     if bias is not None:
         offset = bias.reshape(1, -1, *[1] * (x.box.lo.dim() - 2)).expand(operation.shapes[0])
     terms = x.box.lo.numel() if operation.name == "convolution" else x.shape[-1] if place == 0 else other.shape[-1]
+    coefficients = None
+    if operation.name in ("mm", "mv", "dot", "vdot", "matmul"):
+        coefficients = partial(of_product, other, x.shape, place == 0)
     return linear_value(
-        [x], lambda t: run(t, other), lambda t: run(t, other.abs()), offset, moves=False, terms=max(terms, 1)
-    )
+        [x], lambda t: run(t, other), lambda t: run(t, other.abs()), offset, moves=False, terms=max(terms, 1),
+        coefficients=coefficients,
+    )  # fmt: skip
 
 
 def _matrix_product(x: Value, matrix: Any) -> Value:

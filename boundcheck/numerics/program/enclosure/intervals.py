@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -35,26 +36,36 @@ class Interval:
     def shape(self) -> torch.Size:
         return self.lo.shape
 
-    @property
+    @cached_property
     def mid(self) -> Tensor:
         """A point of it, next to its middle; 0 where it has no end."""
         mid = self.lo / 2 + self.hi / 2
         return torch.where(mid.isfinite(), mid, torch.zeros_like(mid))
 
-    @property
+    @cached_property
     def rad(self) -> Tensor:
         """At least |x − mid| for all x in it."""
         return torch.maximum(self.hi - self.mid, self.mid - self.lo) * UP
 
-    @property
+    @cached_property
     def size(self) -> Tensor:
         """The largest |x| in it."""
         return torch.maximum(self.lo.abs(), self.hi.abs())
 
-    @property
+    @cached_property
     def exact(self) -> bool:
         """Is it one point?"""
         return bool((self.lo == self.hi).all())
+
+    @cached_property
+    def finite(self) -> bool:
+        """Are all ends finite?"""
+        return bool((self.lo.isfinite() & self.hi.isfinite()).all())
+
+    @cached_property
+    def keeps_digits(self) -> bool:
+        """Is every number 0, 1 or −1, so that a product with it does not round?"""
+        return self.exact and bool(((self.lo == 0) | (self.lo.abs() == 1)).all())
 
     def map(self, move: Callable[[Tensor], Tensor]) -> Interval:
         """The same move of entries at both ends."""
@@ -70,15 +81,16 @@ class Interval:
         return self + (-other)
 
     def __mul__(self, other: Interval) -> Interval:
-        ends = [_times(a, b) for a in (self.lo, self.hi) for b in (other.lo, other.hi)]
+        times = torch.mul if self.finite and other.finite else _times
+        ends = [
+            times(a, b)
+            for a in ((self.lo,) if self.exact else (self.lo, self.hi))
+            for b in ((other.lo,) if other.exact else (other.lo, other.hi))
+        ]
         lo, hi = ends[0], ends[0]
         for end in ends[1:]:
             lo, hi = torch.minimum(lo, end), torch.maximum(hi, end)
-        if self.exact and bool(((self.lo == 0) | (self.lo.abs() == 1)).all()):
-            return Interval(lo, hi)
-        if other.exact and bool(((other.lo == 0) | (other.lo.abs() == 1)).all()):
-            return Interval(lo, hi)
-        return outward(lo, hi)
+        return Interval(lo, hi) if self.keeps_digits or other.keeps_digits else outward(lo, hi)
 
     def meet(self, other: Interval) -> Interval:
         """What lies in both, which hold the same number."""

@@ -16,10 +16,19 @@ from torch import Tensor
 
 from boundcheck.numerics.program.enclosure.forms import Curvature, Trilinear
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, around, norm
+from boundcheck.numerics.program.enclosure.sparse_derivative import (
+    LARGE,
+    Coefficients,
+    Sparse,
+    kept,
+    of_moves,
+    without_zeros,
+)
 from boundcheck.numerics.program.enclosure.value import PAIRS, SLOTS, Bend, Pair, Slope, Term, Triple, Value, rounding
 from boundcheck.numerics.program.rounding_rules.ball import TINY
 
 Function = Callable[..., Tensor]
+FEW = 6  # columns up to which they are taken one by one
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +46,10 @@ class Linear:
     terms: int  # of the longest sum in it
 
     def backward(self, adjoint: Interval) -> Iterator[tuple[Value, Interval]]:
-        zeros = [torch.zeros(x.shape, dtype=torch.float64) for x in self.inputs]
-        back = torch.func.vjp(self.f, *zeros)[1]
-        sized = torch.func.vjp(self.size, *zeros)[1]
+        shapes = [x.shape for x in self.inputs]
         loss = rounding(max(adjoint.mid.numel(), self.terms))
-        mids = back(adjoint.mid)
-        rads = sized(adjoint.rad + loss * adjoint.mid.abs())
+        mids = transposed(self.f, shapes, adjoint.mid)
+        rads = transposed(self.size, shapes, adjoint.rad + loss * adjoint.mid.abs())
         for x, mid, rad in zip(self.inputs, mids, rads, strict=True):
             yield x, around(mid, rad * (UP + loss))
 
@@ -90,11 +97,13 @@ class Linear:
 
 
 def linear_value(
-    inputs: Sequence[Value], f: Function, size: Function, offset: Tensor | None, *, moves: bool, terms: int
-) -> Value:
-    """The enclosures of f(inputs) + offset."""
+    inputs: Sequence[Value], f: Function, size: Function, offset: Tensor | None, *, moves: bool, terms: int,
+    coefficients: Coefficients | None = None,
+) -> Value:  # fmt: skip
+    """The enclosures of f(inputs) + offset; `coefficients` are those of f where there is one input."""
     inputs = tuple(inputs)
     zeros = [torch.zeros(x.shape, dtype=torch.float64) for x in inputs]
+    shape = f(*zeros).shape
     loss = 0.0 if moves else rounding(terms)
     b = torch.zeros((), dtype=torch.float64) if offset is None else offset
 
@@ -110,23 +119,67 @@ def linear_value(
         parts = [x.slopes.get(slot) for x in inputs]
         if all(part is None for part in parts):
             continue
-        k = next(part.F.shape[0] for part in parts if part is not None)
-        F = torch.zeros(())
-        for i, part in enumerate(parts):
-            if part is None:
-                continue
-            image = torch.vmap(lambda x, i=i: f(*(x if j == i else z for j, z in enumerate(zeros))))(part.F)
-            F = image if not F.dim() else F + image
-        F = F.reshape(k, *f(*zeros).shape)
+        images = [
+            image(part, _alone(f, zeros, i), shape, coefficients, moves)
+            for i, part in enumerate(parts)
+            if part is not None
+        ]
+        F = sum_of(images)
         loss_of_sum = loss + (rounding(len(inputs)) if len([p for p in parts if p is not None]) > 1 else 0.0)
         norms = size(*(z if p is None else p.norms for p, z in zip(parts, zeros, strict=True)))
         rounded = loss_of_sum * norms
         slip = size(*(z if p is None else p.slip for p, z in zip(parts, zeros, strict=True))) * (UP + loss) + rounded
         rows = size(*(z if p is None else p.rows for p, z in zip(parts, zeros, strict=True))) * (UP + loss) + rounded
         slopes[slot] = Slope(F, slip, rows)
+        if moves:  # and so are the norms
+            vars(slopes[slot])["norms"] = norms
     bends = {}
     for pair in PAIRS:
         if any(pair in x.bends for x in inputs):
             bends[pair] = size(*(x.bends.get(pair, z) for x, z in zip(inputs, zeros, strict=True))) * (UP + loss)
     rule = Linear(inputs, f, size, offset, moves, terms)
-    return Value(enclosed([x.centre for x in inputs]), enclosed([x.box for x in inputs]), slopes, bends, rule)
+    centre = enclosed([x.centre for x in inputs])
+    box = centre if all(x.at_point for x in inputs) else enclosed([x.box for x in inputs])
+    return Value(centre, box, slopes, bends, rule)
+
+
+def transposed(f: Function, shapes: Sequence[torch.Size], cotangent: Tensor) -> tuple[Tensor, ...]:
+    """The transpose of a linear function of tensors with these shapes."""
+    with torch.enable_grad():
+        zeros = [torch.zeros(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+        y = f(*zeros)
+        if not y.requires_grad:
+            return tuple(torch.zeros(shape, dtype=torch.float64) for shape in shapes)
+        return torch.autograd.grad(y, zeros, cotangent, allow_unused=True, materialize_grads=True)
+
+
+def _alone(f: Function, zeros: Sequence[Tensor], i: int) -> Callable[[Tensor], Tensor]:
+    """f as a function of its i-th input."""
+    return lambda x: f(*(x if j == i else zero for j, zero in enumerate(zeros)))
+
+
+def image(
+    part: Slope, f: Callable[[Tensor], Tensor], shape: torch.Size, coefficients: Coefficients | None, moves: bool
+) -> Tensor | Sparse:
+    """The derivative of f(x) from that of x; without zeros where there are many."""
+    large = part.k * shape.numel() >= LARGE and (moves or coefficients is not None)
+    sparse = part.held if isinstance(part.held, Sparse) else without_zeros(part.held) if large else None
+    if sparse is not None:
+        M = of_moves(f, sparse.shape) if moves else None if coefficients is None else coefficients()
+        if M is not None:
+            return kept(sparse.moved(M, shape))
+    columns = part.F
+    if 0 < part.k <= FEW:  # quicker one by one
+        return torch.stack([f(column) for column in columns]).reshape(part.k, *shape)
+    return torch.vmap(f)(columns).reshape(part.k, *shape)
+
+
+def sum_of(images: Sequence[Tensor | Sparse]) -> Tensor | Sparse:
+    """The sum of derivatives of one tensor."""
+    if len(images) == 1:
+        return images[0]
+    sparse = [image for image in images if isinstance(image, Sparse)]
+    if len(sparse) == len(images):
+        return kept(Sparse(sum((image.rows for image in sparse[1:]), sparse[0].rows), sparse[0].shape))
+    formed = [image.formed() if isinstance(image, Sparse) else image for image in images]
+    return sum(formed[1:], formed[0])

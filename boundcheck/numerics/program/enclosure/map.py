@@ -14,7 +14,7 @@ from boundcheck.numerics.program.enclosure.bilinear import Bilinear
 from boundcheck.numerics.program.enclosure.calm import calm_sizes
 from boundcheck.numerics.program.enclosure.dependence import norm_by_blocks
 from boundcheck.numerics.program.enclosure.elementwise import Elementwise
-from boundcheck.numerics.program.enclosure.interpreter import Enclosures
+from boundcheck.numerics.program.enclosure.interpreter import Enclosures, OfLam
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.program.enclosure.linear import Linear
 from boundcheck.numerics.program.enclosure.normalised import Normalised
@@ -32,9 +32,13 @@ class MapBounds:
         At least the norms of the derivatives of ∂₁Φ and ∂₂Φ by w.
     """
 
-    def __init__(self, program: Program, centre: Tensor, lam: Tensor, radius: float, *, with_lam: bool = True) -> None:
+    def __init__(
+        self, program: Program, centre: Tensor, lam: Tensor, radius: float, *, with_lam: bool = True,
+        of_lam: OfLam | None = None,
+    ) -> None:  # fmt: skip
+        """`of_lam` keeps what depends on λ only, which bounds over several balls share."""
         self.radius = radius
-        self.over = Enclosures(program, centre, lam, radius, with_lam=with_lam)
+        self.over = Enclosures(program, centre, lam, radius, with_lam=with_lam, of_lam=of_lam)
 
     @property
     def output(self) -> Value:
@@ -59,7 +63,7 @@ class MapBounds:
         candidates = [norm_of_slope(self.output, slot)]
         if self.radius and pair in self.output.bends:
             bend = self.bend if pair == (W, W) else self.lam_bend
-            candidates.append(spectral_norm(slope.matrix) + norm(slope.slip) + self.radius * bend * UP)
+            candidates.append(slope.norm + norm(slope.slip) + self.radius * bend * UP)
         return min((x for x in candidates if not math.isnan(x)), default=math.inf) * UP
 
     @cached_property
@@ -103,7 +107,7 @@ def norm_of_slope(value: Value, slot: str) -> float:
     slope, rule = value.slopes.get(slot), value.rule
     if slope is None:
         return 0.0
-    best = spectral_norm(slope.matrix) + value.remainder(slot)
+    best = slope.norm + value.remainder(slot)
     if isinstance(rule, Elementwise):
         size, base = rule.jet[1].size.reshape(-1), rule.base.slopes[slot]
         rest = min(norm(size * base.rows.reshape(-1)), float(size.max()) * rule.base.remainder(slot))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
@@ -27,7 +27,7 @@ from boundcheck.numerics.program.enclosure.forms import (
     norm_of,
     trilinear_norm,
 )
-from boundcheck.numerics.program.enclosure.interpreter import Enclosures
+from boundcheck.numerics.program.enclosure.interpreter import Enclosures, OfLam
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, norm, point
 from boundcheck.numerics.program.enclosure.value import LAM, Pair, Value, W, rounding
 
@@ -45,8 +45,11 @@ class Hessian:
 class Derivatives:
     """The derivatives of a scalar program by each of its values, and what its operations add to D²f and D³f."""
 
-    def __init__(self, program: Program, centre: Tensor, lam: Tensor, radius: float, *, with_lam: bool) -> None:
-        self.enclosures = Enclosures(program, centre, lam, radius, with_lam=with_lam)
+    def __init__(
+        self, program: Program, centre: Tensor, lam: Tensor, radius: float, *, with_lam: bool,
+        of_lam: OfLam | None = None,
+    ) -> None:  # fmt: skip
+        self.enclosures = Enclosures(program, centre, lam, radius, with_lam=with_lam, of_lam=of_lam)
         self.output = self.enclosures.output
         order = values_before(self.output)
         self.adjoints: dict[int, Interval] = {id(self.output): point(torch.ones(self.output.shape))}
@@ -167,13 +170,17 @@ class ScalarBounds:
 
     def __init__(
         self, program: Program, centre: Tensor, lam: Tensor, radius: float, *, with_lam: bool = True,
-        at_centre: Callable[[], Derivatives] | None = None,
+        at_centre: Callable[[], Derivatives] | None = None, of_lam: OfLam | None = None,
     ) -> None:  # fmt: skip
-        """`at_centre` gives the derivatives at the centre alone, which bounds over several balls share."""
+        """`at_centre` gives the derivatives at the centre alone, which bounds over several balls share.
+
+        So they do `of_lam`, what depends on λ only.
+        """
         self.radius = radius
         self._centre = centre
-        self._at = at_centre or (lambda: Derivatives(program, centre, lam, 0.0, with_lam=with_lam))
-        self.over = Derivatives(program, centre, lam, radius, with_lam=with_lam) if radius else self.at
+        self._at = at_centre or (lambda: Derivatives(program, centre, lam, 0.0, with_lam=with_lam, of_lam=of_lam))
+        of_ball = partial(Derivatives, program, centre, lam, radius, with_lam=with_lam, of_lam=of_lam)
+        self.over = of_ball() if radius else self.at
 
     @cached_property
     def at(self) -> Derivatives:
@@ -217,11 +224,11 @@ class ScalarBounds:
 
     @cached_property
     def cross(self) -> float:
-        direct = self.over.cross
         if not self.radius:
-            return _number(direct, math.inf)
+            return _number(self.over.cross, math.inf)
         at_centre, moved = self.at.cross, self.radius * self.third_cross * UP
-        best = min(_number(direct, math.inf), _number(at_centre + moved, math.inf))
+        best = _number(at_centre + moved, math.inf)
+        best = min(best, _number(norm_of(self.over.curvature((W, LAM)), best), math.inf))
         if best > NEXT_TO * max(at_centre, moved):  # below which the supremum hardly ever is
             best = min(best, self._affine_cross(None, self.radius, self.radius))
         return best

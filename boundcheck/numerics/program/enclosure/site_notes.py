@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import torch
 
-from boundcheck.numerics.program.cholesky_certificate import spectral_norm
 from boundcheck.numerics.program.enclosure.bilinear import Bilinear
 from boundcheck.numerics.program.enclosure.elementwise import Elementwise
 from boundcheck.numerics.program.enclosure.intervals import Interval
@@ -137,7 +136,7 @@ def _slopes(reading: Reading, letter: str, values: Sequence[Value]) -> Iterator[
     for slot in reading.slots:
         some = [value for value in values if slot in value.slopes]
         if some and unmoved(some[0]).name not in INPUT:
-            size = max(spectral_norm(value.slopes[slot].matrix) + value.remainder(slot) for value in some)
+            size = max(value.slopes[slot].norm + value.remainder(slot) for value in some)
             yield f"‖∂{letter}/∂{INPUT[slot]}‖ ≤ {short(size)}"
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from boundcheck.numerics.program.cholesky_certificate import spectral_norm
 from boundcheck.numerics.program.enclosure.forms import Trilinear, block_norms, trilinear_norm
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, around, norm, row_norms
+from boundcheck.numerics.program.enclosure.sparse_derivative import LARGE, Sparse, unit
 from boundcheck.numerics.program.rounding_rules.ball import gamma
 
 if TYPE_CHECKING:
@@ -44,22 +45,48 @@ class Slope:
 
     Attributes
     ----------
-    F : Tensor of shape (k, *x.shape)
-        J at the centre, as computed.
+    held : Tensor or Sparse
+        J at the centre, as computed; `F` is the same as a tensor of shape (k, *x.shape).
     slip : Tensor of the shape of x
         At least ‖F_i − J_i(centre)‖, for every entry i of x.
     rows : Tensor of the shape of x
         At least ‖F_i − J_i(w)‖, for every w of the ball.
     """
 
-    F: Tensor
+    held: Tensor | Sparse
     slip: Tensor
     rows: Tensor
 
     @cached_property
+    def F(self) -> Tensor:
+        """J at the centre, with its zeros."""
+        return self.held.formed() if isinstance(self.held, Sparse) else self.held
+
+    @property
+    def k(self) -> int:
+        """The length of the input."""
+        return self.held.k if isinstance(self.held, Sparse) else self.held.shape[0]
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers are kept."""
+        return int(self.held.rows.nnz) if isinstance(self.held, Sparse) else self.held.numel()
+
+    @cached_property
     def norms(self) -> Tensor:
         """At least ‖F_i‖."""
-        return row_norms(self.F)
+        return self.held.row_norms() if isinstance(self.held, Sparse) else row_norms(self.held)
+
+    @cached_property
+    def norm(self) -> float:
+        """At least ‖F‖, as a matrix."""
+        return self.held.norm() if isinstance(self.held, Sparse) else spectral_norm(self.matrix)
+
+    def weighted_norm(self, s: Tensor) -> float:
+        """At least ‖diag(s)F‖, for s with a number for each row; infinite where one is not finite."""
+        if not bool(s.isfinite().all()):
+            return math.inf
+        return self.held.scaled(s).norm() if isinstance(self.held, Sparse) else spectral_norm(s[:, None] * self.matrix)
 
     @cached_property
     def reach(self) -> Tensor:
@@ -221,8 +248,13 @@ class Value:
         """At least ‖F‖, as a matrix, and at least ‖J(w) − F‖ for every w of the ball."""
         name = f"centre of {slot}"
         if name not in self._norms:
-            self._norms[name] = spectral_norm(self.slopes[slot].matrix)
+            self._norms[name] = self.slopes[slot].norm
         return self._norms[name], self.remainder(slot)
+
+    @property
+    def at_point(self) -> bool:
+        """Is the box that of the centre, as the ball is a point, or x depends on λ only?"""
+        return self.box is self.centre
 
     @property
     def depends(self) -> bool:
@@ -236,18 +268,21 @@ def refined(value: Value, radius: float) -> Value:
     for slot, slope in value.slopes.items():
         bend = value.bends.get((W, slot), torch.zeros((), dtype=torch.float64))
         rows = torch.minimum(slope.rows, (slope.slip + radius * bend) * UP)
-        slopes[slot] = Slope(slope.F, slope.slip, rows)
+        slopes[slot] = Slope(slope.held, slope.slip, rows)
     moved = radius * slopes[W].reach * UP if W in slopes else torch.zeros((), dtype=torch.float64)
-    box = value.box.meet(value.centre.grown(moved))
+    box = value.box if value.at_point else value.box.meet(value.centre.grown(moved))
     return replace(value, box=box, slopes=slopes, radius=radius, _second={}, _norms={})
 
 
 def input_value(x: Tensor, slot: str, radius: float) -> Value:
     """w over its ball, or λ."""
     zeros = torch.zeros_like(x)
-    identity = torch.eye(x.numel(), dtype=torch.float64).reshape(x.numel(), *x.shape)
-    box = around(x, zeros + radius) if radius else Interval(x, x)
-    return Value(Interval(x, x), box, {slot: Slope(identity, zeros, zeros)}, {}, name=slot, radius=radius)
+    identity: Tensor | Sparse = unit(x.shape)
+    if x.numel() ** 2 < LARGE:
+        identity = torch.eye(x.numel(), dtype=torch.float64).reshape(x.numel(), *x.shape)
+    centre = Interval(x, x)
+    box = around(x, zeros + radius) if radius else centre
+    return Value(centre, box, {slot: Slope(identity, zeros, zeros)}, {}, name=slot, radius=radius)
 
 
 def rounding(n: int) -> float:
