@@ -375,7 +375,7 @@ class Judge:
         self._above("lam_slope", bounds.lam_slope, torch.linalg.matrix_norm(J[..., d:], 2), first)
         self._above("bend", bounds.bend, _norms(H[..., :d, :d]), second)
         self._above("lam_bend", bounds.lam_bend, _norms(H[..., :d, d:]), second)
-        if len(self.Z) < 2:
+        if len(self.Z) < 2 or self.centre.dtype != F64:  # another point is a point of float64
             return
         v = self.Z[1, :d]  # how far derivatives move from there; the centre would show less
         at = MapBounds(self.program, v, self.lam, 0.0)
