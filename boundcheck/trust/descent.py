@@ -1,0 +1,148 @@
+"""One descent on λ with values that are no more exact than a step needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from boundcheck.errors import AssumptionError, DivergenceError
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.quick.quick_problem import quick
+from boundcheck.report.minimum import Trial
+from boundcheck.trust import outer_value, step_rules
+from boundcheck.trust.coordinates import Coordinates
+from boundcheck.trust.linear_solver import LinearSolver
+from boundcheck.trust.outer_value import OuterValue
+from boundcheck.trust.step_rules import Comparison, Decrease
+
+ASKED = 0.5  # θ at first: the relative error that a hypergradient may have
+TIGHTER = 0.25  # times the relative error, where a decrease is not significant against the errors
+TIGHTEST = 1e-8
+SHORTEST = 1e-12  # a step of this part of the first one that was tried at a point does not move λ any more
+MEMORY = 5  # values of f, the largest of which a step has to go below
+
+
+class Stuck(Exception):  # noqa: N818 - no error: how a descent may end
+    """No step from here takes f down."""
+
+
+@dataclass(eq=False)
+class Descent:
+    """The state of a run: where it is, how exact values are asked for, and what was tried."""
+
+    problem: Problem
+    coordinates: Coordinates
+    atol: float
+    rule: str
+    outer_step: float | None
+    tell: Callable[[Trial], object]
+    solver: LinearSolver | None = None
+    asked: float = ASKED
+    history: list[Trial] = field(default_factory=list)
+    recent: list[OuterValue] = field(default_factory=list)
+    alpha: float = 0.0
+
+    def start(self) -> OuterValue:
+        """The value at the problem's own λ."""
+        problem = quick(self.problem)
+        self.solver = LinearSolver(problem, problem.w0)
+        here = self.value(problem.lam, problem.w0, torch.zeros_like(problem.w0))
+        self.note(here, 0.0, accepted=True)
+        x = torch.ones_like(here.lam) if self.coordinates.name == "log" else here.lam
+        length = self.size(here)
+        self.alpha = self.outer_step or step_rules.FIRST * max(1.0, float(x.norm())) / max(length, self.atol)
+        return here
+
+    def value(self, lam: Tensor, w: Tensor, v: Tensor) -> OuterValue:
+        """f and ∇f at λ from a warm start, to the relative error that is asked for now."""
+        scale = self.coordinates.scale(lam)
+        return outer_value.outer_value(
+            quick(replace(self.problem, lam=lam)), w, v, solver=self.solver,
+            norm=lambda g: float((scale * g).norm()), rtol=self.asked, atol=self.atol,
+        )  # fmt: skip
+
+    def size(self, at: OuterValue) -> float:
+        """‖g‖ in the coordinates of the run."""
+        return float(self.coordinates.gradient(at.lam, at.g).norm())
+
+    def again(self, at: OuterValue) -> OuterValue:
+        """The same point, to the relative error that is asked for now."""
+        better = self.value(at.lam, at.w, at.v)
+        self.note(better, 0.0, accepted=False)
+        return better
+
+    def note(self, at: OuterValue, alpha: float, *, accepted: bool) -> None:
+        size = self.size(at)
+        row = Trial(
+            at.f, at.f_error, size, self.asked, at.error / size if size else 0.0, at.t, at.k, at.products, alpha, accepted
+        )  # fmt: skip
+        self.history.append(row)
+        self.tell(row)
+        if accepted:
+            self.recent = [*self.recent, at][-MEMORY:]
+
+    def step(self, here: OuterValue) -> OuterValue:
+        """The next point: shorter and shorter steps along −g until one takes f down enough."""
+        first = self.alpha
+        while self.alpha > SHORTEST * first:
+            there = self.tried(here)
+            if there is None:
+                self.alpha /= 4
+                continue
+            here, there, decrease = self.judged(here, there)
+            if decrease is Decrease.ENOUGH:
+                self.note(there, self.alpha, accepted=True)
+                self.alpha = self.next_alpha(here, there)
+                self.asked = min(ASKED, 2 * self.asked)
+                return there
+            self.note(there, self.alpha, accepted=False)
+            slope = self.size(here) ** 2
+            self.alpha = step_rules.shorter(self.alpha, here.f - there.f, slope)
+        raise Stuck
+
+    def tried(self, here: OuterValue) -> OuterValue | None:
+        """The value at the end of the step; None outside of the domain, or where the lower level has no solution."""
+        step = -self.alpha * self.coordinates.gradient(here.lam, here.g)
+        lam = self.coordinates.move(here.lam, step)
+        domain = self.problem.domain
+        if not bool(torch.isfinite(lam).all()) or (domain is not None and not bool(domain.holds(lam))):
+            return None
+        try:
+            return self.value(lam, here.w, here.v)
+        except (DivergenceError, AssumptionError):
+            return None
+
+    def judged(self, here: OuterValue, there: OuterValue) -> tuple[OuterValue, OuterValue, Decrease]:
+        """Whether the step takes f down enough; both values are made more exact for as long as that is not clear."""
+        while True:
+            compared = self.compare(here, there)
+            if compared.decrease is not Decrease.UNCLEAR:
+                return here, there, compared.decrease
+            if self.asked <= TIGHTEST:
+                return here, there, self.by_slope(here, there)
+            self.asked *= TIGHTER
+            here, there = self.again(here), self.again(there)
+            self.recent[-1] = here
+
+    def compare(self, here: OuterValue, there: OuterValue) -> Comparison:
+        size = self.size(here)
+        theta = min(here.error / size, 0.9) if size else 0.0
+        highest = max(self.recent, key=lambda at: at.f)
+        doubt = highest.f_error + there.f_error
+        return Comparison(highest.f - there.f, doubt, step_rules.SHARE * (1 - theta) * self.alpha * size**2)
+
+    def by_slope(self, here: OuterValue, there: OuterValue) -> Decrease:
+        """Where the decrease is below the rounding of f: is the slope at the end of the step small or still downwards?"""
+        before, after = (self.coordinates.gradient(at.lam, at.g) for at in (here, there))
+        steep = float(before @ before)
+        return Decrease.ENOUGH if float(after @ before) >= -(1 - 2 * step_rules.SHARE) * steep else Decrease.TOO_LITTLE
+
+    def next_alpha(self, here: OuterValue, there: OuterValue) -> float:
+        if self.rule == "backtracking":
+            return self.outer_step or 2 * self.alpha
+        before, after = (self.coordinates.gradient(at.lam, at.g) for at in (here, there))
+        moved = -self.alpha * before
+        return step_rules.barzilai_borwein(self.alpha, float(moved @ moved), float(moved @ (after - before)))

@@ -1,0 +1,88 @@
+"""Solves with A = I − ∂₁Φ to a relative error of the solution, not of the residual.
+
+A small residual says little where A has small singular values: ‖s − A⁻¹b‖ ≤ ‖b − As‖/σ with σ the least of them. So σ
+is followed along a run, by steps of inverse iteration with the last vector as start, and a solve goes on until
+‖b − As‖ ≤ `LEFT`·σ‖s‖. That is an estimate, as inverse iteration finds σ from above.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from boundcheck.errors import AssumptionError
+from boundcheck.numerics.bilevel.derivatives import Linearisation, linearise
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.solvers import conjugate_gradient, normal_equations
+
+LEFT = 0.3  # of the solution, in error
+MOST_STEPS = 2000  # in one solve
+FIRST = 3  # inverse iterations at the start
+TIGHTEST = 1e-10
+
+
+class LinearSolver:
+    """CG, or CG on the normal equations where ∂₁Φ is not symmetric; `products` counts those of the last call."""
+
+    def __init__(self, problem: Problem, w: Tensor) -> None:
+        prepared = Prepared(problem, problem.lam)
+        linearised = linearise(problem, w, prepared)
+        self.symmetric = _is_symmetric(problem, linearised)
+        self.products = 1
+        generator = torch.Generator(device="cpu").manual_seed(0)
+        z = torch.randn(w.shape, generator=generator, dtype=torch.float64, device="cpu").to(w)
+        self._z, self.sigma = z / z.norm(), 1.0
+        self._ratio = {False: 1.0, True: 1.0}  # ‖s‖/‖b‖ of the last solve with A, and with Aᵀ
+        for _ in range(FIRST):
+            self.products += self.follow(linearised)
+
+    def follow(self, linearised: Linearisation) -> int:
+        """One step of inverse iteration; how many products it took."""
+        start = self._z / self.sigma
+        z, products = self._run(linearised, self._z, start, 0.1, transposed=False)
+        size = float(z.norm())
+        if size > 0:
+            self._z, self.sigma = z / size, 1 / size
+        return products
+
+    def solve(self, linearised: Linearisation, b: Tensor, *, transposed: bool) -> tuple[Tensor, int]:
+        """A⁻¹b or A⁻ᵀb to a relative error of about `LEFT`, and how many products it took."""
+        size = float(b.norm())
+        if not size > 0:
+            return torch.zeros_like(b), 0
+        s, products = None, 0
+        ratio = self._ratio[transposed]
+        while True:
+            tol = max(min(LEFT, LEFT * self.sigma * ratio), TIGHTEST)
+            s, more = self._run(linearised, b, s, tol, transposed=transposed)
+            products += more
+            ratio = float(s.norm()) / size
+            self.sigma = min(self.sigma, 1 / ratio) if ratio > 0 else self.sigma
+            if tol <= max(2 * LEFT * self.sigma * ratio, TIGHTEST):
+                break
+        self._ratio[transposed] = ratio
+        return s, products
+
+    def _run(
+        self, linearised: Linearisation, b: Tensor, start: Tensor | None, tol: float, *, transposed: bool
+    ) -> tuple[Tensor, int]:
+        d1_T, d1 = linearised.d1_T, linearised.d1
+        first = 0 if start is None else 1
+        if self.symmetric:
+            solved = conjugate_gradient.solve(d1_T, b, MOST_STEPS, start, tol)
+            return solved.v, solved.k + first
+        maps = (d1_T, d1) if transposed else (d1, d1_T)
+        solved = normal_equations.solve(*maps, b, MOST_STEPS, start, tol)
+        return solved.v, 2 * solved.k + 1 + first
+
+
+def _is_symmetric(problem: Problem, linearised: Linearisation) -> bool:
+    """By two random products, unless the problem says so itself."""
+    if problem.symmetric is not None:
+        return problem.symmetric
+    try:
+        conjugate_gradient.refuse_unless_symmetric(linearised, problem)
+    except AssumptionError:
+        return False
+    return True
