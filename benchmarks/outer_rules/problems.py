@@ -29,14 +29,14 @@ def lr() -> bc.Problem:
     top = float(torch.linalg.eigvalsh(X.T @ X)[-1]) / 4 / len(X)
 
     def inner_loss(w: Tensor, lam: Tensor) -> Tensor:
-        return F.binary_cross_entropy_with_logits(X @ w, y) + ((lam.exp() + 1e-3) * w**2).sum() / 2
+        return F.binary_cross_entropy_with_logits(X @ w, y) + ((lam.exp() + 1e-2) * w**2).sum() / 2
 
     def outer_loss(w: Tensor, lam: Tensor) -> Tensor:
         return F.binary_cross_entropy_with_logits(X_val @ w, y_val)
 
     return bc.Problem.from_loss(
         inner_loss, outer_loss, torch.zeros(30, dtype=FLOAT64), torch.full((30,), -3.0, dtype=FLOAT64),
-        step_size=lambda lam: 1 / (top + lam.exp().max() + 1e-3), name="lr",
+        step_size=lambda lam: 1 / (top + lam.exp().max() + 1e-2), name="lr",
     )  # fmt: skip
 
 
@@ -70,14 +70,14 @@ def multinomial() -> bc.Problem:
     top = float(torch.linalg.eigvalsh(X.T @ X)[-1]) / 2 / len(X)
 
     def inner_loss(W: Tensor, lam: Tensor) -> Tensor:
-        return F.cross_entropy(X @ W, y) + ((lam.exp()[:, None] + 1e-3) * W**2).sum() / 2
+        return F.cross_entropy(X @ W, y) + ((lam.exp()[:, None] + 1e-2) * W**2).sum() / 2
 
     def outer_loss(W: Tensor, lam: Tensor) -> Tensor:
         return F.cross_entropy(X_val @ W, y_val)
 
     return bc.Problem.from_loss(
         inner_loss, outer_loss, torch.zeros(64, 10, dtype=FLOAT64), torch.full((64,), -5.0, dtype=FLOAT64),
-        step_size=lambda lam: 1 / (top + lam.exp().max() + 1e-3), name="multinomial",
+        step_size=lambda lam: 1 / (top + lam.exp().max() + 1e-2), name="multinomial",
     )  # fmt: skip
 
 
