@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         DivergenceError,
         InputError,
         MissingConstantError,
+        ToleranceError,
         UnknownNameError,
         UserCodeError,
     )
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from boundcheck.numerics.curves.error_curves import Curves, error_curves
     from boundcheck.numerics.estimate.estimate_constants import estimate_constants
     from boundcheck.numerics.estimate.explain_constant import explain_constant
-    from boundcheck.numerics.solvers.hypergradient import hypergradient
     from boundcheck.numerics.solvers.result import Hypergradient
     from boundcheck.problems.loading import load_problem
     from boundcheck.problems.parts.sparse_matrix import SparseMatrix
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from boundcheck.theory.bound import Bound
     from boundcheck.theory.catalogue import bounds
     from boundcheck.theory.evaluation import BoundValues
+    from boundcheck.trust.hypergradient import hypergradient
+    from boundcheck.trust.result import AccurateHypergradient
     from boundcheck.views.figures import report_figures as plot
     from boundcheck.worst_case.worst import Worst, worst
 
@@ -59,6 +61,7 @@ _MODULES = {
 }
 
 _HOME = {
+    "AccurateHypergradient": "boundcheck.trust.result",
     "AssumptionError": "boundcheck.errors",
     "Ball": "boundcheck.ball",
     "Bound": "boundcheck.theory.bound",
@@ -83,6 +86,7 @@ _HOME = {
     "Report": "boundcheck.report.report",
     "Side": "boundcheck.side",
     "SparseMatrix": "boundcheck.problems.parts.sparse_matrix",
+    "ToleranceError": "boundcheck.errors",
     "UnknownNameError": "boundcheck.errors",
     "UserCodeError": "boundcheck.errors",
     "Verdict": "boundcheck.report.verdict",
@@ -94,13 +98,14 @@ _HOME = {
     "error_curves": "boundcheck.numerics.curves.error_curves",
     "estimate_constants": "boundcheck.numerics.estimate.estimate_constants",
     "explain_constant": "boundcheck.numerics.estimate.explain_constant",
-    "hypergradient": "boundcheck.numerics.solvers.hypergradient",
+    "hypergradient": "boundcheck.trust.hypergradient",
     "load_problem": "boundcheck.problems.loading",
     "plan": "boundcheck.compare.plan",
     "worst": "boundcheck.worst_case.worst",
 }
 
 __all__ = [
+    "AccurateHypergradient",
     "AssumptionError",
     "Ball",
     "Bound",
@@ -125,6 +130,7 @@ __all__ = [
     "Report",
     "Side",
     "SparseMatrix",
+    "ToleranceError",
     "UnknownNameError",
     "UserCodeError",
     "Verdict",

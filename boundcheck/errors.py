@@ -56,5 +56,13 @@ class DivergenceError(BoundcheckError, ArithmeticError):
     """An iteration left the finite numbers, or did not come to rest where it had to."""
 
 
+class ToleranceError(DivergenceError):
+    """A tolerance was not reached; `best` is the best hypergradient so far, with what is known of its error."""
+
+    def __init__(self, message: str, best: object = None) -> None:
+        super().__init__(message)
+        self.best = best
+
+
 class UserCodeError(BoundcheckError, RuntimeError):
     """A function that the user brought raised; the original error is the `__cause__`."""

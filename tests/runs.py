@@ -216,6 +216,13 @@ def gradient_error(instance: Instance, w: Array, u: Array, off: Array | float = 
     return norm(c + np.einsum("...an,...a->...n", u, b) - instance.hypergradient - off)
 
 
+def aid_vectors(instance: Instance, w: Array, K: int, solver: str) -> Array:
+    """The AID hypergradients over (t, k)."""
+    A = np.eye(w.shape[1]) - np.swapaxes(instance.d1phi(w), -1, -2)
+    v_k = SOLVERS[solver](A, instance.grad_w(w), K)
+    return instance.grad_lam(w)[:, None] + apply(np.swapaxes(instance.d2phi(w), -1, -2)[:, None], v_k)
+
+
 def observe(instance: Instance, w: Array, K: int, solver: str) -> dict[str, Array]:
     """Everything the AID proofs speak of, over (t, k); `error` is that of AID with this solver."""
     w_star, w_prime, K_axis = instance.w_star, instance.w_prime, (slice(None), None)

@@ -37,10 +37,12 @@ def certify(problem: Problem, solution: ReferenceSolution, constants: Constants)
     elif any(name not in constants for name in AT_REFERENCE) or not residual_is_enough(problem, constants):
         return None
     residual = residual_bounds.of(problem, solution)
-    of_W = replace(constants["W"], name="W_t")
+    of_W, eps_w = replace(constants["W"], name="W_t"), residual.w
+    if near is not None:  # the theorem needs ε_w only for ε_w/μ_λ ≥ ‖w − w*‖, and that distance is known better
+        eps_w = min(eps_w, near.fixed_point.distance * constants["mu_inv"].value * (1 + 1e-15))
     try:
         worth = THEOREM.evaluate(
-            constants, eps_w=residual.w, v_k=float(solution.v[0].norm()), W_t=of_W, eps_v=residual.v, rigorous=True
+            constants, eps_w=eps_w, v_k=float(solution.v[0].norm()), W_t=of_W, eps_v=residual.v, rigorous=True
         )
     except (AssumptionError, MissingConstantError):
         return None

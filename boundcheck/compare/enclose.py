@@ -7,19 +7,13 @@ from typing import Any
 
 import torch
 
-from boundcheck.ball import BallKind
-from boundcheck.compare.certificate import certify
+from boundcheck.compare.certified_reference import certified_reference
 from boundcheck.constants import Constants
 from boundcheck.errors import AssumptionError, InputError
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
-from boundcheck.numerics.bilevel.quick.quick_problem import quick
 from boundcheck.numerics.bilevel.threads import on_few_threads
-from boundcheck.numerics.estimate import validate
 from boundcheck.numerics.estimate.effort import Spend
-from boundcheck.numerics.estimate.estimate_constants import on_balls
-from boundcheck.numerics.solvers.reference import reference
 from boundcheck.numerics.solvers.result import Hypergradient
-from boundcheck.progress import no_progress
 from boundcheck.report.enclosure import Enclosure, enclosed
 
 
@@ -85,15 +79,8 @@ def enclose(
     value = at_lam.checked(g.value if isinstance(g, Hypergradient) else g, "g")
     if known is not None and not isinstance(known, Constants):
         raise InputError(f"known = {known!r} is not a set of constants; give Constants.given(q=0.9, …)")
-    doubts = validate.check(at_lam, at_lam.lam).unconfirmed
-    solution = reference(quick(at_lam), at_lam.lam[None])
-    eps_g = None if doubts or known is not None else certify(at_lam, solution, Constants())
-    if eps_g is None:
-        spend = Spend(delta, seed, budget)
-        constants = on_balls(
-            at_lam, solution, (BallKind.LOCAL,), known=known, spend=spend, tell=no_progress, doubts=doubts
-        )[BallKind.LOCAL]  # fmt: skip
-        eps_g = certify(at_lam, solution, constants)
+    certified = certified_reference(at_lam, known, Spend(delta, seed, budget))
+    solution, eps_g = certified.solution, certified.eps_g
     if eps_g is None:
         raise AssumptionError(
             f"{problem.name}: the reference cannot be certified: 2ν₁ε_w ≤ μ_λ² fails, Φ does not contract, "

@@ -131,6 +131,13 @@ def on_arrival(problem: Problem) -> None:
         at_solution(problem, problem.lam, w)
 
 
+def is_close(problem: Problem, lam: Tensor, w: Tensor) -> bool:
+    """Is w close enough to w(λ) for ∂₂Φ of a frozen step to be that of the function?"""
+    with torch.no_grad():
+        residual = float((problem.phi_at(w, problem.prepare(lam)) - w).norm())
+    return _is_close(problem, w, residual)
+
+
 def _is_close(problem: Problem, w: Tensor, residual: float) -> bool:
     """Is w, with this ‖w − Φ(w)‖, close enough to w(λ) for ∂₂Φ to be that of the function?"""
     size = max(float(w.norm()), float((w - problem.w0).norm()))

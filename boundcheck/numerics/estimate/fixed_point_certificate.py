@@ -1,8 +1,8 @@
 """A proof that there is a fixed point next to a computed w, and how near.
 
 Let A = I − ∂₁Φ(w̃), R an approximate inverse, N(w) = w − R(w − Φ(w)). On B(w̃, ρ) the derivative of N has norm at most
-k = ‖I − RA‖ + ‖R‖ν₁ρ, with ν₁ the Lipschitz constant of ∂₁Φ there. If k < 1 and ‖R‖ε/(1 − k) ≤ ρ, where
-ε ≥ ‖w̃ − Φ(w̃)‖, then N maps the ball into itself and contracts. So it holds one fixed point, within ‖R‖ε/(1 − k) of w̃,
+k = ‖I − RA‖ + ‖R‖ν₁ρ, with ν₁ the Lipschitz constant of ∂₁Φ there. If k < 1 and s/(1 − k) ≤ ρ, where
+s ≥ ‖R(w̃ − Φ(w̃))‖, then N maps the ball into itself and contracts. So it holds one fixed point, within s/(1 − k) of w̃,
 and ‖(I − ∂₁Φ(w))⁻¹‖ ≤ ‖R‖/(1 − k) for every w of the ball (Krawczyk 1969; docs/proofs.md). Φ need not contract.
 """
 
@@ -17,17 +17,19 @@ from torch import Tensor
 from boundcheck.constants import Constant
 from boundcheck.numerics.bilevel.derivatives import DENSE
 from boundcheck.numerics.estimate import residual_bounds
+from boundcheck.numerics.estimate.program_at_point import AtPoint, at_point
 from boundcheck.numerics.estimate.program_proof import ProgramProof
 from boundcheck.numerics.estimate.step_constant import step_rounding
 from boundcheck.numerics.program.capture import Declined
 from boundcheck.numerics.program.cholesky_certificate import frobenius, gamma, spectral_norm
-from boundcheck.numerics.program.enclosure.intervals import UP
+from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.program.enclosure.map import MapBounds
 from boundcheck.numerics.solvers.reference import ReferenceSolution
 from boundcheck.side import Side
 
 WIDE = 1e-2  # the same where the loss is strongly convex
-RADIUS = 1e-6  # of the ball on which ν₁ is taken, relative to 1 + ‖w̃‖
+ROOM = 4  # the radius of the ball, in units of the distance that a Newton step goes
+RADIUS = 1e-6  # of the ball on which ν₁ is taken, relative to 1 + ‖w̃‖; or more where needed
 
 
 @dataclass(frozen=True)
@@ -81,18 +83,37 @@ def certify(proof: ProgramProof, solution: ReferenceSolution, alpha: Constant | 
     d = len(A)
     eye = torch.eye(d, dtype=torch.float64)
     of_R = spectral_norm(R)
+    step = min(of_R * residual.w * UP, _newton_step(proof, w, alpha, R, of_R))
+    if (needed := ROOM * step) > reach:  # w is not yet solved to rounding, and asks for a larger ball
+        if not math.isfinite(needed):
+            return "I − ∂₁Φ is close to singular"
+        reach = needed
+        try:
+            nu_1 = _linearised(proof, w, reach, 1.0 if alpha is None else alpha.value)[2]
+        except Declined as why:
+            return str(why)
     off = (
         frobenius(eye - R @ A) + gamma(d + 2) * frobenius(R.abs() @ A.abs()) * UP + gamma(2) * d**0.5 + of_R * slip * UP
     )
-    radius = min(reach, max(4 * of_R * residual.w, 1e-14 * (1 + float(w.norm()))))
+    radius = min(reach, max(ROOM * step, 1e-14 * (1 + float(w.norm()))))
     k = (off + of_R * nu_1 * radius) * UP
     if not k < 1:
         return "I − ∂₁Φ changes too much next to w*, or is close to singular"
     inverse = of_R / (1 - k) * UP
-    distance = inverse * residual.w * UP
+    distance = step / (1 - k) * UP
     if not distance <= radius:
         return "the residual of the computed w* is too large"
     return FixedPoint(distance, radius, inverse, f"a Newton-Kantorovich proof with ‖w − Φ(w)‖ by {residual.how}")
+
+
+def _newton_step(proof: ProgramProof, w: Tensor, alpha: Constant | None, R: Tensor, of_R: float) -> float:
+    """‖R(w̃ − Φ(w̃))‖ or a little more: far less than ‖R‖‖w̃ − Φ(w̃)‖ where few directions of I − ∂₁Φ are flat."""
+    point = at_point(proof, w, alpha)
+    if not isinstance(point, AtPoint):
+        return math.inf
+    F, off = point.residual.value, point.residual.off
+    rounding = gamma(len(F) + 2) * norm(R.abs() @ F.abs())
+    return (norm(R @ F) + of_R * off + rounding) * UP
 
 
 def _by_strong_convexity(proof: ProgramProof, w: Tensor, alpha: Constant | None) -> FixedPoint | str:

@@ -202,8 +202,8 @@ def _matrix_free(problem: Problem, lam: Tensor, path: Tensor | None) -> Referenc
     w, F = _inexact_newton(problem, excess, ready, w)
     linearisation = Linearisation(problem.phi_at, w, ready, prepared.leaves)
     outer = outer_gradients(problem, w, prepared.leaves)
-    v = _krylov(problem, linearisation, outer.w, 4 * eps, transposed=True)
-    v = v + _krylov(problem, linearisation, outer.w - (v - linearisation.d1_T(v)), LEFT_OVER, transposed=True)
+    v = krylov(problem, linearisation, outer.w, 4 * eps, transposed=True)
+    v = v + krylov(problem, linearisation, outer.w - (v - linearisation.d1_T(v)), LEFT_OVER, transposed=True)
     residual_v = (outer.w - (v - linearisation.d1_T(v))).norm()
     if not bool(residual_v <= 1e6 * eps * outer.w.norm()):
         raise DivergenceError(
@@ -228,7 +228,7 @@ def _inexact_newton(
         if bool(F.norm() <= 4 * eps * w.norm()):
             return w, F
         tol = min(LOOSE, float(F.norm() / w.norm().clamp(min=1)) ** 0.5)
-        step = _krylov(problem, Linearisation(problem.phi_at, w, ready), F, tol, transposed=False)
+        step = krylov(problem, Linearisation(problem.phi_at, w, ready), F, tol, transposed=False)
         part = 1.0
         F_tried = excess(tried := w - step)
         while part > SHORTEST and not bool(F_tried.norm() < (1 - 1e-4 * part) * F.norm()):
@@ -249,7 +249,7 @@ def _inexact_newton(
     raise _not_found(problem.name, F)
 
 
-def _krylov(problem: Problem, linearised: Linearisation, b: Tensor, tol: float, *, transposed: bool) -> Tensor:
+def krylov(problem: Problem, linearised: Linearisation, b: Tensor, tol: float, *, transposed: bool) -> Tensor:
     """(I − ∂₁Φᵀ)⁻¹b, or (I − ∂₁Φ)⁻¹b, to a residual of tol‖b‖."""
     symmetric = problem.symmetric
     if symmetric is None:

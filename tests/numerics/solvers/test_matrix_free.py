@@ -55,13 +55,13 @@ def test_newton_arrives_where_full_steps_and_steps_of_phi_do_not() -> None:
 
 def test_what_the_first_solve_for_v_leaves_over_a_second_takes_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounding of a long solve, here a part 10⁻¹⁰ of v, leaves as much of b; then LEFT_OVER = 10⁻³ of that is left."""
-    solve = reference._krylov
+    solve = reference.krylov
 
     def rounded(*arguments: Any, transposed: bool) -> Tensor:
         v = solve(*arguments, transposed=transposed)
         return v * (1 + 1e-10) if transposed else v
 
-    monkeypatch.setattr(reference, "_krylov", rounded)
+    monkeypatch.setattr(reference, "krylov", rounded)
     monkeypatch.setattr(reference, "DENSE", 0)
     problem = small("lr")
     found = reference.reference(problem, problem.lam[None])

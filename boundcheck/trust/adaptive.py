@@ -1,0 +1,190 @@
+"""A hypergradient to a tolerance: better and better points, until one is good enough and the next one shows it.
+
+The next point is the first-order correction of the one before. Its lower level is about a Newton step further on, so
+g⁺ − g is the error of g up to second order. A certificate of the next point, from proved constants, makes a bound from
+both sides of this estimate (docs/proofs.md, "Correction").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from boundcheck.constants import Constant, Provenance
+from boundcheck.errors import AssumptionError, ToleranceError
+from boundcheck.numerics.bilevel.derivatives import linearise
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.quick.quick_problem import quick
+from boundcheck.numerics.solvers import conjugate_gradient, lower_level
+from boundcheck.report.accuracy import Accuracy, accuracy
+from boundcheck.side import Side
+from boundcheck.trust.aid_point import AidPoint, Solvers, Work
+from boundcheck.trust.proof import as_array, prove
+from boundcheck.trust.result import AccurateHypergradient
+from boundcheck.trust.tolerance import Tolerance
+
+FIRST = 2  # lower-level steps before the first point
+FACTOR = 0.1  # by which a point is to be better than the one before
+LOOSEST = 0.3  # the tolerance of the first linear solve; it falls by FACTOR at every point
+ROUGH = 0.5  # the tolerance of the solve that splits the error
+ROUNDS = 40  # points at most
+STALLED = 3  # points in a row that are no better than the ones before: only rounding is left
+CONTRACTS = 0.9  # a lower level whose steps shrink faster than this is worth plain iterations for v too
+
+
+def to_tolerance(
+    problem: Problem, tolerance: Tolerance, w0: Tensor, v0: Tensor | None, most: int, with_proof: bool
+) -> AccurateHypergradient:
+    """The hypergradient at the problem's λ.
+
+    Parameters
+    ----------
+    problem : Problem
+    tolerance : Tolerance
+    w0 : tensor of shape (d,)
+        The start of the lower level.
+    v0 : tensor of shape (d,), optional
+        The start of the linear solver.
+    most : int
+        The steps that one solver may take.
+    with_proof : bool
+        Whether to prove the error where that is possible.
+
+    Returns
+    -------
+    AccurateHypergradient
+
+    Raises
+    ------
+    ToleranceError
+        If the tolerance is not reached; `best` has what was.
+    DivergenceError
+        If the lower level diverges.
+    """
+    solvers, point = _first(problem, w0, v0, most)
+    tol, gaps, answer = LOOSEST, [], None
+    for _ in range(ROUNDS):
+        tol = max(tol * FACTOR, 10 * torch.finfo(problem.dtype).eps)
+        following = _following(solvers, point, tol)
+        gaps.append(float((following.value - point.value).norm()))
+        eps_g = _estimate(gaps, point, following)
+        estimated = accuracy(as_array(point.value), as_array(following.value), eps_g)
+        answer = _Answer(point, following.value, estimated, eps_g)
+        if tolerance.allows(estimated):
+            proof = prove(problem, solvers, point, following, tolerance) if with_proof else "no proof was asked for"
+            if isinstance(proof, str):
+                return _result(solvers, answer, following.work, 0, proof)
+            if tolerance.allows(proof.accuracy):
+                proved = _Answer(point, proof.corrected, proof.accuracy, proof.eps_g)
+                return _result(solvers, proved, following.work, proof.products, "")
+        elif _stalled(gaps):
+            break
+        point = following
+    assert answer is not None
+    best = _result(solvers, answer, following.work, 0, "the tolerance was not reached")
+    raise ToleranceError(
+        f"{problem.name}: the tolerance is not reached: the error stays at about {best.relative_error:.1e} of ‖∇f‖ "
+        f"after {best.products} products, where rounding or the lower level stops it; ask for a larger rtol, or use "
+        "float64",
+        best,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """A point, a better hypergradient, and what it shows of the error of the point."""
+
+    point: AidPoint
+    corrected: Tensor
+    accuracy: Accuracy
+    eps_g: Constant
+
+
+def _first(problem: Problem, w0: Tensor, v0: Tensor | None, most: int) -> tuple[Solvers, AidPoint]:
+    """A few steps of the lower level, the solvers that suit the problem, and AID there."""
+    fast = quick(problem)
+    prepared = Prepared(fast, fast.lam)
+    z = fast.dynamics.start(w0)
+    with torch.no_grad():
+        states = [w0]
+        for _ in range(FIRST):
+            z = fast.psi_at(z, prepared.ready)
+            states.append(fast.dynamics.iterate(z))
+    w, lengths = states[-1], [float((b - a).norm()) for a, b in pairwise(states)]
+    if not bool(torch.isfinite(w).all()):
+        raise lower_level.explain_divergence(fast, prepared.ready, fast.dynamics.start(w0), FIRST)
+    work = Work(t=FIRST)
+    for method in _methods(fast, prepared, w, lengths):
+        solvers = Solvers(fast, prepared, method, most)
+        try:
+            point = solvers.at(w, v0, LOOSEST, work)
+        except AssumptionError:  # I − ∂₁Φ is not definite here, so conjugate gradient does not apply
+            continue
+        if bool(torch.isfinite(point.value).all()):
+            return solvers, point
+    raise ToleranceError(f"{problem.name}: no linear solver gives a finite hypergradient at t = {FIRST}; change params")
+
+
+def _methods(problem: Problem, prepared: Prepared, w: Tensor, lengths: list[float]) -> list[str]:
+    """Linear solvers in the order in which to try them."""
+    contracts = lengths[-1] <= CONTRACTS * lengths[0]
+    others = ["aid-fp", "aid-cgn"] if contracts else ["aid-cgn"]
+    try:
+        conjugate_gradient.refuse_unless_symmetric(linearise(problem, w, prepared), problem)
+    except AssumptionError:
+        return others
+    return ["aid-cg", *others]
+
+
+def _following(solvers: Solvers, point: AidPoint, tol: float) -> AidPoint:
+    """The next point."""
+    w, work = solvers.better_w(point, FACTOR)
+    if not bool(torch.isfinite(w).all()):
+        raise lower_level.explain_divergence(
+            solvers.problem, solvers.prepared.ready, solvers.problem.dynamics.start(point.w), work.t - point.work.t
+        )
+    try:
+        return solvers.at(w, point.v, tol, work)
+    except AssumptionError:  # not definite at the new point
+        return Solvers(solvers.problem, solvers.prepared, "aid-cgn", solvers.most).at(w, point.v, tol, work)
+
+
+def _estimate(gaps: list[float], point: AidPoint, following: AidPoint) -> Constant:
+    """How far the next point itself may be off: the part of the gap that the residuals and the gaps before leave."""
+    left = float(following.excess.norm() / point.excess.norm().clamp(min=torch.finfo(point.w.dtype).tiny))
+    if len(gaps) > 1 and gaps[-2] > 0:
+        left = max(left, gaps[-1] / gaps[-2])
+    left = min(left, 0.5)
+    value = gaps[-1] * left / (1 - left)
+    return Constant("eps_g", value, Side.LOWER, Provenance("the residuals of two points, to first order"))
+
+
+def _stalled(gaps: list[float]) -> bool:
+    """Did the last points bring nothing?"""
+    return len(gaps) > STALLED and min(gaps[-STALLED:]) >= 0.5 * min(gaps[:-STALLED])
+
+
+def _result(solvers: Solvers, answer: _Answer, work: Work, proof_products: int, why_not: str) -> AccurateHypergradient:
+    point = answer.point
+    linear, with_split = solvers.linear_part(point, ROUGH)
+    return AccurateHypergradient(
+        value=point.value,
+        method=solvers.method,
+        t=point.work.t,
+        k=point.work.k,
+        accuracy=answer.accuracy,
+        corrected=answer.corrected,
+        corrected_error=answer.eps_g.value,
+        lower_level_part=float((point.value - answer.corrected - linear).norm()),
+        linear_part=float(linear.norm()),
+        products=work.products + with_split.products - point.work.products,
+        proof_products=proof_products,
+        why_not_proved=why_not,
+        w=point.w,
+        v=point.v,
+        layout=solvers.problem.lam_layout,
+    )

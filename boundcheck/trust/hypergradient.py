@@ -1,0 +1,129 @@
+"""`hypergradient`: with exactly the steps asked for, or to the accuracy asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from boundcheck import methods
+from boundcheck.errors import InputError
+from boundcheck.numerics.bilevel.problem import Problem, require_problem
+from boundcheck.numerics.bilevel.threads import on_few_threads
+from boundcheck.numerics.solvers import hypergradient as fixed_steps
+
+METHOD, STEPS = "aid-cg", 100  # where neither a method nor a tolerance is given
+MOST = 100_000  # steps of a solver on the way to a tolerance
+
+
+@on_few_threads
+def hypergradient(
+    problem: Problem,
+    method: str | None = None,
+    t: int | None = None,
+    k: int | None = None,
+    *,
+    lam: Any = None,
+    w0: Any = None,
+    v0: Any = None,
+    tol: float | None = None,
+    mode: str = "auto",
+    rtol: float | None = None,
+    atol: float | None = None,
+    prove: bool = True,
+) -> Any:
+    """Approximate ∇f(λ), f(λ) = E(w(λ), λ): with exactly the steps asked for, or to a tolerance.
+
+    With `rtol` or `atol`, the steps are chosen along the way, until ‖g − ∇f‖ ≤ rtol·‖∇f‖ + atol, and the result says
+    how this is known.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    method : {"aid-cg", "aid-cgn", "aid-fp", "itd", "itd-truncated:K", "exact"}
+        The method; "aid-cg" by default, which needs a symmetric ∂₁Φ. "aid-cg:10" fixes k = 10, and "itd-truncated:10"
+        differentiates through the last 10 steps. "exact" solves both levels to machine precision.
+    t : int, optional
+        Lower-level steps, 100 by default. Exactly this many are taken unless `tol` is given. With `rtol` or `atol`, the
+        most steps that a solver may take; 100,000 by default.
+    k : int, optional
+        Steps of the linear solver; `t` by default. For "itd-truncated", the steps to differentiate through. Not for
+        "itd" and "exact".
+    lam : structure of the hyperparameters, or flat tensor of shape (n,), optional
+        Where to evaluate; the problem's own λ by default.
+    w0 : structure of the parameters, or flat tensor of shape (d,), optional
+        A warm start of the lower level; `problem.w0` by default. Not for "exact".
+    v0 : structure of the parameters, or flat tensor of shape (d,), optional
+        A warm start of the linear solver; 0 by default. Only for the AID methods.
+    tol : float, optional
+        Stop the lower level when a step moves w by at most tol·max(1, ‖w‖), and the linear solver at a residual of at
+        most tol·‖∇₁E‖. Without it there are exactly t and k steps. It says nothing about the error: see `rtol`.
+    mode : {"auto", "reverse", "checkpoint", "forward"}
+        How ITD differentiates. "auto", the default, back-propagates up to 1 GiB of graph; beyond that it uses forward
+        mode for a single hyperparameter and checkpoints for more.
+    rtol : float, optional
+        The relative error that is allowed: ‖g − ∇f‖ ≤ rtol·‖∇f‖ + atol. It chooses the method, so `method`, `k`, `tol`
+        and `mode` mean nothing with it.
+    atol : float, optional
+        The absolute error that is allowed; 0 by default if `rtol` is given.
+    prove : bool
+        Whether to prove the error where the program of the problem allows it; True by default. An estimate is quicker.
+        Only with `rtol` or `atol`.
+
+    Returns
+    -------
+    Hypergradient or AccurateHypergradient
+        An `AccurateHypergradient` if `rtol` or `atol` is given: `.value`, `.error`, `.relative_error`, `.angle`,
+        `.descent`, `.how` and more. Otherwise a `Hypergradient`: `.grad` in the structure of the hyperparameters,
+        `.value` of shape (n,), the steps `.t` and `.k` that were taken, `.residual.w` = ‖w_t − Φ(w_t)‖, `.residual.v`,
+        and `.status`.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such method or mode.
+    InputError
+        If an argument cannot be used, or means nothing for this method.
+    AssumptionError
+        If the method is "aid-cg" and ∂₁Φ is not symmetric, or I − ∂₁Φ is not positive definite.
+    DivergenceError
+        If an iterate is not finite (the message says at which step), or if "exact" does not find w(λ).
+    ToleranceError
+        If the tolerance is not reached. Its `best` is the best hypergradient so far.
+    UserCodeError
+        If a function of the user raises.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> problem = bc.problems.scalar(q=0.5)
+    >>> g = bc.hypergradient(problem, "itd", t=30)
+    >>> g.t, g.status
+    (30, 'completed')
+    >>> bc.hypergradient(problem, "exact").grad
+    tensor([4.], dtype=torch.float64)
+
+    To a relative error of one per cent:
+
+    >>> g = bc.hypergradient(problem, rtol=0.01)
+    >>> g.how, g.relative_error <= 0.01, g.descent
+    ('proved', True, True)
+    """
+    if rtol is None and atol is None:
+        steps = STEPS if t is None else t
+        return fixed_steps.hypergradient(problem, method or METHOD, steps, k, lam=lam, w0=w0, v0=v0, tol=tol, mode=mode)
+    from boundcheck.trust.adaptive import to_tolerance  # only here: it loads the theory
+    from boundcheck.trust.tolerance import Tolerance
+
+    require_problem(problem)
+    for name, value in (("method", method), ("k", k), ("tol", tol), ("mode", None if mode == "auto" else mode)):
+        if value is not None:
+            raise InputError(
+                f"{name} = {value!r} means nothing with rtol or atol, which choose the steps; leave it out"
+            )
+    tolerance = Tolerance(0.0 if rtol is None else rtol, 0.0 if atol is None else atol)
+    at_lam = problem if lam is None else problem.at(lam)
+    at_lam.checked(at_lam.lam, "lam")
+    most = MOST if t is None else methods.count(t, "t")
+    start = problem.w0 if w0 is None else problem.checked(w0, "w0")
+    v = None if v0 is None else problem.checked(v0, "v0")
+    return to_tolerance(at_lam, tolerance, start, v, most, prove)

@@ -1,0 +1,117 @@
+"""What `hypergradient` returns where it was asked for an accuracy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from boundcheck.numerics.bilevel.flatten import Layout
+from boundcheck.report.accuracy import Accuracy
+from boundcheck.report.enclosure import Enclosure
+from boundcheck.side import Side
+
+WORTH = {Side.UPPER: "proved", Side.EXACT: "proved", Side.LOWER: "estimated"}
+
+
+@dataclass(frozen=True, eq=False)
+class AccurateHypergradient:
+    """A hypergradient with its error.
+
+    Attributes
+    ----------
+    value : Tensor of shape (n,)
+        The hypergradient as a flat vector; `grad` has it in the structure of the hyperparameters.
+    method : str
+        The method: "aid-cg", "aid-fp" or "aid-cgn".
+    t : int
+        What the lower level took: evaluations of Φ and products with ∂₁Φ.
+    k : int
+        What the linear solver took: products with ∂₁Φᵀ.
+    accuracy : Accuracy
+        The error from both sides, the relative error, the angle to ∇f and whether −g is a descent direction. The
+        properties `error`, `relative_error`, `angle` and `descent` are short for its fields.
+    corrected : Tensor of shape (n,)
+        A better hypergradient, which showed the error of `value`.
+    corrected_error : float
+        At least the error of `corrected`; what it is worth is the side of `error`.
+    lower_level_part : float
+        The part of the error that is due to w, to first order.
+    linear_part : float
+        The part of the error that is due to the linear solver, to first order.
+    products : int
+        All evaluations of Φ and products with its derivatives until the error of `value` was estimated.
+    proof_products : int
+        Those that the proof took in addition; 0 without a proof.
+    why_not_proved : str
+        Why the error is an estimate; empty if it is proved.
+    w : Tensor of shape (d,)
+        The lower-level iterate, for a warm start.
+    v : Tensor of shape (d,)
+        The iterate of the linear solver, for a warm start.
+    layout : Layout or None
+        The structure of the hyperparameters; None for a flat vector.
+    """
+
+    value: Tensor
+    method: str
+    t: int
+    k: int
+    accuracy: Accuracy
+    corrected: Tensor
+    corrected_error: float
+    lower_level_part: float
+    linear_part: float
+    products: int
+    proof_products: int
+    why_not_proved: str
+    w: Tensor
+    v: Tensor
+    layout: Layout | None = None
+
+    @property
+    def grad(self) -> Any:
+        """The gradient in the structure of the hyperparameters: a dict by name for a module."""
+        return self.value if self.layout is None else self.layout.unflatten(self.value)
+
+    @property
+    def error(self) -> Enclosure:
+        """‖value − ∇f‖ from both sides; its `side` says what that is worth."""
+        return self.accuracy.error
+
+    @property
+    def relative_error(self) -> float:
+        """At least ‖value − ∇f‖/‖∇f‖."""
+        return self.accuracy.relative_error
+
+    @property
+    def angle(self) -> float:
+        """At least the angle between `value` and ∇f, in degrees."""
+        return self.accuracy.angle
+
+    @property
+    def descent(self) -> bool | None:
+        """Whether −value is a descent direction; None where that is not known."""
+        return self.accuracy.descent
+
+    @property
+    def how(self) -> str:
+        """What the error is worth: "proved", "estimated" or "with probability 0.999"."""
+        side = self.error.side
+        return WORTH.get(side, f"with probability {1 - self.error.delta:g}")
+
+    @property
+    def spend(self) -> str | None:
+        """What to spend on next for a smaller error: "t", "k", or None where there is none."""
+        if not self.lower_level_part + self.linear_part > 0:
+            return None
+        return "t" if self.lower_level_part >= self.linear_part else "k"
+
+    def __repr__(self) -> str:
+        descent = {True: "a descent direction", False: "not a descent direction", None: "descent not known"}
+        return (
+            f"AccurateHypergradient({self.method}, t={self.t}, k={self.k}, norm={float(self.value.norm()):.6g}, "
+            f"relative error ≤ {self.relative_error:.2g} ({self.how}), angle ≤ {self.angle:.2g}°, "
+            f"{descent[self.descent]})"
+        )

@@ -1,0 +1,32 @@
+"""The accuracy that is asked of a hypergradient."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from boundcheck.errors import InputError
+from boundcheck.report.accuracy import Accuracy
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """‖g − ∇f‖ ≤ rtol·‖∇f‖ + atol."""
+
+    rtol: float
+    atol: float
+
+    def __post_init__(self) -> None:
+        for name, value in (("rtol", self.rtol), ("atol", self.atol)):
+            if isinstance(value, bool) or not (isinstance(value, int | float) and 0 <= value < math.inf):
+                raise InputError(f"{name} = {value} is not a tolerance; give a positive number, such as {name}=0.1")
+        if not (self.rtol > 0 or self.atol > 0):
+            raise InputError("rtol and atol are both 0; give one of them, or use method='exact'")
+
+    def allows(self, of: Accuracy) -> bool:
+        """Is the upper end of the error within the tolerance?"""
+        return float(of.error.upper) <= self.rtol * float(of.gradient_norm.lower) + self.atol
+
+    def refuses(self, of: Accuracy) -> bool:
+        """Is the lower end of the error beyond the tolerance?"""
+        return float(of.error.lower) > self.rtol * float(of.gradient_norm.upper) + self.atol
