@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from boundcheck.problems.loading import load_problem
     from boundcheck.problems.parts.sparse_matrix import SparseMatrix
     from boundcheck.report.enclosure import Enclosure
+    from boundcheck.report.minimum import Minimum
     from boundcheck.report.report import Report
     from boundcheck.report.verdict import Verdict
     from boundcheck.side import Side
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from boundcheck.theory.catalogue import bounds
     from boundcheck.theory.evaluation import BoundValues
     from boundcheck.trust.hypergradient import hypergradient
+    from boundcheck.trust.minimise import minimise
     from boundcheck.trust.result import AccurateHypergradient
     from boundcheck.views.figures import report_figures as plot
     from boundcheck.worst_case.worst import Worst, worst
@@ -79,6 +81,7 @@ _HOME = {
     "Explanation": "boundcheck.explanation",
     "Hypergradient": "boundcheck.numerics.solvers.result",
     "InputError": "boundcheck.errors",
+    "Minimum": "boundcheck.report.minimum",
     "MissingConstantError": "boundcheck.errors",
     "Plan": "boundcheck.compare.guarantees",
     "Problem": "boundcheck.numerics.bilevel.problem",
@@ -100,6 +103,7 @@ _HOME = {
     "explain_constant": "boundcheck.numerics.estimate.explain_constant",
     "hypergradient": "boundcheck.trust.hypergradient",
     "load_problem": "boundcheck.problems.loading",
+    "minimise": "boundcheck.trust.minimise",
     "plan": "boundcheck.compare.plan",
     "worst": "boundcheck.worst_case.worst",
 }
@@ -123,6 +127,7 @@ __all__ = [
     "Explanation",
     "Hypergradient",
     "InputError",
+    "Minimum",
     "MissingConstantError",
     "Plan",
     "Problem",
@@ -146,6 +151,7 @@ __all__ = [
     "explain_constant",
     "hypergradient",
     "load_problem",
+    "minimise",
     "plan",
     "plot",
     "problems",

@@ -15,9 +15,10 @@ from boundcheck.numerics.bilevel.problem_types import POSITIVE
 
 @dataclass(frozen=True)
 class Coordinates:
-    """How λ moves along a step x of these coordinates, and how long a unit of each of them is in λ."""
+    """Where λ is in these coordinates, how it moves along a step in them, and how long a unit of each is in λ."""
 
     name: str
+    position: Callable[[Tensor], Tensor]
     move: Callable[[Tensor, Tensor], Tensor]
     scale: Callable[[Tensor], Tensor]  # ∂λ/∂x, entry by entry
 
@@ -26,8 +27,8 @@ class Coordinates:
         return self.scale(lam) * g
 
 
-PLAIN = Coordinates("plain", lambda lam, x: lam + x, torch.ones_like)
-LOG = Coordinates("log", lambda lam, x: lam * x.exp(), lambda lam: lam)
+PLAIN = Coordinates("plain", lambda lam: lam, lambda lam, x: lam + x, torch.ones_like)
+LOG = Coordinates("log", torch.log, lambda lam, x: lam * x.exp(), lambda lam: lam)
 BY_NAME = {coordinates.name: coordinates for coordinates in (PLAIN, LOG)}
 
 

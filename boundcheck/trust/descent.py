@@ -1,4 +1,8 @@
-"""One descent on λ with values that are no more exact than a step needs."""
+"""One descent on λ with values that are no more exact than a step needs.
+
+A step is judged by `step_rules`. Where the decrease of f is not significant against the errors of the two values, both
+are computed again, more exactly; nowhere else. After a step that was clear the run asks for less again.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,9 @@ from boundcheck.errors import AssumptionError, DivergenceError
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.quick.quick_problem import quick
 from boundcheck.report.minimum import Trial
-from boundcheck.trust import outer_value, step_rules
+from boundcheck.trust import step_rules
 from boundcheck.trust.coordinates import Coordinates
-from boundcheck.trust.linear_solver import LinearSolver
-from boundcheck.trust.outer_value import OuterValue
+from boundcheck.trust.outer_value import Asked, Evaluate, OuterValue
 from boundcheck.trust.step_rules import Comparison, Decrease
 
 ASKED = 0.5  # θ at first: the relative error that a hypergradient may have
@@ -34,35 +37,32 @@ class Descent:
     """The state of a run: where it is, how exact values are asked for, and what was tried."""
 
     problem: Problem
+    evaluate: Evaluate
     coordinates: Coordinates
     atol: float
     rule: str
     outer_step: float | None
     tell: Callable[[Trial], object]
-    solver: LinearSolver | None = None
     asked: float = ASKED
+    most: float = ASKED  # up to which it asks for less again
     history: list[Trial] = field(default_factory=list)
     recent: list[OuterValue] = field(default_factory=list)
+    best: OuterValue | None = None
     alpha: float = 0.0
 
     def start(self) -> OuterValue:
-        """The value at the problem's own λ."""
-        problem = quick(self.problem)
-        self.solver = LinearSolver(problem, problem.w0)
-        here = self.value(problem.lam, problem.w0, torch.zeros_like(problem.w0))
+        """The value at the problem's own λ, and a first step size: a part of the length of the coordinates."""
+        here = self.value(self.problem.lam, self.problem.w0, torch.zeros_like(self.problem.w0))
         self.note(here, 0.0, accepted=True)
-        x = torch.ones_like(here.lam) if self.coordinates.name == "log" else here.lam
-        length = self.size(here)
-        self.alpha = self.outer_step or step_rules.FIRST * max(1.0, float(x.norm())) / max(length, self.atol)
+        length = max(1.0, float(self.coordinates.position(here.lam).norm()))
+        self.alpha = self.outer_step or step_rules.FIRST * length / max(self.size(here), self.atol)
         return here
 
     def value(self, lam: Tensor, w: Tensor, v: Tensor) -> OuterValue:
         """f and ∇f at λ from a warm start, to the relative error that is asked for now."""
         scale = self.coordinates.scale(lam)
-        return outer_value.outer_value(
-            quick(replace(self.problem, lam=lam)), w, v, solver=self.solver,
-            norm=lambda g: float((scale * g).norm()), rtol=self.asked, atol=self.atol,
-        )  # fmt: skip
+        asked = Asked(self.asked, self.atol, lambda g: float((scale * g).norm()))
+        return self.evaluate(quick(replace(self.problem, lam=lam)), w, v, asked)
 
     def size(self, at: OuterValue) -> float:
         """‖g‖ in the coordinates of the run."""
@@ -74,15 +74,29 @@ class Descent:
         self.note(better, 0.0, accepted=False)
         return better
 
+    def more_exactly(self, at: OuterValue) -> OuterValue:
+        """The same point with a smaller error, which the run asks for from now on."""
+        self.asked = max(self.asked * TIGHTER, TIGHTEST)
+        self.most = self.asked
+        better = self.recent[-1] = self.again(at)
+        return better
+
+    @property
+    def steps(self) -> int:
+        """The steps that were taken."""
+        return sum(trial.accepted for trial in self.history) - 1
+
     def note(self, at: OuterValue, alpha: float, *, accepted: bool) -> None:
         size = self.size(at)
         row = Trial(
             at.f, at.f_error, size, self.asked, at.error / size if size else 0.0, at.t, at.k, at.products, alpha, accepted
         )  # fmt: skip
         self.history.append(row)
-        self.tell(row)
         if accepted:
             self.recent = [*self.recent, at][-MEMORY:]
+            if self.best is None or at.f <= self.best.f:
+                self.best = at
+        self.tell(row)
 
     def step(self, here: OuterValue) -> OuterValue:
         """The next point: shorter and shorter steps along −g until one takes f down enough."""
@@ -96,7 +110,7 @@ class Descent:
             if decrease is Decrease.ENOUGH:
                 self.note(there, self.alpha, accepted=True)
                 self.alpha = self.next_alpha(here, there)
-                self.asked = min(ASKED, 2 * self.asked)
+                self.asked = min(self.most, 2 * self.asked)
                 return there
             self.note(there, self.alpha, accepted=False)
             slope = self.size(here) ** 2

@@ -11,36 +11,38 @@ import torch
 from torch import Tensor
 
 from boundcheck.errors import AssumptionError
-from boundcheck.numerics.bilevel.derivatives import Linearisation, linearise
-from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.derivatives import Linearisation
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers import conjugate_gradient, normal_equations
 
 LEFT = 0.3  # of the solution, in error
 MOST_STEPS = 2000  # in one solve
 FIRST = 3  # inverse iterations at the start
+LOOSE = 0.1  # the residual of an inverse iteration
 TIGHTEST = 1e-10
 
 
 class LinearSolver:
-    """CG, or CG on the normal equations where ∂₁Φ is not symmetric; `products` counts those of the last call."""
+    """CG, or CG on the normal equations where ∂₁Φ is not symmetric, with what is known of σ so far."""
 
-    def __init__(self, problem: Problem, w: Tensor) -> None:
-        prepared = Prepared(problem, problem.lam)
-        linearised = linearise(problem, w, prepared)
-        self.symmetric = _is_symmetric(problem, linearised)
-        self.products = 1
-        generator = torch.Generator(device="cpu").manual_seed(0)
-        z = torch.randn(w.shape, generator=generator, dtype=torch.float64, device="cpu").to(w)
-        self._z, self.sigma = z / z.norm(), 1.0
+    def __init__(self) -> None:
+        self.symmetric = False
+        self.sigma = 1.0
+        self._z: Tensor | None = None  # of unit length, where A is smallest
         self._ratio = {False: 1.0, True: 1.0}  # ‖s‖/‖b‖ of the last solve with A, and with Aᵀ
-        for _ in range(FIRST):
-            self.products += self.follow(linearised)
 
-    def follow(self, linearised: Linearisation) -> int:
-        """One step of inverse iteration; how many products it took."""
-        start = self._z / self.sigma
-        z, products = self._run(linearised, self._z, start, 0.1, transposed=False)
+    def follow(self, problem: Problem, linearised: Linearisation) -> int:
+        """A step of inverse iteration at a new λ, or the first ones; how many products that took."""
+        if self._z is not None:
+            return self._inverse_step(linearised, self._z)
+        self.symmetric = _is_symmetric(problem, linearised)
+        generator = torch.Generator(device="cpu").manual_seed(0)
+        z = torch.randn(problem.d, generator=generator, dtype=torch.float64, device="cpu").to(problem.w0)
+        self._z = z / z.norm()
+        return 2 + sum(self._inverse_step(linearised, self._z) for _ in range(FIRST))
+
+    def _inverse_step(self, linearised: Linearisation, z: Tensor) -> int:
+        z, products = self._run(linearised, z, z / self.sigma, LOOSE, transposed=False)
         size = float(z.norm())
         if size > 0:
             self._z, self.sigma = z / size, 1 / size
@@ -51,8 +53,8 @@ class LinearSolver:
         size = float(b.norm())
         if not size > 0:
             return torch.zeros_like(b), 0
-        s, products = None, 0
-        ratio = self._ratio[transposed]
+        s: Tensor | None = None
+        products, ratio = 0, self._ratio[transposed]
         while True:
             tol = max(min(LEFT, LEFT * self.sigma * ratio), TIGHTEST)
             s, more = self._run(linearised, b, s, tol, transposed=transposed)

@@ -47,14 +47,27 @@ class OuterValue:
     products: int
 
 
-def outer_value(
-    problem: Problem, w: Tensor, v: Tensor, *, solver: LinearSolver, norm: Callable[[Tensor], float], rtol: float, atol: float
-) -> OuterValue:  # fmt: skip
-    """f and ∇f at `problem.lam` from the warm start (w, v), with an error of at most max(rtol·‖g‖, atol), estimated."""
+@dataclass(frozen=True)
+class Asked:
+    """The accuracy of a hypergradient g: an error of at most max(rtol·norm(g), atol), in that norm."""
+
+    rtol: float
+    atol: float
+    norm: Callable[[Tensor], float]
+
+    def allows(self, error: float, g: Tensor) -> bool:
+        return error <= max(self.rtol * self.norm(g), self.atol)
+
+
+Evaluate = Callable[[Problem, Tensor, Tensor, Asked], OuterValue]  # at a problem's λ, from a warm start (w, v)
+
+
+def outer_value(problem: Problem, w: Tensor, v: Tensor, asked: Asked, solver: LinearSolver) -> OuterValue:
+    """f and ∇f at `problem.lam` from the warm start (w, v), as exactly as asked by an estimate."""
     prepared = Prepared(problem, problem.lam)
     eps = torch.finfo(problem.dtype).eps
     linearised = linearise(problem, w, prepared)
-    t, k, products = 0, 0, 1 + solver.follow(linearised)
+    t, k, products = 0, 0, 1 + solver.follow(problem, linearised)
     g: Tensor | None = None
     f, f_before, change, error = 0.0, 0.0, float("inf"), float("inf")
     for _ in range(MOST_CORRECTIONS):
@@ -75,11 +88,10 @@ def outer_value(
         if g_before is None or not moved.full:  # no correction to compare with
             change = float("inf")
             continue
-        change_before, change = change, norm(g - g_before)
+        change_before, change = change, asked.norm(g - g_before)
         rate = change / change_before if change_before > 0 else 0.0
         error = change * max(1.0, rate / (1 - rate)) if rate < 1 else float("inf")
-        size = norm(g)
-        if error <= max(rtol * size, atol) or change <= ROUNDING * eps * size:
+        if asked.allows(error, g) or change <= ROUNDING * eps * asked.norm(g):
             break
     return OuterValue(problem.lam, f, abs(f - f_before) + ROUNDING * eps * abs(f), g, error, w, v, t, k, products)
 
