@@ -18,7 +18,7 @@ from boundcheck.numerics.bilevel.quick.quick_problem import quick
 from boundcheck.report.minimum import Trial
 from boundcheck.trust import step_rules
 from boundcheck.trust.coordinates import Coordinates
-from boundcheck.trust.outer_value import Asked, Evaluate, OuterValue
+from boundcheck.trust.outer_value import Asked, Evaluate, OuterValue, Start
 from boundcheck.trust.step_rules import Comparison, Decrease
 
 ASKED = 0.5  # θ at first: the relative error that a hypergradient may have
@@ -52,27 +52,34 @@ class Descent:
 
     def start(self) -> OuterValue:
         """The value at the problem's own λ, and a first step size: a part of the length of the coordinates."""
-        here = self.value(self.problem.lam, self.problem.w0, torch.zeros_like(self.problem.w0))
+        w0 = self.problem.w0
+        here = self.value(self.problem.lam, Start(w0, torch.zeros_like(w0)))
         self.note(here, 0.0, accepted=True)
         length = max(1.0, float(self.coordinates.position(here.lam).norm()))
         self.alpha = self.outer_step or step_rules.FIRST * length / max(self.size(here), self.atol)
         return here
 
-    def value(self, lam: Tensor, w: Tensor, v: Tensor) -> OuterValue:
-        """f and ∇f at λ from a warm start, to the relative error that is asked for now."""
+    def value(self, lam: Tensor, start: Start, *, show: bool = False) -> OuterValue:
+        """f and ∇f at λ, to the relative error that is asked for now."""
         scale = self.coordinates.scale(lam)
-        asked = Asked(self.asked, self.atol, lambda g: float((scale * g).norm()))
-        return self.evaluate(quick(replace(self.problem, lam=lam)), w, v, asked)
+        asked = Asked(self.asked, self.atol, lambda g: float((scale * g).norm()), show)
+        return self.evaluate(quick(replace(self.problem, lam=lam)), start, asked)
 
     def size(self, at: OuterValue) -> float:
         """‖g‖ in the coordinates of the run."""
         return float(self.coordinates.gradient(at.lam, at.g).norm())
 
     def again(self, at: OuterValue) -> OuterValue:
-        """The same point, to the relative error that is asked for now."""
-        better = self.value(at.lam, at.w, at.v)
+        """The same point, to the relative error that is asked for now, which a strict correction shows."""
+        better = self.value(at.lam, Start(at.w, at.v, at.g), show=True)
         self.note(better, 0.0, accepted=False)
         return better
+
+    def shown(self, here: OuterValue) -> OuterValue:
+        """The point where the run is, with an error that was shown."""
+        if not here.shown:
+            here = self.recent[-1] = self.again(here)
+        return here
 
     def more_exactly(self, at: OuterValue) -> OuterValue:
         """The same point with a smaller error, which the run asks for from now on."""
@@ -125,7 +132,7 @@ class Descent:
         if not bool(torch.isfinite(lam).all()) or (domain is not None and not bool(domain.holds(lam))):
             return None
         try:
-            return self.value(lam, here.w, here.v)
+            return self.value(lam, Start(here.w, here.v, here.g))
         except (DivergenceError, AssumptionError):
             return None
 
@@ -139,7 +146,7 @@ class Descent:
                 return here, there, self.by_slope(here, there)
             self.asked *= TIGHTER
             here, there = self.again(here), self.again(there)
-            self.recent[-1] = here
+            self.recent = [here]  # the others are as inexact as they were
 
     def compare(self, here: OuterValue, there: OuterValue) -> Comparison:
         size = self.size(here)

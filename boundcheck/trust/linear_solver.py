@@ -26,7 +26,7 @@ class LinearSolver:
     """CG, or CG on the normal equations where ∂₁Φ is not symmetric, with what is known of σ so far."""
 
     def __init__(self) -> None:
-        self.symmetric = False
+        self.symmetric: bool | None = None
         self.sigma = 1.0
         self._z: Tensor | None = None  # of unit length, where A is smallest
         self._ratio = {False: 1.0, True: 1.0}  # ‖s‖/‖b‖ of the last solve with A, and with Aᵀ
@@ -35,11 +35,10 @@ class LinearSolver:
         """A step of inverse iteration at a new λ, or the first ones; how many products that took."""
         if self._z is not None:
             return self._inverse_step(linearised, self._z)
-        self.symmetric = _is_symmetric(problem, linearised)
         generator = torch.Generator(device="cpu").manual_seed(0)
         z = torch.randn(problem.d, generator=generator, dtype=torch.float64, device="cpu").to(problem.w0)
         self._z = z / z.norm()
-        return 2 + sum(self._inverse_step(linearised, self._z) for _ in range(FIRST))
+        return sum(self._inverse_step(linearised, self._z) for _ in range(FIRST))
 
     def _inverse_step(self, linearised: Linearisation, z: Tensor) -> int:
         z, products = self._run(linearised, z, z / self.sigma, LOOSE, transposed=False)
@@ -48,11 +47,22 @@ class LinearSolver:
             self._z, self.sigma = z / size, 1 / size
         return products
 
-    def solve(self, linearised: Linearisation, b: Tensor, *, transposed: bool) -> tuple[Tensor, int]:
-        """A⁻¹b or A⁻ᵀb to a relative error of about `LEFT`, and how many products it took."""
+    def look(self, problem: Problem, linearised: Linearisation) -> int:
+        """Find out once whether ∂₁Φ is symmetric; how many products that took."""
+        if self.symmetric is not None:
+            return 0
+        self.symmetric = _is_symmetric(problem, linearised)
+        return 2
+
+    def solve(
+        self, linearised: Linearisation, b: Tensor, residual: float | None, *, transposed: bool
+    ) -> tuple[Tensor, int]:
+        """A⁻¹b or A⁻ᵀb, and how many products it took: to residual·‖b‖, or if that is None to an error of `LEFT`."""
         size = float(b.norm())
         if not size > 0:
             return torch.zeros_like(b), 0
+        if residual is not None:
+            return self._run(linearised, b, None, residual, transposed=transposed)
         s: Tensor | None = None
         products, ratio = 0, self._ratio[transposed]
         while True:

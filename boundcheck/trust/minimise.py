@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -20,8 +19,7 @@ from boundcheck.report.minimum import Minimum, Trial
 from boundcheck.trust.coordinates import coordinates_of
 from boundcheck.trust.descent import Descent, Stuck
 from boundcheck.trust.gradient_certificate import GradientCertificate, certificate, estimate
-from boundcheck.trust.linear_solver import LinearSolver
-from boundcheck.trust.outer_value import OuterValue, outer_value
+from boundcheck.trust.outer_value import Corrections, OuterValue
 from boundcheck.trust.step_rules import RULES
 
 PART = 0.25  # of tol: an error that needs not be smaller
@@ -112,8 +110,7 @@ def minimise(
         if callback is not None and callback(trial) is True:
             raise _Ended
 
-    evaluate = partial(outer_value, solver=LinearSolver())
-    run = Descent(problem, evaluate, moving, PART * tol, rule, outer_step, tell)
+    run = Descent(problem, Corrections(), moving, PART * tol, rule, outer_step, tell)
     try:
         end = _descend(run, tol, steps, prove)
     except (KeyboardInterrupt, _Ended) as why:
@@ -148,14 +145,19 @@ def _descend(run: Descent, tol: float, steps: int, prove: bool) -> _End:
     """Step by step down to tol; where the certificate says more than the estimate did, further down."""
     here, goal, why_not = run.start(), tol, ""
     for _ in range(PROOFS):
-        while run.size(here) + here.error > goal and not why_not:
-            if run.steps == steps:
-                here, why_not = run.best or here, f"{steps} steps were not enough; allow more with steps="
-                break
-            try:
-                here = run.step(here)
-            except Stuck:
-                why_not = "no step takes f down any more; ask for a larger tol, or use float64"
+        while not why_not:
+            if run.size(here) + here.error <= goal:
+                if here.shown:
+                    break
+                here = run.shown(here)
+            elif run.steps == steps:
+                here = run.best or here
+                why_not = f"{steps} steps were not enough; allow more with steps="
+            else:
+                try:
+                    here = run.step(here)
+                except Stuck:
+                    why_not = "no step takes f down any more; ask for a larger tol, or use float64"
         if not prove:
             return _ended(here, estimate(here, run.coordinates, "no proof was asked for"), tol, why_not)
         certified = certificate(run.problem, here, run.coordinates)

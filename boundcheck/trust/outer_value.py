@@ -1,15 +1,21 @@
-"""f(λ) and ∇f(λ) no more exactly than asked: Newton corrections of w and v until one of them changes little.
+"""f(λ) and ∇f(λ) no more exactly than asked, by Newton corrections of w and v from a warm start.
 
 A correction solves A s = w − Φ(w) for s, A = I − ∂₁Φ, takes w − s for w, and then solves Aᵀv = ∇₁E(w) from the v it
-has. Each linear system is solved until its residual has fallen to `LEFT` of what it was. So a correction takes most of
-the error away, and what it changes in the hypergradient estimates the error before it; the result is what comes after
-it. As v solves the adjoint system, E(w) − vᵀ(w − Φ(w)) is f up to second order, at no further cost.
+has. There are two kinds. A **strict** one solves both systems to a relative error of `LEFT` in the solution. So it
+takes most of the error away, whatever the condition of A, and what it changes in the hypergradient shows the error that
+was there before. A **loose** one stops at a residual, and says nothing by itself.
+
+At most points there is one loose correction. It is taken to leave the part of the error that the last one left, which a
+strict correction after it has shown; every `EVERY` points, and wherever that is not enough, a strict one shows it
+again. The residual of the loose ones is adapted to what was seen. As v solves the adjoint system, E(w) − vᵀ(w − Φ(w)) is
+f up to second order, at no further cost.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -21,6 +27,12 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers import lower_level
 from boundcheck.trust.linear_solver import LinearSolver
 
+EVERY = 5  # points, of which one is checked
+CHECK = 0.1  # the residual of a check, in that of a loose correction
+SAFETY = 1.0  # times the error that a loose correction is taken to leave
+LOOSE, TIGHTEST = 0.1, 1e-6  # the residual of loose corrections: at most, and at least
+WELL, BADLY = 0.05, 0.2  # parts of the error that a loose correction leaves; between them its residual stays as it is
+ADAPT = 3.0  # times the residual, where it does not
 MOST_CORRECTIONS = 40
 PARTS = (1.0, 0.5, 0.25)  # of a correction that are tried
 PLAIN = 20  # steps of Φ where none of them helps
@@ -32,7 +44,7 @@ class OuterValue:
     """f and ∇f at one λ, with estimates of their errors, and what they cost.
 
     `t` and `k` are the products that were spent on w and on v. `products` has them, the evaluations of Φ and the
-    products with ∂₂Φ.
+    products with ∂₂Φ. `shown` says whether a strict correction has shown the error.
     """
 
     lam: Tensor
@@ -45,55 +57,146 @@ class OuterValue:
     t: int
     k: int
     products: int
+    shown: bool = True
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The accuracy of a hypergradient g: an error of at most max(rtol·norm(g), atol), in that norm."""
+    """The accuracy of a hypergradient g: an error of at most max(rtol·norm(g), atol), in that norm.
+
+    With `show`, a strict correction has to show it.
+    """
 
     rtol: float
     atol: float
     norm: Callable[[Tensor], float]
+    show: bool = False
 
     def allows(self, error: float, g: Tensor) -> bool:
+        """Is such an error of g small enough?"""
         return error <= max(self.rtol * self.norm(g), self.atol)
 
 
-Evaluate = Callable[[Problem, Tensor, Tensor, Asked], OuterValue]  # at a problem's λ, from a warm start (w, v)
+@dataclass(frozen=True, eq=False)
+class Start:
+    """A warm start (w, v), and the hypergradient where it comes from; None where there is none."""
 
-
-def outer_value(problem: Problem, w: Tensor, v: Tensor, asked: Asked, solver: LinearSolver) -> OuterValue:
-    """f and ∇f at `problem.lam` from the warm start (w, v), as exactly as asked by an estimate."""
-    prepared = Prepared(problem, problem.lam)
-    eps = torch.finfo(problem.dtype).eps
-    linearised = linearise(problem, w, prepared)
-    t, k, products = 0, 0, 1 + solver.follow(problem, linearised)
+    w: Tensor
+    v: Tensor
     g: Tensor | None = None
-    f, f_before, change, error = 0.0, 0.0, float("inf"), float("inf")
-    for _ in range(MOST_CORRECTIONS):
-        moved = _corrected(problem, prepared, linearised, solver)
-        linearised, t, products = moved.linearised, t + moved.t, products + moved.products
-        w, left = linearised.x.detach(), moved.left
-        outer = outer_gradients(problem, w, prepared.leaves)
-        dv, used = solver.solve(linearised, outer.w - (v - linearised.d1_T(v)), transposed=True)
-        v = v + dv
-        k, products = k + used, products + used + 2
+
+
+Evaluate = Callable[[Problem, Start, Asked], OuterValue]  # at the problem's λ
+
+
+class Corrections:
+    """Values along one run: an `Evaluate` that remembers what its corrections were worth."""
+
+    def __init__(self) -> None:
+        self.solver = LinearSolver()
+        self.loose = LOOSE
+        self.left: float | None = None  # the part of the error that the last loose correction left
+        self.unseen = 0  # points since then
+
+    def __call__(self, problem: Problem, start: Start, asked: Asked) -> OuterValue:
+        """f and ∇f at `problem.lam`, as exactly as asked by an estimate."""
+        at = _Point.start(problem, Prepared(problem, problem.lam), start)
+        at = at.plus(self.solver.look(problem, at.linearised)).corrected(self.solver, self.loose)
+        jump = math.inf if start.g is None else asked.norm(at.g - start.g)
+        self.unseen += 1
+        if not asked.show and self.left is not None and self.unseen < EVERY and at.full:
+            error = SAFETY * self.left * jump
+            if asked.allows(error, at.g):
+                return at.value(error, abs(at.shift), shown=False)
+        residual = None if asked.show else CHECK * self.loose
+        if residual is None:
+            at = at.plus(self.solver.follow(problem, at.linearised))
+        at, error, first = self._until(at, asked, residual)
+        if 0 < jump < math.inf:
+            self._adapt(first / jump)
+        return at.value(error, at.f_change, shown=asked.show)
+
+    def _until(self, at: _Point, asked: Asked, residual: float | None) -> tuple[_Point, float, float]:
+        """Corrections until one changes little: the point after it, its error, and what the first one changed."""
+        eps = torch.finfo(at.g.dtype).eps
+        first, change, error = math.nan, math.inf, math.inf
+        for _ in range(MOST_CORRECTIONS):
+            before, at = at, at.corrected(self.solver, residual)
+            change_before, change = change, asked.norm(at.g - before.g)
+            first = change if math.isnan(first) else first
+            if not at.full:  # no correction to conclude from
+                change = math.inf
+                continue
+            rate = change / change_before if change_before > 0 else 0.0
+            error = change * max(1.0, rate / (1 - rate)) if rate < 1 else math.inf
+            if asked.allows(error, at.g) or change <= ROUNDING * eps * asked.norm(at.g):
+                break
+        return at, error, first
+
+    def _adapt(self, left: float) -> None:
+        self.left, self.unseen = left, 0
+        if left < WELL:
+            self.loose = min(LOOSE, self.loose * ADAPT)
+        elif left > BADLY:
+            self.loose = max(TIGHTEST, self.loose / ADAPT)
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """(w, v) at one λ with what is known there; `full` if the last correction was taken as a whole."""
+
+    problem: Problem
+    prepared: Prepared
+    linearised: Linearisation
+    w: Tensor
+    v: Tensor
+    g: Tensor
+    f: float
+    f_change: float
+    shift: float  # vᵀ(w − Φ(w))
+    full: bool
+    t: int
+    k: int
+    products: int
+
+    @classmethod
+    def start(cls, problem: Problem, prepared: Prepared, start: Start) -> _Point:
+        nothing = torch.zeros_like(problem.lam)
+        linearised = linearise(problem, start.w, prepared)
+        return cls(problem, prepared, linearised, start.w, start.v, nothing, math.inf, math.inf, 0.0, True, 0, 0, 1)
+
+    def plus(self, products: int) -> _Point:
+        """The same with more products spent."""
+        return replace(self, products=self.products + products)
+
+    def corrected(self, solver: LinearSolver, residual: float | None) -> _Point:
+        """After a correction: loose to a residual, strict if that is None."""
+        moved = _moved(self.problem, self.prepared, self.linearised, solver, residual)
+        linearised, w = moved.linearised, moved.linearised.x.detach()
+        outer = outer_gradients(self.problem, w, self.prepared.leaves)
+        dv, k = solver.solve(linearised, outer.w - (self.v - linearised.d1_T(self.v)), residual, transposed=True)
+        v = self.v + dv
         parts = zip(outer.lam, linearised.d2_T(v), strict=True)
-        g_before, g = g, prepared.pull_back(tuple(a + b for a, b in parts))
-        with torch.no_grad():
-            E = float(problem.outer_at(w, prepared.ready))
-        f_before, f = f, E - float(v @ left)
+        g = self.prepared.pull_back(tuple(a + b for a, b in parts))
         if not bool(torch.isfinite(g).all()):
-            raise DivergenceError(f"{problem.name}: the hypergradient is not finite at this lam; reduce the outer step")
-        if g_before is None or not moved.full:  # no correction to compare with
-            change = float("inf")
-            continue
-        change_before, change = change, asked.norm(g - g_before)
-        rate = change / change_before if change_before > 0 else 0.0
-        error = change * max(1.0, rate / (1 - rate)) if rate < 1 else float("inf")
-        if asked.allows(error, g) or change <= ROUNDING * eps * asked.norm(g):
-            break
-    return OuterValue(problem.lam, f, abs(f - f_before) + ROUNDING * eps * abs(f), g, error, w, v, t, k, products)
+            raise DivergenceError(
+                f"{self.problem.name}: the hypergradient is not finite at this lam; reduce outer_step"
+            )
+        with torch.no_grad():
+            E = float(self.problem.outer_at(w, self.prepared.ready))
+        shift = float(v @ moved.left)
+        return _Point(
+            self.problem, self.prepared, linearised, w, v, g, E - shift, abs(E - shift - self.f), shift, moved.full,
+            self.t + moved.t, self.k + k, self.products + moved.products + k + 2,
+        )  # fmt: skip
+
+    def value(self, error: float, f_error: float, *, shown: bool) -> OuterValue:
+        """As a result, with these errors."""
+        rounding = ROUNDING * torch.finfo(self.w.dtype).eps * abs(self.f)
+        return OuterValue(
+            self.problem.lam, self.f, f_error + rounding, self.g, error, self.w, self.v, self.t, self.k, self.products,
+            shown,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,14 +210,16 @@ class _Moved:
     products: int
 
 
-def _corrected(problem: Problem, prepared: Prepared, linearised: Linearisation, solver: LinearSolver) -> _Moved:
+def _moved(
+    problem: Problem, prepared: Prepared, linearised: Linearisation, solver: LinearSolver, residual: float | None
+) -> _Moved:
     """The next w: w − s, or with a part of s that lowers the residual, or after some steps of Φ."""
     w = linearised.x.detach()
     left = w - linearised.y.detach()
     size = float(left.norm())
     if size <= 4 * torch.finfo(w.dtype).eps * float(w.norm()):
         return _Moved(linearised, left, True, 0, 0)
-    s, used = solver.solve(linearised, left, transposed=False)
+    s, used = solver.solve(linearised, left, residual, transposed=False)
     for tries, part in enumerate(PARTS, 1):
         tried = linearise(problem, w - part * s, prepared)
         left = tried.x.detach() - tried.y.detach()
