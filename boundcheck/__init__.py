@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from boundcheck.problems.loading import load_problem
     from boundcheck.problems.parts.sparse_matrix import SparseMatrix
     from boundcheck.report.enclosure import Enclosure
-    from boundcheck.report.minimum import Minimum
+    from boundcheck.report.minimum import Minimum, Trial
     from boundcheck.report.report import Report
     from boundcheck.report.verdict import Verdict
     from boundcheck.side import Side
@@ -90,6 +90,7 @@ _HOME = {
     "Side": "boundcheck.side",
     "SparseMatrix": "boundcheck.problems.parts.sparse_matrix",
     "ToleranceError": "boundcheck.errors",
+    "Trial": "boundcheck.report.minimum",
     "UnknownNameError": "boundcheck.errors",
     "UserCodeError": "boundcheck.errors",
     "Verdict": "boundcheck.report.verdict",
@@ -136,6 +137,7 @@ __all__ = [
     "Side",
     "SparseMatrix",
     "ToleranceError",
+    "Trial",
     "UnknownNameError",
     "UserCodeError",
     "Verdict",

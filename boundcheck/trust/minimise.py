@@ -93,11 +93,20 @@ def minimise(
 
     Examples
     --------
+    >>> import torch
     >>> import boundcheck as bc
-    >>> problem = bc.problems.scalar(q=0.5)
+    >>> y = torch.arange(1, 5, dtype=torch.float64)
+    >>> def inner_loss(w, lam):
+    ...     return ((w - y) ** 2).sum() / 2 + lam.exp() * (w**2).sum() / 2
+    >>> def outer_loss(w, lam):
+    ...     return ((w - 0.8 * y) ** 2).sum() / 2
+    >>> lam = torch.zeros((), dtype=torch.float64)
+    >>> problem = bc.Problem.from_loss(inner_loss, outer_loss, torch.zeros_like(y), lam)
     >>> minimum = bc.minimise(problem, tol=1e-6)
     >>> minimum.converged, minimum.proved
     (True, True)
+    >>> round(float(minimum.lam.exp()), 4)  # w = y/(1 + e^λ), so that f = 0 at e^λ = 1/4
+    0.25
     """
     require_problem(problem)
     _refuse(tol, outer_step, rule, callback)

@@ -102,7 +102,7 @@ class Corrections:
         """f and ∇f at `problem.lam`, as exactly as asked by an estimate."""
         at = _Point.start(problem, Prepared(problem, problem.lam), start)
         at = at.plus(self.solver.look(problem, at.linearised)).corrected(self.solver, self.loose)
-        jump = math.inf if start.g is None else asked.norm(at.g - start.g)
+        jump = asked.norm(at.g if start.g is None else at.g - start.g)
         self.unseen += 1
         if not asked.show and self.left is not None and self.unseen < EVERY and at.full:
             error = SAFETY * self.left * jump
@@ -112,7 +112,7 @@ class Corrections:
         if residual is None:
             at = at.plus(self.solver.follow(problem, at.linearised))
         at, error, first = self._until(at, asked, residual)
-        if 0 < jump < math.inf:
+        if jump > 0:
             self._adapt(first / jump)
         return at.value(error, at.f_change, shown=asked.show)
 
