@@ -1,8 +1,8 @@
 """Products until ‖∇f‖ ≤ tol: `minimise` against fixed t and k, HOAG and MAID, on real data, in one run.
 
-One judge, the true ‖∇f‖, says for all of them when they have arrived, and asks that f is not left on a plateau. Products
-are evaluations of Φ and products with its derivatives. "confirmed" has those with which `minimise` finds out by itself
-that it has arrived, without the judge; those of the proof are not counted.
+One judge, the true ‖∇f‖, says for all of them when they have arrived, and asks that they are not on a plateau of f far
+away. Products are evaluations of Φ and products with its derivatives. The last line of each problem counts those with
+which `minimise` finds out by itself that it has arrived; those of the proof are not counted.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import time
 from collections.abc import Iterator
 
 import torch
-
-import boundcheck as bc
-from boundcheck.trust.outer_value import Corrections
 from outer_rules import fixed, hoag, maid
 from outer_rules.fixed import Fixed
 from outer_rules.judge import Judge, Run, watched
 from outer_rules.problems import PROBLEMS
+
+import boundcheck as bc
+from boundcheck.trust.outer_value import Corrections
 
 TOL = {"lr": 1e-4, "krr": 1e-3, "multinomial": 5e-4}
 GRID = (3, 10, 30, 100)  # for t and k; the likely ones first, as a run ends where the best so far has ended

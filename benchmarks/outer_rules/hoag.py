@@ -11,6 +11,7 @@ is taken as constant; λ is not projected, as these problems have no domain.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import torch
@@ -28,10 +29,8 @@ C = 0.25
 
 def run(judge: Judge) -> Run:
     """Down to tol, from the problem's own λ."""
-    try:
+    with suppress(Arrived, bc.BoundcheckError):
         _descend(judge)
-    except (Arrived, bc.BoundcheckError):
-        pass
     return judge.run("HOAG")
 
 

@@ -15,6 +15,7 @@ that of `minimise`.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import torch
@@ -39,10 +40,8 @@ EXACT = 1e-8
 
 def run(judge: Judge) -> Run:
     """Down to tol, from the problem's own λ."""
-    try:
+    with suppress(Arrived, bc.BoundcheckError):
         _descend(judge)
-    except (Arrived, bc.BoundcheckError):
-        pass
     return judge.run("MAID")
 
 

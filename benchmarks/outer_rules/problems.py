@@ -41,7 +41,7 @@ def lr() -> bc.Problem:
 
 
 def krr() -> bc.Problem:
-    """Kernel ridge regression on diabetes data, the logarithms of a ridge and of one width a feature: d = 100, n = 11."""
+    """Kernel ridge regression on diabetes data, logarithms of a ridge and of one width a feature: d = 100, n = 11."""
     X, y, X_val, y_val = halves(*datasets.load_diabetes(return_X_y=True), 100)
     y, y_val = ((z.to(FLOAT64) - 150) / 77 for z in (y, y_val))
 

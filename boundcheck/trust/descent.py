@@ -96,7 +96,8 @@ class Descent:
     def note(self, at: OuterValue, alpha: float, *, accepted: bool) -> None:
         size = self.size(at)
         row = Trial(
-            at.f, at.f_error, size, self.asked, at.error / size if size else 0.0, at.t, at.k, at.products, alpha, accepted
+            at.f, at.f_error, size, self.asked, at.error / size if size else 0.0, at.t, at.k, at.products, alpha,
+            accepted,
         )  # fmt: skip
         self.history.append(row)
         if accepted:
@@ -156,7 +157,7 @@ class Descent:
         return Comparison(highest.f - there.f, doubt, step_rules.SHARE * (1 - theta) * self.alpha * size**2)
 
     def by_slope(self, here: OuterValue, there: OuterValue) -> Decrease:
-        """Where the decrease is below the rounding of f: is the slope at the end of the step small or still downwards?"""
+        """Where the decrease is below the rounding of f: is the slope at the end of the step small, or still down?"""
         before, after = (self.coordinates.gradient(at.lam, at.g) for at in (here, there))
         steep = float(before @ before)
         return Decrease.ENOUGH if float(after @ before) >= -(1 - 2 * step_rules.SHARE) * steep else Decrease.TOO_LITTLE

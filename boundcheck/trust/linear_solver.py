@@ -7,6 +7,8 @@ is followed along a run, by steps of inverse iteration with the last vector as s
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -17,6 +19,7 @@ from boundcheck.numerics.solvers import conjugate_gradient, normal_equations
 
 LEFT = 0.3  # of the solution, in error
 MOST_STEPS = 2000  # in one solve
+MOST_ROUNDS = 10  # solves, each from where the last one ended, until the error is small enough
 FIRST = 3  # inverse iterations at the start
 LOOSE = 0.1  # the residual of an inverse iteration
 TIGHTEST = 1e-10
@@ -65,16 +68,18 @@ class LinearSolver:
             return self._run(linearised, b, None, residual, transposed=transposed)
         s: Tensor | None = None
         products, ratio = 0, self._ratio[transposed]
-        while True:
+        for _ in range(MOST_ROUNDS):
             tol = max(min(LEFT, LEFT * self.sigma * ratio), TIGHTEST)
             s, more = self._run(linearised, b, s, tol, transposed=transposed)
             products += more
             ratio = float(s.norm()) / size
+            if not ratio < math.inf:
+                break
             self.sigma = min(self.sigma, 1 / ratio) if ratio > 0 else self.sigma
             if tol <= max(2 * LEFT * self.sigma * ratio, TIGHTEST):
                 break
-        self._ratio[transposed] = ratio
-        return s, products
+        self._ratio[transposed] = ratio if ratio < math.inf else 1.0
+        return torch.zeros_like(b) if s is None else s, products
 
     def _run(
         self, linearised: Linearisation, b: Tensor, start: Tensor | None, tol: float, *, transposed: bool
@@ -82,10 +87,13 @@ class LinearSolver:
         d1_T, d1 = linearised.d1_T, linearised.d1
         first = 0 if start is None else 1
         if self.symmetric:
-            solved = conjugate_gradient.solve(d1_T, b, MOST_STEPS, start, tol)
-            return solved.v, solved.k + first
-        maps = (d1_T, d1) if transposed else (d1, d1_T)
-        solved = normal_equations.solve(*maps, b, MOST_STEPS, start, tol)
+            try:
+                solved = conjugate_gradient.solve(d1_T, b, MOST_STEPS, start, tol)
+                return solved.v, solved.k + first
+            except AssumptionError:  # symmetric but not definite: the normal equations do it
+                self.symmetric = False
+        first_map, second_map = (d1_T, d1) if transposed else (d1, d1_T)
+        solved = normal_equations.solve(first_map, second_map, b, MOST_STEPS, start, tol)
         return solved.v, 2 * solved.k + 1 + first
 
 

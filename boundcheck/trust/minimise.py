@@ -1,4 +1,4 @@
-"""`minimise`: gradient descent on λ with hypergradients that are as exact as a step needs, and a certificate at the end."""
+"""`minimise`: gradient descent on λ with hypergradients as exact as a step needs, and a certificate at the end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def minimise(
     rule: str = "barzilai-borwein",
     coordinates: str = "auto",
     prove: bool = True,
-    progress: Progress = no_progress,
+    progress: Progress | None = None,
     callback: Callable[[Trial], object] | None = None,
 ) -> Minimum:
     """Minimise f(λ) = E(w(λ), λ) until ‖∇f(λ)‖ ≤ tol, with a certificate of that.
@@ -115,7 +115,7 @@ def minimise(
     problem.checked(problem.lam, "lam")
 
     def tell(trial: Trial) -> None:
-        progress("points tried", len(run.history), steps)
+        (progress or no_progress)("points tried", len(run.history), steps)
         if callback is not None and callback(trial) is True:
             raise _Ended
 

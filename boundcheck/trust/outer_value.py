@@ -6,8 +6,9 @@ takes most of the error away, whatever the condition of A, and what it changes i
 was there before. A **loose** one stops at a residual, and says nothing by itself.
 
 At most points there is one loose correction. It is taken to leave the part of the error that the last one left, which a
-strict correction after it has shown; every `EVERY` points, and wherever that is not enough, a strict one shows it
-again. The residual of the loose ones is adapted to what was seen. As v solves the adjoint system, E(w) − vᵀ(w − Φ(w)) is
+check after it has shown: a correction with a residual that is smaller by the factor `CHECK`. One point of `EVERY` is
+checked, and every one where the estimate is not small enough. The residual of the loose corrections is adapted to what
+was seen. Where an error is to be shown, corrections are strict. As v solves the adjoint system, E(w) − vᵀ(w − Φ(w)) is
 f up to second order, at no further cost.
 """
 

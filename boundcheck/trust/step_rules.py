@@ -40,7 +40,7 @@ class Comparison:
 
 
 def shorter(alpha: float, gain: float, slope: float) -> float:
-    """The next step size after one that was too long: the minimiser of the parabola through both values and the slope."""
+    """The next step size after one that was too long: the lowest point of the parabola of both values and the slope."""
     excess = alpha * slope - gain  # what the curvature took away from the promise, positive
     best = alpha * slope * alpha / (2 * excess) if excess > 0 else alpha / 2
     return min(max(best, alpha / 10), alpha / 2)

@@ -68,7 +68,9 @@ def test_the_certificate_contains_the_true_gradient(ridge: Ridge, problem: bc.Pr
     minimum = bc.minimise(problem, tol=1e-5, rule=rule)
     f, g = ridge.truth(minimum.lam)
     norm = minimum.gradient_norm
-    assert minimum.converged and minimum.proved and "proved" in minimum.message
+    assert minimum.converged
+    assert minimum.proved
+    assert "proved" in minimum.message
     assert float(g.norm()) <= 1e-5
     assert float(norm.lower) / SLACK <= float(g.norm()) <= float(norm.upper) * SLACK
     assert minimum.f == pytest.approx(f, rel=1e-8)
@@ -112,17 +114,20 @@ def test_a_run_whose_values_lie_is_not_converged(problem: bc.Problem, monkeypatc
 
 def test_without_a_proof_it_is_an_estimate(ridge: Ridge, problem: bc.Problem) -> None:
     minimum = bc.minimise(problem, tol=1e-4, prove=False)
-    assert minimum.converged and not minimum.proved
+    assert minimum.converged
+    assert not minimum.proved
     assert minimum.gradient_norm.side is Side.LOWER
-    assert "estimate" in minimum.message and "estimated" in repr(minimum)
+    assert "estimate" in minimum.message
+    assert "estimated" in repr(minimum)
     assert float(ridge.truth(minimum.lam)[1].norm()) <= float(minimum.gradient_norm.upper) * SLACK
 
 
 def test_a_point_far_from_the_minimum_is_not_solved_to_tol(problem: bc.Problem) -> None:
     minimum = bc.minimise(problem, tol=1e-8, prove=False)
     first, last = minimum.history[0], minimum.history[-1]
-    assert 1e-8 < 1e-4 * first.error * first.gradient_norm  # its error
-    assert first.asked == 0.5 and last.error * last.gradient_norm <= 1e-8
+    assert first.error * first.gradient_norm > 1e4 * 1e-8  # its error
+    assert first.asked == 0.5
+    assert last.error * last.gradient_norm <= 1e-8
 
 
 @pytest.mark.parametrize("coordinates", ["auto", "plain"])
@@ -149,9 +154,12 @@ def test_structures_and_modules_of_the_user() -> None:
 
     problem = bc.Problem.from_loss(inner, outer, model, {"ridge": torch.zeros((), dtype=FLOAT64)})
     minimum = bc.minimise(problem, tol=1e-4)
-    assert minimum.converged and minimum.proved
-    assert set(minimum.lam) == {"ridge"} and minimum.lam["ridge"].shape == ()
-    assert set(minimum.params) == {"weight"} and minimum.params["weight"].shape == (1, 3)
+    assert minimum.converged
+    assert minimum.proved
+    assert set(minimum.lam) == {"ridge"}
+    assert minimum.lam["ridge"].shape == ()
+    assert set(minimum.params) == {"weight"}
+    assert minimum.params["weight"].shape == (1, 3)
 
 
 def test_a_map_that_is_not_symmetric() -> None:
@@ -174,7 +182,8 @@ def test_float32() -> None:
     single = {name: getattr(ridge, name).float() for name in ("X", "y", "X_val", "y_val", "lam")}
     ridge.__dict__.update(single)
     minimum = bc.minimise(ridge.problem(), tol=1e-2, prove=False)
-    assert minimum.converged and minimum.lam.dtype == torch.float32
+    assert minimum.converged
+    assert minimum.lam.dtype == torch.float32
 
 
 def interrupt(trial: bc.Trial) -> None:
@@ -186,14 +195,17 @@ def interrupt(trial: bc.Trial) -> None:
 def test_a_run_may_be_stopped(problem: bc.Problem, callback: Callable[[bc.Trial], object], who: str) -> None:
     minimum = bc.minimise(problem, tol=1e-9, callback=callback)
     assert minimum.message == f"stopped by the {who}"
-    assert not minimum.converged and not minimum.proved
-    assert len(minimum.history) == 2 and minimum.f == min(trial.f for trial in minimum.history)
+    assert not minimum.converged
+    assert not minimum.proved
+    assert len(minimum.history) == 2
+    assert minimum.f == min(trial.f for trial in minimum.history)
 
 
 def test_too_few_steps(problem: bc.Problem) -> None:
     seen: list[float] = []
     minimum = bc.minimise(problem, tol=1e-9, steps=2, progress=lambda what, done, of: seen.append(done))
-    assert minimum.steps == 2 and not minimum.converged
+    assert minimum.steps == 2
+    assert not minimum.converged
     assert "2 steps were not enough" in minimum.message
     assert seen == list(range(1, len(minimum.history) + 1))
 
@@ -215,7 +227,8 @@ def test_too_few_steps(problem: bc.Problem) -> None:
 def test_bad_input_is_one_line(problem: bc.Problem, options: dict[str, Any], message: str) -> None:
     with pytest.raises(bc.BoundcheckError) as raised:
         bc.minimise(problem, **options)
-    assert message in str(raised.value) and "\n" not in str(raised.value)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_a_decrease_is_judged_with_the_errors_of_both_values() -> None:
