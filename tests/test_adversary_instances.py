@@ -20,6 +20,8 @@ INSTANCES = {
     140668: "E is not defined beside w*: what rounding may do was NaN, and the judge took a right value for wrong",
     108573: "∂₁Φ declared symmetric, and not symmetric: the errors of AID are computed as if it were",
     500020: "exp(−1/w²) around 0, whose slope has no bound at all from the program",
+    709930: "CG on a map that is symmetric but for 1e-40: the judge took a true bound from residuals for false",
+    712272: "∂₁Φ declared symmetric, and symmetric but far from w*: a plan for CG was called proved",
     500800: "a ball around a w* that nobody has a proof of, with constants proved around the computed one",
 }
 

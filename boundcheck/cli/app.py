@@ -150,7 +150,7 @@ def constants(
         show_constants.show(loaded, estimates)
 
 
-for _run in (commands.check, commands.plan, commands.worst, commands.paper, commands.page):
+for _run in (commands.check, commands.plan, commands.hypergradient, commands.worst, commands.paper, commands.page):
     app.command()(_run)
 
 

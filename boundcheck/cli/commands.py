@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from contextlib import nullcontext
 from pathlib import Path
@@ -97,6 +98,53 @@ def plan(
     else:
         show_plan.show(result)
     return 0 if result.guarantees else SILENT
+
+
+def hypergradient(
+    problem: ProblemName,
+    rtol: Annotated[
+        float | None, typer.Option("--rtol", help="The relative error allowed: 0.1 is 10 % of ‖∇f‖.")
+    ] = None,
+    atol: Annotated[
+        float | None, typer.Option("--atol", help="The absolute error allowed, added to the other.")
+    ] = None,
+    no_proof: Annotated[bool, typer.Option("--no-proof", help="Estimate the error, which is quicker.")] = False,
+    out: Annotated[str, typer.Option("--out", help="Write the hypergradient to this file, such as g.npy.")] = "",
+    seed: Seed = None,
+    dtype: Dtype = "",
+    device: Device = "",
+    as_json: Json = False,
+) -> int:
+    """Compute the hypergradient to a tolerance, and say how its error is known."""
+    from boundcheck.trust.hypergradient import hypergradient as compute
+    from boundcheck.views.terminal import show_hypergradient
+
+    if rtol is None and atol is None:
+        raise InputError("no tolerance was given; add --rtol 0.1 for a relative error of 10 %, or --atol")
+    if out and not out.endswith(".npy"):
+        raise InputError(f"--out {out} is not a .npy file; give a name such as g.npy")
+    loaded = asked_problem(problem, seed, dtype, device)
+    g = compute(loaded, rtol=rtol, atol=atol, prove=not no_proof)
+    if out:
+        _save_array(g.value.detach().cpu().numpy(), out)
+    if as_json:
+        print_json(show_hypergradient.as_json(loaded, g))
+    else:
+        show_hypergradient.show(loaded, g)
+        if out:
+            typer.echo(f"written to {out}")
+    return 0
+
+
+def _save_array(array: Any, out: str) -> None:
+    import numpy as np
+
+    from boundcheck.atomic_write import sole_use_of_file
+
+    contents = io.BytesIO()
+    np.save(contents, array)
+    with sole_use_of_file(out, f"--out {out}") as results:
+        results.write({os.path.basename(out): contents.getvalue()})
 
 
 def worst(

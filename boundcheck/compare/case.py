@@ -18,6 +18,7 @@ from boundcheck.numerics.bilevel.derivatives import jacobian, linearise, rows_ou
 from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, Dynamics
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.symmetry import by_construction
 from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.estimate_constants import on_balls
 from boundcheck.numerics.solvers.conjugate_gradient import refuse_unless_symmetric
@@ -94,11 +95,15 @@ class Case:
 
     @cached_property
     def symmetric(self) -> Answer:
-        """Is ∂₁Φ symmetric? It is for a gradient step; the word of the user is tried, and without one so is the map."""
+        """Is ∂₁Φ symmetric? It is for a gradient step.
+
+        Of a map it is tried with random vectors. That settles it for one matrix, if the user says that it is symmetric,
+        and leaves a doubt where ∂₁Φ depends on w.
+        """
         problem = self.problem
         if problem.symmetric is False:
             return Answer("∂₁Φ is not symmetric")
-        if problem.d == 1 or problem.step_at is not None or problem.curvature is not None:
+        if by_construction(problem):
             return YES
         prepared = Prepared(problem, problem.lam)
         for w in (problem.w0, self.w_star):
@@ -106,9 +111,10 @@ class Case:
                 refuse_unless_symmetric(linearise(problem, w, prepared), problem)
             except AssumptionError as why:
                 return Answer(str(why).removeprefix(f"{problem.name}: "))
-        return (
-            YES if problem.symmetric else Answer(doubt="∂₁Φ is symmetric for two random vectors, which is not a proof")
-        )
+        nu_1 = self.constants[BallKind.LOCAL].get("nu_1")
+        if problem.symmetric and nu_1 is not None and nu_1.value == 0 and nu_1.side is Side.EXACT:
+            return YES
+        return Answer(doubt="∂₁Φ is symmetric for two random vectors, which is not a proof")
 
     @property
     def gradient_step(self) -> bool:

@@ -13,6 +13,7 @@ from boundcheck.errors import AssumptionError, InputError, MissingConstantError
 from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms
 from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.symmetry import by_construction
 from boundcheck.numerics.estimate import residual_bounds
 from boundcheck.numerics.estimate import rounding_floor as floor
 from boundcheck.numerics.estimate.near_solution import NearSolution, near_solution
@@ -93,7 +94,7 @@ def residual_is_enough(problem: Problem, constants: Constants) -> bool:
     if nu_1 is not None and nu_1.value == 0 and nu_1.side is Side.EXACT:
         return True
     contracts = q is not None and q.value < 1
-    definite = {"mu", "L"} <= set(constants) or (contracts and problem.symmetric is True)
+    definite = {"mu", "L"} <= set(constants) or (contracts and by_construction(problem))
     return definite or (contracts and q is not None and gap.value <= (1 - q.value) * (1 + 1e-9))
 
 

@@ -31,6 +31,7 @@ FIRST = 2  # lower-level steps before the first point
 FACTOR = 0.1  # by which a point is to be better than the one before
 LOOSEST = 0.3  # the tolerance of the first linear solve; it falls by FACTOR at every point
 ROUGH = 0.5  # the tolerance of the solve that splits the error
+UNITS = 8  # of rounding in a vector
 ROUNDS = 40  # points at most
 STALLED = 3  # points in a row that are no better than the ones before: only rounding is left
 CONTRACTS = 0.9  # a lower level whose steps shrink faster than this is worth plain iterations for v too
@@ -154,12 +155,19 @@ def _following(solvers: Solvers, point: AidPoint, tol: float) -> AidPoint:
 
 
 def _estimate(gaps: list[float], point: AidPoint, following: AidPoint) -> Constant:
-    """How far the next point itself may be off: the part of the gap that the residuals and the gaps before leave."""
-    left = float(following.excess.norm() / point.excess.norm().clamp(min=torch.finfo(point.w.dtype).tiny))
+    """How far the next point itself may be off.
+
+    It is the part of the gap that the residuals, or the gaps before, leave; and what rounding of w and g may do, if it
+    acts on g as the residual of the point did.
+    """
+    info = torch.finfo(point.w.dtype)
+    excess = float(point.excess.norm().clamp(min=info.tiny))
+    left = float(following.excess.norm()) / excess
     if len(gaps) > 1 and gaps[-2] > 0:
         left = max(left, gaps[-1] / gaps[-2])
     left = min(left, 0.5)
-    value = gaps[-1] * left / (1 - left)
+    rounding = UNITS * info.eps * (float(following.value.norm()) + gaps[-1] * float(point.w.norm()) / excess)
+    value = gaps[-1] * left / (1 - left) + rounding
     return Constant("eps_g", value, Side.LOWER, Provenance("the residuals of two points, to first order"))
 
 

@@ -39,12 +39,13 @@ def hypergradient(
     ----------
     problem : Problem
         The problem, as `Problem.from_loss` or `load_problem` returns it.
-    method : {"aid-cg", "aid-cgn", "aid-fp", "itd", "itd-truncated:K", "exact"}
-        The method; "aid-cg" by default, which needs a symmetric ∂₁Φ. "aid-cg:10" fixes k = 10, and "itd-truncated:10"
-        differentiates through the last 10 steps. "exact" solves both levels to machine precision.
+    method : str, optional
+        "aid-cg", "aid-cgn", "aid-fp", "itd", "itd-truncated:K" or "exact"; "aid-cg" if none is given, which needs a
+        symmetric ∂₁Φ. "aid-cg:10" fixes k = 10, and "itd-truncated:10" differentiates through the last 10 steps.
+        "exact" solves both levels to machine precision.
     t : int, optional
-        Lower-level steps, 100 by default. Exactly this many are taken unless `tol` is given. With `rtol` or `atol`, the
-        most steps that a solver may take; 100,000 by default.
+        Lower-level steps, 100 if none are given. Exactly this many are taken unless `tol` is given. With `rtol` or
+        `atol`, the most steps that a solver may take; 100,000 if none are given.
     k : int, optional
         Steps of the linear solver; `t` by default. For "itd-truncated", the steps to differentiate through. Not for
         "itd" and "exact".
@@ -64,7 +65,7 @@ def hypergradient(
         The relative error that is allowed: ‖g − ∇f‖ ≤ rtol·‖∇f‖ + atol. It chooses the method, so `method`, `k`, `tol`
         and `mode` mean nothing with it.
     atol : float, optional
-        The absolute error that is allowed; 0 by default if `rtol` is given.
+        The absolute error that is allowed; 0 if only `rtol` is given.
     prove : bool
         Whether to prove the error where the program of the problem allows it; True by default. An estimate is quicker.
         Only with `rtol` or `atol`.

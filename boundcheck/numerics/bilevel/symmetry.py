@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.numerics.bilevel.derivatives import Linearisation
+from boundcheck.numerics.bilevel.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,11 @@ class SymmetryTrial:
         u, v, Yu, Yv = self.u, self.v, self.Yu, self.Yv
         scale = u.norm() * (v.norm() + Yv.norm()) + v.norm() * (u.norm() + Yu.norm())  # ∂₁Φu = u − αHu: rounded like u
         return not bool(self.gap > 100 * torch.finfo(u.dtype).eps * u.numel() ** 0.5 * scale)
+
+
+def by_construction(problem: Problem) -> bool:
+    """Is ∂₁Φ symmetric whatever the functions are? In one dimension, and for a gradient step, whose is I − α∇²₁ℓ."""
+    return problem.d == 1 or problem.step_at is not None or problem.curvature is not None
 
 
 def trial(at: Linearisation, seed: int = 0) -> SymmetryTrial:

@@ -1,29 +1,52 @@
-"""The proof that there is a fixed point next to a computed one, against fixed points that are known."""
+"""A fixed point is proved next to a computed w, and its distance is close to the true one."""
+
+from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
 
 import boundcheck as bc
+from boundcheck.numerics.estimate import fixed_point_certificate
+from boundcheck.numerics.estimate.fixed_point_certificate import FixedPoint
+from boundcheck.numerics.estimate.program_proof import ProgramProof
+from boundcheck.numerics.estimate.step_constant import step_constant
+from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
+
+FLAT = 1e-3  # curvature in one direction; that of the others is 1, so 1/μ is 1000
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_distances_of_a_float32_problem_are_upper_bounds(seed: int) -> None:
-    """The norm of w_0 − w alone, in float32, was below ‖w_0 − w*‖ for two of these."""
-    generator = torch.Generator().manual_seed(seed)
-    X, y = torch.randn(20, 5, generator=generator), torch.randn(20, generator=generator)
-    w_0 = torch.randn(5, generator=generator)
+def quartic() -> bc.Problem:
+    """A loss that is flat in one direction, with a fourth power, so that its Hessian changes."""
+    weights = torch.tensor([1.0, 1.0, FLAT], dtype=torch.float64)
+    return bc.Problem.from_loss(
+        lambda w, h: (weights * (w - h) ** 2).sum() / 2 + 0.1 * ((w - h) ** 4).sum(),
+        lambda w, h: (w**2).sum(),
+        torch.zeros(3, dtype=torch.float64),
+        torch.ones(3, dtype=torch.float64),
+        0.5,
+    )
 
-    def outer_loss(w: Tensor, lam: Tensor) -> Tensor:
-        return 0.5 * ((X @ w - y) ** 2).mean()
 
-    def inner_loss(w: Tensor, lam: Tensor) -> Tensor:
-        return outer_loss(w, lam) + 0.5 * lam.exp().sum() * (w**2).sum()
+def at(problem: bc.Problem, w: torch.Tensor) -> ReferenceSolution:
+    solution = reference(problem, problem.lam[None])
+    return ReferenceSolution(solution.value, w[None], solution.v, solution.residual_w, solution.residual_v)
 
-    problem = bc.Problem.from_loss(inner_loss, outer_loss, w_0, torch.zeros(1), 0.3)
-    constants = bc.estimate_constants(problem, ball="local", budget=10)
-    X, y = X.double(), y.double()
-    w_star = torch.linalg.solve(X.T @ X / 20 + torch.eye(5), X.T @ y / 20)
-    assert constants["D"].side.value == constants["r_0"].side.value == "upper"
-    assert constants["D"].value >= float(w_star.norm())
-    assert constants["r_0"].value >= float((w_0 - w_star).norm())
+
+@pytest.mark.parametrize("shift", [1e-5, 1e-4, 1e-3])
+@pytest.mark.parametrize("direction", [[1.0, 0.0, 0.0], [0.6, -0.8, 1e-3]])
+def test_the_distance_is_hardly_more_than_the_true_one(shift: float, direction: list[float]) -> None:
+    problem = quartic()
+    w = problem.lam + shift * torch.tensor(direction, dtype=torch.float64)  # w* = λ
+    result = fixed_point_certificate.certify(ProgramProof.of(problem), at(problem, w), step_constant(problem))
+    assert isinstance(result, FixedPoint), result
+    true = float((w - problem.lam).norm())
+    assert true <= result.distance <= 1.2 * true  # ‖R‖‖w − Φ(w)‖ would be a thousand times as much
+    assert result.distance <= result.radius
+    assert result.inverse >= 1 / (0.5 * FLAT)
+
+
+def test_too_far_away_is_not_certified() -> None:
+    problem = quartic()
+    w = problem.lam + torch.tensor([0.0, 0.0, 3.0], dtype=torch.float64)
+    result = fixed_point_certificate.certify(ProgramProof.of(problem), at(problem, w), step_constant(problem))
+    assert isinstance(result, str)

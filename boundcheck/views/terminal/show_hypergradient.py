@@ -1,0 +1,79 @@
+"""`boundcheck hypergradient`: a hypergradient and its error, for a person or for a program."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from boundcheck import __version__
+from boundcheck.views.terminal.console import Screen, number
+
+if TYPE_CHECKING:
+    from boundcheck.numerics.bilevel.problem import Problem
+    from boundcheck.trust.result import AccurateHypergradient
+
+DESCENT = {
+    True: "−g is a descent direction.",
+    False: "−g is not a descent direction.",
+    None: "Whether −g is a descent direction is not known.",
+}
+PARTS = {"t": ("lower level", "t, the steps of the lower level"), "k": ("linear solver", "k, its steps")}
+
+
+def as_json(problem: Problem, g: AccurateHypergradient) -> dict[str, Any]:
+    """Everything, without NaN or infinity."""
+
+    def finite(x: float) -> float | None:
+        return float(x) if math.isfinite(x) else None
+
+    return {
+        "schema": 1,
+        "version": __version__,
+        "problem": problem.about(),
+        "value": g.value.tolist(),
+        "corrected": g.corrected.tolist(),
+        "relative_error": finite(g.relative_error),
+        "error": {"lower": float(g.error.lower), "upper": finite(float(g.error.upper)), "side": g.error.side.value},
+        "corrected_error": finite(g.corrected_error),
+        "angle": g.angle,
+        "descent": g.descent,
+        "how": g.how,
+        "why_not_proved": g.why_not_proved,
+        "method": g.method,
+        "t": g.t,
+        "k": g.k,
+        "products": g.products,
+        "proof_products": g.proof_products,
+        "lower_level_part": g.lower_level_part,
+        "linear_part": g.linear_part,
+        "spend": g.spend,
+    }
+
+
+def show(problem: Problem, g: AccurateHypergradient, console: Console | None = None) -> None:
+    """The relative error first, then what it took."""
+    console = console or Screen(highlight=False)
+    console.print(
+        f"[bold]{problem.name}[/bold]  d = {problem.d}, n = {problem.n}, ‖g‖ = {number(float(g.value.norm()))}"
+    )
+    console.print(
+        f"g is within {percent(g.relative_error)} of ∇f and at an angle of at most {number(g.angle)}° to it "
+        f"([bold]{g.how}[/bold]). {DESCENT[g.descent]}"
+    )
+    console.print(f"‖g − ∇f‖ is between {float(g.error.lower):.3g} and {float(g.error.upper):.3g}.")
+    if g.why_not_proved:
+        console.print(f"Not proved: {g.why_not_proved}.")
+    proof = f" The proof took {g.proof_products} more." if g.proof_products else ""
+    console.print(f"{g.method}: t = {g.t}, k = {g.k}; {g.products} products with the estimate of the error.{proof}")
+    if g.spend is not None:
+        name, steps = PARTS[g.spend]
+        both = g.lower_level_part + g.linear_part
+        share = (g.lower_level_part if g.spend == "t" else g.linear_part) / both
+        console.print(f"The {name} makes {share:.0%} of the error: for a smaller one, spend on {steps}.")
+
+
+def percent(x: float) -> str:
+    """A share in per cent, with two digits."""
+    return f"{100 * x:.2g} %" if math.isfinite(x) else "an unknown share"

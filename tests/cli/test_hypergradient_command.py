@@ -1,0 +1,52 @@
+"""`boundcheck hypergradient` as people and programs use it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from command import Command
+
+OWN = """
+import torch
+import boundcheck as bc
+
+torch.manual_seed(0)
+X, y = torch.randn(20, 3).double(), torch.randn(20).double()
+
+def inner(p, h):
+    return ((X @ p["w"] + p["b"] - y) ** 2).mean() + h.exp() * (p["w"] ** 2).sum()
+
+def outer(p, h):
+    return ((X @ p["w"] + p["b"] - y) ** 2).mean()
+
+start = {"w": torch.zeros(3).double(), "b": torch.zeros(()).double()}
+problem = bc.Problem.from_loss(inner, outer, start, torch.tensor(-1.0).double())
+"""
+
+
+def test_an_own_problem(boundcheck: Command, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    out = tmp_path / "g.npy"
+    done = boundcheck("hypergradient", f"{tmp_path / 'own.py'}:problem", "--rtol", "0.1", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    assert "(proved)" in done.stdout
+    assert "is a descent direction" in " ".join(done.stdout.split())
+    done = boundcheck("hypergradient", f"{tmp_path / 'own.py'}:problem", "--rtol", "0.1", "--json")
+    content = json.loads(done.stdout)
+    assert content["relative_error"] <= 0.1
+    assert content["error"]["lower"] <= content["error"]["upper"]
+    assert np.load(out).tolist() == content["value"]
+
+
+def test_bad_input_is_one_line(boundcheck: Command) -> None:
+    for arguments, message in (
+        ((), "no tolerance was given; add --rtol 0.1"),
+        (("--rtol", "0"), "rtol and atol are both 0"),
+        (("--rtol", "0.1", "--out", "g.txt"), "--out g.txt is not a .npy file"),
+    ):
+        done = boundcheck("hypergradient", "scalar", *arguments)
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert done.stderr.count("\n") == 1

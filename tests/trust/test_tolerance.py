@@ -1,0 +1,158 @@
+"""`hypergradient(problem, rtol=…)` on problems as people write them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+import torch
+import user_problems
+from torch import Tensor
+
+import boundcheck as bc
+from boundcheck.numerics.bilevel.problem import Problem
+
+SLACK = 1 + 1e-9  # the reference of this test is a float64 computation, whose own error is about 1e-12 of it
+
+USERS: dict[str, Callable[[], Problem]] = {
+    "dict ridge": user_problems.ridge,
+    "data cleaning": user_problems.cleaning,
+    "network": user_problems.network,
+    "map, not symmetric": user_problems.convolution,
+    "nn.Linear": lambda: user_problems.multinomial_pair(True, size=20, features=4, classes=3).user,
+}
+
+
+@cache
+def problem_of(name: str) -> Problem:
+    return USERS[name]()
+
+
+@cache
+def truth_of(name: str) -> Tensor:
+    value: Tensor = bc.hypergradient(problem_of(name), "exact").value
+    return value
+
+
+@pytest.mark.parametrize("name", USERS)
+@pytest.mark.parametrize("rtol", [0.3, 1e-3])
+def test_the_error_is_proved_from_both_sides(name: str, rtol: float) -> None:
+    truth = truth_of(name)
+    g = bc.hypergradient(problem_of(name), rtol=rtol)
+    error, size = float((g.value - truth).norm()), float(truth.norm())
+    assert g.how == "proved", g.why_not_proved
+    assert g.error.lower <= error * SLACK
+    assert error <= g.error.upper * SLACK
+    assert error <= g.relative_error * size * SLACK
+    assert g.relative_error <= rtol * SLACK
+    assert g.descent is True
+    cosine = float(g.value @ truth / g.value.norm() / truth.norm())
+    assert math.degrees(math.acos(min(cosine, 1.0))) <= g.angle + 1e-5  # arccos loses half of the digits
+    assert float((g.corrected - truth).norm()) <= g.corrected_error * SLACK + 1e-11 * size
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_the_estimate_is_close_and_says_that_it_is_one(name: str) -> None:
+    g = bc.hypergradient(problem_of(name), rtol=0.01, prove=False)
+    error = float((g.value - truth_of(name)).norm())
+    assert g.how == "estimated"
+    assert g.error.side is bc.Side.LOWER
+    assert g.why_not_proved == "no proof was asked for"
+    assert g.error.upper / 3 <= error <= 3 * g.error.upper  # measured: 0.8 to 1.4
+
+
+def test_the_parts_of_the_error_add_up_to_first_order() -> None:
+    problem = problem_of("dict ridge")
+    g = bc.hypergradient(problem, rtol=1e-3)
+    whole = float((g.value - truth_of("dict ridge")).norm())
+    assert g.lower_level_part + g.linear_part >= 0.9 * whole
+    assert g.spend == ("t" if g.lower_level_part >= g.linear_part else "k")
+
+
+def test_atol_is_absolute_and_added_to_rtol() -> None:
+    problem, truth = problem_of("dict ridge"), truth_of("dict ridge")
+    atol = 1e-3 * float(truth.norm())
+    g = bc.hypergradient(problem, atol=atol)
+    assert float(g.error.upper) <= atol
+    both = bc.hypergradient(problem, rtol=0.5, atol=atol)
+    assert float(both.error.upper) > atol  # it stops earlier
+
+
+def test_a_warm_start_costs_less() -> None:
+    problem = problem_of("nn.Linear")
+    cold = bc.hypergradient(problem, rtol=1e-4, prove=False)
+    warm = bc.hypergradient(problem, rtol=1e-4, prove=False, w0=cold.w, v0=cold.v)
+    assert warm.products < cold.products
+
+
+def test_at_another_lam() -> None:
+    problem = problem_of("dict ridge")
+    lam = problem.lam - 0.5
+    g = bc.hypergradient(problem, rtol=1e-3, lam=lam)
+    truth = bc.hypergradient(problem, "exact", lam=lam).value
+    assert float((g.value - truth).norm()) <= 1e-3 * float(truth.norm())
+    assert g.how == "proved"
+
+
+def test_a_shipped_problem_with_closed_forms_is_proved_by_them() -> None:
+    problem = bc.problems.kernel_ridge(size=10, features=4)
+    g = bc.hypergradient(problem, rtol=0.1)
+    truth = bc.hypergradient(problem, "exact").value
+    assert g.how == "proved"
+    assert float((g.value - truth).norm()) <= g.relative_error * float(truth.norm()) * SLACK
+
+
+def test_a_function_without_a_rule_gets_an_estimate_with_the_reason() -> None:
+    ones = torch.ones(3, dtype=torch.float64)
+    problem = bc.Problem.from_loss(
+        lambda w, h: torch.lgamma(w + 3).sum() + ((w - h) ** 2).sum(), lambda w, h: (w**2).sum(), ones, ones, 0.2
+    )
+    g = bc.hypergradient(problem, rtol=0.1)
+    assert g.how == "estimated"
+    assert "lgamma" in g.why_not_proved
+
+
+def test_what_rounding_does_not_allow_is_not_claimed() -> None:
+    with pytest.raises(bc.ToleranceError, match="the tolerance is not reached: the error stays at about") as raised:
+        bc.hypergradient(problem_of("dict ridge"), rtol=1e-18)
+    best = raised.value.best
+    assert isinstance(best, bc.AccurateHypergradient)
+    assert float((best.value - truth_of("dict ridge")).norm()) <= 1e-9 * float(truth_of("dict ridge").norm())
+
+
+def test_a_lower_level_that_diverges_says_so() -> None:
+    ones = torch.ones(2, dtype=torch.float64)
+    problem = bc.Problem.from_map(lambda w, h: 1.5 * w + h, lambda w, h: (w**2).sum(), ones, ones)
+    with pytest.raises(bc.DivergenceError, match="left the finite numbers"):
+        bc.hypergradient(problem, rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"rtol": -1}, "rtol = -1 is not a tolerance; give a positive number"),
+        ({"rtol": math.nan}, "rtol = nan is not a tolerance"),
+        ({"rtol": True}, "rtol = True is not a tolerance"),
+        ({"atol": "small"}, "atol = small is not a tolerance"),
+        ({"rtol": 0.0}, "rtol and atol are both 0"),
+        ({"rtol": 0.1, "method": "itd"}, "method = 'itd' means nothing with rtol"),
+        ({"rtol": 0.1, "k": 3}, "k = 3 means nothing with rtol"),
+        ({"rtol": 0.1, "tol": 0.1}, "tol = 0.1 means nothing with rtol"),
+        ({"rtol": 0.1, "mode": "forward"}, "mode = 'forward' means nothing with rtol"),
+        ({"rtol": 0.1, "t": -3}, "t = -3"),
+        ({"rtol": 0.1, "w0": torch.zeros(99)}, "w0"),
+    ],
+)
+def test_bad_input(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(bc.InputError, match=message) as raised:
+        bc.hypergradient(problem_of("dict ridge"), **arguments)
+    assert "\n" not in str(raised.value)
+
+
+def test_it_shows_itself_in_one_line() -> None:
+    text = repr(bc.hypergradient(problem_of("dict ridge"), rtol=0.1))
+    assert "relative error ≤" in text
+    assert "(proved)" in text
+    assert "\n" not in text
