@@ -55,7 +55,7 @@ class LinearSolver:
         if self.symmetric is not None:
             return 0
         self.symmetric = _is_symmetric(problem, linearised)
-        return 2
+        return 2 if problem.symmetric is None else 0
 
     def solve(
         self, linearised: Linearisation, b: Tensor, residual: float | None, *, transposed: bool
