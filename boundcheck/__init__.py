@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from boundcheck.problems.parts.sparse_matrix import SparseMatrix
     from boundcheck.report.audit import Audit
     from boundcheck.report.enclosure import Enclosure
+    from boundcheck.report.minimum import Minimum, Trial
     from boundcheck.report.report import Report
     from boundcheck.report.verdict import Verdict
     from boundcheck.side import Side
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from boundcheck.trust.audit import audit
     from boundcheck.trust.follow import follow
     from boundcheck.trust.hypergradient import hypergradient
+    from boundcheck.trust.minimise import minimise
     from boundcheck.trust.result import AccurateHypergradient
     from boundcheck.trust.watch import Watch
     from boundcheck.views.figures import report_figures as plot
@@ -87,6 +89,7 @@ _HOME = {
     "Explanation": "boundcheck.explanation",
     "Hypergradient": "boundcheck.numerics.solvers.result",
     "InputError": "boundcheck.errors",
+    "Minimum": "boundcheck.report.minimum",
     "MissingConstantError": "boundcheck.errors",
     "Plan": "boundcheck.compare.guarantees",
     "Problem": "boundcheck.numerics.bilevel.problem",
@@ -95,6 +98,7 @@ _HOME = {
     "Side": "boundcheck.side",
     "SparseMatrix": "boundcheck.problems.parts.sparse_matrix",
     "ToleranceError": "boundcheck.errors",
+    "Trial": "boundcheck.report.minimum",
     "UnknownNameError": "boundcheck.errors",
     "UserCodeError": "boundcheck.errors",
     "Verdict": "boundcheck.report.verdict",
@@ -112,6 +116,7 @@ _HOME = {
     "follow": "boundcheck.trust.follow",
     "hypergradient": "boundcheck.trust.hypergradient",
     "load_problem": "boundcheck.problems.loading",
+    "minimise": "boundcheck.trust.minimise",
     "plan": "boundcheck.compare.plan",
     "worst": "boundcheck.worst_case.worst",
 }
@@ -136,6 +141,7 @@ __all__ = [
     "Explanation",
     "Hypergradient",
     "InputError",
+    "Minimum",
     "MissingConstantError",
     "Plan",
     "Problem",
@@ -144,6 +150,7 @@ __all__ = [
     "Side",
     "SparseMatrix",
     "ToleranceError",
+    "Trial",
     "UnknownNameError",
     "UserCodeError",
     "Verdict",
@@ -164,6 +171,7 @@ __all__ = [
     "follow",
     "hypergradient",
     "load_problem",
+    "minimise",
     "plan",
     "plot",
     "problems",
