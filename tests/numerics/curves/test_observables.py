@@ -141,6 +141,7 @@ def test_every_observable_equals_what_numpy_finds(name: str, affine: bool) -> No
 
 def test_the_names_are_the_observables_of_the_theory() -> None:
     rest = {"error", "rho", "sigma", "Delta_t", "gap_t", "R_t", "U_t"}  # rates, and what recursions carry
+    rest |= {"eps_0", "r_prev", "W_path", "lam_step"}  # of a run over several λ, which `follow` observes
     assert {*NAMES} == {quantity.name for quantity in OBSERVABLES} - rest
 
 
@@ -329,8 +330,10 @@ def test_no_link_of_a_proof_falls(name: str) -> None:
             k = np.array([method.steps(i) for i in t])
             known = {**constants, **values, "error": errors[str(method)][0], "t": t, "k": k}
             for bound in CHAINED:
-                if (bound.endswith("-gd") and "L_ell" not in constants) or (
-                    bound == "itd-quadratic" and constants["nu_1"] > 0
+                if (
+                    bc.bounds[bound].not_run
+                    or (bound.endswith("-gd") and "L_ell" not in constants)
+                    or (bound == "itd-quadratic" and constants["nu_1"] > 0)
                 ):
                     continue
                 if method.name in bc.bounds[bound].methods and bound.endswith(("-local", "-path")) == (ball == "local"):
