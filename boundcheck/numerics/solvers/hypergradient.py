@@ -45,61 +45,9 @@ def hypergradient(
     tol: float | None = None,
     mode: str = "auto",
 ) -> Hypergradient:
-    """Approximate ∇f(λ), f(λ) = E(w(λ), λ), by one run of a hypergradient method.
+    """One run of a hypergradient method, with exactly the steps asked for.
 
-    Parameters
-    ----------
-    problem : Problem
-        The problem, as `Problem.from_loss` or `load_problem` returns it.
-    method : {"aid-cg", "aid-cgn", "aid-fp", "itd", "itd-truncated:K", "exact"}
-        The method; "aid-cg" by default, which needs a symmetric ∂₁Φ. "aid-cg:10" fixes k = 10, and "itd-truncated:10"
-        differentiates through the last 10 steps. "exact" solves both levels to machine precision.
-    t : int
-        Lower-level steps, 100 by default. Exactly this many are taken unless `tol` is given.
-    k : int, optional
-        Steps of the linear solver; `t` by default. For "itd-truncated", the steps to differentiate through. Not for
-        "itd" and "exact".
-    lam : structure of the hyperparameters, or flat tensor of shape (n,), optional
-        Where to evaluate; the problem's own λ by default.
-    w0 : structure of the parameters, or flat tensor of shape (d,), optional
-        A warm start of the lower level; `problem.w0` by default. Not for "exact".
-    v0 : structure of the parameters, or flat tensor of shape (d,), optional
-        A warm start of the linear solver; 0 by default. Only for the AID methods.
-    tol : float, optional
-        Stop the lower level when a step moves w by at most tol·max(1, ‖w‖), and the linear solver at a residual of at
-        most tol·‖∇₁E‖. Without it there are exactly t and k steps.
-    mode : {"auto", "reverse", "checkpoint", "forward"}
-        How ITD differentiates. "auto", the default, back-propagates up to 1 GiB of graph; beyond that it uses forward
-        mode for a single hyperparameter and checkpoints for more.
-
-    Returns
-    -------
-    Hypergradient
-        `.grad` in the structure of the hyperparameters, `.value` of shape (n,), the steps `.t` and `.k` that were
-        taken, `.residual.w` = ‖w_t − Φ(w_t)‖, `.residual.v`, and `.status`.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such method or mode.
-    InputError
-        If an argument cannot be used, or means nothing for this method.
-    AssumptionError
-        If the method is "aid-cg" and ∂₁Φ is not symmetric, or I − ∂₁Φ is not positive definite.
-    DivergenceError
-        If an iterate is not finite (the message says at which step), or if "exact" does not find w(λ).
-    UserCodeError
-        If a function of the user raises.
-
-    Examples
-    --------
-    >>> import boundcheck as bc
-    >>> problem = bc.problems.scalar(q=0.5)
-    >>> g = bc.hypergradient(problem, "itd", t=30)
-    >>> g.t, g.status
-    (30, 'completed')
-    >>> bc.hypergradient(problem, "exact").grad
-    tensor([4.], dtype=torch.float64)
+    `boundcheck.hypergradient` explains the parameters, the result and the errors.
     """
     require_problem(problem)
     asked = _method(method, k)
