@@ -13,6 +13,7 @@ from boundcheck.errors import AssumptionError, InputError
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
 from boundcheck.numerics.bilevel.threads import on_few_threads
 from boundcheck.numerics.estimate.effort import Spend
+from boundcheck.numerics.solvers.lower_level import length
 from boundcheck.numerics.solvers.result import Hypergradient
 from boundcheck.report.enclosure import Enclosure, enclosed
 
@@ -86,7 +87,7 @@ def enclose(
             f"{problem.name}: the reference cannot be certified: 2ν₁ε_w ≤ μ_λ² fails, Φ does not contract, "
             "or a constant is missing; see boundcheck constants --ball local, or vouch for some with known="
         )
-    gap = (value - solution.value[0]).norm().double().cpu().numpy()
-    subtracted = 4 * torch.finfo(at_lam.dtype).eps * float(value.norm() + solution.value[0].norm())
+    gap = length((value - solution.value[0]).double()).cpu().numpy()
+    subtracted = 4 * torch.finfo(at_lam.dtype).eps * float(length(value) + length(solution.value[0]))
     single = enclosed(gap[None, None], [replace(eps_g, value=eps_g.value + subtracted)])
     return Enclosure(single.lower[0, 0], single.upper[0, 0], single.side, single.delta)

@@ -74,18 +74,24 @@ def accuracy(g: np.ndarray, reference: np.ndarray, eps_g: Constant) -> Accuracy:
     error = Enclosure(pair.lower[0, 0], pair.upper[0, 0], pair.side, pair.delta)
     least = max(size - eps, 0.0)
     most = np.float64(size + eps)
-    inner = float(g @ reference)
+    unit = max(length, size) or 1.0
+    inner = float((g / unit) @ (reference / unit))  # in units in which no product underflows
     return Accuracy(
         error=error,
         gradient_norm=Enclosure(np.float64(least), most, pair.side, pair.delta),
         relative_error=_quotient(float(error.upper), least),
         angle=min(180.0, _angle(g, reference, length, size) + _widest(eps, size) + math.degrees(rounding)),
-        descent=_descent(inner, (eps + rounding * size) * length),
+        descent=_descent(inner, (eps / unit + rounding * size / unit) * (length / unit)),
     )
 
 
 def _norm(x: np.ndarray) -> float:
-    return float(np.linalg.norm(x))
+    """‖x‖, without overflow or underflow of the squares."""
+    largest = float(np.abs(x).max(initial=0.0))
+    if not 0 < largest < math.inf:
+        return largest
+    scale = math.ldexp(1.0, math.frexp(largest)[1])  # a power of 2, so that nothing is rounded
+    return scale * float(np.linalg.norm(x / scale)) if scale < math.inf else float(np.linalg.norm(x))
 
 
 def _quotient(upper: float, least: float) -> float:

@@ -7,7 +7,8 @@ both sides of this estimate (docs/proofs.md, "Correction").
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import torch
@@ -23,7 +24,7 @@ from boundcheck.numerics.solvers import conjugate_gradient, lower_level
 from boundcheck.report.accuracy import Accuracy, accuracy
 from boundcheck.side import Side
 from boundcheck.trust.aid_point import AidPoint, Solvers, Work
-from boundcheck.trust.proof import as_array, prove
+from boundcheck.trust.proof import ANOTHER, as_array, prove
 from boundcheck.trust.result import AccurateHypergradient
 from boundcheck.trust.tolerance import Tolerance
 
@@ -33,13 +34,15 @@ LOOSEST = 0.3  # the tolerance of the first linear solve; it falls by FACTOR at 
 ROUGH = 0.5  # the tolerance of the solve that splits the error
 UNITS = 8  # of rounding in a vector
 ROUNDS = 40  # points at most
+RESTS = 100  # units of rounding in ‖w − Φ(w)‖ of a w that is at rest
 STALLED = 3  # points in a row that are no better than the ones before: only rounding is left
 CONTRACTS = 0.9  # a lower level whose steps shrink faster than this is worth plain iterations for v too
 
 
 def to_tolerance(
-    problem: Problem, tolerance: Tolerance, w0: Tensor, v0: Tensor | None, most: int, with_proof: bool
-) -> AccurateHypergradient:
+    problem: Problem, tolerance: Tolerance, w0: Tensor, v0: Tensor | None, most: int, with_proof: bool,
+    newton: bool = True,
+) -> AccurateHypergradient:  # fmt: skip
     """The hypergradient at the problem's λ.
 
     Parameters
@@ -54,6 +57,8 @@ def to_tolerance(
         The steps that one solver may take.
     with_proof : bool
         Whether to prove the error where that is possible.
+    newton : bool
+        Whether Newton steps may be taken; steps of the lower level otherwise.
 
     Returns
     -------
@@ -66,31 +71,44 @@ def to_tolerance(
     DivergenceError
         If the lower level diverges.
     """
-    solvers, point = _first(problem, w0, v0, most)
-    tol, gaps, answer = LOOSEST, [], None
+    solvers, point = _first(problem, w0, v0, most, newton)
+    tol, gaps, errors, answer = LOOSEST, [], [], None
     for _ in range(ROUNDS):
         tol = max(tol * FACTOR, 10 * torch.finfo(problem.dtype).eps)
         following = _following(solvers, point, tol)
-        gaps.append(float((following.value - point.value).norm()))
+        gaps.append(float(lower_level.length(following.value - point.value)))
         eps_g = _estimate(gaps, point, following)
+        tol = min(tol, following.linear_residual)  # the next solve is to improve on this one
+        if eps_g is None:
+            errors.append(math.inf)
+            if _stalled(errors):
+                break
+            point = following
+            continue
         estimated = accuracy(as_array(point.value), as_array(following.value), eps_g)
+        errors.append(float(estimated.error.upper))
         answer = _Answer(point, following.value, estimated, eps_g)
         if tolerance.allows(estimated):
             proof = prove(problem, solvers, point, following, tolerance) if with_proof else "no proof was asked for"
+            if proof == ANOTHER and newton:  # a Newton step went too far
+                return to_tolerance(problem, tolerance, w0, v0, most, with_proof, newton=False)
             if isinstance(proof, str):
                 return _result(solvers, answer, following.work, 0, proof)
             if tolerance.allows(proof.accuracy):
                 proved = _Answer(point, proof.corrected, proof.accuracy, proof.eps_g)
                 return _result(solvers, proved, following.work, proof.products, "")
-        elif _stalled(gaps):
+        elif _stalled(errors):
             break
         point = following
-    assert answer is not None
+    if answer is None:
+        raise ToleranceError(
+            f"{problem.name}: the lower level does not come to rest: ‖w − Φ(w)‖ = {float(point.excess.norm()):.1e} "
+            f"after {point.work.products} products; check that Φ contracts at this lam, and is smooth"
+        )
     best = _result(solvers, answer, following.work, 0, "the tolerance was not reached")
     raise ToleranceError(
         f"{problem.name}: the tolerance is not reached: the error stays at about {best.relative_error:.1e} of ‖∇f‖ "
-        f"after {best.products} products, where rounding or the lower level stops it; ask for a larger rtol, or use "
-        "float64",
+        f"after {best.products} products, where rounding or the lower level stops it; ask for a larger rtol",
         best,
     )
 
@@ -105,7 +123,7 @@ class _Answer:
     eps_g: Constant
 
 
-def _first(problem: Problem, w0: Tensor, v0: Tensor | None, most: int) -> tuple[Solvers, AidPoint]:
+def _first(problem: Problem, w0: Tensor, v0: Tensor | None, most: int, newton: bool) -> tuple[Solvers, AidPoint]:
     """A few steps of the lower level, the solvers that suit the problem, and AID there."""
     fast = quick(problem)
     prepared = Prepared(fast, fast.lam)
@@ -120,7 +138,7 @@ def _first(problem: Problem, w0: Tensor, v0: Tensor | None, most: int) -> tuple[
         raise lower_level.explain_divergence(fast, prepared.ready, fast.dynamics.start(w0), FIRST)
     work = Work(t=FIRST)
     for method in _methods(fast, prepared, w, lengths):
-        solvers = Solvers(fast, prepared, method, most)
+        solvers = Solvers(fast, prepared, method, most, newton)
         try:
             point = solvers.at(w, v0, LOOSEST, work)
         except AssumptionError:  # I − ∂₁Φ is not definite here, so conjugate gradient does not apply
@@ -151,29 +169,34 @@ def _following(solvers: Solvers, point: AidPoint, tol: float) -> AidPoint:
     try:
         return solvers.at(w, point.v, tol, work)
     except AssumptionError:  # not definite at the new point
-        return Solvers(solvers.problem, solvers.prepared, "aid-cgn", solvers.most).at(w, point.v, tol, work)
+        return replace(solvers, method="aid-cgn").at(w, point.v, tol, work)
 
 
-def _estimate(gaps: list[float], point: AidPoint, following: AidPoint) -> Constant:
-    """How far the next point itself may be off.
+def _estimate(gaps: list[float], point: AidPoint, following: AidPoint) -> Constant | None:
+    """How far the next point itself may be off; None where it is not closer to a fixed point than the one before.
 
-    It is the part of the gap that the residuals, or the gaps before, leave; and what rounding of w and g may do, if it
-    acts on g as the residual of the point did.
+    It is the part of the gap that the residuals of w, or the gaps before, leave; the part of the implicit term that the
+    residual of v leaves; and what rounding of w and g may do, if it acts on g as the residual of the point did.
     """
     info = torch.finfo(point.w.dtype)
     excess = float(point.excess.norm().clamp(min=info.tiny))
-    left = float(following.excess.norm()) / excess
+    least = RESTS * info.eps * float(point.w.norm())  # a residual of this size is rounding
+    left = float(following.excess.norm()) / max(excess, least, info.tiny)
     if len(gaps) > 1 and gaps[-2] > 0:
-        left = max(left, gaps[-1] / gaps[-2])
-    left = min(left, 0.5)
-    rounding = UNITS * info.eps * (float(following.value.norm()) + gaps[-1] * float(point.w.norm()) / excess)
-    value = gaps[-1] * left / (1 - left) + rounding
+        left = max(left, min(gaps[-1] / gaps[-2], 0.5))
+    implicit = float(lower_level.length(following.value - following.direct))
+    linear = implicit * following.linear_residual
+    size = float(lower_level.length(following.value))
+    rounding = UNITS * info.eps * (size + gaps[-1] * float(point.w.norm()) / max(excess, least, info.tiny))
+    value = gaps[-1] * left / (1 - left) + linear + rounding if left <= 0.5 else math.inf
+    if not math.isfinite(value):
+        return None
     return Constant("eps_g", value, Side.LOWER, Provenance("the residuals of two points, to first order"))
 
 
-def _stalled(gaps: list[float]) -> bool:
+def _stalled(errors: list[float]) -> bool:
     """Did the last points bring nothing?"""
-    return len(gaps) > STALLED and min(gaps[-STALLED:]) >= 0.5 * min(gaps[:-STALLED])
+    return len(errors) > STALLED and min(errors[-STALLED:]) >= 0.5 * min(errors[:-STALLED])
 
 
 def _result(solvers: Solvers, answer: _Answer, work: Work, proof_products: int, why_not: str) -> AccurateHypergradient:

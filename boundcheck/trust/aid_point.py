@@ -6,6 +6,7 @@ from further steps of the lower level otherwise. A better v comes from further s
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from boundcheck.errors import AssumptionError
+from boundcheck.errors import AssumptionError, InputError
 from boundcheck.numerics.bilevel.derivatives import Linearisation, linearise, outer_gradients
 from boundcheck.numerics.bilevel.dynamics import FIXED_POINT
 from boundcheck.numerics.bilevel.prepared import Prepared
@@ -24,7 +25,7 @@ from boundcheck.numerics.solvers.reference import ReferenceSolution
 from boundcheck.numerics.solvers.result import LinearSolution
 
 PRODUCTS = {"aid-cg": 1, "aid-fp": 1, "aid-cgn": 2}  # of a step of the linear solver
-SHORTEST = 2**-6  # the smallest part of a Newton step that is tried
+PROMISED = 0.5  # the part of the residual that a Newton step may leave; the linear model says tol
 
 
 class Work(NamedTuple):
@@ -53,6 +54,7 @@ class AidPoint:
     value: Tensor
     excess: Tensor  # w − Φ(w)
     b: Tensor  # ∇₁E
+    direct: Tensor  # ∇₂E
     linearisation: Linearisation
     work: Work
 
@@ -60,6 +62,12 @@ class AidPoint:
     def residual_v(self) -> Tensor:
         """(I − ∂₁Φᵀ)v − ∇₁E."""
         return self.v - self.linearisation.d1_T(self.v) - self.b
+
+    @property
+    def linear_residual(self) -> float:
+        """‖(I − ∂₁Φᵀ)v − ∇₁E‖/‖∇₁E‖; 0 where there is nothing to solve."""
+        size = float(lower_level.length(self.b))
+        return float(lower_level.length(self.residual_v)) / size if size > 0 else 0.0
 
     def as_solution(self) -> ReferenceSolution:
         """The point in the form in which references are certified."""
@@ -75,6 +83,7 @@ class Solvers:
     prepared: Prepared
     method: str  # of the linear system: "aid-cg", "aid-fp" or "aid-cgn"
     most: int  # steps of one solve
+    newton: bool = True  # may the lower level take Newton steps?
 
     def at(self, w: Tensor, v: Tensor | None, tol: float, work: Work) -> AidPoint:
         """AID at w, from the start v, to a residual of tol‖∇₁E(w)‖."""
@@ -83,12 +92,18 @@ class Solvers:
         solved = self._solve(linearised, outer.w, v, tol)
         total = tuple(a + b for a, b in zip(outer.lam, linearised.d2_T(solved.v), strict=True))
         value = self.prepared.pull_back(total)
-        spent = work.plus(t=1, k=PRODUCTS[self.method] * solved.k, lam=1)
-        return AidPoint(w, solved.v, value, w - linearised.y.detach(), outer.w, linearised, spent)
+        spent = work.plus(t=1, k=PRODUCTS[self.method] * solved.k + 1, lam=1)  # 1 for the residual
+        direct = self.prepared.pull_back(outer.lam)
+        return AidPoint(w, solved.v, value, w - linearised.y.detach(), outer.w, direct, linearised, spent)
 
     def _solve(self, linearised: Linearisation, b: Tensor, v: Tensor | None, tol: float) -> LinearSolution:
-        if not bool(b.norm() > 0):  # nothing depends on w here, and a relative tolerance asks for nothing
+        if not bool((b != 0).any()):  # nothing depends on w here, and a relative tolerance asks for nothing
             return LinearSolution(torch.zeros_like(b), 0)
+        if not 0 < float(b @ b) < math.inf:
+            raise InputError(
+                f"{self.problem.name}: ‖∇₁E‖ = {float(lower_level.length(b)):.1e} is too small or too large for "
+                f"{str(b.dtype).removeprefix('torch.')}; scale outer_loss"
+            )
         return solve(self.method, linearised, b, self.most, v, tol)
 
     def linear_part(self, point: AidPoint, tol: float) -> tuple[Tensor, Work]:
@@ -97,30 +112,27 @@ class Solvers:
             return torch.zeros_like(point.value), point.work
         solved = self._solve(point.linearisation, point.residual_v, None, tol)
         part = self.prepared.pull_back(point.linearisation.d2_T(solved.v))
-        return part, point.work.plus(k=PRODUCTS[self.method] * solved.k + 1, lam=1)
+        return part, point.work.plus(k=PRODUCTS[self.method] * solved.k, lam=1)
 
     def better_w(self, point: AidPoint, tol: float) -> tuple[Tensor, Work]:
         """A w whose residual is smaller by about the factor tol."""
-        if self.method == "aid-cg":
+        if self.method == "aid-cg" and self.newton:
             newton = self._newton(point, tol)
             if newton is not None:
                 return newton
         return self._plain(point, tol)
 
     def _newton(self, point: AidPoint, tol: float) -> tuple[Tensor, Work] | None:
-        """The largest part of an inexact Newton step that lowers the residual; None if none does."""
+        """An inexact Newton step, if it lowers the residual as it promises; None if it does not."""
         try:
             solved = conjugate_gradient.solve(point.linearisation.d1_T, point.excess, self.most, None, tol)
         except AssumptionError:  # not definite here
             return None
-        work, part, before = point.work.plus(t=solved.k), 1.0, float(point.excess.norm())
-        while part >= SHORTEST:
-            w = point.w - part * solved.v
-            work = work.plus(t=1)
-            if float(lower_level.residual(self.problem, self.prepared.ready, w)) < before:
-                return w, work.plus(t=-1)  # `at` evaluates Φ there again, and counts it
-            part /= 2
-        return None
+        w, before = point.w - solved.v, float(point.excess.norm())
+        after = float(lower_level.residual(self.problem, self.prepared.ready, w))
+        # `at` evaluates Φ there again, and counts it. A step that brings less than the linear model says may lead to
+        # the neighbourhood of another fixed point.
+        return (w, point.work.plus(t=solved.k)) if after <= PROMISED * before else None
 
     def _plain(self, point: AidPoint, tol: float) -> tuple[Tensor, Work]:
         """Steps of the lower level until they have become shorter by the factor tol."""

@@ -27,6 +27,7 @@ from boundcheck.trust import audit_words, faults, low_precision
 from boundcheck.trust.evidence import Evidence
 from boundcheck.trust.explanation import Explanation, Found, double, simplest
 from boundcheck.trust.pieces import Pieces
+from boundcheck.trust.result import AccurateHypergradient
 
 DELTA = 1e-3  # the probability with which each certificate by random starts may fail
 ROUNDING = 1e3  # by how many units two equal vectors may differ
@@ -123,7 +124,7 @@ class _Given:
 
 def _given(problem: Problem, g: Any, w: Any, v: Any, lam: Any, previous: Any) -> _Given:
     at_lam = problem if lam is None else problem.at(_tensor(lam))
-    if isinstance(g, Hypergradient):
+    if isinstance(g, Hypergradient | AccurateHypergradient):
         w, v, g = g.w if w is None else w, g.v if v is None else v, g.value
 
     def flat(value: Any, name: str) -> Tensor | None:
@@ -145,7 +146,7 @@ def _earlier(problem: Problem, previous: Any) -> Tensor | None:
 
 
 def _tensor(value: Any) -> Any:
-    return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+    return torch.from_numpy(np.ascontiguousarray(value)) if isinstance(value, np.ndarray) else value
 
 
 def _reference(problem: Problem) -> CertifiedReference:

@@ -12,12 +12,16 @@ from boundcheck.compare.certified_reference import certified_reference
 from boundcheck.errors import AssumptionError, DivergenceError, UserCodeError
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate.effort import Spend
+from boundcheck.numerics.solvers.lower_level import length
 from boundcheck.report.accuracy import accuracy
 from boundcheck.report.enclosure import Enclosure
 from boundcheck.side import Side
 from boundcheck.trust.coordinates import Coordinates
 from boundcheck.trust.outer_value import OuterValue
 
+APART = 1e-2  # relative: a reference that is farther from the run is another fixed point
+ANOTHER = "there are several fixed points, and the steps from params lead to another one"
+ROUNDING = 4 * float(np.finfo(np.float64).eps)
 DELTA = 1e-3  # the probability with which a certificate by random starts may fail
 
 
@@ -39,19 +43,25 @@ def estimate(at: OuterValue, coordinates: Coordinates, doubt: str) -> GradientCe
 def certificate(problem: Problem, at: OuterValue, coordinates: Coordinates) -> GradientCertificate:
     """The norm of a certified reference, with ε_g on both sides, worth what ε_g is; an estimate where there is none.
 
-    The reference starts from the w of the run, so that it is the same fixed point if there are several.
+    The reference starts from w_0. Where it leads to another fixed point than the run is at, nothing is proved.
     """
-    there = replace(problem, lam=at.lam, w0=at.w)
+    there = replace(problem, lam=at.lam)
     try:
         certified = certified_reference(there, None, Spend(DELTA, 0))
     except (AssumptionError, DivergenceError, UserCodeError) as why:
         return estimate(at, coordinates, str(why))
     if certified.eps_g is None:
         return estimate(at, coordinates, "the error of the reference is not bounded: see boundcheck constants")
-    scale = coordinates.scale(at.lam)
-    g = _array(coordinates.gradient(at.lam, certified.solution.value[0]))
-    eps = replace(certified.eps_g, value=certified.eps_g.value * float(scale.abs().max()))
-    norm = accuracy(g, g, eps).gradient_norm
+    w_star = certified.solution.w[0]
+    if float(length(w_star - at.w)) > APART * (1 + float(w_star.norm())):
+        return estimate(
+            at, coordinates, "there are several fixed points, and the steps from params lead to another one"
+        )
+    lam = at.lam.double()  # products of float32 numbers are exact in float64, up to its own rounding
+    g = _array(coordinates.gradient(lam, certified.solution.value[0].double()))
+    widest = float(coordinates.scale(lam).abs().max())
+    eps = (certified.eps_g.value * widest + ROUNDING * float(np.linalg.norm(g))) * (1 + ROUNDING)
+    norm = accuracy(g, g, replace(certified.eps_g, value=eps)).gradient_norm
     doubt = "" if norm.side is not Side.LOWER else f"ε_g rests on estimates ({certified.eps_g.provenance.how})"
     return GradientCertificate(norm, doubt)
 

@@ -125,6 +125,8 @@ def hypergradient(
     at_lam = problem if lam is None else problem.at(lam)
     at_lam.checked(at_lam.lam, "lam")
     most = MOST if t is None else methods.count(t, "t")
+    if most < 1:
+        raise InputError(f"t = {t} leaves no step to a solver; give at least 1, or leave it out")
     start = problem.w0 if w0 is None else problem.checked(w0, "w0")
     v = None if v0 is None else problem.checked(v0, "v0")
     return to_tolerance(at_lam, tolerance, start, v, most, prove)

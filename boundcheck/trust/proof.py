@@ -11,11 +11,15 @@ from torch import Tensor
 from boundcheck.compare.certificate import certify
 from boundcheck.compare.certified_reference import certified_reference
 from boundcheck.constants import Constant, Constants
+from boundcheck.errors import DivergenceError
 from boundcheck.numerics.bilevel import derivative_check
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms
 from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.quick.quick_problem import quick
 from boundcheck.numerics.estimate.effort import Spend
-from boundcheck.numerics.estimate.near_solution import near_solution
+from boundcheck.numerics.estimate.near_solution import NearSolution, near_solution
+from boundcheck.numerics.solvers import lower_level
+from boundcheck.numerics.solvers.reference import reference
 from boundcheck.report.accuracy import Accuracy, accuracy
 from boundcheck.side import Side
 from boundcheck.trust.aid_point import AidPoint, Solvers
@@ -24,6 +28,9 @@ from boundcheck.trust.tolerance import Tolerance
 FINER = 1e-2  # by which a refinement lowers the residual of w
 GOALS = (1e-3, 0.0)  # shares of the residual of w down to which a point is refined before it is certified
 ROUNDS = 20  # refinements at most
+APART = 0.5  # relative: a point that is farther from the reference belongs to another fixed point
+CLOSE = 1e-7  # relative: what the reference itself may be off
+ANOTHER = "there are several fixed points, and this is not the one that the steps from w_0 lead to"
 LINEAR = 1e-12  # the tolerance of the linear system of a point that is certified; it is cheap from a warm start
 
 
@@ -46,7 +53,7 @@ def prove(
     of the problem. It is refined where its certificate does not decide.
     """
     if isinstance(problem.known, ClosedForms):
-        return _by_reference(problem, point)
+        return _by_reference(problem, point, following)
     before, proof = following.work.products, "the error is not decided"
     for goal in GOALS:
         following = _refined(problem, solvers, following, goal * float(point.excess.norm()))
@@ -60,17 +67,34 @@ def prove(
         else:
             spent = following.work.products - before
             result = accuracy(as_array(point.value), as_array(following.value), eps_g)
+            if not _is_the_solution(problem, solution.w[0], near):
+                return ANOTHER
             if tolerance.allows(result) or tolerance.refuses(result):
                 return Proof(result, following.value, eps_g, spent)
             proof = f"the certificate is as large as {eps_g.value:.1e}"
     return proof
 
 
-def _by_reference(problem: Problem, point: AidPoint) -> Proof | str:
+def _is_the_solution(problem: Problem, w: Tensor, near: NearSolution) -> bool:
+    """Is the fixed point next to w the one that the steps of the lower level from w_0 lead to?
+
+    A Newton step may lead to another one, if there are several. The reference starts with steps of the lower level, and
+    says which one is meant; the proof says that there is one only within `radius` of w.
+    """
+    try:
+        w_star = reference(quick(problem), problem.lam[None]).w[0]
+    except DivergenceError:
+        return False
+    return float(lower_level.length(w_star - w)) <= near.fixed_point.radius + CLOSE * (1 + float(w.norm()))
+
+
+def _by_reference(problem: Problem, point: AidPoint, following: AidPoint) -> Proof | str:
     certified = certified_reference(problem, None, Spend(1e-3, 0))
     if certified.eps_g is None or certified.eps_g.side is Side.LOWER:
         return "the reference is not certified"
-    value = certified.solution.value[0]
+    value, w_star = certified.solution.value[0], certified.solution.w[0]
+    if float(lower_level.length(w_star - following.w)) > APART * (1 + float(w_star.norm())):
+        return ANOTHER
     return Proof(accuracy(as_array(point.value), as_array(value), certified.eps_g), value, certified.eps_g, 0)
 
 

@@ -21,6 +21,7 @@ from boundcheck.report.run_trace import RunTrace
 from boundcheck.trust import warm_bounds
 from boundcheck.trust.certified_solution import CertifiedSolution, certified_solution
 from boundcheck.trust.enough_steps import enough_steps
+from boundcheck.trust.result import AccurateHypergradient
 from boundcheck.trust.undisturbed import undisturbed
 
 Callback = Callable[[int, dict[str, float]], object]
@@ -155,8 +156,8 @@ class Watch:
             If λ, w, g or w0 has another shape, dtype or device than the problem, or an entry that is not finite.
         """
         lam, w = self._flat(lam, "lam"), self._flat(w, "w")
-        v = g.v if isinstance(g, Hypergradient) else None
-        g = self._flat(g.value if isinstance(g, Hypergradient) else g, "g")
+        v = g.v if isinstance(g, Hypergradient | AccurateHypergradient) else None
+        g = self._flat(g.value if isinstance(g, Hypergradient | AccurateHypergradient) else g, "g")
         start = None if w0 is None else self._flat(w0, "w0")
         t, k = (mine if n is None else count(n, name) for n, name, mine in ((t, "t", self.t), (k, "k", self.k)))
         step, before = self._steps, self._before

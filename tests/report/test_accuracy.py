@@ -73,3 +73,13 @@ def test_an_estimate_stays_an_estimate() -> None:
     result: Accuracy = accuracy(np.array([1.0]), np.array([1.0]), certificate(0.1, Side.LOWER))
     assert not result.proved
     assert result.error.side is Side.LOWER
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-162, 1.0, 1e200])
+def test_squares_neither_underflow_nor_overflow(scale: float) -> None:
+    g, reference = scale * np.array([3.0, 0.0]), scale * np.array([0.0, 4.0])
+    result = accuracy(g, reference, certificate(1e-3 * scale))
+    assert result.error.lower <= 5 * scale <= result.error.upper
+    assert result.error.upper == pytest.approx(5.001 * scale, rel=1e-10)
+    assert result.gradient_norm.upper == pytest.approx(4.001 * scale, rel=1e-10)
+    assert accuracy(reference, reference, certificate(1e-3 * scale)).descent is True

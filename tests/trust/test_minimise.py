@@ -242,3 +242,27 @@ def test_the_next_step_size() -> None:
     assert step_rules.shorter(1.0, -1e9, 1.0) == 0.1
     assert step_rules.barzilai_borwein(1.0, 4.0, 2.0) == 2.0  # curvature ½
     assert step_rules.barzilai_borwein(1.0, 4.0, -2.0) == step_rules.GROWTH
+
+
+def test_a_minimum_on_another_branch_of_solutions_is_not_called_proved() -> None:
+    """The run comes to a maximum of the lower-level loss; the steps from params lead to a minimum of it."""
+    problem = bc.Problem.from_loss(
+        lambda w, lam: (1 - torch.cos(w)).sum() - (lam * w).sum() + 0.02 * (w**2).sum(),
+        lambda w, lam: ((w - 3) ** 2).sum() / 2 + (lam**2).sum() / 2,
+        torch.tensor([1.4], dtype=torch.float64),
+        torch.tensor([0.05], dtype=torch.float64),
+        step_size=0.05,
+    )
+    minimum = bc.minimise(problem, tol=1e-3)
+    at_end = bc.hypergradient(problem, "exact", lam=minimum.lam).value
+    assert not minimum.proved or float(at_end.norm()) <= 1e-3
+
+
+def test_products_of_float32_numbers_are_enclosed() -> None:
+    for size in (0.1, 0.3, 0.7, 1.7):
+        lam = torch.tensor([size])
+        problem = bc.Problem.from_loss(
+            lambda w, lam: ((w - lam) ** 2).sum() / 2, lambda w, lam: 3 * w.sum(), torch.zeros(1), lam, step_size=1.0
+        )
+        minimum = bc.minimise(problem, tol=1e-3, steps=0, coordinates="log")
+        assert minimum.gradient_norm.lower <= 3 * float(lam) <= minimum.gradient_norm.upper

@@ -122,6 +122,55 @@ def test_what_rounding_does_not_allow_is_not_claimed() -> None:
     assert float((best.value - truth_of("dict ridge")).norm()) <= 1e-9 * float(truth_of("dict ridge").norm())
 
 
+@pytest.mark.parametrize("step", [0.01, 0.1])
+@pytest.mark.parametrize("start", [1.4, 1.55])
+def test_of_several_fixed_points_it_is_the_one_that_the_steps_lead_to(start: float, step: float) -> None:
+    """A Newton step from here leads to a maximum of the loss, far away."""
+    problem = bc.Problem.from_loss(
+        lambda w, h: (1 - torch.cos(w)).sum() - (h * w).sum(),
+        lambda w, h: ((w - 1) ** 2).sum() / 2,
+        torch.tensor([start], dtype=torch.float64),
+        torch.tensor([0.05], dtype=torch.float64),
+        step,
+    )
+    g = bc.hypergradient(problem, rtol=0.1)
+    truth = bc.hypergradient(problem, "exact").value
+    assert g.how == "proved"
+    assert float((g.value - truth).norm()) <= 0.1 * float(truth.norm())
+
+
+def test_the_estimate_counts_what_the_linear_solver_leaves() -> None:
+    """One step of w solves the lower level, and the first v is good enough for the first tolerances."""
+    c = torch.logspace(0, -4, 6, dtype=torch.float64)
+    problem = bc.Problem.from_loss(
+        lambda w, h: (c * (w - h) ** 2).sum() / 2, lambda w, h: ((w - 1) ** 2).sum() / 2, 0 * c, 0 * c
+    )
+    truth = bc.hypergradient(problem, "exact").value
+    for prove in (True, False):
+        g = bc.hypergradient(problem, rtol=1e-6, prove=prove)
+        assert float((g.value - truth).norm()) <= 1e-6 * float(truth.norm())
+
+
+def test_a_kink_at_the_fixed_point_is_not_a_fixed_point_beside_it() -> None:
+    one = torch.ones(1, dtype=torch.float64)
+    problem = bc.Problem.from_loss(
+        lambda w, h: ((w - h) ** 2).sum() / 2 + 0.3 * torch.maximum(w, one).pow(2).sum(),
+        lambda w, h: (w**2).sum(), 0 * one, 1.2 * one,
+    )  # fmt: skip
+    with pytest.raises(bc.ToleranceError, match="the lower level does not come to rest"):
+        bc.hypergradient(problem, rtol=0.1, t=100)
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e160])
+def test_an_outer_loss_whose_squares_are_no_numbers_is_refused(scale: float) -> None:
+    zeros = torch.zeros(2, dtype=torch.float64)
+    problem = bc.Problem.from_loss(
+        lambda w, h: ((w - h) ** 2).sum() / 2, lambda w, h: scale * ((w - 1) ** 2).sum(), zeros, zeros + 0.3, 0.5
+    )
+    with pytest.raises(bc.InputError, match="scale outer_loss"):
+        bc.hypergradient(problem, rtol=0.1)
+
+
 def test_a_lower_level_that_diverges_says_so() -> None:
     ones = torch.ones(2, dtype=torch.float64)
     problem = bc.Problem.from_map(lambda w, h: 1.5 * w + h, lambda w, h: (w**2).sum(), ones, ones)
@@ -142,6 +191,7 @@ def test_a_lower_level_that_diverges_says_so() -> None:
         ({"rtol": 0.1, "tol": 0.1}, "tol = 0.1 means nothing with rtol"),
         ({"rtol": 0.1, "mode": "forward"}, "mode = 'forward' means nothing with rtol"),
         ({"rtol": 0.1, "t": -3}, "t = -3"),
+        ({"rtol": 0.1, "t": 0}, "t = 0 leaves no step"),
         ({"rtol": 0.1, "w0": torch.zeros(99)}, "w0"),
     ],
 )
