@@ -62,10 +62,13 @@ def ask(number: int) -> Tally:
     except Exception as error:
         tally.false.append(f"#{number}: {type(error).__name__}: {' '.join(str(error).split())[:150]}")
         return tally
-    if case.exact.w_star is None or case.undefined:
-        tally.kinds["no truth"] += 1
+    if case.undefined:
+        tally.kinds["no function"] += 1
         if g.how == "proved":
-            tally.false.append(f"#{number}: proved of what has no gradient")
+            tally.false.append(f"#{number}: proved of what is not a function")
+        return tally
+    if case.exact.w_star is None:  # steps of Φ do not come to rest, so that the truth knows no fixed point
+        tally.kinds["no truth"] += 1
         return tally
     tally.kinds[g.how] += 1
     error = float(case.exact.error(g.value.tolist()))

@@ -20,7 +20,7 @@ from boundcheck.trust.coordinates import Coordinates
 from boundcheck.trust.outer_value import OuterValue
 
 APART = 1e-2  # relative: a reference that is farther from the run is another fixed point
-ANOTHER = "there are several fixed points, and the steps from params lead to another one"
+ANOTHER = "there are several fixed points, and 'exact' finds another one from params"
 ROUNDING = 4 * float(np.finfo(np.float64).eps)
 DELTA = 1e-3  # the probability with which a certificate by random starts may fail
 
@@ -54,9 +54,7 @@ def certificate(problem: Problem, at: OuterValue, coordinates: Coordinates) -> G
         return estimate(at, coordinates, "the error of the reference is not bounded: see boundcheck constants")
     w_star = certified.solution.w[0]
     if float(length(w_star - at.w)) > APART * (1 + float(w_star.norm())):
-        return estimate(
-            at, coordinates, "there are several fixed points, and the steps from params lead to another one"
-        )
+        return estimate(at, coordinates, "there are several fixed points, and 'exact' finds another one from params")
     lam = at.lam.double()  # products of float32 numbers are exact in float64, up to its own rounding
     g = _array(coordinates.gradient(lam, certified.solution.value[0].double()))
     widest = float(coordinates.scale(lam).abs().max())

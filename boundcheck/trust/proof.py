@@ -30,7 +30,7 @@ GOALS = (1e-3, 0.0)  # shares of the residual of w down to which a point is refi
 ROUNDS = 20  # refinements at most
 APART = 0.5  # relative: a point that is farther from the reference belongs to another fixed point
 CLOSE = 1e-7  # relative: what the reference itself may be off
-ANOTHER = "there are several fixed points, and this is not the one that the steps from w_0 lead to"
+ANOTHER = "there are several fixed points, and this is not the one that 'exact' finds from params"
 LINEAR = 1e-12  # the tolerance of the linear system of a point that is certified; it is cheap from a warm start
 
 
@@ -76,7 +76,7 @@ def prove(
 
 
 def _is_the_solution(problem: Problem, w: Tensor, near: NearSolution) -> bool:
-    """Is the fixed point next to w the one that the steps of the lower level from w_0 lead to?
+    """Is the fixed point next to w the one that `method="exact"` finds from w_0?
 
     A Newton step may lead to another one, if there are several. The reference starts with steps of the lower level, and
     says which one is meant; the proof says that there is one only within `radius` of w.
