@@ -115,3 +115,58 @@ def safe_side(name: str) -> Side:
 def estimate_side(name: str) -> Side:
     """The unsafe side of a constant, where estimates are: below for most constants, above for μ and μ_λ."""
     return Side.UPPER if safe_side(name) is Side.LOWER else Side.LOWER
+
+
+def standing(side: Side, name: str = "") -> str:
+    """How a value is known, in the one word that every table, figure and page uses.
+
+    Parameters
+    ----------
+    side : Side
+        The side of the value.
+    name : str
+        The constant that it is a value of; empty for a bound or an error.
+
+    Returns
+    -------
+    {"proved", "probable", "estimated"}
+        "proved" if it is exact or on its safe side, "probable" if it is so with probability 1 − δ.
+
+    Examples
+    --------
+    >>> from boundcheck.side import Side, standing
+    >>> standing(Side.UPPER), standing(Side.LOWER), standing(Side.LOWER, "mu")
+    ('proved', 'estimated', 'proved')
+    """
+    if side is Side.HIGH_PROBABILITY:
+        return "probable"
+    return "proved" if side.is_safe_for(direction(name)) else "estimated"
+
+
+def in_words(side: Side, name: str = "") -> str:
+    """How a value is known and on which side of the truth it is, as in "proved upper bound".
+
+    Parameters
+    ----------
+    side : Side
+        The side of the value.
+    name : str
+        The constant that it is a value of; empty for a bound or an error.
+
+    Returns
+    -------
+    str
+        The word of `standing` and the side.
+
+    Examples
+    --------
+    >>> from boundcheck.side import Side, in_words
+    >>> in_words(Side.EXACT), in_words(Side.UPPER, "q"), in_words(Side.LOWER, "q"), in_words(Side.LOWER, "mu")
+    ('proved, exact', 'proved upper bound', 'estimated from below', 'proved lower bound')
+    """
+    word = standing(side, name)
+    if side is Side.EXACT:
+        return f"{word}, exact"
+    if word == "estimated":
+        return f"estimated from {'above' if side is Side.UPPER else 'below'}"
+    return f"{word} {'lower' if safe_side(name) is Side.LOWER else 'upper'} bound"

@@ -22,6 +22,7 @@ Seed = Annotated[int | None, typer.Option("--seed", help="Random seed for built-
 Dtype = Annotated[str, typer.Option("--dtype", help="float64 or float32, for problems that can be made in both.")]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, mps.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show everything, not only the first screen.")]
 
 
 def asked_problem(spec: str, seed: int | None, dtype: str, device: str) -> Problem:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from boundcheck.ball import BallKind
@@ -19,6 +20,7 @@ from boundcheck.compare import certificate, judge
 from boundcheck.compare.applicability import question, shrinking
 from boundcheck.compare.case import Case, case_at
 from boundcheck.compare.judge import MethodRun, Observed
+from boundcheck.compare.last_accuracy import last_accuracy
 from boundcheck.constants import Constants
 from boundcheck.errors import AssumptionError, InputError
 from boundcheck.methods import Method
@@ -200,7 +202,9 @@ def check(
             observations.from_reference[method], observations.from_w_star[method],
             observations.spectral.get(method, {}), observations.doubt,
         )  # fmt: skip
-        curves[str(method)] = judge.curve(run, [bound for bound in chosen if method.name in bound.methods])
+        fitting = [bound for bound in chosen if method.name in bound.methods]
+        last = last_accuracy(cases[0], runs.references[0], method, T)
+        curves[str(method)] = replace(judge.curve(run, fitting), last=last)
     return Report(
         problem={**problem.about(), "dynamics": problem.dynamics.name, "samples": len(lams)},
         constants=cases[0].constants,
@@ -209,6 +213,7 @@ def check(
         certificates=tuple(case.certificate for case in cases),
         floor_how=floor.how,
         seconds=time.perf_counter() - start,
+        gradient_norms=tuple(float(torch.linalg.vector_norm(solution.value)) for solution in runs.references),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from boundcheck.ball import BallKind
+from boundcheck.report.accuracy import Accuracy
 from boundcheck.report.verdict import Verdict
 from boundcheck.side import Side
 from boundcheck.theory.kinds import BoundKind
@@ -172,6 +173,9 @@ class Curve:
         For each of some accuracies, the t from which on the error of every sample is below it; None if there is none.
     bounds : mapping from str to BoundCurve
         The bounds on this method, by name.
+    last : Accuracy or None
+        The relative error, the angle to ∇f and the descent direction of g at the last t and the first λ; None where the
+        run diverged, and in reports of versions before 0.2.
     """
 
     method: str
@@ -182,6 +186,7 @@ class Curve:
     rate: MeasuredRate | None
     needs: Mapping[float, int | None]
     bounds: Mapping[str, BoundCurve]
+    last: Accuracy | None = None
 
     @property
     def falls(self) -> bool:

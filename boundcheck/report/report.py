@@ -39,6 +39,8 @@ class Report:
         How the rounding floor was found.
     seconds : float
         How long `check` took.
+    gradient_norms : tuple of float
+        ‖∇f‖ at each λ, of the reference; empty in reports of versions before 0.2.
     """
 
     problem: Mapping[str, object]
@@ -48,6 +50,7 @@ class Report:
     certificates: tuple[Constant | None, ...]
     floor_how: str
     seconds: float
+    gradient_norms: tuple[float, ...] = ()
 
     @property
     def verdicts(self) -> dict[tuple[str, str], Verdict]:

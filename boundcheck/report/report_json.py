@@ -15,6 +15,8 @@ from boundcheck.ball import BallKind
 from boundcheck.constants import Constants
 from boundcheck.errors import InputError
 from boundcheck.report import tightness
+from boundcheck.report.accuracy import Accuracy
+from boundcheck.report.enclosure import Enclosure
 from boundcheck.report.method_curve import BoundCurve, Curve, MeasuredRate, Trace
 from boundcheck.report.report import Report
 from boundcheck.report.verdict import Verdict
@@ -66,6 +68,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "reference": [None if c is None else Constants({c.name: c}).as_json()[c.name] for c in report.certificates],
         "floor": report.floor_how,
         "seconds": report.seconds,
+        "gradient_norms": [_number(norm) for norm in report.gradient_norms],
     }
 
 
@@ -94,6 +97,7 @@ def _curve(curve: Curve) -> dict[str, Any]:
         "rate_range": None if curve.rate is None else [curve.rate.first, curve.rate.last],
         "iterations": _accuracies(curve.needs),
         "trace": None if main is None or main.trace is None else at_one_t(main.trace),
+        "last": None if curve.last is None else _accuracy(curve.last),
     }
 
 
@@ -177,6 +181,7 @@ def from_json(content: dict[str, Any]) -> Report:
         ),
         floor_how=content["floor"],
         seconds=content["seconds"],
+        gradient_norms=tuple(math.inf if norm is None else norm for norm in content.get("gradient_norms", ())),
     )
 
 
@@ -194,7 +199,31 @@ def _read_curve(entry: dict[str, Any]) -> Curve:
         rate=rate,
         needs=_read_accuracies(entry["iterations"]),
         bounds={name: _read_bound(name, bound, errors, floor) for name, bound in entry["bounds"].items()},
+        last=_read_accuracy(entry.get("last")),
     )
+
+
+def _accuracy(accuracy: Accuracy) -> dict[str, Any]:
+    """Relative error, angle and descent direction at the last t; null for what is not known."""
+    error, gradient = accuracy.error, accuracy.gradient_norm
+    return {
+        "error": [_number(float(error.lower)), _number(float(error.upper))],
+        "gradient_norm": [_number(float(gradient.lower)), _number(float(gradient.upper))],
+        "side": error.side.value,
+        "delta": error.delta,
+        "relative_error": _number(accuracy.relative_error),
+        "angle": accuracy.angle,
+        "descent": accuracy.descent,
+    }
+
+
+def _read_accuracy(content: dict[str, Any] | None) -> Accuracy | None:
+    if content is None:
+        return None
+    side, delta = Side(content["side"]), content["delta"]
+    error, gradient = (Enclosure(*_array(content[name], np.inf), side, delta) for name in ("error", "gradient_norm"))
+    relative = content["relative_error"]
+    return Accuracy(error, gradient, math.inf if relative is None else relative, content["angle"], content["descent"])
 
 
 def _read_accuracies(content: dict[str, int | None]) -> dict[float, int | None]:
