@@ -221,7 +221,8 @@ def _read_accuracy(content: dict[str, Any] | None) -> Accuracy | None:
     if content is None:
         return None
     side, delta = Side(content["side"]), content["delta"]
-    error, gradient = (Enclosure(*_array(content[name], np.inf), side, delta) for name in ("error", "gradient_norm"))
+    ends = {name: _array(content[name], np.inf) for name in ("error", "gradient_norm")}
+    error, gradient = (Enclosure(low, high, side, delta) for low, high in ends.values())
     relative = content["relative_error"]
     return Accuracy(error, gradient, math.inf if relative is None else relative, content["angle"], content["descent"])
 
