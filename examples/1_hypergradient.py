@@ -31,7 +31,7 @@ def _():
 
     $$\min_\lambda\ f(\lambda)=E(w(\lambda),\lambda)\qquad\text{where}\qquad w(\lambda)=\Phi(w(\lambda),\lambda).$$
 
-    $E$ is the validation loss. $\Phi$ is one step of the training, and $w(\lambda)$ is the result of training to the end.
+    $E$ is the validation loss. $\Phi$ is one training step, and $w(\lambda)$ is the result of training to the end.
 
     ## The smallest example
 
@@ -123,8 +123,9 @@ def _(best_h, disagreement, logistic, steps):
     Logistic regression with {logistic.d} weights and a regulariser for each of them, along one random direction of λ.
     On the right the difference is wrong because $f$ is curved (like $h^2$), on the left because two nearly equal
     numbers are subtracted (like $10^{{-16}}/h$). The two agree best at $h$ = {number(best_h)}, to
-    {number(disagreement.min())}. So the formula is right. But differences cost two whole trainings for *each* of the {logistic.n} knobs,
-    {2 * logistic.n} in all. The implicit function theorem costs **one** training and **one** linear system.
+    {number(disagreement.min())}. So the formula is right. But differences cost two whole trainings for *each* of the
+    {logistic.n} knobs, {2 * logistic.n} in all. The implicit function theorem costs **one** training and
+    **one** linear system.
     """,
     )
     return
