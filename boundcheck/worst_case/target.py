@@ -146,7 +146,7 @@ CLAIMS: Mapping[str, str] = MappingProxyType(
 REFUSED: Mapping[str, str] = MappingProxyType(
     {
         **{
-            name: "its constants use a norm that depends on the method, and the searched problems have no closed form for them"
+            name: "its constants use a norm that depends on the method, which is not known for the searched problems"
             for name, bound in bounds.items()
             if P_NORM in bound.assumptions
         },
@@ -179,7 +179,9 @@ def target(name: str) -> Target:
             rates=(HEAVY_BALL,), claim=CLAIMS[name],
         )  # fmt: skip
     if name in REFUSED:
-        raise AssumptionError(f"{name} cannot be attacked: {REFUSED[name]}; use boundcheck check to try it on a problem")
+        raise AssumptionError(
+            f"{name} cannot be attacked: {REFUSED[name]}; check it on a problem with boundcheck check"
+        )
     if name not in bounds:
         raise UnknownNameError.among("bound or claim", name, (*bounds, *CLAIMS))
     return _of_catalogue(bounds[name])
@@ -221,5 +223,5 @@ def checked_parts(only: tuple[str, ...] | None, attacked: Target) -> frozenset[s
             raise UnknownNameError.among("part of an instance", part, PARTS)
     parts = frozenset(only if only is not None else PARTS) - attacked.without
     if not parts & {"nu_2", "L_Phi"} and not parts & {"eta_2"}:
-        raise InputError(f"only = {', '.join(sorted(parts)) or 'nothing'} makes the hypergradient independent of λ; add nu_2 or L_Phi")
+        raise InputError(f"only = {', '.join(sorted(parts)) or 'nothing'} leaves λ without effect; add nu_2 or L_Phi")
     return parts

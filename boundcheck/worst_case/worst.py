@@ -30,7 +30,7 @@ class StepCounts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Worst:
-    """The worst instance found for a bound at t and k.
+    """The worst problem that was found for a bound at t and k.
 
     Attributes
     ----------

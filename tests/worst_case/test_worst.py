@@ -169,7 +169,7 @@ def test_t_0_is_searched_but_not_drawn() -> None:
         ({"t": 10**6}, "too large"),
         ({"k": 3}, "itd does not depend on k"),
         ({"dim": 0}, "dim = 0 is out of range"),
-        ({"only": ("nu_1",)}, "independent of λ"),
+        ({"only": ("nu_1",)}, "leaves λ without effect"),
         ({"seed": 1.5}, "is not a seed"),
         ({"seed": -1}, "is not a seed"),
     ],
