@@ -180,7 +180,7 @@ def target(name: str) -> Target:
         )  # fmt: skip
     if name in REFUSED:
         raise AssumptionError(
-            f"{name} cannot be attacked: {REFUSED[name]}; check it on a problem with boundcheck check"
+            f"{name} cannot be searched: {REFUSED[name]}; use boundcheck check instead"
         )
     if name not in bounds:
         raise UnknownNameError.among("bound or claim", name, (*bounds, *CLAIMS))
