@@ -179,9 +179,7 @@ def target(name: str) -> Target:
             rates=(HEAVY_BALL,), claim=CLAIMS[name],
         )  # fmt: skip
     if name in REFUSED:
-        raise AssumptionError(
-            f"{name} cannot be searched: {REFUSED[name]}; use boundcheck check instead"
-        )
+        raise AssumptionError(f"{name} cannot be searched: {REFUSED[name]}; use boundcheck check instead")
     if name not in bounds:
         raise UnknownNameError.among("bound or claim", name, (*bounds, *CLAIMS))
     return _of_catalogue(bounds[name])

@@ -55,7 +55,7 @@ def distances(
         off, how = residual / gap, f"with error at most ‖w − Φ(w)‖/({gap_name})"
         how += f"; {proof.doubt}" if proof.doubt else f", by {proof.how}"
     else:
-        off, how = replace(gap, value=0.0, side=None), "at the computed w*, not certified because Φ is not known to contract"
+        off, how = replace(gap, value=0.0, side=None), "at the computed w*, not certified (no proved contraction)"
         if least:
             off = replace(off, value=residual.value / least)
     for name, norm, length in _lengths(problem, w):
