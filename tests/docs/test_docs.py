@@ -57,8 +57,8 @@ def test_the_glossary_has_every_word_of_a_first_screen() -> None:
 
 
 BANNED = re.compile(
-    r"(?<!there )\bis no (?:contraction|bound|proof)\b|\bdearest?\b|does as well as|[Ss]topped at any moment|\bmend(?:s|ed)?\b"
-    r"|\bbounds? (?:is|are|was) silent|\bones? speaks?\b|\bso many products\b|\bquicker\b"
+    r"(?<!there )\bis no (?:contraction|bound|proof)\b|\bdearest?\b|does as well as|[Ss]topped at any moment"
+    r"|\bmend(?:s|ed)?\b|\bbounds? (?:is|are|was) silent|\bones? speaks?\b|\bso many products\b|\bquicker\b"
 )
 
 
