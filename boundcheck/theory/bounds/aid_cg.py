@@ -16,7 +16,9 @@ from boundcheck.theory.iterations import Split
 from boundcheck.theory.rates import CG, CONTRACTION, S
 from boundcheck.theory.symbols import c_3, kappa, rho, sigma
 
-CHAIN = aid_contraction.CHAIN.replacing("rate of CG", {sigma: CG.expression}, "eq:conjrate", ("kappa",))
+CHAIN = aid_contraction.CHAIN.replacing(
+    "rate of CG", {sigma: CG.expression}, "the convergence rate of conjugate gradient", ("kappa",)
+)
 
 BOUND = Bound(
     name="aid-cg",

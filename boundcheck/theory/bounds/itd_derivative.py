@@ -23,7 +23,7 @@ CHAIN = (
     .to(
         "recursion",
         RECURSION,
-        "differentiate both fixed-point equations, Assumptions 1(iii) and 2, Lemma lem:sequence (ii)",
+        "differentiate both fixed-point equations, Assumptions 1(iii) and 2, Lemma A.1 (ii)",
         ("nu_1", "nu_2", "q", "W", "r_0"),
     )
     .with_paper_constants()
