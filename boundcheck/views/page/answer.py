@@ -8,7 +8,7 @@ from typing import Any
 
 from boundcheck.methods import parse
 from boundcheck.report.report import Report
-from boundcheck.report.summary import MethodSummary
+from boundcheck.report.summary import Course, MethodSummary
 from boundcheck.report.verdict import Verdict
 from boundcheck.theory.kinds import BoundKind
 from boundcheck.views.page.rows import Row
@@ -24,7 +24,8 @@ def answer(report: Report) -> dict[str, Any]:
         "step": summary.step_sentence,
         "methods": [_method(method) for method in summary.methods],
         "next": list(summary.next_steps),
-        "diverging": report.diverging,
+        "diverging": [m.method for m in summary.methods if m.course is Course.DIVERGES],
+        "refuted": report.refuted,
     }
 
 

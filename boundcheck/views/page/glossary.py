@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 
+from boundcheck.report.summary import LOOSE, TIGHT, Course
 from boundcheck.report.verdict import Verdict
 
 INTRODUCTION = (
@@ -17,8 +18,8 @@ INTRODUCTION = (
 )
 PROBLEM: Mapping[str, str] = {
     "λ": "The hyperparameters, for example the strength of a penalty.",
-    "w": "The weights of the lower level. w_0 is the start, w_t is the result of t steps, and w* is the solution.",
-    "Φ": "One step of the lower level, for example a step of gradient descent: w_{t+1} = Φ(w_t, λ). The solution is "
+    "w": "The weights of the lower level. w₀ is the start, wₜ is the result of t steps, and w* is the solution.",
+    "Φ": "One step of the lower level, for example a step of gradient descent: wₜ₊₁ = Φ(wₜ, λ). The solution is "
     "its fixed point: w* = Φ(w*, λ).",
     "E": "The upper-level loss, for example the validation error.",
     "f, ∇f": "f(λ) = E(w*, λ) is what the upper level minimises. Its gradient ∇f is the hypergradient.",
@@ -44,8 +45,8 @@ NUMBERS: Mapping[str, str] = {
     "large κ means slow convergence.",
     "a priori": "A bound that is known before the run, from constants such as q.",
     "a posteriori": "A bound that is computed from what was observed during the run.",
-    "bound/error": "How many times the bound is as large as the error. 1 is best. The bound is tight up to 10, loose "
-    "up to 1000 and vacuous above that.",
+    "bound/error": "The bound divided by the error. 1 is best. A bound is called tight if this is at most "
+    f"{TIGHT:g}, loose if it is at most {LOOSE:g}, and vacuous above that.",
     "rounding floor": "The size of the rounding errors of the computer. An error below it cannot be compared with a "
     "bound.",
 }
@@ -53,6 +54,14 @@ KNOWN: Mapping[str, str] = {
     "proved": "The number is exact, or it is on the safe side for sure.",
     "probable": "The number is on the safe side with a probability that is stated.",
     "estimated": "The number was measured at some points only. The true value may be worse.",
+}
+COURSES: Mapping[Course, str] = {
+    Course.CONVERGES: "The error falls as t grows, and Φ is a contraction at w*, so it keeps falling.",
+    Course.FALLS: "The error falls so far, but Φ is not known to be a contraction at w*.",
+    Course.ROUNDING: "Only rounding errors are left.",
+    Course.STALLS: "The error does not fall.",
+    Course.DIVERGES: "The error does not fall, and Φ is not a contraction at w* or the error is not finite. A smaller "
+    "step size usually helps.",
 }
 VERDICTS: Mapping[Verdict, str] = {
     Verdict.HOLDS: "The error stays below the bound, and every constant in the bound is proved.",
@@ -69,6 +78,7 @@ PARTS: Mapping[str, Mapping[str, str]] = {
     "The methods": METHODS,
     "The numbers": NUMBERS,
     "How a number is known": KNOWN,
+    "How a run goes": {course.value: meaning for course, meaning in COURSES.items()},
     "The verdicts on a bound": {verdict.value: meaning for verdict, meaning in VERDICTS.items()},
 }
 

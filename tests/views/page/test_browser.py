@@ -236,8 +236,8 @@ def test_the_theme_can_be_changed(visit: Any, theory_file: Path) -> None:
     tab = visit(theory_file, color_scheme="light")
     ground = "getComputedStyle(document.body).backgroundColor"
     light = tab.evaluate(ground)
-    assert tab.text_content("#theme") == "Use dark colours"
+    assert tab.text_content("#theme") == "Switch to dark"
     tab.click("#theme")
     tab.evaluate(SETTLED)
     assert tab.evaluate(ground) != light
-    assert tab.text_content("#theme") == "Use light colours"
+    assert tab.text_content("#theme") == "Switch to light"

@@ -13,6 +13,7 @@ from page_scripts import SETTLED
 
 import boundcheck as bc
 from boundcheck.methods import METHODS
+from boundcheck.report.summary import Course
 from boundcheck.report.verdict import Verdict
 from boundcheck.side import Side, in_words, standing
 from boundcheck.views import page
@@ -74,7 +75,7 @@ def test_the_answer_is_above_the_chart(visit: Any, report_file: Path, report: bc
 
 def test_the_verdict_is_in_view_on_a_phone(visit: Any, report_file: Path) -> None:
     tab = visit(report_file, 390, 844)
-    for table, cell in (("#tables", "tr[data-row] td.verdict span"), ("#verdicts", ".cards td:nth-child(3)")):
+    for table, cell in (("#tables", "tr[data-row] td.verdict span"), ("#verdicts", ".cards td[data-head=verdict]")):
         assert tab.locator(f"{table} {cell}").count() > 5
         assert tab.evaluate(OUTSIDE, f"{table} {cell}") == []
     assert tab.evaluate(OUTSIDE, "#answer td") == []
@@ -119,7 +120,7 @@ def test_words_are_explained_in_a_part_that_is_folded(visit: Any, theory_file: P
     terms = tab.locator("#help dt").all_inner_texts()
     assert {"Φ", "E", "λ", "w", "g", "ITD", "AID", "FP", "CG", "q", "κ"} <= set(terms)
     assert {verdict.value for verdict in Verdict} <= set(terms)
-    assert {standing(side) for side in Side} <= set(terms)
+    assert {standing(side) for side in Side} | {course.value for course in Course} <= set(terms)
 
 
 def test_the_glossary_names_every_method() -> None:

@@ -17,13 +17,14 @@ function buildAnswer() {
   for (const bound of bounds.filter((bound) => bound.violated)) measured.append(make("p", { text: `${bound.name} on ${bound.method}: ${bound.reason}` }));
   box.hidden = false;
   box.append(measured, suspended());
+  for (const sentence of answer.refuted) box.append(make("p", { class: "bad", text: `not used: ${sentence}` }));
   for (const [method, why] of Object.entries(refused)) box.append(make("p", { text: `${method} was not run: ${why}` }));
   refreshers.push(() => {
     const moved = changedConstants().length > 0;
     box.className = moved ? "moved" : answer.diverging.length && !violated ? "doubt" : tone(verdict, violated);
     measured.hidden = moved;
   });
-  const heads = ["method", "relative error", "angle", "descent direction", "run", "best bound", "t for an error of 1 %", "what blocks a proof"];
+  const heads = ["method", "relative error", "angle", "descent direction", "run", "best bound", "t for an error of 1\u00a0%", "what blocks a proof"];
   const blocked = answer.methods.some((one) => one.blocked);
   table("answer", heads.slice(0, blocked ? 8 : 7), answer.methods.map((one) => answerCells(one).slice(0, blocked ? 8 : 7)), [], 1);
   if (REPORT.samples > 1) byId("answer-hint").append(` Errors are means over ${REPORT.samples} values of λ; angle and descent direction are for the first.`);
@@ -46,7 +47,7 @@ function answerCells(one) {
     make("span", {}, percent(one.relative), make("div", { class: "small", text: `error ${number(one.error)}, ${one.known}` })),
     angle(one.angle),
     verdictOf(descent, { yes: "good", no: "bad" }[descent] || "small"),
-    verdictOf(one.course, one.course === "diverges" ? "bad" : one.course === "stalls" ? "doubt" : "good"),
+    verdictOf(one.course, { diverges: "bad", stalls: "doubt", falls: "doubt" }[one.course] || "good"),
     best ? bestBound(best) : "none applies",
     make("span", {}, needed, one.guaranteed === null ? "" : make("div", { class: "small", text: `guaranteed: ${one.guaranteed}` })),
     make("span", { class: "small", text: one.blocked || "nothing: a bound is proved" }),

@@ -41,7 +41,7 @@ function buildTheme() {
   const dress = () => {
     document.documentElement.dataset.theme = dark ? "dark" : "light";
     document.documentElement.style.colorScheme = dark ? "dark" : "light";
-    button.textContent = dark ? "Use light colours" : "Use dark colours";
+    button.textContent = dark ? "Switch to light" : "Switch to dark";
     changed();
   };
   button.addEventListener("click", () => { dark = !dark; dress(); });

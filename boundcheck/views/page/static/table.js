@@ -57,8 +57,9 @@ function buildTables() {
       make("th", { scope: "col", class: wide.includes(text) ? "wide" : right.includes(text) ? "number" : null, text })));
     const table = make("table", {}, make("caption", { text: DATA.methods[method] }), make("thead", {}, head),
       make("tbody", {}, ...(REPORT ? [errorLine(method)] : []), ...rows.map(line)));
+    const none = REPORT && !rows.length ? [make("p", { class: "hint", text: `No bound applies to ${method} on this problem. The reasons are below the verdicts.` })] : [];
     const open = REPORT || rows.some((row) => row.shown);
-    const details = make("details", { open, id: `m-${method}` }, make("summary", {}, make("h3", { text: method.replaceAll("-", " ").replace(/^(itd|aid).*/, method.toUpperCase()) })), table);
+    const details = make("details", { open, id: `m-${method}` }, make("summary", {}, make("h3", { text: method.replaceAll("-", " ").replace(/^(itd|aid).*/, method.toUpperCase()) })), table, ...none);
     byId("tables").append(details);
     refreshers.push(() => (details.hidden = Boolean(REPORT) && method !== state.method));
   }
