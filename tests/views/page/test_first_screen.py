@@ -54,7 +54,7 @@ def test_the_answer_is_above_the_chart(visit: Any, report_file: Path, report: bc
     for line, method in zip(lines, summary.methods, strict=True):
         assert line["method"].startswith(f"{method.method} t = {method.t}")
         assert method.relative_error is not None
-        assert value(line["relative error"].split(" %")[0]) == pytest.approx(100 * method.relative_error, rel=1e-2)
+        assert value(line["relative error"].split("%")[0]) == pytest.approx(100 * method.relative_error, rel=1e-2)
         assert method.known in line["relative error"]
         assert method.angle is not None
         small = line["angle"] == "below 0.01°"
@@ -98,19 +98,39 @@ def test_a_problem_without_sliders_says_why_and_what_to_do(visit: Any, diverging
     assert "diverging: itd, aid-fp" in tab.inner_text("#verdict")
     assert tab.get_attribute("#verdict", "class") == "doubt"  # though every bound that applies holds
     assert {line["run"] for line in tab.evaluate(CELLS, "answer")} == {"diverges"}
+    text = (tmp_path / "diverging.html").read_text(encoding="utf-8")
+    without_advice = re.sub(r'"next":\[[^]]*\]', '"next":[]', text)
+    assert without_advice != text
+    (tmp_path / "no-advice.html").write_text(without_advice, encoding="utf-8")
+    tab = visit(tmp_path / "no-advice.html")
+    assert not tab.is_visible("#next")
+    assert diverging.summary.step_sentence in tab.inner_text("#no-sliders")
 
 
-def test_a_problem_with_sliders_needs_no_reason(report: bc.Report) -> None:
-    assert answer.why_no_sliders(report, report_data.rows(report)) == []
+def test_a_problem_with_sliders_needs_no_reason(diverging: bc.Report) -> None:
+    rows = report_data.rows(diverging)
+    assert answer.why_no_sliders(diverging, rows)
+    assert answer.why_no_sliders(diverging, [replace(rows[0], controls={"q": "q"}), *rows[1:]]) == []
 
 
-def test_a_report_without_accuracies_has_a_first_screen(visit: Any, report: bc.Report, tmp_path: Path) -> None:
-    """As those of versions before 0.2."""
+def test_a_report_without_accuracies_bounds_or_trust_has_a_first_screen(
+    visit: Any, report: bc.Report, tmp_path: Path
+) -> None:
+    """No accuracies, as in versions before 0.2; a method without bounds; a constant that was given wrong."""
     curves = {name: replace(curve, last=None) for name, curve in report.curves.items()}
-    replace(report, curves=curves, gradient_norms=()).page(tmp_path / "old.html")
-    for line in visit(tmp_path / "old.html").evaluate(CELLS, "answer"):
+    curves["itd"] = replace(curves["itd"], bounds={})
+    D = report.constants["local"]["D"]
+    wrong = replace(D, provenance=replace(D.provenance, refuted="given as 1, but is larger"))
+    constants = {ball: some.replace(wrong) for ball, some in report.constants.items()}
+    replace(report, curves=curves, gradient_norms=(), constants=constants).page(tmp_path / "old.html")
+    tab = visit(tmp_path / "old.html")
+    for line in tab.evaluate(CELLS, "answer"):
         assert line["relative error"].startswith("not known")
         assert line["angle"] == line["descent direction"] == "not known"
+    assert "not used: D was given as 1, but is larger" in tab.inner_text("#verdict")
+    tab.locator("#answer button", has_text="itd").click()
+    tab.evaluate(SETTLED)
+    assert "No bound applies to itd on this problem." in tab.inner_text("#tables")
 
 
 def test_words_are_explained_in_a_part_that_is_folded(visit: Any, theory_file: Path) -> None:

@@ -1,7 +1,7 @@
 // The first screen of a report: the verdict, which moved sliders suspend, a line for each method, and what to do next.
 
 /** In percent of ‖∇f‖. @param {?number} x */
-const percent = (x) => (x === null ? "not known" : `${number(100 * x, 3)} %`);
+const percent = (x) => (x === null ? "not known" : `${number(100 * x, 3)}%`);
 
 /** @param {?number} degrees */
 const angle = (degrees) => (degrees === null || degrees >= 180 ? "not known" : degrees < 0.01 ? "below 0.01°" : `≤ ${number(degrees, 3)}°`);
@@ -24,7 +24,7 @@ function buildAnswer() {
     box.className = moved ? "moved" : answer.diverging.length && !violated ? "doubt" : tone(verdict, violated);
     measured.hidden = moved;
   });
-  const heads = ["method", "relative error", "angle", "descent direction", "run", "best bound", "t for an error of 1\u00a0%", "what blocks a proof"];
+  const heads = ["method", "relative error", "angle", "descent direction", "run", "best bound", "t for an error of 1%", "what blocks a proof"];
   const blocked = answer.methods.some((one) => one.blocked);
   table("answer", heads.slice(0, blocked ? 8 : 7), answer.methods.map((one) => answerCells(one).slice(0, blocked ? 8 : 7)), [], 1);
   if (REPORT.samples > 1) byId("answer-hint").append(` Errors are means over ${REPORT.samples} values of λ; angle and descent direction are for the first.`);

@@ -78,7 +78,7 @@ function showProof(row) {
     const cells = [make("span", { text: link.name + (link.broken ? " — BROKEN" : "") }), make("span", { class: "track", "aria-hidden": "true" }, fill),
       make("span", { class: "number value", "data-value": link.value, text: number(link.value) }),
       make("span", { class: "number slack", text: i ? `×${number(link.value / links[i - 1].value, 3)}` : "" }),
-      make("span", { class: "number share", text: i && Number.isFinite(share) ? `${Math.round(100 * share)} %` : "" })];
+      make("span", { class: "number share", text: i && Number.isFinite(share) ? `${Math.round(100 * share)}%` : "" })];
     button.replaceChildren(...cells);
   });
   showLink(links, Boolean(trace), row);

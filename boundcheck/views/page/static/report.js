@@ -27,7 +27,9 @@ function buildNoSliders() {
   byId("sliders").append(make("div", { id: "no-sliders" },
     make("p", { text: "There are no sliders. Sliders move bounds that depend on constants only, and no such bound applies to this problem." }),
     ...(reasons.length ? [make("p", { text: "Why:" }), make("ul", {}, ...reasons)] : []),
-    ...(REPORT.answer.next.length ? [make("p", {}, "What can help is listed under ", make("a", { href: "#next", text: "What to do next" }), ".")] : []),
+    REPORT.answer.next.length
+      ? make("p", {}, "What can help is listed under ", make("a", { href: "#next", text: "What to do next" }), ".")
+      : make("p", { text: REPORT.answer.step || "To get sliders, change what these reasons name." }),
     ...(ROWS.length ? [make("p", { text: "The bounds in the table come from the run itself." })] : [])));
 }
 
