@@ -19,9 +19,8 @@ def vector(name: str, value: Tensor) -> str:
     """The norm and the first numbers of a vector."""
     first = ", ".join(f"{x:.4g}" for x in value[:FIRST].tolist())
     more = ", …" if len(value) > FIRST else ""
-    return (
-        f"‖{name}‖ = {float(value.norm()):.6g}, {name} = [{first}{more}] ({len(value)} number{'s' * (len(value) != 1)})"
-    )
+    count = "1 number" if len(value) == 1 else f"{len(value)} numbers"
+    return f"‖{name}‖ = {float(value.norm()):.6g}, {name} = [{first}{more}] ({count})"
 
 
 def card(g: Hypergradient) -> Card:
