@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 def known(constant: Constant) -> str:
     """How a constant is known, as in "proved upper bound"."""
     words, delta = in_words(constant.side, constant.name), constant.provenance.delta
-    certain = constant.side is not Side.HIGH_PROBABILITY or delta is None
-    return words if certain else f"{words} (probability {1 - delta:g})"
+    if constant.side is not Side.HIGH_PROBABILITY or delta is None:
+        return words
+    return f"{words} (probability {1 - delta:g})"
 
 
 def card_of_one(constant: Constant) -> Card:

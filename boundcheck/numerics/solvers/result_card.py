@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from boundcheck.card import Card
-from boundcheck.number_text import number
 
 if TYPE_CHECKING:
     from boundcheck.numerics.solvers.result import Hypergradient
@@ -26,9 +25,9 @@ def vector(name: str, value: Tensor) -> str:
 def card(g: Hypergradient) -> Card:
     """The vector, what was run, and the residuals."""
     k = "" if g.k is None else f", k = {g.k}"
-    residual = f"residual of the lower level {number(g.residual.w)}"
+    residual = f"residual of the lower level {g.residual.w:.2e}"
     if g.residual.v is not None:
-        residual += f", of the linear system {number(g.residual.v)}"
+        residual += f", of the linear system {g.residual.v:.2e}"
     ended = () if g.status == "completed" else (f"it ended early: {g.status}",)
     note = "its error was not computed; bc.enclose(problem, g) bounds it"
     return Card(f"hypergradient by {g.method}, t = {g.t}{k}", (vector("g", g.value), residual, *ended), notes=(note,))
