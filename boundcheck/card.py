@@ -22,7 +22,7 @@ class Card:
     Attributes
     ----------
     title : str
-        What it is, in a few words.
+        What it is, in a few words; not shown if it is empty.
     sentences : tuple of str
         What there is to say, the most important first.
     header : tuple of str
@@ -55,12 +55,13 @@ class Card:
 
     def text(self) -> str:
         """As lines of plain text."""
-        lines = [self.title, *self.sentences, *(self._table_lines() if self.rows else ()), *self._all_notes()]
+        lines = [*([self.title] if self.title else ()), *self.sentences, *(self._table_lines() if self.rows else ()), *self._all_notes()]
         return "\n".join(line.rstrip() for line in lines)
 
     def html(self) -> str:
         """As HTML without scripts, on the background of what is around it."""
-        parts = [f"<strong>{escape(self.title)}</strong>", *(f"<div>{escape(s)}</div>" for s in self.sentences)]
+        parts = [f"<strong>{escape(self.title)}</strong>"] if self.title else []
+        parts += [f"<div>{escape(sentence)}</div>" for sentence in self.sentences]
         if self.rows:
             head = self._html_row("th", self.header, f"; {HEAD}")
             body = "".join(self._html_row("td", row) for row in self.rows[:MOST_ROWS])

@@ -26,6 +26,21 @@ def number(x: float | None) -> str:
     return f"{x:.3f}" if abs(x) < 10 else f"{x:.0f}" if abs(x) >= 1000 else f"{x:.3g}"
 
 
+def percent(x: float) -> str:
+    """A relative error in per cent, in few characters.
+
+    Examples
+    --------
+    >>> from boundcheck.number_text import percent
+    >>> percent(0.01234), percent(2e-9), percent(float("inf"))
+    ('1.23 %', '2.0e-07 %', '∞')
+    """
+    if not math.isfinite(x):
+        return "∞"
+    value = 100 * x
+    return f"{value:.1e} %" if value != 0 and (value < 1e-3 or value >= 1e4) else f"{value:.3g} %"
+
+
 def upward(x: float, digits: int = DIGITS) -> str:
     """A number of few digits that is at least x, for what is said to be at most so much.
 

@@ -14,6 +14,7 @@ from boundcheck import __version__
 from boundcheck.cli import commands
 from boundcheck.cli.audit_command import audit
 from boundcheck.cli.compare_command import compare
+from boundcheck.cli.gallery_command import gallery
 from boundcheck.cli.options import (
     BAD_INPUT,
     SILENT,
@@ -154,7 +155,7 @@ def constants(
 
 for _run in (
     commands.check, audit, commands.plan, commands.hypergradient, commands.worst, commands.paper, commands.page,
-    compare,
+    compare, gallery,
 ):  # fmt: skip
     app.command()(_run)
 

@@ -168,7 +168,7 @@ def _of_constants(
         first, second = a.get(name), b.get(name)
         label = f"{name} ({where})"
         if first is None or second is None:
-            yield Change(Part.CONSTANT, label, first and first.value, second and second.value)
+            yield Change(Part.CONSTANT, label, _value(first), _value(second))
             continue
         if not _equal(first.value, second.value, rtol, 0.0):
             yield Change(Part.CONSTANT, label, first.value, second.value)
@@ -176,6 +176,10 @@ def _of_constants(
             was, now = (ORDER.index(standing(c.side, name)) for c in (first, second))
             worse = None if was == now else now > was
             yield Change(Part.CONSTANT, label, in_words(first.side, name), in_words(second.side, name), worse)
+
+
+def _value(constant: Constant | None) -> float | None:
+    return None if constant is None else constant.value
 
 
 def _equal(a: float, b: float, rtol: float, floor: float) -> bool:

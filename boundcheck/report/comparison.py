@@ -121,14 +121,8 @@ class Comparison:
     def _of(self, part: Part) -> list[Change]:
         return [change for change in self.changes if change.part is part]
 
-    def card(self) -> Card:
-        """The sentence, a row for each change up to some number of each part, and the times.
-
-        Returns
-        -------
-        Card
-            As `print` and notebooks show it.
-        """
+    def _card(self) -> Card:
+        """The sentence, a row for each change up to some number of each part, and the times."""
         rows: list[tuple[str, ...]] = []
         for part in Part:
             changes = sorted(self._of(part), key=lambda change: change.worse is not True)  # the worse ones first
@@ -142,10 +136,10 @@ class Comparison:
         return Card(self.sentence, violated, header, tuple(rows), frozenset({"before", "after"}), (times,))
 
     def __str__(self) -> str:
-        return self.card().text()
+        return self._card().text()
 
     def _repr_html_(self) -> str:
-        return self.card().html()
+        return self._card().html()
 
     def to_json(self) -> dict[str, Any]:
         """The comparison as plain data, for a JSON file.
