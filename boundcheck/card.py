@@ -55,7 +55,8 @@ class Card:
 
     def text(self) -> str:
         """As lines of plain text."""
-        lines = [*([self.title] if self.title else ()), *self.sentences, *(self._table_lines() if self.rows else ()), *self._all_notes()]
+        table = self._table_lines() if self.rows else ()
+        lines = [*filter(None, [self.title]), *self.sentences, *table, *self._all_notes()]
         return "\n".join(line.rstrip() for line in lines)
 
     def html(self) -> str:

@@ -31,9 +31,16 @@ def card(report: Report) -> Card:
     sentences = tuple(filter(None, (summary.verdict_sentence, summary.step_sentence)))
     rows = tuple(method_row(method) for method in summary.methods)
     refused = tuple(f"{method} was not run: {why}" for method, why in report.refused.items())
-    at = f"errors at t = {summary.methods[0].t}" if summary.methods else ""
-    notes = (*refused, *(f"{at}, relative to ‖∇f‖; table() and page() show more".splitlines() if at else ()))
+    notes = (*refused, note(report))
     return Card(title(report), sentences, HEADER, rows, frozenset({"error", "angle", "× error"}), notes)
+
+
+def note(report: Report) -> str:
+    """Where the errors of the table are from."""
+    first = report.summary.methods[0]
+    unit = "" if first.relative_error is None else " in per cent of ‖∇f‖"
+    several = f", means over {report.samples} λ" if report.samples > 1 else ""
+    return f"errors at t = {first.t}{unit}{several}; table() shows more"
 
 
 def method_row(m: MethodSummary) -> tuple[str, ...]:

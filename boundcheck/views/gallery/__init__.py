@@ -24,7 +24,6 @@ MARK = '<meta name="generator" content="boundcheck gallery'
 FIGURE, PAGE = "errors.png", "page.html"
 HEAD = 4000  # characters of a file in which the mark is looked for
 PNG = b"\x89PNG\r\n\x1a\n"
-COLOURS = {Verdict.HOLDS: "good", Verdict.HOLDS_PROBABLY: "good", Verdict.NOT_APPLICABLE: "none"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,17 +132,20 @@ def _article(report: Report, entry: Entry, root: Path, base: Path) -> str:
     keys |= {"size": report.problem["dim"], "seconds": report.seconds}
     data = " ".join(f'data-{key}="{escape(str(value))}"' for key, value in keys.items())
     card = report_card.card(report)
-    text = Card("", card.sentences, card.header, card.rows, card.numbers).html()
+    verdict, *sentences = card.sentences
+    table = Card("", tuple(sentences), card.header, card.rows, card.numbers).html()
     return (
         f"<article {data}><div class=text><h2>{escape(name)}</h2>"
-        f"<p class=verdict><span class={COLOURS.get(report.verdict, _colour(report.verdict))}>"
-        f"{escape(report.verdict.value)}</span> <span class=small>{escape(card.title.partition(': ')[2])}</span></p>"
-        f"<div class=wide>{text}</div><p class=links>{' · '.join(_links(entry, path, base))}</p></div>"
+        f"<p class=small>{escape(card.title.removeprefix(f'{name}: '))}</p>"
+        f'<p class="verdict {_colour(report.verdict)}">{escape(verdict)}</p>'
+        f"<div class=wide>{table}</div><p class=links>{' · '.join(_links(entry, path, base))}</p></div>"
         f"{_picture(entry, name)}</article>"
     )
 
 
 def _colour(verdict: Verdict) -> str:
+    if verdict in (Verdict.HOLDS, Verdict.HOLDS_PROBABLY):
+        return "good"
     return "bad" if verdict.is_violation else "doubt"
 
 
@@ -162,7 +164,8 @@ def _picture(entry: Entry, name: str) -> str:
     if not entry.figure:
         return ""
     source = f"data:image/png;base64,{base64.b64encode(entry.figure).decode('ascii')}"
-    return f'<img loading=lazy src="{source}" alt="{escape(f"errors and bounds of {name} over t")}">'
+    alt = escape(f"errors and bounds of {name} over t")
+    return f'<button class=figure title="larger or smaller"><img src="{source}" alt="{alt}"></button>'
 
 
 def _broken(some: Sequence[Entry], root: Path) -> str:

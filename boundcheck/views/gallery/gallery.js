@@ -21,6 +21,9 @@
     const all = cards.length === 1 ? "1 report" : `${cards.length} reports`;
     document.getElementById("count").textContent = words ? `${shown} of ${all}` : all;
   };
+  for (const figure of reports.querySelectorAll(".figure")) {
+    figure.addEventListener("click", () => figure.classList.toggle("large"));
+  }
   order.addEventListener("change", show);
   filter.addEventListener("input", show);
   document.getElementById("controls").addEventListener("submit", (event) => event.preventDefault());
