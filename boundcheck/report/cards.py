@@ -25,7 +25,7 @@ DESCENT_SENTENCES = {
     False: "−g is not a descent direction.",
     None: "It is not known whether −g is a descent direction.",
 }
-ENDS = 4  # digits of the ends of an enclosure
+ENDS = 6  # digits of the ends of an enclosure
 LAST = 5  # rows of a run that are shown
 
 
@@ -68,7 +68,7 @@ def accuracy_rows(accuracy: Accuracy | Audit) -> tuple[tuple[str, str], ...]:
 def audit_card(audit: Audit) -> Card:
     """The message, and the numbers below it."""
     rows = (*accuracy_rows(audit), ("fault", audit.fault or "none found"))
-    return Card("audit", (audit.message,), ("of g", ""), rows)
+    return Card("audit", (audit.message,), ("quantity", "value"), rows)
 
 
 def minimum_card(minimum: Minimum) -> Card:
