@@ -33,12 +33,13 @@ def percent(x: float) -> str:
     --------
     >>> from boundcheck.number_text import percent
     >>> percent(0.01234), percent(2e-9), percent(float("inf"))
-    ('1.23 %', '2.0e-07 %', '∞')
+    ('1.23%', '2.0e-07%', '∞')
     """
     if not math.isfinite(x):
         return "∞"
     value = 100 * x
-    return f"{value:.1e} %" if value != 0 and (value < 1e-3 or value >= 1e4) else f"{value:.3g} %"
+    digits = f"{value:.1e}" if value != 0 and (value < 1e-3 or value >= 1e4) else f"{value:.3g}"
+    return f"{digits}%"
 
 
 def upward(x: float, digits: int = DIGITS) -> str:
@@ -72,9 +73,9 @@ def percent_at_most(x: float) -> str:
     --------
     >>> from boundcheck.number_text import percent_at_most
     >>> percent_at_most(0.01234), percent_at_most(12.0), percent_at_most(float("inf"))
-    ('1.24 %', '1200 %', '∞ %')
+    ('1.24%', '1200%', '∞%')
     """
-    return f"{upward(100 * x)} %"
+    return f"{upward(100 * x)}%"
 
 
 def _rounded(x: float, rounding: str, digits: int) -> str:

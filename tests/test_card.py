@@ -74,7 +74,7 @@ def test_what_is_said_to_be_at_most_or_at_least_is_true(x: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("x", "text"), [(0.01, "1 %"), (0.010001, "1.01 %"), (float("inf"), "∞ %"), (0.0, "0 %"), (1234.5, "124000 %")]
+    ("x", "text"), [(0.01, "1%"), (0.010001, "1.01%"), (float("inf"), "∞%"), (0.0, "0%"), (1234.5, "124000%")]
 )
 def test_a_share_is_rounded_up(x: float, text: str) -> None:
     assert percent_at_most(x) == text

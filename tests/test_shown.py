@@ -75,8 +75,10 @@ def test_names_are_shown() -> None:
     [("exact", "proved"), ("upper", "proved"), ("lower", "estimated"), ("high-probability", "probable")],
 )
 def test_the_words_say_what_is_known(side: str, word: str) -> None:
-    enclosure = bc.Enclosure(np.float64(0.12345), np.float64(0.12351), Side(side), 0.25 if word == "probable" else 0.0)
-    ends = "between 0.1234 and 0.1236"
+    enclosure = bc.Enclosure(
+        np.float64(0.12345678), np.float64(0.12345712), Side(side), 0.25 if word == "probable" else 0.0
+    )
+    ends = "between 0.123456 and 0.123458"
     assert str(enclosure) == f"{ends}, {word}" + (" (probability 0.75)" if word == "probable" else "")
 
 
@@ -106,7 +108,7 @@ def test_a_report_says_its_verdict_and_the_error_of_each_method() -> None:
     assert lines[1] == report.summary.verdict_sentence
     for m in report.summary.methods:
         (line,) = [line for line in lines if line.split()[:1] == [m.method]]
-        assert f"{100 * m.relative_error:.3g} %" in line
+        assert f"{100 * m.relative_error:.3g}%" in line
         assert m.best.name in line
 
 

@@ -105,9 +105,9 @@ class Comparison:
     def sentence(self) -> str:
         """All of it in one sentence."""
         first, second = self.problems
-        start = f"Different problems, {first} and {second}: " if first != second else ""
+        start = first if first == second else f"Different problems, {first} and {second}"
         if not self.changes:
-            return f"{first}: nothing changed."
+            return f"{start}: nothing changed."
         parts = [
             _counted(self._of(Part.VERDICT), "verdict", "got worse", "got better", "changed"),
             _counted(self._of(Part.ERROR), "error", "grew", "fell", "changed"),
@@ -115,8 +115,9 @@ class Comparison:
         methods, constants = self._of(Part.METHOD), {c.name for c in self._of(Part.CONSTANT)}
         parts += [f"{len(methods)} method{'s are' if len(methods) > 1 else ' is'} in one report only"] * bool(methods)
         parts += [f"{len(constants)} constant{'s' * (len(constants) > 1)} changed"] * bool(constants)
-        text = ", ".join(parts)
-        return f"{start}{text[0].lower() if start else text[0].upper()}{text[1:]}."
+        other = [change.name for change in self._of(Part.PROBLEM) if change.name != "name"]
+        parts += [f"different {', '.join(other)}"] * bool(other)
+        return f"{start}: {', '.join(parts)}."
 
     def _of(self, part: Part) -> list[Change]:
         return [change for change in self.changes if change.part is part]

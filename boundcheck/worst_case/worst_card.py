@@ -23,7 +23,7 @@ def card(worst: Worst) -> Card:
     k = "" if worst.k is None else f", k = {worst.k}"
     title = f"worst instance for {worst.bound}: q = {worst.found.family.q:g}, t = {worst.t}{k}, d = {worst.dim}"
     rows = tuple(
-        (term.name, f"{100 * term.share:.1f} %", "–" if term.attained is None else f"{100 * term.attained:.1f} %")
+        (term.name, f"{100 * term.share:.1f}%", "–" if term.attained is None else f"{100 * term.attained:.1f}%")
         for term in worst.exact.terms
     )
     header = ("term of the bound", "share of it", "attained")

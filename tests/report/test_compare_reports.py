@@ -67,10 +67,10 @@ def test_a_verdict_gets_worse_and_back(verdict: str, worse: bool) -> None:
     forth = compared(edit)
     change = next(c for c in forth.changes if c.part is Part.VERDICT)
     assert (change.name, change.before, change.after, change.worse) == ("itd on itd", "holds", verdict, worse)
-    assert forth.sentence.startswith("1 verdict got worse, all errors are equal")
+    assert forth.sentence.startswith("scalar: 1 verdict got worse, all errors are equal")
     assert forth.violated == (("itd on itd",) if verdict == "violated" else ())
     back = bc.compare_reports(edited(edit), edited(lambda _: None))
-    assert back.sentence.startswith("1 verdict got better")
+    assert back.sentence.startswith("scalar: 1 verdict got better")
     assert not back.violated
 
 
@@ -106,7 +106,7 @@ def test_an_error_beyond_and_within_rounding() -> None:
     assert (change.part, change.name, change.worse) == (Part.ERROR, "itd at t = 6", True)
     assert compared(larger(-1e-3 * last)).changes[0].worse is False
     assert not compared(larger(1e-3 * last), rtol=0.01).changes
-    assert compared(larger(1e-3 * last)).sentence.startswith("All verdicts are equal, 1 error grew")
+    assert compared(larger(1e-3 * last)).sentence.startswith("scalar: all verdicts are equal, 1 error grew")
 
 
 def test_an_error_that_is_not_finite_is_worse() -> None:
@@ -128,6 +128,7 @@ def test_errors_are_compared_at_the_last_common_t() -> None:
 
     change = only(compared(shorter), Part.PROBLEM)
     assert (change.name, change.before, change.after, change.worse) == ("last t", 6, 4, None)
+    assert compared(shorter).sentence == "scalar: all verdicts are equal, all errors are equal, different last t."
 
 
 def test_constants_by_value_and_by_what_is_known() -> None:
