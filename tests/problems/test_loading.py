@@ -10,6 +10,7 @@ import torch
 
 import boundcheck as bc
 from boundcheck.numerics.bilevel.problem import require_problem
+from boundcheck.numerics.bilevel.threads import on_few_threads
 
 
 def test_load_problem_by_name_and_from_a_file(tmp_path: Path) -> None:
@@ -126,3 +127,12 @@ def test_every_public_function_that_takes_a_problem_is_in_the_list() -> None:
     functions = {name: thing for name in bc.__all__ if inspect.isfunction(thing := getattr(bc, name))}
     takes = {name for name, thing in functions.items() if next(iter(inspect.signature(thing).parameters)) == "problem"}
     assert {*takes, "Watch"} == set(TAKE_A_PROBLEM)
+
+
+def test_a_small_problem_by_name_runs_on_one_thread() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert on_few_threads(lambda problem: (problem.name, torch.get_num_threads()))("scalar") == ("scalar", 1)
+    finally:
+        torch.set_num_threads(before)

@@ -157,6 +157,13 @@ def test_steps_and_tightness() -> None:
 
     change = only(compared(steps), Part.STEPS)
     assert (change.name, change.before, change.after, change.worse) == ("itd needs, error ≤ 0.1", None, 3, False)
+
+    def slower(report: dict[str, Any]) -> None:
+        itd(report)["iterations"]["1e-01"] = 5
+
+    assert bc.compare_reports(edited(steps), edited(slower)).changes[0].worse is True
+    assert bc.compare_reports(edited(slower), edited(steps)).changes[0].worse is False
+    assert bc.compare_reports(edited(steps), edited(lambda _: None)).changes[0].worse is True  # it is not reached
     change = only(compared(looser), Part.TIGHTNESS)
     assert change.worse is True
     assert change.after == pytest.approx(2 * change.before, rel=1e-12)
