@@ -13,6 +13,8 @@ from typer.exceptions import TyperException
 from boundcheck import __version__
 from boundcheck.cli import commands
 from boundcheck.cli.audit_command import audit
+from boundcheck.cli.compare_command import compare
+from boundcheck.cli.gallery_command import gallery
 from boundcheck.cli.options import (
     BAD_INPUT,
     SILENT,
@@ -153,6 +155,7 @@ def constants(
 
 for _run in (
     commands.check, audit, commands.plan, commands.hypergradient, commands.worst, commands.paper, commands.page,
+    compare, gallery,
 ):  # fmt: skip
     app.command()(_run)
 

@@ -92,7 +92,7 @@ class Observations:
 
 @on_few_threads
 def check(
-    problem: Problem,
+    problem: Problem | str,
     methods: Sequence[str] | None = None,
     t: int = 200,
     samples: int = 1,
@@ -115,8 +115,8 @@ def check(
 
     Parameters
     ----------
-    problem : Problem
-        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it.
     methods : sequence of str, optional
         The methods: "itd", "itd-truncated:K", "aid-fp", "aid-cg", "aid-cgn"; "aid-cg:10" fixes k = 10, otherwise k =
         t. By default "itd", "aid-fp" and "aid-cg", or "aid-cgn" in place of "aid-cg" where ∂₁Φ is known not to be
@@ -175,7 +175,7 @@ def check(
     >>> report.curve("itd").bounds["itd-local"].tightness[0].round(6)
     array([1., 1., 1., 1., 1., 1., 1., 1., 1., 1.])
     """
-    require_problem(problem)
+    problem = require_problem(problem)
     start, tell = time.perf_counter(), progress or no_progress
     method_list, chosen, T = methods_of(problem, methods), _bounds(bounds), steps_of(t)
     refuse_unless_budget(memory)

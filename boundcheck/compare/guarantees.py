@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from boundcheck.compare import plan_card
 from boundcheck.compare.step_costs import Costs
 from boundcheck.constants import Constants
+from boundcheck.frames import frame
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.side import Side
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 WITHOUT_BOUND = 500  # steps of a run without a guarantee
 
@@ -120,6 +125,31 @@ class Plan:
     measured: dict[str, int | None]
     floor: float
     longest_run: ClassVar[int] = WITHOUT_BOUND
+
+    def __repr__(self) -> str:
+        return plan_card.line(self)
+
+    def __str__(self) -> str:
+        return plan_card.card(self).text()
+
+    def _repr_html_(self) -> str:
+        return plan_card.card(self).html()
+
+    def to_frame(self) -> DataFrame:
+        """The offers as a pandas table, one row for each method and bound.
+
+        Returns
+        -------
+        DataFrame
+            With the columns method, bound, t, k, value, known ("proved", "probable" or "estimated"), side, cost, best
+            (whether it is the guarantee of its method) and error (that of the run at t and k; NaN where none was made).
+
+        Raises
+        ------
+        InputError
+            If pandas is not installed.
+        """
+        return frame(plan_card.columns(self))
 
     @property
     def cheapest(self) -> Guarantee | None:

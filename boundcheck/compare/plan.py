@@ -38,7 +38,7 @@ LONGEST_RUN = 60.0  # seconds that a run to confirm a guarantee may take
 
 @on_few_threads
 def plan(
-    problem: Problem,
+    problem: Problem | str,
     eps: float,
     methods: Sequence[str] | None = None,
     *,
@@ -56,8 +56,8 @@ def plan(
 
     Parameters
     ----------
-    problem : Problem
-        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it.
     eps : float
         The accuracy, positive, in the Euclidean norm of the hypergradient.
     methods : sequence of str, optional
@@ -100,7 +100,7 @@ def plan(
     >>> best.method, best.t, best.met
     ('itd', 17, True)
     """
-    require_problem(problem)
+    problem = require_problem(problem)
     if not (isinstance(eps, int | float) and not isinstance(eps, bool) and 0 < eps < float("inf")):
         raise InputError(f"eps = {eps!r} is not an accuracy; give a positive number, such as 1e-3")
     tell = progress or no_progress

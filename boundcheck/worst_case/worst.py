@@ -13,6 +13,7 @@ from boundcheck.errors import InputError
 from boundcheck.methods import count
 from boundcheck.progress import Progress
 from boundcheck.worst_case import confirm as exact
+from boundcheck.worst_case import worst_card
 from boundcheck.worst_case.confirm import Exact
 from boundcheck.worst_case.family import Family
 from boundcheck.worst_case.search import FULL, QUICK, SearchEffort, SearchResult, search
@@ -100,6 +101,17 @@ class Worst:
     def parts(self) -> tuple[str, ...]:
         """The constants that the instance was allowed to have."""
         return tuple(sorted(self.found.family.parts))
+
+    def __repr__(self) -> str:
+        k = "" if self.k is None else f", k={self.k}"
+        q = self.found.family.q
+        return f"Worst({self.bound}, q={q:g}, t={self.t}{k}, d={self.dim}, error/bound ≈ {self.found.ratio:.6g})"
+
+    def __str__(self) -> str:
+        return worst_card.card(self).text()
+
+    def _repr_html_(self) -> str:
+        return worst_card.card(self).html()
 
     def numbers(self) -> dict[str, list[float]]:
         """All numbers of the instance, as they were searched.
