@@ -120,7 +120,7 @@ def why_none(curve: Curve) -> str:
 def draw(axes: Axes, t: np.ndarray, values: np.ndarray, role: str, bound: BoundCurve, **style: Any) -> Line2D:
     """Draw the finite values as one line, whose gaps are joined, with markers where the bound was computed."""
     speaks = np.isfinite(values)
-    options: dict[str, Any] = {"lw": 1.2, "ms": 3.6, "gid": bound.name, "markevery": _marked(speaks, role)}
+    options: dict[str, Any] = {"lw": 1.2, "ms": 3.6, "gid": bound.name, "markevery": marked(speaks, role)}
     (line,) = axes.plot(t[speaks], values[speaks], **options | bound_style(role, bound.side) | style)
     return line
 
@@ -137,7 +137,7 @@ def gaps_key() -> Line2D:
     return Line2D([], [], color=GREY, ls="", marker="v", ms=3.6, label=words)
 
 
-def _marked(speaks: np.ndarray, role: str) -> list[int]:
+def marked(speaks: np.ndarray, role: str) -> list[int]:
     """Which of the values that are there get a marker.
 
     Without gaps, some to tell the bound by. With gaps all of them, or the ends of each stretch if they are many.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from boundcheck.views.figures import canvas, drawn_bounds
-from boundcheck.views.figures.canvas import SMALL
 from boundcheck.views.figures.drawn_bounds import label_of, left_out, roles, why_none
 from boundcheck.views.figures.method_sheet import MethodSheet, curves_of, standing_keys
 from boundcheck.views.figures.method_style import style_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 WHAT = "how many times the error each bound is"
 GRADES = {"tight (within 10)": (10.0, "1"), "loose (within 10³)": (1e3, "0.95"), "vacuous": (np.inf, "0.89")}
 EQUAL = "bound = error"
-LABEL_ROOM = SMALL / 72 * 1.3  # the height of a label, inches
+LABEL_ROOM = 0.16  # for a label of small letters, inches
 
 
 def tightness(report: Report) -> Figure:
@@ -43,10 +43,10 @@ def tightness(report: Report) -> Figure:
     """
     curves = curves_of(report)
     ratios = [bound.tightness for curve in curves for bound in drawn_bounds.chosen(curve)]
-    low, high = canvas.extent([*ratios, np.array([1.0, 10.0])])
+    low, high = grade_limits(ratios)
     sheet = MethodSheet(report, WHAT, "bound / error", low, high)
     for axes, curve in sheet.panels:
-        grade_bands(axes, low, high)
+        grade_bands(axes, high)
         handles = _ratios(axes, curve)
         if not roles(curve):
             sheet.sentence(axes, why_none(curve))
@@ -57,17 +57,23 @@ def tightness(report: Report) -> Figure:
     return sheet.arranged([*grade_keys(), *standing_keys(curves), *([drawn_bounds.gaps_key()] if gaps else [])])
 
 
-def grade_bands(axes: Axes, low: float, high: float, height: float = canvas.HEIGHT) -> None:
-    """A labelled line at 1 and a shade for each grade, in a panel of this height in inches."""
+def grade_limits(ratios: Sequence[np.ndarray], height: float = canvas.HEIGHT) -> tuple[float, float]:
+    """Limits of an axis for these bound/error that leave room for a label below 1, in a panel of this height."""
+    low, high = canvas.extent([*ratios, np.array([1.0, 10.0])])
+    part = LABEL_ROOM / height
+    return min(low, float(high ** (-part / (1 - part)))), high
+
+
+def grade_bands(axes: Axes, high: float) -> None:
+    """A labelled line at 1 and a shade for each grade, on an axis up to `high`."""
     below = 1.0
     for name, (above, shade) in GRADES.items():
         if min(above, high) > below:
             axes.axhspan(below, min(above, high), color=shade, lw=0, zorder=0, gid=f"grade {name}")
         below = above
     axes.axhline(1, color="black", lw=0.8, gid="one")
-    under = height * np.log10(1 / low) / np.log10(high / low) > LABEL_ROOM
-    place = canvas.moved(axes, axes.get_yaxis_transform(), -0.03, -0.065 if under else 0.065)
-    canvas.write(axes, 1, 1, EQUAL, place, ha="right", gid="equal")
+    below_line = canvas.moved(axes, axes.get_yaxis_transform(), -0.03, -0.065)
+    canvas.write(axes, 1, 1, EQUAL, below_line, ha="right", gid="equal")
 
 
 def grade_keys() -> list[Patch]:
