@@ -43,7 +43,8 @@ def title_of(report: Report, curve: Curve) -> str:
     """The method, its k, and whether it diverges."""
     label = style_of(curve.method).label
     own_k = curve.k is not None and ":" not in curve.method and curve.method != "exact"
-    return label + (" $k=t$" if own_k else "") + (": diverges" if curve.method in report.diverging else "")
+    diverges = curve.method in report.diverging or not np.isfinite(curve.errors[:, -1]).all()
+    return label + (" $k=t$" if own_k else "") + (": diverges" if diverges else "")
 
 
 def standing_keys(curves: Sequence[Curve]) -> list[Line2D]:

@@ -265,7 +265,7 @@ def _stack(axes: Axes, trace: Trace) -> float:
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log10(trace.slacks[1:])
-    rounding = ((trace.slacks[1:] < LESS) & ~trace.broken[1:]).any(axis=0)
+    rounding = ((trace.slacks[1:] > 0) & (trace.slacks[1:] < LESS) & ~trace.broken[1:]).any(axis=0)
     logs = np.where(rounding, np.nan, np.where(trace.broken[1:], logs, np.maximum(logs, 0)))
     logs, ts = np.where(np.isfinite(logs).all(axis=0), logs, np.nan), trace.t
     if len(ts) == 1:  # no area over a point
