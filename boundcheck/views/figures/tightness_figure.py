@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from boundcheck.report.summary import LOOSE, TIGHT, Grade
 from boundcheck.views.figures import canvas, drawn_bounds
 from boundcheck.views.figures.drawn_bounds import label_of, left_out, roles, why_none
 from boundcheck.views.figures.method_sheet import MethodSheet, curves_of, standing_keys
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
     from boundcheck.report.report import Report
 
 WHAT = "how many times the error each bound is"
-GRADES = {"tight (within 10)": (10.0, "1"), "loose (within 10³)": (1e3, "0.95"), "vacuous": (np.inf, "0.89")}
+GRADES = {  # the largest bound/error of each, and its shade
+    f"{Grade.TIGHT.value} (within 10)": (TIGHT, "1"),
+    f"{Grade.LOOSE.value} (within 10³)": (LOOSE, "0.95"),
+    Grade.VACUOUS.value: (np.inf, "0.89"),
+}
 EQUAL = "bound = error"
 LABEL_ROOM = 0.16  # for a label of small letters, inches
 
