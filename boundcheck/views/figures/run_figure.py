@@ -1,4 +1,4 @@
-"""A picture of an upper-level run: error, distance to w(λ), angle or steps that would have done, and f."""
+"""A picture of an upper-level run: error, distance to w(λ), the angle or the t that was needed, and f."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def along_run(traces: RunTrace | Mapping[str, RunTrace]) -> Figure:
     distances = ["r_t", "r_t_bound", "r_t_estimate"]
     _distances(sheet.panel(r"$r_t=\|w-w(\lambda)\|$", "", named, distances), named)
     if any(trace.rtol is not None for trace in named.values()):
-        _enough(sheet.panel("steps that would have done", "", named, ["t_enough", "t"]), named)
+        _enough(sheet.panel("$t$ needed for the wanted error", "", named, ["t_enough", "t"]), named)
     else:
         _lines(sheet.panel("angle between g and ∇f, at most (degrees)", "", named, ["angle"]), named, "angle")
     _lines(sheet.panel("f(λ), estimated", "", named, ["f"], log=False), named, "f", hollow=True)
