@@ -95,7 +95,7 @@ def _relative(curve: Curve, at_floor: bool) -> str:
     if last is None or len(curve.errors) > 1 or at_floor or not np.isfinite(last.relative_error):
         return ""
     part = last.relative_error
-    size = f"{canvas.number(100 * part)} % of" if part < 10 else f"{canvas.number(part)} ×"
+    size = f"{canvas.number(100 * part)}% of" if part < 10 else f"{canvas.number(part)} ×"
     return f", {'at most' if last.proved else 'about'} {size} $\\|\\nabla f\\|$ at $t={int(curve.t[-1])}$"
 
 

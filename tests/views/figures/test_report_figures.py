@@ -6,10 +6,8 @@ import re
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from itertools import combinations
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -17,6 +15,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pytest
+from crowding import crowded
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -24,7 +23,6 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
-from matplotlib.text import Text
 from matplotlib.textpath import TextPath
 from reports import made
 
@@ -41,7 +39,6 @@ from boundcheck.views.figures.method_style import STANDING_DASHES, style_of
 from boundcheck.views.figures.proof_figure import trace_title
 
 FIVE = ("itd", "aid-fp", "aid-cg", "aid-fp:10", "aid-cg:10")
-DIRT = 1.5  # pixels by which boxes of letters may touch
 
 
 @cache
@@ -87,41 +84,12 @@ def error_line(axes: Axes) -> Line2D:
     )
 
 
-def written(figure: Figure) -> Iterator[Text]:
-    """All that can be read."""
-    for axes in figure.axes:
-        yield from (axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts)
-        assert axes.get_legend() is None
-        assert not (*axes.get_xticklabels(), *axes.get_yticklabels())
-
-
 FIGURES: dict[str, Any] = {
     **{f"{what} {case}": (what, case) for what in ("errors", "tightness") for case in
        ("lr", "scalar", "five", "floor", "none", "one")},
     **{f"constants {case}": ("constants", case) for case in ("lr", "scalar", "five")},
 }  # fmt: skip
 TRACES = [("lr", "itd"), ("lr", "aid-cg"), ("scalar", "itd"), ("broken", "itd"), ("five", "aid-fp"), ("one", "itd")]
-
-
-def crowded(figure: Figure) -> list[str]:
-    """Texts that overlap, are too small, or leave the figure."""
-    drawer = FigureCanvasAgg(figure)
-    drawer.draw()
-    renderer = drawer.get_renderer()
-    texts = [text for text in written(figure) if text.get_visible() and text.get_text()]
-    boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in texts]
-    whole = figure.bbox
-    wrong = [f"small: {text.get_text()}" for text in texts if text.get_fontsize() < 7]
-    wrong += [
-        f"outside: {words}" for words, box in boxes
-        if box.x0 < whole.x0 or box.y0 < whole.y0 or box.x1 > whole.x1 or box.y1 > whole.y1
-    ]  # fmt: skip
-    for (one, a), (other, b) in combinations(boxes, 2):
-        width = min(a.x1, b.x1) - max(a.x0, b.x0)
-        height = min(a.y1, b.y1) - max(a.y0, b.y0)
-        if width > DIRT and height > DIRT:
-            wrong.append(f"overlap: {one!r} and {other!r}")
-    return wrong
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -272,12 +240,12 @@ def test_the_relative_error_is_said_where_it_is_known() -> None:
     curve = report("scalar").curve("itd")
     exact = Constant("eps_g", 0.0, Side.EXACT, Provenance("by hand"))
     last = accuracy(np.array([1.03]), np.array([1.0]), exact)
-    for value, words in ((last, "at most 3 % of"), (replace(last, relative_error=40.0), "at most 40 ×")):
+    for value, words in ((last, "at most 3% of"), (replace(last, relative_error=40.0), "at most 40 ×")):
         changed = replace(report("scalar"), curves={"itd": replace(curve, last=value)})
         assert legend(report_figures.errors(changed).axes[0])[0].startswith(f"error, {words}")
     guess = replace(last, error=replace(last.error, side=Side.LOWER))
     changed = replace(report("scalar"), curves={"itd": replace(curve, last=guess)})
-    assert legend(report_figures.errors(changed).axes[0])[0].startswith("error, about 3 % of")
+    assert legend(report_figures.errors(changed).axes[0])[0].startswith("error, about 3% of")
     at_floor = replace(curve, last=last, floor=np.full_like(curve.floor, 1e9))
     changed = replace(report("scalar"), curves={"itd": at_floor})
     assert legend(report_figures.errors(changed).axes[0])[0] == "error, nowhere above the floor"

@@ -85,7 +85,7 @@ def with_bounds(data: Data, rows: Mapping[str, str] = ROWS) -> Figure:
         parts = {method: of_problem["methods"][method] for method in rows}
         floors = {method: floors_of(of_problem, method) for method in rows}
         lowest = np.array([floor for of_one in floors.values() for floor in of_one.values()])
-        low, _ = canvas.extent([lowest, *(part["float64"]["mean"] for part in parts.values())], room=10)
+        low, _ = canvas.extent([lowest / 5, *(part["float64"]["mean"] for part in parts.values())])
         _, high = canvas.extent([part[kind] for part in parts.values() for kind in ("paper", "certified")])
         for row, (method, part) in enumerate(parts.items()):
             title = f"{LABELS[name]}: {rows[method]}"
