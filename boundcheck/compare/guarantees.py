@@ -82,7 +82,8 @@ class Guarantee(Offer):
     met : bool or None
         Whether that error is within the accuracy; None where it was not run.
     needed : tuple of int and int or None, or None
-        The cheapest t and k with which a run was within the accuracy; None where it was not run, or never was.
+        The cheapest t and k with which a run was within the accuracy, and stayed there; None where it was not run, or
+        was not within the accuracy at t.
     """
 
     memory: int

@@ -136,8 +136,9 @@ def plan(
             silent[name], needs[name] = f"aid-cg does not apply: {case.symmetric.refusal}", None
             continue
         best: Offer | None = None
+        priced = costs.of(method.name)
         try:
-            best, *others = _offers(method, case, accuracy, costs)
+            best, *others = _offers(method, case, accuracy, priced)
             offers += [best, *others]
             if accuracy <= known_to:
                 best, told = None, f"the error of the reference solution is only known to be at most {known_to:.1e}"
@@ -145,7 +146,7 @@ def plan(
         except AssumptionError as why:
             silent[name] = str(why)
         tell(f"runs of {method}", i, len(method_list))
-        found = _run(problem, name, best, accuracy, costs) if run else None
+        found = _run(problem, name, best, accuracy, priced) if run and (best is None or best.t) else None
         if found is not None:
             needs[name] = found.need
             not_reached |= {name: found.reason} if found.need is None else {}
@@ -241,7 +242,7 @@ def _run(problem: Problem, method: str, best: Offer | None, eps: float, costs: C
 
     The error is that at the t and k of the offer, if they were run.
     """
-    if best is None or not best.t or best.cost * costs.inner > LONGEST_RUN:
+    if best is None or best.cost * costs.inner > LONGEST_RUN:
         return replace(search(problem, method, eps, costs), error=None)
     found = within(problem, method, eps, costs, best.t, best.k or 1, only_last=best.t > LENGTHS[-1])
     return found if found.need is not None else replace(search(problem, method, eps, costs), error=found.error)
@@ -251,6 +252,7 @@ def _guarantee(problem: Problem, best: Offer, eps: float, found: Search | None) 
     states = GRAPH_STATES * best.t * problem.dynamics.copies if best.method == "itd" else AID_STATES
     size = states * problem.d * problem.w0.element_size()
     error = None if found is None else found.error
-    needed = None if found is None or found.need is None else (found.need.t, found.need.k)
+    need = None if found is None else found.need
+    needed = None if need is None or need.t > best.t else (need.t, need.k)
     met = None if error is None else error <= eps
     return Guarantee(**vars(best), memory=size, error=error, met=met, needed=needed)
