@@ -78,7 +78,10 @@ def check(
 
 def plan(
     problem: ProblemName,
-    eps: Annotated[float, typer.Option("--eps", help="The accuracy that is wanted.")],
+    eps: Annotated[float | None, typer.Option("--eps", help="The absolute error allowed.")] = None,
+    rtol: Annotated[
+        float | None, typer.Option("--rtol", help="Or the relative error allowed: 0.01 is 1 % of ‖∇f‖.")
+    ] = None,
     method: Annotated[list[str] | None, typer.Option("--method", help="itd, aid-fp, aid-cg, aid-cgn.")] = None,
     no_run: Annotated[bool, typer.Option("--no-run", help="Do not run the methods to see what they need.")] = False,
     budget: Budget = None,
@@ -86,20 +89,24 @@ def plan(
     dtype: Dtype = "",
     device: Device = "",
     quiet: Quiet = False,
+    verbose: Verbose = False,
     as_json: Json = False,
 ) -> int:
-    """Step sizes, and the t and k that the bounds guarantee for an accuracy; then what was really needed."""
+    """Find the t and k for an accuracy: guaranteed by a bound, or estimated from runs; and the step size to use."""
     from boundcheck.compare.plan import plan as make
     from boundcheck.views.terminal import console, show_plan
 
+    if (eps is None) == (rtol is None):
+        both = "no accuracy was given" if eps is None else "--eps and --rtol were given together"
+        raise InputError(f"{both}; give --rtol 0.01 for an error of 1 % of ‖∇f‖, or --eps for an absolute error")
     loaded = asked_problem(problem, seed, dtype, device)
     with console.progress(quiet or as_json) as tell:
-        result = make(loaded, eps, method, budget=budget, seed=seed or 0, run=not no_run, progress=tell)
+        result = make(loaded, eps, method, rtol=rtol, budget=budget, seed=seed or 0, run=not no_run, progress=tell)
     if as_json:
         print_json(show_plan.as_json(result))
     else:
-        show_plan.show(result)
-    return 0 if result.guarantees else SILENT
+        show_plan.show(result, verbose=verbose)
+    return 0 if result.guarantees or result.cheapest_run else SILENT
 
 
 def hypergradient(
