@@ -47,7 +47,7 @@ class UnknownNameError(BoundcheckError, KeyError):
             To be raised by the caller.
         """
         known = sorted(known)
-        close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        close = difflib.get_close_matches(name, known, n=3)
         remedy = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known) or 'none'}"
         return cls(f"unknown {kind} {name!r}; {remedy}")
 
@@ -66,3 +66,7 @@ class ToleranceError(DivergenceError):
 
 class UserCodeError(BoundcheckError, RuntimeError):
     """A function that the user brought raised; the original error is the `__cause__`."""
+
+
+class InterruptedRunError(KeyboardInterrupt):
+    """The user stopped a command with Ctrl-C; the text says what was written until then."""

@@ -15,6 +15,7 @@ from boundcheck.cli import commands
 from boundcheck.cli.audit_command import audit
 from boundcheck.cli.options import (
     BAD_INPUT,
+    INTERRUPTED,
     SILENT,
     Budget,
     Delta,
@@ -27,7 +28,7 @@ from boundcheck.cli.options import (
     asked_problem,
     print_json,
 )
-from boundcheck.errors import AssumptionError, BoundcheckError, InputError, UnknownNameError
+from boundcheck.errors import AssumptionError, BoundcheckError, InputError, InterruptedRunError, UnknownNameError
 
 app = typer.Typer(
     name="boundcheck",
@@ -168,18 +169,26 @@ def main() -> None:
     except AssumptionError as error:  # the input is valid, but no theorem applies to it
         _fail(str(error), SILENT)
     except BoundcheckError as error:
-        _fail(str(error))
+        _fail(_of_options(str(error)))
     except TyperException as error:
         text = " ".join(error.format_message().split()) if hasattr(error, "format_message") else str(error)
         _fail(f"{text.rstrip('.')}; see boundcheck --help" if text else "")
-    except (KeyboardInterrupt, typer.Abort):
-        sys.exit(130)
+    except (KeyboardInterrupt, typer.Abort) as stop:
+        said = [str(why) for why in (stop, stop.__cause__) if isinstance(why, InterruptedRunError)]
+        _fail(next(filter(None, said), "stopped; nothing was written"), INTERRUPTED)
     except BrokenPipeError:  # the reader went away, as in `boundcheck list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
         _fail(f"cannot write the output: {error}")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _of_options(message: str) -> str:
+    """The message with the option where Python names an argument: "t must be …" becomes "--t must be …"."""
+    name, must, _ = message.partition(" must be ")
+    asked = any(word.split("=")[0] == f"--{name}" for word in sys.argv[1:])
+    return f"--{message}" if must and asked else message
 
 
 def _fail(message: str, code: int = BAD_INPUT) -> None:

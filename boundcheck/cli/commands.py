@@ -18,13 +18,19 @@ from boundcheck.cli.options import (
     Device,
     Dtype,
     Json,
+    Know,
+    Memory,
     ProblemName,
     Quiet,
     Seed,
+    SetProblem,
+    after_writing,
+    asked_constants,
+    asked_memory,
     asked_problem,
     print_json,
 )
-from boundcheck.errors import InputError
+from boundcheck.errors import InputError, InterruptedRunError
 
 
 def check(
@@ -38,9 +44,12 @@ def check(
         list[str] | None, typer.Option("--bound", help="A name from `boundcheck list bounds`; all unless given.")
     ] = None,
     trace_t: Annotated[
-        int | None, typer.Option("--trace-t", help="The t at which proofs are shown; the last above the floor if none.")
+        int | None, typer.Option("--trace-t", help="t at which proofs are shown (default: the last above the floor).")
     ] = None,
     out: Annotated[str, typer.Option("--out", help="Write report.json, curves.csv and figures here.")] = "",
+    set_problem: SetProblem = None,
+    know: Know = None,
+    memory: Memory = "",
     budget: Budget = None,
     delta: Delta = 1e-3,
     seed: Seed = None,
@@ -57,20 +66,25 @@ def check(
 
     if trace_t is not None and not 1 <= trace_t <= t:
         raise InputError(f"--trace-t {trace_t} is outside 1 … {t}; give a t of the run, or a larger --t")
+    known, size = asked_constants(know), asked_memory(memory)
     with sole_use(out) if out else nullcontext() as results:
-        loaded = asked_problem(problem, seed, dtype, device)
+        loaded = asked_problem(problem, seed, dtype, device, set_problem)
         methods = method
         with console.progress(quiet or as_json) as tell:
-            report = run(loaded, methods, t, samples, seed, bounds=bound, budget=budget, delta=delta, progress=tell)
+            report = run(
+                loaded, methods, t, samples, seed, bounds=bound, known=known, budget=budget, delta=delta, memory=size,
+                progress=tell,
+            )  # fmt: skip
             if results is not None:
                 tell("files", 0, 1)
                 report_files.save(report, results)
-    if as_json:
-        print_json(report.to_json())
-    else:
-        show_report.show(report, trace_t=trace_t)
-        if out:
-            typer.echo(f"written to {out}")
+    with after_writing(out):
+        if as_json:
+            print_json(report.to_json())
+        else:
+            show_report.show(report, trace_t=trace_t)
+            if out:
+                typer.echo(f"written to {out}")
     return _exit_code(report)
 
 
@@ -110,6 +124,7 @@ def hypergradient(
     ] = None,
     no_proof: Annotated[bool, typer.Option("--no-proof", help="Estimate the error, which is quicker.")] = False,
     out: Annotated[str, typer.Option("--out", help="Write the hypergradient to this file, such as g.npy.")] = "",
+    set_problem: SetProblem = None,
     seed: Seed = None,
     dtype: Dtype = "",
     device: Device = "",
@@ -123,16 +138,17 @@ def hypergradient(
         raise InputError("no tolerance was given; add --rtol 0.1 for a relative error of 10 %, or --atol")
     if out and not out.endswith(".npy"):
         raise InputError(f"--out {out} is not a .npy file; give a name such as g.npy")
-    loaded = asked_problem(problem, seed, dtype, device)
+    loaded = asked_problem(problem, seed, dtype, device, set_problem)
     g = compute(loaded, rtol=rtol, atol=atol, prove=not no_proof)
     if out:
         _save_array(g.value.detach().cpu().numpy(), out)
-    if as_json:
-        print_json(show_hypergradient.as_json(loaded, g))
-    else:
-        show_hypergradient.show(loaded, g)
-        if out:
-            typer.echo(f"written to {out}")
+    with after_writing(out):
+        if as_json:
+            print_json(show_hypergradient.as_json(loaded, g))
+        else:
+            show_hypergradient.show(loaded, g)
+            if out:
+                typer.echo(f"written to {out}")
     return 0
 
 
@@ -177,28 +193,32 @@ def worst(
             )  # fmt: skip
         if results is not None:
             save(result, results)
-    if as_json:
-        print_json(result.to_json())
-    else:
-        file = os.path.join(out, "worst.py")
-        show_worst.show(result, out=out, run_with=check_command(result, file) or f"python {file}")
+    with after_writing(out):
+        if as_json:
+            print_json(result.to_json())
+        else:
+            file = os.path.join(out, "worst.py")
+            show_worst.show(result, out=out, run_with=check_command(result, file) or f"python {file}")
+    if result.found.interrupted:
+        written = f" and written to {out}" if out else ""
+        raise InterruptedRunError(f"stopped early; the best instance so far is shown{written}")
     return VIOLATED if result.refuted else 0
 
 
 def paper(
     name: Annotated[str, typer.Argument(metavar="NAME", help="fig1, …: a figure or table of the paper.")],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer steps, seeds and samples: under two minutes.")] = False,
-    out: Annotated[str, typer.Option("--out", help="Figures, tables and checkpoints; out/paper/NAME if none.")] = "",
+    out: Annotated[str, typer.Option("--out", help="Folder for all output (default out/paper/NAME).")] = "",
     jobs: Annotated[
-        int | None, typer.Option("--jobs", help="Processes for the runs; 1, with --quick one a core, if none.")
+        int | None, typer.Option("--jobs", help="Number of processes (default 1; one per core with --quick).")
     ] = None,
-    scheduler: Annotated[str, typer.Option("--scheduler", help="Or over the Dask cluster at this address.")] = "",
+    scheduler: Annotated[str, typer.Option("--scheduler", help="Address of a Dask scheduler to run on.")] = "",
     seed: Seed = None,
     device: Device = "",
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Reproduce a figure or table of the paper beside the published one; stopped at any moment, it goes on."""
+    """Reproduce a figure or table of the paper beside the published one; if interrupted, the same command resumes."""
     from boundcheck.paper.engine.command import paper as run
 
     result = run(
@@ -215,6 +235,9 @@ def page(
     method: Annotated[list[str] | None, typer.Option("--method", help="itd, aid-fp, aid-cg:10, …")] = None,
     t: Annotated[int, typer.Option("--t", help="Lower-level iterations, at most.")] = 200,
     report: Annotated[str, typer.Option("--report", help="What `check --out` wrote, in place of a problem.")] = "",
+    set_problem: SetProblem = None,
+    know: Know = None,
+    memory: Memory = "",
     seed: Seed = None,
     dtype: Dtype = "",
     device: Device = "",
@@ -226,8 +249,10 @@ def page(
 
     if problem and report:
         raise InputError(f"PROBLEM {problem} and --report {report} were given together; give one of them")
-    if method and not problem:
-        raise InputError(f"--method {method[0]} says what to run on a problem; give a PROBLEM as well")
+    for option, given in (("--method", method), ("--set-problem", set_problem), ("--know", know)):
+        if given and not problem:
+            raise InputError(f"{option} {given[0]} needs a PROBLEM; give one as well")
+    known, size = asked_constants(know), asked_memory(memory)
     pages.refuse_unless_writable(out)
     with sole_use_of_file(out, f"--out {out}") as results:
         page_report, explanations = None, None
@@ -240,13 +265,14 @@ def page(
             from boundcheck.numerics.estimate.explain_constant import explain_report
             from boundcheck.views.terminal import console
 
-            loaded = asked_problem(problem, seed, dtype, device)
+            loaded = asked_problem(problem, seed, dtype, device, set_problem)
             with console.progress(quiet) as tell:
-                page_report = run(loaded, method, t, seed=seed, progress=tell)
+                page_report = run(loaded, method, t, seed=seed, known=known, memory=size, progress=tell)
                 tell("explaining the constants", 0, 1)
                 explanations = explain_report(loaded, page_report.constants)
         (path,) = results.write({Path(out).name: pages.html(page_report, t, explanations).encode()})
-    typer.echo(f"written to {path}")
+    with after_writing(out):
+        typer.echo(f"written to {path}")
 
 
 def _exit_code(report: Any) -> int:

@@ -102,7 +102,7 @@ def plan(
     """
     require_problem(problem)
     if not (isinstance(eps, int | float) and not isinstance(eps, bool) and 0 < eps < float("inf")):
-        raise InputError(f"eps = {eps!r} is not an accuracy; give a positive number, such as 1e-3")
+        raise InputError(f"eps must be a positive number, such as 1e-3 (got {eps!r})")
     tell = progress or no_progress
     method_list = methods_of(problem, methods)
     if fixed := [m for m in method_list if m.k is not None]:

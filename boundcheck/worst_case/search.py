@@ -115,7 +115,7 @@ def search(
     Interrupted, it returns the best so far.
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise InputError(f"seed = {seed!r} is not a seed; give an integer from 0 on")
+        raise InputError(f"seed must be a whole number, at least 0 (got {seed!r})")
     start, tell = time.perf_counter(), tell or no_progress
     objective = Objective(family, t, k)
     generator = torch.Generator().manual_seed(seed)

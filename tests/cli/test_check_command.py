@@ -155,14 +155,14 @@ def test_plan_in_words_and_in_json(boundcheck: Command) -> None:
         (("check", "scaler"), "unknown problem 'scaler'; did you mean scalar"),
         (("check", "scalar", "--method", "itf"), "unknown method 'itf'"),
         (("check", "scalar", "--bound", "itt"), "unknown bound 'itt'"),
-        (("check", "scalar", "--t", "0"), "t = 0 leaves nothing to draw"),
+        (("check", "scalar", "--t", "0"), "--t must be at least 1 (got 0)"),
         (("check", "scalar", "--t", "many"), "--t"),
-        (("check", "scalar", "--samples", "0"), "samples = 0"),
+        (("check", "scalar", "--samples", "0"), "--samples must be at least 1 (got 0)"),
         (("check", "scalar", "--t", "5", "--trace-t", "9"), "--trace-t 9 is outside 1 … 5"),
         (("check", "scalar", "--trace-t", "0"), "--trace-t 0 is outside 1 … 200"),
         (("check", "scalar", "--dtype", "float16"), "unknown dtype 'float16'"),
         (("plan", "scalar"), "eps"),
-        (("plan", "scalar", "--eps", "0"), "eps = 0.0 is not an accuracy"),
+        (("plan", "scalar", "--eps", "0"), "--eps must be a positive number, such as 1e-3 (got 0.0)"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(boundcheck: Command, arguments: tuple[str, ...], message: str) -> None:

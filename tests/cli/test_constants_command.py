@@ -93,8 +93,8 @@ def test_steps_from_one_point_are_not_proved(boundcheck: Command, tmp_path: Path
         (("constants", "lrr"), "unknown problem 'lrr'; did you mean lr"),
         (("constants", "br", "--dtype", "half"), "unknown dtype 'half'"),
         (("constants", "br", "--ball", "round"), "unknown ball 'round'"),
-        (("constants", "br", "--budget", "0"), "budget = 0 pays for nothing"),
-        (("constants", "nothing.py:problem"), "is not a file"),
+        (("constants", "br", "--budget", "0"), "--budget must be at least 1 product (got 0)"),
+        (("constants", "nothing.py:problem"), "nothing.py does not exist or is not a file"),
     ],
 )
 def test_bad_input_gets_one_line(boundcheck: Command, arguments: tuple[str, ...], message: str) -> None:

@@ -84,10 +84,10 @@ def test_without_a_contraction_nothing_is_guaranteed() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0,), "eps = 0 is not an accuracy"),
-        ((-1.0,), r"eps = -1\.0 is not an accuracy"),
-        ((float("nan"),), "eps = nan is not an accuracy"),
-        (("small",), "eps = 'small' is not an accuracy"),
+        ((0,), "eps must be a positive number, such as 1e-3"),
+        ((-1.0,), r"eps must be a positive number, .*got -1\.0"),
+        ((float("nan"),), r"eps must be a positive number, .*got nan"),
+        (("small",), "eps must be a positive number, .*got 'small'"),
         ((1e-3, ["aid-cg:5"]), "aid-cg:5 fixes k, which a plan is to find; write aid-cg"),
     ],
 )

@@ -54,7 +54,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path, whole: bytes, options: tuple[s
     process.send_signal(signal.SIGINT)
     code, out, err = ended(process)
     assert code == 130
-    assert f"the same command goes on from {tmp_path / 'out'}" in err.splitlines()[-1]
+    assert f"the same command resumes from {tmp_path / 'out'}" in err.splitlines()[-1]
     assert "Traceback" not in err
     assert out == ""
     made = len(steps(tmp_path))

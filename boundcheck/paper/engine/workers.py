@@ -181,13 +181,13 @@ class Cluster:
         except self._dask.KilledWorker:
             if deaths >= DEATHS:
                 why = f"workers keep dying under {arguments[2].key}, perhaps for want of memory"
-                raise InputError(f"{why}; {AGAIN} once that is mended") from None
+                raise InputError(f"{why}; {AGAIN} once that is fixed") from None
             again = self.submit(*arguments, deaths=deaths + 1)
             self.finished([again])
             return self.result(again)
         except (ImportError, futures.CancelledError, self._dask.CancelledError) as why:
             text = f"{type(why).__name__}: {' '.join(str(why).split())[:160]}"
-            raise InputError(f"a worker of {self.address} failed ({text}); {AGAIN} once that is mended") from None
+            raise InputError(f"a worker of {self.address} failed ({text}); {AGAIN} once that is fixed") from None
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if kind is not None:
