@@ -18,7 +18,11 @@ class InputError(BoundcheckError, ValueError):
 
 
 class MissingConstantError(BoundcheckError, LookupError):
-    """A bound needs a constant that was not given."""
+    """A bound needs constants that were not given; `names` are these."""
+
+    def __init__(self, message: str, names: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.names = tuple(names)
 
 
 class AssumptionError(BoundcheckError):

@@ -92,15 +92,15 @@ def test_a_theorem_says_itself_which_k_it_is_about(case: Case) -> None:
     renamed = replace(bc.bounds["itd-one-step"], name="new")
     assert question(renamed, Method("itd-truncated", 1), case) == Answer()
     answer = question(renamed, Method("itd-truncated", 3), case)
-    assert answer.refusal == "it is about one step, and itd-truncated:3 differentiates through 3"
+    assert answer.refusal == "applies to one step only, and itd-truncated:3 differentiates through 3"
     two = replace(bc.bounds["aid-fp"], name="new", only_k=2)
     assert question(two, Method("aid-fp", 2), case) == Answer()
-    assert question(two, Method("aid-fp"), case).refusal == "it is about 2 steps, and aid-fp solves with t"
+    assert question(two, Method("aid-fp"), case).refusal == "applies to 2 steps only, and aid-fp solves with t"
 
 
 def test_a_theorem_says_itself_that_no_method_runs_it(case: Case) -> None:
     renamed = replace(bc.bounds["aid-fp-weighted"], name="new")
-    assert question(renamed, Method("aid-fp"), case).refusal.startswith("it is about the map of the pair")
+    assert question(renamed, Method("aid-fp"), case).refusal.startswith("applies to the map of the pair")
     assert question(replace(bc.bounds["aid-fp"], not_run="why not"), Method("aid-fp"), case).refusal == "why not"
 
 

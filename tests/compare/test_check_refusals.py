@@ -54,7 +54,7 @@ def test_what_needs_no_contraction_applies_without_one() -> None:
 
 def test_momentum_leaves_the_theorems_about_contractions() -> None:
     report = bc.check(small("br"), ["itd", "aid-fp"], t=40)
-    assert "the iterates are those of heavy-ball" in report.curve("itd").bounds["itd"].reason
+    assert "this problem uses heavy-ball" in report.curve("itd").bounds["itd"].reason
     assert report.curve("itd").bounds["heavy-ball"].verdict is Verdict.HOLDS
     late = report.curve("aid-fp").bounds["aid-fp"]
     assert late.verdict is Verdict.HOLDS
