@@ -24,6 +24,7 @@ from boundcheck.cli.options import (
     Quiet,
     Seed,
     SetProblem,
+    Verbose,
     after_writing,
     asked_constants,
     asked_memory,
@@ -47,6 +48,7 @@ def check(
         int | None, typer.Option("--trace-t", help="t at which proofs are shown (default: the last above the floor).")
     ] = None,
     out: Annotated[str, typer.Option("--out", help="Write report.json, curves.csv and figures here.")] = "",
+    verbose: Verbose = False,
     set_problem: SetProblem = None,
     know: Know = None,
     memory: Memory = "",
@@ -82,7 +84,7 @@ def check(
         if as_json:
             print_json(report.to_json())
         else:
-            show_report.show(report, trace_t=trace_t)
+            show_report.show(report, verbose=verbose or trace_t is not None, trace_t=trace_t, source=problem)
             if out:
                 typer.echo(f"written to {out}")
     return _exit_code(report)

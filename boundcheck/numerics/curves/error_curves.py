@@ -22,7 +22,7 @@ from boundcheck.numerics.curves import cost
 from boundcheck.numerics.curves.all_methods import evaluate
 from boundcheck.numerics.curves.sizes import measure
 from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
-from boundcheck.progress import Progress
+from boundcheck.progress import Progress, no_progress, reporting_to
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,10 +179,11 @@ def compute(
     for done, start in enumerate(starts):
         piece = slice(start, start + schedule.samples)
         prepared = first if start == 0 and len(lams[piece]) == 1 else Prepared(problem, lams[piece])
-        batch = batches.run(problem, prepared, T, constant=schedule.constant)
-        references.append(reference(problem, lams[piece], prepared, batch.z))
-        for m, values in evaluate(batch, references[-1].value, methods, schedule).items():
-            errors[m][piece] = values.cpu().numpy()
+        with reporting_to(progress if len(starts) == 1 or progress is None else no_progress):
+            batch = batches.run(problem, prepared, T, constant=schedule.constant)
+            references.append(reference(problem, lams[piece], prepared, batch.z))
+            for m, values in evaluate(batch, references[-1].value, methods, schedule).items():
+                errors[m][piece] = values.cpu().numpy()
         if start == 0:
             states = batch.z[0] if len(batch.z) == 1 else batch.z[0].clone()
         if progress is not None:
