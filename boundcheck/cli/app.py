@@ -15,6 +15,7 @@ from boundcheck.cli import commands
 from boundcheck.cli.audit_command import audit
 from boundcheck.cli.options import (
     BAD_INPUT,
+    INTERNAL,
     INTERRUPTED,
     SILENT,
     Budget,
@@ -22,9 +23,12 @@ from boundcheck.cli.options import (
     Device,
     Dtype,
     Json,
+    Know,
     ProblemName,
     Quiet,
     Seed,
+    SetProblem,
+    asked_constants,
     asked_problem,
     print_json,
 )
@@ -127,6 +131,8 @@ def constants(
         list[str] | None,
         typer.Option("--explain", metavar="NAME", help="What each operation of your code adds to it; repeat for more."),
     ] = None,
+    set_problem: SetProblem = None,
+    know: Know = None,
     budget: Budget = None,
     delta: Delta = 1e-3,
     seed: Seed = None,
@@ -140,9 +146,12 @@ def constants(
     from boundcheck.numerics.estimate.explain_constant import explain_constants
     from boundcheck.views.terminal import console, show_constants, show_explanation
 
-    loaded = asked_problem(problem, seed, dtype, device)
+    known = asked_constants(know)
+    loaded = asked_problem(problem, seed, dtype, device, set_problem)
     with console.progress(quiet or as_json) as tell:
-        estimates = estimate_constants(loaded, ball=ball, budget=budget, delta=delta, seed=seed or 0, progress=tell)
+        estimates = estimate_constants(
+            loaded, ball=ball, known=known, budget=budget, delta=delta, seed=seed or 0, progress=tell
+        )  # fmt: skip
         explanations = explain_constants(loaded, estimates, explain or (), ball)
     if as_json:
         print_json(show_constants.as_json(loaded, estimates, explanations))
@@ -181,6 +190,12 @@ def main() -> None:
         sys.exit(0)
     except OSError as error:
         _fail(f"cannot write the output: {error}")
+    except Exception as error:
+        if os.environ.get("BOUNDCHECK_TRACEBACK"):
+            raise
+        text = " ".join(str(error).split())[:300]
+        advice = "please report it; BOUNDCHECK_TRACEBACK=1 shows where it arose"
+        _fail(f"an error inside boundcheck: {type(error).__name__}: {text}; {advice}", INTERNAL)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -72,7 +73,7 @@ def check(
     with sole_use(out) if out else nullcontext() as results:
         loaded = asked_problem(problem, seed, dtype, device, set_problem)
         methods = method
-        with console.progress(quiet or as_json) as tell:
+        with console.progress(quiet or as_json, shorter=_fewer_steps(t)) as tell:
             report = run(
                 loaded, methods, t, samples, seed, bounds=bound, known=known, budget=budget, delta=delta, memory=size,
                 progress=tell,
@@ -95,6 +96,8 @@ def plan(
     eps: Annotated[float, typer.Option("--eps", help="The accuracy that is wanted.")],
     method: Annotated[list[str] | None, typer.Option("--method", help="itd, aid-fp, aid-cg, aid-cgn.")] = None,
     no_run: Annotated[bool, typer.Option("--no-run", help="Do not run the methods to see what they need.")] = False,
+    set_problem: SetProblem = None,
+    know: Know = None,
     budget: Budget = None,
     seed: Seed = None,
     dtype: Dtype = "",
@@ -106,9 +109,10 @@ def plan(
     from boundcheck.compare.plan import plan as make
     from boundcheck.views.terminal import console, show_plan
 
-    loaded = asked_problem(problem, seed, dtype, device)
+    known = asked_constants(know)
+    loaded = asked_problem(problem, seed, dtype, device, set_problem)
     with console.progress(quiet or as_json) as tell:
-        result = make(loaded, eps, method, budget=budget, seed=seed or 0, run=not no_run, progress=tell)
+        result = make(loaded, eps, method, known=known, budget=budget, seed=seed or 0, run=not no_run, progress=tell)
     if as_json:
         print_json(show_plan.as_json(result))
     else:
@@ -268,13 +272,18 @@ def page(
             from boundcheck.views.terminal import console
 
             loaded = asked_problem(problem, seed, dtype, device, set_problem)
-            with console.progress(quiet) as tell:
+            with console.progress(quiet, shorter=_fewer_steps(t)) as tell:
                 page_report = run(loaded, method, t, seed=seed, known=known, memory=size, progress=tell)
                 tell("explaining the constants", 0, 1)
                 explanations = explain_report(loaded, page_report.constants)
         (path,) = results.write({Path(out).name: pages.html(page_report, t, explanations).encode()})
     with after_writing(out):
         typer.echo(f"written to {path}")
+
+
+def _fewer_steps(t: int) -> Callable[[float], str]:
+    """Advice for a check that takes so many seconds: the t for about ten minutes, or less where time grows faster."""
+    return lambda seconds: f"use fewer steps, such as --t {max(1, int(t * 600 / seconds))}, or fewer methods (--method)"
 
 
 def _exit_code(report: Any) -> int:

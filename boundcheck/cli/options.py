@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from boundcheck.constants import Constants
     from boundcheck.numerics.bilevel.problem import Problem
 
-VIOLATED, BAD_INPUT, SILENT, INTERRUPTED = 1, 2, 3, 130  # exit codes; 0 is not a violation
+VIOLATED, BAD_INPUT, SILENT, INTERNAL, INTERRUPTED = 1, 2, 3, 70, 130  # exit codes; 0 is not a violation
 
 ProblemName = Annotated[str, typer.Argument(metavar="PROBLEM", help="A built-in name, or path/to/file.py:name.")]
 Budget = Annotated[int | None, typer.Option("--budget", help="Limit on Jacobian products per constant.")]

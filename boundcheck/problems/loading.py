@@ -174,7 +174,7 @@ def _explained(error: BaseException, path: Path, what: str) -> str:
     """The error with the line of the user's file on which it arose."""
     line, trace = "", error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(path):
+        if Path(trace.tb_frame.f_code.co_filename).resolve() == path.resolve():
             line = f", line {trace.tb_lineno}"
         trace = trace.tb_next
     text = " ".join(str(error).split())

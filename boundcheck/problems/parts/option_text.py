@@ -14,8 +14,8 @@ OWN_OPTIONS = ("seed", "dtype", "device")  # the command line has an option of i
 WORDS = {
     type(None): "none",
     bool: "true or false",
-    int: "whole number",
-    float: "number",
+    int: "a whole number",
+    float: "a number",
     str: "text",
 }  # tried in this order
 TRUTH = {"true": True, "false": False}
@@ -73,7 +73,11 @@ def options_from_text(texts: Iterable[str], function: Callable[..., Any], spec: 
 
 def known_options(parameters: Mapping[str, inspect.Parameter]) -> str:
     """The options in words, with their types."""
-    rows = [f"{name} ({_in_words(_types(p)) or 'text'})" for name, p in parameters.items() if name not in OWN_OPTIONS]
+    rows = [
+        f"{name} ({_in_words(_types(p)).replace('a ', '') or 'text'})"
+        for name, p in parameters.items()
+        if name not in OWN_OPTIONS
+    ]
     return f"it takes {', '.join(rows)}" if rows else "it takes no options"
 
 
