@@ -72,5 +72,5 @@ class UserCodeError(BoundcheckError, RuntimeError):
     """A function that the user brought raised; the original error is the `__cause__`."""
 
 
-class InterruptedRunError(KeyboardInterrupt):
+class InterruptedRunError(BoundcheckError):
     """The user stopped a command with Ctrl-C; the text says what was written until then."""

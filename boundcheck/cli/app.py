@@ -34,6 +34,7 @@ from boundcheck.cli.options import (
 )
 from boundcheck.errors import AssumptionError, BoundcheckError, InputError, InterruptedRunError, UnknownNameError
 
+STOPPED = "stopped; nothing was written"
 app = typer.Typer(
     name="boundcheck",
     help="Hypergradient error bounds: what they say, whether they hold, how tight they are.",
@@ -175,6 +176,8 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
         sys.stdout.flush()
+    except InterruptedRunError as error:
+        _fail(str(error), INTERRUPTED)
     except AssumptionError as error:  # the input is valid, but no theorem applies to it
         _fail(str(error), SILENT)
     except BoundcheckError as error:
@@ -182,9 +185,8 @@ def main() -> None:
     except TyperException as error:
         text = " ".join(error.format_message().split()) if hasattr(error, "format_message") else str(error)
         _fail(f"{text.rstrip('.')}; see boundcheck --help" if text else "")
-    except (KeyboardInterrupt, typer.Abort) as stop:
-        said = [str(why) for why in (stop, stop.__cause__) if isinstance(why, InterruptedRunError)]
-        _fail(next(filter(None, said), "stopped; nothing was written"), INTERRUPTED)
+    except (KeyboardInterrupt, typer.Abort):
+        _fail(STOPPED, INTERRUPTED)
     except BrokenPipeError:  # the reader went away, as in `boundcheck list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
@@ -196,6 +198,8 @@ def main() -> None:
         text = " ".join(str(error).split())[:300]
         advice = "please report it; BOUNDCHECK_TRACEBACK=1 shows where it arose"
         _fail(f"an error inside boundcheck: {type(error).__name__}: {text}; {advice}", INTERNAL)
+    if code == INTERRUPTED:  # which typer makes of Ctrl-C
+        _fail(STOPPED, INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -49,7 +49,9 @@ def after_writing(place: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise InterruptedRunError(f"stopped; {place} was written" if place else "") from None
+        raise InterruptedRunError(
+            f"stopped; {place} was written" if place else "stopped; nothing was written"
+        ) from None
 
 
 def asked_memory(text: str) -> int:
@@ -73,21 +75,23 @@ def asked_constants(texts: Sequence[str] | None) -> Constants | None:
     """The constants of --know: upper bounds, and lower bounds of those that bounds fall with, such as mu."""
     if not texts:
         return None
-    from boundcheck.constants import NAMES, Constants
+    from boundcheck.constants import NAMES, Constant, Constants
     from boundcheck.side import safe_side
 
-    values: dict[str, float] = {}
+    known: dict[str, Constant] = {}
     for text in texts:
         name, equals, number = (part.strip() for part in text.partition("="))
         if not equals or not name:
             raise InputError(f"--know {text} has no '='; write NAME=NUMBER, as in --know nu_2=0.3")
-        if name in values:
+        if name not in NAMES:
+            raise UnknownNameError.among("constant", name, NAMES)
+        if name in known:
             raise InputError(f"--know gives {name} twice; give it once")
         try:
-            values[name] = float(number)
+            known[name] = Constant(name, float(number), safe_side(name))
         except ValueError:
-            raise InputError(f"--know {name} must be a number (got {number!r})") from None
-    return Constants.given(**values, sides={name: safe_side(name) for name in values if name in NAMES})
+            raise InputError(f"--know {name} must be a finite number (got {number!r})") from None
+    return Constants(known)
 
 
 def asked_problem(
