@@ -10,10 +10,12 @@ from boundcheck.ball import BallKind
 from boundcheck.report.summary import Course, MethodSummary
 from boundcheck.report.verdict import Verdict
 from boundcheck.side import in_words, standing
+from boundcheck.theory.step_advice import StepAdvice, advise, contraction
 
 if TYPE_CHECKING:
     from boundcheck.report.report import Report
 
+UNKNOWN = "is not known to contract"
 MOST = 4  # pieces of advice
 
 
@@ -49,18 +51,25 @@ def _count(verdict: Verdict, counts: Counter[Verdict], total: int) -> str:
 
 def step_sentence(report: Report) -> str:
     """Whether Φ contracts on the ball of the iterates, and which step size to use."""
-    local = report.constants[BallKind.LOCAL]
-    if "q" not in local:
+    advice = _step_advice(report)
+    if advice is not None:
+        return f"{advice.sentence[0].upper()}{advice.sentence[1:]}."
+    q = report.constants[BallKind.LOCAL].get("q")
+    if q is None:
         return ""
-    q = local["q"]
-    return (
-        f"Φ {'contracts' if q.value < 1 else 'is not known to contract'}: q = {q.value:.4g} ({in_words(q.side, 'q')})"
-    )
+    contracts = "contracts" if q.value < 1 else "does not contract" if standing(q.side) == "estimated" else UNKNOWN
+    return f"Φ {contracts} on the ball of the iterates ({contraction(q.value, q.side)}, {standing(q.side, 'q')})."
+
+
+def _step_advice(report: Report) -> StepAdvice | None:
+    chosen = report.problem.get("step")
+    local, paper = report.constants[BallKind.LOCAL], report.constants[BallKind.PAPER]
+    return advise(local, paper, None if chosen is None else str(chosen))
 
 
 def next_steps(report: Report, methods: Sequence[MethodSummary]) -> tuple[str, ...]:
     """What to do next, the most useful first."""
-    every = [*_violations(report), *_lost_runs(methods), *_missing_constants(report)]
+    every = [*_violations(report), *_lost_runs(report, methods), *_missing_constants(report)]
     return tuple(dict.fromkeys(every))[:MOST]
 
 
@@ -71,10 +80,15 @@ def _violations(report: Report) -> Iterator[str]:
                 yield f"{bound.name} on {curve.method}: {bound.reason}"
 
 
-def _lost_runs(methods: Sequence[MethodSummary]) -> Iterator[str]:
-    """Methods whose error does not fall."""
+def _lost_runs(report: Report, methods: Sequence[MethodSummary]) -> Iterator[str]:
+    """Methods whose error does not fall, and a step size that would contract."""
+    advice = _step_advice(report)
+    better = advice is not None and advice.alpha is not None and not advice.keep
+    if advice is not None and better:
+        yield f"Take step_size={advice.alpha:g}."
     if diverging := [m.method for m in methods if m.course is Course.DIVERGES]:
-        yield f"{' and '.join(diverging)} diverged: take a smaller step size, or another start."
+        remedy = "another start w_0" if better else "a smaller step size, or another start w_0"
+        yield f"{' and '.join(diverging)} diverged: {'if that is not enough, ' if better else ''}take {remedy}."
     if stalled := [m.method for m in methods if m.course is Course.STALLS]:
         yield f"{' and '.join(stalled)} made no progress: take more steps (--t)."
 

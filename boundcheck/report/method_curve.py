@@ -153,6 +153,12 @@ class BoundCurve:
         """The largest bound/error; None where every error is at the floor."""
         return None if np.isnan(self.tightness).all() else float(np.nanmax(self.tightness))
 
+    @property
+    def at_end(self) -> float:
+        """The mean over λ of bound/error, at the last t where the error is more than rounding; infinite if never."""
+        finite = np.isfinite(self.tightness).any(axis=0)
+        return float(np.nanmean(self.tightness[:, np.flatnonzero(finite)[-1]])) if finite.any() else np.inf
+
 
 @dataclass(frozen=True, eq=False)
 class Curve:

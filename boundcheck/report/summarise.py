@@ -9,7 +9,7 @@ import numpy as np
 
 from boundcheck.ball import BallKind
 from boundcheck.report import advice
-from boundcheck.report.method_curve import BoundCurve, Curve
+from boundcheck.report.method_curve import Curve
 from boundcheck.report.summary import BestBound, Course, MethodSummary, Steps, Summary
 from boundcheck.report.verdict import Verdict
 from boundcheck.side import standing
@@ -87,17 +87,9 @@ def _best(curve: Curve) -> BestBound | None:
     bounds = [b for b in curve.bounds.values() if b.verdict in ORDER]
     if not bounds:
         return None
-    bound = min(bounds, key=lambda b: (ORDER.index(b.verdict), _at_end(b)))
-    ratio = _at_end(bound)
+    bound = min(bounds, key=lambda b: (ORDER.index(b.verdict), b.at_end))
+    ratio = bound.at_end
     return BestBound(bound.name, str(bound.kind.value), standing(bound.side), ratio if math.isfinite(ratio) else None)
-
-
-def _at_end(bound: BoundCurve) -> float:
-    """The mean over λ of bound/error, at the last t where the error is more than rounding."""
-    finite = np.isfinite(bound.tightness).any(axis=0)
-    if not finite.any():
-        return math.inf
-    return float(np.nanmean(bound.tightness[:, np.flatnonzero(finite)[-1]]))
 
 
 def _blocked(curve: Curve) -> str:

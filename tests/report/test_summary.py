@@ -173,10 +173,11 @@ def test_the_constant_that_would_prove_the_most_is_named() -> None:
 
 @pytest.mark.parametrize("given", [report, rotation], ids=["converges", "diverges"])
 def test_the_first_screen_is_one_screen(given) -> None:  # type: ignore[no-untyped-def]
-    lines = show_report.as_text(given(), width=80).splitlines()
-    assert len(lines) <= LINES
-    assert max(map(len, lines)) <= 80
-    assert "…" not in "\n".join(lines)
+    for width in (60, 80, 120):
+        lines = show_report.as_text(given(), width=width).splitlines()
+        assert len(lines) <= LINES * max(1, 80 / width)
+        assert max(map(len, lines)) <= width
+        assert "…" not in "\n".join(lines)
     assert len(given().table(verbose=True).splitlines()) > len(given().table().splitlines())
 
 

@@ -41,8 +41,9 @@ def show(report: Report, console: Console, trace_t: int | None = None) -> None:
         console.print(_verdicts(report, console.width))
     _not_applicable(console, report)
     console.print()
-    console.print(_iterations(report))
-    console.print()
+    if (iterations := _iterations(report)).row_count:
+        console.print(iterations)
+        console.print()
     _looseness(console, report, trace_t)
     tightness_table.show(console, report)
     _footnotes(console, report)
@@ -67,21 +68,13 @@ def _verdicts(report: Report, width: int) -> Table:
         last = number(float(curve.errors[:, -1].mean()))
         where = "" if curve.rate is None else f"rate on t = {curve.rate.first}–{curve.rate.last}"
         row(Text(curve.method, style="bold"), "error", Text(where, "dim"), "", "", "", last, "", rate)
-        for bound in sorted(curve.applicable.values(), key=_at_the_end):
+        for bound in sorted(curve.applicable.values(), key=lambda bound: bound.at_end):
             predicted = "–" if bound.rate_predicted is None else f"{bound.rate_predicted:.5f}"
             verdict = Text(bound.verdict.value.replace("with high probability", "(prob.)"), STYLES[bound.verdict])
-            best, worst, end = (number(x) for x in (bound.best, bound.worst, _at_the_end(bound)))
+            best, worst, end = (number(x) for x in (bound.best, bound.worst, bound.at_end))
             points = f"{bound.compared} of {bound.tightness.size}"
             row("", bound.name, bound.reference, verdict, best, worst, end, points, predicted)
     return table
-
-
-def _at_the_end(bound: BoundCurve) -> float:
-    """The mean over λ of bound/error, at the last t where the error is more than rounding."""
-    finite = np.isfinite(bound.tightness).any(axis=0)
-    if not finite.any():
-        return math.inf
-    return float(np.nanmean(bound.tightness[:, np.flatnonzero(finite)[-1]]))
 
 
 def _not_applicable(console: Console, report: Report) -> None:
@@ -99,7 +92,7 @@ def _not_applicable(console: Console, report: Report) -> None:
 
 
 def _iterations(report: Report) -> Table:
-    """For each accuracy: the t that was needed, and the smallest t that a bound guarantees."""
+    """For each accuracy that a run or a bound reaches: the t that was needed, and the smallest that is guaranteed."""
     table = Table(box=None, pad_edge=False, title="iterations", title_justify="left", title_style="bold")
     table.add_column("error ≤", justify="right")
     for curve in report.curves.values():
@@ -107,9 +100,11 @@ def _iterations(report: Report) -> Table:
         table.add_column("guaranteed", justify="right", style="dim")
     T = int(next(iter(report.curves.values())).t[-1])
     for eps in next(iter(report.curves.values())).needs:
+        answers = [(curve.needs[eps], _least(curve, eps)) for curve in report.curves.values()]
+        if all(answer == (None, None) for answer in answers):
+            continue
         cells = []
-        for curve in report.curves.values():
-            needed, guaranteed = curve.needs[eps], _least(curve, eps)
+        for needed, guaranteed in answers:
             cells += [f"> {T}" if needed is None else str(needed), "–" if guaranteed is None else str(guaranteed)]
         table.add_row(f"{eps:.0e}", *cells)
     return table
@@ -126,11 +121,11 @@ def _looseness(console: Console, report: Report, t: int | None) -> None:
     for curve in report.curves.values():
         traced = [bound for bound in curve.applicable.values() if bound.trace is not None]
         named = [bound for bound in traced if bound.name == curve.method.partition(":")[0]]
-        for bound in named or sorted(traced, key=_at_the_end)[:1]:
+        for bound in named or sorted(traced, key=lambda bound: bound.at_end)[:1]:
             if bound.trace is not None:
-                title = f"why bound {bound.name} ({bound.reference}) is larger than the error of {curve.method}"
                 place = len(bound.trace.t) - 1 if t is None else int(np.abs(bound.trace.t - t).argmin())
-                console.print(waterfall(bound.trace, title, place, because=console.width >= WIDE_TERMINAL))
+                console.print(Text(_title(curve, bound, bound.trace, place), style="bold"))
+                console.print(_waterfall(bound.trace, place, because=console.width >= WIDE_TERMINAL))
                 for sentence in _falling(bound.trace, place):
                     console.print(Text(sentence, style="bold red"))
                 if t is not None and bound.trace.t[place] != t:
@@ -148,11 +143,15 @@ def _falling(trace: Trace, place: int) -> Iterator[str]:
             yield f"{name!r} lowers the value (×{slack:.4g}): {why}"
 
 
-def waterfall(trace: Trace, title: str, place: int = -1, *, because: bool = True) -> Table:
-    """The proof at one t: the links that lose or break, the value after each, slack, and share of the whole."""
+def _title(curve: Curve, bound: BoundCurve, trace: Trace, place: int) -> str:
     total = float(trace.values[-1, place] / trace.values[0, place]) if trace.values[0, place] > 0 else math.inf
-    table = Table(box=None, pad_edge=False, title_justify="left", title_style="bold")
-    table.title = f"{title}: ×{total:.4g} at t = {trace.t[place]}"
+    whose = f"the error of method {curve.method} at t = {trace.t[place]}"
+    return f"why bound {bound.name} ({bound.reference}) is {total:.4g} times {whose}"
+
+
+def _waterfall(trace: Trace, place: int, *, because: bool) -> Table:
+    """The proof at one t: the links that lose or break, the value after each, slack, and share of the whole."""
+    table = Table(box=None, pad_edge=False)
     for header in ("link", "value", "slack", "share", *(["because"] if because else [])):
         table.add_column(header, justify="left" if header in ("link", "because") else "right")
     slacks, shares = trace.slacks[:, place], trace.shares[:, place]

@@ -16,10 +16,10 @@ from boundcheck.report.summary import BestBound, Course, MethodSummary
 from boundcheck.views.terminal import not_proved, show_details
 from boundcheck.views.terminal.console import Screen, number
 
-SPACE = "\u00a0"  # at which no line is broken
 WIDTH = 100  # of the text without a terminal
 MOST_REASONS = 2  # on the first screen
 WIDE = 110  # columns from which the table has all its columns
+NARROW = 76  # columns below which it has the fewest
 COURSES = {  # of one method, and of several
     Course.CONVERGES: ("converges", "converge"),
     Course.FALLS: ("has an error that falls so far", "have errors that fall so far"),
@@ -128,11 +128,11 @@ def percent(x: float) -> str:
         return "∞"
     value = 100 * x
     digits = f"{value:.1e}" if value != 0 and (value < 1e-3 or value >= 1e4) else f"{value:.3g}"
-    return f"{digits}{SPACE}%"
+    return f"{digits}%"
 
 
 def _steps(methods: tuple[MethodSummary, ...]) -> str | None:
-    """The cheapest number of steps for 1 %, measured and proved."""
+    """The cheapest number of steps for 1%, measured and proved."""
     needs = [m for m in methods if m.steps.needed is not None]
     proofs = [m for m in methods if m.steps.guaranteed is not None]
     parts = []
@@ -143,7 +143,7 @@ def _steps(methods: tuple[MethodSummary, ...]) -> str | None:
     if proofs:
         best = min(proofs, key=lambda m: m.steps.guaranteed or 0)
         parts.append(f"{best.method} with {_t_and_k(best, best.steps.guaranteed)} is proved to be enough")
-    return f"For 1{SPACE}%: {'; '.join(parts)}." if parts else None
+    return f"For 1%: {'; '.join(parts)}." if parts else None
 
 
 def _t_and_k(method: MethodSummary, t: int | None) -> str:
@@ -151,23 +151,24 @@ def _t_and_k(method: MethodSummary, t: int | None) -> str:
 
 
 def _methods(report: Report, width: int) -> Table:
-    """A row for each method: error, angle, steps for 1 %, and the best bound; a wide terminal shows more of them."""
-    wide = width >= WIDE
+    """A row for each method: error, angle, steps for 1%, and the best bound; a wide terminal shows more of them."""
+    wide, narrow = width >= WIDE, width < NARROW
     table = Table(box=None, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0))
     table.add_column("method", no_wrap=True, style="bold")
-    for title in ("error", "angle", "1 % at t", *(["proved at t"] if wide else [])):
+    for title in ("error", *([] if narrow else ["angle"]), "1% at t", *(["proved at t"] if wide else [])):
         table.add_column(title, justify="right", no_wrap=True)
-    for title in ("best bound", *(["kind"] if wide else []), "known"):
+    for title in ("best bound", *(["kind"] if wide else []), *([] if narrow else ["known"])):
         table.add_column(title, no_wrap=True)
     table.add_column("× error", justify="right", no_wrap=True)
     table.add_column("grade", no_wrap=True)
     for m in report.summary.methods:
         steps, best = m.steps, m.best
-        cells = [m.method, _size(m), "–" if m.angle is None else _angle(m.angle)]
+        cells = [m.method, _size(m)] + ["–" if m.angle is None else _angle(m.angle)] * (not narrow)
         cells.append("–" if steps.needed is None else f"{'' if steps.measured else '≈ '}{steps.needed}")
         cells += ["–" if steps.guaranteed is None else str(steps.guaranteed)] * wide
         cells += ["none" if best is None else best.name] + ["" if best is None else best.kind] * wide
-        cells += ["–", "–", ""] if best is None else [best.known, number(best.ratio), _grade(best)]
+        cells += ["–" if best is None else best.known] * (not narrow)
+        cells += ["–", ""] if best is None else [number(best.ratio), _grade(best)]
         table.add_row(*cells)
     return table
 
@@ -199,6 +200,6 @@ def _next_steps(console: Console, report: Report, source: str) -> None:
         console.print(f"- {step}")
     if any(m.steps.needed is not None or m.steps.guaranteed is not None for m in methods):
         plan = f"boundcheck plan {source} --rtol 0.01" if source else "bc.plan(problem, rtol=0.01)"
-        console.print(f"- {plan} finds the cheapest t and k for 1{SPACE}%.")
+        console.print(f"- {plan} finds the cheapest t and k for 1%.")
     more = "--verbose" if source else "table(verbose=True)"
     console.print(f"- {more} shows every bound and where its proof is loose.")
