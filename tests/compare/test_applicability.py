@@ -139,5 +139,5 @@ def test_advice_names_what_can_be_given() -> None:
 def test_a_condition_that_never_holds_is_shown_at_the_last_t() -> None:
     values = {"mu_inv": 0.1, "nu_1": 1.0, "nu_2": 1.0, "eta_1": 1.0, "eta_2": 1.0}
     run = {name: np.array([9.0, 5.0, 1.0]) for name in ("eps_w", "eps_v", "W_t", "v_k")}
-    with pytest.raises(bc.AssumptionError, match="= 2 > .* at t = 3; .*take more steps$"):
+    with pytest.raises(bc.AssumptionError, match=r"= 2 > .* at t = 3; .*take more steps$"):
         bc.bounds["aid-certificate"].evaluate(bc.Constants.given(**values), t=[1, 2, 3], **run)
