@@ -1,6 +1,6 @@
-"""Tries a release as a stranger would get it: `python .ci/release_check.py dist`, after `make wheel`; `make release-check` does both.
+"""Tries a release as a stranger would get it: `make release-check`, or `python .ci/release_check.py dist` after `make wheel`.
 
-1. The wheel holds the package and its data (the page, fonts, licences, py.typed), and no tests, documentation or benchmarks.
+1. The wheel holds the package and its data (page, fonts, licences, py.typed), and no tests, documentation or benchmarks.
 2. The wheel that is built from the source archive is the same, byte for byte.
 3. Installed in an empty environment, far from this folder, the commands work.
 4. Every extra can be installed.
@@ -37,14 +37,14 @@ NEEDED = (
 EXTRAS = {"audit", "bench", "data", "dev", "distributed", "docs", "rigorous", "teach"}
 
 
-class Failure(Exception):
+class ReleaseError(Exception):
     """Something in the release is wrong."""
 
 
 def expect(fact: bool, message: str) -> None:
-    """Raise Failure with `message` unless `fact`."""
+    """Raise ReleaseError with `message` unless `fact`."""
     if not fact:
-        raise Failure(message)
+        raise ReleaseError(message)
 
 
 def run(*command: str | Path, cwd: Path, env: dict[str, str]) -> str:
@@ -110,7 +110,8 @@ def check_commands(python: Path, version: str, work: Path, env: dict[str, str]) 
     page = (work / "scalar.html").read_text()
     expect("uPlot" in page and "font/woff2" in page and "katex" in page, "the page lacks its libraries or fonts")
     expect("aid-fp" in run(command, "list", "bounds", cwd=work, env=env), "boundcheck list bounds names no aid-fp")
-    expect("function" in run(command, "bound", "aid-fp", "--javascript", cwd=work, env=env), "bound --javascript prints no function")
+    javascript = run(command, "bound", "aid-fp", "--javascript", cwd=work, env=env)
+    expect("function" in javascript, "boundcheck bound --javascript prints no function")
     run(command, "worst", "itd", "--t", "1", "--dim", "1", "--quick", cwd=work, env=env)
 
 
@@ -138,7 +139,7 @@ def main() -> int:
             for extra in sorted(extras):
                 run(python, "-m", "pip", "install", "--quiet", "--dry-run", f"{wheel}[{extra}]", cwd=work, env=env)
                 print(f"ok: boundcheck[{extra}] can be installed", flush=True)
-    except Failure as why:
+    except ReleaseError as why:
         print(f"release check failed: {why}", file=sys.stderr)
         return 1
     return 0
