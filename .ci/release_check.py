@@ -1,6 +1,6 @@
-"""Tries a release as a stranger would get it: `make release-check`, or `python .ci/release_check.py dist` after `make wheel`.
+"""Tries a release as a stranger would get it: `make release-check`; after `make wheel`, `python .ci/release_check.py dist`.
 
-1. The wheel holds the package and its data (page, fonts, licences, py.typed), and no tests, documentation or benchmarks.
+1. The wheel holds the package and its data (page, fonts, licences, py.typed), and no tests, documentation, benchmarks.
 2. The wheel that is built from the source archive is the same, byte for byte.
 3. Installed in an empty environment, far from this folder, the commands work.
 4. Every extra can be installed.
