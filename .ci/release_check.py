@@ -1,4 +1,4 @@
-"""Tries a release as a stranger would get it: `make release-check`; after `make wheel`, `python .ci/release_check.py dist`.
+"""Tries a release as a stranger would get it: `make release-check`, which runs `make wheel` before it.
 
 1. The wheel holds the package and its data (page, fonts, licences, py.typed), and no tests, documentation, benchmarks.
 2. The wheel that is built from the source archive is the same, byte for byte.
