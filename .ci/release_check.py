@@ -85,9 +85,7 @@ def check_contents(wheel: Path) -> set[str]:
 def check_source(source: Path, wheel: Path, work: Path, env: dict[str, str]) -> None:
     """The source archive, unpacked elsewhere, builds the same wheel."""
     with tarfile.open(source) as archive:
-        for member in archive.getmembers():
-            expect(not member.name.startswith(("/", "..")), f"{member.name} leaves the source archive")
-        archive.extractall(work / "source")
+        archive.extractall(work / "source", filter="data")
     folder = only(work / "source", "boundcheck-*")
     for name in ("tests/conftest.py", "docs/theorems.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "Makefile"):
         expect((folder / name).exists(), f"{name} is not in the source archive")
