@@ -55,7 +55,7 @@ class Provenance:
     device : str or None
         The device on which it was computed.
     refuted : str
-        What the user gave in its place, and what contradicts it; empty if nothing was.
+        What the user gave in its place, and what contradicts it or why nothing confirms it; empty if nothing was.
     no_proof : str
         Why the user's functions do not prove it, with the operation and its line; empty if they do.
     """

@@ -255,7 +255,8 @@ def _on_ball(
     evidence += counterexamples.evidence(problem, setting.prepared, setting.solution, constants, claimed)
     for names in (set(claimed) - FROM_Q, set(claimed) & FROM_Q):
         claims = Constants({name: claimed[name] for name in claimed if name in names})
-        constants = user_claims.settle(constants, claims, evidence, counterexamples.tolerance(problem))
+        near, points = counterexamples.tolerance(problem), counterexamples.at_one_point(problem)
+        constants = user_claims.settle(constants, claims, evidence, near, points)
         _add(constants, derived_constants.inverse(constants))
     if why_not is not None:
         constants = {name: why_not.told(constant) for name, constant in constants.items()}
