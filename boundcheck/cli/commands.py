@@ -21,6 +21,7 @@ from boundcheck.cli.options import (
     ProblemName,
     Quiet,
     Seed,
+    Verbose,
     asked_problem,
     print_json,
 )
@@ -41,6 +42,7 @@ def check(
         int | None, typer.Option("--trace-t", help="The t at which proofs are shown; the last above the floor if none.")
     ] = None,
     out: Annotated[str, typer.Option("--out", help="Write report.json, curves.csv and figures here.")] = "",
+    verbose: Verbose = False,
     budget: Budget = None,
     delta: Delta = 1e-3,
     seed: Seed = None,
@@ -68,7 +70,7 @@ def check(
     if as_json:
         print_json(report.to_json())
     else:
-        show_report.show(report, trace_t=trace_t)
+        show_report.show(report, verbose=verbose or trace_t is not None, trace_t=trace_t, source=problem)
         if out:
             typer.echo(f"written to {out}")
     return _exit_code(report)

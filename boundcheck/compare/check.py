@@ -193,6 +193,7 @@ def check(
     floor = certificate.rounding_floor(cases[0].problem, runs.methods, T, local, runs.references, runs.errors)
     tell("the proofs", 0, 1)
     observations = _observe(runs, cases[0], chosen, proofs, memory)
+    norms = tuple(float(torch.linalg.vector_norm(solution.value)) for solution in runs.references)
     curves = {}
     for i, method in enumerate(runs.methods):
         tell("bounds", i, len(runs.methods))
@@ -200,7 +201,7 @@ def check(
         run = MethodRun(
             method, runs.errors[method], np.maximum(floor.values[method], of_reference), cases, observations.ts,
             observations.from_reference[method], observations.from_w_star[method],
-            observations.spectral.get(method, {}), observations.doubt,
+            observations.spectral.get(method, {}), observations.doubt, _gradient_norm(cases[0], norms[0]),
         )  # fmt: skip
         fitting = [bound for bound in chosen if method.name in bound.methods]
         last = last_accuracy(cases[0], runs.references[0], method, T)
@@ -213,8 +214,13 @@ def check(
         certificates=tuple(case.certificate for case in cases),
         floor_how=floor.how,
         seconds=time.perf_counter() - start,
-        gradient_norms=tuple(float(torch.linalg.vector_norm(solution.value)) for solution in runs.references),
+        gradient_norms=norms,
     )
+
+
+def _gradient_norm(case: Case, of_reference: float) -> float:
+    """‖∇f‖, or less: the norm of the reference less its certified error."""
+    return max(0.0, of_reference - (0.0 if case.certificate is None else case.certificate.value))
 
 
 def _bounds(names: Sequence[str] | None) -> list[Bound]:

@@ -54,6 +54,8 @@ class MethodRun:
         The terms of the bounds that follow from the spectrum.
     doubt : str
         Why distances to the reference may not be those to w*; empty if they are.
+    gradient_norm : float
+        At most ‖∇f‖ at the first λ, as far as the reference is certified; 0 where nothing is known.
     """
 
     method: Method
@@ -65,6 +67,7 @@ class MethodRun:
     from_w_star: Observed
     spectral: Observed
     doubt: str = ""
+    gradient_norm: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +153,7 @@ def _bound_curve(bound: Bound, run: MethodRun) -> BoundCurve:
         rate_predicted=None if longer is None else tightness.last_rate(longer),
         asks={} if longer is None else tightness.first_below(longer),
         trace=proof,
+        asks_relative={} if longer is None else tightness.first_below_relative(longer, run.gradient_norm),
     )
 
 
@@ -180,7 +184,8 @@ def _evaluated(bound: Bound, run: MethodRun, observed: Observed, doubt: str) -> 
     if doubt:
         worths = [replace(worth, side=Side.LOWER, delta=0.0, weakest=()) for worth in worths]
     longest = tightness.LONGEST_BOUND if bound.recursion is None else tightness.LONGEST_RECURSION
-    longer = None if first.observed else tightness.follow(lambda n: first.values(n).values, longest)
+    least = min(tightness.ACCURACIES[-1], tightness.RELATIVE[-1] * run.gradient_norm or np.inf)
+    longer = None if first.observed else tightness.follow(lambda n: first.values(n).values, longest, least)
     return Applies(first, applied, ts, worths, values, longer, doubt)
 
 

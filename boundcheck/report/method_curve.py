@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -114,6 +114,8 @@ class BoundCurve:
         For each of some accuracies, the t that the bound guarantees to be enough; None if there is none.
     trace : Trace or None
         The proof on this problem; None if it was not traced.
+    asks_relative : mapping from float to int or None
+        The same as `asks` for accuracies in units of ‖∇f‖: 0.1, 0.01 and 0.001; empty where ‖∇f‖ is not known.
     """
 
     name: str
@@ -131,6 +133,7 @@ class BoundCurve:
     rate_predicted: float | None
     asks: Mapping[float, int | None]
     trace: Trace | None
+    asks_relative: Mapping[float, int | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", BoundKind.parse(self.kind))
@@ -149,6 +152,12 @@ class BoundCurve:
     def worst(self) -> float | None:
         """The largest bound/error; None where every error is at the floor."""
         return None if np.isnan(self.tightness).all() else float(np.nanmax(self.tightness))
+
+    @property
+    def at_end(self) -> float:
+        """The mean over λ of bound/error, at the last t where the error is more than rounding; infinite if never."""
+        finite = np.isfinite(self.tightness).any(axis=0)
+        return float(np.nanmean(self.tightness[:, np.flatnonzero(finite)[-1]])) if finite.any() else np.inf
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from os import PathLike
 from typing import Any
@@ -15,6 +16,8 @@ from boundcheck.constants import Constant, Constants
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.report.enclosure import Enclosure, enclosed
 from boundcheck.report.method_curve import Curve, Trace
+from boundcheck.report.summarise import summarise
+from boundcheck.report.summary import Summary
 from boundcheck.report.verdict import Verdict, worst
 from boundcheck.side import Side
 
@@ -75,6 +78,11 @@ class Report:
         q_star = self.constants[BallKind.LOCAL].get("q_star") if BallKind.LOCAL in self.constants else None
         repels = q_star is not None and q_star.value > 1 and q_star.side is Side.EXACT
         return [m for m, c in self.curves.items() if not c.falls and (repels or not np.isfinite(c.errors[:, -1]).all())]
+
+    @cached_property
+    def summary(self) -> Summary:
+        """The answer in a few facts: errors, the best bound of each method, the steps for 1 %, and what to do next."""
+        return summarise(self)
 
     @property
     def samples(self) -> int:
@@ -206,17 +214,22 @@ class Report:
 
         return report_json.load(path)
 
-    def table(self) -> str:
+    def table(self, verbose: bool = False) -> str:
         """The report as text, as the command line shows it.
+
+        Parameters
+        ----------
+        verbose : bool
+            Whether to show every bound, the iterations and the proofs; False by default, for the first screen.
 
         Returns
         -------
         str
-            Verdicts, iterations, and where the proofs are loose.
+            The text, without colours.
         """
         from boundcheck.views.terminal import show_report
 
-        return show_report.as_text(self)
+        return show_report.as_text(self, verbose=verbose)
 
     def plot(self, path: str | PathLike[str]) -> None:
         """Draw the errors and their bounds.

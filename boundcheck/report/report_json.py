@@ -131,6 +131,7 @@ def _bound(bound: BoundCurve) -> dict[str, Any]:
         "worst": _number(bound.worst),
         "rate_predicted": _number(bound.rate_predicted),
         "iterations": _accuracies(bound.asks),
+        "iterations_relative": _accuracies(bound.asks_relative),
         "trace": None if bound.trace is None else _trace(bound.trace),
     }
 
@@ -249,6 +250,7 @@ def _read_bound(name: str, entry: dict[str, Any], errors: np.ndarray, floor: np.
         rate_predicted=entry["rate_predicted"],
         asks=_read_accuracies(entry["iterations"]),
         trace=None if entry["trace"] is None else _read_trace(entry["trace"]),
+        asks_relative=_read_accuracies(entry.get("iterations_relative", {})),
     )
 
 

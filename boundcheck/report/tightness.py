@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from boundcheck.report.method_curve import MeasuredRate
 from boundcheck.report.verdict import compared
 
 ACCURACIES = tuple(10.0**-i for i in range(1, 9))
+RELATIVE = (0.1, 0.01, 0.001)  # accuracies in units of ‖∇f‖
 LINEAR = 0.999  # the least R² of a line
 SHORTEST_LINE = 8  # points of a line
 LONGEST_BOUND = 1 << 20  # a bound is evaluated up to this many iterations
@@ -51,18 +52,25 @@ def _line(t: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     return slope, 1.0 if total == 0 else 1 - float(((dy - slope * dt) ** 2).sum()) / total
 
 
-def first_below(values: np.ndarray) -> dict[float, int | None]:
+def first_below(values: np.ndarray, accuracies: Sequence[float] = ACCURACIES) -> dict[float, int | None]:
     """For each accuracy, the first t (from 1) after which all values stay below it; None if there is none."""
     first: dict[float, int | None] = {}
-    for eps in ACCURACIES:
+    for eps in accuracies:
         above = np.flatnonzero(~(values <= eps))
         last = int(above[-1]) + 1 if above.size else 0
         first[eps] = last + 1 if last < len(values) else None
     return first
 
 
-def follow(values_at: Callable[[np.ndarray], np.ndarray], longest: int = LONGEST_BOUND) -> np.ndarray:
-    """A bound at t = 1, 2, …, `longest`, or until it is below the smallest accuracy or falls no more."""
+def first_below_relative(values: np.ndarray, size: float) -> dict[float, int | None]:
+    """The same for the accuracies of `RELATIVE` in units of `size`; nothing if that is 0 or not finite."""
+    return first_below(values / size, RELATIVE) if 0 < size < np.inf else {}
+
+
+def follow(
+    values_at: Callable[[np.ndarray], np.ndarray], longest: int = LONGEST_BOUND, least: float = ACCURACIES[-1]
+) -> np.ndarray:
+    """A bound at t = 1, 2, …, `longest`, or until it is below `least` or falls no more."""
     pieces: list[np.ndarray] = []
     start, size = 1, 1024
     while start < longest:
@@ -71,7 +79,7 @@ def follow(values_at: Callable[[np.ndarray], np.ndarray], longest: int = LONGEST
         except AssumptionError:  # the theorem does not apply at this t
             pieces.append(np.full(size, np.nan))
         start, size = start + size, min(2 * size, longest - start - size)
-        if pieces[-1][-1] <= ACCURACIES[-1]:
+        if pieces[-1][-1] <= least:
             break
         if len(pieces) > 1 and abs(pieces[-1][-1] - pieces[-2][-1]) <= 1e-12 * pieces[-1][-1]:
             break

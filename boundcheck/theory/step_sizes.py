@@ -1,6 +1,7 @@
 """Step sizes from μ and L, and from the constants of a problem: the public module `bc.step_sizes`.
 
-The methods are in `gradient_methods.py`, the norms in which momentum methods contract in `lyapunov.py`.
+The methods are in `gradient_methods.py`, the norms in which momentum methods contract in `lyapunov.py`, advice on the
+step to take in `step_advice.py`.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from boundcheck.errors import InputError
 from boundcheck.side import Side
 from boundcheck.theory.gradient_methods import GradientDescent, Momentum, gradient_descent, heavy_ball, nesterov
 from boundcheck.theory.lyapunov import Lyapunov, lyapunov, lyapunov_for
+from boundcheck.theory.step_advice import StepAdvice, advise
 
 __all__ = [
     "GradientDescent",
     "Lyapunov",
     "Momentum",
     "OwnStep",
+    "StepAdvice",
     "StepSizes",
+    "advise",
     "from_constants",
     "gradient_descent",
     "heavy_ball",

@@ -37,6 +37,7 @@ def test_json_for_programs(boundcheck: Command) -> None:
     content = json.loads(done.stdout)
     assert content["problem"] == {
         "name": "br", "dim": 100, "hdim": 100, "seed": 2, "dtype": "float64", "device": "cpu",
+        "step": "given",
     }  # fmt: skip
     assert content["constants"]["nu_1"]["value"] == 0
     assert content["constants"]["q"]["side"] == "exact"

@@ -64,6 +64,8 @@ class Problem:
         Whether the α of Φ = w − α∇₁ℓ is held fixed under differentiation; None, the default, if that is not known.
     step_at : callable (ready) -> Tensor or float, optional
         The step α, where Φ is w − α∇₁ℓ by construction.
+    default_step : bool
+        Whether boundcheck chose the step α; False by default.
     value_function : bool
         Whether E is the lower-level loss ℓ by construction; False by default.
     curvature : callable (ready) -> Curvature, optional
@@ -103,6 +105,7 @@ class Problem:
     affine: bool = False
     frozen_step: bool | None = None
     step_at: Callable[[Ready], Tensor | float] | None = None
+    default_step: bool = False
     value_function: bool = False
     curvature: Callable[[Ready], Curvature] | None = None
     contraction: Callable[[Ready], Tensor] | None = None
@@ -145,7 +148,8 @@ class Problem:
         Returns
         -------
         dict
-            name, dim (d), hdim (n), seed, dtype and device.
+            name, dim (d), hdim (n), seed, dtype and device, and "step": "default" if boundcheck chose the step size,
+            "given" if it did not, None if the problem is a map without a loss.
         """
         return {
             "name": self.name,
@@ -154,6 +158,7 @@ class Problem:
             "seed": self.seed,
             "dtype": str(self.dtype).removeprefix("torch."),
             "device": str(self.device),
+            "step": None if self.inner_at is None else "default" if self.default_step else "given",
         }
 
     def phi(self, w: Tensor, lam: Tensor) -> Tensor:

@@ -76,7 +76,7 @@ def from_loss(
     fields = _fields(
         outer_loss, inner, door, w0, lam, phi_at=phi_at, inner_at=inner_at, symmetric=True,
         frozen_step=None if callable(alpha) and differentiate_step else True,
-        step_at=step_at, value_function=outer_loss is inner_loss, **rest,
+        step_at=step_at, default_step=step_size is None, value_function=outer_loss is inner_loss, **rest,
     )  # fmt: skip
     if not callable(alpha) or rest["dynamics"].step is not FIXED_POINT.step:
         return fields  # other dynamics read what the user prepares

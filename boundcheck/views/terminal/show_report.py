@@ -1,231 +1,205 @@
-"""`boundcheck check`: a report for a person to read."""
+"""`boundcheck check`: the answer on one screen; with `--verbose` every bound and proof as well."""
 
 from __future__ import annotations
 
 import io
 import math
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from boundcheck.ball import BallKind
-from boundcheck.report.method_curve import BoundCurve, Curve, Trace
 from boundcheck.report.report import Report
-from boundcheck.report.verdict import Verdict
-from boundcheck.views.terminal import not_proved, tightness_table
+from boundcheck.report.summary import BestBound, Course, MethodSummary
+from boundcheck.views.terminal import not_proved, show_details
 from boundcheck.views.terminal.console import Screen, number
 
-STYLES = {
-    Verdict.HOLDS: "green",
-    Verdict.HOLDS_PROBABLY: "green",
-    Verdict.CONSISTENT: "yellow",
-    Verdict.INCONCLUSIVE: "yellow",
-    Verdict.NOT_APPLICABLE: "dim",
-    Verdict.VIOLATED: "bold red",
-    Verdict.VIOLATED_PROBABLY: "bold red",
+WIDTH = 100  # of the text without a terminal
+MOST_REASONS = 2  # on the first screen
+WIDE = 110  # columns from which the table has all its columns
+NARROW = 76  # columns below which it has the fewest
+COURSES = {  # of one method, and of several
+    Course.CONVERGES: ("converges", "converge"),
+    Course.FALLS: ("has an error that falls so far", "have errors that fall so far"),
+    Course.ROUNDING: ("has converged", "have converged"),
+    Course.STALLS: ("makes no progress", "make no progress"),
+    Course.DIVERGES: ("diverges", "diverge"),
 }
-WIDTH = 120  # of the text without a terminal
-SLACK_SHOWN = 5e-4  # slack beyond 1 that is not worth a line
-WIDE_TERMINAL = 105  # columns; in a narrower terminal the theorems are left out
-NARROW = 72  # below which columns are left out
 
 
-def as_text(report: Report, width: int = WIDTH) -> str:
+def as_text(report: Report, width: int = WIDTH, verbose: bool = False) -> str:
     """The terminal view without colours."""
     out = io.StringIO()
     console = Console(file=out, width=width, highlight=False, color_system=None)
-    show(report, console)
+    show(report, console, verbose=verbose)
     return out.getvalue()
 
 
-def show(report: Report, console: Console | None = None, trace_t: int | None = None) -> None:
-    """The verdict first, then each method with its bounds, what they ask for, and where the proofs are loose.
+def show(
+    report: Report,
+    console: Console | None = None,
+    *,
+    verbose: bool = False,
+    trace_t: int | None = None,
+    source: str = "",
+) -> None:
+    """The answer, a row for each method, and what to do next; with `verbose` everything else too.
 
-    The proofs are shown at `trace_t`, or at the last t above the floor.
+    `source` is the problem as the user named it on the command line.
     """
     console = console or Screen(highlight=False)
-    _head(console, report)
-    console.print(_verdicts(report, console.width))
-    _silent(console, report)
-    console.print()
-    console.print(_iterations(report))
-    console.print()
-    _looseness(console, report, trace_t)
-    console.print(tightness_table.table(report))
-    console.print()
-    _footnotes(console, report)
+    _answer(console, report)
+    console.print(_methods(report, console.width))
+    for line in _blocked(report):
+        console.print(Text(line, style="yellow"))
+    _next_steps(console, report, source)
+    if verbose:
+        console.print()
+        show_details.show(report, console, trace_t)
 
 
-def _head(console: Console, report: Report) -> None:
-    p, T = report.problem, int(next(iter(report.curves.values())).t[-1])
-    several = f", {report.samples} values of λ" if report.samples > 1 else ""
+def _answer(console: Console, report: Report) -> None:
+    p, summary = report.problem, report.summary
     console.print(
-        f"[bold]{p['name']}[/bold]  d = {p['dim']}, n = {p['hdim']}, {p['dynamics']}, {p['dtype']} on {p['device']}, "
-        f"t ≤ {T}{several}"
+        f"[bold]{p['name']}[/bold]  d = {p['dim']}, n = {p['hdim']}, {p['dynamics']}, {p['dtype']} on {p['device']}"
     )
-    counts = {v: sum(verdict is v for verdict in report.verdicts.values()) for v in Verdict}
-    applied = sum(count for verdict, count in counts.items() if verdict is not Verdict.NOT_APPLICABLE)
-    summary = ", ".join(f"{n} {v.value}" for v, n in counts.items() if n and v is not Verdict.NOT_APPLICABLE)
-    text = f"{report.verdict.value}: of {applied} bounds that apply {summary}" if applied else "no bound applies"
-    console.print(Text(text, style=f"bold {STYLES[report.verdict].removeprefix('bold ')}"))
-    for curve in report.curves.values():
-        for bound in curve.bounds.values():
-            if bound.verdict.is_violation or bound.verdict is Verdict.INCONCLUSIVE:
-                words = f"  {bound.name} on {curve.method}: {bound.reason}"
-                console.print(Text(words, style=STYLES[bound.verdict]))
+    console.print(Text(summary.verdict_sentence, style=show_details.STYLES[summary.verdict]))
+    console.print(_errors(report))
+    console.print(_descent(report))
+    if summary.step_sentence:
+        console.print(summary.step_sentence)
+    if (sentence := _steps(summary.methods)) is not None:
+        console.print(sentence)
     for method, why in report.refused.items():
-        console.print(Text(f"  {method} was not run: {why}", style="yellow"))
-    for method, curve in report.curves.items():
-        if not curve.falls:
-            console.print(Text(f"  {_no_progress(report, method)}", style="bold red"))
+        console.print(Text(f"{method} was not run: {why}", style="yellow"))
     for sentence in report.refuted:
-        console.print(Text(f"  not used: {sentence}", style="bold red"))
-    for sentence in not_proved.sentences(report.constants.values()):
-        console.print(Text(f"  {sentence}", style="yellow"))
+        console.print(Text(f"not used: {sentence}", style="bold red"))
     console.print()
 
 
-def _no_progress(report: Report, method: str) -> str:
-    """That the error of a method does not fall, and why if Φ does not contract at w*."""
-    errors = report.curve(method).errors.mean(axis=0)
-    line = f"{method} {'diverges' if method in report.diverging else 'makes no progress'}: its error is "
-    line += f"{number(float(errors[0]))} at t = 1 and {number(float(errors[-1]))} at t = {len(errors)}"
-    if method not in report.diverging:
-        return f"{line}; try more steps"
-    q_star = report.constants[BallKind.LOCAL]["q_star"].value
-    return f"{line}; ‖∂₁Φ‖ = {q_star:.4g} at w*, so take a smaller step size" if q_star > 1 else line
+def _errors(report: Report) -> Text:
+    """Whether the run converges and how large the error is, in one sentence each."""
+    methods = report.summary.methods
+    text = Text()
+    for course in dict.fromkeys(m.course for m in methods):
+        some = [m.method for m in methods if m.course is course]
+        whole = len(some) == len(methods)
+        words = f"{'The run' if whole else _list(some)} {COURSES[course][not whole and len(some) > 1]}. "
+        text.append(words, style="bold red" if course in (Course.STALLS, Course.DIVERGES) else "")
+    if all(m.course is Course.ROUNDING for m in methods):
+        return text.append(f"At t = {methods[0].t} only rounding is left of the error.")
+    several = f" on average over {report.samples} values of λ" if report.samples > 1 else ""
+    unit = " of ‖∇f‖" if methods[0].relative_error is not None else ""
+    text.append(f"At t = {methods[0].t} the error is ")
+    text.append(_list([f"{_size(m)} ({m.method})" for m in methods]), style="bold")
+    text.append(f"{unit}{several}.")
+    return text
 
 
-def _verdicts(report: Report, width: int) -> Table:
-    """The table of verdicts; a narrow terminal shows no theorems, a very narrow one no largest ratio."""
-    without = ("theorem", "compared") * (width < WIDE_TERMINAL) + ("worst",) * (width < NARROW)
-    headers = ("method", "bound", "theorem", "verdict", "best", "worst", "at end", "compared", "rate")
-    table = Table(box=None, pad_edge=False, title="bound/error over t, and rates", title_justify="left")
-    table.title_style = "bold"
-    for title in headers:
-        if title not in without:
-            right = title in headers[4:]
-            table.add_column(title, justify="right" if right else "left", no_wrap=True, min_width=7 if right else None)
+def _descent(report: Report) -> str:
+    """For which methods −g is a descent direction."""
+    groups: dict[bool | None, list[str]] = {}
+    for m in report.summary.methods:
+        groups.setdefault(m.descent, []).append(m.method)
+    words = {True: "is", False: "is not", None: "may or may not be"}
+    known = report.summary.methods[0].known
+    if len(groups) == 1:
+        (descent,) = groups
+        return f"−g {words[descent]} a descent direction for every method ({known})."
+    parts = (f"{words[descent]} for {_list(some)}" for descent, some in groups.items())
+    return f"−g as a descent direction: it {'; it '.join(parts)} ({known})."
 
-    def row(*cells: str | Text) -> None:
-        table.add_row(*(cell for title, cell in zip(headers, cells, strict=True) if title not in without))
 
-    for curve in report.curves.values():
-        rate = "–" if curve.rate is None else f"{curve.rate.value:.5f}"
-        last = number(float(curve.errors[:, -1].mean()))
-        where = "" if curve.rate is None else f"rate on t = {curve.rate.first}–{curve.rate.last}"
-        row(Text(curve.method, style="bold"), "error", Text(where, "dim"), "", "", "", last, "", rate)
-        for bound in sorted(curve.applicable.values(), key=_at_the_end):
-            predicted = "–" if bound.rate_predicted is None else f"{bound.rate_predicted:.5f}"
-            verdict = Text(bound.verdict.value.replace("with high probability", "(prob.)"), STYLES[bound.verdict])
-            best, worst, end = (number(x) for x in (bound.best, bound.worst, _at_the_end(bound)))
-            points = f"{bound.compared} of {bound.tightness.size}"
-            row("", bound.name, bound.reference, verdict, best, worst, end, points, predicted)
+def _list(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _size(method: MethodSummary) -> str:
+    if method.course is Course.ROUNDING:
+        return "rounding"
+    return number(method.error) if method.relative_error is None else percent(method.relative_error)
+
+
+def percent(x: float) -> str:
+    """A relative error in per cent, in few characters."""
+    if not math.isfinite(x):
+        return "∞"
+    value = 100 * x
+    digits = f"{value:.1e}" if value != 0 and (value < 1e-3 or value >= 1e4) else f"{value:.3g}"
+    return f"{digits}%"
+
+
+def _steps(methods: tuple[MethodSummary, ...]) -> str | None:
+    """The cheapest number of steps for 1%, measured and proved."""
+    needs = [m for m in methods if m.steps.needed is not None]
+    proofs = [m for m in methods if m.steps.guaranteed is not None]
+    parts = []
+    if needs:
+        best = min(needs, key=lambda m: m.steps.needed or 0)
+        how = "measured" if best.steps.measured else "estimated from its rate"
+        parts.append(f"{best.method} needs {_t_and_k(best, best.steps.needed)} ({how})")
+    if proofs:
+        best = min(proofs, key=lambda m: m.steps.guaranteed or 0)
+        parts.append(f"{best.method} with {_t_and_k(best, best.steps.guaranteed)} is proved to be enough")
+    return f"For 1%: {'; '.join(parts)}." if parts else None
+
+
+def _t_and_k(method: MethodSummary, t: int | None) -> str:
+    return f"t = {t}" if method.k is None else f"t = k = {t}" if method.k == method.t else f"t = {t}, k = {method.k}"
+
+
+def _methods(report: Report, width: int) -> Table:
+    """A row for each method: error, angle, steps for 1%, and the best bound; a wide terminal shows more of them."""
+    wide, narrow = width >= WIDE, width < NARROW
+    table = Table(box=None, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0))
+    table.add_column("method", no_wrap=True, style="bold")
+    for title in ("error", *([] if narrow else ["angle"]), "1% at t", *(["proved at t"] if wide else [])):
+        table.add_column(title, justify="right", no_wrap=True)
+    for title in ("best bound", *(["kind"] if wide else []), *([] if narrow else ["known"])):
+        table.add_column(title, no_wrap=True)
+    table.add_column("× error", justify="right", no_wrap=True)
+    table.add_column("grade", no_wrap=True)
+    for m in report.summary.methods:
+        steps, best = m.steps, m.best
+        cells = [m.method, _size(m)] + ["–" if m.angle is None else _angle(m.angle)] * (not narrow)
+        cells.append("–" if steps.needed is None else f"{'' if steps.measured else '≈ '}{steps.needed}")
+        cells += ["–" if steps.guaranteed is None else str(steps.guaranteed)] * wide
+        cells += ["none" if best is None else best.name] + ["" if best is None else best.kind] * wide
+        cells += ["–" if best is None else best.known] * (not narrow)
+        cells += ["–", ""] if best is None else [number(best.ratio), _grade(best)]
+        table.add_row(*cells)
     return table
 
 
-def _at_the_end(bound: BoundCurve) -> float:
-    """The mean over λ of bound/error, at the last t where the error is more than rounding."""
-    finite = np.isfinite(bound.tightness).any(axis=0)
-    if not finite.any():
-        return math.inf
-    return float(np.nanmean(bound.tightness[:, np.flatnonzero(finite)[-1]]))
+def _angle(degrees: float) -> str:
+    return "< 0.001°" if degrees < 1e-3 else f"{degrees:.2g}°"
 
 
-def _silent(console: Console, report: Report) -> None:
-    """The reasons of verdicts, and the bounds that do not apply; each reason once."""
-    reasons: dict[str, list[str]] = defaultdict(list)
-    for curve in report.curves.values():
-        for bound in curve.bounds.values():
-            at_head = bound.verdict.is_violation or bound.verdict is Verdict.INCONCLUSIVE  # at the head
-            if bound.reason and not at_head:
-                silent = bound.verdict is Verdict.NOT_APPLICABLE
-                names = reasons[("not applicable: " if silent else "") + f"{{}}: {bound.reason}"]
-                names += [bound.name] if bound.name not in names else []
-    for reason, names in sorted(reasons.items(), key=lambda item: item[0].startswith("not applicable")):
-        console.print(Text(reason.replace("{}", ", ".join(names), 1), style="dim"))
+def _grade(best: BestBound) -> str:
+    return "" if best.grade is None else best.grade.value
 
 
-def _iterations(report: Report) -> Table:
-    """For each accuracy: the t that was needed, and the smallest t that a bound guarantees."""
-    table = Table(box=None, pad_edge=False, title="iterations", title_justify="left", title_style="bold")
-    table.add_column("error ≤", justify="right")
-    for curve in report.curves.values():
-        table.add_column(f"{curve.method} needs", justify="right")
-        table.add_column("guaranteed", justify="right", style="dim")
-    T = int(next(iter(report.curves.values())).t[-1])
-    for eps in next(iter(report.curves.values())).needs:
-        cells = []
-        for curve in report.curves.values():
-            needed, guaranteed = curve.needs[eps], _least(curve, eps)
-            cells += [f"> {T}" if needed is None else str(needed), "–" if guaranteed is None else str(guaranteed)]
-        table.add_row(f"{eps:.0e}", *cells)
-    return table
+def _blocked(report: Report) -> Iterator[str]:
+    """Why no bound of a method is proved, each reason once; then the operation or line that has no proof."""
+    reasons: dict[str, list[str]] = {}
+    for m in report.summary.methods:
+        if m.blocked:
+            reasons.setdefault(m.blocked.partition(": ")[2], []).append(m.method)
+    for reason, methods in list(reasons.items())[:MOST_REASONS]:
+        yield f"No bound of {_list(methods)} is proved: {reason}"
+    yield from not_proved.sentences([report.constants[BallKind.LOCAL]])[:MOST_REASONS]
 
 
-def _least(curve: Curve, eps: float) -> int | None:
-    """The least t that a proved bound guarantees."""
-    steps = [b.asks.get(eps) for b in curve.bounds.values() if b.verdict is Verdict.HOLDS]
-    return min((t for t in steps if t is not None), default=None)
-
-
-def _looseness(console: Console, report: Report, t: int | None) -> None:
-    """For each method the proof of the bound with its name, or else of its tightest bound, at t or at the last t."""
-    for curve in report.curves.values():
-        traced = [bound for bound in curve.applicable.values() if bound.trace is not None]
-        named = [bound for bound in traced if bound.name == curve.method.partition(":")[0]]
-        for bound in named or sorted(traced, key=_at_the_end)[:1]:
-            if bound.trace is not None:
-                title = f"where {bound.name} loses on {curve.method}"
-                place = len(bound.trace.t) - 1 if t is None else int(np.abs(bound.trace.t - t).argmin())
-                console.print(waterfall(bound.trace, title, place, because=console.width >= WIDE_TERMINAL))
-                for sentence in _falling(bound.trace, place):
-                    console.print(Text(sentence, style="bold red"))
-                if t is not None and bound.trace.t[place] != t:
-                    console.print(Text(f"t = {t} is at the floor or was not traced; this is the nearest t", "dim"))
-                console.print()
-
-
-def _falling(trace: Trace, place: int) -> Iterator[str]:
-    """A sentence for each link that makes the value smaller; in a proof no link may."""
-    for i, name in enumerate(trace.links):
-        slack, uses = trace.slacks[i, place], ", ".join(trace.uses[i])
-        if i and slack < 1 - SLACK_SHOWN:
-            cause = f"{uses} is too small" if uses else "a constant is too small"
-            why = f"{cause}, as an estimate from below may be" if trace.broken[i, place] else "that is rounding"
-            yield f"{name!r} lowers the value (×{slack:.4g}): {why}"
-
-
-def waterfall(trace: Trace, title: str, place: int = -1, *, because: bool = True) -> Table:
-    """The proof at one t: the links that lose or break, the value after each, slack, and share of the whole."""
-    total = float(trace.values[-1, place] / trace.values[0, place]) if trace.values[0, place] > 0 else math.inf
-    table = Table(box=None, pad_edge=False, title_justify="left", title_style="bold")
-    table.title = f"{title}: ×{total:.4g} at t = {trace.t[place]}"
-    for header in ("link", "value", "slack", "share", *(["because"] if because else [])):
-        table.add_column(header, justify="left" if header in ("link", "because") else "right")
-    slacks, shares = trace.slacks[:, place], trace.shares[:, place]
-    for i, name in enumerate(trace.links):
-        if 0 < i < len(slacks) - 1 and abs(slacks[i] - 1) < SLACK_SHOWN and not trace.broken[i, place]:
-            continue
-        share = f"{100 * shares[i]:.0f} %" if i and math.isfinite(shares[i]) else ""
-        why = ("BROKEN: " if trace.broken[i, place] else "") + trace.because[i]
-        cells = (name, f"{trace.values[i, place]:.4g}", f"×{slacks[i]:.4g}" if i else "", share)
-        table.add_row(*cells, *([why] if because else []), style="bold red" if trace.broken[i, place] else "")
-    return table
-
-
-def _footnotes(console: Console, report: Report) -> None:
-    for a, b, share in report.ordering:
-        first, second, part = (a, b, share) if share >= 0.5 else (b, a, 1 - share)
-        console.print(f"{first} has the smaller error than {second} at {100 * part:.0f} % of all t")
-    eps_g = report.certificates[0]
-    known = "not certified" if eps_g is None else f"at most {eps_g.value:.1e} off ({eps_g.side.value})"
-    console.print(f"every error is known up to that of the reference hypergradient, {known}")
-    above = ", ".join(f"{m} at {int((c.errors > c.floor).sum())} of {c.errors.size}" for m, c in report.curves.items())
-    console.print(f"points above the rounding floor, where error and bound were compared: {above}")
-    console.print(Text(f"rounding floor: {report.floor_how}", style="dim"))
-    console.print(Text(f"{report.seconds:.1f} s", style="dim"))
+def _next_steps(console: Console, report: Report, source: str) -> None:
+    steps, methods = report.summary.next_steps, report.summary.methods
+    console.print()
+    console.print("What to do next", style="bold")
+    for step in steps:
+        console.print(f"- {step}")
+    if any(m.steps.needed is not None or m.steps.guaranteed is not None for m in methods):
+        plan = f"boundcheck plan {source} --rtol 0.01" if source else "bc.plan(problem, rtol=0.01)"
+        console.print(f"- {plan} finds the cheapest t and k for 1%.")
+    more = "--verbose" if source else "table(verbose=True)"
+    console.print(f"- {more} shows every bound and where its proof is loose.")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from rich.console import Console
 from rich.table import Table
 
 from boundcheck.report.method_curve import Curve
@@ -44,12 +45,15 @@ def lines(report: Report, curve: Curve) -> Iterator[TightnessLine]:
         yield TightnessLine(ENCLOSURE, float(ratio.min()), float(ratio.max()), "enclosure")
 
 
-def table(report: Report) -> Table:
-    result = Table(box=None, pad_edge=False, title="best proved bound/error over t", title_justify="left")
-    result.title_style = "bold"
-    for title in ("method", "told", "least", "largest", "by"):
-        result.add_column(title, justify="right" if title in ("least", "largest") else "left")
+def show(console: Console, report: Report) -> None:
+    """Print the table, and nothing where no bound is proved."""
+    table = Table(box=None, pad_edge=False, title="best proved bound/error over t", title_justify="left")
+    table.title_style = "bold"
+    for title in ("method", "kind", "best", "worst", "bound"):
+        table.add_column(title, justify="right" if title in ("best", "worst") else "left")
     for curve in report.curves.values():
         for i, line in enumerate(lines(report, curve)):
-            result.add_row("" if i else curve.method, line.kind, number(line.least), number(line.largest), line.where)
-    return result
+            table.add_row("" if i else curve.method, line.kind, number(line.least), number(line.largest), line.where)
+    if table.row_count:
+        console.print(table)
+        console.print()

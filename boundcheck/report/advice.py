@@ -1,0 +1,125 @@
+"""The sentences of a report: its verdict in words, its step size, and what to do next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from boundcheck.ball import BallKind
+from boundcheck.report.summary import Course, MethodSummary
+from boundcheck.report.verdict import Verdict
+from boundcheck.side import in_words, standing
+from boundcheck.theory.step_advice import StepAdvice, advise, contraction
+
+if TYPE_CHECKING:
+    from boundcheck.report.report import Report
+
+UNKNOWN = "is not known to contract"
+MOST = 4  # pieces of advice
+
+
+def verdict_sentence(report: Report) -> str:
+    """The verdict in words, with how many bounds it is about."""
+    counts: Counter[Verdict] = Counter(report.verdicts.values())
+    del counts[Verdict.NOT_APPLICABLE]
+    total = sum(counts.values())
+    if not total:
+        return "no bound applies"
+    verdict = report.verdict
+    return f"{verdict.value}: {_count(verdict, counts, total)}"
+
+
+def _count(verdict: Verdict, counts: Counter[Verdict], total: int) -> str:
+    number = counts[verdict]
+    of_all = f"{number} of {total} applicable bounds"
+    if verdict is Verdict.HOLDS:
+        return "the one applicable bound holds" if total == 1 else f"all {total} applicable bounds hold"
+    if verdict is Verdict.HOLDS_PROBABLY:
+        return f"all {total} applicable bounds hold, {number} of them with high probability"
+    if verdict is Verdict.CONSISTENT:
+        if number == total:
+            which = "the one applicable bound was" if total == 1 else f"the {total} applicable bounds were"
+            return f"{which} not contradicted; nothing is proved"
+        rest = f"the other {number} were not contradicted, but rest on estimates"
+        return f"{total - number} of {total} applicable bounds hold; {rest}"
+    if verdict is Verdict.INCONCLUSIVE:
+        return f"the error is above {of_all}, but their constants may be too small"
+    surely = "are right with high probability" if verdict is Verdict.VIOLATED_PROBABLY else "are proved"
+    return f"the error is above {of_all}, and their constants {surely}"
+
+
+def step_sentence(report: Report) -> str:
+    """Whether Φ contracts on the ball of the iterates, and which step size to use."""
+    advice = _step_advice(report)
+    if advice is not None:
+        return f"{advice.sentence[0].upper()}{advice.sentence[1:]}."
+    q = report.constants[BallKind.LOCAL].get("q")
+    if q is None:
+        return ""
+    contracts = "contracts" if q.value < 1 else "does not contract" if standing(q.side) == "estimated" else UNKNOWN
+    return f"Φ {contracts} on the ball of the iterates ({contraction(q.value, q.side)}, {standing(q.side, 'q')})."
+
+
+def _step_advice(report: Report) -> StepAdvice | None:
+    chosen = report.problem.get("step")
+    local, paper = report.constants[BallKind.LOCAL], report.constants[BallKind.PAPER]
+    return advise(local, paper, None if chosen is None else str(chosen))
+
+
+def next_steps(report: Report, methods: Sequence[MethodSummary]) -> tuple[str, ...]:
+    """What to do next, the most useful first."""
+    every = [*_violations(report), *_lost_runs(report, methods), *_missing_constants(report)]
+    return tuple(dict.fromkeys(every))[:MOST]
+
+
+def _violations(report: Report) -> Iterator[str]:
+    for curve in report.curves.values():
+        for bound in curve.bounds.values():
+            if bound.verdict.is_violation or bound.verdict is Verdict.INCONCLUSIVE:
+                yield f"{bound.name} on {curve.method}: {bound.reason}"
+
+
+def _lost_runs(report: Report, methods: Sequence[MethodSummary]) -> Iterator[str]:
+    """Methods whose error does not fall, and a step size that would contract."""
+    advice = _step_advice(report)
+    better = advice is not None and advice.alpha is not None and not advice.keep
+    if advice is not None and better:
+        yield f"Take step_size={advice.alpha:g}."
+    if diverging := [m.method for m in methods if m.course is Course.DIVERGES]:
+        remedy = "another start w_0" if better else "a smaller step size, or another start w_0"
+        yield f"{' and '.join(diverging)} diverged: {'if that is not enough, ' if better else ''}take {remedy}."
+    if stalled := [m.method for m in methods if m.course is Course.STALLS]:
+        yield f"{' and '.join(stalled)} made no progress: take more steps (--t)."
+
+
+def _missing_constants(report: Report) -> Iterator[str]:
+    """The constant whose proof would prove the most bounds, and why it is not proved."""
+    missing = Counter(
+        name
+        for curve in report.curves.values()
+        for bound in curve.bounds.values()
+        if bound.verdict in (Verdict.CONSISTENT, Verdict.INCONCLUSIVE) and len(bound.weakest) == 1
+        for name in bound.weakest
+    )
+    every = {
+        name
+        for curve in report.curves.values()
+        for bound in curve.bounds.values()
+        if bound.verdict in (Verdict.CONSISTENT, Verdict.INCONCLUSIVE)
+        for name in bound.weakest
+    }
+    local = report.constants[BallKind.LOCAL]
+    if "q" in local and local["q"].value >= 1:  # no other constant helps
+        return
+    if missing:
+        name, count = missing.most_common(1)[0]
+        proved = "one more bound" if count == 1 else f"{count} more bounds"
+        value = f" (now {local[name].value:.4g}, {in_words(local[name].side, name)})" if name in local else ""
+        yield f"Prove {name}{value}, and {proved} would be proved. If you know one, give it in known=."
+    elif every:
+        yield f"No bound is proved until {', '.join(sorted(every))} are; they are estimates now."
+    for constant in local.values():
+        if constant.provenance.no_proof and standing(constant.side, constant.name) == "estimated":
+            yield f"{constant.name} has no proof: {constant.provenance.no_proof}."
+            break

@@ -1,0 +1,123 @@
+"""How a report is summed up: the numbers of each method, and the sentences about them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boundcheck.ball import BallKind
+from boundcheck.report import advice
+from boundcheck.report.method_curve import Curve
+from boundcheck.report.summary import BestBound, Course, MethodSummary, Steps, Summary
+from boundcheck.report.verdict import Verdict
+from boundcheck.side import standing
+
+if TYPE_CHECKING:
+    from boundcheck.report.report import Report
+
+ONE_PERCENT = 0.01
+FARTHEST = 1e6  # steps beyond which a measured rate says nothing
+ORDER = (Verdict.HOLDS, Verdict.HOLDS_PROBABLY, Verdict.CONSISTENT)  # from the best known bound to the least
+
+
+def summarise(report: Report) -> Summary:
+    """The summary of a report.
+
+    Parameters
+    ----------
+    report : Report
+        The report.
+
+    Returns
+    -------
+    Summary
+        Facts and sentences for the first screen.
+    """
+    methods = tuple(_method(report, curve) for curve in report.curves.values())
+    return Summary(
+        verdict=report.verdict,
+        verdict_sentence=advice.verdict_sentence(report),
+        methods=methods,
+        step_sentence=advice.step_sentence(report),
+        next_steps=advice.next_steps(report, methods),
+    )
+
+
+def _method(report: Report, curve: Curve) -> MethodSummary:
+    errors, last, best, course = curve.errors[:, -1], curve.last, _best(curve), _course(report, curve)
+    with np.errstate(invalid="ignore"):
+        relative = _relative(report, curve)
+    return MethodSummary(
+        method=curve.method,
+        t=int(curve.t[-1]),
+        k=None if curve.k is None else int(curve.k[-1]),
+        error=float(errors.mean()),
+        relative_error=None if relative is None else float(relative[:, -1].mean()),
+        known=standing(report.enclosure(curve.method).side),
+        angle=None if last is None else last.angle,
+        descent=None if last is None else last.descent,
+        course=course,
+        best=best,
+        blocked="" if best is not None and best.known == "proved" else _blocked(curve),
+        steps=_steps(curve, course, relative),
+    )
+
+
+def _relative(report: Report, curve: Curve) -> np.ndarray | None:
+    """Errors in units of ‖∇f‖, samples × T; None where some ‖∇f‖ is 0 or not known."""
+    norms = np.array(report.gradient_norms)
+    if not (len(norms) == len(curve.errors) and (norms > 0).all() and np.isfinite(norms).all()):
+        return None
+    scaled: np.ndarray = curve.errors / norms[:, None]
+    return scaled
+
+
+def _course(report: Report, curve: Curve) -> Course:
+    if (curve.errors[:, -1] <= curve.floor[:, -1]).all():
+        return Course.ROUNDING
+    if curve.falls:
+        q_star = report.constants[BallKind.LOCAL].get("q_star")
+        return Course.CONVERGES if q_star is not None and q_star.value < 1 else Course.FALLS
+    return Course.DIVERGES if curve.method in report.diverging else Course.STALLS
+
+
+def _best(curve: Curve) -> BestBound | None:
+    bounds = [b for b in curve.bounds.values() if b.verdict in ORDER]
+    if not bounds:
+        return None
+    bound = min(bounds, key=lambda b: (ORDER.index(b.verdict), b.at_end))
+    ratio = bound.at_end
+    return BestBound(bound.name, str(bound.kind.value), standing(bound.side), ratio if math.isfinite(ratio) else None)
+
+
+def _blocked(curve: Curve) -> str:
+    """Why no bound is proved: the reason of the bound with the fewest assumptions, or of any."""
+    name = curve.method.partition(":")[0]
+    for candidate in (f"{name}-local", "aid-local", name, *curve.bounds):
+        if candidate in curve.bounds and curve.bounds[candidate].reason:
+            return f"{candidate}: {curve.bounds[candidate].reason}"
+    return ""
+
+
+def _steps(curve: Curve, course: Course, relative: np.ndarray | None) -> Steps:
+    proved = [b for b in curve.bounds.values() if b.verdict is Verdict.HOLDS]
+    asked = [t for b in proved if (t := b.asks_relative.get(ONE_PERCENT)) is not None]
+    guaranteed = min(asked, default=None)
+    if relative is None:
+        return Steps(None, False, guaranteed)
+    above = np.flatnonzero(~(relative.max(axis=0) <= ONE_PERCENT))
+    last = int(above[-1]) + 1 if above.size else 0
+    if last < relative.shape[1]:
+        return Steps(last + 1, True, guaranteed)
+    expected = _extrapolated(curve, float(relative[:, -1].max())) if course is Course.CONVERGES else None
+    return Steps(expected, False, guaranteed)
+
+
+def _extrapolated(curve: Curve, relative: float) -> int | None:
+    """The t at which the measured rate leads to 1 %; None if the rate is not below 1 or that is too far away."""
+    if curve.rate is None or not (0 < curve.rate.value < 1 and math.isfinite(relative)):
+        return None
+    more = math.log(ONE_PERCENT / relative) / math.log(curve.rate.value)
+    return int(curve.t[-1]) + math.ceil(more) if more < FARTHEST else None
