@@ -135,6 +135,12 @@ def on_arrival(problem: Problem) -> None:
         at_solution(problem, problem.lam, w)
 
 
+def carry_over(problem: Problem, other: Problem) -> None:
+    """Remember of a copy with the same functions what was found when the problem arrived."""
+    if problem in _ARRIVED:
+        _ARRIVED[other] = _ARRIVED[problem]
+
+
 def is_close(problem: Problem, lam: Tensor, w: Tensor) -> bool:
     """Is w close enough to w(λ) for ∂₂Φ of a frozen step to be that of the function?"""
     with torch.no_grad():

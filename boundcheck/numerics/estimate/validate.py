@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers.reference import ReferenceSolution
 
 BESIDE = 1e-3  # relative
+_CONFIRMED: WeakKeyDictionary[Problem, Confirmation] = WeakKeyDictionary()  # by the last `check` of each problem
 
 
 @torch.no_grad()
@@ -57,7 +59,16 @@ def check(problem: Problem, lam: Tensor, w_star: Tensor | None = None) -> Confir
                 f"{problem.name}: two calls of {what} at one w and lam differ by {apart:.2e}, so it is stochastic; "
                 "fix its random numbers (a seeded generator made anew in each call, or data drawn beforehand)"
             )
-    return derivative_check.confirm(problem, lam, w_star)
+    found = derivative_check.confirm(problem, lam, w_star)
+    if w_star is None and torch.equal(lam, problem.lam):
+        _CONFIRMED[problem] = found
+    return found
+
+
+def derivatives(problem: Problem) -> Confirmation:
+    """What `check` has just found of the derivatives; used once, as the functions may change before the next call."""
+    found = _CONFIRMED.pop(problem, None)
+    return derivative_check.confirm(problem, problem.lam) if found is None else found
 
 
 @lru_cache(maxsize=8)
