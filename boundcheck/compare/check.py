@@ -208,6 +208,7 @@ def check(
         fitting = [bound for bound in chosen if method.name in bound.methods]
         last = last_accuracy(cases[0], runs.references[0], method, T)
         curves[str(method)] = replace(judge.curve(run, fitting), last=last)
+    validate.unchanged(problem)
     return Report(
         problem={**problem.about(), "dynamics": problem.dynamics.name, "samples": len(lams)},
         constants=cases[0].constants,

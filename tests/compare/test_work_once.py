@@ -32,9 +32,9 @@ def test_derivatives_are_compared_and_the_fixed_point_is_proved_once(
 ) -> None:
     confirm, asked = derivative_check.confirm, []
 
-    def counted(*args: Any) -> Any:
+    def counted(*args: Any, **more: Any) -> Any:
         asked.append(args)
-        return confirm(*args)
+        return confirm(*args, **more)
 
     monkeypatch.setattr(derivative_check, "confirm", counted)
     near_solution.cache_clear()
