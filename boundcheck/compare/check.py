@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ class Runs:
     def curves(self) -> Curves:
         return self.computed.curves
 
-    @property
+    @cached_property
     def references(self) -> list[ReferenceSolution]:
         """One for each λ."""
         return [self.curves.reference.row(i) for i in range(len(self.curves.lam))]
@@ -189,7 +190,8 @@ def check(
     cases, smaller_balls = [], shrinking(chosen, runs.methods)
     for i, reference in enumerate(runs.references):
         tell("constants", i, len(lams))
-        cases.append(case_at(problem.at(lams[i]), reference, known, constants, spend, doubts, tell, smaller_balls))
+        at_lam = problem if torch.equal(lams[i], problem.lam) else problem.at(lams[i])  # what is known of it is kept
+        cases.append(case_at(at_lam, reference, known, constants, spend, doubts, tell, smaller_balls))
     tell("the rounding floor", 0, 1)
     local = [case.constants[BallKind.LOCAL] for case in cases]
     with reporting_to(progress):
@@ -209,6 +211,7 @@ def check(
         fitting = [bound for bound in chosen if method.name in bound.methods]
         last = last_accuracy(cases[0], runs.references[0], method, T)
         curves[str(method)] = replace(judge.curve(run, fitting), last=last)
+    validate.unchanged(problem)
     return Report(
         problem={**problem.about(), "dynamics": problem.dynamics.name, "samples": len(lams)},
         constants=cases[0].constants,

@@ -153,11 +153,14 @@ def on_balls(
     closed = problem.known if isinstance(problem.known, ClosedForms) else None
     claimed = known if known is not None else problem.known if isinstance(problem.known, Constants) else Constants()
 
+    validate.unchanged(problem)
     shared = _without_ball(setting, closed)
+    validate.unchanged(problem)
     if callable(peak):
         peak = peak(_steps(setting, shared, claimed))
     for distance in _distances(setting, shared, claimed, balls, peak, closed):
         shared[distance.name] = derived_constants.better(distance, shared.get(distance.name))
+    validate.unchanged(problem)
     r_0, D = shared["r_0"], shared["D"]
     off = replace(r_0, value=r_0.value - float((problem.w0.cpu().double() - setting.w_star.cpu().double()).norm()))
     if closed is None and isinstance(setting.fixed_point, FixedPoint):
@@ -173,6 +176,7 @@ def on_balls(
     if smaller_balls and off.is_safe and not doubts and BallKind.LOCAL in on_each:
         radius, outer = regions[BallKind.LOCAL].radius, on_each[BallKind.LOCAL]
         on_each[BallKind.LOCAL] = with_smaller_balls(setting, closed, outer, radius, off.value)
+    validate.unchanged(problem)
     return {ball: _doubted(constants, doubts) if doubts else constants for ball, constants in on_each.items()}
 
 
@@ -256,7 +260,8 @@ def _on_ball(
     evidence += counterexamples.evidence(problem, setting.prepared, setting.solution, constants, claimed)
     for names in (set(claimed) - FROM_Q, set(claimed) & FROM_Q):
         claims = Constants({name: claimed[name] for name in claimed if name in names})
-        constants = user_claims.settle(constants, claims, evidence, counterexamples.tolerance(problem))
+        near, points = counterexamples.tolerance(problem), counterexamples.at_one_point(problem)
+        constants = user_claims.settle(constants, claims, evidence, near, points)
         _add(constants, derived_constants.inverse(constants))
     if why_not is not None:
         constants = {name: why_not.told(constant) for name, constant in constants.items()}
