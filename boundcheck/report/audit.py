@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from boundcheck.number_text import percent_at_most, upward
+from boundcheck.report import cards
 from boundcheck.report.enclosure import Enclosure
 from boundcheck.side import Side
 
@@ -49,5 +51,12 @@ class Audit:
         """Whether the numbers are proved; False for estimates and for what holds with a probability."""
         return self.error.side in (Side.UPPER, Side.EXACT)
 
+    def __repr__(self) -> str:
+        ends = f"relative error ≤ {percent_at_most(self.relative_error)}, angle ≤ {upward(self.angle)}°"
+        return f"Audit({ends}, descent={self.descent}, fault={self.fault!r}, {cards.known(self.error)})"
+
     def __str__(self) -> str:
         return self.message
+
+    def _repr_html_(self) -> str:
+        return cards.audit_card(self).html()

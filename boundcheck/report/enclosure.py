@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from boundcheck.card import Card
 from boundcheck.constants import Constant, Constants
+from boundcheck.report import cards
 from boundcheck.side import Side
 from boundcheck.theory.catalogue import bounds
 from boundcheck.theory.sides import combine
@@ -43,6 +45,15 @@ class Enclosure:
         with np.errstate(divide="ignore", invalid="ignore"):
             quotient: np.ndarray = np.where(self.upper == self.lower, 1.0, self.upper / self.lower)
         return quotient
+
+    def __repr__(self) -> str:
+        return f"Enclosure({self})"
+
+    def __str__(self) -> str:
+        return cards.enclosure_text(self)
+
+    def _repr_html_(self) -> str:
+        return Card(cards.enclosure_text(self)).html()
 
 
 def enclosed(gaps: np.ndarray, certificates: Sequence[Constant | None]) -> Enclosure:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from boundcheck.number_text import upward
+from boundcheck.report import cards
 from boundcheck.report.enclosure import Enclosure
 from boundcheck.side import Side
 
@@ -100,8 +102,14 @@ class Minimum:
         return sum(trial.accepted for trial in self.history) - 1
 
     def __repr__(self) -> str:
-        what = "proved" if self.proved else "estimated"
+        what, norm = cards.known(self.gradient_norm), upward(float(self.gradient_norm.upper))
         return (
-            f"Minimum(f={self.f:.6g}, gradient norm ≤ {float(self.gradient_norm.upper):.3g} ({what}, tol "
-            f"{self.tol:g}), {self.steps} steps, {self.products} products; {self.message})"
+            f"Minimum(f={self.f:.6g}, gradient norm ≤ {norm} ({what}, tol {self.tol:g}), {self.steps} steps, "
+            f"{self.products} products; {self.message})"
         )
+
+    def __str__(self) -> str:
+        return cards.minimum_card(self).text()
+
+    def _repr_html_(self) -> str:
+        return cards.minimum_card(self).html()

@@ -173,6 +173,17 @@ class RunStep:
             cells |= {"t_enough": self.enough.t, "k_enough": self.enough.k}
         return cells
 
+    def words(self) -> dict[str, str]:
+        """The columns of `RunTrace.to_csv` that have words.
+
+        Returns
+        -------
+        dict from str to str
+            By name; empty where nothing is known.
+        """
+        side = "" if self.accuracy is None else self.accuracy.error.side.value
+        return {"side": side, "why": self.why, "r_t_bound_side": "" if self.bound is None else self.bound.side.value}
+
     def to_csv(self) -> list[str]:
         """One line of `RunTrace.to_csv`.
 
@@ -181,8 +192,7 @@ class RunStep:
         list of str
             A cell for each column; empty where nothing is known.
         """
-        words = {"side": "" if self.accuracy is None else self.accuracy.error.side.value, "why": self.why}
-        words["r_t_bound_side"] = "" if self.bound is None else self.bound.side.value
+        words = self.words()
         return [words[name] if name in WORDS else _number(value) for name, value in self.numbers().items()]
 
 

@@ -23,7 +23,7 @@ HALVINGS = 60  # of a step that would leave the domain of λ
 
 @on_few_threads
 def follow(
-    problem: Problem,
+    problem: Problem | str,
     *,
     outer_step: float | Callable[[int], float],
     steps: int = 20,
@@ -44,8 +44,8 @@ def follow(
 
     Parameters
     ----------
-    problem : Problem
-        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it.
     outer_step : float, or callable (step) -> float
         The step size of the upper level. A step that would leave the domain of λ is halved until it does not.
     steps : int
@@ -95,7 +95,7 @@ def follow(
     >>> len(trace), trace.proved, trace.status
     (3, True, 'completed')
     """
-    require_problem(problem)
+    problem = require_problem(problem)
     if k is not None and ":" in method:
         raise InputError(f"k = {k} and method = {method!r} both fix k; give one of them")
     asked = parse(method) if k is None else parse(f"{method}:{count(k, 'k')}")

@@ -32,7 +32,7 @@ class _Ended(Exception):  # noqa: N818 - no error
 
 @on_few_threads
 def minimise(
-    problem: Problem,
+    problem: Problem | str,
     *,
     tol: float,
     steps: int = 500,
@@ -51,8 +51,8 @@ def minimise(
 
     Parameters
     ----------
-    problem : Problem
-        The problem; λ starts at `problem.lam`.
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it; λ starts at `problem.lam`.
     tol : float
         The requested bound on ‖∇f(λ)‖, positive.
     steps : int
@@ -108,7 +108,7 @@ def minimise(
     >>> round(float(minimum.lam.exp()), 4)  # w = y/(1 + e^λ), so that f = 0 at e^λ = 1/4
     0.25
     """
-    require_problem(problem)
+    problem = require_problem(problem)
     _refuse(tol, outer_step, rule, callback)
     steps = methods.count(steps, "steps")
     moving = coordinates_of(problem, coordinates)

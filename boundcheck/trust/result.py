@@ -7,10 +7,12 @@ from typing import Any
 
 from torch import Tensor
 
+from boundcheck.number_text import upward
 from boundcheck.numerics.bilevel.flatten import Layout
 from boundcheck.report.accuracy import Accuracy
 from boundcheck.report.enclosure import Enclosure
 from boundcheck.side import Side
+from boundcheck.trust import result_card
 
 WORTH = {Side.UPPER: "proved", Side.EXACT: "proved", Side.LOWER: "estimated"}
 
@@ -112,6 +114,12 @@ class AccurateHypergradient:
         descent = {True: "a descent direction", False: "not a descent direction", None: "descent not known"}
         return (
             f"AccurateHypergradient({self.method}, t={self.t}, k={self.k}, norm={float(self.value.norm()):.6g}, "
-            f"relative error ≤ {self.relative_error:.2g} ({self.how}), angle ≤ {self.angle:.2g}°, "
+            f"relative error ≤ {upward(self.relative_error)} ({self.how}), angle ≤ {upward(self.angle)}°, "
             f"{descent[self.descent]})"
         )
+
+    def __str__(self) -> str:
+        return result_card.card(self).text()
+
+    def _repr_html_(self) -> str:
+        return result_card.card(self).html()

@@ -48,8 +48,8 @@ class Watch:
 
     Parameters
     ----------
-    problem : Problem
-        The problem, as `Problem.from_loss` or `load_problem` returns it; its own λ and start do not matter.
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it; its own λ and start do not matter.
     t : int, optional
         The lower-level steps that the loop takes, w_{j+1} = Φ(w_j, λ) from the w of the step before. With it the rows
         have the bound `warm-start` on ‖w − w(λ)‖.
@@ -88,7 +88,7 @@ class Watch:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: Problem | str,
         *,
         t: int | None = None,
         k: int | None = None,
@@ -98,7 +98,7 @@ class Watch:
         method: str | None = None,
         callback: Callback | None = None,
     ) -> None:
-        require_problem(problem)
+        problem = require_problem(problem)
         if count(every, "every") < 1:
             raise InputError(f"every = {every} looks at no step; give an integer >= 1")
         if rtol is not None and not 0 < rtol < math.inf:

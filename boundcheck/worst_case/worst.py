@@ -13,6 +13,7 @@ from boundcheck.errors import InputError
 from boundcheck.methods import count
 from boundcheck.progress import Progress
 from boundcheck.worst_case import confirm as exact
+from boundcheck.worst_case import worst_card
 from boundcheck.worst_case.confirm import Exact
 from boundcheck.worst_case.family import Family
 from boundcheck.worst_case.search import FULL, QUICK, SearchEffort, SearchResult, search
@@ -100,6 +101,17 @@ class Worst:
     def parts(self) -> tuple[str, ...]:
         """The constants that the instance was allowed to have."""
         return tuple(sorted(self.found.family.parts))
+
+    def __repr__(self) -> str:
+        k = "" if self.k is None else f", k={self.k}"
+        q = self.found.family.q
+        return f"Worst({self.bound}, q={q:g}, t={self.t}{k}, d={self.dim}, error/bound ≈ {self.found.ratio:.6g})"
+
+    def __str__(self) -> str:
+        return worst_card.card(self).text()
+
+    def _repr_html_(self) -> str:
+        return worst_card.card(self).html()
 
     def numbers(self) -> dict[str, list[float]]:
         """All numbers of the instance, as they were searched.
@@ -251,14 +263,14 @@ def step_counts(attacked: Target, q: Any, t: Any, k: Any, dim: Any) -> StepCount
     """t and k if all of these can be used."""
     steps, solves = count(t, "t"), count(k, "k")
     if isinstance(q, bool) or not isinstance(q, int | float) or not 0 < q < 1:
-        raise InputError(f"q = {q} is outside 0 < q < 1; give a contraction constant between 0 and 1")
+        raise InputError(f"q must be between 0 and 1 (got {q})")
     if isinstance(dim, bool) or not isinstance(dim, int) or not 1 <= dim <= LARGEST_DIM:
-        raise InputError(f"dim = {dim} is out of range; give a dimension from 1 to {LARGEST_DIM}")
+        raise InputError(f"dim must be from 1 to {LARGEST_DIM} (got {dim})")
     if steps < attacked.bound.t_min:
-        raise InputError(f"t = {steps} < {attacked.bound.t_min}; {attacked.name} holds for t ≥ {attacked.bound.t_min}")
+        raise InputError(f"t must be at least {attacked.bound.t_min} for {attacked.name} (got {steps})")
     for name, number in (("t", steps), ("k", solves)):
         if number > LONGEST:
-            raise InputError(f"{name} = {number} is too large for a search; give {name} ≤ {LONGEST}")
+            raise InputError(f"{name} must be at most {LONGEST} (got {number})")
     if attacked.method == "itd-truncated":
         solves = attacked.bound.only_k or min(solves, steps)
     return StepCounts(steps, solves)

@@ -445,7 +445,8 @@ class Problem:
             The hyperparameters λ, of the same dtype and on the same device.
         step_size : float or callable (hparams) -> Tensor, optional
             The step α, positive. A callable receives what the losses receive as `hparams`. By default 2/(μ+L) of the
-            Hessian at `params`, or less where a hundred steps with it lead to a point of larger curvature.
+            Hessian at `params`, or less where a hundred steps with it lead to a point of larger curvature; 1.9/L where
+            the loss is not strictly convex at `params`, or there are more than 2000 parameters.
         name : str
             The name of the problem in reports and messages; "user" by default.
         prepare : callable (hparams) -> object, optional
@@ -500,30 +501,34 @@ class Problem:
 
 
 def require_problem(value: object) -> Problem:
-    """`value` if it is a problem, or an error that says how to get one.
+    """The problem that a public function was given, by itself or by its name.
 
     Parameters
     ----------
     value : object
-        What a public function was given as `problem`.
+        What the function was given as `problem`.
 
     Returns
     -------
     Problem
-        The same.
+        The same, or what `load_problem` makes of a name.
 
     Raises
     ------
     InputError
         With what was given, and what to give.
+    UnknownNameError
+        If there is no problem of that name.
     """
+    if isinstance(value, str):
+        from boundcheck.problems.loading import load_problem
+
+        value = load_problem(value)
     if isinstance(value, Problem):
         if torch.is_inference_mode_enabled():
             raise InputError(
                 f"{value.name}: derivatives are not followed inside of torch.inference_mode(); call this outside of it"
             )
         return value
-    if isinstance(value, str):
-        raise InputError(f"problem is the str {value!r}; give a Problem, as bc.load_problem({value!r}) returns")
     description = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
     raise InputError(f"problem is {description}; give a Problem, as bc.load_problem or bc.Problem.from_loss returns")

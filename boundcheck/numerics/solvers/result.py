@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from boundcheck.numerics.bilevel.flatten import Layout
+from boundcheck.numerics.solvers import result_card
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,12 @@ class Hypergradient:
             f"Hypergradient({self.method}, t={self.t}{k}, norm={float(self.value.norm()):.6g}, "
             f"residual.w={self.residual.w:.2e}{v}, {self.status})"
         )
+
+    def __str__(self) -> str:
+        return result_card.card(self).text()
+
+    def _repr_html_(self) -> str:
+        return result_card.card(self).html()
 
 
 @dataclass(frozen=True, eq=False)
