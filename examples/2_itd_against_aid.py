@@ -25,9 +25,8 @@ def _():
 
     $$\text{AID-FP:}\quad\text{error}\le C\,q^t\qquad\qquad\text{ITD:}\quad\text{error}\le C'\,t\,q^{t-1}+C''q^t.$$
 
-    $q<1$ is the contraction constant: a step of training shrinks every distance by $q$ at least. **Why does ITD pay a
-    factor $t$, when both do $t$ steps of the same thing?** Is the factor real, or has somebody been careless in a
-    proof?
+    $q<1$ is the contraction constant: a step of training shrinks every distance by $q$ at least. **Why does ITD have a
+    factor $t$, although both run $t$ steps of the same map?** Is the factor real, or is it an artefact of the proof?
 
     ## A problem on which everything can be computed by hand
 
@@ -77,9 +76,9 @@ def _(by_hand, measured, off, q, t):
 
     $$\text{{ITD}}=w^*\Bigl(t\,q^{{t-1}}+\frac{{q^t}}{{1-q}}\Bigr),\qquad\text{{AID-FP}}=w^*\,q^t\,\frac{{2-q^t}}{{1-q}}.$$
 
-    In units of $q^t$ the error of ITD is a straight line that goes up for ever. That of AID-FP saturates. **So the
+    In units of $q^t$ the error of ITD is a straight line that keeps growing. The error of AID-FP saturates. **So the
     factor $t$ is real.** At $t$ = {t[-1]} ITD is {measured["itd"][0, -1] / measured["aid-fp"][0, -1]:.2f} times as far
-    off as AID-FP, and that ratio goes on growing with $t$.
+    off as AID-FP, and the ratio keeps growing with $t$.
     """,
     )
     return
@@ -95,8 +94,8 @@ def _():
 
     $$e_{i+1}=q\,e_i+r_i\qquad\Longrightarrow\qquad e_t=q^te_0+\sum_{i=0}^{t-1}q^{\,t-1-i}\,r_i.$$
 
-    Early iterates are far off, $r_i=q^iw^*$, and late mistakes are small but fresh. Every term of the sum is
-    $q^{t-1-i}q^i=q^{t-1}$: **$t$ equal shares**. ITD never forgets where it has been.
+    Early iterates have large errors, $r_i=q^iw^*$, but these have shrunk by the end. Late errors are small but recent.
+    Every term of the sum is $q^{t-1-i}q^i=q^{t-1}$: **$t$ equal shares**. ITD keeps the errors of all its iterates.
 
     AID-FP evaluates $\partial_2\Phi$ at the *last* iterate only. Its sum is $\sum_jq^j\,r_t$, a geometric series that
     stays below $r_t/(1-q)$ whatever $k$ is. Choose a $t$ and look at the shares:
@@ -114,8 +113,8 @@ def _():
 @app.cell
 def _(moment, q, w_star):
     _i = np.arange(moment.value)
-    shares_itd = q ** (moment.value - 1 - _i) * q**_i * w_star  # mistake made at step i, carried on to the end
-    shares_fp = q**_i * q**moment.value * w_star  # the last mistake, seen through i products
+    shares_itd = q ** (moment.value - 1 - _i) * q**_i * w_star  # error made at step i, propagated to the end
+    shares_fp = q**_i * q**moment.value * w_star  # the last error, after i products
     return shares_fp, shares_itd
 
 
@@ -129,8 +128,8 @@ def _(moment, shares_fp, shares_itd):
     shown(
         _figure,
         f"""
-    The bars add up to {shares_itd.sum():.4g} for ITD and {shares_fp.sum():.4g} for AID-FP. To either, the part
-    $q^t\\,w'$ of a derivative that started at 0 is added.
+    The bars add up to {shares_itd.sum():.4g} for ITD and {shares_fp.sum():.4g} for AID-FP. In both cases the part
+    $q^t\\,w'$ is added, because the derivative started at 0.
     """,
     )
     return
@@ -197,10 +196,10 @@ def _(beyond, chosen, itd_wins, peak_measured, peak_predicted, shift, tops):
     AID-FP has a hump there too, a lower one: {tops["aid-fp"]:.3g} against {tops["itd"]:.3g}. It is $q^t(1-q^k)/(1-q)$
     at $k=t$, small at first only because the linear solver has hardly begun.
 
-    At $s=-3w^*$ **ITD is closer than AID-FP at {len(itd_wins)} of the $t\le{beyond.t[-1]}$**, and no longer after
-    $t$ = {itd_wins[-1]}: in the long run the factor $t$ wins. The two theorems are right all the time. They say which
-    *bound* is smaller, and a smaller bound is not a smaller error. "AID converges faster than ITD" is a sentence about
-    upper bounds (erratum 8 in `docs/errata.md`).
+    At $s=-3w^*$ **ITD is closer than AID-FP at {len(itd_wins)} of the $t\le{beyond.t[-1]}$**, but no longer after
+    $t$ = {itd_wins[-1]}: in the long run the factor $t$ dominates. Both theorems are right. They say which *bound*
+    is smaller, but a smaller bound does not mean a smaller error. "AID converges faster than ITD" is a statement
+    about upper bounds (erratum 8 in `docs/errata.md`).
 
     ## And on a real problem?
 
@@ -262,8 +261,8 @@ def _(growing, slow_peak):
     """,
         f"""
     No. $w'=0$, so the right answer is 0, and AID-FP returns $(w_5-w^*)(1-q^k)/(1-q)$: its error is {growing[0]:.3g} at
-    $k=1$ and {growing[-1]:.3g} at $k$ = {len(growing)}. The linear system at a wrong point, solved well, is a wrong
-    answer with confidence. The two sources of error do not always add; here a sloppy solver hides the other one.
+    $k=1$ and {growing[-1]:.3g} at $k$ = {len(growing)}. An accurate solution of the linear system at a
+    wrong point is still a wrong answer. The two errors do not always add up; here an inaccurate solver hides the other.
     """,
     )
     return

@@ -1,4 +1,4 @@
-"""Section 4.1 of the paper in one page: the error of every method at every t, on LR, KRR, BR and HR.
+"""Section 4.1 of the paper in one page: the error of each method at every t, on LR, KRR, BR and HR.
 
 Problem: the four synthetic problems, three values of λ each.
 Method: ITD, AID-FP and AID-CG with k = t and with k = 10.

@@ -1,4 +1,4 @@
-"""The smallest bilevel problem there is, with its error and its bounds.
+"""The smallest bilevel problem, its error and its bounds.
 
 Problem: Φ(w, λ) = λw + 1 and E(w, λ) = w at λ = q.
 Method: ITD and AID-FP (k = t), from w_0 = 0.

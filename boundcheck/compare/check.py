@@ -133,7 +133,7 @@ def check(
     bounds : sequence of str, optional
         Names of bounds from the catalogue; all of them by default.
     known : Constants, optional
-        Constants that you vouch for. The estimator checks them, and does not use those that it refutes.
+        Constants that you have proved. The estimator tests them, and does not use those that it refutes.
     constants : mapping from {"paper", "local"} to Constants, optional
         Constants on both balls, taken as they are, without any estimate: to see what a wrong one does.
     delta : float

@@ -43,7 +43,7 @@ def enclose(
     lam : structure of the hyperparameters, or flat tensor of shape (n,), optional
         The λ at which g was computed; the problem's own by default.
     known : Constants, optional
-        Constants that you vouch for. The estimator checks them.
+        Constants that you have proved. The estimator tests them.
     delta : float
         The probability with which each certificate by random starts may fail; 1e-3 by default.
     budget : int, optional
@@ -54,7 +54,7 @@ def enclose(
     Returns
     -------
     Enclosure
-        `.lower` ≤ ‖g − ∇f(λ)‖ ≤ `.upper`. `.side` says whether that is proved or rests on estimates.
+        `.lower` ≤ ‖g − ∇f(λ)‖ ≤ `.upper`. `.side` says whether that is proved or estimated.
 
     Raises
     ------

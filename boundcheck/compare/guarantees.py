@@ -35,7 +35,7 @@ class Offer:
     value : float
         The bound at t and k.
     side : Side
-        What the value is worth, given its constants.
+        The side of the value, given its constants.
     cost : float
         The cost of the run, in lower-level steps.
     """
@@ -66,7 +66,7 @@ class Guarantee(Offer):
     value : float
         The bound at t and k.
     side : Side
-        What the value is worth, given its constants.
+        The side of the value, given its constants.
     cost : float
         The cost of the run, in lower-level steps.
     memory : int

@@ -64,7 +64,7 @@ def plan(
         The methods: "itd", "aid-fp", "aid-cg", "aid-cgn"; a plan finds k, so none may fix it. By default "itd",
         "aid-fp" and "aid-cg", or "aid-cgn" in place of "aid-cg" where ∂₁Φ is known not to be symmetric.
     known : Constants, optional
-        Constants that you vouch for. The estimator checks them, and does not use those that it refutes.
+        Constants that you have proved. The estimator tests them, and does not use those that it refutes.
     delta : float
         The probability with which each certificate by random starts may fail; 1e-3 by default.
     seed : int

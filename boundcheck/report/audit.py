@@ -19,11 +19,11 @@ class Audit:
     Attributes
     ----------
     error : Enclosure
-        ‖g − ∇f(λ)‖ from both sides. Its `side` is what every other number here is worth too.
+        Lower and upper bounds on ‖g − ∇f(λ)‖. Its `side` applies to every other number here too.
     relative_error : float
-        At least ‖g − ∇f(λ)‖/‖∇f(λ)‖; infinite where ∇f(λ) may be 0.
+        An upper bound on ‖g − ∇f(λ)‖/‖∇f(λ)‖; infinite where ∇f(λ) may be 0.
     angle : float
-        At least the angle between g and ∇f(λ), in degrees; 180 where nothing is known.
+        An upper bound on the angle between g and ∇f(λ), in degrees; 180 where nothing is known.
     descent : bool or None
         Whether −g is a descent direction of f; None where that is not known.
     fault : str or None
@@ -32,7 +32,7 @@ class Audit:
     message : str
         All of it in two or three sentences, with what to change.
     gradient_norm : Enclosure
-        ‖∇f(λ)‖ from both sides.
+        Lower and upper bounds on ‖∇f(λ)‖.
     remedy : str
         What to change, in one sentence; empty where nothing is known.
     """

@@ -19,17 +19,17 @@ THEOREM = bounds["enclosure"]
 
 @dataclass(frozen=True, eq=False)
 class Enclosure:
-    """The error of a hypergradient from both sides: lower ≤ ‖g − ∇f(λ)‖ ≤ upper.
+    """Lower and upper bounds on the error of a hypergradient: lower ≤ ‖g − ∇f(λ)‖ ≤ upper.
 
     Attributes
     ----------
     lower : ndarray
-        A lower bound of the error. Of `enclose` it is one number; of `Report.enclosure`, an array of samples × t.
+        A lower bound on the error. One number from `enclose`, an array of samples × t from `Report.enclosure`.
     upper : ndarray
-        An upper bound of the error, of the same shape; infinite where nothing is known.
+        An upper bound on the error, of the same shape; infinite where nothing is known.
     side : Side
-        What both are worth: `UPPER` or `EXACT` if they are proved, `HIGH_PROBABILITY` if they hold with probability
-        1 − `delta`, `LOWER` if they rest on estimates.
+        How both are known: `UPPER` or `EXACT` if they are proved, `HIGH_PROBABILITY` if they hold with probability
+        1 − `delta`, `LOWER` if they depend on estimates.
     delta : float
         The probability that they are wrong; 0 by default.
     """

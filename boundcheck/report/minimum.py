@@ -64,10 +64,10 @@ class Minimum:
     f : float
         f(λ) there.
     gradient_norm : Enclosure
-        ‖∇f(λ)‖ from both sides, in the coordinates of the run. Its `side` is `UPPER` if they are proved, and `LOWER`
-        if they are estimates.
+        Lower and upper bounds on ‖∇f(λ)‖, in the coordinates of the run. Its `side` is `UPPER` if they are
+        proved, and `LOWER` if they are estimates.
     tol : float
-        What ‖∇f(λ)‖ should be at most.
+        The requested bound on ‖∇f(λ)‖.
     converged : bool
         Whether it is, by `gradient_norm`.
     coordinates : str

@@ -165,7 +165,7 @@ class Report:
         return bound_curve.trace
 
     def enclosure(self, method: str) -> Enclosure:
-        """The true errors of a method from both sides, as the reference is not exact either.
+        """Lower and upper bounds on the true errors of a method, because the reference is not exact either.
 
         Parameters
         ----------

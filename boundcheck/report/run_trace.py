@@ -93,7 +93,7 @@ class RunTrace:
         return bool(self.rows) and all(row.proved for row in self.rows)
 
     def summary(self) -> str:
-        """A few lines: how good the hypergradients were, and what the starts were worth.
+        """A few lines: the accuracy of the hypergradients, and how good the starts were.
 
         Returns
         -------

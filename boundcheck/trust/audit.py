@@ -63,7 +63,7 @@ def audit(
     Returns
     -------
     Audit
-        `.relative_error`, `.angle`, `.descent`, `.error` from both sides, `.fault`, and `.message`.
+        `.relative_error`, `.angle`, `.descent`, bounds `.error`, `.fault`, and `.message`.
 
     Raises
     ------

@@ -62,13 +62,13 @@ def follow(
     lam : structure of the hyperparameters, or flat tensor of shape (n,), optional
         The first λ; the problem's own by default.
     every : int
-        Look at every so many steps; 1 by default.
+        Watch only every n-th step; 1 by default.
     prove : bool
         Whether to prove the numbers; True by default.
     rtol : float, optional
         A wanted relative error. With it the rows say which t and k would have reached it, from the same start.
     callback : callable (step, values) -> object, optional
-        Called after every step that was looked at, with its number and a dict from str to float.
+        Called after every watched step, with its number and a dict from str to float.
     progress : callable (what, done, of) -> None, optional
         Called with what is being done, how much of it is done, and of how much.
 

@@ -67,7 +67,7 @@ def hypergradient(
     atol : float, optional
         The absolute error that is allowed; 0 if only `rtol` is given.
     prove : bool
-        Whether to prove the error where the program of the problem allows it; True by default. An estimate is quicker.
+        Whether to prove the error where the program of the problem allows it; True by default. An estimate is faster.
         Only with `rtol` or `atol`.
 
     Returns

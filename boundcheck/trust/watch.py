@@ -42,9 +42,9 @@ class _Before:
 class Watch:
     """Watch the hypergradients of a training loop: call it at every upper-level step with λ, w and g.
 
-    w is what the lower level ended at, and g the hypergradient from any library. Each call solves for w(λ) and ∇f(λ) by
-    Newton's method from w, proves how good that is, and compares. It changes nothing: not the tensors, not their
-    gradients, not the graph, not the random numbers. A failure inside ends up in the row, not in the loop.
+    w is the result of the lower level, and g a hypergradient from any library. Each call solves for w(λ) and ∇f(λ) by
+    Newton's method from w, proves how accurate that is, and compares. It does not change tensors, gradients, the graph
+    or random numbers. If a step fails, its row says so, and the loop continues.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Watch:
     k : int, optional
         The steps of the linear solver that the loop takes, for the record.
     every : int
-        Look at every so many steps; 1 by default, which is all of them.
+        Watch only every n-th step; 1 by default, which is all of them.
     prove : bool
         Whether to prove the numbers; True by default. Without it they are estimates against the reference, much quicker
         on large problems, and the rows say so.
@@ -65,7 +65,7 @@ class Watch:
     method : str, optional
         The method that `rtol` is about; "aid-cg" for a problem made from a loss and "aid-fp" otherwise.
     callback : callable (step, values) -> object, optional
-        Called after every step that was looked at, with its number and a dict from str to float, `RunStep.to_dict`. It
+        Called after every watched step, with its number and a dict from str to float, `RunStep.to_dict`. It
         fits the loggers of TensorBoard and of Weights & Biases.
 
     Raises

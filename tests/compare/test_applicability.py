@@ -100,7 +100,7 @@ def test_a_theorem_says_itself_which_k_it_is_about(case: Case) -> None:
 
 def test_a_theorem_says_itself_that_no_method_runs_it(case: Case) -> None:
     renamed = replace(bc.bounds["aid-fp-weighted"], name="new")
-    assert question(renamed, Method("aid-fp"), case).refusal.startswith("it is about the map of the pair")
+    assert question(renamed, Method("aid-fp"), case).refusal.startswith("applies only if aid-fp solves with the map")
     assert question(replace(bc.bounds["aid-fp"], not_run="why not"), Method("aid-fp"), case).refusal == "why not"
 
 

@@ -68,7 +68,7 @@ def estimate_constants(
     ball : {"paper", "local"}
         Where suprema are taken: "paper", the default, is ‖w‖ ≤ 2D; "local" is ‖w − w*‖ ≤ peak·r_0.
     known : Constants, optional
-        Constants that you vouch for, in place of those of the problem. Those that the estimator refutes are not used.
+        Constants that you have proved, instead of those of the problem. Those that the estimator refutes are not used.
     peak : float
         How many times r_0 the iterates may be away from w*, at least 1; 1 by default, which is right without momentum.
     delta : float
