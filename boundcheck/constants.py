@@ -60,7 +60,7 @@ class Provenance:
     device : str or None
         The device on which it was computed.
     refuted : str
-        The value that the user gave, and what contradicts it; empty if there was none.
+        The value that the user gave, and what contradicts it or why nothing confirms it; empty if there was none.
     no_proof : str
         Why the user's functions do not prove it, with the operation and its line; empty if they do.
     """

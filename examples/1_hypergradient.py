@@ -10,10 +10,10 @@ with app.setup(hide_code=True):
     import marimo as mo
     import numpy as np
     import torch
-    from lesson import exercises, numbers, panels, shown
+    from lesson import colour_of, exercises, numbers, panels, shown
 
     import boundcheck as bc
-    from boundcheck.views.figures.canvas import BLUE, GREEN, GREY, VERMILLION, number
+    from boundcheck.views.figures.canvas import BLUE, GREY, VERMILLION, number
 
 
 @app.cell(hide_code=True)
@@ -177,11 +177,11 @@ def _(exact, fixed_k, last_t, logistic):
 @app.cell(hide_code=True)
 def _(curves, k, plateau):
     _figure, (_left, _right) = panels(2, height=2.9, sharey=True)
-    for _m, _colour in (("itd", BLUE), ("aid-fp", VERMILLION), ("aid-cg", GREEN)):
-        _left.semilogy(curves.t, curves[_m][0], color=_colour, label=_m)
+    for _m in ("itd", "aid-fp", "aid-cg"):
+        _left.semilogy(curves.t, curves[_m][0], color=colour_of(_m), label=_m)
     _left.set(xlabel="$t$", ylabel=r"$\|g(\lambda)-\nabla f(\lambda)\|$", title="both grow: $k=t$")
-    for _m, _colour in (("aid-fp", VERMILLION), ("aid-cg", GREEN)):
-        _right.semilogy(curves.t, curves[f"{_m}:{k}"][0], color=_colour, label=f"{_m}, $k={k}$")
+    for _m in ("aid-fp", "aid-cg"):
+        _right.semilogy(curves.t, curves[f"{_m}:{k}"][0], "--", color=colour_of(_m), label=f"{_m}, $k={k}$")
         _right.axhline(plateau[_m], color=GREY, lw=0.8, ls=":")
     _right.plot([], [], color=GREY, lw=0.8, ls=":", label="$k$ steps at $w(\\lambda)$ itself")
     _right.set(xlabel="$t$", title=f"only $t$ grows: $k={k}$")

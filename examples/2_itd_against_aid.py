@@ -10,10 +10,10 @@ with app.setup(hide_code=True):
     import marimo as mo
     import numpy as np
     import torch
-    from lesson import exercises, numbers, panels, shown
+    from lesson import colour_of, exercises, numbers, panels, shown
 
     import boundcheck as bc
-    from boundcheck.views.figures.canvas import BLUE, GREY, VERMILLION, number
+    from boundcheck.views.figures.canvas import GREY, number
 
 
 @app.cell(hide_code=True)
@@ -61,10 +61,10 @@ def _(rate):
 @app.cell(hide_code=True)
 def _(by_hand, measured, off, q, t):
     _figure, (_left, _right) = panels(2, height=2.8)
-    for _m, _colour in (("itd", BLUE), ("aid-fp", VERMILLION)):
-        _left.semilogy(t, by_hand[_m], color=_colour, lw=1)
-        _left.semilogy(t[::3], measured[_m][0, ::3], "o", ms=3, color=_colour, label=_m)
-        _right.plot(t, measured[_m][0] / q**t, color=_colour, label=_m)
+    for _m in ("itd", "aid-fp"):
+        _left.semilogy(t, by_hand[_m], color=colour_of(_m), lw=1)
+        _left.semilogy(t[::3], measured[_m][0, ::3], "o", ms=3, color=colour_of(_m), label=_m)
+        _right.plot(t, measured[_m][0] / q**t, color=colour_of(_m), label=_m)
     _left.set(xlabel="$t$", ylabel=r"$|g-\nabla f|$", title="error: dots measured, lines by hand")
     _right.set(xlabel="$t$", title="the same, divided by $q^t$", ylim=(0, None))
     for _axes in (_left, _right):
@@ -121,8 +121,8 @@ def _(moment, q, w_star):
 @app.cell(hide_code=True)
 def _(moment, shares_fp, shares_itd):
     _figure, (_left, _right) = panels(2, height=2.3, sharey=True)
-    _left.bar(np.arange(moment.value), shares_itd, color=BLUE, width=0.8)
-    _right.bar(np.arange(moment.value), shares_fp, color=VERMILLION, width=0.8)
+    _left.bar(np.arange(moment.value), shares_itd, color=colour_of("itd"), width=0.8)
+    _right.bar(np.arange(moment.value), shares_fp, color=colour_of("aid-fp"), width=0.8)
     _left.set(xlabel="$i$", ylabel="share of the error", title=r"ITD: $q^{t-1-i}\,r_i$")
     _right.set(xlabel="$j$", title=r"AID-FP: $q^j\,r_t$")
     shown(
@@ -184,8 +184,8 @@ def _(q, shift, w_star):
 @app.cell(hide_code=True)
 def _(beyond, chosen, itd_wins, peak_measured, peak_predicted, shift, tops):
     _figure, _axes = panels(height=2.8)
-    for _m, _colour in (("itd", BLUE), ("aid-fp", VERMILLION)):
-        _axes.plot(chosen.t, chosen[_m][0], color=_colour, label=_m)
+    for _m in ("itd", "aid-fp"):
+        _axes.plot(chosen.t, chosen[_m][0], color=colour_of(_m), label=_m)
     _axes.axvline(peak_predicted, color=GREY, lw=0.8, ls=":", label=r"$t=-1/\ln q$")
     _axes.set(xlabel="$t=k$", ylabel=r"$|g-\nabla f|$", title=f"$s={shift.value:g}\\,w^*$", ylim=(0, None))
     _axes.legend()
@@ -221,8 +221,8 @@ def _():
 @app.cell(hide_code=True)
 def _(logistic, ratio, rises):
     _figure, (_left, _right) = panels(2, height=2.6)
-    for _m, _colour in (("itd", BLUE), ("aid-fp", VERMILLION)):
-        _left.semilogy(logistic.t, logistic[_m][0], color=_colour, label=_m)
+    for _m in ("itd", "aid-fp"):
+        _left.semilogy(logistic.t, logistic[_m][0], color=colour_of(_m), label=_m)
     _left.set(xlabel="$t=k$", ylabel=r"$\|g-\nabla f\|$", title="logistic regression")
     _left.legend()
     _right.plot(logistic.t, ratio, color="black")

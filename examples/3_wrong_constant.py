@@ -12,11 +12,11 @@ with app.setup(hide_code=True):
     import marimo as mo
     import numpy as np
     import torch
-    from lesson import exercises, numbers, panels, shown, table
+    from lesson import colour_of, exercises, numbers, panels, shown, table
 
     import boundcheck as bc
     from boundcheck.numerics.estimate import lanczos
-    from boundcheck.views.figures.canvas import BLUE, GREEN, ORANGE, VERMILLION, number
+    from boundcheck.views.figures.canvas import GREY, ORANGE, number
 
 
 @app.cell(hide_code=True)
@@ -82,9 +82,9 @@ def _(kind, log_delta):
 def _(certified, delta, powers, products, ritz, top):
     _figure, (_left, _right) = panels(2, height=2.8)
     for _values, _marker, _colour, _name in (
-        (powers, "o-", VERMILLION, "power iteration, from below"),
-        (ritz, "o-", BLUE, "Lanczos, from below"),
-        (certified, "^-", GREEN, "Lanczos, certified, from above"),
+        (powers, "o-", ORANGE, "power iteration, from below"),
+        (ritz, "s-", GREY, "Lanczos, from below"),
+        (certified, "^-", "black", "Lanczos, certified, from above"),
     ):
         _left.semilogx(products, _values, _marker, ms=3, color=_colour)
         _right.loglog(products, np.abs(_values / top - 1).clip(1e-16), _marker, ms=3, color=_colour, label=_name)
@@ -214,10 +214,10 @@ def _(looked_at, power_steps, problem, right, slopes, start):
 def _(errors, promised, q, q_hat, reports):
     _t = np.arange(1, 1001)
     _figure, _axes = panels(height=2.9)
-    _axes.semilogy(_t, errors, color=BLUE, label="error of ITD")
-    for _key, _colour, _name in (("right", GREEN, f"$q={q:.4f}$"), ("believed", ORANGE, f"$\\hat q={q_hat:.4f}$")):
+    _axes.semilogy(_t, errors, color=colour_of("itd"), label="error of ITD")
+    for _key, _colour, _name in (("right", "black", f"$q={q:.4f}$"), ("believed", ORANGE, f"$\\hat q={q_hat:.4f}$")):
         _values = bc.bounds["itd"].evaluate(reports[_key].constants["paper"], t=_t).values
-        _axes.semilogy(_t, _values, "--", color=_colour, label=f"Theorem 2.1 with {_name}")
+        _axes.semilogy(_t, _values, "--", color=_colour, label=f"itd (Theorem 2.1) with {_name}")
     _axes.plot([promised], [1e-3], "o", ms=5, color=ORANGE)
     _axes.annotate("promised", (promised, 1e-3), (promised, 2e-5), ha="center", color=ORANGE)
     _axes.set(xlabel="$t$", ylabel=r"$\|g-\nabla f\|$", ylim=(1e-6, None))

@@ -11,11 +11,11 @@ with app.setup(hide_code=True):
 
     import marimo as mo
     import numpy as np
-    from lesson import exercises, numbers, panels, shown, table
+    from lesson import colour_of, exercises, numbers, panels, shown, table
 
     import boundcheck as bc
-    from boundcheck.views.figures import report_figures
-    from boundcheck.views.figures.canvas import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, number
+    from boundcheck.views.figures import drawn_bounds, report_figures
+    from boundcheck.views.figures.canvas import number
 
 
 @app.cell(hide_code=True)
@@ -138,13 +138,11 @@ def _():
 def _(method, reports, which):
     _curve = reports[which.value].curve(method.value)
     _figure, _axes = panels(height=2.9)
-    _axes.semilogy(_curve.t, _curve.errors[0], color="black", lw=2, label=f"error of {method.value}")
-    for _bound, _colour in zip(
-        _curve.applicable.values(), (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, GREY), strict=False
-    ):
-        _style = "--" if _bound.kind == "a priori" else ":"
+    _colour = colour_of(method.value)
+    _axes.semilogy(_curve.t, _curve.errors[0], color=_colour, lw=2, label=f"error of {method.value}")
+    for _role, _bound in drawn_bounds.roles(_curve).items():
         _label = f"{_bound.name}, {_bound.kind}: ×{number(_bound.tightness[0, -1])} at the end"
-        _axes.semilogy(_curve.t, _bound.values[0], _style, color=_colour, label=_label)
+        drawn_bounds.draw(_axes, _curve.t, _bound.values[0], _role, _bound, color=_colour, label=_label)
     _axes.set(xlabel="$t$", ylabel=r"$\|g-\nabla f\|$")
     _figure.legend(loc="outside right upper")
     shown(_figure)

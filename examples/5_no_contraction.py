@@ -10,11 +10,11 @@ with app.setup(hide_code=True):
     import marimo as mo
     import numpy as np
     import torch
-    from lesson import exercises, numbers, panels, shown, table, verdicts
+    from lesson import colour_of, exercises, numbers, panels, shown, table, verdicts
 
     import boundcheck as bc
     from boundcheck.theory import step_sizes
-    from boundcheck.views.figures.canvas import BLUE, GREEN, GREY, ORANGE, VERMILLION, number
+    from boundcheck.views.figures.canvas import GREY, ORANGE, number
 
 
 @app.cell(hide_code=True)
@@ -66,10 +66,10 @@ def _(alpha, descent, report):
     _alphas = np.linspace(0.03, 0.24, 100)
     _left.plot(_alphas, [step_sizes.gradient_descent(1, 10, a).q for a in _alphas], color="black")
     _left.axhline(1, color=GREY, lw=0.8, ls=":")
-    _left.plot([alpha], [descent.q], "o", color=VERMILLION)
+    _left.plot([alpha], [descent.q], "o", color=ORANGE)
     _left.set(xlabel=r"$\alpha$", ylabel="$q$", title=r"$q=\max\{1-\alpha\mu,\ \alpha L-1\}$")
-    for _m, _colour, _style in (("itd", BLUE, "-"), ("aid-fp", VERMILLION, "--"), ("aid-cg", GREEN, "-")):
-        _right.semilogy(report.curve(_m).t, report.curve(_m).errors[0], _style, color=_colour, label=_m)
+    for _m, _style in (("itd", "-"), ("aid-fp", "--"), ("aid-cg", "-")):
+        _right.semilogy(report.curve(_m).t, report.curve(_m).errors[0], _style, color=colour_of(_m), label=_m)
     _right.set(xlabel="$t=k$", ylabel=r"$\|g-\nabla f\|$", title=f"$q={descent.q:.3g}$")
     _right.legend()
     _said = "All bounds apply here. Move the slider beyond 2."
@@ -162,8 +162,8 @@ def _(size):
 @app.cell(hide_code=True)
 def _(equilibrium, size, there):
     _figure, _axes = panels()
-    for _m, _colour in (("itd", BLUE), ("aid-fp", VERMILLION), ("aid-cgn", GREEN)):
-        _axes.semilogy(equilibrium.curve(_m).t, equilibrium.curve(_m).errors[0], color=_colour, label=_m)
+    for _m in ("itd", "aid-fp", "aid-cgn"):
+        _axes.semilogy(equilibrium.curve(_m).t, equilibrium.curve(_m).errors[0], color=colour_of(_m), label=_m)
     _axes.set(xlabel="$t=k$", ylabel=r"$\|g-\nabla f\|$", title=f"$\\|A\\|={size.value:g}$")
     _axes.legend()
     _first, *_, _last = equilibrium.curve("itd").errors[0]
@@ -210,7 +210,7 @@ def _(log_kappa):
 @app.cell(hide_code=True)
 def _(growth, heavy, kappa, norm_M, radius_M, ts, weighted):
     _figure, _axes = panels()
-    _axes.semilogy(ts, growth, color=BLUE, label=r"worst $\|w_t-w^*\|/\|w_0-w^*\|$")
+    _axes.semilogy(ts, growth, color="black", label=r"worst $\|w_t-w^*\|/\|w_0-w^*\|$")
     _axes.semilogy(ts, weighted.factor(ts), "--", color=ORANGE, label=r"$\sqrt{\|P\|}\,q_P^t$, from the weighted norm")
     _axes.semilogy(ts, heavy.rate**ts, ":", color=GREY, label="$s^t$, from the eigenvalues alone")
     _axes.axhline(1, color="black", lw=0.6)

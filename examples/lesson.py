@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from boundcheck import Report
 from boundcheck.views.figures.canvas import number
+from boundcheck.views.figures.method_style import style_of
 
 matplotlib.rcParams |= {"axes.spines.top": False, "axes.spines.right": False}
 matplotlib.rcParams |= {"legend.frameon": False, "font.size": 8, "axes.titlesize": 9}
@@ -24,6 +25,11 @@ def panels(count: int = 1, height: float = 2.7, **options: Any) -> tuple[Figure,
     """A figure and its axes, side by side."""
     figure = Figure(figsize=(5.4 if count == 1 else 7.2, height), layout="constrained")
     return figure, figure.subplots(1, count, **options)
+
+
+def colour_of(method: str) -> str:
+    """The colour that the method has in every figure."""
+    return style_of(method).colour
 
 
 def shown(figure: Figure, text: str = "") -> mo.Html:

@@ -17,8 +17,9 @@ def card(plan: Plan) -> Card:
     """The cheapest choice in a sentence; for each method what is guaranteed, and what a run needed."""
     rows = [_row(guarantee) for guarantee in plan.guarantees]
     rows += [
-        (method, "–", "–", "–", "no guarantee", "–", "–" if t is None else f"t = {t}")
-        for method, t in plan.measured.items()
+        (method, "–", "–", "–", "no guarantee", "–", "–" if need is None else _steps(need.t, need.k))
+        for method, need in plan.needs.items()
+        if method in plan.silent
     ]
     notes = tuple(f"{method}: {why.removeprefix(f'{method}: ')}" for method, why in plan.silent.items())
     title = f"plan for {plan.problem.name}: error ≤ {plan.eps:g}"
@@ -29,11 +30,10 @@ def sentence(plan: Plan) -> str:
     """The cheapest method with its t and k, and how that is known."""
     best = plan.cheapest
     if best is None:
-        measured = {method: t for method, t in plan.measured.items() if t is not None}
-        if not measured:
+        need = plan.cheapest_run
+        if need is None:
             return "no bound gives a guarantee, and no run reached this error"
-        method = min(measured, key=lambda name: measured[name])
-        return f"no bound gives a guarantee; a run of {method} needed t = {measured[method]} (estimated)"
+        return f"no bound gives a guarantee; a run of {need.method} needed {_steps(need.t, need.k)} (estimated)"
     steps = f"{best.method} with {_steps(best.t, best.k)}"
     if best.side is Side.LOWER:
         return f"cheapest: {steps} by {best.bound}, whose constants are estimated, so nothing is guaranteed"

@@ -73,7 +73,7 @@ class Report:
 
     @property
     def refuted(self) -> list[str]:
-        """The constants that the user gave and that are wrong, a sentence each; they were not used."""
+        """The constants of the user that were not used, as they are wrong or nothing confirms them, a sentence each."""
         every = [constant for some in self.constants.values() for constant in some.values()]
         return list(dict.fromkeys(f"{c.name} was {c.provenance.refuted}" for c in every if c.provenance.refuted))
 

@@ -445,7 +445,8 @@ class Problem:
             The hyperparameters λ, of the same dtype and on the same device.
         step_size : float or callable (hparams) -> Tensor, optional
             The step α, positive. A callable receives what the losses receive as `hparams`. By default 2/(μ+L) of the
-            Hessian at `params`, or less where a hundred steps with it lead to a point of larger curvature.
+            Hessian at `params`, or less where a hundred steps with it lead to a point of larger curvature; 1.9/L where
+            the loss is not strictly convex at `params`, or there are more than 2000 parameters.
         name : str
             The name of the problem in reports and messages; "user" by default.
         prepare : callable (hparams) -> object, optional

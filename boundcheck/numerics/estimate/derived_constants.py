@@ -82,12 +82,14 @@ OF_LOWER = frozenset(("q", "mu", "L", "nu_1", "hat_rho_1"))  # which say little 
 def with_proved(constants: Mapping[str, Constant], proved: Iterable[Constant]) -> dict[str, Constant]:
     """The constants with those that a program proves, where these say more.
 
-    A proved q of 1 or more proves no contraction, and estimates say more; then the constants of the lower level stay.
+    A proved q of 1 or more proves no contraction, and estimates say more; then the constants of the lower level stay,
+    but for μ and L where μ > 0, from which the step follows that does contract.
     """
     by_name = {constant.name: constant for constant in proved}
-    q = by_name.get("q")
+    q, mu = by_name.get("q"), by_name.get("mu")
     if q is not None and q.value >= 1:
-        by_name = {name: constant for name, constant in by_name.items() if name not in OF_LOWER}
+        stay = OF_LOWER - {"mu", "L"} if mu is not None and mu.value > 0 and "L" in by_name else OF_LOWER
+        by_name = {name: constant for name, constant in by_name.items() if name not in stay}
     merged = dict(constants)
     for name, constant in by_name.items():
         old = merged.get(name)
