@@ -120,10 +120,10 @@ def _missing_constants(report: Report) -> Iterator[str]:
         name, count = missing.most_common(1)[0]
         proved = "one more bound" if count == 1 else f"{count} more bounds"
         value = f" (now {local[name].value:.4g}, {in_words(local[name].side, name)})" if name in local else ""
-        yield f"Prove {name}{value}, and {proved} would be proved. If you know a bound of it, give it: {_how_to_give(name)}."
+        yield f"Prove {name}{value}, and {proved} would be proved. If you know a bound of it, {_how_to_give(name)}."
     elif every:
         yield f"No bound is proved until {', '.join(sorted(every))} are; they are estimates now."
 
 
 def _how_to_give(name: str) -> str:
-    return f"--know {name}=…, or known= in Python"
+    return f"give it: --know {name}=…, or known= in Python"
