@@ -53,7 +53,7 @@ class UnknownNameError(BoundcheckError, KeyError):
 
 
 class DivergenceError(BoundcheckError, ArithmeticError):
-    """An iteration left the finite numbers, or did not converge."""
+    """An iteration produced a value that is not finite, or did not converge."""
 
 
 class ToleranceError(DivergenceError):
@@ -65,4 +65,4 @@ class ToleranceError(DivergenceError):
 
 
 class UserCodeError(BoundcheckError, RuntimeError):
-    """A function that the user brought raised; the original error is the `__cause__`."""
+    """A function given by the user raised an error; the original error is the `__cause__`."""

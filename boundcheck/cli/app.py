@@ -13,6 +13,8 @@ from typer.exceptions import TyperException
 from boundcheck import __version__
 from boundcheck.cli import commands
 from boundcheck.cli.audit_command import audit
+from boundcheck.cli.compare_command import compare
+from boundcheck.cli.gallery_command import gallery
 from boundcheck.cli.options import (
     BAD_INPUT,
     SILENT,
@@ -24,6 +26,7 @@ from boundcheck.cli.options import (
     ProblemName,
     Quiet,
     Seed,
+    Verbose,
     asked_problem,
     print_json,
 )
@@ -132,9 +135,10 @@ def constants(
     dtype: Dtype = "",
     device: Device = "",
     quiet: Quiet = False,
+    verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
-    """Measure q, κ, step sizes, Lipschitz constants and D of a problem: value, side, how."""
+    """Find q, κ, Lipschitz constants and D of a problem and the step size to use, and say what is proved."""
     from boundcheck.numerics.estimate.estimate_constants import estimate_constants
     from boundcheck.numerics.estimate.explain_constant import explain_constants
     from boundcheck.views.terminal import console, show_constants, show_explanation
@@ -143,16 +147,21 @@ def constants(
     with console.progress(quiet or as_json) as tell:
         estimates = estimate_constants(loaded, ball=ball, budget=budget, delta=delta, seed=seed or 0, progress=tell)
         explanations = explain_constants(loaded, estimates, explain or (), ball)
+        local = None
+        if ball == "paper" and not (estimates["q"].is_safe and estimates["q"].value < 1 and not loaded.w0.any()):
+            # the ball of the iterates is another one, or more may be known there
+            local = estimate_constants(loaded, ball="local", budget=budget, delta=delta, seed=seed or 0, progress=tell)
     if as_json:
-        print_json(show_constants.as_json(loaded, estimates, explanations))
+        print_json(show_constants.as_json(loaded, estimates, explanations, ball, local))
     elif explanations:
         show_explanation.show(loaded, list(explanations.values()), problem.rpartition(":")[0])
     else:
-        show_constants.show(loaded, estimates)
+        show_constants.show(loaded, estimates, ball, local, verbose=verbose)
 
 
 for _run in (
     commands.check, audit, commands.plan, commands.hypergradient, commands.worst, commands.paper, commands.page,
+    compare, gallery,
 ):  # fmt: skip
     app.command()(_run)
 

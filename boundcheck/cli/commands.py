@@ -78,7 +78,10 @@ def check(
 
 def plan(
     problem: ProblemName,
-    eps: Annotated[float, typer.Option("--eps", help="The accuracy that is wanted.")],
+    eps: Annotated[float | None, typer.Option("--eps", help="The absolute error allowed.")] = None,
+    rtol: Annotated[
+        float | None, typer.Option("--rtol", help="Or the relative error allowed: 0.01 is 1 % of ‖∇f‖.")
+    ] = None,
     method: Annotated[list[str] | None, typer.Option("--method", help="itd, aid-fp, aid-cg, aid-cgn.")] = None,
     no_run: Annotated[bool, typer.Option("--no-run", help="Do not run the methods to see what they need.")] = False,
     budget: Budget = None,
@@ -86,20 +89,24 @@ def plan(
     dtype: Dtype = "",
     device: Device = "",
     quiet: Quiet = False,
+    verbose: Verbose = False,
     as_json: Json = False,
 ) -> int:
-    """Step sizes, and the t and k that the bounds guarantee for an accuracy; then what was really needed."""
+    """Find the t and k for an accuracy: guaranteed by a bound, or estimated from runs; and the step size to use."""
     from boundcheck.compare.plan import plan as make
     from boundcheck.views.terminal import console, show_plan
 
+    if (eps is None) == (rtol is None):
+        both = "no accuracy was given" if eps is None else "--eps and --rtol were given together"
+        raise InputError(f"{both}; give --rtol 0.01 for an error of 1 % of ‖∇f‖, or --eps for an absolute error")
     loaded = asked_problem(problem, seed, dtype, device)
     with console.progress(quiet or as_json) as tell:
-        result = make(loaded, eps, method, budget=budget, seed=seed or 0, run=not no_run, progress=tell)
+        result = make(loaded, eps, method, rtol=rtol, budget=budget, seed=seed or 0, run=not no_run, progress=tell)
     if as_json:
         print_json(show_plan.as_json(result))
     else:
-        show_plan.show(result)
-    return 0 if result.guarantees else SILENT
+        show_plan.show(result, verbose=verbose)
+    return 0 if result.guarantees or result.cheapest_run else SILENT
 
 
 def hypergradient(
@@ -150,22 +157,40 @@ def _save_array(array: Any, out: str) -> None:
 
 
 def worst(
-    bound: Annotated[str, typer.Argument(metavar="BOUND", help="A bound, or a claim: appB-aid, heavy-ball-2D.")],
+    bound: Annotated[
+        str,
+        typer.Argument(
+            metavar="BOUND",
+            help="A name from `boundcheck list bounds`, or one of the false claims appB-aid and heavy-ball-2D.",
+        ),
+    ],
     q: Annotated[float, typer.Option("--q", help="The contraction constant.")] = 0.9,
     t: Annotated[int, typer.Option("--t", help="Lower-level iterations.")] = 20,
-    k: Annotated[int | None, typer.Option("--k", help="Linear-solver iterations; 20 where the bound has them.")] = None,
-    dim: Annotated[int, typer.Option("--dim", help="Dimension of w; 1 is tried as well.")] = 2,
+    k: Annotated[
+        int | None, typer.Option("--k", help="Linear-solver iterations (default 20 for bounds that depend on k).")
+    ] = None,
+    dim: Annotated[int, typer.Option("--dim", help="Dimension of w. Dimension 1 is searched too.")] = 2,
     only: Annotated[
-        str, typer.Option("--only", help="Parts an instance may have, of nu_1,nu_2,eta_1,eta_2,L_Phi,L_E.")
+        str,
+        typer.Option(
+            "--only", help="Allow only these parts, separated by commas: nu_1, nu_2, eta_1, eta_2, L_Phi, L_E."
+        ),
     ] = "",
-    linear: Annotated[bool, typer.Option("--linear", help="Nothing saturates: Φ, E bilinear and quadratic.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer starts, in a quarter of the time.")] = False,
-    out: Annotated[str, typer.Option("--out", help="Write worst.py, a problem to check, and worst.json here.")] = "",
+    linear: Annotated[
+        bool, typer.Option("--linear", help="Search only maps Φ that are bilinear and losses E that are quadratic.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Use fewer random starts. Takes a quarter of the time.")
+    ] = False,
+    out: Annotated[
+        str,
+        typer.Option("--out", help="Write the problem found (worst.py) and the result (worst.json) to this folder."),
+    ] = "",
     seed: Seed = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> int:
-    """Search for the instance with the largest error/bound, and confirm it in 50 digits: how tight, or refuted."""
+    """Search for the problem with the largest error/bound: it shows how tight a bound is, or refutes it."""
     from boundcheck.atomic_write import sole_use
     from boundcheck.views.terminal import console, show_worst
     from boundcheck.worst_case.problem_file import check_command, save
@@ -188,19 +213,25 @@ def worst(
 
 
 def paper(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="fig1, …: a figure or table of the paper.")],
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer steps, seeds and samples: under two minutes.")] = False,
-    out: Annotated[str, typer.Option("--out", help="Figures, tables and checkpoints; out/paper/NAME if none.")] = "",
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="fig1, table1, table2, eqm, conv-eqm, states or tightness.")
+    ],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run fewer steps, seeds and samples. Takes under two minutes.")
+    ] = False,
+    out: Annotated[
+        str, typer.Option("--out", help="Folder for figures, tables and checkpoints (default out/paper/NAME).")
+    ] = "",
     jobs: Annotated[
-        int | None, typer.Option("--jobs", help="Processes for the runs; 1, with --quick one a core, if none.")
+        int | None, typer.Option("--jobs", help="Number of processes (default 1; one per core with --quick).")
     ] = None,
-    scheduler: Annotated[str, typer.Option("--scheduler", help="Or over the Dask cluster at this address.")] = "",
+    scheduler: Annotated[str, typer.Option("--scheduler", help="Address of a Dask scheduler to run on.")] = "",
     seed: Seed = None,
     device: Device = "",
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Reproduce a figure or table of the paper beside the published one; stopped at any moment, it goes on."""
+    """Reproduce a figure or table of the paper. You can interrupt it at any time; the same command resumes."""
     from boundcheck.paper.engine.command import paper as run
 
     result = run(
@@ -216,13 +247,15 @@ def page(
     out: Annotated[str, typer.Option("--out", help="The file to write.")] = "page.html",
     method: Annotated[list[str] | None, typer.Option("--method", help="itd, aid-fp, aid-cg:10, …")] = None,
     t: Annotated[int, typer.Option("--t", help="Lower-level iterations, at most.")] = 200,
-    report: Annotated[str, typer.Option("--report", help="What `check --out` wrote, in place of a problem.")] = "",
+    report: Annotated[
+        str, typer.Option("--report", help="Show a report that `check --out` wrote, instead of a problem.")
+    ] = "",
     seed: Seed = None,
     dtype: Dtype = "",
     device: Device = "",
     quiet: Quiet = False,
 ) -> None:
-    """One HTML file with sliders that move every bound; of a problem also its errors, verdicts and proofs."""
+    """Write one HTML file with sliders for every constant. With a PROBLEM it also shows errors, verdicts and proofs."""
     from boundcheck.atomic_write import sole_use_of_file
     from boundcheck.views import page as pages
 

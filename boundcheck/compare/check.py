@@ -93,7 +93,7 @@ class Observations:
 
 @on_few_threads
 def check(
-    problem: Problem,
+    problem: Problem | str,
     methods: Sequence[str] | None = None,
     t: int = 200,
     samples: int = 1,
@@ -116,8 +116,8 @@ def check(
 
     Parameters
     ----------
-    problem : Problem
-        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it.
     methods : sequence of str, optional
         The methods: "itd", "itd-truncated:K", "aid-fp", "aid-cg", "aid-cgn"; "aid-cg:10" fixes k = 10, otherwise k =
         t. By default "itd", "aid-fp" and "aid-cg", or "aid-cgn" in place of "aid-cg" where ∂₁Φ is known not to be
@@ -134,7 +134,7 @@ def check(
     bounds : sequence of str, optional
         Names of bounds from the catalogue; all of them by default.
     known : Constants, optional
-        Constants that you vouch for. The estimator checks them, and does not use those that it refutes.
+        Constants that you have proved. The estimator tests them, and does not use those that it refutes.
     constants : mapping from {"paper", "local"} to Constants, optional
         Constants on both balls, taken as they are, without any estimate: to see what a wrong one does.
     delta : float
@@ -176,7 +176,7 @@ def check(
     >>> report.curve("itd").bounds["itd-local"].tightness[0].round(6)
     array([1., 1., 1., 1., 1., 1., 1., 1., 1., 1.])
     """
-    require_problem(problem)
+    problem = require_problem(problem)
     start, tell = time.perf_counter(), progress or no_progress
     method_list, chosen, T = methods_of(problem, methods), _bounds(bounds), steps_of(t)
     refuse_unless_budget(memory)

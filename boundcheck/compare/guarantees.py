@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING
 
+from boundcheck.compare import plan_card
+from boundcheck.compare.measured_need import Need
 from boundcheck.compare.step_costs import Costs
 from boundcheck.constants import Constants
+from boundcheck.frames import frame
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.side import Side
+from boundcheck.theory.step_advice import StepAdvice, advise
 
-WITHOUT_BOUND = 500  # steps of a run without a guarantee
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -30,9 +37,13 @@ class Offer:
     value : float
         The bound at t and k.
     side : Side
-        What the value is worth, given its constants.
+        The side of the value, given its constants.
     cost : float
         The cost of the run, in lower-level steps.
+    estimated : tuple of str
+        The constants of the bound that are only estimated; none where the value is proved.
+    doubt : str
+        Which assumption of the bound is not proved; empty if all are.
     """
 
     method: str
@@ -42,6 +53,8 @@ class Offer:
     value: float
     side: Side
     cost: float
+    estimated: tuple[str, ...]
+    doubt: str
 
 
 @dataclass(frozen=True)
@@ -61,9 +74,13 @@ class Guarantee(Offer):
     value : float
         The bound at t and k.
     side : Side
-        What the value is worth, given its constants.
+        The side of the value, given its constants.
     cost : float
         The cost of the run, in lower-level steps.
+    estimated : tuple of str
+        The constants of the bound that are only estimated; none where the value is proved.
+    doubt : str
+        Which assumption of the bound is not proved; empty if all are.
     memory : int
         The memory of the run, in bytes.
     error : float or None
@@ -71,8 +88,8 @@ class Guarantee(Offer):
     met : bool or None
         Whether that error is within the accuracy; None where it was not run.
     needed : tuple of int and int or None, or None
-        The least t, with the same k, from which on the error was within the accuracy; None where it was not run, or the
-        error at t was not.
+        The cheapest t and k with which a run was within the accuracy, and stayed there; None where it was not run, or
+        was not within the accuracy at t.
     """
 
     memory: int
@@ -83,7 +100,7 @@ class Guarantee(Offer):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What the bounds guarantee for an accuracy, and what runs needed.
+    """The steps that the bounds guarantee for an accuracy, and those that runs needed.
 
     Attributes
     ----------
@@ -101,13 +118,17 @@ class Plan:
         For each method the best offer, tried by a run.
     silent : dict from str to str
         The methods without a guarantee, and why.
-    measured : dict from str to int or None
-        For the methods without a guarantee, the least t (with k = t) from which on a run was within the accuracy; None
-        where it never was.
     floor : float
         The rounding floor: a smaller accuracy cannot be reached in this precision.
-    longest_run : int
-        How long the runs of methods without a guarantee are, in lower-level steps.
+    needs : dict from str to Need or None
+        For each method that was run, the cheapest t and k that reached the accuracy; None where none did. They are
+        estimates, from one run.
+    not_reached : dict from str to str
+        For each method whose runs did not reach the accuracy, why.
+    gradient_norm : float
+        ‖∇f(λ)‖ of the reference solution.
+    paper_constants : Constants or None
+        The constants on the ball ‖w‖ ≤ 2D.
     """
 
     problem: Problem
@@ -117,11 +138,59 @@ class Plan:
     offers: tuple[Offer, ...]
     guarantees: tuple[Guarantee, ...]
     silent: dict[str, str]
-    measured: dict[str, int | None]
     floor: float
-    longest_run: ClassVar[int] = WITHOUT_BOUND
+    needs: Mapping[str, Need | None]
+    not_reached: Mapping[str, str]
+    gradient_norm: float
+    paper_constants: Constants | None = None
+
+    def __repr__(self) -> str:
+        return plan_card.line(self)
+
+    def __str__(self) -> str:
+        return plan_card.card(self).text()
+
+    def _repr_html_(self) -> str:
+        return plan_card.card(self).html()
+
+    def to_frame(self) -> DataFrame:
+        """The offers as a pandas table, one row for each method and bound.
+
+        Returns
+        -------
+        DataFrame
+            With the columns method, bound, t, k, value, known ("proved", "probable" or "estimated"), side, cost, best
+            (whether it is the guarantee of its method) and error (that of the run at t and k; NaN where none was made).
+
+        Raises
+        ------
+        InputError
+            If pandas is not installed.
+        """
+        return frame(plan_card.columns(self))
 
     @property
     def cheapest(self) -> Guarantee | None:
-        """The cheapest of the guarantees that no run has shown to miss the accuracy; None if there is none."""
-        return min((g for g in self.guarantees if g.met is not False), key=lambda g: g.cost, default=None)
+        """The cheapest of the guarantees that no run has shown to miss the accuracy, proved ones first; or None."""
+        kept = [g for g in self.guarantees if g.met is not False]
+        return min(kept, key=lambda g: (g.side is Side.LOWER, g.cost), default=None)
+
+    @property
+    def cheapest_run(self) -> Need | None:
+        """The cheapest t and k that reached the accuracy in a run, which is an estimate; None if none did."""
+        return min((need for need in self.needs.values() if need is not None), key=lambda n: n.cost, default=None)
+
+    @property
+    def measured(self) -> dict[str, int | None]:
+        """For the methods without a guarantee, the t that a run needed; None where none reached the accuracy."""
+        return {m: None if need is None else need.t for m, need in self.needs.items() if m in self.silent}
+
+    @property
+    def rtol(self) -> float | None:
+        """The accuracy relative to ‖∇f(λ)‖; None where that is 0."""
+        return self.eps / self.gradient_norm if self.gradient_norm > 0 else None
+
+    @cached_property
+    def advice(self) -> StepAdvice | None:
+        """The step size to take; None for a map that is not a gradient step."""
+        return advise(self.constants, self.paper_constants, self.problem.about()["step"])

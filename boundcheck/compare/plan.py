@@ -1,4 +1,4 @@
-"""`plan`: the t and k that each bound guarantees for an accuracy, what they cost, and what was really needed."""
+"""`plan`: the t and k that each bound guarantees for an accuracy, what they cost, and what runs needed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from boundcheck.compare import certificate
 from boundcheck.compare.applicability import question, shrinking
 from boundcheck.compare.applied_bound import Applied, apply
 from boundcheck.compare.case import Case, case_at
-from boundcheck.compare.guarantees import WITHOUT_BOUND, Guarantee, Offer, Plan
+from boundcheck.compare.guarantees import Guarantee, Offer, Plan
+from boundcheck.compare.measured_need import LENGTHS, Need, Search, search, within
 from boundcheck.compare.step_costs import Costs, measure
 from boundcheck.constants import Constants
-from boundcheck.errors import AssumptionError, BoundcheckError, InputError, MissingConstantError
+from boundcheck.errors import AssumptionError, InputError, MissingConstantError
 from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
 from boundcheck.numerics.bilevel.quick.quick_problem import quick
 from boundcheck.numerics.bilevel.threads import on_few_threads
-from boundcheck.numerics.curves.error_curves import error_curves, methods_of
+from boundcheck.numerics.curves.error_curves import methods_of
 from boundcheck.numerics.estimate import validate
 from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.rounding_floor import FACTOR
@@ -38,10 +39,11 @@ LONGEST_RUN = 60.0  # seconds that a run to confirm a guarantee may take
 
 @on_few_threads
 def plan(
-    problem: Problem,
-    eps: float,
+    problem: Problem | str,
+    eps: float | None = None,
     methods: Sequence[str] | None = None,
     *,
+    rtol: float | None = None,
     known: Constants | None = None,
     delta: float = 1e-3,
     seed: int = 0,
@@ -52,19 +54,21 @@ def plan(
     """Find the t and k that guarantee ‖g − ∇f(λ)‖ ≤ eps at least cost.
 
     For each method the bounds are inverted; the cost of a step of the linear solver against a lower-level step is
-    measured, and t and k are chosen by it. A run then shows what was really needed.
+    measured, and t and k are chosen by it. Runs then show which t and k were enough, also where no bound applies.
 
     Parameters
     ----------
-    problem : Problem
-        The problem, as `Problem.from_loss` or `load_problem` returns it.
-    eps : float
-        The accuracy, positive, in the Euclidean norm of the hypergradient.
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it.
+    eps : float, optional
+        The accuracy, positive, in the Euclidean norm of the hypergradient. Give either this or `rtol`.
     methods : sequence of str, optional
         The methods: "itd", "aid-fp", "aid-cg", "aid-cgn"; a plan finds k, so none may fix it. By default "itd",
-        "aid-fp" and "aid-cg", or "aid-cgn" in place of "aid-cg" where ∂₁Φ is known not to be symmetric.
+        "aid-fp" and "aid-cg", or "aid-cgn" in place of "aid-cg" where ∂₁Φ is not symmetric.
+    rtol : float, optional
+        The accuracy relative to ‖∇f(λ)‖; 0.01 asks for an error of 1 %.
     known : Constants, optional
-        Constants that you vouch for. The estimator checks them, and does not use those that it refutes.
+        Constants that you have proved. The estimator tests them, and does not use those that it refutes.
     delta : float
         The probability with which each certificate by random starts may fail; 1e-3 by default.
     seed : int
@@ -79,14 +83,15 @@ def plan(
     Returns
     -------
     Plan
-        `.cheapest` is the cheapest guarantee, `.guarantees` has one for each method, `.silent` the methods without one.
+        `.cheapest` is the cheapest guarantee, `.guarantees` has one for each method, `.silent` the methods without one;
+        `.cheapest_run` and `.needs` have the t and k that runs needed, which are estimates.
 
     Raises
     ------
     UnknownNameError
         If there is no such method.
     InputError
-        If an argument cannot be used, or a method fixes k.
+        If an argument cannot be used, a method fixes k, or the accuracy is below the rounding floor.
     DivergenceError
         If w(λ) cannot be found.
     UserCodeError
@@ -100,9 +105,8 @@ def plan(
     >>> best.method, best.t, best.met
     ('itd', 17, True)
     """
-    require_problem(problem)
-    if not (isinstance(eps, int | float) and not isinstance(eps, bool) and 0 < eps < float("inf")):
-        raise InputError(f"eps = {eps!r} is not an accuracy; give a positive number, such as 1e-3")
+    problem = require_problem(problem)
+    _refuse_unless_accuracy(eps, rtol)
     tell = progress or no_progress
     method_list = methods_of(problem, methods)
     if fixed := [m for m in method_list if m.k is not None]:
@@ -111,36 +115,84 @@ def plan(
     doubts = validate.check(problem, lam).unconfirmed
     tell("constants", 0, 1)
     solution, smaller_balls = reference(quick(problem), lam[None]), shrinking(catalogue.values(), method_list)
+    norm = float(solution.value[0].norm())
+    accuracy = _absolute(eps, rtol, norm)
     case = case_at(problem, solution, known, None, Spend(delta, seed, budget), doubts, tell, smaller_balls)
     costs = measure(problem)
-    local, floor = case.constants[BallKind.LOCAL], _floor(case, solution)
+    local, floor = case.constants[BallKind.LOCAL], _rounding_floor(case, solution)
+    _refuse_below(floor, accuracy, norm, problem)
+    known_to = 0.0 if case.certificate is None else case.certificate.value
     offers: list[Offer] = []
     guarantees: list[Guarantee] = []
     silent: dict[str, str] = {}
-    without_guarantee: dict[str, int | None] = {}
+    needs: dict[str, Need | None] = {}
+    not_reached: dict[str, str] = {}
+    if methods is None and case.symmetric.refusal:
+        method_list = [*method_list, *(Method("aid-cgn") for m in method_list if m.name == "aid-cg")]
     for i, method in enumerate(method_list):
+        name = str(method)
         tell(f"guarantee of {method}", i, len(method_list))
-        try:
-            best = _offers(method, case, eps, costs)
-            offers += best
-            if eps <= floor:
-                dtype = str(problem.dtype).removeprefix("torch.")
-                why = f"eps = {eps:g} is below the rounding floor {floor:.1e} of {dtype}"
-                raise AssumptionError(f"{method}: {why}, so no run can reach it; ask for a larger eps")
-        except AssumptionError as why:
-            silent[str(method)] = str(why)
-            if run:
-                without_guarantee[str(method)] = _without_bound(problem, method, eps)
+        if method.name == "aid-cg" and case.symmetric.refusal:
+            silent[name], needs[name] = f"aid-cg does not apply: {case.symmetric.refusal}", None
             continue
-        guarantees.append(_confirmed(problem, best[0], eps, costs, run))
-    return Plan(problem, float(eps), local, costs, tuple(offers), tuple(guarantees), silent, without_guarantee, floor)
+        best: Offer | None = None
+        priced = costs.of(method.name)
+        try:
+            best, *others = _offers(method, case, accuracy, priced)
+            offers += [best, *others]
+            if accuracy <= known_to:
+                best, told = None, f"the error of the reference solution is only known to be at most {known_to:.1e}"
+                silent[name] = f"{method}: {told}, so nothing is guaranteed; ask for a larger eps"
+        except AssumptionError as why:
+            silent[name] = str(why)
+        tell(f"runs of {method}", i, len(method_list))
+        found = _run(problem, name, best, accuracy, priced) if run and (best is None or best.t) else None
+        if found is not None:
+            needs[name] = found.need
+            not_reached |= {name: found.reason} if found.need is None else {}
+        if best is not None:
+            guarantees.append(_guarantee(problem, best, accuracy, found))
+    return Plan(
+        problem=problem, eps=accuracy, constants=local, costs=costs, offers=tuple(offers),
+        guarantees=tuple(guarantees), silent=silent, floor=max(floor, known_to), needs=needs, not_reached=not_reached,
+        gradient_norm=norm, paper_constants=case.constants.get(BallKind.PAPER),
+    )  # fmt: skip
 
 
-def _floor(case: Case, solution: ReferenceSolution) -> float:
-    """The rounding floor of a long run, or the error of the reference itself if that is larger."""
+def _refuse_unless_accuracy(eps: object, rtol: object) -> None:
+    given = {name: value for name, value in (("eps", eps), ("rtol", rtol)) if value is not None}
+    if len(given) != 1:
+        both = "eps and rtol were given together" if given else "no accuracy was given"
+        raise InputError(f"{both}; give one of them, such as eps=1e-3 or rtol=0.01")
+    ((name, value),) = given.items()
+    if not (isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")):
+        raise InputError(f"{name} = {value!r} is not an accuracy; give a positive number, such as 1e-3")
+
+
+def _absolute(eps: float | None, rtol: float | None, norm: float) -> float:
+    """The accuracy as an absolute error."""
+    if rtol is None:
+        return float(eps or 0)
+    if not norm > 0:
+        raise InputError(f"rtol = {rtol:g} asks for a share of ‖∇f‖, which is {norm:g}; give eps, an absolute error")
+    return rtol * norm
+
+
+def _rounding_floor(case: Case, solution: ReferenceSolution) -> float:
+    """The rounding floor of a long run."""
     late = certificate.model_of(case.constants[BallKind.LOCAL], solution, case.problem.dtype, np.array([10**6]))
-    certified = 0.0 if case.certificate is None else case.certificate.value
-    return max(FACTOR * float(late[0]), certified)
+    return FACTOR * float(late[0])
+
+
+def _refuse_below(floor: float, eps: float, norm: float, problem: Problem) -> None:
+    """InputError for an accuracy that rounding alone does not allow."""
+    if eps <= floor < float("inf"):
+        dtype = str(problem.dtype).removeprefix("torch.")
+        share = f" ({floor / norm:.1e} of ‖∇f‖)" if norm > 0 else ""
+        raise InputError(
+            f"eps = {eps:.3g} is below the rounding floor {floor:.1e}{share} of {dtype}, so no run can reach it; "
+            f"ask for more than {floor:.1e}"
+        )
 
 
 def _offers(method: Method, case: Case, eps: float, costs: Costs) -> list[Offer]:
@@ -153,8 +205,9 @@ def _offers(method: Method, case: Case, eps: float, costs: Costs) -> list[Offer]
             answer = question(bound, method, case)
             if answer.refusal:
                 raise AssumptionError(answer.refusal)
-            offer = _offer(method, bound.name, _iterations(apply(bound, method, case), eps, costs), costs)
-            offers.append(replace(offer, side=Side.LOWER) if answer.doubt else offer)
+            applied = apply(bound, method, case)
+            offer = _offer(applied, _iterations(applied, eps, costs), costs)
+            offers.append(replace(offer, side=Side.LOWER, doubt=answer.doubt) if answer.doubt else offer)
         except (AssumptionError, MissingConstantError, InputError) as why:
             reasons[bound.name] = str(why).removeprefix(f"{bound.name}: ")
     if not offers:
@@ -164,11 +217,16 @@ def _offers(method: Method, case: Case, eps: float, costs: Costs) -> list[Offer]
     return sorted(offers, key=lambda offer: (offer.side is Side.LOWER, offer.cost))
 
 
-def _offer(method: Method, bound: str, iterations: Iterations, costs: Costs) -> Offer:
-    t, unrolled = iterations.t or 0, method.name == "itd"
+def _offer(applied: Applied, iterations: Iterations, costs: Costs) -> Offer:
+    t, unrolled, bound = iterations.t or 0, applied.method.name == "itd", applied.bound
     k = None if unrolled else iterations.k if iterations.k is not None else t
     cost = t * (1 + costs.ratio) if unrolled else t + costs.ratio * (k or 0)  # ITD goes back through all t steps
-    return Offer(str(method), bound, t, k, iterations.value, iterations.side, cost)
+    used = {name: constant for constants in applied.constants for name, constant in constants.items()}
+    weak = {name for name, c in used.items() if name in bound.symbols and not c.side.is_safe_for(bound.direction(name))}
+    return Offer(
+        str(applied.method), bound.name, t, k, iterations.value, iterations.side, cost, estimated=tuple(sorted(weak)),
+        doubt="",
+    )  # fmt: skip
 
 
 def _iterations(applied: Applied, eps: float, costs: Costs) -> Iterations:
@@ -179,35 +237,22 @@ def _iterations(applied: Applied, eps: float, costs: Costs) -> Iterations:
     return min(answers, key=lambda answer: answer.cost)
 
 
-def _confirmed(problem: Problem, best: Offer, eps: float, costs: Costs, run: bool) -> Guarantee:
-    t, k = best.t, best.k
-    states = GRAPH_STATES * t * problem.dynamics.copies if best.method == "itd" else AID_STATES
+def _run(problem: Problem, method: str, best: Offer | None, eps: float, costs: Costs) -> Search:
+    """What runs found: up to the t and k of an offer if that takes no longer than a minute, or else of growing length.
+
+    The error is that at the t and k of the offer, if they were run.
+    """
+    if best is None or best.cost * costs.inner > LONGEST_RUN:
+        return replace(search(problem, method, eps, costs), error=None)
+    found = within(problem, method, eps, costs, best.t, best.k or 1, only_last=best.t > LENGTHS[-1])
+    return found if found.need is not None else replace(search(problem, method, eps, costs), error=found.error)
+
+
+def _guarantee(problem: Problem, best: Offer, eps: float, found: Search | None) -> Guarantee:
+    states = GRAPH_STATES * best.t * problem.dynamics.copies if best.method == "itd" else AID_STATES
     size = states * problem.d * problem.w0.element_size()
-    reached, needed = None, None
-    if run and t and best.cost * costs.inner <= LONGEST_RUN:
-        errors = _errors(problem, best.method if k is None else f"{best.method}:{k}", t)
-        reached = float(errors[-1])
-        first = _first_within(errors, eps)
-        needed = None if first is None else (first, k)
-    met = None if reached is None else reached <= eps
-    return Guarantee(**vars(best), memory=size, error=reached, met=met, needed=needed)
-
-
-def _without_bound(problem: Problem, method: Method, eps: float) -> int | None:
-    return _first_within(_errors(problem, str(method), WITHOUT_BOUND), eps)
-
-
-def _errors(problem: Problem, method: str, t: int) -> np.ndarray:
-    """The error at 1 … t; infinite where the run diverged or the method cannot be run."""
-    try:
-        errors = error_curves(problem, [method], t)[method][0]
-    except BoundcheckError:
-        return np.full(t, np.inf)
-    return np.where(np.isfinite(errors), errors, np.inf)
-
-
-def _first_within(errors: np.ndarray, eps: float) -> int | None:
-    """The first t (from 1) after which all errors stay at most eps; None if the last error is above."""
-    outside = np.flatnonzero(errors > eps)
-    last = int(outside[-1]) + 1 if outside.size else 0
-    return last + 1 if last < len(errors) else None
+    error = None if found is None else found.error
+    need = None if found is None else found.need
+    needed = None if need is None or need.t > best.t else (need.t, need.k)
+    met = None if error is None else error <= eps
+    return Guarantee(**vars(best), memory=size, error=error, met=met, needed=needed)

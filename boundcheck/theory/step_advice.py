@@ -1,8 +1,8 @@
 """Which step size to take: one recommendation, where it contracts, how that is known, and a sentence that says so.
 
 A gradient step Φ = w − α∇₁ℓ has ‖∂₁Φ‖ = max(1 − αμ, αL − 1) where the Hessian of ℓ has eigenvalues between μ and L. So
-2/(μ+L) is the best α where μ and L are known on the ball. A q ≥ 1 that was measured for some α says that L may be as
-large as (1 + q)/α there.
+2/(μ+L) is the best α where μ and L are known on the ball. A q ≥ 1 that was measured for some α is αL − 1, so that no
+step above 2α/(1+q) contracts there; or it is 1 − αμ with μ ≤ 0, so that none does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class StepAdvice:
     alpha : float or None
         The step to take; None where none contracts.
     q : float or None
-        Its contraction constant; None where that is not known, or there is no step to take.
+        Its contraction constant; None where there is no step to take.
     where : str
         Where it contracts: "on the ball of the iterates", "on the ball ‖w‖ ≤ 2D" or "at w* only"; empty if nowhere.
     standing : {"proved", "probable", "estimated"}
@@ -43,6 +43,8 @@ class StepAdvice:
         "default" if boundcheck chose the step in use, "given" if the user did; empty if that is not known.
     keep : bool
         Whether the step to take is the one in use.
+    limit : float or None
+        No larger step contracts on the whole ball; None where the step to take does.
     sentence : str
         All of this in a sentence, without a full stop.
     """
@@ -55,6 +57,7 @@ class StepAdvice:
     in_use_where: str
     chosen: str
     keep: bool
+    limit: float | None
     sentence: str
 
     def as_json(self) -> dict[str, Any]:
@@ -73,10 +76,9 @@ class _Step:
     """A step with its contraction constant, the side of that, and where it is the constant of."""
 
     alpha: float
-    q: float | None
+    q: float
     side: Side
     where: str
-    condition: str = ""
 
     @property
     def standing(self) -> str:
@@ -85,8 +87,7 @@ class _Step:
     @property
     def clause(self) -> str:
         """As in "(q ≤ 0.98, proved)"."""
-        value = "" if self.q is None else f"{contraction(self.q, self.side)}, "
-        return f"({value}{self.standing}{self.condition})"
+        return f"({contraction(self.q, self.side)}, {self.standing})"
 
 
 def advise(
@@ -118,27 +119,36 @@ def advise(
     --------
     >>> import boundcheck as bc
     >>> known = bc.Constants.given(mu=1.0, L=4.0, alpha=0.6, q=1.4, q_star=0.9)
-    >>> bc.step_sizes.advise(known).sentence
-    'step α = 0.6 (default) contracts at w*, but not on the whole ball; use α = 0.4, which does (q = 0.6, proved)'
+    >>> bc.step_sizes.advise(known, chosen="given").sentence
+    'step α = 0.6 contracts at w* (q = 0.9), but not on the whole ball; use α = 0.4, which does (q = 0.6, proved)'
     """
-    place = PLACES[BallKind(ball)]
+    place, chosen = PLACES[BallKind(ball)], chosen or ""
     in_use, best = _in_use(local_constants, place), _best(local_constants, place)
     mu = local_constants.get("mu")
     if mu is not None and mu.value <= 0 and mu.side in (Side.EXACT, Side.UPPER):
         why = f"the loss is not strongly convex (μ = {mu.value:.4g} ≤ 0), so no step size contracts"
         alpha = None if in_use is None else in_use.alpha
-        return StepAdvice(None, None, "", standing(Side.EXACT), alpha, "", chosen or "", False, why)
-    if in_use is not None and in_use.where == place and not _better(best, in_use):
-        step, start = in_use, f"{_named(in_use.alpha, chosen)} contracts {place} {in_use.clause}; keep it"
-    elif best is None:
+        return StepAdvice(None, None, "", standing(Side.EXACT), alpha, "", chosen, False, None, why)
+    step = _to_take(in_use, best, place)
+    if step is None:
         return None
-    else:
-        step, start = best, _change(local_constants, in_use, best, chosen, place)
+    limit = _limit(local_constants) if step.where == AT_SOLUTION else None
+    sentence = _sentence(local_constants, in_use, step, chosen, place)
+    sentence += _on_ball(local_constants, limit, step is in_use) or _on_paper_ball(step, paper_constants)
     return StepAdvice(
         alpha=step.alpha, q=step.q, where=step.where, standing=step.standing,
         in_use=None if in_use is None else in_use.alpha, in_use_where="" if in_use is None else in_use.where,
-        chosen=chosen or "", keep=step is in_use, sentence=start + _on_paper_ball(step, paper_constants),
+        chosen=chosen, keep=step is in_use, limit=limit, sentence=sentence,
     )  # fmt: skip
+
+
+def _to_take(in_use: _Step | None, best: _Step | None, place: str) -> _Step | None:
+    """The one in use if it contracts on the ball; or else one that does; or else one that contracts at w*."""
+    if in_use is None:
+        return best
+    if in_use.where == place:
+        return best if _better(best, in_use) else in_use
+    return best if best is not None and (best.where == place or not in_use.where) else in_use if in_use.where else None
 
 
 def _in_use(constants: Constants, place: str) -> _Step | None:
@@ -155,51 +165,72 @@ def _in_use(constants: Constants, place: str) -> _Step | None:
 
 
 def _best(constants: Constants, place: str) -> _Step | None:
-    """2/(μ+L) with μ and L of the ball if they are known there, or else with the L that a measured q stands for."""
-    mu, L, alpha, q = (constants.get(name) for name in ("mu", "L", "alpha", "q"))
-    if mu is None or L is None or not mu.value <= L.value or L.value <= 0:
+    """2/(μ+L) on the ball if μ is known there, with L or what a measured q says of it; or else at w* only."""
+    mu, L = constants.get("mu"), constants.get("L")
+    if mu is None or L is None or not 0 < mu.value <= L.value:
         return None
-    if mu.value > 0 and mu.is_safe and L.is_safe:
+    if mu.is_safe and L.is_safe:
         sides = {mu.side, L.side}
         likely = Side.HIGH_PROBABILITY in sides
         return _of_spectrum(mu.value, L.value, Side.HIGH_PROBABILITY if likely else _upper(sides), place)
-    fails = alpha is not None and q is not None and q.value >= 1
-    largest = max(L.value, (1 + q.value) / alpha.value) if fails and alpha and q else L.value
-    where = AT_SOLUTION if alpha is None or q is None else place
-    if mu.value <= 0:  # a lower bound, so the loss may be strongly convex
-        return _Step(rounded_down(1 / largest), None, Side.LOWER, where, ", if the loss is strongly convex there")
-    return _of_spectrum(mu.value, largest, Side.LOWER, where, ", if the loss is convex there" if fails else "")
+    limit = _limit(constants)
+    if mu.is_safe and limit is not None:  # the loss is strongly convex on the ball
+        return _of_spectrum(mu.value, max(L.value, 2 / limit), Side.LOWER, place)
+    return _of_spectrum(mu.value, L.value, Side.LOWER, AT_SOLUTION)
+
+
+def _limit(constants: Constants) -> float | None:
+    """2α/(1+q) where q ≥ 1: no larger step contracts on the ball, if that q is attained."""
+    alpha, q = constants.get("alpha"), constants.get("q")
+    return None if alpha is None or q is None or q.value < 1 else 2 * alpha.value / (1 + q.value)
 
 
 def _upper(sides: set[Side]) -> Side:
     return Side.EXACT if sides == {Side.EXACT} else Side.UPPER
 
 
-def _of_spectrum(mu: float, L: float, side: Side, place: str, condition: str = "") -> _Step:
+def _of_spectrum(mu: float, L: float, side: Side, place: str) -> _Step:
     alpha = rounded_down(2 / (mu + L))
-    return _Step(alpha, max(1 - alpha * mu, alpha * L - 1), side, place, condition)
+    return _Step(alpha, max(1 - alpha * mu, alpha * L - 1), side, place)
 
 
 def _better(best: _Step | None, in_use: _Step) -> bool:
     """Whether another step is worth a change: it is proved and the one in use is not, or it contracts clearly more."""
-    if best is None or best.q is None or in_use.q is None or best.standing == "estimated":
+    if best is None or best.standing == "estimated":
         return False
     return in_use.standing == "estimated" or 1 - best.q > WORTH_A_CHANGE * (1 - in_use.q)
 
 
-def _change(constants: Constants, in_use: _Step | None, best: _Step, chosen: str | None, place: str) -> str:
+def _sentence(constants: Constants, in_use: _Step | None, step: _Step, chosen: str, place: str) -> str:
+    """What the step in use does, and which one to take."""
+    where = "at w*" if step.where == AT_SOLUTION else step.where
     if in_use is None:
-        return f"use α = {best.alpha:g}, which contracts {best.where} {best.clause}"
+        return f"use α = {step.alpha:g}, which contracts {where} {step.clause}"
     name, known = _named(in_use.alpha, chosen), constants["q"].side in (Side.EXACT, Side.LOWER)
     if in_use.where == place:
-        return f"{name} contracts {place} {in_use.clause}; α = {best.alpha:g} contracts more {best.clause}"
+        other = "keep it" if step is in_use else f"α = {step.alpha:g} contracts more {step.clause}"
+        return f"{name} contracts {place} {in_use.clause}; {other}"
     if in_use.where == AT_SOLUTION:
         doubt = "but not on the whole ball" if known else "but is not known to on the whole ball"
-        return f"{name} contracts at w*, {doubt}; use α = {best.alpha:g}, which does {best.clause}"
-    even = "q_star" in constants and in_use.q is not None
-    at_solution = f", not even at w* ({contraction(in_use.q or 0, in_use.side)})" if even else ""
+        start = f"{name} contracts at w* ({contraction(in_use.q, in_use.side)}), {doubt}"
+        return start if step is in_use else f"{start}; use α = {step.alpha:g}, which does {step.clause}"
+    at_solution = f", not even at w* ({contraction(in_use.q, in_use.side)})" if "q_star" in constants else ""
     fails = f"does not contract{at_solution}" if known else "is not known to contract"
-    return f"{name} {fails}; use α = {best.alpha:g}, which contracts {best.where} {best.clause}"
+    return f"{name} {fails}; use α = {step.alpha:g}, which contracts {where} {step.clause}"
+
+
+def _on_ball(constants: Constants, limit: float | None, keeps: bool) -> str:
+    """What to add where the step to take contracts at w* only."""
+    if limit is None:
+        return ""
+    if constants["q"].side in (Side.EXACT, Side.LOWER):
+        least = rounded_down(limit * (1 + 10.0 ** (1 - DIGITS)))
+        told = (
+            f"there no step above {least:g} contracts" if keeps else f"on the whole ball no step above {least:g} does"
+        )
+    else:
+        told = f"steps below {rounded_down(limit):g} do if the loss is strongly convex there"
+    return f"; {told}"
 
 
 def _on_paper_ball(step: _Step, constants: Constants | None) -> str:

@@ -52,7 +52,7 @@ def test_a_full_disk_is_reported() -> None:
 def test_bound_shows_the_theorem(boundcheck: Command) -> None:
     run = boundcheck("bound", "itd")
     assert run.returncode == 0
-    for expected in ("Theorem 2.1 (boundSolver)", "‖g − ∇f‖ ≤", "c₁ = ", "1(iii)", "L_Phi", "contraction"):
+    for expected in ("Grazzi et al. 2020, Theorem 2.1", "‖g − ∇f‖ ≤", "c₁ = ", "1(iii)", "L_Phi", "contraction"):
         assert expected in run.stdout
 
 

@@ -23,12 +23,31 @@ def problem(alpha=0.5075):
 """
 
 
-def test_a_table_for_people(boundcheck: Command) -> None:
+def test_the_first_screen_for_people(boundcheck: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     done = boundcheck("constants", "br")
     assert done.returncode == 0, done.stderr
-    for piece in ("q", "nu_1", "L_E", "exact", "at most", "heavy-ball", "α* = 2/(μ+L)"):
-        assert piece in done.stdout
-    assert "not a contraction" not in done.stdout
+    text = " ".join(done.stdout.split())
+    for piece in (
+        "Φ contracts on the ball ‖w‖ ≤ 2D: q = 0.9927 (proved, exact)", "κ = 274.4", "keep it", "constants are proved",
+        "nu_1 0 proved, exact", "L_E", "proved upper bound", "--verbose",
+    ):  # fmt: skip
+        assert piece in text, piece
+    lines = done.stdout.splitlines()
+    assert len(lines) <= 40
+    assert max(len(line) for line in lines) <= 80
+    assert "heavy-ball  " not in done.stdout
+    assert "(default)" not in done.stdout
+
+
+def test_everything_with_verbose(boundcheck: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    done = boundcheck("constants", "br", "-v")
+    assert done.returncode == 0, done.stderr
+    for piece in ("Lipschitz constant of", "‖∇₁E(w*)‖ at the computed w*", "heavy-ball", "α = 2/(μ+L)", "current step"):
+        assert piece in done.stdout, piece
+    rows = [line for line in done.stdout.splitlines() if line.startswith(" " * 12)]
+    assert len(rows) <= 3 * 22  # a few lines for each constant
 
 
 def test_json_for_programs(boundcheck: Command) -> None:
@@ -42,14 +61,16 @@ def test_json_for_programs(boundcheck: Command) -> None:
     assert content["constants"]["nu_1"]["value"] == 0
     assert content["constants"]["q"]["side"] == "exact"
     assert content["step_sizes"]["own"]["contracts"] is True
+    assert content["advice"]["keep"] is True
 
 
 def test_a_step_that_is_too_long_is_named(boundcheck: Command, tmp_path: Path) -> None:
     (tmp_path / "steep.py").write_text(STEEP)
     done = boundcheck("constants", f"{tmp_path / 'steep.py'}:problem")
     assert done.returncode == 0, done.stderr
-    assert "not a contraction: q = 1.03 ≥ 1" in done.stdout
-    assert "α < 2/L = 0.5" in done.stdout
+    text = " ".join(done.stdout.split())
+    assert "Φ is not a contraction on the ball ‖w‖ ≤ 2D: q = 1.03" in text
+    assert "Step α = 0.5075 does not contract, not even at w* (q = 1.03); use α = 0.4, which contracts" in text
 
 
 SADDLE = """
@@ -73,7 +94,7 @@ def test_no_step_is_promised_where_none_contracts(boundcheck: Command, tmp_path:
     (tmp_path / "saddle.py").write_text(SADDLE)
     done = boundcheck("constants", f"{tmp_path / 'saddle.py'}:saddle")
     assert done.returncode == 0, done.stderr
-    assert "not strongly convex (μ = -0.1 ≤ 0), so gradient descent contracts for no α" in " ".join(done.stdout.split())
+    assert "not strongly convex (μ = -0.1 ≤ 0), so no step size contracts" in " ".join(done.stdout.split())
 
 
 def test_steps_from_one_point_are_not_proved(boundcheck: Command, tmp_path: Path) -> None:

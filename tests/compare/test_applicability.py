@@ -41,8 +41,9 @@ def test_an_assumption_without_a_check_is_refused_by_name() -> None:
 
 def test_no_plan_for_conjugate_gradient_on_a_rotation() -> None:
     plan = bc.plan(rotation(), 1e-3)
-    assert [g.method for g in plan.guarantees] == ["itd", "aid-fp"]
-    assert "not symmetric" in plan.silent["aid-cg"]
+    assert [g.method for g in plan.guarantees] == ["itd", "aid-fp", "aid-cgn"]  # which is asked in place of aid-cg
+    assert [g.method for g in bc.plan(rotation(), 1e-3, ["itd", "aid-cg"], run=False).guarantees] == ["itd"]
+    assert plan.silent["aid-cg"].startswith("aid-cg does not apply: ∂₁Φ is not symmetric")
     assert plan.measured["aid-cg"] is None
 
 
@@ -100,7 +101,7 @@ def test_a_theorem_says_itself_which_k_it_is_about(case: Case) -> None:
 
 def test_a_theorem_says_itself_that_no_method_runs_it(case: Case) -> None:
     renamed = replace(bc.bounds["aid-fp-weighted"], name="new")
-    assert question(renamed, Method("aid-fp"), case).refusal.startswith("it is about the map of the pair")
+    assert question(renamed, Method("aid-fp"), case).refusal.startswith("applies only if aid-fp solves with the map")
     assert question(replace(bc.bounds["aid-fp"], not_run="why not"), Method("aid-fp"), case).refusal == "why not"
 
 

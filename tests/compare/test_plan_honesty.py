@@ -14,14 +14,13 @@ def number(x: float) -> torch.Tensor:
     return torch.tensor([x], dtype=D)
 
 
-def test_no_accuracy_below_rounding_is_guaranteed() -> None:
+def test_an_accuracy_below_rounding_is_refused_with_the_floor() -> None:
     problem = bc.load_problem("scalar")
-    plan = bc.plan(problem, 1e-30)
-    assert plan.guarantees == ()
-    assert plan.cheapest is None
-    assert "eps = 1e-30 is below the rounding floor" in plan.silent["itd"]
-    assert plan.offers  # what the bounds ask for in exact arithmetic is still told
-    assert bc.plan(problem, 1e3 * plan.floor, ["itd"]).guarantees[0].met
+    with pytest.raises(bc.InputError, match=r"eps = 1e-30 is below the rounding floor 4\.2e-12 .*ask for more than"):
+        bc.plan(problem, 1e-30)
+    plan = bc.plan(problem, 1e-9, ["itd"])
+    assert plan.guarantees[0].met
+    assert plan.floor == pytest.approx(4.2e-12, rel=0.05)
 
 
 def test_needed_is_the_least_t_from_which_on_the_error_stays_small() -> None:
@@ -34,11 +33,12 @@ def test_needed_is_the_least_t_from_which_on_the_error_stays_small() -> None:
     )
     eps = 0.05
     for guarantee in bc.plan(problem, eps, ["itd", "aid-fp"]).guarantees:
-        name = guarantee.method if guarantee.k is None else f"{guarantee.method}:{guarantee.k}"
-        errors = bc.error_curves(problem, [name], guarantee.t)[name][0]
         assert guarantee.needed is not None
         t, k = guarantee.needed
-        assert (t <= guarantee.t, k) == (True, guarantee.k)
+        name = guarantee.method if k is None else f"{guarantee.method}:{k}"
+        errors = bc.error_curves(problem, [name], guarantee.t)[name][0]
+        assert t <= guarantee.t
+        assert (k or 0) <= (guarantee.k or 0)
         assert (errors[t - 1 :] <= eps).all()
         assert t == 1 or errors[t - 2] > eps
 

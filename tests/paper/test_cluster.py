@@ -63,7 +63,7 @@ def test_a_cluster_that_is_gone_is_told(tmp_path: Path, cluster: str, monkeypatc
     code, out, err = ended(process)
     assert code == 2
     assert "has no workers any more; start some with `dask worker tcp://" in err
-    assert "the same command goes on from here" in err
+    assert "the same command resumes from here" in err
     assert "Traceback" not in err
     assert out == ""
     assert list((tmp_path / "out" / "checkpoints").glob("walk-*"))

@@ -54,7 +54,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path, whole: bytes, options: tuple[s
     process.send_signal(signal.SIGINT)
     code, out, err = ended(process)
     assert code == 130
-    assert f"the same command goes on from {tmp_path / 'out'}" in err.splitlines()[-1]
+    assert f"the same command resumes from {tmp_path / 'out'}" in err.splitlines()[-1]
     assert "Traceback" not in err
     assert out == ""
     made = len(steps(tmp_path))
@@ -82,7 +82,7 @@ def test_a_killed_process_is_told(tmp_path: Path, whole: bytes) -> None:
     os.kill(steps(tmp_path)[-1][2], signal.SIGKILL)
     code, out, err = ended(process)
     assert code == 2
-    assert "one of the processes was killed, perhaps for want of memory; the same command goes on from here" in err
+    assert "one of the processes was killed, perhaps for want of memory; the same command resumes from here" in err
     assert "Traceback" not in err
     assert out == ""
     assert run_here(tmp_path) == whole

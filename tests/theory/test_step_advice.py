@@ -42,18 +42,23 @@ def test_what_is_recommended_contracts_and_what_is_kept_does(
     [
         (
             {"mu": 0.05, "L": 5.8, "alpha": 1.236, "q": 6.169, "q_star": 0.938}, SAFE,
-            "step α = 1.236 (default) contracts at w*, but not on the whole ball; use α = 0.3418, which does "
-            "(q ≤ 0.983, proved)",
+            "step α = 1.236 (default) contracts at w* (q = 0.938), but not on the whole ball; use α = 0.3418, "
+            "which does (q ≤ 0.983, proved)",
+        ),
+        (
+            {"mu": 0.05, "L": 1.2, "alpha": 1.236, "q": 6.179, "q_star": 0.938}, {"mu": "lower", "L": "lower"},
+            "step α = 1.236 (default) contracts at w* (q = 0.938), but not on the whole ball; use α = 0.3413, "
+            "which does (q ≥ 0.9829, estimated)",
         ),
         (
             {"mu": 0.05, "L": 1.2, "alpha": 1.236, "q": 6.179, "q_star": 0.938}, AT_W_STAR,
-            "step α = 1.236 (default) contracts at w*, but not on the whole ball; use α = 0.3413, which does "
-            "(q ≥ 0.9829, estimated, if the loss is convex there)",
+            "step α = 1.236 (default) contracts at w* (q = 0.938), but not on the whole ball; there no step "
+            "above 0.3446 contracts",
         ),
         (
             {"mu": 0.05, "L": 8.1, "alpha": 0.3, "q": 8.0, "q_star": 1.43}, AT_W_STAR,
-            "step α = 0.3 (default) does not contract, not even at w* (q = 1.43); use α = 0.06655, which contracts "
-            "on the ball of the iterates (q ≥ 0.9966, estimated, if the loss is convex there)",
+            "step α = 0.3 (default) does not contract, not even at w* (q = 1.43); use α = 0.2453, which contracts "
+            "at w* (q ≥ 0.9877, estimated); on the whole ball no step above 0.06673 does",
         ),
         (
             {"mu": 0.05, "L": 1.0, "alpha": 1.0, "q": 0.95, "q_star": 0.9}, AT_W_STAR,
@@ -65,8 +70,8 @@ def test_what_is_recommended_contracts_and_what_is_kept_does(
         ),
         (
             {"mu": -0.1, "L": 3.0, "alpha": 1.0, "q": 2.0, "q_star": 0.9}, {"mu": "lower", "L": "upper", "q": "upper"},
-            "step α = 1 (default) contracts at w*, but is not known to on the whole ball; use α = 0.3333, which does "
-            "(estimated, if the loss is strongly convex there)",
+            "step α = 1 (default) contracts at w* (q = 0.9), but is not known to on the whole ball; steps below 0.6666 "
+            "do if the loss is strongly convex there",
         ),
         ({"mu": 1.0, "L": 4.0}, {}, "use α = 0.4, which contracts on the ball of the iterates (q = 0.6, proved)"),
         (

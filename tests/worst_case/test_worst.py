@@ -164,12 +164,12 @@ def test_t_0_is_searched_but_not_drawn() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"q": 1.0}, "q = 1.0 is not a contraction constant"),
+        ({"q": 1.0}, "q = 1.0 is outside 0 < q < 1"),
         ({"t": -1}, "t = -1 is not a number of steps"),
-        ({"t": 10**6}, "too long"),
-        ({"k": 3}, "itd has no k"),
+        ({"t": 10**6}, "too large"),
+        ({"k": 3}, "itd does not depend on k"),
         ({"dim": 0}, "dim = 0 is out of range"),
-        ({"only": ("nu_1",)}, "λ enters nowhere"),
+        ({"only": ("nu_1",)}, "leaves λ without effect"),
         ({"seed": 1.5}, "is not a seed"),
         ({"seed": -1}, "is not a seed"),
     ],
@@ -184,7 +184,7 @@ def test_unknown_and_unattackable_names() -> None:
         worst("itd-lokal")
     with pytest.raises(UnknownNameError, match="part of an instance"):
         worst("itd", only=("nu_3",))
-    with pytest.raises(AssumptionError, match="norm chosen with the method"):
+    with pytest.raises(AssumptionError, match="a norm that depends on the method"):
         worst("itd-weighted")
 
 

@@ -86,7 +86,7 @@ class Curves(Mapping[str, "np.ndarray"]):
 @on_few_threads
 @torch.no_grad()
 def error_curves(
-    problem: Problem,
+    problem: Problem | str,
     methods: Sequence[str] | None = None,
     t: int = 200,
     samples: int = 1,
@@ -101,8 +101,8 @@ def error_curves(
 
     Parameters
     ----------
-    problem : Problem
-        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it.
     methods : sequence of str, optional
         The methods: "itd", "itd-truncated:K", "aid-fp", "aid-cg", "aid-cgn"; "aid-cg:10" fixes k = 10, otherwise k =
         t. By default "itd", "aid-fp" and "aid-cg", or "aid-cgn" in place of "aid-cg" where ∂₁Φ is known not to be
@@ -149,7 +149,7 @@ def error_curves(
     >>> curves["itd"][0].round(3)
     array([4.  , 3.  , 2.  , 1.25])
     """
-    require_problem(problem)
+    problem = require_problem(problem)
     method_list = methods_of(problem, methods)
     T = steps_of(t)
     refuse_unless_budget(memory)

@@ -45,7 +45,7 @@ FROM_Q = {"mu_inv", "kappa"}  # which follow from a q that may itself be claimed
 
 @on_few_threads
 def estimate_constants(
-    problem: Problem,
+    problem: Problem | str,
     *,
     ball: str = BallKind.PAPER.value,
     known: Constants | None = None,
@@ -63,12 +63,12 @@ def estimate_constants(
 
     Parameters
     ----------
-    problem : Problem
-        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it.
     ball : {"paper", "local"}
         Where suprema are taken: "paper", the default, is ‖w‖ ≤ 2D; "local" is ‖w − w*‖ ≤ peak·r_0.
     known : Constants, optional
-        Constants that you vouch for, in place of those of the problem. Those that the estimator refutes are not used.
+        Constants that you have proved, instead of those of the problem. Those that the estimator refutes are not used.
     peak : float
         How many times r_0 the iterates may be away from w*, at least 1; 1 by default, which is right without momentum.
     delta : float
@@ -109,7 +109,7 @@ def estimate_constants(
     >>> constants["q"].provenance.how
     '|λ|'
     """
-    require_problem(problem)
+    problem = require_problem(problem)
     if ball not in BALLS:
         raise UnknownNameError.among("ball", ball, BALLS)
     if not peak >= 1:

@@ -54,7 +54,7 @@ def carried_out(
                 done = conduct(experiment, settings, results, pool, say=say, bar=bar)
             save(experiment, done.outcome, settings, results)
     except KeyboardInterrupt:
-        print(f"boundcheck: stopped; the same command goes on from {place}", file=sys.stderr)
+        print(f"boundcheck: stopped; the same command resumes from {place}", file=sys.stderr)
         raise
     if not silent:
         show(experiment, done.outcome)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from boundcheck.number_text import number as number
 from boundcheck.progress import Progress
 from boundcheck.side import Side
 
@@ -49,14 +49,3 @@ def progress(quiet: bool, *, time_left: bool = False) -> Iterator[Progress]:
             bar.update(task, description=description, completed=done, total=total if known else None)
 
         yield show
-
-
-def number(x: float | None) -> str:
-    """Three digits, in few characters."""
-    if x is None or math.isnan(x):
-        return "–"
-    if math.isinf(x):
-        return "∞"
-    if x != 0 and (abs(x) >= 1e5 or abs(x) < 1e-3):
-        return f"{x:.1e}"
-    return f"{x:.3f}" if abs(x) < 10 else f"{x:.0f}" if abs(x) >= 1000 else f"{x:.3g}"

@@ -1,4 +1,4 @@
-"""`boundcheck constants`: the constants of a problem and the step sizes they give, for a person or for a program."""
+"""`boundcheck constants`: the constants of a problem and the step size to take, for a person or for a program."""
 
 from __future__ import annotations
 
@@ -10,97 +10,181 @@ from rich.table import Table
 from rich.text import Text
 
 from boundcheck import __version__
-from boundcheck.constants import Constants
+from boundcheck.ball import BallKind
+from boundcheck.constants import Constant, Constants
 from boundcheck.explanation import Explanation
-from boundcheck.side import Side
+from boundcheck.side import Side, in_words
 from boundcheck.theory import step_sizes
+from boundcheck.theory.step_advice import PLACES, StepAdvice, contraction
 from boundcheck.theory.symbols import QUANTITIES
 from boundcheck.views.terminal import not_proved
-from boundcheck.views.terminal.console import RELATION, Screen
+from boundcheck.views.terminal.console import Screen
 
 if TYPE_CHECKING:
     from boundcheck.numerics.bilevel.problem import Problem
 
+WIDTH = 100  # columns at most for sentences, which are hard to read in longer lines
+
 
 def as_json(
-    problem: Problem, constants: Constants, explanations: Mapping[str, Explanation] | None = None
+    problem: Problem,
+    constants: Constants,
+    explanations: Mapping[str, Explanation] | None = None,
+    ball: str = BallKind.PAPER.value,
+    local: Constants | None = None,
 ) -> dict[str, Any]:
     """Everything, without NaN or infinity; explanations under "explain" if there are any."""
     sizes = step_sizes.from_constants(constants)
+    advice = _advice(problem, constants, ball, local)
     content = {
         "schema": 1,
         "version": __version__,
         "problem": problem.about(),
         "constants": constants.as_json(),
         "step_sizes": None if sizes is None else sizes.as_json(),
+        "advice": None if advice is None else advice.as_json(),
     }
     if explanations:
         content["explain"] = {name: explanation.as_json() for name, explanation in explanations.items()}
     return content
 
 
-def show(problem: Problem, constants: Constants) -> None:
-    """A table: name, meaning, value, side, how, products; then what follows for step sizes."""
-    console = Screen(highlight=False)
+def show(
+    problem: Problem,
+    constants: Constants,
+    ball: str = BallKind.PAPER.value,
+    local: Constants | None = None,
+    *,
+    verbose: bool = False,
+    console: Console | None = None,
+) -> None:
+    """What follows in sentences, then a table: name, value, how it is known; if `verbose` also meaning and source.
+
+    `local` are the constants on the ball of the iterates, for the step size, where the others are of another ball.
+    """
+    console = console or Screen(highlight=False)
     console.print(f"[bold]{problem.name}[/bold]  d = {problem.d}, n = {problem.n}, {problem.dynamics.name}")
+    say(console, _contraction(constants, ball), _style(constants))
+    advice = _advice(problem, constants, ball, local)
+    if advice is not None:
+        say(console, f"{advice.sentence[0].upper()}{advice.sentence[1:]}.")
+    say(console, _proved(constants))
+    for sentence in not_proved.sentences([constants]):
+        say(console, sentence, "yellow")
+    for constant in constants.values():
+        if constant.provenance.refuted:
+            say(console, f"not used: {constant.provenance.refuted}", "yellow")
+    console.print()
+    if verbose:
+        console.print(_long_table(constants))
+        show_steps(console, constants, problem.about()["step"])
+    else:
+        console.print(_table(constants))
+    _hints(console, constants, verbose)
+
+
+def _advice(problem: Problem, constants: Constants, ball: str, local: Constants | None) -> StepAdvice | None:
+    chosen = problem.about()["step"]
+    if local is None:
+        return step_sizes.advise(constants, chosen=chosen, ball=ball)
+    return step_sizes.advise(local, constants, chosen)
+
+
+def say(console: Console, text: str, style: str = "") -> None:
+    """Print a paragraph, in lines that are not too long to read."""
+    console.print(Text(text, style=style), width=min(console.width, WIDTH))
+
+
+def standing_of(constant: Constant) -> str:
+    """How a constant is known, with the probability if it is not certain."""
+    words, delta = in_words(constant.side, constant.name), constant.provenance.delta
+    return f"{words}, 1 − {delta:g}" if constant.side is Side.HIGH_PROBABILITY and delta is not None else words
+
+
+def _contraction(constants: Constants, ball: str) -> str:
+    """Whether Φ contracts on the ball, and at w*, and the condition number."""
+    q, place = constants["q"], PLACES[BallKind(ball)]
+    kappa, at_solution = constants.get("kappa"), constants.get("q_star")
+    value = contraction(q.value, q.side)
+    if q.value < 1:
+        verb = "contracts" if q.is_safe else "seems to contract"
+        line = f"Φ {verb} {place}: {value} ({in_words(q.side, 'q')})"
+    elif q.side in (Side.EXACT, Side.LOWER):
+        line = f"Φ is not a contraction {place}: {value}, so no bound of the paper applies there"
+    else:
+        line = f"Φ is not known to be a contraction {place}: {value} ({in_words(q.side, 'q')})"
+    if q.value >= 1 and at_solution is not None:
+        line += f"; at w* {contraction(at_solution.value, at_solution.side)}"
+    return line + (f". κ = {kappa.value:.4g} ({in_words(kappa.side, 'kappa')})." if kappa is not None else ".")
+
+
+def _style(constants: Constants) -> str:
+    return "bold red" if constants["q"].value >= 1 else "bold"
+
+
+def _proved(constants: Constants) -> str:
+    """How many constants are proved, and which are not."""
+    names = [name for name in QUANTITIES if name in constants]
+    probable = [name for name in names if constants[name].side is Side.HIGH_PROBABILITY]
+    estimated = [name for name in names if not constants[name].is_safe and name not in probable]
+    if not probable and not estimated:
+        return f"All {len(names)} constants are proved."
+    line = f"{len(names) - len(probable) - len(estimated)} of {len(names)} constants are proved"
+    line += f"; probable: {', '.join(probable)}" if probable else ""
+    return line + (f"; estimated: {', '.join(estimated)}." if estimated else ".")
+
+
+def _table(constants: Constants) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("", no_wrap=True)
     table.add_column("value", justify="right", no_wrap=True)
-    for title in ("side", "meaning", "how"):
-        table.add_column(title)
-    table.add_column("products", justify="right")
+    table.add_column("how it is known", no_wrap=True)
     for name in (n for n in QUANTITIES if n in constants):
         constant = constants[name]
-        side, how = RELATION[constant.side], constant.provenance.how
-        if constant.provenance.delta is not None and constant.side is Side.HIGH_PROBABILITY:
-            side = f"{side} 1−{constant.provenance.delta:g}"
-        products = constant.provenance.products
-        spent = "" if products is None else str(products)
-        table.add_row(name, f"{constant.value:.6g}", side, QUANTITIES[name].meaning, how, spent)
-    console.print(table)
-    for sentence in not_proved.sentences([constants]):
-        console.print(Text(sentence, style="yellow"))
-    _contraction(console, constants)
-    show_steps(console, constants)
+        table.add_row(name, f"{constant.value:.6g}", standing_of(constant), style=_row_style(constant))
+    return table
+
+
+def _row_style(constant: Constant) -> str:
+    return "" if constant.is_safe else "yellow"
+
+
+def _long_table(constants: Constants) -> Table:
+    """For each constant its value, and beside it how it is known, its meaning, and below that its source."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column()
+    for name in (n for n in QUANTITIES if n in constants):
+        constant, products = constants[name], constants[name].provenance.products
+        spent = f" ({products} product{'s' if products > 1 else ''})" if products else ""
+        text = Text(f"{standing_of(constant)}: {QUANTITIES[name].meaning}\n", style=_row_style(constant))
+        text.append(f"{constant.provenance.how}{spent}", style="dim")
+        table.add_row(name, f"{constant.value:.6g}", text)
+    return table
+
+
+def _hints(console: Console, constants: Constants, verbose: bool) -> None:
+    lines = [] if verbose else ["--verbose shows the meaning and the source of each constant, and momentum steps."]
     if any(constant.provenance.reference == "program" for constant in constants.values()):
-        console.print("--explain NAME shows what each operation of your code adds to a constant.", style="dim")
+        lines.append("--explain NAME shows what each operation of your code adds to a constant.")
+    for line in lines:
+        console.print(line, style="dim")
 
 
-def _contraction(console: Console, constants: Constants) -> None:
-    q = constants["q"]
-    if q.value < 1:
-        return
-    if q.side in (Side.EXACT, Side.LOWER):
-        line = f"Φ is not a contraction: q = {q.value:.4g} ≥ 1, so no bound of the paper applies."
-    else:
-        line = f"Φ is not known to be a contraction: q is at most {q.value:.4g} ≥ 1, so no bound of the paper applies."
-    mu, L, alpha = (constants.get(name) for name in ("mu", "L", "alpha"))
-    if mu is not None and mu.value <= 0 and mu.side in (Side.EXACT, Side.UPPER):
-        line += f" ℓ is not strongly convex (μ = {mu.value:.4g} ≤ 0), so gradient descent contracts for no α."
-    elif L is not None and L.value > 0:
-        where = "" if L.side in (Side.EXACT, Side.UPPER) else " at w*"
-        line += f" Gradient descent contracts{where} for α < 2/L = {2 / L.value:.4g}"
-        line += f", and yours is α = {alpha.value:.4g}." if alpha is not None else "."
-    console.print(line, style="bold red")
-
-
-def show_steps(console: Console, constants: Constants) -> None:
+def show_steps(console: Console, constants: Constants, chosen: str | None) -> None:
     """Print a line for each method whose step sizes follow from μ and L."""
     sizes = step_sizes.from_constants(constants)
     if sizes is None:
         return
-    best, own_step = sizes.best, sizes.own
-    console.print(
-        f"gradient descent  α* = 2/(μ+L) = {best.alpha:.6g}, q = {best.q:.6g}, κ = {best.kappa:.6g}; "
-        f"contracts for α < {best.largest_alpha:.6g}"
-    )
-    if own_step is not None:
-        verdict = "contracts" if own_step.contracts else "does not contract"
-        where = "" if sizes.proved else " at w*"
-        console.print(f"your own step     α = {own_step.alpha:.6g}, q = {own_step.q:.6g}{where}: {verdict}")
+    best, current = sizes.best, sizes.own
+    where = "" if sizes.proved else " at w*"
+    console.print("\n[bold]step sizes from μ and L[/bold]" + ("" if sizes.proved else ", which are estimated"))
+    console.print(f"gradient descent  α = 2/(μ+L) = {best.alpha:.6g}, q = {best.q:.6g}{where}, κ = {best.kappa:.6g}")
+    if current is not None:
+        by = " (default)" if chosen == "default" else ""
+        console.print(f"current step      α = {current.alpha:.6g}{by}, q = {current.q:.6g}{where}")
     for method in (sizes.heavy_ball, sizes.nesterov):
         console.print(
             f"{method.name:17s} α = {method.alpha:.6g}, β = {method.beta:.6g}, rate {method.rate:.6g} on quadratics"
         )
-    if not sizes.proved:
-        console.print("μ and L are not proved for all w, so these step sizes are estimates too.", style="dim")

@@ -1,4 +1,4 @@
-"""`boundcheck plan`: step sizes, and the t and k for an accuracy, for a person or for a program."""
+"""`boundcheck plan`: the t and k for an accuracy and the step size to take, for a person or for a program."""
 
 from __future__ import annotations
 
@@ -11,34 +11,46 @@ from rich.table import Table
 from rich.text import Text
 
 from boundcheck import __version__
-from boundcheck.side import Side
+from boundcheck.side import Side, standing
 from boundcheck.theory import step_sizes
 from boundcheck.views.terminal import show_constants
-from boundcheck.views.terminal.console import WORTH, Screen
+from boundcheck.views.terminal.console import Screen
+from boundcheck.views.terminal.show_constants import say
 
 if TYPE_CHECKING:
-    from boundcheck.compare.guarantees import Plan
+    from boundcheck.compare.guarantees import Guarantee, Plan
+    from boundcheck.compare.measured_need import Need
 
 
 def as_json(plan: Plan) -> dict[str, Any]:
     """Everything, without NaN or infinity."""
-    cheapest = plan.cheapest
+    cheapest, run = plan.cheapest, plan.cheapest_run
     sizes = step_sizes.from_constants(plan.constants)
     return {
         "schema": 1,
         "version": __version__,
         "problem": plan.problem.about(),
         "eps": plan.eps,
+        "rtol": plan.rtol,
+        "gradient_norm": plan.gradient_norm,
         "constants": plan.constants.as_json(),
         "step_sizes": None if sizes is None else sizes.as_json(),
+        "advice": None if plan.advice is None else plan.advice.as_json(),
         "costs": asdict(plan.costs),
         "offers": [{**asdict(o), "side": o.side.value} for o in plan.offers],
-        "guarantees": [{**asdict(g), "side": g.side.value} for g in plan.guarantees],
+        "guarantees": [{**asdict(g), "side": g.side.value, "error": _finite(g.error)} for g in plan.guarantees],
         "silent": plan.silent,
         "measured": plan.measured,
-        "floor": plan.floor if math.isfinite(plan.floor) else None,
+        "needs": {method: None if need is None else asdict(need) for method, need in plan.needs.items()},
+        "not_reached": dict(plan.not_reached),
+        "floor": _finite(plan.floor),
         "cheapest": None if cheapest is None else cheapest.method,
+        "cheapest_run": None if run is None else run.method,
     }
+
+
+def _finite(x: float | None) -> float | None:
+    return x if x is not None and math.isfinite(x) else None
 
 
 def memory(size: float) -> str:
@@ -50,69 +62,142 @@ def memory(size: float) -> str:
     return f"{size:.3g} TB"
 
 
-def show(plan: Plan, console: Console | None = None) -> None:
-    """Step sizes, the guarantees, and what a run needed."""
+def show(plan: Plan, console: Console | None = None, *, verbose: bool = False) -> None:
+    """The cheapest t and k in a sentence, a row for each method, the step to take, and what to do next."""
     console = console or Screen(highlight=False)
     p = plan.problem
-    q = plan.constants["q"]
-    console.print(f"[bold]{p.name}[/bold]  d = {p.d}, n = {p.n}, {p.dynamics.name}, q = {q.value:.6g} ({q.side.value})")
-    show_constants.show_steps(console, plan.constants)
-    console.print(f"a step of the linear solver costs {plan.costs.ratio:.2g} inner steps (measured)\n")
-    table = Table(box=None, pad_edge=False, title=f"error ≤ {plan.eps:g}", title_justify="left", title_style="bold")
-    for header in ("method", "bound"):
-        table.add_column(header, no_wrap=True)
-    for header in ("t", "k", "cost", "memory", "error", "needs t", "k"):
-        table.add_column(header, justify="right", no_wrap=True)
-    for g in plan.guarantees:
-        run = "not run" if g.error is None else f"{g.error:.1e}"
-        t, k = ("–", "–") if g.needed is None else (str(g.needed[0]), str(g.needed[1] or "–"))
-        style = "bold red" if g.met is False and g.side is not Side.LOWER else ""
-        table.add_row(
-            g.method, g.bound, str(g.t), "–" if g.k is None else str(g.k), f"{g.cost:.0f}", memory(g.memory),
-            run, t, k, style=style,
-        )  # fmt: skip
-    console.print(table)
+    console.print(f"[bold]{p.name}[/bold]  d = {p.d}, n = {p.n}, {p.dynamics.name}")
+    say(console, sentence(plan), "bold" if plan.guarantees or plan.cheapest_run else "bold red")
     console.print()
-    console.print(_offers(plan))
-    for method, reason in plan.silent.items():
-        console.print(Text(reason, style="yellow"))
-        if method in plan.measured:
-            console.print(Text(f"  {_without_guarantee(plan, method)}", style="yellow"))
-    weak = [g.method for g in plan.guarantees if g.side is Side.LOWER]
-    if weak:
-        words = f"{', '.join(weak)}: some constants are estimates from below, so nothing is guaranteed"
-        console.print(Text(words, style="yellow"))
+    if plan.guarantees or plan.cheapest_run:
+        console.print(_table(plan))
+        ratio = f"A step of the linear solver costs {plan.costs.ratio:.2g} lower-level steps"
+        console.print(f"cost: in lower-level steps. {ratio} (measured).", style="dim")
+        console.print()
+    if plan.advice is not None:
+        say(console, f"{plan.advice.sentence[0].upper()}{plan.advice.sentence[1:]}.")
+    for line in _remarks(plan):
+        say(console, line, "yellow")
     for g in plan.guarantees:
         if g.met is False and g.error is not None and g.side is not Side.LOWER:
-            dtype = str(p.dtype).removeprefix("torch.")
-            rounding = f"rounding in {dtype} may leave as much as {plan.floor:.0e}; ask for a larger eps"
-            wrong = f"more than rounding ({plan.floor:.0e} at most): boundcheck check says which constant is wrong"
-            why = rounding if g.error <= plan.floor else wrong
-            console.print(Text(f"{g.method} missed it, with an error of {g.error:.1e}: {why}", style="bold red"))
-    if (best := plan.cheapest) is not None and not weak:
-        k = f", k = {best.k}" if best.k is not None else ""
-        console.print(f"cheapest with a guarantee: {best.method}, t = {best.t}{k} ({best.cost:.0f} inner steps)")
+            say(console, _missed(plan, g), "bold red")
+    if verbose:
+        _everything(console, plan)
+    elif plan.offers:
+        console.print("--verbose shows the t and k that each bound asks for, and memory.", style="dim")
 
 
-def _without_guarantee(plan: Plan, method: str) -> str:
-    """What a run needed, for a method without a guarantee."""
-    t = plan.measured[method]
-    if t is None:
-        return f"without a guarantee: the error of {method} did not stay below {plan.eps:g} in {plan.longest_run} steps"
-    k = "" if method == "itd" else f", k = {t}"
-    return f"without a guarantee: {method} had an error of at most {plan.eps:g} from t = {t}{k} on"
+def sentence(plan: Plan) -> str:
+    """The cheapest t and k, how they are known, and which were enough in a run."""
+    goal, best, run = f"For an error of at most {accuracy(plan)}", plan.cheapest, plan.cheapest_run
+    if best is not None and best.side is not Side.LOWER:
+        known = standing(best.side)
+        line = f"{goal}: {best.method} with {steps(best)} is enough ({known}, by {best.bound})."
+        need = plan.needs.get(best.method)
+        return line if need is None else f"{line} A run needed {steps(need)}."
+    if run is not None:
+        return f"{goal}: {run.method} with {steps(run)} was enough in a run (estimated; nothing is proved)."
+    if best is not None:
+        return f"{goal}: {best.method} with {steps(best)} (estimated, by {best.bound}; nothing is proved)."
+    tried = ", and no run reached it" if plan.needs else ""
+    return f"No t and k are known for an error of at most {accuracy(plan)}: nothing is guaranteed{tried}."
 
 
-def _offers(plan: Plan) -> Table:
-    """What every bound asks for."""
-    table = Table(box=None, pad_edge=False, title="what each bound guarantees it with", title_justify="left")
-    table.title_style = "bold"
-    for header in ("method", "bound"):
-        table.add_column(header, no_wrap=True)
+def accuracy(plan: Plan) -> str:
+    """The accuracy, absolute and relative."""
+    share = "" if plan.rtol is None else f" ({100 * plan.rtol:.3g} % of ‖∇f‖)"
+    return f"{plan.eps:.4g}{share}"
+
+
+def steps(of: Guarantee | Need) -> str:
+    """As in "t = 40 and k = 12"."""
+    return f"t = {of.t}" if of.k is None else f"t = {of.t} and k = {of.k}"
+
+
+def _table(plan: Plan) -> Table:
+    """A row for each method: the t and k to take, their cost, how they are known, and those that a run needed."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("method", no_wrap=True)
     for header in ("t", "k", "cost"):
         table.add_column(header, justify="right", no_wrap=True)
-    table.add_column("worth")
-    for offer in plan.offers:
-        k = "–" if offer.k is None else str(offer.k)
-        table.add_row(offer.method, offer.bound, str(offer.t), k, f"{offer.cost:.0f}", WORTH[offer.side])
+    table.add_column("how it is known", no_wrap=True)
+    for header in ("run: t", "k", "cost"):
+        table.add_column(header, justify="right", no_wrap=True)
+    rows = {g.method: g for g in plan.guarantees}
+    for method in (*rows, *(m for m in plan.needs if m not in rows)):
+        need, guarantee = plan.needs.get(method), rows.get(method)
+        if guarantee is None and need is None:
+            continue
+        of = guarantee or need
+        known = "estimated from a run" if guarantee is None else f"{standing(guarantee.side)} by {guarantee.bound}"
+        style = "bold red" if guarantee is not None and guarantee.met is False else ""
+        table.add_row(method, *_numbers(of), known, *_numbers(need), style=style)
     return table
+
+
+def _numbers(of: Guarantee | Need | None) -> tuple[str, str, str]:
+    return ("–", "–", "–") if of is None else (str(of.t), "–" if of.k is None else str(of.k), f"{of.cost:.0f}")
+
+
+def _remarks(plan: Plan) -> list[str]:
+    """Why some methods have no guarantee or no row, and what would give them one."""
+    lines: dict[str, list[str]] = {}
+    for method, reason in plan.silent.items():
+        short = reason.removeprefix(f"{method}: ").removeprefix("no bound applies; ")
+        name, _, rest = short.partition(": ")  # that of the bound
+        lines.setdefault(rest.split(";")[0] if name.startswith(method) and rest else short, []).append(method)
+    remarks = [
+        reason if reason.startswith(methods[0]) else f"No guarantee for {', '.join(methods)}: {reason}."
+        for reason, methods in lines.items()
+    ]
+    for method, reason in plan.not_reached.items():
+        remarks.append(f"No run of {method} reached it: {reason.removeprefix(f'{plan.problem.name}: ')}.")
+    weak = [g for g in plan.guarantees if g.side is Side.LOWER]
+    if weak:
+        methods = ", ".join(g.method for g in weak)
+        remarks.append(f"Nothing is guaranteed for {methods}: {_wanted(min(weak, key=lambda g: len(g.estimated)))}.")
+    return remarks
+
+
+def _wanted(g: Guarantee) -> str:
+    """What a bound with estimated constants lacks."""
+    if g.doubt:
+        return g.doubt
+    names = ", ".join(g.estimated) or "a constant"
+    verb = "is" if len(g.estimated) == 1 else "are"
+    given = ", ".join(f"{name}=…" for name in g.estimated) or "…"
+    return f"{names} {verb} estimated; {g.bound} needs an upper bound, as known=bc.Constants.given({given})"
+
+
+def _missed(plan: Plan, g: Guarantee) -> str:
+    """A guarantee that a run has missed: rounding, or a wrong constant."""
+    dtype, error = str(plan.problem.dtype).removeprefix("torch."), g.error or math.nan
+    rounding = f"rounding in {dtype} may leave as much as {plan.floor:.0e}; ask for a larger eps"
+    wrong = f"more than rounding ({plan.floor:.0e} at most); boundcheck check says which constant is wrong"
+    return f"{g.method} missed it, with an error of {error:.1e}: {rounding if error <= plan.floor else wrong}"
+
+
+def _everything(console: Console, plan: Plan) -> None:
+    """The t and k of every bound, the memory and error of each guarantee, step sizes, the floor."""
+    if plan.offers:
+        console.print("\n[bold]t and k required by each bound[/bold]")
+        table = Table(box=None, pad_edge=False)
+        for header in ("method", "bound"):
+            table.add_column(header, no_wrap=True)
+        for header in ("t", "k", "cost"):
+            table.add_column(header, justify="right", no_wrap=True)
+        table.add_column("status")
+        for offer in plan.offers:
+            table.add_row(offer.method, offer.bound, *_numbers_of(offer), standing(offer.side))
+        console.print(table)
+    for g in plan.guarantees:
+        error = "not run" if g.error is None else f"error of a run {g.error:.1e}"
+        console.print(f"{g.method}: {error}, memory {memory(g.memory)}")
+    show_constants.show_steps(console, plan.constants, plan.problem.about()["step"])
+    for reason in plan.silent.values():
+        console.print(Text(reason, style="dim"))
+    console.print(f"rounding floor: {plan.floor:.1e}; no smaller error can be reached", style="dim")
+
+
+def _numbers_of(offer: Any) -> tuple[str, str, str]:
+    return str(offer.t), "–" if offer.k is None else str(offer.k), f"{offer.cost:.0f}"
