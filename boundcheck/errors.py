@@ -18,7 +18,11 @@ class InputError(BoundcheckError, ValueError):
 
 
 class MissingConstantError(BoundcheckError, LookupError):
-    """A bound needs a constant that was not given."""
+    """A bound needs constants that were not given; `names` are these."""
+
+    def __init__(self, message: str, names: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.names = tuple(names)
 
 
 class AssumptionError(BoundcheckError):
@@ -47,7 +51,7 @@ class UnknownNameError(BoundcheckError, KeyError):
             To be raised by the caller.
         """
         known = sorted(known)
-        close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        close = difflib.get_close_matches(name, known, n=3)
         remedy = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known) or 'none'}"
         return cls(f"unknown {kind} {name!r}; {remedy}")
 
@@ -66,3 +70,7 @@ class ToleranceError(DivergenceError):
 
 class UserCodeError(BoundcheckError, RuntimeError):
     """A function given by the user raised an error; the original error is the `__cause__`."""
+
+
+class InterruptedRunError(BoundcheckError):
+    """The user stopped a command with Ctrl-C; the text says what was written until then."""

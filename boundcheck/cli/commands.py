@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,14 +19,20 @@ from boundcheck.cli.options import (
     Device,
     Dtype,
     Json,
+    Know,
+    Memory,
     ProblemName,
     Quiet,
     Seed,
+    SetProblem,
     Verbose,
+    after_writing,
+    asked_constants,
+    asked_memory,
     asked_problem,
     print_json,
 )
-from boundcheck.errors import InputError
+from boundcheck.errors import InputError, InterruptedRunError
 
 
 def check(
@@ -39,10 +46,13 @@ def check(
         list[str] | None, typer.Option("--bound", help="A name from `boundcheck list bounds`; all unless given.")
     ] = None,
     trace_t: Annotated[
-        int | None, typer.Option("--trace-t", help="The t at which proofs are shown; the last above the floor if none.")
+        int | None, typer.Option("--trace-t", help="t at which proofs are shown (default: the last above the floor).")
     ] = None,
     out: Annotated[str, typer.Option("--out", help="Write report.json, curves.csv and figures here.")] = "",
     verbose: Verbose = False,
+    set_problem: SetProblem = None,
+    know: Know = None,
+    memory: Memory = "",
     budget: Budget = None,
     delta: Delta = 1e-3,
     seed: Seed = None,
@@ -59,20 +69,25 @@ def check(
 
     if trace_t is not None and not 1 <= trace_t <= t:
         raise InputError(f"--trace-t {trace_t} is outside 1 … {t}; give a t of the run, or a larger --t")
+    known, size = asked_constants(know), asked_memory(memory)
     with sole_use(out) if out else nullcontext() as results:
-        loaded = asked_problem(problem, seed, dtype, device)
+        loaded = asked_problem(problem, seed, dtype, device, set_problem)
         methods = method
-        with console.progress(quiet or as_json) as tell:
-            report = run(loaded, methods, t, samples, seed, bounds=bound, budget=budget, delta=delta, progress=tell)
+        with console.progress(quiet or as_json, shorter=_fewer_steps(t)) as tell:
+            report = run(
+                loaded, methods, t, samples, seed, bounds=bound, known=known, budget=budget, delta=delta, memory=size,
+                progress=tell,
+            )  # fmt: skip
             if results is not None:
                 tell("files", 0, 1)
                 report_files.save(report, results)
-    if as_json:
-        print_json(report.to_json())
-    else:
-        show_report.show(report, verbose=verbose or trace_t is not None, trace_t=trace_t, source=problem)
-        if out:
-            typer.echo(f"written to {out}")
+    with after_writing(out):
+        if as_json:
+            print_json(report.to_json())
+        else:
+            show_report.show(report, verbose=verbose or trace_t is not None, trace_t=trace_t, source=problem)
+            if out:
+                typer.echo(f"written to {out}")
     return _exit_code(report)
 
 
@@ -84,6 +99,8 @@ def plan(
     ] = None,
     method: Annotated[list[str] | None, typer.Option("--method", help="itd, aid-fp, aid-cg, aid-cgn.")] = None,
     no_run: Annotated[bool, typer.Option("--no-run", help="Do not run the methods to see what they need.")] = False,
+    set_problem: SetProblem = None,
+    know: Know = None,
     budget: Budget = None,
     seed: Seed = None,
     dtype: Dtype = "",
@@ -99,9 +116,12 @@ def plan(
     if (eps is None) == (rtol is None):
         both = "no accuracy was given" if eps is None else "--eps and --rtol were given together"
         raise InputError(f"{both}; give --rtol 0.01 for an error of 1 % of ‖∇f‖, or --eps for an absolute error")
-    loaded = asked_problem(problem, seed, dtype, device)
+    known = asked_constants(know)
+    loaded = asked_problem(problem, seed, dtype, device, set_problem)
     with console.progress(quiet or as_json) as tell:
-        result = make(loaded, eps, method, rtol=rtol, budget=budget, seed=seed or 0, run=not no_run, progress=tell)
+        result = make(
+            loaded, eps, method, rtol=rtol, known=known, budget=budget, seed=seed or 0, run=not no_run, progress=tell
+        )  # fmt: skip
     if as_json:
         print_json(show_plan.as_json(result))
     else:
@@ -119,6 +139,7 @@ def hypergradient(
     ] = None,
     no_proof: Annotated[bool, typer.Option("--no-proof", help="Estimate the error, which is quicker.")] = False,
     out: Annotated[str, typer.Option("--out", help="Write the hypergradient to this file, such as g.npy.")] = "",
+    set_problem: SetProblem = None,
     seed: Seed = None,
     dtype: Dtype = "",
     device: Device = "",
@@ -132,16 +153,17 @@ def hypergradient(
         raise InputError("no tolerance was given; add --rtol 0.1 for a relative error of 10 %, or --atol")
     if out and not out.endswith(".npy"):
         raise InputError(f"--out {out} is not a .npy file; give a name such as g.npy")
-    loaded = asked_problem(problem, seed, dtype, device)
+    loaded = asked_problem(problem, seed, dtype, device, set_problem)
     g = compute(loaded, rtol=rtol, atol=atol, prove=not no_proof)
     if out:
         _save_array(g.value.detach().cpu().numpy(), out)
-    if as_json:
-        print_json(show_hypergradient.as_json(loaded, g))
-    else:
-        show_hypergradient.show(loaded, g)
-        if out:
-            typer.echo(f"written to {out}")
+    with after_writing(out):
+        if as_json:
+            print_json(show_hypergradient.as_json(loaded, g))
+        else:
+            show_hypergradient.show(loaded, g)
+            if out:
+                typer.echo(f"written to {out}")
     return 0
 
 
@@ -204,11 +226,15 @@ def worst(
             )  # fmt: skip
         if results is not None:
             save(result, results)
-    if as_json:
-        print_json(result.to_json())
-    else:
-        file = os.path.join(out, "worst.py")
-        show_worst.show(result, out=out, run_with=check_command(result, file) or f"python {file}")
+    with after_writing(out):
+        if as_json:
+            print_json(result.to_json())
+        else:
+            file = os.path.join(out, "worst.py")
+            show_worst.show(result, out=out, run_with=check_command(result, file) or f"python {file}")
+    if result.found.interrupted:
+        written = f" and written to {out}" if out else ""
+        raise InterruptedRunError(f"stopped early; the best instance so far is shown{written}")
     return VIOLATED if result.refuted else 0
 
 
@@ -250,6 +276,9 @@ def page(
     report: Annotated[
         str, typer.Option("--report", help="Show a report that `check --out` wrote, instead of a problem.")
     ] = "",
+    set_problem: SetProblem = None,
+    know: Know = None,
+    memory: Memory = "",
     seed: Seed = None,
     dtype: Dtype = "",
     device: Device = "",
@@ -261,8 +290,10 @@ def page(
 
     if problem and report:
         raise InputError(f"PROBLEM {problem} and --report {report} were given together; give one of them")
-    if method and not problem:
-        raise InputError(f"--method {method[0]} says what to run on a problem; give a PROBLEM as well")
+    for option, given in (("--method", method), ("--set-problem", set_problem), ("--know", know)):
+        if given and not problem:
+            raise InputError(f"{option} {given[0]} needs a PROBLEM; give one as well")
+    known, size = asked_constants(know), asked_memory(memory)
     pages.refuse_unless_writable(out)
     with sole_use_of_file(out, f"--out {out}") as results:
         page_report, explanations = None, None
@@ -275,13 +306,19 @@ def page(
             from boundcheck.numerics.estimate.explain_constant import explain_report
             from boundcheck.views.terminal import console
 
-            loaded = asked_problem(problem, seed, dtype, device)
-            with console.progress(quiet) as tell:
-                page_report = run(loaded, method, t, seed=seed, progress=tell)
+            loaded = asked_problem(problem, seed, dtype, device, set_problem)
+            with console.progress(quiet, shorter=_fewer_steps(t)) as tell:
+                page_report = run(loaded, method, t, seed=seed, known=known, memory=size, progress=tell)
                 tell("explaining the constants", 0, 1)
                 explanations = explain_report(loaded, page_report.constants)
         (path,) = results.write({Path(out).name: pages.html(page_report, t, explanations).encode()})
-    typer.echo(f"written to {path}")
+    with after_writing(out):
+        typer.echo(f"written to {path}")
+
+
+def _fewer_steps(t: int) -> Callable[[float], str]:
+    """Advice for a check that takes so many seconds: the t for about ten minutes, or less where time grows faster."""
+    return lambda seconds: f"use fewer steps, such as --t {max(1, int(t * 600 / seconds))}, or fewer methods (--method)"
 
 
 def _exit_code(report: Any) -> int:

@@ -41,7 +41,7 @@ from boundcheck.numerics.curves.spectral_terms import foresee
 from boundcheck.numerics.estimate import validate
 from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.solvers.reference import ReferenceSolution
-from boundcheck.progress import Progress, no_progress
+from boundcheck.progress import Progress, no_progress, reporting_to
 from boundcheck.report.report import Report
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.catalogue import bounds as catalogue
@@ -179,6 +179,8 @@ def check(
     problem = require_problem(problem)
     start, tell = time.perf_counter(), progress or no_progress
     method_list, chosen, T = methods_of(problem, methods), _bounds(bounds), steps_of(t)
+    if bounds is not None:
+        _refuse_unless_run(chosen, method_list)
     refuse_unless_budget(memory)
     spend = Spend(delta, seed or 0, budget)
     lams = lams_of(problem, samples, seed if samples > 1 else None, lam)
@@ -192,9 +194,10 @@ def check(
         cases.append(case_at(at_lam, reference, known, constants, spend, doubts, tell, smaller_balls))
     tell("the rounding floor", 0, 1)
     local = [case.constants[BallKind.LOCAL] for case in cases]
-    floor = certificate.rounding_floor(cases[0].problem, runs.methods, T, local, runs.references, runs.errors)
-    tell("the proofs", 0, 1)
-    observations = _observe(runs, cases[0], chosen, proofs, memory)
+    with reporting_to(progress):
+        floor = certificate.rounding_floor(cases[0].problem, runs.methods, T, local, runs.references, runs.errors)
+        tell("the proofs", 0, 1)
+        observations = _observe(runs, cases[0], chosen, proofs, memory)
     norms = tuple(float(torch.linalg.vector_norm(solution.value)) for solution in runs.references)
     curves = {}
     for i, method in enumerate(runs.methods):
@@ -235,6 +238,16 @@ def _bounds(names: Sequence[str] | None) -> list[Bound]:
             if bound.kind is BoundKind.ENCLOSURE:
                 raise InputError(f"{bound.name} is part of every report; leave it out")
     return [b for b in chosen if b.bounds == error and b.kind is not BoundKind.ENCLOSURE]
+
+
+def _refuse_unless_run(bounds: Sequence[Bound], methods: Sequence[Method]) -> None:
+    """A bound that was asked for must be about one of the methods."""
+    names = {method.name for method in methods}
+    for bound in bounds:
+        about = [name for name in bound.methods if name != "exact"]
+        if about and not names & {*about}:
+            run, asked = " or ".join(about), ", ".join(map(str, methods))
+            raise InputError(f"the bound {bound.name} is about {run}, and the methods are {asked}; add {about[0]}")
 
 
 def _run(problem: Problem, methods: Sequence[Method], lams: Tensor, T: int, memory: int, tell: Progress) -> Runs:

@@ -166,7 +166,7 @@ def _refuse_unless_accuracy(eps: object, rtol: object) -> None:
         raise InputError(f"{both}; give one of them, such as eps=1e-3 or rtol=0.01")
     ((name, value),) = given.items()
     if not (isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")):
-        raise InputError(f"{name} = {value!r} is not an accuracy; give a positive number, such as 1e-3")
+        raise InputError(f"{name} must be a positive number, such as 1e-3 (got {value!r})")
 
 
 def _absolute(eps: float | None, rtol: float | None, norm: float) -> float:

@@ -119,7 +119,7 @@ def hypergradient(
     for name, value in (("method", method), ("k", k), ("tol", tol), ("mode", None if mode == "auto" else mode)):
         if value is not None:
             raise InputError(
-                f"{name} = {value!r} means nothing with rtol or atol, which choose the steps; leave it out"
+                f"{name} = {value!r} cannot be used with rtol or atol, which choose the steps; leave it out"
             )
     tolerance = Tolerance(0.0 if rtol is None else rtol, 0.0 if atol is None else atol)
     at_lam = problem if lam is None else problem.at(lam)

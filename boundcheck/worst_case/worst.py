@@ -263,14 +263,14 @@ def step_counts(attacked: Target, q: Any, t: Any, k: Any, dim: Any) -> StepCount
     """t and k if all of these can be used."""
     steps, solves = count(t, "t"), count(k, "k")
     if isinstance(q, bool) or not isinstance(q, int | float) or not 0 < q < 1:
-        raise InputError(f"q = {q} is outside 0 < q < 1; give a contraction constant between 0 and 1")
+        raise InputError(f"q must be between 0 and 1 (got {q})")
     if isinstance(dim, bool) or not isinstance(dim, int) or not 1 <= dim <= LARGEST_DIM:
-        raise InputError(f"dim = {dim} is out of range; give a dimension from 1 to {LARGEST_DIM}")
+        raise InputError(f"dim must be from 1 to {LARGEST_DIM} (got {dim})")
     if steps < attacked.bound.t_min:
-        raise InputError(f"t = {steps} < {attacked.bound.t_min}; {attacked.name} holds for t ≥ {attacked.bound.t_min}")
+        raise InputError(f"t must be at least {attacked.bound.t_min} for {attacked.name} (got {steps})")
     for name, number in (("t", steps), ("k", solves)):
         if number > LONGEST:
-            raise InputError(f"{name} = {number} is too large for a search; give {name} ≤ {LONGEST}")
+            raise InputError(f"{name} must be at most {LONGEST} (got {number})")
     if attacked.method == "itd-truncated":
         solves = attacked.bound.only_k or min(solves, steps)
     return StepCounts(steps, solves)

@@ -164,14 +164,14 @@ def test_t_0_is_searched_but_not_drawn() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"q": 1.0}, "q = 1.0 is outside 0 < q < 1"),
-        ({"t": -1}, "t = -1 is not a number of steps"),
-        ({"t": 10**6}, "too large"),
-        ({"k": 3}, "itd does not depend on k"),
-        ({"dim": 0}, "dim = 0 is out of range"),
-        ({"only": ("nu_1",)}, "leaves λ without effect"),
-        ({"seed": 1.5}, "is not a seed"),
-        ({"seed": -1}, "is not a seed"),
+        ({"q": 1.0}, "q must be between 0 and 1"),
+        ({"t": -1}, "t must be at least 0"),
+        ({"t": 10**6}, "t must be at most"),
+        ({"k": 3}, "itd has no k"),
+        ({"dim": 0}, "dim must be from 1 to"),
+        ({"only": ("nu_1",)}, "λ enters nowhere"),
+        ({"seed": 1.5}, "seed must be a whole number"),
+        ({"seed": -1}, "seed must be a whole number"),
     ],
 )
 def test_bad_input_is_refused(options: dict[str, object], message: str) -> None:

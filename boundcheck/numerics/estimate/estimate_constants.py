@@ -250,10 +250,11 @@ def _on_ball(
         lost = region.centre == "w_star" and off.side is Side.LOWER and isinstance(setting.fixed_point, str)
         no_centre = str(setting.fixed_point) if lost else ""
         why_not = WhyNot(setting.program, within, constants.get("alpha"), proved, no_centre)
-    for name in suprema.NAMES:
-        if name not in constants:
-            at_w_star = constants.get(AT_W_STAR.get(name, ""))
-            constants[name] = derived_constants.no_less(setting.supremum(name, region), at_w_star)
+    unknown = [name for name in suprema.NAMES if name not in constants]
+    for number, name in enumerate(unknown):
+        at_w_star = constants.get(AT_W_STAR.get(name, ""))
+        measured = setting.supremum(name, region, number, len(unknown))
+        constants[name] = derived_constants.no_less(measured, at_w_star)
     doubtful = [n for n in claimed if n in suprema.NAMES and user_claims.is_below(claimed[n], constants[n])]
     evidence = [setting.supremum(name, region) for name in doubtful]
     evidence += counterexamples.evidence(problem, setting.prepared, setting.solution, constants, claimed)
