@@ -39,7 +39,7 @@ def _count(verdict: Verdict, counts: Counter[Verdict], total: int) -> str:
     if verdict is Verdict.CONSISTENT:
         if number == total:
             which = "the one applicable bound was" if total == 1 else f"the {total} applicable bounds were"
-            return f"{which} not contradicted; nothing is proved"
+            return f"{which} not contradicted; no bound is proved"
         rest = f"the other {number} were not contradicted, but rest on estimates"
         return f"{total - number} of {total} applicable bounds hold; {rest}"
     if verdict is Verdict.INCONCLUSIVE:
@@ -94,7 +94,7 @@ def _lost_runs(report: Report, methods: Sequence[MethodSummary]) -> Iterator[str
             remedy = "no step size contracts; change the loss or the map"
         yield f"{' and '.join(diverging)} diverged: {remedy}."
     if stalled := [m.method for m in methods if m.course is Course.STALLS]:
-        yield f"{' and '.join(stalled)} made no progress: take more steps (--t)."
+        yield f"{' and '.join(stalled)} made no progress: take more steps (--t), or another start w_0."
 
 
 def _missing_constants(report: Report) -> Iterator[str]:

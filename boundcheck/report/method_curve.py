@@ -205,7 +205,7 @@ class Curve:
         """
         part = max(1, len(self.t) // 4)
         first, last = (np.median(self.errors[:, some], axis=1) for some in (slice(part), slice(-part, None)))
-        return bool(((last < first) | (last <= self.floor[:, -1])).all())
+        return bool(((last < first) | (np.isfinite(last) & (last <= self.floor[:, -1]))).all())
 
     def certified(self, kind: BoundKind | str = "") -> np.ndarray:
         """The smallest of the bounds that are proved for these constants.

@@ -75,7 +75,8 @@ def _relative(report: Report, curve: Curve) -> np.ndarray | None:
 
 
 def _course(report: Report, curve: Curve) -> Course:
-    if (curve.errors[:, -1] <= curve.floor[:, -1]).all():
+    last = curve.errors[:, -1]
+    if (np.isfinite(last) & (last <= curve.floor[:, -1])).all():
         return Course.ROUNDING
     if curve.falls:
         q_star = report.constants[BallKind.LOCAL].get("q_star")

@@ -225,12 +225,14 @@ def _on_ball(constants: Constants, limit: float | None, keeps: bool) -> str:
         return ""
     if constants["q"].side in (Side.EXACT, Side.LOWER):
         least = rounded_down(limit * (1 + 10.0 ** (1 - DIGITS)))
-        told = (
-            f"there no step above {least:g} contracts" if keeps else f"on the whole ball no step above {least:g} does"
+        clause = (
+            f"keep it, or take at most {least:g}, as no larger step contracts there"
+            if keeps
+            else f"on the whole ball no step above {least:g} does"
         )
     else:
-        told = f"steps below {rounded_down(limit):g} do if the loss is strongly convex there"
-    return f"; {told}"
+        clause = f"steps below {rounded_down(limit):g} do if the loss is strongly convex there"
+    return f"; {clause}"
 
 
 def _on_paper_ball(step: _Step, constants: Constants | None) -> str:

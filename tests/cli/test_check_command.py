@@ -40,7 +40,7 @@ def test_the_verdict_comes_first(boundcheck: Command) -> None:
     head, verdict = done.stdout.splitlines()[:2]
     assert head.startswith("scalar  d = 1, n = 1")
     assert verdict.startswith("holds: all ")
-    for words in ("The run converges.", "of ‖∇f‖", "For 1%:", "boundcheck plan scalar --rtol 0.01"):
+    for words in ("The run converges.", "of ‖∇f‖", "For an error of 1%:", "boundcheck plan scalar --rtol 0.01"):
         assert words in done.stdout
     assert "Theorem 2.1" not in done.stdout
     assert done.stderr == ""

@@ -140,7 +140,7 @@ def test_a_run_that_diverges_says_so() -> None:
     [
         (Verdict.HOLDS, "holds: all {n} applicable bounds hold"),
         (Verdict.HOLDS_PROBABLY, "holds with high probability: all {n} applicable bounds hold, {n} of them with high"),
-        (Verdict.CONSISTENT, "consistent: the {n} applicable bounds were not contradicted; nothing is proved"),
+        (Verdict.CONSISTENT, "consistent: the {n} applicable bounds were not contradicted; no bound is proved"),
         (
             Verdict.INCONCLUSIVE,
             "inconclusive: the error is above {n} of {n} applicable bounds, but their constants may",

@@ -258,7 +258,7 @@ class Pivots:
         counts = (self.c[:-1].abs() > self._floor) & torch.isfinite(self.delta) & self._before(last)
         delta = torch.where(counts, self.delta, torch.inf)
         if delta.numel() and bool((least := delta.min()) <= 0):
-            raise not_definite(float(least), "pᵀ(I − ∂₁Φᵀ)p/‖r‖² at some t")
+            raise not_definite(float(least), "pᵀ(I − ∂₁Φᵀ)p/‖r‖²")
 
     def coefficients(self, ks: Sequence[int]) -> Tensor:
         """u with LDLᵀu = ‖b‖e_0 in the first k entries of each row: c_j u_j = Σ c_i²/δ_i over i = j … k − 1."""

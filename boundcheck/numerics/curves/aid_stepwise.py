@@ -66,7 +66,7 @@ class ConjugateGradient:
 
     def finish(self) -> None:
         if bool((least := self.least) <= 0):
-            raise not_definite(float(least), "pᵀ(I − ∂₁Φᵀ)p at some t")
+            raise not_definite(float(least), "pᵀ(I − ∂₁Φᵀ)p")
 
     def step(self, jacobian: Products) -> None:
         Ap = remaining(jacobian, self.p, self._Ap)

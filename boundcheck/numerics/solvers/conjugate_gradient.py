@@ -69,5 +69,5 @@ def refuse_unless_symmetric(linearised: Linearisation, problem: Problem, seed: i
 
 def not_definite(value: float, quantity: str) -> AssumptionError:
     return AssumptionError(
-        f"{quantity} = {value:.2e}, so I − ∂₁Φᵀ is not positive definite and CG does not apply; use aid-cgn"
+        f"{quantity} = {value:.2e} on the run, so I − ∂₁Φᵀ is not positive definite and CG does not apply; use aid-cgn"
     )

@@ -85,14 +85,6 @@ def style_of(method: str) -> MethodStyle:
     return MethodStyle(label, style.colour, style.dark, style.marker, FIXED_K if fixed else style.dashes)
 
 
-def table() -> dict[str, dict[str, str]]:
-    """The colours of all methods as plain data, for a page: ``table()["itd"]["colour"]``, ``["dark"]``."""
-    return {
-        name: {"label": s.label, "colour": s.colour, "dark": s.dark, "marker": s.marker}
-        for name, s in METHOD_STYLES.items()
-    }
-
-
 # The role of a bound among those of a method; `drawn_bounds.chosen` says which bound gets which.
 ROLE_MARKERS = {
     "violated": "X", "paper": "o", "paper ball": "s", "a priori": "^", "from the spectrum": "D", "a posteriori": "v",

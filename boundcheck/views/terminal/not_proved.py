@@ -14,4 +14,4 @@ def sentences(groups: Iterable[Constants]) -> list[str]:
         for constant in constants.values():
             if constant.provenance.no_proof:
                 reasons.setdefault(constant.provenance.no_proof, {})[constant.name] = None
-    return [f"not proved: {', '.join(names)}: {reason}" for reason, names in reasons.items()]
+    return [f"not proved: {', '.join(names)}, because {reason}" for reason, names in reasons.items()]

@@ -20,6 +20,10 @@ WIDTH = 100  # of the text without a terminal
 MOST_REASONS = 2  # on the first screen
 WIDE = 110  # columns from which the table has all its columns
 NARROW = 76  # columns below which it has the fewest
+LEGEND = (
+    "t: lower-level steps (k: steps of the linear solver, as many). angle: between g and ∇f. "
+    "tight: within 10 times the error; loose: within 1000; vacuous: beyond."
+)
 COURSES = {  # of one method, and of several
     Course.CONVERGES: ("converges", "converge"),
     Course.FALLS: ("has an error that falls so far", "have errors that fall so far"),
@@ -52,6 +56,7 @@ def show(
     console = console or Screen(highlight=False)
     _answer(console, report)
     console.print(_methods(report, console.width))
+    console.print(Text(LEGEND, style="dim"))
     for line in _blocked(report):
         console.print(Text(line, style="yellow"))
     _next_steps(console, report, source)
@@ -70,7 +75,7 @@ def _answer(console: Console, report: Report) -> None:
     console.print(_descent(report))
     if summary.step_sentence:
         console.print(summary.step_sentence)
-    if (sentence := _steps(summary.methods)) is not None:
+    if (sentence := _steps(report)) is not None:
         console.print(sentence)
     for method, why in report.refused.items():
         console.print(Text(f"{method} was not run: {why}", style="yellow"))
@@ -104,7 +109,7 @@ def _descent(report: Report) -> str:
     for m in report.summary.methods:
         groups.setdefault(m.descent, []).append(m.method)
     words = {True: "is", False: "is not", None: "may or may not be"}
-    known = report.summary.methods[0].known
+    known = f"{report.summary.methods[0].known}, by comparison with an accurate ∇f"
     if len(groups) == 1:
         (descent,) = groups
         return f"−g {words[descent]} a descent direction for every method ({known})."
@@ -122,19 +127,21 @@ def _size(method: MethodSummary) -> str:
     return number(method.error) if method.relative_error is None else percent(method.relative_error)
 
 
-def _steps(methods: tuple[MethodSummary, ...]) -> str | None:
+def _steps(report: Report) -> str | None:
     """The cheapest number of steps for 1%, measured and proved."""
+    methods = report.summary.methods
     needs = [m for m in methods if m.steps.needed is not None]
     proofs = [m for m in methods if m.steps.guaranteed is not None]
     parts = []
     if needs:
         best = min(needs, key=lambda m: m.steps.needed or 0)
-        how = "measured" if best.steps.measured else "estimated from its rate"
+        rate = report.curve(best.method).rate
+        how = "measured" if best.steps.measured or rate is None else f"estimated from its rate {rate.value:.4g}"
         parts.append(f"{best.method} needs {_t_and_k(best, best.steps.needed)} ({how})")
     if proofs:
         best = min(proofs, key=lambda m: m.steps.guaranteed or 0)
         parts.append(f"{best.method} with {_t_and_k(best, best.steps.guaranteed)} is proved to be enough")
-    return f"For 1%: {'; '.join(parts)}." if parts else None
+    return f"For an error of 1%: {'; '.join(parts)}." if parts else None
 
 
 def _t_and_k(method: MethodSummary, t: int | None) -> str:
@@ -146,11 +153,11 @@ def _methods(report: Report, width: int) -> Table:
     wide, narrow = width >= WIDE, width < NARROW
     table = Table(box=None, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0))
     table.add_column("method", no_wrap=True, style="bold")
-    for title in ("error", *([] if narrow else ["angle"]), "1% at t", *(["proved at t"] if wide else [])):
+    for title in ("error", *([] if narrow else ["angle"]), "t for 1%", *(["proved at t"] if wide else [])):
         table.add_column(title, justify="right", no_wrap=True)
-    for title in ("best bound", *(["kind"] if wide else []), *([] if narrow else ["known"])):
+    for title in ("best bound", *(["kind"] if wide else []), *([] if narrow else ["status"])):
         table.add_column(title, no_wrap=True)
-    table.add_column("× error", justify="right", no_wrap=True)
+    table.add_column("bound/error", justify="right", no_wrap=True)
     table.add_column("grade", no_wrap=True)
     for m in report.summary.methods:
         steps, best = m.steps, m.best
@@ -180,7 +187,7 @@ def _blocked(report: Report) -> Iterator[str]:
             reason = m.blocked.partition(": ")[2].partition("; ")[0]  # what to do stands below
             reasons.setdefault(reason, []).append(m.method)
     for reason, methods in list(reasons.items())[:MOST_REASONS]:
-        yield f"No bound of {_list(methods)} is proved: {reason}"
+        yield f"No bound for {_list(methods)} is proved: {reason}"
     yield from not_proved.sentences([report.constants[BallKind.LOCAL]])[:MOST_REASONS]
 
 
