@@ -51,6 +51,8 @@ def test_the_rest_of_a_stage_follows_from_its_first_part() -> None:
     assert stage.left("bounds", 1, 10) is None  # it began anew
     clock.time += 0.5
     assert stage.left("bounds", 2, 10) is None  # too early to say
+    clock.time += 1.5
+    assert stage.left("bounds", 2, 10) == 16.0
 
 
 @pytest.mark.parametrize(
@@ -78,13 +80,14 @@ def test_long_work_is_announced_once() -> None:
     assert len(lines) == 1
 
 
-def test_without_a_bar_there_are_signs_of_life() -> None:
+@pytest.mark.parametrize(("bar", "expected"), [(False, ["Newton step 1", "Newton step 3"]), (True, [])])
+def test_without_a_bar_there_are_signs_of_life(bar: bool, expected: list[str]) -> None:
     lines: list[str] = []
-    clock, work = listener(lines, bar=False)
+    clock, work = listener(lines, bar)
     for step in range(4):
         clock.time += 20
         work.hear(f"Newton step {step}", 0, 1)
-    assert lines == ["Newton step 1", "Newton step 3"]
+    assert lines == expected
 
 
 def test_what_takes_days_is_refused_with_advice() -> None:

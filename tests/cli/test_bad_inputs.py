@@ -143,7 +143,7 @@ OPTIONS = {
     "worst itd --q nan": "--q must be between 0 and 1 (got nan)",
     "worst itd --t -1": "--t must be at least 0 (got -1)",
     "worst itd --t 100000": "--t must be at most",
-    "worst itd --k 3": "itd has no k",
+    "worst itd --k 3": "itd does not depend on k",
     "worst itd --dim 0": "--dim must be from 1 to",
     "worst itd --only foo": "foo",
     "worst itd --seed -1": "--seed must be a whole number, at least 0 (got -1)",
