@@ -16,6 +16,7 @@ from boundcheck.theory import step_sizes
 from boundcheck.views.terminal import show_constants
 from boundcheck.views.terminal.console import Screen
 from boundcheck.views.terminal.show_constants import say
+from boundcheck.views.terminal.show_report import percent
 
 if TYPE_CHECKING:
     from boundcheck.compare.guarantees import Guarantee, Plan
@@ -105,7 +106,7 @@ def sentence(plan: Plan) -> str:
 
 def accuracy(plan: Plan) -> str:
     """The accuracy, absolute and relative."""
-    share = "" if plan.rtol is None else f" ({100 * plan.rtol:.3g} % of ‖∇f‖)"
+    share = "" if plan.rtol is None else f" ({percent(plan.rtol)} of ‖∇f‖)"
     return f"{plan.eps:.4g}{share}"
 
 
@@ -196,7 +197,7 @@ def _everything(console: Console, plan: Plan) -> None:
     show_constants.show_steps(console, plan.constants, plan.problem.about()["step"])
     for reason in plan.silent.values():
         console.print(Text(reason, style="dim"))
-    console.print(f"rounding floor: {plan.floor:.1e}; no smaller error can be reached", style="dim")
+    console.print(f"rounding floor: {plan.floor:.1e}, which rounding alone may leave", style="dim")
 
 
 def _numbers_of(offer: Any) -> tuple[str, str, str]:
