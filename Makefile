@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: run test lint types docs notebooks bench adversary clean
+.PHONY: run test lint types docs notebooks bench adversary wheel release-check clean
 
 run: $(VENV)/.installed
 	$(BIN)/boundcheck check lr --t 200 --out out
@@ -47,6 +47,16 @@ adversary: $(VENV)/.installed-dev
 	PYTHONPATH=benchmarks OMP_NUM_THREADS=1 $(BIN)/python -m adversary --problems $(PROBLEMS) --seed $(SEED) $(if $(LOG),--log $(LOG))
 	PYTHONPATH=benchmarks OMP_NUM_THREADS=1 $(BIN)/python -m adversary.breakages
 
+# The source archive and the wheel, in dist/.
+wheel: $(VENV)/.installed-release
+	rm -rf dist
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m build --sdist --wheel
+	$(BIN)/twine check --strict dist/*
+
+# The wheel in an empty environment outside of this folder: contents, commands, extras. It takes a few minutes.
+release-check: wheel
+	$(BIN)/python .ci/release_check.py dist
+
 clean:
 	rm -rf $(VENV) build dist site *.egg-info
 
@@ -75,3 +85,7 @@ $(VENV)/.installed-docs: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.installed-bench: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[data,bench]'
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-release: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install --quiet --constraint constraints.txt build twine
+	@touch $@

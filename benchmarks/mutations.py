@@ -43,7 +43,7 @@ from boundcheck.numerics.program.enclosure import (
 FACTOR = 0.9
 PACKAGE = "boundcheck.numerics.program"
 Change = Callable[[Any], Any]
-# how the names of programs begin that show a wrong rule, by function or else by where it is
+# how the names of programs begin that show a wrong rule, by its name, by function or else by where it is
 HINTS: dict[str, tuple[str, ...]] = {
     "power": ("x^",),
     "huber": ("huber",),
@@ -53,6 +53,14 @@ HINTS: dict[str, tuple[str, ...]] = {
     "_as_one_tensor": ("third",),
     "frobenius": ("the Frob",),
     "_loose": ("what",),
+    "Normalised.third, slack": ("unit number of what",),
+    "_cross_slack": ("unit number of what",),
+    "weighted_norm": ("the norm of a slope",),
+    "row_norms": ("the norms of rows",),
+    "line_norms": ("the norm of a line",),
+    "largest_eigenvalue_of_sparse": ("the largest eigenvalue of a sparse",),
+    "_of_product": ("w times",),
+    "norm_by_blocks": ("map of e^x",),
     "LogSumExp": ("logsumexp",),
     "log_sum_exp": ("logsumexp",),
     "Bilinear": ("e^(e^w", "mm", "dot"),
@@ -129,7 +137,7 @@ class Mutation:
     def hint(self) -> tuple[str, ...]:
         """How the names of programs begin that may show it; the others come later."""
         owner = self.owner.__name__.rpartition(".")[2]
-        return HINTS.get(self.attribute) or HINTS.get(owner, ())
+        return HINTS.get(self.name) or HINTS.get(self.attribute) or HINTS.get(owner, ())
 
     @contextmanager
     def made(self) -> Iterator[None]:

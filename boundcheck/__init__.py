@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from boundcheck import problems
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from boundcheck.problems.loading import load_problem
     from boundcheck.problems.parts.sparse_matrix import SparseMatrix
     from boundcheck.report.audit import Audit
+    from boundcheck.report.compare_reports import compare_reports
+    from boundcheck.report.comparison import Comparison
     from boundcheck.report.enclosure import Enclosure
     from boundcheck.report.minimum import Minimum, Trial
     from boundcheck.report.report import Report
@@ -78,6 +80,7 @@ _HOME = {
     "BoundValues": "boundcheck.theory.evaluation",
     "BoundcheckError": "boundcheck.errors",
     "ClosedForms": "boundcheck.numerics.bilevel.closed_forms",
+    "Comparison": "boundcheck.report.comparison",
     "Constant": "boundcheck.constants",
     "Constants": "boundcheck.constants",
     "Contribution": "boundcheck.explanation",
@@ -109,6 +112,7 @@ _HOME = {
     "bounds": "boundcheck.theory.catalogue",
     "check": "boundcheck.compare.check",
     "closed_form": "boundcheck.numerics.bilevel.closed_forms",
+    "compare_reports": "boundcheck.report.compare_reports",
     "enclose": "boundcheck.compare.enclose",
     "error_curves": "boundcheck.numerics.curves.error_curves",
     "estimate_constants": "boundcheck.numerics.estimate.estimate_constants",
@@ -130,6 +134,7 @@ __all__ = [
     "BoundValues",
     "BoundcheckError",
     "ClosedForms",
+    "Comparison",
     "Constant",
     "Constants",
     "Contribution",
@@ -163,6 +168,7 @@ __all__ = [
     "bounds",
     "check",
     "closed_form",
+    "compare_reports",
     "dynamics",
     "enclose",
     "error_curves",

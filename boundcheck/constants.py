@@ -9,11 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from boundcheck import constants_card
 from boundcheck.ball import Ball
 from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.frames import frame
 from boundcheck.side import Side, direction, safe_side
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 # What constants may be called; `theory/symbols.py` gives each name its symbol and meaning.
 NAMES = frozenset(
@@ -55,7 +60,7 @@ class Provenance:
     device : str or None
         The device on which it was computed.
     refuted : str
-        What the user gave in its place, and what contradicts it; empty if nothing was.
+        The value that the user gave, and what contradicts it or why nothing confirms it; empty if there was none.
     no_proof : str
         Why the user's functions do not prove it, with the operation and its line; empty if they do.
     """
@@ -131,6 +136,15 @@ class Constant:
             )
         if self.on_smaller:
             self._check_smaller()
+
+    def __repr__(self) -> str:
+        return f"Constant({self.name!r}, {self.value!r}, {self.side.value!r})"
+
+    def __str__(self) -> str:
+        return constants_card.card_of_one(self).text()
+
+    def _repr_html_(self) -> str:
+        return constants_card.card_of_one(self).html()
 
     def _check_smaller(self) -> None:
         table = tuple((float(radius), float(value)) for radius, value in self.on_smaller)
@@ -268,6 +282,30 @@ class Constants(Mapping[str, Constant]):
 
     def __len__(self) -> int:
         return len(self._by_name)
+
+    def __repr__(self) -> str:
+        return f"Constants({', '.join(f'{c.name}={c.value:.4g}' for c in self.values())})"
+
+    def __str__(self) -> str:
+        return constants_card.card(self).text()
+
+    def _repr_html_(self) -> str:
+        return constants_card.card(self).html()
+
+    def to_frame(self) -> DataFrame:
+        """The constants as a pandas table, one row for each.
+
+        Returns
+        -------
+        DataFrame
+            With the columns name, value, known ("proved", "probable" or "estimated"), side, delta, how and products.
+
+        Raises
+        ------
+        InputError
+            If pandas is not installed.
+        """
+        return frame(constants_card.columns(self))
 
     def replace(self, *constants: Constant) -> Constants:
         """A copy in which these constants stand in place of those of the same name.

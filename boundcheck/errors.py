@@ -18,7 +18,11 @@ class InputError(BoundcheckError, ValueError):
 
 
 class MissingConstantError(BoundcheckError, LookupError):
-    """A bound needs a constant that was not given."""
+    """A bound needs constants that were not given; `names` are these."""
+
+    def __init__(self, message: str, names: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.names = tuple(names)
 
 
 class AssumptionError(BoundcheckError):
@@ -47,13 +51,13 @@ class UnknownNameError(BoundcheckError, KeyError):
             To be raised by the caller.
         """
         known = sorted(known)
-        close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        close = difflib.get_close_matches(name, known, n=3)
         remedy = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known) or 'none'}"
         return cls(f"unknown {kind} {name!r}; {remedy}")
 
 
 class DivergenceError(BoundcheckError, ArithmeticError):
-    """An iteration left the finite numbers, or did not converge."""
+    """An iteration produced a value that is not finite, or did not converge."""
 
 
 class ToleranceError(DivergenceError):
@@ -65,4 +69,8 @@ class ToleranceError(DivergenceError):
 
 
 class UserCodeError(BoundcheckError, RuntimeError):
-    """A function that the user brought raised; the original error is the `__cause__`."""
+    """A function given by the user raised an error; the original error is the `__cause__`."""
+
+
+class InterruptedRunError(BoundcheckError):
+    """The user stopped a command with Ctrl-C; the text says what was written until then."""

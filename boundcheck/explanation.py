@@ -26,13 +26,13 @@ class Contribution:
     line : str
         The file and line of the user's code that calls it, such as "mine.py:12"; empty if there is none.
     value : float
-        What the constant would be with this operation alone; infinite if nothing bounds it.
+        The value of the constant with this operation alone; infinite if there is no bound.
     at_centre : float or None
         The same at the centre of the ball alone; None where it is not computed.
     count : int
         How many times this line runs this operation; 1 by default.
     note : str
-        What the value is made of: the range of the argument over the ball, derivatives, norms.
+        How the value is composed: the range of the argument over the ball, derivatives, norms.
     hint : str
         What to change if the value is infinite or far above that at the centre; else empty.
     """
@@ -59,11 +59,11 @@ class Explanation:
     quantity : str
         What the contributions are about, such as "α‖D³ℓ‖ by w"; empty if there are none.
     value : float or None
-        What the functions prove of it; infinite if they prove no bound, None if they could not be read.
+        The value that the functions prove; infinite if they prove no bound, None if they could not be read.
     contributions : tuple of Contribution
-        What the operations add, those that matter most first.
+        The contributions of the operations, largest first.
     remark : str
-        What else there is to say: which formula the constant follows from, or what to look at instead.
+        A remark: which formula the constant follows from, or what to look at instead.
     no_proof : str
         Why the functions prove nothing: the operation or the line; empty if they do.
     """

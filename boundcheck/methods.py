@@ -61,12 +61,13 @@ def parse(text: str) -> Method:
     return Method(name, int(k))
 
 
-def count(value: object, name: str) -> int:
-    """A number of steps: an integer (numpy's too) that is not negative."""
+def count(value: object, name: str, least: int = 0) -> int:
+    """A number of steps: an integer (numpy's too) that is at least `least`, 0 or 1."""
     try:
         number = -1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         number = -1
-    if number < 0:
-        raise InputError(f"{name} = {value!r} is not a number of steps; give an integer >= 0")
+    if number < least:
+        words = f"at least {least}" if type(value) is int else f"a whole number, at least {least}"
+        raise InputError(f"{name} must be {words} (got {value!r})")
     return number

@@ -1,4 +1,4 @@
-"""Lesson 1: what a hypergradient is, and why every way to compute it errs."""
+"""Lesson 1: what a hypergradient is, and why every approximation has an error."""
 
 import marimo
 
@@ -10,28 +10,28 @@ with app.setup(hide_code=True):
     import marimo as mo
     import numpy as np
     import torch
-    from lesson import exercises, numbers, panels, shown
+    from lesson import colour_of, exercises, numbers, panels, shown
 
     import boundcheck as bc
-    from boundcheck.views.figures.canvas import BLUE, GREEN, GREY, VERMILLION, number
+    from boundcheck.views.figures.canvas import BLUE, GREY, VERMILLION, number
 
 
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
-    # 1 · What is a hypergradient, and why do approximations err?
+    # 1 · What is a hypergradient, and why do approximations have errors?
 
-    You train a model and look at its validation loss. Somewhere in the training there was a knob $\lambda$: a
-    regulariser, a learning rate, a weight of the data. **By how much would the validation loss change had you
-    turned the knob a little, and trained again?**
+    You train a model and look at its validation loss. The training has a knob $\lambda$: a regulariser, a learning
+    rate, a weight of the data. **By how much would the validation loss change if you turned the knob a little and
+    trained again?**
 
     That number is the hypergradient. Training is itself an optimisation, so the answer seems to cost a whole training
-    for each knob. It does not. But each way around it makes an error, and this lesson is about where that error comes
-    from.
+    run for each knob. There are cheaper ways, but each of them makes an error. This lesson explains where the error
+    comes from.
 
     $$\min_\lambda\ f(\lambda)=E(w(\lambda),\lambda)\qquad\text{where}\qquad w(\lambda)=\Phi(w(\lambda),\lambda).$$
 
-    $E$ is the validation loss. $\Phi$ is one step of the training, and $w(\lambda)$ is where it comes to rest.
+    $E$ is the validation loss. $\Phi$ is one training step, and $w(\lambda)$ is the result of training to the end.
 
     ## The smallest example
 
@@ -80,7 +80,7 @@ def _(knob, slope, w_star):
     $$w'=\partial_1\Phi\,w'+\partial_2\Phi\quad\Longrightarrow\quad w'=(I-\partial_1\Phi)^{{-1}}\partial_2\Phi,
     \qquad\nabla f=\nabla_2E+w'^\top\nabla_1E.$$
 
-    This is the implicit function theorem. Nothing in it asks *how* $w(\lambda)$ was found. Here
+    This is the implicit function theorem. It does not depend on *how* $w(\lambda)$ was found. Here
     $\partial_1\Phi=\lambda$ and $\partial_2\Phi=w$, so $\nabla f=w(\lambda)/(1-\lambda)$ =
     {w_star:.4g}/{1 - knob.value:.4g} = **{slope:.4g}**.
 
@@ -121,10 +121,11 @@ def _(best_h, disagreement, logistic, steps):
         _figure,
         f"""
     Logistic regression with {logistic.d} weights and a regulariser for each of them, along one random direction of λ.
-    To the right the difference errs because $f$ is curved (like $h^2$), to the left because two nearly equal numbers
-    are subtracted (like $10^{{-16}}/h$). The two agree best at $h$ = {number(best_h)}, to {number(disagreement.min())}.
-    So the formula is right. But differences cost two whole trainings for *each* of the {logistic.n} knobs,
-    {2 * logistic.n} in all. The implicit function theorem costs **one** training and **one** linear system.
+    On the right the difference is wrong because $f$ is curved (like $h^2$), on the left because two nearly equal
+    numbers are subtracted (like $10^{{-16}}/h$). The two agree best at $h$ = {number(best_h)}, to
+    {number(disagreement.min())}. So the formula is right. But differences cost two whole trainings for *each* of the
+    {logistic.n} knobs, {2 * logistic.n} in all. The implicit function theorem costs **one** training and
+    **one** linear system.
     """,
     )
     return
@@ -133,9 +134,9 @@ def _(best_h, disagreement, logistic, steps):
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
-    ## Why approximations err
+    ## Why approximations have errors
 
-    Nobody trains to the very end, and nobody inverts $I-\partial_1\Phi$. Two things are replaced:
+    In practice, training stops early, and nobody inverts $I-\partial_1\Phi$. Two things are approximated:
 
     | exact | in practice | error |
     |:--|:--|:--|
@@ -145,7 +146,7 @@ def _():
     **AID** (approximate implicit differentiation) does just this: $\nabla_2E(w_t)+\partial_2\Phi(w_t)^\top v_k$. The
     solver is fixed-point iteration (AID-FP) or conjugate gradient (AID-CG).
 
-    **ITD** (iterative differentiation) back-propagates through the $t$ steps of training. It is the *exact* gradient
+    **ITD** (iterative differentiation) backpropagates through the $t$ steps of training. It is the *exact* gradient
     of the *wrong* function, $f_t(\lambda)=E(w_t(\lambda),\lambda)$.
 
     **Predict:** after the same number of steps, $k=t$, which of the three is closest to $\nabla f$? Which farthest?
@@ -165,7 +166,7 @@ def _():
 def _(exact, fixed_k, last_t, logistic):
     k = fixed_k.value
     curves = bc.error_curves(logistic, ["itd", "aid-fp", "aid-cg", f"aid-fp:{k}", f"aid-cg:{k}"], t=last_t.value)
-    # what is left when training is finished and only the linear system is not: start at w(λ) and take no step
+    # the error of the linear system alone: start at w(λ) and take no training step
     plateau = {
         m: float((bc.hypergradient(logistic, m, t=0, k=k, w0=exact.w).value - exact.value).norm())
         for m in ("aid-fp", "aid-cg")
@@ -176,11 +177,11 @@ def _(exact, fixed_k, last_t, logistic):
 @app.cell(hide_code=True)
 def _(curves, k, plateau):
     _figure, (_left, _right) = panels(2, height=2.9, sharey=True)
-    for _m, _colour in (("itd", BLUE), ("aid-fp", VERMILLION), ("aid-cg", GREEN)):
-        _left.semilogy(curves.t, curves[_m][0], color=_colour, label=_m)
+    for _m in ("itd", "aid-fp", "aid-cg"):
+        _left.semilogy(curves.t, curves[_m][0], color=colour_of(_m), label=_m)
     _left.set(xlabel="$t$", ylabel=r"$\|g(\lambda)-\nabla f(\lambda)\|$", title="both grow: $k=t$")
-    for _m, _colour in (("aid-fp", VERMILLION), ("aid-cg", GREEN)):
-        _right.semilogy(curves.t, curves[f"{_m}:{k}"][0], color=_colour, label=f"{_m}, $k={k}$")
+    for _m in ("aid-fp", "aid-cg"):
+        _right.semilogy(curves.t, curves[f"{_m}:{k}"][0], "--", color=colour_of(_m), label=f"{_m}, $k={k}$")
         _right.axhline(plateau[_m], color=GREY, lw=0.8, ls=":")
     _right.plot([], [], color=GREY, lw=0.8, ls=":", label="$k$ steps at $w(\\lambda)$ itself")
     _right.set(xlabel="$t$", title=f"only $t$ grows: $k={k}$")
@@ -192,10 +193,10 @@ def _(curves, k, plateau):
         _figure,
         f"""
     Left: at $t=k$ = {curves.t[-1]} the error of ITD is {_last["itd"]}, that of AID-FP {_last["aid-fp"]}, that of AID-CG
-    {_last["aid-cg"]}. Why ITD is above the others is lesson 2.
+    {_last["aid-cg"]}. Lesson 2 explains why ITD is above the others.
 
     Right: with $k$ = {k} fixed, training helps down to the dotted line and no further. That is the error of the linear
-    system, which can be had alone by starting at $w(\\lambda)$: {number(plateau["aid-fp"])} for fixed-point steps,
+    system alone, measured by starting at $w(\\lambda)$: {number(plateau["aid-fp"])} for fixed-point steps,
     {number(plateau["aid-cg"])} for CG. Move $k$: **an error has two sources, and the larger one is what you see.**
     """,
     )
@@ -218,7 +219,7 @@ def _(exact, first_step, logistic):
     """,
         f"""
     Zero: `bc.hypergradient(scalar, "itd", t=1)` gives {first_step:g}. $w_1=\\lambda\\cdot0+1=1$ does not depend on λ,
-    so its derivative is 0. ITD knows only how the steps *so far* depend on λ. On logistic regression it is the same:
+    so its derivative is 0. ITD sees only how the steps *so far* depend on λ. The same happens on logistic regression:
     the first ITD gradient has norm {number(float(_start.norm()))}, where the true one has
     {number(float(exact.value.norm()))}.
     """,

@@ -10,10 +10,10 @@ with app.setup(hide_code=True):
     import marimo as mo
     import numpy as np
     import torch
-    from lesson import exercises, numbers, panels, shown
+    from lesson import colour_of, exercises, numbers, panels, shown
 
     import boundcheck as bc
-    from boundcheck.views.figures.canvas import BLUE, GREY, VERMILLION, number
+    from boundcheck.views.figures.canvas import GREY, number
 
 
 @app.cell(hide_code=True)
@@ -25,9 +25,8 @@ def _():
 
     $$\text{AID-FP:}\quad\text{error}\le C\,q^t\qquad\qquad\text{ITD:}\quad\text{error}\le C'\,t\,q^{t-1}+C''q^t.$$
 
-    $q<1$ is the contraction constant: a step of training shrinks every distance by $q$ at least. **Why does ITD pay a
-    factor $t$, when both do $t$ steps of the same thing?** Is the factor real, or has somebody been careless in a
-    proof?
+    $q<1$ is the contraction constant: a step of training shrinks every distance by $q$ at least. **Why does ITD have a
+    factor $t$, although both run $t$ steps of the same map?** Is the factor real, or is it an artefact of the proof?
 
     ## A problem on which everything can be computed by hand
 
@@ -62,10 +61,10 @@ def _(rate):
 @app.cell(hide_code=True)
 def _(by_hand, measured, off, q, t):
     _figure, (_left, _right) = panels(2, height=2.8)
-    for _m, _colour in (("itd", BLUE), ("aid-fp", VERMILLION)):
-        _left.semilogy(t, by_hand[_m], color=_colour, lw=1)
-        _left.semilogy(t[::3], measured[_m][0, ::3], "o", ms=3, color=_colour, label=_m)
-        _right.plot(t, measured[_m][0] / q**t, color=_colour, label=_m)
+    for _m in ("itd", "aid-fp"):
+        _left.semilogy(t, by_hand[_m], color=colour_of(_m), lw=1)
+        _left.semilogy(t[::3], measured[_m][0, ::3], "o", ms=3, color=colour_of(_m), label=_m)
+        _right.plot(t, measured[_m][0] / q**t, color=colour_of(_m), label=_m)
     _left.set(xlabel="$t$", ylabel=r"$|g-\nabla f|$", title="error: dots measured, lines by hand")
     _right.set(xlabel="$t$", title="the same, divided by $q^t$", ylim=(0, None))
     for _axes in (_left, _right):
@@ -77,9 +76,9 @@ def _(by_hand, measured, off, q, t):
 
     $$\text{{ITD}}=w^*\Bigl(t\,q^{{t-1}}+\frac{{q^t}}{{1-q}}\Bigr),\qquad\text{{AID-FP}}=w^*\,q^t\,\frac{{2-q^t}}{{1-q}}.$$
 
-    In units of $q^t$ the error of ITD is a straight line that goes up for ever. That of AID-FP saturates. **So the
+    In units of $q^t$ the error of ITD is a straight line that keeps growing. The error of AID-FP saturates. **So the
     factor $t$ is real.** At $t$ = {t[-1]} ITD is {measured["itd"][0, -1] / measured["aid-fp"][0, -1]:.2f} times as far
-    off as AID-FP, and that ratio goes on growing with $t$.
+    off as AID-FP, and the ratio keeps growing with $t$.
     """,
     )
     return
@@ -95,8 +94,8 @@ def _():
 
     $$e_{i+1}=q\,e_i+r_i\qquad\Longrightarrow\qquad e_t=q^te_0+\sum_{i=0}^{t-1}q^{\,t-1-i}\,r_i.$$
 
-    Early iterates are far off, $r_i=q^iw^*$, and late mistakes are small but fresh. Every term of the sum is
-    $q^{t-1-i}q^i=q^{t-1}$: **$t$ equal shares**. ITD never forgets where it has been.
+    Early iterates have large errors, $r_i=q^iw^*$, but these have shrunk by the end. Late errors are small but recent.
+    Every term of the sum is $q^{t-1-i}q^i=q^{t-1}$: **$t$ equal shares**. ITD keeps the errors of all its iterates.
 
     AID-FP evaluates $\partial_2\Phi$ at the *last* iterate only. Its sum is $\sum_jq^j\,r_t$, a geometric series that
     stays below $r_t/(1-q)$ whatever $k$ is. Choose a $t$ and look at the shares:
@@ -114,23 +113,23 @@ def _():
 @app.cell
 def _(moment, q, w_star):
     _i = np.arange(moment.value)
-    shares_itd = q ** (moment.value - 1 - _i) * q**_i * w_star  # mistake made at step i, carried on to the end
-    shares_fp = q**_i * q**moment.value * w_star  # the last mistake, seen through i products
+    shares_itd = q ** (moment.value - 1 - _i) * q**_i * w_star  # error made at step i, propagated to the end
+    shares_fp = q**_i * q**moment.value * w_star  # the last error, after i products
     return shares_fp, shares_itd
 
 
 @app.cell(hide_code=True)
 def _(moment, shares_fp, shares_itd):
     _figure, (_left, _right) = panels(2, height=2.3, sharey=True)
-    _left.bar(np.arange(moment.value), shares_itd, color=BLUE, width=0.8)
-    _right.bar(np.arange(moment.value), shares_fp, color=VERMILLION, width=0.8)
+    _left.bar(np.arange(moment.value), shares_itd, color=colour_of("itd"), width=0.8)
+    _right.bar(np.arange(moment.value), shares_fp, color=colour_of("aid-fp"), width=0.8)
     _left.set(xlabel="$i$", ylabel="share of the error", title=r"ITD: $q^{t-1-i}\,r_i$")
     _right.set(xlabel="$j$", title=r"AID-FP: $q^j\,r_t$")
     shown(
         _figure,
         f"""
-    The bars add up to {shares_itd.sum():.4g} for ITD and {shares_fp.sum():.4g} for AID-FP. To either, the part
-    $q^t\\,w'$ of a derivative that started at 0 is added.
+    The bars add up to {shares_itd.sum():.4g} for ITD and {shares_fp.sum():.4g} for AID-FP. In both cases the part
+    $q^t\\,w'$ is added, because the derivative started at 0.
     """,
     )
     return
@@ -185,8 +184,8 @@ def _(q, shift, w_star):
 @app.cell(hide_code=True)
 def _(beyond, chosen, itd_wins, peak_measured, peak_predicted, shift, tops):
     _figure, _axes = panels(height=2.8)
-    for _m, _colour in (("itd", BLUE), ("aid-fp", VERMILLION)):
-        _axes.plot(chosen.t, chosen[_m][0], color=_colour, label=_m)
+    for _m in ("itd", "aid-fp"):
+        _axes.plot(chosen.t, chosen[_m][0], color=colour_of(_m), label=_m)
     _axes.axvline(peak_predicted, color=GREY, lw=0.8, ls=":", label=r"$t=-1/\ln q$")
     _axes.set(xlabel="$t=k$", ylabel=r"$|g-\nabla f|$", title=f"$s={shift.value:g}\\,w^*$", ylim=(0, None))
     _axes.legend()
@@ -197,10 +196,10 @@ def _(beyond, chosen, itd_wins, peak_measured, peak_predicted, shift, tops):
     AID-FP has a hump there too, a lower one: {tops["aid-fp"]:.3g} against {tops["itd"]:.3g}. It is $q^t(1-q^k)/(1-q)$
     at $k=t$, small at first only because the linear solver has hardly begun.
 
-    At $s=-3w^*$ **ITD is closer than AID-FP at {len(itd_wins)} of the $t\le{beyond.t[-1]}$**, and no longer after
-    $t$ = {itd_wins[-1]}: in the long run the factor $t$ wins. The two theorems are right all the time. They say which
-    *bound* is smaller, and a smaller bound is not a smaller error. "AID converges faster than ITD" is a sentence about
-    upper bounds (erratum 8 in `docs/errata.md`).
+    At $s=-3w^*$ **ITD is closer than AID-FP at {len(itd_wins)} of the $t\le{beyond.t[-1]}$**, but no longer after
+    $t$ = {itd_wins[-1]}: in the long run the factor $t$ dominates. Both theorems are right. They say which *bound*
+    is smaller, but a smaller bound does not mean a smaller error. "AID converges faster than ITD" is a statement
+    about upper bounds (erratum 8 in `docs/errata.md`).
 
     ## And on a real problem?
 
@@ -222,8 +221,8 @@ def _():
 @app.cell(hide_code=True)
 def _(logistic, ratio, rises):
     _figure, (_left, _right) = panels(2, height=2.6)
-    for _m, _colour in (("itd", BLUE), ("aid-fp", VERMILLION)):
-        _left.semilogy(logistic.t, logistic[_m][0], color=_colour, label=_m)
+    for _m in ("itd", "aid-fp"):
+        _left.semilogy(logistic.t, logistic[_m][0], color=colour_of(_m), label=_m)
     _left.set(xlabel="$t=k$", ylabel=r"$\|g-\nabla f\|$", title="logistic regression")
     _left.legend()
     _right.plot(logistic.t, ratio, color="black")
@@ -262,8 +261,8 @@ def _(growing, slow_peak):
     """,
         f"""
     No. $w'=0$, so the right answer is 0, and AID-FP returns $(w_5-w^*)(1-q^k)/(1-q)$: its error is {growing[0]:.3g} at
-    $k=1$ and {growing[-1]:.3g} at $k$ = {len(growing)}. The linear system at a wrong point, solved well, is a wrong
-    answer with confidence. The two sources of error do not always add; here a sloppy solver hides the other one.
+    $k=1$ and {growing[-1]:.3g} at $k$ = {len(growing)}. An accurate solution of the linear system at a
+    wrong point is still a wrong answer. The two errors do not always add up; here an inaccurate solver hides the other.
     """,
     )
     return

@@ -1,9 +1,9 @@
-"""Lesson 3: power iteration, Lanczos, and how a wrong constant fakes a bound."""
+"""Lesson 3: power iteration, Lanczos, and how a wrong constant produces a false bound."""
 
 import marimo
 
 __generated_with = "0.25.2"
-app = marimo.App(width="medium", app_title="3 How a wrong constant fakes a bound")
+app = marimo.App(width="medium", app_title="3 How a wrong constant produces a false bound")
 
 
 with app.setup(hide_code=True):
@@ -12,21 +12,21 @@ with app.setup(hide_code=True):
     import marimo as mo
     import numpy as np
     import torch
-    from lesson import exercises, numbers, panels, shown, table
+    from lesson import colour_of, exercises, numbers, panels, shown, table
 
     import boundcheck as bc
     from boundcheck.numerics.estimate import lanczos
-    from boundcheck.views.figures.canvas import BLUE, GREEN, ORANGE, VERMILLION, number
+    from boundcheck.views.figures.canvas import GREY, ORANGE, number
 
 
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
-    # 3 · How does a wrong constant fake a bound?
+    # 3 · How does a wrong constant produce a false bound?
 
     Every bound of lesson 2 is made of $q^t$, and $q=\|\partial_1\Phi\|$ is the norm of a matrix. For a model with a
-    million weights that matrix cannot be stored. All one has are products with it. So one runs a few steps of power
-    iteration, writes $\hat q$ into the formula, and draws a curve that says *bound*.
+    million weights that matrix cannot be stored, and only products with it are available. So people run a few steps of
+    power iteration, put $\hat q$ into the formula, and draw a curve labelled *bound*.
 
     **On which side of $q$ does $\hat q$ lie? And what does that do to the curve?**
 
@@ -38,7 +38,7 @@ def _():
     $$u^\top Au=\sum_i\lambda_i\,(v_i^\top u)^2$$
 
     is an *average* of eigenvalues. It is never above $\lambda_1$. Power iteration takes $u\propto A^{k-1}b$ for a
-    random $b$, Lanczos the best $u$ among all polynomials in $A$ of that degree. Both come from below.
+    random $b$, Lanczos the best $u$ among all polynomials in $A$ of that degree. Both estimate from below.
 
     **Predict:** which of these spectra is hardest for them?
     """)
@@ -82,9 +82,9 @@ def _(kind, log_delta):
 def _(certified, delta, powers, products, ritz, top):
     _figure, (_left, _right) = panels(2, height=2.8)
     for _values, _marker, _colour, _name in (
-        (powers, "o-", VERMILLION, "power iteration, from below"),
-        (ritz, "o-", BLUE, "Lanczos, from below"),
-        (certified, "^-", GREEN, "Lanczos, certified, from above"),
+        (powers, "o-", ORANGE, "power iteration, from below"),
+        (ritz, "s-", GREY, "Lanczos, from below"),
+        (certified, "^-", "black", "Lanczos, certified, from above"),
     ):
         _left.semilogx(products, _values, _marker, ms=3, color=_colour)
         _right.loglog(products, np.abs(_values / top - 1).clip(1e-16), _marker, ms=3, color=_colour, label=_name)
@@ -96,12 +96,12 @@ def _(certified, delta, powers, products, ritz, top):
         _figure,
         f"""
     After {products[-1]} products power iteration is too small by {number(1 - powers[-1] / top)}, Lanczos by
-    {number(max(0.0, 1 - ritz[-1] / top))}. **Neither is ever too large.** The third curve is: it is what a *random*
-    start proves.
+    {number(max(0.0, 1 - ritz[-1] / top))}. **Neither is ever too large.** The third curve is an upper
+    bound. It follows from the *random* start.
 
     A start $b$ drawn uniformly from the sphere has at least a little of the top eigenvector $v_1$ in it, except with
-    probability $\\delta$ = {number(delta)}. An eigenvalue far beyond what Lanczos saw would have shown. So one can
-    say how far beyond it may lie: after {products[-1]} products, at {certified[-1]:.4f} at most.
+    probability $\\delta$ = {number(delta)}. An eigenvalue far above the estimate of Lanczos would have been visible. So
+    there is an upper limit for it: after {products[-1]} products it is {certified[-1]:.4f}.
     `boundcheck.numerics.estimate.lanczos.lanczos` returns both numbers, `estimate` and `value`.
 
     ## "But the residual is tiny"
@@ -151,10 +151,10 @@ def _(fooled, fresh, hessian, problem, top):
     {table(("start", "products", "estimate", "residual", "converged", "certified, at most"), _rows)}
 
     The first row is {"**false**, with every sign of success" if fooled.value < top else "true"}.
-    The certificate speaks of a start that has nothing to do with the matrix. That is why boundcheck draws it, and never
-    starts at a gradient, of which nothing of the kind is known.
+    The certificate needs a start that is independent of the matrix. Therefore boundcheck draws it at random. It never
+    starts at a gradient, which may depend on the matrix.
 
-    ## Now fake a bound
+    ## Now produce a false bound
 
     A quadratic training loss with {problem.d} weights and condition number {hessian[-1] / hessian[0]:.0f}, trained by
     gradient descent. Here $q$ is known. Pretend it is not, and take $\\hat q$ from a few steps of power iteration on
@@ -214,10 +214,10 @@ def _(looked_at, power_steps, problem, right, slopes, start):
 def _(errors, promised, q, q_hat, reports):
     _t = np.arange(1, 1001)
     _figure, _axes = panels(height=2.9)
-    _axes.semilogy(_t, errors, color=BLUE, label="error of ITD")
-    for _key, _colour, _name in (("right", GREEN, f"$q={q:.4f}$"), ("believed", ORANGE, f"$\\hat q={q_hat:.4f}$")):
+    _axes.semilogy(_t, errors, color=colour_of("itd"), label="error of ITD")
+    for _key, _colour, _name in (("right", "black", f"$q={q:.4f}$"), ("believed", ORANGE, f"$\\hat q={q_hat:.4f}$")):
         _values = bc.bounds["itd"].evaluate(reports[_key].constants["paper"], t=_t).values
-        _axes.semilogy(_t, _values, "--", color=_colour, label=f"Theorem 2.1 with {_name}")
+        _axes.semilogy(_t, _values, "--", color=_colour, label=f"itd (Theorem 2.1) with {_name}")
     _axes.plot([promised], [1e-3], "o", ms=5, color=ORANGE)
     _axes.annotate("promised", (promised, 1e-3), (promised, 2e-5), ha="center", color=ORANGE)
     _axes.set(xlabel="$t$", ylabel=r"$\|g-\nabla f\|$", ylim=(1e-6, None))
@@ -241,21 +241,21 @@ def _(claim, judged, looked_at):
         "looked": f"$\\hat q$, believed exact, seen up to $t$ = {looked_at.value}",
         "believed": "$\\hat q$, believed exact, seen up to $t$ = 200",
         "doubted": "$\\hat q$, said to be an estimate from below",
-        "vouched": "$\\hat q$, vouched for with `known=`",
+        "vouched": "$\\hat q$, given with `known=`",
     }
     _rows = [(_said[name], f"**{b.verdict.value}**", b.reason or "–") for name, b in judged.items()]
     _second = "passes: that is the danger" if judged["looked"].verdict.value == "holds" else "is caught"
     _third = "is caught, and the proof says where" if judged["believed"].verdict.value == "violated" else "passes too"
     mo.md(f"""
-    ## What boundcheck says of it
+    ## The verdicts of boundcheck
 
-    {table(("who says what of $q$", "verdict", "reason"), _rows)}
+    {table(("source of $q$", "verdict", "reason"), _rows)}
 
-    Read it from above. *Holds* is a proof for this problem if $q$ is right. The second row {_second}. The third
-    {_third}. In the fourth nothing is refuted, because an estimate from below cannot refute a theorem. It is the honest
-    way to use power iteration.
+    Read the table from the top. *Holds* is a proof for this problem if $q$ is right. The second row {_second}. The
+    third {_third}. In the fourth row nothing is refuted, because an estimate from below cannot refute a theorem. This
+    is the honest way to use power iteration.
 
-    In the last row boundcheck did not take the word for it. It says of $q$: `{claim}`.
+    In the last row boundcheck tested the given value and refused it. It says about $q$: `{claim}`.
     """)
     return
 
@@ -271,12 +271,12 @@ def _(certified, products, q):
     2. With *spread evenly*: after how many products is the certified value below 1, so that it can be used at all?
     """,
         f"""
-    From {inverse[0]:.1f} to {inverse[1]:.1f}: by a factor {inverse[0] / inverse[1]:.2f}. The nearer $q$ is to 1, the
-    more of it hangs on its last digits.
+    From {inverse[0]:.1f} to {inverse[1]:.1f}: by a factor {inverse[0] / inverse[1]:.2f}. The closer $q$ is to 1, the
+    more the result depends on its last digits.
     """,
         f"""
     Of the numbers drawn, with the spectrum and δ chosen above: {_below[0] if _below.size else "none of them"}. A
-    certificate above 1 is no failure: it says that this many products cannot prove a contraction. Take more of them.
+    certificate above 1 is not a failure. It says that this number of products cannot prove a contraction. Use more.
     """,
     )
     return (inverse,)
@@ -292,7 +292,7 @@ def _(certified, claim, errors, fooled, fresh, inverse, judged, powers, promised
         "verdicts": {name: bound.verdict.value for name, bound in judged.items()},
         "said": {"broken": judged["believed"].reason, "claim": claim},
     }
-    numbers(found, "Next: **lesson 4**, `4_proof_chain.py`: a true bound is loose. Where does it lose?")
+    numbers(found, "Next: **lesson 4**, `4_proof_chain.py`: a true bound is loose. Which proof step makes it loose?")
     return (found,)
 
 

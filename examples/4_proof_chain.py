@@ -11,20 +11,20 @@ with app.setup(hide_code=True):
 
     import marimo as mo
     import numpy as np
-    from lesson import exercises, numbers, panels, shown, table
+    from lesson import colour_of, exercises, numbers, panels, shown, table
 
     import boundcheck as bc
-    from boundcheck.views.figures import report_figures
-    from boundcheck.views.figures.canvas import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, number
+    from boundcheck.views.figures import drawn_bounds, report_figures
+    from boundcheck.views.figures.canvas import number
 
 
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
-    # 4 · The bound is true and far too large. Where did the proof lose it?
+    # 4 · The bound is true but far too large. Which step of the proof makes it so?
 
-    A theorem gives a number, a run gives another, and the first is far larger. That the bound is *true* says nothing
-    about that. One would like to know **which step of the proof gives away how much, on my problem.**
+    A theorem gives a number, a run gives another, and the first is far larger. A bound can be *true* and still be far
+    too large. The question is **which step of the proof loses how much on my problem.**
 
     A proof of an upper bound is a chain. It starts at the error and replaces one quantity after the other by something
     larger and simpler:
@@ -36,7 +36,7 @@ def _():
 
     $$\frac{\text{bound}}{\text{error}}=\text{slack}_1\cdot\text{slack}_2\cdots\text{slack}_m,\qquad\text{each}\ge1.$$
 
-    So there is a way to say where it was lost. Three problems of the paper, in small sizes, trained by gradient
+    So the loss can be located. Three problems of the paper, in small sizes, trained by gradient
     descent: logistic regression (`lr`), biased regularisation (`br`), hyper-representation (`hr`).
 
     **Predict:** on which of them is Theorem 2.1 (ITD) tightest? By which factor does it miss on the worst?
@@ -65,7 +65,7 @@ def _(reports):
         _lost = f"{_trace.links[_worst]}, ×{number(_trace.slacks[_worst, -1])}"
         _rows.append((f"`{_name}`", _bound.verdict.value, f"×{number(_bound.tightness[0, -1])}", _lost))
     _last = reports["lr"].curve("itd").t[-1]
-    mo.md(table(("problem", "verdict", f"bound/error at $t$ = {_last}", "the link that loses most"), _rows))
+    mo.md(table(("problem", "verdict", f"bound/error at $t$ = {_last}", "the link with the largest slack"), _rows))
     return
 
 
@@ -74,8 +74,8 @@ def _():
     mo.md(r"""
     ## Read the chain
 
-    Each row is one inequality, with what it multiplies the value by. At the right the same over $t$: the layers add up
-    to $\log_{10}(\text{bound}/\text{error})$. Change the problem, the method and $t$.
+    Each row is one inequality with the factor by which it increases the value. On the right is the same over $t$: the
+    layers add up to $\log_{10}(\text{bound}/\text{error})$. Change the problem, the method and $t$.
     """)
     return
 
@@ -124,13 +124,12 @@ def _():
       Most of the error moves faster.
     - **norms of products** ($\|Ab\|\le\|A\|\|b\|$). The error vector does not point where the matrix is largest.
 
-    ## Tell the theorem more
+    ## Use more information
 
-    What was lost can be bought back with knowledge. *Local* bounds take their constants on the ball around $w^*$ that
-    the iterates really visit. *A posteriori* bounds look at the run itself: the residual, or the distances along the
-    path.
+    More information makes the bound smaller. *Local* bounds take their constants on the ball around $w^*$ that the
+    iterates really visit. *A posteriori* bounds use the run itself: the residual, or the distances along the path.
 
-    **Predict:** which of the three kinds of loss does a local bound mend?
+    **Predict:** which of the three kinds of loss does a local bound reduce?
     """)
     return
 
@@ -139,13 +138,11 @@ def _():
 def _(method, reports, which):
     _curve = reports[which.value].curve(method.value)
     _figure, _axes = panels(height=2.9)
-    _axes.semilogy(_curve.t, _curve.errors[0], color="black", lw=2, label=f"error of {method.value}")
-    for _bound, _colour in zip(
-        _curve.applicable.values(), (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, GREY), strict=False
-    ):
-        _style = "--" if _bound.kind == "a priori" else ":"
+    _colour = colour_of(method.value)
+    _axes.semilogy(_curve.t, _curve.errors[0], color=_colour, lw=2, label=f"error of {method.value}")
+    for _role, _bound in drawn_bounds.roles(_curve).items():
         _label = f"{_bound.name}, {_bound.kind}: ×{number(_bound.tightness[0, -1])} at the end"
-        _axes.semilogy(_curve.t, _bound.values[0], _style, color=_colour, label=_label)
+        drawn_bounds.draw(_axes, _curve.t, _bound.values[0], _role, _bound, color=_colour, label=_label)
     _axes.set(xlabel="$t$", ylabel=r"$\|g-\nabla f\|$")
     _figure.legend(loc="outside right upper")
     shown(_figure)
@@ -171,8 +168,8 @@ def _(gained, words):
 
     {table(("problem", "Theorem 2.4", "local", "along the path, a posteriori"), _rows)}
 
-    Verdicts of all bounds, on all three: {", ".join(words)}. They differ in what one has to know: before the run,
-    about the solution, or after the run.
+    Verdicts of all bounds, on all three: {", ".join(words)}. They need different information: constants
+    before the run, the solution, or observations of the run.
     """)
     return
 
@@ -183,7 +180,7 @@ def _():
     ## Is the theorem loose, or is it my problem?
 
     A large factor on `lr` does not say that the theorem is bad. It must hold on *every* problem with these constants,
-    also on the worst. So look for that one: `bc.worst` searches for the problem on which error/bound is largest.
+    including the worst one. `bc.worst` searches for the problem on which error/bound is largest.
     """)
     return
 
@@ -206,9 +203,9 @@ def _(worst_t):
 @app.cell(hide_code=True)
 def _(attained, scalar, worst):
     mo.md(f"""
-    The search went through {worst.evaluations} instances. The largest error/bound that it found is
-    **{worst.ratio:.6f}**, computed again in 50 digits. So Theorem 2.1, at this $q$ and $t$, cannot be improved in the
-    constants it uses: there is a problem that needs all of it. `lr` is simply not that problem.
+    The search tried {worst.evaluations} problems. The largest error/bound that it found is **{worst.ratio:.6f}**,
+    confirmed in 50 digits. So Theorem 2.1, at this $q$ and $t$, cannot be improved in the constants it uses: there is
+    a problem that attains it. `lr` is not that problem.
 
     The problem of lesson 2, $\\Phi=\\lambda w+1$, is nearly as bad. Theorem 2.1 misses by
     ×{scalar.curve("itd").bounds["itd"].best:.3f} at best, the local bound by ×{attained.best:.6f} to
@@ -234,14 +231,14 @@ def _(broken, gained):
     2. You want a certificate for one hypergradient that you have already computed. Which bound do you take?
     """,
         f"""
-    On the problem where the bound is attained, one link falls below 1. The verdict is **{broken.verdict.value}**, and
-    the reason names the link: *{broken.reason}*. On a loose problem the same mistake would hide in the slack of its
-    neighbours.
+    On the problem where the bound is attained, the slack of one link falls below 1. The verdict is
+    **{broken.verdict.value}**, and the reason names the link: *{broken.reason}*. On a loose problem the slack of the
+    other links would hide the same mistake.
     """,
         f"""
-    An a posteriori one: the run is there to be looked at. On `lr` it is ×{number(gained["lr"]["aid-path"])} where
-    Theorem 2.4 is ×{number(gained["lr"]["aid-fp"])}. `bc.enclose(problem, g)` goes further and says for any vector
-    between which two numbers its error lies.
+    An a posteriori bound, because the run is available. On `lr` it is ×{number(gained["lr"]["aid-path"])} where
+    Theorem 2.4 is ×{number(gained["lr"]["aid-fp"])}. `bc.enclose(problem, g)` goes further: it gives lower and upper
+    bounds on the error of any vector.
     """,
     )
     return
@@ -262,7 +259,7 @@ def _(attained, broken, gained, proved, reports, words, worst):
         "attained": [attained.best, attained.worst],
         "broken": [broken.verdict.value, broken.trace.first_broken],
     }
-    numbers(found, "Next: **lesson 5**, `5_no_contraction.py`: what is left when $q\\ge1$?")
+    numbers(found, "Next: **lesson 5**, `5_no_contraction.py`: what remains true if $q\\ge1$?")
     return (found,)
 
 

@@ -1,32 +1,32 @@
-"""Lesson 5: what is left when the map is no contraction."""
+"""Lesson 5: what remains true if the map is not a contraction."""
 
 import marimo
 
 __generated_with = "0.25.2"
-app = marimo.App(width="medium", app_title="5 When the map is no contraction")
+app = marimo.App(width="medium", app_title="5 When the map is not a contraction")
 
 
 with app.setup(hide_code=True):
     import marimo as mo
     import numpy as np
     import torch
-    from lesson import exercises, numbers, panels, shown, table, verdicts
+    from lesson import colour_of, exercises, numbers, panels, shown, table, verdicts
 
     import boundcheck as bc
     from boundcheck.theory import step_sizes
-    from boundcheck.views.figures.canvas import BLUE, GREEN, GREY, ORANGE, VERMILLION, number
+    from boundcheck.views.figures.canvas import GREY, ORANGE, number
 
 
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
-    # 5 · What is left when the map is no contraction?
+    # 5 · What remains true if the map is not a contraction?
 
-    Every theorem so far began with *let $\|\partial_1\Phi\|\le q<1$*. There are three common ways to lose that: a step
-    size that is too large; a layer with $\|A\|\ge1$; momentum, which is no contraction in the usual norm even when all
-    is well.
+    Every theorem so far assumed $\|\partial_1\Phi\|\le q<1$. There are three common cases in which this fails: a step
+    size that is too large; a layer with $\|A\|\ge1$; and momentum, which is not a contraction in the usual norm even if
+    it converges.
 
-    **In which of them do the methods really fail, and in which is it only the theorem that has nothing to say?**
+    **In which of them do the methods really fail, and in which does only the theorem not apply?**
 
     ## 1. A step too large
 
@@ -66,19 +66,19 @@ def _(alpha, descent, report):
     _alphas = np.linspace(0.03, 0.24, 100)
     _left.plot(_alphas, [step_sizes.gradient_descent(1, 10, a).q for a in _alphas], color="black")
     _left.axhline(1, color=GREY, lw=0.8, ls=":")
-    _left.plot([alpha], [descent.q], "o", color=VERMILLION)
+    _left.plot([alpha], [descent.q], "o", color=ORANGE)
     _left.set(xlabel=r"$\alpha$", ylabel="$q$", title=r"$q=\max\{1-\alpha\mu,\ \alpha L-1\}$")
-    for _m, _colour, _style in (("itd", BLUE, "-"), ("aid-fp", VERMILLION, "--"), ("aid-cg", GREEN, "-")):
-        _right.semilogy(report.curve(_m).t, report.curve(_m).errors[0], _style, color=_colour, label=_m)
+    for _m, _style in (("itd", "-"), ("aid-fp", "--"), ("aid-cg", "-")):
+        _right.semilogy(report.curve(_m).t, report.curve(_m).errors[0], _style, color=colour_of(_m), label=_m)
     _right.set(xlabel="$t=k$", ylabel=r"$\|g-\nabla f\|$", title=f"$q={descent.q:.3g}$")
     _right.legend()
-    _said = "Everything applies here. Move the slider beyond 2."
+    _said = "All bounds apply here. Move the slider beyond 2."
     if not descent.contracts:
-        _said = """*Not applicable* is an answer too: it names the assumption and the number. `aid-path` does not use
-    $q$. It goes by what was observed on the run, so it still speaks, wherever $w_t$ is near enough.
+        _said = """*Not applicable* comes with a reason: it names the assumption and the number. `aid-path` does not
+    use $q$. It uses observations of the run, so it still applies if $w_t$ is close enough to $w^*$.
 
-    All three methods fail for one reason: $w_t$ runs away, or swings for ever at $q=1$. A linear system at a wrong
-    point, solved by CG to the last digit, is of no use."""
+    All three methods fail for the same reason: $w_t$ diverges, or oscillates for ever at $q=1$. Solving the linear
+    system at a wrong point accurately with CG does not help."""
     _pairs = [("itd", "itd"), ("aid-fp", "aid-fp"), ("aid-cg", "aid-cg"), ("aid-cg", "aid-path")]
     shown(
         _figure,
@@ -91,10 +91,10 @@ def _(alpha, descent, report):
 
     (ITD and AID-FP coincide on this problem, since $\partial_1\Phi$ and $\partial_2\Phi$ are the same everywhere.)
 
-    ### Yet ITD has made no mistake
+    ### ITD is still an exact derivative
 
     ITD is the derivative of $f_t(\lambda)=E(w_t(\lambda),\lambda)$, whatever $w_t$ does. Differences of $f_t$ show it.
-    What is lost is that $f_t$ has anything to do with $f$.
+    But $f_t$ is no longer close to $f$.
     """,
     )
     return
@@ -128,10 +128,10 @@ def _(of_f, of_f_t):
 
     ## 2. An equilibrium model with $\|A\|\ge1$
 
-    $w=\tanh(Aw+\lambda)$, a small recurrent layer at rest. Since $|\tanh'|\le1$, the best constant for *all* $w$ is
-    $q=\|A\|$. But the iterates live near $w^*$, and there $\partial_1\Phi=\mathrm{{diag}}(\tanh')A$. And what decides
-    whether they converge in the end is not its norm but its **spectral radius**, the largest $|\text{{eigenvalue}}|$.
-    For a matrix that is not symmetric that may be much smaller.
+    $w=\tanh(Aw+\lambda)$, a small recurrent layer. Since $|\tanh'|\le1$, the best constant for *all* $w$ is
+    $q=\|A\|$. But the iterates stay near $w^*$, where $\partial_1\Phi=\mathrm{{diag}}(\tanh')A$. Whether they converge
+    in the end depends on its **spectral radius**, the largest $|\text{{eigenvalue}}|$, and not on its norm. For a
+    matrix that is not symmetric the spectral radius may be much smaller.
     """)
     return
 
@@ -162,8 +162,8 @@ def _(size):
 @app.cell(hide_code=True)
 def _(equilibrium, size, there):
     _figure, _axes = panels()
-    for _m, _colour in (("itd", BLUE), ("aid-fp", VERMILLION), ("aid-cgn", GREEN)):
-        _axes.semilogy(equilibrium.curve(_m).t, equilibrium.curve(_m).errors[0], color=_colour, label=_m)
+    for _m in ("itd", "aid-fp", "aid-cgn"):
+        _axes.semilogy(equilibrium.curve(_m).t, equilibrium.curve(_m).errors[0], color=colour_of(_m), label=_m)
     _axes.set(xlabel="$t=k$", ylabel=r"$\|g-\nabla f\|$", title=f"$\\|A\\|={size.value:g}$")
     _axes.legend()
     _first, *_, _last = equilibrium.curve("itd").errors[0]
@@ -175,8 +175,8 @@ def _(equilibrium, size, there):
     {verdicts(equilibrium, [("itd", "itd"), ("aid-fp", "aid-fp"), ("aid-fp", "aid-path")])}
 
     With $\|A\|$ = {size.value:g} the error of ITD goes from {_first:.2g} to {_last:.2g}. Move the slider. Between
-    $\|A\|=1$ and a spectral radius of 1 the theorems are silent and the methods work. Beyond, the iterates no longer
-    settle: ITD multiplies $t$ matrices that do not shrink, and AID evaluates at a point that is no fixed point.
+    $\|A\|=1$ and a spectral radius of 1 no theorem applies but the methods work. Beyond that the iterates no longer
+    converge: ITD multiplies $t$ matrices that do not shrink, and AID evaluates at a point that is not a fixed point.
 
     ## 3. Momentum
 
@@ -210,7 +210,7 @@ def _(log_kappa):
 @app.cell(hide_code=True)
 def _(growth, heavy, kappa, norm_M, radius_M, ts, weighted):
     _figure, _axes = panels()
-    _axes.semilogy(ts, growth, color=BLUE, label=r"worst $\|w_t-w^*\|/\|w_0-w^*\|$")
+    _axes.semilogy(ts, growth, color="black", label=r"worst $\|w_t-w^*\|/\|w_0-w^*\|$")
     _axes.semilogy(ts, weighted.factor(ts), "--", color=ORANGE, label=r"$\sqrt{\|P\|}\,q_P^t$, from the weighted norm")
     _axes.semilogy(ts, heavy.rate**ts, ":", color=GREY, label="$s^t$, from the eigenvalues alone")
     _axes.axhline(1, color="black", lw=0.6)
@@ -220,11 +220,11 @@ def _(growth, heavy, kappa, norm_M, radius_M, ts, weighted):
         _figure,
         rf"""
     No: $\|M\|$ = {norm_M:.3f}, although every eigenvalue has modulus {radius_M:.4f}. The distance to $w^*$ first
-    *grows*, by a factor of up to {growth.max():.2f}, at $t$ = {growth.argmax()}. The eigenvalues alone would promise
-    the dotted line, and it is wrong.
+    *grows*, by a factor of up to {growth.max():.2f}, at $t$ = {growth.argmax()}. The eigenvalues alone would give
+    the dotted line, which is wrong.
 
-    There is a way out: another norm, $\|z\|_P^2=z^\top Pz$, in which the same $M$ contracts by $q_P$ =
-    {weighted.q_P:.4f}. Every theorem holds in it word for word. The price is $\sqrt{{\|P\|}}$ =
+    There is a solution: another norm, $\|z\|_P^2=z^\top Pz$, in which the same $M$ contracts by $q_P$ =
+    {weighted.q_P:.4f}. Every theorem holds in this norm. The price is $\sqrt{{\|P\|}}$ =
     {weighted.stretch**0.5:.1f} in front.
     """,
     )
@@ -245,8 +245,8 @@ def _(momentum):
 
     {verdicts(momentum, _pairs)}
 
-    Theorem 2.1 refuses. The weighted norm applies and is very loose. A theorem made for heavy ball on quadratics is
-    much closer. AID is content with *any* rate of $w_t$, and waits until that is below 1.
+    Theorem 2.1 does not apply. The bound in the weighted norm applies but is very loose. A theorem for heavy ball on
+    quadratics is much closer. The AID bounds accept *any* rate of $w_t$, and apply once it is below 1.
     """)
     return
 
@@ -257,15 +257,15 @@ def _(momentum):
     exercises(
         r"""
     1. A colleague measures the spectral radius 0.98 of $\partial_1\Phi$, writes $q=0.98$ into Theorem 2.1, and plots
-       the bound. What do you say?
+       the bound. What is wrong?
     2. Your training diverges and you have the ITD gradient. Is a gradient check by finite differences a good way to
        find that out?
     """,
         f"""
-    That the theorem needs a norm. If $\\partial_1\\Phi$ is symmetric, the two are equal and all is well. If not, the
-    dotted line above is what he plots. A weighted norm repairs it, at a price: on biased regularisation
-    ×{number(_bounds["itd-weighted"].best)} at best, against ×{number(_bounds["heavy-ball"].best)} for the theorem that
-    knows the method.
+    The theorem needs a norm. If $\\partial_1\\Phi$ is symmetric, norm and spectral radius are equal, and the plot is
+    right. If not, it is like the dotted line above. A weighted norm repairs this, at a price: on biased regularisation
+    ×{number(_bounds["itd-weighted"].best)} at best, against ×{number(_bounds["heavy-ball"].best)} for the theorem about
+    this method.
     """,
         """
     No. It compares ITD with differences of $f_t$, and those agree at every step size, as the table above shows. Look

@@ -1,4 +1,4 @@
-"""The smallest bilevel problem there is, with its error and its bounds.
+"""The smallest bilevel problem, its error and its bounds.
 
 Problem: Φ(w, λ) = λw + 1 and E(w, λ) = w at λ = q.
 Method: ITD and AID-FP (k = t), from w_0 = 0.
@@ -36,11 +36,12 @@ constants = constants.replace(*on_the_ball.values(), *at_the_solution.values())
 
 t = np.arange(T + 1)
 figure, axes = plt.subplots(figsize=(5.2, 3.6), layout="constrained")
-for method, colour in (("itd", "#0072B2"), ("aid-fp", "#D55E00")):
+for method in ("itd", "aid-fp"):
+    colour = bc.plot.style_of(method).colour
     paper, local = (bc.bounds[name].evaluate(constants, t).values for name in (method, f"{method}-local"))
-    axes.semilogy(t, paper, "--", color=colour, label=f"{method}: {bc.bounds[method].reference.number}")
-    axes.semilogy(t, local, ":", color=colour, label=f"{method}: local bound")
-    axes.semilogy(t[::6], errors[method][::6], "o", ms=3.5, color=colour, label=f"{method}: error")
+    axes.semilogy(t, paper, "--", color=colour, label=f"{method} ({bc.bounds[method].reference.number})")
+    axes.semilogy(t, local, ":", color=colour, label=f"{method}-local")
+    axes.semilogy(t[::6], errors[method][::6], "o", ms=3.5, color=colour, label=f"error of {method}")
     needed = bc.bounds[method].iterations(constants, eps=1e-3)
     print(
         f"{method:7s} error(20) = {errors[method][20]:8.4f}   local bound {local[20]:8.4f}   paper {paper[20]:8.4f}",

@@ -1,6 +1,6 @@
-"""What the five lessons share: how pictures, tables, exercises and the numbers of a page are shown.
+"""Functions that the five lessons share: figures, tables, exercises and the numbers of a page.
 
-No lesson of its own; the notebooks beside it import it.
+This file is not a lesson. The notebooks import it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from boundcheck import Report
 from boundcheck.views.figures.canvas import number
+from boundcheck.views.figures.method_style import style_of
 
 matplotlib.rcParams |= {"axes.spines.top": False, "axes.spines.right": False}
 matplotlib.rcParams |= {"legend.frameon": False, "font.size": 8, "axes.titlesize": 9}
@@ -26,19 +27,24 @@ def panels(count: int = 1, height: float = 2.7, **options: Any) -> tuple[Figure,
     return figure, figure.subplots(1, count, **options)
 
 
+def colour_of(method: str) -> str:
+    """The colour that the method has in every figure."""
+    return style_of(method).colour
+
+
 def shown(figure: Figure, text: str = "") -> mo.Html:
-    """A picture, and what is to be said of it."""
+    """A figure with its text."""
     return mo.md(f"{mo.as_html(figure)}\n\n{cleandoc(text)}")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """As Markdown, indented like the text it is put into."""
+    """A Markdown table, indented like the surrounding text."""
     lines = [head, [":--"] * len(head), *rows]
     return "\n    ".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
 def verdicts(report: Report, pairs: Sequence[tuple[str, str]]) -> str:
-    """Of some methods and bounds, with the reasons."""
+    """A table of verdicts with their reasons."""
     rows = []
     for method, name in pairs:
         bound = report.curve(method).bounds[name]
@@ -48,11 +54,11 @@ def verdicts(report: Report, pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def exercises(questions: str, *answers: str) -> mo.Html:
-    """Questions, with the answers folded away."""
+    """Questions with folded answers."""
     folded = {f"Answer {i}": mo.md(answer) for i, answer in enumerate(answers, start=1)}
     return mo.vstack([mo.md("## Exercises"), mo.md(questions), mo.accordion(folded)])
 
 
 def numbers(found: Mapping[str, object], then: str) -> mo.Html:
-    """What the page found, folded away, and where to go from here."""
+    """The numbers of the page, folded, and what to read next."""
     return mo.vstack([mo.md(f"---\n\n{then}"), mo.accordion({"The numbers of this page": mo.tree(found)})])

@@ -1,8 +1,9 @@
 """A problem of your own from a fixed-point map: a small recurrent layer at its equilibrium.
 
 Problem: w = tanh(Aw + λ) with ‖A‖ = 0.8, E = ½‖w − target‖².
-Method: ITD, AID-FP and AID-CG on the normal equations, as A is not symmetric. What the estimator finds of such a map
-are estimates from below, so bounds are consistent with the error, or not; q ≤ ‖A‖ and ν₁ are known, so they are given.
+Method: ITD, AID-FP, and AID with CG on the normal equations, because A is not symmetric.
+Constants: boundcheck proves them from the code of the map. Here some are derived by hand and given with `known`, as you
+would do for a map with an operation that has no rule.
 """
 
 import torch

@@ -23,6 +23,7 @@ INSTANCES = {
     709930: "CG on a map that is symmetric but for 1e-40: the judge took a true bound from residuals for false",
     712272: "∂₁Φ declared symmetric, and symmetric but far from w*: a plan for CG was called proved",
     500800: "a ball around a w* whose existence is not proved, with constants proved around the computed one",
+    813328: "r_0 claimed at a third of its value, where rounding of λ leaves our own three times too large",
 }
 
 

@@ -93,6 +93,7 @@ def test_statements_are_counted() -> None:
     case = affine(half_square, exact_half_square, 3.0)
     for call, kind in (
         ("hypergradient", "derivative"), ("estimate_constants", "constant"), ("enclose", "enclosure"),
-        ("check", "verdict"), ("check", "bound that holds, at one t"), ("plan", "guarantee"),
+        ("check", "verdict"), ("check", "bound that holds, at one t"), ("check", "gradient norm"),
+        ("check", "accuracy at the last t"), ("plan", "guarantee"),
     ):  # fmt: skip
         assert ask_of(case, Random(0), call).judged[kind] > 0, (call, judge.JUDGED)

@@ -159,7 +159,7 @@ def _enclose(case: Case, problem: bc.Problem, method: str, rng: Random) -> Itera
 def _check(case: Case, problem: bc.Problem, method: str, rng: Random) -> Iterator[Lie]:
     bounds = BOUNDS[method] if rng.random() < 0.9 else None
     found = bc.check(problem, [method], t=rng.choice([3, 8, 20]), bounds=bounds, budget=BUDGET, proofs=bounds is None)
-    yield from judge.report(case, found)
+    yield from judge.report(case, found, problem)
 
 
 def _plan(case: Case, problem: bc.Problem, method: str, rng: Random) -> Iterator[Lie]:

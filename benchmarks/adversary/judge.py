@@ -14,12 +14,13 @@ from boundcheck.report.verdict import Verdict
 from boundcheck.theory.symbols import sigma
 
 from .case import Case
-from .exact import norm
+from .exact import mp, norm
 from .witness import AT_W_STAR, INFIMA, UNITS, least, witnesses_of
 
 PROVED = {bc.Side.EXACT, bc.Side.UPPER}
 SOLVED = 1e-34  # relative to w: what the solution of the truth lets pass, with slopes up to 10⁴
 NEAR = 1.1e-9  # by how much a constant may be too large and count as exact
+SMALL_ANGLE = 1e-30  # degrees: what 70 digits leave of an angle of 0
 FAR = {"torch.float64": 1e-3, "torch.float32": 3e-2}  # relative: a derivative that is further off is another derivative
 JUDGED: Counter[str] = Counter()  # statements that were compared with the truth since the start, by kind
 
@@ -126,8 +127,12 @@ def errors(case: Case, method: str, T: int) -> dict[int, float]:
     return {t: float(exact.error(exact.aid(method, path[t], t))) for t in sorted({1, (T + 1) // 2, T})}
 
 
-def report(case: Case, found: bc.Report) -> Iterator[Lie]:
-    """Verdicts, constants, enclosures and tightness of one report."""
+def report(case: Case, found: bc.Report, problem: bc.Problem | None = None) -> Iterator[Lie]:
+    """Verdicts, constants, enclosures and tightness of one report; with the problem, accuracies at the last t too."""
+    yield from _gradient_norm(case, found)
+    if problem is not None:
+        for method, curve in found.curves.items():
+            yield from _last(case, problem, method, curve)
     for ball, some in found.constants.items():
         yield from constants(case, some, ball)
     for method, curve in found.curves.items():
@@ -149,6 +154,54 @@ def report(case: Case, found: bc.Report) -> Iterator[Lie]:
             yield from _held(case, method, curve, holds)
         if case.undefined and holds:
             yield Lie("undefined", case, f"{method}: {', '.join(holds)} hold for what is no function")
+
+
+def _gradient_norm(case: Case, found: bc.Report) -> Iterator[Lie]:
+    """‖∇f‖ of the reference is as far from the truth as its certificate says, at most."""
+    eps_g = found.certificates[0] if found.certificates else None
+    if eps_g is None or eps_g.side not in PROVED | {bc.Side.HIGH_PROBABILITY} or case.exact.w_star is None:
+        return
+    truth, told = float(norm(case.exact.gradient)), found.gradient_norms[0]
+    if np.isfinite(truth):
+        JUDGED["gradient norm"] += 1
+        if abs(told - truth) > eps_g.value + UNITS * case.eps * truth:
+            yield Lie("gradient norm", case, f"‖∇f‖ = {told:.9g}, at most {eps_g.value:.3g} off; it is {truth:.9g}")
+
+
+def _last(case: Case, problem: bc.Problem, method: str, curve: Any) -> Iterator[Lie]:
+    """Relative error, angle and direction of what the method returns at the last t."""
+    last, exact = curve.last, case.exact
+    if last is None or last.error.side not in PROVED | {bc.Side.HIGH_PROBABILITY} or exact.w_star is None:
+        return
+    if case.undefined:
+        yield Lie("undefined", case, f"{method}: an accuracy for what is no function")
+        return
+    t = int(curve.t[-1])
+    g = [mp.mpf(x) for x in bc.hypergradient(problem, method, t).value.tolist()]
+    truth, error, length, size = exact.gradient, exact.error(g), norm(g), norm(exact.gradient)
+    if not np.isfinite(float(error)):
+        return
+    JUDGED["accuracy at the last t"] += 1
+    along = mp.fdot(g, truth)
+    told = f"{method}, t = {t}, {last.error.side.value}:"
+    loose = 1 + mp.mpf(1e-12)
+    for words, value, enclosure in (("error", error, last.error), ("‖∇f‖", size, last.gradient_norm)):
+        if not float(enclosure.lower) / loose <= value <= float(enclosure.upper) * loose:
+            yield Lie(
+                "accuracy",
+                case,
+                f"{told} {words} in [{enclosure.lower:.9g}, {enclosure.upper:.9g}], is {float(value):.9g}",
+            )
+    if error > size * mp.mpf(last.relative_error) * loose:
+        yield Lie("accuracy", case, f"{told} relative error {last.relative_error:.9g}, is {float(error / size):.9g}")
+    if length and size and (angle := _degrees(along / (length * size))) > last.angle * (1 + 1e-12) + SMALL_ANGLE:
+        yield Lie("accuracy", case, f"{told} angle {last.angle:.9g}°, is {angle:.9g}°")
+    if last.descent is not None and last.descent is not bool(along > 0):
+        yield Lie("accuracy", case, f"{told} descent {last.descent}, but ⟨g, ∇f⟩ = {float(along):.3g}")
+
+
+def _degrees(cosine: Any) -> float:
+    return float(mp.degrees(mp.acos(max(min(cosine, mp.mpf(1)), mp.mpf(-1)))))
 
 
 def _told(case: Case, found: bc.Report) -> bool:

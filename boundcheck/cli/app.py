@@ -13,23 +13,31 @@ from typer.exceptions import TyperException
 from boundcheck import __version__
 from boundcheck.cli import commands
 from boundcheck.cli.audit_command import audit
+from boundcheck.cli.compare_command import compare
+from boundcheck.cli.gallery_command import gallery
 from boundcheck.cli.options import (
     BAD_INPUT,
+    INTERNAL,
+    INTERRUPTED,
     SILENT,
     Budget,
     Delta,
     Device,
     Dtype,
     Json,
+    Know,
     ProblemName,
     Quiet,
     Seed,
+    SetProblem,
     Verbose,
+    asked_constants,
     asked_problem,
     print_json,
 )
-from boundcheck.errors import AssumptionError, BoundcheckError, InputError, UnknownNameError
+from boundcheck.errors import AssumptionError, BoundcheckError, InputError, InterruptedRunError, UnknownNameError
 
+STOPPED = "stopped; nothing was written"
 app = typer.Typer(
     name="boundcheck",
     help="Hypergradient error bounds: what they say, whether they hold, how tight they are.",
@@ -127,6 +135,8 @@ def constants(
         list[str] | None,
         typer.Option("--explain", metavar="NAME", help="What each operation of your code adds to it; repeat for more."),
     ] = None,
+    set_problem: SetProblem = None,
+    know: Know = None,
     budget: Budget = None,
     delta: Delta = 1e-3,
     seed: Seed = None,
@@ -141,14 +151,19 @@ def constants(
     from boundcheck.numerics.estimate.explain_constant import explain_constants
     from boundcheck.views.terminal import console, show_constants, show_explanation
 
-    loaded = asked_problem(problem, seed, dtype, device)
+    known = asked_constants(know)
+    loaded = asked_problem(problem, seed, dtype, device, set_problem)
     with console.progress(quiet or as_json) as tell:
-        estimates = estimate_constants(loaded, ball=ball, budget=budget, delta=delta, seed=seed or 0, progress=tell)
+        estimates = estimate_constants(
+            loaded, ball=ball, known=known, budget=budget, delta=delta, seed=seed or 0, progress=tell
+        )  # fmt: skip
         explanations = explain_constants(loaded, estimates, explain or (), ball)
         local = None
         if ball == "paper" and not (estimates["q"].is_safe and estimates["q"].value < 1 and not loaded.w0.any()):
             # the ball of the iterates is another one, or more may be known there
-            local = estimate_constants(loaded, ball="local", budget=budget, delta=delta, seed=seed or 0, progress=tell)
+            local = estimate_constants(
+                loaded, ball="local", known=known, budget=budget, delta=delta, seed=seed or 0, progress=tell
+            )
     if as_json:
         print_json(show_constants.as_json(loaded, estimates, explanations, ball, local))
     elif explanations:
@@ -159,6 +174,7 @@ def constants(
 
 for _run in (
     commands.check, audit, commands.plan, commands.hypergradient, commands.worst, commands.paper, commands.page,
+    compare, gallery,
 ):  # fmt: skip
     app.command()(_run)
 
@@ -171,21 +187,38 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
         sys.stdout.flush()
+    except InterruptedRunError as error:
+        _fail(str(error), INTERRUPTED)
     except AssumptionError as error:  # the input is valid, but no theorem applies to it
         _fail(str(error), SILENT)
     except BoundcheckError as error:
-        _fail(str(error))
+        _fail(_of_options(str(error)))
     except TyperException as error:
         text = " ".join(error.format_message().split()) if hasattr(error, "format_message") else str(error)
         _fail(f"{text.rstrip('.')}; see boundcheck --help" if text else "")
     except (KeyboardInterrupt, typer.Abort):
-        sys.exit(130)
+        _fail(STOPPED, INTERRUPTED)
     except BrokenPipeError:  # the reader went away, as in `boundcheck list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
         _fail(f"cannot write the output: {error}")
+    except Exception as error:
+        if os.environ.get("BOUNDCHECK_TRACEBACK"):
+            raise
+        text = " ".join(str(error).split())[:300]
+        advice = "please report it; BOUNDCHECK_TRACEBACK=1 shows where it arose"
+        _fail(f"an error inside boundcheck: {type(error).__name__}: {text}; {advice}", INTERNAL)
+    if code == INTERRUPTED:  # which typer makes of Ctrl-C
+        _fail(STOPPED, INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _of_options(message: str) -> str:
+    """The message with the option where Python names an argument: "t must be …" becomes "--t must be …"."""
+    name, must, _ = message.partition(" must be ")
+    asked = any(word.split("=")[0] == f"--{name}" for word in sys.argv[1:])
+    return f"--{message}" if must and asked else message
 
 
 def _fail(message: str, code: int = BAD_INPUT) -> None:

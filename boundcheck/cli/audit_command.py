@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from boundcheck.cli.options import Device, Dtype, Json, ProblemName, Seed, asked_problem, print_json
+from boundcheck.cli.options import Device, Dtype, Json, ProblemName, Seed, SetProblem, asked_problem, print_json
 from boundcheck.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ def audit(
     v: Annotated[str, typer.Option("--v", help="The solution of the linear system, likewise.")] = "",
     lam: Annotated[str, typer.Option("--lam", help="The λ at which it was computed, likewise.")] = "",
     previous: Annotated[str, typer.Option("--previous", help="An earlier λ that it may belong to, likewise.")] = "",
+    set_problem: SetProblem = None,
     seed: Seed = None,
     dtype: Dtype = "",
     device: Device = "",
@@ -30,7 +31,7 @@ def audit(
     from boundcheck.trust.audit import audit as run
     from boundcheck.views.terminal import show_audit
 
-    loaded = asked_problem(problem, seed, dtype, device)
+    loaded = asked_problem(problem, seed, dtype, device, set_problem)
     vectors = {name: _read(path, name, loaded) for name, path in (("g", g), ("w", w), ("v", v)) if path}
     lams = {name: _read(path, "lam", loaded) for name, path in (("lam", lam), ("previous", previous)) if path}
     found = run(loaded, **vectors, **lams)

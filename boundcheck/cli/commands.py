@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,14 +19,20 @@ from boundcheck.cli.options import (
     Device,
     Dtype,
     Json,
+    Know,
+    Memory,
     ProblemName,
     Quiet,
     Seed,
+    SetProblem,
     Verbose,
+    after_writing,
+    asked_constants,
+    asked_memory,
     asked_problem,
     print_json,
 )
-from boundcheck.errors import InputError
+from boundcheck.errors import InputError, InterruptedRunError
 
 
 def check(
@@ -39,10 +46,13 @@ def check(
         list[str] | None, typer.Option("--bound", help="A name from `boundcheck list bounds`; all unless given.")
     ] = None,
     trace_t: Annotated[
-        int | None, typer.Option("--trace-t", help="The t at which proofs are shown; the last above the floor if none.")
+        int | None, typer.Option("--trace-t", help="t at which proofs are shown (default: the last above the floor).")
     ] = None,
     out: Annotated[str, typer.Option("--out", help="Write report.json, curves.csv and figures here.")] = "",
     verbose: Verbose = False,
+    set_problem: SetProblem = None,
+    know: Know = None,
+    memory: Memory = "",
     budget: Budget = None,
     delta: Delta = 1e-3,
     seed: Seed = None,
@@ -59,20 +69,25 @@ def check(
 
     if trace_t is not None and not 1 <= trace_t <= t:
         raise InputError(f"--trace-t {trace_t} is outside 1 … {t}; give a t of the run, or a larger --t")
+    known, size = asked_constants(know), asked_memory(memory)
     with sole_use(out) if out else nullcontext() as results:
-        loaded = asked_problem(problem, seed, dtype, device)
+        loaded = asked_problem(problem, seed, dtype, device, set_problem)
         methods = method
-        with console.progress(quiet or as_json) as tell:
-            report = run(loaded, methods, t, samples, seed, bounds=bound, budget=budget, delta=delta, progress=tell)
+        with console.progress(quiet or as_json, shorter=_fewer_steps(t)) as tell:
+            report = run(
+                loaded, methods, t, samples, seed, bounds=bound, known=known, budget=budget, delta=delta, memory=size,
+                progress=tell,
+            )  # fmt: skip
             if results is not None:
                 tell("files", 0, 1)
                 report_files.save(report, results)
-    if as_json:
-        print_json(report.to_json())
-    else:
-        show_report.show(report, verbose=verbose or trace_t is not None, trace_t=trace_t, source=problem)
-        if out:
-            typer.echo(f"written to {out}")
+    with after_writing(out):
+        if as_json:
+            print_json(report.to_json())
+        else:
+            show_report.show(report, verbose=verbose or trace_t is not None, trace_t=trace_t, source=problem)
+            if out:
+                typer.echo(f"written to {out}")
     return _exit_code(report)
 
 
@@ -84,6 +99,8 @@ def plan(
     ] = None,
     method: Annotated[list[str] | None, typer.Option("--method", help="itd, aid-fp, aid-cg, aid-cgn.")] = None,
     no_run: Annotated[bool, typer.Option("--no-run", help="Do not run the methods to see what they need.")] = False,
+    set_problem: SetProblem = None,
+    know: Know = None,
     budget: Budget = None,
     seed: Seed = None,
     dtype: Dtype = "",
@@ -99,9 +116,12 @@ def plan(
     if (eps is None) == (rtol is None):
         both = "no accuracy was given" if eps is None else "--eps and --rtol were given together"
         raise InputError(f"{both}; give --rtol 0.01 for an error of 1 % of ‖∇f‖, or --eps for an absolute error")
-    loaded = asked_problem(problem, seed, dtype, device)
+    known = asked_constants(know)
+    loaded = asked_problem(problem, seed, dtype, device, set_problem)
     with console.progress(quiet or as_json) as tell:
-        result = make(loaded, eps, method, rtol=rtol, budget=budget, seed=seed or 0, run=not no_run, progress=tell)
+        result = make(
+            loaded, eps, method, rtol=rtol, known=known, budget=budget, seed=seed or 0, run=not no_run, progress=tell
+        )  # fmt: skip
     if as_json:
         print_json(show_plan.as_json(result))
     else:
@@ -119,6 +139,7 @@ def hypergradient(
     ] = None,
     no_proof: Annotated[bool, typer.Option("--no-proof", help="Estimate the error, which is quicker.")] = False,
     out: Annotated[str, typer.Option("--out", help="Write the hypergradient to this file, such as g.npy.")] = "",
+    set_problem: SetProblem = None,
     seed: Seed = None,
     dtype: Dtype = "",
     device: Device = "",
@@ -132,16 +153,17 @@ def hypergradient(
         raise InputError("no tolerance was given; add --rtol 0.1 for a relative error of 10 %, or --atol")
     if out and not out.endswith(".npy"):
         raise InputError(f"--out {out} is not a .npy file; give a name such as g.npy")
-    loaded = asked_problem(problem, seed, dtype, device)
+    loaded = asked_problem(problem, seed, dtype, device, set_problem)
     g = compute(loaded, rtol=rtol, atol=atol, prove=not no_proof)
     if out:
         _save_array(g.value.detach().cpu().numpy(), out)
-    if as_json:
-        print_json(show_hypergradient.as_json(loaded, g))
-    else:
-        show_hypergradient.show(loaded, g)
-        if out:
-            typer.echo(f"written to {out}")
+    with after_writing(out):
+        if as_json:
+            print_json(show_hypergradient.as_json(loaded, g))
+        else:
+            show_hypergradient.show(loaded, g)
+            if out:
+                typer.echo(f"written to {out}")
     return 0
 
 
@@ -157,22 +179,40 @@ def _save_array(array: Any, out: str) -> None:
 
 
 def worst(
-    bound: Annotated[str, typer.Argument(metavar="BOUND", help="A bound, or a claim: appB-aid, heavy-ball-2D.")],
+    bound: Annotated[
+        str,
+        typer.Argument(
+            metavar="BOUND",
+            help="A name from `boundcheck list bounds`, or one of the false claims appB-aid and heavy-ball-2D.",
+        ),
+    ],
     q: Annotated[float, typer.Option("--q", help="The contraction constant.")] = 0.9,
     t: Annotated[int, typer.Option("--t", help="Lower-level iterations.")] = 20,
-    k: Annotated[int | None, typer.Option("--k", help="Linear-solver iterations; 20 where the bound has them.")] = None,
-    dim: Annotated[int, typer.Option("--dim", help="Dimension of w; 1 is tried as well.")] = 2,
+    k: Annotated[
+        int | None, typer.Option("--k", help="Linear-solver iterations (default 20 for bounds that depend on k).")
+    ] = None,
+    dim: Annotated[int, typer.Option("--dim", help="Dimension of w. Dimension 1 is searched too.")] = 2,
     only: Annotated[
-        str, typer.Option("--only", help="Parts an instance may have, of nu_1,nu_2,eta_1,eta_2,L_Phi,L_E.")
+        str,
+        typer.Option(
+            "--only", help="Allow only these parts, separated by commas: nu_1, nu_2, eta_1, eta_2, L_Phi, L_E."
+        ),
     ] = "",
-    linear: Annotated[bool, typer.Option("--linear", help="Nothing saturates: Φ, E bilinear and quadratic.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer starts, in a quarter of the time.")] = False,
-    out: Annotated[str, typer.Option("--out", help="Write worst.py, a problem to check, and worst.json here.")] = "",
+    linear: Annotated[
+        bool, typer.Option("--linear", help="Search only maps Φ that are bilinear and losses E that are quadratic.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Use fewer random starts. Takes a quarter of the time.")
+    ] = False,
+    out: Annotated[
+        str,
+        typer.Option("--out", help="Write the problem found (worst.py) and the result (worst.json) to this folder."),
+    ] = "",
     seed: Seed = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> int:
-    """Search for the instance with the largest error/bound, and confirm it in 50 digits: how tight, or refuted."""
+    """Search for the problem with the largest error/bound: it shows how tight a bound is, or refutes it."""
     from boundcheck.atomic_write import sole_use
     from boundcheck.views.terminal import console, show_worst
     from boundcheck.worst_case.problem_file import check_command, save
@@ -186,28 +226,38 @@ def worst(
             )  # fmt: skip
         if results is not None:
             save(result, results)
-    if as_json:
-        print_json(result.to_json())
-    else:
-        file = os.path.join(out, "worst.py")
-        show_worst.show(result, out=out, run_with=check_command(result, file) or f"python {file}")
+    with after_writing(out):
+        if as_json:
+            print_json(result.to_json())
+        else:
+            file = os.path.join(out, "worst.py")
+            show_worst.show(result, out=out, run_with=check_command(result, file) or f"python {file}")
+    if result.found.interrupted:
+        written = f" and written to {out}" if out else ""
+        raise InterruptedRunError(f"stopped early; the best instance so far is shown{written}")
     return VIOLATED if result.refuted else 0
 
 
 def paper(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="fig1, …: a figure or table of the paper.")],
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer steps, seeds and samples: under two minutes.")] = False,
-    out: Annotated[str, typer.Option("--out", help="Figures, tables and checkpoints; out/paper/NAME if none.")] = "",
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="fig1, table1, table2, eqm, conv-eqm, states or tightness.")
+    ],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run fewer steps, seeds and samples. Takes under two minutes.")
+    ] = False,
+    out: Annotated[
+        str, typer.Option("--out", help="Folder for figures, tables and checkpoints (default out/paper/NAME).")
+    ] = "",
     jobs: Annotated[
-        int | None, typer.Option("--jobs", help="Processes for the runs; 1, with --quick one a core, if none.")
+        int | None, typer.Option("--jobs", help="Number of processes (default 1; one per core with --quick).")
     ] = None,
-    scheduler: Annotated[str, typer.Option("--scheduler", help="Or over the Dask cluster at this address.")] = "",
+    scheduler: Annotated[str, typer.Option("--scheduler", help="Address of a Dask scheduler to run on.")] = "",
     seed: Seed = None,
     device: Device = "",
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Reproduce a figure or table of the paper beside the published one; stopped at any moment, it goes on."""
+    """Reproduce a figure or table of the paper. You can interrupt it at any time; the same command resumes."""
     from boundcheck.paper.engine.command import paper as run
 
     result = run(
@@ -223,20 +273,27 @@ def page(
     out: Annotated[str, typer.Option("--out", help="The file to write.")] = "page.html",
     method: Annotated[list[str] | None, typer.Option("--method", help="itd, aid-fp, aid-cg:10, …")] = None,
     t: Annotated[int, typer.Option("--t", help="Lower-level iterations, at most.")] = 200,
-    report: Annotated[str, typer.Option("--report", help="What `check --out` wrote, in place of a problem.")] = "",
+    report: Annotated[
+        str, typer.Option("--report", help="Show a report that `check --out` wrote, instead of a problem.")
+    ] = "",
+    set_problem: SetProblem = None,
+    know: Know = None,
+    memory: Memory = "",
     seed: Seed = None,
     dtype: Dtype = "",
     device: Device = "",
     quiet: Quiet = False,
 ) -> None:
-    """One HTML file with sliders that move every bound; of a problem also its errors, verdicts and proofs."""
+    """Write one HTML file with sliders for every constant. With a PROBLEM it also shows errors, verdicts and proofs."""
     from boundcheck.atomic_write import sole_use_of_file
     from boundcheck.views import page as pages
 
     if problem and report:
         raise InputError(f"PROBLEM {problem} and --report {report} were given together; give one of them")
-    if method and not problem:
-        raise InputError(f"--method {method[0]} says what to run on a problem; give a PROBLEM as well")
+    for option, given in (("--method", method), ("--set-problem", set_problem), ("--know", know)):
+        if given and not problem:
+            raise InputError(f"{option} {given[0]} needs a PROBLEM; give one as well")
+    known, size = asked_constants(know), asked_memory(memory)
     pages.refuse_unless_writable(out)
     with sole_use_of_file(out, f"--out {out}") as results:
         page_report, explanations = None, None
@@ -249,13 +306,19 @@ def page(
             from boundcheck.numerics.estimate.explain_constant import explain_report
             from boundcheck.views.terminal import console
 
-            loaded = asked_problem(problem, seed, dtype, device)
-            with console.progress(quiet) as tell:
-                page_report = run(loaded, method, t, seed=seed, progress=tell)
+            loaded = asked_problem(problem, seed, dtype, device, set_problem)
+            with console.progress(quiet, shorter=_fewer_steps(t)) as tell:
+                page_report = run(loaded, method, t, seed=seed, known=known, memory=size, progress=tell)
                 tell("explaining the constants", 0, 1)
                 explanations = explain_report(loaded, page_report.constants)
         (path,) = results.write({Path(out).name: pages.html(page_report, t, explanations).encode()})
-    typer.echo(f"written to {path}")
+    with after_writing(out):
+        typer.echo(f"written to {path}")
+
+
+def _fewer_steps(t: int) -> Callable[[float], str]:
+    """Advice for a check that takes so many seconds: the t for about ten minutes, or less where time grows faster."""
+    return lambda seconds: f"use fewer steps, such as --t {max(1, int(t * 600 / seconds))}, or fewer methods (--method)"
 
 
 def _exit_code(report: Any) -> int:

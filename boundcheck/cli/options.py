@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from boundcheck.errors import UnknownNameError
+from boundcheck.errors import InputError, InterruptedRunError, UnknownNameError
 
 if TYPE_CHECKING:
+    from boundcheck.constants import Constants
     from boundcheck.numerics.bilevel.problem import Problem
 
-VIOLATED, BAD_INPUT, SILENT = 1, 2, 3  # exit codes; 0 is not a violation
+VIOLATED, BAD_INPUT, SILENT, INTERNAL, INTERRUPTED = 1, 2, 3, 70, 130  # exit codes; 0 is not a violation
 
 ProblemName = Annotated[str, typer.Argument(metavar="PROBLEM", help="A built-in name, or path/to/file.py:name.")]
-Budget = Annotated[int | None, typer.Option("--budget", help="At most so many products for each constant.")]
+Budget = Annotated[int | None, typer.Option("--budget", help="Limit on Jacobian products per constant.")]
 Delta = Annotated[float, typer.Option("--delta", help="Failure probability of each random certificate.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout, and nothing else there.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Random seed for built-in data, drawn λ and random starts.")]
@@ -23,9 +27,76 @@ Dtype = Annotated[str, typer.Option("--dtype", help="float64 or float32, for pro
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, mps.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show everything, not only the first screen.")]
+Memory = Annotated[
+    str, typer.Option("--memory", metavar="SIZE", help="Memory for error curves: 4GB, 512MB or bytes (default 1GiB).")
+]
+SetProblem = Annotated[
+    list[str] | None,
+    typer.Option("--set-problem", metavar="NAME=VALUE", help="An option of the problem, such as tfidf=true; repeat."),
+]
+Know = Annotated[
+    list[str] | None,
+    typer.Option("--know", metavar="NAME=NUMBER", help="A constant that you can prove, such as nu_2=0.3; repeat."),
+]
+UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+UNITS |= {"k": 10**3, "m": 10**6, "g": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+DEFAULT_MEMORY = 2**30
 
 
-def asked_problem(spec: str, seed: int | None, dtype: str, device: str) -> Problem:
+@contextmanager
+def after_writing(place: str) -> Iterator[None]:
+    """While results are shown that are in a file already: if the user stops that, the file is named."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise InterruptedRunError(
+            f"stopped; {place} was written" if place else "stopped; nothing was written"
+        ) from None
+
+
+def asked_memory(text: str) -> int:
+    """The bytes of --memory.
+
+    Examples
+    --------
+    >>> from boundcheck.cli.options import asked_memory
+    >>> asked_memory("4GB"), asked_memory("1.5 GiB"), asked_memory("")
+    (4000000000, 1610612736, 1073741824)
+    """
+    if not text:
+        return DEFAULT_MEMORY
+    match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([a-zA-Z]*)\s*", text)
+    if match is None or match[2].lower() not in UNITS or (size := int(float(match[1]) * UNITS[match[2].lower()])) < 1:
+        raise InputError(f"--memory must be a size such as 4GB, 512MB or a number of bytes (got {text!r})")
+    return size
+
+
+def asked_constants(texts: Sequence[str] | None) -> Constants | None:
+    """The constants of --know: upper bounds, and lower bounds of those that bounds fall with, such as mu."""
+    if not texts:
+        return None
+    from boundcheck.constants import NAMES, Constant, Constants
+    from boundcheck.side import safe_side
+
+    known: dict[str, Constant] = {}
+    for text in texts:
+        name, equals, number = (part.strip() for part in text.partition("="))
+        if not equals or not name:
+            raise InputError(f"--know {text} has no '='; write NAME=NUMBER, as in --know nu_2=0.3")
+        if name not in NAMES:
+            raise UnknownNameError.among("constant", name, NAMES)
+        if name in known:
+            raise InputError(f"--know gives {name} twice; give it once")
+        try:
+            known[name] = Constant(name, float(number), safe_side(name))
+        except ValueError:
+            raise InputError(f"--know {name} must be a finite number (got {number!r})") from None
+    return Constants(known)
+
+
+def asked_problem(
+    spec: str, seed: int | None, dtype: str, device: str, settings: Sequence[str] | None = None
+) -> Problem:
     """The problem that a command was given, with nothing that was not asked for."""
     from boundcheck.problems.loading import load_asked
 
@@ -39,7 +110,7 @@ def asked_problem(spec: str, seed: int | None, dtype: str, device: str) -> Probl
         options["dtype"] = known[dtype]
     if device:
         options["device"] = device
-    return load_asked(spec, seed, **options)
+    return load_asked(spec, seed, settings or (), **options)
 
 
 def print_json(content: Any) -> None:

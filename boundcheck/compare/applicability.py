@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from boundcheck.ball import BallKind
 from boundcheck.compare.case import YES, Answer, Case, frozen
 from boundcheck.compare.certificate import residual_is_enough
+from boundcheck.compare.reasons import know
 from boundcheck.errors import UnknownNameError
 from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.derivatives import DENSE
@@ -31,13 +32,13 @@ def _at_zero(case: Case) -> Answer:
 
 def _plain(case: Case) -> Answer:
     name = case.problem.dynamics.name
-    return _unless(not case.plain, f"it is about w_{{t+1}} = Φ(w_t), and the iterates are those of {name}")
+    return _unless(not case.plain, f"applies only to plain iteration of Φ; this problem uses {name}")
 
 
 def _lower_rate(case: Case) -> Answer:
     """A rate ρ(t) of the lower-level iterates is needed."""
     name = case.problem.dynamics.name
-    why = f"no rate ρ(t) is proved for {name} on this problem (optimal steps on a quadratic have)"
+    why = f"no rate ρ(t) is proved for {name} on this problem (only for optimal steps on a quadratic loss)"
     return _unless(not case.plain and (case.momentum is None or not case.constant_hessian), why)
 
 
@@ -49,21 +50,23 @@ def _gradient_step(case: Case) -> Answer:
     if not case.gradient_step:
         return Answer("Φ is not a gradient step on a loss that was given")
     known = "grad_alpha" in case.constants[BallKind.LOCAL]
-    return _unless(not known, "the step size α(λ) is differentiated, and ‖∇α‖ is not known; give grad_alpha")
+    return _unless(not known, f"the step size α(λ) is differentiated, and ‖∇α‖ is not known; {know('grad_alpha')}")
 
 
 def _steps(name: str) -> Callable[[Case], Answer]:
     def check(case: Case) -> Answer:
         fits = case.momentum is not None and case.momentum.name == name
         return _unless(
-            not fits, f"the iterates are not those of {name} with optimal steps, but of {case.problem.dynamics.name}"
+            not fits, f"applies only to {name} with optimal steps; this problem uses {case.problem.dynamics.name}"
         )
 
     return check
 
 
 def _weighted(case: Case) -> Answer:
-    return _unless(case.momentum is None or not case.quadratic, "it is about optimal momentum on a quadratic")
+    return _unless(
+        case.momentum is None or not case.quadratic, "applies only to optimally tuned momentum on a quadratic loss"
+    )
 
 
 def _residual(case: Case) -> Answer:
@@ -87,7 +90,7 @@ def _smooth(case: Case) -> Answer:
         return _plain(case)
     slope = case.constants[BallKind.LOCAL].get("grad_alpha")
     fixed = slope is not None and slope.value == 0 and slope.side is Side.EXACT
-    return _unless(not fixed, "it is about a step size that does not depend on λ, and α(λ) is differentiated")
+    return _unless(not fixed, "applies only to a step size that does not depend on λ, and α(λ) is differentiated")
 
 
 CHECKS: Mapping[str, Callable[[Case], Answer]] = {
@@ -106,7 +109,7 @@ CHECKS: Mapping[str, Callable[[Case], Answer]] = {
     "residual": _residual,
     "spectrum": _spectrum,
     "smooth": _smooth,
-    "segment": lambda case: Answer("it is about a run over several λ, and λ is fixed here; see follow"),
+    "segment": lambda case: Answer("applies to a run over several λ, as bc.follow makes it; λ is fixed here"),
 }
 BY_CONSTRUCTION: Mapping[str, str] = {
     "1(i)": "w* is the fixed point that the reference found; it is the only one on a ball where q < 1",
@@ -138,7 +141,7 @@ require_checks(catalogue.values())
 def _other_k(bound_k: int, method: Method) -> Answer:
     about = "one step" if bound_k == 1 else f"{bound_k} steps"
     does = "differentiates through" if method.name.startswith("itd") else "solves with"
-    return Answer(f"it is about {about}, and {method} {does} {'t' if method.k is None else method.k}")
+    return Answer(f"applies to {about} only, and {method} {does} {'t' if method.k is None else method.k}")
 
 
 def question(bound: Bound, method: Method, case: Case) -> Answer:

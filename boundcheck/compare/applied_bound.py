@@ -152,7 +152,9 @@ def of_sample(i: int, all_of_them: Sized) -> str:
 def _over_step(name: str, source: str, constants: Constants) -> Constant:
     """‖∇²₂₁ℓ‖ = ‖∂₂Φ‖/α for a frozen step."""
     if source not in constants:
-        raise MissingConstantError(f"it needs {source} ({QUANTITIES[source].meaning}), which was not measured")
+        raise MissingConstantError(
+            f"it needs {source} ({QUANTITIES[source].meaning}), which was not measured", (source,)
+        )
     constant = constants[source]
     how = Provenance(f"{constant.name}/α", delta=constant.provenance.delta, ball=constant.provenance.ball)
     return Constant(name, constant.value / constants["alpha"].value, constant.side, how)

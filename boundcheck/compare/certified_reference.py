@@ -32,10 +32,12 @@ def certified_reference(problem: Problem, known: Constants | None, spend: Spend)
     """
     doubts = validate.check(problem, problem.lam).unconfirmed
     solution = reference(quick(problem), problem.lam[None])
+    validate.unchanged(problem)
     eps_g = None if doubts or known is not None else certify(problem, solution, Constants())
     if eps_g is None:
         constants = on_balls(
             problem, solution, (BallKind.LOCAL,), known=known, spend=spend, tell=no_progress, doubts=doubts
         )[BallKind.LOCAL]  # fmt: skip
         eps_g = certify(problem, solution, constants)
+    validate.unchanged(problem)
     return CertifiedReference(solution, eps_g)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ from boundcheck.numerics.curves.spectral_terms import foresee
 from boundcheck.numerics.estimate import validate
 from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.solvers.reference import ReferenceSolution
-from boundcheck.progress import Progress, no_progress
+from boundcheck.progress import Progress, no_progress, reporting_to
 from boundcheck.report.report import Report
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.catalogue import bounds as catalogue
@@ -67,7 +68,7 @@ class Runs:
     def curves(self) -> Curves:
         return self.computed.curves
 
-    @property
+    @cached_property
     def references(self) -> list[ReferenceSolution]:
         """One for each λ."""
         return [self.curves.reference.row(i) for i in range(len(self.curves.lam))]
@@ -92,7 +93,7 @@ class Observations:
 
 @on_few_threads
 def check(
-    problem: Problem,
+    problem: Problem | str,
     methods: Sequence[str] | None = None,
     t: int = 200,
     samples: int = 1,
@@ -115,8 +116,8 @@ def check(
 
     Parameters
     ----------
-    problem : Problem
-        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it.
     methods : sequence of str, optional
         The methods: "itd", "itd-truncated:K", "aid-fp", "aid-cg", "aid-cgn"; "aid-cg:10" fixes k = 10, otherwise k =
         t. By default "itd", "aid-fp" and "aid-cg", or "aid-cgn" in place of "aid-cg" where ∂₁Φ is known not to be
@@ -133,7 +134,7 @@ def check(
     bounds : sequence of str, optional
         Names of bounds from the catalogue; all of them by default.
     known : Constants, optional
-        Constants that you vouch for. The estimator checks them, and does not use those that it refutes.
+        Constants that you have proved. The estimator tests them, and does not use those that it refutes.
     constants : mapping from {"paper", "local"} to Constants, optional
         Constants on both balls, taken as they are, without any estimate: to see what a wrong one does.
     delta : float
@@ -175,9 +176,11 @@ def check(
     >>> report.curve("itd").bounds["itd-local"].tightness[0].round(6)
     array([1., 1., 1., 1., 1., 1., 1., 1., 1., 1.])
     """
-    require_problem(problem)
+    problem = require_problem(problem)
     start, tell = time.perf_counter(), progress or no_progress
     method_list, chosen, T = methods_of(problem, methods), _bounds(bounds), steps_of(t)
+    if bounds is not None:
+        _refuse_unless_run(chosen, method_list)
     refuse_unless_budget(memory)
     spend = Spend(delta, seed or 0, budget)
     lams = lams_of(problem, samples, seed if samples > 1 else None, lam)
@@ -187,12 +190,14 @@ def check(
     cases, smaller_balls = [], shrinking(chosen, runs.methods)
     for i, reference in enumerate(runs.references):
         tell("constants", i, len(lams))
-        cases.append(case_at(problem.at(lams[i]), reference, known, constants, spend, doubts, tell, smaller_balls))
+        at_lam = problem if torch.equal(lams[i], problem.lam) else problem.at(lams[i])  # what is known of it is kept
+        cases.append(case_at(at_lam, reference, known, constants, spend, doubts, tell, smaller_balls))
     tell("the rounding floor", 0, 1)
     local = [case.constants[BallKind.LOCAL] for case in cases]
-    floor = certificate.rounding_floor(cases[0].problem, runs.methods, T, local, runs.references, runs.errors)
-    tell("the proofs", 0, 1)
-    observations = _observe(runs, cases[0], chosen, proofs, memory)
+    with reporting_to(progress):
+        floor = certificate.rounding_floor(cases[0].problem, runs.methods, T, local, runs.references, runs.errors)
+        tell("the proofs", 0, 1)
+        observations = _observe(runs, cases[0], chosen, proofs, memory)
     norms = tuple(float(torch.linalg.vector_norm(solution.value)) for solution in runs.references)
     curves = {}
     for i, method in enumerate(runs.methods):
@@ -206,6 +211,7 @@ def check(
         fitting = [bound for bound in chosen if method.name in bound.methods]
         last = last_accuracy(cases[0], runs.references[0], method, T)
         curves[str(method)] = replace(judge.curve(run, fitting), last=last)
+    validate.unchanged(problem)
     return Report(
         problem={**problem.about(), "dynamics": problem.dynamics.name, "samples": len(lams)},
         constants=cases[0].constants,
@@ -232,6 +238,16 @@ def _bounds(names: Sequence[str] | None) -> list[Bound]:
             if bound.kind is BoundKind.ENCLOSURE:
                 raise InputError(f"{bound.name} is part of every report; leave it out")
     return [b for b in chosen if b.bounds == error and b.kind is not BoundKind.ENCLOSURE]
+
+
+def _refuse_unless_run(bounds: Sequence[Bound], methods: Sequence[Method]) -> None:
+    """A bound that was asked for must be about one of the methods."""
+    names = {method.name for method in methods}
+    for bound in bounds:
+        about = [name for name in bound.methods if name != "exact"]
+        if about and not names & {*about}:
+            run, asked = " or ".join(about), ", ".join(map(str, methods))
+            raise InputError(f"the bound {bound.name} is about {run}, and the methods are {asked}; add {about[0]}")
 
 
 def _run(problem: Problem, methods: Sequence[Method], lams: Tensor, T: int, memory: int, tell: Progress) -> Runs:

@@ -20,7 +20,7 @@ from boundcheck.report.enclosure import Enclosure, enclosed
 
 @on_few_threads
 def enclose(
-    problem: Problem,
+    problem: Problem | str,
     g: Any,
     *,
     lam: Any = None,
@@ -36,14 +36,14 @@ def enclose(
 
     Parameters
     ----------
-    problem : Problem
-        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it.
     g : Hypergradient, structure of the hyperparameters, or flat tensor of shape (n,)
         The hypergradient.
     lam : structure of the hyperparameters, or flat tensor of shape (n,), optional
         The λ at which g was computed; the problem's own by default.
     known : Constants, optional
-        Constants that you vouch for. The estimator checks them.
+        Constants that you have proved. The estimator tests them.
     delta : float
         The probability with which each certificate by random starts may fail; 1e-3 by default.
     budget : int, optional
@@ -54,7 +54,7 @@ def enclose(
     Returns
     -------
     Enclosure
-        `.lower` ≤ ‖g − ∇f(λ)‖ ≤ `.upper`. `.side` says whether that is proved or rests on estimates.
+        `.lower` ≤ ‖g − ∇f(λ)‖ ≤ `.upper`. `.side` says whether that is proved or estimated.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def enclose(
     >>> print(f"{enclosure.lower:.6f} {enclosure.upper:.6f} {enclosure.side.value}")
     0.042969 0.042969 upper
     """
-    require_problem(problem)
+    problem = require_problem(problem)
     at_lam = problem if lam is None else problem.at(lam)
     value = at_lam.checked(g.value if isinstance(g, Hypergradient) else g, "g")
     if known is not None and not isinstance(known, Constants):

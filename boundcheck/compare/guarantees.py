@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
+from boundcheck.compare import plan_card
 from boundcheck.compare.measured_need import Need
 from boundcheck.compare.step_costs import Costs
 from boundcheck.constants import Constants
+from boundcheck.frames import frame
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.side import Side
 from boundcheck.theory.step_advice import StepAdvice, advise
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class Offer:
     value : float
         The bound at t and k.
     side : Side
-        What the value is worth, given its constants.
+        The side of the value, given its constants.
     cost : float
         The cost of the run, in lower-level steps.
     estimated : tuple of str
@@ -68,7 +74,7 @@ class Guarantee(Offer):
     value : float
         The bound at t and k.
     side : Side
-        What the value is worth, given its constants.
+        The side of the value, given its constants.
     cost : float
         The cost of the run, in lower-level steps.
     estimated : tuple of str
@@ -137,6 +143,31 @@ class Plan:
     not_reached: Mapping[str, str]
     gradient_norm: float
     paper_constants: Constants | None = None
+
+    def __repr__(self) -> str:
+        return plan_card.line(self)
+
+    def __str__(self) -> str:
+        return plan_card.card(self).text()
+
+    def _repr_html_(self) -> str:
+        return plan_card.card(self).html()
+
+    def to_frame(self) -> DataFrame:
+        """The offers as a pandas table, one row for each method and bound.
+
+        Returns
+        -------
+        DataFrame
+            With the columns method, bound, t, k, value, known ("proved", "probable" or "estimated"), side, cost, best
+            (whether it is the guarantee of its method) and error (that of the run at t and k; NaN where none was made).
+
+        Raises
+        ------
+        InputError
+            If pandas is not installed.
+        """
+        return frame(plan_card.columns(self))
 
     @property
     def cheapest(self) -> Guarantee | None:

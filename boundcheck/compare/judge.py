@@ -13,7 +13,7 @@ from boundcheck.compare.applied_bound import Applied, apply, of_sample
 from boundcheck.compare.case import Case
 from boundcheck.compare.certificate import proved
 from boundcheck.compare.proof_trace import trace
-from boundcheck.compare.reasons import Finding, limits_of, reason
+from boundcheck.compare.reasons import Finding, limits_of, missing, reason
 from boundcheck.errors import AssumptionError, InputError, MissingConstantError
 from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.problem import Problem
@@ -165,7 +165,9 @@ def _applies(bound: Bound, run: MethodRun, observed: Observed) -> Applies | Does
             return DoesNotApply(answer.refusal + (of_sample(i, run.cases) if i else ""))
     try:
         return _evaluated(bound, run, observed, next((answer.doubt for answer in answers if answer.doubt), ""))
-    except (AssumptionError, MissingConstantError, InputError) as why:
+    except MissingConstantError as why:
+        return DoesNotApply(missing(why, run.cases[0].problem))
+    except (AssumptionError, InputError) as why:
         return DoesNotApply(str(why))
 
 

@@ -26,7 +26,7 @@ def one_smoothness(constants: Constants) -> Constant:
     """
     for name in ("L", "L_Phi", "alpha", "eta_1", "eta_2"):
         if name not in constants:
-            raise MissingConstantError(f"it needs {name} ({QUANTITIES[name].meaning}), which was not measured")
+            raise MissingConstantError(f"it needs {name} ({QUANTITIES[name].meaning}), which was not measured", (name,))
     with_side = {name: sided(constants[name]) for name in ("L", "L_Phi", "alpha", "eta_1", "eta_2")}
     parts = (with_side["L"], with_side["L_Phi"] / with_side["alpha"], with_side["eta_1"], with_side["eta_2"])
     joined = parts[0] + parts[1] + parts[2] + parts[3]  # for its side, that of the weakest part

@@ -39,7 +39,7 @@ LONGEST_RUN = 60.0  # seconds that a run to confirm a guarantee may take
 
 @on_few_threads
 def plan(
-    problem: Problem,
+    problem: Problem | str,
     eps: float | None = None,
     methods: Sequence[str] | None = None,
     *,
@@ -58,8 +58,8 @@ def plan(
 
     Parameters
     ----------
-    problem : Problem
-        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it.
     eps : float, optional
         The accuracy, positive, in the Euclidean norm of the hypergradient. Give either this or `rtol`.
     methods : sequence of str, optional
@@ -68,7 +68,7 @@ def plan(
     rtol : float, optional
         The accuracy relative to ‖∇f(λ)‖; 0.01 asks for an error of 1 %.
     known : Constants, optional
-        Constants that you vouch for. The estimator checks them, and does not use those that it refutes.
+        Constants that you have proved. The estimator tests them, and does not use those that it refutes.
     delta : float
         The probability with which each certificate by random starts may fail; 1e-3 by default.
     seed : int
@@ -105,7 +105,7 @@ def plan(
     >>> best.method, best.t, best.met
     ('itd', 17, True)
     """
-    require_problem(problem)
+    problem = require_problem(problem)
     _refuse_unless_accuracy(eps, rtol)
     tell = progress or no_progress
     method_list = methods_of(problem, methods)
@@ -166,7 +166,7 @@ def _refuse_unless_accuracy(eps: object, rtol: object) -> None:
         raise InputError(f"{both}; give one of them, such as eps=1e-3 or rtol=0.01")
     ((name, value),) = given.items()
     if not (isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")):
-        raise InputError(f"{name} = {value!r} is not an accuracy; give a positive number, such as 1e-3")
+        raise InputError(f"{name} must be a positive number, such as 1e-3 (got {value!r})")
 
 
 def _absolute(eps: float | None, rtol: float | None, norm: float) -> float:

@@ -8,10 +8,47 @@ from dataclasses import dataclass
 import numpy as np
 
 from boundcheck.compare.applied_bound import of_sample
+from boundcheck.constants import NAMES
+from boundcheck.errors import MissingConstantError
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.curves.observables import may_be_formed
 from boundcheck.report.method_curve import Trace
 from boundcheck.report.verdict import Verdict, excess
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.symbols import QUANTITIES, rho
+
+
+def know(name: str) -> str:
+    """How to give a constant that nothing here can measure."""
+    return f"if you can prove a value, give it with --know {name}=… (known= in Python)"
+
+
+def missing(why: MissingConstantError, problem: Problem) -> str:
+    """Why a bound cannot be evaluated: a constant that can be given, or a quantity that is too large to be computed.
+
+    Parameters
+    ----------
+    why : MissingConstantError
+        With the names that are missing.
+    problem : Problem
+        The problem.
+
+    Returns
+    -------
+    str
+        The names with what to do.
+    """
+    if not why.names:
+        return str(why)
+    computed = [name for name in why.names if QUANTITIES[name].kind == "observable" or name == "W"]
+    if computed and not may_be_formed(problem):
+        size = f"d = {problem.d}, n = {problem.n}"
+        return (
+            f"needs {computed[0]} ({QUANTITIES[computed[0]].meaning}), not computed for a problem of this size ({size})"
+        )
+    name = why.names[0]
+    remedy = f"; {know(name)}" if name in NAMES else ""
+    return f"needs {name} ({QUANTITIES[name].meaning}), which was not measured{remedy}"
 
 
 @dataclass(frozen=True, eq=False)

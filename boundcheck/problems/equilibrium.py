@@ -236,5 +236,5 @@ def given(name: str, value: int | None, default: int) -> int:
 
 def checked_norm(norm: float) -> float:
     if not 0 <= norm < 1:
-        raise InputError(f"norm = {norm} gives no contraction; give 0 <= norm < 1")
+        raise InputError(f"norm = {norm} does not give a contraction; give 0 <= norm < 1")
     return float(norm)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from boundcheck.errors import BoundcheckError, InputError, UnknownNameError, UserCodeError
 from boundcheck.numerics.bilevel import devices
 from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.problems.parts.option_text import options_from_text
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,15 @@ class _Source:
     def takes(self, option: str) -> bool:
         """Whether the problem is made by a function with this option."""
         return not isinstance(self.target, Problem) and option in _options(self.target, self.spec, option)
+
+    def read(self, texts: Sequence[str]) -> dict[str, Any]:
+        """Options as they were typed."""
+        if isinstance(self.target, Problem):
+            name = self.spec.rpartition(":")[2]
+            how = f"make {name} a function with options to use --set-problem {texts[0]}"
+            raise InputError(f"{self.spec} is a finished problem and takes no options; {how}")
+        _options(self.target, self.spec)
+        return options_from_text(texts, self.target, self.spec)
 
     def make(self, options: dict[str, Any]) -> Problem:
         for option in options:
@@ -70,9 +80,14 @@ def load_problem(spec: str, **options: Any) -> Problem:
     return _source(str(spec)).make(options)
 
 
-def load_asked(spec: str, seed: int | None, **options: Any) -> Problem:
-    """The problem of a command: `seed` goes to the function that makes it if that has one; λ is drawn with it too."""
+def load_asked(spec: str, seed: int | None, texts: Sequence[str] = (), **options: Any) -> Problem:
+    """The problem of a command: `seed` goes to the function that makes it if that has one; λ is drawn with it too.
+
+    `texts` are options of the problem as they were typed, NAME=VALUE.
+    """
     source = _source(spec)
+    if texts:
+        options = {**source.read(texts), **options}
     return source.make(options if seed is None or not source.takes("seed") else {"seed": seed, **options})
 
 
@@ -93,7 +108,7 @@ def _source(spec: str) -> _Source:
 
 def _from_file(path: Path, name: str) -> _Source:
     if not path.is_file():
-        raise InputError(f"{str(path)!r} is not a file; give the path of a Python file, as in mine.py:problem")
+        raise InputError(f"{path} does not exist or is not a file; give a Python file, as in mine.py:problem")
     module_spec = importlib.util.spec_from_file_location(f"boundcheck_user_{path.stem}", path)
     if module_spec is None or module_spec.loader is None:
         raise InputError(f"{str(path)!r} cannot be loaded as Python; give a file that ends in .py")
@@ -159,7 +174,7 @@ def _explained(error: BaseException, path: Path, what: str) -> str:
     """The error with the line of the user's file on which it arose."""
     line, trace = "", error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(path):
+        if Path(trace.tb_frame.f_code.co_filename).resolve() == path.resolve():
             line = f", line {trace.tb_lineno}"
         trace = trace.tb_next
     text = " ".join(str(error).split())

@@ -6,7 +6,7 @@
 CE is the mean cross-entropy; p = 101631, c = 20, three equal parts of 6282 documents. X stays sparse throughout.
 At λ₀ 2/L is 13 (63 with tf-idf), so that Φ with the paper's step α = 10³ is not a contraction on all of R^{p×c}: from
 W = 0 it first takes ℓ from 3.0 up to 53, then down to 0.25 in 300 steps (with tf-idf straight down, to 0.15). At W(λ₀)
-itself ‖∂₁Φ‖ is 1.03, no contraction either; with tf-idf it is 1 − αμ = 0.9995.
+itself ‖∂₁Φ‖ is 1.03, which is not a contraction either; with tf-idf it is 1 − αμ = 0.9995.
 
 Constants beyond those of `parts/cross_entropy_constants.py`: column j of ∇²₂₁ℓ is (e^λ_j/cp) W_j in the place of row j
 of W and zero elsewhere, so that its norm is max_j (e^λ_j/cp)‖W_j‖. Hence hat_rho_2 = max e^λ/cp, and on a ball with

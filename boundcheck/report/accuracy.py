@@ -21,13 +21,13 @@ class Accuracy:
     Attributes
     ----------
     error : Enclosure
-        ‖g − ∇f(λ)‖ from both sides. Its `side` is what every other number here is worth too.
+        Lower and upper bounds on ‖g − ∇f(λ)‖. Its `side` applies to every other number here too.
     gradient_norm : Enclosure
-        ‖∇f(λ)‖ from both sides.
+        Lower and upper bounds on ‖∇f(λ)‖.
     relative_error : float
-        At least ‖g − ∇f(λ)‖/‖∇f(λ)‖; infinite where ∇f(λ) may be 0.
+        An upper bound on ‖g − ∇f(λ)‖/‖∇f(λ)‖; infinite where ∇f(λ) may be 0.
     angle : float
-        At least the angle between g and ∇f(λ), in degrees; 180 where nothing is known.
+        An upper bound on the angle between g and ∇f(λ), in degrees; 180 where nothing is known.
     descent : bool or None
         Whether −g is a descent direction of f, ⟨g, ∇f(λ)⟩ > 0; None where that is not known.
     """

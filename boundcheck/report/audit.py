@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from boundcheck.number_text import percent_at_most, upward
+from boundcheck.report import cards
 from boundcheck.report.enclosure import Enclosure
 from boundcheck.side import Side
 
@@ -17,11 +19,11 @@ class Audit:
     Attributes
     ----------
     error : Enclosure
-        ‖g − ∇f(λ)‖ from both sides. Its `side` is what every other number here is worth too.
+        Lower and upper bounds on ‖g − ∇f(λ)‖. Its `side` applies to every other number here too.
     relative_error : float
-        At least ‖g − ∇f(λ)‖/‖∇f(λ)‖; infinite where ∇f(λ) may be 0.
+        An upper bound on ‖g − ∇f(λ)‖/‖∇f(λ)‖; infinite where ∇f(λ) may be 0.
     angle : float
-        At least the angle between g and ∇f(λ), in degrees; 180 where nothing is known.
+        An upper bound on the angle between g and ∇f(λ), in degrees; 180 where nothing is known.
     descent : bool or None
         Whether −g is a descent direction of f; None where that is not known.
     fault : str or None
@@ -30,7 +32,7 @@ class Audit:
     message : str
         All of it in two or three sentences, with what to change.
     gradient_norm : Enclosure
-        ‖∇f(λ)‖ from both sides.
+        Lower and upper bounds on ‖∇f(λ)‖.
     remedy : str
         What to change, in one sentence; empty where nothing is known.
     """
@@ -49,5 +51,12 @@ class Audit:
         """Whether the numbers are proved; False for estimates and for what holds with a probability."""
         return self.error.side in (Side.UPPER, Side.EXACT)
 
+    def __repr__(self) -> str:
+        ends = f"relative error ≤ {percent_at_most(self.relative_error)}, angle ≤ {upward(self.angle)}°"
+        return f"Audit({ends}, descent={self.descent}, fault={self.fault!r}, {cards.known(self.error)})"
+
     def __str__(self) -> str:
         return self.message
+
+    def _repr_html_(self) -> str:
+        return cards.audit_card(self).html()

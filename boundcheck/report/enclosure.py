@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from boundcheck.card import Card
 from boundcheck.constants import Constant, Constants
+from boundcheck.report import cards
 from boundcheck.side import Side
 from boundcheck.theory.catalogue import bounds
 from boundcheck.theory.sides import combine
@@ -17,17 +19,17 @@ THEOREM = bounds["enclosure"]
 
 @dataclass(frozen=True, eq=False)
 class Enclosure:
-    """The error of a hypergradient from both sides: lower ≤ ‖g − ∇f(λ)‖ ≤ upper.
+    """Lower and upper bounds on the error of a hypergradient: lower ≤ ‖g − ∇f(λ)‖ ≤ upper.
 
     Attributes
     ----------
     lower : ndarray
-        A lower bound of the error. Of `enclose` it is one number; of `Report.enclosure`, an array of samples × t.
+        A lower bound on the error. One number from `enclose`, an array of samples × t from `Report.enclosure`.
     upper : ndarray
-        An upper bound of the error, of the same shape; infinite where nothing is known.
+        An upper bound on the error, of the same shape; infinite where nothing is known.
     side : Side
-        What both are worth: `UPPER` or `EXACT` if they are proved, `HIGH_PROBABILITY` if they hold with probability
-        1 − `delta`, `LOWER` if they rest on estimates.
+        How both are known: `UPPER` or `EXACT` if they are proved, `HIGH_PROBABILITY` if they hold with probability
+        1 − `delta`, `LOWER` if they depend on estimates.
     delta : float
         The probability that they are wrong; 0 by default.
     """
@@ -43,6 +45,15 @@ class Enclosure:
         with np.errstate(divide="ignore", invalid="ignore"):
             quotient: np.ndarray = np.where(self.upper == self.lower, 1.0, self.upper / self.lower)
         return quotient
+
+    def __repr__(self) -> str:
+        return f"Enclosure({self})"
+
+    def __str__(self) -> str:
+        return cards.enclosure_text(self)
+
+    def _repr_html_(self) -> str:
+        return Card(cards.enclosure_text(self)).html()
 
 
 def enclosed(gaps: np.ndarray, certificates: Sequence[Constant | None]) -> Enclosure:

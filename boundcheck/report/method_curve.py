@@ -97,7 +97,7 @@ class BoundCurve:
     values : ndarray of shape (samples, t)
         The bound; NaN where the theorem says nothing.
     side : Side
-        What the values are worth, given their constants.
+        The side of the values, given their constants.
     delta : float
         The probability that they are too small; 0 unless the side is "high-probability".
     weakest : tuple of str

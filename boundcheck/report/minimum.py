@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from boundcheck.number_text import upward
+from boundcheck.report import cards
 from boundcheck.report.enclosure import Enclosure
 from boundcheck.side import Side
 
@@ -62,10 +64,10 @@ class Minimum:
     f : float
         f(λ) there.
     gradient_norm : Enclosure
-        ‖∇f(λ)‖ from both sides, in the coordinates of the run. Its `side` is `UPPER` if they are proved, and `LOWER`
-        if they are estimates.
+        Lower and upper bounds on ‖∇f(λ)‖, in the coordinates of the run. Its `side` is `UPPER` if they are
+        proved, and `LOWER` if they are estimates.
     tol : float
-        What ‖∇f(λ)‖ should be at most.
+        The requested bound on ‖∇f(λ)‖.
     converged : bool
         Whether it is, by `gradient_norm`.
     coordinates : str
@@ -100,8 +102,14 @@ class Minimum:
         return sum(trial.accepted for trial in self.history) - 1
 
     def __repr__(self) -> str:
-        what = "proved" if self.proved else "estimated"
+        what, norm = cards.known(self.gradient_norm), upward(float(self.gradient_norm.upper))
         return (
-            f"Minimum(f={self.f:.6g}, gradient norm ≤ {float(self.gradient_norm.upper):.3g} ({what}, tol "
-            f"{self.tol:g}), {self.steps} steps, {self.products} products; {self.message})"
+            f"Minimum(f={self.f:.6g}, gradient norm ≤ {norm} ({what}, tol {self.tol:g}), {self.steps} steps, "
+            f"{self.products} products; {self.message})"
         )
+
+    def __str__(self) -> str:
+        return cards.minimum_card(self).text()
+
+    def _repr_html_(self) -> str:
+        return cards.minimum_card(self).html()

@@ -7,19 +7,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from boundcheck.ball import BallKind
 from boundcheck.constants import Constant, Constants
 from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.frames import frame
+from boundcheck.report import report_card
 from boundcheck.report.enclosure import Enclosure, enclosed
 from boundcheck.report.method_curve import Curve, Trace
 from boundcheck.report.summarise import summarise
 from boundcheck.report.summary import Summary
 from boundcheck.report.verdict import Verdict, worst
 from boundcheck.side import Side
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +73,7 @@ class Report:
 
     @property
     def refuted(self) -> list[str]:
-        """The constants that the user gave and that are wrong, a sentence each; they were not used."""
+        """The constants of the user that were not used, as they are wrong or nothing confirms them, a sentence each."""
         every = [constant for some in self.constants.values() for constant in some.values()]
         return list(dict.fromkeys(f"{c.name} was {c.provenance.refuted}" for c in every if c.provenance.refuted))
 
@@ -160,7 +165,7 @@ class Report:
         return bound_curve.trace
 
     def enclosure(self, method: str) -> Enclosure:
-        """The true errors of a method from both sides, as the reference is not exact either.
+        """Lower and upper bounds on the true errors of a method, because the reference is not exact either.
 
         Parameters
         ----------
@@ -178,6 +183,31 @@ class Report:
             If the method was not run.
         """
         return enclosed(self.curve(method).errors, self.certificates)
+
+    def __repr__(self) -> str:
+        return report_card.line(self)
+
+    def __str__(self) -> str:
+        return report_card.card(self).text()
+
+    def _repr_html_(self) -> str:
+        return report_card.card(self).html()
+
+    def to_frame(self) -> DataFrame:
+        """The errors and bounds as a pandas table, one row for each method, λ and t.
+
+        Returns
+        -------
+        DataFrame
+            With the columns method, sample (the number of the λ, from 0), t, k, error, floor, relative_error
+            (error/‖∇f‖) and one for each bound that applies to some method, by its name; NaN where there is no value.
+
+        Raises
+        ------
+        InputError
+            If pandas is not installed.
+        """
+        return frame(report_card.columns(self))
 
     def to_json(self) -> dict[str, Any]:
         """Everything as plain data, for a JSON file.

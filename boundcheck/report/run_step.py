@@ -19,7 +19,7 @@ WORDS = frozenset(("side", "r_t_bound_side", "why"))
 
 @dataclass(frozen=True)
 class DistanceBound:
-    """A bound of r_t = ‖w_t − w(λ)‖, and what it is worth.
+    """A bound on r_t = ‖w_t − w(λ)‖, with its side.
 
     Attributes
     ----------
@@ -75,9 +75,9 @@ class RunStep:
     decrease : float
         By how much f fell since the last step that was watched, an estimate; NaN at the first.
     r_0 : Enclosure or None
-        ‖w_0 − w(λ)‖ from both sides, where w_0 is the start of this step; None where that is not known.
+        Lower and upper bounds on ‖w_0 − w(λ)‖, where w_0 is the start of this step; None where that is not known.
     r_t : Enclosure or None
-        ‖w − w(λ)‖ from both sides.
+        Lower and upper bounds on ‖w − w(λ)‖.
     bound : DistanceBound or None
         The bound `warm-start` on r_t, q^t r_0. It is about exact arithmetic.
     from_residual : DistanceBound or None
@@ -173,6 +173,17 @@ class RunStep:
             cells |= {"t_enough": self.enough.t, "k_enough": self.enough.k}
         return cells
 
+    def words(self) -> dict[str, str]:
+        """The columns of `RunTrace.to_csv` that have words.
+
+        Returns
+        -------
+        dict from str to str
+            By name; empty where nothing is known.
+        """
+        side = "" if self.accuracy is None else self.accuracy.error.side.value
+        return {"side": side, "why": self.why, "r_t_bound_side": "" if self.bound is None else self.bound.side.value}
+
     def to_csv(self) -> list[str]:
         """One line of `RunTrace.to_csv`.
 
@@ -181,8 +192,7 @@ class RunStep:
         list of str
             A cell for each column; empty where nothing is known.
         """
-        words = {"side": "" if self.accuracy is None else self.accuracy.error.side.value, "why": self.why}
-        words["r_t_bound_side"] = "" if self.bound is None else self.bound.side.value
+        words = self.words()
         return [words[name] if name in WORDS else _number(value) for name, value in self.numbers().items()]
 
 

@@ -8,12 +8,18 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from boundcheck.atomic_write import write_whole
 from boundcheck.errors import UnknownNameError
+from boundcheck.frames import frame
+from boundcheck.report import cards
 from boundcheck.report.run_step import COLUMNS, WORDS, RunStep
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +55,15 @@ class RunTrace:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __repr__(self) -> str:
+        return f"RunTrace({self.problem}, {len(self.rows)} steps, {self.status})"
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        return cards.run_card(self).html()
+
     def column(self, name: str) -> np.ndarray:
         """One number of every row.
 
@@ -78,7 +93,7 @@ class RunTrace:
         return bool(self.rows) and all(row.proved for row in self.rows)
 
     def summary(self) -> str:
-        """A few lines: how good the hypergradients were, and what the starts were worth.
+        """A few lines: the accuracy of the hypergradients, and how good the starts were.
 
         Returns
         -------
@@ -121,6 +136,22 @@ class RunTrace:
         writer.writerow(COLUMNS)
         writer.writerows(row.to_csv() for row in self.rows)
         return out.getvalue()
+
+    def to_frame(self) -> DataFrame:
+        """The rows as a pandas table, one for each step.
+
+        Returns
+        -------
+        DataFrame
+            With the columns of `to_csv`; NaN where a number is not known.
+
+        Raises
+        ------
+        InputError
+            If pandas is not installed.
+        """
+        cells = [row.numbers() | row.words() for row in self.rows]
+        return frame({name: [row[name] for row in cells] for name in COLUMNS})
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write `to_csv` to a file, whole or not at all.

@@ -11,16 +11,16 @@ from boundcheck.side import Side
 
 
 class Verdict(str, Enum):
-    """Whether the error stays below a bound, and what that is worth; ordered from good to bad.
+    """Whether the error stays below a bound, and what that proves; ordered from good to bad.
 
     Attributes
     ----------
     HOLDS : str
         "holds": the error is below the bound, and the constants are proved.
     HOLDS_PROBABLY : str
-        "holds with high probability": likewise, with constants that are right with probability 1 − δ.
+        "holds with high probability": the same, with constants that are right with probability 1 − δ.
     CONSISTENT : str
-        "consistent": likewise, with constants that may be too small, so nothing is proved.
+        "consistent": the same, with constants that may be too small, so nothing is proved.
     NOT_APPLICABLE : str
         "not applicable": the theorem says nothing about this method on this problem.
     INCONCLUSIVE : str

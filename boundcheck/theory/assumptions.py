@@ -20,24 +20,24 @@ A1_I = Assumption(
     "1(i)",
     "w(λ) is the unique fixed point of Φ(·,λ)",
     "ass:fixedpoint",
-    check="implied by q < 1; else the residual ‖w−Φ(w)‖ at the computed solution, uniqueness taken on trust",
+    check="follows from q < 1; otherwise the residual ‖w−Φ(w)‖ at the computed solution, and uniqueness is assumed",
 )
 A1_II = Assumption(
     "1(ii)",
     "I−∂₁Φ(w(λ),λ) is invertible",
     "ass:invert",
-    check="implied by q < 1; else the smallest singular value at w*",
+    check="follows from q < 1; otherwise the smallest singular value at w*",
 )
 A1_III = Assumption(
     "1(iii)",
-    "∂₁Φ(·,λ) and ∂₂Φ(·,λ) are Lipschitz; calmness at w* on the ball suffices (errata 2)",
+    "∂₁Φ(·,λ) and ∂₂Φ(·,λ) are Lipschitz; calmness at w* on the ball is enough (errata 2)",
     "ass:philip",
     ("nu_1", "nu_2"),
     "closed form, or a sampled estimate from below",
 )
 A1_IV = Assumption(
     "1(iv)",
-    "∇₁E(·,λ) and ∇₂E(·,λ) are Lipschitz; calmness at w* on the ball suffices (errata 2)",
+    "∇₁E(·,λ) and ∇₂E(·,λ) are Lipschitz; calmness at w* on the ball is enough (errata 2)",
     "ass:foLip",
     ("eta_1", "eta_2"),
     "closed form, or a sampled estimate from below",
@@ -48,14 +48,14 @@ A3_I = Assumption(
     "I−∂₁Φ(w,λ) is invertible for every w",
     "ass:invertall",
     ("mu_inv",),
-    "implied by q < 1; else μ_λ > 0 on the ball",
+    "follows from q < 1; otherwise μ_λ > 0 on the ball",
 )
 A3_II = Assumption(
     "3(ii)",
     "‖w_t−w*‖ ≤ ρ(t)‖w*‖ with ρ(t) ≤ 1, ρ(t) → 0",
     "ass:innerconv",
     ("rho",),
-    "ρ(t) ≤ 1 at every t asked for (it fails for heavy ball, errata 3)",
+    "ρ(t) ≤ 1 at every requested t (fails for heavy ball, errata 3)",
 )
 A3_III = Assumption(
     "3(iii)",
@@ -67,32 +67,32 @@ A3_III = Assumption(
 
 START_AT_ZERO = Assumption(
     "w_0 = 0",
-    "the lower-level iteration starts at 0, and constants are sups over ‖w‖ ≤ 2D",
+    "the lower-level iteration starts at 0, and constants are suprema over ‖w‖ ≤ 2D",
     "algo1",
     ("D", "L_E", "L_Phi"),
     "w_0 = 0; otherwise use a local bound (errata 5)",
 )
 LOCAL = Assumption(
     "local",
-    "Φ is a contraction on B(w*, r_0) and every constant is a sup over that ball",
+    "Φ is a contraction on B(w*, r_0) and every constant is a supremum over that ball",
     "",
     ("q", "r_0"),
-    "q < 1 on the ball; the ball the constants were taken on",
+    "q < 1 on the ball; the ball on which the constants were taken",
 )
 LOCAL_PEAK = Assumption(
     "local-peak",
-    "every constant, with q < 1 where it enters, is a sup over B(w*, r_0·max ρ), the ball the iterates visit",
+    "every constant is a supremum over B(w*, r_0·max ρ), the ball that the iterates visit; q < 1 if the bound uses it",
     "",
     ("r_0",),
-    "the ball the constants were taken on (errata 3)",
+    "the ball on which the constants were taken (errata 3)",
 )
 SHRINKING = Assumption(
     "shrinking",
-    "w_{t+1} = Φ(w_t), Φ is a contraction on B(w*, r_0), and each constant at radius r is a sup over a ball around w* "
-    "that contains B(w*, r)",
+    "w_{t+1} = Φ(w_t), Φ is a contraction on B(w*, r_0), and each constant at radius r is a supremum over a ball "
+    "around w* that contains B(w*, r)",
     "",
     ("q", "r_0"),
-    "q < 1 on B(w*, r_0); the balls the constants were taken on",
+    "q < 1 on B(w*, r_0); the balls on which the constants were taken",
 )
 CONSTANT_START = Assumption("w_0' = 0", "the start does not depend on λ", "", (), "w_0 is a constant (errata 5)")
 ZERO_SOLVE = Assumption(
@@ -137,10 +137,10 @@ P_NORM = Assumption(
 
 BALL_AROUND_ITERATE = Assumption(
     "ball",
-    "every constant is a sup over a ball around w that contains w*, such as B(w, ε_w/(1−q))",
+    "every constant is a supremum over a ball around w that contains w*, such as B(w, ε_w/(1−q))",
     "",
     ("eps_w",),
-    "the ball the constants were taken on",
+    "the ball on which the constants were taken",
 )
 RESIDUAL = Assumption(
     "residual",
@@ -159,10 +159,10 @@ CERTIFIED = Assumption(
 SEGMENT = Assumption(
     "segment",
     "Φ is C¹, and for every λ' of the segment from λ_prev to λ the map Φ(·,λ') contracts on one convex set, which it "
-    "maps into itself; W_path is the sup of ‖w'‖ over the segment, not its value at an end",
+    "maps into itself; W_path is the supremum of ‖w'‖ over the segment, not its value at an end",
     "",
     ("W_path",),
-    "nothing at one λ does; with W at an end the bound is an estimate",
+    "cannot be checked at one λ; with W at an end the bound is an estimate",
 )
 OPTIMAL_HEAVY_BALL = Assumption(
     "heavy ball",

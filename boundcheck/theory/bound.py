@@ -47,18 +47,18 @@ class Bound:
     reference : Citation
         The paper, the number of the theorem, and its LaTeX label.
     assumptions : tuple of Assumption
-        What the theorem assumes.
+        The assumptions of the theorem.
     formula : sympy.Expr
         The right-hand side. It may use the shorthand of `where`.
     bounds : sympy.Symbol
-        What is bounded; by default the error of the hypergradient.
+        The quantity that is bounded; by default the error of the hypergradient.
     methods : tuple of str
         The methods that the theorem is about; none by default.
     where : mapping from sympy.Symbol to sympy.Expr
         The shorthand of the formula: c₁, c₂ and c₃ by default.
     defaults : mapping from sympy.Symbol to sympy.Expr
-        What stands for a symbol that is not given: the rate ρ(t) = q^t, or what the proof puts for a quantity that was
-        not measured.
+        The default of a symbol that is not given: the rate ρ(t) = q^t, or the bound that the proof uses for a quantity
+        that was not measured.
     conditions : tuple of Condition
         Inequalities without which the theorem says nothing.
     recursion : Recursion or None
@@ -277,7 +277,7 @@ class Bound:
         Returns
         -------
         BoundValues
-            `.values` and what they are worth.
+            `.values` and their side.
 
         Raises
         ------

@@ -78,13 +78,16 @@ class Call:
 
     def _failure(self, condition: Condition, failing: np.ndarray) -> str:
         """What fails at the first of these points, and what to do."""
-        point = tuple(np.argwhere(failing)[0])
+        never = failing.size > 1 and bool(failing.all())  # then the last t says most
+        point = tuple(np.argwhere(failing)[-1 if never else 0])
         left, right = (
             np.atleast_1d(np.broadcast_to(self._side(side), failing.shape))[point]
             for side in (condition.left, condition.right)
         )
         ts = self.arrays.get("t", np.asarray(0))
         where = f" at t = {ts[point]:g}" if ts.shape == failing.shape and condition.right != t else ""
+        if never and np.ptp(self._side(condition.left)) == np.ptp(self._side(condition.right)) == 0:
+            where = ""  # t does not matter
         sign = "≥" if condition.strict else ">"
         limit = f"{condition.right}{'' if condition.right.is_number else f' = {right:g}'}"
         return f"{self.bound.name}: {condition.left} = {left:g} {sign} {limit}{where}; {condition.remedy}"
@@ -101,4 +104,4 @@ def refuse_missing(bound: Bound, missing: list[str], constants: Constants) -> No
     listed = ", ".join(f"{name} ({QUANTITIES[name].meaning})" for name in missing)
     stray = [name for name in constants if name not in QUANTITIES]
     hint = f"; {stray[0]!r} is not a symbol of boundcheck" if stray else ""
-    raise MissingConstantError(f"{bound.name} needs {listed}; give {missing[0]}=…{hint}")
+    raise MissingConstantError(f"{bound.name} needs {listed}; give {missing[0]}=…{hint}", missing)

@@ -178,8 +178,8 @@ class Chain:
             The longer proof.
         """
         return (
-            self.replacing("‖w'‖", {W: W_BOUND}, "Lemma lm:optnormcontractive and eq:gradexist_1", ("L_Phi_star", "q"))
-            .replacing("∂₂Φ on the ball", {L_Phi_star: L_Phi}, "Lemma lm:boundEPhi: ‖∂₂Φ(w*)‖ ≤ L_Φ", ("L_Phi",))
+            self.replacing("‖w'‖", {W: W_BOUND}, "Lemma 2.2, and w' = (I−∂₁Φ)⁻¹∂₂Φ at w*", ("L_Phi_star", "q"))
+            .replacing("∂₂Φ on the ball", {L_Phi_star: L_Phi}, "Lemma 2.1: ‖∂₂Φ(w*)‖ ≤ L_Φ", ("L_Phi",))
             .replacing("start", {r_0: D}, "w_0 = 0, so r_0 = ‖w(λ)‖ ≤ D", ("D",))
         )
 

@@ -20,7 +20,7 @@ class Citation:
     label: str
 
     def __str__(self) -> str:
-        return f"{self.paper.key}, {self.number} ({self.label})"
+        return f"{self.paper.key}, {self.number}"
 
 
 GRAZZI = Paper(

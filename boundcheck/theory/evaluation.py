@@ -18,7 +18,7 @@ from boundcheck.theory.symbols import INDEX_NAMES
 
 @dataclass(frozen=True)
 class BoundValues:
-    """Values of a bound, and what they are worth.
+    """Values of a bound, with their side.
 
     Attributes
     ----------

@@ -67,7 +67,7 @@ class Iterations:
     cost : float
         cost_t·t + cost_k·k.
     side : Side
-        What the value is worth, given the constants.
+        The side of the value, given the constants.
     how : str
         How t and k were found: by a closed form or by search.
     """

@@ -6,13 +6,13 @@ import math
 from typing import Any
 
 from boundcheck.errors import InputError
-from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem import Problem, require_problem
 from boundcheck.report.audit import Audit
 from boundcheck.trust.audit import audit
 
 
 def assert_hypergradient(
-    problem: Problem,
+    problem: Problem | str,
     g: Any,
     rtol: float = 1e-2,
     atol: float = 0.0,
@@ -29,8 +29,8 @@ def assert_hypergradient(
 
     Parameters
     ----------
-    problem : Problem
-        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it.
     g : Hypergradient, structure of the hyperparameters, flat tensor or array of shape (n,)
         The hypergradient.
     rtol : float
@@ -70,6 +70,7 @@ def assert_hypergradient(
     >>> audit.descent
     True
     """
+    problem = require_problem(problem)
     for name, value in (("rtol", rtol), ("atol", atol)):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
             raise InputError(f"{name} = {value!r} is not a tolerance; give a number >= 0, as in {name}=1e-2")

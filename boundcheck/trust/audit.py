@@ -37,7 +37,7 @@ ASSEMBLY = ("sign", "scale", "direct-term", "transpose", "lambda")  # faults tha
 
 @on_few_threads
 def audit(
-    problem: Problem, g: Any, w: Any = None, v: Any = None, *, lam: Any = None, previous: Any = None
+    problem: Problem | str, g: Any, w: Any = None, v: Any = None, *, lam: Any = None, previous: Any = None
 ) -> Audit:  # fmt: skip
     """Say how far a hypergradient is from ∇f(λ), and which part of its computation is wrong.
 
@@ -46,8 +46,8 @@ def audit(
 
     Parameters
     ----------
-    problem : Problem
-        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it.
     g : Hypergradient, structure of the hyperparameters, flat tensor or array of shape (n,)
         The hypergradient. Of a `Hypergradient`, w and v are those that it has.
     w : structure of the parameters, or flat tensor of shape (d,), optional
@@ -63,7 +63,7 @@ def audit(
     Returns
     -------
     Audit
-        `.relative_error`, `.angle`, `.descent`, `.error` from both sides, `.fault`, and `.message`.
+        `.relative_error`, `.angle`, `.descent`, bounds `.error`, `.fault`, and `.message`.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def audit(
     >>> bc.audit(problem, right).fault is None
     True
     """
-    require_problem(problem)
+    problem = require_problem(problem)
     given = _given(problem, g, w, v, lam, previous)
     certified = _reference(given.problem)
     own = quick(given.problem)

@@ -23,7 +23,7 @@ HALVINGS = 60  # of a step that would leave the domain of λ
 
 @on_few_threads
 def follow(
-    problem: Problem,
+    problem: Problem | str,
     *,
     outer_step: float | Callable[[int], float],
     steps: int = 20,
@@ -44,8 +44,8 @@ def follow(
 
     Parameters
     ----------
-    problem : Problem
-        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it.
     outer_step : float, or callable (step) -> float
         The step size of the upper level. A step that would leave the domain of λ is halved until it does not.
     steps : int
@@ -62,13 +62,13 @@ def follow(
     lam : structure of the hyperparameters, or flat tensor of shape (n,), optional
         The first λ; the problem's own by default.
     every : int
-        Look at every so many steps; 1 by default.
+        Watch only every n-th step; 1 by default.
     prove : bool
         Whether to prove the numbers; True by default.
     rtol : float, optional
         A wanted relative error. With it the rows say which t and k would have reached it, from the same start.
     callback : callable (step, values) -> object, optional
-        Called after every step that was looked at, with its number and a dict from str to float.
+        Called after every watched step, with its number and a dict from str to float.
     progress : callable (what, done, of) -> None, optional
         Called with what is being done, how much of it is done, and of how much.
 
@@ -95,7 +95,7 @@ def follow(
     >>> len(trace), trace.proved, trace.status
     (3, True, 'completed')
     """
-    require_problem(problem)
+    problem = require_problem(problem)
     if k is not None and ":" in method:
         raise InputError(f"k = {k} and method = {method!r} both fix k; give one of them")
     asked = parse(method) if k is None else parse(f"{method}:{count(k, 'k')}")

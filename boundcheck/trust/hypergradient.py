@@ -16,7 +16,7 @@ MOST = 100_000  # steps of a solver on the way to a tolerance
 
 @on_few_threads
 def hypergradient(
-    problem: Problem,
+    problem: Problem | str,
     method: str | None = None,
     t: int | None = None,
     k: int | None = None,
@@ -37,8 +37,8 @@ def hypergradient(
 
     Parameters
     ----------
-    problem : Problem
-        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it.
     method : str, optional
         "aid-cg", "aid-cgn", "aid-fp", "itd", "itd-truncated:K" or "exact"; "aid-cg" if none is given, which needs a
         symmetric ∂₁Φ. "aid-cg:10" fixes k = 10, and "itd-truncated:10" differentiates through the last 10 steps.
@@ -67,7 +67,7 @@ def hypergradient(
     atol : float, optional
         The absolute error that is allowed; 0 if only `rtol` is given.
     prove : bool
-        Whether to prove the error where the program of the problem allows it; True by default. An estimate is quicker.
+        Whether to prove the error where the program of the problem allows it; True by default. An estimate is faster.
         Only with `rtol` or `atol`.
 
     Returns
@@ -109,17 +109,17 @@ def hypergradient(
     >>> g.how, g.relative_error <= 0.01, g.descent
     ('proved', True, True)
     """
+    problem = require_problem(problem)
     if rtol is None and atol is None:
         steps = STEPS if t is None else t
         return fixed_steps.hypergradient(problem, method or METHOD, steps, k, lam=lam, w0=w0, v0=v0, tol=tol, mode=mode)
     from boundcheck.trust.adaptive import to_tolerance  # only here: it loads the theory
     from boundcheck.trust.tolerance import Tolerance
 
-    require_problem(problem)
     for name, value in (("method", method), ("k", k), ("tol", tol), ("mode", None if mode == "auto" else mode)):
         if value is not None:
             raise InputError(
-                f"{name} = {value!r} means nothing with rtol or atol, which choose the steps; leave it out"
+                f"{name} = {value!r} cannot be used with rtol or atol, which choose the steps; leave it out"
             )
     tolerance = Tolerance(0.0 if rtol is None else rtol, 0.0 if atol is None else atol)
     at_lam = problem if lam is None else problem.at(lam)

@@ -32,7 +32,7 @@ class _Ended(Exception):  # noqa: N818 - no error
 
 @on_few_threads
 def minimise(
-    problem: Problem,
+    problem: Problem | str,
     *,
     tol: float,
     steps: int = 500,
@@ -51,10 +51,10 @@ def minimise(
 
     Parameters
     ----------
-    problem : Problem
-        The problem; λ starts at `problem.lam`.
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it; λ starts at `problem.lam`.
     tol : float
-        What ‖∇f(λ)‖ is to be at most, positive.
+        The requested bound on ‖∇f(λ)‖, positive.
     steps : int
         The most outer steps; 500 by default.
     outer_step : float, optional
@@ -64,9 +64,9 @@ def minimise(
         Which step size is tried next: that of Barzilai and Borwein, from the last two points, or twice the last one.
         Whichever is tried, it is made smaller until f falls.
     coordinates : {"auto", "plain", "log"}
-        What moves: λ, or log λ, where the gradient is λ∘∇f(λ). "auto", the default, takes log λ if the domain of the
-        problem says that every entry is positive. ‖∇f‖ and `tol` are in these coordinates. Steps that leave another
-        domain are made shorter.
+        The coordinates of the descent: λ, or log λ, where the gradient is λ∘∇f(λ). "auto", the default, uses log λ if
+        the domain of the problem says that every entry is positive. ‖∇f‖ and `tol` are in these coordinates. Steps that
+        leave another domain are shortened.
     prove : bool
         Whether to prove the certificate where the program of the problem allows it; True by default. An estimate is
         quicker.
@@ -78,7 +78,7 @@ def minimise(
     Returns
     -------
     Minimum
-        `.lam`, `.f`, `.gradient_norm` from both sides with its side, `.converged`, `.history` and `.message`.
+        `.lam`, `.f`, bounds `.gradient_norm` with their side, `.converged`, `.history` and `.message`.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def minimise(
     >>> round(float(minimum.lam.exp()), 4)  # w = y/(1 + e^λ), so that f = 0 at e^λ = 1/4
     0.25
     """
-    require_problem(problem)
+    problem = require_problem(problem)
     _refuse(tol, outer_step, rule, callback)
     steps = methods.count(steps, "steps")
     moving = coordinates_of(problem, coordinates)

@@ -7,10 +7,12 @@ from typing import Any
 
 from torch import Tensor
 
+from boundcheck.number_text import upward
 from boundcheck.numerics.bilevel.flatten import Layout
 from boundcheck.report.accuracy import Accuracy
 from boundcheck.report.enclosure import Enclosure
 from boundcheck.side import Side
+from boundcheck.trust import result_card
 
 WORTH = {Side.UPPER: "proved", Side.EXACT: "proved", Side.LOWER: "estimated"}
 
@@ -26,16 +28,16 @@ class AccurateHypergradient:
     method : str
         The method: "aid-cg", "aid-fp" or "aid-cgn".
     t : int
-        What the lower level took: evaluations of Φ and products with ∂₁Φ.
+        Evaluations of Φ and products with ∂₁Φ for the lower level.
     k : int
-        What the linear solver took: products with ∂₁Φᵀ.
+        Products with ∂₁Φᵀ for the linear solver.
     accuracy : Accuracy
-        The error from both sides, the relative error, the angle to ∇f and whether −g is a descent direction. The
-        properties `error`, `relative_error`, `angle` and `descent` are short for its fields.
+        Lower and upper bounds on the error, the relative error, the angle to ∇f and whether −g is a descent
+        direction. The properties `error`, `relative_error`, `angle` and `descent` are short for its fields.
     corrected : Tensor of shape (n,)
-        A better hypergradient, which showed the error of `value`.
+        A more accurate hypergradient, from which the error of `value` is computed.
     corrected_error : float
-        At least the error of `corrected`; what it is worth is the side of `error`.
+        An upper bound on the error of `corrected`; its side is that of `error`.
     lower_level_part : float
         The part of the error that is due to w, to first order.
     linear_part : float
@@ -112,6 +114,12 @@ class AccurateHypergradient:
         descent = {True: "a descent direction", False: "not a descent direction", None: "descent not known"}
         return (
             f"AccurateHypergradient({self.method}, t={self.t}, k={self.k}, norm={float(self.value.norm()):.6g}, "
-            f"relative error ≤ {self.relative_error:.2g} ({self.how}), angle ≤ {self.angle:.2g}°, "
+            f"relative error ≤ {upward(self.relative_error)} ({self.how}), angle ≤ {upward(self.angle)}°, "
             f"{descent[self.descent]})"
         )
+
+    def __str__(self) -> str:
+        return result_card.card(self).text()
+
+    def _repr_html_(self) -> str:
+        return result_card.card(self).html()

@@ -42,21 +42,21 @@ class _Before:
 class Watch:
     """Watch the hypergradients of a training loop: call it at every upper-level step with λ, w and g.
 
-    w is what the lower level ended at, and g the hypergradient from any library. Each call solves for w(λ) and ∇f(λ) by
-    Newton's method from w, proves how good that is, and compares. It changes nothing: not the tensors, not their
-    gradients, not the graph, not the random numbers. A failure inside ends up in the row, not in the loop.
+    w is the result of the lower level, and g a hypergradient from any library. Each call solves for w(λ) and ∇f(λ) by
+    Newton's method from w, proves how accurate that is, and compares. It does not change tensors, gradients, the graph
+    or random numbers. If a step fails, its row says so, and the loop continues.
 
     Parameters
     ----------
-    problem : Problem
-        The problem, as `Problem.from_loss` or `load_problem` returns it; its own λ and start do not matter.
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it; its own λ and start do not matter.
     t : int, optional
         The lower-level steps that the loop takes, w_{j+1} = Φ(w_j, λ) from the w of the step before. With it the rows
         have the bound `warm-start` on ‖w − w(λ)‖.
     k : int, optional
         The steps of the linear solver that the loop takes, for the record.
     every : int
-        Look at every so many steps; 1 by default, which is all of them.
+        Watch only every n-th step; 1 by default, which is all of them.
     prove : bool
         Whether to prove the numbers; True by default. Without it they are estimates against the reference, much quicker
         on large problems, and the rows say so.
@@ -65,7 +65,7 @@ class Watch:
     method : str, optional
         The method that `rtol` is about; "aid-cg" for a problem made from a loss and "aid-fp" otherwise.
     callback : callable (step, values) -> object, optional
-        Called after every step that was looked at, with its number and a dict from str to float, `RunStep.to_dict`. It
+        Called after every watched step, with its number and a dict from str to float, `RunStep.to_dict`. It
         fits the loggers of TensorBoard and of Weights & Biases.
 
     Raises
@@ -88,7 +88,7 @@ class Watch:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: Problem | str,
         *,
         t: int | None = None,
         k: int | None = None,
@@ -98,7 +98,7 @@ class Watch:
         method: str | None = None,
         callback: Callback | None = None,
     ) -> None:
-        require_problem(problem)
+        problem = require_problem(problem)
         if count(every, "every") < 1:
             raise InputError(f"every = {every} looks at no step; give an integer >= 1")
         if rtol is not None and not 0 < rtol < math.inf:

@@ -49,13 +49,14 @@ def _cells(values: Iterable[float]) -> list[str]:
 
 def _figures(report: Report, place: Path) -> list[Path]:
     from boundcheck.views.figures import report_figures
+    from boundcheck.views.figures.proof_figure import trace_title
 
     draw = {"errors": partial(report_figures.errors, report), "tightness": partial(report_figures.tightness, report)}
     draw["constants"] = partial(report_figures.constants, report)
     for curve in report.curves.values():
         bound = curve.bounds.get(curve.method.partition(":")[0])
         if bound is not None and bound.trace is not None:
-            title = f"{bound.reference} on {curve.method}"
+            title = trace_title(report, curve, bound)
             draw[f"trace-{curve.method.replace(':', '-')}"] = partial(report_figures.trace, bound.trace, title)
     written = []
     for name, drawn in draw.items():

@@ -112,10 +112,10 @@ def search(
 ) -> SearchResult:  # fmt: skip
     """The worst instance of the family at t and k. `warm` are rows to start from besides the random ones.
 
-    Interrupted, it returns the best so far.
+    Interrupted, it returns the best so far, if there is one.
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise InputError(f"seed = {seed!r} is not a seed; give an integer from 0 on")
+        raise InputError(f"seed must be a whole number, at least 0 (got {seed!r})")
     start, tell = time.perf_counter(), tell or no_progress
     objective = Objective(family, t, k)
     generator = torch.Generator().manual_seed(seed)
@@ -139,8 +139,9 @@ def search(
         if height > value[0]:
             rows, value = evolved[None], height[None]
     except KeyboardInterrupt:
-        interrupted = True
-        rows, value = (rows[:1], value[:1]) if objective.best is None else (objective.best[0][None], value[:1])
+        if objective.best is None:  # nothing was tried yet
+            raise
+        interrupted, rows, value = True, objective.best[0][None], value[:1]
     best = rows[int(value.argmax())][None].detach()
     objective.required = []
     with torch.no_grad():

@@ -146,12 +146,12 @@ CLAIMS: Mapping[str, str] = MappingProxyType(
 REFUSED: Mapping[str, str] = MappingProxyType(
     {
         **{
-            name: "its constants are those of a norm chosen with the method, which no family here has in closed form"
+            name: "its constants use a norm that depends on the method, which is not known for the searched problems"
             for name, bound in bounds.items()
             if P_NORM in bound.assumptions
         },
         **{
-            name: "it needs what is observed on a run, and the search measures residuals only"
+            name: "it needs quantities observed on a run, and the search measures residuals only"
             for name, bound in bounds.items()
             if bound.kind is not BoundKind.A_PRIORI
             and {n for n in bound.symbols if QUANTITIES[n].kind == "observable"} - OBSERVED
@@ -179,7 +179,7 @@ def target(name: str) -> Target:
             rates=(HEAVY_BALL,), claim=CLAIMS[name],
         )  # fmt: skip
     if name in REFUSED:
-        raise AssumptionError(f"{name} cannot be attacked: {REFUSED[name]}; see boundcheck check for it on a problem")
+        raise AssumptionError(f"{name} cannot be searched: {REFUSED[name]}; use boundcheck check instead")
     if name not in bounds:
         raise UnknownNameError.among("bound or claim", name, (*bounds, *CLAIMS))
     return _of_catalogue(bounds[name])
@@ -221,5 +221,5 @@ def checked_parts(only: tuple[str, ...] | None, attacked: Target) -> frozenset[s
             raise UnknownNameError.among("part of an instance", part, PARTS)
     parts = frozenset(only if only is not None else PARTS) - attacked.without
     if not parts & {"nu_2", "L_Phi"} and not parts & {"eta_2"}:
-        raise InputError(f"only = {', '.join(sorted(parts)) or 'nothing'}: then λ enters nowhere; add nu_2 or L_Phi")
+        raise InputError(f"only = {', '.join(sorted(parts)) or 'nothing'} leaves λ without effect; add nu_2 or L_Phi")
     return parts

@@ -13,6 +13,7 @@ from boundcheck.errors import InputError
 from boundcheck.methods import count
 from boundcheck.progress import Progress
 from boundcheck.worst_case import confirm as exact
+from boundcheck.worst_case import worst_card
 from boundcheck.worst_case.confirm import Exact
 from boundcheck.worst_case.family import Family
 from boundcheck.worst_case.search import FULL, QUICK, SearchEffort, SearchResult, search
@@ -30,7 +31,7 @@ class StepCounts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Worst:
-    """The worst instance found for a bound at t and k.
+    """The worst problem that was found for a bound at t and k.
 
     Attributes
     ----------
@@ -101,6 +102,17 @@ class Worst:
         """The constants that the instance was allowed to have."""
         return tuple(sorted(self.found.family.parts))
 
+    def __repr__(self) -> str:
+        k = "" if self.k is None else f", k={self.k}"
+        q = self.found.family.q
+        return f"Worst({self.bound}, q={q:g}, t={self.t}{k}, d={self.dim}, error/bound ≈ {self.found.ratio:.6g})"
+
+    def __str__(self) -> str:
+        return worst_card.card(self).text()
+
+    def _repr_html_(self) -> str:
+        return worst_card.card(self).html()
+
     def numbers(self) -> dict[str, list[float]]:
         """All numbers of the instance, as they were searched.
 
@@ -161,10 +173,10 @@ def worst(
     effort: SearchEffort | None = None,
     progress: Progress | None = None,
 ) -> Worst:
-    """Search for the instance on which a bound is closest to being false.
+    """Search for the problem on which the error comes closest to a bound, or exceeds it.
 
     The search maximises error/bound over bilevel problems of dimensions 1 and `dim` with contraction constant q.
-    Interrupted, it returns the best instance so far.
+    If you interrupt it, it returns the best problem found so far.
 
     Parameters
     ----------
@@ -181,14 +193,14 @@ def worst(
     seed : int
         The seed of the search; 0 by default.
     only : sequence of str, optional
-        The parts that an instance may have: "nu_1", "nu_2", "eta_1", "eta_2", and "L_Phi" and "L_E" for the values of
+        The parts that a problem may have: "nu_1", "nu_2", "eta_1", "eta_2", and "L_Phi" and "L_E" for the values of
         ∂₂Φ and ∇₁E at 0; all of them by default.
     saturating : bool
         Whether Φ and E may saturate; True by default. If False, Φ is bilinear and E quadratic.
     quick : bool
-        Whether to look less hard; False by default.
+        Whether to search with fewer random starts; False by default.
     effort : SearchEffort, optional
-        How hard to look, in place of `quick`.
+        How much to search, instead of `quick`.
     progress : callable (what, done, of) -> None, optional
         Called with what is being done, how much of it is done, and of how much.
 
@@ -204,7 +216,7 @@ def worst(
     InputError
         If an argument cannot be used, or `k` is given for a bound without one.
     AssumptionError
-        If the bound cannot be attacked: it is about something that instances do not have.
+        If the bound cannot be searched: it uses a quantity that the searched problems do not have.
 
     Examples
     --------
@@ -216,7 +228,7 @@ def worst(
     start = time.perf_counter()
     attacked = target(bound)
     if k is not None and not attacked.takes_k:
-        raise InputError(f"k = {k} was given, and {bound} has no k; leave it out")
+        raise InputError(f"k = {k} was given, but {bound} does not depend on k; leave it out")
     steps, solves = step_counts(attacked, q, t, 20 if k is None else k, dim)
     parts = checked_parts(None if only is None else tuple(only), attacked)
     effort = effort or (QUICK if quick else FULL)
@@ -251,14 +263,14 @@ def step_counts(attacked: Target, q: Any, t: Any, k: Any, dim: Any) -> StepCount
     """t and k if all of these can be used."""
     steps, solves = count(t, "t"), count(k, "k")
     if isinstance(q, bool) or not isinstance(q, int | float) or not 0 < q < 1:
-        raise InputError(f"q = {q} is not a contraction constant to search at; give 0 < q < 1")
+        raise InputError(f"q must be between 0 and 1 (got {q})")
     if isinstance(dim, bool) or not isinstance(dim, int) or not 1 <= dim <= LARGEST_DIM:
-        raise InputError(f"dim = {dim} is out of range; give a dimension from 1 to {LARGEST_DIM}")
+        raise InputError(f"dim must be from 1 to {LARGEST_DIM} (got {dim})")
     if steps < attacked.bound.t_min:
-        raise InputError(f"t = {steps} < {attacked.bound.t_min}; {attacked.name} holds for t ≥ {attacked.bound.t_min}")
+        raise InputError(f"t must be at least {attacked.bound.t_min} for {attacked.name} (got {steps})")
     for name, number in (("t", steps), ("k", solves)):
         if number > LONGEST:
-            raise InputError(f"{name} = {number} is too long for a search; give {name} ≤ {LONGEST}")
+            raise InputError(f"{name} must be at most {LONGEST} (got {number})")
     if attacked.method == "itd-truncated":
         solves = attacked.bound.only_k or min(solves, steps)
     return StepCounts(steps, solves)

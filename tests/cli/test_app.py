@@ -52,7 +52,7 @@ def test_a_full_disk_is_reported() -> None:
 def test_bound_shows_the_theorem(boundcheck: Command) -> None:
     run = boundcheck("bound", "itd")
     assert run.returncode == 0
-    for expected in ("Theorem 2.1 (boundSolver)", "‖g − ∇f‖ ≤", "c₁ = ", "1(iii)", "L_Phi", "contraction"):
+    for expected in ("Grazzi et al. 2020, Theorem 2.1", "‖g − ∇f‖ ≤", "c₁ = ", "1(iii)", "L_Phi", "contraction"):
         assert expected in run.stdout
 
 
@@ -124,57 +124,3 @@ def test_list(boundcheck: Command) -> None:
 def test_version_and_help(boundcheck: Command) -> None:
     assert boundcheck("--version").stdout.strip() == f"boundcheck {bc.__version__}"
     assert "bound" in boundcheck("--help").stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["bound", "itd", "--set", "q=1.03"], "q = 1.03 ≥ 1"),
-        (["bound", "itd", "--set", "q=1"], "q = 1 ≥ 1"),
-        (["bound", "itd", "--set", "q=-0.1"], "q = -0.1 < 0"),
-        (["bound", "itd", "--set", "q=nan"], "q = nan is not finite"),
-        (["bound", "itd", "--set", "q=inf"], "q = inf is not finite"),
-        (["bound", "itd", "--set", "q=__import__('os')"], "is not a number"),
-        (["bound", "itd", "--set", "q=1/2"], "q = '1/2' is not a number"),
-        (["bound", "itd", "--set", "q"], "'q' has no '='"),
-        (["bound", "itd", "--set", "q=.5", "--set", "q=.6"], "gives q twice"),
-        (["bound", "itd", "--set", "foo=1"], "unknown symbol 'foo'"),
-        (["bound", "itd", "--set", "c_1=1"], "unknown symbol 'c_1'"),
-        (["bound", "itd", "--set", "t=5"], "use --t 5"),
-        (["bound", "itd", "--set", "q=0.9"], "itd needs nu_1"),
-        ([*ITD, "--t", "-1"], "t = -1"),
-        ([*ITD, "--t", "1.5"], "t = '1.5' is not a count"),
-        ([*ITD, "--t", "5:1"], "negative or empty"),
-        ([*ITD, "--t", "0:99999999999"], "is not a count"),
-        (["bound", "aid-fp", *ITD[2:], "--t", "1,2,3", "--k", "1,2"], "k has 2 values and t has 3"),
-        ([*ITD, "--eps", "0"], "eps = 0 ≤ 0"),
-        ([*ITD, "--eps", "-1e-3"], "eps = -0.001 ≤ 0"),
-        ([*ITD, "--eps", "small"], "eps = 'small' is not a number"),
-        ([*ITD, "--side", "above"], "side = 'above' is not a side"),
-        ([*ITD, "--side", "high-probability"], "needs a delta"),
-        (["bound", "aid-fp", *ITD[2:], "--rate", "rho=fast"], "unknown rate for rho 'fast'"),
-        (["bound", "aid-fp", *ITD[2:], "--rate", "q=fast"], "unknown rate symbol 'q'"),
-        (["bound", "itt"], "unknown bound 'itt'; did you mean itd"),
-        (["bound", "itd", "--latex", "--python"], "one at a time"),
-        (["bound", "itd", "--latex", "--set", "q=5"], "print the statement alone"),
-        ([*ITD, "--k", "5"], "itd does not depend on k"),
-        ([*ITD, "--rate", "rho=heavy-ball"], "itd has no rho"),
-        (["bound", "itd", "--set", "q=.5", "--set", "q =.6"], "gives q twice"),
-        (["bound", "itd", "--set", "q=0_9"], "q = '0_9' is not a number"),
-        (["bound", "itd", "--set", "q=٠.٩"], "is not a number"),
-        (["bound", "itd", "--set", "q="], "q = '' is not a number"),
-        (["bound", "itd", "--set", "q=1e400"], "q = 1e400 is not finite"),
-        (["bound", "aid-contraction", *ITD[2:]], "needs sigma"),
-        (["bound"], "Missing argument"),
-        (["bound", "itd", "--colour"], "No such option"),
-        (["bond", "itd"], "No such command"),
-        (["list", "theorems"], "unknown listing 'theorems'"),
-    ],
-)
-def test_bad_input_gets_one_line(arguments: list[str], message: str, boundcheck: Command) -> None:
-    run = boundcheck(*arguments)
-    assert run.returncode == (3 if "≥ 1" in message else 2)  # an assumption fails, or the input is bad
-    assert run.stdout == ""
-    assert len(run.stderr.strip().splitlines()) == 1
-    assert run.stderr.startswith("boundcheck: ")
-    assert message in run.stderr

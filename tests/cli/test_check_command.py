@@ -169,51 +169,6 @@ def test_a_plan_without_a_bound_is_an_estimate(boundcheck: Command, tmp_path: Pa
     assert "No guarantee for itd: q =" in text
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("check", "scaler"), "unknown problem 'scaler'; did you mean scalar"),
-        (("check", "scalar", "--method", "itf"), "unknown method 'itf'"),
-        (("check", "scalar", "--bound", "itt"), "unknown bound 'itt'"),
-        (("check", "scalar", "--t", "0"), "t = 0 leaves nothing to draw"),
-        (("check", "scalar", "--t", "many"), "--t"),
-        (("check", "scalar", "--samples", "0"), "samples = 0"),
-        (("check", "scalar", "--t", "5", "--trace-t", "9"), "--trace-t 9 is outside 1 … 5"),
-        (("check", "scalar", "--trace-t", "0"), "--trace-t 0 is outside 1 … 200"),
-        (("check", "scalar", "--dtype", "float16"), "unknown dtype 'float16'"),
-        (("plan", "scalar"), "no accuracy was given; give --rtol 0.01"),
-        (("plan", "scalar", "--eps", "1", "--rtol", "1"), "--eps and --rtol were given together"),
-        (("plan", "scalar", "--eps", "1e-16"), "eps = 1e-16 is below the rounding floor 4.2e-12"),
-        (("plan", "scalar", "--eps", "0"), "eps = 0.0 is not an accuracy"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(boundcheck: Command, arguments: tuple[str, ...], message: str) -> None:
-    done = boundcheck(*arguments)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    assert done.stdout == ""
-
-
-@pytest.mark.parametrize("device", ["nowhere", "cuda:99", "meta", "vulkan"])
-@pytest.mark.parametrize(
-    "command",
-    [("check", "scalar"), ("constants", "lr"), ("plan", "br", "--eps", "1"), ("page", "krr"), ("paper", "fig1")],
-    ids=lambda command: command[0],
-)
-def test_a_device_that_is_not_there_is_bad_input(
-    boundcheck: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], device: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = boundcheck(*command, "--device", device)
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"boundcheck: device = '{device}' cannot be used: ")
-    assert "; this machine has cpu" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    assert done.stdout == ""
-    assert not list(tmp_path.iterdir())
-
-
 def test_the_seed_draws_lam_of_a_finished_problem(boundcheck: Command, tmp_path: Path) -> None:
     """And goes to the function that makes a problem only where that takes one."""
     (tmp_path / "mine.py").write_text(

@@ -109,23 +109,6 @@ def test_steps_from_one_point_are_not_proved(boundcheck: Command, tmp_path: Path
     assert json.loads(boundcheck("constants", "br", "--json").stdout)["step_sizes"]["proved"] is True
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("constants", "lrr"), "unknown problem 'lrr'; did you mean lr"),
-        (("constants", "br", "--dtype", "half"), "unknown dtype 'half'"),
-        (("constants", "br", "--ball", "round"), "unknown ball 'round'"),
-        (("constants", "br", "--budget", "0"), "budget = 0 pays for nothing"),
-        (("constants", "nothing.py:problem"), "is not a file"),
-    ],
-)
-def test_bad_input_gets_one_line(boundcheck: Command, arguments: tuple[str, ...], message: str) -> None:
-    done = boundcheck(*arguments)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-
-
 OWN = """
 import torch
 import torch.nn.functional as F
@@ -190,9 +173,3 @@ def test_the_operation_that_is_not_proved_is_named(boundcheck: Command, tmp_path
         assert reason in lines[0]
         assert "where that is has no proof" in lines[-1] or command[0] != "check"
     assert "--explain NAME" in boundcheck("constants", f"{tmp_path / 'own.py'}:problem").stdout
-
-
-def test_an_unknown_constant_is_one_line(boundcheck: Command) -> None:
-    done = boundcheck("constants", "br", "--explain", "nu")
-    assert done.returncode == 2
-    assert "unknown constant 'nu'; did you mean" in done.stderr

@@ -38,15 +38,3 @@ def test_an_own_problem(boundcheck: Command, tmp_path: Path) -> None:
     assert content["relative_error"] <= 0.1
     assert content["error"]["lower"] <= content["error"]["upper"]
     assert np.load(out).tolist() == content["value"]
-
-
-def test_bad_input_is_one_line(boundcheck: Command) -> None:
-    for arguments, message in (
-        ((), "no tolerance was given; add --rtol 0.1"),
-        (("--rtol", "0"), "rtol and atol are both 0"),
-        (("--rtol", "0.1", "--out", "g.txt"), "--out g.txt is not a .npy file"),
-    ):
-        done = boundcheck("hypergradient", "scalar", *arguments)
-        assert done.returncode == 2
-        assert message in done.stderr
-        assert done.stderr.count("\n") == 1

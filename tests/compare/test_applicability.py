@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
 import boundcheck as bc
 from boundcheck.compare.applicability import BY_CONSTRUCTION, CHECKS, Answer, Case, question, require_checks
 from boundcheck.compare.applied_bound import apply
+from boundcheck.compare.reasons import missing
 from boundcheck.methods import Method
 from boundcheck.theory.assumptions import SYMMETRIC
 
@@ -93,15 +96,15 @@ def test_a_theorem_says_itself_which_k_it_is_about(case: Case) -> None:
     renamed = replace(bc.bounds["itd-one-step"], name="new")
     assert question(renamed, Method("itd-truncated", 1), case) == Answer()
     answer = question(renamed, Method("itd-truncated", 3), case)
-    assert answer.refusal == "it is about one step, and itd-truncated:3 differentiates through 3"
+    assert answer.refusal == "applies to one step only, and itd-truncated:3 differentiates through 3"
     two = replace(bc.bounds["aid-fp"], name="new", only_k=2)
     assert question(two, Method("aid-fp", 2), case) == Answer()
-    assert question(two, Method("aid-fp"), case).refusal == "it is about 2 steps, and aid-fp solves with t"
+    assert question(two, Method("aid-fp"), case).refusal == "applies to 2 steps only, and aid-fp solves with t"
 
 
 def test_a_theorem_says_itself_that_no_method_runs_it(case: Case) -> None:
     renamed = replace(bc.bounds["aid-fp-weighted"], name="new")
-    assert question(renamed, Method("aid-fp"), case).refusal.startswith("it is about the map of the pair")
+    assert question(renamed, Method("aid-fp"), case).refusal.startswith("applies only if aid-fp solves with the map")
     assert question(replace(bc.bounds["aid-fp"], not_run="why not"), Method("aid-fp"), case).refusal == "why not"
 
 
@@ -121,3 +124,21 @@ def test_a_misspelt_kind_is_refused() -> None:
         curve.certified("a priory")
     with pytest.raises(bc.InputError, match="kind = 'later' is not a kind of bound"):
         replace(curve.bounds["itd"], kind="later")
+
+
+def test_advice_names_what_can_be_given() -> None:
+    """A constant of the user, or the size of the problem where a quantity is not computed."""
+    given = missing(bc.MissingConstantError("…", ("hat_rho_1",)), bc.problems.scalar())
+    assert given.startswith("needs hat_rho_1 (")
+    assert given.endswith("if you can prove a value, give it with --know hat_rho_1=… (known= in Python)")
+    large = SimpleNamespace(d=10**6, n=1)
+    computed = missing(bc.MissingConstantError("…", ("W_t", "v_t")), large)  # type: ignore[arg-type]
+    assert computed.endswith("not computed for a problem of this size (d = 1000000, n = 1)")
+    assert "give" not in computed
+
+
+def test_a_condition_that_never_holds_is_shown_at_the_last_t() -> None:
+    values = {"mu_inv": 0.1, "nu_1": 1.0, "nu_2": 1.0, "eta_1": 1.0, "eta_2": 1.0}
+    run = {name: np.array([9.0, 5.0, 1.0]) for name in ("eps_w", "eps_v", "W_t", "v_k")}
+    with pytest.raises(bc.AssumptionError, match=r"= 2 > .* at t = 3; .*take more steps$"):
+        bc.bounds["aid-certificate"].evaluate(bc.Constants.given(**values), t=[1, 2, 3], **run)

@@ -110,7 +110,7 @@ def test_a_relaxed_iteration_is_not_the_map_itself() -> None:
     slow = Dynamics("relaxed", lambda phi, z, _: z + 0.02 * (phi(z) - z), lambda d, v, _: 0.98 * v + 0.02 * d(v))
     report = bc.check(replace(quadratic(), dynamics=slow), ["itd", "aid-fp"], t=40)
     assert report.verdict is not Verdict.VIOLATED
-    assert "the iterates are those of relaxed" in report.curve("itd").bounds["itd-local"].reason
+    assert "this problem uses relaxed" in report.curve("itd").bounds["itd-local"].reason
     known_for_all = {"aid-spectral"}  # which follows whatever steps there are
     assert set(report.curve("aid-fp").applicable) == known_for_all | {
         bound.name

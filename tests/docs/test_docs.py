@@ -12,7 +12,10 @@ import pytest
 from pages import PAGES
 
 import boundcheck as bc
+from boundcheck.report.summary import Course, Grade
+from boundcheck.report.verdict import Verdict
 from boundcheck.theory.citation import BOUNDCHECK
+from boundcheck.theory.kinds import BoundKind
 from boundcheck.theory.rates import RATES
 
 ROOT = Path(__file__).parent.parent.parent
@@ -43,6 +46,25 @@ def test_links_between_pages_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", prose):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_glossary_has_every_word_of_a_first_screen() -> None:
+    first_cells = re.findall(r"^\| ([^|]+) \|", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), flags=re.M)
+    known = {word.strip() for cell in first_cells for word in cell.split(",")}
+    kinds = {kind.value for kind in BoundKind}
+    words = {word.value for words in (Verdict, Grade, Course) for word in words} | {"proved", "probable", "estimated"}
+    assert words | {kind.split(",")[0] for kind in kinds} <= known
+
+
+BANNED = re.compile(
+    r"(?<!there )\bis no (?:contraction|bound|proof)\b|\bdearest?\b|does as well as|[Ss]topped at any moment"
+    r"|\bmend(?:s|ed)?\b|\bbounds? (?:is|are|was) silent|\bones? speaks?\b|\bso many products\b|\bquicker\b"
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_pages_are_in_plain_english(page: Path) -> None:
+    assert BANNED.findall(page.read_text(encoding="utf-8")) == []
 
 
 SCRIPTS = [p for p in sorted((ROOT / "examples").glob("*.py")) if "import marimo" not in p.read_text(encoding="utf-8")]

@@ -38,7 +38,8 @@ def cluster(tmp_path: Path) -> Iterator[str]:
             process.wait()
 
 
-def test_a_killed_worker_changes_nothing(tmp_path: Path, cluster: str) -> None:
+def test_killed_workers(tmp_path: Path, cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of two changes nothing; without the other the run ends, and the finished slices are stored."""
     process = start(tmp_path, "--scheduler", cluster, pause=0.05)
     assert wait_until(lambda: len({pid for *_, pid in steps(tmp_path)}) == 2 and len(steps(tmp_path)) > 20, process)
     victim = steps(tmp_path)[-1][2]
@@ -49,25 +50,24 @@ def test_a_killed_worker_changes_nothing(tmp_path: Path, cluster: str) -> None:
     assert code == 0, err
     assert "on the cluster at" in err.splitlines()[0]
     assert victim not in {pid for *_, pid in steps(tmp_path)[killed_at + 1 :]}  # one line may have been on its way
-    assert len(steps(tmp_path)) >= toy.RUNS * toy.STEPS
-    assert result(tmp_path) == run_here(tmp_path / "alone")
+    made = len(steps(tmp_path))
+    assert made >= toy.RUNS * toy.STEPS
+    alone = run_here(tmp_path / "alone")
+    assert result(tmp_path) == alone
 
-
-def test_a_cluster_that_is_gone_is_told(tmp_path: Path, cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both workers are killed: the run ends, and the finished slices are stored."""
     monkeypatch.setenv("TOY_ANSWER", "5")
-    process = start(tmp_path, "--scheduler", cluster, pause=0.05)
-    assert wait_until(lambda: len({pid for *_, pid in steps(tmp_path)}) == 2 and len(steps(tmp_path)) > 20, process)
-    for worker in {pid for *_, pid in steps(tmp_path)}:
-        os.kill(worker, signal.SIGKILL)
+    again = tmp_path / "again"  # the workers write into the same log as before
+    process = start(again, "--scheduler", cluster, pause=0.05)
+    assert wait_until(lambda: len(steps(tmp_path)) > made + 20, process)
+    os.kill(steps(tmp_path)[-1][2], signal.SIGKILL)
     code, out, err = ended(process)
     assert code == 2
     assert "has no workers any more; start some with `dask worker tcp://" in err
-    assert "the same command goes on from here" in err
+    assert "the same command resumes from here" in err
     assert "Traceback" not in err
     assert out == ""
-    assert list((tmp_path / "out" / "checkpoints").glob("walk-*"))
-    assert run_here(tmp_path) == run_here(tmp_path / "alone")  # goes on without a cluster
+    assert list((again / "out" / "checkpoints").glob("walk-*"))
+    assert run_here(again) == alone  # goes on without a cluster
 
 
 def test_no_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

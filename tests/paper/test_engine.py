@@ -208,7 +208,7 @@ def come_back(store: Store) -> None:
 
 
 def test_a_key_names_a_file() -> None:
-    with pytest.raises(InputError, match=r"key = '\.\./x' names no file"):
+    with pytest.raises(InputError, match=r"key = '\.\./x' cannot be used as a file name"):
         Task("../x", {})
 
 

@@ -139,9 +139,9 @@ def test_everything_is_on_the_device(make: Make, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("make", "options", "message"),
     [
-        (equilibrium, {"norm": 1.0}, "norm = 1.0 gives no contraction; give 0 <= norm < 1"),
-        (conv_equilibrium, {"norm": -0.5}, "norm = -0.5 gives no contraction"),
-        (equilibrium, {"norm": float("nan")}, "norm = nan gives no contraction"),
+        (equilibrium, {"norm": 1.0}, "norm = 1.0 does not give a contraction; give 0 <= norm < 1"),
+        (conv_equilibrium, {"norm": -0.5}, "norm = -0.5 does not give a contraction"),
+        (equilibrium, {"norm": float("nan")}, "norm = nan does not give a contraction"),
         (equilibrium, {"size": 0}, "size = 0 is not a size"),
         (equilibrium, {"hidden": 0}, "hidden = 0 is not a size"),
         (conv_equilibrium, {"side": 6}, "side = 6 cannot be pooled twice"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 import boundcheck as bc
 from boundcheck.numerics.bilevel.problem import require_problem
+from boundcheck.numerics.bilevel.threads import on_few_threads
 
 
 def test_load_problem_by_name_and_from_a_file(tmp_path: Path) -> None:
@@ -85,7 +87,6 @@ def test_a_device_that_is_not_there_is_one_line(device: torch.device | str) -> N
 
 def test_what_is_no_problem_is_told_with_what_to_give() -> None:
     for given, message in (
-        ("lr", r"problem is the str 'lr'; give a Problem, as bc.load_problem\('lr'\) returns"),
         (None, "problem is a NoneType; give a Problem, as bc.load_problem or bc.Problem.from_loss returns"),
         (bc.Problem, "problem is the class Problem; give a Problem"),
     ):
@@ -95,3 +96,43 @@ def test_what_is_no_problem_is_told_with_what_to_give() -> None:
             bc.hypergradient(given)  # type: ignore[arg-type]
     problem = bc.problems.scalar()
     assert require_problem(problem) is problem
+
+
+TAKE_A_PROBLEM: dict[str, dict[str, object]] = {
+    "check": {}, "plan": {"eps": 1.0}, "estimate_constants": {}, "explain_constant": {"name": "q"}, "enclose": {"g": 0},
+    "hypergradient": {}, "audit": {"g": 0}, "assert_hypergradient": {"g": 0}, "minimise": {"tol": 1.0},
+    "follow": {"outer_step": 1.0}, "error_curves": {}, "Watch": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("function", TAKE_A_PROBLEM)
+def test_every_function_of_a_problem_takes_its_name(function: str) -> None:
+    """A name that is not known is refused by `load_problem`, so it was asked."""
+    with pytest.raises(bc.UnknownNameError, match=r"unknown problem 'lrr'; did you mean lr"):
+        getattr(bc, function)("lrr", **TAKE_A_PROBLEM[function])
+
+
+def test_a_problem_by_name_is_the_one_of_load_problem() -> None:
+    value = bc.hypergradient(bc.load_problem("scalar"), "itd", t=3).value
+    assert torch.equal(bc.hypergradient("scalar", "itd", t=3).value, value)
+    assert torch.equal(bc.hypergradient(problem="scalar", method="itd", t=3).value, value)
+    assert bc.enclose("scalar", value).upper > 0
+    assert bc.audit("scalar", value).descent
+    assert len(bc.follow("scalar", outer_step=0.1, steps=2)) == 2
+    assert bc.error_curves("scalar", ["itd"], t=3)["itd"].shape == (1, 3)
+    assert bc.Watch("scalar").problem.name == "scalar"
+
+
+def test_every_public_function_that_takes_a_problem_is_in_the_list() -> None:
+    functions = {name: thing for name in bc.__all__ if inspect.isfunction(thing := getattr(bc, name))}
+    takes = {name for name, thing in functions.items() if next(iter(inspect.signature(thing).parameters)) == "problem"}
+    assert {*takes, "Watch"} == set(TAKE_A_PROBLEM)
+
+
+def test_a_small_problem_by_name_runs_on_one_thread() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert on_few_threads(lambda problem: (problem.name, torch.get_num_threads()))("scalar") == ("scalar", 1)
+    finally:
+        torch.set_num_threads(before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ WITH_CHAIN = [name for name in ALL if bc.bounds[name].chain]
 WITH_CLOSED_FORM = [name for name in ALL if bc.bounds[name].shape]
 
 every_bound = pytest.mark.parametrize("bound", [bc.bounds[name] for name in ALL], ids=ALL)
-few = settings(max_examples=25)
+few = settings(max_examples=12)
 
 
 @every_bound
@@ -37,6 +38,15 @@ def test_is_described(bound: Bound) -> None:
     assert all(symbol.name in QUANTITIES for symbol in bound.expression.free_symbols)
     assert set(COEFFICIENTS).isdisjoint(bound.expression.free_symbols)
     assert "nan" not in bound.latex().lower()
+
+
+LABEL = re.compile(r"\b(?:ass|eq|lem|lm|th|thm):\w|eq\d|appB|boundSolver|boundFixed")
+
+
+@every_bound
+def test_what_people_read_has_no_latex_label(bound: Bound) -> None:
+    because = [link.because for link in bound.chain.links] if bound.chain else []
+    assert [text for text in (str(bound.reference), bound.title, bound.not_run, *because) if LABEL.search(text)] == []
 
 
 @every_bound

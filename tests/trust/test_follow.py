@@ -130,8 +130,8 @@ def test_a_run_that_diverges_ends_with_its_rows() -> None:
     [
         ({"outer_step": -1.0}, "outer_step = -1.0 is not a step size"),
         ({"outer_step": "fast"}, "outer_step = 'fast' is not a step size"),
-        ({"outer_step": 1.0, "steps": -1}, "steps = -1 is not a number of steps"),
-        ({"outer_step": 1.0, "t": 0.5}, "t = 0.5 is not a number of steps"),
+        ({"outer_step": 1.0, "steps": -1}, "steps must be at least 0"),
+        ({"outer_step": 1.0, "t": 0.5}, "t must be a whole number"),
         ({"outer_step": 1.0, "lam": torch.zeros(2, dtype=torch.float64)}, "lam has shape"),
         ({"outer_step": 1.0, "method": "aid-cg:3", "k": 4}, "both fix k"),
     ],

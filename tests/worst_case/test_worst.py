@@ -164,14 +164,14 @@ def test_t_0_is_searched_but_not_drawn() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"q": 1.0}, "q = 1.0 is not a contraction constant"),
-        ({"t": -1}, "t = -1 is not a number of steps"),
-        ({"t": 10**6}, "too long"),
+        ({"q": 1.0}, "q must be between 0 and 1"),
+        ({"t": -1}, "t must be at least 0"),
+        ({"t": 10**6}, "t must be at most"),
         ({"k": 3}, "itd has no k"),
-        ({"dim": 0}, "dim = 0 is out of range"),
+        ({"dim": 0}, "dim must be from 1 to"),
         ({"only": ("nu_1",)}, "λ enters nowhere"),
-        ({"seed": 1.5}, "is not a seed"),
-        ({"seed": -1}, "is not a seed"),
+        ({"seed": 1.5}, "seed must be a whole number"),
+        ({"seed": -1}, "seed must be a whole number"),
     ],
 )
 def test_bad_input_is_refused(options: dict[str, object], message: str) -> None:
@@ -184,7 +184,7 @@ def test_unknown_and_unattackable_names() -> None:
         worst("itd-lokal")
     with pytest.raises(UnknownNameError, match="part of an instance"):
         worst("itd", only=("nu_3",))
-    with pytest.raises(AssumptionError, match="norm chosen with the method"):
+    with pytest.raises(AssumptionError, match="a norm that depends on the method"):
         worst("itd-weighted")
 
 

@@ -8,7 +8,7 @@ result that of another problem. A legal one is the frozen step α(λ) of Φ = w 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -54,7 +54,9 @@ class _Question:
 
 
 @torch.no_grad()
-def confirm(problem: Problem, lam: Tensor, w_star: Tensor | None = None) -> Confirmation:
+def confirm(
+    problem: Problem, lam: Tensor, w_star: Tensor | None = None, between: Callable[[], None] | None = None
+) -> Confirmation:
     """Compares autograd's derivatives with finite differences at random points.
 
     Parameters
@@ -65,6 +67,8 @@ def confirm(problem: Problem, lam: Tensor, w_star: Tensor | None = None) -> Conf
         a λ inside the domain.
     w_star
         w(λ), if it is known; ∂₂Φ is compared only then.
+    between
+        called before each derivative.
 
     Returns
     -------
@@ -98,7 +102,7 @@ def confirm(problem: Problem, lam: Tensor, w_star: Tensor | None = None) -> Conf
     solved = at_solution(problem, lam, w_star).unconfirmed if w_star is not None else ()
     known = _ARRIVED.get(problem) if torch.equal(lam, problem.lam) else None
     new = (w_star is None and known is None) or problem.d + problem.n > LARGE
-    return _answers(problem, questions, solved + (known or ()), through=new)
+    return _answers(problem, questions, solved + (known or ()), through=new, between=between)
 
 
 @torch.no_grad()
@@ -133,6 +137,12 @@ def on_arrival(problem: Problem) -> None:
     w = _near_solution(problem)
     if w is not None:
         at_solution(problem, problem.lam, w)
+
+
+def carry_over(problem: Problem, other: Problem) -> None:
+    """Remember of a copy with the same functions what was found when the problem arrived."""
+    if problem in _ARRIVED:
+        _ARRIVED[other] = _ARRIVED[problem]
 
 
 def is_close(problem: Problem, lam: Tensor, w: Tensor) -> bool:
@@ -183,11 +193,14 @@ def _refuse_unless_symmetric(problem: Problem) -> None:
 
 
 def _answers(
-    problem: Problem, questions: list[_Question], unconfirmed: tuple[str, ...] = (), *, through: bool = True
-) -> Confirmation:
+    problem: Problem, questions: list[_Question], unconfirmed: tuple[str, ...] = (), *, through: bool = True,
+    between: Callable[[], None] | None = None,
+) -> Confirmation:  # fmt: skip
     enough = 2 if problem.d + problem.n > LARGE else 3
     by_operations: tuple[str, ...] = ()
     for question in questions:
+        if between is not None:
+            between()
         agree, reasons = 0, []
         refuted: list[Comparison] = []
         hidden, undecided = "", False

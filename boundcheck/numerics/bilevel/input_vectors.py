@@ -42,9 +42,9 @@ def drawn_lams(problem: Problem, count: int, seed: int | None) -> Tensor:
         raise InputError(f"{problem.name} has no sampler for lam; pass lam=…, or sampler=… when you make the problem")
     seed = problem.seed if seed is None else seed
     if isinstance(seed, bool) or not isinstance(seed, int):
-        raise InputError(f"seed = {seed!r} is not a seed; give an integer")
+        raise InputError(f"seed must be a whole number (got {seed!r})")
     if count < 1:
-        raise InputError(f"count = {count} draws nothing; give a number >= 1")
+        raise InputError(f"count must be at least 1 (got {count})")
     generator = torch.Generator(device="cpu").manual_seed(seed)
     lams = []
     for _ in range(count):

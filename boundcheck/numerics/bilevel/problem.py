@@ -46,8 +46,8 @@ class Problem:
     inner_at : callable (w, ready) -> Tensor of shape (), optional
         The lower-level loss ℓ, if there is one.
     prepare : callable (lam) -> object
-        What depends on λ only (a kernel matrix, a step size): a tensor, or a tuple, named tuple, list or dict of
-        tensors. It is computed once for each λ and differentiated through. λ itself by default.
+        Quantities that depend only on λ (a kernel matrix, a step size): a tensor, or a tuple, named tuple, list or
+        dict of tensors. They are computed once for each λ and differentiated through. λ itself by default.
     d1phi_T_at : callable (w, ready) -> callable, optional
         The products v ↦ ∂₁Φ(w)ᵀv by a formula; by autograd if None. `numerics/bilevel/formulas.py` gives the shapes.
     d2phi_T_at : callable (w, ready) -> callable, optional
@@ -55,7 +55,7 @@ class Problem:
     d2outer_at : callable (w, ready) -> Tensor, optional
         The gradient ∇₂E(w) by a formula; by autograd if None.
     dynamics : Dynamics
-        What produces w_t from Φ; plain fixed-point iterations by default.
+        The iteration that produces w_t from Φ; plain fixed-point iterations by default.
     symmetric : bool or None
         Whether ∂₁Φ is symmetric; None, the default, if that is not known.
     affine : bool
@@ -75,7 +75,7 @@ class Problem:
     solution : callable (ready) -> Tensor of shape (d,), optional
         w(λ) in closed form, or to machine precision.
     known : ClosedForms or Constants, optional
-        Constants in closed form, or those that the user vouches for.
+        Constants in closed form, or those given by the user.
     domain : Domain, optional
         Where λ has to lie; anywhere by default.
     sampler : callable (generator) -> Tensor of shape (n,), optional
@@ -366,7 +366,7 @@ class Problem:
             Computes what depends on the hyperparameters only, once for each λ. The functions then receive what it
             returns in place of `hparams`, and derivatives go through it.
         dynamics : Dynamics
-            What produces w_t from Φ; plain fixed-point iterations by default.
+            The iteration that produces w_t from Φ; plain fixed-point iterations by default.
         symmetric : bool or None
             Whether ∂₁Φ is symmetric, which "aid-cg" needs; None, the default, if that is not known.
         sampler : callable (generator) -> Tensor of shape (n,), optional
@@ -374,7 +374,7 @@ class Problem:
         domain : Domain, optional
             Where λ has to lie; anywhere by default.
         known : Constants, optional
-            Constants that you vouch for. The estimator checks them.
+            Constants that you have proved. The estimator tests them.
 
         Returns
         -------
@@ -453,8 +453,8 @@ class Problem:
             Computes what depends on the hyperparameters only, once for each λ. The functions then receive what it
             returns in place of `hparams`, and derivatives go through it.
         dynamics : Dynamics
-            What produces w_t from Φ; gradient descent by default. `boundcheck.dynamics.constant` makes one with
-            momentum.
+            The iteration that produces w_t from Φ; gradient descent by default. `boundcheck.dynamics.constant`
+            makes one with momentum.
         differentiate_step : bool
             Whether derivatives go through `step_size(hparams)`; False by default, which holds α fixed.
         sampler : callable (generator) -> Tensor of shape (n,), optional
@@ -462,7 +462,7 @@ class Problem:
         domain : Domain, optional
             Where λ has to lie; anywhere by default.
         known : Constants, optional
-            Constants that you vouch for. The estimator checks them.
+            Constants that you have proved. The estimator tests them.
 
         Returns
         -------
@@ -501,30 +501,34 @@ class Problem:
 
 
 def require_problem(value: object) -> Problem:
-    """`value` if it is a problem, or an error that says how to get one.
+    """The problem that a public function was given, by itself or by its name.
 
     Parameters
     ----------
     value : object
-        What a public function was given as `problem`.
+        What the function was given as `problem`.
 
     Returns
     -------
     Problem
-        The same.
+        The same, or what `load_problem` makes of a name.
 
     Raises
     ------
     InputError
         With what was given, and what to give.
+    UnknownNameError
+        If there is no problem of that name.
     """
+    if isinstance(value, str):
+        from boundcheck.problems.loading import load_problem
+
+        value = load_problem(value)
     if isinstance(value, Problem):
         if torch.is_inference_mode_enabled():
             raise InputError(
                 f"{value.name}: derivatives are not followed inside of torch.inference_mode(); call this outside of it"
             )
         return value
-    if isinstance(value, str):
-        raise InputError(f"problem is the str {value!r}; give a Problem, as bc.load_problem({value!r}) returns")
     description = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
     raise InputError(f"problem is {description}; give a Problem, as bc.load_problem or bc.Problem.from_loss returns")

@@ -123,7 +123,9 @@ def accepted(kind: type[Problem], fields: Mapping[str, Any]) -> Problem:
 
     with threads_for(problem):
         derivative_check.on_arrival(problem)
-        return replace(problem, affine=program_degree.is_affine(problem))
+        ours = replace(problem, affine=program_degree.is_affine(problem))
+        derivative_check.carry_over(problem, ours)
+        return ours
 
 
 def _door(params: Any, hparams: Any, prepare: Callable[[Any], Ready] | None) -> tuple[Door, Tensor, Tensor]:

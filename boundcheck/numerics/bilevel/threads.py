@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -27,13 +27,22 @@ Result = TypeVar("Result")
 
 
 def on_few_threads(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """A public function of a problem that runs on one thread if the problem, its first argument, is small."""
+    """A public function of a problem that runs on one thread if the problem, its first argument, is small.
+
+    A problem that was given by its name is loaded here, as its size is asked for before the function runs.
+    """
 
     @wraps(function)
     def on_threads(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         problem = args[0] if args else kwargs.get("problem")
-        with threads_for(problem):
-            return function(*args, **kwargs)
+        if not isinstance(problem, str):
+            with threads_for(problem):
+                return function(*args, **kwargs)
+        from boundcheck.numerics.bilevel.problem import require_problem  # only here, as in `threads_for`
+
+        loaded, call = require_problem(problem), cast("Callable[..., Result]", function)
+        with threads_for(loaded):
+            return call(loaded, *args[1:], **kwargs) if args else call(**{**kwargs, "problem": loaded})
 
     return on_threads
 

@@ -7,10 +7,12 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from boundcheck.errors import BoundcheckError, UserCodeError
+from boundcheck.numerics.bilevel.user_functions import SPARSE, raised
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 REMEDIES = {  # by what PyTorch says
+    "parse": SPARSE,  # Sparse, sparse
     "vmap": "write that operation with simpler ones, and out of place; boundcheck runs functions in batches",
     "derivative for": "write that operation with simpler ones, which have second derivatives",
     "forward AD": "write that operation with simpler ones, which have derivatives in forward mode",
@@ -27,12 +29,8 @@ def in_words(function: Callable[Given, Result]) -> Callable[Given, Result]:
         except BoundcheckError:
             raise
         except (RuntimeError, NotImplementedError) as error:
-            text = " ".join(str(error).split())
-            remedy = next((remedy for sign, remedy in REMEDIES.items() if sign in text), None)
-            if remedy is None:
+            if not any(sign in str(error) for sign in REMEDIES):
                 raise
-            raise UserCodeError(
-                f"a derivative of one of your functions raised {type(error).__name__}: {text[:200]}; {remedy}"
-            ) from error
+            raise UserCodeError(f"a derivative of one of your functions {raised(error, REMEDIES)}") from error
 
     return run

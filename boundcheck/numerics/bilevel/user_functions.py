@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -15,15 +15,17 @@ from boundcheck.numerics.bilevel.problem_types import Ready
 from boundcheck.numerics.program import torch_modules
 from boundcheck.numerics.program.batched_losses import batchable
 from boundcheck.numerics.program.torch_modules import Plug
+from boundcheck.numerics.program.user_lines import line_of
 
 Result = TypeVar("Result")
-RULES = {  # rules of boundcheck for functions, by a word of the message of torch
-    "inplace": "boundcheck's rules: no write in place into a tensor that was computed from data alone; write x = x + y",
-    "random operation": "boundcheck's rules: no random numbers in a call; draw them beforehand",
-    **dict.fromkeys(
-        ("vmap", "Cannot access data pointer", "numpy()", "have storage"),
-        "boundcheck's rules: no numpy, .item() or `if` on values of tensors",
-    ),
+SEE = "see Rules in docs/howto/own_problem.md"
+VALUES = f"functions may not use numpy, .item() or `if` on values of tensors; {SEE}"
+SPARSE = "sparse tensors of torch cannot be batched; use X = bc.SparseMatrix.from_scipy(X, dtype=…) and X @ w"
+RULES = {  # what to do, by a word of the message of torch
+    "inplace": f"functions may not write in place into a tensor of data; write x = x + y; {SEE}",
+    "random operation": f"functions may not draw random numbers; draw them beforehand; {SEE}",
+    "parse": SPARSE,  # Sparse, sparse
+    **dict.fromkeys(("vmap", "Cannot access data pointer", "numpy()", "have storage"), VALUES),
 }
 
 
@@ -93,17 +95,23 @@ def step_of(
 
 
 def call(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
-    """The value of a function; what it raises becomes one line, with a rule where one was broken."""
+    """The value of a function; what it raises becomes one line, with the place in the user's code and the remedy."""
     try:
         return function(*arguments)
     except BoundcheckError:
         raise
     except Exception as error:
-        text = " ".join(str(error).split())
-        rule = next((rule for sign, rule in RULES.items() if sign in text), None)
-        if rule is not None:
-            text = f"{text[:100]}…; {rule}"
-        raise UserCodeError(f"{name} raised {type(error).__name__}: {text[:300]}") from error
+        raise UserCodeError(f"{name} {raised(error, RULES)}") from error
+
+
+def raised(error: Exception, remedies: Mapping[str, str]) -> str:
+    """What was raised, where in the user's code, and the remedy for it, if there is one."""
+    text, line = " ".join(str(error).split()), line_of(error)
+    remedy = next((remedy for sign, remedy in remedies.items() if sign in text), None)
+    place = f" ({line})" if line else ""
+    if remedy is None:
+        return f"raised {type(error).__name__}: {text[:300]}{place}"
+    return f"raised {type(error).__name__}: {text[:100]}{'…' if len(text) > 100 else ''}{place}; {remedy}"
 
 
 def what(value: Any) -> str:

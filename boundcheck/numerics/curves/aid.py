@@ -20,6 +20,7 @@ from boundcheck.numerics.curves.batch import Batch, pieces, tiled
 from boundcheck.numerics.curves.eigenbasis import Spectrum
 from boundcheck.numerics.curves.jacobian import Products
 from boundcheck.numerics.curves.sizes import WIDTHS, Sizes
+from boundcheck.progress import counted
 
 KsByMethod = Mapping[Method, Sequence[int]]  # for every method its k at each row, ascending
 DROP = 8  # finished rows are dropped when they are one in this many
@@ -51,7 +52,7 @@ def iterates(batch: Batch, b: Tensor, ks_by_method: KsByMethod, block: int, basi
         quick = {m: ks for m, ks in ks_by_method.items() if m.name in aid_krylov.SOLVERS}
         left = [({m: ks for m, ks in ks_by_method.items() if m not in quick}, slice(0, b.shape[1]))]
         room = aid_krylov.Room()
-        for rows in _from_the_end(b.shape[1], basis):
+        for rows in counted(_from_the_end(b.shape[1], basis), " and ".join(map(str, quick)), power=2):
             steps_of_rows = {m: ks[rows] for m, ks in quick.items()}
             solved = aid_krylov.solve(products(rows), batch.laid_out(b[:, rows]), steps_of_rows, room)
             for m, v in solved.v.items():
@@ -64,7 +65,7 @@ def iterates(batch: Batch, b: Tensor, ks_by_method: KsByMethod, block: int, basi
     for some, rows in left:
         for solver in dict.fromkeys(m.name for m in some):
             of_solver = {m: ks for m, ks in some.items() if m.name == solver}
-            for part in pieces(rows.start, rows.stop, block):
+            for part in counted(pieces(rows.start, rows.stop, block), f"{solver} at every t", power=2):
                 state = SOLVERS[solver](batch.laid_out(b[:, part]))
                 go_on(state, 0, products, of_solver, solutions, part)
     for v in solutions.values():
@@ -93,7 +94,7 @@ def _in_eigenvectors(spectrum: Spectrum, b: Tensor, ks_by_method: KsByMethod, bl
         lengths = spectrum.lengths(b_hat)
         of_solver = {m: ks for m, ks in ks_by_method.items() if m.name == solver}
         scales |= {m: torch.zeros_like(lengths) for m in of_solver}
-        for part in pieces(0, b.shape[1], block):
+        for part in counted(pieces(0, b.shape[1], block), f"{solver} at every t", power=2):
             go_on(SOLVERS[solver](lengths[:, part]), 0, lambda rows: spectrum, of_solver, scales, part)
         for m in of_solver:
             scales[m].div_(lengths.clamp(min=torch.finfo(b.dtype).tiny))
@@ -104,7 +105,7 @@ def _geometric_sums(values: Tensor, ks_by_method: KsByMethod) -> dict[Method, Te
     """1 + j + … + j^(k−1) for the k of each row, of shape (λ, rows, distinct)."""
     sums = {m: values.new_zeros(len(values), len(ks), values.shape[-1]) for m, ks in ks_by_method.items()}
     total, ones = torch.zeros_like(values), torch.ones_like(values)
-    for k in range(1, max(ks[-1] for ks in ks_by_method.values()) + 1):
+    for k in counted(range(1, max(ks[-1] for ks in ks_by_method.values()) + 1), "aid-fp at every t"):
         total = torch.addcmul(ones, total, values)
         for m, ks in ks_by_method.items():
             if (low := bisect_left(ks, k)) < (high := bisect_right(ks, k)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -21,6 +21,7 @@ from boundcheck.numerics.curves.itd_eigenbasis import EigenbasisItd, Modes, Summ
 from boundcheck.numerics.curves.itd_eigenbasis_matrices import Formed, Read
 from boundcheck.numerics.curves.itd_method import ItdMethod, WholeRun
 from boundcheck.numerics.solvers.conjugate_gradient import refuse_unless_symmetric
+from boundcheck.progress import counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +50,10 @@ def evaluate(batch: Batch, exact: Tensor, methods: Sequence[Method], schedule: S
 
     errors = {m: torch.empty_like(setting.b[..., 0]) for m in methods}
     known = all(isinstance(method, WholeRun) for method in itd_methods.values())
-    for horizons in pieces(0, batch.T, batch.T if known else schedule.horizons):
+    blocks: Iterable[slice] = pieces(0, batch.T, batch.T if known else schedule.horizons)
+    if any(isinstance(method, BackwardItd | SharedBackwardItd) for method in itd_methods.values()):
+        blocks = counted(blocks, "itd at every t", power=2)
+    for horizons in blocks:
         for method in itd_methods.values():
             method.prepare(horizons)
         for ts in pieces(horizons.start, horizons.stop, schedule.read):

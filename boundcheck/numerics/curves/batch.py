@@ -17,6 +17,7 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.curves.eigenbasis import Spectrum, spectrum_of, spectrum_of_data
 from boundcheck.numerics.curves.jacobian import ConstantJacobian, Formula, Products, as_columns
 from boundcheck.numerics.solvers import lower_level
+from boundcheck.progress import counted
 
 TILE = (
     24  # columns in a tile of a matrix product with AVX-512 (12 with AVX2); a partial tile costs as much as a full one
@@ -78,7 +79,7 @@ def run(problem: Problem, prepared: Prepared, T: int, *, constant: bool) -> Batc
     z0 = problem.dynamics.start(problem.w0).expand(len(prepared.lams), -1)
     states = torch.empty(len(z0), T + 1, z0.shape[-1], dtype=z0.dtype, device=z0.device)
     states[:, 0] = z0
-    for t, z in enumerate(lower_level.many(problem, prepared, z0, T)):
+    for t, z in enumerate(counted(lower_level.many(problem, prepared, z0, T), "iterating Φ", T)):
         states[:, t + 1] = z
     return of_states(problem, prepared, states, constant=constant)
 

@@ -90,9 +90,15 @@ def choose(sizes: Sizes, samples: int, names: Sequence[str], algorithm: str, mem
     smallest = [_pieces(sizes, 1, names, candidate, smallest=True) for candidate in candidates]
     least = min(bytes_needed(sizes, schedule, names) for schedule in smallest)
     raise InputError(
-        f"memory = {memory} bytes is too little for t = {sizes.problem.T} and d = {sizes.problem.d}; give memory = "
-        f"{least} or more, or a smaller t"
+        f"memory must be at least {_in_words(least)} for t = {sizes.problem.T} and d = {sizes.problem.d} "
+        f"(got {_in_words(memory)}); give memory={least} (--memory {_in_words(least)}), or a smaller t"
     )
+
+
+def _in_words(size: int) -> str:
+    """So many bytes, rounded up to two digits or more: "3.9GB"."""
+    unit, letters = (10**9, "GB") if size >= 10**9 else (10**6, "MB") if size >= 10**6 else (10**3, "kB")
+    return f"{math.ceil(10 * size / unit) / 10:g}{letters}"
 
 
 def itd_costs(sizes: Sizes, samples: int) -> dict[str, float]:

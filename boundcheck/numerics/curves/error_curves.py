@@ -22,7 +22,7 @@ from boundcheck.numerics.curves import cost
 from boundcheck.numerics.curves.all_methods import evaluate
 from boundcheck.numerics.curves.sizes import measure
 from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
-from boundcheck.progress import Progress
+from boundcheck.progress import Progress, no_progress, reporting_to
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ class Curves(Mapping[str, "np.ndarray"]):
 @on_few_threads
 @torch.no_grad()
 def error_curves(
-    problem: Problem,
+    problem: Problem | str,
     methods: Sequence[str] | None = None,
     t: int = 200,
     samples: int = 1,
@@ -101,8 +101,8 @@ def error_curves(
 
     Parameters
     ----------
-    problem : Problem
-        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it.
     methods : sequence of str, optional
         The methods: "itd", "itd-truncated:K", "aid-fp", "aid-cg", "aid-cgn"; "aid-cg:10" fixes k = 10, otherwise k =
         t. By default "itd", "aid-fp" and "aid-cg", or "aid-cgn" in place of "aid-cg" where ∂₁Φ is known not to be
@@ -149,7 +149,7 @@ def error_curves(
     >>> curves["itd"][0].round(3)
     array([4.  , 3.  , 2.  , 1.25])
     """
-    require_problem(problem)
+    problem = require_problem(problem)
     method_list = methods_of(problem, methods)
     T = steps_of(t)
     refuse_unless_budget(memory)
@@ -179,10 +179,11 @@ def compute(
     for done, start in enumerate(starts):
         piece = slice(start, start + schedule.samples)
         prepared = first if start == 0 and len(lams[piece]) == 1 else Prepared(problem, lams[piece])
-        batch = batches.run(problem, prepared, T, constant=schedule.constant)
-        references.append(reference(problem, lams[piece], prepared, batch.z))
-        for m, values in evaluate(batch, references[-1].value, methods, schedule).items():
-            errors[m][piece] = values.cpu().numpy()
+        with reporting_to(progress if len(starts) == 1 or progress is None else no_progress):
+            batch = batches.run(problem, prepared, T, constant=schedule.constant)
+            references.append(reference(problem, lams[piece], prepared, batch.z))
+            for m, values in evaluate(batch, references[-1].value, methods, schedule).items():
+                errors[m][piece] = values.cpu().numpy()
         if start == 0:
             states = batch.z[0] if len(batch.z) == 1 else batch.z[0].clone()
         if progress is not None:
@@ -199,16 +200,13 @@ def compute(
 
 def steps_of(t: Any) -> int:
     """`t` as a number of steps, at least 1."""
-    T = names.count(t, "t")
-    if T == 0:
-        raise InputError("t = 0 leaves nothing to draw; give t >= 1")
-    return T
+    return names.count(t, "t", least=1)
 
 
 def refuse_unless_budget(memory: Any) -> None:
     """Raise InputError unless `memory` is a number of bytes."""
     if isinstance(memory, bool) or not isinstance(memory, int) or memory <= 0:
-        raise InputError(f"memory = {memory!r} is not a budget; give a number of bytes, as in memory=2**30")
+        raise InputError(f"memory must be a number of bytes, such as 2**30 (got {memory!r})")
 
 
 def methods_of(problem: Problem, method_names: Sequence[str] | None) -> list[Method]:
@@ -229,13 +227,12 @@ def lams_of(problem: Problem, samples: int, seed: int | None, lam: Any) -> Tenso
     """The λ to run at, one in each row."""
     if lam is not None:
         if samples != 1 or seed is not None:
-            raise InputError("lam was given, so samples and seed mean nothing; leave them out")
+            raise InputError("samples and seed draw λ, and lam was given; leave out either lam or the others")
         many = isinstance(lam, Tensor) and lam.dim() == 2 and lam.shape[-1] == problem.n
         if many and not len(lam):
             raise InputError("lam has no rows; give at least one λ")
         return torch.stack([problem.checked(each, "lam") for each in (lam if many else [lam])])
-    if names.count(samples, "samples") == 0:
-        raise InputError("samples = 0 leaves nothing to draw; give samples >= 1")
+    names.count(samples, "samples", least=1)
     if samples == 1 and seed is None:
         return problem.checked(problem.lam, "lam")[None]
     return problem.sample(samples, seed)

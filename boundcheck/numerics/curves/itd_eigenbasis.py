@@ -24,6 +24,7 @@ from boundcheck.numerics.curves.batch import Batch, pieces, within
 from boundcheck.numerics.curves.eigenbasis import Spectrum
 from boundcheck.numerics.curves.lambda_products import EVERY, PulledCotangents
 from boundcheck.numerics.curves.sizes import PASS, D2Formula, Sizes, pull_back
+from boundcheck.progress import counted
 
 LAM_PASSES = 3  # passes over a cotangent at a point, besides one evaluation of Φ
 FULL_EIGENVECTORS = 30  # times d³: arithmetic of an eigendecomposition
@@ -117,13 +118,13 @@ class Modes:
         """(dw_t/dλ)ᵀ∇₁E(w_t) for t = 1 … T, `block` of them at a time, as cotangents of shape (λ, block, …)."""
         linearisation = LamLinearisation(self.batch.problem.phi_at, self.points, self.leaves)
         cotangents: list[Cotangents] = []
-        for part, N in self.responses(max(1, CACHE // self.points.numel())):
-            V = self.adjoints(N, b[:, part])
-            for i in range(V.shape[1]):
-                cotangents.append(linearisation.d2_T(V[:, i]))
-                if len(cotangents) == block or part.start + i + 1 == self.batch.T:
-                    yield tuple(torch.stack(leaf, dim=1) for leaf in zip(*cotangents, strict=True))
-                    cotangents = []
+        parts = self.responses(max(1, CACHE // self.points.numel()))
+        adjoints = (v for part, N in parts for v in self.adjoints(N, b[:, part]).unbind(1))
+        for done, v in enumerate(counted(adjoints, "itd at every t", self.batch.T), start=1):
+            cotangents.append(linearisation.d2_T(v))
+            if len(cotangents) == block or done == self.batch.T:
+                yield tuple(torch.stack(leaf, dim=1) for leaf in zip(*cotangents, strict=True))
+                cotangents = []
 
 
 class EigenbasisItd:

@@ -18,6 +18,7 @@ from boundcheck.numerics.curves import lambda_products
 from boundcheck.numerics.curves.batch import Batch, pieces
 from boundcheck.numerics.curves.jacobian import transposed
 from boundcheck.numerics.curves.sizes import PASS, WIDTHS, D2Formula, Sizes, autograd_product, product
+from boundcheck.progress import counted
 
 SENSITIVITY_PASSES = 2  # passes over the state for each column of S in a step of `forward`
 DOUBLE = 3  # transposed products in one forward product by autograd, with the graph that is made for it
@@ -94,7 +95,7 @@ def forward(batch: Batch, b: Tensor, leaves: Leaves, block: int, diagonals: int)
     derivatives = b.new_empty(len(b), batch.T, problem.n)
     step = vmap(lambda value, S, ready: dynamics.step(lambda _: value, S, ready))
     entries = lambda_products.diagonal(batch, batch.z[:, :-1]) if dynamics.copies == 1 else None
-    for part in pieces(0, batch.T, block if entries is None else diagonals):
+    for part in counted(pieces(0, batch.T, block if entries is None else diagonals), "itd at every t"):
         z = batch.z[:, part]
         D = _d2(batch, leaves, z) if entries is None else None
         w = rows(dynamics.point)(z, ready)
@@ -119,7 +120,7 @@ def dense(batch: Batch, b: Tensor, leaves: Leaves, block: int) -> Tensor:
     jacobians = rows(lambda z, ready: jacobian(lambda z: newest(problem)(z, ready), z))
     S = batch.z.new_zeros(len(b), size, problem.n)
     derivatives = b.new_empty(len(b), batch.T, problem.n)
-    for start in range(0, batch.T, block):
+    for start in counted(range(0, batch.T, block), "itd at every t"):
         z = batch.z[:, start : min(start + block, batch.T)]
         J, D = jacobians(z, ready), _d2(batch, leaves, z)
         for i in range(z.shape[1]):

@@ -19,6 +19,7 @@ from boundcheck.numerics.bilevel.prepared import Leaves
 from boundcheck.numerics.bilevel.problem_types import Ready
 from boundcheck.numerics.curves.batch import Batch, pieces
 from boundcheck.numerics.curves.itd_forward import newest
+from boundcheck.progress import counted
 
 
 def product(M: Tensor, X: Tensor) -> Tensor:
@@ -155,7 +156,7 @@ class Matrices:
         """The norms asked for at rows w; for each k of `ks`, under its key, ‖u_{t,k} − w'‖."""
         values = {name: w.new_zeros(len(w)) for name in (*names, *ks)}
         digits = {key: int(k.max()).bit_length() for key, k in ks.items()}
-        for part in pieces(0, len(w), self.at_once(0)):
+        for part in counted(pieces(0, len(w), self.at_once(0)), "proofs: matrices at w_t"):
             Y = self.Y(w[part])
             if "dY" in names and self.batch.constant is None:
                 values["dY"][part] = norms(Y - self.Y_star)
@@ -184,7 +185,7 @@ class Matrices:
     def newton_steps(self, w: Tensor, excess: Tensor) -> Tensor:
         """(I − ∂₁Φ(w))⁻¹(w − Φ(w)) at rows w, in the coordinates of `turned`."""
         steps = []
-        for part in pieces(0, len(w), self.at_once(0)):
+        for part in counted(pieces(0, len(w), self.at_once(0)), "proofs: matrices at w_t"):
             steps.append(product(self._inverse(self.Y(w[part])), self.turned(excess[part])[..., None])[..., 0])
         return torch.cat(steps)
 
@@ -210,7 +211,7 @@ class Matrices:
         lengths, squares = b.new_zeros(len(ts)), b.new_zeros(len(ts))
         J = self._J(batch.z[:, :1]) if batch.constant is not None else None
         place_of_t = {t: i for i, t in enumerate(ts.tolist())}
-        for part in pieces(0, batch.T, self.at_once(self._d * len(S))):
+        for part in counted(pieces(0, batch.T, self.at_once(self._d * len(S))), "proofs: derivatives of w_t"):
             z = batch.z[:, part]
             D = rows_d2(self._in_basis(step), z, batch.prepared, leaves, self._d)[0]
             J_here = [x.expand(len(D), -1, -1) for x in J] if J is not None else self._J(z)

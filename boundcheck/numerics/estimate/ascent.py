@@ -152,7 +152,7 @@ class Draws:
 
     def __init__(self, seed: int, like: Tensor) -> None:
         if isinstance(seed, bool) or not isinstance(seed, int):
-            raise InputError(f"seed = {seed!r} is not a seed; give an integer")
+            raise InputError(f"seed must be a whole number (got {seed!r})")
         self._generator, self._like = torch.Generator(device="cpu").manual_seed(seed), like
 
     def directions(self, rows: int, d: int) -> Tensor:

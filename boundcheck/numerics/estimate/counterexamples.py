@@ -9,7 +9,7 @@ from torch import Tensor
 
 from boundcheck.constants import NAMES, Constant, Constants, Provenance
 from boundcheck.errors import UnknownNameError
-from boundcheck.numerics.bilevel.derivatives import DENSE, MATRIX, jacobian, rows_d2
+from boundcheck.numerics.bilevel.derivatives import DENSE, MATRIX, gradient, jacobian, rows_d2
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers.reference import ReferenceSolution
@@ -25,6 +25,12 @@ def tolerance(problem: Problem) -> float:
     return max(1e-9, ROUNDED * torch.finfo(problem.dtype).eps / 2)
 
 
+def at_one_point(problem: Problem) -> tuple[str, ...]:
+    """The constants that are computed at one point; W only where its matrices are formed."""
+    formed = problem.d <= DENSE and problem.d * problem.n <= MATRIX
+    return ("D", "r_0", "q_star", "L_Phi_star", "g_star") + ("W",) * formed
+
+
 def evidence(
     problem: Problem, prepared: Prepared, solution: ReferenceSolution, ours: Mapping[str, Constant], claimed: Constants
 ) -> Iterator[Constant]:
@@ -32,7 +38,8 @@ def evidence(
 
     D and r_0 reach the distances to the computed w*, less what that may be off. q*, L_Φ* and W reach the norms there,
     less their rounding, where `ours` has only an upper end. μ_λ is at most the least singular value of I − ∂₁Φ(w*),
-    and κ at least the condition number there. ρ̂₁, ρ̂₂ and L_ℓ are ν₁, ν₂ and L_Φ* over α.
+    κ at least the condition number there, and the eigenvalues of ∇²₁ℓ(w*) are between μ and L. ρ̂₁, ρ̂₂ and L_ℓ are ν₁,
+    ν₂ and L_Φ* over α.
     """
     if unknown := sorted(set(claimed) - NAMES):
         raise UnknownNameError.among("constant", unknown[0], NAMES)
@@ -52,8 +59,14 @@ def evidence(
         low, high = float(values.min()), float(values.max())
         where = "the singular values of I − ∂₁Φ(w*)"
         yield Constant("mu_inv", low, Side.UPPER, Provenance(where))
-        if low > 0 and "kappa" not in ours:
+        if low > 0 and ("kappa" not in ours or ours["kappa"].is_safe):
             yield Constant("kappa", max(high / low, 1.0), Side.LOWER, Provenance(where))
+    if {"mu", "L"} & set(claimed) and problem.inner_at is not None and problem.d <= DENSE:
+        slope = gradient(problem.inner_at)
+        H = jacobian(lambda x: slope(x, prepared.leaves.at(0)), w).double()
+        ends, where = torch.linalg.eigvalsh((H + H.T) / 2), "the Hessian of ℓ at w*"
+        yield Constant("mu", float(ends[0]), Side.UPPER, Provenance(where))
+        yield Constant("L", float(ends[-1]), Side.LOWER, Provenance(where))
     alpha = ours.get("alpha")
     for name, source in PER_STEP.items():
         if name in claimed and source in ours and alpha is not None and problem.frozen_step:

@@ -52,14 +52,14 @@ def distances(
     if alpha_mu is not None and alpha_mu.value > gap.value and all(source.is_safe for source in alpha_mu.sources):
         gap, gap_name = alpha_mu, "αμ"
     if gap.value > 0:
-        off, how = residual / gap, f"to ‖w − Φ(w)‖/({gap_name})"
+        off, how = residual / gap, f"with error at most ‖w − Φ(w)‖/({gap_name})"
         how += f"; {proof.doubt}" if proof.doubt else f", by {proof.how}"
     else:
-        off, how = replace(gap, value=0.0, side=None), "at the computed w*, with no contraction to certify it"
+        off, how = replace(gap, value=0.0, side=None), "at the computed w*, not certified (no proved contraction)"
         if least:
             off = replace(off, value=residual.value / least)
     for name, norm, length in _lengths(problem, w):
-        yield (length + off).named(name, Provenance(f"{norm} {how}", residual=proof.w))
+        yield (length + off).named(name, Provenance(f"{norm}, {how}", residual=proof.w))
 
 
 def _lengths(problem: Problem, w: Tensor) -> Iterator[tuple[str, str, float]]:
@@ -73,7 +73,7 @@ def distances_of(problem: Problem, w: Tensor, distance: float, proof: str) -> It
     how = f"plus how far w* may be from the computed point, by {proof}"
     for name, norm, length in _lengths(problem, w):
         value = (length * (1 + (problem.d + 4) * 2.0**-53) + distance) * (1 + 2.0**-51)
-        yield Constant(name, value, Side.UPPER, Provenance(f"{norm} {how}"))
+        yield Constant(name, value, Side.UPPER, Provenance(f"{norm}, {how}"))
 
 
 OF_LOWER = frozenset(("q", "mu", "L", "nu_1", "hat_rho_1"))  # which say little where no contraction is proved

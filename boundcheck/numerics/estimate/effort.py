@@ -21,12 +21,12 @@ class Spend:
 
     def __post_init__(self) -> None:
         if not 0 < self.delta < 1:
-            raise InputError(f"delta = {self.delta} is not a probability of failure; give a number between 0 and 1")
+            raise InputError(f"delta must be between 0 and 1 (got {self.delta})")
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
-            raise InputError(f"seed = {self.seed!r} is not a seed; give an integer")
+            raise InputError(f"seed must be a whole number (got {self.seed!r})")
         budget = self.budget
         if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 1):
-            raise InputError(f"budget = {budget} pays for nothing; give a number of products >= 1, or leave it out")
+            raise InputError(f"budget must be at least 1 product (got {budget})")
 
     @property
     def half(self) -> float:

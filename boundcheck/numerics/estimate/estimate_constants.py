@@ -45,7 +45,7 @@ FROM_Q = {"mu_inv", "kappa"}  # which follow from a q that may itself be claimed
 
 @on_few_threads
 def estimate_constants(
-    problem: Problem,
+    problem: Problem | str,
     *,
     ball: str = BallKind.PAPER.value,
     known: Constants | None = None,
@@ -63,12 +63,12 @@ def estimate_constants(
 
     Parameters
     ----------
-    problem : Problem
-        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it.
     ball : {"paper", "local"}
         Where suprema are taken: "paper", the default, is ‖w‖ ≤ 2D; "local" is ‖w − w*‖ ≤ peak·r_0.
     known : Constants, optional
-        Constants that you vouch for, in place of those of the problem. Those that the estimator refutes are not used.
+        Constants that you have proved, instead of those of the problem. Those that the estimator refutes are not used.
     peak : float
         How many times r_0 the iterates may be away from w*, at least 1; 1 by default, which is right without momentum.
     delta : float
@@ -109,7 +109,7 @@ def estimate_constants(
     >>> constants["q"].provenance.how
     '|λ|'
     """
-    require_problem(problem)
+    problem = require_problem(problem)
     if ball not in BALLS:
         raise UnknownNameError.among("ball", ball, BALLS)
     if not peak >= 1:
@@ -153,11 +153,14 @@ def on_balls(
     closed = problem.known if isinstance(problem.known, ClosedForms) else None
     claimed = known if known is not None else problem.known if isinstance(problem.known, Constants) else Constants()
 
+    validate.unchanged(problem)
     shared = _without_ball(setting, closed)
+    validate.unchanged(problem)
     if callable(peak):
         peak = peak(_steps(setting, shared, claimed))
     for distance in _distances(setting, shared, claimed, balls, peak, closed):
         shared[distance.name] = derived_constants.better(distance, shared.get(distance.name))
+    validate.unchanged(problem)
     r_0, D = shared["r_0"], shared["D"]
     off = replace(r_0, value=r_0.value - float((problem.w0.cpu().double() - setting.w_star.cpu().double()).norm()))
     if closed is None and isinstance(setting.fixed_point, FixedPoint):
@@ -173,6 +176,7 @@ def on_balls(
     if smaller_balls and off.is_safe and not doubts and BallKind.LOCAL in on_each:
         radius, outer = regions[BallKind.LOCAL].radius, on_each[BallKind.LOCAL]
         on_each[BallKind.LOCAL] = with_smaller_balls(setting, closed, outer, radius, off.value)
+    validate.unchanged(problem)
     return {ball: _doubted(constants, doubts) if doubts else constants for ball, constants in on_each.items()}
 
 
@@ -246,16 +250,18 @@ def _on_ball(
         lost = region.centre == "w_star" and off.side is Side.LOWER and isinstance(setting.fixed_point, str)
         no_centre = str(setting.fixed_point) if lost else ""
         why_not = WhyNot(setting.program, within, constants.get("alpha"), proved, no_centre)
-    for name in suprema.NAMES:
-        if name not in constants:
-            at_w_star = constants.get(AT_W_STAR.get(name, ""))
-            constants[name] = derived_constants.no_less(setting.supremum(name, region), at_w_star)
+    unknown = [name for name in suprema.NAMES if name not in constants]
+    for number, name in enumerate(unknown):
+        at_w_star = constants.get(AT_W_STAR.get(name, ""))
+        measured = setting.supremum(name, region, number, len(unknown))
+        constants[name] = derived_constants.no_less(measured, at_w_star)
     doubtful = [n for n in claimed if n in suprema.NAMES and user_claims.is_below(claimed[n], constants[n])]
     evidence = [setting.supremum(name, region) for name in doubtful]
     evidence += counterexamples.evidence(problem, setting.prepared, setting.solution, constants, claimed)
     for names in (set(claimed) - FROM_Q, set(claimed) & FROM_Q):
         claims = Constants({name: claimed[name] for name in claimed if name in names})
-        constants = user_claims.settle(constants, claims, evidence, counterexamples.tolerance(problem))
+        near, points = counterexamples.tolerance(problem), counterexamples.at_one_point(problem)
+        constants = user_claims.settle(constants, claims, evidence, near, points)
         _add(constants, derived_constants.inverse(constants))
     if why_not is not None:
         constants = {name: why_not.told(constant) for name, constant in constants.items()}

@@ -77,7 +77,7 @@ FOLLOWS = {
 
 @on_few_threads
 def explain_constant(
-    problem: Problem,
+    problem: Problem | str,
     name: str,
     *,
     ball: str = BallKind.PAPER.value,
@@ -91,8 +91,8 @@ def explain_constant(
 
     Parameters
     ----------
-    problem : Problem
-        The problem, as `Problem.from_loss` or `load_problem` returns it.
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it.
     name : str
         The constant: "q", "mu", "L", "nu_1", "nu_2", "L_Phi", "L_E", "eta_1", "eta_2", "hat_rho_1" or "hat_rho_2". Any
         other one that the problem has is explained in a remark.
@@ -136,7 +136,7 @@ def explain_constant(
     pow 2.0
     softplus 0.11
     """
-    require_problem(problem)
+    problem = require_problem(problem)
     if ball not in BALLS:
         raise UnknownNameError.among("ball", ball, BALLS)
     if constants is None:

@@ -62,7 +62,7 @@ def _doubts(problem: Problem, solution: ReferenceSolution) -> tuple[str, ...]:
     ∂₂Φ of a map can be compared at w(λ) only, so w has to be close to it. With a loss, Φ = w − α∇₁ℓ is our own, and the
     derivative of ∇₁ℓ by λ is compared at any w.
     """
-    doubts = derivative_check.confirm(problem, problem.lam).unconfirmed
+    doubts = validate.derivatives(problem).unconfirmed
     if problem.inner_at is None or derivative_check.is_close(problem, problem.lam, solution.w[0]):
         doubts += validate.at_reference(problem, solution).unconfirmed
     return doubts

@@ -87,9 +87,10 @@ class Setting:
     def w_star(self) -> Tensor:
         return self.solution.w[0]
 
-    def supremum(self, name: str, region: Region) -> Constant:
-        """What ascent finds of it, from below."""
-        self.tell(f"measuring {name}", 0, 1)
+    def supremum(self, name: str, region: Region, number: int = 0, of: int = 1) -> Constant:
+        """What ascent finds of it, from below; it is the constant of this number, of so many that are measured."""
+        which = f" ({number + 1} of {of})" if of > 1 else ""
+        self.tell(f"measuring constants: {name}{which}", number, of)
         problem, prepared = self._quick
         return suprema.measure(name, problem, prepared, region, self.w_star, self.spend)
 

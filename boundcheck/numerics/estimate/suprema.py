@@ -85,8 +85,8 @@ def measure(name: str, problem: Problem, prepared: Prepared, region: Region, w_s
     """The same as a `Constant`."""
     budget = spend.budget or max(FEWEST_PRODUCTS, min(MOST_PRODUCTS, NUMBERS // (problem.d + problem.n)))
     best = supremum(name, problem, prepared, region, w_star, Effort(seed=spend.seed, budget=budget))
-    many = f"{best.starts} starts, which agree to {100 * best.spread:.2g} %"
-    how = f"{SUPREMA[name].formula} by ascent from {many if best.starts > 1 else 'one start'}"
+    many = f"{best.starts} starts (spread {100 * best.spread:.2g} %)"
+    how = f"{SUPREMA[name].formula}: largest value found by ascent from {many if best.starts > 1 else 'one start'}"
     how += "" if best.converged else ", stopped by the budget"
     provenance = provenance_of(
         how, problem, products=best.products, samples=best.starts, seed=spend.seed, ball=region.ball

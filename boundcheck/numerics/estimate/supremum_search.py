@@ -68,9 +68,9 @@ class Effort:
 
     def __post_init__(self) -> None:
         if self.starts < 1:
-            raise InputError(f"starts = {self.starts} leaves nothing to climb; give a number from 1")
+            raise InputError(f"starts must be at least 1 (got {self.starts})")
         if self.budget < 1:
-            raise InputError(f"budget = {self.budget} pays for nothing; give a number of products from 1")
+            raise InputError(f"budget must be at least 1 product (got {self.budget})")
 
     def shortened(self, steps: int) -> int:
         """Of a loop of so many steps, those that the budget leaves for a single start."""

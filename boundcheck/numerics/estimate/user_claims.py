@@ -1,8 +1,12 @@
-"""Constants that the user vouches for: they replace our estimates, unless the evidence contradicts them."""
+"""Constants that the user vouches for: they replace our estimates, unless the evidence contradicts them.
+
+A constant of one point, such as r_0 or W, is computed there, and proved up to rounding. A claim that is better than
+this proof is about digits that rounding hides: nothing can confirm it, so it is not used.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from boundcheck.constants import Constant, Constants
@@ -10,9 +14,10 @@ from boundcheck.side import Side, safe_side
 
 
 def settle(
-    estimates: Mapping[str, Constant], claimed: Constants, evidence: Iterable[Constant], tolerance: float
-) -> dict[str, Constant]:
-    """Replace our estimates by the user's claims, except by those that are refuted or say less.
+    estimates: Mapping[str, Constant], claimed: Constants, evidence: Iterable[Constant], tolerance: float,
+    at_one_point: Collection[str] = (),
+) -> dict[str, Constant]:  # fmt: skip
+    """Replace our estimates by the user's claims, except by those that are refuted, say less or cannot be confirmed.
 
     Parameters
     ----------
@@ -24,11 +29,13 @@ def settle(
         What else is known of the truth: values that it reaches (side lower) or does not exceed (side upper).
     tolerance : float
         The relative difference that rounding explains.
+    at_one_point : Collection of str
+        The constants that are computed at one point.
 
     Returns
     -------
     dict of Constant by name
-        Where a claim is refuted, `provenance.refuted` says by what.
+        Where a claim is refuted or cannot be confirmed, `provenance.refuted` says by what.
     """
     settled = dict(estimates)
     against: dict[str, list[Constant]] = {}
@@ -39,17 +46,35 @@ def settle(
         refutation = next((c for c in against.get(name, ()) if refuted(claim, c, tolerance)), None)
         if refutation is not None:
             settled[name] = _overruled(claim, refutation, ours)
+        elif ours is not None and name in at_one_point and _is_hidden(claim, ours, tolerance):
+            settled[name] = _unconfirmed(claim, ours)
         elif ours is None or not ours.is_safe or claim.is_safe:
             settled[name] = _larger(claim, ours) if not claim.is_safe and ours is not None else claim
     return settled
 
 
 def _overruled(claim: Constant, refutation: Constant, ours: Constant | None) -> Constant:
-    words = {Side.UPPER: "at most ", Side.LOWER: "at least "}.get(claim.stated_side, "")
-    why = f"given as {words}{claim.value:.6g}, but {refutation.value:.6g} was found: {refutation.provenance.how}"
+    why = f"{_given(claim)}, but {refutation.value:.6g} was found: {refutation.provenance.how}"
     kept = refutation if ours is None else ours
     how = why if kept is refutation else f"{why}; taken in its place: {kept.provenance.how}"
     return replace(kept, provenance=replace(kept.provenance, how=how, refuted=why))
+
+
+def _is_hidden(claim: Constant, ours: Constant, tolerance: float) -> bool:
+    """Is a value at one point claimed to be less than our proved bound? Rounding hides whether it is."""
+    better = claim.stated_side is not Side.LOWER and claim.value < ours.value * (1 - tolerance)
+    return ours.side is Side.UPPER and better
+
+
+def _unconfirmed(claim: Constant, ours: Constant) -> Constant:
+    why = f"{_given(claim)}, which cannot be confirmed: rounding leaves at most {ours.value:.6g}"
+    how = f"{why}; taken in its place: {ours.provenance.how}"
+    return replace(ours, provenance=replace(ours.provenance, how=how, refuted=why))
+
+
+def _given(claim: Constant) -> str:
+    words = {Side.UPPER: "at most ", Side.LOWER: "at least "}.get(claim.stated_side, "")
+    return f"given as {words}{claim.value:.6g}"
 
 
 def _larger(claim: Constant, ours: Constant) -> Constant:

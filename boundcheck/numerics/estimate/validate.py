@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
-from boundcheck.errors import InputError, UserCodeError
+from boundcheck.errors import UserCodeError
 from boundcheck.numerics.bilevel import derivative_check
 from boundcheck.numerics.bilevel.derivative_check import Confirmation
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.same_answer import Answers
 from boundcheck.numerics.solvers.reference import ReferenceSolution
 
-BESIDE = 1e-3  # relative
+_ANSWERS: WeakKeyDictionary[Problem, Answers] = WeakKeyDictionary()  # by the last `check` of each problem
+_CONFIRMED: WeakKeyDictionary[Problem, Confirmation] = WeakKeyDictionary()  # by the last `check` of each problem
 
 
 @torch.no_grad()
 def check(problem: Problem, lam: Tensor, w_star: Tensor | None = None) -> Confirmation:
     """Refuses a problem whose functions are not finite at w_0, or give two answers to one question.
 
-    Asked at w_0 and beside it, since noise that is multiplied with w does not show at 0. Derivatives by autograd are
-    then compared with finite differences; with `w_star`, w(λ), also ∂₂Φ.
+    Derivatives by autograd are compared with finite differences; with `w_star`, w(λ), also ∂₂Φ. In between the
+    functions are asked again what they were asked first, as a mini-batch may change every few calls.
 
     Parameters
     ----------
@@ -44,20 +46,40 @@ def check(problem: Problem, lam: Tensor, w_star: Tensor | None = None) -> Confir
     UserCodeError
         if a function is not finite, or if a derivative is clearly not that of its function.
     """
-    ready, again = (Prepared(problem, lam).ready for _ in range(2))  # `prepare` itself may be random
-    beside = problem.w0 + BESIDE * (1 + problem.w0.abs())
-    for what, function in (("Φ", problem.phi_at), ("E", problem.outer_at)):
-        _finite(problem, what, function, problem.w0, ready)
-        for w in (problem.w0, beside):
-            first, second = function(w, ready), function(w, again)
-            if torch.allclose(first, second, rtol=0, atol=0, equal_nan=True):
-                continue
-            apart = float((first - second).norm())
-            raise InputError(
-                f"{problem.name}: two calls of {what} at one w and lam differ by {apart:.2e}, so it is stochastic; "
-                "fix its random numbers (a seeded generator made anew in each call, or data drawn beforehand)"
-            )
-    return derivative_check.confirm(problem, lam, w_star)
+    ready = Prepared(problem, lam).ready
+    answers = Answers.of(problem, lam, ready)
+    for what, (at_start, _) in (("Φ", answers.phi), ("E", answers.outer)):
+        _finite(problem, what, at_start)
+    ask_again = partial(answers.refuse_if_changed, problem)
+    ask_again()
+    try:
+        found = derivative_check.confirm(problem, lam, w_star, ask_again)
+    except UserCodeError:
+        ask_again()  # then that is the reason
+        raise
+    _ANSWERS[problem] = answers
+    if w_star is None and torch.equal(lam, problem.lam):
+        _CONFIRMED[problem] = found
+    return found
+
+
+@torch.no_grad()
+def unchanged(problem: Problem) -> None:
+    """Refuses a problem whose functions say something else than in `check`; to be called during the work and after it.
+
+    Raises
+    ------
+    InputError
+        if a function is stochastic.
+    """
+    if problem in _ANSWERS:
+        _ANSWERS[problem].refuse_if_changed(problem)
+
+
+def derivatives(problem: Problem) -> Confirmation:
+    """What `check` has just found of the derivatives; used once, as the functions may change before the next call."""
+    found = _CONFIRMED.pop(problem, None)
+    return derivative_check.confirm(problem, problem.lam) if found is None else found
 
 
 @lru_cache(maxsize=8)
@@ -66,11 +88,9 @@ def at_reference(problem: Problem, solution: ReferenceSolution) -> Confirmation:
     return derivative_check.at_solution(problem, problem.lam, solution.w[0])
 
 
-def _finite(
-    problem: Problem, what: str, function: Callable[[Tensor, object], Tensor], w: Tensor, ready: object
-) -> None:
-    value = function(w, ready)
+def _finite(problem: Problem, what: str, value: Tensor) -> None:
     if not bool(torch.isfinite(value).all()):
+        size = float(problem.w0.norm())
         raise UserCodeError(
-            f"{problem.name}: {what} is not finite at w_0 (‖w_0‖ = {float(w.norm()):.3g}); check the data and the start"
+            f"{problem.name}: {what} is not finite at w_0 (‖w_0‖ = {size:.3g}); check the data and the start"
         )

@@ -15,14 +15,9 @@ Writes into w, λ, the user's data, or memory that was also seen through `detach
 
 from __future__ import annotations
 
-import sys
-import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
@@ -39,6 +34,7 @@ from boundcheck.numerics.program.operations import changed, leaves
 from boundcheck.numerics.program.outside_torch import NoWayOut
 from boundcheck.numerics.program.rounding_rules.ball import Refusal
 from boundcheck.numerics.program.torch_modules import Plugged
+from boundcheck.numerics.program.user_lines import current_line
 
 HOOKS = frozenset(("detach_", "register_hook", "register_post_accumulate_grad_hook"))
 # functions that read numbers where no operation is seen: text, Python numbers, tensors from lists of tensors
@@ -53,9 +49,6 @@ CONSTANTS = frozenset((
 ))  # fmt: skip
 CUT = "cut"  # the operation that stands for detach() and .data
 MATRIX = "matrix"  # the operation that stands for the product with a matrix that PyTorch does not see
-PACKAGE = Path(__file__).resolve().parents[2]
-TORCH = Path(torch.__file__).resolve().parent
-PYTHON = Path(sysconfig.get_path("stdlib")).resolve()
 MOST_OPERATIONS = 5_000
 SAME = 1e-4  # by rounding alone, relative
 Expand = Callable[..., Any]  # an operation written with simpler ones
@@ -187,7 +180,7 @@ class Recorder(TorchDispatchMode):
         """Write down an operation that only moves numbers, and is not run."""
         index = self._next()
         name = func._schema.name.removeprefix("aten::")
-        self.operations.append(Operation(name, args, {}, (torch.Size(shape),), func, _line()))
+        self.operations.append(Operation(name, args, {}, (torch.Size(shape),), func, current_line()))
         return Ref(index)
 
     def _next(self) -> int:
@@ -227,7 +220,7 @@ class Recorder(TorchDispatchMode):
                     return result
             result = func(*args, **kwargs)
             results = tuple(result) if isinstance(result, tuple | list) else (result,)
-            self._add(name, args, kwargs, func, results, _line())
+            self._add(name, args, kwargs, func, results, current_line())
             return result
 
     def _of_numbers(self, func: Any, result: Any, tensors: list[Tensor]) -> Any:
@@ -320,14 +313,14 @@ class Recorder(TorchDispatchMode):
         with torch._C._DisableTorchDispatch():
             before = args[0].detach()
         result = func(*args, **kwargs)
-        self._add(name, (before, *args[1:]), kwargs, plain, (result,), _line())
+        self._add(name, (before, *args[1:]), kwargs, plain, (result,), current_line())
         return result
 
     def cut(self, x: Tensor) -> Tensor:
         """A copy of a tensor whose derivative is cut off."""
         with torch._C._DisableTorchDispatch():
             copy = x.clone()
-            self._add(CUT, (x,), {}, None, (copy,), _line())
+            self._add(CUT, (x,), {}, None, (copy,), current_line())
         self.seal(copy)  # a copy here, and none where the function runs
         return copy
 
@@ -340,7 +333,7 @@ class Recorder(TorchDispatchMode):
                 raise self._decline("a product with a sparse matrix under no_grad: its derivative is cut")
             with torch._C._DisableTorchDispatch():
                 result = run(x, matrix)
-                self._add(MATRIX, (x, matrix), {}, run, (result,), _line())
+                self._add(MATRIX, (x, matrix), {}, run, (result,), current_line())
             return result
 
     def _add(self, name: str, args: Any, kwargs: Any, func: Any, results: tuple[Any, ...], line: str) -> None:
@@ -391,7 +384,7 @@ class Recorder(TorchDispatchMode):
 
     def _decline(self, why: str) -> Declined:
         """Keep the first reason, for a function that catches errors."""
-        line = _line()
+        line = current_line()
         self.reason = self.reason or (f"{why}, {line}" if line else why)
         return Declined(self.reason)
 
@@ -527,25 +520,3 @@ def _storage(x: Tensor) -> Any:
 
 def _key(x: Tensor) -> tuple[Any, ...]:
     return _storage(x)._cdata, x.storage_offset(), tuple(x.shape), x.stride(), x.dtype
-
-
-def _line() -> str:
-    """The innermost line of code that belongs neither to this package nor to PyTorch or Python, as "file.py:12"."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if not _is_ours(name):
-            return f"{Path(name).name}:{frame.f_lineno}"
-        frame = frame.f_back
-    return ""
-
-
-@lru_cache(maxsize=4096)
-def _is_ours(file: str) -> bool:
-    """Does a file belong to this package, to PyTorch or to Python itself? What a user types at a prompt does not."""
-    if file.startswith("<"):
-        return file.startswith(("<frozen", "<eval_with_key"))
-    path = Path(file)
-    if path.is_relative_to(PACKAGE) or path.is_relative_to(TORCH):
-        return True
-    return path.is_relative_to(PYTHON) and "site-packages" not in path.relative_to(PYTHON).parts

@@ -74,7 +74,7 @@ def hypergradient(
     z0 = problem.dynamics.start(problem.w0 if w0 is None else problem.checked(w0, "w0"))
     if asked.name.startswith("itd"):
         if v0 is not None:
-            raise InputError(f"{asked.name} solves no linear system, so v0 means nothing to it; leave it out")
+            raise InputError(f"v0 is the start of a linear solver, and {asked.name} has none; leave v0 out")
         result = _itd(problem, prepared, z0, t, asked, tol, mode)
     else:
         v0 = None if v0 is None else problem.checked(v0, "v0")

@@ -29,6 +29,7 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers import conjugate_gradient, lower_level, normal_equations
 from boundcheck.numerics.solvers.linear_systems import Dense, FewData, System
 from boundcheck.numerics.solvers.result import Certificate
+from boundcheck.progress import doing
 
 NEWTON = 100  # the most Newton steps
 LOOSE = 0.3  # the largest tolerance of a matrix-free Newton step; it falls on the way to w*
@@ -224,7 +225,8 @@ def _inexact_newton(
     """
     eps = torch.finfo(w.dtype).eps
     F = excess(w)
-    for _ in range(NEWTON):
+    for number in range(NEWTON):
+        doing(f"solving for w*: Newton step {number + 1}, residual {float(F.norm()):.1e}")
         if bool(F.norm() <= 4 * eps * w.norm()):
             return w, F
         tol = min(LOOSE, float(F.norm() / w.norm().clamp(min=1)) ** 0.5)

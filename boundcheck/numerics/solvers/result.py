@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from boundcheck.numerics.bilevel.flatten import Layout
+from boundcheck.numerics.solvers import result_card
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Hypergradient:
     status : str
         "completed" if exactly the asked steps were taken; otherwise why it stopped, in words.
     dynamics : str
-        What produced w_t, such as "gradient-descent".
+        The iteration that produced w_t, such as "gradient-descent".
     linear_map : str or None
         Whose ∂₁Φ defines the linear system; None where none is solved.
     w : Tensor of shape (d,)
@@ -70,7 +71,7 @@ class Hypergradient:
     v : Tensor of shape (d,) or None
         The last iterate v_k of the linear solver, for a warm start; None where no linear system is solved.
     certificate : Certificate or None
-        Of "exact", where the contraction constant is known; None otherwise.
+        The certificate of "exact" if the contraction constant is known; None otherwise.
     layout : Layout or None
         The structure of the hyperparameters; None for a flat vector.
     """
@@ -105,6 +106,12 @@ class Hypergradient:
             f"Hypergradient({self.method}, t={self.t}{k}, norm={float(self.value.norm()):.6g}, "
             f"residual.w={self.residual.w:.2e}{v}, {self.status})"
         )
+
+    def __str__(self) -> str:
+        return result_card.card(self).text()
+
+    def _repr_html_(self) -> str:
+        return result_card.card(self).html()
 
 
 @dataclass(frozen=True, eq=False)

@@ -101,7 +101,7 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(exist_ok=True)
     except OSError as why:
-        raise InputError(f"{folder} cannot be made ({why.strerror}); give another --out") from why
+        raise InputError(f"{folder} cannot be created ({why.strerror}); give another --out") from why
 
 
 def _packed(tree: Any) -> Any:

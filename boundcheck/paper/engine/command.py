@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from boundcheck.atomic_write import sole_use
-from boundcheck.errors import InputError
+from boundcheck.errors import InputError, InterruptedRunError
 from boundcheck.paper import load
 from boundcheck.paper.engine.conduct import Conducted, conduct, duration
 from boundcheck.paper.engine.experiment import Experiment
@@ -54,8 +54,7 @@ def carried_out(
                 done = conduct(experiment, settings, results, pool, say=say, bar=bar)
             save(experiment, done.outcome, settings, results)
     except KeyboardInterrupt:
-        print(f"boundcheck: stopped; the same command goes on from {place}", file=sys.stderr)
-        raise
+        raise InterruptedRunError(f"stopped; the same command resumes from {place}") from None
     if not silent:
         show(experiment, done.outcome)
         print(summary(done, place))

@@ -45,7 +45,7 @@ class Task:
 
     def __post_init__(self) -> None:
         if not KEY.fullmatch(self.key):
-            raise InputError(f"key = {self.key!r} names no file; use letters, digits and . _ = -")
+            raise InputError(f"key = {self.key!r} cannot be used as a file name; use letters, digits and . _ = -")
 
 
 @dataclass(frozen=True, eq=False)

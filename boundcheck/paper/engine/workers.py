@@ -16,7 +16,7 @@ from boundcheck.errors import BoundcheckError, InputError
 
 ANSWER = 10  # seconds in which a scheduler and a first worker must show up
 DEATHS = 5  # of workers under the same slice, beyond those that the scheduler forgives, until it is given up
-AGAIN = "the same command goes on from here"
+AGAIN = "the same command resumes from here"
 
 
 class Workers(Protocol):
@@ -168,7 +168,7 @@ class Cluster:
             except TimeoutError:  # a slice may take longer than that while a worker runs it
                 if not self._client.nthreads():
                     remedy = f"start some with `dask worker {self.address}`, and {AGAIN}"
-                    raise InputError(f"--scheduler {self.address} has no workers any more; {remedy}") from None
+                    raise InputError(f"--scheduler {self.address} has no workers left; {remedy}") from None
             except (futures.CancelledError, self._dask.CancelledError):  # raised when the scheduler is lost
                 raise InputError(f"--scheduler {self.address} was lost; {AGAIN} once it is back") from None
 
@@ -181,13 +181,13 @@ class Cluster:
         except self._dask.KilledWorker:
             if deaths >= DEATHS:
                 why = f"workers keep dying under {arguments[2].key}, perhaps for want of memory"
-                raise InputError(f"{why}; {AGAIN} once that is mended") from None
+                raise InputError(f"{why}; {AGAIN} once that is fixed") from None
             again = self.submit(*arguments, deaths=deaths + 1)
             self.finished([again])
             return self.result(again)
         except (ImportError, futures.CancelledError, self._dask.CancelledError) as why:
             text = f"{type(why).__name__}: {' '.join(str(why).split())[:160]}"
-            raise InputError(f"a worker of {self.address} failed ({text}); {AGAIN} once that is mended") from None
+            raise InputError(f"a worker of {self.address} failed ({text}); {AGAIN} once that is fixed") from None
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if kind is not None:

@@ -70,8 +70,8 @@ def with_ball_constants(proof: Chain) -> Chain:
     return (
         proof.replacing("solutions by inverses", {v_star: A_inv * g_star, v_t: A_t_inv * g_t}, "v = A⁻¹b", ("g_star",))
         .with_lipschitz_derivatives()
-        .replacing("inverses", {A_inv: 1 / mu_inv, A_t_inv: 1 / mu_inv}, "eq20200123c", ("mu_inv",))
-        .replacing("ball", {Z_t: L_Phi, g_t: L_E, g_star: L_E}, "Lemma lm:boundEPhi: ‖w_t‖ ≤ 2D", ("L_Phi", "L_E"))
+        .replacing("inverses", {A_inv: 1 / mu_inv, A_t_inv: 1 / mu_inv}, "‖(I−∂₁Φ)⁻¹‖ ≤ 1/μ_λ on the ball", ("mu_inv",))
+        .replacing("ball", {Z_t: L_Phi, g_t: L_E, g_star: L_E}, "Lemma 2.1: ‖w_t‖ ≤ 2D", ("L_Phi", "L_E"))
         .replacing("lower-level rate", {r_t: rho * r_0}, "Assumption 3(ii)", ("rho", "r_0"))
         .replacing("start", {r_0: D}, "w_0 = 0, so r_0 = ‖w(λ)‖ ≤ D", ("D",))
     )

@@ -72,7 +72,7 @@ BOUND = Bound(
         Condition(
             2 * nu_1 * eps_w,
             mu_inv**2,
-            "the iterate is too far from w* for its residual to certify it; take more steps, or use aid-posteriori",
+            "the iterate is too far from w* for its residual to certify it; take more steps",
         ),
     ),
     chain=CHAIN,

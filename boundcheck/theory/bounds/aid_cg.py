@@ -16,7 +16,7 @@ from boundcheck.theory.iterations import Split
 from boundcheck.theory.rates import CG, CONTRACTION, S
 from boundcheck.theory.symbols import c_3, kappa, rho, sigma
 
-CHAIN = aid_contraction.CHAIN.replacing("rate of CG", {sigma: CG.expression}, "eq:conjrate", ("kappa",))
+CHAIN = aid_contraction.CHAIN.replacing("rate of CG", {sigma: CG.expression}, "σ(k) = 2√κ((√κ−1)/(√κ+1))^k", ("kappa",))
 
 BOUND = Bound(
     name="aid-cg",

@@ -39,7 +39,7 @@ CHAIN = aid.with_ball_constants(
         "‖Zᵀe‖ ≤ ‖Z‖‖A^{−½}‖‖e‖_A, Chebyshev, ‖v_t‖_A = ‖A^{−½}b_t‖",
         ("kappa",),
     )
-).replacing("contraction", {mu_inv: 1 - q}, "Lemma lm:optnormcontractive: μ_λ ≥ 1−q", ("q",))
+).replacing("contraction", {mu_inv: 1 - q}, "Lemma 2.2: μ_λ ≥ 1−q", ("q",))
 
 BOUND = Bound(
     name="aid-cg-energy",

@@ -22,7 +22,7 @@ CHAIN = aid.with_ball_constants(
         "CG on AᵀA minimises the residual, whose Chebyshev bound starts from ‖b_t‖",
         ("kappa",),
     )
-).replacing("contraction", {mu_inv: 1 - q}, "Lemma lm:optnormcontractive: μ_λ ≥ 1−q", ("q",))
+).replacing("contraction", {mu_inv: 1 - q}, "Lemma 2.2: μ_λ ≥ 1−q", ("q",))
 
 BOUND = Bound(
     name="aid-cgn",

@@ -15,7 +15,7 @@ from boundcheck.theory.symbols import c_1, c_2, c_3, mu_inv, q, rho, sigma
 
 LOWER = c_1 + c_2 / (1 - q)
 
-CHAIN = aid.CHAIN.replacing("contraction", {mu_inv: 1 - q}, "Lemma lm:optnormcontractive: μ_λ ≥ 1−q", ("q",))
+CHAIN = aid.CHAIN.replacing("contraction", {mu_inv: 1 - q}, "Lemma 2.2: μ_λ ≥ 1−q", ("q",))
 
 BOUND = Bound(
     name="aid-contraction",

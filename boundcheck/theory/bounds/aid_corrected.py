@@ -22,5 +22,5 @@ BOUND = Bound(
     formula=enclosure.BOUND.formula.subs(eps_g, aid_certificate.BOUND.formula),
     methods=aid_certificate.BOUND.methods,
     conditions=aid_certificate.BOUND.conditions,
-    not_run="it needs a second point after each, which `hypergradient(problem, rtol=…)` computes",
+    not_run="it needs a better point beside each iterate; `hypergradient(problem, rtol=…)` computes one",
 )

@@ -41,7 +41,7 @@ PROOF = (
     .to(
         "triangle inequality",
         dE_2 + wT_dE_1 + duT_g,
-        "Proposition thm:20200124a: ∇̂f = ∇₂E(w_t) + u_{t,k}ᵀ∇₁E(w_t), then as for ITD",
+        "Proposition A.1: ∇̂f = ∇₂E(w_t) + u_{t,k}ᵀ∇₁E(w_t), then as for ITD",
     )
     .replacing("norms of products", {wT_dE_1: W * dE_1, duT_g: du * g_t}, "‖Mᵀx‖ ≤ ‖M‖‖x‖", ("W",))
     .replacing(
@@ -53,11 +53,11 @@ WITH_TRUE_W = (
     PROOF.replacing(
         "derivative that FP implies",
         {du: aid_fp_derivative.RECURSION},
-        "Proposition lm:diffFix with the true W and r_t",
+        "Proposition A.2 with the true W and r_t",
         ("nu_1", "nu_2", "q", "W"),
     )
     .replacing("lower-level rate", {r_t: rho * r_0}, "Assumption 3(ii)", ("rho", "r_0"))
-    .replacing("∇₁E on the ball", {g_t: L_E}, "Lemma lm:boundEPhi: ‖w_t‖ ≤ 2D", ("L_E",))
+    .replacing("∇₁E on the ball", {g_t: L_E}, "Lemma 2.1: ‖w_t‖ ≤ 2D", ("L_E",))
 )
 
 CHAIN = WITH_TRUE_W.with_paper_constants()

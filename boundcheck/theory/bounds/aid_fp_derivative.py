@@ -24,7 +24,7 @@ CHAIN = (
     .to(
         "recursion",
         RECURSION,
-        "subtract the fixed-point equations of u_{t,k} and w', Lemma lem:sequence (i)",
+        "subtract the fixed-point equations of u_{t,k} and w', Lemma A.1 (i)",
         ("nu_1", "nu_2", "q", "W"),
     )
     .replacing("lower-level rate", {r_t: rho * r_0}, "Assumption 3(ii)", ("rho", "r_0"))

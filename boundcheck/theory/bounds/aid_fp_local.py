@@ -22,7 +22,7 @@ DERIVATIVE = q**k * W + (nu_2 * GeometricSum(1 - q, k) + nu_1 * W * GeometricSum
 CHAIN = aid_fp.PROOF.replacing(
     "derivative that FP implies",
     {du: DERIVATIVE},
-    "the recursion of lm:diffFix, its first step from u_0 = 0",
+    "the recursion of Proposition A.2, its first step from u_0 = 0",
     ("nu_1", "nu_2", "q", "W"),
 ).with_gradient_near_solution()
 

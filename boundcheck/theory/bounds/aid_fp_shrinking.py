@@ -45,7 +45,7 @@ CHAIN = with_recursive_distance(
     aid_fp.PROOF.with_gradient_near_solution().replacing(
         "derivative that FP implies",
         {du: DERIVATIVE},
-        "the recursion of lm:diffFix with the constants of ‖w−w*‖ ≤ R_t, its first step from u_0 = 0",
+        "the recursion of Proposition A.2 with the constants of ‖w−w*‖ ≤ R_t, its first step from u_0 = 0",
         ("nu_1", "nu_2", "q", "q_star", "W", "L_Phi_star"),
     )
 )

@@ -23,6 +23,6 @@ BOUND = Bound(
     defaults={rho: CONTRACTION.expression.subs(q, q_P)},
     conditions=(aid.STAYS_IN_BALL,),
     takes_rates=False,
-    not_run="it is about the map of the pair (w_t, w_{t−1}), and aid-fp here solves with Φ",
+    not_run="applies only if aid-fp solves with the map of the pair (w_t, w_{t−1}); here it solves with Φ",
     shape=Split(c_1 + c_2 / (1 - q_P), c_3, cross=c_2 / (1 - q_P), rate_t=q_P, rate_k=q_P),
 )

@@ -22,7 +22,7 @@ from boundcheck.theory.symbols import A_t_inv, eps_w, eta_1, mu_inv, newton_t, n
 # what Max puts for a number is never taken under the conditions; it makes the formula one for all numbers
 DELTA = 2 * newton_t / (1 + sqrt(Max(1 - 6 * A_t_inv * nu_1 * newton_t, 0)))
 SOLUTION = (v_t + A_t_inv * eta_1 * r_t) / Max(1 - A_t_inv * nu_1 * r_t, Rational(2, 3))
-TOO_FAR = "the iterate is too far from w* for its Newton step to certify it; take more steps, or use aid-posteriori"
+TOO_FAR = "the iterate is too far from w* for its Newton step to certify it; take more steps"
 
 CHAIN = PROOF.replacing(
     "the solution v*", {v_star: SOLUTION}, "v* = ṽ − A(w)⁻¹((b(w)−b) + (A−A(w))v*)", ("eta_1", "nu_1")

@@ -50,7 +50,7 @@ CHAIN = (
     .replacing(
         "solutions by inverses",
         {v_t: INVERSE * g_t, v_star: INVERSE * (g_t + dE_1)},
-        "Lemma lm:optnormcontractive, and ‖b‖ ≤ ‖b(w)‖ + ‖b(w)−b‖",
+        "Lemma 2.2, and ‖b‖ ≤ ‖b(w)‖ + ‖b(w)−b‖",
         ("q",),
     )
     .with_lipschitz_derivatives()

@@ -53,9 +53,9 @@ PROOF = (
 WITH_TRUE_W = PROOF.replacing(
     "derivative of the iterate",
     {dw: itd_derivative.RECURSION},
-    "Proposition lm:boundDiff with the true W",
+    "Proposition 2.1 with the true W",
     ("nu_1", "nu_2", "q", "W", "r_0"),
-).replacing("∇₁E on the ball", {g_t: L_E}, "Lemma lm:boundEPhi: ‖w_t‖ ≤ 2D", ("L_E",))
+).replacing("∇₁E on the ball", {g_t: L_E}, "Lemma 2.1: ‖w_t‖ ≤ 2D", ("L_E",))
 
 CHAIN = WITH_TRUE_W.with_paper_constants()
 

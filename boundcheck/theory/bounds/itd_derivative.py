@@ -3,7 +3,7 @@
     ‖w_t'−w'‖ ≤ (ν₂ + ν₁L_Φ/(1−q)) D t q^(t−1) + L_Φ/(1−q) q^t
 
 under Assumptions 1(iii) and 2, with w_0 = 0. Proof: Δ'_t ≤ qΔ'_{t−1} + pr_{t−1} with p = ν₂ + ν₁W, and
-Lemma `lem:sequence` (ii).
+Lemma A.1 (ii) (`lem:sequence`).
 """
 
 from boundcheck.theory.assumptions import A1_III, A2, CONSTANT_START, START_AT_ZERO
@@ -23,7 +23,7 @@ CHAIN = (
     .to(
         "recursion",
         RECURSION,
-        "differentiate both fixed-point equations, Assumptions 1(iii) and 2, Lemma lem:sequence (ii)",
+        "differentiate both fixed-point equations, Assumptions 1(iii) and 2, Lemma A.1 (ii)",
         ("nu_1", "nu_2", "q", "W", "r_0"),
     )
     .with_paper_constants()

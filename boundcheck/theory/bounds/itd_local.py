@@ -22,7 +22,7 @@ DERIVATIVE = q**t * W + (nu_2 * t * q**STEPS + nu_1 * W * STEPS * q**STEPS) * r_
 CHAIN = itd.PROOF.replacing(
     "derivative of the iterate",
     {dw: DERIVATIVE},
-    "the recursion of lm:boundDiff, its first step from w_0' = 0",
+    "the recursion of Proposition 2.1, its first step from w_0' = 0",
     ("nu_1", "nu_2", "q", "W", "r_0"),
 ).replacing("∇₁E near w*", {g_t: g_star + eta_1 * DISTANCE}, "Assumption 1(iv)", ("g_star", "eta_1"))
 

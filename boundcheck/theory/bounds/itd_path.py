@@ -30,7 +30,7 @@ BOUND = Bound(
     chain=Chain(itd.PROOF.links[:-1]).replacing(
         "derivative of the iterate",
         {dw: DERIVATIVE},
-        "the recursion of lm:boundDiff along the path, its first step from w_0' = 0",
+        "the recursion of Proposition 2.1 along the path, its first step from w_0' = 0",
         ("nu_1", "nu_2", "q", "W", "r_0"),
     ),
 )

@@ -16,7 +16,7 @@ from boundcheck.theory.symbols import nu_1
 BOUND = Bound(
     name="itd-quadratic",
     title="ITD bound on quadratics",
-    reference=Citation(SCIEUR, "the setting of the curse of unrolling", "boundSolver at nu_1 = 0"),
+    reference=Citation(SCIEUR, "unrolling on quadratics", "boundSolver at nu_1 = 0"),
     assumptions=(*itd.BOUND.assumptions, QUADRATIC),
     formula=itd.BOUND.formula,
     where=coefficients_with({nu_1: Integer(0)}),

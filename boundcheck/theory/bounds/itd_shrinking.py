@@ -65,7 +65,7 @@ CHAIN = with_recursive_distance(
     .replacing(
         "derivative of the iterate",
         {dw: Delta_t},
-        "the recursion of lm:boundDiff with the constants of each distance",
+        "the recursion of Proposition 2.1 with the constants of each distance",
         ("nu_1", "nu_2", "q", "q_star", "W", "L_Phi_star", "r_0"),
     )
 )

@@ -41,7 +41,7 @@ def problem(
     params : array, or tuple, list or dict of them
         The start of the lower level, the first argument of your solver.
     hparams : array, or tuple, list or dict of them
-        What you differentiate by, the second argument of your functions.
+        The hyperparameters, the second argument of your functions.
     outer_loss : callable (params, hparams) -> array of shape ()
         The outer loss E, in JAX.
     *args : object

@@ -93,7 +93,7 @@ def module_problem(
     outer_loss : callable (net) -> Tensor of shape ()
         The outer loss E of the module with its parameters.
     *args : object
-        What you call `net.solve` with, such as a batch. They are handed on to `net.objective` or `net.optimality`.
+        The arguments of `net.solve`, such as a batch. They are passed to `net.objective` or `net.optimality`.
     step_size : float, optional
         The step of the lower level; found by itself if None.
     name : str

@@ -1,6 +1,6 @@
 """What all pictures share: colours, sizes, axes, legends that cover nothing, and `save`.
 
-Colours are those of Okabe and Ito; what a colour says, a dash pattern, a marker or a word says too. Sizes are passed to
+Colours come from `method_style`; what a colour says, a dash pattern, a marker or a word says too. Sizes are passed to
 every artist, so the settings of matplotlib stay the user's. All places are in inches, so nothing is laid out by trial;
 ticks are markers on one line, and their labels are words, since matplotlib's own are the slowest part of a figure.
 """
@@ -28,13 +28,20 @@ from matplotlib.transforms import ScaledTranslation, Transform
 from boundcheck.atomic_write import write_whole
 from boundcheck.errors import InputError
 from boundcheck.views.figures import text_shapes
+from boundcheck.views.figures.method_style import BLUE as BLUE
+from boundcheck.views.figures.method_style import GREEN as GREEN
+from boundcheck.views.figures.method_style import GREY as GREY
+from boundcheck.views.figures.method_style import ORANGE as ORANGE
+from boundcheck.views.figures.method_style import PURPLE as PURPLE
+from boundcheck.views.figures.method_style import SKY as SKY
+from boundcheck.views.figures.method_style import VERMILLION as VERMILLION
+from boundcheck.views.figures.method_style import YELLOW as YELLOW
 from boundcheck.views.figures.text_shapes import Words
 
-BLUE, VERMILLION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
-PURPLE, SKY, YELLOW, GREY = "#CC79A7", "#56B4E9", "#F0E442", "#666666"
 WIDTH, SMALL, TEXT = 3.3, 7.0, 8.0  # of a column in inches; of letters in points
 TOP, HEIGHT, BOTTOM, LINE = 0.26, 2.02, 0.42, 0.146  # a title, a panel, its labels, a line of a legend; inches
 TICK, HANDLE = 0.09, 0.42  # from an axis to its labels, and from the handle of a legend to its words; inches
+BETWEEN = 0.2  # between the keys of a line; inches
 MOST_TICKS = 7
 HUGE = 1e290  # limits of an axis keep away from overflow
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -178,6 +185,8 @@ def log_axis(
         major, fine = [float(x) for x in ticks if low <= x <= high], []
     plain = major is not powers or all(0.01 <= x <= 1000 for x in major)
     written = {x: number(x) if plain else f"10{str(round(np.log10(x))).translate(RAISED)}" for x in major}
+    if which == "x" and major is not powers and any("×" in text for text in written.values()):
+        written = dict(list(written.items())[::2])  # long labels beside one another
     if zero is not None:
         written[zero] = "0"
     return _ticks(axes, which, written, fine, named=named)
@@ -241,14 +250,41 @@ def legend(axes: Axes, handles: Sequence[Line2D | Patch], corner: Transform, roo
     return row
 
 
-def legend_line(axes: Axes, handles: Sequence[Line2D], corner: Transform, middle: float, height: float) -> None:
-    """All beside one another, around the middle."""
-    widths = [HANDLE + 0.2 + text_shapes.width(str(handle.get_label()), SMALL) for handle in handles]
-    left = middle - (sum(widths) - 0.2) / 2
-    for handle, width in zip(handles, widths, strict=True):
+def key_rows(handles: Sequence[Line2D | Patch], room: float) -> list[list[Line2D | Patch]]:
+    """Handles in rows of at most `room` inches, with their words."""
+    rows: list[list[Line2D | Patch]] = []
+    taken = np.inf
+    for handle in handles:
+        width = key_width(handle)
+        if taken + width - BETWEEN > room:
+            rows.append([])
+            taken = 0.0
+        rows[-1].append(handle)
+        taken += width
+    return rows
+
+
+def key_width(handle: Line2D | Patch) -> float:
+    """The inches of a handle with its words and the space after them."""
+    return HANDLE + BETWEEN + text_shapes.width(str(handle.get_label()), SMALL)
+
+
+def keys_in_line(
+    axes: Axes, handles: Sequence[Line2D | Patch], corner: Transform, left: float, height: float
+) -> None:  # fmt: skip
+    """All beside one another, from the left."""
+    for handle in handles:
         key(axes, handle, corner, height, left)
         write(axes, left + HANDLE, height, str(handle.get_label()), corner, gid="legend")
-        left += width
+        left += key_width(handle)
+
+
+def legend_line(
+    axes: Axes, handles: Sequence[Line2D | Patch], corner: Transform, middle: float, height: float
+) -> None:  # fmt: skip
+    """All beside one another, around the middle."""
+    left = middle - (sum(key_width(handle) for handle in handles) - BETWEEN) / 2
+    keys_in_line(axes, handles, corner, left, height)
 
 
 def key(axes: Axes, handle: Line2D | Patch, corner: Transform, height: float, left: float = 0) -> None:

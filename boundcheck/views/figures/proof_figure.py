@@ -12,6 +12,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.transforms import blended_transform_factory
 
 from boundcheck.errors import InputError
+from boundcheck.views.bound_names import bound_name
 from boundcheck.views.figures import canvas, text_shapes
 from boundcheck.views.figures.canvas import (
     BLUE,
@@ -27,15 +28,19 @@ from boundcheck.views.figures.canvas import (
     WIDTH,
     YELLOW,
 )
+from boundcheck.views.figures.method_sheet import about
+from boundcheck.views.figures.method_style import style_of
 
 if TYPE_CHECKING:
-    from boundcheck.report.method_curve import Trace
+    from boundcheck.report.method_curve import BoundCurve, Curve, Trace
+    from boundcheck.report.report import Report
 
 LAYERS = (BLUE, PURPLE, YELLOW, GREY, ORANGE, GREEN, SKY)  # neighbours differ in grey too
 VALUE, SLACK = "value after each step of the proof", "log₁₀ of the slack"
 BELOW = 0.48  # ticks and a label under a panel, inches
 MARGIN = 0.12  # at the right, for half a label
 LEAST_HEIGHT = 1.8  # height of a panel, inches
+LESS = 0.999  # a link that is not broken and has a smaller slack: rounding decides at this t
 NAMES = 1.75  # the widest name of a link beside another panel; inches
 
 
@@ -69,9 +74,11 @@ def waterfall(trace: Trace, title: str = "From the error to the bound", t: int |
     left = 0.2 + max(
         *(text_shapes.width(text, SMALL) for text in because), *(text_shapes.width(name, TEXT) for name in trace.links)
     )
-    figure = Figure(figsize=(2 * WIDTH, TOP + heights.sum() + BELOW))
-    axes = canvas.panel(figure, f"{title}, $t={trace.t[place]}$", VALUE)
-    canvas.place(axes, left, TOP, 2 * WIDTH - left - MARGIN, heights.sum())
+    title, top = _headline(f"{title}, $t={trace.t[place]}$")
+    figure = Figure(figsize=(2 * WIDTH, top + heights.sum() + BELOW))
+    axes = canvas.panel(figure, title, VALUE)
+    canvas.place(axes, left, top, 2 * WIDTH - left - MARGIN, heights.sum())
+    _across(axes, left)
     tops = _bars(axes, trace, place, heights, 2 * WIDTH - left - MARGIN)
     beside = blended_transform_factory(canvas.inches(axes), axes.transData)
     for name, text, top in zip((*trace.links, "bound"), because, tops, strict=True):
@@ -95,6 +102,7 @@ def trace_over_t(trace: Trace, title: str = "Where the bound is lost") -> Figure
     matplotlib.figure.Figure
         The figure; `save` writes it.
     """
+    title, top = _headline(title)
     figure = Figure(figsize=(2 * WIDTH, 3.0))
     axes = canvas.panel(figure, title, "$t$", SLACK)
     left, width = _stack(axes, trace), 4.2
@@ -110,8 +118,9 @@ def trace_over_t(trace: Trace, title: str = "Where the bound is lost") -> Figure
     room = 2 * WIDTH - left - width - 0.15
     lines = canvas.legend(axes, handles, corner, room, f"slack at $t={trace.t[-1]}$")
     height = max(3.0 - TOP - BELOW, canvas.LINE * lines + 0.05)
-    figure.set_figheight(TOP + height + BELOW)
-    canvas.place(axes, left, TOP, width, height)
+    figure.set_figheight(top + height + BELOW)
+    canvas.place(axes, left, top, width, height)
+    _across(axes, left)
     return figure
 
 
@@ -142,16 +151,17 @@ def trace(trace: Trace, title: str = "From the error to the bound", t: int | Non
     heights = np.array([0.24 + 0.14 * name.count("\n") for name in names])
     heights[-1] += 0.12
     heights *= max(1.0, LEAST_HEIGHT / heights.sum())
-    figure = Figure(figsize=(2 * WIDTH, TOP + heights.sum() + BELOW))
+    title, top = _headline(title)
+    figure = Figure(figsize=(2 * WIDTH, top + heights.sum() + BELOW))
     bars = canvas.panel(figure, title, f"value after each step, $t={trace.t[place]}$")
     stack = canvas.panel(figure, "", "$t$", SLACK)
     error = f"{_ratio(trace, place)} × the error"
     left = 0.32 + max(*(text_shapes.width(name, TEXT) for name in names), text_shapes.width(error, SMALL))
     gap = _stack(stack, trace)
     width = (2 * WIDTH - left - gap - 2 * MARGIN) / 2
-    canvas.place(bars, left, TOP, width, heights.sum())
-    canvas.place(stack, left + width + MARGIN + gap, TOP, width, heights.sum())
-    bars.title.set_transform(canvas.moved(bars, canvas.inches(bars, 0, 1), WIDTH - left - 0.5, 0.08 - 1))
+    canvas.place(bars, left, top, width, heights.sum())
+    canvas.place(stack, left + width + MARGIN + gap, top, width, heights.sum())
+    _across(bars, left)
     tops = _bars(bars, trace, place, heights, width, layered=True)
     beside = blended_transform_factory(canvas.inches(bars), bars.transData)
     style: dict[str, Any] = {"transform": beside, "clip_on": False, "gid": "key"}
@@ -165,6 +175,24 @@ def trace(trace: Trace, title: str = "From the error to the bound", t: int | Non
             colours = _wrong() if trace.broken[i].all() else _layer(i)
             bars.add_artist(Rectangle((-0.18, middle - 0.06), 0.12, 0.12, **colours, **style))
     return figure
+
+
+def trace_title(report: Report, curve: Curve, bound: BoundCurve) -> str:
+    """What the picture of a proof is about: the problem, the method and the bound."""
+    named = bound_name(bound.name, bound.reference)
+    return f"{about(report)}: from the error of {style_of(curve.method).label} to its bound {named}"
+
+
+def _headline(title: str) -> tuple[str, float]:
+    """The title in lines that the figure has room for, and the inches above the panels."""
+    wrapped = text_shapes.wrapped(title, 2 * WIDTH - 0.2, TEXT + 1)
+    return wrapped, TOP + 1.36 * (TEXT + 1) / 72 * wrapped.count("\n")
+
+
+def _across(axes: Axes, left: float) -> None:
+    """Put the title of a panel that is `left` inches from the edge over the whole figure."""
+    axes.title.set(x=0, y=0, ha="left", va="bottom")
+    axes.title.set_transform(canvas.moved(axes, canvas.inches(axes, 0, 1), 0.08 - left, 0.05))
 
 
 def _place(trace: Trace, t: int | None) -> int:
@@ -193,7 +221,8 @@ def _bars(
 ) -> np.ndarray:
     """Draw values as bars with their slacks as text, in rows of these heights; the top of each row in inches."""
     values, slacks, broken = trace.values[:, place], trace.slacks[:, place], trace.broken[:, place]
-    labels = [f"×{canvas.number(x)}{' broken' if bad else ''}" for x, bad in zip(slacks, broken, strict=True)]
+    remarks = [" broken" if bad else " (rounding)" if x < LESS else "" for x, bad in zip(slacks, broken, strict=True)]
+    labels = [f"×{canvas.number(x)}{remark}" for x, remark in zip(slacks, remarks, strict=True)]
     labels = [canvas.number(values[0]), *labels[1:], canvas.number(values[-1])]
     low, high = canvas.extent([values], room=1, least=1.2)
     low *= (low / high) ** 0.04
@@ -215,6 +244,8 @@ def _bars(
         if 0 < i < len(values):
             colour = VERMILLION if broken[i] else _layer(i)["facecolor"] if layered else BLUE
             style: dict[str, Any] = {"facecolor": colour, "edgecolor": colour, "lw": 1, "gid": trace.links[i]}
+            if layered and not broken[i] and _layer(i)["hatch"]:
+                style |= {"edgecolor": "white", "hatch": _layer(i)["hatch"], "lw": 0}
             axes.add_patch(Rectangle((before, y - 0.08), after - before, 0.16, **style))
         else:
             name, marker = ("bound", "D") if i else ("error", "o")
@@ -228,9 +259,14 @@ def _bars(
 
 
 def _stack(axes: Axes, trace: Trace) -> float:
-    """The logarithms of the slacks on each other, those of broken links downwards; inches to the left of the panel."""
+    """The logarithms of the slacks on each other, those of broken links downwards; inches to the left of the panel.
+
+    Nothing is drawn where rounding decides, so nothing else is negative.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log10(trace.slacks[1:])
+    rounding = ((trace.slacks[1:] > 0) & (trace.slacks[1:] < LESS) & ~trace.broken[1:]).any(axis=0)
+    logs = np.where(rounding, np.nan, np.where(trace.broken[1:], logs, np.maximum(logs, 0)))
     logs, ts = np.where(np.isfinite(logs).all(axis=0), logs, np.nan), trace.t
     if len(ts) == 1:  # no area over a point
         logs, ts = np.repeat(logs, 2, axis=1), ts[0] + np.array([-0.4, 0.4])
@@ -242,12 +278,13 @@ def _stack(axes: Axes, trace: Trace) -> float:
             axes.fill_between(ts, down[i], down[i + 1], gid=f"broken: {name}", **_wrong())
     total = logs.sum(axis=0)
     axes.add_line(Line2D(ts, total, color="black", lw=1.4, gid="bound / error"))
-    top, least = (max(0.0, *part[np.isfinite(part)], 1e-9) for part in (up[-1], -down[-1]))
+    top, least = (max(0.0, *part[np.isfinite(part)], 1e-3) for part in (up[-1], -down[-1]))
     axes.set_ylim(-1.05 * least if trace.broken.any() else 0, 1.05 * top)
     axes.axhline(0, color="black", lw=0.8)
     if np.isnan(logs).all():
         style: dict[str, Any] = {"ha": "center", "fontsize": TEXT}
-        words = text_shapes.wrapped("at no t is every slack a finite number", 1.6, TEXT)
+        why = "rounding decides at every t" if rounding.all() else "at no t is every slack a finite number"
+        words = text_shapes.wrapped(why, 1.6, TEXT)
         canvas.write(axes, 0.5, 0.5, words, axes.transAxes, **style)
     canvas.over_t(axes, trace.t)
     return canvas.label_left(axes, canvas.linear_axis(axes, "y"))

@@ -1,25 +1,28 @@
-"""A picture of an upper-level run: error, distance to w(λ), angle or steps that would have done, and f."""
+"""A picture of an upper-level run: error, distance to w(λ), the angle or the t that was needed, and f."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from boundcheck.errors import InputError
 from boundcheck.views.figures import canvas
-from boundcheck.views.figures.canvas import BLUE, BOTTOM, GREEN, GREY, HEIGHT, LINE, ORANGE, TOP, VERMILLION, WIDTH
+from boundcheck.views.figures.canvas import BOTTOM, GREY, HEIGHT, LINE, TOP, WIDTH
+from boundcheck.views.figures.method_style import style_of
 
 if TYPE_CHECKING:
     from boundcheck.report.run_trace import RunTrace
 
-COLOURS = (BLUE, VERMILLION, GREEN, ORANGE)
 MARKERS = "os^D"
+DARKER = (1.0, 0.45, 0.7, 0.2)  # further runs of a method have its colour, but darker
 BOUND, ESTIMATE, WANTED = (0, (5, 1.5)), (0, (1, 1)), (0, (7, 1.5, 1, 1.5))
 GAP = 0.55  # between columns, inches; room for the labels of the right one
 STYLE: dict[str, Any] = {"lw": 1.3, "ms": 3.5}
@@ -55,7 +58,7 @@ def along_run(traces: RunTrace | Mapping[str, RunTrace]) -> Figure:
     distances = ["r_t", "r_t_bound", "r_t_estimate"]
     _distances(sheet.panel(r"$r_t=\|w-w(\lambda)\|$", "", named, distances), named)
     if any(trace.rtol is not None for trace in named.values()):
-        _enough(sheet.panel("steps that would have done", "", named, ["t_enough", "t"]), named)
+        _enough(sheet.panel("$t$ needed for the wanted error", "", named, ["t_enough", "t"]), named)
     else:
         _lines(sheet.panel("angle between g and ∇f, at most (degrees)", "", named, ["angle"]), named, "angle")
     _lines(sheet.panel("f(λ), estimated", "", named, ["f"], log=False), named, "f", hollow=True)
@@ -71,9 +74,19 @@ def _wanted(named: Mapping[str, RunTrace]) -> list[float]:
 
 
 def _styles(named: Mapping[str, RunTrace]) -> list[tuple[RunTrace, dict[str, Any]]]:
-    """Every run with its colour and its marker."""
-    both = zip(named.values(), cycle(COLOURS), cycle(MARKERS), strict=False)
-    return [(trace, {"color": colour, "marker": marker, **STYLE}) for trace, colour, marker in both]
+    """Every run with the colour of its method and its own marker."""
+    runs, before = [], Counter[str]()
+    for trace, marker in zip(named.values(), cycle(MARKERS), strict=False):
+        colour = style_of(trace.method or "run").colour
+        part = DARKER[before[colour] % len(DARKER)]
+        before[colour] += 1
+        runs.append((trace, {"color": _darker(colour, part), "marker": marker, **STYLE}))
+    return runs
+
+
+def _darker(colour: str, part: float) -> str:
+    red, green, blue = to_rgb(colour)
+    return to_hex((part * red, part * green, part * blue))
 
 
 def _lines(axes: Axes, named: Mapping[str, RunTrace], column: str, *, hollow: bool = False) -> None:
@@ -157,7 +170,7 @@ def _legend(named: Mapping[str, RunTrace]) -> list[Line2D]:
         Line2D([], [], **style, label=f"{name}: {_said(trace)}")
         for name, (trace, style) in zip(named, _styles(named), strict=True)
     ]
-    handles.append(Line2D([], [], color=GREY, marker="o", mfc="white", ls="", ms=3.5, label="hollow: an estimate"))
+    handles.append(Line2D([], [], color=GREY, marker="o", mfc="white", ls="", ms=3.5, label="hollow: estimated"))
     every = [row for trace in named.values() for row in trace.rows]
     if any(row.bound is not None for row in every):
         handles.append(Line2D([], [], color=GREY, lw=1.1, ls=BOUND, label=r"bound of $r_t$ from the start: $q^t\,r_0$"))

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import isnan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.transforms import Transform
 
-from boundcheck.views.figures import canvas
+from boundcheck.views.figures import canvas, text_shapes
 
 if TYPE_CHECKING:
     from boundcheck.worst_case.maps import Map
 
 TILE, LEFT, GAP = 0.42, 0.62, 0.3  # inches
 SHADES = LinearSegmentedColormap.from_list("blues", ["#FFFFFF", canvas.SKY, canvas.BLUE])
+WHAT = "largest error/bound that was found"
+KEYS = ((0.5, "0.5"), (1.0, "1: attained"), (2.0, "above 1: refuted"), (float("nan"), "nothing found"))
+KEY, KEY_WIDTH = 0.22, 3.0  # of the key below the panels, inches
 DARK = 0.75  # letters are white on cells above this ratio
 
 
@@ -29,13 +33,17 @@ def tightness_map(ratio_map: Map) -> Figure:
         for q in ratio_map.qs:
             panels.append((f"q = {q:g}", [str(k) for k in ratio_map.ks], _of_k(ratio_map, q)))
     else:
-        panels.append((ratio_map.bound, [f"{q:g}" for q in ratio_map.qs], _of_q(ratio_map)))
+        panels.append(("", [f"{q:g}" for q in ratio_map.qs], _of_q(ratio_map)))
     rows, columns = len(panels[0][1]), len(ratio_map.ts)
-    width, height = TILE * columns, TILE * rows
-    figure = Figure(figsize=(len(panels) * (LEFT + width) + GAP, canvas.TOP + 0.2 + height + canvas.BOTTOM))
+    width, height, top = TILE * columns, TILE * rows, canvas.TOP + (0.2 if with_k else 0)
+    across = max(len(panels) * (LEFT + width) + GAP, LEFT + KEY_WIDTH + GAP)
+    foot = canvas.BOTTOM + KEY
+    words = text_shapes.wrapped(f"{ratio_map.bound}: {WHAT}", across - 0.16, canvas.TEXT + 1)
+    top += 1.36 * (canvas.TEXT + 1) / 72 * words.count("\n")
+    figure = Figure(figsize=(across, top + height + foot))
     for number, (title, names, ratio) in enumerate(panels):
         axes = canvas.panel(figure, title, "t", "k" if with_k else "q")
-        canvas.place(axes, LEFT + number * (LEFT + width), canvas.TOP + 0.2, width, height)
+        canvas.place(axes, LEFT + number * (LEFT + width), top, width, height)
         axes.set(xlim=(0, columns), ylim=(0, rows))
         for i in range(columns):
             for j in range(rows):
@@ -45,10 +53,21 @@ def tightness_map(ratio_map: Map) -> Figure:
                 word = "–" if isnan(value) else f"{value:.3f}"
                 canvas.write(axes, i + 0.5, j + 0.5, word, axes.transData, ha="center", color=ink)
         _names(axes, ratio_map.ts, names)
-    if with_k:
-        middle = figure.axes[0]
-        canvas.write(middle, 0, 0.3, ratio_map.bound, canvas.inches(middle, 0, 1), fontsize=canvas.TEXT + 1)
+    first, on_paper = figure.axes[0], figure.dpi_scale_trans
+    style: dict[str, Any] = {"fontsize": canvas.TEXT + 1, "va": "top", "gid": "headline"}
+    canvas.write(first, 0.08, top + height + foot - 0.07, words, on_paper, **style)
+    _key(first, on_paper)
     return figure
+
+
+def _key(axes: Axes, on_paper: Transform) -> None:
+    """The shades in words."""
+    left, height = 0.1, 0.14
+    style: dict[str, Any] = {"transform": on_paper, "clip_on": False, "gid": "key", "edgecolor": "0.7", "lw": 0.5}
+    for shade, text in KEYS:
+        axes.add_artist(Rectangle((left, height - 0.06), 0.12, 0.12, facecolor=_shade(shade), **style))
+        canvas.write(axes, left + 0.17, height, text, on_paper, gid="key")
+        left += 0.32 + text_shapes.width(text, canvas.SMALL)
 
 
 def _of_k(ratio_map: Map, q: float) -> Callable[[int, int], float]:

@@ -18,14 +18,16 @@ from boundcheck.errors import InputError
 from boundcheck.explanation import Explanation
 from boundcheck.theory.catalogue import bounds
 from boundcheck.theory.symbols import INDICES
-from boundcheck.views.page import rows, sliders, theorems
+from boundcheck.views.page import colours, glossary, rows, sliders, theorems
 from boundcheck.views.page.preset_examples import STORIES
 
 if TYPE_CHECKING:  # a page of the theory alone loads no torch
     from boundcheck.report.report import Report
 
 HERE = Path(__file__).parent
-SCRIPTS = ("words.js", "state.js", "controls.js", "chart.js", "table.js", "proof.js", "report.js", "main.js")
+SCRIPTS = (
+    "words.js", "state.js", "controls.js", "chart.js", "table.js", "proof.js", "answer.js", "report.js", "main.js",
+)  # fmt: skip
 LIBRARIES = {"uPlot": "uplot.LICENSE", "KaTeX": "katex.LICENSE"}
 LONGEST_AXIS = 100_000
 FONT = re.compile(r"@font-face\{[^}]*\}")
@@ -63,6 +65,7 @@ def html(report: Report | None = None, t: int = 200, explanations: Explanations 
     parts = {
         "title": escaping.escape(f"boundcheck · {about}"),
         "notices": _notices(),
+        "glossary": glossary.as_html(),
         "styles": "\n".join((_fonts(_vendored("katex.min.css")), _vendored("uPlot.min.css"), _static("page.css"))),
         "data": json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", r"\u003c"),
         "libraries": _inside(_vendored("uPlot.iife.min.js") + "\n" + _vendored("katex.min.js")),
@@ -73,14 +76,8 @@ def html(report: Report | None = None, t: int = 200, explanations: Explanations 
 
 
 def _content(report: Report | None, t: int, explanations: Explanations) -> tuple[dict[str, Any], list[rows.Row]]:
-    from boundcheck.views.figures.canvas import BLUE, GREY, ORANGE, SKY
-    from boundcheck.views.figures.report_figures import COLOURS
-
-    darker = {ORANGE: "#B87F00", SKY: "#2E93D0"}  # on a white ground lines have a contrast of 3 at least
-    lighter = {BLUE: "#3B9EDB", SKY: "#A6DAF5", GREY: "#A0A0A0"}  # on a dark ground
     data: dict[str, Any] = {"version": __version__, "tie": sliders.tie(), "controlGroups": sliders.GROUPS}
-    for key, instead in (("colours", darker), ("coloursDark", lighter)):
-        data[key] = [instead.get(colour, colour) for colour in COLOURS]
+    data["colours"], data["coloursDark"] = zip(*colours.BOUNDS, strict=True)
     data["indices"] = {index.name: {"latex": index.latex, "meaning": index.meaning} for index in INDICES}
     if report is None:
         page_rows = rows.theory()
@@ -96,6 +93,7 @@ def _content(report: Report | None, t: int, explanations: Explanations) -> tuple
         data["report"] = report_data.described(report, page_rows, explanations)
         data["horizon"] = max(2, *(int(curve.t[-1]) for curve in report.curves.values()))
         data["methods"] = {name: rows.GROUPS.get(name.partition(":")[0], "") for name in report.curves}
+    data["methodColours"] = colours.of_methods(data["methods"])
     data["rows"] = [row.as_json() for row in page_rows]
     names = dict.fromkeys(row.bound.name for row in page_rows)
     data["bounds"] = {name: theorems.described(bounds[name]) for name in names}

@@ -15,11 +15,13 @@ from boundcheck.explanation import ADD_UP, Explanation
 from boundcheck.methods import Method, parse
 from boundcheck.report.method_curve import BoundCurve, Curve, Trace
 from boundcheck.report.report import Report
+from boundcheck.side import in_words, standing
 from boundcheck.theory import step_sizes
 from boundcheck.theory.catalogue import bounds
 from boundcheck.theory.symbols import INDEX_NAMES, QUANTITIES
 from boundcheck.views.figures import report_figures
 from boundcheck.views.page import theorems
+from boundcheck.views.page.answer import answer, why_no_sliders
 from boundcheck.views.page.rows import Row, specialised
 from boundcheck.views.page.sliders import control
 
@@ -109,7 +111,7 @@ def sliders(report: Report, page_rows: Iterable[Row]) -> list[dict[str, Any]]:
                 differs = f"{name}@local" in used
                 note = ("around w*" if local else "on ‖w‖ ≤ 2D") if differs else ""
                 constant = report.constants[ball].get(name)
-                side = "" if constant is None else constant.side.value
+                side = "" if constant is None else in_words(constant.side, name)
                 controls.append(control(key, _values(report, ball)[name], note, side))
     return controls
 
@@ -118,12 +120,15 @@ def described(
     report: Report, page_rows: Iterable[Row], explanations: Mapping[str, Mapping[str, Explanation]]
 ) -> dict[str, Any]:
     """The report without what the page computes itself; with explanations of its constants, by ball and name."""
+    page_rows = list(page_rows)
     live = {(row.method, row.bound.name) for row in page_rows if row.fixed is None}
     return {
         "problem": dict(report.problem),
         "verdict": report.verdict.value,
         "violated": report.verdict.is_violation,
         "samples": report.samples,
+        "answer": answer(report),
+        "noSliders": why_no_sliders(report, page_rows),
         "constants": [
             {"name": name, "latex": QUANTITIES[name].latex, "meaning": QUANTITIES[name].meaning, "ball": ball, **entry}
             for name in QUANTITIES
@@ -148,7 +153,13 @@ def _entries(
         explanation = explanations.get(ball, {}).get(name)
         yield (
             "" if same else ball,
-            {"value": c.value, "side": c.side.value, "how": how, "noProof": no_proof, "explain": _why(explanation)},
+            {
+                "value": c.value,
+                "side": in_words(c.side, name),
+                "how": how,
+                "noProof": no_proof,
+                "explain": _why(explanation),
+            },
         )
 
 
@@ -185,7 +196,8 @@ def _bound(bound_curve: BoundCurve, live: bool, report: Report) -> dict[str, Any
         "verdict": bound_curve.verdict.value,
         "violated": bound_curve.verdict.is_violation,
         "reason": bound_curve.reason,
-        "side": bound_curve.side.value,
+        "known": standing(bound_curve.side),
+        "side": in_words(bound_curve.side),
         "ball": bound_curve.ball,
         "kind": bound_curve.kind,
         "live": live,
@@ -197,23 +209,22 @@ def _bound(bound_curve: BoundCurve, live: bool, report: Report) -> dict[str, Any
 
 def _trace(bound_curve: BoundCurve, trace: Trace, report: Report) -> dict[str, Any]:
     shown = np.unique(np.linspace(0, len(trace.t) - 1, min(MOST_PROOF_TIMES, len(trace.t))).astype(int))
-    links = [theorems.described_link(*link) for link in zip(trace.links, trace.because, trace.uses, strict=True)]
-    for entry, formula, values, broken in zip(
-        links, _formulas(bound_curve, trace, report), trace.values[:, shown], trace.broken[:, shown], strict=True
-    ):
-        entry |= {"formula": formula, "values": _short(values), "broken": np.flatnonzero(broken).tolist()}
+    links = _links(bound_curve, trace, report)
+    for entry, values, broken in zip(links, trace.values[:, shown], trace.broken[:, shown], strict=True):
+        entry |= {"values": _short(values), "broken": np.flatnonzero(broken).tolist()}
     return {"t": trace.t[shown].tolist(), "links": links}
 
 
-def _formulas(bound_curve: BoundCurve, trace: Trace, report: Report) -> list[str]:
-    """The right-hand side of each link, from the proof that has the links of the trace."""
+def _links(bound_curve: BoundCurve, trace: Trace, report: Report) -> list[dict[str, Any]]:
+    """The links as the proof of the catalogue has them, or as they were saved, without formulas, if it has others."""
     bound, given = bounds[bound_curve.name], frozenset(report.constants[bound_curve.ball]) | INDEX_NAMES
     observed = frozenset(symbol.name for symbol in bound.primitive.free_symbols)
     for known in (given | {"rho", "sigma"}, given | {"rho"}, given | {"sigma"}, given, given | observed):
         chain = bound.proof(known)
         if chain is not None and tuple(step.name for step in chain.links) == trace.links:
-            return [theorems.link(step)["formula"] for step in chain.links]
-    return [""] * len(trace.links)
+            return [theorems.link(step) for step in chain.links]
+    saved = zip(trace.links, trace.because, trace.uses, strict=True)
+    return [{**theorems.described_link(*link), "formula": ""} for link in saved]
 
 
 def _finite(x: float | None) -> float | None:

@@ -24,7 +24,7 @@ GROUPS = {
     "solution": "At and near the solution",
     "step": "Gradient step",
     "weighted": "Momentum, in a weighted norm",
-    "run": "Seen on a run, or told by the spectrum",
+    "run": "From a run or from the spectrum",
 }
 # A page without a problem: the hump t·qᵗ of ITD stands out, and all conditions hold.
 USUAL = {"q": 0.95, "q_star": 0.9, "q_P": 0.95, "W": 2.0, "g_star": 0.5, "eps_w": 1e-4, "eps_v": 1e-4, "A_t_inv": 10.0}

@@ -23,7 +23,6 @@ def described(bound: Bound) -> dict[str, Any]:
         "title": bound.title,
         "reference": bound.reference.number,
         "paper": bound.reference.paper.citation,
-        "label": bound.reference.label,
         "kind": bound.kind,
         "statement": typeset.statement_latex(bound),
         "where": [*typeset.recursion_latex(bound), *typeset.definitions(bound)],

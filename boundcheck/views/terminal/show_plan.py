@@ -11,12 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from boundcheck import __version__
+from boundcheck.number_text import percent
 from boundcheck.side import Side, standing
 from boundcheck.theory import step_sizes
 from boundcheck.views.terminal import show_constants
 from boundcheck.views.terminal.console import Screen
 from boundcheck.views.terminal.show_constants import say
-from boundcheck.views.terminal.show_report import percent
 
 if TYPE_CHECKING:
     from boundcheck.compare.guarantees import Guarantee, Plan
@@ -166,8 +166,9 @@ def _wanted(g: Guarantee) -> str:
         return g.doubt
     names = ", ".join(g.estimated) or "a constant"
     verb = "is" if len(g.estimated) == 1 else "are"
-    given = ", ".join(f"{name}=…" for name in g.estimated) or "…"
-    return f"{names} {verb} estimated; {g.bound} needs an upper bound, as known=bc.Constants.given({given})"
+    given = " ".join(f"--know {name}=…" for name in g.estimated)
+    remedy = f"; give values that you can prove, with {given}" if given else ""
+    return f"{names} {verb} estimated, and {g.bound} needs a proved value{remedy}"
 
 
 def _missed(plan: Plan, g: Guarantee) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
@@ -11,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from boundcheck.ball import BallKind
+from boundcheck.number_text import percent
 from boundcheck.report.report import Report
 from boundcheck.report.summary import BestBound, Course, MethodSummary
 from boundcheck.views.terminal import not_proved, show_details
@@ -120,15 +120,6 @@ def _size(method: MethodSummary) -> str:
     if method.course is Course.ROUNDING:
         return "rounding"
     return number(method.error) if method.relative_error is None else percent(method.relative_error)
-
-
-def percent(x: float) -> str:
-    """A relative error in per cent, in few characters."""
-    if not math.isfinite(x):
-        return "∞"
-    value = 100 * x
-    digits = f"{value:.1e}" if value != 0 and (value < 1e-3 or value >= 1e4) else f"{value:.3g}"
-    return f"{digits}%"
 
 
 def _steps(methods: tuple[MethodSummary, ...]) -> str | None:

@@ -272,3 +272,12 @@ def test_what_the_operations_said_on_arrival_is_not_forgotten() -> None:
     assert set(afresh.by_operations) <= set(later.unconfirmed)
     assert later.by_operations == ()  # they were not run again
     assert derivative_check.confirm(problem, problem.lam + 1).by_operations
+
+
+def test_what_was_found_on_arrival_is_known_of_the_problem_that_is_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(derivative_check, "on_arrival", ON_ARRIVAL)
+    outer = lambda w, lam: w.sum() + 1e-5 * torch.sin(w).detach().sum()  # noqa: E731
+    problem = bc.Problem.from_map(lambda w, lam: 0.5 * w + lam, outer, zeros(2) + 0.3, zeros(2) + 1)
+    later = derivative_check.confirm(problem, problem.lam)
+    assert later.by_operations == ()  # they were not run again
+    assert any("the operations" in why for why in later.unconfirmed)

@@ -273,6 +273,38 @@ def test_noise_that_vanishes_at_the_start_is_noise() -> None:
         bc.estimate_constants(problem)
 
 
+def _changing(changes: Callable[[int], bool]) -> tuple[bc.Problem, list[int]]:
+    """Φ = w/2 + λ, or w/2 + 2λ in calls of such numbers; and how often it was called."""
+    calls = [0]
+
+    def phi(w: Tensor, lam: Tensor) -> Tensor:
+        calls[0] += 1
+        return w / 2 + (2 * lam if changes(calls[0]) else lam)
+
+    one = torch.ones(1, dtype=torch.float64)
+    return bc.Problem.from_map(phi, lambda w, lam: (w * w).sum(), 2 * one, one), calls
+
+
+@pytest.mark.parametrize("period", [3, 10, 30])
+def test_a_batch_that_changes_every_few_calls_is_refused(period: int) -> None:
+    with pytest.raises(bc.BoundcheckError, match="stochastic"):
+        bc.estimate_constants(_changing(lambda n: n // period % 2 == 1)[0], budget=12)
+
+
+@pytest.mark.parametrize("call", ["constants", "enclose", "check"])
+def test_a_function_that_changes_late_in_a_call_is_refused(call: str) -> None:
+    ask = {
+        "constants": lambda problem: bc.estimate_constants(problem, budget=12),
+        "enclose": lambda problem: bc.enclose(problem, torch.ones(1, dtype=torch.float64), budget=12),
+        "check": lambda problem: bc.check(problem, ["itd"], t=3, bounds=["itd-local"], budget=12),
+    }[call]
+    problem, calls = _changing(lambda n: False)
+    ask(problem)
+    last = calls[0] - 2  # Φ is asked twice at the end
+    with pytest.raises(bc.InputError, match=r"two calls of Φ at one w and lam differ by 1.00e.00, so it is stochastic"):
+        ask(_changing(lambda n: n > last)[0])
+
+
 def test_a_stochastic_function_is_refused() -> None:
     generator = torch.Generator().manual_seed(0)
 

@@ -160,11 +160,11 @@ def test_twice_the_same_from_one_seed() -> None:
     ("options", "message"),
     [
         ({"ball": "square"}, "unknown ball 'square'; known: local, paper"),
-        ({"delta": 0.0}, "delta = 0.0 is not a probability"),
-        ({"budget": 0}, "budget = 0 pays for nothing"),
-        ({"budget": 1.5}, "budget = 1.5 pays for nothing"),
+        ({"delta": 0.0}, "delta must be between 0 and 1"),
+        ({"budget": 0}, "budget must be at least 1 product"),
+        ({"budget": 1.5}, "budget must be at least 1 product"),
         ({"peak": 0.5}, "peak = 0.5 < 1"),
-        ({"seed": "a"}, "seed = 'a' is not a seed"),
+        ({"seed": "a"}, "seed must be a whole number"),
         ({"known": {"q": 0.5}}, r"known is a dict; give Constants\.given"),
     ],
 )

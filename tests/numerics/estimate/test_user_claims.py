@@ -8,6 +8,7 @@ from black_boxes import quadratic, tanh
 
 import boundcheck as bc
 from boundcheck.constants import Constant, Constants, Provenance
+from boundcheck.numerics.estimate import user_claims
 from boundcheck.side import Side
 
 
@@ -73,6 +74,35 @@ def test_a_step_that_float32_rounds_is_enclosed() -> None:
     assert found["mu"].value == found["L"].value == 4
     assert not found["mu"].provenance.refuted
     assert found["alpha"].side is not Side.EXACT
+
+
+@pytest.mark.parametrize("side", ["upper", "exact"])
+def test_a_value_at_one_point_that_rounding_hides_is_not_believed(side: str) -> None:
+    """r_0 is proved to be at most 0.63, and nothing that was computed says whether it is at most 0.066."""
+    ours = {name: Constant(name, 0.63, "upper", Provenance("a proof")) for name in ("r_0", "q")}
+    claimed = Constants.given(r_0=0.066, q=0.066, side=side)
+    found = user_claims.settle(ours, claimed, (), 1e-9, ("r_0",))
+    assert (found["r_0"].value, found["r_0"].side) == (0.63, Side.UPPER)
+    assert "0.066, which cannot be confirmed: rounding leaves at most 0.63" in found["r_0"].provenance.refuted
+    assert found["q"] == claimed["q"]  # a supremum, of which samples have the say
+
+
+def test_a_claim_within_rounding_of_a_proof_is_kept() -> None:
+    ours = {"r_0": Constant("r_0", 0.63, "upper", Provenance("a proof"))}
+    claimed = Constants.given(r_0=0.63 * (1 - 1e-10))
+    assert user_claims.settle(ours, claimed, (), 1e-9, ("r_0",)) == dict(claimed)
+
+
+def test_mu_and_L_are_held_against_the_hessian_at_w_star() -> None:
+    """ℓ'' = 2 + cos w is 3 at w* = 0; the program proves 1 ≤ ℓ'' ≤ 3 on the ball, which contradicts neither claim."""
+    problem = bc.Problem.from_loss(
+        lambda w, lam: (w * w - torch.cos(w) - lam * w).sum(), lambda w, lam: ((w - 1) ** 2).sum(),
+        torch.full((1,), 3.0, dtype=torch.float64), torch.zeros(1, dtype=torch.float64), step_size=0.25,
+    )  # fmt: skip
+    known = Constants.given(mu=3.5, L=2.5, sides={"mu": "lower", "L": "upper"})
+    found = bc.estimate_constants(problem, ball="local", known=known, budget=12)
+    assert "given as at least 3.5, but 3 was found" in found["mu"].provenance.refuted
+    assert "given as at most 2.5, but 3 was found" in found["L"].provenance.refuted
 
 
 def test_known_must_be_constants() -> None:

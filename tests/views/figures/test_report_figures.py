@@ -6,10 +6,8 @@ import re
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from itertools import combinations
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -17,6 +15,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pytest
+from crowding import crowded
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -24,19 +23,22 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
-from matplotlib.text import Text
 from matplotlib.textpath import TextPath
 from reports import made
 
 from boundcheck import Constant, Constants, InputError, Provenance, Side
+from boundcheck.report.accuracy import accuracy
 from boundcheck.report.method_curve import Trace
 from boundcheck.report.report import Report
 from boundcheck.report.verdict import Verdict
+from boundcheck.side import standing
+from boundcheck.theory.kinds import BoundKind
 from boundcheck.theory.symbols import QUANTITIES
 from boundcheck.views.figures import canvas, drawn_bounds, report_figures, text_shapes
+from boundcheck.views.figures.method_style import STANDING_DASHES, style_of
+from boundcheck.views.figures.proof_figure import trace_title
 
 FIVE = ("itd", "aid-fp", "aid-cg", "aid-fp:10", "aid-cg:10")
-DIRT = 1.5  # pixels by which boxes of letters may touch
 
 
 @cache
@@ -68,6 +70,10 @@ def legend(axes: Axes) -> list[str]:
     return [" ".join(text.split("\n")) for text in texts(axes, "legend")]
 
 
+def dashes(drawn: Line2D) -> tuple[float, ...]:
+    return tuple(drawn._unscaled_dash_pattern[1] or ())  # type: ignore[attr-defined]
+
+
 def keys(axes: Axes) -> list[Artist]:
     return [result for result in axes.get_children() if result.get_gid() == "key"]
 
@@ -78,41 +84,12 @@ def error_line(axes: Axes) -> Line2D:
     )
 
 
-def written(figure: Figure) -> Iterator[Text]:
-    """All that can be read."""
-    for axes in figure.axes:
-        yield from (axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts)
-        assert axes.get_legend() is None
-        assert not (*axes.get_xticklabels(), *axes.get_yticklabels())
-
-
 FIGURES: dict[str, Any] = {
     **{f"{what} {case}": (what, case) for what in ("errors", "tightness") for case in
        ("lr", "scalar", "five", "floor", "none", "one")},
     **{f"constants {case}": ("constants", case) for case in ("lr", "scalar", "five")},
 }  # fmt: skip
 TRACES = [("lr", "itd"), ("lr", "aid-cg"), ("scalar", "itd"), ("broken", "itd"), ("five", "aid-fp"), ("one", "itd")]
-
-
-def crowded(figure: Figure) -> list[str]:
-    """Texts that overlap, are too small, or leave the figure."""
-    drawer = FigureCanvasAgg(figure)
-    drawer.draw()
-    renderer = drawer.get_renderer()
-    texts = [text for text in written(figure) if text.get_visible() and text.get_text()]
-    boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in texts]
-    whole = figure.bbox
-    wrong = [f"small: {text.get_text()}" for text in texts if text.get_fontsize() < 7]
-    wrong += [
-        f"outside: {words}" for words, box in boxes
-        if box.x0 < whole.x0 or box.y0 < whole.y0 or box.x1 > whole.x1 or box.y1 > whole.y1
-    ]  # fmt: skip
-    for (one, a), (other, b) in combinations(boxes, 2):
-        width = min(a.x1, b.x1) - max(a.x0, b.x0)
-        height = min(a.y1, b.y1) - max(a.y0, b.y0)
-        if width > DIRT and height > DIRT:
-            wrong.append(f"overlap: {one!r} and {other!r}")
-    return wrong
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -149,52 +126,79 @@ def test_a_panel_a_method() -> None:
 
 def test_error_solid_and_bounds_dashed_in_its_colour() -> None:
     figure = report_figures.errors(report("five"))
-    colours = set()
     for axes, curve in zip(figure.axes, report("five").curves.values(), strict=True):
         error = error_line(axes)
         assert error.get_linestyle() == "-"
         drawn = [line(axes, bound.name) for bound in report_figures.chosen(curve)]
         assert 2 <= len(drawn) <= drawn_bounds.MOST_BOUNDS
-        dashes = [result._unscaled_dash_pattern for result in drawn]  # type: ignore[attr-defined]
-        assert len({str(pattern) for pattern in dashes}) == len(drawn)
-        assert all(pattern[1] for pattern in dashes)
-        assert {to_hex(result.get_color()) for result in drawn} == {to_hex(error.get_color())}
-        colours.add(to_hex(error.get_color()))
+        assert len({result.get_marker() for result in drawn}) == len(drawn)
+        assert {to_hex(result.get_color()) for result in (error, *drawn)} == {style_of(curve.method).colour.lower()}
         for result, bound in zip(drawn, report_figures.chosen(curve), strict=True):
+            assert dashes(result) == STANDING_DASHES[standing(bound.side)][1]
             np.testing.assert_allclose(result.get_ydata(), bound.values.mean(axis=0))
-    assert len(colours) == len(figure.axes)
 
 
-def test_the_legend_numbers_theorems_and_names_what_is_left_out() -> None:
+def test_the_legend_has_the_names_of_the_tables_and_names_what_is_left_out() -> None:
     first, second, third = (legend(axes) for axes in report_figures.errors(report()).axes)
-    assert first == ["error", "Theorem 2.1", "ITD, shrinking balls", "not drawn: itd-local, itd-recursive"]
-    assert second[1] == "Theorem 2.4"
-    assert "a posteriori (local ball)" in third
+    assert first[:4] == ["error", "itd (Theorem 2.1)", "itd-shrinking", "not drawn: itd-local, itd-recursive"]
+    assert "aid-fp (Theorem 2.4)" in second
     assert third[-1] == "not drawn: aid, aid-cg-chebyshev, aid-cg-local, aid-contraction, aid-local"
-    assert legend(report_figures.errors(report("none")).axes[0]) == ["error", "no bound applies"]
-    assert legend(report_figures.tightness(report("none")).axes[0]) == ["no bound applies"]
-    assert legend(report_figures.errors(report("scalar")).axes[0])[2] == "ITD, shrinking balls, equal to the error"
+    assert legend(report_figures.errors(report("scalar")).axes[0])[2] == "itd-shrinking, equal to the error"
+
+
+def test_figures_name_the_problem() -> None:
+    named = replace(report(), problem={**report().problem, "dtype": "float32"})
+    d, n = named.problem["dim"], named.problem["hdim"]
+    for draw in (report_figures.errors, report_figures.tightness, report_figures.constants):
+        (headline,) = texts(draw(named).axes[0], "headline")
+        assert " ".join(headline.split("\n")).startswith(f"{named.problem['name']} (d = {d}, n = {n}, float32): ")
+    curve = report().curve("itd")
+    assert trace_title(report(), curve, curve.bounds["itd"]).endswith(
+        "from the error of ITD to its bound itd (Theorem 2.1)"
+    )
+
+
+def test_a_panel_without_bounds_says_why() -> None:
+    curve = report("none").curve("itd")
+    reason = replace(curve.bounds["itd-local"], reason="w_0 is far from w*")
+    changed = replace(report("none"), curves={"itd": replace(curve, bounds={**curve.bounds, "itd-local": reason})})
+    (said,) = texts(report_figures.tightness(changed).axes[0], "why empty")
+    assert " ".join(said.split("\n")) == "no bound applies; itd-local: $w_{0}$ is far from $w^{*}$"
+    assert legend(report_figures.errors(changed).axes[0])[1] == " ".join(said.split("\n"))
+    (said,) = texts(report_figures.tightness(report("floor")).axes[0], "why empty")
+    assert " ".join(said.split("\n")) == "every error is at the rounding floor, so there is nothing to compare"
+    assert not texts(report_figures.tightness(report()).axes[0], "why empty")
 
 
 def test_chosen_bounds() -> None:
     curve = report().curve("aid-cg")
-    names = [bound.name for bound in report_figures.chosen(curve)]
-    assert names == ["aid-cg", "aid-cg-energy", "aid-cg-shrinking", "aid-posteriori"]
-    tighter = replace(curve.bounds["aid"], tightness=curve.bounds["aid"].tightness / 2)
+    roles = {role: bound.name for role, bound in drawn_bounds.roles(curve).items()}
+    assert roles == {
+        "paper": "aid-cg", "a priori": "aid-cg-shrinking", "a posteriori": "aid-posteriori",
+        "paper ball": "aid-cg-energy",
+    }  # fmt: skip
+    tighter = replace(curve.bounds["aid"], tightness=curve.bounds["aid"].tightness / 1e9)
     changed = replace(curve, bounds={**curve.bounds, "aid": tighter})
-    assert [bound.name for bound in report_figures.chosen(changed)] == [
-        "aid-cg",
-        "aid",
-        "aid-cg-shrinking",
-        "aid-posteriori",
-    ]
+    names = [bound.name for bound in report_figures.chosen(changed)]
+    assert names == ["aid-cg", "aid", "aid-posteriori"]  # the tightest of all is the tightest on the paper's ball too
+    # proved before estimated, however tight
+    sides = {name: replace(bound, side=Side.LOWER) for name, bound in curve.bounds.items()}
+    proved = replace(curve, bounds={**sides, "aid-local": replace(curve.bounds["aid-local"], side=Side.UPPER)})
+    assert drawn_bounds.roles(proved)["a priori"].name == "aid-local"
+    wrong = {**curve.bounds, "aid-local": replace(curve.bounds["aid-local"], verdict=Verdict.VIOLATED)}
+    assert report_figures.chosen(replace(curve, bounds=wrong))[0].name == "aid-local"
+    # a sixth role is not drawn
+    spectral = replace(curve.bounds["aid-local"], name="aid-spectral", kind=BoundKind.FROM_SPECTRUM)
+    full = replace(curve, bounds={**wrong, "aid-spectral": spectral})
+    assert list(drawn_bounds.roles(full)) == ["violated", "paper", "a priori", "a posteriori", "from the spectrum"]
 
 
 def test_a_violation_is_said() -> None:
     curve = report().curve("itd")
     bounds = {**curve.bounds, "itd": replace(curve.bounds["itd"], verdict=Verdict.VIOLATED)}
     changed = replace(report(), curves={"itd": replace(curve, bounds=bounds)})
-    assert legend(report_figures.errors(changed).axes[0])[1] == "Theorem 2.1, violated"
+    assert "itd (Theorem 2.1), violated" in legend(report_figures.errors(changed).axes[0])
+    assert line(report_figures.errors(changed).axes[0], "itd").get_marker() == "X"
 
 
 def test_mean_and_spread_over_samples() -> None:
@@ -217,12 +221,52 @@ def test_at_the_floor_the_error_is_faint() -> None:
     strong = error_line(axes)
     assert (np.isfinite(strong.get_ydata()) == above).all()
     assert line(axes, "faint").get_alpha() < 0.5
-    assert "below the rounding floor" in legend(axes)
+    assert "at or below the rounding floor: says nothing" in legend(axes)
     assert legend(report_figures.errors(report("floor")).axes[0])[0] == "error, nowhere above the floor"
-    assert "below the rounding floor" not in legend(report_figures.errors(report()).axes[0])
 
 
-def test_errors_that_diverge_and_bounds_that_are_silent_leave_gaps() -> None:
+def test_a_floor_is_inside_unless_it_is_far_away() -> None:
+    curve = report().curve("itd")
+    least = float(curve.errors.min())
+    for floor, inside in ((least / 3, True), (least / 1e30, False)):
+        changed = replace(report(), curves={"itd": replace(curve, floor=np.full_like(curve.floor, floor))})
+        axes = report_figures.errors(changed).axes[0]
+        assert (axes.get_ylim()[0] < floor) == inside
+        note = f"the rounding floor, {canvas.number(floor)}, is below this picture"
+        assert (note in legend(axes)) != inside
+
+
+def test_the_relative_error_is_said_where_it_is_known() -> None:
+    curve = report("scalar").curve("itd")
+    exact = Constant("eps_g", 0.0, Side.EXACT, Provenance("by hand"))
+    last = accuracy(np.array([1.03]), np.array([1.0]), exact)
+    for value, words in ((last, "at most 3% of"), (replace(last, relative_error=40.0), "at most 40 ×")):
+        changed = replace(report("scalar"), curves={"itd": replace(curve, last=value)})
+        assert legend(report_figures.errors(changed).axes[0])[0].startswith(f"error, {words}")
+    guess = replace(last, error=replace(last.error, side=Side.LOWER))
+    changed = replace(report("scalar"), curves={"itd": replace(curve, last=guess)})
+    assert legend(report_figures.errors(changed).axes[0])[0].startswith("error, about 3% of")
+    at_floor = replace(curve, last=last, floor=np.full_like(curve.floor, 1e9))
+    changed = replace(report("scalar"), curves={"itd": at_floor})
+    assert legend(report_figures.errors(changed).axes[0])[0] == "error, nowhere above the floor"
+
+
+def test_gaps_of_a_bound_are_joined_with_markers_where_it_was_computed() -> None:
+    curve = report().curve("itd")
+    few, many = curve.bounds["itd"].values.copy(), curve.bounds["itd"].values.copy()
+    few[:, ::2] = np.nan
+    many[:, 20:23] = np.nan
+    for values, marked in ((few, range(30)), (many, [0, 19, 20, 56]), (curve.bounds["itd"].values, range(2, 60, 12))):
+        bounds = {"itd": replace(curve.bounds["itd"], values=values)}
+        axes = report_figures.errors(replace(report(), curves={"itd": replace(curve, bounds=bounds)})).axes[0]
+        drawn = line(axes, "itd")
+        np.testing.assert_array_equal(drawn.get_xdata(), curve.t[np.isfinite(values[0])])
+        assert drawn.get_markevery() == list(marked)
+        joined = any(text.startswith("many markers on a line") for text in legend(axes))
+        assert joined == (values is not curve.bounds["itd"].values)
+
+
+def test_errors_that_diverge_are_named_and_leave_gaps() -> None:
     curve = report().curve("itd")
     broken, silent = curve.errors.copy(), curve.bounds["itd"].values.copy()
     broken[:, 30:], silent[:, :10] = np.inf, np.nan
@@ -232,22 +276,29 @@ def test_errors_that_diverge_and_bounds_that_are_silent_leave_gaps() -> None:
     figure = report_figures.errors(changed)
     assert not crowded(figure)
     assert np.isnan(line(figure.axes[0], "faint").get_ydata()[30:]).all()
-    assert np.isnan(line(figure.axes[0], "itd").get_ydata()[:10]).all()
+    assert line(figure.axes[0], "itd").get_xdata()[0] == 11
+    assert figure.axes[0].get_title() == "ITD: diverges"
+    assert "the error is not a finite number from t = 31 on" in legend(figure.axes[0])
 
 
-def test_tightness_says_best_and_worst() -> None:
+def test_tightness_says_best_and_worst_and_how_good_that_is() -> None:
     figure = report_figures.tightness(report("scalar"))
     axes, curve = figure.axes[0], report("scalar").curve("itd")
-    assert legend(axes)[0] == "Theorem 2.1: 1.13 to 1.9"
+    assert legend(axes)[0] == "itd (Theorem 2.1): ×1.13 to ×1.9"
     assert line(axes, "one").get_ydata()[0] == 1
-    assert line(axes, "itd").get_linestyle() == "-"
-    assert line(axes, "itd-local").get_linestyle() == "--"
+    assert texts(axes, "equal") == ["bound = error"]
     np.testing.assert_allclose(line(axes, "itd").get_ydata(), curve.bounds["itd"].tightness[0])
-    drawn = {"one", *curve.applicable}
+    drawn = {"one", *(bound.name for bound in report_figures.chosen(curve))}
     assert {result.get_gid() for result in axes.lines} == drawn | {"key", "x ticks", "y ticks"}
     assert "at the floor" in legend(report_figures.tightness(report("floor")).axes[0])[0]
     some = report_figures.tightness(report("five")).axes[0]  # faint where some samples are at the floor
     assert np.isfinite(line(some, "faint").get_ydata()).sum() > np.isfinite(line(some, "itd").get_ydata()).sum()
+    loose = report_figures.tightness(report()).axes[0]
+    bands = {str(patch.get_gid()): patch.get_bbox() for patch in loose.patches if "grade" in str(patch.get_gid())}
+    assert {name: box.y0 for name, box in bands.items()} == {
+        "grade tight (within 10)": 1, "grade loose (within 10³)": 10, "grade vacuous": 1000,
+    }  # fmt: skip
+    assert {"tight (within 10)", "loose (within 10³)", "vacuous"} <= set(legend(loose))
 
 
 def test_waterfall() -> None:
@@ -284,6 +335,21 @@ def test_a_broken_link_is_vermillion() -> None:
     wrong = areas[f"broken: {shown.first_broken}"]
     assert to_hex(wrong.get_facecolor()[0]) == canvas.VERMILLION.lower()
     assert wrong.get_paths()[0].vertices[:, 1].max() <= 0
+
+
+def test_nothing_is_negative_where_rounding_decides() -> None:
+    shown = trace()
+    slacks = shown.slacks.copy()
+    slacks[2, 50:], slacks[3, 50:] = 0.5, 4.0
+    rounded = replace(shown, slacks=slacks)
+    axes = report_figures.trace_over_t(rounded).axes[0]
+    top = line(axes, "bound / error").get_ydata()
+    assert (np.isnan(top) == (shown.t > 50)).all()
+    assert all(area.get_paths()[0].vertices[:, 1].min() >= 0 for area in axes.collections)
+    assert "×0.5 (rounding)" in texts(report_figures.waterfall(rounded).axes[0], "slack")
+    slacks[2] = 0.5
+    never = report_figures.trace_over_t(replace(shown, slacks=slacks)).axes[0]
+    assert "rounding decides" in never.texts[0].get_text()
 
 
 def test_stack_adds_up_to_bound_over_error() -> None:
@@ -386,21 +452,24 @@ def test_constants() -> None:
     assert texts(axes, "symbol") == ["$q$", r"$\nu_1$", "$D$", "$L_E$", "$W$"]
     assert "bound on ‖w(λ)‖" in [text.get_text() for text in axes.texts]
     marks = {result.get_gid(): result for result in axes.lines if result.get_gid()}
-    shapes = {"paper exact": "o", "paper upper": "^", "paper high-probability": "D", "paper lower": "v"}
+    shapes = {"proved, exact": "o", "proved upper bound": "^", "probable upper bound": "D", "estimated from below": "v"}
+    shapes = {f"paper {words}": marker for words, marker in shapes.items()}
     assert {name: marks[name].get_marker() for name in shapes} == shapes
-    assert [list(marks[name].get_ydata().round()) for name in shapes] == [[0], [1], [3], [2]]  # the rows of symbols
-    assert [float(marks[name].get_xdata()[0]) for name in shapes if "upper" not in name] == [0.9, 3e4, 2]
-    assert list(marks["local lower"].get_xdata()) == [0.8, 4e-3]
-    assert marks["paper lower"].get_markerfacecolor() == "white"
-    assert marks["paper exact"].get_markerfacecolor() == canvas.BLUE
-    own, other = (marks[name].get_ydata()[0] for name in ("paper exact", "local lower"))
+    rows = [text.get_position()[1] for text in axes.texts if text.get_gid() == "symbol"]
+    at = [int(np.abs(np.array(rows) - marks[name].get_ydata()[0]).argmin()) for name in shapes]
+    assert at == [0, 1, 3, 2]  # the rows of symbols
+    assert [float(marks[name].get_xdata()[0]) for name in shapes if "proved upper" not in name] == [0.9, 3e4, 2]
+    assert list(marks["local estimated from below"].get_xdata()) == [0.8, 4e-3]
+    assert marks["paper estimated from below"].get_markerfacecolor() == "white"
+    assert marks["paper proved, exact"].get_markerfacecolor() == "black"
+    own, other = (marks[name].get_ydata()[0] for name in ("paper proved, exact", "local estimated from below"))
     assert own < other  # its own place, not under the other
-    assert to_hex(marks["local lower"].get_color()) == canvas.ORANGE.lower()
-    zero = float(marks["paper upper"].get_xdata()[0])
+    zero = float(marks["paper proved upper bound"].get_xdata()[0])
     assert axes.get_xlim()[0] < zero < 4e-3
     assert [text.get_position()[0] for text in axes.texts if text.get_text() == "0"] == [zero]
     assert len(keys(axes)) == 6
-    assert legend(axes) == ["paper ball", "local ball", "exact", "upper", "high-probability", "lower"]
+    words = ["proved, exact", "proved upper bound", "probable upper bound", "estimated from below"]
+    assert legend(axes) == ["paper ball", "local ball", *words]
     assert not crowded(figure)
 
 

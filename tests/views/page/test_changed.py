@@ -14,6 +14,8 @@ from boundcheck.views.page import report_data
 
 LINES = """() => Object.fromEntries([...document.querySelectorAll("tr[data-row]")].map(e =>
   [e.dataset.row, [e.querySelector(".ratio").textContent, e.querySelector(".verdict").textContent]]))"""
+VERDICTS = """() => Object.fromEntries([...document.querySelectorAll("#verdicts > .scroll tbody tr")].map(e =>
+  [e.cells[0].textContent + "/" + e.cells[1].textContent, [e.cells[2].textContent, e.classList.contains("moved")]]))"""
 WITH = "with these sliders: "
 
 
@@ -27,7 +29,8 @@ def moved(tab: Any, places: dict[str, int]) -> dict[str, list[str]]:
 
 def test_a_moved_constant_suspends_the_verdicts_of_its_bounds(visit: Any, report_file: Path, report: bc.Report) -> None:
     tab = visit(report_file)
-    before, banner = moved(tab, {"t": 20}), tab.inner_text("#verdict")
+    before, banner, verdicts = moved(tab, {"t": 20}), tab.inner_text("#verdict"), tab.evaluate(VERDICTS)
+    assert verdicts == {row: [verdict, False] for row, (_, verdict) in before.items()}
     assert report.verdict.value in banner
     assert tab.get_attribute("#verdict", "class") == "good"
     of_q = {f"{row.method}/{row.bound.name}" for row in report_data.rows(report) if "q" in row.controls.values()}
@@ -41,14 +44,25 @@ def test_a_moved_constant_suspends_the_verdicts_of_its_bounds(visit: Any, report
                 assert verdict in (f"{WITH}says nothing", f"{WITH}not compared")
             else:
                 assert verdict == f"{WITH}{'below' if float(ratio[1:].split('×')[0]) < 1 else 'above'} the error"
-        message = tab.inner_text("#verdict")
-        assert message.startswith("constants changed: verdicts are for the measured values")
+        assert tab.evaluate(VERDICTS) == {
+            row: [f"{verdict} at t = 20" if row in of_q else verdict, row in of_q]
+            for row, (_, verdict) in lines.items()
+        }
+        message, below = (
+            tab.inner_text("#verdict"),
+            sum(verdict.endswith("below the error") for _, verdict in lines.values()),
+        )
+        assert message.startswith("constants changed: the verdicts below are not about these values.")
+        assert f"With these sliders, {below} of {len(of_q)} bounds" in message
         assert "holds" not in message
-        assert tab.get_attribute("#verdict", "class") == "doubt"
+        assert tab.get_attribute("#verdict", "class") == "moved"
+        assert tab.get_attribute("#answer", "class") == "moved"
         assert "no verdict is about these values" in tab.text_content("#constants-hint")
+    assert tab.text_content("#suspended button") == "Back to the measured values"
     tab.click("#suspended button")
     tab.evaluate(SETTLED)
-    assert tab.evaluate(LINES) == before
+    assert (tab.evaluate(LINES), tab.evaluate(VERDICTS)) == (before, verdicts)
+    assert tab.get_attribute("#answer", "class") == ""
     assert tab.inner_text("#verdict") == banner
     assert tab.get_attribute("#verdict", "class") == "good"
     assert tab.evaluate("document.activeElement.id") == "reset"
@@ -103,30 +117,37 @@ def test_errors_that_are_rounding_are_not_compared(visit: Any, tmp_path: Path) -
         assert any(ratio != "–" for ratio, _ in lines.values()) == compared[t - 1], t
 
 
-def test_a_number_outside_of_its_domain_is_told(visit: Any, theory_file: Path) -> None:
+def test_a_number_outside_of_its_domain_is_refused_in_words(visit: Any, theory_file: Path) -> None:
+    """The message stays when the field is left, which then shows what counts; the next number that counts ends it."""
     tab = visit(theory_file)
+    tab.uncheck("#follow")
+    tab.evaluate(SETTLED)
     for label, silly, words in (
-        ("q", "2", "give a number at least 0 and below 1; the bounds stay as they are"),
-        ("q", "-1", "give a number at least 0 and below 1"),
-        ("q", "", "give a number at least 0 and below 1"),
-        ("kappa", "0.5", "give a number at least 1;"),
-        ("t", "0", "give a whole number from 1 to the end of the axis"),
-        ("t", "1.5", "give a whole number from 1"),
-        ("k", "", "give a whole number from 0"),
+        ("q", "2", " must be a number at least 0 and below 1 (got 2). The curves keep "),
+        ("q", "-1", "(got -1)"),
+        ("q", "", "(got nothing)"),
+        ("q", "1e", "(got not a number)"),
+        ("kappa", "0.5", "a number at least 1 (got 0.5)"),
+        ("t", "0", "a whole number from 1 to 100 (got 0)"),
+        ("t", "1.5", "a whole number from 1 to 100"),
+        ("k", "", "a whole number from 0 to 100"),
     ):
-        tab.uncheck("#follow")
-        tab.evaluate(SETTLED)
         field = tab.locator(f"#c-{label}").locator("xpath=../input[@type='number']")
         complaint = tab.locator(f"#c-{label}").locator("xpath=../span[@role='alert']")
-        before = tab.evaluate(VALUES)
-        field.fill(silly)
+        before, shown = tab.evaluate(VALUES), field.input_value()
+        if silly == "1e":
+            field.select_text()
+            field.press_sequentially(silly, delay=0)  # what cannot be filled in can be typed
+        else:
+            field.fill(silly)
         tab.evaluate(SETTLED)
-        assert complaint.is_visible()
         assert words in complaint.text_content()
         assert field.get_attribute("aria-invalid") == "true"
         assert tab.evaluate(VALUES) == before
         field.blur()
         tab.evaluate(SETTLED)
-        assert not complaint.is_visible()
+        assert complaint.is_visible()
+        assert field.input_value() == shown
         field.fill("3" if label != "q" else "0.3")
+        tab.evaluate(SETTLED)
         assert not complaint.is_visible()

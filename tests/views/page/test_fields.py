@@ -15,8 +15,10 @@ LUMINANCE = """names => {
   const light = hex => [1, 3, 5].map(i => parseInt(hex.slice(i, i + 2), 16) / 255)
     .map(x => x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4)
     .reduce((s, x, i) => s + x * [0.2126, 0.7152, 0.0722][i], 0);
-  const told = name => light(style.getPropertyValue("--" + name).trim());
-  return [Object.fromEntries(names.map(name => [name, told(name)])), lines.map(light)];
+  const read = name => light(style.getPropertyValue("--" + name).trim());
+  const dark = document.documentElement.dataset.theme === "dark" ? 1 : 0;
+  const methods = Object.values(data.methodColours).map(pair => pair[dark]);
+  return [Object.fromEntries(names.map(name => [name, read(name)])), [...lines, ...methods].map(light)];
 }"""
 
 

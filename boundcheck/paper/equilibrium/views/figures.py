@@ -1,4 +1,7 @@
-"""The figures of `eqm` and `conv-eqm` in the layout of the paper: four panels in a row, † without projection."""
+"""The figures of `eqm` and `conv-eqm` in the layout of the paper: four panels in a row, † without projection.
+
+Colours are those of `method_style`, the same as in every other figure, and not those of the paper.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from boundcheck.views.figures import canvas
-from boundcheck.views.figures.canvas import BLUE, GREEN, ORANGE, PURPLE, SKY, TOP, VERMILLION
+from boundcheck.views.figures.canvas import LINE, TOP
+from boundcheck.views.figures.method_style import style_of
 
 DASHED = (0, (4, 1.5))
-# FP red, FP† green, CG† blue and ITD† violet as the paper's text has them
 LINES: dict[str, tuple[str, str, Any]] = {
-    "aid-fp-projected": ("FP", VERMILLION, "-"),
-    "aid-cgn-projected": ("CG", ORANGE, "-"),
-    "itd-projected": ("ITD", SKY, "-"),
-    "aid-fp-free": ("FP†", GREEN, DASHED),
-    "aid-cgn-free": ("CG†", BLUE, DASHED),
-    "itd-free": ("ITD†", PURPLE, DASHED),
+    f"{method}-{kind}": (f"{style_of(method).label}{dagger}", style_of(method).colour, dashes)
+    for kind, dagger, dashes in (("projected", "", "-"), ("free", "†", DASHED))
+    for method in ("aid-fp", "aid-cgn", "itd")
 }
+DAGGER = "†: without projection, so Φ need not be a contraction. AID-CGN is the paper's CG, on the normal equations"
+MEAN = "line: mean over the seeds; shaded: from the least to the largest"
 THICK = {"aid-fp-projected": 3.0, "aid-cgn-projected": 1.9, "itd-projected": 0.9}  # so that those below are seen
 LARGE = {"aid-fp-projected": 7.0, "aid-cgn-projected": 5.0, "itd-projected": 3.4}  # points, likewise
 LOST = "a run left the finite numbers"
@@ -42,7 +44,7 @@ def panels(data: Mapping[str, Any]) -> Figure:
     axes_in_row.append(_sensitivity(figure, data))
     left = 0.42
     across = left + len(axes_in_row) * (WIDTH + GAP) - GAP + 0.14
-    figure.set_size_inches(across, TOP + HEIGHT + FOOT + 0.3)
+    figure.set_size_inches(across, TOP + HEIGHT + FOOT + 0.24 + 2 * LINE)
     for place, axes in enumerate(axes_in_row):
         canvas.place(axes, left + place * (WIDTH + GAP), TOP, WIDTH, HEIGHT)
     handles = [
@@ -51,7 +53,9 @@ def panels(data: Mapping[str, Any]) -> Figure:
     ]
     if any(ends["diverged"].any() for ends in data["sensitivity"].values()):
         handles.append(Line2D([], [], color="0.3", ls="none", marker="x", ms=4, label=LOST))
-    canvas.legend_line(axes_in_row[0], handles, figure.dpi_scale_trans, across / 2, 0.14)
+    notes = [DAGGER, *([MEAN] if len(data["curves"]["itd-free"]["objective"]) > 1 else [])]
+    for height, keys in ((0.14 + LINE, handles), (0.12, [canvas.note(text) for text in notes])):
+        canvas.legend_line(axes_in_row[0], keys, figure.dpi_scale_trans, across / 2, height)
     return figure
 
 
@@ -84,6 +88,8 @@ def _cross(axes: Axes, name: str, x: np.ndarray, y: np.ndarray) -> None:
 
 
 def _sensitivity(figure: Figure, data: Mapping[str, Any]) -> Axes:
+    if len(data["step_sizes"]) == 1:
+        return _one_size(figure, data)
     axes = canvas.panel(figure, PANELS["sensitivity"], r"step size $\zeta$")
     sizes = data["step_sizes"]
     canvas.log_axis(axes, "x", *canvas.extent([sizes], room=1.2, least=12))
@@ -93,6 +99,26 @@ def _sensitivity(figure: Figure, data: Mapping[str, Any]) -> Axes:
         _line(axes, name, sizes, values, marker="o")
         lost = sizes[data["sensitivity"][name]["diverged"].any(axis=1)]
         _cross(axes, name, lost, np.full(len(lost), axes.get_ylim()[0]))
+    return axes
+
+
+def _one_size(figure: Figure, data: Mapping[str, Any]) -> Axes:
+    """With a single step size there is nothing to compare over: one place for each method instead."""
+    axes = canvas.panel(figure, PANELS["sensitivity"], rf"all with step size $\zeta={data['step_sizes'][0]:g}$")
+    every = {name: 100 * data["sensitivity"][name]["accuracy"] for name in LINES}
+    axes.set_xlim(-0.6, len(LINES) - 0.4)
+    _vertical(axes, "accuracy", np.stack(list(every.values())))
+    below = canvas.moved(axes, axes.get_xaxis_transform(), 0, -canvas.TICK)
+    for place, (name, values) in enumerate(every.items()):
+        label, colour, _ = LINES[name]
+        axes.vlines(
+            place, np.nanmin(values, initial=100.0), np.nanmax(values, initial=0.0), color=colour, lw=3, alpha=0.3
+        )
+        style: dict[str, Any] = {"mfc": "white"} if name.endswith("free") else {}
+        axes.plot([place], [values.mean()], "o", ms=5, color=colour, gid=name, **style)
+        canvas.write(axes, place, 0, label.removeprefix("AID-"), below, ha="center", va="top")
+        if data["sensitivity"][name]["diverged"].any():
+            _cross(axes, name, np.array([place]), np.array([axes.get_ylim()[0]]))
     return axes
 
 

@@ -14,6 +14,7 @@ from boundcheck.views.figures.canvas import SKY, SMALL, TEXT, VERMILLION
 ACROSS, CELL, EDGE, TITLE, FOOT = 0.55, 0.3, 0.12, 0.26, 0.24  # inches: labels, a map, margins, words above and below
 COLOURS = LinearSegmentedColormap.from_list("signed", [SKY, "black", VERMILLION])
 BETWEEN = 1  # pixels between maps
+KEY = 0.42  # the height of the colour key, inches
 
 
 def maps(states: np.ndarray, images: np.ndarray, digits: Sequence[int]) -> Figure:
@@ -21,7 +22,7 @@ def maps(states: np.ndarray, images: np.ndarray, digits: Sequence[int]) -> Figur
     count, times, filters = states.shape[:3]
     side = round(images.shape[1] ** 0.5)
     block = TITLE + filters * CELL + FOOT
-    width, height = ACROSS + times * CELL + EDGE, count * block + 0.04
+    width, height = ACROSS + times * CELL + EDGE, count * block + 0.04 + KEY
     figure = Figure(figsize=(width, height))
     for place, (digit, of_one) in enumerate(zip(digits, states, strict=True)):
         axes = figure.add_axes((0, 0, 1, 1))
@@ -41,7 +42,22 @@ def maps(states: np.ndarray, images: np.ndarray, digits: Sequence[int]) -> Figur
         canvas.place(small, 0.04, top, 0.3, 0.3)
         small.imshow(images[place].reshape(side, side), cmap="gray", interpolation="nearest")
         small.set_axis_off()
+    _key(figure, ACROSS, height)
     return figure
+
+
+def _key(figure: Figure, left: float, height: float) -> None:
+    """Which colour is which number, as a part of the largest entry of each digit."""
+    axes = figure.add_axes((0, 0, 1, 1))
+    canvas.place(axes, left + 0.5, height - KEY + 0.1, 2.0, 0.12)
+    axes.imshow(np.linspace(-1, 1, 201)[None, :], cmap=COLOURS, aspect="auto", extent=(-1, 1, 0, 1))
+    axes.set_axis_off()
+    axes.set_gid("colour key")
+    below = canvas.inches(axes)
+    for x, text in ((0.0, "−largest entry"), (1.0, "0"), (2.0, "largest entry")):
+        canvas.write(axes, x, -0.09, text, below, ha="center", fontsize=SMALL, gid="colour key")
+    words = "rows are filters, columns are iterations;\nleft of them is the image"
+    canvas.write(axes, 2.75, 0.04, words, below, fontsize=SMALL, gid="colour key")
 
 
 def mosaic(of_one: np.ndarray) -> np.ndarray:

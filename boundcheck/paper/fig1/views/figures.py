@@ -1,4 +1,7 @@
-"""Figure 1 in the layout of the paper, four panels in a row; and below one another, each method with its bounds."""
+"""Figure 1 in the layout of the paper, four panels in a row; and below one another, each method with its bounds.
+
+Colours are those of `method_style`, the same as in every other figure.
+"""
 
 from __future__ import annotations
 
@@ -9,32 +12,32 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
-from boundcheck.views.figures import canvas
-from boundcheck.views.figures.canvas import BLUE, GREEN, ORANGE, PURPLE, TOP, VERMILLION
+from boundcheck.side import Side
+from boundcheck.views.figures import canvas, envelope
+from boundcheck.views.figures.canvas import LINE, TOP
+from boundcheck.views.figures.drawn_bounds import marked
+from boundcheck.views.figures.method_style import GREY, bound_style, style_of
 
 LABELS = {"lr": "LR", "krr": "KRR", "br": "BR", "hr": "HR"}
 ERROR = r"$\|g(\lambda)-\nabla f(\lambda)\|$"
 WIDTH, HEIGHT, GAP, FOOT = 2.35, 1.9, 0.42, 0.42  # of a panel, inches
+SPREAD = 0.13  # how dark a band of one standard deviation is
 # FP is that on the map of heavy ball where there is one, as in the authors' code
 LINES = {
-    "itd": ("ITD", VERMILLION, "-"),
-    "fp-momentum": ("FP $k=t$", BLUE, "-"),
-    "aid-cg": ("CG $k=t$", GREEN, "-"),
-    "fp-momentum:10": ("FP $k=10$", BLUE, (0, (4, 1.5))),
-    "aid-cg:10": ("CG $k=10$", GREEN, (0, (4, 1.5))),
+    "itd": "itd", "fp-momentum": "aid-fp", "aid-cg": "aid-cg", "fp-momentum:10": "aid-fp:10", "aid-cg:10": "aid-cg:10",
+}  # fmt: skip
+ROWS = {"itd": "ITD", "aid-fp": r"AID-FP $k=t$, on $\Phi$", "aid-cg": "AID-CG $k=t$"}
+TEN_STEPS = {"aid-fp:10": r"AID-FP $k=10$, on $\Phi$", "aid-cg:10": "AID-CG $k=10$"}
+BOUNDS = {  # what is drawn of the bounds: the role that its marker stands for, and its name
+    "paper": ("paper", "the paper's theorem, proved"),
+    "certified": ("a priori", "least proved bound, a priori"),
+    "afterwards": ("a posteriori", "least proved bound, a posteriori"),
 }
-ROWS = {"itd": "ITD", "aid-fp": r"FP $k=t$, on $\Phi$", "aid-cg": "CG $k=t$"}
-TEN_STEPS = {"aid-fp:10": r"FP $k=10$, on $\Phi$", "aid-cg:10": "CG $k=10$"}
-KINDS = {
-    "float32": ("error in float32", "0.65", "-"),
-    "float64": ("error in float64", "black", "-"),
-    "certified": ("least certified bound", BLUE, (0, (4, 1.5))),
-    "afterwards": ("the same, from what was seen of the run", GREEN, (0, (1, 1))),
-    "paper": ("the paper's theorem", VERMILLION, (0, (5, 1.2, 1, 1.2))),
-    "floor32": ("floor of float32", PURPLE, (0, (2, 1))),
-    "floor64": ("floor of float64", ORANGE, (0, (2, 1))),
-}
+FLOORS = {"floor32": ("0.93", "below the floor of float32"), "floor64": ("0.82", "below the floor of float64")}
+ERRORS = {"float32": "error in float32", "float64": "error in float64"}
+KINDS = (*ERRORS, *BOUNDS, *FLOORS)
 Data = Mapping[str, Mapping[str, Any]]
 
 
@@ -47,13 +50,29 @@ def errors(data: Data) -> Figure:
         low, high = canvas.extent([part["float32"]["mean"] for part in drawn.values()])
         axes = sheet.panel(0, place, LABELS[name], drawn["itd"]["float32"]["mean"], low, high)
         for line, part in drawn.items():
-            label, colour, dashes = LINES[line]
+            style = style_of(LINES[line])
             mean, std, least = (part["float32"][statistic] for statistic in ("mean", "std", "min"))
             t = np.arange(1, len(mean) + 1)
-            axes.fill_between(t, np.maximum(mean - std, least), mean + std, color=colour, alpha=0.18, lw=0)
-            width = 2.4 if line == "itd" else 1.2  # on BR, FP lies on ITD
-            axes.plot(t, mean, color=colour, ls=dashes, lw=width, label=label, gid=line)
-    return sheet.arranged(list(LINES.values()))
+            below, above = np.maximum(mean - std, least), mean + std
+            axes.fill_between(t, below, above, color=style.colour, alpha=SPREAD, lw=0)
+            width = 2.0 if line == "itd" else 1.2  # on BR, FP lies on ITD
+            envelope.draw(axes, t, mean, color=style.colour, ls=style.dashes, lw=width, gid=line)
+    samples = len(next(iter(data.values()))["kappa"])
+    return sheet.arranged([*_method_keys(), _spread_key(samples), envelope.key()])
+
+
+def _method_keys() -> list[Line2D]:
+    keys = []
+    for method in LINES.values():
+        style = style_of(method)
+        label = style.label + ("" if ":" in method or method == "itd" else " $k=t$")
+        keys.append(Line2D([], [], color=style.colour, ls=style.dashes, lw=1.6, label=label))
+    return keys
+
+
+def _spread_key(samples: int) -> Patch:
+    label = f"shaded: mean ± one standard deviation over {samples} λ, cut below at the least error"
+    return Patch(facecolor=(0.4, 0.4, 0.4, 2 * SPREAD), edgecolor="none", label=label)
 
 
 def with_bounds(data: Data, rows: Mapping[str, str] = ROWS) -> Figure:
@@ -66,30 +85,39 @@ def with_bounds(data: Data, rows: Mapping[str, str] = ROWS) -> Figure:
         parts = {method: of_problem["methods"][method] for method in rows}
         floors = {method: floors_of(of_problem, method) for method in rows}
         lowest = np.array([floor for of_one in floors.values() for floor in of_one.values()])
-        low, _ = canvas.extent([lowest, *(part["float64"]["mean"] for part in parts.values())])
+        low, _ = canvas.extent([lowest / 5, *(part["float64"]["mean"] for part in parts.values())])
         _, high = canvas.extent([part[kind] for part in parts.values() for kind in ("paper", "certified")])
         for row, (method, part) in enumerate(parts.items()):
             title = f"{LABELS[name]}: {rows[method]}"
             axes = sheet.panel(row, place, title, part["float64"]["mean"], low, high)
-            t = np.arange(1, len(part["float64"]["mean"]) + 1)
-            for kind, (label, colour, dashes) in KINDS.items():
-                style: dict[str, Any] = {"color": colour, "ls": dashes, "label": label, "gid": kind}
-                style["lw"] = 2.4 if kind == "float32" else 1.1
-                if kind.startswith("floor"):
-                    if kind in floors[method]:
-                        axes.axhline(floors[method][kind], **style)
-                    continue
-                values = part[kind]["mean"] if kind.startswith("float") else part[kind]
-                finite = np.isfinite(values)
-                if kind == "afterwards" and finite.sum() < len(t) // 2:
-                    style |= {"marker": "o", "ms": 2}
-                axes.plot(t[finite], values[finite], **style)
-    drawn = [
-        kind
-        for kind in KINDS
-        if not kind.startswith("floor") or any(kind in of_method for of_method in floors.values())
-    ]
-    return sheet.arranged([KINDS[kind] for kind in drawn])
+            for kind, floor in floors[method].items():
+                axes.axhspan(low / 10, floor, color=FLOORS[kind][0], lw=0, zorder=0)
+                axes.axhline(floor, color="0.6", lw=0.7, gid=kind)
+            _errors_and_bounds(axes, part, style_of(method).colour)
+    return sheet.arranged(_bound_keys(any(floors.values())))
+
+
+def _errors_and_bounds(axes: Axes, part: Mapping[str, Any], colour: str) -> None:
+    t = np.arange(1, len(part["float64"]["mean"]) + 1)
+    axes.plot(t, part["float32"]["mean"], color=colour, lw=3, alpha=0.35, gid="float32")
+    envelope.draw(axes, t, part["float64"]["mean"], color=colour, lw=1.4, gid="float64")
+    for kind, (role, _) in BOUNDS.items():
+        there = np.isfinite(part[kind])
+        style: dict[str, Any] = {"color": colour, "lw": 1.0, "ms": 3, "gid": kind, "markevery": marked(there, role)}
+        axes.plot(t[there], part[kind][there], **style | bound_style(role, Side.UPPER))
+
+
+def _bound_keys(floors: bool) -> list[Line2D | Patch]:
+    """Keys in grey, since the colour of a line is that of its row."""
+    wide: dict[str, dict[str, Any]] = {"float32": {"lw": 3, "alpha": 0.35}, "float64": {"lw": 1.4}}
+    keys: list[Line2D | Patch] = []
+    for kind, label in ERRORS.items():
+        keys.append(Line2D([], [], color=GREY, label=label, **wide[kind]))
+    for role, label in BOUNDS.values():
+        keys.append(Line2D([], [], color=GREY, lw=1.0, ms=3, label=label, **bound_style(role, Side.UPPER)))
+    if floors:
+        keys += [Patch(facecolor=shade, edgecolor="0.6", label=label) for shade, label in FLOORS.values()]
+    return keys
 
 
 def floors_of(part: Mapping[str, Any], method: str) -> dict[str, float]:
@@ -118,12 +146,14 @@ class Sheet:
         self.places.append((axes, row, column))
         return axes
 
-    def arranged(self, legend: Sequence[tuple[str, Any, Any]]) -> Figure:
+    def arranged(self, keys: Sequence[Line2D | Patch]) -> Figure:
         across = self.left + self.columns * (WIDTH + GAP) - GAP + 0.14
-        down = self.rows * (TOP + HEIGHT + FOOT) + 0.3
+        lines = canvas.key_rows(keys, across - 0.2)
+        down = self.rows * (TOP + HEIGHT + FOOT) + LINE * len(lines) + 0.14
         self.figure.set_size_inches(across, down)
         for axes, row, column in self.places:
             canvas.place(axes, self.left + column * (WIDTH + GAP), row * (TOP + HEIGHT + FOOT) + TOP, WIDTH, HEIGHT)
-        handles = [Line2D([], [], color=colour, ls=dashes, lw=1.4, label=label) for label, colour, dashes in legend]
-        canvas.legend_line(self.places[0][0], handles, self.figure.dpi_scale_trans, across / 2, 0.14)
+        for i, line in enumerate(lines):
+            height = LINE * (len(lines) - i - 0.5) + 0.06
+            canvas.legend_line(self.places[0][0], line, self.figure.dpi_scale_trans, across / 2, height)
         return self.figure

@@ -3,46 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from boundcheck.paper.fig1.views.figures import LABELS, Sheet
+from boundcheck.paper.fig1.views.figures import HEIGHT, LABELS, Sheet
 from boundcheck.paper.tightness.certified import KINDS, METHODS
+from boundcheck.side import Side
 from boundcheck.theory.kinds import BoundKind
-from boundcheck.views.figures import canvas
-from boundcheck.views.figures.canvas import BLUE, GREEN, ORANGE, PURPLE, VERMILLION
+from boundcheck.views.figures import envelope
+from boundcheck.views.figures.drawn_bounds import has_gaps, marked
+from boundcheck.views.figures.method_style import GREY, bound_style, style_of
+from boundcheck.views.figures.tightness_figure import grade_bands, grade_keys, grade_limits
 
-LINES = {
-    "paper": ("the paper's theorem", VERMILLION, (0, (5, 1.2, 1, 1.2))),
-    BoundKind.A_PRIORI: ("best certified, a priori", BLUE, (0, (4, 1.5))),
-    BoundKind.FROM_SPECTRUM: (BoundKind.FROM_SPECTRUM.value, ORANGE, (0, (6, 1))),
-    BoundKind.A_POSTERIORI: ("best certified, a posteriori", GREEN, (0, (1, 1))),
-    BoundKind.ENCLOSURE: (BoundKind.ENCLOSURE.value, PURPLE, "-"),
+LINES: dict[str, tuple[str, str]] = {  # the role that a marker stands for, and what it is called
+    "paper": ("paper", "the paper's theorem"),
+    BoundKind.A_PRIORI: ("a priori", "tightest proved bound, a priori"),
+    BoundKind.FROM_SPECTRUM: ("from the spectrum", "from the spectrum"),
+    BoundKind.A_POSTERIORI: ("a posteriori", "a posteriori"),
+    BoundKind.ENCLOSURE: ("", "enclosure by a better solution"),
 }
 
 
 def ratios(problems: Mapping[str, Mapping[str, Any]]) -> Figure:
-    """A column for each problem, a row for each method; a line where a bound is ten times the error."""
+    """A column for each problem, a row for each method; shades where a bound is tight, loose or vacuous."""
     sheet = Sheet(len(METHODS), len(problems), "bound / error")
     for column, (name, result) in enumerate(problems.items()):
         every = [ratios_of(method_result, kind) for method_result in result["methods"].values() for kind in LINES]
-        low, high = canvas.extent([*every, np.array([1.0, 100.0])], room=1.5)
+        low, high = grade_limits([*every, np.array([100.0])], HEIGHT)
         for row, method in enumerate(METHODS):
-            of_method = result["methods"][method]
-            title = f"{LABELS[name.partition('-')[0]]}: {method}"
+            of_method, style = result["methods"][method], style_of(method)
+            title = f"{LABELS[name.partition('-')[0]]}: {style.label}" + ("" if method == "itd" else " $k=t$")
             axes = sheet.panel(row, column, title, of_method["error"], low, high)
+            grade_bands(axes, high)
             t = np.arange(1, len(of_method["error"]) + 1)
-            axes.axhline(10, color="0.75", lw=0.8)
-            for kind, (label, colour, dashes) in LINES.items():
+            for kind in LINES:
                 values = ratios_of(of_method, kind)
-                finite = np.isfinite(values)
-                style: dict[str, Any] = {"color": colour, "ls": dashes, "lw": 1.4, "label": label, "gid": kind}
-                if finite.sum() < len(t) // 2:
-                    style |= {"marker": "o", "ms": 2}
-                axes.plot(t[finite], values[finite], **style)
-    return sheet.arranged(list(LINES.values()))
+                there = np.isfinite(values)
+                plot = axes.plot if has_gaps(values) else partial(envelope.draw, axes)
+                plot(t[there], values[there], color=style.colour, gid=kind, **_line(kind, there))
+    keys = [Line2D([], [], color=GREY, label=label, **_line(kind)) for kind, (_, label) in LINES.items()]
+    return sheet.arranged([*keys, envelope.key(), *grade_keys()])
+
+
+def _line(kind: str, there: np.ndarray | None = None) -> dict[str, Any]:
+    role = LINES[kind][0]
+    if not role:
+        return {"lw": 0.9, "ls": "-"}
+    marks = {} if there is None else {"markevery": marked(there, role)}
+    return {"lw": 1.1, "ms": 3} | bound_style(role, Side.UPPER) | marks
 
 
 def ratios_of(method_result: Mapping[str, Any], kind: str) -> np.ndarray:

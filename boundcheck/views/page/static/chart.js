@@ -1,9 +1,9 @@
 // The chart: bounds over t, measured errors, the floor, and the chosen t as a line.
 
-const DASHES = REPORT
-  ? { paper: [10, 4], local: [4, 3], other: [10, 3, 2, 3], posteriori: [2, 4] }
-  : { paper: [], local: [7, 4], other: [10, 3, 2, 3], posteriori: [2, 4] };
-const OTHERS = [[2, 3], [6, 3], [6, 2, 1, 2], [2, 6]]; // errors of the methods that are not chosen
+const DASHES = { paper: [], local: [7, 4], other: [10, 3, 2, 3], posteriori: [2, 4] };
+const KNOWN = { proved: [10, 4], probable: [10, 3, 2, 3], estimated: [3, 4] }; // on the page of a report, as in figures
+const MOVED = [1, 3];
+const KNOWN_WORDS = { proved: "dashed: proved", probable: "dash-dotted: probable", estimated: "dotted: estimated" };
 const DEEPEST = 22; // decades in view, at most
 const POINTS = 400;
 let plot = null;
@@ -16,6 +16,12 @@ function places() {
   return [...new Set(found)];
 }
 
+/** The dashes of a bound: who proved it; on the page of a report, how it is known. @param {Row} row */
+function dashesOf(row) {
+  if (!REPORT) return DASHES[row.line];
+  return isChanged(row) ? MOVED : KNOWN[boundOf(row).known];
+}
+
 /** What is drawn, in order, with a function from t to a value. */
 function curves() {
   const found = [];
@@ -24,14 +30,12 @@ function curves() {
     found.push({ name: "", floor: true, at: (t) => (t <= mine.floor.length ? mine.floor[t - 1] : null) });
     for (const curve of REPORT.curves) {
       const own = curve === mine;
-      const others = OTHERS[REPORT.curves.indexOf(curve) % OTHERS.length];
-      found.push({ name: `error of ${curve.method}`, colour: colourOf(own ? "--error" : "--dim"), width: own ? 3 : 1.7, dash: own ? [] : others,
-        at: (t) => errorAt(curve.method, t) });
+      found.push({ name: `error of ${curve.method}`, colour: methodColour(curve.method), width: own ? 3.5 : 1.5, dash: [], at: (t) => errorAt(curve.method, t) });
     }
   }
   for (const row of drawn()) {
     const where = REPORT || row.bound.startsWith(row.method) ? "" : ` (${row.method})`;
-    found.push({ name: row.bound + where, colour: rowColour(row), width: 2.2, dash: DASHES[row.line], row, at: (t) => valueAt(row, t) });
+    found.push({ name: row.bound + where, colour: rowColour(row), width: 2.2, dash: dashesOf(row), joined: row.fixed !== null, at: (t) => valueAt(row, t) });
   }
   return found;
 }
@@ -69,18 +73,27 @@ function drawChart() {
     return value !== null && (value > 0 || !state.log) ? value : null;
   }));
   const range = limits(columns.filter((_, i) => !lines[i].floor));
-  const shape = JSON.stringify([lines.map((line) => [line.name, line.colour]), state.log, colourOf("--back")]);
+  const shape = JSON.stringify([lines.map((line) => [line.name, line.colour, line.dash]), state.log, colourOf("--back")]);
   if (shape !== built || !plot) {
     if (plot) plot.destroy();
     plot = new uPlot(options(lines), [ts, ...columns], byId("chart"));
     built = shape;
     byId("legend").replaceChildren(...lines.filter((line) => !line.floor).map((line) =>
       make("li", {}, swatch(line.colour, line.dash, line.width), line.name)));
+    if (REPORT) noteLines();
   }
   const floor = lines.findIndex((line) => line.floor);
   byId("floor-note").hidden = floor < 0 || !columns[floor].some((x) => x !== null && x > range[0]);
   plot.range = range;
   plot.setData([ts, ...columns]);
+}
+
+/** What the dashes of the bounds say, of those that are drawn. */
+function noteLines() {
+  const words = Object.keys(KNOWN).filter((known) => drawn().some((row) => !isChanged(row) && boundOf(row).known === known)).map((known) => KNOWN_WORDS[known]);
+  if (drawn().some(isChanged)) words.push("finely dotted: with constants that you changed");
+  byId("lines-note").hidden = !words.length;
+  byId("lines-note").textContent = `solid: errors · bounds ${words.join(" · ")}`;
 }
 
 /** @param {ReturnType<typeof curves>} lines */
@@ -108,7 +121,7 @@ function options(lines) {
     ],
     series: [{}, ...lines.map((line) => line.floor
       ? { stroke: "transparent", fill: colourOf("--floor"), fillTo: (u) => u.scales.y.min, points: { show: false }, pxAlign: 0 }
-      : { stroke: line.colour, width: line.width, dash: line.dash, points: { show: false }, pxAlign: 0 })],
+      : { stroke: line.colour, width: line.width, dash: line.dash, spanGaps: Boolean(line.joined), points: { show: false }, pxAlign: 0 })],
     hooks: { draw: [marker], ready: [(u) => u.over.addEventListener("click", (event) => {
       state.t = Math.min(state.horizon, Math.max(1, Math.round(u.posToVal(event.offsetX, "x"))));
       changed();

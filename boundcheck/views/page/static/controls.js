@@ -25,31 +25,30 @@ function shortened(control, value) {
 }
 
 /**
- * Says beside a field why what is typed does not count; once it is left, the field shows again what counts.
- * @param {HTMLInputElement} field @param {string} domain @param {(text: string) => boolean} accept takes it if it counts
+ * Says beside a field why what is typed does not count. Once the field is left it shows again what counts; the message stays.
+ * @param {HTMLInputElement} field @param {HTMLInputElement} range @param {string} latex @param {() => string} domain
+ * @param {() => string} current @param {(text: string) => boolean} accept takes it if it counts
  */
-function typed(field, domain, accept) {
+function guard(field, range, latex, domain, current, accept) {
   const complaint = make("span", { class: "complaint bad", role: "alert", hidden: true });
+  const hide = () => { complaint.hidden = true; field.removeAttribute("aria-invalid"); };
   field.addEventListener("input", () => {
-    const counts = field.value !== "" && accept(field.value);
-    field.setCustomValidity(counts ? "" : domain);
-    field.setAttribute("aria-invalid", String(!counts));
-    complaint.textContent = counts ? "" : `${domain}; the bounds stay as they are`;
-    complaint.hidden = counts;
+    if (field.value !== "" && accept(field.value)) { hide(); return; }
+    const typed = field.validity.badInput ? "not a number" : field.value === "" ? "nothing" : field.value;
+    field.setAttribute("aria-invalid", "true");
+    complaint.replaceChildren(formula(latex), ` must be ${domain()} (got ${typed}). The curves keep `, formula(latex), ` = ${current()}.`);
+    complaint.hidden = false;
   });
-  field.addEventListener("blur", () => {
-    field.setCustomValidity("");
-    field.removeAttribute("aria-invalid");
-    complaint.hidden = true;
-    changed();
-  });
+  field.addEventListener("blur", () => { field.removeAttribute("aria-invalid"); changed(); });
+  range.addEventListener("input", hide);
+  byId("reset").addEventListener("click", hide);
   return complaint;
 }
 
 /** The numbers that a control takes, in words. @param {Control} control */
 function domainOf(control) {
   const least = control.zero || control.least > 0 ? `at least ${control.least}` : `above ${control.least}`;
-  return `give a number ${least}${control.below === null ? "" : ` and below ${control.below}`}`;
+  return `a number ${least}${control.below === null ? "" : ` and below ${control.below}`}`;
 }
 
 /** @param {Control} control */
@@ -64,7 +63,7 @@ function slider(control) {
     changed();
   };
   range.addEventListener("input", () => set(valueOf(control, Number(range.value))));
-  const complaint = typed(field, domainOf(control), (text) => {
+  const complaint = guard(field, range, control.latex, () => domainOf(control), () => number(state.values[control.key]), (text) => {
     const value = Number(text);
     const inside = Number.isFinite(value) && value >= control.least && (control.below === null || value < control.below) && (control.zero || value > 0);
     if (inside) set(value);
@@ -78,7 +77,7 @@ function slider(control) {
     range.dataset.value = String(value);
     if (document.activeElement !== field) field.value = String(shortened(control, value));
   });
-  const words = [control.meaning, control.note, control.side && `measured: ${number(control.value)}, ${control.side}`].filter(Boolean).join(" · ");
+  const words = [control.meaning, control.note, control.side && `measured: ${number(control.value)} (${control.side})`].filter(Boolean).join(" · ");
   return make("div", { class: "control" }, make("label", { for: id, class: "symbol" }, formula(control.latex)), range, field,
     complaint, make("span", { class: "meaning", text: words }));
 }
@@ -99,7 +98,7 @@ function counter(name) {
     return true;
   };
   range.addEventListener("input", () => set(range.value));
-  const complaint = typed(field, `give a whole number from ${range.min} to the end of the axis`, set);
+  const complaint = guard(field, range, latex, () => `a whole number from ${range.min} to ${state.horizon}`, () => String(name === "k" ? steps() : state[name]), set);
   refreshers.push(() => {
     const value = name === "k" ? steps() : state[name];
     range.max = field.max = String(state.horizon);
@@ -140,8 +139,7 @@ function buildControls() {
   }
   const tie = byId("tie");
   byId("tie-label").hidden = !("kappa" in state.values && "q" in state.values);
-  byId("tie-label").querySelector("span").append("gradient descent with its best step: ", formula(DATA.tie),
-    ", and what else follows");
+  byId("tie-label").querySelector("span").append("link q, κ, μ and α as for optimally tuned gradient descent: ", formula(DATA.tie));
   tie.addEventListener("change", () => { state.tied = tie.checked; follow(""); changed(); });
   refreshers.push(() => (tie.checked = state.tied));
   byId("reset").addEventListener("click", reset);

@@ -14,7 +14,7 @@ function show() {
   drawChart();
   const row = selectedRow();
   byId("theorem").hidden = byId("proof").hidden = !row;
-  if (row) { tellTheorem(row); tellProof(row); }
+  if (row) { showTheorem(row); showProof(row); }
 }
 
 function buildStories() {
@@ -41,7 +41,7 @@ function buildTheme() {
   const dress = () => {
     document.documentElement.dataset.theme = dark ? "dark" : "light";
     document.documentElement.style.colorScheme = dark ? "dark" : "light";
-    button.setAttribute("aria-pressed", String(dark));
+    button.textContent = dark ? "Switch to light" : "Switch to dark";
     changed();
   };
   button.addEventListener("click", () => { dark = !dark; dress(); });

@@ -1,16 +1,16 @@
 // The chosen bound: its statement, and its proof as a waterfall at t, where the run was traced.
 
-let told = "";
+let shownBound = "";
 
 /** @param {Row} row */
-function tellTheorem(row) {
-  if (told === row.bound) return;
-  told = row.bound;
+function showTheorem(row) {
+  if (shownBound === row.bound) return;
+  shownBound = row.bound;
   const about = DATA.bounds[row.bound];
   byId("theorem-title").textContent = `${about.title} (${row.bound})`;
   const facts = make("dl");
   const fact = (name, ...what) => what.length && facts.append(make("dt", { text: name }), make("dd", {}, ...what));
-  fact("theorem", `${about.reference} · ${about.label}`);
+  fact("theorem", about.reference);
   fact("paper", about.paper);
   fact("assumes", ...(about.assumptions.length ? [about.assumptions.map(([key, statement]) => `${key}: ${statement}`).join("; ")] : []));
   fact("kind", about.kind);
@@ -37,7 +37,7 @@ function loosest(links) {
 }
 
 /** @param {Row} row */
-function tellProof(row) {
+function showProof(row) {
   const trace = traced(row);
   const links = trace ? trace.links : DATA.bounds[row.bound].proof;
   byId("proof").hidden = !links.length;
@@ -47,13 +47,14 @@ function tellProof(row) {
   if (state.link < 0 || state.link >= links.length) state.link = trace ? loosest(links) : links.length - 1;
   if (trace) {
     const total = links.at(-1).value / links[0].value;
-    byId("proof-title").textContent = `Where ${row.bound} loses on ${row.method}: ×${number(total)} at t = ${trace.t}`;
-    const near = trace.t === state.t ? "" : ` t = ${state.t} is at the floor or was not traced; this is the nearest t.`;
-    byId("proof-hint").textContent = "From the measured error to the bound, on a logarithmic scale. Choose a step to read it." + near;
+    byId("proof-title").textContent = `Why bound ${row.bound} (${DATA.bounds[row.bound].reference}) ${Math.abs(total - 1) < 1e-3 ? "equals" : `is ${number(total)} times`} the error of ${row.method} at t = ${trace.t}`;
+    const near = trace.t === state.t ? "" : ` There is no trace at t = ${state.t}, where the error is rounding or nothing was traced; this is the nearest t.`;
+    const moved = isChanged(row) ? " The sliders do not move it: it is about the measured constants." : "";
+    byId("proof-hint").textContent = "From the measured error to the bound, on a logarithmic scale. Choose a step to read it." + near + moved;
   } else {
     byId("proof-title").textContent = `Proof of ${row.bound}, step by step`;
     byId("proof-hint").textContent = "Choose a step to read its inequality and what justifies it." +
-      (REPORT ? "" : " On a problem (boundcheck page lr) each step has its share of the loss.");
+      (REPORT ? "" : " The page of a problem (boundcheck page lr) shows how much each step loses.");
   }
   const key = `${row.id} ${links.map((link) => link.name).join("|")} ${Boolean(trace)}`;
   if (list.dataset.key !== key) {
@@ -77,14 +78,14 @@ function tellProof(row) {
     const cells = [make("span", { text: link.name + (link.broken ? " — BROKEN" : "") }), make("span", { class: "track", "aria-hidden": "true" }, fill),
       make("span", { class: "number value", "data-value": link.value, text: number(link.value) }),
       make("span", { class: "number slack", text: i ? `×${number(link.value / links[i - 1].value, 3)}` : "" }),
-      make("span", { class: "number share", text: i && Number.isFinite(share) ? `${Math.round(100 * share)} %` : "" })];
+      make("span", { class: "number share", text: i && Number.isFinite(share) ? `${Math.round(100 * share)}%` : "" })];
     button.replaceChildren(...cells);
   });
-  tellLink(links, Boolean(trace), row);
+  showLink(links, Boolean(trace), row);
 }
 
 /** @param {any[]} links @param {boolean} measured @param {Row} row */
-function tellLink(links, measured, row) {
+function showLink(links, measured, row) {
   const link = links[state.link];
   const key = `${row.id} ${state.link} ${measured}`;
   const panel = byId("link");
@@ -101,6 +102,6 @@ function tellLink(links, measured, row) {
   const loss = byId("loss");
   loss.className = measured && link.broken ? "bad" : "";
   if (!measured) loss.textContent = "";
-  else if (link.broken) loss.textContent = "The value falls here: something that this step uses is wrong.";
-  else loss.textContent = state.link ? `It costs a factor of ${number(link.value / links[state.link - 1].value)} at this t.` : "";
+  else if (link.broken) loss.textContent = "The value falls here, so this step is false: a constant or an assumption that it uses is wrong.";
+  else loss.textContent = state.link ? `This step makes the bound ${number(link.value / links[state.link - 1].value)} times as large at this t.` : "";
 }

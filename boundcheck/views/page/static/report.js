@@ -1,39 +1,67 @@
-// What was measured: the verdict, which the sliders suspend, all verdicts, and the constants with their sides.
+// What was measured: the title, all verdicts, which follow the sliders, and the constants with what is known of each.
 
 function buildReport() {
-  const { problem, verdict, violated, samples, curves } = REPORT;
+  const { problem, samples } = REPORT;
   byId("picture-title").textContent = "Error over t";
   byId("title").textContent = `${problem.name}: error against bounds`;
   const facts = [`d = ${problem.dim}`, `n = ${problem.hdim}`, problem.dynamics, problem.dtype, problem.seed !== undefined && problem.seed !== null && `seed ${problem.seed}`];
-  byId("subtitle").textContent = facts.filter(Boolean).join(", ") + (samples > 1 ? `; the first of ${samples} values of λ` : "");
-  byId("constants-hint").hidden = false;
-  byId("constants").hidden = !DATA.controls.length;
+  byId("subtitle").textContent = facts.filter(Boolean).join(", ") + (samples > 1 ? `; charts and tables are for the first of ${samples} values of λ` : "");
   byId("values-hint").hidden = !ROWS.length;
-  const all = curves.flatMap((curve) => Object.entries(curve.bounds).map(([name, bound]) => ({ method: curve.method, name, ...bound })));
-  const applied = all.filter((bound) => bound.verdict !== "not applicable");
-  const counts = new Map();
-  for (const bound of applied) counts.set(bound.verdict, (counts.get(bound.verdict) || 0) + 1);
-  const words = applied.length ? `of ${applied.length} bounds that apply, ${[...counts].map(([name, n]) => `${n} ${name}`).join(", ")}` : "no bound applies";
-  const box = byId("verdict");
-  box.hidden = false;
-  const measured = make("div", {}, make("strong", { text: verdict }), make("span", { text: `: ${words}` }));
-  box.append(measured, suspended());
-  refreshers.push(() => {
-    const changed = changedConstants().length > 0;
-    box.className = changed ? "doubt" : tone(verdict, violated);
-    measured.hidden = changed;
-  });
-  for (const bound of applied.filter((bound) => bound.violated)) measured.append(make("p", { text: `${bound.name} on ${bound.method}: ${bound.reason}` }));
-  for (const [method, why] of Object.entries(REPORT.refused)) box.append(make("p", { text: `${method} was not run: ${why}` }));
-  table("verdicts", ["method", "bound", "kind", "verdict", "bound/error, least", "largest", "side", "remark"], all.map((bound) => [
-    bound.method, bound.name, bound.kind, make("span", { class: bound.verdict === "not applicable" ? "small" : tone(bound.verdict, bound.violated), text: bound.verdict }),
-    bound.best === null ? "–" : `×${number(bound.best, 3)}`, bound.worst === null ? "–" : `×${number(bound.worst, 3)}`,
-    bound.verdict === "not applicable" ? "" : bound.side, bound.reason]), [4, 5]);
-  table("measured", ["constant", "value", "side", "how", "meaning"], REPORT.constants.map((constant) => [
-    make("span", {}, formula(constant.latex), constant.ball ? ` (${constant.ball} ball)` : ""), number(constant.value, 6), constant.side, derivation(constant), constant.meaning]), [1]);
+  buildNoSliders();
+  buildAnswer();
+  buildVerdicts();
+  table("measured", ["constant", "value", "how it is known", "how it was obtained", "meaning"], REPORT.constants.map((constant) => [
+    make("span", {}, formula(constant.latex), constant.ball ? ` (${constant.ball} ball)` : ""), number(constant.value, 6), constant.side, derivation(constant), constant.meaning]), [1], 2);
   byId("measured-hint").textContent = REPORT.explained
     ? `Unfold how a constant was obtained to see what each operation of your code adds to it. ${REPORT.add_up}`
     : "What each operation of your code adds to a constant: boundcheck constants FILE.py:NAME --explain CONSTANT";
+}
+
+/** In the place of the sliders, where no bound follows any: why, and what to do. */
+function buildNoSliders() {
+  byId("constants-hint").hidden = !DATA.controls.length;
+  byId("reset").hidden = !DATA.controls.length;
+  byId("reset").textContent = "Back to the measured values";
+  if (DATA.controls.length) return;
+  const reasons = REPORT.noSliders.map((text) => make("li", { text }));
+  byId("sliders").append(make("div", { id: "no-sliders" },
+    make("p", { text: "There are no sliders. Sliders move bounds that depend on constants only, and no such bound applies to this problem." }),
+    ...(reasons.length ? [make("p", { text: "Why:" }), make("ul", {}, ...reasons)] : []),
+    REPORT.answer.next.length
+      ? make("p", {}, "What can help is listed under ", make("a", { href: "#next", text: "What to do next" }), ".")
+      : make("p", { text: REPORT.answer.step || "To get sliders, change what these reasons name." }),
+    ...(ROWS.length ? [make("p", { text: "The bounds in the table come from the run itself." })] : [])));
+}
+
+function buildVerdicts() {
+  const every = REPORT.curves.flatMap((curve) => Object.entries(curve.bounds).map(([name, bound]) => ({ method: curve.method, name, ...bound })));
+  const applied = every.filter((bound) => bound.verdict !== "not applicable");
+  const ratio = (x) => make("span", { class: "of-bounds", text: x === null ? "–" : `×${number(x, 3)}` });
+  table("verdicts", ["method", "bound", "verdict", "bound/error, smallest", "largest", "how it is known", "kind", "remark"], applied.map((bound) => [
+    bound.method, bound.name, verdictSpan(bound), ratio(bound.best), ratio(bound.worst), make("span", { class: "of-bounds", text: bound.side }), bound.kind, bound.reason]), [3, 4], 3);
+  byId("verdicts").hidden = false;
+  if (!applied.length) byId("verdicts").querySelector(".scroll").replaceChildren(make("p", { text: "No bound applies to this problem." }));
+  const groups = new Map(); // a bound with one reason for several methods is one line
+  for (const { method, name, reason } of every.filter((bound) => bound.verdict === "not applicable")) {
+    const key = JSON.stringify([name, reason]);
+    groups.set(key, [...(groups.get(key) || []), method]);
+  }
+  byId("refused").hidden = !groups.size;
+  byId("refused").querySelector("summary").textContent = `${new Set([...groups.keys()].map((key) => JSON.parse(key)[0])).size} bounds that do not apply, and why`;
+  table("refused", ["bound", "methods", "reason"], [...groups].map(([key, methods]) => [JSON.parse(key)[0], methods.join(", "), JSON.parse(key)[1]]), [], 2);
+}
+
+/** The verdict on a bound, or what can be said of it with constants that were changed. @param {Object} bound */
+function verdictSpan(bound) {
+  const row = ROWS.find((row) => row.method === bound.method && row.bound === bound.name);
+  const span = make("span");
+  refreshers.push(() => {
+    const moved = row && isChanged(row);
+    span.textContent = moved ? `${withTheseSliders(row)} at t = ${state.t}` : bound.verdict;
+    span.className = moved ? (isBelow(row) ? "doubt" : "small") : tone(bound.verdict, bound.violated);
+    span.closest("tr")?.classList.toggle("moved", Boolean(moved));
+  });
+  return span;
 }
 
 /** How a constant was obtained; unfolds into what each operation adds to it. @param {Object} constant */
@@ -53,29 +81,14 @@ function derivation(constant) {
     make("table", {}, make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...rows))), ...doubt);
 }
 
-/** What stands in the place of the verdict while constants are not as measured. */
-function suspended() {
-  const names = make("span"), button = make("button", { type: "button", text: "Reset", onclick: () => { reset(); byId("reset").focus({ preventScroll: true }); } });
-  const box = make("div", { id: "suspended", role: "status" }, make("strong", { text: "constants changed" }), ": verdicts are for the measured values; not as measured: ", names, " ", button);
-  refreshers.push(() => {
-    const found = changedConstants();
-    box.hidden = !found.length;
-    byId("constants-hint").textContent = found.length
-      ? "Changed by hand: no verdict is about these values. Reset gives those that were measured."
-      : "As measured. The sliders move the bounds; the errors stay those of the run.";
-    const key = found.map((control) => control.key).join(" ");
-    if (names.dataset.key === key) return;
-    names.dataset.key = key;
-    names.replaceChildren(...found.flatMap((control, i) => [i ? ", " : "", formula(control.latex), control.note && ` ${control.note}`]));
-  });
-  return box;
-}
-
-/** @param {string} id @param {string[]} heads @param {(string|Node)[][]} rows @param {number[]} right */
-function table(id, heads, rows, right) {
+/**
+ * A table that a phone shows as one card for each row: the first `lead` cells side by side, the others below with their heads.
+ * @param {string} id @param {string[]} heads @param {(string|Node)[][]} rows @param {number[]} right @param {number} lead
+ */
+function table(id, heads, rows, right, lead) {
   byId(id).hidden = false;
-  const css = (i) => (right.includes(i) ? "number" : null);
-  byId(id).querySelector(".scroll").append(make("table", {},
+  const css = (i) => [right.includes(i) && "number", i < lead && "lead"].filter(Boolean).join(" ") || null;
+  byId(id).querySelector(".scroll").append(make("table", { class: "cards" },
     make("thead", {}, make("tr", {}, ...heads.map((text, i) => make("th", { scope: "col", class: css(i), text })))),
-    make("tbody", {}, ...rows.map((cells) => make("tr", {}, ...cells.map((cell, i) => make("td", { class: css(i) }, cell)))))));
+    make("tbody", {}, ...rows.map((cells) => make("tr", {}, ...cells.map((cell, i) => make("td", { class: css(i), "data-head": heads[i] }, cell)))))));
 }

@@ -59,6 +59,9 @@ function valueAt(row, t) {
   return Number.isFinite(value) ? value : null;
 }
 
+/** What the report says of a row. @param {Row} row */
+const boundOf = (row) => REPORT.curves.find((curve) => curve.method === row.method).bounds[row.bound];
+
 /** The measured error of a method at t. @param {string} method @param {number} t @returns {?number} */
 function errorAt(method, t) {
   const curve = REPORT && REPORT.curves.find((curve) => curve.method === method);
@@ -87,6 +90,12 @@ function ratioAt(row, t) {
   return bound === null || !error || steps || !isCompared(row.method, t) ? null : bound / error;
 }
 
+/** Whether the bound is below the error at the chosen t. @param {Row} row */
+function isBelow(row) {
+  const ratio = ratioAt(row, state.t);
+  return ratio !== null && ratio < 1;
+}
+
 /** What can be said of a row whose constants were changed: no verdict. @param {Row} row */
 function withTheseSliders(row) {
   const ratio = ratioAt(row, state.t);
@@ -98,11 +107,17 @@ function withTheseSliders(row) {
 const candidates = () => (REPORT ? ROWS.filter((row) => row.method === state.method) : ROWS);
 const drawn = () => candidates().filter((row) => state.shown.has(row.id));
 
-/** The colours of what is drawn, by row; one that is drawn keeps its colour. @type {Map<string, number>} */
+/** @param {string} method */
+const methodColour = (method) => DATA.methodColours[method][isDark() ? 1 : 0];
+
+/** A bound that is named like its method has the method's colour where no error is drawn. @param {Row} row */
+const isNamesake = (row) => !REPORT && row.bound === row.method;
+
+/** The colours of what else is drawn, by row; one that is drawn keeps its colour. @type {Map<string, number>} */
 const painted = new Map();
 
 function paint() {
-  const now = drawn().map((row) => row.id);
+  const now = drawn().filter((row) => !isNamesake(row)).map((row) => row.id);
   for (const id of [...painted.keys()]) if (!now.includes(id)) painted.delete(id);
   for (const id of now) {
     if (painted.has(id)) continue;
@@ -114,6 +129,8 @@ function paint() {
 
 /** @param {Row} row */
 function rowColour(row) {
+  if (!state.shown.has(row.id)) return colourOf("--rule");
+  if (isNamesake(row)) return methodColour(row.method);
   if (!painted.has(row.id)) return colourOf("--rule");
   return DATA[isDark() ? "coloursDark" : "colours"][painted.get(row.id)];
 }

@@ -9,18 +9,16 @@ function line(row) {
   });
   const about = DATA.bounds[row.bound];
   const name = make("button", { type: "button", class: "name", text: row.bound, title: about.title, onclick: () => choose(row.id) });
-  const sample = swatch("", DASHES[row.line]);
-  const value = make("td", { class: "number value" });
-  const cells = [make("td", { class: "number ratio" }), make("td", { class: "verdict wide" })];
-  const found = REPORT && REPORT.curves.find((curve) => curve.method === row.method).bounds[row.bound];
+  const sample = swatch("", []);
+  const value = make("td", { class: "number value" }), ratio = make("td", { class: "number ratio" });
   const verdict = make("span");
-  cells[1].append(verdict);
-  const element = make("tr", { "data-row": row.id },
-    make("th", { scope: "row" }, box, sample, name),
-    make("td", { class: "wide", text: about.reference }), make("td", { class: "wide", text: about.kind + (row.fixed ? ", fixed" : "") }), value, ...(REPORT ? cells : []));
+  const element = make("tr", { "data-row": row.id }, make("th", { scope: "row" }, box, sample, name),
+    ...(REPORT ? [make("td", { class: "verdict" }, verdict)] : []), value, ...(REPORT ? [ratio] : []),
+    make("td", { class: "wide", text: about.reference }), make("td", { class: "wide", text: about.kind + (row.fixed ? ", fixed" : "") }));
   refreshers.push(() => {
     box.checked = state.shown.has(row.id);
     sample.firstChild.setAttribute("stroke", rowColour(row));
+    sample.firstChild.setAttribute("stroke-dasharray", dashesOf(row).join(" "));
     name.setAttribute("aria-pressed", String(state.selected === row.id));
     element.classList.toggle("chosen", state.selected === row.id);
     const now = valueAt(row, state.t);
@@ -28,11 +26,11 @@ function line(row) {
     value.classList.toggle("silent", now === null);
     value.textContent = now !== null ? number(now) : fails >= 0 ? about.remedies[fails] : "says nothing here";
     value.dataset.value = now === null ? "" : String(now);
-    if (!found) return;
-    const ratio = ratioAt(row, state.t), changed = isChanged(row);
-    cells[0].textContent = ratio === null ? "–" : `×${number(ratio, 3)}`;
-    verdict.textContent = changed ? withTheseSliders(row) : found.verdict;
-    verdict.className = changed ? (ratio !== null && ratio < 1 ? "doubt" : "small") : tone(found.verdict, found.violated);
+    if (!REPORT) return;
+    const times = ratioAt(row, state.t), moved = isChanged(row), bound = boundOf(row);
+    ratio.textContent = times === null ? "–" : `×${number(times, 3)}`;
+    verdict.textContent = moved ? withTheseSliders(row) : bound.verdict;
+    verdict.className = moved ? (isBelow(row) ? "doubt" : "small") : tone(bound.verdict, bound.violated);
   });
   return element;
 }
@@ -47,20 +45,21 @@ function errorLine(method) {
   });
   const { policy } = REPORT.curves.find((curve) => curve.method === method);
   return make("tr", { "data-error": method }, make("th", { scope: "row" }, make("strong", { text: "error, measured" })),
-    make("td", { class: "wide", text: policy && `with ${policy}` }), make("td", { class: "wide" }), value, make("td"), make("td", { class: "wide" }));
+    make("td", { class: "verdict small", text: policy && `with ${policy}` }), value, make("td", { class: "ratio" }), make("td", { class: "wide" }), make("td", { class: "wide" }));
 }
 
 function buildTables() {
   for (const method of METHODS) {
     const rows = ROWS.filter((row) => row.method === method);
-    const heads = ["bound", "theorem", "kind", "value", ...(REPORT ? ["bound/error", "verdict"] : [])];
-    const wide = ["theorem", "kind", "verdict"], right = ["value", "bound/error"];
+    const heads = REPORT ? ["bound", "verdict", "value", "bound/error", "theorem", "kind"] : ["bound", "value", "theorem", "kind"];
+    const wide = ["theorem", "kind"], right = ["value", "bound/error"];
     const head = make("tr", {}, ...heads.map((text) =>
       make("th", { scope: "col", class: wide.includes(text) ? "wide" : right.includes(text) ? "number" : null, text })));
     const table = make("table", {}, make("caption", { text: DATA.methods[method] }), make("thead", {}, head),
       make("tbody", {}, ...(REPORT ? [errorLine(method)] : []), ...rows.map(line)));
+    const none = REPORT && !rows.length ? [make("p", { class: "hint", text: `No bound applies to ${method} on this problem. The reasons are below the verdicts.` })] : [];
     const open = REPORT || rows.some((row) => row.shown);
-    const details = make("details", { open, id: `m-${method}` }, make("summary", {}, make("h3", { text: method.replaceAll("-", " ").replace(/^(itd|aid).*/, method.toUpperCase()) })), table);
+    const details = make("details", { open, id: `m-${method}` }, make("summary", {}, make("h3", { text: method.replaceAll("-", " ").replace(/^(itd|aid).*/, method.toUpperCase()) })), table, ...none);
     byId("tables").append(details);
     refreshers.push(() => (details.hidden = Boolean(REPORT) && method !== state.method));
   }
@@ -68,7 +67,7 @@ function buildTables() {
     const k = state.follow ? (REPORT ? "k as in the run" : "k = t") : `k = ${state.k}`;
     byId("where").textContent = `t = ${state.t}` + (byId("follow") ? `, ${k}` : "");
   });
-  if (ROWS.some((row) => row.fixed)) byId("values-hint").append(" What is fixed does not follow the sliders.");
+  if (ROWS.some((row) => row.fixed)) byId("values-hint").append(' Bounds marked "fixed" come from the run and ignore the sliders.');
   if (REPORT) buildMethods();
 }
 

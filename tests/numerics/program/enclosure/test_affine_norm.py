@@ -23,12 +23,17 @@ def scalar(f: Callable[[Tensor, Tensor], Tensor], w: Tensor, lam: Tensor, radius
 
 def farthest_by_ascent(f: Callable[[Tensor], Tensor], k: int, radius: float, generator: torch.Generator) -> float:
     """The largest norm of an affine function over a ball: at a maximum, its slope points outwards."""
-    best = 0.0
-    for s in torch.randn(40, k, generator=generator, dtype=torch.float64):
-        for _ in range(60):
-            s = torch.func.grad(lambda s: torch.linalg.matrix_norm(f(s), 2))(radius * s / s.norm())
-        best = max(best, float(torch.linalg.matrix_norm(f(radius * s / s.norm()), 2)))
-    return best
+
+    def norm(s: Tensor) -> Tensor:
+        return torch.linalg.matrix_norm(f(s), 2)
+
+    def onto_sphere(s: Tensor) -> Tensor:
+        return radius * s / s.norm(dim=1, keepdim=True)
+
+    starts = torch.randn(40, k, generator=generator, dtype=torch.float64)
+    for _ in range(60):
+        starts = torch.func.vmap(torch.func.grad(norm))(onto_sphere(starts))
+    return float(torch.func.vmap(norm)(onto_sphere(starts)).max())
 
 
 @pytest.mark.parametrize("shape", [(4, 4), (7, 3), (2, 5)])

@@ -1,0 +1,128 @@
+"""Options of a problem that are typed as NAME=VALUE, read by the signature of the function that takes them."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from boundcheck.errors import InputError
+
+OWN_OPTIONS = ("seed", "dtype", "device")  # the command line has an option of its own for each
+WORDS = {
+    type(None): "none",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+}  # tried in this order
+TRUTH = {"true": True, "false": False}
+Readable = type[bool] | type[int] | type[float] | type[str] | type[None]
+
+
+def options_from_text(texts: Iterable[str], function: Callable[..., Any], spec: str) -> dict[str, Any]:
+    """Options as a function takes them.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        Each as ``name=value``.
+    function : callable
+        The function that makes the problem. The annotation of a parameter, or else its default, gives its type.
+    spec : str
+        What the user calls the function.
+
+    Returns
+    -------
+    dict
+        The values by name.
+
+    Raises
+    ------
+    InputError
+        If a text is not ``name=value``, a name is unknown or given twice, or a value is of another type. The message
+        has the names and types that the function takes.
+
+    Examples
+    --------
+    >>> from boundcheck.problems.parts.option_text import options_from_text
+    >>> def make(size: int = 10, tfidf: bool = False): ...
+    >>> options_from_text(["tfidf=true", "size=5"], make, "mine.py:make")
+    {'tfidf': True, 'size': 5}
+    """
+    parameters = _parameters(function)
+    any_name = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    named = {n: p for n, p in parameters.items() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL, p.POSITIONAL_ONLY)}
+    options: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not name:
+            raise InputError(f"--set-problem {text} has no '='; write NAME=VALUE, as in --set-problem seed=1")
+        if name in OWN_OPTIONS:
+            raise InputError(f"--set-problem {name}={value} has an option of its own; write --{name} {value}")
+        if name in options:
+            raise InputError(f"--set-problem gives {name} twice; give it once")
+        if name not in named and not any_name:
+            raise InputError(f"{spec} has no option {name!r}; {known_options(named)}")
+        types_ = _types(named[name]) if name in named else ()
+        options[name] = _value(value, types_, f"option {name} of {spec}")
+    return options
+
+
+def known_options(parameters: Mapping[str, inspect.Parameter]) -> str:
+    """The options in words, with their types."""
+    rows = [
+        f"{name} ({_in_words(_types(p)).replace('a ', '') or 'text'})"
+        for name, p in parameters.items()
+        if name not in OWN_OPTIONS
+    ]
+    return f"it takes {', '.join(rows)}" if rows else "it takes no options"
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function, eval_str=True).parameters
+    except NameError:  # an annotation that only a type checker can read
+        return inspect.signature(function).parameters
+
+
+def _types(parameter: inspect.Parameter) -> tuple[Readable, ...]:
+    """The types that text can be read as, of the annotation or else of the default; none if neither says."""
+    annotation = parameter.annotation
+    if annotation is parameter.empty or isinstance(annotation, str):
+        default = parameter.default
+        return (type(default),) if type(default) in WORDS and default is not None else ()
+    union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    members = typing.get_args(annotation) if union else (annotation,)
+    return tuple(member for member in members if member in WORDS)
+
+
+def _in_words(types_: Iterable[Readable]) -> str:
+    return " or ".join(WORDS[one] for one in types_)
+
+
+def _value(text: str, types_: tuple[Readable, ...], what: str) -> Any:
+    for one in sorted(types_ or (type(None), bool, int, float, str), key=list(WORDS).index):
+        value = _read(text, one)
+        if value is not _UNREADABLE:
+            return value
+    raise InputError(f"{what} must be {_in_words(types_)} (got {text!r})")
+
+
+_UNREADABLE = object()
+
+
+def _read(text: str, kind: Readable) -> Any:
+    """The text as a value of this type, or `_UNREADABLE`."""
+    if kind is bool:
+        return TRUTH.get(text.lower(), _UNREADABLE)
+    if kind is type(None):
+        return None if text.lower() == "none" else _UNREADABLE
+    if kind is str:
+        return text
+    try:
+        return int(text) if kind is int else float(text)
+    except ValueError:
+        return _UNREADABLE

@@ -1,0 +1,204 @@
+"""What changed between two reports, as data and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from boundcheck.card import Card
+from boundcheck.frames import frame
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+MOST = 6  # changes of one part that are shown; `changes` has all
+Cell = float | int | str | None
+
+
+class Part(str, Enum):
+    """What a change is about, in the order in which changes are shown.
+
+    Attributes
+    ----------
+    PROBLEM : str
+        "problem": the name, a size, the precision, the last t, and so on.
+    METHOD : str
+        "method": a method that is in one report only.
+    VERDICT : str
+        "verdict": that of a bound on a method.
+    ERROR : str
+        "error": that of a method at the last t of both reports, the mean over λ.
+    TIGHTNESS : str
+        "bound/error": at the last t at which both reports compare them, the mean over λ.
+    STEPS : str
+        "steps": the t that a method needed, or that a proved bound guarantees, for an accuracy.
+    CONSTANT : str
+        "constant": a value, or how it is known.
+    """
+
+    PROBLEM = "problem"
+    METHOD = "method"
+    VERDICT = "verdict"
+    ERROR = "error"
+    TIGHTNESS = "bound/error"
+    STEPS = "steps"
+    CONSTANT = "constant"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that is not the same in both reports.
+
+    Attributes
+    ----------
+    part : Part
+        What it is about.
+    name : str
+        Which of them, such as "itd at t = 50".
+    before : float, int, str or None
+        Its value in the first report; None where it has none.
+    after : float, int, str or None
+        Its value in the second report; None where it has none.
+    worse : bool or None
+        Whether the second is worse; None where neither is better.
+    """
+
+    part: Part
+    name: str
+    before: Cell
+    after: Cell
+    worse: bool | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What changed from one report to another.
+
+    Attributes
+    ----------
+    problems : tuple of str and str
+        The names of both problems.
+    changes : tuple of Change
+        What is not the same, beyond rounding; by part.
+    violated : tuple of str
+        The bounds that are violated in the second report and were not in the first, such as "itd-local on itd".
+    seconds : tuple of float and float
+        How long both runs took.
+    rtol : float
+        The relative difference up to which numbers count as equal.
+    """
+
+    problems: tuple[str, str]
+    changes: tuple[Change, ...]
+    violated: tuple[str, ...]
+    seconds: tuple[float, float]
+    rtol: float
+
+    @property
+    def worse(self) -> int:
+        """How many changes are for the worse."""
+        return sum(change.worse is True for change in self.changes)
+
+    @property
+    def sentence(self) -> str:
+        """All of it in one sentence."""
+        first, second = self.problems
+        start = first if first == second else f"Different problems, {first} and {second}"
+        if not self.changes:
+            return f"{start}: nothing changed."
+        parts = [
+            _counted(self._of(Part.VERDICT), "verdict", "got worse", "got better", "changed"),
+            _counted(self._of(Part.ERROR), "error", "grew", "fell", "changed"),
+        ]
+        methods, constants = self._of(Part.METHOD), {c.name for c in self._of(Part.CONSTANT)}
+        parts += [f"{len(methods)} method{'s are' if len(methods) > 1 else ' is'} in one report only"] * bool(methods)
+        parts += [f"{len(constants)} constant{'s' * (len(constants) > 1)} changed"] * bool(constants)
+        other = [change.name for change in self._of(Part.PROBLEM) if change.name != "name"]
+        parts += [f"different {', '.join(other)}"] * bool(other)
+        return f"{start}: {', '.join(parts)}."
+
+    def _of(self, part: Part) -> list[Change]:
+        return [change for change in self.changes if change.part is part]
+
+    def _card(self) -> Card:
+        """The sentence, a row for each change up to some number of each part, and the times."""
+        rows: list[tuple[str, ...]] = []
+        for part in Part:
+            changes = sorted(self._of(part), key=lambda change: change.worse is not True)  # the worse ones first
+            some = changes[:MOST] if len(changes) > MOST + 1 else changes
+            rows += [(c.part.value, c.name, _cell(c.before), _cell(c.after), MARKS[c.worse]) for c in some]
+            if len(some) < len(changes):
+                rows.append((part.value, f"… and {len(changes) - len(some)} more", "", "", ""))
+        times = f"time: {self.seconds[0]:.1f} s before, {self.seconds[1]:.1f} s after"
+        violated = tuple(f"now violated: {name}" for name in self.violated)
+        header = ("what", "which", "before", "after", "")
+        return Card(self.sentence, violated, header, tuple(rows), frozenset({"before", "after"}), (times,))
+
+    def __str__(self) -> str:
+        return self._card().text()
+
+    def _repr_html_(self) -> str:
+        return self._card().html()
+
+    def to_json(self) -> dict[str, Any]:
+        """The comparison as plain data, for a JSON file.
+
+        Returns
+        -------
+        dict
+            Without NaN or infinity.
+        """
+        return {
+            "schema": 1,
+            "sentence": self.sentence,
+            "problems": list(self.problems),
+            "worse": self.worse,
+            "violated": list(self.violated),
+            "changes": [{**asdict(c), "before": _finite(c.before), "after": _finite(c.after)} for c in self.changes],
+            "seconds": list(self.seconds),
+            "rtol": self.rtol,
+        }
+
+    def to_frame(self) -> DataFrame:
+        """The changes as a pandas table, one row for each.
+
+        Returns
+        -------
+        DataFrame
+            With the columns part, name, before, after and worse.
+
+        Raises
+        ------
+        InputError
+            If pandas is not installed.
+        """
+        names = ("part", "name", "before", "after", "worse")
+        cells = [{**asdict(change), "part": change.part.value} for change in self.changes]
+        return frame({name: [row[name] for row in cells] for name in names})
+
+
+MARKS = {True: "worse", False: "better", None: ""}
+
+
+def _counted(changes: Iterable[Change], noun: str, worse: str, better: str, other: str) -> str:
+    """As in "2 verdicts got worse, 1 got better"."""
+    counts = {True: 0, False: 0, None: 0}
+    for change in changes:
+        counts[change.worse] += 1
+    said = [(counts[key], verb) for key, verb in ((True, worse), (False, better), (None, other)) if counts[key]]
+    if not said:
+        return f"all {noun}s are equal"
+    (n, verb), *rest = said
+    return ", ".join([f"{n} {noun}{'s' * (n > 1)} {verb}", *(f"{m} {also}" for m, also in rest)])
+
+
+def _cell(value: Cell) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _finite(value: Cell) -> Cell:
+    return None if isinstance(value, float) and not abs(value) < float("inf") else value

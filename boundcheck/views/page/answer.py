@@ -1,0 +1,74 @@
+"""The first screen of a page: the verdict in words, a line for each method, what to do next, and why sliders lack."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from boundcheck.methods import parse
+from boundcheck.report.report import Report
+from boundcheck.report.summary import Course, MethodSummary
+from boundcheck.report.verdict import Verdict
+from boundcheck.theory.kinds import BoundKind
+from boundcheck.views.page.rows import Row
+
+MOST_REASONS = 4
+
+
+def answer(report: Report) -> dict[str, Any]:
+    """The summary of a report as data for the page."""
+    summary = report.summary
+    return {
+        "sentence": summary.verdict_sentence,
+        "step": summary.step_sentence,
+        "methods": [_method(method) for method in summary.methods],
+        "next": list(summary.next_steps),
+        "diverging": [m.method for m in summary.methods if m.course is Course.DIVERGES],
+        "refuted": report.refuted,
+    }
+
+
+def _method(method: MethodSummary) -> dict[str, Any]:
+    best = method.best
+    return {
+        "method": method.method,
+        "steps": f"t = {method.t}" + ("" if method.k is None else f", k = {method.k}"),
+        "error": _finite(method.error),
+        "relative": _finite(method.relative_error),
+        "known": method.known,
+        "angle": _finite(method.angle),
+        "descent": method.descent,
+        "course": method.course.value,
+        "best": None if best is None else {
+            "name": best.name,
+            "kind": best.kind,
+            "known": best.known,
+            "ratio": _finite(best.ratio),
+            "grade": None if best.grade is None else best.grade.value,
+        },
+        "blocked": method.blocked,
+        "needed": method.steps.needed,
+        "measured": method.steps.measured,
+        "guaranteed": method.steps.guaranteed,
+    }  # fmt: skip
+
+
+def _finite(x: float | None) -> float | None:
+    return float(x) if x is not None and math.isfinite(x) else None
+
+
+def why_no_sliders(report: Report, rows: Iterable[Row]) -> list[str]:
+    """Why no bound follows sliders: the reasons against the a priori bounds of each method; empty if one follows."""
+    if any(row.controls for row in rows):
+        return []
+    reasons: dict[str, list[str]] = {}
+    for curve in report.curves.values():
+        name = parse(curve.method).name
+        for candidate in (name, f"{name}-local", "aid-local"):
+            bound = curve.bounds.get(candidate)
+            if bound is None or bound.kind is not BoundKind.A_PRIORI or bound.verdict is not Verdict.NOT_APPLICABLE:
+                continue
+            names = reasons.setdefault(bound.reason, [])
+            names.append(candidate)
+    return [f"{', '.join(dict.fromkeys(names))}: {reason}" for reason, names in reasons.items()][:MOST_REASONS]
