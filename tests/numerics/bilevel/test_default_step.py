@@ -36,3 +36,15 @@ def test_who_chose_the_step_is_told() -> None:
     assert first_use_problems.ridge().about()["step"] == "default"
     assert first_use_problems.ridge(0.1).about()["step"] == "given"
     assert first_use_problems.graph().about()["step"] is None
+
+
+def test_a_step_that_is_too_long_gets_a_proved_one() -> None:
+    """The program proves μ > 0 and L over the ball, though no contraction with the step that was given."""
+    constants = bc.estimate_constants(first_use_problems.clean(9.0), ball="local", budget=200)
+    assert constants["q"].value >= 1
+    advice = bc.step_sizes.advise(constants, chosen="given")
+    assert advice is not None
+    assert (advice.standing, advice.where, advice.keep) == ("proved", "on the ball of the iterates", False)
+    again = bc.estimate_constants(first_use_problems.clean(advice.alpha), ball="local", budget=200)
+    assert again["q"].is_safe
+    assert again["q"].value < 1
