@@ -34,7 +34,7 @@ NEEDED = (
     "boundcheck/views/page/vendor/uplot.LICENSE",
     "boundcheck/views/page/vendor/fonts/KaTeX_Main-Regular.woff2",
 )
-EXTRAS = {"audit", "bench", "data", "dev", "distributed", "docs", "rigorous", "teach"}
+EXTRAS = {"audit", "bench", "data", "dev", "distributed", "docs", "frames", "rigorous", "teach"}
 
 
 class ReleaseError(Exception):

@@ -12,7 +12,7 @@ from adversary.exact import Exact, minus, mp, norm, vector
 from adversary.generate import case_of
 from adversary.tally import Tally
 
-PROBLEMS, PIECES = 60, 6
+PROBLEMS, PIECES = 150, 6
 
 
 @pytest.mark.parametrize("piece", range(PIECES))

@@ -24,6 +24,7 @@ INSTANCES = {
     712272: "∂₁Φ declared symmetric, and symmetric but far from w*: a plan for CG was called proved",
     500800: "a ball around a w* whose existence is not proved, with constants proved around the computed one",
     813328: "r_0 claimed at a third of its value, where rounding of λ leaves our own three times too large",
+    2018253: "a wrong backward that is nearly right at the start, and wrong at w*",
 }
 
 

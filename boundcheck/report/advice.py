@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 from boundcheck.ball import BallKind
 from boundcheck.report.summary import Course, MethodSummary
 from boundcheck.report.verdict import Verdict
-from boundcheck.side import in_words, standing
+from boundcheck.side import Side, in_words, standing
 from boundcheck.theory.step_advice import StepAdvice, advise, contraction
 
 if TYPE_CHECKING:
     from boundcheck.report.report import Report
 
-UNKNOWN = "is not known to contract"
 MOST = 4  # pieces of advice
 
 
@@ -57,7 +56,8 @@ def step_sentence(report: Report) -> str:
     q = report.constants[BallKind.LOCAL].get("q")
     if q is None:
         return ""
-    contracts = "contracts" if q.value < 1 else "does not contract" if standing(q.side) == "estimated" else UNKNOWN
+    refuted = q.side in (Side.EXACT, Side.LOWER)  # q ≥ 1 at some point of the ball
+    contracts = "contracts" if q.value < 1 else "does not contract" if refuted else "is not known to contract"
     return f"Φ {contracts} on the ball of the iterates ({contraction(q.value, q.side)}, {standing(q.side, 'q')})."
 
 
@@ -87,8 +87,12 @@ def _lost_runs(report: Report, methods: Sequence[MethodSummary]) -> Iterator[str
     if advice is not None and better:
         yield f"Take step_size={advice.alpha:g}."
     if diverging := [m.method for m in methods if m.course is Course.DIVERGES]:
-        remedy = "another start w_0" if better else "a smaller step size, or another start w_0"
-        yield f"{' and '.join(diverging)} diverged: {'if that is not enough, ' if better else ''}take {remedy}."
+        remedy = "take a smaller step size, or another start w_0"
+        if better:
+            remedy = "if that is not enough, take another start w_0"
+        elif advice is not None and advice.alpha is None:
+            remedy = "no step size contracts; change the loss or the map"
+        yield f"{' and '.join(diverging)} diverged: {remedy}."
     if stalled := [m.method for m in methods if m.course is Course.STALLS]:
         yield f"{' and '.join(stalled)} made no progress: take more steps (--t)."
 
@@ -116,10 +120,10 @@ def _missing_constants(report: Report) -> Iterator[str]:
         name, count = missing.most_common(1)[0]
         proved = "one more bound" if count == 1 else f"{count} more bounds"
         value = f" (now {local[name].value:.4g}, {in_words(local[name].side, name)})" if name in local else ""
-        yield f"Prove {name}{value}, and {proved} would be proved. If you know one, give it in known=."
+        yield f"Prove {name}{value}, and {proved} would be proved. If you know a bound of it, {_how_to_give(name)}."
     elif every:
         yield f"No bound is proved until {', '.join(sorted(every))} are; they are estimates now."
-    for constant in local.values():
-        if constant.provenance.no_proof and standing(constant.side, constant.name) == "estimated":
-            yield f"{constant.name} has no proof: {constant.provenance.no_proof}."
-            break
+
+
+def _how_to_give(name: str) -> str:
+    return f"give it: --know {name}=…, or known= in Python"

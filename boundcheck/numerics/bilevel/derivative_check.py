@@ -81,14 +81,7 @@ def confirm(
         if a derivative is clearly another one than that of the function.
     """
     source = LineSource.of(problem, lam, w_star)
-    function = "fp_map" if problem.inner_at is None else "the gradient step on inner_loss"
-    questions = [
-        _Question("∂₁Φ", function, "params", source.by_w(phi_by_w(source), problem.phi_at, unit=-1)),
-        _Question(
-            "∇₁E", "outer_loss", "params", source.by_w(derivative_by_w(source, problem.outer_at), problem.outer_at)
-        ),
-        _Question("∇₂E", "outer_loss", "hparams", source.by_lam(problem.outer_at)),
-    ]
+    questions = _of_both(source)
     if problem.inner_at is not None:
         slope = gradient(problem.inner_at)
         function = "the gradient of inner_loss"
@@ -99,7 +92,7 @@ def confirm(
             _Question("∇₁²ℓ", function, "params", source.by_w(derivative_by_w(source, slope), slope, unit=1)),
             _Question("∇₂₁ℓ", function, "hparams", source.by_lam(slope, unit=1)),
         ]
-    solved = at_solution(problem, lam, w_star).unconfirmed if w_star is not None else ()
+    solved = () if w_star is None else _at_solution(LineSource.of(problem, lam, w_star), w_star, []).unconfirmed
     known = _ARRIVED.get(problem) if torch.equal(lam, problem.lam) else None
     new = (w_star is None and known is None) or problem.d + problem.n > LARGE
     return _answers(problem, questions, solved + (known or ()), through=new, between=between)
@@ -107,13 +100,33 @@ def confirm(
 
 @torch.no_grad()
 def at_solution(problem: Problem, lam: Tensor, w_star: Tensor) -> Confirmation:
-    """The same for ∂₂Φ alone, at w(λ)."""
+    """The same for ∂₂Φ at w(λ), and for ∂₁Φ, ∇₁E and ∇₂E around it, where they may be wrong though right at w_0."""
     source = LineSource.of(problem, lam, w_star)
+    return _at_solution(source, w_star, _of_both(source))
+
+
+def _of_both(source: LineSource) -> list[_Question]:
+    """∂₁Φ, ∇₁E and ∇₂E at the points of the source."""
+    problem = source.problem
+    return [
+        _Question("∂₁Φ", _map_of(problem), "params", source.by_w(phi_by_w(source), problem.phi_at, unit=-1)),
+        _Question(
+            "∇₁E", "outer_loss", "params", source.by_w(derivative_by_w(source, problem.outer_at), problem.outer_at)
+        ),
+        _Question("∇₂E", "outer_loss", "hparams", source.by_lam(problem.outer_at)),
+    ]
+
+
+def _map_of(problem: Problem) -> str:
+    return "fp_map" if problem.inner_at is None else "the gradient step on inner_loss"
+
+
+def _at_solution(source: LineSource, w_star: Tensor, others: list[_Question]) -> Confirmation:
+    problem = source.problem
     residual = float((problem.phi_at(w_star, source.prepared.ready) - w_star).norm())
     if not _is_close(problem, w_star, residual):
         return Confirmation((f"∂₂Φ: w(λ) is not known well enough (‖Φ(w) − w‖ = {residual:.1e})",))
-    function = "fp_map" if problem.inner_at is None else "the gradient step on inner_loss"
-    return _answers(problem, [_Question("∂₂Φ", function, "hparams", source.by_lam_at(w_star))])
+    return _answers(problem, [_Question("∂₂Φ", _map_of(problem), "hparams", source.by_lam_at(w_star)), *others])
 
 
 @torch.no_grad()

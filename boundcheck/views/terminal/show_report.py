@@ -177,7 +177,8 @@ def _blocked(report: Report) -> Iterator[str]:
     reasons: dict[str, list[str]] = {}
     for m in report.summary.methods:
         if m.blocked:
-            reasons.setdefault(m.blocked.partition(": ")[2], []).append(m.method)
+            reason = m.blocked.partition(": ")[2].partition("; ")[0]  # what to do stands below
+            reasons.setdefault(reason, []).append(m.method)
     for reason, methods in list(reasons.items())[:MOST_REASONS]:
         yield f"No bound of {_list(methods)} is proved: {reason}"
     yield from not_proved.sentences([report.constants[BallKind.LOCAL]])[:MOST_REASONS]
