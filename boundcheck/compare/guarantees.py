@@ -119,7 +119,7 @@ class Plan:
     silent : dict from str to str
         The methods without a guarantee, and why.
     floor : float
-        The rounding floor: a smaller accuracy cannot be reached in this precision.
+        The rounding floor: an error that rounding alone may leave in this precision. No smaller accuracy is planned.
     needs : dict from str to Need or None
         For each method that was run, the cheapest t and k that reached the accuracy; None where none did. They are
         estimates, from one run.

@@ -185,13 +185,13 @@ def _rounding_floor(case: Case, solution: ReferenceSolution) -> float:
 
 
 def _refuse_below(floor: float, eps: float, norm: float, problem: Problem) -> None:
-    """InputError for an accuracy that rounding alone does not allow."""
+    """InputError for an accuracy that rounding alone may prevent."""
     if eps <= floor < float("inf"):
         dtype = str(problem.dtype).removeprefix("torch.")
         share = f" ({floor / norm:.1e} of ‖∇f‖)" if norm > 0 else ""
         raise InputError(
-            f"eps = {eps:.3g} is below the rounding floor {floor:.1e}{share} of {dtype}, so no run can reach it; "
-            f"ask for more than {floor:.1e}"
+            f"eps = {eps:.3g} is below the rounding floor {floor:.1e}{share} of {dtype}: rounding alone may leave as "
+            f"much; ask for more than {floor:.1e}"
         )
 
 

@@ -51,7 +51,7 @@ def test_blocks_run(
     namespace: dict[str, Any] = {"__name__": "page"}
     printed: list[str] = []
     for block in blocks(page):
-        if block.language == "text" and "inner steps" not in block.text:  # these are timings
+        if block.language == "text" and "lower-level steps" not in block.text:  # these are timings
             missing = [line for line in block.text.splitlines() if "…" not in line and not is_among(line, printed)]
             assert missing == [], f"{block.where} is not what was printed"
         if block.excuse is not None or block.language in QUIET:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from boundcheck import __version__
+from boundcheck.number_text import percent
 from boundcheck.side import Side, standing
 from boundcheck.theory import step_sizes
 from boundcheck.views.terminal import show_constants
@@ -105,7 +106,7 @@ def sentence(plan: Plan) -> str:
 
 def accuracy(plan: Plan) -> str:
     """The accuracy, absolute and relative."""
-    share = "" if plan.rtol is None else f" ({100 * plan.rtol:.3g} % of ‖∇f‖)"
+    share = "" if plan.rtol is None else f" ({percent(plan.rtol)} of ‖∇f‖)"
     return f"{plan.eps:.4g}{share}"
 
 
@@ -165,8 +166,9 @@ def _wanted(g: Guarantee) -> str:
         return g.doubt
     names = ", ".join(g.estimated) or "a constant"
     verb = "is" if len(g.estimated) == 1 else "are"
-    given = ", ".join(f"{name}=…" for name in g.estimated) or "…"
-    return f"{names} {verb} estimated; {g.bound} needs an upper bound, as known=bc.Constants.given({given})"
+    given = " ".join(f"--know {name}=…" for name in g.estimated)
+    remedy = f"; give values that you can prove, with {given}" if given else ""
+    return f"{names} {verb} estimated, and {g.bound} needs a proved value{remedy}"
 
 
 def _missed(plan: Plan, g: Guarantee) -> str:
@@ -196,7 +198,7 @@ def _everything(console: Console, plan: Plan) -> None:
     show_constants.show_steps(console, plan.constants, plan.problem.about()["step"])
     for reason in plan.silent.values():
         console.print(Text(reason, style="dim"))
-    console.print(f"rounding floor: {plan.floor:.1e}; no smaller error can be reached", style="dim")
+    console.print(f"rounding floor: {plan.floor:.1e}, which rounding alone may leave", style="dim")
 
 
 def _numbers_of(offer: Any) -> tuple[str, str, str]:
