@@ -29,7 +29,6 @@ def test_every_method_has_a_colour_and_a_marker_of_its_own() -> None:
     assert set(METHOD_STYLES) == set(METHODS)
     for value in ("colour", "dark", "marker"):
         assert len({getattr(style, value) for style in METHOD_STYLES.values()}) == len(METHODS)
-    assert method_style.table()["itd"]["colour"] == style_of("itd").colour
 
 
 @pytest.mark.parametrize("method", METHODS)
