@@ -242,7 +242,7 @@ def test_the_command_takes_a_saved_report(boundcheck: Command, tmp_path: Path, r
     [
         (("scaler",), "unknown problem 'scaler'"),
         (("--t", "1"), "t = 1 is not a length of an axis"),
-        (("--method", "itd"), "PROBLEM"),
+        (("--method", "itd"), "needs a PROBLEM; give one as well"),
         (("scalar", "--report", "out"), "were given together; give one of them"),
         (("--report", "nothing-there"), "cannot be read"),
         (("--out", "not/there/page.html"), "is not there; give another file"),
