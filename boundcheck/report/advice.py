@@ -86,15 +86,20 @@ def _lost_runs(report: Report, methods: Sequence[MethodSummary]) -> Iterator[str
     better = advice is not None and advice.alpha is not None and not advice.keep
     if advice is not None and better:
         yield f"Take step_size={advice.alpha:g}."
-    if diverging := [m.method for m in methods if m.course is Course.DIVERGES]:
-        remedy = "take a smaller step size, or another start w_0"
-        if better:
-            remedy = "if that is not enough, take another start w_0"
-        elif advice is not None and advice.alpha is None:
-            remedy = "no step size contracts; change the loss or the map"
-        yield f"{' and '.join(diverging)} diverged: {remedy}."
+    diverging = [m.method for m in methods if m.course is Course.DIVERGES]
+    if diverging and not better:
+        yield f"{' and '.join(diverging)} diverged: {_remedy(report, advice)}."
     if stalled := [m.method for m in methods if m.course is Course.STALLS]:
         yield f"{' and '.join(stalled)} made no progress: take more steps (--t), or another start w_0."
+
+
+def _remedy(report: Report, advice: StepAdvice | None) -> str:
+    """What may help a run that diverges, where no better step size is known."""
+    if advice is not None and advice.alpha is None:
+        return "no step size contracts; change the loss, or take another start w_0"
+    if report.problem.get("step") is None:
+        return "Φ does not contract; damp it, as in w + β(Φ(w) − w) with β < 1, or change it"
+    return "take a smaller step size, or another start w_0"
 
 
 def _missing_constants(report: Report) -> Iterator[str]:

@@ -66,9 +66,12 @@ def _method(report: Report, curve: Curve) -> MethodSummary:
 
 
 def _relative(report: Report, curve: Curve) -> np.ndarray | None:
-    """Errors in units of ‖∇f‖, samples × T; None where some ‖∇f‖ is 0 or not known."""
+    """Errors in units of ‖∇f‖, samples × T; None where some ‖∇f‖ is not known, or not more than rounding."""
     norms = np.array(report.gradient_norms)
-    if not (len(norms) == len(curve.errors) and (norms > 0).all() and np.isfinite(norms).all()):
+    if len(norms) != len(curve.errors) or not np.isfinite(norms).all():
+        return None
+    doubt = np.array([0.0 if eps_g is None else eps_g.value for eps_g in report.certificates])
+    if not (norms > np.maximum(doubt, curve.floor.min(axis=1))).all():
         return None
     scaled: np.ndarray = curve.errors / norms[:, None]
     return scaled

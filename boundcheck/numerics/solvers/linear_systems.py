@@ -10,6 +10,7 @@ from torch import Tensor
 
 from boundcheck.numerics.bilevel.formulas import DataMatrix
 
+PIVOT = 4  # units of rounding, times √d, below which a pivot is 0
 REFINED = 2  # corrections for the residual: Woodbury's identity loses digits that dense pivots keep
 
 
@@ -26,6 +27,10 @@ class System(Protocol):
 
     def product_T(self, v: Tensor) -> Tensor:
         """Aᵀv for rows v."""
+        ...
+
+    def is_singular(self) -> bool:
+        """Whether some A is singular to rounding, so that a solution with it means nothing."""
         ...
 
 
@@ -47,6 +52,12 @@ class Dense:
 
     def product_T(self, v: Tensor) -> Tensor:
         return (self.A.mT @ v[..., None])[..., 0]
+
+    def is_singular(self) -> bool:
+        """A pivot of its factors is not above the rounding of A = I − ∂₁Φ, which has the size of I or of ∂₁Φ."""
+        pivots = torch.linalg.lu_factor_ex(self.A)[0].diagonal(dim1=-2, dim2=-1).abs()
+        rounding = PIVOT * self.A.shape[-1] ** 0.5 * torch.finfo(self.A.dtype).eps
+        return not bool((pivots.amin(-1) > rounding * self.A.abs().amax((-2, -1)).clamp(min=1)).all())
 
 
 def is_few(U: Tensor) -> bool:
@@ -87,6 +98,13 @@ class FewData:
         return x
 
     solve_T = solve
+
+    def is_singular(self) -> bool:
+        if bool((self.c >= 0).all()):  # `of` has refused tiny entries of `a`, and the data add to them
+            return False
+        pivots = self._factors[0].diagonal(dim1=-2, dim2=-1).abs()
+        rounding = PIVOT * pivots.shape[-1] ** 0.5 * torch.finfo(pivots.dtype).eps
+        return not bool((pivots.amin(-1) > rounding * pivots.amax(-1)).all())
 
     def product_T(self, v: Tensor) -> Tensor:
         return self.a * v + _product(self.U.mT, self.c * _product(self.U, v))

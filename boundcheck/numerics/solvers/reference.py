@@ -126,9 +126,10 @@ def reference_at(problem: Problem, prepared: Prepared, w: Tensor, A: System) -> 
     residual_v = (b - A.product_T(v)).norm(dim=-1)
     if not bool(torch.isfinite(b).all()):
         raise DivergenceError(f"{problem.name}: ∇₁E is not finite at the fixed point; E has no gradient there")
-    if not bool(torch.isfinite(residual_v).all()):
+    if not bool(torch.isfinite(residual_v).all()) or A.is_singular():
         raise DivergenceError(
-            f"{problem.name}: I − ∂₁Φ is singular at the fixed point, so w(λ) has no derivative there; change lam"
+            f"{problem.name}: I − ∂₁Φ is singular at the fixed point, so w(λ) has no derivative there; "
+            "add a penalty to the lower level, or change lam"
         )
     parts = rows_d2_T(problem.phi_at, w[:, None], prepared.leaves, v[:, None, None])
     total = tuple(x[:, 0] + y[:, 0, 0] for x, y in zip(outer.lam, parts, strict=True))

@@ -79,6 +79,8 @@ def _answer(console: Console, report: Report) -> None:
         console.print(sentence)
     for method, why in report.refused.items():
         console.print(Text(f"{method} was not run: {why}", style="yellow"))
+    if None in report.certificates:
+        console.print(Text("The errors are estimates: the reference hypergradient has no certificate.", style="yellow"))
     for sentence in report.refuted:
         console.print(Text(f"not used: {sentence}", style="bold red"))
     console.print()
@@ -97,6 +99,8 @@ def _errors(report: Report) -> Text:
         return text.append(f"At t = {methods[0].t} only rounding is left of the error.")
     several = f" on average over {report.samples} values of λ" if report.samples > 1 else ""
     unit = " of ‖∇f‖" if methods[0].relative_error is not None else ""
+    if not unit and report.gradient_norms:
+        text.append("∇f is 0 up to rounding, so errors are absolute. ")
     text.append(f"At t = {methods[0].t} the error is ")
     text.append(_list([f"{_size(m)} ({m.method})" for m in methods]), style="bold")
     text.append(f"{unit}{several}.")
@@ -105,16 +109,15 @@ def _errors(report: Report) -> Text:
 
 def _descent(report: Report) -> str:
     """For which methods −g is a descent direction."""
-    groups: dict[bool | None, list[str]] = {}
-    for m in report.summary.methods:
-        groups.setdefault(m.descent, []).append(m.method)
-    words = {True: "is", False: "is not", None: "may or may not be"}
-    known = f"{report.summary.methods[0].known}, by comparison with an accurate ∇f"
-    if len(groups) == 1:
-        (descent,) = groups
-        return f"−g {words[descent]} a descent direction for every method ({known})."
-    parts = (f"{words[descent]} for {_list(some)}" for descent, some in groups.items())
-    return f"−g as a descent direction: it {'; it '.join(parts)} ({known})."
+    methods = report.summary.methods
+    known = f"({methods[0].known}, by comparison with an accurate ∇f)"
+    descends, fails, unknown = ([m.method for m in methods if m.descent is x] for x in (True, False, None))
+    if len(descends) == len(methods):
+        return f"−g is a descent direction for every method {known}."
+    parts = [f"−g is a descent direction for {_list(descends)} {known}"] if descends else []
+    parts += [f"−g is not a descent direction for {_list(fails)} {known}"] if fails else []
+    parts += [f"it is not known whether −g is a descent direction for {_list(unknown)}"] if unknown else []
+    return f"{parts[0][0].upper()}{'; '.join(parts)[1:]}."
 
 
 def _list(words: Sequence[str]) -> str:
@@ -172,7 +175,9 @@ def _methods(report: Report, width: int) -> Table:
 
 
 def _angle(degrees: float) -> str:
-    return "< 0.001°" if degrees < 1e-3 else f"{degrees:.2g}°"
+    if degrees >= 180:
+        return "–"
+    return "< 0.001°" if degrees < 1e-3 else f"{degrees:.0f}°" if degrees >= 10 else f"{degrees:.2g}°"
 
 
 def _grade(best: BestBound) -> str:

@@ -93,3 +93,18 @@ def test_the_reference_is_the_same_without_matrices(monkeypatch: pytest.MonkeyPa
     assert torch.allclose(few.w, dense.w, rtol=1e-7, atol=1e-9)
     assert torch.allclose(few.v, dense.v, rtol=1e-7, atol=1e-9)
     assert torch.allclose(few.value, dense.value, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_matrix_that_is_singular_to_rounding_is_named(dtype: torch.dtype) -> None:
+    X = torch.randn(3, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(dtype)
+    flat = (0.1 * X.mT @ X)[None]  # of rank 3
+    assert Dense(flat).is_singular()
+    shift = 1e3 * torch.finfo(dtype).eps
+    assert not Dense(flat + shift * torch.eye(8, dtype=dtype)).is_singular()
+
+
+def test_few_data_with_a_negative_weight_may_be_singular() -> None:
+    U, a = torch.eye(1, 4, dtype=torch.float64)[None], torch.ones(1, 4, dtype=torch.float64)
+    for weight, singular in ((-1.0, True), (-0.5, False), (1.0, False)):
+        assert FewData(U, torch.tensor([[weight]], dtype=torch.float64), a).is_singular() is singular

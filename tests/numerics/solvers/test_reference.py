@@ -186,3 +186,16 @@ def test_a_run_that_was_made_already_leads_to_the_same_fixed_point() -> None:
         result = bc.error_curves(problem, ["aid-fp"], t=t).reference
         assert float(result.w) == pytest.approx(1.0, rel=1e-12)
         assert torch.equal(result.w, reference.reference(problem, problem.lam[None]).w)
+
+
+def test_a_lower_level_without_a_unique_solution_is_refused() -> None:
+    """Least squares with fewer equations than unknowns: ∇f is not defined."""
+    X = torch.randn(4, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    problem = bc.Problem.from_loss(
+        lambda w, lam: ((X @ w - lam) ** 2).mean(),
+        lambda w, lam: (w**2).sum(),
+        torch.zeros(8, dtype=torch.float64),
+        torch.ones(4, dtype=torch.float64),
+    )
+    with pytest.raises(bc.DivergenceError, match="singular at the fixed point.*add a penalty to the lower level"):
+        bc.hypergradient(problem, "exact")
