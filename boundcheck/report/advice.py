@@ -90,7 +90,7 @@ def _lost_runs(report: Report, methods: Sequence[MethodSummary]) -> Iterator[str
     if diverging and not better:
         yield f"{' and '.join(diverging)} diverged: {_remedy(report, advice)}."
     if stalled := [m.method for m in methods if m.course is Course.STALLS]:
-        yield f"{' and '.join(stalled)} made no progress: take more steps (--t), or another start w_0."
+        yield f"The error of {' and '.join(stalled)} does not fall yet: take more steps (--t), or another start w_0."
 
 
 def _remedy(report: Report, advice: StepAdvice | None) -> str:

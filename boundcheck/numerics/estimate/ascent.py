@@ -106,10 +106,12 @@ def top(apply: Apply, x: Tensor, steps: int) -> Tensor:
     x = unit(x)
     Ax = apply(x)
     p, Ap, g_before = torch.zeros_like(x), torch.zeros_like(x), torch.zeros_like(x)
+    rounding = torch.finfo(x.dtype).eps ** 2
     for _ in range(steps):
         g = Ax - dot(x, Ax) * x
         size = dot(g_before, g_before)
-        beta = (dot(g, g - g_before) / torch.where(size > 0, size, 1)).clamp(min=0) * (size > 0)  # Polak and Ribière
+        clear = size > rounding * dot(Ax, Ax)  # a smaller gradient is rounding, and its square may underflow
+        beta = (dot(g, g - g_before) / torch.where(clear, size, 1)).clamp(min=0) * clear  # Polak and Ribière
         p, Ap = g + beta * p, apply(g) + beta * Ap
         along = dot(x, p)
         p, Ap = p - along * x, Ap - along * Ax

@@ -28,7 +28,7 @@ COURSES = {  # of one method, and of several
     Course.CONVERGES: ("converges", "converge"),
     Course.FALLS: ("has an error that falls so far", "have errors that fall so far"),
     Course.ROUNDING: ("has converged", "have converged"),
-    Course.STALLS: ("makes no progress", "make no progress"),
+    Course.STALLS: ("has an error that does not fall yet", "have errors that do not fall yet"),
     Course.DIVERGES: ("diverges", "diverge"),
 }
 
@@ -137,10 +137,11 @@ def _steps(report: Report) -> str | None:
     proofs = [m for m in methods if m.steps.guaranteed is not None]
     parts = []
     if needs:
-        best = min(needs, key=lambda m: m.steps.needed or 0)
+        best = min(needs, key=lambda m: (not m.steps.measured, m.steps.needed or 0))
         rate = report.curve(best.method).rate
         how = "measured" if best.steps.measured or rate is None else f"estimated from its rate {rate.value:.4g}"
-        parts.append(f"{best.method} needs {_t_and_k(best, best.steps.needed)} ({how})")
+        needs_about = "needs" if best.steps.measured else "may need about"
+        parts.append(f"{best.method} {needs_about} {_t_and_k(best, best.steps.needed)} ({how})")
     if proofs:
         best = min(proofs, key=lambda m: m.steps.guaranteed or 0)
         parts.append(f"{best.method} with {_t_and_k(best, best.steps.guaranteed)} is proved to be enough")

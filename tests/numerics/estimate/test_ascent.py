@@ -52,6 +52,17 @@ def bumpy(w: Tensor, v: Tensor) -> Slopes:
     return Slopes(value, by_w, torch.zeros_like(v))
 
 
+def test_top_next_to_an_eigenvector_stays_finite() -> None:
+    """The square of its gradient underflows."""
+    A = torch.diag(torch.tensor([0.994, 0.985], dtype=torch.float64))
+    for tiny in (1e-145, 1e-155, 1e-162, 1e-170):
+        x = torch.tensor([[1.0, -tiny]], dtype=torch.float64)
+        for steps in range(1, 12):
+            reached = top(lambda y: y @ A, x, steps)
+            assert torch.isfinite(reached).all()
+            assert float(((reached @ A) * reached).sum()) >= 0.994 * (1 - 1e-12)
+
+
 def test_ascent_climbs_and_stays_inside() -> None:
     w, v = Draws(0, BALL.point).points(BALL, 20), zeros(20, 0)
     step, before = torch.ones_like(w[:, :1]), bumpy(w, v).value
