@@ -106,7 +106,7 @@ def top(apply: Apply, x: Tensor, steps: int) -> Tensor:
     x = unit(x)
     Ax = apply(x)
     p, Ap, g_before = torch.zeros_like(x), torch.zeros_like(x), torch.zeros_like(x)
-    rounding = torch.finfo(x.dtype).eps ** 2
+    rounding, shortest = torch.finfo(x.dtype).eps ** 2, 1e4 * torch.finfo(x.dtype).tiny ** 0.5
     for _ in range(steps):
         g = Ax - dot(x, Ax) * x
         size = dot(g_before, g_before)
@@ -116,7 +116,8 @@ def top(apply: Apply, x: Tensor, steps: int) -> Tensor:
         along = dot(x, p)
         p, Ap = p - along * x, Ap - along * Ax
         length = p.norm(dim=-1, keepdim=True)
-        scale = torch.where(length > 0, length, 1)
+        length = torch.where(length > shortest, length, 0)  # of a shorter one the squares underflow
+        scale = torch.where(length > 0, length, torch.inf)
         p, Ap = p / scale, Ap / scale
         angle = torch.atan2(2 * dot(x, Ap), dot(x, Ax) - dot(p, Ap)) / 2
         c, s = angle.cos(), angle.sin()

@@ -197,5 +197,5 @@ def test_a_lower_level_without_a_unique_solution_is_refused() -> None:
         torch.zeros(8, dtype=torch.float64),
         torch.ones(4, dtype=torch.float64),
     )
-    with pytest.raises(bc.DivergenceError, match="singular at the fixed point.*add a penalty to the lower level"):
+    with pytest.raises(bc.DivergenceError, match=r"singular at the fixed point.*add a penalty to the lower level"):
         bc.hypergradient(problem, "exact")
