@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from boundcheck.constants import Constants
     from boundcheck.numerics.bilevel.problem import Problem
 
+NOT_GIVEN = frozenset({"t", "k", "K", "m", "eps_g"})  # they are asked for or computed, so nobody can know them
 VIOLATED, BAD_INPUT, SILENT, INTERNAL, INTERRUPTED = 1, 2, 3, 70, 130  # exit codes; 0 is not a violation
 
 ProblemName = Annotated[str, typer.Argument(metavar="PROBLEM", help="A built-in name, or path/to/file.py:name.")]
@@ -83,14 +84,16 @@ def asked_constants(texts: Sequence[str] | None) -> Constants | None:
         name, equals, number = (part.strip() for part in text.partition("="))
         if not equals or not name:
             raise InputError(f"--know {text} has no '='; write NAME=NUMBER, as in --know nu_2=0.3")
-        if name not in NAMES:
-            raise UnknownNameError.among("constant", name, NAMES)
+        if name not in NAMES - NOT_GIVEN:
+            raise UnknownNameError.among("constant", name, NAMES - NOT_GIVEN)
         if name in known:
             raise InputError(f"--know gives {name} twice; give it once")
         try:
             known[name] = Constant(name, float(number), safe_side(name))
         except ValueError:
             raise InputError(f"--know {name} must be a finite number (got {number!r})") from None
+        if known[name].value < 0:
+            raise InputError(f"--know {name} must not be negative (got {number})")
     return Constants(known)
 
 

@@ -65,7 +65,7 @@ def _symbols(table: tuple[Quantity, ...]) -> Iterator[sp.Symbol]:
     return (quantity.symbol for quantity in table)
 
 
-CONTRACTION_REMEDY = "take a smaller step size (gradient descent contracts below 2/L)"
+CONTRACTION_REMEDY = "take a smaller step size, if Φ is a gradient step"
 
 CONSTANTS = (
     Quantity(

@@ -72,12 +72,13 @@ def to_tolerance(
         If the lower level diverges.
     """
     solvers, point = _first(problem, w0, v0, most, newton)
-    tol, gaps, errors, answer = LOOSEST, [], [], None
+    tol, gaps, errors, answer, sensitivity = LOOSEST, [], [], None, 0.0
     for _ in range(ROUNDS):
         tol = max(tol * FACTOR, 10 * torch.finfo(problem.dtype).eps)
         following = _following(solvers, point, tol)
         gaps.append(float(lower_level.length(following.value - point.value)))
-        eps_g = _estimate(gaps, point, following)
+        sensitivity = max(sensitivity, _sensitivity(gaps[-1], point))
+        eps_g = _estimate(gaps, sensitivity, point, following)
         tol = min(tol, following.linear_residual)  # the next solve is to improve on this one
         if eps_g is None:
             errors.append(math.inf)
@@ -106,6 +107,12 @@ def to_tolerance(
             f"after {point.work.products} products; check that Φ contracts at this lam, and is smooth"
         )
     best = _result(solvers, answer, following.work, 0, "the tolerance was not reached")
+    if not math.isfinite(best.relative_error):
+        raise ToleranceError(
+            f"{problem.name}: ∇f is 0 up to rounding, or not known better than {float(best.error.upper):.1e}, "
+            "so there is no relative error; give atol",
+            best,
+        )
     raise ToleranceError(
         f"{problem.name}: the tolerance is not reached: the error stays at about {best.relative_error:.1e} of ‖∇f‖ "
         f"after {best.products} products, where rounding or the lower level stops it; ask for a larger rtol",
@@ -172,11 +179,18 @@ def _following(solvers: Solvers, point: AidPoint, tol: float) -> AidPoint:
         return replace(solvers, method="aid-cgn").at(w, point.v, tol, work)
 
 
-def _estimate(gaps: list[float], point: AidPoint, following: AidPoint) -> Constant | None:
+def _sensitivity(gap: float, point: AidPoint) -> float:
+    """By how much g moved with the residual of w, which is taken as no smaller than its rounding."""
+    info = torch.finfo(point.w.dtype)
+    least = RESTS * info.eps * float(point.w.norm())
+    return gap / max(float(point.excess.norm()), least, info.tiny)
+
+
+def _estimate(gaps: list[float], sensitivity: float, point: AidPoint, following: AidPoint) -> Constant | None:
     """How far the next point itself may be off; None where it is not closer to a fixed point than the one before.
 
     It is the part of the gap that the residuals of w, or the gaps before, leave; the part of the implicit term that the
-    residual of v leaves; and what rounding of w and g may do, if it acts on g as the residual of the point did.
+    residual of v leaves; and what rounding of w and g may do, if it acts on g as the residuals of the points so far.
     """
     info = torch.finfo(point.w.dtype)
     excess = float(point.excess.norm().clamp(min=info.tiny))
@@ -187,7 +201,7 @@ def _estimate(gaps: list[float], point: AidPoint, following: AidPoint) -> Consta
     implicit = float(lower_level.length(following.value - following.direct))
     linear = implicit * following.linear_residual
     size = float(lower_level.length(following.value))
-    rounding = UNITS * info.eps * (size + gaps[-1] * float(point.w.norm()) / max(excess, least, info.tiny))
+    rounding = UNITS * info.eps * (size + sensitivity * float(point.w.norm()))
     value = gaps[-1] * left / (1 - left) + linear + rounding if left <= 0.5 else math.inf
     if not math.isfinite(value):
         return None

@@ -68,6 +68,8 @@ BOUNDS = {
 OPTIONS = {
     "check": "Missing argument",
     "check scaler": "unknown problem 'scaler'; did you mean scalar",
+    "check scalar --know t=3": "unknown constant 't'",
+    "check scalar --know nu_2=-1": "--know nu_2 must not be negative (got -1)",
     "check scalar extra": "unexpected extra argument",
     "check scalar --method itf": "unknown method 'itf'",
     "check scalar --method ''": "unknown method ''",

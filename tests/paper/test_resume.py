@@ -1,4 +1,4 @@
-"""Stopped at any moment, an experiment goes on and gives the very result of one that was left alone."""
+"""An experiment can be interrupted at any time; the same command resumes and gives the same result."""
 
 from __future__ import annotations
 

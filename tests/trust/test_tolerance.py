@@ -171,6 +171,24 @@ def test_an_outer_loss_whose_squares_are_no_numbers_is_refused(scale: float) -> 
         bc.hypergradient(problem, rtol=0.1)
 
 
+def test_a_hypergradient_that_is_zero_has_no_relative_error() -> None:
+    """At λ = 1 the solution is w = 1, where the outer loss is smallest."""
+    one = torch.ones(3, dtype=torch.float64)
+    problem = Problem.from_loss(
+        lambda w, lam: ((w - lam) ** 2).sum() / 2 + ((w - lam) ** 4).sum() / 10,
+        lambda w, lam: ((w - 1) ** 2).sum(),
+        0 * one,
+        one,
+    )
+    for prove in (True, False):
+        with pytest.raises(bc.ToleranceError, match="so there is no relative error; give atol"):
+            bc.hypergradient(problem, rtol=0.01, prove=prove)
+        g = bc.hypergradient(problem, atol=1e-6, prove=prove)
+        assert float(g.error.upper) <= 1e-6
+        assert float(g.value.norm()) <= float(g.error.upper)
+        assert g.descent is not True
+
+
 def test_a_lower_level_that_diverges_says_so() -> None:
     ones = torch.ones(2, dtype=torch.float64)
     problem = bc.Problem.from_map(lambda w, h: 1.5 * w + h, lambda w, h: (w**2).sum(), ones, ones)
@@ -190,7 +208,7 @@ def test_a_lower_level_that_diverges_says_so() -> None:
         ({"rtol": 0.1, "k": 3}, "k = 3 cannot be used with rtol"),
         ({"rtol": 0.1, "tol": 0.1}, "tol = 0.1 cannot be used with rtol"),
         ({"rtol": 0.1, "mode": "forward"}, "mode = 'forward' cannot be used with rtol"),
-        ({"rtol": 0.1, "t": -3}, "t = -3"),
+        ({"rtol": 0.1, "t": -3}, "t must be at least 0"),
         ({"rtol": 0.1, "t": 0}, "t = 0 leaves no step"),
         ({"rtol": 0.1, "w0": torch.zeros(99)}, "w0"),
     ],

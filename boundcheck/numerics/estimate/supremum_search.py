@@ -41,7 +41,7 @@ class Budget:
     rtol: float = 1e-7  # a round that improves the best value by less is the last one …
     others: float = 1e-4  # … unless a row that is behind gains more than this, relative to the best value
     fixed: int = 13  # products of a row in the first round that do not depend on the lengths of the loops
-    least: int = 40  # products of a row if all loops have length 1; with fewer there is one look at one point
+    least: int = 40  # products of a row if all loops have length 1; with fewer, one point is evaluated
     one_look: int = 5  # products of that look, at most, besides those that improve v
 
     @property

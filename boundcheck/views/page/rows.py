@@ -24,7 +24,7 @@ GROUPS: Mapping[str, str] = {
     ANALYTIC: "the gradient of E at w_t, without differentiating w_t",
     DERIVATIVES: "not the hypergradient but a derivative on the way to it",
     SPECTRUM: "a priori, on a quadratic whose eigenvalues and eigenvectors are known",
-    FROM_A_RUN: "a posteriori, from what was seen on a run: of any AID method, and by a reference",
+    FROM_A_RUN: "a posteriori, computed after a run: for any AID method, and from a reference",
 }
 
 

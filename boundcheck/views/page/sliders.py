@@ -32,7 +32,7 @@ USUAL |= {"newton_t": 1e-3, "solve_error": 1e-3, "gap_t": 1e-3, "eps_g": 1e-6}
 DECADES = 3  # on both sides of a value
 DEEPEST = 6  # decades that 1 − q reaches down
 
-# κ of gradient descent with its best step, and what else follows from q and L then
+# κ, μ and α of optimally tuned gradient descent, from q and L
 TIES: Mapping[str, sp.Expr] = {
     "kappa": sp.solve(sp.Eq(q, S_NORMAL), kappa)[0],
     "mu_inv": 1 - q,

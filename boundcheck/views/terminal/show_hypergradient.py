@@ -66,7 +66,10 @@ def show(problem: Problem, g: AccurateHypergradient, console: Console | None = N
     if g.why_not_proved:
         console.print(f"Not proved: {g.why_not_proved}.")
     proof = f" The proof took {g.proof_products} more." if g.proof_products else ""
-    console.print(f"{g.method}: t = {g.t}, k = {g.k}; {g.products} products with the estimate of the error.{proof}")
+    console.print(
+        f"t = {g.t} lower-level steps with Newton corrections, k = {g.k} steps of {g.method}; {g.products} products "
+        f"with the estimate of the error.{proof}"
+    )
     if g.spend is not None:
         name, steps = PARTS[g.spend]
         both = g.lower_level_part + g.linear_part
