@@ -27,6 +27,7 @@ STYLES = {
     Verdict.VIOLATED: "bold red",
     Verdict.VIOLATED_PROBABLY: "bold red",
 }
+FLOORS = {"model": "from a model (only one precision available)"}
 SLACK_SHOWN = 5e-4  # slack beyond 1 that is not worth a line
 WIDE_TERMINAL = 105  # columns; in a narrower terminal the theorems are left out
 NARROW = 72  # below which columns are left out
@@ -175,5 +176,5 @@ def _footnotes(console: Console, report: Report) -> None:
     console.print(f"errors are measured against a reference hypergradient, {accuracy}")
     above = ", ".join(f"{m} at {int((c.errors > c.floor).sum())} of {c.errors.size}" for m, c in report.curves.items())
     console.print(f"error and bound were compared where the error is above the rounding floor: {above}")
-    console.print(Text(f"rounding floor: {report.floor_how}", style="dim"))
+    console.print(Text(f"rounding floor: {FLOORS.get(report.floor_how, report.floor_how)}", style="dim"))
     console.print(Text(f"{report.seconds:.1f} s", style="dim"))
