@@ -63,22 +63,6 @@ def test_bad_losses_and_steps_get_one_clear_error() -> None:
         bc.Problem.from_map(lambda w, lam: 0.5 * w + lam, quadratic, zeros(2), zeros(2)).inner(zeros(2), zeros(2))
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: bc.check("lr"),
-        lambda: bc.plan("lr", 1e-3),
-        lambda: bc.estimate_constants("lr"),
-        lambda: bc.error_curves("lr"),
-        lambda: bc.enclose("lr", zeros(2)),
-        lambda: bc.hypergradient("lr", "itd", 3),
-    ],
-)
-def test_a_name_is_no_problem(call: Callable[[], object]) -> None:
-    with pytest.raises(bc.InputError, match=r"'lr'.*bc\.load_problem\('lr'\)"):
-        call()
-
-
 def test_what_a_sampler_returns_is_checked() -> None:
     def with_sampler(sampler: Callable[[torch.Generator], object]) -> bc.Problem:
         return bc.Problem.from_map(

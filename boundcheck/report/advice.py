@@ -15,6 +15,7 @@ from boundcheck.theory.step_advice import StepAdvice, advise, contraction
 if TYPE_CHECKING:
     from boundcheck.report.report import Report
 
+PLAIN = ("", "gradient-descent", "fixed-point")  # iterations w_{t+1} = Φ(w_t)
 MOST = 4  # pieces of advice
 
 
@@ -52,7 +53,9 @@ def step_sentence(report: Report) -> str:
     """Whether Φ contracts on the ball of the iterates, and which step size to use."""
     advice = _step_advice(report)
     if advice is not None:
-        return f"{advice.sentence[0].upper()}{advice.sentence[1:]}."
+        dynamics = str(report.problem.get("dynamics", ""))
+        momentum = "" if dynamics in PLAIN else f" This is the step of Φ; the iterates are those of {dynamics}."
+        return f"{advice.sentence[0].upper()}{advice.sentence[1:]}.{momentum}"
     q = report.constants[BallKind.LOCAL].get("q")
     if q is None:
         return ""

@@ -13,6 +13,8 @@ from boundcheck.report.verdict import Verdict
 from boundcheck.side import Side
 from boundcheck.theory.kinds import BoundKind
 
+CLEARLY = 0.99  # a value that is not below this part of another may be equal to it
+
 
 @dataclass(frozen=True, eq=False)
 class Trace:
@@ -206,6 +208,25 @@ class Curve:
         part = max(1, len(self.t) // 4)
         first, last = (np.median(self.errors[:, some], axis=1) for some in (slice(part), slice(-part, None)))
         return bool(((last < first) | (np.isfinite(last) & (last <= self.floor[:, -1]))).all())
+
+    @property
+    def still_falls(self) -> bool:
+        """Whether the error of every λ fell clearly over the last quarter of t, or is at the floor."""
+        part = max(1, len(self.t) // 8)
+        before, last = (
+            np.median(self.errors[:, some], axis=1) for some in (slice(-2 * part, -part), slice(-part, None))
+        )
+        return bool(((last < CLEARLY * before) | (np.isfinite(last) & (last <= self.floor[:, -1]))).all())
+
+    @property
+    def grows(self) -> bool:
+        """Whether the error of some λ is larger at the end than at the start and in the middle, or not finite."""
+        part = max(1, len(self.t) // 4)
+        first, middle, last = (
+            np.median(self.errors[:, some], axis=1)
+            for some in (slice(part), slice(-2 * part, -part), slice(-part, None))
+        )
+        return bool((~np.isfinite(last) | ((last > first) & (last * CLEARLY > middle))).any())
 
     def certified(self, kind: BoundKind | str = "") -> np.ndarray:
         """The smallest of the bounds that are proved for these constants.

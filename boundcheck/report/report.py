@@ -79,10 +79,16 @@ class Report:
 
     @property
     def diverging(self) -> list[str]:
-        """The methods whose error does not fall, where Φ does not contract at w* or the error is not even finite."""
-        q_star = self.constants[BallKind.LOCAL].get("q_star") if BallKind.LOCAL in self.constants else None
+        """The methods whose error does not fall, where Φ does not contract at w*, or the error grows or is not finite.
+
+        Where Φ is known to contract on the ball of the iterates, an error that grows at first does not count.
+        """
+        local = self.constants.get(BallKind.LOCAL, Constants({}))
+        q, q_star = local.get("q"), local.get("q_star")
         repels = q_star is not None and q_star.value > 1 and q_star.side is Side.EXACT
-        return [m for m, c in self.curves.items() if not c.falls and (repels or not np.isfinite(c.errors[:, -1]).all())]
+        contracts = q is not None and q.value < 1
+        lost = [m for m, c in self.curves.items() if not c.falls]
+        return [m for m in lost if repels or not _finite(self.curves[m]) or (self.curves[m].grows and not contracts)]
 
     @cached_property
     def summary(self) -> Summary:
@@ -311,3 +317,7 @@ class Report:
         from boundcheck.views import report_files
 
         report_files.save(self, directory)
+
+
+def _finite(curve: Curve) -> bool:
+    return bool(np.isfinite(curve.errors[:, -1]).all())

@@ -82,8 +82,10 @@ def _course(report: Report, curve: Curve) -> Course:
     if (np.isfinite(last) & (last <= curve.floor[:, -1])).all():
         return Course.ROUNDING
     if curve.falls:
-        q_star = report.constants[BallKind.LOCAL].get("q_star")
-        return Course.CONVERGES if q_star is not None and q_star.value < 1 else Course.FALLS
+        local = report.constants[BallKind.LOCAL]
+        q, q_star = (local.get(name) for name in ("q", "q_star"))
+        near = q_star is not None and q_star.value < 1 and curve.still_falls
+        return Course.CONVERGES if near or (q is not None and q.value < 1) else Course.FALLS
     return Course.DIVERGES if curve.method in report.diverging else Course.STALLS
 
 

@@ -39,15 +39,16 @@ class Course(str, Enum):
     Attributes
     ----------
     CONVERGES : str
-        "converges": it falls, and Φ contracts at w*.
+        "converges": it falls, and Φ contracts on the ball of the iterates, or at w* if the error still falls at the
+        end.
     FALLS : str
-        "falls": it falls, and Φ is not known to contract at w*.
+        "falls": it is smaller than at the start, but may not fall any more.
     ROUNDING : str
         "converged": it is at the rounding floor.
     STALLS : str
         "stalls": it does not fall.
     DIVERGES : str
-        "diverges": it does not fall, and Φ does not contract at w* or the error is not finite.
+        "diverges": it does not fall, and Φ does not contract at w*, or the error grows or is not finite.
     """
 
     CONVERGES = "converges"

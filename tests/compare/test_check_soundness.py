@@ -59,7 +59,10 @@ def test_a_differentiated_step_is_not_taken_as_frozen() -> None:
         assert {"itd-gd", "itd-quadratic"} <= set(itd.applicable) if applies else not {"itd-gd"} & set(itd.applicable)
         assert ("itd-quadratic" in itd.applicable) is applies
         assert ("aid-fp-gd" in fp.applicable) is applies
-    assert "‖∇α‖ is not known; give grad_alpha" in moving.curve("itd").bounds["itd-gd"].reason
+    assert (
+        "‖∇α‖ is not known; if you can prove a value, give it with --know grad_alpha"
+        in moving.curve("itd").bounds["itd-gd"].reason
+    )
 
 
 def test_a_claimed_slope_of_the_step_is_used() -> None:

@@ -62,7 +62,7 @@ def test_killed_workers(tmp_path: Path, cluster: str, monkeypatch: pytest.Monkey
     os.kill(steps(tmp_path)[-1][2], signal.SIGKILL)
     code, out, err = ended(process)
     assert code == 2
-    assert "has no workers any more; start some with `dask worker tcp://" in err
+    assert "has no workers left; start some with `dask worker tcp://" in err
     assert "the same command resumes from here" in err
     assert "Traceback" not in err
     assert out == ""

@@ -243,3 +243,30 @@ def test_an_angle_of_which_nothing_is_known_is_not_shown() -> None:
 def test_a_reference_without_a_certificate_is_named() -> None:
     assert "has no certificate" in replace(report(), certificates=(None,)).table()
     assert "has no certificate" not in report().table()
+
+
+def cycle(start: float, Phi, t: int = 60) -> Report:  # type: ignore[no-untyped-def]
+    one = torch.ones(1, dtype=torch.float64)
+    return bc.check(bc.Problem.from_map(Phi, lambda w, lam: (w**2).sum(), start * one, 0.1 * one), ["itd"], t=t)
+
+
+def test_a_run_that_ends_in_a_cycle_does_not_converge() -> None:
+    """Φ contracts at w*, which the iterates never come near."""
+    given = cycle(3000.0, lambda w, lam: -(0.5 * w + 3 * w**3 / (1 + w**4)) + lam)
+    assert float(given.constants["local"]["q_star"].value) < 1
+    assert of(given, "itd").course is Course.FALLS
+    assert "converges" not in given.table()
+
+
+def test_an_error_that_grows_is_a_run_that_diverges() -> None:
+    """Φ contracts at w* and expands far away."""
+    given = cycle(30.0, lambda w, lam: -(0.5 * w + 0.6 * w**3 / (1 + w**2)) + lam)
+    assert float(given.constants["local"]["q_star"].value) < 1
+    assert of(given, "itd").course is Course.DIVERGES
+    assert "The run diverges." in given.table()
+
+
+def test_an_error_that_grows_at_first_is_no_divergence_where_phi_contracts() -> None:
+    curve = report().curve("itd")
+    growing = changed(report(), "itd", errors=curve.errors[:, ::-1].copy())
+    assert of(growing, "itd").course is Course.STALLS

@@ -56,7 +56,7 @@ KNOWN: Mapping[str, str] = {
     "estimated": "The number was measured at some points only. The true value may be worse.",
 }
 COURSES: Mapping[Course, str] = {
-    Course.CONVERGES: "The error falls as t grows, and Φ is a contraction at w*, so it keeps falling.",
+    Course.CONVERGES: "The error falls as t grows, and Φ contracts where the iterates are.",
     Course.FALLS: "The error falls so far, but Φ is not known to be a contraction at w*.",
     Course.ROUNDING: "Only rounding errors are left.",
     Course.STALLS: "The error does not fall.",

@@ -26,7 +26,7 @@ LEGEND = (
 )
 COURSES = {  # of one method, and of several
     Course.CONVERGES: ("converges", "converge"),
-    Course.FALLS: ("has an error that falls so far", "have errors that fall so far"),
+    Course.FALLS: ("has an error below that at the start", "have errors below those at the start"),
     Course.ROUNDING: ("has converged", "have converged"),
     Course.STALLS: ("has an error that does not fall yet", "have errors that do not fall yet"),
     Course.DIVERGES: ("diverges", "diverge"),
@@ -110,7 +110,8 @@ def _errors(report: Report) -> Text:
 def _descent(report: Report) -> str:
     """For which methods −g is a descent direction."""
     methods = report.summary.methods
-    known = f"({methods[0].known}, by comparison with an accurate ∇f)"
+    where = " at the first λ" if report.samples > 1 else ""
+    known = f"({methods[0].known}, by comparison with an accurate ∇f{where})"
     descends, fails, unknown = ([m.method for m in methods if m.descent is x] for x in (True, False, None))
     if len(descends) == len(methods):
         return f"−g is a descent direction for every method {known}."

@@ -165,7 +165,7 @@ def test_what_cannot_be_used_is_named() -> None:
         inner_loss(params, hparams).detach().numpy()
         return fp_map(params, hparams)
 
-    with pytest.raises(UserCodeError, match=r"no numpy, \.item\(\)"):
+    with pytest.raises(UserCodeError, match=r"may not use numpy, \.item\(\)"):
         ADAPTER.problem(params, hparams, logs, outer_loss)
 
 
