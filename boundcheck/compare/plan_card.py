@@ -21,7 +21,9 @@ def card(plan: Plan) -> Card:
         for method, need in plan.needs.items()
         if method in plan.silent
     ]
-    notes = tuple(f"{method}: {why.removeprefix(f'{method}: ')}" for method, why in plan.silent.items())
+    reasons = {method: why.removeprefix(f"{method}: ").partition("; take ")[0] for method, why in plan.silent.items()}
+    notes = tuple(f"{method}: {why}" for method, why in reasons.items())
+    notes += () if plan.advice is None else (plan.advice.sentence,)
     title = f"plan for {plan.problem.name}: error ≤ {plan.eps:g}"
     return Card(title, (sentence(plan),), HEADER, tuple(rows), frozenset({"t", "k", "cost"}), notes)
 

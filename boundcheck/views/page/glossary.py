@@ -57,7 +57,7 @@ KNOWN: Mapping[str, str] = {
 }
 COURSES: Mapping[Course, str] = {
     Course.CONVERGES: "The error falls as t grows, and Φ contracts where the iterates are.",
-    Course.FALLS: "The error falls so far, but Φ is not known to be a contraction at w*.",
+    Course.FALLS: "The error is smaller than at the start, but it may not fall any more.",
     Course.ROUNDING: "Only rounding errors are left.",
     Course.STALLS: "The error does not fall.",
     Course.DIVERGES: "The error does not fall, and Φ is not a contraction at w* or the error is not finite. A smaller "
