@@ -205,28 +205,32 @@ class Curve:
 
         The median error over the last quarter of t is compared with that over the first.
         """
-        part = max(1, len(self.t) // 4)
-        first, last = (np.median(self.errors[:, some], axis=1) for some in (slice(part), slice(-part, None)))
+        T = len(self.t)
+        part = max(1, T // 4)
+        first, last = self._median_error(T, T - part), self._median_error(part, 0)
         return bool(((last < first) | (np.isfinite(last) & (last <= self.floor[:, -1]))).all())
 
     @property
     def still_falls(self) -> bool:
         """Whether the error of every λ fell clearly over the last quarter of t, or is at the floor."""
         part = max(1, len(self.t) // 8)
-        before, last = (
-            np.median(self.errors[:, some], axis=1) for some in (slice(-2 * part, -part), slice(-part, None))
-        )
+        before, last = self._median_error(2 * part, part), self._median_error(part, 0)
         return bool(((last < CLEARLY * before) | (np.isfinite(last) & (last <= self.floor[:, -1]))).all())
 
     @property
     def grows(self) -> bool:
         """Whether the error of some λ is larger at the end than at the start and in the middle, or not finite."""
-        part = max(1, len(self.t) // 4)
-        first, middle, last = (
-            np.median(self.errors[:, some], axis=1)
-            for some in (slice(part), slice(-2 * part, -part), slice(-part, None))
-        )
+        T = len(self.t)
+        part = max(1, T // 4)
+        first, middle = self._median_error(T, T - part), self._median_error(2 * part, part)
+        last = self._median_error(part, 0)
         return bool((~np.isfinite(last) | ((last > first) & (last * CLEARLY > middle))).any())
+
+    def _median_error(self, since: int, until: int) -> np.ndarray:
+        """The median error of each λ over some of the t, counted from the end; at least one of them."""
+        stop = max(1, len(self.t) - until)
+        median: np.ndarray = np.median(self.errors[:, min(max(0, len(self.t) - since), stop - 1) : stop], axis=1)
+        return median
 
     def certified(self, kind: BoundKind | str = "") -> np.ndarray:
         """The smallest of the bounds that are proved for these constants.
