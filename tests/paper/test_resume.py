@@ -21,7 +21,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def test_killed_at_random_moments(tmp_path: Path, whole: bytes) -> None:
-    kills = sorted(random.Random(0).sample(range(5, ALL - 10), 2))
+    kills = sorted(random.Random(0).sample(range(5, ALL - 10), 4))
     midway = 0
     for made in kills:
         process = start(tmp_path)

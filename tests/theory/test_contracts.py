@@ -27,7 +27,7 @@ WITH_CHAIN = [name for name in ALL if bc.bounds[name].chain]
 WITH_CLOSED_FORM = [name for name in ALL if bc.bounds[name].shape]
 
 every_bound = pytest.mark.parametrize("bound", [bc.bounds[name] for name in ALL], ids=ALL)
-few = settings(max_examples=12)
+few = settings(max_examples=25)
 
 
 @every_bound

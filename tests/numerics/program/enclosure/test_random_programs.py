@@ -6,7 +6,7 @@ import pytest
 from random_programs import random_program
 from soundness import ask, read, report
 
-PROGRAMS, GROUP = 40, 10
+PROGRAMS, GROUP = 80, 10
 
 
 @pytest.mark.parametrize("first", range(0, PROGRAMS, GROUP))
