@@ -7,13 +7,6 @@ from boundcheck.views.figures.constants_figure import constants
 from boundcheck.views.figures.drawn_bounds import chosen
 from boundcheck.views.figures.error_figure import errors
 from boundcheck.views.figures.method_style import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILLION,
     style_of,
 )
 from boundcheck.views.figures.proof_figure import trace, trace_over_t, waterfall
@@ -23,5 +16,3 @@ from boundcheck.views.figures.tightness_figure import tightness
 __all__ = [
     "along_run", "chosen", "constants", "errors", "save", "style_of", "tightness", "trace", "trace_over_t", "waterfall",
 ]  # fmt: skip
-
-COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, GREY)  # of the bounds on a page

@@ -1,4 +1,4 @@
-"""What every view in the terminal shares: the screen, progress, numbers, and what a side is worth in words."""
+"""What every view in the terminal shares: the screen, progress and numbers."""
 
 from __future__ import annotations
 
@@ -11,21 +11,7 @@ from rich.progress import Progress as Bar
 
 from boundcheck.number_text import number as number
 from boundcheck.progress import Progress, duration, reporting_to
-from boundcheck.side import Side
 from boundcheck.views.terminal.long_work import LongWork
-
-RELATION = {
-    Side.EXACT: "exact",
-    Side.UPPER: "at most",
-    Side.HIGH_PROBABILITY: "at most, prob.",
-    Side.LOWER: "at least",
-}
-WORTH = {
-    Side.EXACT: "proved",
-    Side.UPPER: "proved",
-    Side.HIGH_PROBABILITY: "with high probability",
-    Side.LOWER: "no proof",
-}
 
 
 class Screen(Console):

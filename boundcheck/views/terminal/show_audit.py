@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from boundcheck import __version__
-from boundcheck.views.terminal.console import WORTH, Screen
+from boundcheck.side import standing
+from boundcheck.views.terminal.console import Screen
 
 if TYPE_CHECKING:
     from boundcheck.report.audit import Audit
@@ -62,5 +63,5 @@ def show(about: Mapping[str, Any], audit: Audit, console: Console | None = None)
     table.add_row("fault", audit.fault or "–")
     table.add_row("‖g − ∇f‖", f"{float(audit.error.lower):.6g} … {float(audit.error.upper):.6g}")
     table.add_row("‖∇f‖", f"{float(audit.gradient_norm.lower):.6g} … {float(audit.gradient_norm.upper):.6g}")
-    table.add_row("these numbers are", WORTH[audit.error.side].replace("no proof", "estimates"))
+    table.add_row("these numbers are", standing(audit.error.side))
     console.print(table)

@@ -13,8 +13,9 @@ from rich.text import Text
 
 from boundcheck.ball import Ball
 from boundcheck.explanation import ADD_UP, Contribution, Explanation
+from boundcheck.side import in_words
 from boundcheck.theory.symbols import QUANTITIES
-from boundcheck.views.terminal.console import RELATION, Screen, number
+from boundcheck.views.terminal.console import Screen, number
 
 if TYPE_CHECKING:
     from boundcheck.numerics.bilevel.problem import Problem
@@ -42,7 +43,9 @@ def show(problem: Problem, explanations: Sequence[Explanation], file: str = "", 
 def _show_one(console: Console, explanation: Explanation, source: _Source) -> None:
     constant = explanation.constant
     meaning = QUANTITIES[constant.name].meaning
-    head = Text.assemble((f"{constant.name} = {constant.value:.6g}", "bold"), f", {RELATION[constant.side]}: {meaning}")
+    head = Text.assemble(
+        (f"{constant.name} = {constant.value:.6g}", "bold"), f", {in_words(constant.side, constant.name)}: {meaning}"
+    )
     console.print(head)
     console.print(Text(constant.provenance.how, style="dim"))
     if explanation.no_proof:
