@@ -18,6 +18,7 @@ from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel import input_vectors, problem_from_user
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms
 from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, GRADIENT_DESCENT, Dynamics
+from boundcheck.numerics.bilevel.finite_sum import FiniteSum
 from boundcheck.numerics.bilevel.flatten import Layout
 from boundcheck.numerics.bilevel.formulas import D1, D2, D2Outer
 from boundcheck.numerics.bilevel.problem_types import IDENTITY, Curvature, Domain, Ready
@@ -88,6 +89,8 @@ class Problem:
         The structure of the parameters as the user gave them; a flat vector if None.
     lam_layout : Layout, optional
         The structure of the hyperparameters as the user gave them; a flat vector if None.
+    finite_sum : FiniteSum, optional
+        Where Φ is a mean over examples: the map on a minibatch, for "sid" and "neumann". None, the default, if it is not.
     """
 
     name: str
@@ -117,6 +120,7 @@ class Problem:
     remake: Callable[..., Problem] | None = None
     w_layout: Layout | None = None
     lam_layout: Layout | None = None
+    finite_sum: FiniteSum | None = None
 
     def __repr__(self) -> str:
         kind = f"{str(self.dtype).removeprefix('torch.')} on {self.device}"

@@ -1,0 +1,73 @@
+"""A lower level that is a mean over examples, from which minibatches are drawn: Φ = (1/N) Σ_i Φ_i."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from boundcheck.errors import InputError
+from boundcheck.numerics.bilevel.problem_types import Ready
+
+OnExamples = Callable[[Tensor, Ready, Tensor], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteSum:
+    """A lower level that is a mean over N examples, of which a minibatch is drawn for every evaluation.
+
+    Φ̂(w, λ, ζ) is the mean of Φ_i(w, λ) over the examples i of a minibatch ζ, and Φ its expectation.
+
+    Attributes
+    ----------
+    examples : int
+        The number N of examples.
+    batch : int
+        The number b of examples in a minibatch.
+    replacement : bool
+        Whether the examples of one minibatch are drawn with replacement. Minibatches are always independent.
+    phi_on : callable (w, ready, indices) -> Tensor of shape (d,)
+        The map on some examples: `indices` has shape (b,) and dtype int64. It can be differentiated and batched.
+    inner_on : callable (w, ready, indices) -> Tensor of shape (), optional
+        The loss on some examples, where Φ is a gradient step.
+    doubt : str
+        Why it is not proved that the map on some examples is the mean of the maps on each; empty if it is.
+    """
+
+    examples: int
+    batch: int
+    replacement: bool
+    phi_on: OnExamples
+    inner_on: OnExamples | None = None
+    doubt: str = ""
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise InputError(f"batch = {self.batch} is too small; give a whole number from 1")
+        if not self.replacement and self.batch > self.examples:
+            raise InputError(
+                f"batch = {self.batch} > {self.examples} examples; give at most {self.examples}, or replacement=True"
+            )
+
+    @property
+    def variance_factor(self) -> float:
+        """What the variance over minibatches is of the variance over single examples."""
+        if self.replacement:
+            return 1 / self.batch
+        if self.examples == 1:
+            return 0.0
+        return (self.examples - self.batch) / (self.batch * (self.examples - 1))
+
+    def with_batch(self, batch: int, replacement: bool) -> FiniteSum:
+        """The same sum with other minibatches."""
+        return replace(self, batch=batch, replacement=replacement)
+
+    def draw(self, generator: torch.Generator, count: int, device: torch.device) -> Tensor:
+        """`count` independent minibatches, indices of shape (count, b); the same on every device."""
+        if self.replacement:
+            drawn = torch.randint(self.examples, (count, self.batch), generator=generator, device="cpu")
+        else:
+            drawn = torch.rand(count, self.examples, generator=generator, device="cpu").topk(self.batch).indices
+        return drawn.to(device)

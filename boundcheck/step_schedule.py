@@ -1,0 +1,112 @@
+"""The steps of a stochastic iteration: w_{i+1} = w_i + η_i(Φ̂(w_i, ζ_i) − w_i)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from boundcheck.errors import InputError
+
+
+@dataclass(frozen=True)
+class StepSchedule:
+    """The steps η_0, η_1, … of a stochastic iteration: constant, decreasing, or constant first and decreasing later.
+
+    η_i = `eta` for i < `switch`, and β/(γ + i − switch) from then on.
+
+    Attributes
+    ----------
+    eta : float
+        The constant step, in (0, 1]; unused where `switch` is 0.
+    switch : int or None
+        The first i at which steps decrease; None if they never do.
+    beta : float
+        The numerator of decreasing steps; 0 if there are none.
+    gamma : float
+        The offset of decreasing steps, at least β, so that no step is above 1; 0 if there are none.
+    """
+
+    eta: float
+    switch: int | None = None
+    beta: float = 0.0
+    gamma: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.switch != 0 and not 0 < self.eta <= 1:
+            raise InputError(f"eta = {self.eta} is not a step; give a number in (0, 1]")
+        if self.switch is not None:
+            if self.switch < 0:
+                raise InputError(f"switch = {self.switch} < 0; give the first step that decreases, 0 or later")
+            if not 0 < self.beta < math.inf:
+                raise InputError(f"beta = {self.beta} is not the size of a step; give a positive number")
+            if not self.beta <= self.gamma < math.inf:
+                raise InputError(f"gamma = {self.gamma} < beta = {self.beta}, so a step is above 1; give gamma >= beta")
+
+    @classmethod
+    def constant(cls, eta: float) -> StepSchedule:
+        """The same step η at every iteration.
+
+        Parameters
+        ----------
+        eta : float
+            The step, in (0, 1]; 1 is w_{i+1} = Φ̂(w_i, ζ_i).
+
+        Returns
+        -------
+        StepSchedule
+            The steps.
+
+        Raises
+        ------
+        InputError
+            If the step is not in (0, 1].
+        """
+        return cls(eta)
+
+    @classmethod
+    def decreasing(cls, beta: float, gamma: float) -> StepSchedule:
+        """The steps η_i = β/(γ + i).
+
+        Parameters
+        ----------
+        beta : float
+            Positive.
+        gamma : float
+            At least `beta`.
+
+        Returns
+        -------
+        StepSchedule
+            The steps.
+
+        Raises
+        ------
+        InputError
+            If β or γ cannot be used.
+        """
+        return cls(0.0, 0, beta, gamma)
+
+    def at(self, i: int) -> float:
+        """The step η_i of the iteration from w_i to w_{i+1}.
+
+        Parameters
+        ----------
+        i : int
+            From 0.
+
+        Returns
+        -------
+        float
+            In (0, 1].
+        """
+        if self.switch is None or i < self.switch:
+            return self.eta
+        return self.beta / (self.gamma + i - self.switch)
+
+    def __str__(self) -> str:
+        decreasing = f"η_i = {self.beta:.4g}/({self.gamma:.4g} + i)"
+        if self.switch is None:
+            return f"η = {self.eta:.4g}"
+        if self.switch == 0:
+            return decreasing
+        return f"η = {self.eta:.4g} for {self.switch} steps, then {decreasing}"
