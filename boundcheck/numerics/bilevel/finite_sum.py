@@ -69,5 +69,6 @@ class FiniteSum:
         if self.replacement:
             drawn = torch.randint(self.examples, (count, self.batch), generator=generator, device="cpu")
         else:
-            drawn = torch.rand(count, self.examples, generator=generator, device="cpu").topk(self.batch).indices
+            keys = torch.rand(count, self.examples, generator=generator, dtype=torch.float64, device="cpu")
+            drawn = keys.topk(self.batch).indices
         return drawn.to(device)

@@ -90,7 +90,7 @@ class Problem:
     lam_layout : Layout, optional
         The structure of the hyperparameters as the user gave them; a flat vector if None.
     finite_sum : FiniteSum, optional
-        Where Φ is a mean over examples: the map on a minibatch, for "sid" and "neumann". None, the default, if it is not.
+        Where Φ is a mean over examples: the map on a minibatch. None, the default, if it is not.
     """
 
     name: str
