@@ -8,7 +8,7 @@ from boundcheck.errors import InputError
 
 # How bounds move with a constant: they fall with these, are not monotone in those, and grow with every other one.
 FALLING = frozenset(("mu", "mu_inv"))
-NOT_MONOTONE = frozenset(("alpha", "t", "k", "K"))  # chosen, not measured
+NOT_MONOTONE = frozenset(("alpha", "eta", "beta", "gamma", "t", "k", "K"))  # chosen, not measured
 
 
 class Side(str, Enum):

@@ -186,4 +186,77 @@ JI_SMOOTH = Assumption(
     "closed form",
 )
 
+# Grazzi, Pontil, Salzo 2021. Its letters get the year: "1(iii)" and the like are the numbers of the paper of 2020.
+STOCHASTIC_A = Assumption(
+    "2021 A",
+    "Φ(·,λ) is a contraction with constant q, ∂₁Φ, ∂₂Φ, ∇₁E, ∇₂E are Lipschitz, and ‖∇₁E‖ ≤ L_E, on a ball around w* "
+    "that contains every w_i",
+    "",
+    ("q", "nu_1", "nu_2", "eta_1", "eta_2", "L_E"),
+    "q < 1 on the ball; the ball on which the constants were taken, and a bound on how far a draw can go",
+)
+STOCHASTIC_B = Assumption(
+    "2021 B",
+    "E Φ̂ = Φ and E ∂₂Φ̂ = ∂₂Φ, for draws that do not depend on the point; E‖(∂₂Φ̂−∂₂Φ)ᵀv‖² ≤ m₂‖v‖² on the ball",
+    "",
+    ("m_2",),
+    "a finite sum with uniform minibatches is unbiased; m₂ from all examples, or a sampled estimate from below",
+)
+STOCHASTIC_C = Assumption(
+    "2021 C",
+    "E‖w_t−w*‖² ≤ ρ_t, and E‖v_k−v(w)‖² ≤ σ_k for the linear system at every w of the ball",
+    "",
+    ("mse_w", "mse_v"),
+    "ρ_t and σ_k are bounds of this catalogue with the steps that were used; what is measured is an estimate",
+)
+INDEPENDENT = Assumption(
+    "independent",
+    "the draws for w, the draws for v and the last draw are independent",
+    "",
+    (),
+    "the solver's draws: a new draw at each step and one more for the last product",
+)
+STOCHASTIC_MAP = Assumption(
+    "stochastic map",
+    "w_{i+1} = w_i + η_i(Φ̂(w_i,ζ_i)−w_i) with independent ζ_i, E Φ̂ = Φ, and ‖Φ(w)−w*‖ ≤ q‖w−w*‖ at every w_i",
+    "",
+    ("q",),
+    "q < 1 on a ball around w* that contains every w_i; the steps that were used",
+)
+NOISE = Assumption(
+    "noise",
+    "V[Φ̂(w)] ≤ σ₁ + σ₂‖Φ(w)−w‖² at every w_i",
+    "",
+    ("sigma_1", "sigma_2"),
+    "σ₁ = 2V[Φ̂(w*)] and σ₂ = 2m₁/(1−q)² always do; from all examples, or a sampled estimate from below",
+)
+NOISE_AROUND_SOLUTION = Assumption(
+    "noise around w*",
+    "√V[Φ̂(w)] ≤ √V* + √m₁‖w−w*‖ at every w_i, which follows from the m₁ of a ball that contains them",
+    "",
+    ("V_star", "m_1"),
+    "V* and m₁ from all examples, or a sampled estimate from below",
+)
+GRADIENT_NOISE = Assumption(
+    "gradient noise",
+    "Φ̂ = w − α∇₁ℓ̂ with E∇₁ℓ̂ = ∇₁ℓ, ℓ(·,λ) μ-strongly convex and L-smooth, V[∇₁ℓ̂(w)] ≤ σ'₁ + σ'₂‖∇₁ℓ(w)‖² at every w_i",
+    "",
+    ("sigma_1_grad", "sigma_2_grad", "mu", "L", "alpha"),
+    "α·L < 2; σ'₁ and σ'₂ from all examples, or a sampled estimate from below",
+)
+LIPSCHITZ_DRAWS = Assumption(
+    "Lipschitz draws",
+    "‖∂₁Φ̂(w,λ,ζ)‖ ≤ L_Φ̂ for every draw ζ and every w of the ball",
+    "",
+    ("L_Phi_hat",),
+    "the largest over all examples, or a sampled estimate from below",
+)
+BOTH_DECREASE = Assumption(
+    "decreasing steps",
+    "both iterations take η_i = β/(γ+i), that for v from 0",
+    "",
+    ("beta", "gamma"),
+    "the steps that were used",
+)
+
 PAPER = (A1_I, A1_II, A1_III, A1_IV, A2, A3_I, A3_II, A3_III)

@@ -28,6 +28,10 @@ GRAZZI = Paper(
     "R. Grazzi, L. Franceschi, M. Pontil, S. Salzo. On the Iteration Complexity of Hypergradient Computation. "
     "ICML 2020.",
 )
+GRAZZI_2021 = Paper(
+    "Grazzi et al. 2021",
+    "R. Grazzi, M. Pontil, S. Salzo. Convergence Properties of Stochastic Hypergradients. AISTATS 2021, PMLR 130.",
+)
 GHADIMI = Paper(
     "Ghadimi and Wang 2018",
     "S. Ghadimi, M. Wang. Approximation Methods for Bilevel Programming. arXiv:1802.02246, 2018.",

@@ -145,9 +145,30 @@ WEIGHTED = tuple(
 )
 (q_P, nu_1_P, nu_2_P, eta_1_P, eta_2_P, D_P, L_E_P, L_Phi_P) = _symbols(WEIGHTED)
 
+# Minibatches: Φ = E Φ̂, with Ŷ = ∂₁Φ̂ and Ẑ = ∂₂Φ̂ of one draw, Y and Z their means; suprema over a ball with every w_i.
+STOCHASTIC = (
+    Quantity("m_1", "m_1", "sup of ‖E(Ŷ−Y)ᵀ(Ŷ−Y)‖ and of ‖E(Ŷ−Y)(Ŷ−Y)ᵀ‖, whichever is larger; Y = ∂₁Φ", text="m₁"),
+    Quantity("m_2", "m_2", "sup of ‖E(Ẑ−Z)(Ẑ−Z)ᵀ‖, at most that of the variance E‖Ẑ−Z‖²; Z = ∂₂Φ", text="m₂"),
+    Quantity("L_Phi_hat", r"L_{\hat\Phi}", "sup of ‖∂₁Φ̂(w,λ,ζ)‖ over the ball and over every draw ζ", text="L_Φ̂"),
+    Quantity("V_star", r"V_\star", "V[Φ̂(w*)], the variance of the map at the solution", text="V*"),
+    Quantity("sigma_1", r"\sigma_1", "σ₁ with V[Φ̂(w)] ≤ σ₁ + σ₂‖Φ(w)−w‖²", text="σ₁"),
+    Quantity("sigma_2", r"\sigma_2", "σ₂ with V[Φ̂(w)] ≤ σ₁ + σ₂‖Φ(w)−w‖²", text="σ₂"),
+    Quantity("sigma_1_grad", r"\sigma'_1", "σ'₁ with V[∇₁ℓ̂(w)] ≤ σ'₁ + σ'₂‖∇₁ℓ(w)‖²", text="σ'₁"),
+    Quantity("sigma_2_grad", r"\sigma'_2", "σ'₂ with V[∇₁ℓ̂(w)] ≤ σ'₁ + σ'₂‖∇₁ℓ(w)‖²", text="σ'₂"),
+    Quantity("mse_0", r"\mathrm{MSE}_0", "E‖w_0−w*‖²; r_0² from a fixed start", text="MSE_0"),
+    Quantity("eta", r"\eta", "constant step of a stochastic iteration", direction=0, low_open=True, text="η"),
+    Quantity("beta", r"\beta", "β of the decreasing steps η_i = β/(γ+i)", direction=0, low_open=True, text="β"),
+    Quantity("gamma", r"\gamma", "γ of the decreasing steps η_i = β/(γ+i)", direction=0, low_open=True, text="γ"),
+)
+(
+    m_1, m_2, L_Phi_hat, V_star, sigma_1, sigma_2, sigma_1_grad, sigma_2_grad, mse_0, eta, beta, gamma
+) = _symbols(STOCHASTIC)  # fmt: skip
+
 # how a terminal shows what a bound may have on its left, and the states of a recursion
 SHOWN = {"error": "‖g − ∇f‖", "dw": "‖w_t' − w'‖", "du": "‖u_{t,k} − w'‖", "r_t": "r", "Delta_t": "Δ'"}
 SHOWN |= {"R_t": "R", "U_t": "U", "eps_0": "ε_0", "lam_step": "‖λ − λ_prev‖"}
+SHOWN |= {"bias": "‖E g − ∇f‖", "mse": "E‖g − ∇f‖²", "mse_w": "E‖w_t − w*‖²", "mse_v": "E‖v_k − v(w_t)‖²", "M_t": "M"}
+SHOWN |= {"variance_given_w": "E V[g | w_t]", "variance_of_mean": "V E[g | w_t]"}
 
 OBSERVABLES = tuple(
     Quantity(name, latex, meaning, "observable", text=SHOWN.get(name, ""))
@@ -191,12 +212,23 @@ OBSERVABLES = tuple(
         ("Delta_t", r"\Delta'_t", "bound on ‖w_t'−w'‖ carried by a recursion"),
         ("R_t", "R_t", "bound on ‖w_t−w*‖ carried by a recursion"),
         ("U_t", "U_t", "bound on ‖w_t'‖ carried by a recursion"),
+        ("bias", r"\|\mathbb E\hat\nabla f-\nabla f\|", "‖E∇̂f−∇f‖, the bias of a stochastic hypergradient"),
+        ("mse", r"\mathbb E\|\hat\nabla f-\nabla f\|^2", "E‖∇̂f−∇f‖², the mean square error of a hypergradient"),
+        ("variance_given_w", r"\mathbb E\,\mathbb V[\hat\nabla f|w_t]", "E V[∇̂f|w_t], the mean variance given w_t"),
+        (
+            "variance_of_mean",
+            r"\mathbb V\,\mathbb E[\hat\nabla f|w_t]",
+            "V E[∇̂f|w_t], the variance of the mean given w_t",
+        ),
+        ("mse_w", r"\rho_t", "ρ_t ≥ E‖w_t−w*‖², the mean square distance of the lower level"),
+        ("mse_v", r"\sigma_k", "σ_k ≥ E‖v_k−v(w)‖² for every w of the ball; v(w) = (I−∂₁Φ(w)ᵀ)⁻¹∇₁E(w)"),
+        ("M_t", "M_t", "bound on E‖w_t−w*‖² carried by a recursion"),
     )
 )
 (
     error, r_t, rho, sigma, dw, du, g_t, Z_t, W_t, newton_t, v_t, v_star, v_k, solve_error, eps_w, eps_v, dE_1, dE_2,
     wT_dE_1, dwT_g, duT_g, ZT_dv, dZT_v, dv_k, dv_kt, dv_t, dY, dZ, A_t_inv, A_inv, path_t, gap_t, eps_0,
-    r_prev, W_path, lam_step, Delta_t, R_t, U_t
+    r_prev, W_path, lam_step, Delta_t, R_t, U_t, bias, mse, variance_given_w, variance_of_mean, mse_w, mse_v, M_t
 ) = _symbols(OBSERVABLES)  # fmt: skip
 
 INDICES = (
@@ -213,15 +245,22 @@ COEFFICIENTS = (
     Quantity("c_3", "c_3", "weight of the unfinished differentiation", "coefficient"),
     Quantity("gap", "(1-q)", "1−q, written so that nothing cancels", "coefficient", low_open=True, text="(1 - q)"),
     Quantity("s", "s", "rate of a method with square-root dependence on κ", "coefficient"),
+    Quantity("shrink", "r", "1−η(1−q²), the factor of the mean square error in a step", "coefficient"),
+    Quantity(
+        "shrink_gap", "(1-r)", "η(1−q²), written so that nothing cancels", "coefficient", low_open=True, text="(1 - r)"
+    ),
     Quantity("S_t", "S_t", "sup |P_t| over the spectrum, where w_t−w* = P_t(H)(w_0−w*)", "coefficient"),
     Quantity("dS_t", "S'_t", "sup ‖DP_t‖ over the spectrum", "coefficient", text="S'_t"),
     Quantity("r_inner", r"\varrho", "radius of the next smaller ball of constants; 0 if none", "coefficient", text="ϱ"),
     Quantity("R_inner", r"R_\varrho", "bound on ‖Φ(w)−w*‖ over ‖w−w*‖ ≤ ϱ", "coefficient", text="R_ϱ"),
 )
-c_1, c_2, c_3, gap, s, S_t, dS_t, r_inner, R_inner = _symbols(COEFFICIENTS)
+c_1, c_2, c_3, gap, s, shrink, shrink_gap, S_t, dS_t, r_inner, R_inner = _symbols(COEFFICIENTS)
 
 QUANTITIES = MappingProxyType(
-    {quantity.name: quantity for quantity in (*CONSTANTS, *WEIGHTED, *OBSERVABLES, *INDICES, *COEFFICIENTS)}
+    {
+        quantity.name: quantity
+        for quantity in (*CONSTANTS, *WEIGHTED, *STOCHASTIC, *OBSERVABLES, *INDICES, *COEFFICIENTS)
+    }
 )
 
 LATEX_NAMES = MappingProxyType({quantity.symbol: quantity.latex for quantity in QUANTITIES.values()})
