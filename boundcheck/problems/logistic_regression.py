@@ -23,6 +23,7 @@ from boundcheck.numerics.bilevel.formulas import DataMatrix, Diagonal
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import POSITIVE
 from boundcheck.problems.parts.largest_eigenvalue import top_beside
+from boundcheck.problems.parts.minibatches import minibatches
 from boundcheck.problems.parts.norm_bounds import spectral, top
 from boundcheck.problems.parts.synthetic_data import drawn, linear_data, uniform
 from boundcheck.problems.parts.tuned_step import Tuned, for_steps, problem_fields, step_constants, tuned
@@ -42,7 +43,8 @@ class Ready(NamedTuple):
 def make(
     *, seed: int = 0, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu", size: int = 50,
     features: int = 100, noise: float = 0.1, low: float = 0.01, high: float = 10.0, kappa: float | None = None,
-    dynamics: str = "gradient-descent", differentiate_step: bool = False,
+    dynamics: str = "gradient-descent", differentiate_step: bool = False, batch: int | None = None,
+    replacement: bool = True,
 ) -> Problem:  # fmt: skip
     """Logistic regression with one ℓ₂ penalty for each weight: the paper's LR.
 
@@ -74,6 +76,10 @@ def make(
         by default.
     differentiate_step : bool
         Whether derivatives go through the step α(λ); False by default, which holds α fixed.
+    batch : int, optional
+        The examples in a minibatch, for stochastic methods; by default there are no minibatches.
+    replacement : bool
+        Whether the examples of a minibatch are drawn with replacement; True by default.
 
     Returns
     -------
@@ -126,11 +132,29 @@ def make(
     def outer_at(w: Tensor, ready: Ready) -> Tensor:
         return -logsigmoid(-(U_val @ w)).sum()
 
+    def phi_on(w: Tensor, ready: Ready, indices: Tensor) -> Tensor:
+        """Φ with the mean over a minibatch of the gradients NΨ_i, Ψ_i = ψ(y_i x_iᵀw), in place of Σ Ψ_i."""
+        some = U[indices]
+        sums = some.T @ torch.sigmoid(some @ w)
+        return w - ready.steps.alpha * (size / len(indices) * sums + ready.lam * w)
+
+    def inner_on(w: Tensor, ready: Ready, indices: Tensor) -> Tensor:
+        return -size * logsigmoid(-(U[indices] @ w)).mean() + (ready.lam * w * w).sum() / 2
+
+    def slopes(ready: Ready, centre: Tensor, radius: float) -> Tensor:
+        """∇₁²ℓ_i = Nσ'(u_iᵀw)u_iu_iᵀ + diag λ, between min λ and N sup σ' ‖u_i‖² + max λ."""
+        norms = U.norm(dim=1)
+        largest = size * _largest_slope(U @ centre, norms * radius) * norms**2 + ready.lam.max()
+        return torch.stack((ready.lam.min().expand_as(largest), largest), dim=1)
+
     return Problem(
         name=NAME, w0=lam.new_zeros(features), lam=lam, phi_at=phi_at, outer_at=outer_at, inner_at=inner_at,
         prepare=prepare, d1phi_T_at=d1phi_T_at, d2phi_T_at=None if differentiate_step else d2phi_T_at,
         domain=POSITIVE, sampler=sampler, seed=seed,
         known=closed_forms(U, U_val, prepare, differentiate_step), **problem_fields(dynamics),
+        finite_sum=minibatches(
+            size, batch, replacement, phi_on, inner_on, lam_apart=not differentiate_step, slopes=slopes
+        ),
     )  # fmt: skip
 
 

@@ -34,6 +34,12 @@ class FiniteSum:
         The loss on some examples, where Φ is a gradient step.
     doubt : str
         Why it is not proved that the map on some examples is the mean of the maps on each; empty if it is.
+    lam_apart : bool
+        Whether λ and the examples enter Φ in separate terms, so that ∂₂Φ̂ = ∂₂Φ; proved from the program, or from the
+        formula of a built-in problem. False, the default, where that is not proved.
+    slopes : callable (ready, centre, radius) -> Tensor of shape (N, 2), optional
+        Where Φ_i = w − α∇₁ℓ_i: for every example i a number that is at most the least eigenvalue of ∇₁²ℓ_i, and one
+        that is at least the largest, for every w within `radius` of `centre`.
     """
 
     examples: int
@@ -42,6 +48,8 @@ class FiniteSum:
     phi_on: OnExamples
     inner_on: OnExamples | None = None
     doubt: str = ""
+    lam_apart: bool = False
+    slopes: Callable[[Ready, Tensor, float], Tensor] | None = None
 
     def __post_init__(self) -> None:
         if self.batch < 1:
@@ -63,6 +71,20 @@ class FiniteSum:
     def with_batch(self, batch: int, replacement: bool) -> FiniteSum:
         """The same sum with other minibatches."""
         return replace(self, batch=batch, replacement=replacement)
+
+    def reading(self, given: Callable[[Ready], Ready], *, phi_on: OnExamples | None = None) -> FiniteSum:
+        """The same sum for another `prepare`; `given` takes of its result what the functions read, but for `phi_on`."""
+        phi, inner, slopes = self.phi_on, self.inner_on, self.slopes
+
+        def phi_given(w: Tensor, ready: Ready, indices: Tensor) -> Tensor:
+            return phi(w, given(ready), indices)
+
+        return replace(
+            self,
+            phi_on=phi_given if phi_on is None else phi_on,
+            inner_on=None if inner is None else lambda w, ready, indices: inner(w, given(ready), indices),
+            slopes=None if slopes is None else lambda ready, centre, radius: slopes(given(ready), centre, radius),
+        )
 
     def draw(self, generator: torch.Generator, count: int, device: torch.device) -> Tensor:
         """`count` independent minibatches, indices of shape (count, b); the same on every device."""

@@ -192,6 +192,11 @@ def _modules(tree: Any, path: str) -> Iterator[tuple[str, nn.Module]]:
             yield from _modules(value, f"{path}[{i}]")
 
 
+def builder(tree: Any) -> Build:
+    """A function that rebuilds `tree`, which holds no modules, from its tensors in the order in which they are met."""
+    return _builder(tree, "", frozenset(), call=False)
+
+
 def _builder(tree: Any, path: str, spare: frozenset[str], call: bool) -> Build:
     """A function that rebuilds `tree` from its leaves, in the order of `_leaves`; modules are themselves in a call."""
     if isinstance(tree, Tensor):

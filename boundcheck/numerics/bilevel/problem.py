@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from boundcheck.constants import Constants
 from boundcheck.errors import InputError
-from boundcheck.numerics.bilevel import input_vectors, problem_from_user
+from boundcheck.numerics.bilevel import example_data, input_vectors, problem_from_user
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms
 from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, GRADIENT_DESCENT, Dynamics
 from boundcheck.numerics.bilevel.finite_sum import FiniteSum
@@ -124,7 +125,9 @@ class Problem:
 
     def __repr__(self) -> str:
         kind = f"{str(self.dtype).removeprefix('torch.')} on {self.device}"
-        return f"Problem({self.name}, d={self.d}, n={self.n}, {self.dynamics.name}, {kind})"
+        sums = self.finite_sum
+        of = "" if sums is None else f"{sums.batch} of {sums.examples} examples, "
+        return f"Problem({self.name}, d={self.d}, n={self.n}, {of}{self.dynamics.name}, {kind})"
 
     @property
     def d(self) -> int:
@@ -153,8 +156,13 @@ class Problem:
         -------
         dict
             name, dim (d), hdim (n), seed, dtype and device, and "step": "default" if boundcheck chose the step size,
-            "given" if it did not, None if the problem is a map without a loss.
+            "given" if it did not, None if the problem is a map without a loss. With minibatches also examples (N),
+            batch and replacement.
         """
+        sums = self.finite_sum
+        minibatches = (
+            {} if sums is None else {"examples": sums.examples, "batch": sums.batch, "replacement": sums.replacement}
+        )
         return {
             "name": self.name,
             "dim": self.d,
@@ -163,6 +171,7 @@ class Problem:
             "dtype": str(self.dtype).removeprefix("torch."),
             "device": str(self.device),
             "step": None if self.inner_at is None else "default" if self.default_step else "given",
+            **minibatches,
         }
 
     def phi(self, w: Tensor, lam: Tensor) -> Tensor:
@@ -317,6 +326,41 @@ class Problem:
         """
         return replace(self, lam=self.checked(lam, "lam"))
 
+    def with_batch(self, batch: int | None = None, replacement: bool = True) -> Problem:
+        """The same problem with other minibatches.
+
+        Parameters
+        ----------
+        batch : int, optional
+            The number of examples in a minibatch; by default 10, or all if there are fewer.
+        replacement : bool
+            Whether the examples of one minibatch are drawn with replacement; True by default.
+
+        Returns
+        -------
+        Problem
+            A copy; the original stays as it is.
+
+        Raises
+        ------
+        InputError
+            If the problem has no examples, or `batch` or `replacement` cannot be used.
+
+        Examples
+        --------
+        >>> import boundcheck as bc
+        >>> bc.problems.logistic_regression(size=20, features=5, batch=4).with_batch(2)
+        Problem(lr, d=5, n=5, 2 of 20 examples, gradient-descent, float64 on cpu)
+        """
+        if self.finite_sum is None:
+            raise InputError(
+                f"{self.name}: its lower level is no mean over examples; give data= to from_loss or from_map, or "
+                "batch= to a built-in problem"
+            )
+        size = example_data.batch_of(batch, replacement, self.finite_sum.examples)
+        again = None if self.remake is None else partial(self.remake, batch=size, replacement=replacement)
+        return replace(self, finite_sum=self.finite_sum.with_batch(size, replacement), remake=again)
+
     def in_dtype(self, dtype: torch.dtype) -> Problem | None:
         """The same problem at the same λ in another precision.
 
@@ -335,11 +379,14 @@ class Problem:
     @classmethod
     def from_map(
         cls,
-        fp_map: Callable[[Any, Any], Any],
+        fp_map: Callable[..., Any],
         outer_loss: Callable[[Any, Any], Tensor],
         params: Any,
         hparams: Any,
         *,
+        data: Any = None,
+        batch: int | None = None,
+        replacement: bool = True,
         name: str = "user",
         prepare: Callable[[Any], Ready] | None = None,
         dynamics: Dynamics = FIXED_POINT,
@@ -356,7 +403,7 @@ class Problem:
         Parameters
         ----------
         fp_map : callable (params, hparams) -> structure of params
-            The map Φ.
+            The map Φ. With `data`, a callable (params, hparams, batch).
         outer_loss : callable (params, hparams) -> Tensor of shape ()
             The outer loss E.
         params : tensor, list, tuple, dict or torch.nn.Module
@@ -364,6 +411,13 @@ class Problem:
             functions receive the same structure.
         hparams : tensor, list, tuple, dict or torch.nn.Module
             The hyperparameters λ, of the same dtype and on the same device.
+        data : tensor, list, tuple or dict of tensors, optional
+            The examples, a row for each in every tensor. The function then receives, as its third argument, a minibatch
+            in the same structure, or all of it; it must be the mean of what it is for single examples.
+        batch : int, optional
+            The number of examples in a minibatch; by default 10, or all if there are fewer. Only with `data`.
+        replacement : bool
+            Whether the examples of one minibatch are drawn with replacement; True by default.
         name : str
             The name of the problem in reports and messages; "user" by default.
         prepare : callable (hparams) -> object, optional
@@ -389,7 +443,8 @@ class Problem:
         ------
         InputError
             If a loss is not a scalar, if a function ignores the parameters or the hyperparameters, if values are not
-            finite, if params and hparams differ in dtype or device, or if another argument cannot be used.
+            finite, if params and hparams differ in dtype or device, if the function on a minibatch is not the mean of
+            the function on single examples, or if another argument cannot be used.
         UserCodeError
             If a function raises (the original error is the cause), or if the derivatives of autograd are not those of
             the functions, as with `detach()` or a wrong backward.
@@ -409,7 +464,8 @@ class Problem:
         return problem_from_user.accepted(
             cls,
             problem_from_user.from_map(
-                fp_map, outer_loss, params, hparams, prepare, dynamics=dynamics, known=known, name=name,
+                fp_map, outer_loss, params, hparams, prepare,
+                asked=example_data.Asked(data, batch, replacement), dynamics=dynamics, known=known, name=name,
                 symmetric=symmetric, sampler=sampler, domain=domain,
             ),
         )  # fmt: skip
@@ -417,12 +473,15 @@ class Problem:
     @classmethod
     def from_loss(
         cls,
-        inner_loss: Callable[[Any, Any], Tensor],
+        inner_loss: Callable[..., Tensor],
         outer_loss: Callable[[Any, Any], Tensor],
         params: Any,
         hparams: Any,
         step_size: float | Callable[[Any], Tensor] | None = None,
         *,
+        data: Any = None,
+        batch: int | None = None,
+        replacement: bool = True,
         name: str = "user",
         prepare: Callable[[Any], Ready] | None = None,
         dynamics: Dynamics = GRADIENT_DESCENT,
@@ -439,7 +498,7 @@ class Problem:
         Parameters
         ----------
         inner_loss : callable (params, hparams) -> Tensor of shape ()
-            The lower-level loss ℓ.
+            The lower-level loss ℓ. With `data`, a callable (params, hparams, batch).
         outer_loss : callable (params, hparams) -> Tensor of shape ()
             The outer loss E.
         params : tensor, list, tuple, dict or torch.nn.Module
@@ -451,6 +510,13 @@ class Problem:
             The step α, positive. A callable receives what the losses receive as `hparams`. By default 2/(μ+L) of the
             Hessian at `params`, or less where a hundred steps with it lead to a point of larger curvature; 1.9/L where
             the loss is not strictly convex at `params`, or there are more than 2000 parameters.
+        data : tensor, list, tuple or dict of tensors, optional
+            The examples, a row for each in every tensor. The function then receives, as its third argument, a minibatch
+            in the same structure, or all of it; it must be the mean of what it is for single examples.
+        batch : int, optional
+            The number of examples in a minibatch; by default 10, or all if there are fewer. Only with `data`.
+        replacement : bool
+            Whether the examples of one minibatch are drawn with replacement; True by default.
         name : str
             The name of the problem in reports and messages; "user" by default.
         prepare : callable (hparams) -> object, optional
@@ -477,7 +543,8 @@ class Problem:
         ------
         InputError
             If a loss is not a scalar, if a function ignores the parameters or the hyperparameters, if values are not
-            finite, if params and hparams differ in dtype or device, or if another argument cannot be used.
+            finite, if params and hparams differ in dtype or device, if the function on a minibatch is not the mean of
+            the function on single examples, or if another argument cannot be used.
         UserCodeError
             If a function raises (the original error is the cause), or if the derivatives of autograd are not those of
             the functions, as with `detach()` or a wrong backward.
@@ -498,7 +565,8 @@ class Problem:
         return problem_from_user.accepted(
             cls,
             problem_from_user.from_loss(
-                inner_loss, outer_loss, params, hparams, step_size, prepare, dynamics=dynamics, known=known, name=name,
+                inner_loss, outer_loss, params, hparams, step_size, prepare,
+                asked=example_data.Asked(data, batch, replacement), dynamics=dynamics, known=known, name=name,
                 differentiate_step=differentiate_step, sampler=sampler, domain=domain,
             ),
         )  # fmt: skip

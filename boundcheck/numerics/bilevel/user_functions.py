@@ -51,17 +51,20 @@ class Door:
         return _run(plugs, lambda: call(function, name, given))
 
     def of_both(
-        self, function: Callable[[Any, Any], Any], name: str, finish: Callable[[Any], Tensor]
-    ) -> Callable[[Tensor, Ready], Tensor]:
-        """A user's function as one of (w, ready); `finish` makes a tensor of its value, while modules hold w still."""
+        self, function: Callable[..., Any], name: str, finish: Callable[[Any], Tensor]
+    ) -> Callable[..., Tensor]:
+        """A user's function as one of (w, ready); `finish` makes a tensor of its value, while modules hold w still.
+
+        Further arguments, such as a minibatch, are passed on as they are.
+        """
         function = batchable(function)
 
-        def on_vectors(w: Tensor, ready: Ready) -> Tensor:
+        def on_vectors(w: Tensor, ready: Ready, *rest: Any) -> Tensor:
             first, plugs = self.params.open(w)
             second, more = (ready, []) if self.prepare is not None else self.hparams.open(ready)
             if not plugs and not more:
-                return finish(call(function, name, first, second))
-            return torch_modules.run_with(plugs + more, lambda: finish(call(function, name, first, second)))
+                return finish(call(function, name, first, second, *rest))
+            return torch_modules.run_with(plugs + more, lambda: finish(call(function, name, first, second, *rest)))
 
         return on_vectors
 

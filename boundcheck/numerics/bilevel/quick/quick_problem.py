@@ -78,7 +78,9 @@ class _FunctionsOf:
         functions = (
             problem.phi_at, problem.outer_at, problem.inner_at, problem.prepare, problem.step_at, problem.dynamics,
         )  # fmt: skip
-        sizes = (problem.d, problem.n, problem.dtype, problem.device, problem.frozen_step)
+        sizes = (
+            problem.d, problem.n, problem.dtype, problem.device, problem.frozen_step, problem.finite_sum is None,
+        )  # fmt: skip
         return cls(functions, sizes, problem)
 
     def __eq__(self, other: object) -> bool:
@@ -106,7 +108,7 @@ class _Derived:
         return all(snapshot.is_of(program) for snapshot, program in zip(self.programs, now, strict=True))
 
     def at(self, problem: Problem) -> Problem:
-        return replace(problem, **self.fields)
+        return replace(problem, **self.fields, **_minibatches(problem))
 
 
 @lru_cache(maxsize=16)
@@ -263,7 +265,8 @@ class _Step:
 
 def _prepared(problem: Problem, stage: Stage, slots: Slots, step: _Step) -> dict[str, Any]:
     """`prepare`, and the dynamics and the step, which read what the user's own `prepare` returns."""
-    plain = problem.dynamics.step is FIXED_POINT.step
+    own_dynamics = problem.dynamics.step is FIXED_POINT.step
+    plain = own_dynamics and problem.finite_sum is None
     if not slots.held:
         slots.read(stage.lam)
     run = stage.function([held for held, _ in slots.held])
@@ -276,8 +279,15 @@ def _prepared(problem: Problem, stage: Stage, slots: Slots, step: _Step) -> dict
         values = tuple(x.detach() if is_fixed else x for x, is_fixed in zip(run(lam, alpha), fixed, strict=True))
         return values if plain else (*values, given)
 
-    dynamics = problem.dynamics if plain else _reading_last(problem.dynamics)
+    dynamics = problem.dynamics if own_dynamics else _reading_last(problem.dynamics)
     return {"prepare": prepare, "dynamics": dynamics, "step_at": None}
+
+
+def _minibatches(problem: Problem) -> dict[str, Any]:
+    """The map on a minibatch, which reads what the user's own `prepare` returns."""
+    if problem.finite_sum is None:
+        return {}
+    return {"finite_sum": problem.finite_sum.reading(lambda ready: ready[-1])}
 
 
 def _reading_last(dynamics: Dynamics) -> Dynamics:
