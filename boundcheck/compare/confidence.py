@@ -1,0 +1,156 @@
+"""Confidence intervals for means of bounded numbers and vectors, with no assumption on their distribution.
+
+Numbers (Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", 2024): if X_1, …, X_n ≥ 0
+are independent with mean at most m, then W = Π(1 + λ(X_i/m − 1)) has mean at most 1 for every λ in [0, 1], and so has
+an average of such W over several λ that are fixed beforehand. By Markov, W ≥ 1/δ has probability at most δ. So m is
+rejected where W ≥ 1/δ; the largest rejected m is the lower end. It needs no upper bound on X. For the upper end the
+same is done with B − X, where X ≤ B always.
+
+Vectors (Pinelis, "Optimum bounds for the distributions of martingales in Banach spaces", 1994, Theorem 3.4): for
+independent vectors with mean 0, norm at most b and mean square norm at most v, the norm of their average is larger
+than ε with probability at most 2exp(−nε²/(2(v + bε/3))).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+BETS = 0.99 * 2.0 ** -np.arange(14)  # the λ; one of them is near the best one for any spread of the numbers
+HALVINGS = 60  # of the interval that contains an end
+BOUNDED = "betting on bounded numbers"
+APPROXIMATE = "Student's t, which is approximate, as nothing bounds the numbers"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An interval for a mean; each end is wrong with the probability for which it was made.
+
+    `proved` says whether the upper end is proved; the lower end of a mean of numbers that are not negative always is.
+    """
+
+    lower: float
+    upper: float
+    proved: bool
+
+
+def mean_interval(numbers: np.ndarray, delta: float, largest: float | None) -> Interval:
+    """An interval for the mean of independent numbers that are not negative.
+
+    Parameters
+    ----------
+    numbers : ndarray of shape (runs,)
+        The numbers, at least 0.
+    delta : float
+        The probability with which each end may be wrong.
+    largest : float or None
+        At least every number that is possible; None if that is not known.
+
+    Returns
+    -------
+    Interval
+        Proved if `largest` is known and no number is above it. Otherwise its upper end is that of Student's t.
+    """
+    lower = lower_end(numbers, delta)
+    if largest is not None and math.isfinite(largest) and numbers.max() <= largest:
+        return Interval(lower, upper_end(numbers, delta, largest), proved=True)
+    return Interval(lower, student_end(numbers, delta), proved=False)
+
+
+def lower_end(numbers: np.ndarray, delta: float) -> float:
+    """The lower end for the mean of numbers that are not negative; wrong with probability at most δ."""
+    mean = float(numbers.mean())
+    if mean == 0 or not math.isfinite(mean):
+        return 0.0
+    return _last_rejected(lambda m: numbers / m - 1, 0.0, mean, delta)
+
+
+def upper_end(numbers: np.ndarray, delta: float, largest: float) -> float:
+    """The upper end for the mean of numbers between 0 and `largest`; wrong with probability at most δ."""
+    mean = float(numbers.mean())
+    if not mean < largest:
+        return largest
+    return _last_rejected(lambda m: (m - numbers) / (largest - m), largest, mean, delta)
+
+
+def _last_rejected(excess: Callable[[float], np.ndarray], far: float, near: float, delta: float) -> float:
+    """The m nearest to the mean that is rejected; `far` if none is. `excess(m)` is X/m − 1 for each number."""
+    enough = math.log(len(BETS) / delta)
+
+    def rejected(m: float) -> bool:
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            wealth = np.log1p(BETS[:, None] * excess(m)).sum(axis=1)
+        return bool(np.logaddexp.reduce(wealth) >= enough)
+
+    for _ in range(HALVINGS):
+        middle = (far + near) / 2
+        if middle in (far, near):
+            break
+        far, near = (middle, near) if rejected(middle) else (far, middle)
+    return far
+
+
+def student_end(numbers: np.ndarray, delta: float) -> float:
+    """An approximate upper end: no proof, as the distribution of the numbers is not known."""
+    if len(numbers) < 2:
+        return math.inf
+    spread = float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
+    return float(numbers.mean()) + float(stats.t.ppf(1 - delta, len(numbers) - 1)) * spread
+
+
+def vector_radius(variance: float, largest: float, runs: int, delta: float) -> float:
+    """How far the average of independent vectors may be from their mean; wrong with probability at most δ.
+
+    Parameters
+    ----------
+    variance : float
+        At least the mean square distance of a vector from the mean.
+    largest : float
+        At least the largest possible distance of a vector from the mean.
+    runs : int
+        The number of vectors.
+    delta : float
+        The probability with which the answer may be too small.
+
+    Returns
+    -------
+    float
+        The distance.
+    """
+    depth = math.log(2 / delta) / runs
+    first = largest * depth / 3
+    return first + math.sqrt(first * first + 2 * variance * depth)
+
+
+def runs_to_decide(mean: float, variance: float, bound: float, delta: float, largest: float | None) -> int | None:
+    """About how many runs bring the end of the interval to the other side of a bound; None if runs do not help.
+
+    Parameters
+    ----------
+    mean : float
+        The mean of the numbers.
+    variance : float
+        Their variance.
+    bound : float
+        The bound between which and the mean the end has to come.
+    delta : float
+        The probability with which the end may be wrong.
+    largest : float or None
+        At least every number that is possible; None if that is not known.
+
+    Returns
+    -------
+    int or None
+        The number of runs.
+    """
+    gap = abs(bound - mean)
+    below = mean < bound
+    if gap == 0 or not math.isfinite(gap) or (below and largest is None):
+        return None
+    depth = math.log(len(BETS) / delta)
+    by_range = depth * (largest or 0.0) / gap if below else 0.0
+    return math.ceil(max(2 * variance * depth / gap**2, by_range))

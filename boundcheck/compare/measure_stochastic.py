@@ -1,0 +1,185 @@
+"""Mean square error, bias and variances of random hypergradients, with confidence intervals.
+
+Each run has two hypergradients g, g' with the same w_t and independent draws from there on. So ½‖g − g'‖² has the mean
+E V[g | w_t], and ⟨g − g̃, g' − g̃⟩ has the mean E‖E[g | w_t] − g̃‖² = V[E[g | w_t]] + ‖E g − g̃‖², for any fixed g̃.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from boundcheck.compare import confidence
+from boundcheck.compare.confidence import Interval, lower_end, mean_interval, upper_end, vector_radius
+from boundcheck.report.stochastic_curve import MeanEstimate, Measured
+
+ROUNDING = 1e-9  # relative: sums of so many products, each rounded
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What the runs are compared with, and how far it may be from the truth.
+
+    Attributes
+    ----------
+    value : ndarray of shape (n,)
+        The reference hypergradient g̃.
+    w : ndarray of shape (d,)
+        The computed solution w̃ of the lower level.
+    off : float
+        At least ‖g̃ − ∇f‖.
+    w_off : float
+        At least ‖w̃ − w*‖.
+    proved : bool
+        Whether both are proved.
+    """
+
+    value: np.ndarray
+    w: np.ndarray
+    off: float
+    w_off: float
+    proved: bool
+
+
+@dataclass(frozen=True)
+class Range:
+    """What holds for every draw, if it is proved; None where it is not.
+
+    Attributes
+    ----------
+    error : float or None
+        At least ‖g − ∇f‖.
+    distance : float or None
+        At least ‖w_t − w*‖.
+    """
+
+    error: float | None
+    distance: float | None
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The results of all runs at one point of the grid.
+
+    Attributes
+    ----------
+    value : ndarray of shape (runs, n)
+        Hypergradients.
+    again : ndarray of shape (runs, n)
+        Others from the same w_t.
+    w : ndarray of shape (runs, d)
+        The last iterates.
+    """
+
+    value: np.ndarray
+    again: np.ndarray
+    w: np.ndarray
+
+
+@dataclass(frozen=True)
+class PointEstimate:
+    """The estimate of one quantity at one point of the grid; `variance` is that of the numbers whose mean it is."""
+
+    value: float
+    interval: Interval
+    variance: float
+
+
+def measure(runs: Runs, reference: Reference, reach: Range, delta: float) -> dict[Measured, PointEstimate]:
+    """Every quantity at one point of the grid; each end of an interval is wrong with probability at most δ."""
+    largest = None if reach.error is None or not reference.proved else (reach.error + reference.off) * (1 + ROUNDING)
+    g, again = runs.value - reference.value, runs.again - reference.value
+    squares = (_squares(g) + _squares(again)) / 2
+    square_range = None if largest is None else largest**2
+    second_moment = mean_interval(squares, delta, square_range)
+    mse = _moved(second_moment, reference)
+    bias = _bias(g, again, second_moment, reference, largest, delta)
+    given = _squares(g - again) / 2
+    inner = mean_interval(given, delta, None if square_range is None else 2 * square_range)
+    return {
+        Measured.MSE: PointEstimate(float(squares.mean()), mse, float(squares.var())),
+        Measured.BIAS: bias,
+        Measured.VARIANCE_GIVEN_W: PointEstimate(float(given.mean()), _rounded(inner), float(given.var())),
+        Measured.VARIANCE_OF_MEAN: _variance_of_mean(g, again, bias, reference, square_range, delta),
+        Measured.DISTANCE: _distance(runs.w, reference, reach, delta),
+    }
+
+
+def collect(points: list[dict[Measured, PointEstimate]], quantity: Measured) -> MeanEstimate:
+    """One quantity over the whole grid."""
+    each = [point[quantity] for point in points]
+    proved = all(p.interval.proved for p in each)
+    return MeanEstimate(
+        quantity,
+        np.array([p.value for p in each]),
+        np.array([p.interval.lower for p in each]),
+        np.array([p.interval.upper for p in each]),
+        proved,
+        confidence.BOUNDED if proved else confidence.APPROXIMATE,
+    )
+
+
+def _squares(vectors: np.ndarray) -> np.ndarray:
+    squares: np.ndarray = np.einsum("ij,ij->i", vectors, vectors)
+    return squares
+
+
+def _distance(w: np.ndarray, reference: Reference, reach: Range, delta: float) -> PointEstimate:
+    away = _squares(w - reference.w)
+    largest = None if reach.distance is None or not reference.proved else (reach.distance + reference.w_off) ** 2
+    if largest is not None:
+        largest *= 1 + ROUNDING
+    interval = _shift(mean_interval(away, delta, largest), reference.w_off, reference.proved)
+    return PointEstimate(float(away.mean()), interval, float(away.var()))
+
+
+def _moved(interval: Interval, reference: Reference) -> Interval:
+    return _shift(interval, reference.off, reference.proved)
+
+
+def _shift(interval: Interval, off: float, proved: bool) -> Interval:
+    """The interval of a mean square distance from the truth, which is at most `off` away from the reference."""
+    lower = max(0.0, math.sqrt(interval.lower) - off) ** 2 if math.isfinite(off) else 0.0
+    upper = (math.sqrt(interval.upper) + off) ** 2
+    return _rounded(Interval(lower, upper, interval.proved and proved))
+
+
+def _rounded(interval: Interval) -> Interval:
+    return Interval(interval.lower * (1 - ROUNDING), interval.upper * (1 + ROUNDING), interval.proved)
+
+
+def _bias(
+    g: np.ndarray, again: np.ndarray, second_moment: Interval, reference: Reference, largest: float | None, delta: float
+) -> PointEstimate:
+    means = (g + again) / 2
+    runs, centre = len(means), means.mean(axis=0)
+    value, variance = float(np.linalg.norm(centre)), float(_squares(means - centre).mean())
+    if largest is None:  # the normal distribution, in as many directions as the trace of the covariance says
+        radius = math.sqrt(variance / runs) * (1 + math.sqrt(2 * math.log(1 / delta)))
+    else:
+        radius = vector_radius(second_moment.upper, 2 * largest, runs, delta)
+    off = reference.off if math.isfinite(reference.off) else math.inf
+    interval = Interval(max(0.0, value - radius - off), value + radius + off, largest is not None)
+    return PointEstimate(value, _rounded(interval), variance)
+
+
+def _variance_of_mean(
+    g: np.ndarray, again: np.ndarray, bias: PointEstimate, reference: Reference, square_range: float | None,
+    delta: float,
+) -> PointEstimate:  # fmt: skip
+    products = np.einsum("ij,ij->i", g, again)
+    mean, spread = float(products.mean()), float(products.var())
+    value = max(0.0, mean - bias.value**2)
+    near = max(0.0, bias.interval.lower - reference.off) ** 2  # at most ‖E g − g̃‖²
+    far = (bias.interval.upper + reference.off) ** 2
+    if square_range is not None:
+        shifted = products + square_range
+        lower = lower_end(shifted, delta) - square_range
+        upper = upper_end(shifted, delta, 2 * square_range) - square_range
+    else:
+        wide = confidence.student_end(products - mean, delta)
+        lower, upper = mean - wide, mean + wide
+    interval = Interval(max(0.0, lower - far), max(0.0, upper - near), square_range is not None)
+    return PointEstimate(value, _rounded(interval), spread)
