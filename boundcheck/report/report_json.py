@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,44 +11,26 @@ import numpy as np
 from boundcheck import __version__
 from boundcheck.ball import BallKind
 from boundcheck.constants import Constants
-from boundcheck.errors import InputError
 from boundcheck.report import tightness
 from boundcheck.report.accuracy import Accuracy
 from boundcheck.report.enclosure import Enclosure
+from boundcheck.report.json_parts import FILE as FILE
+from boundcheck.report.json_parts import SCHEMA, as_array, as_lists, finite, not_a_report, read_kind
 from boundcheck.report.method_curve import BoundCurve, Curve, MeasuredRate, Trace
 from boundcheck.report.report import Report
 from boundcheck.report.verdict import Verdict
 from boundcheck.side import Side
 
-SCHEMA = 1
-FILE = "report.json"
-
-
-def _plain(array: np.ndarray) -> Any:
-    """Nested lists with null for NaN and infinity."""
-    if array.ndim > 1:
-        return [_plain(row) for row in array]
-    return [x if math.isfinite(x) else None for x in array.tolist()]
-
-
-def _array(content: Any, missing: float) -> np.ndarray:
-    array = np.array(content, dtype=float)  # None becomes NaN
-    return np.where(np.isnan(array), missing, array)
-
 
 def _over_samples(name: str, array: np.ndarray) -> dict[str, Any]:
     """The mean over λ, and each of them where there are several."""
     with np.errstate(invalid="ignore"):
-        mean = {name: _plain(array.mean(axis=0))}
-    return mean if len(array) == 1 else {**mean, f"{name}_of_each": _plain(array)}
+        mean = {name: as_lists(array.mean(axis=0))}
+    return mean if len(array) == 1 else {**mean, f"{name}_of_each": as_lists(array)}
 
 
 def _samples(entry: dict[str, Any], name: str, missing: float) -> np.ndarray:
-    return _array(entry[f"{name}_of_each"] if f"{name}_of_each" in entry else [entry[name]], missing)
-
-
-def _number(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+    return as_array(entry[f"{name}_of_each"] if f"{name}_of_each" in entry else [entry[name]], missing)
 
 
 def to_json(report: Report) -> dict[str, Any]:
@@ -68,7 +48,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "reference": [None if c is None else Constants({c.name: c}).as_json()[c.name] for c in report.certificates],
         "floor": report.floor_how,
         "seconds": report.seconds,
-        "gradient_norms": [_number(norm) for norm in report.gradient_norms],
+        "gradient_norms": [finite(norm) for norm in report.gradient_norms],
     }
 
 
@@ -93,7 +73,7 @@ def _curve(curve: Curve) -> dict[str, Any]:
         **_over_samples("error", curve.errors),
         **_over_samples("floor", curve.floor),
         "bounds": {name: _bound(bound) for name, bound in curve.bounds.items()},
-        "rate_measured": None if curve.rate is None else _number(curve.rate.value),
+        "rate_measured": None if curve.rate is None else finite(curve.rate.value),
         "rate_range": None if curve.rate is None else [curve.rate.first, curve.rate.last],
         "iterations": _accuracies(curve.needs),
         "trace": None if main is None or main.trace is None else at_one_t(main.trace),
@@ -108,7 +88,7 @@ def _accuracies(first_below: Any) -> dict[str, int | None]:
 def at_one_t(trace: Trace) -> dict[str, Any]:
     """The chain at the last t."""
     rows = zip(trace.links, trace.values[:, -1], trace.slacks[:, -1], strict=True)
-    links = [{"name": name, "value": _number(float(v)), "slack": _number(float(s))} for name, v, s in rows]
+    links = [{"name": name, "value": finite(float(v)), "slack": finite(float(s))} for name, v, s in rows]
     return {"t": int(trace.t[-1]), "links": links}
 
 
@@ -126,10 +106,10 @@ def _bound(bound: BoundCurve) -> dict[str, Any]:
         "weakest": list(bound.weakest),
         "verdict": bound.verdict.value,
         "reason": bound.reason,
-        "tightness": _plain(closest),
-        "best": _number(bound.best),
-        "worst": _number(bound.worst),
-        "rate_predicted": _number(bound.rate_predicted),
+        "tightness": as_lists(closest),
+        "best": finite(bound.best),
+        "worst": finite(bound.worst),
+        "rate_predicted": finite(bound.rate_predicted),
         "iterations": _accuracies(bound.asks),
         "iterations_relative": _accuracies(bound.asks_relative),
         "trace": None if bound.trace is None else _trace(bound.trace),
@@ -140,7 +120,14 @@ def _trace(trace: Trace) -> dict[str, Any]:
     return {
         "t": trace.t.tolist(),
         "links": [
-            {"name": name, "because": because, "uses": list(uses), "value": _plain(v), "slack": _plain(s), "broken": b}
+            {
+                "name": name,
+                "because": because,
+                "uses": list(uses),
+                "value": as_lists(v),
+                "slack": as_lists(s),
+                "broken": b,
+            }
             for name, because, uses, v, s, b in zip(
                 trace.links, trace.because, trace.uses, trace.values, trace.slacks, trace.broken.tolist(), strict=True
             )
@@ -150,21 +137,11 @@ def _trace(trace: Trace) -> dict[str, Any]:
 
 def load(path: str | os.PathLike[str]) -> Report:
     """A report from its file, or from the directory it is in; InputError says what is wrong with it."""
-    file = Path(path)
-    file = file / FILE if file.is_dir() else file
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as why:
-        raise InputError(f"{file} cannot be read: {why.strerror}; give a {FILE} or the directory of one") from None
-    except ValueError as why:
-        raise InputError(f"{file} is not JSON: {why}; write it again with boundcheck check --out") from None
-    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        schema = content.get("schema") if isinstance(content, dict) else None
-        raise InputError(f"{file} has schema {schema!r}, not {SCHEMA}; write it again with this version")
+    file, content = read_kind(path, None)
     try:
         return from_json(content)
     except (KeyError, TypeError, ValueError) as why:
-        raise InputError(f"{file} is not a report of boundcheck check ({why!r}); write it again") from None
+        raise not_a_report(file, None, why) from None
 
 
 def from_json(content: dict[str, Any]) -> Report:
@@ -208,11 +185,11 @@ def _accuracy(accuracy: Accuracy) -> dict[str, Any]:
     """Relative error, angle and descent direction at the last t; null for what is not known."""
     error, gradient = accuracy.error, accuracy.gradient_norm
     return {
-        "error": [_number(float(error.lower)), _number(float(error.upper))],
-        "gradient_norm": [_number(float(gradient.lower)), _number(float(gradient.upper))],
+        "error": [finite(float(error.lower)), finite(float(error.upper))],
+        "gradient_norm": [finite(float(gradient.lower)), finite(float(gradient.upper))],
         "side": error.side.value,
         "delta": error.delta,
-        "relative_error": _number(accuracy.relative_error),
+        "relative_error": finite(accuracy.relative_error),
         "angle": accuracy.angle,
         "descent": accuracy.descent,
     }
@@ -222,7 +199,7 @@ def _read_accuracy(content: dict[str, Any] | None) -> Accuracy | None:
     if content is None:
         return None
     side, delta = Side(content["side"]), content["delta"]
-    ends = {name: _array(content[name], np.inf) for name in ("error", "gradient_norm")}
+    ends = {name: as_array(content[name], np.inf) for name in ("error", "gradient_norm")}
     error, gradient = (Enclosure(low, high, side, delta) for low, high in ends.values())
     relative = content["relative_error"]
     return Accuracy(error, gradient, math.inf if relative is None else relative, content["angle"], content["descent"])
@@ -261,7 +238,7 @@ def _read_trace(content: dict[str, Any]) -> Trace:
         because=tuple(link["because"] for link in links),
         uses=tuple(tuple(link["uses"]) for link in links),
         t=np.array(content["t"], dtype=int),
-        values=_array([link["value"] for link in links], np.inf),
-        slacks=_array([link["slack"] for link in links], np.inf),
+        values=as_array([link["value"] for link in links], np.inf),
+        slacks=as_array([link["slack"] for link in links], np.inf),
         broken=np.array([link["broken"] for link in links], dtype=bool),
     )
