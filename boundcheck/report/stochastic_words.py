@@ -1,0 +1,237 @@
+"""The sentences of a stochastic report: its verdict, what the runs show, how it is known, and what to do next."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from boundcheck.number_text import downward, number, percent, upward
+from boundcheck.report.stochastic_curve import Measured
+from boundcheck.report.stochastic_summary import PARTS, ErrorParts, Size, error_parts
+from boundcheck.report.verdict import Verdict
+
+if TYPE_CHECKING:
+    from boundcheck.report.stochastic_curve import StochasticBound
+    from boundcheck.report.stochastic_report import StochasticReport
+
+MOST_REASONS = 2  # of bounds that do not apply
+STEP = re.compile(r"[ηβγ].*\d")  # a reason about a step, with its number
+ZERO = 0.005  # a part of the error that is not worth a word
+PART = {
+    Measured.BIAS: "bias",
+    Measured.VARIANCE_GIVEN_W: "variance from the linear solver and the last minibatch",
+    Measured.VARIANCE_OF_MEAN: "variance from the lower level",
+}
+
+
+def title(report: StochasticReport) -> str:
+    """The problem, its size and its minibatches."""
+    p = report.problem
+    replacement = "with" if p.get("replacement") else "without"
+    batch = f", minibatches of {p['batch']} of {p['examples']} {replacement} replacement" if p.get("batch") else ""
+    return f"{p['name']}: d = {p['dim']}, n = {p['hdim']}{batch}, {p['dtype']} on {p['device']}"
+
+
+def how_it_ran(report: StochasticReport) -> str:
+    """The runs and their steps."""
+    steps = f"steps {report.steps} for w and {report.steps_v} for v"
+    if report.steps == report.steps_v:
+        steps = f"steps {report.steps}"
+    how = f" ({report.steps_how})" if report.steps_how else ""
+    return f"{report.runs} independent runs, seed {report.seed}; {steps}{how}"
+
+
+def verdict_sentence(report: StochasticReport) -> str:
+    """The verdict in words, with how many bounds it is about."""
+    counts: Counter[Verdict] = Counter(report.verdicts.values())
+    del counts[Verdict.NOT_APPLICABLE]
+    total = sum(counts.values())
+    if not total:
+        return "no bound applies"
+    return f"{report.verdict.value}: {_count(report.verdict, counts[report.verdict], total, level(report))}"
+
+
+def _count(verdict: Verdict, some: int, total: int, sure: str) -> str:
+    of_all = f"{some} of {total} applicable bounds" if total > 1 else "the one applicable bound"
+    every = "the one applicable bound holds" if total == 1 else f"all {total} applicable bounds hold"
+    if verdict is Verdict.HOLDS:
+        return f"{every} (confidence {sure})"
+    if verdict is Verdict.HOLDS_PROBABLY:
+        return f"{every} (confidence {sure}), {some} of them with constants that are only probable"
+    if verdict is Verdict.CONSISTENT:
+        if some == total:
+            which = "the one applicable bound was" if total == 1 else f"the {total} applicable bounds were"
+            return f"{which} not contradicted; nothing is proved"
+        rest = f"the other {some} {'was' if some == 1 else 'were'} not contradicted, but rest on estimates"
+        return f"{total - some} of {total} applicable bounds hold (confidence {sure}); {rest}"
+    if verdict is Verdict.INCONCLUSIVE:
+        return f"{of_all} {'is' if some == 1 else 'are'} not decided by these runs"
+    surely = "are right with high probability" if verdict is Verdict.VIOLATED_PROBABLY else "are proved"
+    return f"the runs contradict {of_all} (confidence {sure}), whose constants {surely}"
+
+
+def level(report: StochasticReport) -> str:
+    """The probability with which all intervals hold together, in per cent."""
+    return f"{100 * report.level:.10g}%"
+
+
+def size(x: float, relative: bool) -> str:
+    """An error, in per cent of ‖∇f‖ if it is relative."""
+    return percent(x) if relative else number(x)
+
+
+def between(of: Size, relative: bool) -> str:
+    """The ends of an interval in words, rounded so that the words stay true."""
+    low, high = (
+        f"{rounded(100 * x if relative else x)}{'%' if relative else ''}"
+        for rounded, x in ((downward, of.lower), (upward, of.upper))
+    )
+    if of.upper == math.inf:
+        return f"at least {low}" if of.nonzero else "not known"
+    return f"between {low} and {high}" if of.nonzero else f"at most {high}"
+
+
+def measured_sentence(report: StochasticReport, method: str) -> str:
+    """The error of a method at the last point, and which part of it is bias or variance."""
+    of = error_parts(report, method)
+    if of.diverges:
+        return f"{method} diverges: at {of.steps} its mean square error is not a finite number."
+    if of.rounding:
+        return f"At {of.steps} only rounding is left of the error of {method}."
+    unit = " of ‖∇f‖" if of.relative else ""
+    sentence = (
+        f"At {of.steps} the root mean square error of {method} is {size(of.error.value, of.relative)}{unit} "
+        f"({between(of.error, of.relative)})"
+    )
+    if of.bias is not None:
+        sentence += f", its bias {_bias(of.bias, of.relative)}"
+    parts = [f"{_share(of.shares[part])} {PART[part]}" for part in PARTS if of.shares.get(part, 0) >= ZERO]
+    return f"{sentence}. Of the mean square error {_list(parts)}." if parts else f"{sentence}."
+
+
+def _bias(bias: Size, relative: bool) -> str:
+    if not bias.nonzero:
+        return f"{between(bias, relative)}"
+    return f"{size(bias.value, relative)} ({between(bias, relative)})"
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.0f}% is"
+
+
+def _list(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def intervals_sentence(report: StochasticReport) -> str:
+    """How the intervals are known."""
+    means = [mean for curve in report.curves.values() for mean in curve.means.values()]
+    hows = "; ".join(dict.fromkeys(mean.how for mean in means if mean.how))
+    known = "proved" if all(mean.proved for mean in means) else "approximate"
+    if known == "approximate" and any(mean.proved for mean in means):
+        known = "in part approximate"
+    return f"All intervals hold together with probability {level(report)} ({known}{f': {hows}' if hows else ''})."
+
+
+def doubts(report: StochasticReport) -> list[str]:
+    """What keeps bounds or errors from being proved."""
+    sentences = []
+    if report.radius is None:
+        why = f": {report.ball_doubt}" if report.ball_doubt else ""
+        sentences.append(f"No ball is proved to contain all iterates{why}. So constants on a ball are estimates.")
+    if report.certificate is None:
+        sentences.append("The reference hypergradient has no certificate, so that bias and errors are estimates.")
+    if not 0 < report.gradient_norm < math.inf:
+        sentences.append("∇f is 0 up to rounding or not known, so errors are absolute.")
+    return sentences
+
+
+def next_steps(report: StochasticReport) -> list[str]:
+    """What to do next, the most useful first."""
+    every = [*_violations(report), *_undecided(report), *_diverging(report), *_largest_parts(report)]
+    return list(dict.fromkeys([*every, *_forbidden_steps(report)]))
+
+
+def _bounds(report: StochasticReport) -> Iterator[tuple[str, StochasticBound]]:
+    for method, curve in report.curves.items():
+        for bound in curve.bounds.values():
+            yield method, bound
+
+
+def _violations(report: StochasticReport) -> Iterator[str]:
+    for method, bound in _bounds(report):
+        if bound.verdict.is_violation:
+            yield f"{bound.name} on {method}: {bound.reason or bound.verdict.value}"
+
+
+def _undecided(report: StochasticReport) -> Iterator[str]:
+    """Bounds that more runs would decide, with about how many runs that takes in all; then the others."""
+    open_bounds = [(m, b) for m, b in _bounds(report) if b.verdict is Verdict.INCONCLUSIVE]
+    more = {f"{b.name} on {m}": b.more_runs for m, b in open_bounds if b.more_runs is not None}
+    if more:
+        count = max(more.values())
+        yield f"About {count} more runs would decide {_list(list(more))} (--runs {report.runs + count})."
+    for method, bound in open_bounds:
+        if bound.more_runs is None:
+            yield f"{bound.name} on {method} is not decided: {bound.reason or 'its constants may be too small'}"
+
+
+def _diverging(report: StochasticReport) -> Iterator[str]:
+    lost = [method for method in report.curves if error_parts(report, method).diverges]
+    if lost:
+        yield f"{_list(lost)} diverged: take smaller steps (--step), or a larger batch (--batch)."
+
+
+def _largest_parts(report: StochasticReport) -> Iterator[str]:
+    """What makes the largest part of each error smaller; methods that need the same are named together."""
+    groups: dict[tuple[Measured, str], list[ErrorParts]] = {}
+    for method in report.curves:
+        of = error_parts(report, method)
+        if of.largest is not None and not of.diverges and not of.rounding:
+            groups.setdefault((of.largest, method.partition(":")[0]), []).append(of)
+    for (part, _), group in groups.items():
+        how_much = "Most" if all(of.shares[part] > 0.5 for of in group) else "The largest part"
+        names = _list([of.method for of in group])
+        yield f"{how_much} of the error of {names} is {PART[part]}: {_remedy(group, part, report)}."
+
+
+def _remedy(group: list[ErrorParts], part: Measured, report: StochasticReport) -> str:
+    first, larger = group[0], _larger_batch(report)
+    if part is Measured.BIAS:
+        return f"take more steps (--t {2 * first.t})"
+    if part is Measured.VARIANCE_OF_MEAN:
+        return f"take smaller steps for w (--step){f' or {larger}' if larger else ''}"
+    name = first.method.partition(":")[0]
+    if name == "neumann":
+        return f"{f'take {larger}, or ' if larger else ''}try sid"
+    more = f"{name}:{2 * first.k}" if len(group) == 1 else f"a larger k, as in {name}:{2 * first.k}"
+    return f"take {f'{larger}, ' if larger else ''}smaller steps for v (--step-v), or more of them ({more})"
+
+
+def _larger_batch(report: StochasticReport) -> str:
+    """Four times the batch, or all examples; empty if the batch has them all."""
+    batch, examples = report.problem.get("batch"), report.problem.get("examples")
+    if not isinstance(batch, int) or not isinstance(examples, int):
+        return "a larger batch (--batch)"
+    return f"a larger batch (--batch {min(4 * batch, examples)})" if batch < examples else ""
+
+
+def _forbidden_steps(report: StochasticReport) -> Iterator[str]:
+    """Steps that a theorem forbids, each reason once, with its number; every reason where no bound applies."""
+    reasons, none = reasons_not_applicable(report), report.verdict is Verdict.NOT_APPLICABLE
+    forbidden = {why: names for why, names in reasons.items() if none or STEP.search(why)}
+    for why, names in list(forbidden.items())[:MOST_REASONS]:
+        yield f"{_list(names)} {'does' if len(names) == 1 else 'do'} not apply: {why}."
+
+
+def reasons_not_applicable(report: StochasticReport) -> dict[str, list[str]]:
+    """The bounds that do not apply, by the reason."""
+    reasons: dict[str, list[str]] = {}
+    for _, bound in _bounds(report):
+        if bound.verdict is Verdict.NOT_APPLICABLE:
+            names = reasons.setdefault(bound.reason.rstrip("."), [])
+            names += [bound.name] if bound.name not in names else []
+    return reasons
