@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 
 from boundcheck.errors import InputError
+
+NUMBER = r"\d*\.?\d+(?:e[-+]?\d+)?|\d+\."
+DECREASING = rf"(?:η_i=)?(?P<beta>{NUMBER})/\((?P<gamma>{NUMBER})\+i\)"
+CONSTANT = rf"(?:η=)?(?P<eta>{NUMBER})"
+FORMS = tuple(
+    re.compile(form) for form in (CONSTANT, DECREASING, rf"{CONSTANT}for(?P<switch>\d+)steps,?then{DECREASING}")
+)
 
 
 @dataclass(frozen=True)
@@ -85,6 +93,44 @@ class StepSchedule:
             If β or γ cannot be used.
         """
         return cls(0.0, 0, beta, gamma)
+
+    @classmethod
+    def parse(cls, text: str) -> StepSchedule:
+        """Steps from a text, as on the command line.
+
+        Parameters
+        ----------
+        text : str
+            A number for constant steps; "2/(10+i)" for steps that decrease; or
+            "0.5 for 100 steps, then 2/(10+i)". Spaces do not matter.
+
+        Returns
+        -------
+        StepSchedule
+            The steps.
+
+        Raises
+        ------
+        InputError
+            If the text has another form, or a step cannot be used.
+
+        Examples
+        --------
+        >>> import boundcheck as bc
+        >>> print(bc.StepSchedule.parse("0.5"))
+        η = 0.5
+        >>> print(bc.StepSchedule.parse("2/(10+i)"))
+        η_i = 2/(10 + i)
+        """
+        packed = "".join(text.split()).lower()
+        match = next((match for form in FORMS if (match := form.fullmatch(packed))), None)
+        if match is None:
+            raise InputError(f"{text!r} is not a step; write a number such as 0.5, or 2/(10+i) for steps that decrease")
+        parts = match.groupdict()
+        eta, beta, gamma = (float(parts.get(name) or 0) for name in ("eta", "beta", "gamma"))
+        if "beta" not in parts:
+            return cls(eta)
+        return cls(eta, int(parts["switch"]) if "switch" in parts else 0, beta, gamma)
 
     def at(self, i: int) -> float:
         """The step η_i of the iteration from w_i to w_{i+1}.

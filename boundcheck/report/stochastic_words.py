@@ -14,7 +14,7 @@ from boundcheck.report.stochastic_summary import PARTS, ErrorParts, Size, error_
 from boundcheck.report.verdict import Verdict
 
 if TYPE_CHECKING:
-    from boundcheck.report.stochastic_curve import StochasticBound
+    from boundcheck.report.stochastic_curve import StochasticBound, StochasticCurve
     from boundcheck.report.stochastic_report import StochasticReport
 
 MOST_REASONS = 2  # of bounds that do not apply
@@ -51,26 +51,33 @@ def verdict_sentence(report: StochasticReport) -> str:
     total = sum(counts.values())
     if not total:
         return "no bound applies"
-    return f"{report.verdict.value}: {_count(report.verdict, counts[report.verdict], total, level(report))}"
+    words = _count(report.verdict, counts[report.verdict], total, level(report))
+    if not report.verdict.is_violation and report.verdict is not Verdict.INCONCLUSIVE:
+        some = sum(is_undecided(bound) for _, bound in _bounds(report))
+        words += f"; {some} of them {'is' if some == 1 else 'are'} undecided" if some else ""
+    return f"{report.verdict.value}: {words}"
+
+
+def is_undecided(bound: StochasticBound) -> bool:
+    """Whether the runs do not tell if the quantity is below the bound."""
+    return bound.verdict is Verdict.INCONCLUSIVE or bound.more_runs is not None
 
 
 def _count(verdict: Verdict, some: int, total: int, sure: str) -> str:
     of_all = f"{some} of {total} applicable bounds" if total > 1 else "the one applicable bound"
-    every = "the one applicable bound holds" if total == 1 else f"all {total} applicable bounds hold"
-    if verdict is Verdict.HOLDS:
-        return f"{every} (confidence {sure})"
-    if verdict is Verdict.HOLDS_PROBABLY:
-        return f"{every} (confidence {sure}), {some} of them with constants that are only probable"
+    if verdict in (Verdict.HOLDS, Verdict.HOLDS_PROBABLY):
+        every = "the one applicable bound holds" if total == 1 else f"all {total} applicable bounds hold"
+        return f"{every}, with confidence {sure}"
     if verdict is Verdict.CONSISTENT:
         if some == total:
             which = "the one applicable bound was" if total == 1 else f"the {total} applicable bounds were"
             return f"{which} not contradicted; nothing is proved"
-        rest = f"the other {some} {'was' if some == 1 else 'were'} not contradicted, but rest on estimates"
-        return f"{total - some} of {total} applicable bounds hold (confidence {sure}); {rest}"
+        rest = f"the other {some} {'was' if some == 1 else 'were'} not contradicted, but nothing is proved of "
+        rest += "it" if some == 1 else "them"
+        return f"{total - some} of {total} applicable bounds hold, with confidence {sure}; {rest}"
     if verdict is Verdict.INCONCLUSIVE:
         return f"{of_all} {'is' if some == 1 else 'are'} not decided by these runs"
-    surely = "are right with high probability" if verdict is Verdict.VIOLATED_PROBABLY else "are proved"
-    return f"the runs contradict {of_all} (confidence {sure}), whose constants {surely}"
+    return f"the runs contradict {of_all}, with confidence {sure}"
 
 
 def level(report: StochasticReport) -> str:
@@ -130,10 +137,8 @@ def intervals_sentence(report: StochasticReport) -> str:
     """How the intervals are known."""
     means = [mean for curve in report.curves.values() for mean in curve.means.values()]
     hows = "; ".join(dict.fromkeys(mean.how for mean in means if mean.how))
-    known = "proved" if all(mean.proved for mean in means) else "approximate"
-    if known == "approximate" and any(mean.proved for mean in means):
-        known = "in part approximate"
-    return f"All intervals hold together with probability {level(report)} ({known}{f': {hows}' if hows else ''})."
+    about = "" if all(mean.proved for mean in means) else "about "
+    return f"All intervals hold together with probability {about}{level(report)}{f' ({hows})' if hows else ''}."
 
 
 def doubts(report: StochasticReport) -> list[str]:
@@ -164,19 +169,19 @@ def _bounds(report: StochasticReport) -> Iterator[tuple[str, StochasticBound]]:
 def _violations(report: StochasticReport) -> Iterator[str]:
     for method, bound in _bounds(report):
         if bound.verdict.is_violation:
-            yield f"{bound.name} on {method}: {bound.reason or bound.verdict.value}"
+            yield f"{bound.name} on {method}: {bound.reason or bound.verdict.value}."
 
 
 def _undecided(report: StochasticReport) -> Iterator[str]:
     """Bounds that more runs would decide, with about how many runs that takes in all; then the others."""
-    open_bounds = [(m, b) for m, b in _bounds(report) if b.verdict is Verdict.INCONCLUSIVE]
+    open_bounds = [(m, b) for m, b in _bounds(report) if is_undecided(b)]
     more = {f"{b.name} on {m}": b.more_runs for m, b in open_bounds if b.more_runs is not None}
     if more:
         count = max(more.values())
         yield f"About {count} more runs would decide {_list(list(more))} (--runs {report.runs + count})."
     for method, bound in open_bounds:
         if bound.more_runs is None:
-            yield f"{bound.name} on {method} is not decided: {bound.reason or 'its constants may be too small'}"
+            yield f"{bound.name} on {method} is not decided: {bound.reason or 'its constants may be too small'}."
 
 
 def _diverging(report: StochasticReport) -> Iterator[str]:
@@ -235,3 +240,12 @@ def reasons_not_applicable(report: StochasticReport) -> dict[str, list[str]]:
             names = reasons.setdefault(bound.reason.rstrip("."), [])
             names += [bound.name] if bound.name not in names else []
     return reasons
+
+
+def reasons(curve: StochasticCurve) -> dict[str, list[str]]:
+    """What the verdicts on the bounds of a method rest on, and the names of those bounds."""
+    result: dict[str, list[str]] = {}
+    for bound in curve.bounds.values():
+        if bound.applies and bound.reason:
+            result.setdefault(bound.reason, []).append(bound.name)
+    return result

@@ -113,7 +113,7 @@ def status(bound: StochasticBound) -> str:
     """How a bound is known; or that it is violated, or not decided."""
     if bound.verdict.is_violation:
         return Verdict.VIOLATED.value
-    return UNDECIDED if bound.verdict is Verdict.INCONCLUSIVE else standing(bound.side)
+    return UNDECIDED if words.is_undecided(bound) else standing(bound.side)
 
 
 def _next_steps(console: Console, report: StochasticReport, verbose: bool, source: str) -> None:
@@ -132,9 +132,8 @@ def _details(console: Console, report: StochasticReport) -> None:
         if any(bound.applies for bound in curve.bounds.values()):
             console.print()
             console.print(_bounds(curve, console.width))
-        for bound in curve.bounds.values():
-            if bound.applies and bound.reason:
-                console.print(Text(f"{bound.name}: {bound.reason}", style="dim"))
+        for reason, names in words.reasons(curve).items():
+            console.print(Text(f"{', '.join(names)}: {reason}", style="dim"))
     for why, names in words.reasons_not_applicable(report).items():
         console.print(Text(f"not applicable: {', '.join(names)}: {why}", style="dim"))
     for curve in report.curves.values():
