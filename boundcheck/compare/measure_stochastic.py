@@ -91,7 +91,10 @@ def measure(runs: Runs, reference: Reference, reach: Range, delta: float) -> dic
     """Every quantity at one point of the grid; each end of an interval is wrong with probability at most δ."""
     largest = None if reach.error is None or not reference.proved else (reach.error + reference.off) * (1 + ROUNDING)
     g, again = runs.value - reference.value, runs.again - reference.value
-    squares = (_squares(g) + _squares(again)) / 2
+    each = np.stack([_squares(g), _squares(again)])
+    if largest is not None and not each.max() <= largest**2:
+        largest = None  # the runs refute it
+    squares = each.mean(axis=0)
     square_range = None if largest is None else largest**2
     second_moment = mean_interval(squares, delta, square_range)
     mse = _moved(second_moment, reference)

@@ -1,0 +1,301 @@
+"""`check_stochastic`: mean square errors, bias and variance of random methods, the bounds on them, and verdicts.
+
+The stages are validate, constants of the noise, steps, runs, measure, judge.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from boundcheck import methods as method_names
+from boundcheck.compare import certificate, stochastic_bounds, stochastic_verdict
+from boundcheck.compare.measure_stochastic import Range, Reference, Runs, collect, measure
+from boundcheck.compare.stochastic_noise import NoiseSetting, noise_setting
+from boundcheck.compare.stochastic_verdict import Evidence
+from boundcheck.constants import Constants
+from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.methods import Method
+from boundcheck.numerics.bilevel.problem import Problem, require_problem
+from boundcheck.numerics.bilevel.quick.quick_problem import quick
+from boundcheck.numerics.bilevel.threads import on_few_threads
+from boundcheck.numerics.estimate import validate
+from boundcheck.numerics.estimate.effort import Spend
+from boundcheck.numerics.estimate.rounding_floor import FACTOR, unit
+from boundcheck.numerics.solvers.neumann import run_neumann
+from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
+from boundcheck.numerics.solvers.sid import SidRuns, run_sid
+from boundcheck.progress import Progress, no_progress
+from boundcheck.report.stochastic_curve import Measured, StochasticCurve
+from boundcheck.report.stochastic_report import StochasticReport
+from boundcheck.step_schedule import StepSchedule
+from boundcheck.theory.catalogue import bounds as catalogue
+
+RANDOM = ("sid", "neumann")
+ENDS = 2  # of an interval
+
+
+@on_few_threads
+def check_stochastic(
+    problem: Problem | str,
+    methods: Sequence[str] | None = None,
+    t: int = 200,
+    runs: int = 1000,
+    seed: int = 0,
+    *,
+    lam: Any = None,
+    steps: StepSchedule | str | None = None,
+    steps_v: StepSchedule | None = None,
+    points: int = 8,
+    bounds: Sequence[str] | None = None,
+    known: Constants | None = None,
+    level: float = 0.999,
+    delta: float = 1e-3,
+    budget: int | None = None,
+    memory: int = 1 << 30,
+    progress: Progress | None = None,
+) -> StochasticReport:
+    """Compare the mean square error, bias and variance of random methods with every bound on them.
+
+    Runs the method many times with independent minibatches. Every measured mean has a confidence interval; a bound
+    holds only if the whole interval is below it.
+
+    Parameters
+    ----------
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it. Its lower level has to be a mean over examples:
+        ``from_loss(…, data=…, batch=…)``.
+    methods : sequence of str, optional
+        "sid", with k = t steps of the linear solver, "sid:10" with k = 10, or "neumann:10", a Neumann series of random
+        length up to 10; "sid" by default.
+    t : int
+        The largest number of lower-level steps; 200 by default.
+    runs : int
+        The number of independent runs, at least 2; 1000 by default.
+    seed : int
+        The seed of all draws; 0 by default.
+    lam : structure of the hyperparameters, or tensor of shape (n,), optional
+        Where to evaluate; the problem's own λ by default.
+    steps : StepSchedule or "paper", optional
+        The steps η_i of the lower level. By default those that `boundcheck.theory.stochastic_steps` derives from the
+        constants: with "paper" from Theorems 4.1 and 4.2, otherwise from the sharper recursion.
+    steps_v : StepSchedule, optional
+        The steps of the linear solver; by default like `steps`.
+    points : int
+        At how many t the means are measured, in geometric progression up to `t`; 8 by default.
+    bounds : sequence of str, optional
+        Names of bounds from the catalogue; all that fit by default.
+    known : Constants, optional
+        Constants that you have proved. The estimator tests them, and does not use those that it refutes.
+    level : float
+        The probability with which all confidence intervals together are right; 0.999 by default.
+    delta : float
+        The probability with which each certificate by random starts may fail; 1e-3 by default.
+    budget : int, optional
+        How many products with derivatives each estimated constant may take; by default the limit of each estimator.
+    memory : int
+        The budget for the runs in bytes; 1 GiB by default.
+    progress : callable (what, done, of) -> None, optional
+        Called with what is being done, how much of it is done, and of how much.
+
+    Returns
+    -------
+    StochasticReport
+        `.verdict` is the worst verdict, `.verdicts[method, bound]` each one, `.curve(method)` what was measured;
+        `.table()`, `.plot(path)` and `.save(directory)` show it.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such method or bound.
+    InputError
+        If an argument cannot be used, or the problem has no minibatches.
+    DivergenceError
+        If w(λ) cannot be found, or the runs diverge.
+    UserCodeError
+        If a function of the user raises.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> problem = bc.problems.logistic_regression(size=20, features=3, low=1.0, batch=5)
+    >>> report = bc.check_stochastic(problem, t=10, runs=50, points=2)
+    >>> report.verdict.is_violation
+    False
+    """
+    problem = require_problem(problem)
+    start, tell = time.perf_counter(), progress or no_progress
+    chosen = _methods(methods)
+    t, runs, points = (
+        method_names.count(x, name, low) for x, name, low in ((t, "t", 1), (runs, "runs", 2), (points, "points", 1))
+    )
+    if not 0 < level < 1:
+        raise InputError(f"level must be between 0 and 1 (got {level})")
+    _refuse_other_bounds(bounds, chosen)
+    if problem.finite_sum is None:
+        raise InputError(
+            f"{problem.name} has no minibatches; give data= and batch= to from_loss or from_map, or call "
+            "problem.with_batch(…)"
+        )
+    if lam is not None:
+        problem = problem.at(lam)
+    spend = Spend(delta, seed, budget)
+    tell("checking the problem", 0, 1)
+    doubts = validate.check(problem, problem.lam).unconfirmed
+    solution = reference(quick(problem), problem.lam[None])
+    grid_t = np.unique(np.geomspace(1, t, points).round().astype(int))
+    longest = max([method.steps(t) for method in chosen])
+    setting = noise_setting(problem, solution, t, longest, steps, steps_v, known, spend, tell, doubts)
+    ends = ENDS * len(Measured) * len(grid_t) * len(chosen)
+    experiment = Experiment(problem, solution, setting, grid_t, runs, seed, (1 - level) / ends, memory)
+    curves = {}
+    for number, method in enumerate(chosen):
+        curves[str(method)] = _curve(experiment, method, bounds, tell, number, len(chosen))
+    validate.unchanged(problem)
+    finite_sum = problem.finite_sum
+    return StochasticReport(
+        problem={
+            **problem.about(), "examples": finite_sum.examples, "batch": finite_sum.batch,
+            "replacement": finite_sum.replacement,
+        },
+        constants=setting.case.constants,
+        radius=setting.radius,
+        ball_doubt=setting.case.ball_doubt,
+        curves=curves,
+        steps=setting.case.steps,
+        steps_v=setting.case.steps_v,
+        steps_how=setting.steps_how,
+        runs=runs,
+        level=level,
+        gradient_norm=float(np.linalg.norm(experiment.reference.value)),
+        certificate=setting.eps_g,
+        largest_error=setting.largest_error,
+        seed=seed,
+        seconds=time.perf_counter() - start,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """What the methods of one check share."""
+
+    problem: Problem
+    solution: ReferenceSolution
+    setting: NoiseSetting
+    t: np.ndarray
+    runs: int
+    seed: int
+    delta: float  # of each end of an interval
+    memory: int
+
+    @property
+    def reference(self) -> Reference:
+        """The reference with its errors."""
+        eps_g, away = self.setting.eps_g, self.setting.away
+        proved = certificate.proved(eps_g) and not away.doubt
+        off = math.inf if eps_g is None else eps_g.value
+        value, w = (x[0].double().cpu().numpy() for x in (self.solution.value, self.solution.w))
+        return Reference(value, w, off if proved else 0.0, away.value if proved else 0.0, proved)
+
+    @property
+    def reference_doubt(self) -> str:
+        """Why the reference is not certified; empty if it is."""
+        return "" if self.reference.proved else "the error of the reference hypergradient is not proved"
+
+
+def _methods(names: Sequence[str] | None) -> list[Method]:
+    if isinstance(names, str):
+        raise InputError(f"methods = {names!r} is a text; give a list, as in [{names!r}]")
+    chosen = [method_names.parse(name) for name in (("sid",) if names is None else names)]
+    if not chosen:
+        raise InputError("methods is empty; give at least one, such as 'sid'")
+    for method in chosen:
+        if method.name not in RANDOM:
+            raise InputError(f"{method} draws nothing at random; use check for it, and check_stochastic for sid")
+    return list(dict.fromkeys(chosen))
+
+
+def _refuse_other_bounds(names: Sequence[str] | None, methods: Sequence[Method]) -> None:
+    for name in names or ():
+        bound = catalogue[name]
+        if bound.bounds.name not in stochastic_bounds.QUANTITIES:
+            raise InputError(f"{name} bounds {bound.bounds}, which is not measured here; leave it out")
+        of_w = bound.bounds.name == Measured.DISTANCE.value
+        if not of_w and not {method.name for method in methods} & set(bound.methods):
+            raise UnknownNameError.among(
+                "bound on these methods", name, [b.name for b in stochastic_bounds.about_means()]
+            )
+
+
+def _curve(
+    experiment: Experiment, method: Method, names: Sequence[str] | None, tell: Progress, number: int, of: int
+) -> StochasticCurve:
+    tell(f"running {method}", number, of)
+    results = _run(experiment, method, tell)
+    ks = np.array([method.steps(int(t)) for t in experiment.t])
+    reference, setting = experiment.reference, experiment.setting
+    reach = Range(setting.largest_error if method.name == "sid" else None, setting.radius)
+    tell(f"measuring {method}", number, of)
+    points = [measure(_at(results, j), reference, reach, experiment.delta) for j in range(len(experiment.t))]
+    means = {quantity.value: collect(points, quantity) for quantity in Measured}
+    floor, floor_w = _floors(experiment, method)
+    bounds = {}
+    for evaluated in stochastic_bounds.every(setting.case, method, experiment.t, ks, names):
+        quantity = Measured(evaluated.bound.bounds.name)
+        evidence = Evidence(
+            means[quantity.value], [point[quantity] for point in points], experiment.t,
+            floor_w if quantity is Measured.DISTANCE else floor, _largest(quantity, reach, reference),
+            experiment.delta, experiment.runs, experiment.reference_doubt,
+        )  # fmt: skip
+        bounds[evaluated.bound.name] = stochastic_verdict.judge(evaluated, evidence)
+    return StochasticCurve(str(method), experiment.t, ks, means, bounds, floor)
+
+
+def _run(experiment: Experiment, method: Method, tell: Progress) -> SidRuns:
+    problem, setting = experiment.problem, experiment.setting
+    grid = [(int(t), method.steps(int(t))) for t in experiment.t]
+    t, k = max(t for t, _ in grid), max(k for _, k in grid)
+    shared = {
+        "steps": setting.case.steps, "runs": experiment.runs, "seed": experiment.seed, "grid": grid, "pairs": True,
+        "memory": experiment.memory, "progress": tell,
+    }  # fmt: skip
+    if method.name == "neumann":
+        return run_neumann(problem, t, k, **shared)
+    return run_sid(problem, t, k, steps_v=setting.case.steps_v, **shared)
+
+
+def _at(results: SidRuns, j: int) -> Runs:
+    again = results.value_again
+    arrays = [x.double().cpu().numpy() for x in (results.value[j], again[j], results.w[j])]
+    return Runs(*arrays)
+
+
+def _largest(quantity: Measured, reach: Range, reference: Reference) -> float | None:
+    """At least every number whose mean is the quantity; for the bias, at least every distance from the mean."""
+    if not reference.proved:
+        return None
+    if quantity is Measured.DISTANCE:
+        return None if reach.distance is None else (reach.distance + reference.w_off) ** 2
+    if reach.error is None:
+        return None
+    error = reach.error + reference.off
+    return {Measured.BIAS: 2 * error, Measured.MSE: error**2}.get(quantity, 2 * error**2)
+
+
+def _floors(experiment: Experiment, method: Method) -> tuple[np.ndarray, np.ndarray]:
+    """Below these, a root mean square error of g and of w is rounding: as for AID-FP with the same steps."""
+    problem, setting, T = experiment.problem, experiment.setting, int(experiment.t[-1])
+    plain = replace(method, name="aid-fp")
+    floor = certificate.rounding_floor(
+        problem, [plain], T, [setting.case.constants], [experiment.solution], {plain: np.zeros((1, T))}
+    )
+    constants, u = setting.case.constants, unit(problem.dtype)
+    gap = max(1e-300, 1 - constants["q"].value if "q" in constants else 1.0)
+    size = float(experiment.solution.w[0].norm()) + math.sqrt(constants["mse_0"].value)
+    of_w = np.full(len(experiment.t), FACTOR * u * size / gap if gap > 0 else math.inf)
+    return floor.values[plain][0, experiment.t - 1], of_w

@@ -1,0 +1,242 @@
+"""The bounds on a random hypergradient at every point of a grid: which apply, their values, and what they rest on.
+
+`CHECKS` has a function for each assumption that a problem may fail, and `BY_CONSTRUCTION` the assumptions that every
+run meets, with the reason. An assumption in neither is an error when this module is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from boundcheck.compare.case import YES, Answer
+from boundcheck.constants import Constant, Constants, Provenance
+from boundcheck.errors import AssumptionError, InputError, MissingConstantError, UnknownNameError
+from boundcheck.methods import Method
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.report.stochastic_curve import Measured
+from boundcheck.side import Side, direction
+from boundcheck.step_schedule import StepSchedule
+from boundcheck.theory.bound import Bound
+from boundcheck.theory.catalogue import bounds as catalogue
+from boundcheck.theory.sides import CombinedSide, combine
+from boundcheck.theory.stochastic_recursion import mean_square_distance
+
+QUANTITIES = frozenset(measured.value for measured in Measured)
+OF_RHO, OF_SIGMA = ("q", "m_1", "V_star", "mse_0"), ("q", "m_1", "L_E")  # the constants of ρ_t and of σ_k
+
+
+@dataclass(frozen=True, eq=False)
+class StochasticCase:
+    """A problem at one λ with the constants of its noise, and the steps that were taken.
+
+    Attributes
+    ----------
+    problem : Problem
+        The problem, with a finite sum.
+    constants : Constants
+        All constants on one ball, with mse_0.
+    steps : StepSchedule
+        The steps of the lower level.
+    steps_v : StepSchedule
+        The steps of the linear solver.
+    ball_doubt : str
+        Why it is not proved that every iterate is in the ball of the constants; empty if it is.
+    """
+
+    problem: Problem
+    constants: Constants
+    steps: StepSchedule
+    steps_v: StepSchedule
+    ball_doubt: str
+
+    @property
+    def unbiased(self) -> Answer:
+        """Is the expectation of Φ̂ the map Φ?"""
+        finite_sum = self.problem.finite_sum
+        return Answer(doubt="" if finite_sum is None else finite_sum.doubt)
+
+    @property
+    def in_ball(self) -> Answer:
+        """Are all possible iterates in the ball of the constants?"""
+        return Answer(doubt=self.ball_doubt)
+
+    @property
+    def gradient_step(self) -> Answer:
+        """Is Φ a gradient step on a loss?"""
+        known = all(name in self.constants for name in ("alpha", "mu", "L"))
+        return YES if known else Answer("Φ is not a gradient step on a loss with known μ and L")
+
+    @property
+    def both_decrease(self) -> Answer:
+        """Are the steps of both iterations β/(γ + i) from the start?"""
+        same = self.steps.switch == 0 and self.steps == self.steps_v
+        return (
+            YES if same else Answer("applies only to decreasing steps β/(γ + i) from the start, the same for w and v")
+        )
+
+
+Check = Callable[[StochasticCase], Answer]
+CHECKS: Mapping[str, Check] = {
+    "2021 A": lambda case: case.in_ball,
+    "2021 B": lambda case: case.unbiased,
+    "stochastic map": lambda case: case.in_ball if case.in_ball.doubt else case.unbiased,
+    "gradient noise": lambda case: case.gradient_step,
+    "decreasing steps": lambda case: case.both_decrease,
+}
+BY_CONSTRUCTION: Mapping[str, str] = {
+    "2021 C": "ρ_t and σ_k are computed by the recursion of stochastic-recursive with the steps that were taken",
+    "independent": "the solver draws a new minibatch for every step and for the last product",
+    "noise": "σ₁ and σ₂ are among the constants, and a bound is worth what they are",
+    "noise around w*": "V* and m₁ are among the constants, and a bound is worth what they are",
+    "Lipschitz draws": "L_Φ̂ is among the constants, and a bound is worth what it is",
+    "2": "q is among the constants, and a q ≥ 1 is refused",
+    "v_0 = 0": "the linear solver starts at 0",
+}
+
+
+def about_means() -> list[Bound]:
+    """The bounds of the catalogue on what is measured of random hypergradients."""
+    return [bound for bound in catalogue.values() if bound.bounds.name in QUANTITIES]
+
+
+def require_checks(bounds: Iterable[Bound]) -> None:
+    """Raise UnknownNameError for an assumption that has neither a check nor a reason why it is met."""
+    known = {**CHECKS, **BY_CONSTRUCTION}
+    for bound in bounds:
+        for assumption in bound.assumptions:
+            if assumption.key not in known:
+                raise UnknownNameError.among(f"assumption of {bound.name}", assumption.key, known)
+
+
+require_checks(about_means())
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluated:
+    """A bound on the grid; `refusal` says why it does not apply, and `doubt` why it is not proved that it does."""
+
+    bound: Bound
+    values: np.ndarray
+    worth: CombinedSide
+    refusal: str = ""
+    doubt: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class BoundsOnGrid:
+    """Evaluates bounds for one case at every point (t, k) of a grid."""
+
+    case: StochasticCase
+    t: np.ndarray
+    k: np.ndarray
+
+    def evaluate(self, bound: Bound, method: Method) -> Evaluated:
+        """The values of a bound on a method, NaN where it says nothing."""
+        nothing = Evaluated(bound, np.full(len(self.t), np.nan), combine(()))
+        of_w = bound.bounds.name == Measured.DISTANCE.value
+        if not of_w and method.name not in bound.methods:
+            return replace(nothing, refusal=f"it is not about {method.name}")
+        answers = [CHECKS[a.key](self.case) for a in bound.assumptions if a.key in CHECKS]
+        refusal = next((answer.refusal for answer in answers if answer.refusal), "")
+        doubt = next((answer.doubt for answer in answers if answer.doubt), "")
+        if refusal:
+            return replace(nothing, refusal=refusal)
+        try:
+            return replace(self._values(bound), doubt=doubt)
+        except (AssumptionError, MissingConstantError, InputError) as why:
+            return replace(nothing, refusal=str(why).removeprefix(f"{bound.name}: "))
+
+    def _values(self, bound: Bound) -> Evaluated:
+        of_steps = {
+            "stochastic-recursive": self._recursive,
+            "stochastic-constant": self._by_phases,
+            "stochastic-decreasing": self._by_phases,
+            "sgd-constant": self._by_phases,
+            "sgd-decreasing": self._by_phases,
+            "sid": self._of_algorithm,
+        }.get(bound.name, self._of_rates)
+        return of_steps(bound)
+
+    def _recursive(self, bound: Bound) -> Evaluated:
+        return Evaluated(bound, self.rho[self.t], self._worth(OF_RHO))
+
+    def _of_rates(self, bound: Bound) -> Evaluated:
+        """A bound that takes ρ_t and σ_k: those of the recursion."""
+        rates = {"mse_w": self.rho[self.t], "mse_v": self.sigma[self.k]}
+        call = bound.call(self.case.constants, None, None, rates)
+        names = [*(constant.name for constant in call.used), *OF_RHO, *OF_SIGMA]
+        return Evaluated(bound, np.broadcast_to(call.values().values, self.t.shape), self._worth(names))
+
+    def _of_algorithm(self, bound: Bound) -> Evaluated:
+        given = {"beta": self.case.steps.beta, "gamma": self.case.steps.gamma}
+        call = bound.call(self.case.constants, self.t, self.k, given)
+        return Evaluated(bound, call.values().values, self._worth(constant.name for constant in call.used))
+
+    def _by_phases(self, bound: Bound) -> Evaluated:
+        """A bound for constant steps, or for decreasing ones; the latter may start where the former end."""
+        steps, constants = self.case.steps, self.case.constants
+        family, _, kind = bound.name.rpartition("-")
+        switch = steps.switch
+        if kind == "constant":
+            if switch == 0:
+                raise InputError(f"applies only to constant steps, and the steps are {steps}")
+            call = bound.call(constants, self.t, None, {"eta": steps.eta})
+            within = self.t <= (np.inf if switch is None else switch)
+            return self._restricted(bound, call.values().values, within, call.used)
+        if switch is None:
+            raise InputError(f"applies only to decreasing steps, and the steps are {steps}")
+        used: tuple[Constant, ...] = ()
+        if switch > 0:
+            first = catalogue[f"{family}-constant"].call(constants, switch, None, {"eta": steps.eta})
+            used = first.used
+            there = float(first.values().values)
+            constants = constants.replace(Constant("mse_0", there, Side.UPPER, Provenance("the bound at the switch")))
+        after = self.t >= switch
+        given = {"beta": steps.beta, "gamma": steps.gamma}
+        call = bound.call(constants, np.maximum(self.t - switch, 0), None, given)
+        return self._restricted(bound, call.values().values, after, (*call.used, *used))
+
+    def _restricted(self, bound: Bound, values: np.ndarray, where: np.ndarray, used: Sequence[Constant]) -> Evaluated:
+        return Evaluated(bound, np.where(where, values, np.nan), self._worth(constant.name for constant in used))
+
+    def _worth(self, names: Iterable[str]) -> CombinedSide:
+        constants = self.case.constants
+        return combine((constants[name], direction(name)) for name in dict.fromkeys(names) if name in constants)
+
+    @cached_property
+    def rho(self) -> np.ndarray:
+        """ρ_0 … ρ_T: bounds on E‖w_t − w*‖²."""
+        value = self._numbers(OF_RHO)
+        return mean_square_distance(self.case.steps, int(self.t.max()), **value)
+
+    @cached_property
+    def sigma(self) -> np.ndarray:
+        """σ_0 … σ_K: bounds on E‖v_k − v(w)‖² for every w of the ball, from v_0 = 0."""
+        value = self._numbers(OF_SIGMA)
+        size = (value["L_E"] / (1 - value["q"])) ** 2  # of v(w)
+        return mean_square_distance(
+            self.case.steps_v, int(self.k.max()), q=value["q"], m_1=value["m_1"], V_star=value["m_1"] * size, mse_0=size
+        )
+
+    def _numbers(self, names: Sequence[str]) -> dict[str, float]:
+        missing = [name for name in names if name not in self.case.constants]
+        if missing:
+            raise MissingConstantError(f"{missing[0]} is not known", missing)
+        value = {name: self.case.constants[name].value for name in names}
+        if value["q"] >= 1:
+            raise AssumptionError(f"q = {value['q']:.4g} ≥ 1, so Φ is not known to be a contraction on the ball")
+        return value
+
+
+def every(
+    case: StochasticCase, method: Method, t: np.ndarray, k: np.ndarray, names: Sequence[str] | None
+) -> Iterator[Evaluated]:
+    """The bounds of these names, or all of them, on a method."""
+    grid = BoundsOnGrid(case, t, k)
+    for bound in about_means() if names is None else [catalogue[name] for name in names]:
+        if bound.bounds.name == Measured.DISTANCE.value or method.name in bound.methods:
+            yield grid.evaluate(bound, method)

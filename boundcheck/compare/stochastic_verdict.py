@@ -1,0 +1,144 @@
+"""Verdicts on means that were measured with a confidence interval.
+
+*Holds* if the upper end of a proved interval is below the bound, *violated* if the lower end is above a certified
+bound; otherwise what is undecided, and how many more runs would decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from boundcheck.compare.confidence import runs_to_decide
+from boundcheck.compare.measure_stochastic import PointEstimate
+from boundcheck.compare.stochastic_bounds import Evaluated
+from boundcheck.number_text import number
+from boundcheck.report.stochastic_curve import MeanEstimate, Measured, StochasticBound
+from boundcheck.report.verdict import FORMULA_ROUNDING, Verdict
+from boundcheck.side import Side
+
+SQUARES = frozenset((Measured.MSE, Measured.VARIANCE_GIVEN_W, Measured.VARIANCE_OF_MEAN, Measured.DISTANCE))
+NEED_RANGE = frozenset((Measured.BIAS, Measured.VARIANCE_OF_MEAN))  # their lower ends are proved only with a range
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What was measured of one quantity, and what the intervals rest on.
+
+    Attributes
+    ----------
+    mean : MeanEstimate
+        The estimates and their intervals.
+    points : sequence of PointEstimate
+        The same, with the variance of the numbers.
+    t : ndarray of shape (points,)
+        The steps at each point.
+    floor : ndarray of shape (points,)
+        Below this, the root of the quantity (or the bias itself) is rounding.
+    largest : float or None
+        At least every number whose mean was taken; None if that is not known.
+    delta : float
+        The probability with which each end of an interval may be wrong.
+    runs : int
+        The number of runs.
+    reference_doubt : str
+        Why the reference is not certified; empty if it is.
+    """
+
+    mean: MeanEstimate
+    points: Sequence[PointEstimate]
+    t: np.ndarray
+    floor: np.ndarray
+    largest: float | None
+    delta: float
+    runs: int
+    reference_doubt: str
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A verdict with its reason."""
+
+    verdict: Verdict
+    reason: str = ""
+    more_runs: int | None = None
+
+
+def judge(evaluated: Evaluated, evidence: Evidence) -> StochasticBound:
+    """A bound with its verdict."""
+    quantity, bound, worth = evidence.mean.quantity, evaluated.bound, evaluated.worth
+    side = Side.LOWER if evaluated.doubt else worth.side
+    decision = _decide(evaluated, evidence, side)
+    return StochasticBound(
+        bound.name, bound.title, str(bound.reference), quantity, evaluated.values, side, worth.delta, worth.weakest,
+        decision.verdict, decision.reason, decision.more_runs,
+    )  # fmt: skip
+
+
+def _decide(evaluated: Evaluated, evidence: Evidence, side: Side) -> Decision:
+    values, mean = evaluated.values, evidence.mean
+    applies = ~np.isnan(values)
+    if evaluated.refusal or not applies.any():
+        return Decision(Verdict.NOT_APPLICABLE, evaluated.refusal or "it says nothing at these t")
+    limit = _with_floor(values, evidence)
+    certified = side is not Side.LOWER
+    above = applies & (mean.lower > limit)
+    lower_proved = not evidence.reference_doubt and (mean.quantity not in NEED_RANGE or mean.proved)
+    if above.any():
+        where = f"t = {evidence.t[above][0]}"
+        if certified and lower_proved:
+            return Decision(Verdict.VIOLATED_PROBABLY, f"the whole interval is above the bound at {where}")
+        return Decision(
+            Verdict.INCONCLUSIVE, f"above the bound at {where}, but {_weak(evaluated, evidence, certified)}"
+        )
+    undecided = applies & ~(mean.upper <= limit)
+    if not undecided.any():
+        if certified and mean.proved:
+            return Decision(Verdict.HOLDS_PROBABLY, "the whole interval is below the bound at every t")
+        return Decision(Verdict.CONSISTENT, _weak(evaluated, evidence, certified))
+    return _undecided(limit, evidence, np.flatnonzero(undecided))
+
+
+def _weak(evaluated: Evaluated, evidence: Evidence, certified: bool) -> str:
+    """Why nothing is proved."""
+    if evaluated.doubt:
+        return evaluated.doubt
+    if not certified:
+        return f"{', '.join(evaluated.worth.weakest)} may be too small"
+    if evidence.reference_doubt:
+        return evidence.reference_doubt
+    return f"the interval is that of {evidence.mean.how}"
+
+
+def _undecided(limit: np.ndarray, evidence: Evidence, where: np.ndarray) -> Decision:
+    """The bound is inside an interval."""
+    mean, i = evidence.mean, int(where[0])
+    needed = [_runs(limit[j], evidence, int(j)) for j in where]
+    more = None if None in needed else max(0, max(n for n in needed if n is not None) - evidence.runs)
+    t, ends = evidence.t[i], f"{number(float(mean.lower[i]))} … {number(float(mean.upper[i]))}"
+    reason = f"undecided at t = {t}: the bound {number(float(limit[i]))} is inside the interval {ends}"
+    if more:
+        reason += f"; about {more} more runs would decide"
+    verdict = Verdict.CONSISTENT if bool((mean.value[where] <= limit[where]).all()) else Verdict.INCONCLUSIVE
+    return Decision(verdict, reason, more or None)
+
+
+def _runs(limit: float, evidence: Evidence, i: int) -> int | None:
+    point = evidence.points[i]
+    mean, variance, largest = point.value, point.variance, evidence.largest
+    if evidence.mean.quantity is Measured.BIAS and largest is not None:  # the radius is about √(2V ln/n) and b·ln/3n
+        gap = abs(limit - mean)
+        depth = float(np.log(2 / evidence.delta))
+        return None if gap == 0 else int(np.ceil(max(2 * variance * depth / gap**2, 2 * largest * depth / (3 * gap))))
+    return runs_to_decide(mean, variance, limit, evidence.delta, largest)
+
+
+def _with_floor(values: np.ndarray, evidence: Evidence) -> np.ndarray:
+    """The bound with what rounding may add to the quantity."""
+    limit: np.ndarray = values * (1 + FORMULA_ROUNDING)
+    if evidence.mean.quantity not in SQUARES:
+        return limit + evidence.floor
+    root: np.ndarray = np.sqrt(limit) + evidence.floor
+    return root**2
