@@ -182,7 +182,7 @@ def resolve(bound: Bound, inputs: Inputs) -> Resolved:
     """Put defaults and rates into the formula, and find where its symbols come from."""
     refuse_state(bound, inputs.names)
     expression = bound.resolved(inputs.names, inputs.rates)
-    names = needed_names(bound, expression, inputs.rates)
+    names = needed_names(bound, expression, inputs.rates, inputs.names)
     arrays = dict(inputs.arrays)
     if "k" in names and "k" not in arrays and "t" in arrays:
         arrays["k"] = arrays["t"]  # the paper's choice, and the default
@@ -190,9 +190,11 @@ def resolve(bound: Bound, inputs: Inputs) -> Resolved:
     return Resolved(expression, names, arrays, used)
 
 
-def needed_names(bound: Bound, expression: sp.Expr, rates: tuple[Rate, ...]) -> tuple[str, ...]:
+def needed_names(
+    bound: Bound, expression: sp.Expr, rates: tuple[Rate, ...], available: frozenset[str] = frozenset()
+) -> tuple[str, ...]:
     """The symbols that need a number: those of the expression, of the conditions, and of the recursion."""
-    needed = symbols_of(expression) | (bound.in_conditions - {rate.stands_for for rate in rates})
+    needed = symbols_of(expression) | bound.needed_by_conditions(available, rates)
     if bound.recursion:
         needed = (needed | bound.recursion.free_symbols) - set(bound.recursion.state)
     names = tuple(name for name, quantity in QUANTITIES.items() if quantity.symbol in needed)

@@ -27,7 +27,9 @@ from boundcheck.theory.iterations import Hump, Iterations, Split, solve
 from boundcheck.theory.kinds import BoundKind
 from boundcheck.theory.rates import Rate
 from boundcheck.theory.recursion import Recursion
-from boundcheck.theory.symbols import QUANTITIES, error, gap_t, t
+from boundcheck.theory.symbols import MEANS, QUANTITIES, error, gap_t, t
+
+RATES_OF_SOLVERS = frozenset(("rho", "sigma", "mse_w", "mse_v"))  # known before a run
 
 Number = float | int | Sequence[float] | Sequence[int] | np.ndarray
 
@@ -148,6 +150,11 @@ class Bound:
         return BallKind.PAPER if any(a.key == "w_0 = 0" for a in self.assumptions) else BallKind.LOCAL
 
     @property
+    def stochastic(self) -> bool:
+        """Whether it bounds a mean over the draws of a stochastic method, such as E‖∇̂f−∇f‖²."""
+        return self.bounds in MEANS
+
+    @property
     def shrinks(self) -> bool:
         """Whether it takes the values of constants on smaller balls, `Constant.on_smaller`, where they are known.
 
@@ -157,9 +164,28 @@ class Bound:
 
     @cached_property
     def in_conditions(self) -> frozenset[sp.Symbol]:
-        """The symbols that have to be known to tell whether the theorem applies."""
+        """The symbols that have to be known to tell whether the theorem applies, when nothing optional is given."""
+        return self.needed_by_conditions()
+
+    def needed_by_conditions(
+        self, available: frozenset[str] = frozenset(), rates: tuple[Rate, ...] = ()
+    ) -> frozenset[sp.Symbol]:
+        """The symbols that have to be known to tell whether the theorem applies.
+
+        Parameters
+        ----------
+        available : frozenset of str
+            The names that will be given; they keep their symbols.
+        rates : tuple of Rate
+            Rates to put in, such as that of heavy ball; none by default.
+
+        Returns
+        -------
+        frozenset of sympy.Symbol
+            The symbols.
+        """
         sides = (side for condition in self.conditions for side in (condition.left, condition.right))
-        return frozenset().union(*(side.free_symbols for side in sides)) - self.defaults.keys()
+        return frozenset().union(*(self.substitute(side, available, rates).free_symbols for side in sides))
 
     def resolved(self, available: frozenset[str] = frozenset(), rates: tuple[Rate, ...] = ()) -> sp.Expr:
         """The formula with a default for every symbol that will not be given.
@@ -212,7 +238,7 @@ class Bound:
         if SPECTRUM in self.assumptions:
             return BoundKind.FROM_SPECTRUM
         state = {symbol.name for symbol in self.recursion.state} if self.recursion else set()
-        observed = {name for name in self.symbols if QUANTITIES[name].kind == "observable"} - {"rho", "sigma"} - state
+        observed = {name for name in self.symbols if QUANTITIES[name].kind == "observable"} - RATES_OF_SOLVERS - state
         return BoundKind.A_POSTERIORI if observed else BoundKind.A_PRIORI
 
     def mentions(self, symbol: sp.Symbol) -> bool:

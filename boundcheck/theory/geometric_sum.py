@@ -28,5 +28,7 @@ class GeometricSum(sp.Function):
 
 
 def _base(gap: sp.Expr) -> sp.Expr:
-    """q for the gap 1−q, however that is written."""
+    """q for the gap 1−q, and r for 1−r, however they are written."""
+    if gap == sp.Symbol("shrink_gap", positive=True):
+        return sp.Symbol("shrink", nonnegative=True)
     return sp.Symbol("q", nonnegative=True) if gap == sp.Symbol("gap", positive=True) else 1 - gap

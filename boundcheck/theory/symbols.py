@@ -256,6 +256,9 @@ COEFFICIENTS = (
 )
 c_1, c_2, c_3, gap, s, shrink, shrink_gap, S_t, dS_t, r_inner, R_inner = _symbols(COEFFICIENTS)
 
+# what a bound on a stochastic method has on its left: means over its draws, which one run does not show
+MEANS = frozenset((bias, mse, variance_given_w, variance_of_mean, mse_w, mse_v))
+
 QUANTITIES = MappingProxyType(
     {
         quantity.name: quantity

@@ -151,6 +151,11 @@ REFUSED: Mapping[str, str] = MappingProxyType(
             if P_NORM in bound.assumptions
         },
         **{
+            name: "it bounds a mean over many runs of a stochastic method, and the search makes single runs"
+            for name, bound in bounds.items()
+            if bound.stochastic
+        },
+        **{
             name: "it needs quantities observed on a run, and the search measures residuals only"
             for name, bound in bounds.items()
             if bound.kind is not BoundKind.A_PRIORI

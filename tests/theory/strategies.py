@@ -34,6 +34,29 @@ def constants_for(draw: st.DrawFn, bound: Bound) -> dict[str, float]:
     if "newton_t" in made:  # near enough to w* for the theorem to speak, and for anything three times as large
         curved = 27 * max(made["A_t_inv"] * made["nu_1"], 0.1)
         made |= {"newton_t": draw(UNIT) / (6 * curved), "eps_w": draw(UNIT) * (1 - q) / (3 * curved)}
+    made |= steps_for(draw, made)
     if "v_k" in made:  # likewise
         made["eps_w"] = draw(UNIT) * (1 - q) ** 2 / (2 * max(made["nu_1"], 0.1))
     return made
+
+
+def steps_for(draw: st.DrawFn, made: dict[str, float]) -> dict[str, float]:
+    """Steps of stochastic iterations that the theorems allow, and do so while the noise grows by a quarter.
+
+    β(1−q²) is at least 3/2: at 1 the second number of Theorem 4.2 is infinite, and near 1 as inexact as the β given.
+    """
+    q = made.get("q", 0.0)
+    gap = (1 - q) * (1 + q)
+    if "alpha" in made:
+        gap = 1 - max(1 - made["alpha"] * made["mu"], made["alpha"] * made["L"] - 1) ** 2 if "mu" in made else gap
+    growth = made.get("sigma_2", made.get("sigma_2_grad", 0.0))
+    growth = max(
+        growth, 2 * (made.get("L_Phi_hat", 0.0) ** 2 + q**2) / (1 - q) ** 2, 2 * made.get("m_1", 0.0) / (1 - q) ** 2
+    )
+    beta = draw(st.floats(1.5, 10)) / gap
+    special = {
+        "eta": draw(st.floats(0.01, 0.8)) / (1 + growth),
+        "beta": beta,
+        "gamma": beta * (1 + growth) * draw(st.floats(1.25, 10)),
+    }
+    return {name: value for name, value in special.items() if name in made}

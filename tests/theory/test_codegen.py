@@ -33,6 +33,9 @@ def values_for(bound: bc.Bound) -> dict[str, float]:
         "rho": 0.5,
         "newton_t": 0.05,
         "eps_w": 0.01,
+        "eta": 0.001,
+        "beta": 20.0,
+        "gamma": 1e5,
     }
     names = [name for name in bound.symbols if QUANTITIES[name].kind != "index"]
     return {name: special.get(name, 0.3 + 0.1 * i) for i, name in enumerate(names)}

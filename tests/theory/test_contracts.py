@@ -129,6 +129,9 @@ def test_edges(bound: Bound, q: float) -> None:
             "rho": 0.5,
             "newton_t": 0.1,
             "eps_w": 0.1,
+            "eta": 0.3 * (1 - q) ** 4,
+            "beta": 2 / ((1 - q) * (1 + q)),
+            "gamma": 10 / (1 - q) ** 4,
         }.get(name, 0.7)
         for name in bound.symbols
         if QUANTITIES[name].kind != "index"

@@ -1,0 +1,43 @@
+"""Theorem 4.2 of Grazzi, Pontil, Salzo 2021: stochastic fixed-point iterations with steps β/(γ+i).
+
+    E‖w_t−w*‖² ≤ max{γ MSE_0, β²σ₁/(β(1−q²)−1)}/(γ+t)   for β > 1/(1−q²), γ ≥ β(1+σ₂)
+
+for w_{i+1} = w_i + η_i(Φ̂(w_i,ζ_i)−w_i), η_i = β/(γ+i), and V[Φ̂(w)] ≤ σ₁ + σ₂‖Φ(w)−w‖². Unless given, σ₁ = 2V[Φ̂(w*)]
+and σ₂ = 2m₁/(1−q)².
+"""
+
+import sympy as sp
+
+from boundcheck.theory.assumptions import NOISE, STOCHASTIC_MAP
+from boundcheck.theory.bound import Bound
+from boundcheck.theory.bounds import stochastic_constant
+from boundcheck.theory.citation import GRAZZI_2021, Citation
+from boundcheck.theory.condition import Condition
+from boundcheck.theory.stochastic_terms import GAP_OF_SQUARES
+from boundcheck.theory.symbols import beta, gamma, mse_0, mse_w, sigma_1, sigma_2, t
+
+
+def level(start: sp.Expr, noise: sp.Expr, gap_of_squares: sp.Expr = GAP_OF_SQUARES) -> sp.Expr:
+    """What the mean square distance times γ+t never exceeds, from that at the start and from σ₁."""
+    return sp.Max(gamma * start, beta**2 * noise / (beta * gap_of_squares - 1))
+
+
+def conditions(noise_growth: sp.Expr, gap_of_squares: sp.Expr = GAP_OF_SQUARES) -> tuple[Condition, ...]:
+    """β > 1/(1−q²) and γ ≥ β(1+σ₂)."""
+    return (
+        Condition(1 / gap_of_squares, beta, "take β above 1/(1−q²), best 2/(1−q²)", strict=True),
+        Condition(beta * (1 + noise_growth), gamma, "take γ at least β(1+σ₂), or the bound of a general schedule"),
+    )
+
+
+BOUND = Bound(
+    name="stochastic-decreasing",
+    title="Stochastic fixed-point iterations, decreasing steps",
+    reference=Citation(GRAZZI_2021, "Theorem 4.2", "decreasing steps"),
+    assumptions=(STOCHASTIC_MAP, NOISE),
+    formula=level(mse_0, sigma_1) / (gamma + t),
+    bounds=mse_w,
+    methods=("sid", "neumann"),
+    defaults=stochastic_constant.BOUND.defaults,
+    conditions=conditions(sigma_2),
+)
