@@ -21,6 +21,7 @@ from boundcheck.compare.stochastic_verdict import Evidence
 from boundcheck.constants import Constants
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.methods import Method
+from boundcheck.numerics.bilevel.finite_sum import FiniteSum
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
 from boundcheck.numerics.bilevel.quick.quick_problem import quick
 from boundcheck.numerics.bilevel.threads import on_few_threads
@@ -137,11 +138,7 @@ def check_stochastic(
     if not 0 < level < 1:
         raise InputError(f"level must be between 0 and 1 (got {level})")
     _refuse_other_bounds(bounds, chosen)
-    if problem.finite_sum is None:
-        raise InputError(
-            f"{problem.name} has no minibatches; give data= and batch= to from_loss or from_map, or call "
-            "problem.with_batch(…)"
-        )
+    finite_sum = require_minibatches(problem)
     if lam is not None:
         problem = problem.at(lam)
     spend = Spend(delta, seed, budget)
@@ -157,7 +154,6 @@ def check_stochastic(
     for number, method in enumerate(chosen):
         curves[str(method)] = _curve(experiment, method, bounds, tell, number, len(chosen))
     validate.unchanged(problem)
-    finite_sum = problem.finite_sum
     return StochasticReport(
         problem={
             **problem.about(), "examples": finite_sum.examples, "batch": finite_sum.batch,
@@ -178,6 +174,16 @@ def check_stochastic(
         seed=seed,
         seconds=time.perf_counter() - start,
     )  # fmt: skip
+
+
+def require_minibatches(problem: Problem) -> FiniteSum:
+    """The finite sum of a problem; InputError if it has none."""
+    if problem.finite_sum is None:
+        raise InputError(
+            f"{problem.name} has no minibatches; give data= and batch= to from_loss or from_map, or batch= to a "
+            "built-in problem that takes it, such as lr"
+        )
+    return problem.finite_sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,8 +231,7 @@ def _refuse_other_bounds(names: Sequence[str] | None, methods: Sequence[Method])
         bound = catalogue[name]
         if bound.bounds.name not in stochastic_bounds.QUANTITIES:
             raise InputError(f"{name} bounds {bound.bounds}, which is not measured here; leave it out")
-        of_w = bound.bounds.name == Measured.DISTANCE.value
-        if not of_w and not {method.name for method in methods} & set(bound.methods):
+        if not {method.name for method in methods} & set(bound.methods):
             raise UnknownNameError.among(
                 "bound on these methods", name, [b.name for b in stochastic_bounds.about_means()]
             )

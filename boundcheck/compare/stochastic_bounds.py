@@ -134,12 +134,9 @@ class BoundsOnGrid:
     t: np.ndarray
     k: np.ndarray
 
-    def evaluate(self, bound: Bound, method: Method) -> Evaluated:
-        """The values of a bound on a method, NaN where it says nothing."""
+    def evaluate(self, bound: Bound) -> Evaluated:
+        """The values of a bound, NaN where it says nothing."""
         nothing = Evaluated(bound, np.full(len(self.t), np.nan), combine(()))
-        of_w = bound.bounds.name == Measured.DISTANCE.value
-        if not of_w and method.name not in bound.methods:
-            return replace(nothing, refusal=f"it is not about {method.name}")
         answers = [CHECKS[a.key](self.case) for a in bound.assumptions if a.key in CHECKS]
         refusal = next((answer.refusal for answer in answers if answer.refusal), "")
         doubt = next((answer.doubt for answer in answers if answer.doubt), "")
@@ -238,5 +235,5 @@ def every(
     """The bounds of these names, or all of them, on a method."""
     grid = BoundsOnGrid(case, t, k)
     for bound in about_means() if names is None else [catalogue[name] for name in names]:
-        if bound.bounds.name == Measured.DISTANCE.value or method.name in bound.methods:
-            yield grid.evaluate(bound, method)
+        if method.name in bound.methods:
+            yield grid.evaluate(bound)

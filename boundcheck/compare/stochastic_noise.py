@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 
 from boundcheck.compare import certificate
 from boundcheck.compare.certificate import Distance
@@ -14,7 +15,7 @@ from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.noise_constants import Noise, noise_constants
 from boundcheck.numerics.solvers.reference import ReferenceSolution
 from boundcheck.progress import Progress
-from boundcheck.side import Side, estimate_side
+from boundcheck.side import Side
 from boundcheck.step_schedule import StepSchedule
 from boundcheck.theory.stochastic_steps import advise, advise_recursive
 
@@ -87,45 +88,57 @@ def noise_setting(
         raise InputError(f"steps = {steps!r} are no steps; give a StepSchedule, 'paper', or leave it out")
 
     def noise(w: StepSchedule, v: StepSchedule) -> Noise:
-        return noise_constants(problem, solution, t=t, steps=w, k=k, steps_v=v, known=known, spend=spend, tell=tell)
+        return noise_constants(
+            problem, solution, t=t, steps=w, k=k, steps_v=v, known=known, spend=spend, tell=tell, doubts=doubts
+        )
 
-    how = "given"
-    if given is not None:
-        of_noise = noise(given, steps_v or given)
-    else:
+    chosen = Steps(given, steps_v or given, "given") if given is not None else None
+    if chosen is None:
         of_noise = noise(FULL, steps_v or FULL)  # smaller steps stay in the ball of full steps, if there is one
-        given, how = advised(of_noise.constants, t, paper=steps == PAPER)
-        if of_noise.radius is None and given != FULL:
-            of_noise = noise(given, steps_v or given)
-    constants = of_noise.constants if not doubts else _doubted(of_noise.constants, doubts[0])
-    case = StochasticCase(problem, constants, given, steps_v or given, of_noise.ball_doubt)
-    eps_g = certificate.certify(problem, solution, constants)
+        chosen = advised(of_noise.constants, t, k, paper=steps == PAPER, steps_v=steps_v)
+        if of_noise.doubt and chosen.w != FULL:
+            of_noise = noise(chosen.w, chosen.v)
+    else:
+        of_noise = noise(chosen.w, chosen.v)
+    case = StochasticCase(problem, of_noise.constants, chosen.w, chosen.v, of_noise.doubt)
     largest = of_noise.largest_error
-    proved_range = largest is not None and largest.side in (Side.EXACT, Side.UPPER) and not doubts
-    radius = of_noise.radius if not doubts else None
+    proved = largest.side in (Side.EXACT, Side.UPPER) and math.isfinite(largest.value)
     return NoiseSetting(
-        case, radius, largest.value if proved_range and largest is not None else None, eps_g,
-        certificate.distance(problem, solution, constants), how,
-    )  # fmt: skip
+        case,
+        None if of_noise.doubt else of_noise.radius,
+        largest.value if proved else None,
+        certificate.certify(problem, solution, of_noise.constants),
+        certificate.distance(problem, solution, of_noise.constants),
+        chosen.how,
+    )
 
 
-def advised(constants: Constants, t: int, *, paper: bool = False) -> tuple[StepSchedule, str]:
-    """The steps that the theory derives from the constants, and how."""
-    names = ("q", "sigma_1", "sigma_2", "mse_0") if paper else ("q", "m_1", "V_star", "mse_0")
+@dataclass(frozen=True)
+class Steps:
+    """The steps of both iterations, and where they are from."""
+
+    w: StepSchedule
+    v: StepSchedule
+    how: str
+
+
+def advised(constants: Constants, t: int, k: int, *, paper: bool = False, steps_v: StepSchedule | None = None) -> Steps:
+    """The steps that the theory derives from the constants; those of the linear solver only if none are given.
+
+    The linear solver has the same recursion with V[Φ̂] of v(w) in the place of V*, which is at most m₁‖v(w)‖², and
+    ‖v(w)‖ ≤ L_E/(1 − q) in the place of ‖w_0 − w*‖.
+    """
+    names = ("q", "m_1", "V_star", "mse_0", "L_E", *(("sigma_1", "sigma_2", "L_Phi_hat") if paper else ()))
     value = {name: constants[name].value for name in names if name in constants}
     if len(value) < len(names) or not value["q"] < 1:
-        return FULL, "full steps, as no contraction is known from which to derive others"
+        return Steps(FULL, steps_v or FULL, "full steps, as no contraction is known from which to derive others")
+    q, mse_0, size = value["q"], value["mse_0"], (value["L_E"] / (1 - value["q"])) ** 2
     if paper:
-        return advise(**value, t=t), "the advice of Grazzi, Pontil, Salzo (2021), section 4"
-    return advise_recursive(**value, t=t), "the smallest bound by stochastic-recursive"
-
-
-def _doubted(constants: Constants, why: str) -> Constants:
-    """The same as estimates."""
-    text = f"; an estimate, as autograd's derivatives were not confirmed ({why})"
-    return Constants(
-        {
-            name: replace(c, side=estimate_side(name), provenance=replace(c.provenance, how=c.provenance.how + text))
-            for name, c in constants.items()
-        }
-    )
+        w = advise(q=q, sigma_1=value["sigma_1"], sigma_2=value["sigma_2"], mse_0=mse_0, t=t)
+        noise_v = 2 * value["L_Phi_hat"] ** 2 * size
+        v = steps_v or advise(q=q, sigma_1=noise_v, sigma_2=value["sigma_2"], mse_0=size, t=k)
+        return Steps(w, v, "the advice of Grazzi, Pontil, Salzo (2021), section 4")
+    m_1 = value["m_1"]
+    w = advise_recursive(q=q, m_1=m_1, V_star=value["V_star"], mse_0=mse_0, t=t)
+    v = steps_v or advise_recursive(q=q, m_1=m_1, V_star=m_1 * size, mse_0=size, t=k)
+    return Steps(w, v, "chosen to make the bound stochastic-recursive small")

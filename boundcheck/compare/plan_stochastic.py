@@ -1,0 +1,235 @@
+"""`plan_stochastic`: steps, t, k and batch for a mean square error, guaranteed by a bound or found by runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from boundcheck import methods as method_names
+from boundcheck.compare.check_stochastic import check_stochastic, require_minibatches
+from boundcheck.compare.stochastic_bounds import BoundsOnGrid, StochasticCase
+from boundcheck.compare.stochastic_noise import Steps, advised, noise_setting
+from boundcheck.constants import Constants
+from boundcheck.errors import DivergenceError, InputError
+from boundcheck.numerics.bilevel.problem import Problem, require_problem
+from boundcheck.numerics.bilevel.quick.quick_problem import quick
+from boundcheck.numerics.bilevel.threads import on_few_threads
+from boundcheck.numerics.estimate import validate
+from boundcheck.numerics.estimate.effort import Spend
+from boundcheck.numerics.solvers.reference import reference
+from boundcheck.progress import Progress, no_progress
+from boundcheck.report.stochastic_curve import Measured
+from boundcheck.report.stochastic_plan import MeasuredSplit, Split, StochasticPlan
+from boundcheck.side import Side
+from boundcheck.theory.catalogue import bounds as catalogue
+
+THEOREM = catalogue["sid-orthogonal"]  # never above Theorem 3.4 of the paper
+LONGEST = 100_000  # steps that a plan may take
+GROWTH = 1.3  # from one number of steps that is tried to the next
+RUNS, LONGEST_RUN = 300, 2_000
+SCALED = ("V_star", "m_1", "m_2", "sigma_1", "sigma_2", "sigma_1_grad", "sigma_2_grad")  # variances over minibatches
+
+
+@on_few_threads
+def plan_stochastic(
+    problem: Problem | str,
+    rmse: float | None = None,
+    *,
+    rtol: float | None = None,
+    batches: Sequence[int] | None = None,
+    known: Constants | None = None,
+    delta: float = 1e-3,
+    seed: int = 0,
+    budget: int | None = None,
+    run: bool = True,
+    progress: Progress | None = None,
+) -> StochasticPlan:
+    """Find the steps, t, k and batch with which SID has a root mean square error of at most `rmse`.
+
+    For each batch size the bound `sid-orthogonal` is inverted: the t and k at which the fewest examples are looked at.
+    Runs with the batch of the problem then show which t = k was enough, also where no bound applies.
+
+    Parameters
+    ----------
+    problem : Problem or str
+        The problem, or its name as `load_problem` takes it, with minibatches.
+    rmse : float, optional
+        The root mean square error that is allowed: E‖g − ∇f‖² ≤ rmse².
+    rtol : float, optional
+        The same in units of ‖∇f‖; give one of both.
+    batches : sequence of int, optional
+        The batch sizes to compare; by default 1, 2, 5, 10, 20, … up to all examples, and that of the problem.
+    known : Constants, optional
+        Constants that you have proved. The estimator tests them, and does not use those that it refutes.
+    delta : float
+        The probability with which each certificate by random starts may fail; 1e-3 by default.
+    seed : int
+        The seed of the runs; 0 by default.
+    budget : int, optional
+        How many products with derivatives each estimated constant may take; by default the limit of each estimator.
+    run : bool
+        Whether to run SID to see what is enough; True by default.
+    progress : callable (what, done, of) -> None, optional
+        Called with what is being done, how much of it is done, and of how much.
+
+    Returns
+    -------
+    StochasticPlan
+        `.splits` has t and k for every batch size, `.cheapest` the best of them, `.measured` what runs needed.
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used, or the problem has no minibatches.
+    DivergenceError
+        If w(λ) cannot be found.
+    UserCodeError
+        If a function of the user raises.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> problem = bc.problems.logistic_regression(size=20, features=3, low=1.0, batch=20, replacement=False)
+    >>> plan = bc.plan_stochastic(problem, rtol=0.1, batches=[20], run=False)
+    >>> plan.cheapest.batch
+    20
+    """
+    problem = require_problem(problem)
+    tell = progress or no_progress
+    finite_sum = require_minibatches(problem)
+    if (rmse is None) == (rtol is None):
+        raise InputError("give rmse= or rtol=, one of them")
+    allowed = rmse if rmse is not None else rtol
+    if allowed is None or not 0 < allowed < math.inf:
+        raise InputError(f"{'rmse' if rmse is not None else 'rtol'} = {allowed} is no accuracy; give a positive number")
+    sizes = _batches(batches, finite_sum.examples, finite_sum.batch, replacement=finite_sum.replacement)
+    spend = Spend(delta, seed, budget)
+    tell("checking the problem", 0, 1)
+    doubts = validate.check(problem, problem.lam).unconfirmed
+    solution = reference(quick(problem), problem.lam[None])
+    gradient_norm = float(torch.linalg.vector_norm(solution.value[0]))
+    goal = allowed if rmse is not None else allowed * gradient_norm
+    if goal == 0:
+        raise InputError("∇f is 0, so no relative error can be reached; give rmse=")
+    setting = noise_setting(problem, solution, LONGEST, LONGEST, None, None, known, spend, tell, doubts)
+    splits, reasons = [], {}
+    for number, batch in enumerate(sizes):
+        tell("inverting the bound", number, len(sizes))
+        case = _with_batch(setting.case, batch)
+        found = _cheapest(case, goal**2)
+        if isinstance(found, Split):
+            splits.append(found)
+        else:
+            reasons[batch] = found
+    measured = _measure(problem, goal, seed, known, tell) if run else None
+    validate.unchanged(problem)
+    return StochasticPlan(
+        {**problem.about(), "examples": finite_sum.examples, "batch": finite_sum.batch}, goal, gradient_norm,
+        tuple(splits), measured, reasons, setting.case.constants,
+    )  # fmt: skip
+
+
+def _batches(asked: Sequence[int] | None, examples: int, own: int, *, replacement: bool) -> list[int]:
+    if asked is not None:
+        sizes = [method_names.count(batch, "batch", 1) for batch in asked]
+        large = [batch for batch in sizes if batch > examples and not replacement]
+        if large:
+            raise InputError(f"batch = {large[0]} > {examples} examples; give at most {examples}, or replacement=True")
+        return sorted(set(sizes))
+    decades = [m * 10**e for e in range(7) for m in (1, 2, 5)]
+    return sorted({own, examples, *(b for b in decades if b < examples)})
+
+
+def _with_batch(case: StochasticCase, batch: int) -> StochasticCase:
+    """The same constants for another batch size: variances are in proportion to `variance_factor`."""
+    problem = case.problem
+    finite_sum = problem.finite_sum
+    if finite_sum is None or batch == finite_sum.batch:
+        return case
+    other = finite_sum.with_batch(batch, finite_sum.replacement)
+    if finite_sum.variance_factor == 0:
+        raise InputError(f"batch = {finite_sum.batch} are all examples, so its noise is 0; start from a smaller batch")
+    scale = other.variance_factor / finite_sum.variance_factor * (1 + 1e-12)
+    scaled = [replace(c, value=c.value * scale) for name in SCALED if (c := case.constants.get(name)) is not None]
+    return replace(case, problem=replace(problem, finite_sum=other), constants=case.constants.replace(*scaled))
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """The bound at any t and k, with the steps that suit each."""
+
+    case: StochasticCase
+
+    def steps(self, t: int, k: int) -> Steps:
+        return advised(self.case.constants, t, k)
+
+    def bound(self, t: int, k: int) -> tuple[float, Side, str]:
+        steps = self.steps(t, k)
+        case = replace(self.case, steps=steps.w, steps_v=steps.v)
+        evaluated = BoundsOnGrid(case, np.array([t]), np.array([k])).evaluate(THEOREM)
+        side = Side.LOWER if evaluated.doubt else evaluated.worth.side
+        return float(evaluated.values[0]), side, evaluated.refusal
+
+
+def _cheapest(case: StochasticCase, goal: float) -> Split | str:
+    """The t and k with the least t + k at which the bound is at most the goal; or why there are none."""
+    finite_sum = case.problem.finite_sum
+    batch = 1 if finite_sum is None else finite_sum.batch
+    search = _Search(case)
+    value, side, refusal = search.bound(1, 1)
+    if refusal:
+        return refusal
+    numbers = _numbers()
+    best: tuple[int, int] | None = None
+    enough = len(numbers) - 1  # index of the least k that was enough for the t before
+    for t in numbers:
+        if best is not None and t >= sum(best):
+            break
+        low = search.bound(t, numbers[enough])[0]
+        if not low <= goal:
+            continue
+        while enough > 0 and search.bound(t, numbers[enough - 1])[0] <= goal:
+            enough -= 1
+        if best is None or t + numbers[enough] < sum(best):
+            best = (t, numbers[enough])
+    if best is None:
+        value = search.bound(LONGEST, LONGEST)[0]
+        return f"after {LONGEST} steps the bound is still {math.sqrt(value):.3g}; take a larger batch"
+    t, k = best
+    value, side, _ = search.bound(t, k)
+    steps = search.steps(t, k)
+    return Split(batch, t, k, steps.w, steps.v, value, batch * (t + k + 1), side, THEOREM.name)
+
+
+def _numbers() -> list[int]:
+    """Numbers of steps in about geometric progression."""
+    numbers = [1]
+    while numbers[-1] < LONGEST:
+        numbers.append(min(LONGEST, max(numbers[-1] + 1, int(numbers[-1] * GROWTH))))
+    return numbers
+
+
+def _measure(problem: Problem, goal: float, seed: int, known: Constants | None, tell: Progress) -> MeasuredSplit | None:
+    """The least t = k of a grid at which the interval of the mean square error is below the goal."""
+    finite_sum = problem.finite_sum
+    try:
+        report = check_stochastic(
+            problem, ["sid"], LONGEST_RUN, RUNS, seed, points=12, bounds=[], known=known, level=0.99, progress=tell
+        )
+    except DivergenceError:
+        return None
+    curve = report.curve("sid")
+    mse = curve.means[Measured.MSE.value]
+    reached = np.flatnonzero((mse.value <= goal**2) & (mse.upper <= goal**2))
+    if not len(reached) or finite_sum is None:
+        return None
+    i = int(reached[0])
+    t = int(curve.t[i])
+    return MeasuredSplit(
+        finite_sum.batch, t, report.steps, report.steps_v, float(mse.value[i]), float(mse.upper[i]), RUNS,
+        finite_sum.batch * (2 * t + 1),
+    )  # fmt: skip

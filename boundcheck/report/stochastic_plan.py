@@ -1,0 +1,185 @@
+"""What `plan_stochastic` found: steps, t, k and batch for a mean square error, as data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from boundcheck.card import Card
+from boundcheck.constants import Constants
+from boundcheck.number_text import number, percent
+from boundcheck.side import Side
+from boundcheck.step_schedule import StepSchedule
+
+HEADER = ("batch", "t", "k", "examples", "steps of w", "steps of v", "status")
+PROVED = {Side.EXACT: "proved", Side.UPPER: "proved", Side.HIGH_PROBABILITY: "probable", Side.LOWER: "estimated"}
+
+
+@dataclass(frozen=True)
+class Split:
+    """The cheapest t and k of one batch size.
+
+    Attributes
+    ----------
+    batch : int
+        The examples in a minibatch.
+    t : int
+        The steps of the lower level.
+    k : int
+        The steps of the linear solver.
+    steps : StepSchedule
+        The steps η_i of the lower level.
+    steps_v : StepSchedule
+        The steps of the linear solver.
+    bound : float
+        The bound on the mean square error.
+    cost : int
+        The examples that are looked at: batch·(t + k + 1).
+    side : Side
+        Whether the bound is proved, given the constants.
+    bound_name : str
+        The name of the bound.
+    """
+
+    batch: int
+    t: int
+    k: int
+    steps: StepSchedule
+    steps_v: StepSchedule
+    bound: float
+    cost: int
+    side: Side
+    bound_name: str
+
+
+@dataclass(frozen=True)
+class MeasuredSplit:
+    """The t = k at which runs reached the mean square error.
+
+    Attributes
+    ----------
+    batch : int
+        The examples in a minibatch.
+    t : int
+        The steps of both iterations.
+    steps : StepSchedule
+        The steps of the lower level.
+    steps_v : StepSchedule
+        The steps of the linear solver.
+    mse : float
+        The mean square error that was measured there.
+    upper : float
+        The upper end of its interval.
+    runs : int
+        The number of runs.
+    cost : int
+        The examples that are looked at in one run.
+    """
+
+    batch: int
+    t: int
+    steps: StepSchedule
+    steps_v: StepSchedule
+    mse: float
+    upper: float
+    runs: int
+    cost: int
+
+
+@dataclass(frozen=True, eq=False)
+class StochasticPlan:
+    """The steps, t, k and batch for a mean square error.
+
+    Attributes
+    ----------
+    problem : mapping from str to object
+        name, dim (d), hdim (n), examples (N), batch and so on.
+    rmse : float
+        The root mean square error that is allowed.
+    gradient_norm : float
+        ‖∇f‖ of the reference.
+    splits : tuple of Split
+        The cheapest t and k that a bound guarantees for each batch size, where there are any.
+    measured : MeasuredSplit or None
+        What runs needed; None if they did not reach the error, or were not made.
+    reasons : mapping from int to str
+        Why there is no guarantee, by batch size.
+    constants : Constants
+        The constants, for the batch of the problem.
+    """
+
+    problem: Mapping[str, object]
+    rmse: float
+    gradient_norm: float
+    splits: tuple[Split, ...]
+    measured: MeasuredSplit | None
+    reasons: Mapping[int, str]
+    constants: Constants
+
+    @property
+    def cheapest(self) -> Split | None:
+        """The split that looks at the fewest examples, proved ones first; None if there is none."""
+        return min(self.splits, key=lambda split: (split.side is Side.LOWER, split.cost), default=None)
+
+    def card(self) -> Card:
+        """What to use, in a sentence and a table."""
+        relative = f" ({percent(self.rmse / self.gradient_norm)} of ‖∇f‖)" if self.gradient_norm > 0 else ""
+        goal = f"a root mean square error of {number(self.rmse)}{relative}"
+        best, sentences = self.cheapest, []
+        if best is None:
+            sentences.append(f"No bound guarantees {goal}: {next(iter(self.reasons.values()), 'nothing applies')}.")
+        else:
+            sentences.append(
+                f"For {goal}: batch = {best.batch}, t = {best.t}, k = {best.k} is "
+                f"{'proved' if best.side is not Side.LOWER else 'estimated'} to be enough ({best.bound_name})."
+            )
+        if self.measured is not None:
+            m = self.measured
+            sentences.append(
+                f"In {m.runs} runs with batch = {m.batch}, t = k = {m.t} was enough: {number(math.sqrt(m.mse))}, "
+                f"at most {number(math.sqrt(m.upper))} (measured)."
+            )
+        rows = tuple(
+            (str(s.batch), str(s.t), str(s.k), f"{s.cost:,}", str(s.steps), str(s.steps_v), PROVED[s.side])
+            for s in self.splits
+        )
+        notes = tuple(f"batch = {batch}: {why}" for batch, why in self.reasons.items())
+        return Card(_title(self.problem), tuple(sentences), HEADER, rows, frozenset(HEADER[:4]), notes)
+
+    def __repr__(self) -> str:
+        return f"StochasticPlan({self.problem['name']}, rmse={self.rmse:.4g}, {len(self.splits)} splits)"
+
+    def __str__(self) -> str:
+        return self.card().text()
+
+    def _repr_html_(self) -> str:
+        return self.card().html()
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain data, for a JSON file.
+
+        Returns
+        -------
+        dict
+            Without NaN or infinity.
+        """
+        return {
+            "schema": 1,
+            "kind": "stochastic plan",
+            "problem": dict(self.problem),
+            "rmse": self.rmse,
+            "gradient_norm": self.gradient_norm,
+            "splits": [{**asdict(split), "side": split.side.value} for split in self.splits],
+            "measured": None if self.measured is None else asdict(self.measured),
+            "reasons": {str(batch): why for batch, why in self.reasons.items()},
+            "constants": self.constants.as_json(),
+        }
+
+
+def _title(problem: Mapping[str, object]) -> str:
+    return (
+        f"{problem['name']}: d = {problem['dim']}, n = {problem['hdim']}, {problem['examples']} examples, "
+        f"{problem['dtype']} on {problem['device']}"
+    )
