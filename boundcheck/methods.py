@@ -1,4 +1,4 @@
-"""The methods by name, and the notation `aid-cg:10` for a fixed k."""
+"""The methods by name, those that draw minibatches apart, and the notation `aid-cg:10` for a fixed k."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ METHODS = {
     "aid-cg": "implicit differentiation, linear system by k steps of conjugate gradient",
     "aid-cgn": "implicit differentiation, k steps of conjugate gradient on the normal equations",
     "exact": "implicit differentiation, linear system solved exactly",
+}
+
+RANDOM_METHODS = {
+    "sid": "implicit differentiation on minibatches, linear system by k stochastic fixed-point iterations",
+    "neumann": "implicit differentiation on minibatches, linear system by a Neumann series of random length below k",
 }
 
 
@@ -38,6 +43,11 @@ class Method:
     def __str__(self) -> str:
         return self.name if self.k is None else f"{self.name}:{self.k}"
 
+    @property
+    def is_random(self) -> bool:
+        """Whether it draws minibatches, so that its error is a random number."""
+        return self.name in RANDOM_METHODS
+
     def steps(self, t: int) -> int:
         """k at this t; no more than t steps can be differentiated through."""
         if self.k is None:
@@ -48,8 +58,8 @@ class Method:
 def parse(text: str) -> Method:
     """`aid-cg` or `aid-cg:10`."""
     name, colon, k = str(text).partition(":")
-    if name not in METHODS:
-        raise UnknownNameError.among("method", name, METHODS)
+    if name not in METHODS and name not in RANDOM_METHODS:
+        raise UnknownNameError.among("method", name, (*METHODS, *RANDOM_METHODS))
     if not colon:
         if name == "itd-truncated":
             raise InputError("itd-truncated needs the number of steps to differentiate through; write itd-truncated:10")
@@ -59,6 +69,12 @@ def parse(text: str) -> Method:
     if not k.isdecimal():
         raise InputError(f"k = {k!r} in {text!r} is not a number of steps; write for example {name}:10")
     return Method(name, int(k))
+
+
+def refuse_random(method: Method, remedy: str) -> None:
+    """Raise InputError for a method that draws minibatches, where only the others have a meaning."""
+    if method.is_random:
+        raise InputError(f"{method} draws minibatches, so its error is a random number; {remedy}")
 
 
 def count(value: object, name: str, least: int = 0) -> int:

@@ -6,9 +6,14 @@ from typing import Any
 
 from boundcheck import methods
 from boundcheck.errors import InputError
+from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
 from boundcheck.numerics.bilevel.threads import on_few_threads
 from boundcheck.numerics.solvers import hypergradient as fixed_steps
+from boundcheck.numerics.solvers.random_run import random_run
+from boundcheck.numerics.solvers.result import Hypergradient
+from boundcheck.numerics.solvers.stochastic_chain import finite_sum_of
+from boundcheck.step_schedule import StepSchedule
 
 METHOD, STEPS = "aid-cg", 100  # where neither a method nor a tolerance is given
 MOST = 100_000  # steps of a solver on the way to a tolerance
@@ -29,6 +34,9 @@ def hypergradient(
     rtol: float | None = None,
     atol: float | None = None,
     prove: bool = True,
+    seed: int | None = None,
+    steps: StepSchedule | str | None = None,
+    steps_v: StepSchedule | None = None,
 ) -> Any:
     """Approximate ∇f(λ), f(λ) = E(w(λ), λ): with exactly the steps asked for, or to a tolerance.
 
@@ -42,7 +50,8 @@ def hypergradient(
     method : str, optional
         "aid-cg", "aid-cgn", "aid-fp", "itd", "itd-truncated:K" or "exact"; "aid-cg" if none is given, which needs a
         symmetric ∂₁Φ. "aid-cg:10" fixes k = 10, and "itd-truncated:10" differentiates through the last 10 steps.
-        "exact" solves both levels to machine precision.
+        "exact" solves both levels to machine precision. "sid" and "neumann" draw minibatches, of a problem with data:
+        one run of SID, or of a Neumann series with a random length below k.
     t : int, optional
         Lower-level steps, 100 if none are given. Exactly this many are taken unless `tol` is given. With `rtol` or
         `atol`, the most steps that a solver may take; 100,000 if none are given.
@@ -69,6 +78,15 @@ def hypergradient(
     prove : bool
         Whether to prove the error where the program of the problem allows it; True by default. An estimate is faster.
         Only with `rtol` or `atol`.
+    seed : int, optional
+        The seed of the minibatches; 0 by default. Only for "sid" and "neumann".
+    steps : StepSchedule or "paper", optional
+        The steps η_i of the lower level. By default they are derived from constants at the solution so that a bound on
+        the error of w_t is small, which takes longer than the run; "paper" derives those that Grazzi, Pontil and Salzo
+        (2021) advise. Only for "sid" and "neumann".
+    steps_v : StepSchedule, optional
+        The steps of the linear solver; `steps` by default if those are given, and derived likewise otherwise. Only for
+        "sid".
 
     Returns
     -------
@@ -111,8 +129,16 @@ def hypergradient(
     """
     problem = require_problem(problem)
     if rtol is None and atol is None:
-        steps = STEPS if t is None else t
-        return fixed_steps.hypergradient(problem, method or METHOD, steps, k, lam=lam, w0=w0, v0=v0, tol=tol, mode=mode)
+        t = STEPS if t is None else t
+        asked = fixed_steps.named(method or METHOD, k)
+        if asked.is_random:
+            for name, value in (("tol", tol), ("mode", None if mode == "auto" else mode)):
+                if value is not None:
+                    raise InputError(f"{name} = {value!r} cannot be used with {asked.name}; leave it out")
+            return _random(problem if lam is None else problem.at(lam), asked, t, seed, steps, steps_v, w0, v0)
+        _refuse_random_options(str(asked), seed, steps, steps_v)
+        return fixed_steps.hypergradient(problem, method or METHOD, t, k, lam=lam, w0=w0, v0=v0, tol=tol, mode=mode)
+    _refuse_random_options("a tolerance", seed, steps, steps_v)
     from boundcheck.trust.adaptive import to_tolerance  # only here: it loads the theory
     from boundcheck.trust.tolerance import Tolerance
 
@@ -130,3 +156,29 @@ def hypergradient(
     start = problem.w0 if w0 is None else problem.checked(w0, "w0")
     v = None if v0 is None else problem.checked(v0, "v0")
     return to_tolerance(at_lam, tolerance, start, v, most, prove)
+
+
+def _random(
+    problem: Problem, method: Method, t: int, seed: int | None, steps: StepSchedule | str | None,
+    steps_v: StepSchedule | None, w0: Any, v0: Any,
+) -> Hypergradient:  # fmt: skip
+    """One run on minibatches."""
+    finite_sum_of(problem, method.name)
+    if method.name != "sid" and steps_v is not None:
+        raise InputError(f"steps_v = {steps_v} are steps of a linear solver, and {method.name} has none; leave it out")
+    t = methods.count(t, "t")
+    if not isinstance(steps, StepSchedule):
+        from boundcheck.trust.stochastic_steps import default_steps  # only here: it loads the theory
+
+        chosen = default_steps(problem, t, method.steps(t), steps, steps_v)
+        steps, steps_v = chosen.w, chosen.v
+    start = None if w0 is None else problem.checked(w0, "w0")
+    v = None if v0 is None else problem.checked(v0, "v0")
+    seed = 0 if seed is None else seed
+    return random_run(problem, method, t, seed=seed, steps=steps, steps_v=steps_v or steps, w0=start, v0=v)
+
+
+def _refuse_random_options(what: str, seed: Any, steps: Any, steps_v: Any) -> None:
+    for name, value in (("seed", seed), ("steps", steps), ("steps_v", steps_v)):
+        if value is not None:
+            raise InputError(f"{name} = {value} is for the methods sid and neumann, not for {what}; leave it out")

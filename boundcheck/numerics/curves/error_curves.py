@@ -218,6 +218,8 @@ def methods_of(problem: Problem, method_names: Sequence[str] | None) -> list[Met
     parsed = list(dict.fromkeys(names.parse(m) for m in method_names))
     if not parsed:
         raise InputError("methods is empty; name at least one, as in methods=['itd', 'aid-cg:10']")
+    for m in parsed:
+        names.refuse_random(m, "leave it out here; check_stochastic measures means over many runs")
     if any(m.name == "exact" for m in parsed):
         raise InputError("the method exact is what errors are measured against; leave it out")
     return parsed

@@ -50,7 +50,8 @@ def hypergradient(
     `boundcheck.hypergradient` explains the parameters, the result and the errors.
     """
     require_problem(problem)
-    asked = _method(method, k)
+    asked = named(method, k)
+    methods.refuse_random(asked, "give it to boundcheck.hypergradient, which takes a seed and steps")
     if mode not in MODES:
         raise UnknownNameError.among("mode", mode, MODES)
     if tol is not None and not 0 < tol < math.inf:
@@ -86,7 +87,8 @@ def hypergradient(
     return result
 
 
-def _method(method: str, k: int | None) -> Method:
+def named(method: str, k: int | None) -> Method:
+    """The method with its k, which is given once at most."""
     text = str(method)
     if k is None:
         return methods.parse(text)

@@ -24,7 +24,7 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.torch_refusals import in_words
 from boundcheck.step_schedule import StepSchedule
 
-CACHE = 8_000_000  # bytes that one chunk of runs may compute in a step, so that they stay in the cache
+AT_ONCE = 1 << 28  # bytes that one chunk of runs may compute in a step: enough that calls cost little
 FEWEST = 16  # runs in a chunk, if memory allows
 LOWER, LINEAR, LAST, LENGTH = range(4)  # what is drawn: ζ_i, ζ'_i, ζ'', and the length of a Neumann series
 PURPOSES, COPIES = 4, 2
@@ -139,7 +139,7 @@ class Minibatches:
 def _in_chunks(function: Callable[..., Tensor], size: int, *inputs: Tensor) -> Tensor:
     if len(inputs[0]) <= size:
         return function(*inputs)
-    return torch.cat([function(*pieces) for pieces in zip(*(x.split(size) for x in inputs), strict=True)])
+    return torch.cat([function(*pieces) for pieces in zip(*(torch.split(x, size) for x in inputs), strict=True)])
 
 
 class _Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -161,10 +161,11 @@ def _chunk(memory: int, of_one_run: Callable[[], object], what: str) -> int:
     """How many runs to compute at once, from the bytes that one of them computes."""
     with _Bytes() as counter:
         of_one_run()
-    most = memory // max(1, counter.total)
+    of_one = int(counter.total) or 1
+    most = memory // of_one
     if most < 1:
-        raise InputError(f"{what} needs {counter.total:,} bytes, and memory = {memory:,}; raise memory")
-    return min(most, max(FEWEST, CACHE // max(1, counter.total)))
+        raise InputError(f"{what} needs {of_one:,} bytes, and memory = {memory:,}; raise memory")
+    return min(most, max(FEWEST, AT_ONCE // of_one))
 
 
 def lower_steps(batches: Minibatches, w: Tensor, steps: StepSchedule, t: int, draws: Draws) -> Iterator[Tensor]:

@@ -1,0 +1,52 @@
+"""The steps of a single stochastic run where none are given: those that the theory derives from the constants."""
+
+from __future__ import annotations
+
+from boundcheck.compare.stochastic_noise import Steps, noise_setting
+from boundcheck.errors import InputError
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.quick.quick_problem import quick
+from boundcheck.numerics.estimate.effort import Spend
+from boundcheck.numerics.solvers.reference import reference
+from boundcheck.progress import no_progress
+from boundcheck.step_schedule import StepSchedule
+
+DELTA = 1e-3  # of an estimate
+
+
+def default_steps(
+    problem: Problem, t: int, k: int, steps: str | None = None, steps_v: StepSchedule | None = None
+) -> Steps:
+    """The steps of both iterations, from constants at the solution, which costs more than a run.
+
+    Parameters
+    ----------
+    problem : Problem
+        A problem with a finite sum.
+    t, k : int
+        The numbers of steps.
+    steps : "paper" or None
+        None for steps that make a bound small; "paper" for the advice of Grazzi, Pontil and Salzo (2021).
+    steps_v : StepSchedule or None
+        Those of the linear solver; derived likewise if None.
+
+    Returns
+    -------
+    Steps
+        The steps, and where they are from.
+
+    Raises
+    ------
+    InputError
+        If what was given are no steps.
+    """
+    for name, value in (("steps", steps), ("steps_v", steps_v)):
+        if not (value is None or isinstance(value, StepSchedule) or (name == "steps" and value == "paper")):
+            raise InputError(
+                f"{name} = {value!r} are no steps; give a StepSchedule, such as StepSchedule.constant(0.1)"
+            )
+    if isinstance(steps, StepSchedule):
+        return Steps(steps, steps_v or steps, "given")
+    solution = reference(quick(problem), problem.lam[None])
+    case = noise_setting(problem, solution, t, k, steps, steps_v, None, Spend(DELTA, problem.seed), no_progress)
+    return Steps(case.case.steps, case.case.steps_v, case.steps_how)
