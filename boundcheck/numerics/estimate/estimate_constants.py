@@ -137,6 +137,7 @@ def on_balls(
     *,
     known: Constants | None = None,
     peak: float | Callable[[Constants], float] = 1.0,
+    radius: float | None = None,
     spend: Spend,
     tell: Progress,
     doubts: tuple[str, ...] = (),
@@ -144,9 +145,10 @@ def on_balls(
 ) -> dict[str, Constants]:
     """The constants on each of several balls around the reference, what does not depend on the ball measured once.
 
-    `peak` is how many times r_0 the iterates may be away from w*, or a function of μ, L and α that says so. `doubts`
-    are the derivatives that finite differences could not confirm. With any, every constant is an estimate. With
-    `smaller_balls`, those of the local ball have their values on smaller balls too.
+    `peak` is how many times r_0 the iterates may be away from w*, or a function of μ, L and α that says so; `radius`,
+    if given, is how far they may be away, in place of both. `doubts` are the derivatives that finite differences could
+    not confirm. With any, every constant is an estimate. With `smaller_balls`, those of the local ball have their
+    values on smaller balls too.
     """
     doubts += validate.at_reference(problem, solution).unconfirmed
     setting = Setting(problem, Prepared(problem, problem.lam[None]), solution, spend, tell)
@@ -172,10 +174,12 @@ def on_balls(
             shared["W"] = derived_constants.better(W, shared.get("W"))
 
     regions = {ball: setting.region(ball, peak, D.value, shared["r_0"].value) for ball in balls}
+    if radius is not None and BallKind.LOCAL in regions:
+        regions[BallKind.LOCAL] = replace(regions[BallKind.LOCAL], radius=radius)
     on_each = {ball: _on_ball(setting, closed, claimed, region, shared, off) for ball, region in regions.items()}
     if smaller_balls and off.is_safe and not doubts and BallKind.LOCAL in on_each:
-        radius, outer = regions[BallKind.LOCAL].radius, on_each[BallKind.LOCAL]
-        on_each[BallKind.LOCAL] = with_smaller_balls(setting, closed, outer, radius, off.value)
+        reach, outer = regions[BallKind.LOCAL].radius, on_each[BallKind.LOCAL]
+        on_each[BallKind.LOCAL] = with_smaller_balls(setting, closed, outer, reach, off.value)
     validate.unchanged(problem)
     return {ball: _doubted(constants, doubts) if doubts else constants for ball, constants in on_each.items()}
 

@@ -1,0 +1,133 @@
+"""Bounds of the maps Φ_i of single examples over a ball: how they move, how steep they are, and how much they differ.
+
+Where Φ_i = w − α∇₁ℓ_i, the ends a_i ≤ ∇²₁ℓ_i ≤ b_i give all that is needed of ∂₁Φ_i. docs/estimating.md derives how
+much the derivatives differ.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from boundcheck.numerics.bilevel.closed_forms import RAISED_BY
+from boundcheck.numerics.bilevel.finite_sum import FiniteSum
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.estimate.second_moments import spread_of_rows
+from boundcheck.numerics.program.capture import Declined
+from boundcheck.numerics.program.enclosure.intervals import UP
+
+
+@dataclass(frozen=True, eq=False)
+class ExampleBounds:
+    """Bounds of Φ_1, …, Φ_N over a ball.
+
+    Attributes
+    ----------
+    moves : Tensor of shape (N,)
+        At least ‖Φ_i(c) − c‖ at the centre c of the ball.
+    low, high : Tensor of shape (N,)
+        For a gradient step, every eigenvalue of ∂₁Φ_i is between them; for another map, high = −low ≥ ‖∂₁Φ_i‖.
+    is_symmetric : bool
+        Whether the ∂₁Φ_i are symmetric, as those of gradient steps are.
+    by_lam : Tensor of shape (N,)
+        At least ‖∂₂Φ_i‖; infinite where nothing is known.
+    variance : float
+        (1/N)Σ‖Φ_i(c) − Φ(c)‖² as computed.
+    variance_above : float
+        At least that.
+    m_1, m_2 : float
+        At least λmax of the mean of (Y_i − Y)ᵀ(Y_i − Y) and of (Y_i − Y)(Y_i − Y)ᵀ, Y = ∂₁Φ; and of the mean of
+        (Z_i − Z)(Z_i − Z)ᵀ, Z = ∂₂Φ.
+    how_1, how_2 : str
+        By which argument.
+    doubt : str
+        Why they are estimates; empty if they are proved.
+    """
+
+    moves: Tensor
+    low: Tensor
+    high: Tensor
+    is_symmetric: bool
+    by_lam: Tensor
+    variance: float
+    variance_above: float
+    m_1: float
+    m_2: float
+    how_1: str
+    how_2: str
+    doubt: str = ""
+
+    def slope_of_batch(self, finite_sum: FiniteSum) -> float:
+        """At least ‖∂₁Φ̂‖ for every minibatch."""
+        return self.step_factor(finite_sum, 1.0)
+
+    def step_factor(self, finite_sum: FiniteSum, eta: float) -> float:
+        """At least ‖(1 − η)I + η∂₁Φ̂‖ for every minibatch."""
+        low, high = -of_batch(finite_sum, -self.low), of_batch(finite_sum, self.high)
+        if not self.is_symmetric:
+            return (1 - eta + eta * high) * UP
+        return max(abs(1 - eta + eta * low), abs(1 - eta + eta * high)) + 4e-16 * (1 + eta * (abs(low) + abs(high)))
+
+    def move_of_batch(self, finite_sum: FiniteSum) -> float:
+        """At least ‖Φ̂(c) − c‖ for every minibatch."""
+        return of_batch(finite_sum, self.moves)
+
+
+def of_batch(finite_sum: FiniteSum, values: Tensor) -> float:
+    """The largest mean of a minibatch of numbers, one for each example."""
+    if finite_sum.replacement:
+        return float(values.max())
+    return float(values.topk(finite_sum.batch).values.mean()) + 1e-15 * float(values.abs().max())
+
+
+@dataclass(frozen=True)
+class Step:
+    """The step α of a gradient step, how far that of exact arithmetic may be from it, and whether it depends on λ."""
+
+    alpha: float
+    off: float
+    frozen: bool
+
+
+@torch.no_grad()
+def from_slopes(problem: Problem, step: Step, centre: Tensor, radius: float) -> ExampleBounds:
+    """By the closed form of a built-in problem; numbers are raised by 1000 roundings, as closed forms are."""
+    finite_sum = problem.finite_sum
+    if finite_sum is None or finite_sum.slopes is None:
+        raise Declined("the problem has no closed form of its examples")
+    if not finite_sum.lam_apart:
+        raise Declined("λ and the examples are not apart")
+    ready = problem.prepare(problem.lam)
+    ends = finite_sum.slopes(ready, centre, radius).detach().cpu().double()
+    margin = RAISED_BY * torch.finfo(problem.dtype).eps
+    ends = ends + margin * ends.abs() * torch.tensor([-1.0, 1.0], dtype=torch.float64)
+    indices = torch.arange(finite_sum.examples, device=centre.device)[:, None]
+    values = torch.func.vmap(lambda index: finite_sum.phi_on(centre, ready, index), chunk_size=256)(indices)
+    moves = values.detach().cpu().double() - centre.detach().cpu().double()
+    sizes = moves.norm(dim=1)
+    off = margin * (sizes + centre.detach().cpu().double().norm())
+    variance, above = spread_of_rows(moves, off)
+    a = (step.alpha + step.off) * UP
+    low, high = 1 - a * ends[:, 1].clamp_min(0), 1 - step.alpha * ends[:, 0].clamp_min(0)
+    high = torch.where(ends[:, 0] < 0, 1 - a * ends[:, 0], high + step.off * ends[:, 0].clamp_min(0))
+    least, most = float(ends[:, 0].min()), float(ends[:, 1].max())
+    m_1 = a * a * operator_variance(least, most, float(ends[:, 1].mean()))
+    return ExampleBounds(
+        (sizes + off) * UP, low, high, True, torch.full_like(low, math.inf), variance, above, m_1, 0.0,
+        "α² max (h − a)(b − h), a ≤ ∇²₁ℓ_i ≤ b", "λ and the examples enter Φ in separate terms",
+    )  # fmt: skip
+
+
+def operator_variance(a: float, b: float, most: float) -> float:
+    """max (h − a)(b − h) over a ≤ h ≤ most: the mean of (H_i − H)² is at most (H − a)(b − H) where a ≤ H_i ≤ b."""
+    h = min(most, (a + b) / 2)
+    return max(h - a, 0.0) * max(b - h, 0.0) * UP
+
+
+def least_of(candidates: dict[str, float]) -> tuple[float, str]:
+    """The least of several bounds, and its name."""
+    how = min(candidates, key=lambda key: candidates[key])
+    return candidates[how], how

@@ -1,0 +1,88 @@
+"""Where bounds of single examples come from: the closed form of a built-in problem, or recorded programs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from boundcheck.numerics.bilevel.closed_forms import RAISED_BY, ClosedForms
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.estimate import example_bounds, example_programs
+from boundcheck.numerics.estimate.example_bounds import ExampleBounds, Step
+from boundcheck.numerics.estimate.example_losses import of_losses
+from boundcheck.numerics.estimate.example_maps import of_maps
+from boundcheck.numerics.estimate.example_programs import ExamplePrograms
+from boundcheck.numerics.estimate.setting import Setting
+from boundcheck.numerics.estimate.step_constant import step_constant, step_rounding
+from boundcheck.numerics.program.capture import Declined
+from boundcheck.side import Side
+
+MOST_WORK = 2e10  # N·d³, of the matrices of all examples
+
+
+@dataclass(frozen=True, eq=False)
+class ExampleSource:
+    """Bounds of the examples of a problem on any ball; `doubt` says why there are none."""
+
+    problem: Problem
+    programs: ExamplePrograms | None
+    step: Step | None
+    doubt: str
+
+    @classmethod
+    def of(cls, setting: Setting) -> ExampleSource:
+        """Record the examples, unless a closed form serves."""
+        problem = setting.problem
+        finite_sum = problem.finite_sum
+        step = _step(problem)
+        if finite_sum is not None and finite_sum.slopes is not None and finite_sum.lam_apart and step is not None:
+            return cls(problem, None, step, "")
+        try:
+            return cls(problem, example_programs.record(problem, has_step=step is not None), step, "")
+        except Declined as why:
+            return cls(problem, None, step, str(why))
+
+    def on(self, centre: Tensor, radius: float) -> ExampleBounds | str:
+        """Bounds on a ball, or why there are none."""
+        try:
+            if self.programs is None:
+                if self.step is None:
+                    return "the step is not known exactly"
+                return example_bounds.from_slopes(self.problem, self.step, centre, radius)
+            return self._from_programs(self.programs, centre, radius)
+        except Declined as why:
+            return str(why)
+
+    def _from_programs(self, programs: ExamplePrograms, centre: Tensor, radius: float) -> ExampleBounds:
+        N, d = len(programs.whole), self.problem.d
+        if N * d**3 > MOST_WORK:
+            raise Declined(f"{N} examples with d = {d} would take too long")
+        if not programs.is_loss:
+            bounds = of_maps(self.problem, programs, centre, radius)
+        elif self.step is None or not math.isfinite(self.step.off):
+            raise Declined("the step is not known exactly")
+        else:
+            bounds = of_losses(self.problem, programs, self.step, centre, radius)
+        numbers = torch.stack((bounds.moves, bounds.low, bounds.high))
+        if not bool(numbers.isfinite().all()) or not math.isfinite(bounds.variance_above + bounds.m_1):
+            raise Declined("a derivative of an example is not bounded")
+        return bounds
+
+
+def _step(problem: Problem) -> Step | None:
+    """The step α where it is known exactly, from the problem or in closed form."""
+    if isinstance(problem.known, ClosedForms):
+        closed = {constant.name: constant for constant in problem.known.everywhere(problem.lam)}
+        alpha = closed.get("alpha")
+        if alpha is None or alpha.side is not Side.EXACT or problem.inner_at is None:
+            return None
+        slope = closed.get("grad_alpha")
+        frozen = slope is None or slope.value == 0
+        return Step(alpha.value, RAISED_BY * torch.finfo(problem.dtype).eps * alpha.value, frozen)
+    alpha = step_constant(problem)
+    if alpha is None or alpha.side is not Side.EXACT:
+        return None
+    return Step(alpha.value, step_rounding(problem), bool(problem.frozen_step))

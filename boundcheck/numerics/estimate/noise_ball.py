@@ -1,0 +1,88 @@
+"""The search for a ball around w* that no iterate leaves: bounds of the examples on it prove that they stay inside."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+
+from boundcheck.constants import Constant, Provenance
+from boundcheck.numerics.bilevel.closed_forms import ClosedForms
+from boundcheck.numerics.bilevel.finite_sum import FiniteSum
+from boundcheck.numerics.estimate import derived_constants, noise_estimates
+from boundcheck.numerics.estimate.example_bounds import ExampleBounds
+from boundcheck.numerics.estimate.example_source import ExampleSource
+from boundcheck.numerics.estimate.fixed_point_certificate import FixedPoint
+from boundcheck.numerics.estimate.iterate_ball import largest_distance
+from boundcheck.numerics.estimate.setting import Setting
+from boundcheck.side import Side
+from boundcheck.step_schedule import StepSchedule
+
+TRIES = 5  # balls that are tried
+ROOM = 1.05  # by how much a ball is larger than what the last one gave
+
+
+def distance_to_solution(setting: Setting) -> Constant:
+    """How far w* may be from the computed one."""
+    if isinstance(setting.fixed_point, FixedPoint):
+        distance = setting.fixed_point.distance
+        return Constant("distance", distance, Side.UPPER, Provenance(setting.fixed_point.how))
+    problem = setting.problem
+    closed = problem.known.everywhere(problem.lam) if isinstance(problem.known, ClosedForms) else ()
+    by_name = {constant.name: constant for constant in closed}
+    nothing = Constant("q", 0.0, Side.LOWER, Provenance("not known"))
+    q = by_name.get("q", nothing)
+    if q is nothing:
+        return Constant("distance", float(setting.solution.residual_w[0]), Side.LOWER, Provenance("the residual of w"))
+    length = float((problem.w0.cpu().double() - setting.w_star.cpu().double()).norm())
+    r_0 = next(c for c in derived_constants.distances(problem, setting.solution, q, by_name) if c.name == "r_0")
+    off = max(r_0.value - length, 0.0) + 1e-15 * (1 + length)
+    return Constant("distance", off, r_0.side, r_0.provenance)
+
+
+@dataclass(frozen=True, eq=False)
+class IterateBall:
+    """A ball with bounds of the examples on it; `escape` says why iterates may leave it, and is empty if none does."""
+
+    radius: float
+    bounds: ExampleBounds
+    escape: str = ""
+
+
+def ball_of_iterates(
+    setting: Setting, finite_sum: FiniteSum, away: Constant, t: int, steps: StepSchedule
+) -> IterateBall:
+    """The ball of all iterates: one of which the bounds on it prove that they stay inside."""
+    problem, w = setting.problem, setting.w_star
+    start = float((problem.w0.cpu().double() - w.cpu().double()).norm()) * (1 + 1e-14) + away.value
+    size = float(w.norm())
+
+    def reach(bounds: ExampleBounds) -> float:
+        push = bounds.move_of_batch(finite_sum) if finite_sum.variance_factor > 0 else 0.0
+        push += away.value * (1 + max(float(bounds.low.abs().max()), float(bounds.high.abs().max())))
+        factor = partial(bounds.step_factor, finite_sum)
+        return largest_distance(start, steps, t, factor, push, size, problem.dtype)
+
+    source = ExampleSource.of(setting)
+    at_random = noise_estimates.measured(setting, 0.0, source.doubt)
+    radius = ROOM * reach(at_random)
+    if source.doubt:
+        radius = max(start, radius) if math.isfinite(radius) else start
+        return IterateBall(radius, noise_estimates.measured(setting, radius, source.doubt), source.doubt)
+    escape = f"no ball of {TRIES} was large enough for all iterates"
+    for number in range(TRIES):
+        if not math.isfinite(radius):
+            escape = "the steps are so large that nothing bounds how far they may drive w"
+            break
+        setting.tell("bounding every example", number, TRIES)
+        proved = source.on(w, radius + away.value)
+        if isinstance(proved, str):
+            return IterateBall(radius, noise_estimates.measured(setting, radius, proved), proved)
+        needed = reach(proved)
+        if needed <= radius:
+            return IterateBall(needed, proved)
+        radius = ROOM * needed
+    proved = source.on(w, start + away.value)
+    if isinstance(proved, str):
+        proved = noise_estimates.measured(setting, start, proved)
+    return IterateBall(start, proved, escape)
