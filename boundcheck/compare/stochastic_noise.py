@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from boundcheck.compare import certificate
 from boundcheck.compare.certificate import Distance
@@ -21,6 +21,7 @@ from boundcheck.theory.stochastic_steps import advise, advise_recursive
 
 FULL = StepSchedule.constant(1.0)
 PAPER = "paper"
+SAFE_STEP = 1.5  # times 1/(α‖∇²₁ℓ̂‖); a gradient step is stable below 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +89,10 @@ def noise_setting(
         raise InputError(f"steps = {steps!r} are no steps; give a StepSchedule, 'paper', or leave it out")
 
     def noise(w: StepSchedule, v: StepSchedule) -> Noise:
-        return noise_constants(
+        of_steps = noise_constants(
             problem, solution, t=t, steps=w, k=k, steps_v=v, known=known, spend=spend, tell=tell, doubts=doubts
         )
+        return replace(of_steps, constants=of_steps.constants.replace(_mse_0(of_steps.constants["r_0"])))
 
     chosen = Steps(given, steps_v or given, "given") if given is not None else None
     if chosen is None:
@@ -111,6 +113,13 @@ def noise_setting(
         certificate.distance(problem, solution, of_noise.constants),
         chosen.how,
     )
+
+
+def _mse_0(r_0: Constant) -> Constant:
+    """E‖w_0 − w*‖² of a start that is not random."""
+    value = r_0.value**2 * (1 + 1e-15)
+    side = Side.UPPER if r_0.side is Side.EXACT else r_0.side
+    return replace(r_0, name="mse_0", value=value, side=side, provenance=replace(r_0.provenance, how="r_0²"))
 
 
 @dataclass(frozen=True)
@@ -138,7 +147,24 @@ def advised(constants: Constants, t: int, k: int, *, paper: bool = False, steps_
         noise_v = 2 * value["L_Phi_hat"] ** 2 * size
         v = steps_v or advise(q=q, sigma_1=noise_v, sigma_2=value["sigma_2"], mse_0=size, t=k)
         return Steps(w, v, "the advice of Grazzi, Pontil, Salzo (2021), section 4")
-    m_1 = value["m_1"]
-    w = advise_recursive(q=q, m_1=m_1, V_star=value["V_star"], mse_0=mse_0, t=t)
-    v = steps_v or advise_recursive(q=q, m_1=m_1, V_star=m_1 * size, mse_0=size, t=k)
+    m_1, most = value["m_1"], _largest_step(constants)
+    w = capped(advise_recursive(q=q, m_1=m_1, V_star=value["V_star"], mse_0=mse_0, t=t), most)
+    v = steps_v or capped(advise_recursive(q=q, m_1=m_1, V_star=m_1 * size, mse_0=size, t=k), most)
     return Steps(w, v, "chosen to make the bound stochastic-recursive small")
+
+
+def _largest_step(constants: Constants) -> float:
+    """The largest η with which every single draw of a gradient step brings w nearer to w*, but for the noise there.
+
+    ‖I − ηα∇²₁ℓ̂‖ < 1 needs ηα‖∇²₁ℓ̂‖ < 2, and L_Φ̂ ≥ α‖∇²₁ℓ̂‖ − 1. Then the iterates stay in a ball, whatever is drawn.
+    """
+    slope = constants.get("L_Phi_hat")
+    if slope is None or "alpha" not in constants or slope.value <= 1:
+        return 1.0
+    return SAFE_STEP / (1 + slope.value)
+
+
+def capped(steps: StepSchedule, most: float) -> StepSchedule:
+    """The same steps where none is above `most`."""
+    eta = min(steps.eta, most)
+    return StepSchedule(eta, steps.switch, steps.beta, max(steps.gamma, steps.beta / most))
