@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from boundcheck import problems
     from boundcheck.ball import Ball
     from boundcheck.compare.check import check
+    from boundcheck.compare.check_stochastic import check_stochastic
     from boundcheck.compare.enclose import enclose
     from boundcheck.compare.guarantees import Plan
     from boundcheck.compare.plan import plan
@@ -46,8 +47,10 @@ if TYPE_CHECKING:
     from boundcheck.report.enclosure import Enclosure
     from boundcheck.report.minimum import Minimum, Trial
     from boundcheck.report.report import Report
+    from boundcheck.report.stochastic_report import StochasticReport
     from boundcheck.report.verdict import Verdict
     from boundcheck.side import Side
+    from boundcheck.step_schedule import StepSchedule
     from boundcheck.theory import step_sizes
     from boundcheck.theory.bound import Bound
     from boundcheck.theory.catalogue import bounds
@@ -100,6 +103,8 @@ _HOME = {
     "Report": "boundcheck.report.report",
     "Side": "boundcheck.side",
     "SparseMatrix": "boundcheck.problems.parts.sparse_matrix",
+    "StepSchedule": "boundcheck.step_schedule",
+    "StochasticReport": "boundcheck.report.stochastic_report",
     "ToleranceError": "boundcheck.errors",
     "Trial": "boundcheck.report.minimum",
     "UnknownNameError": "boundcheck.errors",
@@ -111,6 +116,7 @@ _HOME = {
     "audit": "boundcheck.trust.audit",
     "bounds": "boundcheck.theory.catalogue",
     "check": "boundcheck.compare.check",
+    "check_stochastic": "boundcheck.compare.check_stochastic",
     "closed_form": "boundcheck.numerics.bilevel.closed_forms",
     "compare_reports": "boundcheck.report.compare_reports",
     "enclose": "boundcheck.compare.enclose",
@@ -154,6 +160,8 @@ __all__ = [
     "Report",
     "Side",
     "SparseMatrix",
+    "StepSchedule",
+    "StochasticReport",
     "ToleranceError",
     "Trial",
     "UnknownNameError",
@@ -167,6 +175,7 @@ __all__ = [
     "audit",
     "bounds",
     "check",
+    "check_stochastic",
     "closed_form",
     "compare_reports",
     "dynamics",

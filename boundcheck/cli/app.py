@@ -13,6 +13,7 @@ from typer.exceptions import TyperException
 from boundcheck import __version__
 from boundcheck.cli import commands
 from boundcheck.cli.audit_command import audit
+from boundcheck.cli.check_command import check
 from boundcheck.cli.compare_command import compare
 from boundcheck.cli.gallery_command import gallery
 from boundcheck.cli.options import (
@@ -35,6 +36,7 @@ from boundcheck.cli.options import (
     asked_problem,
     print_json,
 )
+from boundcheck.cli.page_command import page
 from boundcheck.errors import AssumptionError, BoundcheckError, InputError, InterruptedRunError, UnknownNameError
 
 STOPPED = "stopped; nothing was written"
@@ -173,7 +175,7 @@ def constants(
 
 
 for _run in (
-    commands.check, audit, commands.plan, commands.hypergradient, commands.worst, commands.paper, commands.page,
+    check, audit, commands.plan, commands.hypergradient, commands.worst, commands.paper, page,
     compare, gallery,
 ):  # fmt: skip
     app.command()(_run)

@@ -1,12 +1,10 @@
-"""The commands that run something: check, plan, worst, paper and page."""
+"""Commands that run something: plan, hypergradient, worst and paper."""
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,12 +13,10 @@ from boundcheck.cli.options import (
     SILENT,
     VIOLATED,
     Budget,
-    Delta,
     Device,
     Dtype,
     Json,
     Know,
-    Memory,
     ProblemName,
     Quiet,
     Seed,
@@ -28,67 +24,10 @@ from boundcheck.cli.options import (
     Verbose,
     after_writing,
     asked_constants,
-    asked_memory,
     asked_problem,
     print_json,
 )
 from boundcheck.errors import InputError, InterruptedRunError
-
-
-def check(
-    problem: ProblemName,
-    method: Annotated[
-        list[str] | None, typer.Option("--method", help="itd, aid-fp, aid-cg:10, …; repeat for several.")
-    ] = None,
-    t: Annotated[int, typer.Option("--t", help="Lower-level iterations, at most.")] = 200,
-    samples: Annotated[int, typer.Option("--samples", help="Values of λ; more than one are drawn with --seed.")] = 1,
-    bound: Annotated[
-        list[str] | None, typer.Option("--bound", help="A name from `boundcheck list bounds`; all unless given.")
-    ] = None,
-    trace_t: Annotated[
-        int | None, typer.Option("--trace-t", help="t at which proofs are shown (default: the last above the floor).")
-    ] = None,
-    out: Annotated[str, typer.Option("--out", help="Write report.json, curves.csv and figures here.")] = "",
-    verbose: Verbose = False,
-    set_problem: SetProblem = None,
-    know: Know = None,
-    memory: Memory = "",
-    budget: Budget = None,
-    delta: Delta = 1e-3,
-    seed: Seed = None,
-    dtype: Dtype = "",
-    device: Device = "",
-    quiet: Quiet = False,
-    as_json: Json = False,
-) -> int:
-    """Run the real solvers and compare their error with every bound that applies: verdict, tightness, proof."""
-    from boundcheck.atomic_write import sole_use
-    from boundcheck.compare.check import check as run
-    from boundcheck.views import report_files
-    from boundcheck.views.terminal import console, show_report
-
-    if trace_t is not None and not 1 <= trace_t <= t:
-        raise InputError(f"--trace-t {trace_t} is outside 1 … {t}; give a t of the run, or a larger --t")
-    known, size = asked_constants(know), asked_memory(memory)
-    with sole_use(out) if out else nullcontext() as results:
-        loaded = asked_problem(problem, seed, dtype, device, set_problem)
-        methods = method
-        with console.progress(quiet or as_json, shorter=_fewer_steps(t)) as tell:
-            report = run(
-                loaded, methods, t, samples, seed, bounds=bound, known=known, budget=budget, delta=delta, memory=size,
-                progress=tell,
-            )  # fmt: skip
-            if results is not None:
-                tell("files", 0, 1)
-                report_files.save(report, results)
-    with after_writing(out):
-        if as_json:
-            print_json(report.to_json())
-        else:
-            show_report.show(report, verbose=verbose or trace_t is not None, trace_t=trace_t, source=problem)
-            if out:
-                typer.echo(f"written to {out}")
-    return _exit_code(report)
 
 
 def plan(
@@ -266,65 +205,3 @@ def paper(
     )  # fmt: skip
     if as_json:
         print_json(result)
-
-
-def page(
-    problem: Annotated[str, typer.Argument(metavar="[PROBLEM]", help="A built-in name, or path/to/file.py:name.")] = "",
-    out: Annotated[str, typer.Option("--out", help="The file to write.")] = "page.html",
-    method: Annotated[list[str] | None, typer.Option("--method", help="itd, aid-fp, aid-cg:10, …")] = None,
-    t: Annotated[int, typer.Option("--t", help="Lower-level iterations, at most.")] = 200,
-    report: Annotated[
-        str, typer.Option("--report", help="Show a report that `check --out` wrote, instead of a problem.")
-    ] = "",
-    set_problem: SetProblem = None,
-    know: Know = None,
-    memory: Memory = "",
-    seed: Seed = None,
-    dtype: Dtype = "",
-    device: Device = "",
-    quiet: Quiet = False,
-) -> None:
-    """Write one HTML file with sliders for every constant. With a PROBLEM it also shows errors, verdicts and proofs."""
-    from boundcheck.atomic_write import sole_use_of_file
-    from boundcheck.views import page as pages
-
-    if problem and report:
-        raise InputError(f"PROBLEM {problem} and --report {report} were given together; give one of them")
-    for option, given in (("--method", method), ("--set-problem", set_problem), ("--know", know)):
-        if given and not problem:
-            raise InputError(f"{option} {given[0]} needs a PROBLEM; give one as well")
-    known, size = asked_constants(know), asked_memory(memory)
-    pages.refuse_unless_writable(out)
-    with sole_use_of_file(out, f"--out {out}") as results:
-        page_report, explanations = None, None
-        if report:
-            from boundcheck.report.report import Report
-
-            page_report = Report.load(report)
-        elif problem:
-            from boundcheck.compare.check import check as run
-            from boundcheck.numerics.estimate.explain_constant import explain_report
-            from boundcheck.views.terminal import console
-
-            loaded = asked_problem(problem, seed, dtype, device, set_problem)
-            with console.progress(quiet, shorter=_fewer_steps(t)) as tell:
-                page_report = run(loaded, method, t, seed=seed, known=known, memory=size, progress=tell)
-                tell("explaining the constants", 0, 1)
-                explanations = explain_report(loaded, page_report.constants)
-        (path,) = results.write({Path(out).name: pages.html(page_report, t, explanations).encode()})
-    with after_writing(out):
-        typer.echo(f"written to {path}")
-
-
-def _fewer_steps(t: int) -> Callable[[float], str]:
-    """Advice for a check that takes so many seconds: the t for about ten minutes, or less where time grows faster."""
-    return lambda seconds: f"use fewer steps, such as --t {max(1, int(t * 600 / seconds))}, or fewer methods (--method)"
-
-
-def _exit_code(report: Any) -> int:
-    from boundcheck.report.verdict import Verdict
-
-    if report.verdict.is_violation:
-        return VIOLATED
-    nothing = report.verdict is Verdict.NOT_APPLICABLE or len(report.diverging) == len(report.curves)
-    return SILENT if nothing else 0

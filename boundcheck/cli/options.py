@@ -20,6 +20,10 @@ NOT_GIVEN = frozenset({"t", "k", "K", "m", "eps_g"})  # they are asked for or co
 VIOLATED, BAD_INPUT, SILENT, INTERNAL, INTERRUPTED = 1, 2, 3, 70, 130  # exit codes; 0 is not a violation
 
 ProblemName = Annotated[str, typer.Argument(metavar="PROBLEM", help="A built-in name, or path/to/file.py:name.")]
+Methods = Annotated[
+    list[str] | None,
+    typer.Option("--method", help="itd, aid-fp, aid-cg:10, …, or with minibatches sid, neumann:20; repeat for more."),
+]
 Budget = Annotated[int | None, typer.Option("--budget", help="Limit on Jacobian products per constant.")]
 Delta = Annotated[float, typer.Option("--delta", help="Failure probability of each random certificate.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout, and nothing else there.")]

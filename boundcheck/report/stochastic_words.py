@@ -101,8 +101,8 @@ def between(of: Size, relative: bool) -> str:
     return f"between {low} and {high}" if of.nonzero else f"at most {high}"
 
 
-def measured_sentence(report: StochasticReport, method: str) -> str:
-    """The error of a method at the last point, and which part of it is bias or variance."""
+def measured_sentence(report: StochasticReport, method: str, *, shares: bool = True) -> str:
+    """The error of a method at the last point, and with `shares` which part of it is bias or variance."""
     of = error_parts(report, method)
     if of.diverges:
         return f"{method} diverges: at {of.steps} its mean square error is not a finite number."
@@ -116,7 +116,7 @@ def measured_sentence(report: StochasticReport, method: str) -> str:
     if of.bias is not None:
         sentence += f", its bias {_bias(of.bias, of.relative)}"
     parts = [f"{_share(of.shares[part])} {PART[part]}" for part in PARTS if of.shares.get(part, 0) >= ZERO]
-    return f"{sentence}. Of the mean square error {_list(parts)}." if parts else f"{sentence}."
+    return f"{sentence}. Of the mean square error {_list(parts)}." if parts and shares else f"{sentence}."
 
 
 def _bias(bias: Size, relative: bool) -> str:

@@ -7,7 +7,7 @@ import io
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -19,11 +19,18 @@ def save(report: Report, directory: str | os.PathLike[str] | Results, *, figures
     """report.json, curves.csv and the figures in `directory`, moved there once all of them are made."""
     content = json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False)
     texts = {"report.json": content, "curves.csv": curves_csv(report)}
+    return write_together(directory, texts, partial(_figures, report) if figures else None)
+
+
+def write_together(
+    directory: str | os.PathLike[str] | Results, texts: Mapping[str, str], figures: Callable[[Path], list[Path]] | None
+) -> list[Path]:
+    """Texts by file name, and the files that `figures` puts into a folder, moved to `directory` when all are made."""
     with sole_use(directory) as results:
         with results.together() as parts:  # an interrupt leaves what was there
             for name, text in texts.items():
                 (parts / name).write_text(text, encoding="utf-8", newline="")
-            names = [*texts, *(path.name for path in (_figures(report, parts) if figures else []))]
+            names = [*texts, *(path.name for path in (figures(parts) if figures is not None else []))]
         return [results.place / name for name in names]
 
 
@@ -38,12 +45,13 @@ def curves_csv(report: Report) -> str:
             for i, t in enumerate(curve.t.tolist()):
                 values = [curve.bounds[n].values[sample, i] if n in curve.bounds else math.nan for n in names]
                 k = "" if curve.k is None else int(curve.k[i])
-                numbers = _cells([curve.errors[sample, i], curve.floor[sample, i], *values])
+                numbers = cells([curve.errors[sample, i], curve.floor[sample, i], *values])
                 writer.writerow([curve.method, sample, t, k, *numbers])
     return out.getvalue()
 
 
-def _cells(values: Iterable[float]) -> list[str]:
+def cells(values: Iterable[float]) -> list[str]:
+    """Numbers as they are read again, empty where they are not finite."""
     return [repr(float(x)) if math.isfinite(x) else "" for x in values]
 
 

@@ -11,7 +11,7 @@ from bad_problems import TEXT
 from command import Command
 
 import boundcheck as bc
-from boundcheck.cli.commands import _fewer_steps
+from boundcheck.cli.check_command import fewer_steps
 from boundcheck.cli.options import asked_memory
 from boundcheck.problems.parts.option_text import options_from_text
 
@@ -138,4 +138,4 @@ def test_a_fault_of_boundcheck_is_no_violation(boundcheck: Command, monkeypatch:
 
 
 def test_advice_for_what_takes_days() -> None:
-    assert _fewer_steps(1000)(6000.0) == "use fewer steps, such as --t 100, or fewer methods (--method)"
+    assert fewer_steps(1000)(6000.0) == "use fewer steps, such as --t 100, or fewer methods (--method)"

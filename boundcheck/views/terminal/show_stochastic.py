@@ -59,8 +59,8 @@ def _answer(console: Console, report: StochasticReport) -> None:
     name, _, rest = words.title(report).partition(": ")
     console.print(Text.assemble((name, "bold"), f"  {rest}"))
     console.print(Text(f"{words.verdict_sentence(report)}.", style=STYLES[report.verdict]))
-    for method in list(report.curves)[: None if len(report.curves) <= FEW else 1]:
-        console.print(Text(words.measured_sentence(report, method)))
+    for i, method in enumerate(list(report.curves)[:FEW]):
+        console.print(Text(words.measured_sentence(report, method, shares=i == 0)))
     console.print(Text(f"{words.how_it_ran(report)}. {words.intervals_sentence(report)}", style="dim"))
     for sentence in words.doubts(report):
         console.print(Text(sentence, style="yellow"))
