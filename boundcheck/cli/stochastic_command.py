@@ -11,13 +11,13 @@ import typer
 
 from boundcheck.cli.options import asked_problem
 from boundcheck.errors import InputError
+from boundcheck.methods import RANDOM_METHODS
 from boundcheck.step_schedule import StepSchedule
 
 if TYPE_CHECKING:
     from boundcheck.numerics.bilevel.problem import Problem
     from boundcheck.report.stochastic_report import StochasticReport
 
-METHODS = ("sid", "neumann")  # those that draw minibatches
 PAPER = "paper"  # the steps of Theorems 4.1 and 4.2
 BATCH, RUNS, POINTS, LEVEL = 10, 1000, 8, 0.999  # unless given
 
@@ -80,7 +80,7 @@ def asks_for_minibatches(methods: Sequence[str] | None, options: Options, others
     They do not go together with other methods, nor with `others`, the options that only other methods take, by name
     and whether they were given.
     """
-    drawn = [name for name in methods or () if name.partition(":")[0] in METHODS]
+    drawn = [name for name in methods or () if name.partition(":")[0] in RANDOM_METHODS]
     rest = [name for name in methods or () if name not in drawn]
     if drawn and rest:
         raise InputError(f"--method {drawn[0]} draws minibatches and --method {rest[0]} does not; run them one by one")

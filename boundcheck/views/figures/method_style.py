@@ -49,6 +49,8 @@ METHOD_STYLES = {
     "aid-fp": MethodStyle("AID-FP", VERMILLION, "#F07F2B", "s"),
     "aid-cg": MethodStyle("AID-CG", GREEN, "#1FC095", "^"),
     "aid-cgn": MethodStyle("AID-CGN", PURPLE, "#E29BC3", "D"),
+    "sid": MethodStyle("SID", "#882255", "#E07BA8", "p"),
+    "neumann": MethodStyle("NEUMANN", "#0F7B8A", "#4CC4D4", "h"),
     "exact": MethodStyle("EXACT", GREY, "#A0A0A0", "P"),
 }
 OTHER = MethodStyle("", "#8C6D1F", "#D9B44A", "X")  # a method that has no row above

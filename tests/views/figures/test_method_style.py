@@ -10,7 +10,8 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from boundcheck.methods import METHODS
+from boundcheck.methods import METHODS as ORDINARY
+from boundcheck.methods import RANDOM_METHODS
 from boundcheck.side import Side
 from boundcheck.views.bound_names import bound_name
 from boundcheck.views.figures import canvas, envelope, method_style
@@ -18,6 +19,7 @@ from boundcheck.views.figures.method_style import METHOD_STYLES, bound_style, st
 from boundcheck.views.figures.plain_maths import maths
 
 ROOT = Path(__file__).parents[3]
+METHODS = (*ORDINARY, *RANDOM_METHODS)
 
 
 def luminance(colour: str) -> float:
