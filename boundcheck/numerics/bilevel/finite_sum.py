@@ -10,6 +10,7 @@ from torch import Tensor
 
 from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel.problem_types import Ready
+from boundcheck.numerics.program.mean_over_rows import MeanProof
 
 OnExamples = Callable[[Tensor, Ready, Tensor], Tensor]
 
@@ -40,6 +41,8 @@ class FiniteSum:
     slopes : callable (ready, centre, radius) -> Tensor of shape (N, 2), optional
         Where Φ_i = w − α∇₁ℓ_i: for every example i a number that is at most the least eigenvalue of ∇₁²ℓ_i, and one
         that is at least the largest, for every w within `radius` of `centre`.
+    prove : callable (batch) -> MeanProof, optional
+        Proves for a size of minibatch what `doubt` and `lam_apart` say; None where they hold for every size.
     """
 
     examples: int
@@ -50,6 +53,7 @@ class FiniteSum:
     doubt: str = ""
     lam_apart: bool = False
     slopes: Callable[[Ready, Tensor, float], Tensor] | None = None
+    prove: Callable[[int], MeanProof] | None = None
 
     def __post_init__(self) -> None:
         if self.batch < 1:
@@ -70,10 +74,14 @@ class FiniteSum:
 
     def with_batch(self, batch: int, replacement: bool) -> FiniteSum:
         """The same sum with other minibatches."""
-        return replace(self, batch=batch, replacement=replacement)
+        other = replace(self, batch=batch, replacement=replacement)
+        if self.prove is None or batch == self.batch:
+            return other
+        proof = self.prove(batch)
+        return replace(other, doubt=proof.doubt, lam_apart=proof.lam_apart)
 
-    def reading(self, given: Callable[[Ready], Ready], *, phi_on: OnExamples | None = None) -> FiniteSum:
-        """The same sum for another `prepare`; `given` takes of its result what the functions read, but for `phi_on`."""
+    def reading(self, given: Callable[[Ready], Ready]) -> FiniteSum:
+        """The same sum for another `prepare`; `given` takes of its result what the functions read."""
         phi, inner, slopes = self.phi_on, self.inner_on, self.slopes
 
         def phi_given(w: Tensor, ready: Ready, indices: Tensor) -> Tensor:
@@ -81,7 +89,7 @@ class FiniteSum:
 
         return replace(
             self,
-            phi_on=phi_given if phi_on is None else phi_on,
+            phi_on=phi_given,
             inner_on=None if inner is None else lambda w, ready, indices: inner(w, given(ready), indices),
             slopes=None if slopes is None else lambda ready, centre, radius: slopes(given(ready), centre, radius),
         )

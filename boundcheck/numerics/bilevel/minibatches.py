@@ -1,82 +1,191 @@
-"""The lower level of a user's problem on all examples and on a minibatch, and whether one is the mean of the other."""
+"""The lower level of a user's problem on a minibatch, and whether it is the mean of the lower level on each example."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
+from boundcheck.errors import InputError, UserCodeError
 from boundcheck.numerics.bilevel import example_data, loss_gradient
 from boundcheck.numerics.bilevel.example_data import Asked, ExampleData
 from boundcheck.numerics.bilevel.finite_sum import FiniteSum, OnExamples
 from boundcheck.numerics.bilevel.problem_types import Ready
+from boundcheck.numerics.program.mean_over_rows import MeanProof, mean_over_rows
 
 OfUser = Callable[..., Tensor]  # of w, what is prepared from λ, and with data a minibatch
+POINTS = 3  # at which values are compared where there is no proof
+BESIDE = 0.1  # of the start, relative
+MOST = 64  # examples of which each is taken alone there
+APART = 64  # roundings for each example that the two sides may differ by
+SEED = 30
+REMEDY = (
+    "divide by the number of rows that it is given, as .mean() does; a sum must become a mean, a penalty must not be "
+    "divided, and batch normalisation mixes examples (use module.eval())"
+)
 
 
 @dataclass(frozen=True, eq=False)
 class LowerLevel:
-    """The user's loss or map as a function of (w, ready), and where there are examples of some of them.
+    """The user's loss or map of (w, what is prepared from λ), with a third argument where there are data."""
 
-    Attributes
-    ----------
-    at : callable (w, ready) -> Tensor
-        On all examples.
-    on : callable (w, ready, indices) -> Tensor
-        On some; only called where there is `data`.
-    """
-
-    at: Callable[[Tensor, Ready], Tensor]
-    on: OnExamples
     of_user: OfUser
     name: str
-    data: ExampleData | None
     asked: Asked
+    data: ExampleData | None
 
-    def finite_sum(
-        self, phi_on: OnExamples, inner_on: OnExamples | None, ready: Callable[[Tensor], Ready], w0: Tensor, lam: Tensor
-    ) -> FiniteSum | None:
-        """The mean over examples that Φ is; None without data."""
+    @classmethod
+    def of(cls, of_user: OfUser, name: str, asked: Asked, w0: Tensor) -> LowerLevel:
+        """Refuses data that cannot be used, and options of minibatches without data."""
+        if asked.data is None:
+            example_data.refuse_without_data(asked.batch, asked.replacement)
+            return cls(of_user, name, asked, None)
+        return cls(of_user, name, asked, example_data.read(asked.data, w0))
+
+    @property
+    def at(self) -> Callable[[Tensor, Ready], Tensor]:
+        """The function on all examples."""
+        data, of_user = self.data, self.of_user
+        return of_user if data is None else lambda w, ready: of_user(w, ready, data.every)
+
+    def minibatches(self, ready: Callable[[Tensor], Ready], w0: Tensor, lam: Tensor) -> Minibatches | None:
+        """The function on minibatches, after a first call of each size; None without data."""
         if self.data is None:
             return None
-        examples = self.data.examples
-        batch = example_data.batch_of(self.asked.batch, self.asked.replacement, examples)
-        return FiniteSum(examples, batch, self.asked.replacement, phi_on, inner_on, doubt="not proved yet")
+        batch = example_data.batch_of(self.asked.batch, self.asked.replacement, self.data.examples)
+        given = Minibatches(self, self.data, batch, False, ready, w0, lam)
+        if given.proof(batch).doubt:
+            twice = replace(given, twice=True)
+            if not twice.proof(batch).doubt or (twice.runs(1) and not given.runs(1)):
+                given = twice
+        for count in {1, batch}:
+            given.first_call(count)
+        return given
 
 
-def lower_level(of_user: OfUser, name: str, asked: Asked, w0: Tensor) -> LowerLevel:
-    """The user's function on all examples and on some, or as it is where there is no data.
+@dataclass(frozen=True, eq=False)
+class Minibatches:
+    """The user's function on some examples.
 
-    Raises
-    ------
-    InputError
-        If the data cannot be used, or there are options of minibatches without data.
+    With `twice`, a single example is given as two rows that are the same, which the mean does not change: functions
+    with `squeeze()` and the like run another program on one row, or none.
     """
-    if asked.data is None:
-        example_data.refuse_without_data(asked.batch, asked.replacement)
-        return LowerLevel(of_user, _no_examples, of_user, name, None, asked)
-    data = example_data.read(asked.data, w0)
 
-    def at(w: Tensor, ready: Ready) -> Tensor:
-        return of_user(w, ready, data.every)
+    lower: LowerLevel
+    data: ExampleData
+    batch: int
+    twice: bool
+    ready: Callable[[Tensor], Ready]
+    w0: Tensor
+    lam: Tensor
 
-    def on(w: Tensor, ready: Ready, indices: Tensor) -> Tensor:
-        return of_user(w, ready, data.some(indices))
+    def on(self, w: Tensor, ready: Ready, indices: Tensor) -> Tensor:
+        """The function on the examples of these numbers."""
+        if self.twice and indices.shape[-1] == 1:
+            indices = torch.cat((indices, indices), -1)
+        return self.lower.of_user(w, ready, self.data.some(indices))
 
-    return LowerLevel(at, on, of_user, name, data, asked)
+    def gradient_step(
+        self, alpha: Callable[[Ready], Tensor | float], given: Callable[[Ready], Ready] = lambda ready: ready
+    ) -> OnExamples:
+        """Φ̂ = w − α∇₁ℓ̂; `given` takes what the loss reads of what is prepared."""
 
+        def of_pair(w: Tensor, pair: tuple[Ready, Tensor]) -> Tensor:
+            return self.on(w, *pair)
 
-def _no_examples(w: Tensor, ready: Ready, indices: Tensor) -> Tensor:
-    raise TypeError("there are no examples")
+        slope = loss_gradient.gradient(of_pair)
 
+        def phi_on(w: Tensor, ready: Ready, indices: Tensor) -> Tensor:
+            w_next: Tensor = w - alpha(ready) * slope(w, (given(ready), indices))
+            return w_next
 
-def slope(inner_on: OnExamples) -> OnExamples:
-    """∇₁ℓ̂ on some examples."""
+        return phi_on
 
-    def of_pair(w: Tensor, pair: Any) -> Tensor:
-        return inner_on(w, *pair)
+    def runs(self, count: int) -> bool:
+        """Whether it can be called with so many examples."""
+        try:
+            self.first_call(count)
+        except (InputError, UserCodeError):
+            return False
+        return True
 
-    gradient = loss_gradient.gradient(of_pair)
-    return lambda w, ready, indices: gradient(w, (ready, indices))
+    def first_call(self, count: int) -> None:
+        """Call it with so many examples; its error says so."""
+        try:
+            self.on(self.w0, self.ready(self.lam), self._rows(count))
+        except (InputError, UserCodeError) as error:
+            raise type(error)(
+                f"{error}; that is with a minibatch of {count} of {self.data.examples} examples, which is the third "
+                "argument: all that is of the examples has to come from there"
+            ) from error
+
+    def _rows(self, count: int) -> Tensor:
+        return torch.arange(count, device=self.w0.device) % self.data.examples
+
+    def proof(self, batch: int) -> MeanProof:
+        """Is the function on all examples, and on a minibatch, the mean of the function on each?"""
+
+        def function(w: Tensor, lam: Tensor, *leaves: Tensor) -> Tensor:
+            return self.lower.of_user(w, self.ready(lam), self.data.build(iter(leaves)))
+
+        least = 2 if self.twice else 1
+        sizes = {least, max(batch, least), self.data.examples}
+        return mean_over_rows(function, self.w0, self.lam, self.data.leaves, sorted(sizes))
+
+    def finite_sum(self, phi_on: OnExamples, inner_on: OnExamples | None, lam_in_step: bool = False) -> FiniteSum:
+        """The mean over examples that Φ is.
+
+        Raises
+        ------
+        InputError
+            If no example enters the function, or if there is no proof and the values are not those of means.
+        """
+
+        def prove(batch: int) -> MeanProof:
+            proof = self.proof(batch)
+            if not proof.uses_data:
+                raise InputError(
+                    f"{self.lower.name} does not use the minibatch, its third argument; take the examples from there"
+                )
+            if proof.doubt:
+                self._compare(batch, phi_on, inner_on)
+            return replace(proof, lam_apart=proof.lam_apart and not lam_in_step)
+
+        proof, replacement = prove(self.batch), self.lower.asked.replacement
+        return FiniteSum(
+            self.data.examples, self.batch, replacement, phi_on, inner_on, proof.doubt, proof.lam_apart, None, prove
+        )
+
+    @torch.no_grad()
+    def _compare(self, batch: int, phi_on: OnExamples, inner_on: OnExamples | None) -> None:
+        """Refuse a function whose values are not means, at some points; that they are proves nothing."""
+        generator = torch.Generator().manual_seed(SEED)
+        n, name = self.data.examples, self.lower.name
+        every = [(name, inner_on), (f"the gradient step on {name}", phi_on)] if inner_on else [(name, phi_on)]
+        for _ in range(POINTS):
+            noise = torch.randn(len(self.w0), generator=generator, dtype=torch.float64).to(self.w0)
+            w, ready = self.w0 + noise * BESIDE * (1 + self.w0.abs().mean()), self.ready(self.lam)
+            few = torch.randint(n, (min(batch, MOST),), generator=generator, device="cpu").to(self.w0.device)
+            for what, function in every:
+                alone = torch.stack([function(w, ready, i[None]) for i in few])
+                self._refuse_other(what, function(w, ready, few), alone.mean(0), alone, len(few), "over each")
+                rows, half = self._rows(n), -(-n // 2)
+                parts = (rows[:half], rows[half:]) if n > 1 else (rows,)
+                two = torch.stack([function(w, ready, part) * (len(part) / n) for part in parts])
+                full = function(w, ready, rows)
+                self._refuse_other(what, full, two.sum(0), two, n, "over its two halves")
+
+    def _refuse_other(self, what: str, value: Tensor, mean: Tensor, terms: Tensor, count: int, of: str) -> None:
+        size = float(terms.abs().max() + value.abs().max())
+        gap = (value - mean).abs()
+        if not math.isfinite(size):  # outside of where the function is defined
+            return
+        if not float(gap.max()) <= APART * count * torch.finfo(value.dtype).eps * size:
+            at = int(gap.argmax())
+            raise InputError(
+                f"{what} is {float(value.reshape(-1)[at]):.6g} on {count} examples and its mean {of} "
+                f"{float(mean.reshape(-1)[at]):.6g}, so it is not a mean over examples; {REMEDY}"
+            )

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from boundcheck.constants import Constants
 from boundcheck.errors import InputError
-from boundcheck.numerics.bilevel import flatten, loss_gradient, minibatches, trial_call, user_functions
+from boundcheck.numerics.bilevel import flatten, loss_gradient, trial_call, user_functions
 from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, Dynamics
 from boundcheck.numerics.bilevel.example_data import Asked
+from boundcheck.numerics.bilevel.minibatches import LowerLevel
 from boundcheck.numerics.bilevel.problem_types import IDENTITY, Ready
 from boundcheck.numerics.bilevel.threads import threads_for, threads_for_function
 from boundcheck.numerics.bilevel.trial_call import Trial
@@ -38,9 +39,10 @@ def from_map(
     """The fields of a problem that is given by a map Φ; `Problem.from_map` has the arguments."""
     door, w0, lam = _door(params, hparams, prepare)
     of_user = door.of_both(fp_map, "fp_map", lambda value: door.params.flatten(value, "the value of fp_map"))
-    lower = minibatches.lower_level(of_user, "fp_map", asked, w0)
+    lower = LowerLevel.of(of_user, "fp_map", asked, w0)
     inner = trial_call.call(lower.at, "fp_map", door, w0, lam)
-    sums = lower.finite_sum(lower.on, None, door.ready, w0, lam)
+    some = lower.minibatches(door.ready, w0, lam)
+    sums = some and some.finite_sum(some.on, None)
     return _fields(outer_loss, inner, door, w0, lam, phi_at=lower.at, inner_at=None, finite_sum=sums, **rest)
 
 
@@ -59,14 +61,14 @@ def from_loss(
     """The fields of a problem that is given by a loss ℓ, with Φ = w − α∇₁ℓ; `Problem.from_loss` has the arguments."""
     door, w0, lam = _door(params, hparams, prepare)
     of_user = door.of_both(inner_loss, "inner_loss", lambda value: user_functions.scalar(value, "inner_loss"))
-    lower = minibatches.lower_level(of_user, "inner_loss", asked, w0)
+    lower = LowerLevel.of(of_user, "inner_loss", asked, w0)
     inner_at = lower.at
     inner = trial_call.call(inner_at, "inner_loss", door, w0, lam)
     inner.refuse_without_params()
     slope_at = loss_gradient.gradient(inner_at)
-    slope_on = minibatches.slope(lower.on)
     with threads_for_function(inner_at, w0, lam, door.ready(lam)):
         alpha = user_functions.step_of(step_size, inner_at, w0, lam, door)
+    some = lower.minibatches(door.ready, w0, lam)
 
     def step_at(ready: Ready) -> Tensor | float:
         step = alpha(ready) if callable(alpha) else alpha
@@ -76,29 +78,23 @@ def from_loss(
         w_next: Tensor = w - step_at(ready) * slope_at(w, ready)
         return w_next
 
-    def phi_on(w: Tensor, ready: Ready, indices: Tensor) -> Tensor:
-        w_next: Tensor = w - step_at(ready) * slope_on(w, ready, indices)
-        return w_next
-
     def phi_with(w: Tensor, ready: Stepped) -> Tensor:
         w_next: Tensor = w - ready.alpha * slope_at(w, ready.given)
         return w_next
 
-    if callable(alpha) and differentiate_step:  # λ may act by the step alone
+    lam_in_step = callable(alpha) and differentiate_step
+    sums = some and some.finite_sum(some.gradient_step(step_at), some.on, lam_in_step)
+    if lam_in_step:  # λ may act by the step alone
         inner = trial_call.call(phi_at, "the gradient step on inner_loss", door, w0, lam)
-    sums = lower.finite_sum(phi_on, lower.on, door.ready, w0, lam)
     fields = _fields(
         outer_loss, inner, door, w0, lam, phi_at=phi_at, inner_at=inner_at, finite_sum=sums, symmetric=True,
-        frozen_step=None if callable(alpha) and differentiate_step else True,
-        step_at=step_at, default_step=step_size is None, value_function=outer_loss is inner_loss, **rest,
+        frozen_step=None if lam_in_step else True,
+        step_at=step_at, default_step=step_size is None, value_function=outer_loss is inner_loss and some is None,
+        **rest,
     )  # fmt: skip
     if not callable(alpha) or rest["dynamics"].step is not FIXED_POINT.step:
         return fields  # other dynamics read what the user prepares
     outer_at = fields["outer_at"]
-
-    def phi_on_with(w: Tensor, ready: Stepped, indices: Tensor) -> Tensor:
-        w_next: Tensor = w - ready.alpha * slope_on(w, ready.given, indices)
-        return w_next
 
     def prepared(lam: Tensor) -> Stepped:
         given = door.ready(lam)
@@ -110,8 +106,8 @@ def from_loss(
         "phi_at": phi_with,
         "inner_at": lambda w, ready: inner_at(w, ready.given),
         "outer_at": lambda w, ready: outer_at(w, ready.given),
-        "step_at": lambda ready: ready.alpha,
-        "finite_sum": sums and sums.reading(lambda ready: ready.given, phi_on=phi_on_with),
+        "step_at": _alpha,
+        "finite_sum": some and sums and replace(sums.reading(_given), phi_on=some.gradient_step(_alpha, _given)),
     }
 
 
@@ -120,6 +116,14 @@ class Stepped(NamedTuple):
 
     given: Ready
     alpha: Tensor
+
+
+def _given(ready: Stepped) -> Ready:
+    return ready.given
+
+
+def _alpha(ready: Stepped) -> Tensor:
+    return ready.alpha
 
 
 def accepted(kind: type[Problem], fields: Mapping[str, Any]) -> Problem:

@@ -15,7 +15,7 @@ Writes into w, λ, the user's data, or memory that was also seen through `detach
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -84,7 +84,7 @@ class Operation:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """The operations in the order in which they ran; the first two are the inputs w and λ."""
+    """The operations in the order in which they ran; the first are the inputs w and λ, and data where it is one."""
 
     operations: tuple[Operation, ...]
     output: Ref
@@ -115,11 +115,13 @@ class _First:
 class Recorder(TorchDispatchMode):
     """Writes operations down while it is active. `expansions` are operations to be replaced by simpler ones.
 
-    With `every`, operations on data alone are written down too, if they compute numbers.
+    With `every`, operations on data alone are written down too, if they compute numbers. With `lookup`, entries may be
+    looked up by whole numbers of an input: their count does not depend on them.
     """
 
     expansions: dict[str, Expand]
     every: bool = False
+    lookup: bool = False
     operations: list[Operation] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -211,7 +213,7 @@ class Recorder(TorchDispatchMode):
             if name in RESHAPED and func.namespace == "aten":  # `vector @ matrix` ends in one
                 return self._reshaped(func, RESHAPED[name], args, kwargs, tensors)
             self._refuse_unusable(func, name, tensors)
-            if name != "index" or any(x is not None and self.ref(x) is not None for x in args[1]):
+            if name != "index" or any(self._may_choose_a_shape(x) for x in args[1]):
                 self._refuse_numbers(func)
             if name in self.expansions:
                 with self:
@@ -378,6 +380,12 @@ class Recorder(TorchDispatchMode):
             if type(x) not in (Tensor, torch.nn.Parameter, Plugged) or x.is_complex() or x.is_neg():
                 raise self._decline(f"{func}: a tensor of type {type(x).__name__}, {x.dtype}")
 
+    def _may_choose_a_shape(self, index: Tensor | None) -> bool:
+        """Does the shape of what is indexed depend on numbers of an input, or may it?"""
+        if index is None or self.ref(index) is None:
+            return False
+        return not self.lookup or index.dtype not in (torch.int64, torch.int32)
+
     def _refuse_numbers(self, func: Any) -> None:
         if not {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}.isdisjoint(func.tags):
             raise self._decline(f"{func}: a number leaves PyTorch, or a shape depends on one")
@@ -427,8 +435,8 @@ def recorded_product(matrix: Any, x: Tensor, run: Callable[[Tensor, Any], Tensor
 
 
 def capture(
-    function: Callable[[Tensor, Tensor], Tensor], w: Tensor, lam: Tensor, expansions: dict[str, Expand],
-    *, every: bool = False,
+    function: Callable[..., Tensor], w: Tensor, lam: Tensor, expansions: dict[str, Expand],
+    *, every: bool = False, data: Sequence[Tensor] = (),
 ) -> Program:  # fmt: skip
     """Record a function of w and λ.
 
@@ -443,6 +451,8 @@ def capture(
     every : bool
         Whether numbers that are computed from data alone are operations of the program too; else, the default, they
         are numbers as they are stored.
+    data : sequence of Tensor
+        Further inputs, which the function takes after w and λ; none by default.
 
     Returns
     -------
@@ -454,17 +464,17 @@ def capture(
     Declined
         If the function cannot be recorded, with the reason.
     """
-    w, lam = (x.detach().clone() for x in (w, lam))
-    recorder = Recorder(expansions, every)
+    inputs = [x.detach().clone() for x in (w, lam, *data)]
+    recorder = Recorder(expansions, every, lookup=bool(data))
 
     def refuse(refusal: Refusal) -> Refusal:
         recorder._decline(str(refusal))
         return refusal
 
-    recorder.start(w, lam)
+    recorder.start(*inputs)
     try:
         with _plain(), NoWayOut(refuse, HOOKS), _Cuts(recorder), recorder:
-            value = function(w, lam)
+            value = function(*inputs)
     except Exception as error:  # the user's code may raise anything
         text = " ".join(str(error).split())[:200]
         raise Declined(recorder.reason or f"the program cannot be recorded: {text}") from error
@@ -473,7 +483,7 @@ def capture(
     output = recorder.ref(value)
     if output is None:
         raise Declined("the value does not depend on w or λ")
-    return _without_unused(recorder.operations, output, value.shape)
+    return _without_unused(recorder.operations, output, value.shape, len(inputs))
 
 
 @contextmanager
@@ -483,8 +493,8 @@ def _plain() -> Iterator[None]:
         yield
 
 
-def _without_unused(operations: list[Operation], output: Ref, shape: torch.Size) -> Program:
-    used = {0, 1, output.node}
+def _without_unused(operations: list[Operation], output: Ref, shape: torch.Size, inputs: int) -> Program:
+    used = {*range(inputs), output.node}
     for i in range(len(operations) - 1, -1, -1):
         if i in used:
             used.update(ref.node for ref in operations[i].refs())

@@ -1,0 +1,327 @@
+"""What each operation makes of values that depend on examples: a table of rules, by the name of the operation.
+
+An operation without a rule is declined as soon as a value of the examples enters it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import Size, Tensor
+
+from boundcheck.numerics.program.capture import Declined, Operation, Ref
+from boundcheck.numerics.program.row_kinds import Constant, Kind, Rows, Sized, Total, Zero, of_numbers, varying
+
+MIXES = "it mixes examples"
+CURVED = "a function of a mean over the examples that is not linear"
+SEVERAL = "two values that have entries for each example, along different axes"
+Values = Callable[[Ref], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One operation at every n, with the kinds of the values that it reads."""
+
+    operations: tuple[Operation, ...]
+    kinds: Callable[[Ref], Sized]
+    counts: tuple[int, ...]
+    of_data: Values  # the numbers of a value that depends on the data only, for all examples
+
+    @property
+    def name(self) -> str:
+        """The name of the operation."""
+        return self.operations[0].name
+
+    def raw(self, name: str) -> tuple[Any, ...]:
+        """An argument by its name, at every n; its default where it is not given."""
+        return tuple(self._raw(operation, name) for operation in self.operations)
+
+    @staticmethod
+    def _raw(operation: Operation, name: str) -> Any:
+        for place, argument in enumerate(operation.func._schema.arguments):
+            if argument.name == name:
+                if place < len(operation.args):
+                    return operation.args[place]
+                return operation.kwargs.get(name, argument.default_value)
+        return None
+
+    def plain(self, name: str) -> Any:
+        """An argument that has to be the same at every n."""
+        values = self.raw(name)
+        if any(value != values[0] for value in values):
+            raise Declined(f"its {name} changes with the number of examples")
+        return values[0]
+
+    def sized(self, values: Sequence[Any]) -> Sized:
+        """The kind of a value that the operation reads, given as it is at every n."""
+        if isinstance(values[0], Ref):
+            return self.kinds(values[0])
+        return of_numbers(values, self.counts)
+
+    def value(self, name: str) -> Sized:
+        """The kind of an argument."""
+        return self.sized(self.raw(name))
+
+    def maybe(self, name: str) -> Sized | None:
+        """The same, None where the argument is None."""
+        return None if self.raw(name)[0] is None else self.value(name)
+
+    def listed(self, name: str) -> list[Sized | None]:
+        """The kinds in a list of tensors, some of which may be None."""
+        return [None if x[0] is None else self.sized(x) for x in zip(*self.raw(name), strict=True)]
+
+    def read(self) -> list[Sized]:
+        """The kinds of all tensors that it reads; whatever else it is given has to be the same at every n."""
+        every = []
+        for argument in self.operations[0].func._schema.arguments:
+            values = self.raw(argument.name)
+            first = values[0]
+            if isinstance(first, list | tuple) and any(isinstance(x, Ref | Tensor) for x in first):
+                every += [x for x in self.listed(argument.name) if x is not None]
+            elif isinstance(first, Ref | Tensor):
+                every.append(self.sized(values))
+            else:
+                self.plain(argument.name)
+        return every
+
+    @property
+    def shapes(self) -> tuple[Size, ...]:
+        """The shapes of its first result."""
+        return tuple(operation.shapes[0] for operation in self.operations)
+
+
+def axis_of(dim: int, rank: int) -> int:
+    """A dimension counted from the left."""
+    return dim + rank if dim < 0 else dim
+
+
+def joined(every: Sequence[Sized], rank: int, power: int = 0) -> Kind:
+    """The kind of a function of the entries of several tensors that are broadcast."""
+    if any(isinstance(x.kind, Total) for x in every):
+        raise Declined(CURVED)
+    rows = [x for x in every if isinstance(x.kind, Rows)]
+    if not rows:
+        return Constant(power)
+    place, inner = rows[0].from_the_right, rows[0].kind.inner  # type: ignore[attr-defined]
+    if any((x.from_the_right, x.kind.inner) != (place, inner) for x in rows):  # type: ignore[attr-defined]
+        raise Declined(SEVERAL)
+    for x in every:
+        if not isinstance(x.kind, Rows) and any(len(shape) >= place and shape[-place] != 1 for shape in x.shapes):
+            raise Declined("a value that has entries for each example meets one with entries of its own")
+    return Rows(power, rank - place, inner)
+
+
+def entrywise(step: Step) -> Kind:
+    """A function of one entry of each argument."""
+    return joined(unscaled(step.read()), len(step.shapes[0]))
+
+
+def unscaled(every: list[Sized]) -> list[Sized]:
+    """The same, for an operation that need not be linear in them."""
+    if any(isinstance(x.kind, Total) for x in every):
+        raise Declined(CURVED)
+    if any(x.kind.power != 0 for x in every):
+        raise Declined("the number of examples enters it")
+    return every
+
+
+def added(step: Step) -> Kind:
+    """x + αy, or a difference."""
+    step.plain("alpha")
+    return sum_of([step.value("self"), step.value("other")], len(step.shapes[0]))
+
+
+def sum_of(every: Sequence[Sized], rank: int) -> Kind:
+    """The kind of a sum, and of several values beside each other: nᵖΣg_i + nᵖ⁺¹c = nᵖΣ(g_i + c)."""
+    every_kind = [x.kind for x in every if not isinstance(x.kind, Zero)]
+    if not every_kind:
+        return Constant()
+    totals = [kind for kind in every_kind if isinstance(kind, Total)]
+    if not totals:
+        power = every_kind[0].power
+        if any(kind.power != power for kind in every_kind):
+            raise Declined("a sum of terms that differ in how they change with the number of examples")
+        return joined(every, rank, power)
+    for kind in every_kind:
+        if isinstance(kind, Rows):
+            raise Declined(MIXES)
+        if kind.power != totals[0].power + isinstance(kind, Constant):
+            raise Declined(
+                "a sum over the examples that is not divided by their number meets a term that is, or one without them"
+            )
+    return Total(totals[0].power)
+
+
+def times(x: Sized, y: Sized, rank: int) -> Kind:
+    """The kind of an entrywise product."""
+    power = x.kind.power + y.kind.power
+    if isinstance(x.kind, Zero) or isinstance(y.kind, Zero):
+        power = 0
+    for one, other in ((x, y), (y, x)):
+        if isinstance(one.kind, Total):
+            if not isinstance(other.kind, Constant):
+                raise Declined(CURVED if isinstance(other.kind, Total) else MIXES)
+            return Total(power)
+    return joined((x, y), rank, power)
+
+
+def multiplied(step: Step) -> Kind:
+    """xy."""
+    return times(step.value("self"), step.value("other"), len(step.shapes[0]))
+
+
+def divided(step: Step) -> Kind:
+    """x/y."""
+    if step.plain("rounding_mode") is not None:
+        return entrywise(step)
+    x, y = step.value("self"), step.value("other")
+    if isinstance(y.kind, Total):
+        raise Declined(CURVED)
+    return times(x, replace(y, kind=replace(y.kind, power=-y.kind.power)), len(step.shapes[0]))
+
+
+def linear(step: Step) -> Kind:
+    """A linear function of each entry."""
+    return step.value("self").kind
+
+
+def converted(step: Step) -> Kind:
+    """Another dtype, which is linear if it is one of floating point."""
+    dtype = step.plain("dtype")
+    return linear(step) if dtype is None or dtype.is_floating_point else entrywise(step)
+
+
+def reduced(step: Step) -> Kind:
+    """A sum or a mean."""
+    x = step.value("self")
+    kind = x.kind
+    if not isinstance(kind, Rows):
+        return kind
+    dims = _dims(step, x.rank)
+    if kind.axis in dims:
+        return Total(kind.power - (step.name == "mean"))
+    return _without(kind, dims, step.plain("keepdim"))
+
+
+def _dims(step: Step, rank: int) -> list[int]:
+    dim = step.plain("dim")
+    if dim is None or dim == []:
+        return list(range(rank))
+    return [axis_of(d, rank) for d in ([dim] if isinstance(dim, int) else dim)]
+
+
+def _without(kind: Rows, dims: Sequence[int], keepdim: bool | None) -> Kind:
+    return kind if keepdim else replace(kind, axis=kind.axis - sum(d < kind.axis for d in dims))
+
+
+def along(step: Step) -> Kind:
+    """A function along some axes, which are gone afterwards (one entry is left) unless `keepdim`."""
+    kind = _beside(step)
+    if not isinstance(kind, Rows):
+        return kind
+    return _without(kind, _dims(step, step.value("self").rank), step.plain("keepdim"))
+
+
+def along_and_kept(step: Step) -> Kind:
+    """A function along some axes that has as many entries as before, or only others."""
+    return _beside(step)
+
+
+def _beside(step: Step) -> Kind:
+    unscaled(step.read())
+    x = step.value("self")
+    if isinstance(x.kind, Rows) and x.kind.axis in _dims(step, x.rank):
+        raise Declined(MIXES)
+    return x.kind
+
+
+def losses(step: Step) -> Kind:
+    """A loss of entries with its own reduction: 0 none, 1 mean, 2 sum."""
+    reduction = step.plain("reduction")
+    every = unscaled(step.read())
+    kind = joined(every, max(x.rank for x in every))
+    if reduction == 0 or not isinstance(kind, Rows):
+        return kind
+    return Total(-1 if reduction == 1 else 0)
+
+
+def negative_log_likelihood(step: Step) -> Kind:
+    """−log p of the class of each entry. Its mean is over the classes that are not to be ignored, and weighted."""
+    x, target = step.value("self"), step.value("target")
+    reduction, ignored = step.plain("reduction"), step.plain("ignore_index")
+    if x.kind.power or not isinstance(x.kind, Rows) or not isinstance(target.kind, Rows):
+        raise Declined("its scores or classes are not of the examples")
+    if (x.kind.axis, x.kind.inner) != (0, target.kind.inner) or target.kind.axis != 0:
+        raise Declined(SEVERAL)
+    if reduction == 0:
+        return Rows(0, 0, x.kind.inner)
+    if reduction == 2:
+        return Total(0)
+    if step.raw("weight")[0] is not None:
+        raise Declined(
+            "its mean is divided by the weights of the classes of a minibatch; write (weight[y] * losses).mean()"
+        )
+    reference = step.raw("target")[-1]
+    numbers = step.of_data(reference) if isinstance(reference, Ref) else reference
+    if bool((numbers == ignored).any()):
+        raise Declined(f"its mean leaves out the examples of class {ignored}, so it is not one over all examples")
+    return Total(-1)
+
+
+def looked_up(step: Step) -> Kind:
+    """Entries of a table, by whole numbers."""
+    table, indices = step.value("weight"), step.value("indices")
+    if not isinstance(table.kind, Constant) or table.kind.power:
+        raise Declined(MIXES)
+    return indices.kind
+
+
+def expanded(step: Step) -> Kind:
+    """One entry repeated along new axes."""
+    x, shapes = step.value("self"), step.shapes
+    if isinstance(x.kind, Rows):
+        return Rows(x.kind.power, len(shapes[0]) - x.from_the_right, x.kind.inner)
+    if len(set(shapes)) == 1:
+        return x.kind
+    axis = varying(shapes, step.counts)
+    place = len(shapes[0]) - axis
+    if isinstance(x.kind, Total) or any(len(shape) >= place and shape[-place] != 1 for shape in x.shapes):
+        raise Declined(MIXES)
+    return Rows(x.kind.power, axis, 1)
+
+
+FUNCTIONS = """
+abs acos acosh asin asinh atan atan2 atanh bitwise_and bitwise_not bitwise_or bitwise_xor ceil celu clamp
+clamp_max clamp_min copysign cos cosh digamma elu eq erf erfc erfinv exp exp2 expm1 floor floor_divide fmax fmin fmod
+frac ge gelu gt hardsigmoid hardswish hardtanh heaviside hypot isfinite isinf isnan le leaky_relu lerp lgamma log log10
+log1p log2 log_sigmoid_forward logaddexp logaddexp2 logical_and logical_not logical_or logical_xor logit lt maximum
+minimum mish ne nan_to_num polygamma pow reciprocal relu relu6 remainder round rsqrt selu sgn sigmoid sign silu sin
+sinc sinh softplus softshrink special_entr special_erfcx special_i0e special_xlog1py sqrt square tan tanh threshold
+trunc where xlogy addcmul addcdiv hardshrink
+"""
+RULES: dict[str, Callable[[Step], Kind]] = {
+    **dict.fromkeys(FUNCTIONS.split(), entrywise),
+    **dict.fromkeys(("neg", "positive"), linear),
+    **dict.fromkeys(("add", "sub", "rsub"), added),
+    **dict.fromkeys(("sum", "mean"), reduced),
+    **dict.fromkeys(
+        ("amax", "amin", "prod", "var", "std", "logsumexp", "argmax", "argmin", "any", "all", "max", "min", "median",
+         "linalg_vector_norm", "norm"), along,
+    ),
+    **dict.fromkeys(
+        ("_softmax", "_log_softmax", "cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "sort", "topk", "flip"),
+        along_and_kept,
+    ),
+    **dict.fromkeys(
+        ("mse_loss", "huber_loss", "smooth_l1_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+         "soft_margin_loss"), losses,
+    ),
+    **dict.fromkeys(("nll_loss_forward", "nll_loss2d_forward"), negative_log_likelihood),
+    "mul": multiplied,
+    "div": divided,
+    "_to_copy": converted,
+    "expand": expanded,
+    "embedding": looked_up,
+}  # fmt: skip
