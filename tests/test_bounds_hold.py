@@ -12,6 +12,8 @@ import pytest
 import runs
 from instances import bilinear, descent, drifting, kinked, saturating, tight
 from runs import Array, Instance, norm, spectral
+from stochastic_instances import RandomRun, affine_runs, applies, curved, own_steps
+from stochastic_instances import T as T_RANDOM
 
 from boundcheck import Bound, Constants, bounds
 from boundcheck.theory import step_sizes
@@ -38,7 +40,7 @@ NU_1_IS_0 = ("bilinear", "quadratic", "value")
 class Comparison:
     """An error and what is claimed to bound it, over the same grid of t or (t, k)."""
 
-    instance: Instance
+    instance: Instance | RandomRun
     error: Array
     bound: Array
 
@@ -286,6 +288,27 @@ def warm_drift(name: str, seed: int) -> Iterator[Comparison]:
         yield Comparison(instance, norm(w - instance.w_star), values)
 
 
+def of_means(name: str, seed: int) -> Iterator[Comparison]:
+    """Means of ∇̂f over all draws, with exact ρ_t and σ_k and with bounds on them."""
+    for run in (*affine_runs(seed), *(curved(3 * seed + i) for i in range(3))):
+        values = bounds[name].evaluate(run.constants, **run.given).values
+        yield Comparison(run, getattr(run.means, bounds[name].bounds.name), values)
+
+
+def of_steps(name: str, seed: int) -> Iterator[Comparison]:
+    """E‖w_t−w*‖², or the mean square error of the whole algorithm, where the steps are those of the theorem."""
+    for run in affine_runs(seed):
+        own = own_steps(name, run)
+        if own is None or not applies(name, run, own):
+            continue
+        if bounds[name].bounds.name == "mse":
+            values = bounds[name].evaluate(run.constants, t[: T_RANDOM + 1], k[:, : T_RANDOM + 1], **own).values
+            yield Comparison(run, run.means.mse, values)
+        else:
+            values = bounds[name].evaluate(run.constants, t[: T_RANDOM + 1, 0], **own).values
+            yield Comparison(run, run.means.mse_w, values)
+
+
 RATES = {"fixed-point": "fixed-point", "cgn": "cgn", **dict.fromkeys(("cg", "cg-chebyshev", "cg-finite"), "cg")}
 TAKE_RATES = ("aid", "aid-contraction", "aid-local")
 EXACT_SOLVE = {"exact-solve": "exact"}
@@ -337,6 +360,17 @@ CASES: Mapping[str, Callable[[str, int], Iterator[Comparison]]] = {
     "itd-weighted": weighted,
     "ji-itd": ji,
     "nesterov": momentum,
+    "sgd-constant": of_steps,
+    "sgd-decreasing": of_steps,
+    "sid": of_steps,
+    "sid-bias": of_means,
+    "sid-mse": of_means,
+    "sid-orthogonal": of_means,
+    "sid-variance-given-w": of_means,
+    "sid-variance-of-mean": of_means,
+    "stochastic-constant": of_steps,
+    "stochastic-decreasing": of_steps,
+    "stochastic-recursive": of_steps,
     "warm-drift": warm_drift,
     "warm-start": warm_start,
 }

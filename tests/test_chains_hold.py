@@ -11,6 +11,7 @@ import pytest
 import runs
 from instances import Upper, bilinear, descent, drifting, kinked, saturating, tight
 from runs import Array, Instance, norm, spectral
+from stochastic_instances import affine_runs, curved
 
 from boundcheck import Bound, bounds
 from boundcheck.theory import step_sizes
@@ -20,7 +21,8 @@ from boundcheck.theory.symbols import QUANTITIES
 
 T = 24
 t, k = np.arange(T + 1)[:, None], np.arange(T + 1)[None, :]
-CHAINED = [name for name in bounds if bounds[name].chain]
+CHAINED = [name for name in bounds if bounds[name].chain and not bounds[name].stochastic]
+OF_MEANS = [name for name in bounds if bounds[name].chain and bounds[name].stochastic]
 SEEDS = range(16)
 INDICES = ("t", "k")
 Values = dict[str, Array | float]
@@ -205,6 +207,20 @@ def test_no_slack_is_below_1(name: str) -> None:
     np.testing.assert_allclose(links.values[-1], at_the_end(bound, values), rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", OF_MEANS)
+def test_no_slack_is_below_1_in_the_mean(name: str) -> None:
+    """Exact means over all draws; the variances are differences of means of squares, rounded at 1e-12 of them."""
+    bound = bounds[name]
+    for run in (run for seed in SEEDS for run in (*affine_runs(seed), curved(seed))):
+        means = ("bias", "mse", "variance_given_w", "variance_of_mean")
+        values = {**run.constants, **{x: np.maximum(getattr(run.means, x), 0) for x in means}, **run.given}
+        values.setdefault("W", run.constants["L_Phi_star"] / (1 - run.constants["q"]))
+        links = bound.chain.evaluate(values)
+        rounding = 1e-12 * (1 + norm(run.hypergradient)) ** 2 * (1 + run.means.mse.max())
+        low = np.argwhere(links.values[1:] < links.values[:-1] * (1 - 1e-9) - rounding)
+        assert not low.size, f"{run.name}: {links.links[low[0][0] + 1].name}"
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_constants_of_the_instances_are_bounds(seed: int) -> None:
     """Sampled in their ball, no quantity exceeds its constant: a violated bound is not the instance's fault."""
@@ -254,7 +270,7 @@ def test_the_gradients_of_the_instances_are_derivatives(seed: int) -> None:
 
 def test_every_chain_starts_at_what_its_bound_bounds() -> None:
     assert CHAINED
-    for name in CHAINED:
+    for name in (*CHAINED, *OF_MEANS):
         assert bounds[name].chain.links[0].formula == bounds[name].bounds
 
 

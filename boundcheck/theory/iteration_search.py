@@ -96,11 +96,15 @@ def _first(along: Callable[[Any], np.ndarray], low: int, eps: float) -> int:
     """The first n ≥ low with value ≤ eps: every n is looked at up to `SEARCHED`, bisection goes on from there."""
     start, size = low, 1024
     while start < SEARCHED:
-        hits = np.flatnonzero(along(np.arange(start, start + size)) <= eps)
+        stop = min(start + size, SEARCHED)
+        hits = np.flatnonzero(along(np.arange(start, stop)) <= eps)
         if hits.size:
             return start + int(hits[0])
-        start, size = start + size, 2 * size
-    return settle(lambda n: bool(along(n) <= eps), start, start)
+        start, size = stop, 2 * size
+    try:
+        return settle(lambda n: bool(along(n) <= eps), start - 1, start)
+    except InputError as why:
+        raise InputError(f"{why}; after {start - 1} iterations the bound is {float(along(start - 1)):g}") from None
 
 
 def _enough_of_both(goal: Goal) -> int:
@@ -110,7 +114,8 @@ def _enough_of_both(goal: Goal) -> int:
         enough *= 2
         if enough > LARGEST_COUNT:
             raise InputError(
-                f"the bound stays above eps = {goal.eps:g} for all t and k; take a larger eps or other rates"
+                f"the bound stays above eps = {goal.eps:g} for all t and k; take a larger eps or other rates; at "
+                f"t = k = {LARGEST_COUNT} it is {float(goal.value(LARGEST_COUNT, LARGEST_COUNT)):g}"
             )
     return enough
 

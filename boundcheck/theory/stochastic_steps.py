@@ -70,9 +70,9 @@ def advise_recursive(q: float, m_1: float, V_star: float, mse_0: float, t: int) 
     """Steps that make the bound of `stochastic_recursion.mean_square_distance` small at step t.
 
     The step that makes the next ρ least is η = (1−q)ρ/((1−q)²ρ + (√m₁√ρ+√V*)²), at most 1: far from w* about constant,
-    near it about 1/((1−q)i). No steps give a smaller ρ_t, for ρ_{i+1} grows with ρ_i. So of the schedules with a constant
-    step first and β/(γ+i) later, the one with the least ρ_t is taken, over a grid of switches and of β. In the cases of
-    the tests ρ_t is then within 10% of the least. A t above 20 000 gets the schedule for 20 000.
+    near it about 1/((1−q)i). No steps give a smaller ρ_t, for ρ_{i+1} grows with ρ_i. So of the schedules with a
+    constant step first and β/(γ+i) later, the one with the least ρ_t is taken, over a grid of switches and of β. In
+    the cases of the tests ρ_t is then within 10% of the least. A t above 20 000 gets the schedule for 20 000.
 
     Parameters
     ----------
