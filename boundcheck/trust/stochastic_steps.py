@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from boundcheck.compare.stochastic_noise import Steps, noise_setting
+from boundcheck.compare.stochastic_noise import PAPER, Steps, noise_setting
 from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.quick.quick_problem import quick
@@ -40,13 +40,8 @@ def default_steps(
     InputError
         If what was given are no steps.
     """
-    for name, value in (("steps", steps), ("steps_v", steps_v)):
-        if not (value is None or isinstance(value, StepSchedule) or (name == "steps" and value == "paper")):
-            raise InputError(
-                f"{name} = {value!r} are no steps; give a StepSchedule, such as StepSchedule.constant(0.1)"
-            )
-    if isinstance(steps, StepSchedule):
-        return Steps(steps, steps_v or steps, "given")
+    if steps is not None and steps != PAPER:
+        raise InputError(f"steps = {steps!r} are no steps; give a StepSchedule, such as StepSchedule.constant(0.1)")
     solution = reference(quick(problem), problem.lam[None])
     case = noise_setting(problem, solution, t, k, steps, steps_v, None, Spend(DELTA, problem.seed), no_progress)
     return Steps(case.case.steps, case.case.steps_v, case.steps_how)
