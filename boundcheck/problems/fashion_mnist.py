@@ -46,10 +46,12 @@ from boundcheck.problems.parts.cross_entropy_constants import (
     S3,
     Validation,
     curvature_change,
+    example_slopes,
     of_the_step,
     solution_norm,
     times_step,
 )
+from boundcheck.problems.parts.minibatches import minibatches
 from boundcheck.problems.parts.norm_bounds import largest, spectral_norm
 from boundcheck.problems.parts.sparse_matrix import SparseMatrix
 from boundcheck.problems.parts.synthetic_data import Draw
@@ -125,6 +127,8 @@ def make(
     features: int | None = None,
     classes: int | None = None,
     download: bool | None = None,
+    batch: int | None = None,
+    replacement: bool = True,
 ) -> Problem:
     """Training data optimisation on Fashion-MNIST: λ is one image for each class.
 
@@ -160,6 +164,10 @@ def make(
         With `synthetic`, the classes; 4 by default.
     download : bool, optional
         Whether missing files may be downloaded; by default only if the environment has BOUNDCHECK_DOWNLOAD=1.
+    batch : int, optional
+        The images of λ in a minibatch, for stochastic methods; by default there are no minibatches.
+    replacement : bool
+        Whether the images of λ of a minibatch are drawn with replacement; True by default.
 
     Returns
     -------
@@ -203,6 +211,18 @@ def make(
     def phi_at(w: Tensor, ready: Ready) -> Tensor:
         R = alpha * cross_entropy_gradient(ready.X @ w.reshape(p, c), Y)
         return (1 - alpha * mu) * w - (ready.X.T @ R).reshape(-1)
+
+    def phi_on(w: Tensor, ready: Ready, indices: Tensor) -> Tensor:
+        some = ready.X[indices]
+        R = alpha * cross_entropy_gradient(some @ w.reshape(p, c), Y[indices])
+        return (1 - alpha * mu) * w - (some.T @ R).reshape(-1)
+
+    def inner_on(w: Tensor, ready: Ready, indices: Tensor) -> Tensor:
+        return cross_entropy(ready.X[indices] @ w.reshape(p, c), Y[indices]) + mu / 2 * (w * w).sum()
+
+    def slopes(ready: Ready, centre: Tensor, radius: float) -> Tensor:
+        penalty = centre.new_full((1,), mu)
+        return example_slopes(ready.X @ centre.reshape(p, c), ready.X.norm(dim=1), radius, penalty)
 
     def outer_at(w: Tensor, ready: Ready) -> Tensor:
         return cross_entropy(shared @ w.reshape(p, c), Y_val)
@@ -264,4 +284,5 @@ def make(
         known=ClosedForms(everywhere, on),
         sampler=around(torch.zeros(c * p, dtype=torch.float64, device="cpu"), scale),
         seed=seed,
+        finite_sum=minibatches(c, batch, replacement, phi_on, inner_on, slopes=slopes),
     )

@@ -42,11 +42,14 @@ from boundcheck.problems.parts.cross_entropy import (
 from boundcheck.problems.parts.cross_entropy_constants import (
     Validation,
     curvature_change,
+    example_slopes,
     of_the_step,
     solution_norm,
     times_step,
 )
+from boundcheck.problems.parts.minibatches import minibatches
 from boundcheck.problems.parts.sparse_matrix import SparseMatrix, perron_bound, squared_gram_bound, squared_norm_bound
+from boundcheck.problems.parts.sparse_rows import SparseRows
 from boundcheck.problems.parts.synthetic_data import Draw
 
 NAME = "newsgroups"
@@ -123,6 +126,8 @@ def make(
     features: int | None = None,
     classes: int | None = None,
     download: bool | None = None,
+    batch: int | None = None,
+    replacement: bool = True,
 ) -> Problem:
     """Multinomial logistic regression on 20 newsgroups with one ℓ₂ penalty for each word.
 
@@ -158,6 +163,10 @@ def make(
         With `synthetic`, the classes; 4 by default.
     download : bool, optional
         Whether missing files may be downloaded; by default only if the environment has BOUNDCHECK_DOWNLOAD=1.
+    batch : int, optional
+        The documents in a minibatch, for stochastic methods; by default there are no minibatches.
+    replacement : bool
+        Whether the documents of a minibatch are drawn with replacement; True by default.
 
     Returns
     -------
@@ -198,6 +207,19 @@ def make(
         W = w.reshape(p, c)
         R = alpha * cross_entropy_gradient(X @ W, Y)
         return (ready.shrink[:, None] * W - X.T @ R).reshape(-1)  # two passes over W, where w − α∇₁ℓ takes four
+
+    def phi_on(w: Tensor, ready: Ready, indices: Tensor) -> Tensor:
+        W, some = w.reshape(p, c), SparseRows(X, indices)
+        R = alpha * cross_entropy_gradient(some.matmul(W), Y[indices])
+        return (ready.shrink[:, None] * W - some.transposed_matmul(R)).reshape(-1)
+
+    def inner_on(w: Tensor, ready: Ready, indices: Tensor) -> Tensor:
+        W = w.reshape(p, c)
+        loss = cross_entropy(SparseRows(X, indices).matmul(W), Y[indices])
+        return loss + (ready.penalty * (W * W).sum(-1)).sum() / 2
+
+    def slopes(ready: Ready, centre: Tensor, radius: float) -> Tensor:
+        return example_slopes(X @ centre.reshape(p, c), X.row_norms(), radius, ready.penalty)
 
     def outer_at(w: Tensor, ready: Ready) -> Tensor:
         return cross_entropy(X_val @ w.reshape(p, c), Y_val)
@@ -245,6 +267,7 @@ def make(
         known=ClosedForms(everywhere, on),
         sampler=around(torch.zeros(p, dtype=torch.float64, device="cpu"), spread),
         seed=seed,
+        finite_sum=minibatches(n, batch, replacement, phi_on, inner_on, lam_apart=True, slopes=slopes),
     )
 
 

@@ -55,6 +55,17 @@ def of_the_step(mu: Tensor | float, L: Tensor, how: str, alpha: float) -> list[C
     ]
 
 
+def example_slopes(Z: Tensor, lengths: Tensor, radius: float, penalties: Tensor) -> Tensor:
+    """At most the least, and at least the largest eigenvalue of ∇₁²ℓ_i = x_ix_iᵀ⊗H_i + penalties, on a ball.
+
+    `Z` has the logits at its centre, `lengths` are ‖x_i‖; ‖H_i‖ is at most ½, and ‖H_i‖ at the centre plus S3‖x_i‖r.
+    """
+    S = Z.softmax(-1)
+    H = S.diag_embed() - S[:, :, None] * S[:, None]
+    top = (largest(H) + S3 * lengths * radius).clamp(max=0.5) * lengths**2 + penalties.max()
+    return torch.stack((penalties.min().expand_as(top), top), dim=1)
+
+
 def solution_norm(mu: Tensor | float, classes: int, gradient_at_0: Tensor) -> Constant:
     """D."""
     D = torch.sqrt(float(lambertw((classes - 1) / math.e).real) / (mu * gradient_at_0.new_ones(())))
