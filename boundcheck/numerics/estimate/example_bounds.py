@@ -62,18 +62,15 @@ class ExampleBounds:
 
     def slope_of_batch(self, finite_sum: FiniteSum) -> float:
         """At least ‖∂₁Φ̂‖ for every minibatch."""
-        return self.step_factor(finite_sum, 1.0)
-
-    def step_factor(self, finite_sum: FiniteSum, eta: float) -> float:
-        """At least ‖(1 − η)I + η∂₁Φ̂‖ for every minibatch."""
         low, high = -of_batch(finite_sum, -self.low), of_batch(finite_sum, self.high)
-        if not self.is_symmetric:
-            return (1 - eta + eta * high) * UP
-        return max(abs(1 - eta + eta * low), abs(1 - eta + eta * high)) + 4e-16 * (1 + eta * (abs(low) + abs(high)))
+        return max(abs(low), abs(high)) * UP
 
-    def move_of_batch(self, finite_sum: FiniteSum) -> float:
-        """At least ‖Φ̂(c) − c‖ for every minibatch."""
-        return of_batch(finite_sum, self.moves)
+    def factors(self, eta: float) -> Tensor:
+        """At least ‖(1 − η)I + η∂₁Φ_i‖ for every example."""
+        if not self.is_symmetric:
+            return (1 - eta + eta * self.high) * UP
+        ends = torch.maximum((1 - eta + eta * self.low).abs(), (1 - eta + eta * self.high).abs())
+        return ends + 4e-16 * (1 + eta * (self.low.abs() + self.high.abs()))
 
 
 def of_batch(finite_sum: FiniteSum, values: Tensor) -> float:

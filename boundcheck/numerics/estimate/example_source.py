@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ from boundcheck.numerics.estimate.step_constant import step_constant, step_round
 from boundcheck.numerics.program.capture import Declined
 from boundcheck.side import Side
 
+FEW = 20  # examples, of which bounds are computed where they cannot prove anything
 MOST_WORK = 2e10  # N·d³, of the matrices of all examples
 
 
@@ -44,6 +45,18 @@ class ExampleSource:
             return cls(problem, example_programs.record(problem, has_step=step is not None), step, "")
         except Declined as why:
             return cls(problem, None, step, str(why))
+
+    def on_some(self, centre: Tensor, radius: float, doubt: str) -> ExampleBounds | str:
+        """The same of a few examples, as estimates for the given reason; or why there are none."""
+        few = self
+        finite_sum, programs = self.problem.finite_sum, self.programs
+        if programs is not None and finite_sum is not None:
+            every = len(programs.whole) // max(FEW, finite_sum.batch)
+            if every > 1:
+                some = replace(programs, whole=programs.whole[::every], own=programs.own[::every])
+                few = replace(self, programs=some)
+        bounds = few.on(centre, radius)
+        return bounds if isinstance(bounds, str) else replace(bounds, doubt=doubt)
 
     def on(self, centre: Tensor, radius: float) -> ExampleBounds | str:
         """Bounds on a ball, or why there are none."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+
+import torch
 
 from boundcheck.constants import Constant, Provenance
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms
@@ -19,7 +20,9 @@ from boundcheck.side import Side
 from boundcheck.step_schedule import StepSchedule
 
 TRIES = 5  # balls that are tried
-ROOM = 1.05  # by how much a ball is larger than what the last one gave
+NEAR = 2  # times r_0 is a ball on which bounds are kept, if iterates may leave every ball
+TOO_LARGE = "the steps are so large that nothing bounds how far they may drive w"
+ROOM = 1.1  # by how much a ball is larger than what the last one gave
 
 
 def distance_to_solution(setting: Setting) -> Constant:
@@ -58,21 +61,19 @@ def ball_of_iterates(
     size = float(w.norm())
 
     def reach(bounds: ExampleBounds) -> float:
-        push = bounds.move_of_batch(finite_sum) if finite_sum.variance_factor > 0 else 0.0
-        push += away.value * (1 + max(float(bounds.low.abs().max()), float(bounds.high.abs().max())))
-        factor = partial(bounds.step_factor, finite_sum)
-        return largest_distance(start, steps, t, factor, push, size, problem.dtype)
+        from_w = away.value * (1 + torch.maximum(bounds.low.abs(), bounds.high.abs()))
+        pushes = bounds.moves + from_w if finite_sum.variance_factor > 0 else from_w
+        return largest_distance(start, steps, t, bounds.factors, pushes, finite_sum, size, problem.dtype)
 
     source = ExampleSource.of(setting)
-    at_random = noise_estimates.measured(setting, 0.0, source.doubt)
-    radius = ROOM * reach(at_random)
+    radius = ROOM * reach(noise_estimates.measured(setting, 0.0, source.doubt))
     if source.doubt:
         radius = max(start, radius) if math.isfinite(radius) else start
         return IterateBall(radius, noise_estimates.measured(setting, radius, source.doubt), source.doubt)
     escape = f"no ball of {TRIES} was large enough for all iterates"
     for number in range(TRIES):
         if not math.isfinite(radius):
-            escape = "the steps are so large that nothing bounds how far they may drive w"
+            escape = TOO_LARGE
             break
         setting.tell("bounding every example", number, TRIES)
         proved = source.on(w, radius + away.value)
@@ -81,8 +82,10 @@ def ball_of_iterates(
         needed = reach(proved)
         if needed <= radius:
             return IterateBall(needed, proved)
+        if not math.isfinite(needed) and radius <= NEAR * start:
+            return IterateBall(radius, replace(proved, doubt=TOO_LARGE), TOO_LARGE)
         radius = ROOM * needed
-    proved = source.on(w, start + away.value)
-    if isinstance(proved, str):
-        proved = noise_estimates.measured(setting, start, proved)
-    return IterateBall(start, proved, escape)
+    some = source.on_some(w, start + away.value, escape)
+    if isinstance(some, str):
+        some = noise_estimates.measured(setting, start, some)
+    return IterateBall(start, some, escape)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass, replace
-from functools import partial
+
+import torch
 
 from boundcheck.ball import Ball, BallKind
 from boundcheck.constants import Constant, Constants, Provenance
@@ -237,8 +238,8 @@ def _ranges(
 ) -> tuple[Constant, Constant]:  # fmt: skip
     """How large v and the error of a hypergradient can be, whatever is drawn."""
     L_E, g_star = constants["L_E"], constants["g_star"]
-    factor = partial(ball.bounds.step_factor, finite_sum)
-    v = largest_distance(0.0, steps_v, k, factor, L_E.value, 0.0, problem.dtype)
+    pushes = torch.full_like(ball.bounds.high, L_E.value)
+    v = largest_distance(0.0, steps_v, k, ball.bounds.factors, pushes, finite_sum, 0.0, problem.dtype)
     how = "‖v_{i+1}‖ ≤ ‖(1 − η)I + η∂₁Φ̂‖‖v_i‖ + ηL_E"
     largest_v = _worst("largest_v", v, how, doubt, [L_E])
     by_lam = _largest_by_lam(finite_sum, ball.bounds, constants)
