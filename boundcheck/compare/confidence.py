@@ -18,9 +18,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 BETS = 0.99 * 2.0 ** -np.arange(14)  # the λ; one of them is near the best one for any spread of the numbers
+SLACK = 1.25  # what it costs that it is only within a factor √2 of the best
+MOST_RUNS = 10**9  # more than anybody makes
 HALVINGS = 60  # of the interval that contains an end
 BOUNDED = "betting on bounded numbers"
 APPROXIMATE = "Student's t, which is approximate, as nothing bounds the numbers"
@@ -99,7 +101,7 @@ def student_end(numbers: np.ndarray, delta: float) -> float:
     if len(numbers) < 2:
         return math.inf
     spread = float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
-    return float(numbers.mean()) + float(stats.t.ppf(1 - delta, len(numbers) - 1)) * spread
+    return float(numbers.mean()) + float(stdtrit(len(numbers) - 1, 1 - delta)) * spread
 
 
 def vector_radius(variance: float, largest: float, runs: int, delta: float) -> float:
@@ -127,7 +129,7 @@ def vector_radius(variance: float, largest: float, runs: int, delta: float) -> f
 
 
 def runs_to_decide(mean: float, variance: float, bound: float, delta: float, largest: float | None) -> int | None:
-    """About how many runs bring the end of the interval to the other side of a bound; None if runs do not help.
+    """About how many runs bring the end of the interval to the other side of a bound; None if none or over 10⁹ do.
 
     Parameters
     ----------
@@ -152,5 +154,6 @@ def runs_to_decide(mean: float, variance: float, bound: float, delta: float, lar
     if gap == 0 or not math.isfinite(gap) or (below and largest is None):
         return None
     depth = math.log(len(BETS) / delta)
-    by_range = depth * (largest or 0.0) / gap if below else 0.0
-    return math.ceil(max(2 * variance * depth / gap**2, by_range))
+    by_range = (largest or 0.0) / gap if below else 0.0
+    runs = depth * (SLACK * 2 * variance / gap**2 + by_range)
+    return math.ceil(runs) if runs <= MOST_RUNS else None

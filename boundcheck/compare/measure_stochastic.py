@@ -80,7 +80,10 @@ class Runs:
 
 @dataclass(frozen=True)
 class PointEstimate:
-    """The estimate of one quantity at one point of the grid; `variance` is that of the numbers whose mean it is."""
+    """The estimate of one quantity at one point of the grid.
+
+    `variance` is that of the numbers whose mean it is; for the bias, the mean square norm of the vectors.
+    """
 
     value: float
     interval: Interval
@@ -159,13 +162,14 @@ def _bias(
     means = (g + again) / 2
     runs, centre = len(means), means.mean(axis=0)
     value, variance = float(np.linalg.norm(centre)), float(_squares(means - centre).mean())
+    mean_square = float((_squares(g) + _squares(again)).mean()) / 2
     if largest is None:  # the normal distribution, in as many directions as the trace of the covariance says
         radius = math.sqrt(variance / runs) * (1 + math.sqrt(2 * math.log(1 / delta)))
     else:
         radius = vector_radius(second_moment.upper, 2 * largest, runs, delta)
     off = reference.off if math.isfinite(reference.off) else math.inf
     interval = Interval(max(0.0, value - radius - off), value + radius + off, largest is not None)
-    return PointEstimate(value, _rounded(interval), variance)
+    return PointEstimate(value, _rounded(interval), mean_square)
 
 
 def _variance_of_mean(

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from boundcheck.compare.confidence import runs_to_decide
 from boundcheck.compare.measure_stochastic import PointEstimate
+from boundcheck.compare.runs_needed import Needed, runs_needed
 from boundcheck.compare.stochastic_bounds import Evaluated
 from boundcheck.number_text import number
 from boundcheck.report.stochastic_curve import MeanEstimate, Measured, StochasticBound
@@ -98,7 +98,10 @@ def _decide(evaluated: Evaluated, evidence: Evidence, side: Side) -> Decision:
         if certified and mean.proved:
             return Decision(Verdict.HOLDS_PROBABLY, "the whole interval is below the bound at every t")
         return Decision(Verdict.CONSISTENT, _weak(evaluated, evidence, certified))
-    return _undecided(limit, evidence, np.flatnonzero(undecided))
+    where = np.flatnonzero(undecided)
+    below = bool((mean.value[where] <= limit[where]).any())
+    may_decide = certified and lower_proved and (mean.proved or not below)
+    return _undecided(limit, evidence, where, "" if may_decide else _weak(evaluated, evidence, certified))
 
 
 def _weak(evaluated: Evaluated, evidence: Evidence, certified: bool) -> str:
@@ -112,27 +115,32 @@ def _weak(evaluated: Evaluated, evidence: Evidence, certified: bool) -> str:
     return f"the interval is that of {evidence.mean.how}"
 
 
-def _undecided(limit: np.ndarray, evidence: Evidence, where: np.ndarray) -> Decision:
-    """The bound is inside an interval."""
+def _undecided(limit: np.ndarray, evidence: Evidence, where: np.ndarray, weak: str) -> Decision:
+    """The bound is inside an interval; `weak` says why no interval would prove anything."""
     mean, i = evidence.mean, int(where[0])
-    needed = [_runs(limit[j], evidence, int(j)) for j in where]
-    more = None if None in needed else max(0, max(n for n in needed if n is not None) - evidence.runs)
     t, ends = evidence.t[i], f"{number(float(mean.lower[i]))} … {number(float(mean.upper[i]))}"
     reason = f"undecided at t = {t}: the bound {number(float(limit[i]))} is inside the interval {ends}"
-    if more:
-        reason += f"; about {more} more runs would decide"
     verdict = Verdict.CONSISTENT if bool((mean.value[where] <= limit[where]).all()) else Verdict.INCONCLUSIVE
+    if weak:
+        return Decision(verdict, f"{reason}, and {weak}")
+    needed = [_runs(limit[j], evidence, int(j)) for j in where]
+    counts = [n.runs for n in needed if n is not None]
+    if len(counts) < len(needed):
+        return Decision(verdict, f"{reason}, and too near to the mean for any number of runs to decide")
+    more = max(0, max(counts) - evidence.runs)
+    if more:
+        about = "at least" if any(n is not None and n.at_least for n in needed) else "about"
+        reason += f"; {about} {more} more runs would decide"
     return Decision(verdict, reason, more or None)
 
 
-def _runs(limit: float, evidence: Evidence, i: int) -> int | None:
-    point = evidence.points[i]
-    mean, variance, largest = point.value, point.variance, evidence.largest
-    if evidence.mean.quantity is Measured.BIAS and largest is not None:  # the radius is about √(2V ln/n) and b·ln/3n
-        gap = abs(limit - mean)
-        depth = float(np.log(2 / evidence.delta))
-        return None if gap == 0 else int(np.ceil(max(2 * variance * depth / gap**2, 2 * largest * depth / (3 * gap))))
-    return runs_to_decide(mean, variance, limit, evidence.delta, largest)
+def _runs(limit: float, evidence: Evidence, i: int) -> Needed | None:
+    mean, point = evidence.mean, evidence.points[i]
+    if evidence.largest is None:
+        return None
+    return runs_needed(
+        mean.quantity, point.value, point.variance, limit, evidence.largest, evidence.delta, evidence.runs
+    )
 
 
 def _with_floor(values: np.ndarray, evidence: Evidence) -> np.ndarray:

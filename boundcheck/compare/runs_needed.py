@@ -1,0 +1,77 @@
+"""About how many runs bring the end of a confidence interval to the other side of a bound."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from boundcheck.compare.confidence import BETS, MOST_RUNS, runs_to_decide, vector_radius
+from boundcheck.report.stochastic_curve import Measured
+
+ERRORS = 2  # standard errors, within which an estimate tells nothing
+
+
+@dataclass(frozen=True)
+class Needed:
+    """A number of runs; `at_least` if the bound is so near to the estimate that more may be needed."""
+
+    runs: int
+    at_least: bool
+
+
+def runs_needed(
+    quantity: Measured, value: float, variance: float, bound: float, largest: float, delta: float, runs: int
+) -> Needed | None:
+    """The number of runs, if all runs are like those that were made; None if more than 10⁹ are needed.
+
+    Parameters
+    ----------
+    quantity : Measured
+        What was measured.
+    value : float
+        Its estimate.
+    variance : float
+        That of the numbers whose mean it is; for the bias, the mean square norm of the vectors.
+    bound : float
+        The bound.
+    largest : float
+        At least every number; for the bias, at least every distance from the mean.
+    delta : float
+        The probability with which each end of the interval may be wrong.
+    runs : int
+        The number of runs that were made.
+
+    Returns
+    -------
+    Needed or None
+    """
+    error = ERRORS * math.sqrt(variance / runs)
+    if quantity is Measured.BIAS and value < error:
+        value, error = 0.0, 0.0  # the norm of an average is not 0 where the mean is
+    gap = abs(bound - value)
+    near, gap = gap < error, max(gap, error)
+    if quantity is Measured.BIAS:
+        count = _of_bias(variance, largest, gap, delta)
+    else:
+        if quantity is Measured.VARIANCE_OF_MEAN:
+            gap /= 2  # the other half is for the square of the bias
+        mean = bound - gap if value <= bound else bound + gap
+        count = runs_to_decide(mean, variance, bound, delta, largest)
+    return None if count is None else Needed(count, near)
+
+
+def _of_bias(mean_square: float, largest: float, gap: float, delta: float) -> int | None:
+    """The runs with which the radius of the interval, and the norm of an average of mean 0, are within the gap."""
+    depth = math.log(len(BETS) / delta)
+
+    def is_enough(n: int) -> bool:
+        above = (math.sqrt(mean_square) + largest / 2 * math.sqrt(depth / n)) ** 2  # what will bound the mean square
+        return math.sqrt(mean_square / n) + vector_radius(above, largest, n, delta) < gap
+
+    if not is_enough(MOST_RUNS):
+        return None
+    few, many = 0, MOST_RUNS
+    while many - few > max(1, few // 100):
+        middle = (few + many) // 2 if few == 0 else max(few + 1, math.isqrt(few * many))
+        few, many = (few, middle) if is_enough(middle) else (middle, many)
+    return many
