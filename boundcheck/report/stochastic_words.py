@@ -12,9 +12,10 @@ from boundcheck.number_text import downward, number, percent, upward
 from boundcheck.report.stochastic_curve import Measured
 from boundcheck.report.stochastic_summary import PARTS, ErrorParts, Size, error_parts
 from boundcheck.report.verdict import Verdict
+from boundcheck.side import standing
 
 if TYPE_CHECKING:
-    from boundcheck.report.stochastic_curve import StochasticBound, StochasticCurve
+    from boundcheck.report.stochastic_curve import MeanEstimate, StochasticBound, StochasticCurve
     from boundcheck.report.stochastic_report import StochasticReport
 
 MOST_REASONS = 2  # of bounds that do not apply
@@ -54,7 +55,7 @@ def verdict_sentence(report: StochasticReport) -> str:
     words = _count(report.verdict, counts[report.verdict], total, level(report))
     if not report.verdict.is_violation and report.verdict is not Verdict.INCONCLUSIVE:
         some = sum(is_undecided(bound) for _, bound in _bounds(report))
-        words += f"; {some} of them {'is' if some == 1 else 'are'} undecided" if some else ""
+        words += f", and the runs are too few for {some} of these" if some else ""
     return f"{report.verdict.value}: {words}"
 
 
@@ -72,9 +73,8 @@ def _count(verdict: Verdict, some: int, total: int, sure: str) -> str:
         if some == total:
             which = "the one applicable bound was" if total == 1 else f"the {total} applicable bounds were"
             return f"{which} not contradicted; nothing is proved"
-        rest = f"the other {some} {'was' if some == 1 else 'were'} not contradicted, but nothing is proved of "
-        rest += "it" if some == 1 else "them"
-        return f"{total - some} of {total} applicable bounds hold, with confidence {sure}; {rest}"
+        rest = "the other one was" if some == 1 else f"the other {some} were"
+        return f"{total - some} of {total} applicable bounds hold, with confidence {sure}; {rest} not contradicted"
     if verdict is Verdict.INCONCLUSIVE:
         return f"{of_all} {'is' if some == 1 else 'are'} not decided by these runs"
     return f"the runs contradict {of_all}, with confidence {sure}"
@@ -115,18 +115,18 @@ def measured_sentence(report: StochasticReport, method: str, *, shares: bool = T
     )
     if of.bias is not None:
         sentence += f", its bias {_bias(of.bias, of.relative)}"
-    parts = [f"{_share(of.shares[part])} {PART[part]}" for part in PARTS if of.shares.get(part, 0) >= ZERO]
-    return f"{sentence}. Of the mean square error {_list(parts)}." if parts and shares else f"{sentence}."
+    parts = [f"{100 * of.shares[part]:.0f}% is {PART[part]}" for part in PARTS if of.shares.get(part, 0) >= ZERO]
+    return (
+        f"{sentence}. Of the mean square error, by these estimates, {_list(parts)}."
+        if parts and shares
+        else f"{sentence}."
+    )
 
 
 def _bias(bias: Size, relative: bool) -> str:
     if not bias.nonzero:
         return f"{between(bias, relative)}"
     return f"{size(bias.value, relative)} ({between(bias, relative)})"
-
-
-def _share(share: float) -> str:
-    return f"{100 * share:.0f}% is"
 
 
 def _list(words: list[str]) -> str:
@@ -177,11 +177,17 @@ def _undecided(report: StochasticReport) -> Iterator[str]:
     open_bounds = [(m, b) for m, b in _bounds(report) if is_undecided(b)]
     more = {f"{b.name} on {m}": b.more_runs for m, b in open_bounds if b.more_runs is not None}
     if more:
-        count = max(more.values())
+        count = _upward(max(more.values()))
         yield f"About {count} more runs would decide {_list(list(more))} (--runs {report.runs + count})."
     for method, bound in open_bounds:
         if bound.more_runs is None:
             yield f"{bound.name} on {method} is not decided: {bound.reason or 'its constants may be too small'}."
+
+
+def _upward(count: int) -> int:
+    """With two digits, not less."""
+    power = 10 ** max(0, len(str(count)) - 2)
+    return -(-count // power) * power
 
 
 def _diverging(report: StochasticReport) -> Iterator[str]:
@@ -206,7 +212,7 @@ def _largest_parts(report: StochasticReport) -> Iterator[str]:
 def _remedy(group: list[ErrorParts], part: Measured, report: StochasticReport) -> str:
     first, larger = group[0], _larger_batch(report)
     if part is Measured.BIAS:
-        return f"take more steps (--t {2 * first.t})"
+        return f"take more steps (--t {2 * first.t}), or larger ones (--step)"
     if part is Measured.VARIANCE_OF_MEAN:
         return f"take smaller steps for w (--step){f' or {larger}' if larger else ''}"
     name = first.method.partition(":")[0]
@@ -249,3 +255,18 @@ def reasons(curve: StochasticCurve) -> dict[str, list[str]]:
         if bound.applies and bound.reason:
             result.setdefault(bound.reason, []).append(bound.name)
     return result
+
+
+def interval(mean: MeanEstimate, place: int, to: str = " … ") -> str:
+    """The ends of an interval, rounded so that it does not shrink."""
+    low, high = float(mean.lower[place]), float(mean.upper[place])
+    if not math.isfinite(low):
+        return "–"
+    return f"{downward(low, 2)}{to}{upward(high, 2)}"
+
+
+def status(bound: StochasticBound) -> str:
+    """How a bound is known; or that it is violated, or not decided."""
+    if bound.verdict.is_violation:
+        return Verdict.VIOLATED.value
+    return "undecided" if is_undecided(bound) else standing(bound.side)

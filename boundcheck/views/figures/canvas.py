@@ -77,13 +77,18 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
         raise InputError(
             f"path = {str(path)!r} is not a picture; end it in {', '.join(f'.{kind}' for kind in METADATA)}"
         )
+    return write_whole(target, content(figure, suffix))
+
+
+def content(figure: Figure, suffix: str) -> bytes:
+    """What a file with a figure contains: "png", "pdf" or "svg"; the same bytes each time."""
     contents = io.BytesIO()
     options: dict[str, Any] = {"pil_kwargs": {"compress_level": 3}} if suffix == "png" else {}
     with _saving, mpl.rc_context(SETTINGS[suffix]) if suffix in SETTINGS else nullcontext():
         for text in figure.findobj(Words):
             text.outlined = suffix != "pdf"  # whose words can be searched
         figure.savefig(contents, format=suffix, dpi=DPI, metadata=METADATA[suffix], **options)
-    return write_whole(target, contents.getvalue())
+    return contents.getvalue()
 
 
 def number(value: float) -> str:

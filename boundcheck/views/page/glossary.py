@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from boundcheck.report.summary import LOOSE, TIGHT, Course
 from boundcheck.report.verdict import Verdict
@@ -85,8 +85,13 @@ PARTS: Mapping[str, Mapping[str, str]] = {
 
 def as_html() -> str:
     """The glossary as HTML, without scripts."""
-    text = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in INTRODUCTION)
-    for title, entries in PARTS.items():
+    return described(INTRODUCTION, PARTS)
+
+
+def described(paragraphs: Iterable[str], parts: Mapping[str, Mapping[str, str]]) -> str:
+    """Paragraphs, then terms with what they mean, under titles."""
+    text = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in paragraphs)
+    for title, entries in parts.items():
         pairs = "".join(f"<dt>{html.escape(term)}</dt><dd>{html.escape(what)}</dd>" for term, what in entries.items())
         text += f"<h3>{html.escape(title)}</h3><dl>{pairs}</dl>"
     return text

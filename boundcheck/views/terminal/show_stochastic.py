@@ -10,12 +10,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from boundcheck.number_text import downward, number, upward
+from boundcheck.number_text import number, upward
 from boundcheck.report import stochastic_words as words
-from boundcheck.report.stochastic_curve import MeanEstimate, Measured, StochasticBound, StochasticCurve
+from boundcheck.report.stochastic_curve import MeanEstimate, Measured, StochasticCurve
 from boundcheck.report.stochastic_report import StochasticReport
 from boundcheck.report.stochastic_summary import error_parts
-from boundcheck.report.verdict import Verdict
 from boundcheck.side import in_words, standing
 from boundcheck.views.terminal import not_proved
 from boundcheck.views.terminal.console import Screen
@@ -27,7 +26,6 @@ FEW = 2  # methods of which every quantity is shown on the first screen
 MOST_ADVICE = 3  # on the first screen
 MOST_REASONS = 2  # why constants are not proved, on the first screen
 LEGEND = "E, V: mean and variance over runs, at the last point. ×: bound/estimate."
-UNDECIDED = "undecided"
 
 
 def as_text(report: StochasticReport, width: int = WIDTH, verbose: bool = False) -> str:
@@ -93,27 +91,12 @@ def _quantities(report: StochasticReport, width: int) -> Table:
 
 def _row(curve: StochasticCurve, mean: MeanEstimate, wide: bool) -> list[str | Text]:
     best = curve.best(mean.quantity)
-    cells: list[str | Text] = [Text(mean.quantity.formula), number(float(mean.value[-1])), interval(mean, -1)]
+    cells: list[str | Text] = [Text(mean.quantity.formula), number(float(mean.value[-1])), words.interval(mean, -1)]
     if best is None:
         return [*cells, "none applies", *["–"] * wide, "–", ""]
     ratio = number(float(curve.ratio(best.name)[-1]))
     values = [number(float(best.values[-1]))] * wide
-    return [*cells, best.name, *values, ratio, Text(status(best), style=STYLES[best.verdict])]
-
-
-def interval(mean: MeanEstimate, place: int, to: str = " … ") -> str:
-    """The ends of an interval, rounded so that it does not shrink."""
-    low, high = float(mean.lower[place]), float(mean.upper[place])
-    if not np.isfinite(low):
-        return "–"
-    return f"{downward(low, 2)}{to}{upward(high, 2)}"
-
-
-def status(bound: StochasticBound) -> str:
-    """How a bound is known; or that it is violated, or not decided."""
-    if bound.verdict.is_violation:
-        return Verdict.VIOLATED.value
-    return UNDECIDED if words.is_undecided(bound) else standing(bound.side)
+    return [*cells, best.name, *values, ratio, Text(words.status(best), style=STYLES[best.verdict])]
 
 
 def _next_steps(console: Console, report: StochasticReport, verbose: bool, source: str) -> None:
@@ -176,7 +159,7 @@ def _points(curve: StochasticCurve) -> Table:
     for mean in curve.means.values():
         table.add_column(Text(mean.quantity.formula), justify="right", no_wrap=True)
     for i, (t, k) in enumerate(zip(curve.t.tolist(), curve.k.tolist(), strict=True)):
-        cells = [f"{number(float(mean.value[i]))}\n{interval(mean, i, '…')}" for mean in curve.means.values()]
+        cells = [f"{number(float(mean.value[i]))}\n{words.interval(mean, i, '…')}" for mean in curve.means.values()]
         table.add_row(str(t), str(k), *cells)
     return table
 
