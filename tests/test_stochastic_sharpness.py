@@ -154,3 +154,17 @@ def test_half_of_the_sharper_sigma_2_is_false() -> None:
     w, variance, V_star, m_1 = 2.0, (2.0 / 2 + 1) ** 2, 1.0, 0.25
     assert variance == 2 * V_star + 2 * m_1 * w**2
     assert variance > 2 * V_star + 2 * (m_1 / 2) * w**2
+
+
+def test_the_steps_that_halve_the_distance_where_only_the_derivative_is_noisy() -> None:
+    """Φ̂ = (0.99±1)w, the figures of docs/tightness.md; E w_t² itself is (m₁/((1−q)²+m₁))^t with the best step."""
+    q, m_1, longest = 0.99, 1.0, 1.99
+    known = {"q": q, "m_1": m_1, "V_star": 0.0, "mse_0": 1.0, "sigma_1": 0.0}
+    best = (1 - q) / ((1 - q) ** 2 + m_1)
+    assert bounds["stochastic-recursive"].iterations(known, 0.5, eta=best).t == 6932
+    exact = ((1 - best + best * (q + 1)) ** 2 + (1 - best + best * (q - 1)) ** 2) / 2
+    assert exact**6932 <= 0.5 < exact**6931
+    for growth, steps in ((2 * (longest**2 + q**2), 3_441_528), (2 * m_1, 696_665)):
+        sigma_2 = growth / (1 - q) ** 2
+        eta = 1 / (1 + sigma_2)
+        assert bounds["stochastic-constant"].iterations(known, 0.5, eta=eta, sigma_2=sigma_2).t == steps

@@ -19,10 +19,12 @@ from boundcheck.theory.symbols import INDEX_NAMES, K, error, rho, sigma
 
 SHOWN_METHODS = ("itd", "aid-fp", "aid-cg")  # on a page without a problem
 FROM_A_RUN, SPECTRUM, DERIVATIVES, ANALYTIC = "from-a-run", "from-the-spectrum", "derivatives", "analytic"
+MEANS = "means"
 GROUPS: Mapping[str, str] = {
     **METHODS,
     ANALYTIC: "the gradient of E at w_t, without differentiating w_t",
     DERIVATIVES: "not the hypergradient but a derivative on the way to it",
+    MEANS: "means over the draws of a stochastic method, and of its lower level",
     SPECTRUM: "a priori, on a quadratic whose eigenvalues and eigenvectors are known",
     FROM_A_RUN: "a posteriori, computed after a run: for any AID method, and from a reference",
 }
@@ -97,6 +99,8 @@ def theory() -> list[Row]:
 def _groups(bound: Bound) -> tuple[str, ...]:
     if bound.kind is not BoundKind.A_PRIORI:
         return (SPECTRUM if bound.kind is BoundKind.FROM_SPECTRUM else FROM_A_RUN,)
+    if bound.stochastic:
+        return (MEANS,)
     if bound.bounds != error:
         return (DERIVATIVES,)
     return tuple(m for m in bound.methods if m != "exact" or bound.methods == ("exact",)) or (ANALYTIC,)

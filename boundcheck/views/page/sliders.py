@@ -11,7 +11,7 @@ import sympy as sp
 from boundcheck.theory.codegen import javascript_of
 from boundcheck.theory.gradient_methods import ALPHA_STAR
 from boundcheck.theory.rates import S_NORMAL
-from boundcheck.theory.symbols import QUANTITIES, WEIGHTED, L, alpha, kappa, mu, mu_inv, q
+from boundcheck.theory.symbols import QUANTITIES, STOCHASTIC, WEIGHTED, L, alpha, kappa, mu, mu_inv, q
 from boundcheck.theory.typeset import expression_latex
 from boundcheck.views.page.rows import Row
 
@@ -24,11 +24,14 @@ GROUPS = {
     "solution": "At and near the solution",
     "step": "Gradient step",
     "weighted": "Momentum, in a weighted norm",
+    "noise": "Noise and steps of stochastic iterations",
     "run": "From a run or from the spectrum",
 }
 # A page without a problem: the hump t·qᵗ of ITD stands out, and all conditions hold.
 USUAL = {"q": 0.95, "q_star": 0.9, "q_P": 0.95, "W": 2.0, "g_star": 0.5, "eps_w": 1e-4, "eps_v": 1e-4, "A_t_inv": 10.0}
 USUAL |= {"newton_t": 1e-3, "solve_error": 1e-3, "gap_t": 1e-3, "eps_g": 1e-6}
+USUAL |= {"m_1": 0.01, "m_2": 0.01, "V_star": 0.01, "sigma_1_grad": 0.01, "eta": 0.1, "beta": 25.0, "gamma": 1e5}
+USUAL |= {"mse_w": 0.01, "mse_v": 0.01}
 DECADES = 3  # on both sides of a value
 DEEPEST = 6  # decades that 1 − q reaches down
 
@@ -59,6 +62,8 @@ def _group(name: str) -> str:
         return "solution"
     if name in OF_A_STEP:
         return "step"
+    if name in {quantity.name for quantity in STOCHASTIC} | {"mse_w", "mse_v"}:
+        return "noise"
     if QUANTITIES[name].kind == "observable" or name == "eps_g":
         return "run"
     return "weighted" if name in {quantity.name for quantity in WEIGHTED} else "ball"
