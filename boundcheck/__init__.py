@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from boundcheck.compare.enclose import enclose
     from boundcheck.compare.guarantees import Plan
     from boundcheck.compare.plan import plan
+    from boundcheck.compare.plan_stochastic import plan_stochastic
     from boundcheck.constants import Constant, Constants, Provenance
     from boundcheck.errors import (
         AssumptionError,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from boundcheck.report.enclosure import Enclosure
     from boundcheck.report.minimum import Minimum, Trial
     from boundcheck.report.report import Report
+    from boundcheck.report.stochastic_plan import StochasticPlan
     from boundcheck.report.stochastic_report import StochasticReport
     from boundcheck.report.verdict import Verdict
     from boundcheck.side import Side
@@ -104,6 +106,7 @@ _HOME = {
     "Side": "boundcheck.side",
     "SparseMatrix": "boundcheck.problems.parts.sparse_matrix",
     "StepSchedule": "boundcheck.step_schedule",
+    "StochasticPlan": "boundcheck.report.stochastic_plan",
     "StochasticReport": "boundcheck.report.stochastic_report",
     "ToleranceError": "boundcheck.errors",
     "Trial": "boundcheck.report.minimum",
@@ -128,6 +131,7 @@ _HOME = {
     "load_problem": "boundcheck.problems.loading",
     "minimise": "boundcheck.trust.minimise",
     "plan": "boundcheck.compare.plan",
+    "plan_stochastic": "boundcheck.compare.plan_stochastic",
     "worst": "boundcheck.worst_case.worst",
 }
 
@@ -161,6 +165,7 @@ __all__ = [
     "Side",
     "SparseMatrix",
     "StepSchedule",
+    "StochasticPlan",
     "StochasticReport",
     "ToleranceError",
     "Trial",
@@ -188,6 +193,7 @@ __all__ = [
     "load_problem",
     "minimise",
     "plan",
+    "plan_stochastic",
     "plot",
     "problems",
     "step_sizes",

@@ -27,16 +27,20 @@ from boundcheck.cli.options import (
     asked_problem,
     print_json,
 )
+from boundcheck.cli.stochastic_command import Batch, Options, asked_finite_sum, asks_for_minibatches
 from boundcheck.errors import InputError, InterruptedRunError
 
 
 def plan(
     problem: ProblemName,
-    eps: Annotated[float | None, typer.Option("--eps", help="The absolute error allowed.")] = None,
+    eps: Annotated[
+        float | None, typer.Option("--eps", help="The absolute error allowed; the root mean square one of sid.")
+    ] = None,
     rtol: Annotated[
         float | None, typer.Option("--rtol", help="Or the relative error allowed: 0.01 is 1 % of ‖∇f‖.")
     ] = None,
-    method: Annotated[list[str] | None, typer.Option("--method", help="itd, aid-fp, aid-cg, aid-cgn.")] = None,
+    method: Annotated[list[str] | None, typer.Option("--method", help="itd, aid-fp, aid-cg, aid-cgn, sid.")] = None,
+    batch: Batch = None,
     no_run: Annotated[bool, typer.Option("--no-run", help="Do not run the methods to see what they need.")] = False,
     set_problem: SetProblem = None,
     know: Know = None,
@@ -48,14 +52,32 @@ def plan(
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> int:
-    """Find the t and k for an accuracy: guaranteed by a bound, or estimated from runs; and the step size to use."""
+    """Find the t and k for an accuracy: guaranteed by a bound, or estimated from runs; and the step size to use.
+
+    With --method sid, also the steps and the batch, for the root mean square error.
+    """
     from boundcheck.compare.plan import plan as make
-    from boundcheck.views.terminal import console, show_plan
+    from boundcheck.compare.plan_stochastic import plan_stochastic
+    from boundcheck.views.terminal import console, show_plan, show_stochastic_plan
 
     if (eps is None) == (rtol is None):
         both = "no accuracy was given" if eps is None else "--eps and --rtol were given together"
         raise InputError(f"{both}; give --rtol 0.01 for an error of 1 % of ‖∇f‖, or --eps for an absolute error")
+    minibatches = asks_for_minibatches(method, Options(batch=batch), {})
     known = asked_constants(know)
+    if minibatches:
+        if method != ["sid"]:
+            raise InputError(f"plan knows sid among the methods with minibatches, not {', '.join(method or ())}")
+        loaded = asked_finite_sum(problem, seed, dtype, device, set_problem, batch)
+        with console.progress(quiet or as_json) as tell:
+            of_sid = plan_stochastic(
+                loaded, eps, rtol=rtol, known=known, budget=budget, seed=seed or 0, run=not no_run, progress=tell
+            )
+        if as_json:
+            print_json(of_sid.to_json())
+        else:
+            show_stochastic_plan.show(of_sid)
+        return 0 if of_sid.splits or of_sid.measured else SILENT
     loaded = asked_problem(problem, seed, dtype, device, set_problem)
     with console.progress(quiet or as_json) as tell:
         result = make(

@@ -13,7 +13,7 @@ from boundcheck.number_text import number, percent
 from boundcheck.side import Side
 from boundcheck.step_schedule import StepSchedule
 
-HEADER = ("batch", "t", "k", "examples", "steps of w", "steps of v", "status")
+HEADER = ("batch", "t", "k", "examples", "status")
 PROVED = {Side.EXACT: "proved", Side.UPPER: "proved", Side.HIGH_PROBABILITY: "probable", Side.LOWER: "estimated"}
 
 
@@ -135,14 +135,16 @@ class StochasticPlan:
                 f"For {goal}: batch = {best.batch}, t = {best.t}, k = {best.k} is "
                 f"{'proved' if best.side is not Side.LOWER else 'estimated'} to be enough ({best.bound_name})."
             )
+            sentences.append(f"Steps: {best.steps} for w; {best.steps_v} for v.")
         if self.measured is not None:
             m = self.measured
             sentences.append(
                 f"In {m.runs} runs with batch = {m.batch}, t = k = {m.t} was enough: {number(math.sqrt(m.mse))}, "
                 f"at most {number(math.sqrt(m.upper))} (measured)."
             )
+            sentences.append(f"Steps of these runs: {m.steps} for w; {m.steps_v} for v.")
         rows = tuple(
-            (str(s.batch), str(s.t), str(s.k), f"{s.cost:,}", str(s.steps), str(s.steps_v), PROVED[s.side])
+            (str(s.batch), str(s.t), str(s.k), f"{s.cost:,}", PROVED[s.side])
             for s in self.splits
         )
         notes = tuple(f"batch = {batch}: {why}" for batch, why in self.reasons.items())
