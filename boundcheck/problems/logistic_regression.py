@@ -139,7 +139,9 @@ def make(
         return w - ready.steps.alpha * (size / len(indices) * sums + ready.lam * w)
 
     def inner_on(w: Tensor, ready: Ready, indices: Tensor) -> Tensor:
-        return -size * logsigmoid(-(U[indices] @ w)).mean() + (ready.lam * w * w).sum() / 2
+        z = U[indices] @ w
+        # log(1 + e^z); second derivatives of `logsigmoid` warn under vmap where z is a single number
+        return size * torch.logaddexp(z, torch.zeros_like(z)).mean() + (ready.lam * w * w).sum() / 2
 
     def slopes(ready: Ready, centre: Tensor, radius: float) -> Tensor:
         """∇₁²ℓ_i = Nσ'(u_iᵀw)u_iu_iᵀ + diag λ, between min λ and N sup σ' ‖u_i‖² + max λ."""
