@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -57,7 +57,7 @@ def ball_of_iterates(
 ) -> IterateBall:
     """The ball of all iterates: one of which the bounds on it prove that they stay inside."""
     problem, w = setting.problem, setting.w_star
-    start = float((problem.w0.cpu().double() - w.cpu().double()).norm()) * (1 + 1e-14) + away.value
+    start = float((problem.w0.cpu().double() - w.cpu().double()).norm()) * (1 + 1e-12) + away.value
     size = float(w.norm())
 
     def reach(bounds: ExampleBounds) -> float:
@@ -83,7 +83,7 @@ def ball_of_iterates(
         if needed <= radius:
             return IterateBall(needed, proved)
         if not math.isfinite(needed) and radius <= NEAR * start:
-            return IterateBall(radius, replace(proved, doubt=TOO_LARGE), TOO_LARGE)
+            return IterateBall(radius, proved, TOO_LARGE)
         radius = ROOM * needed
     some = source.on_some(w, start + away.value, escape)
     if isinstance(some, str):

@@ -178,7 +178,8 @@ def _primary(
         "L_Phi_hat": of("L_Phi_hat", slope, "the largest ‖∂₁Φ̂‖ of all minibatches, by the bounds of every example"),
     }  # fmt: skip
     if finite_sum.lam_apart:
-        found["m_2"] = of("m_2", 0.0, "λ and the examples enter Φ in separate terms", Side.EXACT, None)
+        provenance = Provenance("λ and the examples enter Φ in separate terms", "examples", no_proof=finite_sum.doubt)
+        found["m_2"] = Constant("m_2", 0.0, Side.LOWER if finite_sum.doubt else Side.EXACT, provenance)
     elif math.isfinite(bounds.m_2):
         zero, how = bounds.m_2 == 0, bounds.how_2 if bounds.m_2 == 0 else f"{f:.4g} times {bounds.how_2}"
         found["m_2"] = of("m_2", f * bounds.m_2, how, Side.EXACT if zero else Side.UPPER)
