@@ -116,7 +116,7 @@ def asked_steps(option: str, text: str) -> StepSchedule | None:
     try:
         return StepSchedule.parse(text)
     except InputError as why:
-        raise InputError(f"{option} {text}: {why}" if text not in str(why) else f"{option}: {why}") from None
+        raise InputError(f"{option}: {why}" if repr(text) in str(why) else f"{option} {text}: {why}") from None
 
 
 def run_minibatches(

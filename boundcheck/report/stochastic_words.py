@@ -175,10 +175,11 @@ def _violations(report: StochasticReport) -> Iterator[str]:
 def _undecided(report: StochasticReport) -> Iterator[str]:
     """Bounds that more runs would decide, with about how many runs that takes in all; then the others."""
     open_bounds = [(m, b) for m, b in _bounds(report) if is_undecided(b)]
-    more = {f"{b.name} on {m}": b.more_runs for m, b in open_bounds if b.more_runs is not None}
+    more = sorted((b.more_runs, f"{b.name} on {m}") for m, b in open_bounds if b.more_runs is not None)
     if more:
-        count = _upward(max(more.values()))
-        yield f"About {count} more runs would decide {_list(list(more))} (--runs {report.runs + count})."
+        first, every = _upward(more[0][0]), _upward(more[-1][0])
+        sentence = f"About {first} more runs would decide {more[0][1]} (--runs {report.runs + first})"
+        yield f"{sentence}, and {every} all {len(more)} that are undecided." if len(more) > 1 else f"{sentence}."
     for method, bound in open_bounds:
         if bound.more_runs is None:
             yield f"{bound.name} on {method} is not decided: {bound.reason or 'its constants may be too small'}."
@@ -186,7 +187,7 @@ def _undecided(report: StochasticReport) -> Iterator[str]:
 
 def _upward(count: int) -> int:
     """With two digits, not less."""
-    power = 10 ** max(0, len(str(count)) - 2)
+    power: int = 10 ** max(0, len(str(count)) - 2)
     return -(-count // power) * power
 
 
