@@ -7,7 +7,7 @@ from enum import Enum
 from boundcheck.errors import InputError
 
 # How bounds move with a constant: they fall with these, are not monotone in those, and grow with every other one.
-FALLING = frozenset(("mu", "mu_inv"))
+FALLING = frozenset(("mu", "mu_inv", "mu_ell_hat"))
 NOT_MONOTONE = frozenset(("alpha", "eta", "beta", "gamma", "t", "k", "K"))  # chosen, not measured
 
 

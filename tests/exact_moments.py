@@ -85,6 +85,9 @@ class AffineSum:
         if self.alpha:
             curvature = np.linalg.eigvalsh((np.eye(len(A)) - A) / self.alpha)
             found |= {"mu": curvature[0], "L": curvature[-1], "alpha": self.alpha}
+            each = np.linalg.eigvalsh((np.eye(len(A)) - self.A) / self.alpha)
+            apart = min(each.min(), curvature[0])  # curvature[0] is larger but for rounding
+            found |= {"mu_ell_hat": apart, "L_ell_hat": each.max() - apart}
             found |= {"sigma_1_grad": 2 * V_star / self.alpha**2}
             found |= {"sigma_2_grad": 2 * m_1 / (self.alpha * curvature[0]) ** 2}
         return {name: float(value) for name, value in found.items()}

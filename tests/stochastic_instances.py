@@ -146,7 +146,7 @@ def curved(seed: int) -> RandomRun:
 
 def own_steps(name: str, run: RandomRun) -> dict[str, float] | None:
     """The steps as this bound takes them; None where it is not about such steps."""
-    constant, steps = name.endswith(("constant", "recursive")), run.steps
+    constant, steps = name.endswith(("constant", "recursive", "convex")), run.steps
     if constant and steps.switch is None:
         return {"eta": steps.eta}
     return {"beta": steps.beta, "gamma": steps.gamma} if steps.switch == 0 and not constant else None

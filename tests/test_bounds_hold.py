@@ -361,6 +361,7 @@ CASES: Mapping[str, Callable[[str, int], Iterator[Comparison]]] = {
     "ji-itd": ji,
     "nesterov": momentum,
     "sgd-constant": of_steps,
+    "sgd-convex": of_steps,
     "sgd-decreasing": of_steps,
     "sid": of_steps,
     "sid-bias": of_means,

@@ -92,6 +92,7 @@ BY_CONSTRUCTION: Mapping[str, str] = {
     "independent": "the solver draws a new minibatch for every step and for the last product",
     "noise": "σ₁ and σ₂ are among the constants, and a bound is worth what they are",
     "noise around w*": "V* and m₁ are among the constants, and a bound is worth what they are",
+    "convex examples": "L̂ and μ̂ are among the constants only for a gradient step, and a bound is worth what they are",
     "Lipschitz draws": "L_Φ̂ is among the constants, and a bound is worth what it is",
     "2": "q is among the constants, and a q ≥ 1 is refused",
     "v_0 = 0": "the linear solver starts at 0",

@@ -244,6 +244,14 @@ GRADIENT_NOISE = Assumption(
     ("sigma_1_grad", "sigma_2_grad", "mu", "L", "alpha"),
     "α·L < 2; σ'₁ and σ'₂ from all examples, or a sampled estimate from below",
 )
+CONVEX_EXAMPLES = Assumption(
+    "convex examples",
+    "Φ̂ = w − α∇₁ℓ̂ with E∇₁ℓ̂ = ∇₁ℓ, ℓ(·,λ) μ-strongly convex and L-smooth, and V[∇₁ℓ̂(w)−∇₁ℓ̂(w')] ≤ "
+    "L̂⟨∇₁ℓ(w)−∇₁ℓ(w'), w−w'⟩ − L̂μ̂‖w−w'‖²: convex examples are noisy only where ℓ is curved",
+    "",
+    ("alpha", "mu", "L", "mu_ell_hat", "L_ell_hat", "V_star"),
+    "L̂ and μ̂ from the least and the largest eigenvalues of all ∇²₁ℓ_i, or a sampled estimate",
+)
 LIPSCHITZ_DRAWS = Assumption(
     "Lipschitz draws",
     "‖∂₁Φ̂(w,λ,ζ)‖ ≤ L_Φ̂ for every draw ζ and every w of the ball",

@@ -8,11 +8,8 @@ import numpy as np
 
 from boundcheck.errors import InputError
 from boundcheck.step_schedule import StepSchedule
+from boundcheck.theory.step_search import LONGEST, best_schedule
 from boundcheck.theory.symbols import QUANTITIES
-
-FASTER = (1.0, 1.25, 1.5, 2.0, 3.0, 4.5)  # β(1−q): the steps of slow decrease, and safer ones
-SWITCHES = 36  # the numbers of constant steps that are tried
-LONGEST = 20_000  # steps that are tried one by one; a longer run is looked at after as many
 
 
 def advise(q: float, sigma_1: float, sigma_2: float, mse_0: float, t: int) -> StepSchedule:
@@ -104,9 +101,12 @@ def advise_recursive(q: float, m_1: float, V_star: float, mse_0: float, t: int) 
     greedy = best_steps(q, m_1, V_star, mse_0, horizon)
     if t == 0 or V_star == 0:
         return StepSchedule.constant(float(greedy[0]) if t else 1.0)
-    tried = _schedules(greedy, 1 - q, horizon)
-    at_end = _at_end(tried, horizon, q, m_1, V_star, mse_0)
-    return tried[int(np.argmin(at_end))]
+    root_m, root = math.sqrt(m_1), math.sqrt(V_star)
+
+    def after(rho: np.ndarray, step: np.ndarray) -> np.ndarray:
+        return np.asarray((1 - step + step * q) ** 2 * rho + (step * (root_m * np.sqrt(rho) + root)) ** 2)
+
+    return best_schedule(greedy, 1 - q, horizon, mse_0, after, t > horizon)
 
 
 def best_steps(q: float, m_1: float, V_star: float, mse_0: float, t: int) -> np.ndarray:
@@ -134,32 +134,6 @@ def best_steps(q: float, m_1: float, V_star: float, mse_0: float, t: int) -> np.
         steps[i] = eta = max(eta, 1e-12)  # a step has to be positive; at w* none is needed
         rho = (1 - eta + eta * q) ** 2 * rho + eta * eta * noise
     return steps
-
-
-def _schedules(greedy: np.ndarray, gap: float, t: int) -> list[StepSchedule]:
-    """Constant steps, and for each switch the mean of the best steps before it and β/(γ+i) from the best step there."""
-    switches = np.unique(np.concatenate([[0], np.geomspace(1, t, SWITCHES).astype(int)]))
-    tried = [StepSchedule.constant(float(eta)) for eta in (greedy[0], greedy[-1], greedy.mean())]
-    for switch in switches[switches < t]:
-        before = {float(greedy[0]), float(greedy[: switch + 1].mean()), float(greedy[switch])}
-        for eta in before if switch else {0.0}:
-            for scale in FASTER:
-                beta = scale / gap
-                tried.append(StepSchedule(eta, int(switch), beta, max(beta / float(greedy[switch]), beta)))
-    return tried
-
-
-def _at_end(tried: list[StepSchedule], t: int, q: float, m_1: float, V_star: float, mse_0: float) -> np.ndarray:
-    """ρ_t of every schedule."""
-    eta, beta, gamma = (np.array([getattr(s, name) for s in tried]) for name in ("eta", "beta", "gamma"))
-    switch = np.array([np.inf if s.switch is None else s.switch for s in tried])
-    offset = np.where(np.isinf(switch), 1.0, gamma - np.where(np.isinf(switch), 0.0, switch))
-    rho, root_m, root = np.full(len(tried), mse_0), math.sqrt(m_1), math.sqrt(V_star)
-    for i in range(t):
-        with np.errstate(divide="ignore"):
-            step = np.where(i < switch, eta, beta / (offset + i))
-        rho = (1 - step + step * q) ** 2 * rho + (step * (root_m * np.sqrt(rho) + root)) ** 2
-    return rho
 
 
 def _refuse(t: int, **numbers: float) -> None:

@@ -155,13 +155,27 @@ STOCHASTIC = (
     Quantity("sigma_2", r"\sigma_2", "σ₂ with V[Φ̂(w)] ≤ σ₁ + σ₂‖Φ(w)−w‖²", text="σ₂"),
     Quantity("sigma_1_grad", r"\sigma'_1", "σ'₁ with V[∇₁ℓ̂(w)] ≤ σ'₁ + σ'₂‖∇₁ℓ(w)‖²", text="σ'₁"),
     Quantity("sigma_2_grad", r"\sigma'_2", "σ'₂ with V[∇₁ℓ̂(w)] ≤ σ'₁ + σ'₂‖∇₁ℓ(w)‖²", text="σ'₂"),
+    Quantity(
+        "mu_ell_hat",
+        r"\hat\mu_\ell",
+        "μ̂ with V[∇₁ℓ̂(w)−∇₁ℓ̂(w')] ≤ L̂⟨∇₁ℓ(w)−∇₁ℓ(w'), w−w'⟩ − L̂μ̂‖w−w'‖²; the least eigenvalue of every ∇²₁ℓ_i will do",
+        direction=-1,
+        text="μ̂",
+    ),
+    Quantity(
+        "L_ell_hat",
+        r"\hat L_\ell",
+        "L̂ with V[∇₁ℓ̂(w)−∇₁ℓ̂(w')] ≤ L̂⟨∇₁ℓ(w)−∇₁ℓ(w'), w−w'⟩ − L̂μ̂‖w−w'‖²; with one example sup ‖∇²₁ℓ_i‖ − μ̂ will do",
+        text="L̂",
+    ),
     Quantity("mse_0", r"\mathrm{MSE}_0", "E‖w_0−w*‖²; r_0² from a fixed start", text="MSE_0"),
     Quantity("eta", r"\eta", "constant step of a stochastic iteration", direction=0, low_open=True, text="η"),
     Quantity("beta", r"\beta", "β of the decreasing steps η_i = β/(γ+i)", direction=0, low_open=True, text="β"),
     Quantity("gamma", r"\gamma", "γ of the decreasing steps η_i = β/(γ+i)", direction=0, low_open=True, text="γ"),
 )
 (
-    m_1, m_2, L_Phi_hat, V_star, sigma_1, sigma_2, sigma_1_grad, sigma_2_grad, mse_0, eta, beta, gamma
+    m_1, m_2, L_Phi_hat, V_star, sigma_1, sigma_2, sigma_1_grad, sigma_2_grad, mu_ell_hat, L_ell_hat, mse_0, eta, beta,
+    gamma
 ) = _symbols(STOCHASTIC)  # fmt: skip
 
 # how a terminal shows what a bound may have on its left, and the states of a recursion

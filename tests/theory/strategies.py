@@ -27,6 +27,8 @@ def constants_for(draw: st.DrawFn, bound: Bound) -> dict[str, float]:
         "kappa": draw(st.floats(1, 1e6)),
         "mu": mu,
         "L": L,
+        "mu_ell_hat": mu * draw(st.sampled_from((0.0, 0.3, 1.0))),
+        "L_ell_hat": L * draw(st.floats(0, 2)),
         "alpha": draw(st.floats(0.01, 0.5)) / L,
     }
     names = [name for name in bound.symbols if QUANTITIES[name].kind != "index"]

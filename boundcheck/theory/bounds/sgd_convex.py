@@ -1,0 +1,47 @@
+"""Stochastic gradient descent with a constant step, where noise is large only along directions in which ℓ is curved.
+
+    M_{t+1} = (1−ηαμ)² M_t − η(2−ηα(μ+L)) e + η²(√(αL̂(α(μ−μ̂)M_t + e)) + √V*)²,   M_0 = MSE_0,   E‖w_t−w*‖² ≤ M_t
+    e = min{α(L−μ)M_t, max{0, η²αL̂V*/(2−ηα(μ+L+L̂))² − α(μ−μ̂)M_t}}
+
+for ηα(μ+L+L̂) < 2. It is `stochastic-recursive` with α²L̂(μ−μ̂) in the place of m₁, and e for what the noise may gain
+from other directions than the flattest; e is 0 far from w* if μ̂ < μ. For convex examples in minibatches of b drawn with
+replacement L̂ = max ‖∇²₁ℓ_i‖/b and μ̂ = 0 will do, and with μ̂-strongly convex ones L̂ = (max ‖∇²₁ℓ_i‖ − μ̂)/b.
+`convex_recursion.convex_distance` takes any steps. Proof: docs/proofs.md.
+"""
+
+from sympy import Integer, Max, Min, sqrt
+
+from boundcheck.theory.assumptions import CONVEX_EXAMPLES, STOCHASTIC_MAP
+from boundcheck.theory.bound import Bound
+from boundcheck.theory.bounds import itd_gd
+from boundcheck.theory.citation import BOUNDCHECK, Citation
+from boundcheck.theory.condition import Condition
+from boundcheck.theory.recursion import Recursion
+from boundcheck.theory.symbols import L, L_ell_hat, M_t, V_star, alpha, eta, mse_0, mse_w, mu, mu_ell_hat
+
+NOISY = alpha * L_ell_hat
+STEEP = eta * alpha * (mu + L + L_ell_hat)
+LEAST = alpha * (mu - mu_ell_hat) * M_t  # of α⟨∇₁ℓ(w)−μ̂(w−w*), w−w*⟩ in the mean
+WORST = eta**2 * NOISY * V_star / (2 - STEEP) ** 2  # where the right-hand side is largest
+ABOVE = Min(alpha * (L - mu) * M_t, Max(0, WORST - LEAST))
+STEP = (
+    (1 - eta * alpha * mu) ** 2 * M_t
+    - eta * (2 - eta * alpha * (mu + L)) * ABOVE
+    + eta**2 * (sqrt(NOISY * (LEAST + ABOVE)) + sqrt(V_star)) ** 2
+)
+
+BOUND = Bound(
+    name="sgd-convex",
+    title="Stochastic gradient descent on convex examples",
+    reference=Citation(BOUNDCHECK, "gradient descent on convex examples", "sgd-convex"),
+    assumptions=(STOCHASTIC_MAP, CONVEX_EXAMPLES),
+    formula=M_t,
+    bounds=mse_w,
+    methods=("sid", "neumann"),
+    conditions=(
+        Condition(STEEP, Integer(2), "a single draw may take w too far; take η below 2/(α(μ+L+L̂))", strict=True),
+        itd_gd.ORDERED,
+        Condition(mu_ell_hat, mu, "ℓ is at least as strongly convex as every example; take μ at least μ̂"),
+    ),
+    recursion=Recursion(state=(M_t,), start=(mse_0,), first=(STEP,), step=(STEP,)),
+)

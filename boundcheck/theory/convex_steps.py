@@ -1,0 +1,98 @@
+"""Steps that make the bound of `convex_recursion.convex_distance` small."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from boundcheck.errors import InputError
+from boundcheck.step_schedule import StepSchedule
+from boundcheck.theory.convex_recursion import STEEPEST, ConvexDescent
+from boundcheck.theory.step_search import best_schedule
+
+LONGEST = 4_000  # steps that are tried one by one; a longer run is looked at after as many
+SMALLEST_STEP = 1e-12  # a step has to be positive; at w* none is needed
+NEAR = 1.1  # by what factor the next step differs from the one before, at most, as a rule
+HALVINGS = 8  # of that interval
+
+
+def advise_convex(descent: ConvexDescent, t: int) -> StepSchedule:
+    """Steps that make ρ_t small: constant first, β/(γ+i) later.
+
+    No steps give a smaller ρ_t than those that make every next ρ least, for ρ_{i+1} grows with ρ_i. Of the schedules
+    with a constant step first and β/(γ+i) later, the one with the least ρ_t is taken, over a grid of switches and of β
+    around these steps. A t above 4000 gets the schedule for 4000.
+
+    Parameters
+    ----------
+    descent : ConvexDescent
+        The constants, and E‖w_0−w*‖².
+    t : int
+        How many steps will be taken.
+
+    Returns
+    -------
+    StepSchedule
+        The steps.
+
+    Raises
+    ------
+    InputError
+        If t is negative.
+    """
+    if t < 0:
+        raise InputError(f"t = {t} < 0; give the number of iterations, 0 or more")
+    horizon = min(t, LONGEST)
+    greedy = best_convex_steps(descent, horizon)
+    if t == 0 or descent.V_star == 0:
+        return StepSchedule.constant(float(greedy[0]))
+    return best_schedule(greedy, descent.alpha * descent.mu, horizon, descent.mse_0, descent.after, t > horizon)
+
+
+def best_convex_steps(descent: ConvexDescent, t: int) -> np.ndarray:
+    """The step at each i that makes the next ρ of the recursion least.
+
+    The next ρ is a convex function of the step, as the largest of quadratic functions of η that open upwards; its
+    derivative is that of the largest one.
+
+    Parameters
+    ----------
+    descent : ConvexDescent
+        The constants, and E‖w_0−w*‖².
+    t : int
+        How many steps.
+
+    Returns
+    -------
+    ndarray
+        η_0 … η_{t−1}, and η_0 alone if t is 0.
+    """
+    most = min(1.0, STEEPEST / descent.steep * (1 - 1e-12))
+    rho, eta = descent.mse_0, most
+    steps = np.empty(max(t, 1))
+    for i in range(len(steps)):
+        low, high = eta / NEAR, min(eta * NEAR, most)
+        while low > most * SMALLEST_STEP and _slope(descent, rho, low) > 0:
+            low, high = low / NEAR**3, low
+        while high < most and _slope(descent, rho, high) < 0:
+            low, high = high, min(high * NEAR**3, most)
+        if _slope(descent, rho, high) > 0:
+            for _ in range(HALVINGS):
+                middle = math.sqrt(low * high)
+                low, high = (low, middle) if _slope(descent, rho, middle) > 0 else (middle, high)
+        steps[i] = eta = high
+        rho = float(descent.after(rho, eta))
+    return steps
+
+
+def _slope(descent: ConvexDescent, rho: float, eta: float) -> float:
+    """Half the derivative of the next ρ by η: with y = α⟨∇₁ℓ(w), w−w*⟩ in the mean where the next ρ is largest."""
+    alpha, mu, L = descent.alpha, descent.mu, descent.L
+    noisy = alpha * descent.L_ell_hat
+    least = alpha * (mu - descent.mu_ell_hat) * rho
+    worst = noisy * descent.V_star * (eta / (2 - eta * descent.steep)) ** 2
+    above = min(alpha * (L - mu) * rho, max(0.0, worst - least))
+    y = alpha * mu * rho + above
+    noise = math.sqrt(noisy * (least + above)) + math.sqrt(descent.V_star)
+    return eta * (alpha * (mu + L) * y - alpha * mu * alpha * L * rho + noise * noise) - y
