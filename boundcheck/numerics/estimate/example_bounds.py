@@ -82,11 +82,24 @@ def of_batch(finite_sum: FiniteSum, values: Tensor) -> float:
 
 @dataclass(frozen=True)
 class Step:
-    """The step α of a gradient step, how far that of exact arithmetic may be from it, and whether it depends on λ."""
+    """The step α of a gradient step.
+
+    Attributes
+    ----------
+    alpha : float
+        Its value.
+    off : float
+        How far that of exact arithmetic may be from it.
+    frozen : bool
+        Whether derivatives take it as fixed.
+    L : float
+        At least the largest eigenvalue of ∇²₁ℓ for all w, where that is known in closed form; else infinite.
+    """
 
     alpha: float
     off: float
     frozen: bool
+    L: float = math.inf
 
 
 @torch.no_grad()
@@ -111,7 +124,7 @@ def from_slopes(problem: Problem, step: Step, centre: Tensor, radius: float) -> 
     low, high = 1 - a * ends[:, 1].clamp_min(0), 1 - step.alpha * ends[:, 0].clamp_min(0)
     high = torch.where(ends[:, 0] < 0, 1 - a * ends[:, 0], high + step.off * ends[:, 0].clamp_min(0))
     least, most = float(ends[:, 0].min()), float(ends[:, 1].max())
-    m_1 = a * a * operator_variance(least, most, float(ends[:, 1].mean()))
+    m_1 = a * a * operator_variance(least, most, min(step.L, float(ends[:, 1].mean())))
     return ExampleBounds(
         (sizes + off) * UP, low, high, True, torch.full_like(low, math.inf), variance, above, m_1, 0.0,
         "α² max (h − a)(b − h), a ≤ ∇²₁ℓ_i ≤ b", "λ and the examples enter Φ in separate terms",

@@ -94,7 +94,9 @@ def _step(problem: Problem) -> Step | None:
             return None
         slope = closed.get("grad_alpha")
         frozen = slope is None or slope.value == 0
-        return Step(alpha.value, RAISED_BY * torch.finfo(problem.dtype).eps * alpha.value, frozen)
+        L, margin = closed.get("L"), RAISED_BY * torch.finfo(problem.dtype).eps
+        top = L.value * (1 + margin) if L is not None and L.side in (Side.EXACT, Side.UPPER) else math.inf
+        return Step(alpha.value, margin * alpha.value, frozen, top)
     alpha = step_constant(problem)
     if alpha is None or alpha.side is not Side.EXACT:
         return None
