@@ -15,7 +15,9 @@ import numpy as np
 
 from boundcheck import methods as method_names
 from boundcheck.compare import certificate, stochastic_bounds, stochastic_verdict
-from boundcheck.compare.measure_stochastic import Range, Reference, Runs, collect, measure
+from boundcheck.compare.measure_stochastic import Range, Reference, Runs, Squares, collect, measure
+from boundcheck.compare.stochastic_bounds import BoundsOnGrid
+from boundcheck.compare.stochastic_moments import mean_squares
 from boundcheck.compare.stochastic_noise import NoiseSetting, noise_setting
 from boundcheck.compare.stochastic_verdict import Evidence
 from boundcheck.constants import Constants
@@ -88,7 +90,7 @@ def check_stochastic(
     steps_v : StepSchedule, optional
         The steps of the linear solver; by default like `steps`.
     points : int
-        At how many t the means are measured, in geometric progression up to `t`; 8 by default.
+        At how many t the means are measured, in geometric progression from 1 to `t`, or only at `t`; 8 by default.
     bounds : sequence of str, optional
         Names of bounds from the catalogue; all that fit by default.
     known : Constants, optional
@@ -145,7 +147,7 @@ def check_stochastic(
     tell("checking the problem", 0, 1)
     doubts = validate.check(problem, problem.lam).unconfirmed
     solution = reference(quick(problem), problem.lam[None])
-    grid_t = np.unique(np.geomspace(1, t, points).round().astype(int))
+    grid_t = np.unique(np.geomspace(1 if points > 1 else t, t, points).round().astype(int))
     longest = max([method.steps(t) for method in chosen])
     setting = noise_setting(problem, solution, t, longest, steps, steps_v, known, spend, tell, doubts)
     ends = ENDS * len(Measured) * len(grid_t) * len(chosen)
@@ -244,9 +246,15 @@ def _curve(
     results = _run(experiment, method, tell)
     ks = np.array([method.steps(int(t)) for t in experiment.t])
     reference, setting = experiment.reference, experiment.setting
-    reach = Range(setting.largest_error if method.name == "sid" else None, setting.radius)
+    is_sid, finite_sum = method.name == "sid", experiment.problem.finite_sum
+    same = is_sid and finite_sum is not None and finite_sum.variance_factor == 0
+    reach = Range(setting.largest_error if is_sid else None, setting.radius, same)
     tell(f"measuring {method}", number, of)
-    points = [measure(_at(results, j), reference, reach, experiment.delta) for j in range(len(experiment.t))]
+    squares = mean_squares(BoundsOnGrid(setting.case, experiment.t, ks), setting.sizes)
+    points = []
+    for j, each in enumerate(zip(squares.error, squares.given, squares.distance, strict=True)):
+        known = Squares(*(float(x) for x in each)) if is_sid else Squares(math.inf, math.inf, float(each[2]))
+        points.append(measure(_at(results, j), reference, replace(reach, squares=known), experiment.delta))
     means = {quantity.value: collect(points, quantity) for quantity in Measured}
     floor, floor_w = _floors(experiment, method)
     bounds = {}

@@ -6,6 +6,10 @@ an average of such W over several λ that are fixed beforehand. By Markov, W ≥
 rejected where W ≥ 1/δ; the largest rejected m is the lower end. It needs no upper bound on X. For the upper end the
 same is done with B − X, where X ≤ B always.
 
+Where the mean of the squares is known to be at most S, the mean of n independent numbers X ≥ 0 falls below its
+expectation by more than ε with probability at most exp(−nε²/2S): E e^(−sX) ≤ 1 − sEX + s²S/2 for s ≥ 0. This gives
+another upper end, for which rare large numbers matter less.
+
 Vectors (Pinelis, "Optimum bounds for the distributions of martingales in Banach spaces", 1994, Theorem 3.4): for
 independent vectors with mean 0, norm at most b and mean square norm at most v, the norm of their average is larger
 than ε with probability at most 2exp(−nε²/(2(v + bε/3))).
@@ -24,6 +28,7 @@ BETS = 0.99 * 2.0 ** -np.arange(14)  # the λ; one of them is near the best one 
 SLACK = 1.25  # what it costs that it is only within a factor √2 of the best
 MOST_RUNS = 10**9  # more than anybody makes
 HALVINGS = 60  # of the interval that contains an end
+NARROW = 1e-10  # relative to the end; such an interval is narrow enough
 BOUNDED = "betting on bounded numbers"
 APPROXIMATE = "Student's t, which is approximate, as nothing bounds the numbers"
 
@@ -40,7 +45,9 @@ class Interval:
     proved: bool
 
 
-def mean_interval(numbers: np.ndarray, delta: float, largest: float | None) -> Interval:
+def mean_interval(
+    numbers: np.ndarray, delta: float, largest: float | None, mean_square: float | None = None
+) -> Interval:
     """An interval for the mean of independent numbers that are not negative.
 
     Parameters
@@ -51,6 +58,8 @@ def mean_interval(numbers: np.ndarray, delta: float, largest: float | None) -> I
         The probability with which each end may be wrong.
     largest : float or None
         At least every number that is possible; None if that is not known.
+    mean_square : float, optional
+        At least the mean of the squares of the numbers, if that is known.
 
     Returns
     -------
@@ -59,7 +68,10 @@ def mean_interval(numbers: np.ndarray, delta: float, largest: float | None) -> I
     """
     lower = lower_end(numbers, delta)
     if largest is not None and math.isfinite(largest) and numbers.max() <= largest:
-        return Interval(lower, upper_end(numbers, delta, largest), proved=True)
+        if mean_square is None or not math.isfinite(mean_square):
+            return Interval(lower, upper_end(numbers, delta, largest), proved=True)
+        ends = upper_end(numbers, delta / 2, largest), moment_end(numbers, delta / 2, mean_square)
+        return Interval(lower, min(ends), proved=True)
     return Interval(lower, student_end(numbers, delta), proved=False)
 
 
@@ -79,6 +91,11 @@ def upper_end(numbers: np.ndarray, delta: float, largest: float) -> float:
     return _last_rejected(lambda m: (m - numbers) / (largest - m), largest, mean, delta)
 
 
+def moment_end(numbers: np.ndarray, delta: float, mean_square: float) -> float:
+    """The upper end for the mean of numbers that are not negative, from a bound on the mean of their squares."""
+    return float(numbers.mean()) + math.sqrt(2 * mean_square * math.log(1 / delta) / len(numbers))
+
+
 def _last_rejected(excess: Callable[[float], np.ndarray], far: float, near: float, delta: float) -> float:
     """The m nearest to the mean that is rejected; `far` if none is. `excess(m)` is X/m − 1 for each number."""
     enough = math.log(len(BETS) / delta)
@@ -90,7 +107,7 @@ def _last_rejected(excess: Callable[[float], np.ndarray], far: float, near: floa
 
     for _ in range(HALVINGS):
         middle = (far + near) / 2
-        if middle in (far, near):
+        if abs(far - near) <= NARROW * abs(near):
             break
         far, near = (middle, near) if rejected(middle) else (far, middle)
     return far

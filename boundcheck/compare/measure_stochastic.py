@@ -44,6 +44,15 @@ class Reference:
 
 
 @dataclass(frozen=True)
+class Squares:
+    """At least the means of ‖g − ∇f‖⁴, of ¼‖g − g'‖⁴ and of ‖w_t − w*‖⁴ at one point of the grid."""
+
+    error: float
+    given: float
+    distance: float
+
+
+@dataclass(frozen=True)
 class Range:
     """What holds for every draw, if it is proved; None where it is not.
 
@@ -53,10 +62,16 @@ class Range:
         At least ‖g − ∇f‖.
     distance : float or None
         At least ‖w_t − w*‖.
+    same : bool
+        Whether all draws give the same, but for rounding; False by default.
+    squares : Squares or None
+        Bounds on mean squares, which make upper ends nearer; None by default.
     """
 
     error: float | None
     distance: float | None
+    same: bool = False
+    squares: Squares | None = None
 
 
 @dataclass(frozen=True)
@@ -94,22 +109,46 @@ def measure(runs: Runs, reference: Reference, reach: Range, delta: float) -> dic
     """Every quantity at one point of the grid; each end of an interval is wrong with probability at most δ."""
     largest = None if reach.error is None or not reference.proved else (reach.error + reference.off) * (1 + ROUNDING)
     g, again = runs.value - reference.value, runs.again - reference.value
+    if reach.same:
+        return _without_noise(np.concatenate([g, again]), runs.w - reference.w, reference)
     each = np.stack([_squares(g), _squares(again)])
     if largest is not None and not each.max() <= largest**2:
         largest = None  # the runs refute it
     squares = each.mean(axis=0)
     square_range = None if largest is None else largest**2
-    second_moment = mean_interval(squares, delta, square_range)
+    known = reach.squares or Squares(math.inf, math.inf, math.inf)
+    second_moment = mean_interval(squares, delta, square_range, _fourth(known.error, reference.off))
     mse = _moved(second_moment, reference)
     bias = _bias(g, again, second_moment, reference, largest, delta)
     given = _squares(g - again) / 2
-    inner = mean_interval(given, delta, None if square_range is None else 2 * square_range)
+    inner = mean_interval(given, delta, None if square_range is None else 2 * square_range, known.given)
     return {
         Measured.MSE: PointEstimate(float(squares.mean()), mse, float(squares.var())),
         Measured.BIAS: bias,
         Measured.VARIANCE_GIVEN_W: PointEstimate(float(given.mean()), _rounded(inner), float(given.var())),
-        Measured.VARIANCE_OF_MEAN: _variance_of_mean(g, again, bias, reference, square_range, delta),
+        Measured.VARIANCE_OF_MEAN: _variance_of_mean(
+            g, again, bias, reference, square_range, delta, second_moment.upper - inner.lower
+        ),
         Measured.DISTANCE: _distance(runs.w, reference, reach, delta),
+    }
+
+
+def _without_noise(g: np.ndarray, away: np.ndarray, reference: Reference) -> dict[Measured, PointEstimate]:
+    """Every quantity where one run is as good as all: runs differ by rounding."""
+
+    def size(vectors: np.ndarray, off: float, power: int) -> PointEstimate:
+        norms = np.sqrt(_squares(vectors))
+        ends = max(0.0, float(norms.min()) - off) ** power, (float(norms.max()) + off) ** power
+        return PointEstimate(float(norms.mean()) ** power, _rounded(Interval(*ends, reference.proved)), 0.0)
+
+    spread = float(_squares(g - g.mean(axis=0)).max())
+    none = PointEstimate(spread, Interval(0.0, spread, reference.proved), 0.0)
+    return {
+        Measured.MSE: size(g, reference.off, 2),
+        Measured.BIAS: size(g, reference.off, 1),
+        Measured.VARIANCE_GIVEN_W: none,
+        Measured.VARIANCE_OF_MEAN: none,
+        Measured.DISTANCE: size(away, reference.w_off, 2),
     }
 
 
@@ -137,8 +176,14 @@ def _distance(w: np.ndarray, reference: Reference, reach: Range, delta: float) -
     largest = None if reach.distance is None or not reference.proved else (reach.distance + reference.w_off) ** 2
     if largest is not None:
         largest *= 1 + ROUNDING
-    interval = _shift(mean_interval(away, delta, largest), reference.w_off, reference.proved)
+    fourth = None if reach.squares is None else _fourth(reach.squares.distance, reference.w_off)
+    interval = _shift(mean_interval(away, delta, largest, fourth), reference.w_off, reference.proved)
     return PointEstimate(float(away.mean()), interval, float(away.var()))
+
+
+def _fourth(moment: float, off: float) -> float:
+    """The fourth moment of a distance from the reference, from that of the distance from the truth."""
+    return math.inf if not math.isfinite(moment) else (moment**0.25 + off) ** 4
 
 
 def _moved(interval: Interval, reference: Reference) -> Interval:
@@ -174,8 +219,9 @@ def _bias(
 
 def _variance_of_mean(
     g: np.ndarray, again: np.ndarray, bias: PointEstimate, reference: Reference, square_range: float | None,
-    delta: float,
+    delta: float, most: float,
 ) -> PointEstimate:  # fmt: skip
+    """V[E[g | w_t]]; `most` is an upper end for E⟨g − g̃, g' − g̃⟩ = E‖g − g̃‖² − E V[g | w_t]."""
     products = np.einsum("ij,ij->i", g, again)
     mean, spread = float(products.mean()), float(products.var())
     value = max(0.0, mean - bias.value**2)
@@ -184,7 +230,7 @@ def _variance_of_mean(
     if square_range is not None:
         shifted = products + square_range
         lower = lower_end(shifted, delta) - square_range
-        upper = upper_end(shifted, delta, 2 * square_range) - square_range
+        upper = min(upper_end(shifted, delta, 2 * square_range) - square_range, most)
     else:
         wide = confidence.student_end(products - mean, delta)
         lower, upper = mean - wide, mean + wide

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from boundcheck.compare import certificate
 from boundcheck.compare.certificate import Distance
 from boundcheck.compare.stochastic_bounds import StochasticCase
+from boundcheck.compare.stochastic_moments import NoiseSizes
 from boundcheck.constants import Constant, Constants
 from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel.problem import Problem
@@ -42,6 +43,8 @@ class NoiseSetting:
         How far the computed w is from w*.
     steps_how : str
         Where the steps are from.
+    sizes : NoiseSizes
+        The sizes of single draws.
     """
 
     case: StochasticCase
@@ -50,6 +53,7 @@ class NoiseSetting:
     eps_g: Constant | None
     away: Distance
     steps_how: str
+    sizes: NoiseSizes
 
 
 def noise_setting(
@@ -87,6 +91,8 @@ def noise_setting(
     given = steps if isinstance(steps, StepSchedule) else None
     if given is None and steps not in (None, PAPER):
         raise InputError(f"steps = {steps!r} are no steps; give a StepSchedule, 'paper', or leave it out")
+    if steps_v is not None and not isinstance(steps_v, StepSchedule):
+        raise InputError(f"steps_v = {steps_v!r} are no steps; give a StepSchedule, or leave it out")
 
     def noise(w: StepSchedule, v: StepSchedule) -> Noise:
         of_steps = noise_constants(
@@ -103,16 +109,22 @@ def noise_setting(
     else:
         of_noise = noise(chosen.w, chosen.v)
     case = StochasticCase(problem, of_noise.constants, chosen.w, chosen.v, of_noise.doubt)
-    largest = of_noise.largest_error
-    proved = largest.side in (Side.EXACT, Side.UPPER) and math.isfinite(largest.value)
+    radius = None if of_noise.doubt else of_noise.radius
     return NoiseSetting(
         case,
-        None if of_noise.doubt else of_noise.radius,
-        largest.value if proved else None,
+        radius,
+        _proved(of_noise.largest_error),
         certificate.certify(problem, solution, of_noise.constants),
         certificate.distance(problem, solution, of_noise.constants),
         chosen.how,
+        NoiseSizes(_proved(of_noise.largest_noise), _proved(of_noise.largest_spread), radius),
     )
+
+
+def _proved(constant: Constant) -> float | None:
+    """The value of a constant that is proved and finite."""
+    proved = constant.side in (Side.EXACT, Side.UPPER) and math.isfinite(constant.value)
+    return constant.value if proved else None
 
 
 def _mse_0(r_0: Constant) -> Constant:

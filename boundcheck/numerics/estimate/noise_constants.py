@@ -52,6 +52,10 @@ class Noise:
         At least ‖v_i‖, whatever is drawn.
     largest_error : Constant
         At least ‖g − ∇f‖, whatever is drawn: the range of a bounded confidence interval.
+    largest_noise : Constant
+        At least ‖Φ̂(w*) − w*‖, whatever is drawn.
+    largest_spread : Constant
+        At least ‖∂₂Φ̂ − ∂₂Φ‖ on the ball, whatever is drawn.
     """
 
     constants: Constants
@@ -59,6 +63,8 @@ class Noise:
     doubt: str
     largest_v: Constant
     largest_error: Constant
+    largest_noise: Constant
+    largest_spread: Constant
 
 
 def noise_constants(
@@ -136,7 +142,7 @@ def noise_constants(
     derived = _settled(setting, finite_sum, derived, claimed, NAMES[4:])
     constants = constants.replace(*derived.values())
     ranges = _ranges(problem, finite_sum, ball, constants, doubt, k, steps_v)
-    return Noise(constants, ball.radius, doubt, *ranges)
+    return Noise(constants, ball.radius, doubt, *ranges, *_spreads(finite_sum, ball, away, constants, doubt))
 
 
 def _first(*reasons: str) -> str:
@@ -253,6 +259,23 @@ def _ranges(
     error = eta_2 * ball.radius + size * v + W * g_star.value
     how = "η₂R + sup‖∂₂Φ̂‖·sup‖v‖ + ‖w'‖‖∇₁E(w*)‖"
     return largest_v, _worst("largest_error", error * (1 + 1e-12), how, _first(doubt, missing), needed)
+
+
+def _spreads(
+    finite_sum: FiniteSum, ball: IterateBall, away: Constant, constants: Constants, doubt: str
+) -> tuple[Constant, Constant]:
+    """How far a draw of Φ̂(w*) and of ∂₂Φ̂ can be from the mean."""
+    bounds, m_2, by_lam = ball.bounds, constants["m_2"], _largest_by_lam(finite_sum, ball.bounds, constants)
+    from_w = away.value * (1 + torch.maximum(bounds.low.abs(), bounds.high.abs()))
+    noise = 0.0 if finite_sum.variance_factor == 0 else float((bounds.moves + from_w).max()) * (1 + 1e-12)
+    largest_noise = _worst("largest_noise", noise, "the largest ‖Φ_i(w*) − w*‖", doubt, [away])
+    if m_2.value == 0 and m_2.side is Side.EXACT:
+        return largest_noise, replace(m_2, name="largest_spread")
+    L_Phi = constants.get("L_Phi")
+    if by_lam is None or L_Phi is None:
+        return largest_noise, _worst("largest_spread", math.inf, "", doubt, [])
+    spread, how = (by_lam.value + L_Phi.value) * (1 + 1e-12), "sup‖∂₂Φ̂‖ + L_Φ"
+    return largest_noise, _worst("largest_spread", spread, how, doubt, [by_lam, L_Phi])
 
 
 def _largest_by_lam(finite_sum: FiniteSum, bounds: ExampleBounds, constants: Constants) -> Constant | None:
