@@ -145,7 +145,9 @@ def vector_radius(variance: float, largest: float, runs: int, delta: float) -> f
     return first + math.sqrt(first * first + 2 * variance * depth)
 
 
-def runs_to_decide(mean: float, variance: float, bound: float, delta: float, largest: float | None) -> int | None:
+def runs_to_decide(
+    mean: float, variance: float, bound: float, delta: float, largest: float | None, mean_square: float = math.inf
+) -> int | None:
     """About how many runs bring the end of the interval to the other side of a bound; None if none or over 10⁹ do.
 
     Parameters
@@ -160,6 +162,8 @@ def runs_to_decide(mean: float, variance: float, bound: float, delta: float, lar
         The probability with which the end may be wrong.
     largest : float or None
         At least every number that is possible; None if that is not known.
+    mean_square : float
+        At least the mean of the squares of the numbers; infinite, the default, if that is not known.
 
     Returns
     -------
@@ -173,4 +177,6 @@ def runs_to_decide(mean: float, variance: float, bound: float, delta: float, lar
     depth = math.log(len(BETS) / delta)
     by_range = (largest or 0.0) / gap if below else 0.0
     runs = depth * (SLACK * 2 * variance / gap**2 + by_range)
+    if below:
+        runs = min(runs, 2 * mean_square * math.log(2 / delta) / gap**2)
     return math.ceil(runs) if runs <= MOST_RUNS else None

@@ -97,12 +97,14 @@ class Runs:
 class PointEstimate:
     """The estimate of one quantity at one point of the grid.
 
-    `variance` is that of the numbers whose mean it is; for the bias, the mean square norm of the vectors.
+    `variance` is that of the numbers whose mean it is; for the bias, the mean square norm of the vectors. `mean_square`
+    is at least the mean of their squares.
     """
 
     value: float
     interval: Interval
     variance: float
+    mean_square: float = math.inf
 
 
 def measure(runs: Runs, reference: Reference, reach: Range, delta: float) -> dict[Measured, PointEstimate]:
@@ -123,9 +125,9 @@ def measure(runs: Runs, reference: Reference, reach: Range, delta: float) -> dic
     given = _squares(g - again) / 2
     inner = mean_interval(given, delta, None if square_range is None else 2 * square_range, known.given)
     return {
-        Measured.MSE: PointEstimate(float(squares.mean()), mse, float(squares.var())),
+        Measured.MSE: PointEstimate(float(squares.mean()), mse, float(squares.var()), known.error),
         Measured.BIAS: bias,
-        Measured.VARIANCE_GIVEN_W: PointEstimate(float(given.mean()), _rounded(inner), float(given.var())),
+        Measured.VARIANCE_GIVEN_W: PointEstimate(float(given.mean()), _rounded(inner), float(given.var()), known.given),
         Measured.VARIANCE_OF_MEAN: _variance_of_mean(
             g, again, bias, reference, square_range, delta, second_moment.upper - inner.lower
         ),
@@ -178,7 +180,7 @@ def _distance(w: np.ndarray, reference: Reference, reach: Range, delta: float) -
         largest *= 1 + ROUNDING
     fourth = None if reach.squares is None else _fourth(reach.squares.distance, reference.w_off)
     interval = _shift(mean_interval(away, delta, largest, fourth), reference.w_off, reference.proved)
-    return PointEstimate(float(away.mean()), interval, float(away.var()))
+    return PointEstimate(float(away.mean()), interval, float(away.var()), math.inf if fourth is None else fourth)
 
 
 def _fourth(moment: float, off: float) -> float:

@@ -20,8 +20,9 @@ class Needed:
 
 
 def runs_needed(
-    quantity: Measured, value: float, variance: float, bound: float, largest: float, delta: float, runs: int
-) -> Needed | None:
+    quantity: Measured, value: float, variance: float, bound: float, largest: float, delta: float, runs: int,
+    mean_square: float = math.inf,
+) -> Needed | None:  # fmt: skip
     """The number of runs, if all runs are like those that were made; None if more than 10⁹ are needed.
 
     Parameters
@@ -40,6 +41,8 @@ def runs_needed(
         The probability with which each end of the interval may be wrong.
     runs : int
         The number of runs that were made.
+    mean_square : float
+        At least the mean of the squares of the numbers; infinite, the default, if that is not known.
 
     Returns
     -------
@@ -56,7 +59,7 @@ def runs_needed(
         if quantity is Measured.VARIANCE_OF_MEAN:
             gap /= 2  # the other half is for the square of the bias
         mean = bound - gap if value <= bound else bound + gap
-        count = runs_to_decide(mean, variance, bound, delta, largest)
+        count = runs_to_decide(mean, variance, bound, delta, largest, mean_square)
     return None if count is None else Needed(count, near)
 
 

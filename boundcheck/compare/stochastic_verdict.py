@@ -139,8 +139,9 @@ def _runs(limit: float, evidence: Evidence, i: int) -> Needed | None:
     if evidence.largest is None:
         return None
     return runs_needed(
-        mean.quantity, point.value, point.variance, limit, evidence.largest, evidence.delta, evidence.runs
-    )
+        mean.quantity, point.value, point.variance, limit, evidence.largest, evidence.delta, evidence.runs,
+        point.mean_square,
+    )  # fmt: skip
 
 
 def _with_floor(values: np.ndarray, evidence: Evidence) -> np.ndarray:
