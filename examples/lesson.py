@@ -1,4 +1,4 @@
-"""Functions that the five lessons share: figures, tables, exercises and the numbers of a page.
+"""Functions that the lessons share: figures, tables, exercises and the numbers of a page.
 
 This file is not a lesson. The notebooks import it.
 """

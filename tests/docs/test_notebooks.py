@@ -216,12 +216,33 @@ def no_contraction(found: Found) -> None:
     assert said["itd itd-weighted"] == said["itd heavy-ball"] == said["aid-fp aid-fp"] == "holds"
 
 
+def minibatches(found: Found) -> None:
+    first, last = found["reused"]
+    assert first == pytest.approx(last, rel=1e-4)  # it no longer falls
+    assert abs(last) > found["true"]
+    constant, decreasing = found["constant"], found["decreasing"]
+    assert constant[0][0] == pytest.approx(constant[0][1], rel=1e-6)  # a floor of the bias
+    assert abs(decreasing[0][1]) < 0.1 * constant[0][1]
+    assert decreasing[2][0] / decreasing[2][1] == pytest.approx(2, rel=0.1)  # 1/t
+    assert constant[1][1] > decreasing[1][1] > 0.9 * decreasing[1][0]  # the last minibatch
+    for bias, *variances in found["batches"].values():
+        assert all(v[0] / v[-1] == pytest.approx(32, rel=0.3) for v in variances)
+        assert 0.3 < abs(bias[0] / bias[-1]) < 1
+    assert found["doubled"][0] / found["doubled"][1] == pytest.approx(2, rel=0.2)
+    assert found["floors"][0] / found["floors"][1] == pytest.approx(2, rel=0.1)
+    verdicts = found["verdicts"]
+    assert not found["ball_doubt"]
+    assert verdicts["sid-bias"] == "holds with high probability"
+    assert not any(verdict.startswith(("violated", "inconclusive")) for verdict in verdicts.values())
+
+
 LESSONS: dict[str, Callable[[Found], None]] = {
     "1_hypergradient": hypergradient,
     "2_itd_against_aid": itd_against_aid,
     "3_wrong_constant": wrong_constant,
     "4_proof_chain": proof_chain,
     "5_no_contraction": no_contraction,
+    "6_minibatches": minibatches,
 }
 
 
