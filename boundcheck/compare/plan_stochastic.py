@@ -31,7 +31,8 @@ THEOREM = catalogue["sid-orthogonal"]  # never above Theorem 3.4 of the paper
 LONGEST = 20_000  # steps that a plan may take
 GROWTH = 1.4  # from one number of steps that is tried to the next
 RUNS, LONGEST_RUN = 300, 2_000
-SCALED = ("V_star", "m_1", "m_2", "sigma_1", "sigma_2", "sigma_1_grad", "sigma_2_grad")  # variances over minibatches
+# variances over minibatches
+SCALED = ("V_star", "m_1", "m_2", "L_ell_hat", "sigma_1", "sigma_2", "sigma_1_grad", "sigma_2_grad")
 
 
 @on_few_threads

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from boundcheck.compare.case import YES, Answer
+from boundcheck.compare.stochastic_rates import RHO, SIGMA, Make, Rate, convex_rho, recursive_rho, smaller
 from boundcheck.constants import Constant, Constants, Provenance
 from boundcheck.errors import AssumptionError, InputError, MissingConstantError, UnknownNameError
 from boundcheck.methods import Method
@@ -23,10 +24,8 @@ from boundcheck.step_schedule import StepSchedule
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.catalogue import bounds as catalogue
 from boundcheck.theory.sides import CombinedSide, combine
-from boundcheck.theory.stochastic_recursion import mean_square_distance
 
 QUANTITIES = frozenset(measured.value for measured in Measured)
-OF_RHO, OF_SIGMA = ("q", "m_1", "V_star", "mse_0"), ("q", "m_1", "L_E")  # the constants of ρ_t and of σ_k
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +87,7 @@ CHECKS: Mapping[str, Check] = {
     "decreasing steps": lambda case: case.both_decrease,
 }
 BY_CONSTRUCTION: Mapping[str, str] = {
-    "2021 C": "ρ_t and σ_k are computed by the recursion of stochastic-recursive with the steps that were taken",
+    "2021 C": "ρ_t and σ_k are the smaller of stochastic-recursive and sgd-convex with the steps that were taken",
     "independent": "the solver draws a new minibatch for every step and for the last product",
     "noise": "σ₁ and σ₂ are among the constants, and a bound is worth what they are",
     "noise around w*": "V* and m₁ are among the constants, and a bound is worth what they are",
@@ -149,24 +148,27 @@ class BoundsOnGrid:
             return replace(nothing, refusal=str(why).removeprefix(f"{bound.name}: "))
 
     def _values(self, bound: Bound) -> Evaluated:
-        of_steps = {
-            "stochastic-recursive": self._recursive,
+        by_name: Mapping[str, Callable[[Bound], Evaluated]] = {
+            "stochastic-recursive": partial(self._along_steps, recursive_rho),
+            "sgd-convex": partial(self._along_steps, convex_rho),
             "stochastic-constant": self._by_phases,
             "stochastic-decreasing": self._by_phases,
             "sgd-constant": self._by_phases,
             "sgd-decreasing": self._by_phases,
             "sid": self._of_algorithm,
-        }.get(bound.name, self._of_rates)
-        return of_steps(bound)
+        }
+        return by_name.get(bound.name, self._of_rates)(bound)
 
-    def _recursive(self, bound: Bound) -> Evaluated:
-        return Evaluated(bound, self.rho[self.t], self._worth(OF_RHO))
+    def _along_steps(self, way: Make, bound: Bound) -> Evaluated:
+        """A bound on the distance of w_t from w*, with the steps that were taken in place of a constant one."""
+        rate = way(self.case.constants, self.case.steps, int(self.t.max()))
+        return Evaluated(bound, rate.values[self.t], self._worth(rate.names))
 
     def _of_rates(self, bound: Bound) -> Evaluated:
-        """A bound that takes ρ_t and σ_k: those of the recursion."""
+        """A bound that takes ρ_t and σ_k."""
         rates = {"mse_w": self.rho[self.t], "mse_v": self.sigma[self.k]}
         call = bound.call(self.case.constants, None, None, rates)
-        names = [*(constant.name for constant in call.used), *OF_RHO, *OF_SIGMA]
+        names = [*(constant.name for constant in call.used), *self._rho.names, *self._sigma.names]
         return Evaluated(bound, np.broadcast_to(call.values().values, self.t.shape), self._worth(names))
 
     def _of_algorithm(self, bound: Bound) -> Evaluated:
@@ -206,28 +208,22 @@ class BoundsOnGrid:
         return combine((constants[name], direction(name)) for name in dict.fromkeys(names) if name in constants)
 
     @cached_property
-    def rho(self) -> np.ndarray:
-        """ρ_0 … ρ_T: bounds on E‖w_t − w*‖²."""
-        value = self._numbers(OF_RHO)
-        return mean_square_distance(self.case.steps, int(self.t.max()), **value)
+    def _rho(self) -> Rate:
+        return smaller(RHO, self.case.constants, self.case.steps, int(self.t.max()))
 
     @cached_property
+    def _sigma(self) -> Rate:
+        return smaller(SIGMA, self.case.constants, self.case.steps_v, int(self.k.max()))
+
+    @property
+    def rho(self) -> np.ndarray:
+        """ρ_0 … ρ_T: bounds on E‖w_t − w*‖²."""
+        return self._rho.values
+
+    @property
     def sigma(self) -> np.ndarray:
         """σ_0 … σ_K: bounds on E‖v_k − v(w)‖² for every w of the ball, from v_0 = 0."""
-        value = self._numbers(OF_SIGMA)
-        size = (value["L_E"] / (1 - value["q"])) ** 2  # of v(w)
-        return mean_square_distance(
-            self.case.steps_v, int(self.k.max()), q=value["q"], m_1=value["m_1"], V_star=value["m_1"] * size, mse_0=size
-        )
-
-    def _numbers(self, names: Sequence[str]) -> dict[str, float]:
-        missing = [name for name in names if name not in self.case.constants]
-        if missing:
-            raise MissingConstantError(f"{missing[0]} is not known", missing)
-        value = {name: self.case.constants[name].value for name in names}
-        if value["q"] >= 1:
-            raise AssumptionError(f"q = {value['q']:.4g} ≥ 1, so Φ is not known to be a contraction on the ball")
-        return value
+        return self._sigma.values
 
 
 def every(

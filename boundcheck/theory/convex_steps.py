@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 
@@ -11,7 +12,8 @@ from boundcheck.step_schedule import StepSchedule
 from boundcheck.theory.convex_recursion import STEEPEST, ConvexDescent
 from boundcheck.theory.step_search import best_schedule
 
-LONGEST = 4_000  # steps that are tried one by one; a longer run is looked at after as many
+SWITCHES = 12  # the numbers of constant steps that are tried
+LONGEST = 2_000  # steps that are tried one by one; a longer run is looked at after as many
 SMALLEST_STEP = 1e-12  # a step has to be positive; at w* none is needed
 NEAR = 1.1  # by what factor the next step differs from the one before, at most, as a rule
 HALVINGS = 8  # of that interval
@@ -22,7 +24,7 @@ def advise_convex(descent: ConvexDescent, t: int) -> StepSchedule:
 
     No steps give a smaller ρ_t than those that make every next ρ least, for ρ_{i+1} grows with ρ_i. Of the schedules
     with a constant step first and β/(γ+i) later, the one with the least ρ_t is taken, over a grid of switches and of β
-    around these steps. A t above 4000 gets the schedule for 4000.
+    around these steps. A t above 2000 gets the schedule for 2000.
 
     Parameters
     ----------
@@ -43,11 +45,15 @@ def advise_convex(descent: ConvexDescent, t: int) -> StepSchedule:
     """
     if t < 0:
         raise InputError(f"t = {t} < 0; give the number of iterations, 0 or more")
-    horizon = min(t, LONGEST)
-    greedy = best_convex_steps(descent, horizon)
+    return _advised(descent, min(t, LONGEST), t > LONGEST)
+
+
+@cache
+def _advised(descent: ConvexDescent, t: int, longer: bool) -> StepSchedule:
+    greedy = best_convex_steps(descent, t)
     if t == 0 or descent.V_star == 0:
         return StepSchedule.constant(float(greedy[0]))
-    return best_schedule(greedy, descent.alpha * descent.mu, horizon, descent.mse_0, descent.after, t > horizon)
+    return best_schedule(greedy, descent.weak, t, descent.mse_0, descent.after, longer, SWITCHES)
 
 
 def best_convex_steps(descent: ConvexDescent, t: int) -> np.ndarray:
@@ -82,17 +88,13 @@ def best_convex_steps(descent: ConvexDescent, t: int) -> np.ndarray:
                 middle = math.sqrt(low * high)
                 low, high = (low, middle) if _slope(descent, rho, middle) > 0 else (middle, high)
         steps[i] = eta = high
-        rho = float(descent.after(rho, eta))
+        rho = descent.after_one(rho, eta)
     return steps
 
 
 def _slope(descent: ConvexDescent, rho: float, eta: float) -> float:
     """Half the derivative of the next ρ by η: with y = α⟨∇₁ℓ(w), w−w*⟩ in the mean where the next ρ is largest."""
-    alpha, mu, L = descent.alpha, descent.mu, descent.L
-    noisy = alpha * descent.L_ell_hat
-    least = alpha * (mu - descent.mu_ell_hat) * rho
-    worst = noisy * descent.V_star * (eta / (2 - eta * descent.steep)) ** 2
-    above = min(alpha * (L - mu) * rho, max(0.0, worst - least))
-    y = alpha * mu * rho + above
-    noise = math.sqrt(noisy * (least + above)) + math.sqrt(descent.V_star)
-    return eta * (alpha * (mu + L) * y - alpha * mu * alpha * L * rho + noise * noise) - y
+    above = descent.above(rho, eta)
+    y = descent.weak * rho + above
+    noise = math.sqrt(descent.noisy * (descent.least * rho + above)) + math.sqrt(descent.V_star)
+    return eta * (descent.both * y - descent.weak * descent.alpha * descent.L * rho + noise * noise) - y

@@ -9,13 +9,14 @@ import numpy as np
 from boundcheck.step_schedule import StepSchedule
 
 FASTER = (1.0, 1.25, 1.5, 2.0, 3.0, 4.5)  # β(1−q): the steps of slow decrease, and safer ones
-SWITCHES = 36  # the numbers of constant steps that are tried
 LONGEST = 20_000  # steps that are tried one by one; a longer run is looked at after as many
 
 After = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def best_schedule(greedy: np.ndarray, gap: float, t: int, start: float, after: After, longer: bool) -> StepSchedule:
+def best_schedule(
+    greedy: np.ndarray, gap: float, t: int, start: float, after: After, longer: bool, switches: int = 36
+) -> StepSchedule:
     """The schedule of a grid with the least ρ_t.
 
     Parameters
@@ -32,19 +33,21 @@ def best_schedule(greedy: np.ndarray, gap: float, t: int, start: float, after: A
         The next ρ for every schedule.
     longer : bool
         Whether more than t steps will be taken, so that steps have to decrease at the end.
+    switches : int
+        How many numbers of constant steps are tried.
 
     Returns
     -------
     StepSchedule
         The steps.
     """
-    tried = [steps for steps in _schedules(greedy, gap, t) if not longer or steps.switch is not None]
+    tried = [steps for steps in _schedules(greedy, gap, t, switches) if not longer or steps.switch is not None]
     return tried[int(np.argmin(_at_end(tried, t, start, after)))]
 
 
-def _schedules(greedy: np.ndarray, gap: float, t: int) -> list[StepSchedule]:
+def _schedules(greedy: np.ndarray, gap: float, t: int, count: int) -> list[StepSchedule]:
     """Constant steps, and for each switch the mean of the best steps before it and β/(γ+i) from the best step there."""
-    switches = np.unique(np.concatenate([[0], np.geomspace(1, t, SWITCHES).astype(int)]))
+    switches = np.unique(np.concatenate([[0], np.geomspace(1, t, count).astype(int)]))
     tried = [StepSchedule.constant(float(eta)) for eta in (greedy[0], greedy[-1], greedy.mean())]
     for switch in switches[switches < t]:
         before = {float(greedy[0]), float(greedy[: switch + 1].mean()), float(greedy[switch])}

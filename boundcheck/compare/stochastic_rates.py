@@ -1,0 +1,132 @@
+"""ρ_t and σ_k along the steps of a run: the smaller of two recursions, and the constants that it rests on.
+
+One recursion is that of `stochastic-recursive`, for every map; the other that of `sgd-convex`, for gradient descent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from boundcheck.constants import Constants
+from boundcheck.errors import AssumptionError, MissingConstantError
+from boundcheck.step_schedule import StepSchedule
+from boundcheck.theory.convex_recursion import ConvexDescent, convex_distance
+from boundcheck.theory.stochastic_recursion import mean_square_distance
+
+OF_RHO, OF_SIGMA = ("q", "m_1", "V_star", "mse_0"), ("q", "m_1", "L_E")
+OF_CURVATURE = ("alpha", "mu", "L", "mu_ell_hat", "L_ell_hat")
+OF_CONVEX_RHO, OF_CONVEX_SIGMA = (*OF_CURVATURE, "V_star", "mse_0"), (*OF_CURVATURE, "m_1", "L_E")
+
+
+@dataclass(frozen=True, eq=False)
+class Rate:
+    """Bounds on a mean square distance after 0, 1, 2, … steps, and the names of the constants that they rest on."""
+
+    values: np.ndarray
+    names: tuple[str, ...]
+
+
+def recursive_rho(constants: Constants, steps: StepSchedule, t: int) -> Rate:
+    """ρ_0 … ρ_t for any contraction."""
+    value = _contraction(constants, OF_RHO)
+    q, m_1, V_star, mse_0 = (value[name] for name in OF_RHO)
+    return Rate(mean_square_distance(steps, t, q=q, m_1=m_1, V_star=V_star, mse_0=mse_0), OF_RHO)
+
+
+def recursive_sigma(constants: Constants, steps: StepSchedule, k: int) -> Rate:
+    """σ_0 … σ_k for any contraction."""
+    value = _contraction(constants, OF_SIGMA)
+    size = (value["L_E"] / (1 - value["q"])) ** 2  # of v(w)
+    noise = value["m_1"] * size
+    return Rate(mean_square_distance(steps, k, q=value["q"], m_1=value["m_1"], V_star=noise, mse_0=size), OF_SIGMA)
+
+
+def descent_of(constants: Constants) -> ConvexDescent:
+    """Gradient descent with these constants, for ρ_t."""
+    return ConvexDescent(**_numbers(constants, OF_CONVEX_RHO))
+
+
+def descent_at_linear_system(constants: Constants) -> ConvexDescent:
+    """The same for σ_k."""
+    value = _numbers(constants, OF_CONVEX_SIGMA)
+    L_E, m_1 = value.pop("L_E"), value.pop("m_1")
+    return ConvexDescent(**value, V_star=0.0, mse_0=0.0).at_linear_system(L_E, m_1)
+
+
+def convex_rho(constants: Constants, steps: StepSchedule, t: int) -> Rate:
+    """ρ_0 … ρ_t for gradient descent on convex examples."""
+    return Rate(convex_distance(steps, t, descent_of(constants)), OF_CONVEX_RHO)
+
+
+def convex_sigma(constants: Constants, steps: StepSchedule, k: int) -> Rate:
+    """σ_0 … σ_k for gradient descent on convex examples."""
+    return Rate(convex_distance(steps, k, descent_at_linear_system(constants)), OF_CONVEX_SIGMA)
+
+
+Make = Callable[[Constants, StepSchedule, int], Rate]
+RHO: tuple[Make, Make] = (recursive_rho, convex_rho)
+SIGMA: tuple[Make, Make] = (recursive_sigma, convex_sigma)
+
+
+def smaller(ways: tuple[Make, Make], constants: Constants, steps: StepSchedule, n: int) -> Rate:
+    """The smaller bound at every point of those that can be computed; one that is proved comes before estimates.
+
+    Parameters
+    ----------
+    ways : pair of callable
+        `RHO` or `SIGMA`.
+    constants : Constants
+        The constants.
+    steps : StepSchedule
+        The steps.
+    n : int
+        How many.
+
+    Returns
+    -------
+    Rate
+        n + 1 values, and the constants of every bound that is the smaller one somewhere.
+
+    Raises
+    ------
+    MissingConstantError, AssumptionError
+        If neither can be computed, with what the first one lacks.
+    """
+    rates: list[Rate] = []
+    reason: Exception | None = None
+    for way in ways:
+        try:
+            rates.append(way(constants, steps, n))
+        except (MissingConstantError, AssumptionError) as why:
+            reason = reason or why
+    if not rates:
+        raise reason or MissingConstantError("no bound on a mean square distance is known", [])
+    proved = [rate for rate in rates if all(constants[name].is_safe for name in rate.names)]
+    rates = proved or rates
+    if len(rates) == 1:
+        return rates[0]
+    first, second = rates
+    better = second.values[1:] < first.values[1:]
+    if better.all():
+        return second
+    if not better.any():
+        return first
+    names = dict.fromkeys((*first.names, *second.names))
+    return Rate(np.minimum(first.values, second.values), tuple(names))
+
+
+def _numbers(constants: Constants, names: tuple[str, ...]) -> dict[str, float]:
+    missing = [name for name in names if name not in constants]
+    if missing:
+        raise MissingConstantError(f"{missing[0]} is not known", missing)
+    return {name: constants[name].value for name in names}
+
+
+def _contraction(constants: Constants, names: tuple[str, ...]) -> Mapping[str, float]:
+    value = _numbers(constants, names)
+    if value["q"] >= 1:
+        raise AssumptionError(f"q = {value['q']:.4g} ≥ 1, so Φ is not known to be a contraction on the ball")
+    return value
