@@ -131,7 +131,10 @@ WITHOUT = {
 
 
 def test_every_constant_of_a_bound_has_a_case() -> None:
-    run = [bound for bound in bc.bounds.values() if bound.methods and not bound.stochastic]  # see test_stochastic_sharpness
+    """Those of stochastic bounds are in tests/test_stochastic_sharpness.py."""
+    run = [
+        bound for bound in bc.bounds.values() if bound.methods and not bound.stochastic
+    ]  # see test_stochastic_sharpness
     used = {name for bound in run for name in bound.symbols if QUANTITIES[name].kind == "constant"}
     used |= {c.name for c in CONSTANTS if any(bound.mentions(c.symbol) for bound in run)}  # those with defaults too
     assert {case.constant for case in CASES} == used - set(WITHOUT)

@@ -56,7 +56,13 @@ def test_the_recursion_without_noise_and_with_full_steps_is_the_contraction() ->
 NUMBER = st.floats(0, 5).map(lambda x: x if x > 1e-6 else 0.0)
 
 
-@given(st.floats(0, 0.999), NUMBER, NUMBER, NUMBER, st.sampled_from((SWITCHING, StepSchedule(1.0))))
+@given(
+    st.floats(0, 0.999).map(lambda x: x if x > 1e-6 else 0.0),
+    NUMBER,
+    NUMBER,
+    NUMBER,
+    st.sampled_from((SWITCHING, StepSchedule(1.0))),
+)
 @settings(max_examples=40)
 def test_the_recursion_is_rounded_up(q: float, m_1: float, V_star: float, mse_0: float, steps: StepSchedule) -> None:
     """Above the recursion in 50 digits and within 40tu of it, where nothing underflows."""
@@ -68,7 +74,7 @@ def test_the_recursion_is_rounded_up(q: float, m_1: float, V_star: float, mse_0:
             assert values[i] <= max(rho * (1 + 40 * i * 2.0**-53), 1e-280)
             eta = mpmath.mpf(steps.at(i))
             noise = mpmath.sqrt(mpmath.mpf(m_1) * rho) + mpmath.sqrt(mpmath.mpf(V_star))
-            rho = (1 - eta * (1 - mpmath.mpf(q))) ** 2 * rho + (eta * noise) ** 2
+            rho = (1 - eta + eta * mpmath.mpf(q)) ** 2 * rho + (eta * noise) ** 2
 
 
 def test_no_underflow_makes_the_recursion_too_small() -> None:
@@ -101,6 +107,23 @@ def test_steps_that_a_theorem_forbids_have_no_value_from_there_on(steps: StepSch
     assert np.isnan(found.values[known:]).all()
     with pytest.raises(AssumptionError, match=reason):
         raise AssumptionError(found.reason)
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "limit"),
+    [
+        ("stochastic-constant", {"eta": 0.02}, r"= 0\.0163934"),
+        ("stochastic-decreasing", {"beta": 10, "gamma": 600}, "= 610 >"),
+    ],
+)
+def test_without_sigma_the_noise_is_bounded_by_m_1_and_V_star(name: str, own: dict[str, float], limit: str) -> None:
+    """σ₁ = 2V* and σ₂ = 2m₁/(1−q)² = 60, in the condition too; what is given comes first."""
+    with pytest.raises(AssumptionError, match=limit):
+        bounds[name].evaluate(KNOWN, 5, **own)
+    fitting = {"eta": 0.01} if "eta" in own else {"beta": 10, "gamma": 611}
+    value = bounds[name].evaluate(KNOWN, 5, **fitting).values
+    assert value == bounds[name].evaluate(KNOWN | {"sigma_1": 0.04, "sigma_2": 60.0}, 5, **fitting).values
+    assert bounds[name].evaluate(KNOWN | {"sigma_1": 0.04, "sigma_2": 1.0}, 5, **own).values > 0
 
 
 @pytest.mark.parametrize("name", ["stochastic-constant", "stochastic-decreasing", "sid"])
