@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -22,6 +22,17 @@ from boundcheck.side import Side
 
 FEW = 20  # examples, of which bounds are computed where they cannot prove anything
 MOST_WORK = 2e10  # N·d³, of the matrices of all examples
+EXAMPLES = "examples"  # what they are kept as
+LARGER = 1.3  # times a ball is one on which bounds serve for it
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """Bounds on a ball."""
+
+    centre: Tensor
+    radius: float
+    bounds: ExampleBounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +43,19 @@ class ExampleSource:
     programs: ExamplePrograms | None
     step: Step | None
     doubt: str
+    _kept: list[_Kept] = field(default_factory=list, init=False)  # the last bounds
 
     @classmethod
     def of(cls, setting: Setting) -> ExampleSource:
-        """Record the examples, unless a closed form serves."""
-        problem = setting.problem
+        """Record the examples, unless a closed form serves; once, as long as the programs stay the same."""
+        known = setting.program.shared.known  # emptied where a function, its data or λ is another one
+        if EXAMPLES not in known:
+            known[EXAMPLES] = cls._recorded(setting.problem)
+        source: ExampleSource = known[EXAMPLES]
+        return source
+
+    @classmethod
+    def _recorded(cls, problem: Problem) -> ExampleSource:
         finite_sum = problem.finite_sum
         step = _step(problem)
         if finite_sum is not None and finite_sum.slopes is not None and finite_sum.lam_apart and step is not None:
@@ -55,11 +74,20 @@ class ExampleSource:
             if every > 1:
                 some = replace(programs, whole=programs.whole[::every], own=programs.own[::every])
                 few = replace(self, programs=some)
-        bounds = few.on(centre, radius)
+        bounds = few._on(centre, radius)
         return bounds if isinstance(bounds, str) else replace(bounds, doubt=doubt)
 
     def on(self, centre: Tensor, radius: float) -> ExampleBounds | str:
-        """Bounds on a ball, or why there are none."""
+        """Bounds on a ball, or on one that is a little larger and was asked for before; or why there are none."""
+        for kept in self._kept:
+            if torch.equal(kept.centre, centre) and radius <= kept.radius <= LARGER * radius:
+                return kept.bounds
+        bounds = self._on(centre, radius)
+        if not isinstance(bounds, str):
+            self._kept[:] = [_Kept(centre.detach().clone(), radius, bounds)]
+        return bounds
+
+    def _on(self, centre: Tensor, radius: float) -> ExampleBounds | str:
         try:
             if self.programs is None:
                 if self.step is None:
