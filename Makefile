@@ -37,6 +37,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/user_speed.py
 	$(BIN)/python benchmarks/constants.py
 	$(BIN)/python benchmarks/check.py
+	$(BIN)/python benchmarks/stochastic.py
 
 # Problems built to make boundcheck say something false, against a truth of 70 digits. A long run goes on where it was:
 # `make adversary PROBLEMS=100000 LOG=adversary.log`.

@@ -55,9 +55,13 @@ NEVER_LOADS = {
     "views": ("torch",),
     "cli": ("torch", "sympy", "matplotlib", "scipy", "numpy"),
 }
-# the data of a report forward to what shows it, when asked: `Report.table`, `plot`, `page` and `save`;
-# and a problem that is given by its name is loaded
-FORWARDS = {("report.report", "views"), ("numerics.bilevel.problem", "problems")}
+# the data of a report forward to what shows it, when asked: `Report.table`, `plot`, `page` and `save`, and those of a
+# stochastic report; and a problem that is given by its name is loaded
+FORWARDS = {
+    ("report.report", "views"),
+    ("report.stochastic_report", "views"),
+    ("numerics.bilevel.problem", "problems"),
+}
 OLD_PATHS = {"canvas", "dynamics", "known", "plot", "problem", "sparse", "estimate", "estimate.spectral"}
 OLD_PATHS |= {"theory.reference"}
 FRONT = {"", "__main__"}  # `boundcheck` itself, which names the home of every public name

@@ -99,6 +99,18 @@ class FiniteSum:
         if self.replacement:
             drawn = torch.randint(self.examples, (count, self.batch), generator=generator, device="cpu")
         else:
-            keys = torch.rand(count, self.examples, generator=generator, dtype=torch.float64, device="cpu")
-            drawn = keys.topk(self.batch).indices
+            drawn = _subsets(self.examples, self.batch, count, generator)
         return drawn.to(device)
+
+
+def _subsets(examples: int, batch: int, count: int, generator: torch.Generator) -> Tensor:
+    """Uniform subsets without replacement, a row each, by the algorithm of Floyd (Bentley and Floyd 1987).
+
+    Each new number is drawn from one more candidate than the one before; if it is in the subset already, the new
+    candidate is taken.
+    """
+    drawn = torch.empty(count, batch, dtype=torch.int64, device="cpu")
+    for i, last in enumerate(range(examples - batch, examples)):
+        new = torch.randint(last + 1, (count,), generator=generator, device="cpu")
+        drawn[:, i] = torch.where((drawn[:, :i] == new[:, None]).any(dim=1), last, new)
+    return drawn
