@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from boundcheck.compare import certificate
 from boundcheck.compare.certificate import Distance
 from boundcheck.compare.stochastic_bounds import StochasticCase
 from boundcheck.compare.stochastic_moments import NoiseSizes
+from boundcheck.compare.stochastic_rates import RHO, SIGMA, Make, descent_at_linear_system, descent_of, smaller
 from boundcheck.constants import Constant, Constants
-from boundcheck.errors import InputError
+from boundcheck.errors import AssumptionError, InputError, MissingConstantError
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.noise_constants import Noise, noise_constants
@@ -18,6 +20,7 @@ from boundcheck.numerics.solvers.reference import ReferenceSolution
 from boundcheck.progress import Progress
 from boundcheck.side import Side
 from boundcheck.step_schedule import StepSchedule
+from boundcheck.theory.convex_steps import advise_convex
 from boundcheck.theory.stochastic_steps import advise, advise_recursive
 
 FULL = StepSchedule.constant(1.0)
@@ -160,9 +163,21 @@ def advised(constants: Constants, t: int, k: int, *, paper: bool = False, steps_
         v = steps_v or advise(q=q, sigma_1=noise_v, sigma_2=value["sigma_2"], mse_0=size, t=k)
         return Steps(w, v, "the advice of Grazzi, Pontil, Salzo (2021), section 4")
     m_1, most = value["m_1"], _largest_step(constants)
-    w = capped(advise_recursive(q=q, m_1=m_1, V_star=value["V_star"], mse_0=mse_0, t=t), most)
-    v = steps_v or capped(advise_recursive(q=q, m_1=m_1, V_star=m_1 * size, mse_0=size, t=k), most)
-    return Steps(w, v, "chosen to make the bound stochastic-recursive small")
+    for_w = [advise_recursive(q=q, m_1=m_1, V_star=value["V_star"], mse_0=mse_0, t=t)]
+    for_v = [] if steps_v else [advise_recursive(q=q, m_1=m_1, V_star=m_1 * size, mse_0=size, t=k)]
+    with suppress(MissingConstantError, AssumptionError):
+        for_w.append(advise_convex(descent_of(constants), t))
+        for_v += [] if steps_v else [advise_convex(descent_at_linear_system(constants), k)]
+    w = _with_least(RHO, constants, [capped(steps, most) for steps in for_w], t)
+    v = steps_v or _with_least(SIGMA, constants, [capped(steps, most) for steps in for_v], k)
+    return Steps(w, v, "chosen to make the bounds stochastic-recursive and sgd-convex small")
+
+
+def _with_least(ways: tuple[Make, Make], constants: Constants, candidates: list[StepSchedule], n: int) -> StepSchedule:
+    """The steps with the smallest bound after n of them."""
+    if len(candidates) == 1:
+        return candidates[0]
+    return min(candidates, key=lambda steps: float(smaller(ways, constants, steps, n).values[-1]))
 
 
 def _largest_step(constants: Constants) -> float:

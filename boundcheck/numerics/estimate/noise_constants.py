@@ -18,6 +18,7 @@ from boundcheck.numerics.bilevel.finite_sum import FiniteSum
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate import noise_estimates, user_claims
+from boundcheck.numerics.estimate.curvature_noise import curvature_noise
 from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.estimate_constants import on_balls
 from boundcheck.numerics.estimate.example_bounds import ExampleBounds, of_batch
@@ -32,6 +33,7 @@ from boundcheck.side_arithmetic import SidedValue, sided
 from boundcheck.step_schedule import StepSchedule
 
 NAMES = ("V_star", "m_1", "m_2", "L_Phi_hat", "sigma_1", "sigma_2", "sigma_1_grad", "sigma_2_grad")
+OF_CURVATURE = ("L_ell_hat", "mu_ell_hat")  # always ours: no value at one point refutes a claim
 PRIMARY = NAMES[:4]  # of which the others are formulas
 
 
@@ -42,8 +44,8 @@ class Noise:
     Attributes
     ----------
     constants : Constants
-        V_star, m_1, m_2, L_Phi_hat, sigma_1, sigma_2, for a gradient step sigma_1_grad and sigma_2_grad, and all that
-        `estimate_constants` has, on the ball of this radius.
+        V_star, m_1, m_2, L_Phi_hat, sigma_1, sigma_2, for a gradient step sigma_1_grad, sigma_2_grad, L_ell_hat
+        and mu_ell_hat, and all that `estimate_constants` has, on the ball of this radius.
     radius : float
         Of the ball B(w*, R).
     doubt : str
@@ -126,7 +128,7 @@ def noise_constants(
     tell("bounding every example", 0, 1)
     ball = ball_of_iterates(setting, finite_sum, away, t, steps)
     tell("constants of the ball of all iterates", 0, 1)
-    others = Constants({name: constant for name, constant in claimed.items() if name not in NAMES})
+    others = Constants({name: constant for name, constant in claimed.items() if name not in NAMES + OF_CURVATURE})
     constants = on_balls(
         problem, solution, (BallKind.LOCAL,), known=others if known is not None or others else None, radius=ball.radius,
         spend=spend, tell=tell, doubts=doubts,
@@ -137,7 +139,7 @@ def noise_constants(
         constants = Constants({name: _over_ball_unknown(constant, doubt) for name, constant in constants.items()})
     primary = _primary(setting, finite_sum, ball, away, constants, (at_w, doubt))
     primary = _settled(setting, finite_sum, primary, claimed, PRIMARY)
-    constants = constants.replace(*primary.values())
+    constants = constants.replace(*primary.values(), *curvature_noise(problem, finite_sum, ball, constants, doubt))
     derived = {constant.name: constant for constant in _derived(problem, constants)}
     derived = _settled(setting, finite_sum, derived, claimed, NAMES[4:])
     constants = constants.replace(*derived.values())
