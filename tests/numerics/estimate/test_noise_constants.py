@@ -104,6 +104,14 @@ def test_constants_are_those_of_all_minibatches(replacement):
     assert noise.constants["sigma_1_grad"].value == pytest.approx(2 * noise.constants["V_star"].value / alpha**2)
 
 
+def test_the_noise_of_minibatches_is_that_of_examples_times_the_factor():
+    """With no steps at all the ball is the same, so that the constants differ by the factor alone."""
+    one, two = (noise_of(noisy.problem("cleaning", b, b == 1), t=0, k=0).constants for b in (1, 2))
+    factor = (noisy.EXAMPLES - 2) / (2 * (noisy.EXAMPLES - 1))
+    for name in ("V_star", "m_1", "m_2", "sigma_1", "sigma_2"):
+        assert two[name].value == pytest.approx(factor * one[name].value, rel=1e-9), name
+
+
 def test_worst_draws_stay_in_the_ball_and_come_near_its_edge():
     """Always the example that leads farthest from w*, and always the same one; likewise for v and the error."""
     p, eta, t, k = noisy.problem("ridge", batch=1), 0.2, 30, 20
