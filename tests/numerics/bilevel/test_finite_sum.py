@@ -244,20 +244,20 @@ def sums(batch: int, replacement: bool, examples: int = 7) -> FiniteSum:
 
 @pytest.mark.parametrize("replacement", [True, False])
 def test_draws(replacement: bool) -> None:
-    """The same from a seed; in every place of a minibatch each example is as likely, and so is each pair."""
+    """The same from a seed; each pair of places, or each set, is as likely. Only sets matter to a mean."""
     given, count = sums(3, replacement), 8000
     drawn, again = (given.draw(torch.Generator().manual_seed(1), count, torch.device("cpu")) for _ in range(2))
     assert torch.equal(drawn, again)
     assert not torch.equal(drawn, given.draw(torch.Generator().manual_seed(2), count, torch.device("cpu")))
-    for place in range(3):
-        assert fits(torch.bincount(drawn[:, place], minlength=7), 7)
-    pairs = drawn[:, 0] * 7 + drawn[:, 2]
     if replacement:
-        assert fits(torch.bincount(pairs, minlength=49), 49)
+        for one, other in ((0, 1), (0, 2), (1, 2)):
+            assert fits(torch.bincount(drawn[:, one] * 7 + drawn[:, other], minlength=49), 49)
         return
-    assert bool((drawn.sort(1)[0].diff() > 0).all())
-    possible = [i * 7 + j for i, j in product(range(7), repeat=2) if i != j]
-    assert fits(torch.bincount(pairs, minlength=49)[possible], 42)
+    ordered = drawn.sort(1)[0]
+    assert bool((ordered.diff() > 0).all())
+    numbers = (ordered * torch.tensor([49, 7, 1])).sum(1)
+    sets = [49 * i + 7 * j + k for i, j, k in combinations(range(7), 3)]
+    assert fits(torch.bincount(numbers, minlength=343)[sets], 35)
 
 
 def fits(counts: Tensor, cells: int) -> bool:
