@@ -28,6 +28,7 @@ def test_the_answer_is_one_screen(name: str) -> None:
 def test_each_screen_says_what_is_its_own() -> None:
     said = {of.__name__: " ".join(as_text(of(), 80).split()) for of in REPORTS}
     assert "of sid is 9.09% of ‖∇f‖ (between 8.71% and 9.45%), its bias at most 3.34%" in said["holds"]
+    assert "V[E[g | w_t]] 0.002" in said["holds"]  # brackets are no colours
     assert "94% is variance from the linear solver" in said["holds"]
     assert "sid-orthogonal 1.030 undecided" in said["undecided"]
     assert "sid-mse 0.500 violated" in said["violated"]
