@@ -252,3 +252,26 @@ def test_an_accuracy_below_the_floor_is_refused_with_the_floor(name: str) -> Non
     own = {"beta": 3.0, "gamma": 20.0} if name == "sid" else {"eta": 0.1}
     with pytest.raises(InputError, match=r"iterations the bound is 0\.0\d+|it is 0\.8$"):
         bounds[name].iterations(known, 1e-3, **own)
+
+
+def test_theorem_5_1_where_the_noise_of_v_decides_and_where_it_says_nothing() -> None:
+    """β(1−q²)−1 = 0.008, so that 2β²L_Φ̂²/0.008 is above γ; the condition of Theorem 4.3 is γ ≥ β(1+72.5)."""
+    known = dict.fromkeys(("nu_1", "nu_2", "eta_1", "eta_2", "m_2", "V_star", "mse_0"), 0.0) | {"L_Phi_star": 3.0}
+    known |= {"q": 0.8, "L_E": 2.0, "L_Phi_hat": 0.9}
+    printed = 8 * 9 * 4 / 0.04 * (2 * 2.8**2 * 0.81 / 0.008) / (210 + 9)
+    assert float(bounds["sid"].evaluate(known, 7, 9, beta=2.8, gamma=210).values) == pytest.approx(printed, rel=1e-11)
+    with pytest.raises(AssumptionError, match=r"= 205\.8 > gamma = 205"):
+        bounds["sid"].evaluate(known, 7, 9, beta=2.8, gamma=205)
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "limit"),
+    [
+        ("sgd-constant", {"eta": 0.26}, r"= 0\.25;"),
+        ("sgd-decreasing", {"beta": 30, "gamma": 119}, r"= 120 > gamma = 119"),
+    ],
+)
+def test_steps_of_gradient_descent_that_the_corollary_forbids(name: str, own: dict[str, float], limit: str) -> None:
+    known = {"mu": 0.2, "L": 2.0, "alpha": 0.5, "sigma_1_grad": 1.0, "sigma_2_grad": 3.0, "mse_0": 1.0}
+    with pytest.raises(AssumptionError, match=limit):
+        bounds[name].evaluate(known, 5, **own)
