@@ -7,7 +7,7 @@ E V[g | w_t], and ⟨g − g̃, g' − g̃⟩ has the mean E‖E[g | w_t] − g�
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -98,7 +98,7 @@ class PointEstimate:
     """The estimate of one quantity at one point of the grid.
 
     `variance` is that of the numbers whose mean it is; for the bias, the mean square norm of the vectors. `mean_square`
-    is at least the mean of their squares.
+    is at least the mean of their squares; for the bias, of the fourth powers of the norms.
     """
 
     value: float
@@ -121,7 +121,7 @@ def measure(runs: Runs, reference: Reference, reach: Range, delta: float) -> dic
     known = reach.squares or Squares(math.inf, math.inf, math.inf)
     second_moment = mean_interval(squares, delta, square_range, _fourth(known.error, reference.off))
     mse = _moved(second_moment, reference)
-    bias = _bias(g, again, second_moment, reference, largest, delta)
+    bias = replace(_bias(g, again, second_moment, mse, reference, largest, delta), mean_square=known.error)
     given = _squares(g - again) / 2
     inner = mean_interval(given, delta, None if square_range is None else 2 * square_range, known.given)
     return {
@@ -204,8 +204,14 @@ def _rounded(interval: Interval) -> Interval:
 
 
 def _bias(
-    g: np.ndarray, again: np.ndarray, second_moment: Interval, reference: Reference, largest: float | None, delta: float
-) -> PointEstimate:
+    g: np.ndarray, again: np.ndarray, second_moment: Interval, mse: Interval, reference: Reference,
+    largest: float | None, delta: float,
+) -> PointEstimate:  # fmt: skip
+    """‖E g − ∇f‖, from the average of the runs; and never above the root of E‖g − ∇f‖².
+
+    The radius is that of Pinelis or of Chebyshev, whichever is smaller. Both grow with the mean square, so which one
+    does not depend on the draws as long as that is in its interval.
+    """
     means = (g + again) / 2
     runs, centre = len(means), means.mean(axis=0)
     value, variance = float(np.linalg.norm(centre)), float(_squares(means - centre).mean())
@@ -213,9 +219,13 @@ def _bias(
     if largest is None:  # the normal distribution, in as many directions as the trace of the covariance says
         radius = math.sqrt(variance / runs) * (1 + math.sqrt(2 * math.log(1 / delta)))
     else:
-        radius = vector_radius(second_moment.upper, 2 * largest, runs, delta)
+        chebyshev = math.sqrt(second_moment.upper / runs / delta)
+        radius = min(vector_radius(second_moment.upper, 2 * largest, runs, delta), chebyshev)
     off = reference.off if math.isfinite(reference.off) else math.inf
-    interval = Interval(max(0.0, value - radius - off), value + radius + off, largest is not None)
+    upper = value + radius + off
+    if largest is not None and mse.proved:
+        upper = min(upper, math.sqrt(mse.upper))
+    interval = Interval(max(0.0, value - radius - off), upper, largest is not None)
     return PointEstimate(value, _rounded(interval), mean_square)
 
 

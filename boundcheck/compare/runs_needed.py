@@ -42,7 +42,8 @@ def runs_needed(
     runs : int
         The number of runs that were made.
     mean_square : float
-        At least the mean of the squares of the numbers; infinite, the default, if that is not known.
+        At least the mean of the squares of the numbers; for the bias, of the fourth powers of the norms; infinite, the
+        default, if that is not known.
 
     Returns
     -------
@@ -54,7 +55,7 @@ def runs_needed(
     gap = abs(bound - value)
     near, gap = gap < error, max(gap, error)
     if quantity is Measured.BIAS:
-        count = _of_bias(variance, largest, gap, delta)
+        count = _of_bias(variance, largest, gap, bound, delta, mean_square)
     else:
         if quantity is Measured.VARIANCE_OF_MEAN:
             gap /= 2  # the other half is for the square of the bias
@@ -63,13 +64,17 @@ def runs_needed(
     return None if count is None else Needed(count, near)
 
 
-def _of_bias(mean_square: float, largest: float, gap: float, delta: float) -> int | None:
-    """The runs with which the radius of the interval, and the norm of an average of mean 0, are within the gap."""
+def _of_bias(
+    mean_square: float, largest: float, gap: float, bound: float, delta: float, fourth: float
+) -> int | None:  # fmt: skip
+    """The runs with which the interval is below the bound: by its radius, or by the root of the mean square."""
     depth = math.log(len(BETS) / delta)
 
     def is_enough(n: int) -> bool:
-        above = (math.sqrt(mean_square) + largest / 2 * math.sqrt(depth / n)) ** 2  # what will bound the mean square
-        return math.sqrt(mean_square / n) + vector_radius(above, largest, n, delta) < gap
+        by_range = (math.sqrt(mean_square) + largest / 2 * math.sqrt(depth / n)) ** 2  # what will bound the mean square
+        above = min(by_range, mean_square + math.sqrt(2 * fourth * depth / n))
+        radius = min(vector_radius(above, largest, n, delta), math.sqrt(above / n / delta))
+        return math.sqrt(mean_square / n) + radius < gap or math.sqrt(above) < bound
 
     if not is_enough(MOST_RUNS):
         return None
