@@ -124,7 +124,13 @@ class StochasticPlan:
         return min(self.splits, key=lambda split: (split.side is Side.LOWER, split.cost), default=None)
 
     def card(self) -> Card:
-        """What to use, in a sentence and a table."""
+        """What to use, in a sentence and a table.
+
+        Returns
+        -------
+        Card
+            As text or as HTML.
+        """
         relative = f" ({percent(self.rmse / self.gradient_norm)} of ‖∇f‖)" if self.gradient_norm > 0 else ""
         goal = f"a root mean square error of {number(self.rmse)}{relative}"
         best, sentences = self.cheapest, []
@@ -143,10 +149,7 @@ class StochasticPlan:
                 f"at most {number(math.sqrt(m.upper))} (measured)."
             )
             sentences.append(f"Steps of these runs: {m.steps} for w; {m.steps_v} for v.")
-        rows = tuple(
-            (str(s.batch), str(s.t), str(s.k), f"{s.cost:,}", PROVED[s.side])
-            for s in self.splits
-        )
+        rows = tuple((str(s.batch), str(s.t), str(s.k), f"{s.cost:,}", PROVED[s.side]) for s in self.splits)
         notes = tuple(f"batch = {batch}: {why}" for batch, why in self.reasons.items())
         return Card(_title(self.problem), tuple(sentences), HEADER, rows, frozenset(HEADER[:4]), notes)
 

@@ -61,7 +61,7 @@ def verdict_sentence(report: StochasticReport) -> str:
 
 def is_undecided(bound: StochasticBound) -> bool:
     """Whether the runs do not tell if the quantity is below the bound."""
-    return bound.verdict is Verdict.INCONCLUSIVE or bound.more_runs is not None
+    return bound.verdict is Verdict.INCONCLUSIVE or bound.reason.startswith("undecided")
 
 
 def _count(verdict: Verdict, some: int, total: int, sure: str) -> str:
