@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.table import Table
 
 from boundcheck.errors import UnknownNameError
-from boundcheck.methods import METHODS
+from boundcheck.methods import METHODS, RANDOM_METHODS
 from boundcheck.theory.catalogue import bounds
 from boundcheck.views.terminal.console import Screen
 
@@ -32,7 +32,7 @@ def rows(kind: str) -> list[dict[str, str]]:
                 "title": title,
                 "bounds": ", ".join(b.name for b in bounds.values() if name in b.methods),
             }
-            for name, title in METHODS.items()
+            for name, title in {**METHODS, **RANDOM_METHODS}.items()
         ]
     raise UnknownNameError.among("listing", kind, ("bounds", "methods"))
 
