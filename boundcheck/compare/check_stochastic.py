@@ -248,12 +248,13 @@ def _curve(
     reference, setting = experiment.reference, experiment.setting
     is_sid, finite_sum = method.name == "sid", experiment.problem.finite_sum
     same = is_sid and finite_sum is not None and finite_sum.variance_factor == 0
-    reach = Range(setting.largest_error if is_sid else None, setting.radius, same)
+    largest = setting.largest_error if is_sid else setting.largest_error_of_neumann(int(ks.max()))
+    reach = Range(largest, setting.radius, same)
     tell(f"measuring {method}", number, of)
-    squares = mean_squares(BoundsOnGrid(setting.case, experiment.t, ks), setting.sizes)
+    squares = mean_squares(BoundsOnGrid(setting.case, experiment.t, ks, method.name), setting.sizes)
     points = []
     for j, each in enumerate(zip(squares.error, squares.given, squares.distance, strict=True)):
-        known = Squares(*(float(x) for x in each)) if is_sid else Squares(math.inf, math.inf, float(each[2]))
+        known = Squares(*(float(x) for x in each))
         points.append(measure(_at(results, j), reference, replace(reach, squares=known), experiment.delta))
     means = {quantity.value: collect(points, quantity) for quantity in Measured}
     floor, floor_w = _floors(experiment, method)

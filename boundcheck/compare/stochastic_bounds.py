@@ -13,7 +13,18 @@ from functools import cached_property, partial
 import numpy as np
 
 from boundcheck.compare.case import YES, Answer
-from boundcheck.compare.stochastic_rates import RHO, SIGMA, Make, Rate, convex_rho, recursive_rho, smaller
+from boundcheck.compare.stochastic_rates import (
+    RHO,
+    SIGMA,
+    Make,
+    Rate,
+    convex_rho,
+    mean_of_v,
+    neumann_mean,
+    neumann_sigma,
+    recursive_rho,
+    smaller,
+)
 from boundcheck.constants import Constant, Constants, Provenance
 from boundcheck.errors import AssumptionError, InputError, MissingConstantError, UnknownNameError
 from boundcheck.methods import Method
@@ -25,6 +36,7 @@ from boundcheck.theory.bound import Bound
 from boundcheck.theory.catalogue import bounds as catalogue
 from boundcheck.theory.sides import CombinedSide, combine
 
+OF_MEANS = ("sid-bias", "sid-variance-of-mean")  # which need E v_k only
 QUANTITIES = frozenset(measured.value for measured in Measured)
 
 
@@ -87,7 +99,8 @@ CHECKS: Mapping[str, Check] = {
     "decreasing steps": lambda case: case.both_decrease,
 }
 BY_CONSTRUCTION: Mapping[str, str] = {
-    "2021 C": "ρ_t and σ_k are the smaller of stochastic-recursive and sgd-convex with the steps that were taken",
+    "2021 C": "ρ_t and σ_k are the smaller of stochastic-recursive and sgd-convex with the steps that were taken; of a "
+    "Neumann series, its own rate",
     "independent": "the solver draws a new minibatch for every step and for the last product",
     "noise": "σ₁ and σ₂ are among the constants, and a bound is worth what they are",
     "noise around w*": "V* and m₁ are among the constants, and a bound is worth what they are",
@@ -128,11 +141,12 @@ class Evaluated:
 
 @dataclass(frozen=True, eq=False)
 class BoundsOnGrid:
-    """Evaluates bounds for one case at every point (t, k) of a grid."""
+    """Evaluates bounds on "sid" or "neumann" for one case at every point (t, k) of a grid."""
 
     case: StochasticCase
     t: np.ndarray
     k: np.ndarray
+    method: str = "sid"
 
     def evaluate(self, bound: Bound) -> Evaluated:
         """The values of a bound, NaN where it says nothing."""
@@ -166,9 +180,10 @@ class BoundsOnGrid:
 
     def _of_rates(self, bound: Bound) -> Evaluated:
         """A bound that takes ρ_t and σ_k."""
-        rates = {"mse_w": self.rho[self.t], "mse_v": self.sigma[self.k]}
+        of_v = self._mean_of_v if bound.name in OF_MEANS else self._sigma
+        rates = {"mse_w": self.rho[self.t], "mse_v": of_v.values[self.k]}
         call = bound.call(self.case.constants, None, None, rates)
-        names = [*(constant.name for constant in call.used), *self._rho.names, *self._sigma.names]
+        names = [*(constant.name for constant in call.used), *self._rho.names, *of_v.names]
         return Evaluated(bound, np.broadcast_to(call.values().values, self.t.shape), self._worth(names))
 
     def _of_algorithm(self, bound: Bound) -> Evaluated:
@@ -212,7 +227,14 @@ class BoundsOnGrid:
         return smaller(RHO, self.case.constants, self.case.steps, int(self.t.max()))
 
     @cached_property
+    def _mean_of_v(self) -> Rate:
+        constants, k = self.case.constants, int(self.k.max())
+        return neumann_mean(constants, k) if self.method == "neumann" else mean_of_v(constants, self.case.steps_v, k)
+
+    @cached_property
     def _sigma(self) -> Rate:
+        if self.method == "neumann":
+            return neumann_sigma(self.case.constants, int(self.k.max()))
         return smaller(SIGMA, self.case.constants, self.case.steps_v, int(self.k.max()))
 
     @property
@@ -230,7 +252,7 @@ def every(
     case: StochasticCase, method: Method, t: np.ndarray, k: np.ndarray, names: Sequence[str] | None
 ) -> Iterator[Evaluated]:
     """The bounds of these names, or all of them, on a method."""
-    grid = BoundsOnGrid(case, t, k)
+    grid = BoundsOnGrid(case, t, k, method.name)
     for bound in about_means() if names is None else [catalogue[name] for name in names]:
         if method.name in bound.methods:
             yield grid.evaluate(bound)

@@ -11,6 +11,7 @@ where z ≥ ‖∂₂Φ̂ − ∂₂Φ‖ for every draw. Without the first part
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,18 +68,31 @@ def mean_squares(grid: BoundsOnGrid, sizes: NoiseSizes) -> MeanSquares:
             grid.case.steps, grid.rho, q=q, m_1=value["m_1"], V_star=value["V_star"], D_0=sizes.noise,
             D_1=spread_of_slope, start=math.sqrt(value["mse_0"]), radius=radius,
         )[grid.t]  # fmt: skip
-        G = fourth_moments(
-            grid.case.steps_v, grid.sigma, q=q, m_1=value["m_1"], V_star=value["m_1"] * size**2,
-            D_0=spread_of_slope * size, D_1=spread_of_slope, start=size,
-        )[grid.k]  # fmt: skip
+        if grid.method == "neumann":
+            v = _neumann(grid.k, q, value) + size
+        else:
+            G = fourth_moments(
+                grid.case.steps_v, grid.sigma, q=q, m_1=value["m_1"], V_star=value["m_1"] * size**2,
+                D_0=spread_of_slope * size, D_1=spread_of_slope, start=size,
+            )[grid.k]  # fmt: skip
+            v = G**0.25
     except BoundcheckError:
         return unknown
-    w, v = F**0.25, G**0.25
+    w = F**0.25
     c_1 = value["eta_2"] + value["eta_1"] * value["W"] + (value["nu_2"] + value["nu_1"] * value["W"]) * size
     given = (value["L_Phi_star"] + value["nu_2"] * w) * v + sizes.spread * (size + v)
     error = c_1 * w + given
     rounding = 1 + 1e-12
     return MeanSquares(error**4 * rounding, 4 * given**4 * rounding, F * rounding)
+
+
+def _neumann(k: np.ndarray, q: float, value: Mapping[str, float]) -> np.ndarray:
+    """At least (E‖v‖⁴)^¼ for v = K·∂₁Φ̂ᵀ⋯∂₁Φ̂ᵀ∇₁E: each factor multiplies the fourth moment by at most L_Φ̂²(q² + m₁)."""
+    growth = value["L_Phi_hat"] ** 2 * (q * q + value["m_1"]) * (1 + 1e-14)
+    with np.errstate(over="ignore"):
+        sums = np.array([float(np.sum(growth ** np.arange(int(length)))) for length in k])
+        moment: np.ndarray = (k**3.0 * sums) ** 0.25 * value["L_E"] * (1 + 1e-13)
+    return moment
 
 
 def _proved(constants: Constants) -> bool:

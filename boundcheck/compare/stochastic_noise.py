@@ -58,6 +58,22 @@ class NoiseSetting:
     steps_how: str
     sizes: NoiseSizes
 
+    def largest_error_of_neumann(self, K: int) -> float | None:
+        """At least ‖g − ∇f‖ for every draw of a Neumann series of length up to K; None if that is not proved."""
+        constants, spread = self.case.constants, self.sizes.spread
+        needed = [constants.get(name) for name in ("eta_2", "L_Phi", "L_E", "L_Phi_hat", "W", "g_star")]
+        if self.radius is None or spread is None:
+            return None
+        values = [c.value for c in needed if c is not None and c.side in (Side.EXACT, Side.UPPER)]
+        if len(values) < len(needed):
+            return None
+        eta_2, L_Phi, L_E, slope, W, g_star = values
+        try:
+            largest_v = K * L_E * max(1.0, slope) ** max(0, K - 1)
+        except OverflowError:
+            return None
+        return (eta_2 * self.radius + (L_Phi + spread) * largest_v + W * g_star) * (1 + 1e-12)
+
 
 def noise_setting(
     problem: Problem, solution: ReferenceSolution, t: int, k: int, steps: StepSchedule | str | None,

@@ -1,6 +1,8 @@
 """ρ_t and σ_k along the steps of a run: the smaller of two recursions, and the constants that it rests on.
 
 One recursion is that of `stochastic-recursive`, for every map; the other that of `sgd-convex`, for gradient descent.
+For a Neumann series of random length there is one formula (docs/proofs.md#stochastic-neumann). The mean of v_k has a
+rate of its own, without noise (docs/proofs.md#stochastic-bias).
 """
 
 from __future__ import annotations
@@ -17,8 +19,11 @@ from boundcheck.theory.convex_recursion import ConvexDescent, convex_distance
 from boundcheck.theory.stochastic_recursion import mean_square_distance
 
 OF_RHO, OF_SIGMA = ("q", "m_1", "V_star", "mse_0"), ("q", "m_1", "L_E")
+OF_MEAN = ("q", "L_E")
 OF_CURVATURE = ("alpha", "mu", "L", "mu_ell_hat", "L_ell_hat")
 OF_CONVEX_RHO, OF_CONVEX_SIGMA = (*OF_CURVATURE, "V_star", "mse_0"), (*OF_CURVATURE, "m_1", "L_E")
+
+UP = 1 + 1e-14  # a few roundings
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +44,8 @@ def recursive_rho(constants: Constants, steps: StepSchedule, t: int) -> Rate:
 def recursive_sigma(constants: Constants, steps: StepSchedule, k: int) -> Rate:
     """σ_0 … σ_k for any contraction."""
     value = _contraction(constants, OF_SIGMA)
-    size = (value["L_E"] / (1 - value["q"])) ** 2  # of v(w)
-    noise = value["m_1"] * size
+    size = _size(value) ** 2
+    noise = value["m_1"] * size * UP
     return Rate(mean_square_distance(steps, k, q=value["q"], m_1=value["m_1"], V_star=noise, mse_0=size), OF_SIGMA)
 
 
@@ -64,6 +69,34 @@ def convex_rho(constants: Constants, steps: StepSchedule, t: int) -> Rate:
 def convex_sigma(constants: Constants, steps: StepSchedule, k: int) -> Rate:
     """σ_0 … σ_k for gradient descent on convex examples."""
     return Rate(convex_distance(steps, k, descent_at_linear_system(constants)), OF_CONVEX_SIGMA)
+
+
+def mean_of_v(constants: Constants, steps: StepSchedule, k: int) -> Rate:
+    """Squares of bounds on ‖E v_k − v(w)‖: the mean follows the iteration without noise."""
+    value = _contraction(constants, OF_MEAN)
+    size = _size(value) ** 2
+    return Rate(mean_square_distance(steps, k, q=value["q"], m_1=0.0, V_star=0.0, mse_0=size), OF_MEAN)
+
+
+def neumann_sigma(constants: Constants, k: int) -> Rate:
+    """The same as σ_k for v = K·∂₁Φ̂(ζ_1)ᵀ⋯∂₁Φ̂(ζ_p)ᵀ∇₁E, p uniform below K, for K = 0 … k."""
+    value = _contraction(constants, OF_SIGMA)
+    lengths = np.arange(k + 1)
+    growth = (value["q"] ** 2 + value["m_1"]) * UP
+    with np.errstate(over="ignore"):
+        second = lengths * value["L_E"] ** 2 * np.concatenate([[0.0], np.cumsum(growth ** lengths[:-1])])
+    return Rate((neumann_mean(constants, k).values + second) * UP, OF_SIGMA)
+
+
+def neumann_mean(constants: Constants, k: int) -> Rate:
+    """Squares of bounds on ‖E v − v(w)‖ = ‖(Yᵀ)^K v(w)‖, for K = 0 … k."""
+    value = _contraction(constants, OF_MEAN)
+    return Rate((_size(value) * value["q"] ** np.arange(k + 1)) ** 2 * UP, OF_MEAN)
+
+
+def _size(value: Mapping[str, float]) -> float:
+    """At least ‖v(w)‖."""
+    return value["L_E"] / (1 - value["q"]) * UP
 
 
 Make = Callable[[Constants, StepSchedule, int], Rate]

@@ -34,7 +34,7 @@ BOUND = Bound(
     assumptions=ASSUMPTIONS,
     formula=deviation(c_1),
     bounds=bias,
-    methods=("sid",),
+    methods=("sid", "neumann"),
     where={c_1: WEIGHT},
     chain=CHAIN,
 )

@@ -58,7 +58,7 @@ BOUND = Bound(
     assumptions=ASSUMPTIONS,
     formula=FORMULA,
     bounds=mse,
-    methods=("sid",),
+    methods=("sid", "neumann"),
     where=sid_variance_of_mean.BOUND.where,
     chain=CHAIN,
 )

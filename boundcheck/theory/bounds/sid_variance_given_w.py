@@ -33,6 +33,6 @@ BOUND = Bound(
     assumptions=ASSUMPTIONS,
     formula=FORMULA,
     bounds=variance_given_w,
-    methods=("sid",),
+    methods=("sid", "neumann"),
     chain=CHAIN,
 )

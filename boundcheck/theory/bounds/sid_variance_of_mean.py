@@ -30,7 +30,7 @@ BOUND = Bound(
     assumptions=ASSUMPTIONS,
     formula=3 * squares(c_1),
     bounds=variance_of_mean,
-    methods=("sid",),
+    methods=("sid", "neumann"),
     where={c_1: WEIGHT},
     chain=CHAIN,
 )
