@@ -150,4 +150,5 @@ def _with_floor(values: np.ndarray, evidence: Evidence) -> np.ndarray:
     if evidence.mean.quantity not in SQUARES:
         return limit + evidence.floor
     root: np.ndarray = np.sqrt(limit) + evidence.floor
-    return root**2
+    with np.errstate(over="ignore"):
+        return np.square(root)
