@@ -274,7 +274,7 @@ def _run(experiment: Experiment, method: Method, tell: Progress) -> SidRuns:
     problem, setting = experiment.problem, experiment.setting
     grid = [(int(t), method.steps(int(t))) for t in experiment.t]
     t, k = max(t for t, _ in grid), max(k for _, k in grid)
-    shared = {
+    shared: dict[str, Any] = {
         "steps": setting.case.steps, "runs": experiment.runs, "seed": experiment.seed, "grid": grid, "pairs": True,
         "memory": experiment.memory, "progress": tell,
     }  # fmt: skip

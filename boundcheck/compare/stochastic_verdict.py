@@ -98,10 +98,10 @@ def _decide(evaluated: Evaluated, evidence: Evidence, side: Side) -> Decision:
         if certified and mean.proved:
             return Decision(Verdict.HOLDS_PROBABLY, "the whole interval is below the bound at every t")
         return Decision(Verdict.CONSISTENT, _weak(evaluated, evidence, certified))
-    where = np.flatnonzero(undecided)
-    below = bool((mean.value[where] <= limit[where]).any())
+    points = np.flatnonzero(undecided)
+    below = bool((mean.value[points] <= limit[points]).any())
     may_decide = certified and lower_proved and (mean.proved or not below)
-    return _undecided(limit, evidence, where, "" if may_decide else _weak(evaluated, evidence, certified))
+    return _undecided(limit, evidence, points, "" if may_decide else _weak(evaluated, evidence, certified))
 
 
 def _weak(evaluated: Evaluated, evidence: Evidence, certified: bool) -> str:
@@ -151,4 +151,5 @@ def _with_floor(values: np.ndarray, evidence: Evidence) -> np.ndarray:
         return limit + evidence.floor
     root: np.ndarray = np.sqrt(limit) + evidence.floor
     with np.errstate(over="ignore"):
-        return np.square(root)
+        square: np.ndarray = np.square(root)
+    return square
