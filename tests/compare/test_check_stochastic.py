@@ -53,13 +53,15 @@ def test_bounds_of_a_users_problem_hold(report: StochasticReport) -> None:
     assert ((mean.lower < mean.value) & (mean.value < mean.upper)).all()
 
 
-def test_neumann_has_the_same_lower_level_and_no_range(report: StochasticReport) -> None:
+def test_neumann_has_the_same_lower_level_and_bounds_of_its_own(report: StochasticReport) -> None:
     sid, neumann = report.curve("sid"), report.curve("neumann:5")
     assert np.array_equal(sid.means["mse_w"].value, neumann.means["mse_w"].value)
-    assert not neumann.means["mse"].proved  # nothing bounds its results
-    assert neumann.means["mse_w"].proved
-    assert set(neumann.bounds) == {"sgd-decreasing", "stochastic-recursive"}
-    assert (neumann.means["mse"].lower > 2 * sid.means["mse"].value).all()  # k times a product of up to k factors
+    assert neumann.means["mse"].proved
+    shared = [name for name in neumann.bounds if name.startswith("sid-")]
+    assert shared
+    for name in shared:
+        assert neumann.bounds[name].verdict in (Verdict.HOLDS_PROBABLY, Verdict.CONSISTENT)
+        assert not np.array_equal(neumann.bounds[name].values, sid.bounds[name].values)
 
 
 # ---- a wrong constant
@@ -143,7 +145,7 @@ def test_one_minibatch_for_everything_is_biased(monkeypatch: pytest.MonkeyPatch)
 # ---- undecided
 
 
-@pytest.mark.parametrize("bound", ["sid-bias", "sid-mse", "sid-variance-given-w"])
+@pytest.mark.parametrize("bound", ["sid-mse", "sid-variance-given-w"])
 def test_as_many_more_runs_as_named_decide(bound: str) -> None:
     problem = line([0.45, 0.35], [1.2, 1.8], [0.0, 0.3])
     check = partial(check_stochastic, problem, t=30, points=1, steps=StepSchedule.constant(0.5), bounds=[bound])
@@ -225,7 +227,7 @@ def test_at_another_lam_is_the_problem_there() -> None:
         ({"steps_v": 0.5}, "steps_v = 0.5 are no steps"),
         ({"bounds": ["itd"]}, "itd bounds .* which is not measured here"),
         ({"bounds": ["sid-msee"]}, "sid-mse"),
-        ({"methods": ["neumann:3"], "bounds": ["sid-mse"]}, "sid-mse"),
+        ({"methods": ["neumann:3"], "bounds": ["sid"]}, "unknown bound on these methods 'sid'"),
     ],
 )
 def test_refusals(options: dict[str, Any], message: str) -> None:
