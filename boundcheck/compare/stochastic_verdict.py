@@ -148,7 +148,8 @@ def _with_floor(values: np.ndarray, evidence: Evidence) -> np.ndarray:
     """The bound with what rounding may add to the quantity."""
     limit: np.ndarray = values * (1 + FORMULA_ROUNDING)
     if evidence.mean.quantity not in SQUARES:
-        return limit + evidence.floor
+        above: np.ndarray = limit + evidence.floor
+        return above
     root: np.ndarray = np.sqrt(limit) + evidence.floor
     with np.errstate(over="ignore"):
         square: np.ndarray = np.square(root)
