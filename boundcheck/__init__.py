@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from boundcheck.report.report import Report
     from boundcheck.report.verdict import Verdict
     from boundcheck.side import Side
+    from boundcheck.sweeps.result import Sweep
+    from boundcheck.sweeps.row import SweepRow
+    from boundcheck.sweeps.sweep import sweep
     from boundcheck.theory import step_sizes
     from boundcheck.theory.bound import Bound
     from boundcheck.theory.catalogue import bounds
@@ -100,6 +103,8 @@ _HOME = {
     "Report": "boundcheck.report.report",
     "Side": "boundcheck.side",
     "SparseMatrix": "boundcheck.problems.parts.sparse_matrix",
+    "Sweep": "boundcheck.sweeps.result",
+    "SweepRow": "boundcheck.sweeps.row",
     "ToleranceError": "boundcheck.errors",
     "Trial": "boundcheck.report.minimum",
     "UnknownNameError": "boundcheck.errors",
@@ -122,6 +127,7 @@ _HOME = {
     "load_problem": "boundcheck.problems.loading",
     "minimise": "boundcheck.trust.minimise",
     "plan": "boundcheck.compare.plan",
+    "sweep": "boundcheck.sweeps.sweep",
     "worst": "boundcheck.worst_case.worst",
 }
 
@@ -154,6 +160,8 @@ __all__ = [
     "Report",
     "Side",
     "SparseMatrix",
+    "Sweep",
+    "SweepRow",
     "ToleranceError",
     "Trial",
     "UnknownNameError",
@@ -182,6 +190,7 @@ __all__ = [
     "plot",
     "problems",
     "step_sizes",
+    "sweep",
     "worst",
 ]
 

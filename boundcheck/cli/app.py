@@ -35,6 +35,7 @@ from boundcheck.cli.options import (
     asked_problem,
     print_json,
 )
+from boundcheck.cli.sweep_command import sweep
 from boundcheck.errors import AssumptionError, BoundcheckError, InputError, InterruptedRunError, UnknownNameError
 
 STOPPED = "stopped; nothing was written"
@@ -173,7 +174,7 @@ def constants(
 
 
 for _run in (
-    commands.check, audit, commands.plan, commands.hypergradient, commands.worst, commands.paper, commands.page,
+    commands.check, sweep, audit, commands.plan, commands.hypergradient, commands.worst, commands.paper, commands.page,
     compare, gallery,
 ):  # fmt: skip
     app.command()(_run)

@@ -258,7 +258,7 @@ def paper(
     as_json: Json = False,
 ) -> None:
     """Reproduce a figure or table of the paper. You can interrupt it at any time; the same command resumes."""
-    from boundcheck.paper.engine.command import paper as run
+    from boundcheck.paper.command import paper as run
 
     result = run(
         name, quick=quick, out=out, jobs=jobs, scheduler=scheduler, seed=seed, device=device, quiet=quiet,

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from boundcheck.engine.experiment import Settings, Step, Task
 from boundcheck.errors import UnknownNameError
-from boundcheck.paper.engine.experiment import Settings, Step, Task
 from boundcheck.paper.tables.data import READ, SECONDS, TABLES, Loaded, loaded
 from boundcheck.paper.tables.outer_loop import Descent
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from boundcheck.paper.engine.experiment import Outcome, Settings
+from boundcheck.engine.experiment import Outcome, Settings
 from boundcheck.paper.tables import runs
 
 NAME = "table1"

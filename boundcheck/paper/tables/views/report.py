@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from boundcheck.paper.engine.experiment import Claim, Outcome, Settings
+from boundcheck.engine.experiment import Claim, Outcome, Settings
 from boundcheck.paper.tables.data import TABLES
 from boundcheck.paper.tables.runs import COUNT, key
 from boundcheck.paper.tables.views.claims import NAMES, NOT_RUN, VARIANT, in_words

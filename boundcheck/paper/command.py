@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from boundcheck.atomic_write import sole_use
+from boundcheck.engine.conduct import Conducted, conduct, duration
+from boundcheck.engine.experiment import Experiment
+from boundcheck.engine.workers import workers
 from boundcheck.errors import InputError, InterruptedRunError
 from boundcheck.paper import load
-from boundcheck.paper.engine.conduct import Conducted, conduct, duration
-from boundcheck.paper.engine.experiment import Experiment
-from boundcheck.paper.engine.output import as_json, save, show
-from boundcheck.paper.engine.workers import workers
+from boundcheck.paper.output import as_json, save, show
 from boundcheck.views.terminal import console
 
 QUICK_PROCESSES = 4  # processes that --quick takes by itself
