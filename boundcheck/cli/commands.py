@@ -30,6 +30,7 @@ from boundcheck.cli.options import (
     asked_constants,
     asked_memory,
     asked_problem,
+    asked_time,
     print_json,
 )
 from boundcheck.errors import InputError, InterruptedRunError
@@ -252,6 +253,13 @@ def paper(
         int | None, typer.Option("--jobs", help="Number of processes (default 1; one per core with --quick).")
     ] = None,
     scheduler: Annotated[str, typer.Option("--scheduler", help="Address of a Dask scheduler to run on.")] = "",
+    budget: Annotated[
+        str, typer.Option("--budget", metavar="TIME", help="Of the tables, what fits into 2h or 10m of computing.")
+    ] = "",
+    halving: Annotated[
+        str,
+        typer.Option("--halving", metavar="RULE", help="Step sizes of the tables by successive halving: 3 or 3:20."),
+    ] = "",
     seed: Seed = None,
     device: Device = "",
     quiet: Quiet = False,
@@ -262,7 +270,7 @@ def paper(
 
     result = run(
         name, quick=quick, out=out, jobs=jobs, scheduler=scheduler, seed=seed, device=device, quiet=quiet,
-        silent=as_json,
+        silent=as_json, budget=asked_time(budget), halving=halving,
     )  # fmt: skip
     if as_json:
         print_json(result)

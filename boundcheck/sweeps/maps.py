@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from boundcheck.sweeps.result import Sweep
-    from boundcheck.views.figures.value_map import Tile
+    from boundcheck.views.figures.value_map import Panel, Tile
 
 MOST = 24  # values of an axis on a map; of more, some are left out
 DECADES = 8.0  # of bound/error from white to dark; of steps, half of them
@@ -79,29 +79,38 @@ def drawn(sweep: Sweep, what: str = "tightness", x: str | None = None, y: str | 
     if what not in kinds(sweep.action):
         raise UnknownNameError.among("map", what, kinds(sweep.action))
     x, y = _axes(sweep, x, y)
-    across = _some(sweep.grid.values(x)) if x else [""]
-    up = _some(sweep.grid.values(y)) if y else []
     axes, methods = [axis for axis in (y, x) if axis], sweep.methods
-    of = groups(sweep.rows, axes)
-
-    def tile(method: str, *place: Any) -> Tile:
-        return _tile(of.get((place, method)), what)
-
-    here: list[tuple[Any, ...]] = [(value,) for value in across] if x else [()]
     if y:
-        panels = [Panel(m, [[tile(m, below, *at) for at in here] for below in up]) for m in methods]
-        rows = names(up)
+        panels = [panel(sweep, method, what, x, y) for method in methods]
+        rows = names(_some(sweep.grid.values(y)))
     else:
-        panels = [Panel("", [[tile(m, *at) for at in here] for m in reversed(methods)])]
-        rows = [m or "–" for m in reversed(methods)]
+        several = [panel(sweep, method, what, x, None).tiles[0] for method in reversed(methods)]
+        panels, rows = [Panel("", several)], [method or "–" for method in reversed(methods)]
+    of = groups(sweep.rows, axes)
     if what == VERDICTS:
         seen = {group.verdict for group in of.values()}
         keys = [Tile(f"{word}: {v}" if word != v else v, None, tint) for v, (word, tint) in WORDS.items() if v in seen]
     else:
-        quantity = QUANTITIES[what]
-        keys = [*(Tile(text, quantity.shade(value)) for value, text in quantity.keys), Tile("–: nothing to show")]
-    columns = names(across) if x else [""]
+        keys = [*shades(what), Tile("–: nothing to show")]
+    columns = names(_some(sweep.grid.values(x))) if x else [""]
     return value_map(ValueMap(_headline(sweep, what, axes), x or "", y or "", columns, rows, panels, keys))
+
+
+def panel(sweep: Sweep, method: str, what: str, x: str | None, y: str | None) -> Panel:
+    """The tiles of one method, with its name as the title; one row without `y`, one tile without both."""
+    from boundcheck.views.figures.value_map import Panel
+
+    of = groups(sweep.rows, [axis for axis in (y, x) if axis])
+    across: list[tuple[Any, ...]] = [(value,) for value in _some(sweep.grid.values(x))] if x else [()]
+    up: list[tuple[Any, ...]] = [(value,) for value in _some(sweep.grid.values(y))] if y else [()]
+    return Panel(method, [[_tile(of.get(((*below, *at), method)), what) for at in across] for below in up])
+
+
+def shades(what: str) -> list[Tile]:
+    """The key of a map, without that of empty tiles."""
+    from boundcheck.views.figures.value_map import Tile
+
+    return [Tile(text, QUANTITIES[what].shade(value)) for value, text in QUANTITIES[what].keys]
 
 
 def _headline(sweep: Sweep, what: str, axes: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from boundcheck.paper.tables import runs
 NAME = "table1"
 TITLE = "objective (test accuracy in %) on w_t after s steps on λ: Parkinson, 20 newsgroups, Fashion-MNIST"
 ready, tasks, run = runs.ready, runs.tasks, runs.run
+measured, shortened = runs.measured, runs.shortened
 
 
 def settings(quick: bool, seed: int, device: str) -> Settings:
