@@ -16,6 +16,7 @@ from torch import Tensor
 from boundcheck.engine.experiment import Step
 from boundcheck.errors import InputError
 from boundcheck.paper.tables.data import Loaded, Table
+from boundcheck.paper.tables.hypergradient_error import hypergradient_error
 from boundcheck.paper.tables.outer_loop import Descent
 
 DIVISOR = 3
@@ -177,5 +178,7 @@ def _summary(
     (best,) = pool.left
     lam = pool.lam[0].clone()
     alone = torch.zeros(1, dtype=torch.long, device=lam.device)
-    w = Descent(0, alone, lam[None], pool.w).last(data.problem, given["t"], table.warm)[0]
-    return summary | {"best": best, "accuracy_t": data.accuracy(lam, w)}, lam
+    problem, t, descent = data.problem, given["t"], Descent(0, alone, lam[None], pool.w)
+    w, first = descent.last(problem, t, table.warm)[0], descent.first(problem, table.warm)[0]
+    error = hypergradient_error(problem, table, given["method"], lam, first, t)
+    return summary | {"best": best, "accuracy_t": data.accuracy(lam, w), "error": error}, lam

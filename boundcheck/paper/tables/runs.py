@@ -15,6 +15,7 @@ from boundcheck.errors import UnknownNameError
 from boundcheck.paper.tables import budget
 from boundcheck.paper.tables.data import READ, SECONDS, TABLES, Loaded, Table, loaded
 from boundcheck.paper.tables.halving import halve, work
+from boundcheck.paper.tables.hypergradient_error import hypergradient_error
 from boundcheck.paper.tables.outer_loop import Descent
 
 ONLY = "BOUNDCHECK_TABLES"  # data sets, separated by commas: the others are left out
@@ -143,7 +144,10 @@ def _grid(
         yield Step(vars(descent), descent.done, of)
     w = descent.last(problem, t, table.warm) if len(descent.alive) else descent.w
     ended, best = _ended(data, descent, w, given["zeta"])
-    return ended, None if best is None else descent.lam[best].clone()
+    if best is None:
+        return ended, None
+    lam, first = descent.lam[best].clone(), descent.first(problem, table.warm)[best]
+    return ended | {"error": hypergradient_error(problem, table, given["method"], lam, first, t)}, lam
 
 
 def _read(state: dict[str, Any], device: torch.device) -> Descent:

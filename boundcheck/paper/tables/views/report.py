@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from boundcheck.engine.experiment import Claim, Outcome, Settings
+from boundcheck.number_text import percent, percent_at_most
 from boundcheck.paper.tables.data import TABLES
 from boundcheck.paper.tables.runs import COUNT, key
 from boundcheck.paper.tables.views.claims import NAMES, NOT_RUN, VARIANT, in_words
@@ -86,6 +87,8 @@ def _cell(table: str, settings: Settings, results: Mapping[str, Any], data: str,
         return cell | {"best": None}
     best = min(ended, key=lambda batch: batch["f_t"][batch["best"]])
     cell |= {"best": best["zeta"][best["best"]], "least": best["f_t"][best["best"]], "accuracy_t": best["accuracy_t"]}
+    if "error" in best:
+        cell["error"] = best["error"]
     if table == "table1":
         return cell | {"cell": (cell["least"], 100 * best["accuracy_t"])}
     return cell | {"f": best["f"], "accuracy": best["accuracy"], "cell": (best["f"], 100 * best["accuracy"])}
@@ -102,8 +105,20 @@ def _claim(table: str, settings: Settings, place: tuple[str, int, str], text: st
         return Claim(title, where, text, lost, why=_cut(settings, data))
     ours, theirs = Cell(*cell["cell"]), Cell.read(text)
     difference = f"{ours.objective - theirs.objective:+.3g} ({ours.accuracy - theirs.accuracy:+.1f})"
-    why = "; ".join(filter(None, (f"ζ = {cell['best']:.3g}", _cut(settings, data), WHY[data])))
+    why = "; ".join(filter(None, (f"ζ = {cell['best']:.3g}", _error(cell), _cut(settings, data), WHY[data])))
     return Claim(title, where, text, f"{ours.objective:.4g} ({ours.accuracy:.1f})", difference, why)
+
+
+def _error(cell: Mapping[str, Any]) -> str:
+    """How good the hypergradient at λ_s is, and how that is known."""
+    error = cell.get("error")
+    if error is None:
+        return ""
+    if error["relative"] is None:
+        return f"the error of g at λ_s is not known ({error['why']})"
+    if error["known"] == "estimated":
+        return f"g at λ_s is about {percent(error['relative'])} off (estimated; {error['why']})"
+    return f"g at λ_s is at most {percent_at_most(error['relative'])} off ({error['known']})"
 
 
 def _cut(settings: Settings, data: str) -> str:
