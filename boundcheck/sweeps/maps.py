@@ -103,7 +103,12 @@ def panel(sweep: Sweep, method: str, what: str, x: str | None, y: str | None) ->
     of = groups(sweep.rows, [axis for axis in (y, x) if axis])
     across: list[tuple[Any, ...]] = [(value,) for value in _some(sweep.grid.values(x))] if x else [()]
     up: list[tuple[Any, ...]] = [(value,) for value in _some(sweep.grid.values(y))] if y else [()]
-    return Panel(method, [[_tile(of.get(((*below, *at), method)), what) for at in across] for below in up])
+
+    def group(place: tuple[Any, ...]) -> Group | None:
+        """Where no problem was made and no methods were named, the row is of no method."""
+        return of.get((place, method)) or of.get((place, ""))
+
+    return Panel(method, [[_tile(group((*below, *at)), what) for at in across] for below in up])
 
 
 def shades(what: str) -> list[Tile]:

@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 from command import Command
+from small import small
 from test_tables import steps_and_result, task
 
-from boundcheck.errors import InputError
+from boundcheck.errors import AssumptionError, InputError
 from boundcheck.paper import load
 from boundcheck.paper.tables import budget, data, runs
+from boundcheck.paper.tables import hypergradient_error as hypergradient_error_module
 from boundcheck.paper.tables.halving import Rule, rounds, survivors, work
+from boundcheck.paper.tables.hypergradient_error import hypergradient_error
 
 ZETA = [0.001, 0.01, 0.03, 0.1, 1e9]
 COSTS = {name: {"load": 1.0, "factor": 1.0} for name in data.TABLES}
@@ -123,7 +126,7 @@ def test_a_budget_decides_the_plan() -> None:
         budget.shortened(whole, "", 2.0, COSTS, runs.tasks)
 
 
-SYNTHETIC = {"data": {"parkinson": {"t": [3], "s": 6, "zeta": ZETA[:4], "exact": 0, "options": {"synthetic": True}}}}
+SYNTHETIC = {"data": {"parkinson": {"t": [100], "s": 3, "zeta": ZETA[:4], "exact": 0, "options": {"synthetic": True}}}}
 
 
 def test_the_command(boundcheck: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,8 +140,9 @@ def test_the_command(boundcheck: Command, tmp_path: Path, monkeypatch: pytest.Mo
 
     base = {"quick": False, "seed": 0, "device": "cpu"} | SYNTHETIC
     short = replace(experiment, settings=lambda quick, seed, device: base, ready=lambda settings: None, measured=costs)
+    monkeypatch.setitem(data.TABLES, "parkinson", replace(data.TABLES["parkinson"], certify=False))
     monkeypatch.setattr("boundcheck.paper.command.load", lambda name: short)
-    command = ("paper", "table2", "--budget", "0.5s", "--quiet", "--out", str(tmp_path / "out"))
+    command = ("paper", "table2", "--budget", "1h", "--halving", "2", "--quiet", "--out", str(tmp_path / "out"))
     first = boundcheck(*command)
     assert first.returncode == 0, first.stderr
     table = (tmp_path / "out" / "table.md").read_text()
@@ -152,11 +156,33 @@ def test_the_command(boundcheck: Command, tmp_path: Path, monkeypatch: pytest.Mo
     assert again.returncode == 0, again.stderr
     assert "of them from before" in again.stdout
     assert measured == [1.0]
-    other = boundcheck(*command[:3], "1h", *command[4:])
+    other = boundcheck(*command[:3], "2h", *command[4:])
     assert other.returncode == 2
     assert "holds another run" in other.stderr
     (tmp_path / "out" / "checkpoints" / "costs.json").write_text("{")
     assert "costs.json cannot be read" in boundcheck(*command).stderr
+
+
+def test_the_error_of_the_last_hypergradient() -> None:
+    """Proved, it is at least the distance to a longer run; estimated, it is that distance."""
+    problem, table = small("parkinson"), data.TABLES["parkinson"]
+    errors = {}
+    for certify in (True, False):
+        how = (problem, replace(table, certify=certify), "aid-cg:1", problem.lam, problem.w0, 20)
+        errors[certify] = hypergradient_error(*how)
+    assert (errors[True]["known"], errors[False]["known"]) == ("proved", "estimated")
+    assert 0 < errors[False]["relative"] <= errors[True]["relative"] * (1 + 1e-3) < 1
+    assert errors[True]["why"] == ""
+
+
+def test_where_nothing_contracts_it_is_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*given: Any, **how: Any) -> None:
+        raise AssumptionError("the reference cannot be certified: Φ does not contract")
+
+    monkeypatch.setattr(hypergradient_error_module, "enclose", fails)
+    problem = small("parkinson")
+    error = hypergradient_error(problem, data.TABLES["parkinson"], "itd", problem.lam, problem.w0, 5)
+    assert (error["known"], error["why"]) == ("estimated", "not contracting at this step")
 
 
 @pytest.mark.parametrize(
