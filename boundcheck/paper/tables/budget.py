@@ -91,7 +91,8 @@ def _taken(seconds: Mapping[str, list[float]], budget: float) -> dict[str, int]:
 def _choices(of_data: Mapping[str, Any], rule: Rule, *, whole_grid: bool) -> Iterator[dict[str, Any]]:
     if whole_grid:
         yield dict(of_data)
-    part, least = 1, len(rounds(len(of_data["zeta"]), of_data["s"], Rule(rule.divisor)))
+    yield _halved(of_data, rule, 1)
+    part, least = 2, len(rounds(len(of_data["zeta"]), of_data["s"], Rule(rule.divisor)))
     while of_data["s"] // part >= rule.divisor ** (least - 1):
         yield _halved(of_data, rule, part)
         part *= 2

@@ -25,9 +25,9 @@ def hypergradient_error(problem: Problem, table: Table, method: str, lam: Tensor
         try:
             found = enclose(problem, g, lam=lam)
             upper, size = float(found.upper), float(g.norm())
-            known = standing(found.side)
-            if upper < size:
-                return {"relative": upper / (size - upper), "known": known, "why": ""}
+            known, least = standing(found.side), max(size - upper, float(found.lower) - size)  # of ‖∇f‖
+            if least > 0:
+                return {"relative": upper / least, "known": known, "why": ""}
             why = f"‖g − ∇f‖ ≤ {upper:.2g} is {known}, and ‖g‖ = {size:.2g}"
         except (AssumptionError, DivergenceError) as reason:
             contracts = "does not contract" not in str(reason)
