@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     from boundcheck.report.verdict import Verdict
     from boundcheck.side import Side
     from boundcheck.step_schedule import StepSchedule
+    from boundcheck.sweeps.result import Sweep
+    from boundcheck.sweeps.row import SweepRow
+    from boundcheck.sweeps.sweep import sweep
     from boundcheck.theory import step_sizes
     from boundcheck.theory.bound import Bound
     from boundcheck.theory.catalogue import bounds
@@ -108,6 +111,8 @@ _HOME = {
     "StepSchedule": "boundcheck.step_schedule",
     "StochasticPlan": "boundcheck.report.stochastic_plan",
     "StochasticReport": "boundcheck.report.stochastic_report",
+    "Sweep": "boundcheck.sweeps.result",
+    "SweepRow": "boundcheck.sweeps.row",
     "ToleranceError": "boundcheck.errors",
     "Trial": "boundcheck.report.minimum",
     "UnknownNameError": "boundcheck.errors",
@@ -132,6 +137,7 @@ _HOME = {
     "minimise": "boundcheck.trust.minimise",
     "plan": "boundcheck.compare.plan",
     "plan_stochastic": "boundcheck.compare.plan_stochastic",
+    "sweep": "boundcheck.sweeps.sweep",
     "worst": "boundcheck.worst_case.worst",
 }
 
@@ -167,6 +173,8 @@ __all__ = [
     "StepSchedule",
     "StochasticPlan",
     "StochasticReport",
+    "Sweep",
+    "SweepRow",
     "ToleranceError",
     "Trial",
     "UnknownNameError",
@@ -197,6 +205,7 @@ __all__ = [
     "plot",
     "problems",
     "step_sizes",
+    "sweep",
     "worst",
 ]
 

@@ -13,8 +13,8 @@ from command import Command
 from stopped import killed_at
 from whole import leftovers, visible
 
-from boundcheck.paper.engine import command
-from boundcheck.paper.engine.experiment import Experiment
+from boundcheck.engine.experiment import Experiment
+from boundcheck.paper import command
 
 CHECK = ("check", "scalar", "--t", "5", "--method", "itd", "--quiet", "--out")
 

@@ -42,8 +42,13 @@ MAY_IMPORT = {
     "trust": SHARED | {"theory", "report", "compare"} | NUMERICS,
     "worst_case": SHARED | {"theory", "report"},
     "views": SHARED | {"theory", "report"},
-    "paper": SHARED | {"theory", "report", "compare", "trust", "worst_case", "views"} | NUMERICS | PROBLEMS,
-    "cli": SHARED | {"theory", "report", "compare", "trust", "worst_case", "views", "paper"} | NUMERICS | PROBLEMS,
+    "engine": SHARED,
+    "sweeps": SHARED | {"theory", "report", "compare", "views", "engine"} | NUMERICS | PROBLEMS,
+    "paper": SHARED | {"theory", "report", "compare", "trust", "worst_case", "views", "engine"} | NUMERICS | PROBLEMS,
+    "cli": SHARED
+    | {"theory", "report", "compare", "trust", "worst_case", "views", "engine", "sweeps", "paper"}
+    | NUMERICS
+    | PROBLEMS,
 }
 # the library that importing anything in a package must not load
 NEVER_LOADS = {
@@ -52,6 +57,7 @@ NEVER_LOADS = {
     "numerics": ("sympy", "matplotlib"),
     "problems": ("sympy", "matplotlib"),
     "report": ("torch", "matplotlib"),
+    "engine": ("torch", "sympy", "matplotlib"),
     "views": ("torch",),
     "cli": ("torch", "sympy", "matplotlib", "scipy", "numpy"),
 }

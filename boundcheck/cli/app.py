@@ -37,6 +37,7 @@ from boundcheck.cli.options import (
     print_json,
 )
 from boundcheck.cli.page_command import page
+from boundcheck.cli.sweep_command import sweep
 from boundcheck.errors import AssumptionError, BoundcheckError, InputError, InterruptedRunError, UnknownNameError
 
 STOPPED = "stopped; nothing was written"
@@ -175,7 +176,7 @@ def constants(
 
 
 for _run in (
-    check, audit, commands.plan, commands.hypergradient, commands.worst, commands.paper, page,
+    check, sweep, audit, commands.plan, commands.hypergradient, commands.worst, commands.paper, page,
     compare, gallery,
 ):  # fmt: skip
     app.command()(_run)

@@ -25,6 +25,7 @@ from boundcheck.cli.options import (
     after_writing,
     asked_constants,
     asked_problem,
+    asked_time,
     print_json,
 )
 from boundcheck.cli.stochastic_command import Batch, Options, asked_finite_sum, asks_for_minibatches
@@ -213,17 +214,24 @@ def paper(
         int | None, typer.Option("--jobs", help="Number of processes (default 1; one per core with --quick).")
     ] = None,
     scheduler: Annotated[str, typer.Option("--scheduler", help="Address of a Dask scheduler to run on.")] = "",
+    budget: Annotated[
+        str, typer.Option("--budget", metavar="TIME", help="Of the tables, what fits into 2h or 10m of computing.")
+    ] = "",
+    halving: Annotated[
+        str,
+        typer.Option("--halving", metavar="RULE", help="Step sizes of the tables by successive halving: 3 or 3:20."),
+    ] = "",
     seed: Seed = None,
     device: Device = "",
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Reproduce a figure or table of the paper. You can interrupt it at any time; the same command resumes."""
-    from boundcheck.paper.engine.command import paper as run
+    from boundcheck.paper.command import paper as run
 
     result = run(
         name, quick=quick, out=out, jobs=jobs, scheduler=scheduler, seed=seed, device=device, quiet=quiet,
-        silent=as_json,
+        silent=as_json, budget=asked_time(budget), halving=halving,
     )  # fmt: skip
     if as_json:
         print_json(result)

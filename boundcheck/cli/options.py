@@ -76,6 +76,23 @@ def asked_memory(text: str) -> int:
     return size
 
 
+def asked_time(text: str) -> float | None:
+    """The seconds of --budget; None if it was not given.
+
+    Examples
+    --------
+    >>> from boundcheck.cli.options import asked_time
+    >>> asked_time("2h"), asked_time("1.5 min"), asked_time("90s"), asked_time("")
+    (7200.0, 90.0, 90.0, None)
+    """
+    if not text:
+        return None
+    match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(s|m|min|h)\s*", text)
+    if match is None or not float(match[1]) > 0:
+        raise InputError(f"--budget must be a time such as 2h, 10m or 90s (got {text!r})")
+    return float(match[1]) * {"s": 1, "m": 60, "min": 60, "h": 3600}[match[2]]
+
+
 def asked_constants(texts: Sequence[str] | None) -> Constants | None:
     """The constants of --know: upper bounds, and lower bounds of those that bounds fall with, such as mu."""
     if not texts:

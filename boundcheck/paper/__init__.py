@@ -1,15 +1,15 @@
 """The paper's figures and tables: `boundcheck paper fig1`.
 
-An experiment is a module with NAME, TITLE, `settings`, `tasks`, `run` and `report` (see `engine/experiment.py`). It
-has a folder, alone or with those that share its code; what only shows results is in the folder's `views/`.
+An experiment is a module with NAME, TITLE, `settings`, `tasks`, `run` and `report` (see `engine/experiment.py` of the
+package). It has a folder, alone or with those that share its code; what only shows results is in the folder's `views/`.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
+from boundcheck.engine.experiment import Experiment
 from boundcheck.errors import UnknownNameError
-from boundcheck.paper.engine.experiment import Experiment
 
 EXPERIMENTS = {
     "conv-eqm": "equilibrium.conv_eqm",

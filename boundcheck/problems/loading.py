@@ -17,7 +17,7 @@ from boundcheck.problems.parts.option_text import options_from_text
 
 
 @dataclass(frozen=True)
-class _Source:
+class Source:
     """A name that was found: a finished problem, or the function that makes one; `path` is that of a user's file."""
 
     spec: str
@@ -37,10 +37,14 @@ class _Source:
         _options(self.target, self.spec)
         return options_from_text(texts, self.target, self.spec)
 
+    def require(self, option: str) -> None:
+        """Raise where the problem is made without this option."""
+        if not self.takes(option):
+            raise _refusal(self, option)
+
     def make(self, options: dict[str, Any]) -> Problem:
         for option in options:
-            if not self.takes(option):
-                raise _refusal(self, option)
+            self.require(option)
         if self.path is not None and "device" in options:
             devices.refuse_unless_usable(options["device"])  # what is built in asks that itself
         return self.target if isinstance(self.target, Problem) else _make(self.target, self.spec, options, self.path)
@@ -77,7 +81,7 @@ def load_problem(spec: str, **options: Any) -> Problem:
     >>> bc.load_problem("lr", seed=1, kappa=50)
     Problem(lr, d=100, n=100, gradient-descent, float64 on cpu)
     """
-    return _source(str(spec)).make(options)
+    return source_of(str(spec)).make(options)
 
 
 def load_asked(spec: str, seed: int | None, texts: Sequence[str] = (), **options: Any) -> Problem:
@@ -85,13 +89,14 @@ def load_asked(spec: str, seed: int | None, texts: Sequence[str] = (), **options
 
     `texts` are options of the problem as they were typed, NAME=VALUE.
     """
-    source = _source(spec)
+    source = source_of(spec)
     if texts:
         options = {**source.read(texts), **options}
     return source.make(options if seed is None or not source.takes("seed") else {"seed": seed, **options})
 
 
-def _source(spec: str) -> _Source:
+def source_of(spec: str) -> Source:
+    """What a name stands for, before a problem is made."""
     path, colon, name = spec.rpartition(":")
     if colon and path.endswith(".py"):
         return _from_file(Path(path).expanduser(), name)
@@ -103,10 +108,10 @@ def _source(spec: str) -> _Source:
 
     if spec not in CATALOGUE:
         raise UnknownNameError.among("problem", spec, CATALOGUE)
-    return _Source(spec, CATALOGUE[spec].make)
+    return Source(spec, CATALOGUE[spec].make)
 
 
-def _from_file(path: Path, name: str) -> _Source:
+def _from_file(path: Path, name: str) -> Source:
     if not path.is_file():
         raise InputError(f"{path} does not exist or is not a file; give a Python file, as in mine.py:problem")
     module_spec = importlib.util.spec_from_file_location(f"boundcheck_user_{path.stem}", path)
@@ -132,10 +137,10 @@ def _from_file(path: Path, name: str) -> _Source:
         raise InputError(
             f"{name} in {path.name} is a {type(target).__name__}; it must be a Problem or a function returning one"
         )
-    return _Source(f"{path.name}:{name}", target, path)
+    return Source(f"{path.name}:{name}", target, path)
 
 
-def _refusal(source: _Source, option: str) -> BoundcheckError:
+def _refusal(source: Source, option: str) -> BoundcheckError:
     """Why a problem takes no such option; in a user's file, of those that commands have, what to change."""
     name = source.spec.rpartition(":")[2]
     use = f" to use --{option}" if source.path is not None and option in ("dtype", "device") else ""

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import toy
 
-from boundcheck.paper.engine.conduct import conduct
-from boundcheck.paper.engine.experiment import Experiment
-from boundcheck.paper.engine.output import save
-from boundcheck.paper.engine.workers import Here
+from boundcheck.engine.conduct import conduct
+from boundcheck.engine.experiment import Experiment
+from boundcheck.engine.workers import Here
+from boundcheck.paper.output import save
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent

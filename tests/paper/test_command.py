@@ -10,10 +10,10 @@ import pytest
 import toy
 from command import Command
 
+from boundcheck.engine import workers as _workers
+from boundcheck.engine.experiment import Experiment
 from boundcheck.errors import InputError
-from boundcheck.paper.engine import command
-from boundcheck.paper.engine import workers as _workers
-from boundcheck.paper.engine.experiment import Experiment
+from boundcheck.paper import command
 
 
 @pytest.fixture

@@ -15,12 +15,12 @@ import torch
 import toy
 from started import result, steps
 
+from boundcheck.engine import checkpoints, conduct, slices
+from boundcheck.engine import workers as _workers
+from boundcheck.engine.checkpoints import Checkpoint, Store
+from boundcheck.engine.experiment import Experiment, Step, Task
 from boundcheck.errors import InputError
-from boundcheck.paper import load, names
-from boundcheck.paper.engine import checkpoints, conduct, output, slices
-from boundcheck.paper.engine import workers as _workers
-from boundcheck.paper.engine.checkpoints import Checkpoint, Store
-from boundcheck.paper.engine.experiment import Experiment, Step, Task
+from boundcheck.paper import load, names, output
 
 EXPERIMENT = Experiment.of(toy)
 
@@ -112,7 +112,13 @@ def test_the_digest_of_the_code_knows_what_computes(tmp_path: Path, monkeypatch:
     package = tmp_path / "package"
     computes = {"constants.py", "numerics/bilevel/problem.py", "paper/toy/experiment.py"}
     shows = {"cli/app.py", "views/terminal/table.py", "paper/toy/views/figures.py"}
-    others = {"paper/__init__.py", "paper/engine/conduct.py", "paper/other/experiment.py"}
+    others = {
+        "paper/__init__.py",
+        "paper/command.py",
+        "engine/conduct.py",
+        "sweeps/runs.py",
+        "paper/other/experiment.py",
+    }
     for name in computes | shows | others:
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text("1")

@@ -14,10 +14,10 @@ import torch
 from command import Command
 from matplotlib.text import Text
 
+from boundcheck.engine import conduct, workers
+from boundcheck.engine.experiment import Outcome, Step, Task
 from boundcheck.errors import InputError
 from boundcheck.paper import load
-from boundcheck.paper.engine import conduct, workers
-from boundcheck.paper.engine.experiment import Outcome, Step, Task
 from boundcheck.paper.equilibrium import training
 from boundcheck.paper.equilibrium.training import METHODS, key_of, task
 from boundcheck.paper.equilibrium.views import claims as _report_equilibrium

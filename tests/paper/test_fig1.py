@@ -10,10 +10,10 @@ import pytest
 import torch
 from filelock import FileLock
 
+from boundcheck.engine import conduct, workers
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers.hypergradient import hypergradient
 from boundcheck.paper import load
-from boundcheck.paper.engine import conduct, workers
 from boundcheck.paper.fig1.experiment import PAPER, PROBLEMS, UNITS, problem_at
 from boundcheck.paper.fig1.views import claims
 from boundcheck.paper.fig1.views.figures import KINDS

@@ -13,12 +13,12 @@ import torch
 from command import Command
 from small import SMALL, small
 
+from boundcheck.engine.conduct import conduct
+from boundcheck.engine.experiment import Task
+from boundcheck.engine.workers import Here
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.numerics.solvers.hypergradient import hypergradient
 from boundcheck.paper import load
-from boundcheck.paper.engine.conduct import conduct
-from boundcheck.paper.engine.experiment import Task
-from boundcheck.paper.engine.workers import Here
 from boundcheck.paper.tables import runs
 from boundcheck.paper.tables.data import TABLES
 from boundcheck.paper.tables.outer_loop import METHODS, hypergradients

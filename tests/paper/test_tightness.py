@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from boundcheck.engine.experiment import Claim, Outcome, Task
 from boundcheck.paper import load
-from boundcheck.paper.engine.experiment import Claim, Outcome, Task
-from boundcheck.paper.engine.output import as_json, markdown
+from boundcheck.paper.output import as_json, markdown
 from boundcheck.paper.tightness import experiment as tightness
 from boundcheck.paper.tightness.certified import KINDS, METHODS, certified, newton_steps
 from boundcheck.worst_case.target import CLAIMS, names

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from boundcheck.engine.experiment import Claim, Experiment, Outcome, Settings, Step, Task
 from boundcheck.errors import InputError
-from boundcheck.paper.engine.experiment import Claim, Experiment, Outcome, Settings, Step, Task
 
 NAME, TITLE = "toy", "random walks"
 STEPS, RUNS = 30, 4
@@ -72,7 +72,8 @@ def main() -> None:
     import toy
 
     from boundcheck import cli
-    from boundcheck.paper.engine import command, conduct, workers
+    from boundcheck.engine import conduct, workers
+    from boundcheck.paper import command
 
     workers.ANSWER = int(os.environ.get("TOY_ANSWER", workers.ANSWER))
     conduct.SECONDS = conduct.TRIAL = 5 * float(os.environ.get("TOY_PAUSE", "0"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from boundcheck.paper.engine.experiment import Outcome, Settings, Task
+from boundcheck.engine.experiment import Outcome, Settings, Task
 from boundcheck.paper.equilibrium import training
 from boundcheck.paper.equilibrium.training import ready, run
 

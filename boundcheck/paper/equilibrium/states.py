@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from boundcheck.engine.experiment import Outcome, Settings, Step, Task
 from boundcheck.errors import InputError
-from boundcheck.paper.engine.experiment import Outcome, Settings, Step, Task
 from boundcheck.paper.equilibrium import conv_eqm, training
 from boundcheck.paper.equilibrium.training import ready
 from boundcheck.problems.equilibrium import Examples

@@ -19,13 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from boundcheck.engine.experiment import Settings, Step, Task
 from boundcheck.errors import DivergenceError
 from boundcheck.numerics.bilevel.derivatives import gradient
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Ready
 from boundcheck.numerics.solvers import lower_level
 from boundcheck.numerics.solvers.hypergradient import hypergradient
-from boundcheck.paper.engine.experiment import Settings, Step, Task
 from boundcheck.problems.conv_equilibrium import make as convolutional
 from boundcheck.problems.conv_equilibrium import projection as projection_of_kernels
 from boundcheck.problems.conv_equilibrium import scores as scores_of_maps

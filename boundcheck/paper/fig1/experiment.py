@@ -15,10 +15,10 @@ from torch import Tensor
 
 from boundcheck.ball import BallKind
 from boundcheck.compare.check import check
+from boundcheck.engine.experiment import Outcome, Settings, Step, Task
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.curves.error_curves import error_curves
 from boundcheck.numerics.solvers.hypergradient import hypergradient
-from boundcheck.paper.engine.experiment import Outcome, Settings, Step, Task
 from boundcheck.paper.fig1.problem_variants import closed_form, on_state, without_nu_2
 from boundcheck.problems import loading
 from boundcheck.report.method_curve import BoundCurve, Curve

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from boundcheck.engine.experiment import Settings, Step, Task
 from boundcheck.errors import UnknownNameError
-from boundcheck.paper.engine.experiment import Settings, Step, Task
-from boundcheck.paper.tables.data import READ, SECONDS, TABLES, Loaded, loaded
+from boundcheck.paper.tables import budget
+from boundcheck.paper.tables.data import READ, SECONDS, TABLES, Loaded, Table, loaded
+from boundcheck.paper.tables.halving import halve, work
+from boundcheck.paper.tables.hypergradient_error import hypergradient_error
 from boundcheck.paper.tables.outer_loop import Descent
 
 ONLY = "BOUNDCHECK_TABLES"  # data sets, separated by commas: the others are left out
@@ -60,10 +63,11 @@ def ready(settings: Settings) -> None:
 def tasks(settings: Settings) -> list[Task]:
     every = []
     for name, of_data in settings["data"].items():
-        table, size = TABLES[name], TABLES[name].together
+        table, plan = TABLES[name], of_data.get("rounds")
+        size = len(of_data["zeta"]) if plan else table.together
         batches = [of_data["zeta"][i : i + size] for i in range(0, len(of_data["zeta"]), size)]
         shared = {"data": name, "seed": settings["seed"], "device": settings["device"], "options": of_data["options"]}
-        shared |= {"s": of_data["s"], "exact": of_data["exact"]}
+        shared |= {"s": of_data["s"], "exact": of_data["exact"], **({"rounds": plan} if plan else {})}
         for t in of_data["t"]:
             for method in table.methods(t).values():
                 for i, zeta in enumerate(batches):
@@ -79,32 +83,42 @@ def key(name: str, t: int, method: str) -> str:
 def _cost(parameters: dict[str, Any]) -> float:
     """Seconds, about."""
     t, k = parameters["t"], int(parameters["method"].partition(":")[2] or parameters["t"])
-    upper = SECONDS[parameters["data"]](len(parameters["zeta"]), t, k)
+    seconds, plan = (
+        SECONDS[parameters["data"]],
+        parameters.get("rounds") or [[len(parameters["zeta"]), parameters["s"]]],
+    )
+    upper = sum(steps * seconds(count, t, k) for count, steps in work(plan, TABLES[parameters["data"]].together))
     lower = SECONDS[parameters["data"]](1, 1, 0) if parameters["data"] == "newsgroups" else 0.0002
-    return float(parameters["s"] * upper + (parameters["exact"] or 0) * lower)
+    return float(upper + (parameters["exact"] or 0) * lower)
+
+
+def measured(settings: Settings) -> dict[str, dict[str, float]]:
+    """What a step costs here, for `shortened`."""
+    return budget.measured(settings)
+
+
+def shortened(settings: Settings, halving: str, seconds: float | None, costs: dict[str, dict[str, float]]) -> Settings:
+    """The settings with step sizes by successive halving, as far as a budget of seconds allows."""
+    return budget.shortened(settings, halving, seconds, costs, tasks)
 
 
 def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[str, Any]]:
     """s steps for a batch of step sizes, then f_t(λ_s), then w(λ_s) of the best one if asked for."""
     given = task.parameters
     data, table = loaded(given), TABLES[given["data"]]
-    problem, t, exact = data.problem, given["t"], given["exact"] or 0
+    problem, exact = data.problem, given["exact"] or 0
     pieces = -(-exact // PIECE)
-    total = given["s"] + pieces
-    zeta = torch.tensor(given["zeta"], dtype=problem.dtype, device=problem.device)
+    plan = given.get("rounds")
+    upper = sum(steps for _, steps in work(plan, table.together)) if plan else given["s"]
+    total = upper + pieces
     if state is not None and "ended" in state:
         ended, done = dict(state["ended"]), state["pieces"]
         lam, z = (state[name].to(problem.device) for name in ("lam", "z"))
     else:
-        descent = Descent.start(problem, len(zeta)) if state is None else _read(state, problem.device)
-        while descent.done < given["s"]:
-            descent = descent.step(problem, given["method"], zeta, t, table.warm, table.within)
-            yield Step(vars(descent), descent.done, total)
-        w = descent.last(problem, t, table.warm) if len(descent.alive) else descent.w
-        ended, best = _ended(data, descent, w, given["zeta"])
-        if best is None or given["exact"] is None:
+        ended, lam = yield from (halve if plan else _grid)(data, table, given, state, total)
+        if lam is None or given["exact"] is None:
             return ended
-        lam, z, done = descent.lam[best].clone(), problem.dynamics.start(problem.w0), 0
+        z, done = problem.dynamics.start(problem.w0), 0
     prepared = problem.prepare(lam)
     if problem.solution is not None and not exact:
         z = problem.dynamics.start(problem.solution(prepared))
@@ -113,9 +127,27 @@ def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[
             for _ in range(min(PIECE, exact - done * PIECE)):
                 z = problem.psi_at(z, prepared)
         done += 1
-        yield Step({"ended": ended, "lam": lam, "z": z, "pieces": done}, given["s"] + done, total)
+        yield Step({"ended": ended, "lam": lam, "z": z, "pieces": done}, upper + done, total)
     w = problem.dynamics.iterate(z)
     return {**ended, "f": float(problem.outer_at(w, prepared)), "accuracy": data.accuracy(lam, w)}
+
+
+def _grid(
+    data: Loaded, table: Table, given: Mapping[str, Any], state: dict[str, Any] | None, of: float
+) -> Generator[Step, None, tuple[dict[str, Any], Tensor | None]]:
+    """s steps for every step size of the batch; the summary, and λ_s of the best one."""
+    problem, t = data.problem, given["t"]
+    zeta = torch.tensor(given["zeta"], dtype=problem.dtype, device=problem.device)
+    descent = Descent.start(problem, len(zeta)) if state is None else _read(state, problem.device)
+    while descent.done < given["s"]:
+        descent = descent.step(problem, given["method"], zeta, t, table.warm, table.within)
+        yield Step(vars(descent), descent.done, of)
+    w = descent.last(problem, t, table.warm) if len(descent.alive) else descent.w
+    ended, best = _ended(data, descent, w, given["zeta"])
+    if best is None:
+        return ended, None
+    lam, first = descent.lam[best].clone(), descent.first(problem, table.warm)[best]
+    return ended | {"error": hypergradient_error(problem, table, given["method"], lam, first, t)}, lam
 
 
 def _read(state: dict[str, Any], device: torch.device) -> Descent:

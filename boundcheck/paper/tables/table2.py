@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from boundcheck.paper.engine.experiment import Outcome, Settings
+from boundcheck.engine.experiment import Outcome, Settings
 from boundcheck.paper.tables import runs
 
 NAME = "table2"
 TITLE = "objective (test accuracy in %) on w(λ) after s steps on λ: Parkinson, 20 newsgroups, Fashion-MNIST"
 ready, tasks, run = runs.ready, runs.tasks, runs.run
+measured, shortened = runs.measured, runs.shortened
 
 
 def settings(quick: bool, seed: int, device: str) -> Settings:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from boundcheck.paper.engine.experiment import Outcome, Settings, Task
+from boundcheck.engine.experiment import Outcome, Settings, Task
 from boundcheck.paper.tightness.certified import certified, newton_steps
 from boundcheck.worst_case.maps import LEAST, SUBSETS, map_of, together
 from boundcheck.worst_case.target import CLAIMS, PARTS, names, target

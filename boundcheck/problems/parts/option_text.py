@@ -71,6 +71,24 @@ def options_from_text(texts: Iterable[str], function: Callable[..., Any], spec: 
     return options
 
 
+def option_types(function: Callable[..., Any], name: str) -> tuple[Readable, ...]:
+    """The types that an option is read as: none if any text will do, or the function has no such option."""
+    parameters = _parameters(function)
+    return _types(parameters[name]) if name in parameters else ()
+
+
+def option_value(text: str, types_: tuple[Readable, ...], what: str) -> Any:
+    """The text as the first of these types that can read it, or of all if there are none; `what` is its name.
+
+    Examples
+    --------
+    >>> from boundcheck.problems.parts.option_text import option_value
+    >>> option_value("5", (int,), "option size of lr"), option_value("5", (float,), "option kappa of lr")
+    (5, 5.0)
+    """
+    return _value(text, types_, what)
+
+
 def known_options(parameters: Mapping[str, inspect.Parameter]) -> str:
     """The options in words, with their types."""
     rows = [

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from boundcheck.paper.engine.experiment import Claim, Outcome, Settings
+from boundcheck.engine.experiment import Claim, Outcome, Settings
 from boundcheck.paper.equilibrium.conv_eqm import DENSE
 from boundcheck.paper.equilibrium.training import METHODS, key_of
 from boundcheck.paper.equilibrium.views import figures

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from boundcheck.paper.engine.experiment import Claim, Outcome, Settings
+from boundcheck.engine.experiment import Claim, Outcome, Settings
 from boundcheck.paper.equilibrium.views import states_figures
 
 CAPTION = "caption of Figure 4"

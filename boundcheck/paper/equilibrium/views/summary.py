@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from boundcheck.paper.engine.experiment import Settings
+from boundcheck.engine.experiment import Settings
 from boundcheck.paper.equilibrium.training import METHODS, PROJECTED, SETTLED, TrainingRow, key_of
 
 Data = Mapping[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from boundcheck.paper.engine.experiment import Claim, Outcome, Settings
+from boundcheck.engine.experiment import Claim, Outcome, Settings
 from boundcheck.paper.fig1.experiment import METHODS, MOMENTUM, PROBLEMS
 from boundcheck.paper.fig1.views import figures as drawings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from boundcheck.paper.engine.experiment import Claim, Settings
+from boundcheck.engine.experiment import Claim, Settings
 from boundcheck.paper.tables.data import TABLES
 from boundcheck.paper.tables.views.published import Cell, cells
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from boundcheck.paper.engine.experiment import Claim, Outcome, Settings
+from boundcheck.engine.experiment import Claim, Outcome, Settings
+from boundcheck.number_text import percent, percent_at_most
 from boundcheck.paper.tables.data import TABLES
 from boundcheck.paper.tables.runs import COUNT, key
 from boundcheck.paper.tables.views.claims import NAMES, NOT_RUN, VARIANT, in_words
 from boundcheck.paper.tables.views.published import WHERE, Cell, cells
+from boundcheck.progress import duration
 
 WHY = {
     "parkinson": "another random split; targets 0/1, features not scaled",
@@ -32,7 +34,28 @@ def outcome(table: str, settings: Settings, results: Mapping[str, Any]) -> Outco
     if table == "table1":
         claims += in_words(settings, our_cells)
     named_cells = {f"{data} t={t} {row}": cell for (data, t, row), cell in our_cells.items()}
-    return Outcome(claims, {"cells": named_cells}, notes=list(_notes(settings, our_cells)))
+    tables = {"halving": _dropped(our_cells)} if any("stopped" in cell for cell in our_cells.values()) else {}
+    return Outcome(claims, {"cells": named_cells}, notes=list(_notes(settings, our_cells)), tables=tables)
+
+
+def _dropped(cells: Mapping[tuple[str, int, str], Any]) -> str:
+    """Which step sizes were dropped when, for every cell of the table."""
+    lines = [
+        "# Step sizes by successive halving",
+        "",
+        "Each with f_t where it stopped; in bold the one that is reported.",
+    ]
+    lines += ["", "| data, t, method | steps | step sizes that stopped there |", "|---|---|---|"]
+    for (data, t, row), cell in cells.items():
+        best = cell["best"]
+        for steps in sorted(set(cell.get("stopped", ()))):
+            some = [
+                (zeta, f) for zeta, f, at in zip(cell["zeta"], cell["f_t"], cell["stopped"], strict=True) if at == steps
+            ]
+            texts = [f"{zeta:.3g} ({'diverged' if f is None else f'{f:.4g}'})" for zeta, f in some]
+            bold = [f"**{text}**" if zeta == best else text for text, (zeta, _) in zip(texts, some, strict=True)]
+            lines.append(f"| {NAMES[data]}, t={t}, {row} | {steps} | {', '.join(bold)} |")
+    return "\n".join([*lines, ""])
 
 
 def _places(settings: Settings) -> Iterator[tuple[str, int, str]]:
@@ -58,10 +81,14 @@ def _cell(table: str, settings: Settings, results: Mapping[str, Any], data: str,
         "f_t": [value for batch in batches for value in batch["f_t"]],
         "definite": all(batch["definite"] for batch in batches),
     }
+    if any("stopped" in batch for batch in batches):
+        cell["stopped"] = [steps for batch in batches for steps in batch["stopped"]]
     if not ended:
         return cell | {"best": None}
     best = min(ended, key=lambda batch: batch["f_t"][batch["best"]])
     cell |= {"best": best["zeta"][best["best"]], "least": best["f_t"][best["best"]], "accuracy_t": best["accuracy_t"]}
+    if "error" in best:
+        cell["error"] = best["error"]
     if table == "table1":
         return cell | {"cell": (cell["least"], 100 * best["accuracy_t"])}
     return cell | {"f": best["f"], "accuracy": best["accuracy"], "cell": (best["f"], 100 * best["accuracy"])}
@@ -74,11 +101,24 @@ def _claim(table: str, settings: Settings, place: tuple[str, int, str], text: st
     if cell is None:
         return Claim(title, where, text, NOT_RUN)
     if cell["best"] is None:
-        return Claim(title, where, text, "every step size diverged", why=_cut(settings, data))
+        lost = "the step size that was left diverged" if "stopped" in cell else "every step size diverged"
+        return Claim(title, where, text, lost, why=_cut(settings, data))
     ours, theirs = Cell(*cell["cell"]), Cell.read(text)
     difference = f"{ours.objective - theirs.objective:+.3g} ({ours.accuracy - theirs.accuracy:+.1f})"
-    why = "; ".join(filter(None, (f"ζ = {cell['best']:.3g}", _cut(settings, data), WHY[data])))
+    why = "; ".join(filter(None, (f"ζ = {cell['best']:.3g}", _error(cell), _cut(settings, data), WHY[data])))
     return Claim(title, where, text, f"{ours.objective:.4g} ({ours.accuracy:.1f})", difference, why)
+
+
+def _error(cell: Mapping[str, Any]) -> str:
+    """How good the hypergradient at λ_s is, and how that is known."""
+    error = cell.get("error")
+    if error is None:
+        return ""
+    if error["relative"] is None:
+        return f"the error of g at λ_s is not known ({error['why']})"
+    if error["known"] == "estimated":
+        return f"g at λ_s is about {percent(error['relative'])} off (estimated; {error['why']})"
+    return f"g at λ_s is at most {percent_at_most(error['relative'])} off ({error['known']})"
 
 
 def _cut(settings: Settings, data: str) -> str:
@@ -91,6 +131,8 @@ def _cut(settings: Settings, data: str) -> str:
         parts.append(f"{len(of_data['zeta'])} step sizes in place of {COUNT}")
     if of_data["exact"] not in (None, table.exact):
         parts.append(f"w(λ) by {of_data['exact']} steps in place of {table.exact}")
+    if "rounds" in of_data:
+        parts.append("step sizes by successive halving")
     changed = {name: value for name, value in of_data["options"].items() if table.options.get(name) != value}
     parts += [f"{name} = {value}" for name, value in changed.items()]
     return ", ".join(parts)
@@ -110,6 +152,12 @@ def _notes(settings: Settings, cells: Mapping[tuple[str, int, str], Any]) -> Ite
             yield f"{NAMES[data]}: in some runs of CG pᵀ(I − ∂₁Φᵀ)p was not positive, by rounding; they went on."
         if of_data["zeta"] and any(cell["best"] in (of_data["zeta"][0], of_data["zeta"][-1]) for cell in cells_of_data):
             yield f"{NAMES[data]}: some best step size is at an end of the grid."
+        if "rounds" in of_data:
+            told = ", ".join(f"{count} to step {steps}" for count, steps in of_data["rounds"])
+            yield f"{NAMES[data]}: successive halving in place of the grid: {told}; halving.md has what was dropped."
+    if settings.get("budget"):
+        planned, budget = duration(settings["planned"]), duration(settings["budget"])
+        yield f"Chosen for a budget of {budget} of computing: about {planned}, by the cost of a step measured here."
     missing = [NAMES[data] for data in TABLES if data not in settings["data"]]
     if missing:
         yield f"Not run: {', '.join(missing)}."

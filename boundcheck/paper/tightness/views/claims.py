@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from boundcheck.paper.engine.experiment import Claim, Outcome, Settings
+from boundcheck.engine.experiment import Claim, Outcome, Settings
 from boundcheck.paper.tightness.certified import KINDS, METHODS
 from boundcheck.paper.tightness.views import figures as drawings
 from boundcheck.views.figures.tightness_map import tightness_map

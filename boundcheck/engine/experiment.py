@@ -11,6 +11,8 @@ A file of an experiment holds
 and, if it needs them,
 
     ready(settings) -> None                  raises InputError where data are missing, before anything is written
+    measured(settings) -> costs              what a step costs on this machine, as JSON
+    shortened(settings, halving, seconds, costs) -> Settings   what fits into a budget; None seconds: no budget
     THREADS                                  of torch in each run, 1 unless given: other numbers round differently
 
 `run` is pure: the same task gives the same result, in whatever process, and continued from the state of any of its
@@ -98,11 +100,14 @@ class Experiment:
     report: Callable[[Settings, Mapping[str, Any]], Outcome]
     ready: Callable[[Settings], None]
     threads: int
+    measured: Callable[[Settings], dict[str, Any]] | None = None
+    shortened: Callable[[Settings, str, float | None, dict[str, Any]], Settings] | None = None
 
     @classmethod
     def of(cls, module: ModuleType) -> Experiment:
         return cls(
             module=module.__name__, name=module.NAME, title=module.TITLE, settings=module.settings, tasks=module.tasks,
             run=module.run, report=module.report, ready=getattr(module, "ready", _nothing),
-            threads=getattr(module, "THREADS", 1),
+            threads=getattr(module, "THREADS", 1), measured=getattr(module, "measured", None),
+            shortened=getattr(module, "shortened", None),
         )  # fmt: skip

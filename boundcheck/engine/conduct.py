@@ -10,15 +10,16 @@ from typing import Any
 
 from boundcheck import __version__
 from boundcheck.atomic_write import Results
+from boundcheck.engine.checkpoints import Checkpoint, Store
+from boundcheck.engine.experiment import Experiment, Outcome, Settings, Task
+from boundcheck.engine.slices import Slice, StoppedError, advance
+from boundcheck.engine.workers import Workers
 from boundcheck.folder_lock import interrupts_held
-from boundcheck.paper.engine.checkpoints import Checkpoint, Store
-from boundcheck.paper.engine.experiment import Experiment, Outcome, Settings, Task
-from boundcheck.paper.engine.slices import Slice, StoppedError, advance
-from boundcheck.paper.engine.workers import Workers
 from boundcheck.progress import Progress, no_progress
 
 SECONDS = 15.0  # between checkpoints of a run
 TRIAL = 5.0  # seconds of the first run that the estimate of the time comes from
+MANY = 20  # runs, at least, of which a second one is measured where the first one may have spent its time on loading
 
 Say = Callable[[str], None]
 
@@ -90,11 +91,9 @@ class _Work:
 
     def measure(self, say: Say) -> None:
         """Begin the cheapest run, keep what it makes, and say from that how long all will take."""
-        first = min(self.waiting, key=lambda task: task.cost)
-        before = self.so_far[first.key].done
-        self.waiting.remove(first)
-        self.start(first, TRIAL, 2)  # the first step loads, the second shows how long a step takes
-        piece = self.collect()
+        first, before, piece = self.trial()
+        if piece.finished and piece.pace is None and len(self.waiting) >= MANY:
+            first, before, piece = self.trial()
         gained = (piece.done - before) * first.cost
         if gained > 0 and self.waiting:
             left = sum(task.cost * (1 - self.so_far[task.key].done) for task in self.waiting)
@@ -103,6 +102,14 @@ class _Work:
             part = "all" if piece.finished else f"{100 * (piece.done - before):.0f} %"
             how = f"estimated from {part} of {first.key}, which took {piece.seconds:.1f} s"
             say(f"{self.experiment.name}: about {duration(guess)} {self.workers.place} ({how})")
+
+    def trial(self) -> tuple[Task, float, Slice]:
+        """The cheapest run that waits, how much of it was done before, and a slice of it."""
+        first = min(self.waiting, key=lambda task: task.cost)
+        before = self.so_far[first.key].done
+        self.waiting.remove(first)
+        self.start(first, TRIAL, 2)  # the first step loads, the second shows how long a step takes
+        return first, before, self.collect()
 
     def start(self, task: Task, seconds: float, least: int = 1) -> None:
         self.tell(task.key)

@@ -15,8 +15,8 @@ from inspect import isgenerator
 from typing import Any, cast
 
 from boundcheck import __version__
+from boundcheck.engine.experiment import Experiment, Step, Task
 from boundcheck.errors import InputError
-from boundcheck.paper.engine.experiment import Experiment, Step, Task
 
 
 @dataclass(frozen=True, eq=False)

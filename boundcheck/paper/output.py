@@ -13,7 +13,7 @@ from rich.table import Table
 
 from boundcheck import __version__
 from boundcheck.atomic_write import Results, sole_use
-from boundcheck.paper.engine.experiment import Claim, Experiment, Outcome, Settings
+from boundcheck.engine.experiment import Claim, Experiment, Outcome, Settings
 
 SCHEMA = 1
 COLUMNS = ("what", "published", "ours", "difference", "why")

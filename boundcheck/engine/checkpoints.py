@@ -16,14 +16,14 @@ from typing import Any
 
 import boundcheck
 from boundcheck.atomic_write import Results, remove, sole_use, write_whole
+from boundcheck.engine.experiment import Experiment, Settings
 from boundcheck.errors import InputError
-from boundcheck.paper.engine.experiment import Experiment, Settings
 
 SCHEMA = 1
 FOLDER, FINGERPRINT = "checkpoints", "fingerprint.json"
 ARRAY = "numpy array"
 SHOWS = {"views", "cli"}  # folders of what people look at: a change there changes no number
-PAPER = "paper"
+APART = {"engine", "paper", "sweeps"}  # folders of which each experiment depends on its own part alone
 
 
 @dataclass(frozen=True)
@@ -143,11 +143,11 @@ def fingerprint(experiment: Experiment, settings: Settings) -> dict[str, Any]:
 def _code(experiment: Experiment) -> str:
     """A digest of the code that computes: the package without what only shows, the engine and other experiments."""
     package, digest = Path(boundcheck.__file__).parent, hashlib.sha256()
-    folder = tuple(experiment.module.split(".")[1:-1])  # ("paper", "fig1"), its folder
+    folder = tuple(experiment.module.split(".")[1:-1])  # ("paper", "fig1"), its folder, or ("sweeps",)
     for path in sorted(package.rglob("*.py")):
         where = path.relative_to(package)
         folders = where.parts[:-1]
-        elsewhere = folders[:1] == (PAPER,) and folders[:2] != folder
+        elsewhere = bool(APART.intersection(folders[:1])) and folders[: max(1, len(folder))] != folder
         if SHOWS.isdisjoint(folders) and not elsewhere:
             digest.update(f"{where.as_posix()}\n".encode() + path.read_bytes())
     return digest.hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""What runs many independent tasks that can be stopped and resumed: slices, workers and checkpoints."""

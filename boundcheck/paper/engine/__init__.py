@@ -1,1 +1,0 @@
-"""What runs the paper's experiments: slices, workers, checkpoints and output."""

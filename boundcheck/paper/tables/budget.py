@@ -1,0 +1,113 @@
+"""What of the tables fits into a budget: decided before anything is run, by the cost of a step that was measured once.
+
+For each data set the choices are the whole grid to the published s, successive halving to the published s, and halving
+to half of it, a quarter, and so on. All begin with the least; then, as long as the budget allows, the next one is taken
+where it adds least. The measured costs are kept with the checkpoints, so a resumed run has the same plan.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from boundcheck.engine.experiment import Settings, Task
+from boundcheck.engine.slices import threads
+from boundcheck.errors import InputError
+from boundcheck.paper.tables.data import SECONDS, TABLES, loaded
+from boundcheck.paper.tables.halving import Rule, rounds
+from boundcheck.paper.tables.outer_loop import Descent
+from boundcheck.progress import duration
+
+KEPT = 0.8  # of the budget is planned; the rest is for what the model of the cost leaves out
+LEAST_EXACT = 50  # steps towards w(λ)
+
+Tasks = Callable[[Settings], list[Task]]
+
+
+def measured(settings: Settings) -> dict[str, dict[str, float]]:
+    """For each data set the seconds to load it, and those of a step on λ over the seconds of `SECONDS`."""
+    costs = {}
+    for name, of_data in settings["data"].items():
+        table, t = TABLES[name], min(of_data["t"])
+        given = {"data": name, "seed": settings["seed"], "device": settings["device"], "options": of_data["options"]}
+        with threads(1):
+            start = time.perf_counter()
+            problem = loaded(given).problem
+            load, zeta = time.perf_counter() - start, torch.tensor(of_data["zeta"][: table.together])
+            descent = Descent.start(problem, len(zeta))
+            for _ in range(2):  # the first one warms up
+                start = time.perf_counter()
+                descent.step(problem, "itd", 0 * zeta.to(problem.lam), t, table.warm, table.within)
+                seconds = time.perf_counter() - start
+        factor = seconds / SECONDS[name](len(zeta), t, t)
+        costs[name] = {"load": float(f"{load:.3g}"), "factor": float(f"{factor:.3g}")}
+    return costs
+
+
+def shortened(
+    settings: Settings, halving: str, budget: float | None, costs: Mapping[str, Mapping[str, float]], tasks: Tasks
+) -> Settings:
+    """The settings by the rule of `--halving`, or those that fit into a budget of seconds."""
+    rule = Rule.read(halving or str(Rule()))
+    whole = settings | {"halving": str(rule), "budget": budget}
+    if budget is None:
+        return whole | {"data": {name: _halved(of, rule, 1) for name, of in settings["data"].items()}}
+    choices = {name: list(_choices(of, rule, whole_grid=not halving)) for name, of in settings["data"].items()}
+    seconds = {
+        name: [_seconds(settings, name, of, costs[name], tasks) for of in every] for name, every in choices.items()
+    }
+    taken = _taken(seconds, KEPT * budget)
+    if not taken:
+        name, least = min(((name, every[-1]) for name, every in seconds.items()), key=lambda pair: pair[1])
+        raise InputError(
+            f"--budget of {duration(budget)} is too short: the least of {name} alone takes about "
+            f"{duration(least / KEPT)}; give more"
+        )
+    planned = sum(seconds[name][i] for name, i in taken.items())
+    data = {name: choices[name][taken[name]] for name in settings["data"] if name in taken}
+    return whole | {"data": data, "planned": float(f"{planned:.3g}"), "costs": {k: dict(v) for k, v in costs.items()}}
+
+
+def _taken(seconds: Mapping[str, list[float]], budget: float) -> dict[str, int]:
+    """Which choice of each data set: choices go from the dearest to the cheapest."""
+    taken = {name: len(every) - 1 for name, every in seconds.items()}
+
+    def total() -> float:
+        return sum(seconds[name][i] for name, i in taken.items())
+
+    while taken and total() > budget:
+        del taken[max(taken, key=lambda name: seconds[name][-1])]
+    while True:
+        more = {name: seconds[name][i - 1] - seconds[name][i] for name, i in taken.items() if i > 0}
+        fitting = [name for name, extra in more.items() if total() + extra <= budget]
+        if not fitting:
+            return taken
+        taken[min(fitting, key=lambda name: more[name])] -= 1
+
+
+def _choices(of_data: Mapping[str, Any], rule: Rule, *, whole_grid: bool) -> Iterator[dict[str, Any]]:
+    if whole_grid:
+        yield dict(of_data)
+    yield _halved(of_data, rule, 1)
+    part, least = 2, len(rounds(len(of_data["zeta"]), of_data["s"], Rule(rule.divisor)))
+    while of_data["s"] // part >= rule.divisor ** (least - 1):
+        yield _halved(of_data, rule, part)
+        part *= 2
+
+
+def _halved(of_data: Mapping[str, Any], rule: Rule, part: int) -> dict[str, Any]:
+    s, exact = of_data["s"] // part, of_data["exact"]
+    if exact and part > 1:
+        exact = max(LEAST_EXACT, exact // part)
+    return {**of_data, "s": s, "exact": exact, "rounds": rounds(len(of_data["zeta"]), s, rule)}
+
+
+def _seconds(
+    settings: Settings, name: str, of_data: dict[str, Any], costs: Mapping[str, float], tasks: Tasks
+) -> float:  # fmt: skip
+    """Of all tasks of a data set."""
+    alone = settings | {"data": {name: of_data}}
+    return costs["load"] + costs["factor"] * sum(task.cost for task in tasks(alone))

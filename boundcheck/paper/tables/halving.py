@@ -1,0 +1,184 @@
+"""Successive halving of a grid of step sizes: all of them for a few steps, the better part goes on, one to the end.
+
+It is a search, not the grid: a step size that starts slowly is dropped, however good it would have become. So the
+result says which ones were dropped, after how many steps, and at which f_t.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from boundcheck.engine.experiment import Step
+from boundcheck.errors import InputError
+from boundcheck.paper.tables.data import Loaded, Table
+from boundcheck.paper.tables.hypergradient_error import hypergradient_error
+from boundcheck.paper.tables.outer_loop import Descent
+
+DIVISOR = 3
+MOST_DIVISOR = 100
+LISTS = ("left", "values", "last", "stopped")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One in `divisor` goes on; the first round has `first` steps, or so many that the rounds grow by `divisor`."""
+
+    divisor: int = DIVISOR
+    first: int | None = None
+
+    @classmethod
+    def read(cls, text: str) -> Rule:
+        """From "3", or "3:20" with the steps of the first round."""
+        divisor, colon, first = text.partition(":")
+        parts = [divisor, first] if colon else [divisor]
+        if not all(part.strip().isdecimal() for part in parts) or not 2 <= int(divisor) <= MOST_DIVISOR:
+            raise InputError(f"--halving must be a divisor from 2 to {MOST_DIVISOR}, as in 3, or 3:20 (got {text!r})")
+        if colon and int(first) < 1:
+            raise InputError(f"--halving {text} begins with {int(first)} steps; give at least 1")
+        return cls(int(divisor), int(first) if colon else None)
+
+    def __str__(self) -> str:
+        return f"{self.divisor}" if self.first is None else f"{self.divisor}:{self.first}"
+
+
+def rounds(count: int, s: int, rule: Rule) -> list[list[int]]:
+    """[how many step sizes, up to which step] of each round; the last one is [1, s]."""
+    counts = [count]
+    while counts[-1] > 1:
+        counts.append(max(1, counts[-1] // rule.divisor))
+    last = len(counts) - 1
+    plan: list[list[int]] = []
+    for i, some in enumerate(counts):
+        grown = -(-s // rule.divisor ** (last - i)) if rule.first is None else rule.first * rule.divisor**i
+        steps = s if i == last else min(s, grown)
+        if i == last or not plan or steps > plan[-1][1]:  # a round without steps would decide nothing
+            plan.append([some, steps])
+    return plan
+
+
+def survivors(values: Sequence[float | None], count: int) -> list[int]:
+    """The places of the least values, in increasing order; None, for what diverged, is never among them."""
+    finite = [i for i, value in enumerate(values) if value is not None]
+    return sorted(sorted(finite, key=lambda i: (values[i], i))[:count])
+
+
+def work(plan: Sequence[Sequence[int]], together: int) -> list[tuple[int, int]]:
+    """(step sizes, steps) of every batch that is run."""
+    done, pieces = 0, []
+    for count, steps in plan:
+        pieces += [(min(together, count - at), steps - done) for at in range(0, count, together)]
+        done = steps
+    return pieces
+
+
+@dataclass(eq=False)
+class Pool:
+    """The step sizes that are left, with λ and w of each; what became of all of them; and the batch under way."""
+
+    round: int
+    left: list[int]  # their numbers
+    lam: Tensor
+    w: Tensor
+    values: list[float | None]  # f_t of those that are left, as far as this round has come
+    last: list[float | None]  # f_t of every step size where it stopped
+    stopped: list[int]  # the step at which it stopped
+    done: int = 0  # batches
+    at: int = 0  # how many of those that are left have ended this round
+    definite: bool = True
+    batch: dict[str, Any] | None = None
+
+    @classmethod
+    def start(cls, lam: Tensor, w0: Tensor, count: int) -> Pool:
+        rows = lam.expand(count, -1).clone(), w0.expand(count, -1).clone()
+        return cls(0, list(range(count)), *rows, [None] * count, [None] * count, [0] * count)
+
+    @classmethod
+    def read(cls, state: Mapping[str, Any], device: torch.device) -> Pool:
+        """From a checkpoint, which stays as it is."""
+        lists = {name: list(state[name]) for name in LISTS}
+        tensors = {name: state[name].to(device) for name in ("lam", "w")}
+        return cls(**{**state, **lists, **tensors})
+
+    def state(self) -> dict[str, Any]:
+        """As a checkpoint keeps it; the tensors are never changed in place."""
+        return vars(self) | {name: list(getattr(self, name)) for name in LISTS}
+
+
+def halve(
+    data: Loaded, table: Table, given: Mapping[str, Any], state: Mapping[str, Any] | None, of: float, before: float = 0
+) -> Generator[Step, None, tuple[dict[str, Any], Tensor | None]]:
+    """The rounds, a step on λ at a time; the summary of the run, and the λ_s of the step size that is left."""
+    problem, t, plan = data.problem, given["t"], given["rounds"]
+    zeta = torch.tensor(given["zeta"], dtype=problem.dtype, device=problem.device)
+    start = Pool.start(problem.lam, problem.w0, len(zeta))
+    pool = start if state is None else Pool.read(state, problem.device)
+    ended = sum(steps for _, steps in work(plan, table.together)[: pool.done])
+    while pool.round < len(plan):
+        begun = plan[pool.round - 1][1] if pool.round else 0
+        steps = plan[pool.round][1]
+        while pool.at < len(pool.left):
+            rows = slice(pool.at, pool.at + table.together)
+            descent = _resumed(pool, rows, begun, problem.device)
+            numbers = torch.tensor(pool.left[rows], device=problem.device)
+            while descent.done < steps:
+                descent = descent.step(problem, given["method"], zeta[numbers], t, table.warm, table.within)
+                pool.batch = vars(descent)
+                yield Step(pool.state(), before + ended + descent.done - begun, of)
+            _end_batch(pool, rows, descent, data, t, table.warm)
+            ended += steps - begun
+        _end_round(pool, steps, plan[pool.round + 1][0] if pool.round + 1 < len(plan) else 1)
+    return _summary(pool, data, given, table)
+
+
+def _resumed(pool: Pool, rows: slice, begun: int, device: torch.device) -> Descent:
+    if pool.batch is not None:
+        tensors = {name: pool.batch[name].to(device) for name in ("alive", "lam", "w")}
+        return Descent(done=pool.batch["done"], definite=pool.batch["definite"], **tensors)
+    lam = pool.lam[rows]
+    return Descent(begun, torch.arange(len(lam), device=device), lam.clone(), pool.w[rows].clone())
+
+
+def _end_batch(pool: Pool, rows: slice, descent: Descent, data: Loaded, t: int, warm: bool) -> None:
+    """Write back where its step sizes are, and their f_t."""
+    problem = data.problem
+    if len(descent.alive):
+        pool.lam, pool.w = pool.lam.clone(), pool.w.clone()
+        w = descent.last(problem, t, warm)
+        for row, lam, at, of_lam in zip(descent.alive.tolist(), descent.lam, descent.w, w, strict=True):
+            place = rows.start + row
+            pool.lam[place], pool.w[place] = lam, at
+            value = float(problem.outer_at(of_lam, problem.prepare(lam)))
+            pool.values[place] = value if value == value and abs(value) != float("inf") else None
+    pool.definite, pool.batch = pool.definite and descent.definite, None
+    pool.at, pool.done = min(rows.stop, len(pool.left)), pool.done + 1
+
+
+def _end_round(pool: Pool, steps: int, count: int) -> None:
+    """Note where everything stands, and keep the best."""
+    for number, value in zip(pool.left, pool.values, strict=True):
+        pool.last[number], pool.stopped[number] = value, steps
+    keep = survivors(pool.values, count)
+    pool.left, pool.lam, pool.w = [pool.left[i] for i in keep], pool.lam[keep], pool.w[keep]
+    pool.values, pool.at, pool.round = [None] * len(keep), 0, pool.round + 1
+
+
+def _summary(
+    pool: Pool, data: Loaded, given: Mapping[str, Any], table: Table
+) -> tuple[dict[str, Any], Tensor | None]:  # fmt: skip
+    """As of a batch of the grid, with the step at which each step size stopped."""
+    summary: dict[str, Any] = {"zeta": list(given["zeta"]), "f_t": pool.last, "best": None, "definite": pool.definite}
+    summary["stopped"] = pool.stopped
+    if not pool.left:
+        return summary, None
+    (best,) = pool.left
+    lam = pool.lam[0].clone()
+    alone = torch.zeros(1, dtype=torch.long, device=lam.device)
+    problem, t, descent = data.problem, given["t"], Descent(0, alone, lam[None], pool.w)
+    w, first = descent.last(problem, t, table.warm)[0], descent.first(problem, table.warm)[0]
+    error = hypergradient_error(problem, table, given["method"], lam, first, t)
+    return summary | {"best": best, "accuracy_t": data.accuracy(lam, w), "error": error}, lam

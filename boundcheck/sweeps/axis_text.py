@@ -1,0 +1,106 @@
+"""One axis of a grid as it is typed: `kappa=10:1e5:9:log`, `seed=0:20`, `noise=0.1:0.5:5`, `dynamics=a,b`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from boundcheck.errors import InputError
+from boundcheck.problems.parts.option_text import Readable, option_value
+
+MOST = 100_000  # values of an axis, and points of a grid
+DIGITS = 12  # of numbers between the ends of a range: 10:1e5:9:log has 100, not 99.99999999999999
+FORMS = "write NAME=a:b:n, a:b:n:log, 0:20 for whole numbers, or values with commas"
+
+
+def name_and_text(text: str) -> tuple[str, str]:
+    """Both sides of the first `=`."""
+    name, equals, values = (part.strip() for part in text.partition("="))
+    if not equals or not name or not values:
+        raise InputError(f"--over {text} is not NAME=VALUES; {FORMS}")
+    return name, values
+
+
+def values_from_text(name: str, text: str, types: tuple[Readable, ...] = (), what: str = "") -> list[Any]:
+    """The values of an axis.
+
+    Parameters
+    ----------
+    name : str
+        The name of the axis.
+    text : str
+        A range or a list with commas.
+    types : tuple of type
+        What a value may be; anything if there are none.
+    what : str
+        What the values are, for messages.
+
+    Returns
+    -------
+    list
+        Each value once, in order. The numbers of a range are rounded where only whole numbers are possible.
+
+    Raises
+    ------
+    InputError
+        If the range or a value cannot be used.
+
+    Examples
+    --------
+    >>> from boundcheck.sweeps.axis_text import values_from_text
+    >>> values_from_text("kappa", "10:1000:3:log"), values_from_text("seed", "0:3"), values_from_text("b", "1,2.5")
+    ([10.0, 100.0, 1000.0], [0, 1, 2], [1, 2.5])
+    """
+    what, parts = what or name, [part.strip() for part in text.split(":")]
+    if len(parts) == 1:
+        return once(name, (option_value(part.strip(), types, what) for part in text.split(",")))
+    if types and not {int, float} & set(types):
+        raise InputError(f"--over {name}={text} is a range of numbers, and {what} is none; give values with commas")
+    numbers: Iterable[float] = _whole(name, text, *parts) if len(parts) == 2 else _spaced(name, text, parts)
+    if types and float not in types:
+        numbers = [round(value) for value in numbers]
+    elif int not in types and types:
+        numbers = [float(value) for value in numbers]
+    return once(name, numbers)
+
+
+def once(name: str, values: Iterable[Any]) -> list[Any]:
+    """Each value once, in order."""
+    distinct = list(dict.fromkeys(values))
+    if not 0 < len(distinct) <= MOST:
+        raise InputError(f"--over {name} has {len(distinct)} values; give from 1 to {MOST}")
+    return distinct
+
+
+def _whole(name: str, text: str, first: str, end: str) -> range:
+    """From `first` up to but without `end`, as in Python."""
+    try:
+        values = range(int(first), int(end))
+    except ValueError:
+        why = "is a range a:b, which is for whole numbers"
+        raise InputError(f"--over {name}={text} {why}; for n numbers write {name}={first}:{end}:9") from None
+    if not values:
+        raise InputError(f"--over {name}={text} is empty: {end} is not included; give a larger end")
+    return values
+
+
+def _spaced(name: str, text: str, parts: list[str]) -> list[float]:
+    """n numbers from a to b, both included."""
+    what = f"--over {name}={text}"
+    if len(parts) > 4 or parts[3:] not in ([], ["log"]):
+        raise InputError(f"{what} is no range; {FORMS}")
+    try:
+        first, last, count = float(parts[0]), float(parts[1]), int(parts[2])
+    except ValueError:
+        raise InputError(f"{what} is no range of numbers; {FORMS}") from None
+    if not np.isfinite([first, last]).all():
+        raise InputError(f"{what} has an end that is not finite; give finite numbers")
+    if not 1 <= count <= MOST:
+        raise InputError(f"{what} asks for {count} values; give from 1 to {MOST}")
+    if not parts[3:]:
+        return [float(f"{x:.{DIGITS}g}") for x in np.linspace(first, last, count)]
+    if not (first > 0 and last > 0):
+        raise InputError(f"{what} is logarithmic, so both ends must be positive; change them, or leave out :log")
+    return [float(f"{x:.{DIGITS}g}") for x in np.geomspace(first, last, count)]

@@ -1,0 +1,144 @@
+"""What makes the problems of a sweep: a name, a file or a function; its options, and a digest of its code."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import inspect
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.problems.loading import Source, source_of
+from boundcheck.problems.parts.option_text import Readable, option_types
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+PLAIN = (bool, int, float, str, type(None))
+
+
+@dataclass(frozen=True, eq=False)
+class Maker:
+    """A name or the path of a file, which any process can read; or a function or a problem, which is sent to it."""
+
+    what: str | Callable[..., Problem] | Problem
+
+    @classmethod
+    def of(cls, given: object) -> Maker:
+        if isinstance(given, str):
+            path, colon, name = given.rpartition(":")
+            file = colon and path.endswith(".py")
+            return cls(f"{Path(path).expanduser().resolve()}:{name}" if file else given)
+        if not isinstance(given, Problem) and not callable(given):
+            kind = type(given).__name__
+            raise InputError(f"problem is a {kind}; give a name, a Problem, or a function that returns one")
+        return cls(given)
+
+    @property
+    def source(self) -> Source:
+        if isinstance(self.what, str):
+            return _loaded(self.what, self.digest)
+        name = self.what.name if isinstance(self.what, Problem) else _name(self.what)
+        return Source(name, self.what)
+
+    @property
+    def name(self) -> str:
+        """What people call it, without the folder of its file."""
+        return self.source.spec
+
+    def types(self, option: str) -> tuple[Readable, ...]:
+        """What text for an option is read as."""
+        if option in ("seed", "dtype", "device"):
+            return (int,) if option == "seed" else (str,)
+        target = self.source.target
+        return () if isinstance(target, Problem) else option_types(target, option)
+
+    def make(self, options: Mapping[str, Any]) -> Problem:
+        given = dict(options)
+        if isinstance(given.get("dtype"), str):
+            if given["dtype"] not in DTYPES:
+                raise UnknownNameError.among("dtype", given["dtype"], DTYPES)
+            given["dtype"] = DTYPES[given["dtype"]]
+        return self.source.make(given)
+
+    @property
+    def digest(self) -> str:
+        """Of the user's code, "" for what is built in; what that code reads from other files is not in it."""
+        if isinstance(self.what, str):
+            path = self.what.rpartition(":")[0]
+            return _of_files(Path(path)) if path.endswith(".py") and Path(path).is_file() else ""
+        return _of_object(self.what)
+
+    def refuse_unless_sendable(self) -> None:
+        """InputError for a function that another process could not get."""
+        if isinstance(self.what, str):
+            return
+        main = getattr(self.what, "__module__", "") == "__main__"
+        try:
+            pickle.dumps(self.what)
+        except Exception as why:  # pickle raises many kinds
+            text = f"{type(why).__name__}: {' '.join(str(why).split())[:120]}"
+        else:
+            if not (main and not hasattr(__import__("__main__"), "__file__")):
+                return
+            text = "it is defined in an interactive session"
+        remedy = "define it at the top of a module, or use jobs=1"
+        raise InputError(f"{self.name} cannot be sent to other processes ({text}); {remedy}")
+
+
+@functools.lru_cache(maxsize=8)
+def _loaded(spec: str, digest: str) -> Source:
+    """A file is run once in each process, and again once it has changed."""
+    return source_of(spec)
+
+
+def _name(function: Any) -> str:
+    inner = function.func if isinstance(function, functools.partial) else function
+    return str(getattr(inner, "__name__", type(inner).__name__))
+
+
+def _of_files(path: Path) -> str:
+    """A file and the modules beside it that it imports, and so on."""
+    digest, waiting, seen = hashlib.sha256(), [path], set()
+    while waiting:
+        file = waiting.pop()
+        if file in seen:
+            continue
+        seen.add(file)
+        text = file.read_bytes()
+        digest.update(f"{file.relative_to(path.parent).as_posix()}\n".encode() + text)
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError):
+            continue  # running it says what is wrong
+        names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+        names += [str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+        beside = [path.parent / f"{name.replace('.', '/')}.py" for name in sorted(set(names))]
+        waiting += [other for other in beside if other.is_file()]
+    return digest.hexdigest()[:16]
+
+
+def _of_object(value: object) -> str:
+    """The source of a function and the plain values that it holds; "" where there is something else."""
+    if isinstance(value, functools.partial):
+        inner = _of_object(value.func)
+        arguments = (*value.args, *value.keywords.items())
+        plain = all(isinstance(x, PLAIN) for part in arguments for x in (part if isinstance(part, tuple) else (part,)))
+        return hashlib.sha256(f"{inner}{arguments!r}".encode()).hexdigest()[:16] if inner and plain else ""
+    code = getattr(value, "__code__", None)
+    cells = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
+    if code is None or not all(isinstance(cell, PLAIN) for cell in cells):
+        return ""
+    held = (cells, getattr(value, "__defaults__", None), getattr(value, "__kwdefaults__", None))
+    try:
+        file = Path(inspect.getsourcefile(code) or "")
+        text = _of_files(file) if file.is_file() else inspect.getsource(code)
+    except (OSError, TypeError):
+        return ""
+    return hashlib.sha256(f"{text}{_name(value)}{code.co_code!r}{held!r}".encode()).hexdigest()[:16]

@@ -1,0 +1,78 @@
+"""The tasks of a sweep as an experiment: each makes one problem and checks it, or plans, at one λ.
+
+A task that raises is a row with its reason. What would make every row fail (a file that is not on a worker, or another
+version of it) ends the sweep instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from boundcheck.engine.experiment import Experiment, Outcome, Settings, Task
+from boundcheck.errors import InputError
+from boundcheck.sweeps import row
+from boundcheck.sweeps.grid import Grid
+from boundcheck.sweeps.maker import Maker
+
+NAME, TITLE = "sweep", "check or plan over a grid"
+
+
+def settings(quick: bool, seed: int, device: str) -> Settings:
+    """Nothing: `sweep` gives its own."""
+    return {}
+
+
+def tasks(settings: Settings) -> list[Task]:
+    """Nothing: `sweep` gives its own."""
+    return []
+
+
+def experiment(maker: Maker, grid: Grid, settings: Settings) -> Experiment:
+    """The sweep with its tasks, for the engine."""
+    from dataclasses import replace
+    from importlib import import_module
+
+    shared = {name: settings[name] for name in ("action", "options", "methods", "seed", "samples", "run", "digest")}
+    every = [
+        Task(f"{i:05d}", {**shared, "maker": maker.what, "point": point.options, "sample": point.sample}, point.cost)
+        for i, point in enumerate(grid.points)
+    ]
+    return replace(Experiment.of(import_module(__name__)), tasks=lambda settings: every)
+
+
+def run(task: Task, state: Any) -> list[dict[str, Any]]:
+    """The rows of one problem at one λ, one for each method."""
+    given = task.parameters
+    maker = Maker(given["maker"])
+    maker.source  # noqa: B018 - a file that is not here, or cannot be run, ends the sweep
+    if given["digest"] != maker.digest:
+        raise InputError(f"{maker.name} is another file here than where the sweep was started; copy it to all workers")
+    try:
+        rows = list(_rows(maker, given))
+    except Exception as why:
+        rows = row.failed(given["methods"], why)
+    return rows
+
+
+def _rows(maker: Maker, given: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    steps = {name: value for name, value in given["point"].items() if name in given["run"]}
+    options = {**given["options"], **{name: value for name, value in given["point"].items() if name not in steps}}
+    if given["seed"] is not None and "seed" not in options and maker.source.takes("seed"):
+        options["seed"] = given["seed"]
+    problem, how = maker.make(options), {**given["run"], **steps}
+    if given["samples"] > 1:
+        problem = problem.at(problem.sample(given["samples"], given["seed"])[given["sample"]])
+    if given["action"] == "plan":
+        from boundcheck.compare.plan import plan
+
+        return row.of_plan(plan(problem, methods=given["methods"], seed=given["seed"] or 0, **how))
+    from boundcheck.compare.check import check
+
+    lam = {} if given["seed"] is None else {"seed": given["seed"]}
+    return row.of_report(check(problem, given["methods"], **lam, proofs=False, **how))
+
+
+def report(settings: Settings, results: Mapping[str, Any]) -> Outcome:
+    """The rows of all tasks, in the order of the grid; `sweep` adds their places."""
+    return Outcome((), {"rows": [results[key] for key in sorted(results)]})
