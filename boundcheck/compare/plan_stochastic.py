@@ -29,7 +29,8 @@ from boundcheck.theory.catalogue import bounds as catalogue
 
 THEOREM = catalogue["sid-orthogonal"]  # never above Theorem 3.4 of the paper
 LONGEST = 20_000  # steps that a plan may take
-GROWTH = 1.4  # from one number of steps that is tried to the next
+MOST_TRIED = 2_000  # steps up to which more numbers of steps are tried than powers of two
+NEAR = (0.18, 0.25, 0.35, 0.6, 0.7, 0.85, 1.4)  # times the power of two that is enough for both
 RUNS, LONGEST_RUN = 300, 2_000
 # variances over minibatches
 SCALED = ("V_star", "m_1", "m_2", "L_ell_hat", "sigma_1", "sigma_2", "sigma_1_grad", "sigma_2_grad")
@@ -162,23 +163,29 @@ def _cheapest(case: StochasticCase, goal: float) -> Split | str:
     """The t and k with the least t + k at which the bound is at most the goal; or why there are none."""
     finite_sum = case.problem.finite_sum
     batch = 1 if finite_sum is None else finite_sum.batch
-    numbers = np.array(_numbers())
     first = _on_grid(case, 1)
     evaluated = first.evaluate(THEOREM)
     if evaluated.refusal:
         return evaluated.refusal
-    each = [first if n == 1 else _on_grid(case, int(n)) for n in numbers]  # with the steps that suit so many of them
-    rho, sigma = (
-        np.array([values[-1] for values in some]) for some in zip(*((g.rho, g.sigma) for g in each), strict=True)
-    )
-    call = THEOREM.call(case.constants, None, None, {"mse_w": rho[:, None], "mse_v": sigma[None, :]})
-    values = call.values().values
-    enough = values <= goal
-    if not enough.any():
-        return f"after {LONGEST} steps the bound is still {math.sqrt(float(values.min())):.3g}; take a larger batch"
-    total = np.where(enough, numbers[:, None] + numbers[None, :], np.iinfo(np.int64).max)
+    floor = _values(case, np.zeros(1), np.zeros(1))
+    if not floor[0, 0] <= goal:
+        return f"no t and k bring the bound below {math.sqrt(float(floor[0, 0])):.3g}; take a larger batch"
+    grids, n = {1: first}, 1
+    while not _at(case, grids[n], grids[n])[0, 0] <= goal:
+        if n >= LONGEST:
+            best = math.sqrt(float(_at(case, grids[n], grids[n])[0, 0]))
+            return f"after {LONGEST} steps the bound is still {best:.3g}; take a larger batch"
+        n = min(LONGEST, 2 * n)
+        grids[n] = _on_grid(case, n)
+    for factor in NEAR if n <= MOST_TRIED else ():
+        near = max(1, round(n * factor))
+        grids.setdefault(near, _on_grid(case, near))
+    numbers = sorted(grids)
+    each = [grids[number] for number in numbers]
+    values = _values(case, np.array([g.rho[-1] for g in each]), np.array([g.sigma[-1] for g in each]))
+    total = np.where(values <= goal, np.add.outer(numbers, numbers), np.iinfo(np.int64).max)
     i, j = np.unravel_index(int(total.argmin()), total.shape)
-    t, k = int(numbers[i]), int(numbers[j])
+    t, k = numbers[i], numbers[j]
     side = Side.LOWER if evaluated.doubt else evaluated.worth.side
     steps, steps_v = each[i].case.steps, each[j].case.steps_v
     return Split(batch, t, k, steps, steps_v, float(values[i, j]), batch * (t + k + 1), side, THEOREM.name)
@@ -190,12 +197,15 @@ def _on_grid(case: StochasticCase, n: int) -> BoundsOnGrid:
     return BoundsOnGrid(replace(case, steps=steps.w, steps_v=steps.v), np.array([n]), np.array([n]))
 
 
-def _numbers() -> list[int]:
-    """Numbers of steps in about geometric progression."""
-    numbers = [1]
-    while numbers[-1] < LONGEST:
-        numbers.append(min(LONGEST, max(numbers[-1] + 1, int(numbers[-1] * GROWTH))))
-    return numbers
+def _at(case: StochasticCase, of_w: BoundsOnGrid, of_v: BoundsOnGrid) -> np.ndarray:
+    return _values(case, of_w.rho[-1:], of_v.sigma[-1:])
+
+
+def _values(case: StochasticCase, rho: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+    """The bound for every pair of ρ and σ."""
+    call = THEOREM.call(case.constants, None, None, {"mse_w": rho[:, None], "mse_v": sigma[None, :]})
+    values: np.ndarray = call.values().values
+    return values
 
 
 def _measure(problem: Problem, goal: float, seed: int, known: Constants | None, tell: Progress) -> MeasuredSplit | None:
