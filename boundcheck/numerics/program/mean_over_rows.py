@@ -18,6 +18,7 @@ from torch import Tensor
 
 from boundcheck.numerics.program.capture import CUT, MATRIX, Declined, Operation, Program, Ref, capture
 from boundcheck.numerics.program.operations import changed
+from boundcheck.numerics.program.operations import leaves as leaves_of
 from boundcheck.numerics.program.row_kinds import Constant, Kind, Rows, Sized, Total, fits
 from boundcheck.numerics.program.row_moves import MOVES, VIEWS
 from boundcheck.numerics.program.row_rules import RULES, Step
@@ -38,6 +39,8 @@ LIKE_RESULTS = frozenset(
         "cummin",
     )
 )  # all results are of the same kind; of other operations only the first has a rule
+ARITHMETIC = frozenset(("add", "sub", "rsub", "mul", "div"))  # whose rules know numbers that change with n
+SIZED = frozenset(("view", "expand"))  # whose sizes may change with n; their rules compare the shapes
 DATA = 2  # the first input that is data
 KINDS = {
     Rows: "it has an entry for each example; take .mean()",
@@ -159,6 +162,7 @@ class _Interpreter:
             self._varies.add(node)
         several = operations[0].name in LIKE_RESULTS
         try:
+            self._refuse_other_arguments(operations)
             kind = self._kind(Step(operations, self._of, self._counts, self._of_data))
             if not all(fits(kind, shape, self._counts) for shape in (shapes if several else shapes[:1])):
                 raise Declined("its shape is not one for each example")
@@ -166,6 +170,39 @@ class _Interpreter:
             name, line = operations[0].name, operations[0].line
             raise Declined(f"aten.{name}: {why}{', ' + line if line else ''}") from None
         return [Sized(kind, shape) for shape in (shapes if several else shapes[:1])]
+
+    def _refuse_other_arguments(self, operations: tuple[Operation, ...]) -> None:
+        """Declined if the operation reads other values, or other numbers, for another number of examples.
+
+        Numbers may change where a rule takes account of it: in arithmetic, and as sizes.
+        """
+        name = operations[0].name
+        every = [leaves_of(operation.args, operation.kwargs) for operation in operations]
+        if len({len(leaves) for leaves in every}) != 1:
+            raise Declined("it has other arguments for another number of examples")
+        for leaves in zip(*every, strict=True):
+            first = leaves[0]
+            if any(type(x) is not type(first) for x in leaves):
+                raise Declined("it has other arguments for another number of examples")
+            if isinstance(first, Tensor):
+                same = all(x.shape != first.shape or torch.equal(x, first) for x in leaves)
+                same = same or (name in ARITHMETIC and first.numel() == 1)
+            else:
+                same = all(x == first for x in leaves) or (name in ARITHMETIC | SIZED and not isinstance(first, Ref))
+                same = same or (name == "slice" and self._takes_all(operations, leaves))
+            if not same:
+                raise Declined("what it reads changes with the number of examples")
+
+    def _takes_all(self, operations: tuple[Operation, ...], ends: tuple[Any, ...]) -> bool:
+        """Does a slice end where the examples end, at every n?"""
+        args = operations[0].args
+        if len(args) < 4 or not isinstance(args[0], Ref):
+            return False
+        of = self._of(args[0])
+        if not isinstance(of.kind, Rows) or args[1] not in (of.kind.axis, of.kind.axis - of.rank):
+            return False
+        sizes = tuple(shape[of.kind.axis] for shape in of.shapes)
+        return ends == sizes and tuple(operation.args[3] for operation in operations) == ends
 
     def _kind(self, step: Step) -> Kind:
         if step.name == CUT:
