@@ -12,7 +12,7 @@ import torch
 from boundcheck import methods as method_names
 from boundcheck.compare.check_stochastic import check_stochastic, require_minibatches
 from boundcheck.compare.stochastic_bounds import BoundsOnGrid, StochasticCase
-from boundcheck.compare.stochastic_noise import advised, noise_setting
+from boundcheck.compare.stochastic_noise import FULL, advised, capped, largest_step, noise_setting
 from boundcheck.constants import Constants
 from boundcheck.errors import DivergenceError, InputError
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
@@ -20,11 +20,12 @@ from boundcheck.numerics.bilevel.quick.quick_problem import quick
 from boundcheck.numerics.bilevel.threads import on_few_threads
 from boundcheck.numerics.estimate import validate
 from boundcheck.numerics.estimate.effort import Spend
-from boundcheck.numerics.solvers.reference import reference
+from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
 from boundcheck.progress import Progress, no_progress
 from boundcheck.report.stochastic_curve import Measured
 from boundcheck.report.stochastic_plan import MeasuredSplit, Split, StochasticPlan
 from boundcheck.side import Side
+from boundcheck.step_schedule import StepSchedule
 from boundcheck.theory.catalogue import bounds as catalogue
 
 THEOREM = catalogue["sid-orthogonal"]  # never above Theorem 3.4 of the paper
@@ -117,12 +118,14 @@ def plan_stochastic(
     goal = allowed if rmse is not None else allowed * gradient_norm
     if goal == 0:
         raise InputError("∇f is 0, so no relative error can be reached; give rmse=")
-    setting = noise_setting(problem, solution, LONGEST, LONGEST, None, None, known, spend, tell, doubts)
+    case = _smallest_case(problem, min(sizes), solution, known, spend, tell, doubts)
     splits, reasons = [], {}
     for number, batch in enumerate(sizes):
         tell("inverting the bound", number, len(sizes))
-        case = _with_batch(setting.case, batch)
-        found = _cheapest(case, goal**2)
+        of_batch = _with_batch(case, batch)
+        if case.ball_doubt and batch > sizes[0]:  # a ball that is proved for larger minibatches may be there
+            of_batch = _smallest_case(problem, batch, solution, known, spend, tell, doubts)
+        found = _cheapest(of_batch, goal**2)
         if isinstance(found, Split):
             splits.append(found)
         else:
@@ -131,7 +134,7 @@ def plan_stochastic(
     validate.unchanged(problem)
     return StochasticPlan(
         {**problem.about(), "examples": finite_sum.examples, "batch": finite_sum.batch}, goal, gradient_norm,
-        tuple(splits), measured, reasons, setting.case.constants,
+        tuple(splits), measured, reasons, _with_batch(case, finite_sum.batch).constants,
     )  # fmt: skip
 
 
@@ -143,6 +146,25 @@ def _batches(asked: Sequence[int] | None, examples: int, own: int, *, replacemen
             raise InputError(f"batch = {large[0]} > {examples} examples; give at most {examples}, or replacement=True")
         return sorted(set(sizes))
     return sorted({own, examples, *(10**e for e in range(7) if 10**e < examples)})
+
+
+def _smallest_case(
+    problem: Problem, batch: int, solution: ReferenceSolution, known: Constants | None, spend: Spend, tell: Progress,
+    doubts: tuple[str, ...],
+) -> StochasticCase:  # fmt: skip
+    """The constants for the smallest batch, on a ball that holds the iterates of every batch and of all planned steps.
+
+    A larger minibatch is a mean of smaller ones, so it goes no farther. Steps up to η stay where constant steps η stay:
+    with r the largest distance so far, a smaller step leads to a mean of r and of what η leads to.
+    """
+    finite_sum = require_minibatches(problem)
+    small = replace(problem, finite_sum=finite_sum.with_batch(batch, finite_sum.replacement))
+    case = noise_setting(small, solution, LONGEST, LONGEST, FULL, FULL, known, spend, tell, doubts).case
+    most = largest_step(case.constants)
+    if not case.ball_doubt or most == 1:
+        return case
+    steps = StepSchedule.constant(most)
+    return noise_setting(small, solution, LONGEST, LONGEST, steps, steps, known, spend, tell, doubts).case
 
 
 def _with_batch(case: StochasticCase, batch: int) -> StochasticCase:
@@ -192,9 +214,10 @@ def _cheapest(case: StochasticCase, goal: float) -> Split | str:
 
 
 def _on_grid(case: StochasticCase, n: int) -> BoundsOnGrid:
-    """The bounds at t = k = n, with the steps that suit n."""
-    steps = advised(case.constants, n, n)
-    return BoundsOnGrid(replace(case, steps=steps.w, steps_v=steps.v), np.array([n]), np.array([n]))
+    """The bounds at t = k = n, with the steps that suit n, up to that of the case, for which the ball is proved."""
+    steps, most = advised(case.constants, n, n), case.steps.eta
+    w, v = capped(steps.w, most), capped(steps.v, most)
+    return BoundsOnGrid(replace(case, steps=w, steps_v=v), np.array([n]), np.array([n]))
 
 
 def _at(case: StochasticCase, of_w: BoundsOnGrid, of_v: BoundsOnGrid) -> np.ndarray:

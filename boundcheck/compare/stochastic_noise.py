@@ -178,7 +178,7 @@ def advised(constants: Constants, t: int, k: int, *, paper: bool = False, steps_
         noise_v = 2 * value["L_Phi_hat"] ** 2 * size
         v = steps_v or advise(q=q, sigma_1=noise_v, sigma_2=value["sigma_2"], mse_0=size, t=k)
         return Steps(w, v, "the advice of Grazzi, Pontil, Salzo (2021), section 4")
-    m_1, most = value["m_1"], _largest_step(constants)
+    m_1, most = value["m_1"], largest_step(constants)
     for_w = [advise_recursive(q=q, m_1=m_1, V_star=value["V_star"], mse_0=mse_0, t=t)]
     for_v = [] if steps_v else [advise_recursive(q=q, m_1=m_1, V_star=m_1 * size, mse_0=size, t=k)]
     with suppress(MissingConstantError, AssumptionError):
@@ -196,7 +196,7 @@ def _with_least(ways: tuple[Make, Make], constants: Constants, candidates: list[
     return min(candidates, key=lambda steps: float(smaller(ways, constants, steps, n).values[-1]))
 
 
-def _largest_step(constants: Constants) -> float:
+def largest_step(constants: Constants) -> float:
     """The largest η with which every single draw of a gradient step brings w nearer to w*, but for the noise there.
 
     ‖I − ηα∇²₁ℓ̂‖ < 1 needs ηα‖∇²₁ℓ̂‖ < 2, and L_Φ̂ ≥ α‖∇²₁ℓ̂‖ − 1. Then the iterates stay in a ball, whatever is drawn.

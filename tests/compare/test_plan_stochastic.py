@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+import torch
 from scalar_sums import line
 
-from boundcheck import check_stochastic, plan_stochastic
+from boundcheck import Problem, check_stochastic, plan_stochastic
 from boundcheck.errors import InputError
 from boundcheck.side import Side
 
@@ -64,3 +65,24 @@ def test_no_split_where_nothing_is_enough() -> None:
 def test_refusals(options: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         plan(LAST_DRAW(), **options)
+
+
+def test_the_ball_is_that_of_the_smallest_batch() -> None:
+    """A wall that single examples reach and the batch of the problem does not: constants beyond it count."""
+    far = torch.full((20, 1), -1.0, dtype=torch.float64)
+    far[0] = 19.0
+
+    def inner_loss(w, lam, batch):  # type: ignore[no-untyped-def]
+        return 0.5 * ((w - batch[0]) ** 2).mean() + (lam * w).sum() + 1e3 * (torch.relu(w - 3.2) ** 4).sum()
+
+    problem = Problem.from_loss(
+        inner_loss,
+        lambda w, lam: 0.5 * ((w - 1) ** 2).sum(),
+        torch.tensor([2.5], dtype=torch.float64),
+        torch.zeros(1, dtype=torch.float64),
+        step_size=0.5,
+        data=(far,),
+        batch=10,
+        replacement=False,
+    )
+    assert all(split.side is Side.LOWER for split in plan(problem, 1.0, batches=[1, 2, 10]).splits if split.batch < 10)
