@@ -137,6 +137,8 @@ def check_stochastic(
     t, runs, points = (
         method_names.count(x, name, low) for x, name, low in ((t, "t", 1), (runs, "runs", 2), (points, "points", 1))
     )
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise InputError(f"seed must be a whole number from 0 and below 2⁶³ (got {seed!r})")
     if not 0 < level < 1:
         raise InputError(f"level must be between 0 and 1 (got {level})")
     _refuse_other_bounds(bounds, chosen)
@@ -302,7 +304,11 @@ def _largest(quantity: Measured, reach: Range, reference: Reference) -> float | 
 
 
 def _floors(experiment: Experiment, method: Method) -> tuple[np.ndarray, np.ndarray]:
-    """Below these, a root mean square error of g and of w is rounding: as for AID-FP with the same steps."""
+    """Below these, a root mean square error of g and of w is rounding.
+
+    As for AID-FP with full steps, over the least step that was taken: a step η contracts by η(1 − q) only, and
+    rounds as much as a full one.
+    """
     problem, setting, T = experiment.problem, experiment.setting, int(experiment.t[-1])
     plain = replace(method, name="aid-fp")
     floor = certificate.rounding_floor(
@@ -311,5 +317,13 @@ def _floors(experiment: Experiment, method: Method) -> tuple[np.ndarray, np.ndar
     constants, u = setting.case.constants, unit(problem.dtype)
     gap = max(1e-300, 1 - constants["q"].value if "q" in constants else 1.0)
     size = float(experiment.solution.w[0].norm()) + math.sqrt(constants["mse_0"].value)
-    of_w = np.full(len(experiment.t), FACTOR * u * size / gap if gap > 0 else math.inf)
-    return floor.values[plain][0, experiment.t - 1], of_w
+    least = _least_step(setting.case.steps, T)
+    of_w = np.full(len(experiment.t), FACTOR * u * size / (gap * least))
+    least = least if method.name == "neumann" else min(least, _least_step(setting.case.steps_v, method.steps(T)))
+    return floor.values[plain][0, experiment.t - 1] / least, of_w
+
+
+def _least_step(steps: StepSchedule, count: int) -> float:
+    """The least of the first steps, which are constant or fall within each phase."""
+    last = max(0, count - 1)
+    return min(steps.at(i) for i in (0, last, min(last, (steps.switch or 0))))

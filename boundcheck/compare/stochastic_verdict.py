@@ -126,7 +126,7 @@ def _undecided(limit: np.ndarray, evidence: Evidence, where: np.ndarray, weak: s
     needed = [_runs(limit[j], evidence, int(j)) for j in where]
     counts = [n.runs for n in needed if n is not None]
     if len(counts) < len(needed):
-        return Decision(verdict, f"{reason}, and too near to the mean for any number of runs to decide")
+        return Decision(verdict, f"{reason}, and more than 10⁹ runs would be needed to decide")
     more = max(0, max(counts) - evidence.runs)
     if more:
         about = "at least" if any(n is not None and n.at_least for n in needed) else "about"

@@ -12,7 +12,7 @@ from boundcheck.number_text import downward, number, percent, upward
 from boundcheck.report.stochastic_curve import Measured
 from boundcheck.report.stochastic_summary import PARTS, ErrorParts, Size, error_parts
 from boundcheck.report.verdict import Verdict
-from boundcheck.side import standing
+from boundcheck.side import Side, standing
 
 if TYPE_CHECKING:
     from boundcheck.report.stochastic_curve import MeanEstimate, StochasticBound, StochasticCurve
@@ -270,4 +270,7 @@ def status(bound: StochasticBound) -> str:
     """How a bound is known; or that it is violated, or not decided."""
     if bound.verdict.is_violation:
         return Verdict.VIOLATED.value
-    return "undecided" if is_undecided(bound) else standing(bound.side)
+    if is_undecided(bound):
+        return "undecided"
+    proved = bound.verdict in (Verdict.HOLDS, Verdict.HOLDS_PROBABLY)
+    return standing(bound.side) if proved or bound.side is Side.LOWER else Verdict.CONSISTENT.value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -59,6 +60,8 @@ def values_from_text(name: str, text: str, types: tuple[Readable, ...] = (), wha
     if types and not {int, float} & set(types):
         raise InputError(f"--over {name}={text} is a range of numbers, and {what} is none; give values with commas")
     numbers: Iterable[float] = _whole(name, text, *parts) if len(parts) == 2 else _spaced(name, text, parts)
+    if isinstance(numbers, range) and len(numbers) > MOST:
+        return once(name, numbers)
     if types and float not in types:
         numbers = [round(value) for value in numbers]
     elif int not in types and types:
@@ -68,7 +71,12 @@ def values_from_text(name: str, text: str, types: tuple[Readable, ...] = (), wha
 
 def once(name: str, values: Iterable[Any]) -> list[Any]:
     """Each value once, in order."""
+    if isinstance(values, range) and len(values) > MOST:
+        raise InputError(f"--over {name} has {len(values)} values; give from 1 to {MOST}")
     distinct = list(dict.fromkeys(values))
+    for value in distinct:
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"--over {name} has the value {value}; give finite numbers")
     if not 0 < len(distinct) <= MOST:
         raise InputError(f"--over {name} has {len(distinct)} values; give from 1 to {MOST}")
     return distinct

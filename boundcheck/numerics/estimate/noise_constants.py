@@ -205,7 +205,7 @@ def _derived(problem: Problem, constants: Constants) -> list[Constant]:
         alpha_mu = sided(constants["alpha"]) * sided(constants["mu"]) if constants["mu"].value > 0 else gap
         if constants["mu"].is_safe and alpha_mu.value > gap.value:
             gap, gap_name = alpha_mu, "(αμ)²"
-    sigma_1 = (V * 2).named("sigma_1", Provenance("2V[Φ̂(w*)]", "theorem 4.3"))
+    sigma_1 = (V * 2).bounds_above().named("sigma_1", Provenance("2V[Φ̂(w*)]", "theorem 4.3"))
     answer = [sigma_1]
     if not gap.value > 0:
         return answer

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import Size, Tensor
 
 from boundcheck.numerics.program.capture import Declined, Operation, Ref
@@ -190,6 +191,8 @@ def linear(step: Step) -> Kind:
 def converted(step: Step) -> Kind:
     """Another dtype, which is linear if it is one of floating point."""
     dtype = step.plain("dtype")
+    if isinstance(step.value("self").kind, Total) and dtype not in (None, torch.float64):
+        raise Declined("it may round the mean, which then is not the mean of what is rounded")
     return linear(step) if dtype is None or dtype.is_floating_point else entrywise(step)
 
 
@@ -275,6 +278,11 @@ def looked_up(step: Step) -> Kind:
     table, indices = step.value("weight"), step.value("indices")
     if not isinstance(table.kind, Constant) or table.kind.power:
         raise Declined(MIXES)
+    if any(step.plain(name) for name in ("scale_grad_by_freq", "sparse")) or step.plain("padding_idx") not in (
+        None,
+        -1,
+    ):
+        raise Declined("its derivative counts how often an entry is looked up, or leaves one out")
     return indices.kind
 
 

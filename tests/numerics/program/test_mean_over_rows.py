@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from boundcheck.numerics.program.mean_over_rows import mean_over_rows
+from boundcheck.numerics.program.mean_over_rows import MeanProof, mean_over_rows
 
 N, B = 7, 3
 GENERATOR = torch.Generator().manual_seed(0)
@@ -161,3 +161,37 @@ def test_lam_apart(name: str) -> None:
 
     same = torch.allclose(mixed(NUMBER), mixed(NUMBER[2:4]), rtol=1e-12, atol=1e-12)
     assert same is apart
+
+
+def _proof(loss: Callable[..., Tensor], lam: Tensor) -> MeanProof:
+    generator = torch.Generator().manual_seed(0)
+    X, clean = torch.randn(2, 6, 3, generator=generator, dtype=torch.float64)
+    return mean_over_rows(loss, torch.zeros(3, dtype=torch.float64), lam, (X, clean), (1, 2, 6))
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda w, lam, X, clean: (((clean if len(X) == 6 else X) @ w) ** 2).mean() + lam.sum(),
+        lambda w, lam, X, clean: ((X @ w) ** 2).mean() + (lam[0] if len(X) == 6 else lam[1]).exp() * (w * w).sum(),
+        lambda w, lam, X, clean: ((X @ w) ** 2).mean() + (w.sum() / lam[0] if len(X) == 6 else lam[0] / w.sum()),
+        lambda w, lam, X, clean: ((X @ w) ** 2).mean().to(torch.bfloat16).double(),
+    ],
+    ids=["other data", "other hyperparameter", "operands swapped", "rounded mean"],
+)
+def test_another_function_for_another_number_of_examples(loss: Callable[..., Tensor]) -> None:
+    assert _proof(loss, torch.ones(2, dtype=torch.float64)).doubt
+
+
+def test_an_embedding_whose_derivative_counts_is_no_mean() -> None:
+    indices = torch.tensor([0, 0, 1, 2, 2, 2])
+
+    def doubt(**options: bool) -> str:
+        def loss(w: Tensor, lam: Tensor, i: Tensor) -> Tensor:
+            return torch.nn.functional.embedding(i, w.reshape(3, 1), **options).square().mean() + lam.sum()
+
+        start = torch.ones(3, dtype=torch.float64)
+        return mean_over_rows(loss, start, start[:1], (indices,), (1, 2, 6)).doubt
+
+    assert doubt() == ""
+    assert "counts how often" in doubt(scale_grad_by_freq=True)
