@@ -124,6 +124,7 @@ def measure(runs: Runs, reference: Reference, reach: Range, delta: float) -> dic
     bias = replace(_bias(g, again, second_moment, mse, reference, largest, delta), mean_square=known.error)
     given = _squares(g - again) / 2
     inner = mean_interval(given, delta, None if square_range is None else 2 * square_range, known.given)
+    inner = replace(inner, upper=min(inner.upper, second_moment.upper))  # E V[g | w_t] ≤ E‖g − g̃‖²
     return {
         Measured.MSE: PointEstimate(float(squares.mean()), mse, float(squares.var()), known.error),
         Measured.BIAS: bias,

@@ -26,7 +26,7 @@ ERRORS: Mapping[str, str] = {
     "mean square error": f"{Measured.MSE.formula}, the mean of the squared error. It is the bias squared plus both "
     "variances.",
     "bias": f"{Measured.BIAS.formula}, the error of the mean of g over all minibatches. More runs do not make it "
-    "smaller, more steps do.",
+    "smaller. More steps do, down to a floor if the steps are constant.",
     "variance given w": f"{Measured.VARIANCE_GIVEN_W.formula}: how much g varies from the minibatches of the linear "
     "solver and the last one, for a fixed result w_t of the lower level.",
     "variance of the mean": f"{Measured.VARIANCE_OF_MEAN.formula}: how much g varies from the minibatches of the lower "
