@@ -228,10 +228,10 @@ OBSERVABLES = tuple(
         ("U_t", "U_t", "bound on ‖w_t'‖ carried by a recursion"),
         ("bias", r"\|\mathbb E\hat\nabla f-\nabla f\|", "‖E∇̂f−∇f‖, the bias of a stochastic hypergradient"),
         ("mse", r"\mathbb E\|\hat\nabla f-\nabla f\|^2", "E‖∇̂f−∇f‖², the mean square error of a hypergradient"),
-        ("variance_given_w", r"\mathbb E\,\mathbb V[\hat\nabla f|w_t]", "E V[∇̂f|w_t], the mean variance given w_t"),
+        ("variance_given_w", r"\mathbb E\,\mathbb V[\hat\nabla f\mid w_t]", "E V[∇̂f|w_t], the mean variance given w_t"),
         (
             "variance_of_mean",
-            r"\mathbb V\,\mathbb E[\hat\nabla f|w_t]",
+            r"\mathbb V\,\mathbb E[\hat\nabla f\mid w_t]",
             "V E[∇̂f|w_t], the variance of the mean given w_t",
         ),
         ("mse_w", r"\rho_t", "ρ_t ≥ E‖w_t−w*‖², the mean square distance of the lower level"),

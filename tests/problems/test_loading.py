@@ -101,7 +101,8 @@ def test_what_is_no_problem_is_told_with_what_to_give() -> None:
 TAKE_A_PROBLEM: dict[str, dict[str, object]] = {
     "check": {}, "plan": {"eps": 1.0}, "estimate_constants": {}, "explain_constant": {"name": "q"}, "enclose": {"g": 0},
     "hypergradient": {}, "audit": {"g": 0}, "assert_hypergradient": {"g": 0}, "minimise": {"tol": 1.0},
-    "follow": {"outer_step": 1.0}, "error_curves": {}, "Watch": {},
+    "follow": {"outer_step": 1.0}, "error_curves": {}, "Watch": {}, "check_stochastic": {}, "plan_stochastic": {},
+    "sweep": {"over": {}},
 }  # fmt: skip
 
 

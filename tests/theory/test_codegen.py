@@ -36,6 +36,7 @@ def values_for(bound: bc.Bound) -> dict[str, float]:
         "eta": 0.001,
         "beta": 20.0,
         "gamma": 1e5,
+        "mu_ell_hat": 0.05,
     }
     names = [name for name in bound.symbols if QUANTITIES[name].kind != "index"]
     return {name: special.get(name, 0.3 + 0.1 * i) for i, name in enumerate(names)}

@@ -24,7 +24,7 @@ from boundcheck.numerics.bilevel.derivatives import DENSE
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.curves.observables import NAMES, NEED_MATRICES, OF_AID, OF_FP, OF_ITD, OF_PATH, observe
 from boundcheck.numerics.solvers.reference import reference
-from boundcheck.theory.symbols import OBSERVABLES
+from boundcheck.theory.symbols import MEANS, OBSERVABLES
 
 T, Q = 14, 0.9
 Observed = dict[Method, dict[str, np.ndarray]]
@@ -142,6 +142,7 @@ def test_every_observable_equals_what_numpy_finds(name: str, affine: bool) -> No
 def test_the_names_are_the_observables_of_the_theory() -> None:
     rest = {"error", "rho", "sigma", "Delta_t", "gap_t", "R_t", "U_t"}  # rates, and what recursions carry
     rest |= {"eps_0", "r_prev", "W_path", "lam_step"}  # of a run over several λ, which `follow` observes
+    rest |= {"M_t"} | {mean.name for mean in MEANS}  # of stochastic methods, which `check_stochastic` measures
     assert {*NAMES} == {quantity.name for quantity in OBSERVABLES} - rest
 
 
