@@ -8,7 +8,9 @@ from pathlib import Path
 from boundcheck.numerics.program.capture import CONSTANTS
 from boundcheck.numerics.program.enclosure.elementary import ELEMENTARY
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
-from boundcheck.numerics.program.enclosure.interpreter import AFFINE, MOVES, PRODUCTS, SPECIAL, SUMS
+from boundcheck.numerics.program.enclosure.linear_rules import AFFINE, MOVES, SUMS
+from boundcheck.numerics.program.enclosure.product_rules import PRODUCTS
+from boundcheck.numerics.program.enclosure.special_rules import SPECIAL
 from boundcheck.numerics.program.in_place import COPIES, WRITES
 
 PAGE = Path(__file__).parent / "estimating.md"

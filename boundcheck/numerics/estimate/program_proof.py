@@ -27,11 +27,11 @@ from boundcheck.numerics.estimate.separable_bounds import SeparableBounds
 from boundcheck.numerics.estimate.step_constant import step_rounding
 from boundcheck.numerics.program.capture import Declined, Program, capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
-from boundcheck.numerics.program.enclosure.interpreter import MOST_NUMBERS, OfLam
+from boundcheck.numerics.program.enclosure.interpreter import OfLam
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.program.enclosure.map import MapBounds
 from boundcheck.numerics.program.enclosure.scalar import Derivatives, ScalarBounds
-from boundcheck.numerics.program.enclosure.value import LAM, Pair, W
+from boundcheck.numerics.program.enclosure.value import LAM, MOST_NUMBERS, Pair, W
 from boundcheck.numerics.program.replay import differs
 from boundcheck.numerics.program.same_program import Snapshot
 from boundcheck.side import Side

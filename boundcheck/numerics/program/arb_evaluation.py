@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from boundcheck.numerics.program.arb_arrays import BITS, Jet, Node, Tape, array
 from boundcheck.numerics.program.capture import CUT, Declined, Operation, Program, Ref
-from boundcheck.numerics.program.enclosure.interpreter import MOVES, SEVERAL
+from boundcheck.numerics.program.enclosure.linear_rules import MOVES, SEVERAL
 
 try:
     import flint

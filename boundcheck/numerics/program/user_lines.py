@@ -48,7 +48,7 @@ def _is_ours(file: str) -> bool:
     """Does a file belong to this package, to PyTorch or to Python itself? What a user types at a prompt does not."""
     if file.startswith("<"):
         return file.startswith(("<frozen", "<eval_with_key"))
-    path = Path(file)
+    path = Path(file).resolve()  # an environment may be reached through a link
     if path.is_relative_to(PACKAGE) or path.is_relative_to(TORCH):
         return True
     return path.is_relative_to(PYTHON) and "site-packages" not in path.relative_to(PYTHON).parts

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from boundcheck.numerics.program.cholesky_certificate import spectral_norm
-from boundcheck.numerics.program.enclosure.chain import Chain
-from boundcheck.numerics.program.enclosure.elementary import Jet
+from boundcheck.numerics.program.enclosure.chain import Chain, applied, chain_of
+from boundcheck.numerics.program.enclosure.elementary import Elementary, Jet
 from boundcheck.numerics.program.enclosure.forms import Curvature, Trilinear, congruence, nothing, sum_of_products
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, norm
 from boundcheck.numerics.program.enclosure.sparse_derivative import Sparse
@@ -219,3 +219,8 @@ def elementwise_value(chain: Chain) -> Value:
             bend = (jet[2].size * one * two + jet[1].size * before) * UP
             bends[pair] = torch.where(bend.isnan(), math.inf, bend)
     return Value(at_centre[0], jet[0], slopes, bends, Elementwise(base, jet, at_centre), chain)
+
+
+def elementwise(function: Elementary, x: Value) -> Value:
+    """φ(x), entry by entry, joined to the chain that x ends."""
+    return elementwise_value(applied(function, chain_of(x)))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 W, LAM = "w", "lam"  # the two inputs
 SLOTS = (W, LAM)
+MOST_NUMBERS = 60_000_000  # in all derivatives together: half a gigabyte
 Pair = tuple[str, str]
 Triple = tuple[str, str, str]
 PAIRS: tuple[Pair, ...] = ((W, W), (W, LAM))

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from boundcheck.numerics.program.capture import MATRIX, Declined, Operation, Program, Ref
 from boundcheck.numerics.program.enclosure import chain as chains
 from boundcheck.numerics.program.enclosure.elementary import ELEMENTARY, Elementary, power, soft_plus
-from boundcheck.numerics.program.enclosure.interpreter import AFFINE, _alpha, _reshaping
+from boundcheck.numerics.program.enclosure.linear_rules import AFFINE, alpha_of_sum, without_layout
 from boundcheck.numerics.program.separable.affine import Affine
 from boundcheck.numerics.program.separable.terms import Entries, LogSums, Mix
 
@@ -92,7 +92,7 @@ def _result(operation: Operation, args: Any, kwargs: Any) -> Known:
             raise Declined("a product of a sparse matrix with more than entries of w")
         return args[0].multiplied(args[1].by_rows())
     if name in REARRANGED and len(varying) == 1 and _is_known(args[0]):
-        function = _reshaping(operation)
+        function = without_layout(operation)
         named = {k: v for k, v in kwargs.items() if k not in ("dtype", "memory_format", "layout", "device")}
         return _moved(args[0], lambda t: function(t, *args[1:], **named))
     if name in ("sum", "mean"):
@@ -163,7 +163,7 @@ def _arithmetic(name: str, args: Any, kwargs: Any) -> Known:
         if _is_known(x) and _is_known(y):
             return _times(x, y)
         return _scaled(x, _number(y)) if _is_known(x) else _scaled(y, _number(x))
-    alpha = float(_alpha(args, kwargs))
+    alpha = float(alpha_of_sum(args, kwargs))
     if abs(alpha) != 1:
         raise Declined(f"aten.{name} with a factor")
     first, second = (1.0, alpha) if name == "add" else (1.0, -alpha) if name == "sub" else (-alpha, 1.0)

@@ -8,7 +8,7 @@ import torch
 from enclosed import around, judged, recorded
 from enclosure_cases import Case
 
-from boundcheck.numerics.program.enclosure import interpreter
+from boundcheck.numerics.program.enclosure import linear_rules, product_rules, special_rules
 from boundcheck.numerics.program.enclosure.elementary import ELEMENTARY
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
 from boundcheck.numerics.program.replay import differs
@@ -45,10 +45,10 @@ def test_the_operation_is_the_one_of_the_row(case: Case) -> None:
 
 def test_every_operation_has_a_row() -> None:
     known = {case.name for case in ALL}
-    assert known >= interpreter.MOVES
-    assert known >= interpreter.SUMS
-    assert known >= interpreter.PRODUCTS
-    assert known >= interpreter.AFFINE
-    assert set(interpreter.SPECIAL) <= known
+    assert known >= linear_rules.MOVES
+    assert known >= linear_rules.SUMS
+    assert known >= product_rules.PRODUCTS
+    assert known >= linear_rules.AFFINE
+    assert set(special_rules.SPECIAL) <= known
     assert set(ELEMENTARY) <= known
     assert set(EXPANSIONS) <= known
