@@ -1,7 +1,8 @@
 """From recorded operations to enclosures: which rule each operation of PyTorch has.
 
-An operation without a rule is declined by its name. To add one: a row in a table of `linear_rules.py`, `product_rules.py`
-or `special_rules.py`, an expansion in `expansions.py`, or a function in `elementary.py`; and a case in `tests/numerics/program/enclosure/enclosure_cases.py`.
+An operation without a rule is declined by its name. To add one: a row in a table of `linear_rules.py`,
+`product_rules.py` or `special_rules.py`, an expansion in `expansions.py`, or a function in `elementary.py`; and a case
+in `tests/numerics/program/enclosure/enclosure_cases.py`.
 """
 
 from __future__ import annotations
