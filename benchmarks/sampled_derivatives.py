@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from boundcheck.numerics.program.capture import Program, Ref
 from boundcheck.numerics.program.enclosure.interpreter import Enclosures
 from boundcheck.numerics.program.enclosure.map import MapBounds
 from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
 from boundcheck.numerics.program.enclosure.value import LAM, PAIRS, Pair, Value, W
+from boundcheck.numerics.program.recorded_program import Program, Ref
 
 F32, F64 = torch.float32, torch.float64
 CHANCE = 256

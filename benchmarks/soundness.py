@@ -19,8 +19,9 @@ import torch
 from random_programs import random_program
 from sampled_derivatives import Judge
 
-from boundcheck.numerics.program.capture import Declined, capture
+from boundcheck.numerics.program.capture import capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
+from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.numerics.program.replay import differs
 
 SHOWN = 10  # programs with false statements

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from boundcheck.numerics.program.capture import CONSTANTS
 from boundcheck.numerics.program.enclosure.elementary import ELEMENTARY
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
 from boundcheck.numerics.program.enclosure.linear_rules import AFFINE, MOVES, SUMS
 from boundcheck.numerics.program.enclosure.product_rules import PRODUCTS
 from boundcheck.numerics.program.enclosure.special_rules import SPECIAL
 from boundcheck.numerics.program.in_place import COPIES, WRITES
+from boundcheck.numerics.program.recorder import CONSTANTS
 
 PAGE = Path(__file__).parent / "estimating.md"
 BEGIN, END = "<!-- operations: python docs/operations.py -->\n", "<!-- end of operations -->\n"

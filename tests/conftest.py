@@ -38,15 +38,15 @@ def pytest_collection_finish() -> None:
 @pytest.fixture
 def without_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """No function can be recorded: what is left are estimates, and what structure and claims prove."""
-    from boundcheck.numerics.program import capture
+    from boundcheck.numerics.program.recorded_program import Declined
 
     def declines(*arguments: object, **options: object) -> None:
-        raise capture.Declined("the test records nothing")
+        raise Declined("the test records nothing")
 
     from boundcheck.numerics.bilevel import default_step
-    from boundcheck.numerics.estimate import program_proof, residual_balls
+    from boundcheck.numerics.estimate import recorded_functions, residual_balls
 
-    monkeypatch.setattr(program_proof, "capture", declines)
+    monkeypatch.setattr(recorded_functions, "capture", declines)
     monkeypatch.setattr(residual_balls, "capture", declines)
     monkeypatch.setattr(default_step, "capture", declines)
 

@@ -5,21 +5,16 @@ The stages are validate, constants of the noise, steps, runs, measure, judge.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from boundcheck import methods as method_names
-from boundcheck.compare import certificate, stochastic_bounds, stochastic_verdict
-from boundcheck.compare.measure_stochastic import Range, Reference, Runs, Squares, collect, measure
-from boundcheck.compare.stochastic_bounds import BoundsOnGrid
-from boundcheck.compare.stochastic_moments import mean_squares
-from boundcheck.compare.stochastic_noise import NoiseSetting, noise_setting
-from boundcheck.compare.stochastic_verdict import Evidence
+from boundcheck.compare import stochastic_bounds
+from boundcheck.compare.stochastic_experiment import Experiment, measured_curve
+from boundcheck.compare.stochastic_noise import noise_setting
 from boundcheck.constants import Constants
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.methods import Method
@@ -29,12 +24,9 @@ from boundcheck.numerics.bilevel.quick.quick_problem import quick
 from boundcheck.numerics.bilevel.threads import on_few_threads
 from boundcheck.numerics.estimate import validate
 from boundcheck.numerics.estimate.effort import Spend
-from boundcheck.numerics.estimate.rounding_floor import FACTOR, unit
-from boundcheck.numerics.solvers.neumann import run_neumann
-from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
-from boundcheck.numerics.solvers.sid import SidRuns, run_sid
+from boundcheck.numerics.solvers.reference import reference
 from boundcheck.progress import Progress, no_progress
-from boundcheck.report.stochastic_curve import Measured, StochasticCurve
+from boundcheck.report.stochastic_curve import Measured
 from boundcheck.report.stochastic_report import StochasticReport
 from boundcheck.step_schedule import StepSchedule
 from boundcheck.theory.catalogue import bounds as catalogue
@@ -156,7 +148,7 @@ def check_stochastic(
     experiment = Experiment(problem, solution, setting, grid_t, runs, seed, (1 - level) / ends, memory)
     curves = {}
     for number, method in enumerate(chosen):
-        curves[str(method)] = _curve(experiment, method, bounds, tell, number, len(chosen))
+        curves[str(method)] = measured_curve(experiment, method, bounds, tell, number, len(chosen))
     validate.unchanged(problem)
     return StochasticReport(
         problem={
@@ -190,34 +182,6 @@ def require_minibatches(problem: Problem) -> FiniteSum:
     return problem.finite_sum
 
 
-@dataclass(frozen=True, eq=False)
-class Experiment:
-    """What the methods of one check share."""
-
-    problem: Problem
-    solution: ReferenceSolution
-    setting: NoiseSetting
-    t: np.ndarray
-    runs: int
-    seed: int
-    delta: float  # of each end of an interval
-    memory: int
-
-    @property
-    def reference(self) -> Reference:
-        """The reference with its errors."""
-        eps_g, away = self.setting.eps_g, self.setting.away
-        proved = certificate.proved(eps_g) and not away.doubt
-        off = math.inf if eps_g is None else eps_g.value
-        value, w = (x[0].double().cpu().numpy() for x in (self.solution.value, self.solution.w))
-        return Reference(value, w, off if proved else 0.0, away.value if proved else 0.0, proved)
-
-    @property
-    def reference_doubt(self) -> str:
-        """Why the reference is not certified; empty if it is."""
-        return "" if self.reference.proved else "the error of the reference hypergradient is not proved"
-
-
 def _methods(names: Sequence[str] | None) -> list[Method]:
     if isinstance(names, str):
         raise InputError(f"methods = {names!r} is a text; give a list, as in [{names!r}]")
@@ -239,91 +203,3 @@ def _refuse_other_bounds(names: Sequence[str] | None, methods: Sequence[Method])
             raise UnknownNameError.among(
                 "bound on these methods", name, [b.name for b in stochastic_bounds.about_means()]
             )
-
-
-def _curve(
-    experiment: Experiment, method: Method, names: Sequence[str] | None, tell: Progress, number: int, of: int
-) -> StochasticCurve:
-    tell(f"running {method}", number, of)
-    results = _run(experiment, method, tell)
-    ks = np.array([method.steps(int(t)) for t in experiment.t])
-    reference, setting = experiment.reference, experiment.setting
-    is_sid, finite_sum = method.name == "sid", experiment.problem.finite_sum
-    same = is_sid and finite_sum is not None and finite_sum.variance_factor == 0
-    largest = setting.largest_error if is_sid else setting.largest_error_of_neumann(int(ks.max()))
-    reach = Range(largest, setting.radius, same)
-    tell(f"measuring {method}", number, of)
-    squares = mean_squares(BoundsOnGrid(setting.case, experiment.t, ks, method.name), setting.sizes)
-    points = []
-    for j, each in enumerate(zip(squares.error, squares.given, squares.distance, strict=True)):
-        known = Squares(*(float(x) for x in each))
-        points.append(measure(_at(results, j), reference, replace(reach, squares=known), experiment.delta))
-    means = {quantity.value: collect(points, quantity) for quantity in Measured}
-    floor, floor_w = _floors(experiment, method)
-    bounds = {}
-    for evaluated in stochastic_bounds.every(setting.case, method, experiment.t, ks, names):
-        quantity = Measured(evaluated.bound.bounds.name)
-        evidence = Evidence(
-            means[quantity.value], [point[quantity] for point in points], experiment.t,
-            floor_w if quantity is Measured.DISTANCE else floor, _largest(quantity, reach, reference),
-            experiment.delta, experiment.runs, experiment.reference_doubt,
-        )  # fmt: skip
-        bounds[evaluated.bound.name] = stochastic_verdict.judge(evaluated, evidence)
-    return StochasticCurve(str(method), experiment.t, ks, means, bounds, floor)
-
-
-def _run(experiment: Experiment, method: Method, tell: Progress) -> SidRuns:
-    problem, setting = experiment.problem, experiment.setting
-    grid = [(int(t), method.steps(int(t))) for t in experiment.t]
-    t, k = max(t for t, _ in grid), max(k for _, k in grid)
-    shared: dict[str, Any] = {
-        "steps": setting.case.steps, "runs": experiment.runs, "seed": experiment.seed, "grid": grid, "pairs": True,
-        "memory": experiment.memory, "progress": tell,
-    }  # fmt: skip
-    if method.name == "neumann":
-        return run_neumann(problem, t, k, **shared)
-    return run_sid(problem, t, k, steps_v=setting.case.steps_v, **shared)
-
-
-def _at(results: SidRuns, j: int) -> Runs:
-    again = results.value_again
-    arrays = [x.double().cpu().numpy() for x in (results.value[j], again[j], results.w[j])]
-    return Runs(*arrays)
-
-
-def _largest(quantity: Measured, reach: Range, reference: Reference) -> float | None:
-    """At least every number whose mean is the quantity; for the bias, at least every distance from the mean."""
-    if not reference.proved:
-        return None
-    if quantity is Measured.DISTANCE:
-        return None if reach.distance is None else (reach.distance + reference.w_off) ** 2
-    if reach.error is None:
-        return None
-    error = reach.error + reference.off
-    return {Measured.BIAS: 2 * error, Measured.MSE: error**2}.get(quantity, 2 * error**2)
-
-
-def _floors(experiment: Experiment, method: Method) -> tuple[np.ndarray, np.ndarray]:
-    """Below these, a root mean square error of g and of w is rounding.
-
-    As for AID-FP with full steps, over the least step that was taken: a step η contracts by η(1 − q) only, and
-    rounds as much as a full one.
-    """
-    problem, setting, T = experiment.problem, experiment.setting, int(experiment.t[-1])
-    plain = replace(method, name="aid-fp")
-    floor = certificate.rounding_floor(
-        problem, [plain], T, [setting.case.constants], [experiment.solution], {plain: np.zeros((1, T))}
-    )
-    constants, u = setting.case.constants, unit(problem.dtype)
-    gap = max(1e-300, 1 - constants["q"].value if "q" in constants else 1.0)
-    size = float(experiment.solution.w[0].norm()) + math.sqrt(constants["mse_0"].value)
-    least = _least_step(setting.case.steps, T)
-    of_w = np.full(len(experiment.t), FACTOR * u * size / (gap * least))
-    least = least if method.name == "neumann" else min(least, _least_step(setting.case.steps_v, method.steps(T)))
-    return floor.values[plain][0, experiment.t - 1] / least, of_w
-
-
-def _least_step(steps: StepSchedule, count: int) -> float:
-    """The least of the first steps, which are constant or fall within each phase."""
-    last = max(0, count - 1)
-    return min(steps.at(i) for i in (0, last, min(last, (steps.switch or 0))))

@@ -18,8 +18,7 @@ from scalar_sums import line, quadratic, ridge
 
 import boundcheck as bc
 from boundcheck import StepSchedule, check_stochastic
-from boundcheck.compare import check_stochastic as module
-from boundcheck.compare import stochastic_noise
+from boundcheck.compare import stochastic_experiment, stochastic_noise
 from boundcheck.constants import Constants
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.numerics.bilevel.problem import Problem
@@ -135,7 +134,7 @@ def test_one_minibatch_for_everything_is_biased(monkeypatch: pytest.MonkeyPatch)
     problem = line([0.0, 0.0], [2.0, 0.0], [0.0, 0.0], square=True)
     check = partial(check_stochastic, problem, t=50, runs=400, points=1, steps=AVERAGE, bounds=["sid-bias"])
     assert not check().verdict.is_violation
-    monkeypatch.setattr(module, "run_sid", partial(run_sid, independent=False))
+    monkeypatch.setattr(stochastic_experiment, "run_sid", partial(run_sid, independent=False))
     wrong = check()
     assert wrong.verdict is Verdict.VIOLATED_PROBABLY
     bias = wrong.curve("sid").means["bias"]

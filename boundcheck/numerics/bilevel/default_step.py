@@ -9,9 +9,10 @@ from torch import Tensor
 
 from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel.derivatives import extreme_curvature, jacobian
-from boundcheck.numerics.program.capture import Declined, capture
+from boundcheck.numerics.program.capture import capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
 from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
+from boundcheck.numerics.program.recorded_program import Declined
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # of w and λ
 TRIALS, STEPS = 8, 100  # steps that are tried, and gradient steps with each

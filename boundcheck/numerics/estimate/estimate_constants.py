@@ -27,10 +27,10 @@ from boundcheck.numerics.estimate import (
     user_claims,
     validate,
 )
+from boundcheck.numerics.estimate.anchor import Anchor
 from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.fixed_point_certificate import FixedPoint
 from boundcheck.numerics.estimate.program_at_point import AtPoint
-from boundcheck.numerics.estimate.program_proof import Anchor
 from boundcheck.numerics.estimate.setting import Setting
 from boundcheck.numerics.estimate.smaller_balls import with_smaller_balls
 from boundcheck.numerics.estimate.why_not_proved import WhyNot

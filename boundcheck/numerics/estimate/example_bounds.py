@@ -16,8 +16,8 @@ from boundcheck.numerics.bilevel.closed_forms import RAISED_BY
 from boundcheck.numerics.bilevel.finite_sum import FiniteSum
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate.second_moments import spread_of_rows
-from boundcheck.numerics.program.capture import Declined
 from boundcheck.numerics.program.enclosure.intervals import UP
+from boundcheck.numerics.program.recorded_program import Declined
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,13 +11,13 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate.example_bounds import ExampleBounds, least_of
 from boundcheck.numerics.estimate.example_programs import ExamplePrograms, depends_on_lam
 from boundcheck.numerics.estimate.second_moments import Spread, spread_of_rows
-from boundcheck.numerics.program.capture import Program
 from boundcheck.numerics.program.cholesky_certificate import frobenius, gamma, spectral_norm
 from boundcheck.numerics.program.enclosure.elementwise import Elementwise
 from boundcheck.numerics.program.enclosure.interpreter import Enclosures
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.program.enclosure.linear import Linear
 from boundcheck.numerics.program.enclosure.value import LAM, Value, W
+from boundcheck.numerics.program.recorded_program import Program
 
 FIRST = "λmax of the mean of (Y_i − Y)ᵀ(Y_i − Y), Y_i = ∂₁Φ_i at the centre, and how far they move"
 SECOND = "λmax of the mean of (Z_i − Z)(Z_i − Z)ᵀ, Z_i = ∂₂Φ_i at the centre, and how far they move"

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.program.capture import LAM, Declined, Program, Ref, capture
+from boundcheck.numerics.program.capture import capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
 from boundcheck.numerics.program.operations import changed
+from boundcheck.numerics.program.recorded_program import LAM, Declined, Program, Ref
 from boundcheck.numerics.program.replay import differs
 from boundcheck.numerics.program.same_program import Snapshot
 

@@ -17,7 +17,7 @@ from boundcheck.numerics.estimate.example_maps import of_maps
 from boundcheck.numerics.estimate.example_programs import ExamplePrograms
 from boundcheck.numerics.estimate.setting import Setting
 from boundcheck.numerics.estimate.step_constant import step_constant, step_rounding
-from boundcheck.numerics.program.capture import Declined
+from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.side import Side
 
 FEW = 20  # examples, of which bounds are computed where they cannot prove anything

@@ -16,14 +16,15 @@ from boundcheck.explanation import Contribution, Explanation
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
 from boundcheck.numerics.bilevel.threads import on_few_threads
+from boundcheck.numerics.estimate.anchor import Anchor
 from boundcheck.numerics.estimate.estimate_constants import estimate_constants
-from boundcheck.numerics.estimate.program_proof import MOST_LAM, SMALLEST, Anchor, ProgramProof
-from boundcheck.numerics.program.capture import Declined
+from boundcheck.numerics.estimate.program_proof import MOST_LAM, SMALLEST, ProgramProof
 from boundcheck.numerics.program.enclosure import map_contributions, scalar_contributions
 from boundcheck.numerics.program.enclosure.map import MapBounds
 from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
 from boundcheck.numerics.program.enclosure.scalar_contributions import Calm
 from boundcheck.numerics.program.enclosure.value import LAM, Pair, W
+from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.numerics.solvers.reference import reference
 from boundcheck.progress import Progress
 from boundcheck.side import Side

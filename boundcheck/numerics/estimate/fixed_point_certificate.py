@@ -20,10 +20,10 @@ from boundcheck.numerics.estimate import residual_bounds
 from boundcheck.numerics.estimate.program_at_point import AtPoint, at_point
 from boundcheck.numerics.estimate.program_proof import ProgramProof
 from boundcheck.numerics.estimate.step_constant import step_rounding
-from boundcheck.numerics.program.capture import Declined
 from boundcheck.numerics.program.cholesky_certificate import frobenius, gamma, spectral_norm
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.program.enclosure.map import MapBounds
+from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.numerics.solvers.reference import ReferenceSolution
 from boundcheck.side import Side
 

@@ -15,12 +15,12 @@ from boundcheck.constants import Constant
 from boundcheck.numerics.bilevel.derivatives import DENSE
 from boundcheck.numerics.estimate.program_proof import MOST_LAM, ProgramProof
 from boundcheck.numerics.estimate.step_constant import step_rounding
-from boundcheck.numerics.program.capture import Declined
 from boundcheck.numerics.program.cholesky_certificate import frobenius, gamma
 from boundcheck.numerics.program.enclosure.forms import Curvature
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.program.enclosure.map import MapBounds
 from boundcheck.numerics.program.enclosure.value import LAM, Value, W
+from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.side import Side
 
 MOST = 4_000_000  # entries of ∂₂Φ

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,20 +17,18 @@ from boundcheck.constants import Constant, Provenance
 from boundcheck.numerics.bilevel.closed_forms import Region
 from boundcheck.numerics.bilevel.derivatives import DENSE
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.bilevel.problem_types import Ready
+from boundcheck.numerics.estimate.anchor import Anchor
 from boundcheck.numerics.estimate.calm_hessian import calm_hessian
 from boundcheck.numerics.estimate.effort import Spend
+from boundcheck.numerics.estimate.recorded_functions import AtPoints, Shared, functions, has_changed, recorded_functions
 from boundcheck.numerics.estimate.separable_bounds import SeparableBounds
 from boundcheck.numerics.estimate.step_constant import step_rounding
-from boundcheck.numerics.program.capture import Declined, Program, capture
-from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
 from boundcheck.numerics.program.enclosure.interpreter import OfLam
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.program.enclosure.map import MapBounds
 from boundcheck.numerics.program.enclosure.scalar import Derivatives, ScalarBounds
 from boundcheck.numerics.program.enclosure.value import LAM, MOST_NUMBERS, Pair, W
-from boundcheck.numerics.program.replay import differs
-from boundcheck.numerics.program.same_program import Snapshot
+from boundcheck.numerics.program.recorded_program import Declined, Program
 from boundcheck.side import Side
 
 SMALLEST = 1e-250  # what is not larger is rounding of 0
@@ -52,7 +47,7 @@ class ProgramProof:
     outer: Program | None
     declined: dict[str, str]
     spend: Spend = DEFAULT_SPEND
-    shared: Shared = field(default_factory=lambda: Shared())
+    shared: Shared = field(default_factory=Shared)
     _at: AtPoints = field(default_factory=dict, init=False)
     _of_lam: dict[str, OfLam] = field(default_factory=dict, init=False)  # by level, what all balls share
     _near: dict[float, tuple[Tensor, ScalarBounds]] = field(default_factory=dict, init=False)  # by radius, around w*
@@ -61,10 +56,10 @@ class ProgramProof:
     @torch.no_grad()
     def of(cls, problem: Problem) -> ProgramProof:
         """Record the functions of a problem; what is recorded already is compared with them again."""
-        recorded = _recorded(problem)
-        if any(_has_changed(problem, level, recorded) for level in recorded.programs):
-            _recorded.cache_clear()
-            recorded = _recorded(problem)
+        recorded = recorded_functions(problem)
+        if any(has_changed(problem, level, recorded) for level in recorded.programs):
+            recorded_functions.cache_clear()
+            recorded = recorded_functions(problem)
         programs = recorded.programs
         proof = cls(problem, programs.get("lower"), programs.get("outer"), dict(recorded.declined))
         if set(recorded.snapshots) != set(programs):  # compared at some points only
@@ -260,43 +255,6 @@ class ProgramProof:
             yield from named("eta_2", eta_2, f"{mean_of}‖∇²₁₂E‖")
 
 
-AtPoints = dict[str, list[tuple[Tensor, ScalarBounds | MapBounds]]]  # by level, points with the bounds there
-
-
-@dataclass(frozen=True, eq=False)
-class Shared:
-    """What small proofs of the same programs at one λ share: the programs have all numbers in them, beside w and λ."""
-
-    lam: list[Tensor] = field(default_factory=list)  # at most one
-    at: AtPoints = field(default_factory=dict)
-    known: dict[Any, Any] = field(default_factory=dict)  # other facts, by what they depend on
-
-    def at_lam(self, lam: Tensor) -> Shared:
-        """The same, empty where it was filled at another λ."""
-        if not (self.lam and torch.equal(self.lam[0], lam)):
-            self.at.clear()
-            self.known.clear()
-            self.lam[:] = [lam.detach().clone()]
-        return self
-
-
-@dataclass(frozen=True, eq=False)
-class Anchor:
-    """A computed w, and at least how far w* is from it."""
-
-    w: Tensor
-    distance: float
-
-    def is_in(self, region: Region) -> bool:
-        """Are w and w* in a region?"""
-        return (norm(self.w.cpu().double() - region.point.cpu().double()) + self.distance) * UP <= region.radius
-
-    def mean_distance(self, region: Region) -> float:
-        """At least the mean distance from w of the points between w* and a point of the region."""
-        reach = norm(self.w.cpu().double() - region.point.cpu().double()) + region.radius
-        return (self.distance + reach) / 2 * UP
-
-
 @dataclass(frozen=True, eq=False)
 class _Named:
     """Makes constants of bounds over a region."""
@@ -329,65 +287,3 @@ class _Named:
         if isinstance(self.bounds, SeparableBounds):
             return self.bounds.notes
         return self.bounds.over.notes if isinstance(self.bounds, MapBounds) else self.bounds.over.enclosures.notes
-
-
-@dataclass(frozen=True, eq=False)
-class _Recorded:
-    """The programs of a problem by level, "lower" and "outer", with copies of their data, and why one is missing."""
-
-    programs: dict[str, Program]
-    snapshots: dict[str, Snapshot]
-    declined: dict[str, str]
-    shared: Shared = field(default_factory=Shared)
-
-
-def functions(problem: Problem) -> dict[str, tuple[str, Callable[[Tensor, Tensor], Tensor]]]:
-    """By level, what a user calls the function, and the function of w and λ."""
-    has_loss = problem.inner_at is not None and problem.step_at is not None
-    lower = problem.inner_at if has_loss and problem.inner_at is not None else problem.phi_at
-
-    def of_both(function: Callable[[Tensor, Ready], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-        return lambda w, lam: function(w, problem.prepare(lam))
-
-    return {
-        "lower": ("inner_loss" if has_loss else "the map", of_both(lower)),
-        "outer": ("outer_loss", of_both(problem.outer_at)),
-    }
-
-
-@lru_cache(maxsize=16)
-def _recorded(problem: Problem) -> _Recorded:
-    programs, snapshots, declined = {}, {}, {}
-    for level, (name, function) in functions(problem).items():
-        try:
-            programs[level] = capture(function, problem.w0, problem.lam, EXPANSIONS)
-        except Declined as why:
-            declined[level] = f"{name}: {why}"
-            continue
-        if reason := _difference(problem, level, programs[level]):
-            declined[level] = f"{name}: {reason}"
-            del programs[level]
-            continue
-        with suppress(Declined):  # sparse data are compared at points instead
-            snapshots[level] = Snapshot.of(programs[level])
-    return _Recorded(programs, snapshots, declined)
-
-
-def _has_changed(problem: Problem, level: str, recorded: _Recorded) -> bool:
-    """Is the function of a level another one now? It is recorded again, and compared number for number."""
-    snapshot = recorded.snapshots.get(level)
-    if snapshot is None:
-        return bool(_difference(problem, level, recorded.programs[level]))
-    try:
-        now = capture(functions(problem)[level][1], problem.w0, problem.lam, EXPANSIONS)
-    except Declined:
-        return True
-    return not snapshot.is_of(now)
-
-
-def _difference(problem: Problem, level: str, program: Program) -> str:
-    """How a program differs from its function as it is now, at some points; empty if it does not."""
-    try:
-        return differs(program, functions(problem)[level][1], problem.w0, problem.lam)
-    except Exception as error:  # the user's code may raise anything beside w_0
-        return " ".join(str(error).split())[:200]

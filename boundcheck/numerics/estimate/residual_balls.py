@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.estimate.program_proof import functions
+from boundcheck.numerics.estimate.recorded_functions import functions
 from boundcheck.numerics.estimate.rounding_proof import EnclosedNorms, NoProof
 from boundcheck.numerics.estimate.step_constant import step_constant, step_rounding
 from boundcheck.numerics.program import arb_evaluation as evaluation
-from boundcheck.numerics.program.capture import Declined, Program, capture
+from boundcheck.numerics.program.capture import capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
+from boundcheck.numerics.program.recorded_program import Declined, Program
 from boundcheck.numerics.program.replay import differs
 from boundcheck.side import Side
 

@@ -18,11 +18,11 @@ from torch import Tensor
 
 from boundcheck.numerics.estimate import lanczos
 from boundcheck.numerics.estimate.effort import Spend
-from boundcheck.numerics.program.capture import Declined, Program
 from boundcheck.numerics.program.enclosure.elementary import Jet
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, norm, point
 from boundcheck.numerics.program.enclosure.log_sum_exp import S3, softmax
 from boundcheck.numerics.program.enclosure.special_rules import CUT_OFF
+from boundcheck.numerics.program.recorded_program import Declined, Program
 from boundcheck.numerics.program.rounding_rules.ball import gamma
 from boundcheck.numerics.program.separable.affine import Affine
 from boundcheck.numerics.program.separable.recogniser import recognise

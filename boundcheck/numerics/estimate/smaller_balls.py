@@ -12,7 +12,8 @@ from dataclasses import replace
 from boundcheck.constants import Constant, Constants
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.estimate import derived_constants
-from boundcheck.numerics.estimate.program_proof import Anchor, ProgramProof
+from boundcheck.numerics.estimate.anchor import Anchor
+from boundcheck.numerics.estimate.program_proof import ProgramProof
 from boundcheck.numerics.estimate.setting import Setting
 from boundcheck.side import Side, direction
 

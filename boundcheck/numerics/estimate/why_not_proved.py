@@ -10,8 +10,8 @@ from boundcheck.constants import Constant
 from boundcheck.numerics.bilevel.closed_forms import Region
 from boundcheck.numerics.estimate.derived_constants import OF_LOWER
 from boundcheck.numerics.estimate.program_proof import MOST_LAM, ProgramProof
-from boundcheck.numerics.program.capture import Declined
 from boundcheck.numerics.program.enclosure.site_notes import culprit
+from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.side import Side
 
 # the order of the derivative that each bounds, of a loss or of a map; and of E

@@ -16,12 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from boundcheck.numerics.program.capture import CUT, MATRIX, Declined, Operation, Program, Ref, capture
+from boundcheck.numerics.program.capture import capture
 from boundcheck.numerics.program.operations import changed
 from boundcheck.numerics.program.operations import leaves as leaves_of
+from boundcheck.numerics.program.recorded_program import CUT, MATRIX, Declined, Operation, Program, Ref
 from boundcheck.numerics.program.row_kinds import Constant, Kind, Rows, Sized, Total, fits
 from boundcheck.numerics.program.row_moves import MOVES, VIEWS
-from boundcheck.numerics.program.row_rules import RULES, Step
+from boundcheck.numerics.program.row_rules import RULES
+from boundcheck.numerics.program.row_step import Step
 from boundcheck.numerics.program.separate_terms import lam_apart
 
 COPIES = frozenset(("clone", "alias", "contiguous", "lift_fresh"))

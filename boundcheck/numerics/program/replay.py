@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from boundcheck.numerics.program.capture import CUT, Program, Ref
 from boundcheck.numerics.program.operations import changed
+from boundcheck.numerics.program.recorded_program import CUT, Program, Ref
 
 POINTS = 2
 NEAR = {torch.float64: 1e-8, torch.float32: 1e-3}  # relative: the program is the function up to rounding

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Size, Tensor
 
-from boundcheck.numerics.program.capture import Declined
+from boundcheck.numerics.program.recorded_program import Declined
 
 ROUNDING = 1e-15  # relative: a step or two of float64, as of 1/n
 POWERS = (0, 1, -1)

@@ -9,9 +9,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from boundcheck.numerics.program.capture import Declined, Ref
+from boundcheck.numerics.program.recorded_program import Declined, Ref
 from boundcheck.numerics.program.row_kinds import Constant, Kind, Rows, Sized, Total, Zero
-from boundcheck.numerics.program.row_rules import CURVED, MIXES, SEVERAL, Step, axis_of, sum_of
+from boundcheck.numerics.program.row_rules import CURVED, MIXES, SEVERAL, axis_of, sum_of
+from boundcheck.numerics.program.row_step import Step
 
 
 def viewed(step: Step) -> Kind:

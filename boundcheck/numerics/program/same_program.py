@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from boundcheck.numerics.program.capture import Declined, Operation, Program, Ref
 from boundcheck.numerics.program.operations import leaves as leaves_of
+from boundcheck.numerics.program.recorded_program import Declined, Operation, Program, Ref
 
 MOST_NUMBERS = 50_000_000  # of data that are copied
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Flag
 
-from boundcheck.numerics.program.capture import Operation, Program
+from boundcheck.numerics.program.recorded_program import Operation, Program
 
 DATA = 2  # the first input that is data
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from boundcheck.errors import InputError
-from boundcheck.numerics.program.capture import recorded_product
+from boundcheck.numerics.program.recorder import recorded_product
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,8 +19,9 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.program_proof import ProgramProof
 from boundcheck.numerics.estimate.separable_bounds import SeparableBounds
-from boundcheck.numerics.program.capture import Declined, capture
+from boundcheck.numerics.program.capture import capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
+from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.numerics.program.separable.recogniser import recognise
 
 SPEND = Spend(1e-3, 0)

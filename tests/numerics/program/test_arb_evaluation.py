@@ -14,8 +14,9 @@ from torch import Tensor
 
 from boundcheck.numerics.program import arb_evaluation as evaluation
 from boundcheck.numerics.program.arb_evaluation import Gradient
-from boundcheck.numerics.program.capture import Declined, capture
+from boundcheck.numerics.program.capture import capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
+from boundcheck.numerics.program.recorded_program import Declined
 
 Function = Callable[[Tensor, Tensor], Tensor]
 TABLES = (cases.MOVES, cases.SUMS, cases.ELEMENTARY, cases.CHAINS, cases.PRODUCTS, cases.LOG_SUM_EXP, cases.EXPANSIONS)

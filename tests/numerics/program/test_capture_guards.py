@@ -14,9 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from boundcheck.numerics.program.capture import Declined, capture
+from boundcheck.numerics.program.capture import capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
 from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
+from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.numerics.program.replay import differs
 
 W, LAM = torch.tensor([0.4, 1.2], dtype=torch.float64), torch.tensor([0.3, 0.5], dtype=torch.float64)

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from boundcheck.numerics.program.capture import Declined, Program, capture
+from boundcheck.numerics.program.capture import capture
+from boundcheck.numerics.program.recorded_program import Declined, Program
 from boundcheck.numerics.program.same_program import Snapshot
 
 W, LAM = torch.ones(3, dtype=torch.float64), torch.ones(2, dtype=torch.float64)

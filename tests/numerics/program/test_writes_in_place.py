@@ -13,9 +13,10 @@ from torch.func import vmap
 
 import boundcheck as bc
 from boundcheck.numerics.program.batched_losses import batchable
-from boundcheck.numerics.program.capture import Declined, capture
+from boundcheck.numerics.program.capture import capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
 from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
+from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.numerics.program.replay import differs, replay
 
 FLOAT64 = torch.float64

@@ -27,13 +27,14 @@ from boundcheck.numerics.bilevel.quick.agreement import differs_at_first
 from boundcheck.numerics.bilevel.quick.gradient_step import Assembly
 from boundcheck.numerics.bilevel.quick.slots import Slots
 from boundcheck.numerics.program.batched_losses import losses_by_formula
-from boundcheck.numerics.program.capture import Declined, Program, capture
+from boundcheck.numerics.program.capture import capture
 from boundcheck.numerics.program.recognise.algebra import Algebra, Total, total
 from boundcheck.numerics.program.recognise.expression import Expression
 from boundcheck.numerics.program.recognise.interpreter import Interpreter
 from boundcheck.numerics.program.recognise.point_program import PointProgram
 from boundcheck.numerics.program.recognise.stage import Stage, Unknown, Value
 from boundcheck.numerics.program.recognise.staged_program import StagedProgram
+from boundcheck.numerics.program.recorded_program import Declined, Program
 from boundcheck.numerics.program.same_program import Snapshot
 
 LOG = logging.getLogger("boundcheck")

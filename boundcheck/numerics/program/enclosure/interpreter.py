@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from boundcheck.numerics.program.capture import CUT, MATRIX, Declined, Operation, Program, Ref
 from boundcheck.numerics.program.enclosure.elementary import ELEMENTARY
 from boundcheck.numerics.program.enclosure.elementwise import elementwise
 from boundcheck.numerics.program.enclosure.linear import linear_value
@@ -33,6 +32,7 @@ from boundcheck.numerics.program.enclosure.special_rules import CUT_OFF, SPECIAL
 from boundcheck.numerics.program.enclosure.value import LAM, MOST_NUMBERS, Value, W, input_value, refined
 from boundcheck.numerics.program.operations import changed
 from boundcheck.numerics.program.operations import leaves as leaves_of
+from boundcheck.numerics.program.recorded_program import CUT, MATRIX, Declined, Operation, Program, Ref
 
 OfLam = dict[int, list[Value]]  # by the place of an operation, its values where they depend on λ only
 

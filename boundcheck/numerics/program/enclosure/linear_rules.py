@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-from boundcheck.numerics.program.capture import Declined, Operation
 from boundcheck.numerics.program.enclosure import chain as chains
 from boundcheck.numerics.program.enclosure.elementary import ELEMENTARY
 from boundcheck.numerics.program.enclosure.elementwise import elementwise, elementwise_value
 from boundcheck.numerics.program.enclosure.linear import linear_value
 from boundcheck.numerics.program.enclosure.sparse_derivative import of_factors, of_sum
 from boundcheck.numerics.program.enclosure.value import Value
+from boundcheck.numerics.program.recorded_program import Declined, Operation
 
 # operations that only move numbers
 MOVES = frozenset((

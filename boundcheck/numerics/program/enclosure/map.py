@@ -8,7 +8,6 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from boundcheck.numerics.program.capture import Program
 from boundcheck.numerics.program.cholesky_certificate import spectral_norm
 from boundcheck.numerics.program.enclosure.bilinear import Bilinear
 from boundcheck.numerics.program.enclosure.calm import calm_sizes
@@ -19,6 +18,7 @@ from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.program.enclosure.linear import Linear
 from boundcheck.numerics.program.enclosure.normalised import Normalised
 from boundcheck.numerics.program.enclosure.value import LAM, Pair, Value, W
+from boundcheck.numerics.program.recorded_program import Program
 
 
 class MapBounds:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from boundcheck.numerics.program.capture import Operation, Program, Ref
+from boundcheck.numerics.program.recorded_program import Operation, Program, Ref
 
 DEPTH = 12  # operations before one, up to which two are compared
 

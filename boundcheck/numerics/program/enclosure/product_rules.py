@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from boundcheck.numerics.program.capture import Declined, Operation
 from boundcheck.numerics.program.enclosure import chain as chains
 from boundcheck.numerics.program.enclosure.bilinear import bilinear_value
 from boundcheck.numerics.program.enclosure.elementary import power
@@ -17,6 +16,7 @@ from boundcheck.numerics.program.enclosure.linear import linear_value
 from boundcheck.numerics.program.enclosure.linear_rules import common_shape, expanded
 from boundcheck.numerics.program.enclosure.sparse_derivative import of_product
 from boundcheck.numerics.program.enclosure.value import MOST_NUMBERS, Value
+from boundcheck.numerics.program.recorded_program import Declined, Operation
 
 PRODUCTS = frozenset(("mul", "mm", "mv", "dot", "vdot", "bmm", "matmul", "outer", "convolution"))
 

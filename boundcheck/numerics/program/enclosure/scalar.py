@@ -14,7 +14,6 @@ from functools import cached_property, partial
 import torch
 from torch import Tensor
 
-from boundcheck.numerics.program.capture import Program
 from boundcheck.numerics.program.cholesky_certificate import frobenius, spectral_norm
 from boundcheck.numerics.program.enclosure.affine_norm import MOST_ENTRIES, affine_norm, contracted
 from boundcheck.numerics.program.enclosure.farthest import farthest
@@ -30,6 +29,7 @@ from boundcheck.numerics.program.enclosure.forms import (
 from boundcheck.numerics.program.enclosure.interpreter import Enclosures, OfLam
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, norm, point
 from boundcheck.numerics.program.enclosure.value import LAM, Pair, Value, W, rounding
+from boundcheck.numerics.program.recorded_program import Program
 
 NEXT_TO = 1.001  # times a value that is a little below the supremum
 

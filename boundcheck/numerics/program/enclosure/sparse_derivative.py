@@ -18,9 +18,9 @@ from scipy.sparse import csr_matrix, diags, identity, kron
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from boundcheck.numerics.program.capture import Declined
 from boundcheck.numerics.program.cholesky_certificate import SPARSE, spectral_norm
 from boundcheck.numerics.program.enclosure.intervals import VANISHING
+from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.numerics.program.rounding_rules.ball import TINY, gamma
 
 LARGE = 1_000_000  # numbers from which zeros are left out

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from boundcheck.numerics.program.capture import Declined
 from boundcheck.numerics.program.enclosure import chain as chains
 from boundcheck.numerics.program.enclosure.elementary import ELEMENTARY, Jet, power, soft_plus
 from boundcheck.numerics.program.enclosure.elementwise import elementwise, elementwise_value
@@ -23,6 +22,7 @@ from boundcheck.numerics.program.enclosure.log_sum_exp import log_sum_exp_value
 from boundcheck.numerics.program.enclosure.piecewise import clamp, elu, huber, leaky_relu
 from boundcheck.numerics.program.enclosure.product_rules import entrywise_product
 from boundcheck.numerics.program.enclosure.value import Value
+from boundcheck.numerics.program.recorded_program import Declined
 
 CUT_OFF = "for softplus = log(1 + e^x), from which PyTorch's is 2e-9 away beyond its threshold"
 EDGE = 1.001e-12  # of binary_cross_entropy: PyTorch's derivative has x(1 − x) no smaller than 1e-12

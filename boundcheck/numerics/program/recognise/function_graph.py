@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, fx
 from torch.utils._pytree import tree_map
 
-from boundcheck.numerics.program.capture import Operation, Ref
 from boundcheck.numerics.program.recognise.interpreter import replayed
 from boundcheck.numerics.program.recognise.stage import Held
+from boundcheck.numerics.program.recorded_program import Operation, Ref
 
 SAME_NUMBERS = frozenset(
     ("alias", "clone", "contiguous", "lift_fresh")

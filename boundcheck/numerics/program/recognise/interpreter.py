@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from boundcheck.numerics.program.capture import CUT, Operation, Program, Ref
 from boundcheck.numerics.program.recognise import elementary, matrix_rules
 from boundcheck.numerics.program.recognise.algebra import Algebra, Node, Total
 from boundcheck.numerics.program.recognise.expression import Expression, LogSoftmax
 from boundcheck.numerics.program.recognise.stage import Held, Stage, Unknown, Value, example, is_expression_of
+from boundcheck.numerics.program.recorded_program import CUT, Operation, Program, Ref
 
 MOVES = frozenset((
     "view", "_unsafe_view", "reshape", "t", "transpose", "permute", "unsqueeze", "squeeze", "select", "slice", "expand",

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from boundcheck.numerics.program.capture import Program, Ref, capture
+from boundcheck.numerics.program.capture import capture
 from boundcheck.numerics.program.recognise.function_graph import FunctionGraph
 from boundcheck.numerics.program.recognise.stage import Unknown
+from boundcheck.numerics.program.recorded_program import Program, Ref
 
 Product = Callable[[Tensor], Tensor]
 Map = Callable[[Tensor, tuple[Any, ...]], Tensor]  # of w and of a tuple of tensors

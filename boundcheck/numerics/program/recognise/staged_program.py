@@ -9,10 +9,10 @@ from typing import Any
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from boundcheck.numerics.program.capture import Operation, Program, Ref, W
 from boundcheck.numerics.program.recognise.function_graph import FunctionGraph
 from boundcheck.numerics.program.recognise.interpreter import on_stage
 from boundcheck.numerics.program.recognise.stage import Held, Stage
+from boundcheck.numerics.program.recorded_program import Operation, Program, Ref, W
 
 READY = "ready"
 

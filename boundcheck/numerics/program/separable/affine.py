@@ -12,8 +12,8 @@ import torch
 from scipy.sparse import issparse
 from torch import Tensor
 
-from boundcheck.numerics.program.capture import Declined
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, around, euclidean
+from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.numerics.program.rounding_rules.ball import TINY, U, gamma
 
 Move = Callable[[Tensor], Tensor]

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
-from boundcheck.numerics.program.capture import MATRIX, Declined, Operation, Program, Ref
 from boundcheck.numerics.program.enclosure import chain as chains
 from boundcheck.numerics.program.enclosure.elementary import ELEMENTARY, Elementary, power, soft_plus
 from boundcheck.numerics.program.enclosure.linear_rules import AFFINE, alpha_of_sum, without_layout
+from boundcheck.numerics.program.recorded_program import MATRIX, Declined, Operation, Program, Ref
 from boundcheck.numerics.program.separable.affine import Affine
 from boundcheck.numerics.program.separable.terms import Entries, LogSums, Mix
 

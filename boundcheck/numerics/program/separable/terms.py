@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from boundcheck.numerics.program.capture import Declined
 from boundcheck.numerics.program.enclosure import chain as chains
 from boundcheck.numerics.program.enclosure.chain import Chain
+from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.numerics.program.separable.affine import Affine, Move
 
 

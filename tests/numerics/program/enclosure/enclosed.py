@@ -9,8 +9,9 @@ from enclosure_cases import Case
 from sampled_derivatives import Judge, Verdict
 from torch import Tensor
 
-from boundcheck.numerics.program.capture import Program, capture
+from boundcheck.numerics.program.capture import capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
+from boundcheck.numerics.program.recorded_program import Program
 
 D, N = 3, 2
 RADII = (1e-8, 1e-3, 0.2, 2.0)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from boundcheck.numerics.program.capture import Declined, capture
+from boundcheck.numerics.program.capture import capture
 from boundcheck.numerics.program.cholesky_certificate import frobenius, spectral_norm
 from boundcheck.numerics.program.enclosure.elementary import ELEMENTARY, power
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
@@ -17,6 +17,7 @@ from boundcheck.numerics.program.enclosure.intervals import Interval, norm, row_
 from boundcheck.numerics.program.enclosure.log_sum_exp import softmax
 from boundcheck.numerics.program.enclosure.map import MapBounds
 from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
+from boundcheck.numerics.program.recorded_program import Declined
 
 Function = Callable[[Tensor, Tensor], Tensor]
 

@@ -11,13 +11,14 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
-from boundcheck.numerics.program.capture import Declined, capture
+from boundcheck.numerics.program.capture import capture
 from boundcheck.numerics.program.cholesky_certificate import spectral_norm
 from boundcheck.numerics.program.enclosure import linear, sparse_derivative, value
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
 from boundcheck.numerics.program.enclosure.map import MapBounds
 from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
 from boundcheck.numerics.program.enclosure.sparse_derivative import Sparse, norm_of_blocks
+from boundcheck.numerics.program.recorded_program import Declined
 
 ROUNDING = 1e-12  # both are sums of fewer than a hundred products, in another order
 generator = torch.Generator().manual_seed(3)

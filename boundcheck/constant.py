@@ -1,0 +1,156 @@
+"""One constant with its side, and where it comes from.
+
+A bound fed with a constant that is too small is not a bound, so no constant travels as a bare float.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from boundcheck import constants_card
+from boundcheck.ball import Ball
+from boundcheck.errors import InputError
+from boundcheck.side import Side, direction, safe_side
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How a value was obtained: a formula with its reference, or an estimator with what it spent.
+
+    Attributes
+    ----------
+    how : str
+        The formula or the algorithm, in words.
+    reference : str
+        Where the formula is proved; empty by default.
+    products : int or None
+        How many products with derivatives the estimator took.
+    samples : int or None
+        How many points it sampled.
+    seed : int or None
+        The seed of its random numbers.
+    delta : float or None
+        The probability that the value is on its unsafe side; needed for the side "high-probability".
+    residual : float or None
+        The residual ‖w − Φ(w)‖ that the value rests on.
+    ball : Ball or None
+        The ball on which a supremum was taken.
+    dtype : str or None
+        The precision in which it was computed.
+    device : str or None
+        The device on which it was computed.
+    refuted : str
+        The value that the user gave, and what contradicts it or why nothing confirms it; empty if there was none.
+    no_proof : str
+        Why the user's functions do not prove it, with the operation and its line; empty if they do.
+    """
+
+    how: str
+    reference: str = ""
+    products: int | None = None
+    samples: int | None = None
+    seed: int | None = None
+    delta: float | None = None
+    residual: float | None = None
+    ball: Ball | None = None
+    dtype: str | None = None
+    device: str | None = None
+    refuted: str = ""
+    no_proof: str = ""
+
+
+GIVEN = Provenance("given by the user")
+
+
+@dataclass(frozen=True)
+class Constant:
+    """One number of the theory, the side it is on, and where it comes from.
+
+    Attributes
+    ----------
+    name : str
+        Its name in the theory, such as "q" or "L_Phi".
+    value : float
+        The number, finite.
+    side : Side
+        What is known of it relative to the truth; `Side.EXACT` by default. A text such as "upper" is accepted.
+    provenance : Provenance
+        How it was obtained; "given by the user" by default.
+    on_smaller : tuple of (float, float)
+        Its values on smaller balls around w*, as pairs of radius and value; none by default. Radii fall, and each value
+        is no worse than the one before. The side is that of every value.
+
+    Raises
+    ------
+    InputError
+        If the value is not a finite number, if there is no such side, if the side is "high-probability" and the
+        provenance has no delta between 0 and 1, or if `on_smaller` is not in order.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> bc.Constant("q", 0.9, "upper").side.value
+    'upper'
+    """
+
+    name: str
+    value: float
+    side: Side = Side.EXACT
+    provenance: Provenance = GIVEN
+    on_smaller: tuple[tuple[float, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        try:
+            value = float(self.value)
+        except (TypeError, ValueError, OverflowError):
+            raise InputError(f"{self.name} = {self.value!r} is not a number; give a finite real number") from None
+        if not math.isfinite(value):
+            raise InputError(f"{self.name} = {value} is not finite; give a finite real number")
+        object.__setattr__(self, "value", value)
+        object.__setattr__(self, "side", Side.parse(self.side))
+        delta = self.provenance.delta
+        if self.side is Side.HIGH_PROBABILITY and not (delta is not None and 0 < delta < 1):
+            raise InputError(
+                f"{self.name}: side high-probability needs 0 < delta < 1, got delta = {delta}; "
+                "give Provenance(how, delta=…), the probability that the value is on its unsafe side"
+            )
+        if self.on_smaller:
+            self._check_smaller()
+
+    def __repr__(self) -> str:
+        return f"Constant({self.name!r}, {self.value!r}, {self.side.value!r})"
+
+    def __str__(self) -> str:
+        return constants_card.card_of_one(self).text()
+
+    def _repr_html_(self) -> str:
+        return constants_card.card_of_one(self).html()
+
+    def _check_smaller(self) -> None:
+        table = tuple((float(radius), float(value)) for radius, value in self.on_smaller)
+        object.__setattr__(self, "on_smaller", table)
+        sign = -1 if direction(self.name) < 0 else 1
+        before = (math.inf, self.value)
+        for radius, value in table:
+            if not (0 < radius < before[0] and math.isfinite(radius) and math.isfinite(value)):
+                raise InputError(
+                    f"{self.name}: the radius {radius:g} follows {before[0]:g}; give falling positive radii"
+                )
+            if sign * value > sign * before[1]:
+                worse = "more" if sign > 0 else "less"
+                raise InputError(
+                    f"{self.name} = {value:g} on radius {radius:g} is {worse} than {before[1]:g} on the ball around; "
+                    "what holds on a ball holds on every ball inside, so give that"
+                )
+            before = (radius, value)
+
+    @property
+    def is_safe(self) -> bool:
+        """Is it exact, or on the side on which a bound stays a bound?"""
+        return self.side.is_safe_for(direction(self.name))
+
+    @property
+    def stated_side(self) -> Side:
+        """Exact, upper or lower: high probability is a claim to be on the safe side."""
+        return safe_side(self.name) if self.side is Side.HIGH_PROBABILITY else self.side

@@ -1,0 +1,366 @@
+"""The dispatch mode that writes down operations while a function of w and λ runs.
+
+An operation that writes in place (`x += b`, `x[i] = b`, `x.exp_()`) into memory that the function itself took is
+recorded as the one that does not, and `memory.py` keeps what every place holds, whichever view it is seen through.
+Writes into w, λ, the user's data, or memory that was also seen through `detach()` or `.data`, are declined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
+from torch.utils._pytree import tree_leaves
+
+from boundcheck.numerics.program.in_place import cast, out_of_place
+from boundcheck.numerics.program.memory import Memory, places
+from boundcheck.numerics.program.operations import changed, leaves
+from boundcheck.numerics.program.recorded_program import CUT, MATRIX, Declined, Operation, Ref
+from boundcheck.numerics.program.torch_modules import Plugged
+from boundcheck.numerics.program.user_lines import current_line
+
+RESHAPED = {"squeeze_": "squeeze", "unsqueeze_": "unsqueeze", "t_": "t"}  # in place, but no number is written
+# operations that return numbers whatever the numbers are of the tensor that they take
+CONSTANTS = frozenset((
+    "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty",
+))  # fmt: skip
+MOST_OPERATIONS = 5_000
+SAME = 1e-4  # by rounding alone, relative
+Expand = Callable[..., Any]  # an operation written with simpler ones
+
+
+@dataclass(frozen=True, eq=False)
+class _First:
+    """The value that memory was taken for, as a tensor in that memory."""
+
+    x: Tensor
+    ref: Ref
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.x.dtype
+
+    @property
+    def at(self) -> Tensor | None:
+        """Its places; None where entries share one."""
+        return places(self.x)
+
+
+@dataclass(eq=False)
+class Recorder(TorchDispatchMode):
+    """Writes operations down while it is active. `expansions` are operations to be replaced by simpler ones.
+
+    With `every`, operations on data alone are written down too, if they compute numbers. With `lookup`, entries may be
+    looked up by whole numbers of an input: their count does not depend on them.
+    """
+
+    expansions: dict[str, Expand]
+    every: bool = False
+    lookup: bool = False
+    operations: list[Operation] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._refs: dict[Any, Ref] = {}
+        self._storages: dict[int, object] = {}  # of what depends on w or λ; kept, so that no address is used twice
+        self._own: dict[int, object] = {}  # taken by the function, for numbers
+        self._sealed: set[int] = set()  # not to be written into
+        self._first: dict[int, _First] = {}
+        self._memories: dict[int, Memory[Ref | Tensor]] = {}  # of what was written into
+        self._of_data: set[int] = set()  # operations on data alone
+        self.reason = ""
+
+    def start(self, *inputs: Tensor) -> None:
+        """Name the inputs."""
+        for x in inputs:
+            self._add("input", (), {}, None, (x,), "")
+            self.seal(x)
+
+    def ref(self, x: Tensor) -> Ref | None:
+        """Which value a tensor is; None for data."""
+        storage = _storage(x)
+        if storage is None or storage._cdata not in self._storages:
+            return None
+        ref = self._refs.get(_key(x))
+        if ref is None and storage._cdata in self._memories:
+            return self._read(x, self._memories[storage._cdata])
+        if ref is None:
+            raise self.decline("memory that depends on w or λ is looked at in a way that was not recorded")
+        return ref
+
+    def _read(self, x: Tensor, memory: Memory[Ref | Tensor]) -> Ref | None:
+        """What a tensor holds in memory that was written into; None if that is numbers alone."""
+        with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+            places_read = places(x) if x.dtype == memory.dtype else None
+            reading = None if places_read is None else memory.read(places_read)
+        if reading is None:
+            raise self.decline("memory that was written in place is looked at in a way that is not followed")
+        if not any(isinstance(source, Ref) for source in reading.sources):
+            return None
+        flat = [self._flat(source) if isinstance(source, Ref) else source for source in reading.sources]
+        if reading.in_order and isinstance(flat[0], Ref):
+            ref = self._emit(torch.ops.aten.reshape.default, (flat[0], list(x.shape)), x.shape)
+        else:
+            length = sum(_length(source, self.operations) for source in flat)
+            joined = (
+                flat[0] if len(flat) == 1 else self._emit(torch.ops.aten.cat.default, (flat,), torch.Size([length]))
+            )
+            ref = self._emit(torch.ops.aten.index.Tensor, (joined, [reading.index]), x.shape)
+        self._refs[_key(x)] = ref
+        return ref
+
+    def _flat(self, ref: Ref) -> Ref:
+        shape = self.operations[ref.node].shapes[ref.item]
+        return ref if len(shape) == 1 else self._emit(torch.ops.aten.reshape.default, (ref, [-1]), [shape.numel()])
+
+    def _emit(self, func: Any, args: tuple[Any, ...], shape: Any) -> Ref:
+        """Write down an operation that only moves numbers, and is not run."""
+        index = self._next()
+        name = func._schema.name.removeprefix("aten::")
+        self.operations.append(Operation(name, args, {}, (torch.Size(shape),), func, current_line()))
+        return Ref(index)
+
+    def _next(self) -> int:
+        if len(self.operations) >= MOST_OPERATIONS:
+            raise self.decline(f"more than {MOST_OPERATIONS} operations")
+        return len(self.operations)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        with torch._C.DisableTorchFunction():
+            tensors = [x for x in leaves(args, kwargs) if isinstance(x, Tensor)]
+            if any(x.is_meta for x in tensors):  # PyTorch asks for a shape: there are no numbers in it
+                return func(*args, **kwargs)
+            if torch.Tag.nondeterministic_seeded in func.tags:
+                raise self.decline(f"{func}: random numbers")
+            name = func._schema.name.removeprefix("aten::")
+            if name == "detach_" and not any(self._varies(x) for x in tensors):  # no number is written
+                return func(*args, **kwargs)
+            if name == "detach":
+                self.seal(args[0])
+            depends = any(self.ref(x) is not None for x in tensors)
+            if func._schema.is_mutable and name not in RESHAPED and (depends or self._is_followed(tensors)):
+                return self._write(func, name, args, kwargs, tensors)
+            if name in CONSTANTS and func.namespace == "aten":
+                return self._of_numbers(func, func(*args, **kwargs), tensors)
+            if not depends and not self._computes(func, args, kwargs, tensors):
+                return self._of_numbers(func, func(*args, **kwargs), tensors)
+            if name in RESHAPED and func.namespace == "aten":  # `vector @ matrix` ends in one
+                return self._reshaped(func, RESHAPED[name], args, kwargs, tensors)
+            self._refuse_unusable(func, name, tensors)
+            if name != "index" or any(self._may_choose_a_shape(x) for x in args[1]):
+                self._refuse_numbers(func)
+            if name in self.expansions:
+                with self:
+                    result = self.expansions[name](*args, **kwargs)
+                if result is not NotImplemented:
+                    return result
+            result = func(*args, **kwargs)
+            results = tuple(result) if isinstance(result, tuple | list) else (result,)
+            self._add(name, args, kwargs, func, results, current_line())
+            return result
+
+    def _of_numbers(self, func: Any, result: Any, tensors: list[Tensor]) -> Any:
+        """The result of an operation on numbers; memory that it took is the function's own."""
+        if func.namespace != "aten":
+            return result
+        given = {storage._cdata for x in tensors if (storage := _storage(x)) is not None}
+        for x in tree_leaves(result):
+            storage = _storage(x) if isinstance(x, Tensor) else None
+            if storage is not None and storage._cdata not in given and storage._cdata not in self._storages:
+                self._own[storage._cdata] = storage
+        return result
+
+    def _is_followed(self, tensors: list[Tensor]) -> bool:
+        """Is one of them in memory that depends on w or λ, even if its own places hold numbers?"""
+        return any((storage := _storage(x)) is not None and storage._cdata in self._storages for x in tensors)
+
+    def seal(self, x: Tensor) -> None:
+        """Its memory is not to be written into."""
+        storage = _storage(x)
+        if storage is not None:
+            self._sealed.add(storage._cdata)
+
+    def _write(self, func: Any, name: str, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
+        """An operation that writes into its first argument: recorded as the one that does not."""
+        plain = out_of_place(func, name)
+        if plain is None or self.every:  # data are values too then, and their memory is not followed
+            raise self.decline(f"{func} writes in place")
+        self._refuse_unusable(func, name, tensors, writes=True)
+        x: Tensor = args[0]
+        memory, at, key = self._memory(func, x), places(x), _key(x)
+        if at is None or any(_key(y)[0] == key[0] and _key(y) != key and _meet(at, places(y)) for y in tensors):
+            raise self.decline(f"{func} writes in place, into entries that share memory")
+        with self:
+            value = cast(plain(*args, **kwargs), x)
+        ref = self.ref(value)
+        kept = value.detach().clone()
+        result = func(*args, **kwargs)
+        if value.shape != x.shape or not torch.allclose(kept, x.detach(), rtol=SAME, equal_nan=True):
+            raise self.decline(f"{func} writes in place, and not what {name.removesuffix('_')} returns")
+        memory.write(at, ref if ref is not None else kept.reshape(-1))
+        self._memories[key[0]], self._storages[key[0]] = memory, x.untyped_storage()
+        self._refs = {other: known for other, known in self._refs.items() if other[0] != key[0]}
+        if ref is not None:
+            self._refs[key] = ref
+        return result
+
+    def _memory(self, func: Any, x: Tensor) -> Memory[Ref | Tensor]:
+        """What the storage of x holds now, if that may be written into."""
+        cdata = _key(x)[0]
+        if cdata in self._sealed:
+            raise self.decline(f"{func} writes in place, into w, λ, or what is also cut off from its derivative")
+        memory = self._memories.get(cdata)
+        if memory is None:
+            memory = Memory.of(x)
+            if cdata in self._first:
+                taken = self._first[cdata]
+                if taken.at is not None and taken.dtype == x.dtype:
+                    memory.write(taken.at, taken.ref)
+            elif cdata in self._own:
+                every = x.detach().as_strided((len(memory.where),), (1,), 0).clone()
+                memory.write(torch.arange(len(memory.where)), every)
+            else:
+                raise self.decline(f"{func} writes in place, into memory that the function did not take itself")
+        if memory.dtype != x.dtype:
+            raise self.decline(f"{func} writes in place, into memory of {memory.dtype}")
+        return memory
+
+    def _varies(self, x: Tensor) -> bool:
+        """Does it depend on w or λ?"""
+        ref = self.ref(x)
+        return ref is not None and ref.node not in self._of_data
+
+    def _computes(self, func: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> bool:
+        """Are numbers computed from data that are to be written down? A view of data is data."""
+        if not self.every or not any(x.is_floating_point() for x in tensors):
+            return False
+        if any(
+            returned.alias_info is not None and not returned.alias_info.is_write for returned in func._schema.returns
+        ):
+            return False
+        with torch._C._DisableTorchDispatch():
+            results = [x for x in tree_leaves(func(*args, **kwargs)) if isinstance(x, Tensor)]
+        return any(x.is_floating_point() for x in results)
+
+    def _reshaped(self, func: Any, name: str, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
+        """An operation that gives a tensor another shape and leaves its memory: recorded as the one that does not."""
+        plain = getattr(getattr(torch.ops.aten, name), func._overloadname)
+        self._refuse_unusable(plain, name, tensors)
+        with torch._C._DisableTorchDispatch():
+            before = args[0].detach()
+        result = func(*args, **kwargs)
+        self._add(name, (before, *args[1:]), kwargs, plain, (result,), current_line())
+        return result
+
+    def cut(self, x: Tensor) -> Tensor:
+        """A copy of a tensor whose derivative is cut off."""
+        with torch._C._DisableTorchDispatch():
+            copy = x.clone()
+            self._add(CUT, (x,), {}, None, (copy,), current_line())
+        self.seal(copy)  # a copy here, and none where the function runs
+        return copy
+
+    def matrix_product(self, matrix: Any, x: Tensor, run: Callable[[Tensor, Any], Tensor]) -> Tensor | None:
+        """The product of a matrix with a tensor that depends on w or λ, as one operation; None for data."""
+        with torch._C.DisableTorchFunction():
+            if self.ref(x) is None:
+                return None
+            if not torch.is_grad_enabled():
+                raise self.decline("a product with a sparse matrix under no_grad: its derivative is cut")
+            with torch._C._DisableTorchDispatch():
+                result = run(x, matrix)
+                self._add(MATRIX, (x, matrix), {}, run, (result,), current_line())
+            return result
+
+    def _add(self, name: str, args: Any, kwargs: Any, func: Any, results: tuple[Any, ...], line: str) -> None:
+        def of(x: Any) -> Any:
+            if not isinstance(x, Tensor):
+                return x
+            return self.ref(x) or self._numbers(x)
+
+        shapes = tuple(x.shape if isinstance(x, Tensor) else torch.Size() for x in results)
+        recorded_args, recorded_kwargs = changed(of, args, kwargs)
+        operation = Operation(name, recorded_args, recorded_kwargs, shapes, func, line)
+        index = self._next()  # after the arguments: to read one may be an operation too
+        if name != "input" and all(ref.node in self._of_data for ref in operation.refs()):
+            self._of_data.add(index)
+        self.operations.append(operation)
+        for item, x in enumerate(results):
+            if isinstance(x, Tensor):
+                storage = _storage(x)
+                if storage is None:
+                    raise self.decline(f"{func}: a tensor without memory of its own")
+                if storage._cdata not in self._storages:
+                    self._storages[storage._cdata] = storage
+                    self._first[storage._cdata] = _First(x.detach(), Ref(index, item))
+                self._refs.setdefault(_key(x), Ref(index, item))
+
+    def _numbers(self, x: Tensor) -> Tensor:
+        """The numbers of a tensor, for the record; a copy where the function might write over them."""
+        storage = _storage(x)
+        own = storage is not None and (storage._cdata in self._own or storage._cdata in self._storages)
+        return x.detach().clone() if own else x.detach()
+
+    def _refuse_unusable(self, func: Any, name: str, tensors: list[Tensor], *, writes: bool = False) -> None:
+        if func.namespace != "aten":
+            raise self.decline(f"{func} is not an operation of PyTorch's own")
+        if func._schema.is_mutable and not writes:
+            raise self.decline(f"{func} writes in place")
+        if not torch.is_grad_enabled():
+            raise self.decline(
+                f"{func} under no_grad, or in an autograd.Function: its derivative is not that of the operation"
+            )
+        for x in tensors:
+            if type(x) not in (Tensor, torch.nn.Parameter, Plugged) or x.is_complex() or x.is_neg():
+                raise self.decline(f"{func}: a tensor of type {type(x).__name__}, {x.dtype}")
+
+    def _may_choose_a_shape(self, index: Tensor | None) -> bool:
+        """Does the shape of what is indexed depend on numbers of an input, or may it?"""
+        if index is None or self.ref(index) is None:
+            return False
+        return not self.lookup or index.dtype not in (torch.int64, torch.int32)
+
+    def _refuse_numbers(self, func: Any) -> None:
+        if not {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}.isdisjoint(func.tags):
+            raise self.decline(f"{func}: a number leaves PyTorch, or a shape depends on one")
+
+    def decline(self, why: str) -> Declined:
+        """Keep the first reason, for a function that catches errors."""
+        line = current_line()
+        self.reason = self.reason or (f"{why}, {line}" if line else why)
+        return Declined(self.reason)
+
+
+def recorded_product(matrix: Any, x: Tensor, run: Callable[[Tensor, Any], Tensor]) -> Tensor | None:
+    """While a program is recorded, the product of a matrix with what depends on w or λ; None at other times.
+
+    `run(x, matrix)` computes it, and can be differentiated.
+    """
+    mode = _get_current_dispatch_mode()
+    return mode.matrix_product(matrix, x, run) if isinstance(mode, Recorder) else None
+
+
+def _meet(one: Tensor, two: Tensor | None) -> bool:
+    """Do two tensors share a place? One that shares places with itself counts as one that does."""
+    return two is None or bool(torch.isin(one, two).any())
+
+
+def _length(source: Ref | Tensor, operations: list[Operation]) -> int:
+    shape = source.shape if isinstance(source, Tensor) else operations[source.node].shapes[source.item]
+    return shape.numel()
+
+
+def _storage(x: Tensor) -> Any:
+    try:
+        return x.untyped_storage()
+    except (NotImplementedError, RuntimeError):  # sparse tensors have none
+        return None
+
+
+def _key(x: Tensor) -> tuple[Any, ...]:
+    return _storage(x)._cdata, x.storage_offset(), tuple(x.shape), x.stride(), x.dtype
