@@ -1,7 +1,7 @@
-"""The lessons in examples/: each is exported once, which runs it, and what it claims is checked on what it found.
+"""The lessons in examples/: each is run, and what it claims is compared with the numbers that the page shows.
 
-In processes of their own, from a copy: marimo leaves files beside a notebook. The numbers are those that the page shows
-under its last fold, so what is checked is what a reader sees.
+All run in one process, which loads the libraries once, from a copy: marimo leaves files beside a notebook. The numbers
+are those under the last fold of a page, so they are what a reader sees. One lesson is also exported as readers do it.
 """
 
 from __future__ import annotations
@@ -67,46 +67,68 @@ def _plain(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_lesson(notebook: Path, tmp_path: Path) -> None:
+def check(name: str, text: str, console: str) -> None:
+    """What a page shows, and what was printed beside it: nothing, no warning either."""
+    assert not console, name
+    assert len(re.findall(r"<marimo-(?:slider|dropdown) ", text)) >= 2, name
+    assert text.count("data:image/png;base64,") >= 2, name
+    assert text.count("<marimo-accordion ") >= 2, name  # exercises, and the numbers
+    LESSONS[name](found_in(text))
+
+
+def test_a_lesson_can_be_exported(tmp_path: Path) -> None:
+    name = NOTEBOOKS[0].stem
     page = tmp_path / "page.html"
-    run("-m", "marimo", "export", "html", notebook.name, "-o", page.name, cwd=tmp_path)
+    run("-m", "marimo", "export", "html", f"{name}.py", "-o", page.name, cwd=tmp_path)
     cells = cells_of(page)
     outputs = [output for cell in cells for output in cell["outputs"]]
     assert {output["type"] for output in outputs} == {"data"}, outputs  # no errors
-    assert [cell["console"] for cell in cells if cell["console"]] == []  # nothing printed, no warning
     text = "\n".join(str(x) for output in outputs for x in output["data"].values())
-    assert len(re.findall(r"<marimo-(?:slider|dropdown) ", text)) >= 2
-    assert text.count("data:image/png;base64,") >= 2
-    assert text.count("<marimo-accordion ") >= 2  # exercises, and the numbers
-    LESSONS[notebook.stem](found_in(text))
+    check(name, text, "".join(str(cell["console"]) for cell in cells if cell["console"]))
 
 
-ENDS = """
-import ast, runpy, sys
+RUN = """
+import ast, contextlib, io, json, pathlib, runpy, sys, warnings
 from types import SimpleNamespace
 
+import marimo as mo
+from marimo._output.formatters.formatters import register_formatters
+
 def elements(path):
-    for node in ast.walk(ast.parse(open(path, encoding="utf-8").read())):
+    for node in ast.walk(ast.parse(pathlib.Path(path).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith(("mo.ui.slider", "mo.ui.dropdown")):
             given = [ast.literal_eval(x) for x in node.value.args]
             ends = given[0] if ast.unparse(node.value.func).endswith("dropdown") else given
             now = next(ast.literal_eval(k.value) for k in node.value.keywords if k.arg == "value")
             yield node.targets[0].id, SimpleNamespace(value=ends[0] if now == ends[-1] else ends[-1])
 
+register_formatters()  # as marimo does before it runs a notebook
 sys.path.insert(0, ".")
+pages = {}
 for path in sys.argv[1:]:
+    with contextlib.redirect_stdout(io.StringIO()) as console, contextlib.redirect_stderr(console):
+        outputs, _ = runpy.run_path(path)["app"].run()
+    text = "\\n".join(mo.as_html(output).text for output in outputs if output is not None)
+    pages[path.removesuffix(".py")] = [text, console.getvalue()]
+
+    # all sliders at once to the last value, or to the first where they stand at the last
     moved = dict(elements(path))
     assert len(moved) >= 2, path
-    _, found = runpy.run_path(path)["app"].run(defs=moved)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)  # a division by zero
+        _, found = runpy.run_path(path)["app"].run(defs=moved)
     if "itd_wins" in found:
         assert found["itd_wins"][-1] < found["beyond"].t[-1], "the text says that ITD is no longer closer"
+pathlib.Path("pages.json").write_text(json.dumps(pages), encoding="utf-8")
 """
 
 
-def test_sliders_may_be_moved_to_their_ends(tmp_path: Path) -> None:
-    """All at once to the last value, or to the first where they stand at the last; a division by zero is an error."""
-    run("-W", "error::RuntimeWarning", "-c", ENDS, *(path.name for path in NOTEBOOKS), cwd=tmp_path)
+def test_lessons_show_what_they_claim_and_their_sliders_may_be_moved(tmp_path: Path) -> None:
+    run("-c", RUN, *(path.name for path in NOTEBOOKS), cwd=tmp_path)
+    pages = json.loads((tmp_path / "pages.json").read_text(encoding="utf-8"))
+    assert list(pages) == list(LESSONS)
+    for name, (text, console) in pages.items():
+        check(name, text, console)
 
 
 def hypergradient(found: Found) -> None:
