@@ -85,7 +85,13 @@ def minimum_card(minimum: Minimum) -> Card:
         for i, x in list(enumerate(minimum.history))[-LAST:]
     )
     header = ("trial", "f", "‖g‖", "step", "taken")
-    return Card(f"minimum: f = {minimum.f:.6g}", sentences, header, rows, frozenset(header[:4]))
+    return Card(
+        f"minimum: f = {minimum.f:.6g} ± {minimum.f_error:.1g} (estimated)",
+        sentences,
+        header,
+        rows,
+        frozenset(header[:4]),
+    )
 
 
 def run_card(run: RunTrace) -> Card:

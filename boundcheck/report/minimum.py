@@ -62,7 +62,10 @@ class Minimum:
     params : structure of the parameters
         w(λ) there, to the accuracy of the run.
     f : float
-        f(λ) there.
+        E(w) − vᵀ(w − Φ(w)) there, an estimate of f(λ). It is below every value of E where f(λ) is within `f_error` of
+        the smallest.
+    f_error : float
+        An estimate of the error of `f`.
     gradient_norm : Enclosure
         Lower and upper bounds on ‖∇f(λ)‖, in the coordinates of the run. Its `side` is `UPPER` if they are
         proved, and `LOWER` if they are estimates.
@@ -83,6 +86,7 @@ class Minimum:
     lam: Any
     params: Any
     f: float
+    f_error: float
     gradient_norm: Enclosure
     tol: float
     converged: bool
@@ -104,7 +108,8 @@ class Minimum:
     def __repr__(self) -> str:
         what, norm = cards.known(self.gradient_norm), upward(float(self.gradient_norm.upper))
         return (
-            f"Minimum(f={self.f:.6g}, gradient norm ≤ {norm} ({what}, tol {self.tol:g}), {self.steps} steps, "
+            f"Minimum(f={self.f:.6g} ± {self.f_error:.1g} (estimated), "
+            f"gradient norm ≤ {norm} ({what}, tol {self.tol:g}), {self.steps} steps, "
             f"{self.products} products; {self.message})"
         )
 

@@ -6,6 +6,7 @@ are computed again, more exactly; nowhere else. After a step that was clear the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -102,7 +103,7 @@ class Descent:
         self.history.append(row)
         if accepted:
             self.recent = [*self.recent, at][-MEMORY:]
-            if self.best is None or at.f <= self.best.f:
+            if self.best is None or at.f + at.f_error <= self.best.f + self.best.f_error:
                 self.best = at
         self.tell(row)
 
@@ -126,16 +127,20 @@ class Descent:
         raise Stuck
 
     def tried(self, here: OuterValue) -> OuterValue | None:
-        """The value at the end of the step; None outside of the domain, or where the lower level has no solution."""
+        """The value at the end of the step; None outside of the domain, or where no w(λ) is found."""
         step = -self.alpha * self.coordinates.gradient(here.lam, here.g)
         lam = self.coordinates.move(here.lam, step)
         domain = self.problem.domain
         if not bool(torch.isfinite(lam).all()) or (domain is not None and not bool(domain.holds(lam))):
             return None
         try:
-            return self.value(lam, Start(here.w, here.v, here.g))
+            there = self.value(lam, Start(here.w, here.v, here.g))
         except (DivergenceError, AssumptionError):
             return None
+        if math.isinf(there.error):
+            self.note(there, self.alpha, accepted=False)
+            return None
+        return there
 
     def judged(self, here: OuterValue, there: OuterValue) -> tuple[OuterValue, OuterValue, Decrease]:
         """Whether the step takes f down enough; both values are made more exact for as long as that is not clear."""

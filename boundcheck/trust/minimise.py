@@ -131,6 +131,7 @@ def minimise(
         lam=_built(problem.lam_layout, end.at.lam),
         params=_built(problem.w_layout, end.at.w),
         f=end.at.f,
+        f_error=end.at.f_error,
         gradient_norm=end.certificate.norm,
         tol=tol,
         converged=bool(end.certificate.norm.upper <= tol),
@@ -160,7 +161,7 @@ def _descend(run: Descent, tol: float, steps: int, prove: bool) -> _End:
                     break
                 here = run.shown(here)
             elif run.steps == steps:
-                here = run.best or here
+                here = run.again(run.best or here)
                 why_not = f"{steps} steps were not enough; allow more with steps="
             else:
                 try:

@@ -36,6 +36,7 @@ WELL, BADLY = 0.05, 0.3  # parts of the error that a loose correction leaves; be
 ADAPT = 3.0  # times the residual, where it does not
 MOST_CORRECTIONS = 40
 PARTS = (1.0, 0.5, 0.25)  # of a correction that are tried
+FALLS = 0.3  # times the residual, at most, where a correction is worth what it is near a solution
 PLAIN = 20  # steps of Φ where none of them helps
 ROUNDING = 8  # units of the last place that a sum such as E is taken to be off by
 
@@ -115,7 +116,7 @@ class Corrections:
         at, error, first = self._until(at, asked, residual)
         if jump > 0:
             self._adapt(first / jump)
-        return at.value(error, at.f_change, shown=asked.show)
+        return at.value(error, at.f_change if math.isfinite(error) else math.inf, shown=asked.show)
 
     def _until(self, at: _Point, asked: Asked, residual: float | None) -> tuple[_Point, float, float]:
         """Corrections until one changes little: the point after it, its error, and what the first one changed."""
@@ -144,7 +145,7 @@ class Corrections:
 
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """(w, v) at one λ with what is known there; `full` if the last correction was taken as a whole."""
+    """(w, v) at one λ with what is known there; `full` if the last correction is one to conclude from."""
 
     problem: Problem
     prepared: Prepared
@@ -202,7 +203,11 @@ class _Point:
 
 @dataclass(frozen=True, eq=False)
 class _Moved:
-    """Φ at the next w, the residual w − Φ(w) there, whether all of the correction was taken, and what it cost."""
+    """Φ at the next w, the residual w − Φ(w) there, whether to conclude from the correction, and what it cost.
+
+    That it changes little says something only if all of it was taken and the residual fell: far from a solution, every
+    correction may change little.
+    """
 
     linearised: Linearisation
     left: Tensor
@@ -224,8 +229,11 @@ def _moved(
     for tries, part in enumerate(PARTS, 1):
         tried = linearise(problem, w - part * s, prepared)
         left = tried.x.detach() - tried.y.detach()
-        if float(left.norm()) < size:
-            return _Moved(tried, left, part == 1, used, used + tries)
+        if (size_after := float(left.norm())) < size:
+            near = size_after <= FALLS * size or float(s.norm()) <= math.sqrt(torch.finfo(w.dtype).eps) * float(
+                w.norm()
+            )
+            return _Moved(tried, left, part == 1 and near, used, used + tries)
     z = lower_level.run(problem, prepared.ready, problem.dynamics.start(w), PLAIN).z
     tried = linearise(problem, problem.dynamics.iterate(z), prepared)
     left = tried.x.detach() - tried.y.detach()

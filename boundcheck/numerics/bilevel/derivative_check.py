@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.errors import InputError, UserCodeError
-from boundcheck.numerics.bilevel import symmetry
+from boundcheck.numerics.bilevel import same_in_batches, symmetry
 from boundcheck.numerics.bilevel.derivative_lines import APART_W, LineSource, derivative_by_w, phi_by_w
 from boundcheck.numerics.bilevel.derivatives import Linearisation, gradient, linearise
 from boundcheck.numerics.bilevel.problem import Problem
@@ -144,6 +144,7 @@ def on_arrival(problem: Problem) -> None:
     """
     if problem.symmetric and problem.inner_at is None and problem.d > 1:
         _refuse_unless_symmetric(problem)
+    same_in_batches.refuse_unless_same(problem, problem.w0)
     if problem.d + problem.n > LARGE:
         return
     _ARRIVED[problem] = confirm(problem, problem.lam).by_operations

@@ -182,7 +182,11 @@ class _Tangents(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         with torch._C.DisableTorchFunction():
-            return self._followed(func, args, kwargs or {})
+            try:
+                return self._followed(func, args, kwargs or {})
+            except Exception:
+                self.leaked = True  # the function may catch it, and do something else
+                raise
 
     def _followed(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         given = operations.leaves(args, kwargs)

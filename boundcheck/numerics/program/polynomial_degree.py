@@ -6,7 +6,7 @@ that are linear, products, and whole powers have rules; any other operation on s
 
 Tensors are recognised by their storage, so that views and in-place operations are followed: what is written into a
 storage raises the degree of everything that shares it. A value that leaves PyTorch (`.item()`, a shape that depends on
-w) may return unseen, so it makes every degree ∞.
+w, an error that the function may catch) may return unseen, so it makes every degree ∞.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 LARGEST_POWER = 64
+RAISES = frozenset(("_linalg_check_errors", "_assert_async"))  # depending on numbers
 NONE = -1.0  # the degree of a derivative by λ that is zero
 
 
@@ -95,7 +96,14 @@ class Degrees(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         degrees = [self.of(x) for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
         depends = any(d.depends for d in degrees)
-        result = func(*args, **kwargs)
+        name = func.overloadpacket.__name__
+        if depends and (name in RAISES or makes_index(name, kwargs)):
+            self.leaked = True
+        try:
+            result = func(*args, **kwargs)
+        except Exception:  # the function may catch it, and go another way than at other points
+            self.leaked = True
+            raise
         if not degrees:
             return result
         rule = RULES.get(func.overloadpacket.__name__.removesuffix("_")) if func.namespace == "aten" else None
@@ -129,6 +137,12 @@ def _keeps_numbers(result: Tensor, args: Any) -> bool:
     """Is the result real, and no less precise than the inputs? Rounding to integers or half precision is a step."""
     sizes = [x.element_size() for x in tree_leaves(args) if isinstance(x, Tensor) and x.is_floating_point()]
     return result.is_floating_point() and result.element_size() >= max(sizes, default=0)
+
+
+def makes_index(name: str, kwargs: dict[str, Any]) -> bool:
+    """Does a cast to whole numbers make an index, which may be out of range?"""
+    dtype = kwargs.get("dtype")
+    return name == "_to_copy" and dtype is not None and not dtype.is_floating_point and dtype is not torch.bool
 
 
 def _leaves_torch(func: Any) -> bool:

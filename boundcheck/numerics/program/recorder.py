@@ -19,7 +19,8 @@ from torch.utils._pytree import tree_leaves
 from boundcheck.numerics.program.in_place import cast, out_of_place
 from boundcheck.numerics.program.memory import Memory, places
 from boundcheck.numerics.program.operations import changed, leaves
-from boundcheck.numerics.program.recorded_program import CUT, MATRIX, Declined, Operation, Ref
+from boundcheck.numerics.program.polynomial_degree import RAISES, makes_index
+from boundcheck.numerics.program.recorded_program import CUT, MATRIX, Declined, Operation, Ref, W
 from boundcheck.numerics.program.torch_modules import Plugged
 from boundcheck.numerics.program.user_lines import current_line
 
@@ -130,7 +131,15 @@ class Recorder(TorchDispatchMode):
         return len(self.operations)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+        try:
+            return self._recorded(func, args, kwargs or {})
+        except Declined:
+            raise
+        except Exception as error:  # it may depend on numbers, and the function may catch it and go another way
+            text = " ".join(str(error).split())[:100]
+            raise self.decline(f"{func} raises {type(error).__name__}: {text}") from error
+
+    def _recorded(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         with torch._C.DisableTorchFunction():
             tensors = [x for x in leaves(args, kwargs) if isinstance(x, Tensor)]
             if any(x.is_meta for x in tensors):  # PyTorch asks for a shape: there are no numbers in it
@@ -152,6 +161,7 @@ class Recorder(TorchDispatchMode):
             if name in RESHAPED and func.namespace == "aten":  # `vector @ matrix` ends in one
                 return self._reshaped(func, RESHAPED[name], args, kwargs, tensors)
             self._refuse_unusable(func, name, tensors)
+            self._refuse_errors(func, name, kwargs, [ref for x in tensors if (ref := self.ref(x)) is not None])
             if name != "index" or any(self._may_choose_a_shape(x) for x in args[1]):
                 self._refuse_numbers(func)
             if name in self.expansions:
@@ -234,6 +244,17 @@ class Recorder(TorchDispatchMode):
         """Does it depend on w or λ?"""
         ref = self.ref(x)
         return ref is not None and ref.node not in self._of_data
+
+    def _by_w(self, ref: Ref) -> bool:
+        """Does a value depend on w?"""
+        seen, left = set(), [ref]
+        while left:
+            ref = left.pop()
+            if ref == W:
+                return True
+            left += [x for x in self.operations[ref.node].refs() if x not in seen]
+            seen.update(left)
+        return False
 
     def _computes(self, func: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> bool:
         """Are numbers computed from data that are to be written down? A view of data is data."""
@@ -318,6 +339,11 @@ class Recorder(TorchDispatchMode):
         for x in tensors:
             if type(x) not in (Tensor, torch.nn.Parameter, Plugged) or x.is_complex() or x.is_neg():
                 raise self.decline(f"{func}: a tensor of type {type(x).__name__}, {x.dtype}")
+
+    def _refuse_errors(self, func: Any, name: str, kwargs: dict[str, Any], refs: list[Ref]) -> None:
+        """What may raise an error at some w and not at others, as the function may catch it and go another way."""
+        if (name in RAISES or makes_index(name, kwargs)) and any(self._by_w(ref) for ref in refs):
+            raise self.decline(f"{func}: an error may depend on numbers of w")
 
     def _may_choose_a_shape(self, index: Tensor | None) -> bool:
         """Does the shape of what is indexed depend on numbers of an input, or may it?"""

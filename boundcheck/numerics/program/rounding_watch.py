@@ -99,6 +99,8 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return self._followed(func, args, kwargs or {})
             except Refusal as refusal:
                 raise self.refuse(refusal) from refusal.__cause__
+            except Exception as error:  # the function may catch it, and do something else
+                raise self.refuse(Refusal(f"{func} raises {type(error).__name__}")) from error
 
     def refuse(self, refusal: Refusal) -> Refusal:
         """Keep the first refusal, for a program that catches errors."""

@@ -17,6 +17,7 @@ from torch import Tensor
 from boundcheck.numerics.program.capture import capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
 from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
+from boundcheck.numerics.program.polynomial_degree import NONE, Degree, Degrees
 from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.numerics.program.replay import differs
 
@@ -80,8 +81,53 @@ LEAVES: dict[str, Function] = {
     "argmax": lambda w, lam: w[w.argmax()] ** 2,
     "mask": lambda w, lam: (w[w > 0] ** 2).sum(),
     "nonzero": lambda w, lam: (w[torch.nonzero(w)] ** 2).sum(),
-    "index by w": lambda w, lam: (torch.arange(5.0)[w.long()] * w).sum(),
 }
+
+
+def unless_error(probe: Callable[[Tensor], object], w: Tensor) -> Tensor:
+    """A function of pieces: which of them, an error says that depends on w."""
+    try:
+        probe(w)
+    except (RuntimeError, IndexError):
+        return (w**5).sum()
+    return (w**3).sum()
+
+
+ERRORS: dict[str, Callable[[Tensor], object]] = {
+    "cholesky": lambda w: torch.linalg.cholesky(torch.diag(w + 1)),
+    "cholesky that fails here": lambda w: torch.linalg.cholesky(torch.diag(w - 1)),
+    "inv of what is cut off": lambda w: torch.linalg.inv(torch.diag(w.detach())),
+    "take": lambda w: torch.zeros(3).take(w.long()),
+    "take that fails here": lambda w: torch.zeros(1).take(w.long()),
+    "index": lambda w: torch.arange(5.0)[w.to(torch.int32)],
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_an_error_that_depends_on_w_and_may_be_caught(name: str) -> None:
+    def f(w: Tensor, lam: Tensor) -> Tensor:
+        return unless_error(ERRORS[name], w)
+
+    assert "an error may depend on numbers of w" in reason(f)
+    assert leaks(f)
+
+
+def leaks(f: Function) -> bool:
+    """Is no degree known of f, as something may return unseen?"""
+    degrees, w = Degrees(), W.clone().requires_grad_()
+    degrees.set(w, Degree(1, NONE))
+    with degrees:
+        f(w, LAM)
+    return degrees.leaked
+
+
+def test_an_error_that_is_caught_is_seen_whatever_raised_it() -> None:
+    why = reason(lambda w, lam: unless_error(lambda w: torch.ops.aten.mm.default(w[None], w[None]), w))
+    assert "raises RuntimeError" in why
+
+
+def test_errors_of_lam_alone_are_not_those_of_w() -> None:
+    assert not leaks(lambda w, lam: w @ torch.linalg.solve(torch.diag(1 + lam), lam))
 
 
 @pytest.mark.parametrize("name", LEAVES)
@@ -170,7 +216,7 @@ WRITES: dict[str, tuple[Function, str]] = {
     "complex": (lambda w, lam: torch.complex(w, w).abs().sum(), "torch.complex128"),
     "Fourier": (lambda w, lam: torch.fft.rfft(w).abs().sum(), "torch.complex128"),
     "float16": (lambda w, lam: (w.half().double() ** 2).sum(), "aten._to_copy to torch.float16"),
-    "whole numbers": (lambda w, lam: (w.long() * w).sum(), "aten._to_copy to torch.int64"),
+    "whole numbers": (lambda w, lam: (w.long() * w).sum(), "aten._to_copy.default: an error may depend"),
     "a condition": (lambda w, lam: torch.where(w > 0, w**2, w).sum(), "aten.gt has no rule"),
     "sparse": (lambda w, lam: w.to_sparse().to_dense().sum(), "without memory of its own"),
     "round": (lambda w, lam: (w.round() ** 2).sum(), "aten.round has no rule, test_capture_guards.py:"),

@@ -1,0 +1,168 @@
+"""Does a function give one value, whether it runs by itself, is differentiated, or runs in a batch?
+
+The library runs functions of users in all these ways, and takes the results for those of one function. A function that
+asks which way it is (`requires_grad`, an error that is caught where a batch has no single number) would be several.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from boundcheck.errors import InputError
+from boundcheck.numerics.bilevel.derivatives import Function, Linearisation, rows
+from boundcheck.numerics.bilevel.prepared import Prepared
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.program.user_lines import current_line
+
+BESIDE = 0.1  # relative
+SUMMATION_ROUNDINGS = 2**12  # of a value: two orders of summation differ by a few for each term
+SHAKES = 4  # runs beside a point, which show how much rounding there is
+ROUNDINGS = 64.0  # times what is seen there
+REMEDY = "write it without `try`, requires_grad and is_grad_enabled()"
+
+
+class _Errors(TorchFunctionMode):
+    """Notes the first error that a function of PyTorch raises while it is active."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = ""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        try:
+            return func(*args, **(kwargs or {}))
+        except Exception:
+            line = current_line()
+            self.first = self.first or getattr(func, "__name__", str(func)) + (f", {line}" if line else "")
+            raise
+
+
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """The value at rows w, and its derivatives along c, by w, and by λ summed over the rows."""
+
+    value: Tensor
+    by_w: Tensor
+    by_lam: Tensor
+
+    @property
+    def parts(self) -> tuple[tuple[str, Tensor], ...]:
+        return ("value", self.value), ("derivative by params", self.by_w), ("derivative by hparams", self.by_lam)
+
+
+def refuse_unless_same(problem: Problem, w: Tensor) -> None:
+    """Compare each function of a problem in a plain call with itself in a batch, at w and beside it.
+
+    What is random or cannot run in a batch is left alone: it is refused where that matters.
+
+    Parameters
+    ----------
+    problem : Problem
+        whose Φ and E, at its λ.
+    w : Tensor
+        where they are compared.
+
+    Raises
+    ------
+    InputError
+        if they differ by more than rounding does, or if an error is caught in a batch that a plain call does not raise.
+    """
+    generator = torch.Generator(device="cpu").manual_seed(23)
+
+    def draw(like: Tensor) -> Tensor:
+        return torch.randn(like.shape, generator=generator, dtype=torch.float64).to(like)
+
+    points = torch.stack([w, w + BESIDE * (1 + w.abs().mean()) * draw(w)])
+    of_map = "fp_map" if problem.inner_at is None else "the gradient step on inner_loss"
+    for name, function in ((of_map, problem.phi_at), ("outer_loss", problem.outer_at)):
+        _compare(problem, name, function, points, draw)
+
+
+def _compare(problem: Problem, name: str, function: Function, points: Tensor, draw: Callable[[Tensor], Tensor]) -> None:
+    alone = _Errors()
+
+    def values() -> Tensor:
+        return torch.stack([function(w, problem.prepare(problem.lam)) for w in points])
+
+    with alone:
+        plain = values()
+        if not torch.allclose(plain, values(), rtol=0, atol=0, equal_nan=True):
+            return  # random, which is refused later
+        c = draw(plain)
+        expected = _plain_answer(problem, function, points, problem.lam, c)
+    _refuse_gap(problem, name, "while it is differentiated", "value", plain, expected.value, None)
+    for _ in range(2):  # `batchable` learns from the first call, and may catch an error itself
+        try:
+            with warnings.catch_warnings(), _Errors() as in_batch:
+                warnings.simplefilter("ignore")  # of slow batches
+                batch = _batched_answer(problem, function, points, c)
+        except Exception:  # refused where a batch is needed
+            return
+        if not in_batch.first:
+            break
+    if in_batch.first and not alone.first:
+        raise InputError(
+            f"{problem.name}: {name} catches an error ({in_batch.first}) that is raised in a batch only, where it "
+            f"computes something else than in a plain call; {REMEDY}"
+        )
+    shaken = _Shaken(problem, function, points, c, draw)
+    for (what, first), (_, second) in zip(expected.parts, batch.parts, strict=True):
+        _refuse_gap(problem, name, "in a batch", what, first, second, shaken)
+
+
+@dataclass(frozen=True, eq=False)
+class _Shaken:
+    """Shows how much rounding there is: what changes if every number moves by a rounding."""
+
+    problem: Problem
+    function: Function
+    points: Tensor
+    c: Tensor
+    draw: Callable[[Tensor], Tensor]
+
+    def spread(self, what: str, value: Tensor) -> Tensor:
+        eps = torch.finfo(value.dtype).eps
+        most = torch.zeros_like(value)
+        for _ in range(SHAKES):
+            points, lam = (x * (1 + eps * self.draw(x)) for x in (self.points, self.problem.lam))
+            answer = dict(_plain_answer(self.problem, self.function, points, lam, self.c).parts)
+            most = torch.maximum(most, (answer[what] - value).abs())
+        return most.max()
+
+
+def _refuse_gap(
+    problem: Problem, name: str, where: str, what: str, first: Tensor, second: Tensor, shaken: _Shaken | None
+) -> None:
+    if not bool(first.isfinite().all()):
+        return
+    rounding = SUMMATION_ROUNDINGS * torch.finfo(first.dtype).eps * float(first.abs().max())
+    gap = float((first - second).abs().max())
+    if gap <= rounding or (shaken is not None and gap <= rounding + ROUNDINGS * float(shaken.spread(what, first))):
+        return
+    i = int((first - second).abs().nan_to_num(float("inf")).argmax())
+    raise InputError(
+        f"{problem.name}: a {what} of {name} is {float(first.reshape(-1)[i]):.6g} in a plain call and "
+        f"{float(second.reshape(-1)[i]):.6g} {where}; {REMEDY}"
+    )
+
+
+def _plain_answer(problem: Problem, function: Function, points: Tensor, lam: Tensor, c: Tensor) -> _Answer:
+    prepared = Prepared(problem, lam)
+    linearised = [Linearisation(function, w, prepared.ready, prepared.leaves) for w in points]
+    by_w = torch.stack([one.d1_T(v) for one, v in zip(linearised, c, strict=True)])
+    by_lam = [prepared.pull_back(one.d2_T(v)) for one, v in zip(linearised, c, strict=True)]
+    return _Answer(torch.stack([one.y.detach() for one in linearised]), by_w, sum(by_lam[1:], by_lam[0]))
+
+
+def _batched_answer(problem: Problem, function: Function, points: Tensor, c: Tensor) -> _Answer:
+    prepared = Prepared(problem, problem.lam[None])
+    linearised = Linearisation(rows(function), points[None], prepared.ready, prepared.leaves)
+    value, by_w = linearised.y.detach()[0], linearised.d1_T(c[None])[0]
+    return _Answer(value, by_w, prepared.pull_back(linearised.d2_T(c[None]))[0])

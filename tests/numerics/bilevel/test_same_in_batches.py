@@ -1,0 +1,100 @@
+"""A function that gives another value in a batch, or while it is differentiated, is refused in words that say why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+import torch
+from pieces import normal, zeros
+from torch import Tensor
+
+import boundcheck as bc
+
+Function = Callable[[Tensor, Tensor], Tensor]
+X, y = normal(5, 2), normal(5)
+
+
+def square(w: Tensor, lam: Tensor) -> Tensor:
+    return (w**2).sum()
+
+
+def half(w: Tensor, lam: Tensor) -> Tensor:
+    return 0.5 * w + lam
+
+
+def make(phi: Function = half, outer: Function = square) -> bc.Problem:
+    return bc.Problem.from_map(phi, outer, zeros(2), zeros(2) + 1)
+
+
+def if_single(single: Function, other: Function) -> Function:
+    """One function where numbers can be read, and another where that is an error."""
+
+    def function(w: Tensor, lam: Tensor) -> Tensor:
+        try:
+            bool((w < 1e9).all())
+        except RuntimeError:
+            return other(w, lam)
+        return single(w, lam)
+
+    return function
+
+
+@pytest.mark.parametrize("other", [lambda w, lam: 4 * square(w, lam), square])
+def test_errors_that_are_caught_in_a_batch(other: Function) -> None:
+    with pytest.raises(bc.InputError, match=r"outer_loss catches an error \(__bool__, test_same_in.*in a batch only"):
+        make(outer=if_single(square, other))
+    with pytest.raises(bc.InputError, match=r"fp_map catches an error \(__bool__"):
+        make(if_single(half, lambda w, lam: 0.5 * w + 2 * lam))
+
+
+def of_loss(inner: Function) -> bc.Problem:
+    return bc.Problem.from_loss(inner, square, zeros(2), zeros(2) + 1, step_size=0.1)
+
+
+def test_errors_that_are_caught_in_a_batch_of_a_loss() -> None:
+    def loss(w: Tensor, lam: Tensor) -> Tensor:
+        return ((w - lam) ** 2).sum()
+
+    with pytest.raises(bc.InputError, match=r"the gradient step on inner_loss catches an error \(__bool__"):
+        of_loss(if_single(loss, lambda w, lam: 2 * loss(w, lam)))
+
+
+@pytest.mark.parametrize("asks", [lambda w: w.requires_grad, lambda w: torch.is_grad_enabled()])
+def test_functions_that_ask_whether_they_are_differentiated(asks: Callable[[Tensor], bool]) -> None:
+    def phi(w: Tensor, lam: Tensor) -> Tensor:
+        return half(w, lam) if asks(w) else 0.9 * w + lam
+
+    with pytest.raises(bc.InputError, match=r"a value of fp_map is .* in a plain call and .* while it is diff"):
+        make(phi)
+
+
+def test_another_value_in_a_batch() -> None:
+    def outer(w: Tensor, lam: Tensor) -> Tensor:
+        return square(w, lam) * (1 + 1e-6 * torch._C._functorch.is_batchedtensor(w))
+
+    with pytest.raises(bc.InputError, match=r"a value of outer_loss is .* in a plain call and .* in a batch"):
+        make(outer=outer)
+
+
+@pytest.mark.parametrize(
+    "outer",
+    [
+        lambda w, lam: ((X @ w - y) ** 2).sum(),
+        lambda w, lam: ((w + 1e8) - 1e8).square().sum(),
+        lambda w, lam: (w @ (X.T @ X) @ w - 2 * (y @ X) @ w + y @ y - ((X @ w - y) ** 2).sum()) * 1e9 + w.sum(),
+        lambda w, lam: (X @ w).relu().max() + w.abs().sum(),
+    ],
+)
+def test_what_differs_by_rounding_is_one_function(outer: Function) -> None:
+    make(outer=outer)
+
+
+def test_an_error_that_every_call_catches() -> None:
+    def outer(w: Tensor, lam: Tensor) -> Tensor:
+        with suppress(RuntimeError):
+            torch.zeros(2) @ torch.zeros(3)
+        return square(w, lam)
+
+    make(outer=outer)
