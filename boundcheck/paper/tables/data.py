@@ -81,7 +81,7 @@ READ: dict[str, Callable[[], object]] = {
 SECONDS: dict[str, Callable[[int, int, int], float]] = {  # of an upper-level step, measured; by step sizes, t and k
     "parkinson": lambda count, t, k: 0.01 + 0.001 * count + (t + k / 2) * (0.0004 + 0.00001 * count),
     "newsgroups": lambda count, t, k: 0.02 * count * (t + k),
-    "fashion-mnist": lambda count, t, k: 0.02 + 0.06 * count + 0.001 * (t + k),
+    "fashion-mnist": lambda count, t, k: 0.025 + 0.03 * count + 0.001 * (t + k),
 }
 
 
