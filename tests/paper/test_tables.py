@@ -165,7 +165,8 @@ def test_published_settings() -> None:
     }
     ends = {name: (one["zeta"][0], one["zeta"][-1]) for name, one in made.items()}
     assert ends == {"parkinson": (1e-6, 10), "newsgroups": (1e-4, 1e4), "fashion-mnist": (1e-10, 1e-2)}
-    assert {name: one["options"] for name, one in made.items() if one["options"]} == {"newsgroups": {"tfidf": True}}
+    options = {name: one["options"] for name, one in made.items() if one["options"]}
+    assert options == {"newsgroups": {"tfidf": True, "used_words": True}}
     whole = load("table2").settings(False, 0, "cpu")["data"]
     assert {name: one["exact"] for name, one in whole.items()} == {
         "parkinson": 0, "newsgroups": 2000, "fashion-mnist": 2000,

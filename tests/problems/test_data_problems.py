@@ -16,7 +16,9 @@ from boundcheck import problems
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.numerics.bilevel import derivatives
 from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.solvers.hypergradient import hypergradient
 from boundcheck.problems import fashion_mnist, newsgroups, parkinson
+from boundcheck.problems.newsgroups import load as newsgroups_parts
 
 
 def step_of(problem: Problem, ready: Any) -> Any:
@@ -180,3 +182,21 @@ def test_bad_arguments_are_named(make: Callable[..., Problem], options: dict[str
 def test_unknown_dynamics(name: str) -> None:
     with pytest.raises(UnknownNameError, match="unknown dynamics 'heavy'; did you mean heavy-ball"):
         MAKES[name](dynamics="heavy")
+
+
+def test_words_of_no_training_document_can_be_left_out() -> None:
+    given = {"synthetic": True, "size": 8, "features": 60, "classes": 3}
+    whole, parts = newsgroups(**given), newsgroups_parts(**given)
+    fewer = newsgroups(used_words=True, step_size=float(step_of(whole, whole.prepare(whole.lam))), **given)
+    documents = (parts.X @ torch.eye(60, dtype=torch.float64) != 0).sum(0)  # with each word
+    kept = documents.argsort(descending=True, stable=True)[: int((documents > 0).sum())]
+    assert 3 < len(kept) < 57
+    assert fewer.d == 3 * len(kept)
+    left_out = documents == 0
+    lam = whole.sample(1, 3)[0]
+    ours, theirs = (
+        hypergradient(problem, "itd", 20, lam=at).value for problem, at in ((fewer, lam[kept]), (whole, lam))
+    )
+    torch.testing.assert_close(ours, theirs[kept])
+    assert float(theirs[left_out].abs().max()) == 0
+    assert float(theirs[kept].abs().min()) > 0

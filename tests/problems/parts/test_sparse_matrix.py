@@ -213,12 +213,12 @@ def test_a_dense_matrix_takes_a_batch_in_one_product() -> None:
     class Seen(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
             if function in (torch.ops.aten.mm.default, torch.ops.aten.bmm.default):
-                sizes.append(tuple(arguments[1].shape))
+                sizes.append(tuple(arguments[0].shape))
             return function(*arguments, **(options or {}))
 
     with Seen():
         found = vmap(matrix.matmul)(W)
-    assert sizes == [(P, 5 * C)]
+    assert sizes == [(5 * C, P)]
     torch.testing.assert_close(found, X @ W)
     gradient = vmap(grad(lambda w: (matrix @ w).square().sum()))(W)
     torch.testing.assert_close(gradient, 2 * X.T @ (X @ W))
