@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,20 @@ def test_a_budget_decides_the_plan() -> None:
     assert halving["data"]["parkinson"]["rounds"] == [[30, 20], [10, 60], [3, 180], [1, 1000]]
     with pytest.raises(InputError, match=r"--budget of 2 s is too short: the least of parkinson alone takes about"):
         budget.shortened(whole, "", 2.0, COSTS, runs.tasks)
+
+
+def test_waiting_is_no_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine that is busy with other work a step takes longer, but the plan is the same."""
+
+    def slow(given: Any) -> data.Loaded:
+        time.sleep(0.3)
+        return data.Loaded(small("parkinson"), lambda lam, w: 0.0)
+
+    monkeypatch.setattr(budget, "loaded", slow)
+    of_data = {"t": [2], "zeta": [0.1], "options": {}}
+    costs = budget.measured({"seed": 0, "device": "cpu", "data": {"parkinson": of_data}})["parkinson"]
+    assert 0 < costs["load"] < 0.2
+    assert costs["factor"] > 0
 
 
 SYNTHETIC = {"data": {"parkinson": {"t": [100], "s": 3, "zeta": ZETA[:4], "exact": 0, "options": {"synthetic": True}}}}
