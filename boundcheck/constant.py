@@ -80,12 +80,15 @@ class Constant:
     on_smaller : tuple of (float, float)
         Its values on smaller balls around w*, as pairs of radius and value; none by default. Radii fall, and each value
         is no worse than the one before. The side is that of every value.
+    towards : tuple of (float, float)
+        Of q, pairs of a radius and a factor: ‖Φ(w) − w*‖ is at most the factor times ‖w − w*‖ on the ball of the
+        radius around w*. None by default. Radii fall and factors do not grow. The side is that of every factor.
 
     Raises
     ------
     InputError
         If the value is not a finite number, if there is no such side, if the side is "high-probability" and the
-        provenance has no delta between 0 and 1, or if `on_smaller` is not in order.
+        provenance has no delta between 0 and 1, or if `on_smaller` or `towards` is not in order.
 
     Examples
     --------
@@ -99,6 +102,7 @@ class Constant:
     side: Side = Side.EXACT
     provenance: Provenance = GIVEN
     on_smaller: tuple[tuple[float, float], ...] = ()
+    towards: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
         try:
@@ -115,8 +119,9 @@ class Constant:
                 f"{self.name}: side high-probability needs 0 < delta < 1, got delta = {delta}; "
                 "give Provenance(how, delta=…), the probability that the value is on its unsafe side"
             )
-        if self.on_smaller:
-            self._check_smaller()
+        for field_name in ("on_smaller", "towards"):
+            if getattr(self, field_name):
+                self._check_table(field_name)
 
     def __repr__(self) -> str:
         return f"Constant({self.name!r}, {self.value!r}, {self.side.value!r})"
@@ -127,9 +132,9 @@ class Constant:
     def _repr_html_(self) -> str:
         return constants_card.card_of_one(self).html()
 
-    def _check_smaller(self) -> None:
-        table = tuple((float(radius), float(value)) for radius, value in self.on_smaller)
-        object.__setattr__(self, "on_smaller", table)
+    def _check_table(self, field_name: str) -> None:
+        table = tuple((float(radius), float(value)) for radius, value in getattr(self, field_name))
+        object.__setattr__(self, field_name, table)
         sign = -1 if direction(self.name) < 0 else 1
         before = (math.inf, self.value)
         for radius, value in table:

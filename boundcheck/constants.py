@@ -195,7 +195,11 @@ class Constants(Mapping[str, Constant]):
             name: {
                 "value": constant.value,
                 "side": constant.side.value,
-                **({"on_smaller": [list(pair) for pair in constant.on_smaller]} if constant.on_smaller else {}),
+                **{
+                    key: [list(pair) for pair in table]
+                    for key, table in (("on_smaller", constant.on_smaller), ("towards", constant.towards))
+                    if table
+                },
                 **{key: value for key, value in asdict(constant.provenance).items() if value not in (None, "")},
             }
             for name, constant in self.items()
@@ -217,9 +221,11 @@ class Constants(Mapping[str, Constant]):
         """
         constants = {}
         for name, entry in content.items():
-            rest = {key: value for key, value in entry.items() if key not in ("value", "side", "on_smaller")}
+            tables = {
+                key: tuple((radius, value) for radius, value in entry.get(key, ())) for key in ("on_smaller", "towards")
+            }
+            rest = {key: value for key, value in entry.items() if key not in ("value", "side", *tables)}
             ball = Ball(**rest.pop("ball")) if "ball" in rest else None
-            smaller = tuple((radius, value) for radius, value in entry.get("on_smaller", ()))
             provenance = Provenance(**rest, ball=ball)
-            constants[name] = Constant(name, entry["value"], Side(entry["side"]), provenance, smaller)
+            constants[name] = Constant(name, entry["value"], Side(entry["side"]), provenance, **tables)
         return cls(constants)

@@ -6,7 +6,7 @@ Arrays have axes (t, …) for the lower level and (t, k, …) for the linear sys
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -79,6 +79,10 @@ class Instance:
                 pick = np.maximum if name == "mu_inv" else np.minimum
                 values = pick.accumulate([outer[name], *(some[name] for some in inside)])[1:]
                 made[name] = Constant(name, outer[name], on_smaller=tuple(zip(radii, values.tolist(), strict=True)))
+        ends, slopes = np.array([*radii, 0.0]), np.array([some["q"] for some in inside])
+        means = np.cumsum((slopes * -np.diff(ends))[::-1])[::-1] / ends[:-1]  # over the way to w*
+        means = np.minimum.accumulate([outer["q"], *means])[1:]
+        made["q"] = replace(made["q"], towards=tuple(zip(radii, means.tolist(), strict=True)))
         return made
 
     def paper(self) -> dict[str, float]:

@@ -70,8 +70,10 @@ class Applied:
             return value * (1 + QUANTITIES[name].direction * relative)
 
         def constant(c: Constant) -> Constant:
-            smaller = tuple((radius, moved(c.name, value)) for radius, value in c.on_smaller)
-            return replace(c, value=moved(c.name, c.value), on_smaller=smaller)
+            smaller, towards = (
+                tuple((radius, moved(c.name, value)) for radius, value in table) for table in (c.on_smaller, c.towards)
+            )
+            return replace(c, value=moved(c.name, c.value), on_smaller=smaller, towards=towards)
 
         sets = [Constants({n: constant(c) for n, c in some.items()}) for some in self.constants]
         return replace(self, constants=sets, observed={n: moved(n, x) for n, x in self.observed.items()})

@@ -58,10 +58,11 @@ class Call:
 
     def state(self, *, rigorous: bool = False) -> dict[str, np.ndarray]:
         """What the recursion of the bound gives at every t, with the constants that hold there; nothing without one."""
-        if self.bound.recursion is None:
+        recursion = self.bound.recursion
+        if recursion is None:
             return {}
-        tables = {constant.name: constant.on_smaller for constant in self.used if constant.on_smaller}
-        return self.bound.recursion.run(self.arrays, rigorous=rigorous, tables=tables)
+        tables = {} if recursion.shrinking is None else recursion.shrinking.tables(self.used)
+        return recursion.run(self.arrays, rigorous=rigorous, tables=tables)
 
     def satisfied(self, number: int) -> np.ndarray:
         """Where the condition of this number in the theorem holds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from boundcheck.constants import Constant
 from boundcheck.theory.evaluation import compiled_scalars
 from boundcheck.theory.formula_tree import symbols_of
 from boundcheck.theory.intervals import enclose, interval, upper_end
@@ -35,11 +36,27 @@ class Shrinking:
         Stands for the radius of the next smaller ball.
     reach : sympy.Symbol
         Stands for the step of `radius` from there.
+    factor : sympy.Symbol
+        Stands for what a step brings every point of the ball closer by, from `Constant.towards`.
+    slope : sympy.Symbol
+        The constant that has this table, and stands for `factor` where the table says nothing.
     """
 
     radius: sp.Symbol
     inner: sp.Symbol
     reach: sp.Symbol
+    factor: sp.Symbol
+    slope: sp.Symbol
+
+    def tables(self, constants: Iterable[Constant]) -> dict[str, Table]:
+        """The tables of these constants, by the symbols whose values they have."""
+        tables = {}
+        for constant in constants:
+            if constant.on_smaller:
+                tables[constant.name] = constant.on_smaller
+            if constant.towards and constant.name == self.slope.name:
+                tables[self.factor.name] = constant.towards
+        return tables
 
 
 @dataclass(frozen=True)
@@ -67,7 +84,7 @@ class Recursion:
         """The same with one ball for all radii."""
         if self.shrinking is None:
             return self
-        none = {self.shrinking.inner: 0, self.shrinking.reach: 0}
+        none = {self.shrinking.inner: 0, self.shrinking.reach: 0, self.shrinking.factor: self.shrinking.slope}
         first, step = (tuple(e.subs(none) for e in part) for part in (self.first, self.step))
         return replace(self, first=first, step=step, shrinking=None)
 
@@ -86,7 +103,8 @@ class Recursion:
         rigorous : bool
             Whether to compute in intervals.
         tables : mapping from str to tuple of (float, float)
-            The values of some constants on smaller balls, for a recursion that is `shrinking`; none by default.
+            The values of some constants on smaller balls, for a recursion that is `shrinking`, from its
+            `Shrinking.tables`; none by default.
 
         Returns
         -------
@@ -94,7 +112,10 @@ class Recursion:
             The state at each t, and the constants of `tables` there.
         """
         fixed = {name: float(array) for name, array in arrays.items() if array.ndim == 0 and name not in INDEX_NAMES}
-        tables = tables if self.shrinking is not None else NO_TABLES
+        if self.shrinking is None:
+            tables = NO_TABLES
+        else:
+            fixed[self.shrinking.factor.name] = fixed[self.shrinking.slope.name]
         walk = (_InIntervals if rigorous else _InFloats)(self, fixed, shells_of(fixed, tables))
         values = walk.values(self.start, [0.0] * len(self.state), 0)
         history, places = [walk.upper_ends(values)], [walk.place(values)]
@@ -111,7 +132,8 @@ class Recursion:
         row = np.minimum(arrays["t"].astype(int), len(history) - 1)
         state = {symbol.name: table[row, column] for column, symbol in enumerate(self.state)}
         shells = np.array(places)[row]
-        return state | {name: np.array([shell.constants[name] for shell in walk.shells])[shells] for name in tables}
+        named = (name for name in tables if name in arrays)
+        return state | {name: np.array([shell.constants[name] for shell in walk.shells])[shells] for name in named}
 
 
 class _Walk(ABC):

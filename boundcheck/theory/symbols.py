@@ -267,8 +267,9 @@ COEFFICIENTS = (
     Quantity("dS_t", "S'_t", "sup ‖DP_t‖ over the spectrum", "coefficient", text="S'_t"),
     Quantity("r_inner", r"\varrho", "radius of the next smaller ball of constants; 0 if none", "coefficient", text="ϱ"),
     Quantity("R_inner", r"R_\varrho", "bound on ‖Φ(w)−w*‖ over ‖w−w*‖ ≤ ϱ", "coefficient", text="R_ϱ"),
+    Quantity("q_mean", r"\bar q", "‖Φ(w)−w*‖ ≤ q̄‖w−w*‖ for ‖w−w*‖ ≤ R_t; q if not known", "coefficient", text="q̄"),
 )
-c_1, c_2, c_3, gap, s, shrink, shrink_gap, S_t, dS_t, r_inner, R_inner = _symbols(COEFFICIENTS)
+c_1, c_2, c_3, gap, s, shrink, shrink_gap, S_t, dS_t, r_inner, R_inner, q_mean = _symbols(COEFFICIENTS)
 
 # what a bound on a stochastic method has on its left: means over its draws, which one run does not show
 MEANS = frozenset((bias, mse, variance_given_w, variance_of_mean, mse_w, mse_v))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import mpmath
@@ -57,6 +58,17 @@ def test_the_distance_is_exact_where_no_iterate_is_at_an_edge() -> None:
     np.testing.assert_allclose(values, iterates(0.987, len(T) - 1), rtol=1e-13)
 
 
+def test_every_point_of_a_ball_comes_closer_by_a_factor() -> None:
+    """Outside of a ball the points on its edge count with their factor, and the way from there with q."""
+    q = bc.Constant("q", 0.9, towards=((0.7, 0.5), (0.2, 0.25)))
+    c = {"q": q, "nu_1": 1e9, "q_star": 0.2, "r_0": 1.0, "eta_2": 1.0}
+    zeros = dict.fromkeys(("nu_2", "eta_1", "W", "g_star", "L_Phi_star"), 0.0)
+    R = [1.0, 0.7 * 0.5 + 0.3 * 0.9, 0.31, 0.2 * 0.25 + 0.11 * 0.9, 0.149 / 4, 0.149 / 16]
+    for rigorous in (False, True):
+        values = bc.bounds["itd-shrinking"].evaluate({**c, **zeros}, range(len(R)), rigorous=rigorous).values
+        np.testing.assert_allclose(values, R, rtol=1e-13)
+
+
 SMALLER = ("q", "nu_1", "nu_2", "eta_1", "eta_2", "kappa")
 
 
@@ -74,6 +86,10 @@ def with_tables(draw: st.DrawFn, name: str) -> dict[str, float | bc.Constant]:
             values = [low + (outer - low) * fall for fall in falls]
             pairs = zip(radii, np.minimum(values, outer).tolist(), strict=True)
             c[symbol] = bc.Constant(symbol, outer, on_smaller=tuple(pairs))
+    q = c["q"]
+    if isinstance(q, bc.Constant) and draw(st.booleans()):
+        factors = sorted((q.value * draw(st.floats(0, 1)) for _ in radii), reverse=True)
+        c["q"] = replace(q, towards=tuple(zip(radii, factors, strict=True)))
     return c
 
 
@@ -110,7 +126,7 @@ def test_grows_with_every_entry_of_a_table(name: str, data: st.DataObject) -> No
             top = constant.on_smaller[row - 1][1] if row else constant.value
             raised = min(top, value + data.draw(st.floats(0, 1)) * (top - value))
             rows = (*constant.on_smaller[:row], (radius, raised), *constant.on_smaller[row + 1 :])
-            after = bc.bounds[name].evaluate({**c, symbol: bc.Constant(symbol, constant.value, on_smaller=rows)}, GRID)
+            after = bc.bounds[name].evaluate({**c, symbol: replace(constant, on_smaller=rows)}, GRID)
             assert (after.values >= before * (1 - 1e-12)).all(), symbol
 
 
@@ -123,14 +139,18 @@ def at(constant: float | bc.Constant, radius: mpmath.mpf) -> mpmath.mpf:
 
 
 def next_distance(c: dict[str, float | bc.Constant], r: mpmath.mpf) -> mpmath.mpf:
-    """The integral over [0, r] of what bounds ‖∂₁Φ‖ at each distance, the lesser of two bounds on every shell."""
+    """The integral over [0, r] of what bounds ‖∂₁Φ‖ at each distance, the lesser of two bounds on every shell.
+
+    Up to each ball it is no more than the factor of the ball allows.
+    """
     balls = {ball for x in (c["q"], c["nu_1"]) if isinstance(x, bc.Constant) for ball, _ in x.on_smaller}
     balls |= {ball for x in c.values() if isinstance(x, bc.Constant) for ball, _ in x.on_smaller}
     ends = [mpmath.mpf(0), *sorted(mpmath.mpf(ball) for ball in balls if ball < r), r]
-    total = mpmath.mpf(0)
+    total, towards = mpmath.mpf(0), c["q"].towards if isinstance(c["q"], bc.Constant) else ()
     for low, high in pairwise(ends):
         q, nu_1, q_star = at(c["q"], high), at(c["nu_1"], high), mpmath.mpf(c["q_star"])
         total += min(q * (high - low), q_star * (high - low) + nu_1 * (high**2 - low**2) / 2)
+        total = min([total, *(mpmath.mpf(factor) * high for ball, factor in towards if ball >= high)])
     return total
 
 
@@ -269,6 +289,8 @@ def test_shells_hold_the_constants_of_their_ball() -> None:
 def test_a_table_that_is_not_in_order_is_refused(pairs: tuple[tuple[float, float], ...], message: str) -> None:
     with pytest.raises(bc.InputError, match=message):
         bc.Constant("q", 0.9, on_smaller=pairs)
+    with pytest.raises(bc.InputError, match=message):
+        bc.Constant("q", 0.9, towards=pairs)
 
 
 def test_constants_with_tables_go_through_json() -> None:
@@ -276,4 +298,6 @@ def test_constants_with_tables_go_through_json() -> None:
         {"q": table("q", Q), "mu_inv": bc.Constant("mu_inv", 0.1, "lower", on_smaller=((0.5, 0.2),))}
     )
     assert bc.Constants.from_json(constants.as_json()) == constants
+    towards = bc.Constants({"q": bc.Constant("q", 0.9, towards=((0.5, 0.8),))})
+    assert bc.Constants.from_json(towards.as_json()) == towards != bc.Constants.given(q=0.9)
     assert "on_smaller" not in bc.Constants.given(q=0.5).as_json()["q"]

@@ -20,6 +20,7 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate.anchor import Anchor
 from boundcheck.numerics.estimate.calm_hessian import calm_hessian
 from boundcheck.numerics.estimate.effort import Spend
+from boundcheck.numerics.estimate.mean_contraction import GradientStep
 from boundcheck.numerics.estimate.recorded_functions import AtPoints, Shared, functions, has_changed, recorded_functions
 from boundcheck.numerics.estimate.separable_bounds import SeparableBounds
 from boundcheck.numerics.estimate.step_constant import step_rounding
@@ -174,14 +175,9 @@ class ProgramProof:
             yield from named("hat_rho_2", lambda: bounds.third_cross, "‖D³ℓ‖ by w twice and λ once")
         if alpha is None or alpha.side is not Side.EXACT:
             return
-        off = step_rounding(self.problem)
-        a = (alpha.value + off) * UP
-
-        def q() -> float:
-            size = max(1 - alpha.value * bounds.smallest, alpha.value * bounds.largest - 1)
-            return size + 4e-16 * (1 + a * bounds.hessian) + off * bounds.hessian * UP
-
-        yield from named("q", q, "max(1 − αμ, αL − 1)")
+        step = GradientStep(alpha.value, step_rounding(self.problem))
+        a = step.longest
+        yield from named("q", lambda: step.slope(bounds.smallest, bounds.largest), "max(1 − αμ, αL − 1)")
         yield from named("nu_1", lambda: a * third(), lambda: f"α{third_is()}")
         if self.problem.frozen_step and by_lam:
             yield from named("L_Phi", lambda: a * bounds.cross, "α‖∇²₂₁ℓ‖")

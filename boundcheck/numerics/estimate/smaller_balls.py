@@ -1,24 +1,33 @@
 """Constants on smaller balls around w*: near w* a map often contracts better, and bends less, than where it starts.
 
 Closed forms give ν and η on any ball; the program of the problem gives these, and μ, L and q. What holds on a ball
-holds on every ball inside, so values never get worse. An entry is kept only if it is proved.
+holds on every ball inside, so values never get worse. An entry is kept only if it is proved. For a gradient step the
+program also gives how much closer to w* every point of a ball comes, which is less than q allows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from boundcheck.constants import Constant, Constants
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.estimate import derived_constants
 from boundcheck.numerics.estimate.anchor import Anchor
+from boundcheck.numerics.estimate.mean_contraction import GradientStep, OnBall, towards
 from boundcheck.numerics.estimate.program_proof import ProgramProof
 from boundcheck.numerics.estimate.setting import Setting
+from boundcheck.numerics.estimate.step_constant import step_rounding
+from boundcheck.numerics.program.enclosure.forms import weighted_sum
+from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
+from boundcheck.numerics.program.enclosure.value import W
 from boundcheck.side import Side, direction
 
 SHRINKING = ("q", "nu_1", "nu_2", "eta_1", "eta_2", "mu_inv", "kappa")
 BALLS = 11  # smaller ones, each half as wide as the one before
+MANY, SOME = 3, 6  # of them, the widest, before which there are three and one other balls, for q, μ and L alone
+CHEAP = 20_000_000  # d²(d + n) up to which there are these
+FITS = 1 + 1e-8  # times the radius at which iterates start, of a ball that certainly contains them
 AFFORDABLE = 200_000_000  # d²(d + n) up to which the program is enclosed on every ball
 NEAR = 100  # times that a ball must be wider than the doubt about its centre
 CLOSE = 0.01  # of itself, by which a constant may differ from that of the smallest ball when the balls end
@@ -27,7 +36,9 @@ CLOSE = 0.01  # of itself, by which a constant may differ from that of the small
 def with_smaller_balls(
     setting: Setting, closed: ClosedForms | None, constants: Constants, radius: float, off: float
 ) -> Constants:
-    """The constants with their values on smaller balls, `Constant.on_smaller`, where these are proved and better.
+    """The constants with their values on smaller balls, `on_smaller`, where these are proved and better.
+
+    For a gradient step q also gets `towards`.
 
     Parameters
     ----------
@@ -52,23 +63,65 @@ def with_smaller_balls(
     widths = [width for n in range(1, BALLS + 1) if (width := radius * 2.0**-n) > NEAR * off]
     if (closed is None and program is None) or not widths:
         return constants
+    step = _step(setting, program, constants)
+    slopes = _lower_level_of(program) if program is not None else None
 
-    def values(number: int, before: Mapping[str, float]) -> dict[str, float]:
-        setting.tell("proving constants on smaller balls", number, len(widths))
-        region = Region("w_star", setting.w_star, (widths[number] + off) * derived_constants.ROUNDED_UP)
-        here = _on(setting, closed, program, constants, region, off)
+    def region(width: float) -> Region:
+        return Region("w_star", setting.w_star, (width + off) * derived_constants.ROUNDED_UP)
+
+    def values(width: float, before: Mapping[str, float]) -> dict[str, float]:
+        if width in widths:
+            setting.tell("proving constants on smaller balls", widths.index(width), len(widths))
+            here = _on(setting, closed, program, constants, region(width), off, (*SHRINKING, "mu", "L"))
+        else:
+            here = _on(setting, None, slopes, constants, region(width), off, ("q", "mu", "L"))
         return {name: _better(name, value, here.get(name)) for name, value in before.items()}
 
+    def on_ball(width: float) -> list[OnBall]:
+        """Where ∇²₁ℓ is on a ball, for the mean over the way to w*."""
+        if program is None or step is None:
+            return []
+        bounds = program.lower_bounds(setting.w_star, region(width).radius)
+        assert isinstance(bounds, ScalarBounds)
+        return [OnBall(width, weighted_sum(bounds.over.curvature((W, W))))]
+
     last = {name: constant.value for name, constant in known.items()}
-    smallest = values(len(widths) - 1, last)
+    smallest = values(widths[-1], last)
+    innermost, balls = on_ball(widths[-1]), on_ball(radius * FITS)
     tables: dict[str, list[tuple[float, float]]] = {name: [] for name in known}
-    for number, width in enumerate(widths):
+    between = step is not None and setting.problem.d**2 * (setting.problem.d + setting.problem.n) <= CHEAP
+    for width in _with_between(widths) if between else widths:
         if _close(last, smallest):
             break
-        last = _best(last, smallest) if number == len(widths) - 1 else values(number, last)
+        last = _best(last, smallest) if width == widths[-1] else values(width, last)
         for name, value in last.items():
             tables[name].append((width, value))
-    return constants.replace(*(replace(c, on_smaller=_shortened(c, tables[name])) for name, c in known.items()))
+        if width != widths[-1]:
+            balls += on_ball(width)
+    made = {name: replace(c, on_smaller=_shortened(c, tables[name])) for name, c in known.items()}
+    if step is not None and "q" in made:
+        factors = towards([*balls, *innermost], step)
+        made["q"] = replace(made["q"], towards=tuple(pair for pair in factors if pair[1] < made["q"].value))
+    return constants.replace(*made.values())
+
+
+def _with_between(widths: Sequence[float]) -> Iterator[float]:
+    """The widths with others between them, more between the widest."""
+    for number, width in enumerate(widths):
+        octave = 2 * width  # from the width before
+        shares = (0.875, 0.75, 0.625) if number < MANY else (0.75,) if number < SOME else ()
+        yield from (share * octave for share in shares)
+        yield width
+
+
+def _step(setting: Setting, program: ProgramProof | None, constants: Constants) -> GradientStep | None:
+    """The gradient step of Φ, where its loss is enclosed with matrices and bends; None otherwise."""
+    alpha, nu_1, w_star = constants.get("alpha"), constants.get("nu_1"), setting.w_star
+    if program is None or not program.has_loss or alpha is None or alpha.side is not Side.EXACT:
+        return None
+    if nu_1 is None or nu_1.value == 0 or program.lower is None or program.separable("lower", w_star, 1.0) is not None:
+        return None
+    return GradientStep(alpha.value, step_rounding(program.problem))
 
 
 def _program(setting: Setting, closed: ClosedForms | None, constants: Constants) -> ProgramProof | None:
@@ -89,19 +142,23 @@ def _program(setting: Setting, closed: ClosedForms | None, constants: Constants)
     if alpha is not None and problem.inner_at is not None and problem.curvature is not None:
         step = alpha.value
         program = ProgramProof.of(replace(problem, step_at=lambda ready: step, frozen_step=None))
-    return None if program.lower is None else replace(program, outer=None, declined={"outer": "known in closed form"})
+    return None if program.lower is None else _lower_level_of(program)
+
+
+def _lower_level_of(program: ProgramProof) -> ProgramProof:
+    """A proof that is asked about the lower level alone."""
+    return replace(program, outer=None, declined={**program.declined, "outer": "not asked for"})
 
 
 def _on(
     setting: Setting, closed: ClosedForms | None, program: ProgramProof | None, constants: Constants, region: Region,
-    off: float,
+    off: float, names: Collection[str],
 ) -> Mapping[str, Constant]:  # fmt: skip
-    """What is proved on one ball, by name."""
+    """What is proved on one ball, by name; `names` are asked of the program."""
     here = {name: constants[name] for name in ("alpha", "mu", "L") if name in constants}
     if closed is not None:
         here |= {constant.name: constant for constant in closed.on(setting.problem.lam, region)}
     near = Anchor(setting.w_star, off)
-    names = (*SHRINKING, "mu", "L")
     for constant in program.on(region, constants.get("alpha"), near, names) if program is not None else ():
         old = here.get(constant.name)
         if old is None or not old.is_safe or _better(constant.name, old.value, constant) != old.value:

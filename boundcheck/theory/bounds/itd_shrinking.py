@@ -1,13 +1,14 @@
 """ITD with constants that depend on the distance to w*: near w* a map often contracts better than on B(w*, r_0).
 
-    R_{t+1} = R_ϱ + min(q, q* + ν₁(R_t+ϱ)/2) (R_t−ϱ),   U_{t+1} = qU_t + L_Φ* + ν₂R_t,
+    R_{t+1} = min(q̄R_t, R_ϱ + min(q, q* + ν₁(R_t+ϱ)/2) (R_t−ϱ)),   U_{t+1} = qU_t + L_Φ* + ν₂R_t,
     Δ'_{t+1} = min(σΔ'_t + δW + ν₂R_t, q*Δ'_t + δ min(U_t, W+Δ'_t) + ν₂R_t, W + U_{t+1}),
     σ = min(q, q* + ν₁R_t),   δ = min(ν₁R_t, q + q*),
     ‖∇f_t−∇f‖ ≤ (η₂ + η₁W) R_t + (g* + η₁R_t) Δ'_t
 
 from R_0 = r_0, U_0 = 0 and Δ'_0 = W. In every line q, ν₁, ν₂, η₁, η₂ are those of the smallest ball around w* that
-contains ‖w−w*‖ ≤ R_t and on which they are known; ϱ is the radius of the next smaller ball and R_ϱ what the first line
-gives for it. With one ball ϱ = R_ϱ = 0. It is never more than `itd-recursive`. Proof: docs/proofs.md.
+contains ‖w−w*‖ ≤ R_t and on which they are known. So is q̄ ≥ ‖Φ(w)−w*‖/‖w−w*‖; where it is not known, q̄ = q. ϱ is the
+radius of the next smaller ball and R_ϱ what the first line gives for it. With one ball ϱ = R_ϱ = 0. It is never more
+than `itd-recursive`. Proof: docs/proofs.md.
 """
 
 from sympy import Max, Min
@@ -32,14 +33,16 @@ from boundcheck.theory.symbols import (
     nu_1,
     nu_2,
     q,
+    q_mean,
     q_star,
     r_0,
     r_inner,
     r_t,
 )
 
-DISTANCE = R_inner + Min(q, q_star + nu_1 * (R_t + r_inner) / 2) * Max(R_t - r_inner, 0)
-BALLS = Shrinking(R_t, r_inner, R_inner)
+BY_SHELLS = R_inner + Min(q, q_star + nu_1 * (R_t + r_inner) / 2) * Max(R_t - r_inner, 0)
+DISTANCE = Min(q_mean * R_t, BY_SHELLS)
+BALLS = Shrinking(R_t, r_inner, R_inner, factor=q_mean, slope=q)
 
 SLOPE = Min(q, q_star + nu_1 * R_t)  # of ∂₁Φ at w_t
 SHIFT = Min(nu_1 * R_t, q + q_star)  # of ∂₁Φ from w* to w_t
@@ -55,7 +58,7 @@ STEP = (DISTANCE, DERIVATIVE, SIZE)
 
 def with_recursive_distance(proof: Chain) -> Chain:
     """The link from the distance of w_t to what the recursion gives for it."""
-    because = "the mean of ∂₁Φ between w* and w_t, ball by ball"
+    because = "the mean of ∂₁Φ between w* and w_t, over the balls on the way"
     return proof.replacing("distance", {r_t: R_t}, because, ("q", "nu_1", "q_star", "r_0"))
 
 

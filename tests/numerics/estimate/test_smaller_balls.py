@@ -53,7 +53,9 @@ def test_the_map_contracts_better_near_the_solution() -> None:
     assert q.side is bc.Side.UPPER
     radii, values = zip(*q.on_smaller, strict=True)
     r_0 = constants()["r_0"].value
-    assert all(radius == pytest.approx(r_0 * 2.0 ** -(i + 1)) for i, radius in enumerate(radii))
+    shares = [radius / r_0 for radius in radii]
+    assert shares[:8] == pytest.approx([0.875, 0.75, 0.625, 0.5, 0.4375, 0.375, 0.3125, 0.25])
+    assert shares[12:14] == pytest.approx([0.09375, 0.0625])
     assert 1 - values[-1] > 1.5 * (1 - q.value)
     assert values[-1] >= constants()["q_star"].value * (1 - 1e-12)
 

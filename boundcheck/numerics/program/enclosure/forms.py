@@ -289,9 +289,16 @@ def ends_of(parts: Sequence[Curvature]) -> tuple[float, float]:
     """At most the smallest and at least the largest eigenvalue of D²f by one input."""
     if not parts:
         return 0.0, 0.0
-    slack = math.fsum(part.slack for part in parts)
-    rounding = gamma(len(parts)) * math.fsum(frobenius(part.lo) + frobenius(part.up) for part in parts)
+    whole = weighted_sum(parts)
+    return -largest_eigenvalue(-whole.lo) - whole.slack, largest_eigenvalue(whole.up) + whole.slack
+
+
+def weighted_sum(parts: Sequence[Curvature], weights: Sequence[float] | None = None) -> Curvature:
+    """The parts as one, each times a weight that is not negative and has up to two roundings; 1 by default."""
+    if weights is not None:
+        parts = [Curvature(c * part.lo, c * part.up, c * part.slack) for c, part in zip(weights, parts, strict=True)]
+    roundings = len(parts) + (0 if weights is None else 3)
+    rounding = gamma(roundings) * math.fsum(frobenius(part.lo) + frobenius(part.up) for part in parts)
     lo = sum((part.lo for part in parts[1:]), parts[0].lo)
     up = sum((part.up for part in parts[1:]), parts[0].up)
-    slack = (slack + rounding) * UP
-    return -largest_eigenvalue(-lo) - slack, largest_eigenvalue(up) + slack
+    return Curvature(lo, up, (math.fsum(part.slack for part in parts) + rounding) * UP)
