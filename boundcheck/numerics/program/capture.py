@@ -24,12 +24,12 @@ from torch.utils._pytree import tree_leaves
 
 from boundcheck.numerics.program.batched_losses import losses_as_they_are
 from boundcheck.numerics.program.operations import changed
-from boundcheck.numerics.program.outside_torch import NoWayOut
+from boundcheck.numerics.program.outside_torch import OUT, leaves_torch, name_of
 from boundcheck.numerics.program.recorded_program import Declined, Operation, Program, Ref
 from boundcheck.numerics.program.recorder import Expand, Recorder
-from boundcheck.numerics.program.rounding_rules.ball import Refusal
 
 HOOKS = frozenset(("detach_", "register_hook", "register_post_accumulate_grad_hook"))
+DECLINED = OUT | HOOKS
 # functions that read numbers where no operation is seen: text, Python numbers, tensors from lists of tensors
 READS = frozenset((
     "tensor", "as_tensor", "asarray", "new_tensor", "new", "__float__", "__int__", "__index__", "__complex__",
@@ -37,19 +37,24 @@ READS = frozenset((
 ))  # fmt: skip
 
 
-class _Cuts(TorchFunctionMode):
-    """Gives what is cut off from its derivative, by `detach()` or `.data`, memory of its own, and records the cut."""
+class _Functions(TorchFunctionMode):
+    """Declines functions that take numbers out of PyTorch, and hooks; records what cuts a derivative off.
+
+    What `detach()` or `.data` returns gets memory of its own.
+    """
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
         self.recorder = recorder
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = getattr(func, "__name__", "")
+        name = name_of(func)
+        if name in DECLINED:
+            raise self.recorder.decline(str(leaves_torch(name)))
         if name in READS and not (name in ("tensor", "as_tensor", "asarray") and isinstance(args[0], Tensor)):
             self._refuse_reading(name, tree_leaves((args, kwargs)))
         result = func(*args, **(kwargs or {}))
-        if name != "detach" and getattr(func, "__self__", None) is not Tensor.data:
+        if name not in ("detach", "data"):
             return result
         with torch._C.DisableTorchFunction():
             if not isinstance(result, Tensor):
@@ -97,14 +102,9 @@ def capture(
     """
     inputs = [x.detach().clone() for x in (w, lam, *data)]
     recorder = Recorder(expansions, every, lookup=bool(data))
-
-    def refuse(refusal: Refusal) -> Refusal:
-        recorder.decline(str(refusal))
-        return refusal
-
     recorder.start(*inputs)
     try:
-        with _plain(), NoWayOut(refuse, HOOKS), _Cuts(recorder), recorder:
+        with _plain(), _Functions(recorder), recorder:
             value = function(*inputs)
     except Exception as error:  # the user's code may raise anything
         text = " ".join(str(error).split())[:200]
@@ -128,7 +128,9 @@ def _without_unused(operations: list[Operation], output: Ref, shape: torch.Size,
     used = {*range(inputs), output.node}
     for i in range(len(operations) - 1, -1, -1):
         if i in used:
-            used.update(ref.node for ref in operations[i].refs())
+            used.update([ref.node for ref in operations[i].refs()])
+    if len(used) == len(operations):
+        return Program(tuple(operations), output, shape)
     place = {old: new for new, old in enumerate(sorted(used))}
 
     def moved(x: Any) -> Any:

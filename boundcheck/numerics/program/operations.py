@@ -18,6 +18,8 @@ class Facts:
     full: str  # aten.add_.Tensor
     is_aten: bool
     is_random: bool
+    is_mutable: bool
+    chooses: bool  # does a number leave PyTorch, or the shape of a result depend on numbers?
     is_view: bool  # do the results look at the memory of arguments, without a write?
     is_rebinding: bool  # squeeze_(), t_() and the like: in place, but only the shape changes
     written: tuple[tuple[int, str], ...]  # arguments that it writes into, by place and by name
@@ -33,6 +35,8 @@ def facts(func: Any) -> Facts:
         str(func),
         func.namespace == "aten",
         torch.Tag.nondeterministic_seeded in func.tags,
+        schema.is_mutable,
+        not {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}.isdisjoint(func.tags),
         any(info is not None and not info.is_write for info in infos),
         torch.Tag.inplace_view in func.tags,
         tuple(
@@ -58,6 +62,6 @@ def changed(function: Callable[[Any], Any], args: Sequence[Any], kwargs: Mapping
     """The arguments, each replaced by what `function` returns for it."""
 
     def each(x: Any) -> Any:
-        return type(x)(function(y) for y in x) if isinstance(x, list | tuple) else function(x)
+        return type(x)([function(y) for y in x]) if isinstance(x, list | tuple) else function(x)
 
-    return tuple(map(each, args)), {name: each(x) for name, x in kwargs.items()}
+    return tuple([each(x) for x in args]), {name: each(x) for name, x in kwargs.items()} if kwargs else {}

@@ -27,10 +27,20 @@ class NoWayOut(TorchFunctionMode):
         self.refuse, self.names = refuse, OUT | also
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = "data" if getattr(func, "__self__", None) is Tensor.data else getattr(func, "__name__", "")
+        name = name_of(func)
         if name in self.names:
-            raise self.refuse(Refusal(f"Tensor.{name} takes numbers out of PyTorch"))
+            raise self.refuse(leaves_torch(name))
         return func(*args, **(kwargs or {}))
+
+
+def name_of(func: Any) -> str:
+    """The name of a function of torch as a function mode gets it; "data" for the attribute of that name."""
+    return "data" if getattr(func, "__self__", None) is Tensor.data else getattr(func, "__name__", "")
+
+
+def leaves_torch(name: str) -> Refusal:
+    """Why a function of that name is refused."""
+    return Refusal(f"Tensor.{name} takes numbers out of PyTorch")
 
 
 @dataclass(frozen=True)

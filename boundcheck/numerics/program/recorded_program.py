@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,9 +36,9 @@ class Operation:
     func: Any
     line: str  # the user's file and line; empty if there is none
 
-    def refs(self) -> Iterator[Ref]:
+    def refs(self) -> list[Ref]:
         """The computed tensors that it reads."""
-        return (x for x in leaves(self.args, self.kwargs) if isinstance(x, Ref))
+        return [x for x in leaves(self.args, self.kwargs) if isinstance(x, Ref)]
 
 
 @dataclass(frozen=True, eq=False)

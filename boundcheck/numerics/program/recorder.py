@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 from boundcheck.numerics.program.in_place import cast, out_of_place
 from boundcheck.numerics.program.memory import Memory, places
-from boundcheck.numerics.program.operations import changed, leaves
+from boundcheck.numerics.program.operations import changed, facts, leaves
 from boundcheck.numerics.program.polynomial_degree import RAISES, makes_index
 from boundcheck.numerics.program.recorded_program import CUT, MATRIX, Declined, Operation, Ref, W
 from boundcheck.numerics.program.torch_modules import Plugged
@@ -32,23 +32,20 @@ CONSTANTS = frozenset((
 MOST_OPERATIONS = 5_000
 SAME = 1e-4  # by rounding alone, relative
 Expand = Callable[..., Any]  # an operation written with simpler ones
+_Key = tuple[Any, Any, tuple[int, ...], tuple[int, ...], torch.dtype]  # storage, offset, shape, stride, dtype
 
 
 @dataclass(frozen=True, eq=False)
 class _First:
-    """The value that memory was taken for, as a tensor in that memory."""
+    """The value that memory was taken for, and how it lies there."""
 
-    x: Tensor
+    key: _Key
     ref: Ref
 
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.x.dtype
-
-    @property
-    def at(self) -> Tensor | None:
-        """Its places; None where entries share one."""
-        return places(self.x)
+    def places(self, x: Tensor) -> Tensor | None:
+        """Its places, from any tensor in that memory; None where entries share one, or x is of another dtype."""
+        _, offset, shape, stride, dtype = self.key
+        return places(x.detach().as_strided(shape, stride, offset)) if x.dtype == dtype else None
 
 
 @dataclass(eq=False)
@@ -66,7 +63,7 @@ class Recorder(TorchDispatchMode):
 
     def __post_init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._refs: dict[Any, Ref] = {}
+        self._refs: dict[_Key, Ref] = {}
         self._storages: dict[int, object] = {}  # of what depends on w or λ; kept, so that no address is used twice
         self._own: dict[int, object] = {}  # taken by the function, for numbers
         self._sealed: set[int] = set()  # not to be written into
@@ -144,24 +141,25 @@ class Recorder(TorchDispatchMode):
             tensors = [x for x in leaves(args, kwargs) if isinstance(x, Tensor)]
             if any(x.is_meta for x in tensors):  # PyTorch asks for a shape: there are no numbers in it
                 return func(*args, **kwargs)
-            if torch.Tag.nondeterministic_seeded in func.tags:
+            of_func = facts(func)
+            if of_func.is_random:
                 raise self.decline(f"{func}: random numbers")
-            name = func._schema.name.removeprefix("aten::")
+            name = of_func.name
             if name == "detach_" and not any(self._varies(x) for x in tensors):  # no number is written
                 return func(*args, **kwargs)
             if name == "detach":
                 self.seal(args[0])
             depends = any(self.ref(x) is not None for x in tensors)
-            if func._schema.is_mutable and name not in RESHAPED and (depends or self._is_followed(tensors)):
+            if of_func.is_mutable and name not in RESHAPED and (depends or self._is_followed(tensors)):
                 return self._write(func, name, args, kwargs, tensors)
-            if name in CONSTANTS and func.namespace == "aten":
+            if name in CONSTANTS and of_func.is_aten:
                 return self._of_numbers(func, func(*args, **kwargs), tensors)
             if not depends and not self._computes(func, args, kwargs, tensors):
                 return self._of_numbers(func, func(*args, **kwargs), tensors)
-            if name in RESHAPED and func.namespace == "aten":  # `vector @ matrix` ends in one
+            if name in RESHAPED and of_func.is_aten:  # `vector @ matrix` ends in one
                 return self._reshaped(func, RESHAPED[name], args, kwargs, tensors)
             self._refuse_unusable(func, name, tensors)
-            self._refuse_errors(func, name, kwargs, [ref for x in tensors if (ref := self.ref(x)) is not None])
+            self._refuse_errors(func, name, kwargs, tensors)
             if name != "index" or any(self._may_choose_a_shape(x) for x in args[1]):
                 self._refuse_numbers(func)
             if name in self.expansions:
@@ -176,10 +174,10 @@ class Recorder(TorchDispatchMode):
 
     def _of_numbers(self, func: Any, result: Any, tensors: list[Tensor]) -> Any:
         """The result of an operation on numbers; memory that it took is the function's own."""
-        if func.namespace != "aten":
+        if not facts(func).is_aten:
             return result
         given = {storage._cdata for x in tensors if (storage := _storage(x)) is not None}
-        for x in tree_leaves(result):
+        for x in result if isinstance(result, tuple | list) else (result,):
             storage = _storage(x) if isinstance(x, Tensor) else None
             if storage is not None and storage._cdata not in given and storage._cdata not in self._storages:
                 self._own[storage._cdata] = storage
@@ -229,8 +227,8 @@ class Recorder(TorchDispatchMode):
             memory = Memory.of(x)
             if cdata in self._first:
                 taken = self._first[cdata]
-                if taken.at is not None and taken.dtype == x.dtype:
-                    memory.write(taken.at, taken.ref)
+                if (at := taken.places(x)) is not None:
+                    memory.write(at, taken.ref)
             elif cdata in self._own:
                 every = x.detach().as_strided((len(memory.where),), (1,), 0).clone()
                 memory.write(torch.arange(len(memory.where)), every)
@@ -260,9 +258,7 @@ class Recorder(TorchDispatchMode):
         """Are numbers computed from data that are to be written down? A view of data is data."""
         if not self.every or not any(x.is_floating_point() for x in tensors):
             return False
-        if any(
-            returned.alias_info is not None and not returned.alias_info.is_write for returned in func._schema.returns
-        ):
+        if facts(func).is_view:
             return False
         with torch._C._DisableTorchDispatch():
             results = [x for x in tree_leaves(func(*args, **kwargs)) if isinstance(x, Tensor)]
@@ -316,10 +312,11 @@ class Recorder(TorchDispatchMode):
                 storage = _storage(x)
                 if storage is None:
                     raise self.decline(f"{func}: a tensor without memory of its own")
+                key, ref = _key(x), Ref(index, item)
                 if storage._cdata not in self._storages:
                     self._storages[storage._cdata] = storage
-                    self._first[storage._cdata] = _First(x.detach(), Ref(index, item))
-                self._refs.setdefault(_key(x), Ref(index, item))
+                    self._first[storage._cdata] = _First(key, ref)
+                self._refs.setdefault(key, ref)
 
     def _numbers(self, x: Tensor) -> Tensor:
         """The numbers of a tensor, for the record; a copy where the function might write over them."""
@@ -328,9 +325,9 @@ class Recorder(TorchDispatchMode):
         return x.detach().clone() if own else x.detach()
 
     def _refuse_unusable(self, func: Any, name: str, tensors: list[Tensor], *, writes: bool = False) -> None:
-        if func.namespace != "aten":
+        if not facts(func).is_aten:
             raise self.decline(f"{func} is not an operation of PyTorch's own")
-        if func._schema.is_mutable and not writes:
+        if facts(func).is_mutable and not writes:
             raise self.decline(f"{func} writes in place")
         if not torch.is_grad_enabled():
             raise self.decline(
@@ -340,9 +337,11 @@ class Recorder(TorchDispatchMode):
             if type(x) not in (Tensor, torch.nn.Parameter, Plugged) or x.is_complex() or x.is_neg():
                 raise self.decline(f"{func}: a tensor of type {type(x).__name__}, {x.dtype}")
 
-    def _refuse_errors(self, func: Any, name: str, kwargs: dict[str, Any], refs: list[Ref]) -> None:
+    def _refuse_errors(self, func: Any, name: str, kwargs: dict[str, Any], tensors: list[Tensor]) -> None:
         """What may raise an error at some w and not at others, as the function may catch it and go another way."""
-        if (name in RAISES or makes_index(name, kwargs)) and any(self._by_w(ref) for ref in refs):
+        if not (name in RAISES or makes_index(name, kwargs)):
+            return
+        if any(self._by_w(ref) for x in tensors if (ref := self.ref(x)) is not None):
             raise self.decline(f"{func}: an error may depend on numbers of w")
 
     def _may_choose_a_shape(self, index: Tensor | None) -> bool:
@@ -352,7 +351,7 @@ class Recorder(TorchDispatchMode):
         return not self.lookup or index.dtype not in (torch.int64, torch.int32)
 
     def _refuse_numbers(self, func: Any) -> None:
-        if not {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}.isdisjoint(func.tags):
+        if facts(func).chooses:
             raise self.decline(f"{func}: a number leaves PyTorch, or a shape depends on one")
 
     def decline(self, why: str) -> Declined:
@@ -388,5 +387,6 @@ def _storage(x: Tensor) -> Any:
         return None
 
 
-def _key(x: Tensor) -> tuple[Any, ...]:
+def _key(x: Tensor) -> _Key:
+    """Where a tensor lies, in which storage, and its dtype."""
     return _storage(x)._cdata, x.storage_offset(), tuple(x.shape), x.stride(), x.dtype
