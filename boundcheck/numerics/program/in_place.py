@@ -23,11 +23,13 @@ def _copied(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
 
 
 def _filled(x: Tensor, value: Any) -> Tensor:
-    return value.expand(x.shape) if isinstance(value, Tensor) else torch.full(x.shape, value, dtype=x.dtype)
+    if isinstance(value, Tensor):
+        return value.expand(x.shape)
+    return torch.full(x.shape, value, dtype=x.dtype, device=x.device)
 
 
 def _zeroed(x: Tensor) -> Tensor:
-    return torch.zeros(x.shape, dtype=x.dtype)
+    return torch.zeros(x.shape, dtype=x.dtype, device=x.device)
 
 
 COPIES: dict[str, Callable[..., Tensor]] = {"copy_": _copied, "fill_": _filled, "zero_": _zeroed}

@@ -29,6 +29,7 @@ RESHAPED = {"squeeze_": "squeeze", "unsqueeze_": "unsqueeze", "t_": "t"}  # in p
 CONSTANTS = frozenset((
     "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty",
 ))  # fmt: skip
+PLAIN = (Tensor, torch.nn.Parameter, Plugged)  # the types of tensors whose operations are what they seem
 MOST_OPERATIONS = 5_000
 SAME = 1e-4  # by rounding alone, relative
 Expand = Callable[..., Any]  # an operation written with simpler ones
@@ -107,7 +108,7 @@ class Recorder(TorchDispatchMode):
             joined = (
                 flat[0] if len(flat) == 1 else self._emit(torch.ops.aten.cat.default, (flat,), torch.Size([length]))
             )
-            ref = self._emit(torch.ops.aten.index.Tensor, (joined, [reading.index]), x.shape)
+            ref = self._emit(torch.ops.aten.index.Tensor, (joined, [reading.index.to(x.device)]), x.shape)
         self._refs[_key(x)] = ref
         return ref
 
@@ -334,7 +335,7 @@ class Recorder(TorchDispatchMode):
                 f"{func} under no_grad, or in an autograd.Function: its derivative is not that of the operation"
             )
         for x in tensors:
-            if type(x) not in (Tensor, torch.nn.Parameter, Plugged) or x.is_complex() or x.is_neg():
+            if type(x) not in PLAIN or x.is_complex() or x.is_neg():
                 raise self.decline(f"{func}: a tensor of type {type(x).__name__}, {x.dtype}")
 
     def _refuse_errors(self, func: Any, name: str, kwargs: dict[str, Any], tensors: list[Tensor]) -> None:

@@ -19,8 +19,8 @@ def current_line() -> str:
     """The innermost line of code that belongs neither to this package nor to PyTorch or Python, as "file.py:12"."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if not _is_ours(frame.f_code.co_filename):
-            return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+        if name := _user_file(frame.f_code.co_filename):
+            return f"{name}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
 
@@ -36,14 +36,18 @@ def line_of(error: BaseException) -> str:
     """
     line, trace = "", error.__traceback__
     while trace is not None:
-        name = trace.tb_frame.f_code.co_filename
-        if not _is_ours(name):
-            line = f"{Path(name).name}:{trace.tb_lineno}"
+        if name := _user_file(trace.tb_frame.f_code.co_filename):
+            line = f"{name}:{trace.tb_lineno}"
         trace = trace.tb_next
     return line
 
 
 @lru_cache(maxsize=4096)
+def _user_file(file: str) -> str:
+    """The name of a file of the user's, without its folder; empty for another file."""
+    return "" if _is_ours(file) else Path(file).name or file
+
+
 def _is_ours(file: str) -> bool:
     """Does a file belong to this package, to PyTorch or to Python itself? What a user types at a prompt does not."""
     if file.startswith("<"):

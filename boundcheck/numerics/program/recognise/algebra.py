@@ -246,7 +246,7 @@ class Algebra:
         """The same entries in other places: `move` takes a tensor of the shape of x there."""
         if not isinstance(x, Total) and x.summed is None:
             return self._moved(x, move)
-        places = torch.arange(x.shape.numel()).view(x.shape)
+        places = torch.arange(x.shape.numel(), device=self.w.device).view(x.shape)
         if move(places).shape != x.shape or not torch.equal(move(places), places):
             raise Unknown("a sum whose entries are moved")
         return x
