@@ -298,8 +298,9 @@ class Judge:
             gap = torch.linalg.matrix_norm(H - middle, 2)
         self._say(f"{name}: terms {what}", gap - rest, off)
         whole, most = H.flatten(1).norm(dim=1), bend.norm(value.shape)
-        if bool((whole > most).any()):
-            whole = _norms(H)
+        beyond = whole > most
+        if bool(beyond.any()):
+            whole[beyond] = _norms(H[beyond])
         self._say(f"{name}: norm of bend {what}", whole - most, lambda: off().norm(dim=1))
 
     def _say(self, what: str, excess: Tensor, rounding: Callable[[], Tensor]) -> None:
@@ -407,11 +408,12 @@ def form_norm(T: Tensor, steps: int = 8) -> float:
     best = 0.0
     generator = torch.Generator().manual_seed(T.numel())
     starts = [torch.linalg.svd(T.flatten(0, 1)).Vh[0], torch.randn(T.shape[2], generator=generator, dtype=F64)]
+    rows = T.flatten(1)
     for z in starts:
         z = z / z.norm()
         for _ in range(steps):
             U, S, Vh = torch.linalg.svd(T @ z)
-            z = torch.einsum("abc,a,b->c", T, U[:, 0], Vh[0])
+            z = Vh[0] @ (U[:, 0] @ rows).reshape(T.shape[1:])
             length = float(z.norm())
             best = max(best, float(S[0]), length)
             if length == 0:

@@ -8,6 +8,7 @@ from typing import Any
 
 from boundcheck.ball import Ball
 from boundcheck.constants import Constant, Constants
+from boundcheck.side import in_words
 
 ADD_UP = (
     "Each value is that of one operation alone; the norm of a sum is at most the sum of the norms, "
@@ -78,7 +79,8 @@ class Explanation:
 
     def __str__(self) -> str:
         constant = self.constant
-        lines = [f"{constant.name} = {constant.value:.6g}, {constant.side.value}: {constant.provenance.how}"]
+        known = in_words(constant.side, constant.name)
+        lines = [f"{constant.name} = {constant.value:.6g}, {known}: {constant.provenance.how}"]
         lines += [f"  not proved: {self.no_proof}"] if self.no_proof else []
         lines += [f"  {self.remark}"] if self.remark else []
         for part in self.contributions:

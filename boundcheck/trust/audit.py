@@ -24,8 +24,8 @@ from boundcheck.report.accuracy import Accuracy, accuracy
 from boundcheck.report.audit import Audit
 from boundcheck.side import Side
 from boundcheck.trust import audit_words, faults, low_precision
+from boundcheck.trust.diagnosis import Diagnosis, Suspect, double, simplest
 from boundcheck.trust.evidence import Evidence
-from boundcheck.trust.explanation import Explanation, Found, double, simplest
 from boundcheck.trust.pieces import Pieces
 from boundcheck.trust.result import AccurateHypergradient
 
@@ -103,12 +103,12 @@ def audit(
         w_given=given.w is not None, v_given=given.v is not None,
     )  # fmt: skip
     error = double(given.g) - double(solution.value[0])
-    explained = simplest(faults.explanations(evidence), error, double(given.g), rounding)
-    explained = _or_precision(explained, exact, float(error.norm()), given)
-    if explained is None:
+    diagnosis = simplest(faults.explanations(evidence), error, double(given.g), rounding)
+    diagnosis = _or_precision(diagnosis, exact, float(error.norm()), given)
+    if diagnosis is None:
         return _result(found, None, _nothing(evidence), doubt)
-    left = _what_is_left(evidence, explained, found)
-    return _result(found, explained, audit_words.fault(explained), left, doubt)
+    left = _what_is_left(evidence, diagnosis, found)
+    return _result(found, diagnosis, audit_words.fault(diagnosis), left, doubt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,21 +196,21 @@ def _alpha(problem: Problem) -> float | None:
     return float(step)
 
 
-def _or_precision(explained: Found | None, exact: Pieces, error: float, given: _Given) -> Found | None:
+def _or_precision(diagnosis: Diagnosis | None, exact: Pieces, error: float, given: _Given) -> Diagnosis | None:
     """Precision, where nothing else explains the error, or where it is in a w or v of a lower precision."""
     solutions = {name: x for name, x in (("w", given.w), ("v", given.v)) if x is not None}
-    if explained is None:
+    if diagnosis is None:
         low = low_precision.low_precision(exact, error, {"g": given.g, **solutions})
-    elif explained.best.fault in ("inner", "linear-solve") and given.g.dtype is torch.float64 and solutions:
+    elif diagnosis.best.fault in ("inner", "linear-solve") and given.g.dtype is torch.float64 and solutions:
         low = low_precision.low_precision(exact, error, solutions)
     else:
-        return explained
-    return explained if low is None else Found(Explanation("precision", error, *audit_words.precision(low)))
+        return diagnosis
+    return diagnosis if low is None else Diagnosis(Suspect("precision", error, *audit_words.precision(low)))
 
 
-def _what_is_left(e: Evidence, explained: Found, found: Accuracy) -> str:
+def _what_is_left(e: Evidence, diagnosis: Diagnosis, found: Accuracy) -> str:
     """What the w and v of g leave to be wanted when an error of another kind is corrected."""
-    if explained.best.fault not in ASSEMBLY or not (e.w_given or e.v_given):
+    if diagnosis.best.fault not in ASSEMBLY or not (e.w_given or e.v_given):
         return ""
     left = float((double(e.base.value) - double(e.exact.value)).norm()) / float(found.gradient_norm.upper)
     return audit_words.left_over(left)
@@ -227,14 +227,14 @@ def _nothing(e: Evidence) -> str:
     return audit_words.UNEXPLAINED
 
 
-def _result(found: Accuracy, explained: Found | None, *words: str) -> Audit:
+def _result(found: Accuracy, diagnosis: Diagnosis | None, *words: str) -> Audit:
     return Audit(
         error=found.error,
         relative_error=found.relative_error,
         angle=found.angle,
         descent=found.descent,
-        fault=None if explained is None else explained.best.fault,
+        fault=None if diagnosis is None else diagnosis.best.fault,
         message=audit_words.message(found, *words),
         gradient_norm=found.gradient_norm,
-        remedy="" if explained is None else explained.best.remedy,
+        remedy="" if diagnosis is None else diagnosis.best.remedy,
     )

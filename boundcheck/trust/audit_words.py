@@ -7,7 +7,7 @@ import math
 from boundcheck.constants import Constant
 from boundcheck.report.accuracy import Accuracy
 from boundcheck.side import Side
-from boundcheck.trust.explanation import Found
+from boundcheck.trust.diagnosis import Diagnosis
 from boundcheck.trust.low_precision import LowPrecision
 
 SURE = 0.9  # ends of the error that are this near to each other are one number
@@ -38,9 +38,9 @@ def _how_far(found: Accuracy) -> str:
     return f"g is {at_most}{percent(found.relative_error)} off (angle {at_most}{found.angle:.3g}°), {descent}."
 
 
-def fault(explained: Found) -> str:
+def fault(diagnosis: Diagnosis) -> str:
     """The fault and what to change."""
-    best, other = explained.best, explained.other
+    best, other = diagnosis.best, diagnosis.other
     also = f" It may also be that {other.cause}." if other is not None else ""
     cause = best.cause if best.cause[1] == " " else best.cause[0].upper() + best.cause[1:]  # g, w and v stay small
     return f"{cause}. {best.remedy}{also}"

@@ -22,8 +22,8 @@ from boundcheck.numerics.curves.batch import Batch
 from boundcheck.numerics.curves.cost import Schedule
 from boundcheck.numerics.curves.sizes import measure
 from boundcheck.numerics.solvers import conjugate_gradient, normal_equations
+from boundcheck.trust.diagnosis import Suspect, double
 from boundcheck.trust.evidence import Evidence
-from boundcheck.trust.explanation import Explanation, double
 from boundcheck.trust.pieces import Pieces, exact_at
 
 LONGEST = 128  # steps, for a small problem
@@ -37,15 +37,15 @@ MORE_STEPS = "Take more lower-level steps t."
 MORE_K = "Take more steps k of the linear solver, or a better one."
 
 
-def linear(e: Evidence) -> Iterator[Explanation]:
+def linear(e: Evidence) -> Iterator[Suspect]:
     """∇₂E + ∂₂Φᵀv_k for k steps of the linear solvers."""
     base, off, alpha = e.base, e.off, e.alpha
-    yield Explanation(
+    yield Suspect(
         "linear-solve", off(base.direct), "its implicit part ∂₂Φᵀv is missing, as with v = 0 (k = 0 steps)",
         "Solve (I − ∂₁Φᵀ)v = ∇₁E and add ∂₂Φᵀv.",
     )  # fmt: skip
     if alpha is not None and abs(alpha - 1) > 1e-3:
-        yield Explanation(
+        yield Suspect(
             "linear-solve", off(base.direct + base.pulled(base.b) / alpha),
             "it has ∇₁E in the place of the solution of ∂₁₁ℓ v = ∇₁E, as in T1−T2: the Hessian counts as the identity",
             "Solve ∂₁₁ℓ v = ∇₁E, with conjugate gradient for example.",
@@ -75,7 +75,7 @@ def _iterates(base: Pieces) -> dict[str, list[Tensor]]:
     return found
 
 
-def inner(e: Evidence) -> Iterator[Explanation]:
+def inner(e: Evidence) -> Iterator[Suspect]:
     """AID at w_t with an exact linear solve, ITD, and AID with k = t, at every t."""
     problem = e.problem
     prepared = Prepared(problem, problem.lam[None])
@@ -108,7 +108,7 @@ def _distances(batch: Batch, g: Tensor, method: str, schedule: Schedule) -> list
     return [float(x) for x in values]
 
 
-def _both(e: Evidence, path: Tensor, distances: list[float], method: str) -> Iterator[Explanation]:
+def _both(e: Evidence, path: Tensor, distances: list[float], method: str) -> Iterator[Suspect]:
     """AID with k = t: the larger of its two errors is named."""
     t = _least(distances) + 1
     w = path[t]
@@ -131,14 +131,14 @@ def _both(e: Evidence, path: Tensor, distances: list[float], method: str) -> Ite
 
 def _best(
     e: Evidence, fault: str, distances: list[float], cause: str, remedy: str, steps: list[int] | None = None
-) -> Iterator[Explanation]:
+) -> Iterator[Suspect]:
     """The member of a family of step counts, 1, 2, … unless given, that is nearest to g."""
     if not distances:
         return
     i = _least(distances)
     count = i + 1 if steps is None else steps[i]
     about = "" if distances[i] <= EXACTLY * e.off_base else "about "
-    yield Explanation(fault, distances[i], cause.format(f"{about}{count}"), remedy, tries=len(distances))
+    yield Suspect(fault, distances[i], cause.format(f"{about}{count}"), remedy, tries=len(distances))
 
 
 def _least(distances: list[float]) -> int:

@@ -9,7 +9,7 @@ from functools import cached_property
 from torch import Tensor
 
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.trust.explanation import double
+from boundcheck.trust.diagnosis import double
 from boundcheck.trust.pieces import Pieces
 
 NEARER = 0.1  # of the distance from what g should be at its w and v

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from boundcheck.trust.diagnosis import Suspect, double
 from boundcheck.trust.evidence import Evidence
-from boundcheck.trust.explanation import Explanation, double
 
 SHARE = 0.01  # what a factor may leave of the error: errors of slow iterations are nearly parallel to ∇f, too
 FITTED_SHARE = 1e-4  # the same for a factor that was fitted to g
@@ -35,7 +35,7 @@ class Factor:
         return f"{self.value:.6g} times what it should be{self.name}"
 
 
-def named(e: Evidence) -> Iterator[Explanation]:
+def named(e: Evidence) -> Iterator[Suspect]:
     """The step size, 2, and one over them."""
     factors = [Factor(2.0), Factor(0.5)]
     if e.alpha is not None and abs(e.alpha - 1) > WHOLE:
@@ -48,7 +48,7 @@ def named(e: Evidence) -> Iterator[Explanation]:
             yield _of_implicit(e, factor)
 
 
-def fitted(e: Evidence) -> Iterator[Explanation]:
+def fitted(e: Evidence) -> Iterator[Suspect]:
     """Any factor, the one that fits best."""
     for factor in _best(double(e.g), double(e.base.value)):
         yield _of_g(e, factor)
@@ -75,18 +75,18 @@ def _best(x: Tensor, y: Tensor) -> Iterator[Factor]:
         yield Factor(value, free=1, share=FITTED_SHARE)
 
 
-def _of_g(e: Evidence, factor: Factor) -> Explanation:
+def _of_g(e: Evidence, factor: Factor) -> Suspect:
     remedy = f"Divide it by {factor.value:.6g}."
-    return _explanation(e, factor, factor.value * e.base.value, f"it is {factor.words}", remedy)
+    return _suspect(e, factor, factor.value * e.base.value, f"it is {factor.words}", remedy)
 
 
-def _of_implicit(e: Evidence, factor: Factor) -> Explanation:
+def _of_implicit(e: Evidence, factor: Factor) -> Suspect:
     h = e.base.direct + factor.value * e.base.implicit
     remedy = f"Divide the implicit part by {factor.value:.6g}." + (f" {BOTH_OR_NONE}" if factor.step else "")
-    return _explanation(e, factor, h, f"its implicit part ∂₂Φᵀv is {factor.words}", remedy)
+    return _suspect(e, factor, h, f"its implicit part ∂₂Φᵀv is {factor.words}", remedy)
 
 
-def _explanation(e: Evidence, factor: Factor, h: Tensor, cause: str, remedy: str) -> Explanation:
-    return Explanation(
+def _suspect(e: Evidence, factor: Factor, h: Tensor, cause: str, remedy: str) -> Suspect:
+    return Suspect(
         "scale", e.off(h), cause, remedy, free=factor.free, tries=factor.tries, share=factor.share
     )  # fmt: skip

@@ -14,60 +14,60 @@ from torch import Tensor
 from boundcheck.errors import BoundcheckError
 from boundcheck.numerics.solvers.reference import reference
 from boundcheck.trust import early_stop, factors
+from boundcheck.trust.diagnosis import Suspect, double
 from boundcheck.trust.evidence import Evidence
-from boundcheck.trust.explanation import Explanation, double
 from boundcheck.trust.pieces import Pieces
 
 SIGN_CHANCE = 0.01  # the sign is so common a fault that a fit of a per cent is enough
 
 
-def sign(e: Evidence) -> Iterator[Explanation]:
+def sign(e: Evidence) -> Iterator[Suspect]:
     """g or one of its parts with the other sign."""
     direct, implicit = e.base.direct, e.base.implicit
-    yield Explanation("sign", e.off(-e.base.value), "its sign is wrong", "Return −g.", chance=SIGN_CHANCE)
+    yield Suspect("sign", e.off(-e.base.value), "its sign is wrong", "Return −g.", chance=SIGN_CHANCE)
     if e.two_parts:
-        yield Explanation(
+        yield Suspect(
             "sign", e.off(direct - implicit), "the sign of its implicit part ∂₂Φᵀv is wrong",
             "Change it: g = ∇₂E + ∂₂Φᵀv, which for a loss is ∇₂E − ∂₂₁ℓ v with ∂₁₁ℓ v = ∇₁E.",
         )  # fmt: skip
-        yield Explanation(
+        yield Suspect(
             "sign", e.off(implicit - direct), "the sign of its direct term ∇₂E is wrong", "Add ∇₂E, do not subtract it."
         )
 
 
-def direct_term(e: Evidence) -> Iterator[Explanation]:
+def direct_term(e: Evidence) -> Iterator[Suspect]:
     """∇₂E left out, or counted twice."""
     if not e.two_parts:
         return
-    yield Explanation(
+    yield Suspect(
         "direct-term",
         e.off(e.base.implicit),
         "the direct term ∇₂E is missing",
         "Add ∇₂E(w, λ), the part of E that sees λ.",
     )
-    yield Explanation(
+    yield Suspect(
         "direct-term", e.off(2 * e.base.direct + e.base.implicit), "the direct term ∇₂E is in it twice",
         "Subtract ∇₂E(w, λ) once.",
     )  # fmt: skip
 
 
-def transpose(e: Evidence) -> Iterator[Explanation]:
+def transpose(e: Evidence) -> Iterator[Suspect]:
     """∂₁Φ in place of its transpose in the linear system; ∂₂Φ in place of its transpose, where it is square."""
     base = e.base
     if e.problem.symmetric is not True:
-        yield Explanation(
+        yield Suspect(
             "transpose", e.off(base.direct + base.pulled(base.solve(base.b))),
             "∂₁Φ is not transposed in the linear system: it has (I − ∂₁Φ)v = ∇₁E",
             "Solve (I − ∂₁Φᵀ)v = ∇₁E: products vᵀ∂₁Φ (vjp), not ∂₁Φv (jvp).",
         )  # fmt: skip
     if e.problem.d == e.problem.n > 1:
-        yield Explanation(
+        yield Suspect(
             "transpose", e.off(base.direct + base.d2phi(base.v)),
             "∂₂Φ is not transposed: it has ∂₂Φv in place of ∂₂Φᵀv", "Use vᵀ∂₂Φ, the gradient of vᵀΦ(w, λ) by λ.",
         )  # fmt: skip
 
 
-def given_solution(e: Evidence) -> Iterator[Explanation]:
+def given_solution(e: Evidence) -> Iterator[Suspect]:
     """With the w and v that belong to g: they explain its error, and one of them the most of it."""
     if not (e.w_given or e.v_given):
         return
@@ -76,13 +76,13 @@ def given_solution(e: Evidence) -> Iterator[Explanation]:
     of_v = float((double(e.base.value) - double(at_w)).norm())
     if of_w >= of_v:
         away = float((e.base.w - e.exact.w).norm() / e.exact.w.norm())
-        yield Explanation(
+        yield Suspect(
             "inner", e.off_base, f"the inner solution w is {_percent(away)} off",
             "Solve the lower level more accurately: more steps, or a better solver.",
         )  # fmt: skip
     else:
         left = e.base.residual(e.base.v) / float(e.base.b.norm())
-        yield Explanation(
+        yield Suspect(
             "linear-solve", e.off_base,
             f"the linear solve is not accurate: v leaves a residual of {_percent(left)} of ∇₁E",
             "Solve (I − ∂₁Φᵀ)v = ∇₁E more accurately: more steps k, or another solver.",
@@ -93,18 +93,18 @@ def _percent(x: float) -> str:
     return f"{100 * x:.3g} %"
 
 
-def linear_solve(e: Evidence) -> Iterator[Explanation]:
+def linear_solve(e: Evidence) -> Iterator[Suspect]:
     """The linear system with few steps of a solver, at the w of g."""
     if not e.v_given:
         yield from early_stop.linear(e)
 
 
-def inner(e: Evidence) -> Iterator[Explanation]:
+def inner(e: Evidence) -> Iterator[Suspect]:
     """The hypergradient at an early iterate of the problem's own dynamics."""
     yield from early_stop.inner(e)
 
 
-def other_lam(e: Evidence) -> Iterator[Explanation]:
+def other_lam(e: Evidence) -> Iterator[Suspect]:
     """The hypergradient at another λ, or by another parameter than λ."""
     lam = e.problem.lam
     by_exp = "Give the derivative by λ itself, at which the problem is."
@@ -115,13 +115,13 @@ def other_lam(e: Evidence) -> Iterator[Explanation]:
         (1 / lam, "it is 1/λ times the derivative by λ"),
     ):
         if bool(torch.isfinite(factor).all()):
-            yield Explanation("lambda", e.off(factor * e.base.value), cause, by_exp)
+            yield Suspect("lambda", e.off(factor * e.base.value), cause, by_exp)
     for other, name in _other_lams(e):
         try:
             there = reference(e.problem, e.problem.checked(other, "lam")[None]).value[0]
         except BoundcheckError:
             continue
-        yield Explanation("lambda", e.off(there), f"it is the hypergradient at {name}", f"Compute it at {_WHERE}.")
+        yield Suspect("lambda", e.off(there), f"it is the hypergradient at {name}", f"Compute it at {_WHERE}.")
 
 
 _WHERE = "the λ of the problem, or audit it with lam= where it was computed"
@@ -139,7 +139,7 @@ def _other_lams(e: Evidence) -> Iterator[tuple[Tensor, str]]:
         yield lam.log(), "log(λ), not at λ"
 
 
-FAULTS: tuple[Callable[[Evidence], Iterator[Explanation]], ...] = (
+FAULTS: tuple[Callable[[Evidence], Iterator[Suspect]], ...] = (
     given_solution,
     sign,
     direct_term,
@@ -152,7 +152,7 @@ FAULTS: tuple[Callable[[Evidence], Iterator[Explanation]], ...] = (
 )
 
 
-def explanations(e: Evidence) -> Iterator[Explanation]:
+def explanations(e: Evidence) -> Iterator[Suspect]:
     """All faults with how well they explain g; one that cannot be computed for this problem is left out."""
     for fault in FAULTS:
         try:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.errors import BoundcheckError
-from boundcheck.trust.explanation import double
+from boundcheck.trust.diagnosis import double
 from boundcheck.trust.pieces import Pieces, exact_at
 
 LOWER = (torch.bfloat16, torch.float16, torch.float32)

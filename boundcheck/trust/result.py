@@ -11,10 +11,8 @@ from boundcheck.number_text import upward
 from boundcheck.numerics.bilevel.flatten import Layout
 from boundcheck.report.accuracy import Accuracy
 from boundcheck.report.enclosure import Enclosure
-from boundcheck.side import Side
+from boundcheck.side import Side, standing
 from boundcheck.trust import result_card
-
-WORTH = {Side.UPPER: "proved", Side.EXACT: "proved", Side.LOWER: "estimated"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +99,7 @@ class AccurateHypergradient:
     def how(self) -> str:
         """What the error is worth: "proved", "estimated" or "with probability 0.999"."""
         side = self.error.side
-        return WORTH.get(side, f"with probability {1 - self.error.delta:g}")
+        return f"with probability {1 - self.error.delta:g}" if side is Side.HIGH_PROBABILITY else standing(side)
 
     @property
     def spend(self) -> str | None:

@@ -15,7 +15,7 @@ from torch import Tensor
 import boundcheck as bc
 from boundcheck.compare.certified_reference import CertifiedReference, certified_reference
 from boundcheck.report.audit import FAULTS as NAMES
-from boundcheck.trust.explanation import CHANCE, SHARE, Explanation, entries_that_count, simplest
+from boundcheck.trust.diagnosis import CHANCE, SHARE, Suspect, entries_that_count, simplest
 
 
 @pytest.fixture(autouse=True)
@@ -280,8 +280,8 @@ def test_zero() -> None:
     assert "is the graph cut" in found.message
 
 
-def explanation(fault: str, distance: float, **more: float) -> Explanation:
-    return Explanation(fault, distance, f"it is {fault}", "Do something.", **more)
+def explanation(fault: str, distance: float, **more: float) -> Suspect:
+    return Suspect(fault, distance, f"it is {fault}", "Do something.", **more)
 
 
 def test_the_simplest_of_equals_is_named_and_the_other_told() -> None:

@@ -172,6 +172,7 @@ def test_a_built_in_problem_is_not_explained_on_its_page() -> None:
 def test_an_explanation_prints_as_lines_that_name_the_operations() -> None:
     lines = str(bc.explain_constant(problem_of(), "nu_1")).splitlines()
     assert lines[0].startswith("nu_1 = ")
+    assert ", proved upper bound: " in lines[0]
     assert any(f"{Path(__file__).name}:" in line for line in lines[1:])
 
 

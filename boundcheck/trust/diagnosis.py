@@ -14,7 +14,7 @@ AS_GOOD = 3  # an explanation that leaves this many times as much is as good
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Suspect:
     """A fault, and how far g is from what it would be with this fault alone.
 
     `free` numbers were fitted to g; it is the best of `tries`; it may be right by chance with `chance` in all, and
@@ -48,14 +48,14 @@ def entries_that_count(error: Tensor) -> float:
 
 
 @dataclass(frozen=True)
-class Found:
+class Diagnosis:
     """The simplest of the explanations that fit best, and another one that fits as well, if there is one."""
 
-    best: Explanation
-    other: Explanation | None = None
+    best: Suspect
+    other: Suspect | None = None
 
 
-def simplest(explanations: Iterable[Explanation], error: Tensor, g: Tensor, rounding: float) -> Found | None:
+def simplest(explanations: Iterable[Suspect], error: Tensor, g: Tensor, rounding: float) -> Diagnosis | None:
     """The first of those that fit as well as the best; None where nothing explains the error.
 
     What is left has to be a small part of g too: all small vectors are near each other. `rounding` is how far two
@@ -67,7 +67,7 @@ def simplest(explanations: Iterable[Explanation], error: Tensor, g: Tensor, roun
         return None
     least = min(e.distance for e in fitting)
     good = [e for e in fitting if e.distance <= max(AS_GOOD * least, rounding)]
-    return Found(good[0], next((e for e in good[1:] if e.fault != good[0].fault), None))
+    return Diagnosis(good[0], next((e for e in good[1:] if e.fault != good[0].fault), None))
 
 
 def double(x: Tensor) -> Tensor:
