@@ -2,7 +2,7 @@
 
 Small matrices come as balls that hold the exact ones (`rounding_proof_matrices`), and their norms are certified by
 Cholesky: such a constant is exact, or an upper bound where rounding shows. Of larger ones up to d = `DENSE` the
-rounding is not proved, and the provenance says so. Above that by Golub-Kahan from a random start, certified with
+rounding is not proved, so that they are estimates. Above that by Golub-Kahan from a random start, certified with
 probability 1 − δ.
 """
 
@@ -40,6 +40,7 @@ from boundcheck.numerics.solvers.reference import ReferenceSolution
 from boundcheck.side import Side
 
 STEPS = 200  # of Golub-Kahan at most
+TOO_LARGE = "the matrices are too large"
 ROUNDED = torch.finfo(torch.float64).eps
 
 
@@ -70,11 +71,10 @@ def at_solution(
         Y, Z = of_phi.d1, of_phi.d2
         yield from _enclosed(problem, Y.mid, float(Y.rad.norm()), Z.mid, float(Z.rad.norm()))
     elif problem.d <= DENSE:
-        why = "rounding not proved" if of_phi is None else f"rounding not proved: {of_phi.reason}"
+        why = f"rounding not proved: {TOO_LARGE if of_phi is None else of_phi.reason}"
         for constant in _dense(problem, prepared, w):
             how = f"{constant.provenance.how}; {why}"
-            side = constant.side if of_phi is None else Side.LOWER
-            yield replace(constant, side=side, provenance=replace(constant.provenance, how=how))
+            yield replace(constant, side=Side.LOWER, provenance=replace(constant.provenance, how=how))
     else:
         yield from _by_products(problem, prepared, w, spend)
     yield gradient_norm("g_star", problem, w, ready, "‖∇₁E(w*)‖ at the computed w*")

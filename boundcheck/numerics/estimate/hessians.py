@@ -62,7 +62,8 @@ def of_inner_loss(
     if mu.side is L.side is Side.EXACT and not rounding <= NOTHING * abs(mu.value):
         mu, L = replace(mu, side=Side.LOWER), replace(L, side=Side.UPPER)  # the safe sides
     uncertified = ends.smallest.side is Side.LOWER  # a value inside the spectrum
-    if not shape.d1phi or uncertified or isinstance(ball, NoProof):  # elsewhere it may be less convex, less smooth
+    rounded = not isinstance(ball, Ball) and ends.smallest.side is not Side.HIGH_PROBABILITY
+    if not shape.d1phi or uncertified or rounded or isinstance(ball, NoProof):  # elsewhere: less convex, less smooth
         mu, L = replace(mu, side=Side.UPPER), replace(L, side=Side.LOWER)
     yield mu
     yield L
@@ -93,4 +94,5 @@ def of_outer_loss(problem: Problem, prepared: Prepared, w_star: Tensor, spend: S
             return at_solution.proved_constant("eta_1", top.value, float(ball.d11.rad.norm()), how, problem, problem.d)
     ends = _ends(problem.outer_at, problem, prepared, w_star, spend)
     eta_1 = constant_of("eta_1", ends.norm, f"{how}; rounding not proved", problem, spend.seed)
-    return replace(eta_1, side=Side.LOWER) if isinstance(ball, NoProof) else eta_1
+    certified = eta_1.side is Side.HIGH_PROBABILITY and not isinstance(ball, NoProof)
+    return eta_1 if certified else replace(eta_1, side=Side.LOWER)

@@ -15,7 +15,7 @@ from boundcheck.numerics.program.outside_torch import NoWayOut
 from boundcheck.numerics.program.rounding_rules.ball import Ball, Refusal
 from boundcheck.numerics.program.rounding_watch import Watch
 
-LARGEST = 30_000  # entries of the matrices together: ball arithmetic on more takes seconds
+LARGEST_D, LARGEST = 600, 5_000_000  # rows, and entries of both matrices: ball arithmetic on more takes seconds
 Parts = Callable[[Tensor, Tensor, Ready, Tensor], Sequence[Tensor]]  # of (w, λ, what is prepared, I)
 
 
@@ -37,7 +37,7 @@ class OfOuter:
 
 def are_small(problem: Problem) -> bool:
     """Are the matrices small enough to be enclosed?"""
-    return problem.d * (problem.d + problem.n) <= LARGEST
+    return problem.d <= LARGEST_D and problem.d * (problem.d + problem.n) <= LARGEST
 
 
 def of_phi(problem: Problem, w: Tensor) -> OfPhi | NoProof:

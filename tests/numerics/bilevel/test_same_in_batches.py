@@ -98,3 +98,7 @@ def test_an_error_that_every_call_catches() -> None:
         return square(w, lam)
 
     make(outer=outer)
+
+
+def test_a_function_without_a_second_derivative_is_refused_where_that_matters() -> None:
+    of_loss(lambda w, lam: torch.cdist(X, w[None]).pow(2).sum() + (lam * w**2).sum())
