@@ -13,17 +13,23 @@ import multiprocessing
 import os
 import warnings
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import torch
+from adversary import log
 from adversary.generate import case_of
+from adversary.log import Chunk
 
 import boundcheck as bc
 
 SLACK = 1e-12  # relative: this judge computes norms of the truth in float64
 TOLERANCES = (0.5, 0.1, 1e-2, 1e-4)
+SEED = 0  # of the adversary's problems
+PIECE = 20  # problems in a line of the log
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
 
@@ -31,6 +37,7 @@ QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 class Tally:
     """What came of all problems."""
 
+    problems: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     false: list[str] = field(default_factory=list)
     calibration: list[float] = field(default_factory=list)  # estimate/error of g where it is not proved
@@ -38,16 +45,27 @@ class Tally:
 
     def join(self, other: Tally) -> None:
         """Add another one."""
+        self.problems += other.problems
         self.kinds.update(other.kinds)
         self.false += other.false
         self.calibration += other.calibration
         self.of_proved += other.of_proved
 
+    def to_json(self) -> dict[str, Any]:
+        """As a line of a log."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
+
+    @classmethod
+    def from_json(cls, given: dict[str, Any]) -> Tally:
+        """From a line of a log."""
+        values = {part.name: given[part.name] for part in fields(cls)}
+        return cls(**{**values, "kinds": Counter(values["kinds"])})
+
 
 def ask(number: int) -> Tally:
     """One problem."""
-    tally, rng = Tally(), Random(f"tolerance-{number}")
-    case = case_of(number, 0)
+    tally, rng = Tally(1), Random(f"tolerance-{number}")
+    case = case_of(number, SEED)
     rtol, prove = rng.choice(TOLERANCES), rng.random() < 0.8
     torch.manual_seed(number)
     try:
@@ -110,16 +128,30 @@ def _single_thread() -> None:
     torch.set_num_threads(1)
 
 
-def run(first: int, problems: int, jobs: int) -> Tally:
-    """Problems number `first` … on several processes."""
-    total = Tally()
+def _piece(numbers: range) -> tuple[range, Tally]:
+    tally = Tally()
+    for number in numbers:
+        tally.join(ask(number))
+    return numbers, tally
+
+
+def run(first: int, problems: int, jobs: int, path: Path | None = None) -> Tally:
+    """Problems number `first` … on several processes; of those in the log at `path` only what the log says."""
+    code, total, size = log.code(), Tally(), 1 if path is None else PIECE
+    numbers = range(first, first + problems)
+    before = log.read(path, Tally) if path is not None else []
+    for chunk in before:
+        if chunk.seed == SEED:
+            total.join(chunk.tally)
     with multiprocessing.get_context("spawn").Pool(jobs, _single_thread) as pool:
-        for done, tally in enumerate(pool.imap_unordered(ask, range(first, first + problems), chunksize=10), 1):
+        for piece, tally in pool.imap_unordered(_piece, log.left(before, numbers, SEED, size)):
+            if path is not None:
+                log.append(path, Chunk(SEED, piece.start, code, tally))
             total.join(tally)
             for line in tally.false:
                 print(line, flush=True)
-            if done % 500 == 0:
-                print(f"{done}/{problems}, {len(total.false)} false", flush=True)
+            if total.problems % 500 == 0:
+                print(f"{total.problems} problems, {len(total.false)} false", flush=True)
     return total
 
 
@@ -129,10 +161,11 @@ def main() -> int:
     parser.add_argument("--problems", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--log", type=Path, help="what is done is written there, and not done again")
     chosen = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    tally = run(chosen.first, chosen.problems, chosen.jobs)
-    print(f"{chosen.problems} problems, {len(tally.false)} false; {dict(tally.kinds.most_common())}")
+    tally = run(chosen.first, chosen.problems, chosen.jobs, chosen.log)
+    print(f"{tally.problems} problems, {len(tally.false)} false; {dict(tally.kinds.most_common())}")
     for name, values in (("estimate/error", tally.calibration), ("proved upper end/error", tally.of_proved)):
         if values:
             quantiles = ", ".join(f"{q:.0%} {np.quantile(values, q):.3g}" for q in QUANTILES)

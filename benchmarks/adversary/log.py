@@ -12,6 +12,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import boundcheck
 
@@ -25,7 +26,7 @@ class Chunk:
     seed: int
     first: int
     code: str
-    tally: Tally
+    tally: Any  # with `problems` and `to_json`
 
     @property
     def numbers(self) -> range:
@@ -55,14 +56,14 @@ def append(path: Path, chunk: Chunk) -> None:
         os.close(file)
 
 
-def read(path: Path) -> list[Chunk]:
-    """All whole lines; a chunk that is there twice counts once."""
+def read(path: Path, tally: Any = Tally) -> list[Chunk]:
+    """All whole lines, with tallies of that type; a chunk that is there twice counts once."""
     chunks: list[Chunk] = []
     done: set[tuple[int, int]] = set()
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []:
         try:
             fields = json.loads(line)
-            chunk = Chunk(fields["seed"], fields["first"], fields["code"], Tally.from_json(fields))
+            chunk = Chunk(fields["seed"], fields["first"], fields["code"], tally.from_json(fields))
         except (ValueError, KeyError, TypeError):
             continue
         numbers = {(chunk.seed, number) for number in chunk.numbers}

@@ -16,21 +16,27 @@ from torch import Tensor
 
 from boundcheck.constants import Constant, Provenance
 from boundcheck.errors import AssumptionError, ToleranceError
-from boundcheck.numerics.bilevel.derivatives import linearise
+from boundcheck.numerics.bilevel.derivatives import Linearisation
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.quick.quick_problem import quick
 from boundcheck.numerics.solvers import conjugate_gradient, lower_level
 from boundcheck.report.accuracy import Accuracy, accuracy
 from boundcheck.side import Side
-from boundcheck.trust.aid_point import AidPoint, Solvers, Work
+from boundcheck.trust.aid_point import AidPoint, Iterate, Solvers, Work
 from boundcheck.trust.proof import ANOTHER, as_array, prove
 from boundcheck.trust.result import AccurateHypergradient
 from boundcheck.trust.tolerance import Tolerance
 
 FIRST = 2  # lower-level steps before the first point
-FACTOR = 0.1  # by which a point is to be better than the one before
-LOOSEST = 0.3  # the tolerance of the first linear solve; it falls by FACTOR at every point
+TRIAL = 2  # products by which ∂₁Φ is seen to be symmetric
+FACTOR = 0.1  # by which a point is to be better than the one before, at most
+CHECK = 0.3  # at least, which is enough to show the error of the one before
+LOOSEST = 0.3  # the tolerance of the first linear solve
+WITHIN = 0.5  # of the tolerance: what a point aims at
+SHARE = 0.3  # of the error that a point aims at: what its linear solver may leave
+NEAR = 0.1  # of the length of w: v is not solved for at a w that is farther from the solution
+APPROACH = 10  # improvements of w until then at most
 ROUGH = 0.5  # the tolerance of the solve that splits the error
 UNITS = 8  # of rounding in a vector
 ROUNDS = 40  # points at most
@@ -71,15 +77,13 @@ def to_tolerance(
     DivergenceError
         If the lower level diverges.
     """
-    solvers, point = _first(problem, w0, v0, most, newton)
-    tol, gaps, errors, answer, sensitivity = LOOSEST, [], [], None, 0.0
+    solvers, point = _first(problem, tolerance.rtol, w0, v0, most, newton)
+    gaps, errors, answer, sensitivity, eps_g = [], [], None, 0.0, None
     for _ in range(ROUNDS):
-        tol = max(tol * FACTOR, 10 * torch.finfo(problem.dtype).eps)
-        following = _following(solvers, point, tol)
+        following = _following(solvers, point, _aim(tolerance, point, eps_g))
         gaps.append(float(lower_level.length(following.value - point.value)))
         sensitivity = max(sensitivity, _sensitivity(gaps[-1], point))
         eps_g = _estimate(gaps, sensitivity, point, following)
-        tol = min(tol, following.linear_residual)  # the next solve is to improve on this one
         if eps_g is None:
             errors.append(math.inf)
             if _stalled(errors):
@@ -120,6 +124,14 @@ def to_tolerance(
     )
 
 
+@dataclass(frozen=True)
+class _Aim:
+    """What the next point is to reach."""
+
+    w: float  # the residual of w, in that of the point
+    v: float  # the residual of v, in ‖∇₁E‖
+
+
 @dataclass(frozen=True, eq=False)
 class _Answer:
     """A point, a better hypergradient, and what it shows of the error of the point."""
@@ -130,8 +142,24 @@ class _Answer:
     eps_g: Constant
 
 
-def _first(problem: Problem, w0: Tensor, v0: Tensor | None, most: int, newton: bool) -> tuple[Solvers, AidPoint]:
-    """A few steps of the lower level, the solvers that suit the problem, and AID there."""
+def _aim(tolerance: Tolerance, point: AidPoint, eps_g: Constant | None) -> _Aim:
+    """How much better the next point is to be: as much as the tolerance needs, by what is known of this one."""
+    size = float(lower_level.length(point.value))
+    known = size if eps_g is None else eps_g.value  # of a first point nothing is known
+    wanted = WITHIN * (tolerance.rtol * size + tolerance.atol)
+    w = CHECK if eps_g is None or known == 0 else min(CHECK, max(FACTOR, wanted / known))
+    implicit = float(lower_level.length(point.value - point.direct))
+    v = SHARE * max(wanted, w * known) / implicit if implicit > 0 else LOOSEST
+    return _Aim(w, max(min(v, LOOSEST, CHECK * point.linear_residual), 10 * torch.finfo(point.w.dtype).eps))
+
+
+def _first(
+    problem: Problem, rtol: float, w0: Tensor, v0: Tensor | None, most: int, newton: bool
+) -> tuple[Solvers, AidPoint]:
+    """The solvers that suit the problem, and AID at a w that is near to the solution.
+
+    A v at a w that is still far away is of no use, so w is made better first.
+    """
     fast = quick(problem)
     prepared = Prepared(fast, fast.lam)
     z = fast.dynamics.start(w0)
@@ -143,11 +171,13 @@ def _first(problem: Problem, w0: Tensor, v0: Tensor | None, most: int, newton: b
     w, lengths = states[-1], [float((b - a).norm()) for a, b in pairwise(states)]
     if not bool(torch.isfinite(w).all()):
         raise lower_level.explain_divergence(fast, prepared.ready, fast.dynamics.start(w0), FIRST)
-    work = Work(t=FIRST)
-    for method in _methods(fast, prepared, w, lengths):
+    rate = lengths[-1] / lengths[0] if lengths[0] > 0 else 1.0
+    work = Work(t=FIRST, k=0 if fast.symmetric is False else TRIAL)
+    first = Solvers(fast, prepared, "aid-cg", most, newton).iterate(w, work, min(rate, 1.0))
+    for method in _methods(fast, first.linearisation, rate):
         solvers = Solvers(fast, prepared, method, most, newton)
         try:
-            point = solvers.at(w, v0, LOOSEST, work)
+            point = solvers.point(_approach(solvers, first, w0, rtol), v0, min(rtol or LOOSEST, LOOSEST))
         except AssumptionError:  # I − ∂₁Φ is not definite here, so conjugate gradient does not apply
             continue
         if bool(torch.isfinite(point.value).all()):
@@ -155,28 +185,42 @@ def _first(problem: Problem, w0: Tensor, v0: Tensor | None, most: int, newton: b
     raise ToleranceError(f"{problem.name}: no linear solver gives a finite hypergradient at t = {FIRST}; change params")
 
 
-def _methods(problem: Problem, prepared: Prepared, w: Tensor, lengths: list[float]) -> list[str]:
+def _methods(problem: Problem, linearised: Linearisation, rate: float) -> list[str]:
     """Linear solvers in the order in which to try them."""
-    contracts = lengths[-1] <= CONTRACTS * lengths[0]
-    others = ["aid-fp", "aid-cgn"] if contracts else ["aid-cgn"]
+    others = ["aid-fp", "aid-cgn"] if rate <= CONTRACTS else ["aid-cgn"]
     try:
-        conjugate_gradient.refuse_unless_symmetric(linearise(problem, w, prepared), problem)
+        conjugate_gradient.refuse_unless_symmetric(linearised, problem)
     except AssumptionError:
         return others
     return ["aid-cg", *others]
 
 
-def _following(solvers: Solvers, point: AidPoint, tol: float) -> AidPoint:
+def _approach(solvers: Solvers, at: Iterate, w0: Tensor, rtol: float) -> Iterate:
+    """A w that is near to the solution, by what the steps so far promise.
+
+    How near the tolerance asks for is not known yet. The relative error of w is taken to be that of g.
+    """
+    near = WITHIN * min(rtol or NEAR, NEAR)
+    at_rest = RESTS * torch.finfo(w0.dtype).eps
+    distance = float(lower_level.length(at.excess)) / (1 - at.rate) if at.rate < 1 else math.inf
+    for _ in range(APPROACH):
+        scale = max(float(lower_level.length(x)) for x in (at.w, at.w - w0))
+        wanted = near * scale
+        if distance <= wanted or float(lower_level.length(at.excess)) <= at_rest * scale:
+            break
+        before, at = at, solvers.improved(at, min(CHECK, max(FACTOR, wanted / distance)))
+        left = float(at.excess.norm()) / float(before.excess.norm())
+        distance = float(lower_level.length(at.w - before.w)) * left / (1 - left) if left < 1 else math.inf
+    return at
+
+
+def _following(solvers: Solvers, point: AidPoint, aim: _Aim) -> AidPoint:
     """The next point."""
-    w, work = solvers.better_w(point, FACTOR)
-    if not bool(torch.isfinite(w).all()):
-        raise lower_level.explain_divergence(
-            solvers.problem, solvers.prepared.ready, solvers.problem.dynamics.start(point.w), work.t - point.work.t
-        )
+    at = solvers.improved(point, aim.w)
     try:
-        return solvers.at(w, point.v, tol, work)
+        return solvers.after(point, at, aim.v)
     except AssumptionError:  # not definite at the new point
-        return replace(solvers, method="aid-cgn").at(w, point.v, tol, work)
+        return replace(solvers, method="aid-cgn").after(point, at, aim.v)
 
 
 def _sensitivity(gap: float, point: AidPoint) -> float:
@@ -189,8 +233,9 @@ def _sensitivity(gap: float, point: AidPoint) -> float:
 def _estimate(gaps: list[float], sensitivity: float, point: AidPoint, following: AidPoint) -> Constant | None:
     """How far the next point itself may be off; None where it is not closer to a fixed point than the one before.
 
-    It is the part of the gap that the residuals of w, or the gaps before, leave; the part of the implicit term that the
-    residual of v leaves; and what rounding of w and g may do, if it acts on g as the residuals of the points so far.
+    It is the part of the gap that the residuals of w and v, or the gaps before, leave; the part of the implicit term
+    that the residual of v leaves; and what rounding of w and g may do, if it acts on g as the residuals of the points
+    so far.
     """
     info = torch.finfo(point.w.dtype)
     excess = float(point.excess.norm().clamp(min=info.tiny))
@@ -198,6 +243,8 @@ def _estimate(gaps: list[float], sensitivity: float, point: AidPoint, following:
     left = float(following.excess.norm()) / max(excess, least, info.tiny)
     if len(gaps) > 1 and gaps[-2] > 0:
         left = max(left, min(gaps[-1] / gaps[-2], 0.5))
+    if point.linear_residual > 0:
+        left = max(left, min(following.linear_residual / point.linear_residual, 0.5))
     implicit = float(lower_level.length(following.value - following.direct))
     linear = implicit * following.linear_residual
     size = float(lower_level.length(following.value))

@@ -7,8 +7,7 @@ from further steps of the lower level otherwise. A better v comes from further s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -25,6 +24,12 @@ from boundcheck.numerics.solvers.reference import ReferenceSolution
 from boundcheck.numerics.solvers.result import LinearSolution
 
 PRODUCTS = {"aid-cg": 1, "aid-fp": 1, "aid-cgn": 2}  # of a step of the linear solver
+BEFORE = {
+    "aid-cg": 0,
+    "aid-fp": -1,
+    "aid-cgn": 1,
+}  # of the first residual, from v = 0; the first step of aid-fp is free
+FROM_START = {"aid-cg": 1, "aid-fp": 0, "aid-cgn": 2}  # of the first residual, from another v
 PROMISED = 0.5  # the part of the residual that a Newton step may leave; the linear model says tol
 
 
@@ -33,7 +38,7 @@ class Work(NamedTuple):
 
     t: int = 0  # for the lower level
     k: int = 0  # for the linear system
-    lam: int = 0  # products with ∂₂Φᵀ
+    lam: int = 0  # products with ∂₂Φᵀ, each of which has that with ∂₁Φᵀ too: it is the same backward pass
 
     def plus(self, *, t: int = 0, k: int = 0, lam: int = 0) -> Work:
         """This and more."""
@@ -46,22 +51,25 @@ class Work(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class AidPoint:
-    """The hypergradient ∇₂E(w) + ∂₂Φ(w)ᵀv, with the residuals of w and v."""
+class Iterate:
+    """A w, with the linearisation of Φ and the residual there."""
 
     w: Tensor
-    v: Tensor
-    value: Tensor
     excess: Tensor  # w − Φ(w)
-    b: Tensor  # ∇₁E
-    direct: Tensor  # ∇₂E
     linearisation: Linearisation
     work: Work
+    rate: float  # by which the last steps of Φ became shorter; 1 where that is not known
 
-    @cached_property
-    def residual_v(self) -> Tensor:
-        """(I − ∂₁Φᵀ)v − ∇₁E."""
-        return self.v - self.linearisation.d1_T(self.v) - self.b
+
+@dataclass(frozen=True, eq=False)
+class AidPoint(Iterate):
+    """The hypergradient ∇₂E(w) + ∂₂Φ(w)ᵀv, with the residuals of w and v."""
+
+    v: Tensor
+    value: Tensor
+    b: Tensor  # ∇₁E
+    direct: Tensor  # ∇₂E
+    residual_v: Tensor  # (I − ∂₁Φᵀ)v − ∇₁E
 
     @property
     def linear_residual(self) -> float:
@@ -85,18 +93,32 @@ class Solvers:
     most: int  # steps of one solve
     newton: bool = True  # may the lower level take Newton steps?
 
-    def at(self, w: Tensor, v: Tensor | None, tol: float, work: Work) -> AidPoint:
-        """AID at w, from the start v, to a residual of tol‖∇₁E(w)‖."""
+    def iterate(self, w: Tensor, work: Work, rate: float = 1.0) -> Iterate:
+        """Φ at w."""
         linearised = linearise(self.problem, w, self.prepared)
-        outer = outer_gradients(self.problem, w, self.prepared.leaves)
-        solved = self._solve(linearised, outer.w, v, tol)
-        total = tuple(a + b for a, b in zip(outer.lam, linearised.d2_T(solved.v), strict=True))
-        value = self.prepared.pull_back(total)
-        spent = work.plus(t=1, k=PRODUCTS[self.method] * solved.k + 1, lam=1)  # 1 for the residual
-        direct = self.prepared.pull_back(outer.lam)
-        return AidPoint(w, solved.v, value, w - linearised.y.detach(), outer.w, direct, linearised, spent)
+        return Iterate(w, w - linearised.y.detach(), linearised, work.plus(t=1), rate)
 
-    def _solve(self, linearised: Linearisation, b: Tensor, v: Tensor | None, tol: float) -> LinearSolution:
+    def point(self, at: Iterate, v: Tensor | None, tol: float) -> AidPoint:
+        """AID there, from the start v, to a residual of tol‖∇₁E(w)‖."""
+        outer = outer_gradients(self.problem, at.w, self.prepared.leaves)
+        solved = self._solve(at, outer.w, v, tol)
+        by_w, by_lam = at.linearisation.transposed(solved.v, last=False)
+        value = self.prepared.pull_back(tuple(a + b for a, b in zip(outer.lam, by_lam, strict=True)))
+        direct = self.prepared.pull_back(outer.lam)
+        residual_v = solved.v - by_w - outer.w
+        spent = at.work.plus(k=self._products(solved, v), lam=1)
+        known = at.w, at.excess, at.linearisation, spent, at.rate
+        return AidPoint(*known, solved.v, value, outer.w, direct, residual_v)
+
+    def after(self, point: AidPoint, at: Iterate, tol: float) -> AidPoint:
+        """AID at the next w, from the v of the point; a step of aid-fp from there is part of its residual."""
+        return self.point(at, point.v - point.residual_v if self.method == "aid-fp" else point.v, tol)
+
+    def _products(self, solved: LinearSolution, start: Tensor | None) -> int:
+        before = BEFORE if start is None else FROM_START
+        return max(PRODUCTS[self.method] * solved.k + before[self.method], 0)
+
+    def _solve(self, at: Iterate, b: Tensor, v: Tensor | None, tol: float) -> LinearSolution:
         if not bool((b != 0).any()):  # nothing depends on w here, and a relative tolerance asks for nothing
             return LinearSolution(torch.zeros_like(b), 0)
         if not 0 < float(b @ b) < math.inf:
@@ -104,47 +126,68 @@ class Solvers:
                 f"{self.problem.name}: ‖∇₁E‖ = {float(lower_level.length(b)):.1e} is too small or too large for "
                 f"{str(b.dtype).removeprefix('torch.')}; scale outer_loss"
             )
-        return solve(self.method, linearised, b, self.most, v, tol)
+        if self.method == "aid-fp":
+            return self._repeated(at, b, v, tol)
+        return solve(self.method, at.linearisation, b, self.most, v, tol)
+
+    def _repeated(self, at: Iterate, b: Tensor, v: Tensor | None, tol: float) -> LinearSolution:
+        """Steps v ← ∂₁Φᵀv + ∇₁E until the next one would be short enough; the rate of w is a guess of that of v."""
+        length, count = float(lower_level.length(b)), 1 if v is None else 0
+        target, rate, v = tol * length, at.rate, b if v is None else v
+        while count < self.most and (count == 0 or rate * length > target):
+            v_before, v = v, at.linearisation.d1_T(v) + b
+            length_before, length = length, float(lower_level.length(v - v_before))
+            rate, count = _falling(length, length_before), count + 1
+        return LinearSolution(v, count)
 
     def linear_part(self, point: AidPoint, tol: float) -> tuple[Tensor, Work]:
         """∂₂Φᵀ(I − ∂₁Φᵀ)⁻¹r_v: what the linear solver adds to the error of the point, to first order."""
         if not bool(point.residual_v.norm() > 0):
             return torch.zeros_like(point.value), point.work
-        solved = self._solve(point.linearisation, point.residual_v, None, tol)
+        solved = self._solve(point, point.residual_v, None, tol)
         part = self.prepared.pull_back(point.linearisation.d2_T(solved.v))
-        return part, point.work.plus(k=PRODUCTS[self.method] * solved.k, lam=1)
+        return part, point.work.plus(k=self._products(solved, None), lam=1)
 
-    def better_w(self, point: AidPoint, tol: float) -> tuple[Tensor, Work]:
+    def improved(self, at: Iterate, tol: float) -> Iterate:
         """A w whose residual is smaller by about the factor tol."""
         if self.method == "aid-cg" and self.newton:
-            newton = self._newton(point, tol)
+            newton = self._newton(at, tol)
             if newton is not None:
                 return newton
-        return self._plain(point, tol)
+        return self._plain(at, tol)
 
-    def _newton(self, point: AidPoint, tol: float) -> tuple[Tensor, Work] | None:
+    def _newton(self, at: Iterate, tol: float) -> Iterate | None:
         """An inexact Newton step, if it lowers the residual as it promises; None if it does not."""
         try:
-            solved = conjugate_gradient.solve(point.linearisation.d1_T, point.excess, self.most, None, tol)
+            solved = conjugate_gradient.solve(at.linearisation.d1_T, at.excess, self.most, None, tol)
         except AssumptionError:  # not definite here
             return None
-        w, before = point.w - solved.v, float(point.excess.norm())
-        after = float(lower_level.residual(self.problem, self.prepared.ready, w))
-        # `at` evaluates Φ there again, and counts it. A step that brings less than the linear model says may lead to
-        # the neighbourhood of another fixed point.
-        return (w, point.work.plus(t=solved.k)) if after <= PROMISED * before else None
+        following = self.iterate(at.w - solved.v, at.work.plus(t=solved.k), at.rate)
+        # A step that brings less than the linear model says may lead to the neighbourhood of another fixed point.
+        return following if float(following.excess.norm()) <= PROMISED * float(at.excess.norm()) else None
 
-    def _plain(self, point: AidPoint, tol: float) -> tuple[Tensor, Work]:
-        """Steps of the lower level until they have become shorter by the factor tol."""
-        dynamics, step = self.problem.dynamics, lower_level.step_of(self.problem)
+    def _plain(self, at: Iterate, tol: float) -> Iterate:
+        """Steps of the lower level until the next one would be shorter by the factor tol.
+
+        A step of Φ is taken to be shorter than the one before by the factor that this one was.
+        """
+        problem = self.problem
+        dynamics, step = problem.dynamics, lower_level.step_of(problem)
         plain = dynamics.step is FIXED_POINT.step  # then Φ(w) is the first step, and known
-        w, first = (point.w - point.excess if plain else point.w), float(point.excess.norm())
-        z, count = dynamics.start(w), 0
+        w, first = (at.w - at.excess if plain else at.w), float(at.excess.norm())
+        z, count, length, rate = dynamics.start(w), 0, first, at.rate if plain else 1.0
         with torch.no_grad():
-            while count < self.most:
+            while count < self.most and rate * length > tol * first:
                 z, count = step(z, self.prepared.ready), count + 1
                 w_before, w = w, dynamics.iterate(z)
-                length = float((w - w_before).norm())
-                if not length > tol * first:
-                    break
-        return w, point.work.plus(t=count)
+                length_before, length = length, float((w - w_before).norm())
+                rate = _falling(length, length_before) if plain else 1.0
+        if not bool(torch.isfinite(w).all()):
+            raise lower_level.explain_divergence(problem, self.prepared.ready, dynamics.start(at.w), count)
+        following = self.iterate(w, at.work.plus(t=count))
+        return replace(following, rate=_falling(float(following.excess.norm()), length)) if plain else following
+
+
+def _falling(length: float, before: float) -> float:
+    """By what factor steps become shorter; 1 where they do not."""
+    return length / before if 0 < length < before else 1.0

@@ -107,13 +107,12 @@ def _refined(problem: Problem, solvers: Solvers, point: AidPoint, goal: float) -
         close = not needs_solution or derivative_check.is_close(problem, problem.lam, point.w)
         if residual <= max(goal, 4 * eps * float(point.w.norm())) and close:
             break
-        w, work = solvers.better_w(point, FINER)
-        better = solvers.at(w, point.v, max(LINEAR, 100 * eps), work)
+        better = solvers.after(point, solvers.improved(point, FINER), max(LINEAR, 100 * eps))
         if not float(better.excess.norm()) < residual:
             break
         point = better
     if not float(point.residual_v.norm()) <= 1e3 * max(LINEAR, 100 * eps) * float(point.b.norm()):
-        point = solvers.at(point.w, point.v, max(LINEAR, 100 * eps), point.work)
+        point = solvers.point(point, point.v, max(LINEAR, 100 * eps))
     return point
 
 

@@ -70,9 +70,9 @@ class Linearisation:
         """∂₂fᵀ v, as cotangents of the leaves."""
         return _grad(self.y, self.tensors, v, retain_graph=True) if self.tensors else ()
 
-    def transposed(self, v: Tensor) -> tuple[Tensor, Cotangents]:
-        """∂₁fᵀ v and ∂₂fᵀ v in one backward pass, the last one: the graph is freed."""
-        grads = _grad(self.y, (self.x, *self.tensors), v)
+    def transposed(self, v: Tensor, *, last: bool = True) -> tuple[Tensor, Cotangents]:
+        """∂₁fᵀ v and ∂₂fᵀ v in one backward pass; after the last one the graph is freed."""
+        grads = _grad(self.y, (self.x, *self.tensors), v, retain_graph=not last)
         return grads[0], grads[1:]
 
     def d1(self, u: Tensor) -> Tensor:
