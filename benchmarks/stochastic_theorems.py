@@ -73,13 +73,18 @@ def check(problem: bc.Problem, options: argparse.Namespace, steps: StepSchedule 
 
 
 def schedules(default: StochasticReport) -> dict[str, StepSchedule]:
-    """Half of the constant step that the theory chooses, and β/(γ + i) as Theorem 4.2 wants them."""
+    """Half of the constant step that the theory chooses, and the largest steps of Theorems 4.1, 4.2 and 5.1."""
     constants, eta = default.constants, default.steps.eta or default.steps.at(0)
-    q, sigma_2 = (constants[name].value if name in constants else 0.0 for name in ("q", "sigma_2"))
+    names = ("q", "sigma_2", "L_Phi_hat")
+    q, sigma_2, L_Phi_hat = (constants[name].value if name in constants else 0.0 for name in names)
     beta = 2 / (1 - q**2) if q < 1 else 2.0
+    growth = 2 * (L_Phi_hat**2 + q**2) / (1 - q) ** 2 if q < 1 else 1.0  # σ₂ as Theorem 4.3 has it
+    up = 1 + 1e-9
     return {
         "constant": StepSchedule.constant(eta / 2),
-        "decreasing": StepSchedule.decreasing(beta, beta * max(2.0, 1 + sigma_2)),
+        "4.1": StepSchedule.constant(1 / (1 + sigma_2) / up),
+        "4.2": StepSchedule.decreasing(beta, beta * max(2.0, 1 + sigma_2) * up),
+        "5.1": StepSchedule.decreasing(beta, beta * (1 + growth) * up),
     }
 
 

@@ -12,7 +12,7 @@ NUMBER = r"\d*\.?\d+(?:e[-+]?\d+)?|\d+\."
 DECREASING = rf"(?:η_i=)?(?P<beta>{NUMBER})/\((?P<gamma>{NUMBER})\+i\)"
 CONSTANT = rf"(?:η=)?(?P<eta>{NUMBER})"
 FORMS = tuple(
-    re.compile(form) for form in (CONSTANT, DECREASING, rf"{CONSTANT}for(?P<switch>\d+)steps,?then{DECREASING}")
+    re.compile(form) for form in (CONSTANT, DECREASING, rf"{CONSTANT}for(?P<switch>\d+)steps?,?then{DECREASING}")
 )
 
 
@@ -149,10 +149,17 @@ class StepSchedule:
             return self.eta
         return self.beta / (self.gamma + i - self.switch)
 
+    @property
+    def largest(self) -> float:
+        """The largest step."""
+        first = 0.0 if self.switch == 0 else self.eta
+        return first if self.switch is None else max(first, self.beta / self.gamma)
+
     def __str__(self) -> str:
         decreasing = f"η_i = {self.beta:.4g}/({self.gamma:.4g} + i)"
         if self.switch is None:
             return f"η = {self.eta:.4g}"
         if self.switch == 0:
             return decreasing
-        return f"η = {self.eta:.4g} for {self.switch} steps, then {decreasing}"
+        many = "step" if self.switch == 1 else "steps"
+        return f"η = {self.eta:.4g} for {self.switch} {many}, then {decreasing}"

@@ -12,7 +12,7 @@ import torch
 from boundcheck import methods as method_names
 from boundcheck.compare.check_stochastic import check_stochastic, require_minibatches
 from boundcheck.compare.stochastic_bounds import BoundsOnGrid, StochasticCase
-from boundcheck.compare.stochastic_noise import FULL, advised, capped, largest_step, noise_setting
+from boundcheck.compare.stochastic_noise import CALMER, FULL, advised, capped, largest_step, noise_setting
 from boundcheck.constants import Constants
 from boundcheck.errors import DivergenceError, InputError
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
@@ -118,14 +118,13 @@ def plan_stochastic(
     goal = allowed if rmse is not None else allowed * gradient_norm
     if goal == 0:
         raise InputError("∇f is 0, so no relative error can be reached; give rmse=")
-    case = _smallest_case(problem, min(sizes), solution, known, spend, tell, doubts)
+    case = smallest = _smallest_case(problem, sizes[0], solution, known, spend, tell, doubts)
     splits, reasons = [], {}
     for number, batch in enumerate(sizes):
         tell("inverting the bound", number, len(sizes))
-        of_batch = _with_batch(case, batch)
-        if case.ball_doubt and batch > sizes[0]:  # a ball that is proved for larger minibatches may be there
-            of_batch = _smallest_case(problem, batch, solution, known, spend, tell, doubts)
-        found = _cheapest(of_batch, goal**2)
+        if number and (case.ball_doubt or case.steps != FULL):  # larger minibatches may allow larger steps
+            case = _smallest_case(problem, batch, solution, known, spend, tell, doubts)
+        found = _cheapest(_with_batch(case, batch), goal**2)
         if isinstance(found, Split):
             splits.append(found)
         else:
@@ -134,7 +133,7 @@ def plan_stochastic(
     validate.unchanged(problem)
     return StochasticPlan(
         {**problem.about(), "examples": finite_sum.examples, "batch": finite_sum.batch}, goal, gradient_norm,
-        tuple(splits), measured, reasons, _with_batch(case, finite_sum.batch).constants,
+        tuple(splits), measured, reasons, smallest.constants,
     )  # fmt: skip
 
 
@@ -160,11 +159,13 @@ def _smallest_case(
     finite_sum = require_minibatches(problem)
     small = replace(problem, finite_sum=finite_sum.with_batch(batch, finite_sum.replacement))
     case = noise_setting(small, solution, LONGEST, LONGEST, FULL, FULL, known, spend, tell, doubts).case
-    most = largest_step(case.constants)
-    if not case.ball_doubt or most == 1:
-        return case
-    steps = StepSchedule.constant(most)
-    return noise_setting(small, solution, LONGEST, LONGEST, steps, steps, known, spend, tell, doubts).case
+    for _ in range(1 + CALMER):
+        most = largest_step(case.constants)
+        if not case.ball_doubt or most >= case.steps.eta:
+            break
+        steps = StepSchedule.constant(most)
+        case = noise_setting(small, solution, LONGEST, LONGEST, steps, steps, known, spend, tell, doubts).case
+    return case
 
 
 def _with_batch(case: StochasticCase, batch: int) -> StochasticCase:
@@ -191,12 +192,12 @@ def _cheapest(case: StochasticCase, goal: float) -> Split | str:
         return evaluated.refusal
     floor = _values(case, np.zeros(1), np.zeros(1))
     if not floor[0, 0] <= goal:
-        return f"no t and k bring the bound below {math.sqrt(float(floor[0, 0])):.3g}; take a larger batch"
+        return f"no t and k bring the bound below {math.sqrt(float(floor[0, 0])):.3g}; {_larger(case)}"
     grids, n = {1: first}, 1
     while not _at(case, grids[n], grids[n])[0, 0] <= goal:
         if n >= LONGEST:
             best = math.sqrt(float(_at(case, grids[n], grids[n])[0, 0]))
-            return f"after {LONGEST} steps the bound is still {best:.3g}; take a larger batch"
+            return f"after {LONGEST} steps the bound is still {best:.3g}; {_larger(case)}"
         n = min(LONGEST, 2 * n)
         grids[n] = _on_grid(case, n)
     for factor in NEAR if n <= MOST_TRIED else ():
@@ -211,6 +212,16 @@ def _cheapest(case: StochasticCase, goal: float) -> Split | str:
     side = Side.LOWER if evaluated.doubt else evaluated.worth.side
     steps, steps_v = each[i].case.steps, each[j].case.steps_v
     return Split(batch, t, k, steps, steps_v, float(values[i, j]), batch * (t + k + 1), side, THEOREM.name)
+
+
+def _larger(case: StochasticCase) -> str:
+    """What makes the noise smaller."""
+    finite_sum = case.problem.finite_sum
+    if finite_sum is None or finite_sum.batch < finite_sum.examples:
+        return "take a larger batch"
+    if finite_sum.replacement:
+        return "without replacement, all examples in a minibatch have no noise"
+    return "all examples have no noise, so it is the constants that are too large"
 
 
 def _on_grid(case: StochasticCase, n: int) -> BoundsOnGrid:
@@ -232,7 +243,10 @@ def _values(case: StochasticCase, rho: np.ndarray, sigma: np.ndarray) -> np.ndar
 
 
 def _measure(problem: Problem, goal: float, seed: int, known: Constants | None, tell: Progress) -> MeasuredSplit | None:
-    """The least t = k of a grid at which the interval of the mean square error is below the goal."""
+    """The least t = k of a grid at which the interval of the mean square error is below the goal, or else the estimate.
+
+    A proved interval may be far wider than the runs scatter, as rare runs may be far off.
+    """
     finite_sum = problem.finite_sum
     try:
         report = check_stochastic(
@@ -242,10 +256,11 @@ def _measure(problem: Problem, goal: float, seed: int, known: Constants | None, 
         return None
     curve = report.curve("sid")
     mse = curve.means[Measured.MSE.value]
-    reached = np.flatnonzero((mse.value <= goal**2) & (mse.upper <= goal**2))
-    if not len(reached) or finite_sum is None:
+    below = mse.value <= goal**2
+    reached = below & (mse.upper <= goal**2)
+    if not below.any() or finite_sum is None:
         return None
-    i = int(reached[0])
+    i = int(np.argmax(reached if reached.any() else below))
     t = int(curve.t[i])
     return MeasuredSplit(
         finite_sum.batch, t, report.steps, report.steps_v, float(mse.value[i]), float(mse.upper[i]), RUNS,

@@ -25,6 +25,7 @@ from boundcheck.theory.stochastic_steps import advise, advise_recursive
 
 FULL = StepSchedule.constant(1.0)
 PAPER = "paper"
+CALMER = 2  # times that smaller steps are tried, as every example on the ball is steeper than a few or at w*
 SAFE_STEP = 1.5  # times 1/(α‖∇²₁ℓ̂‖); a gradient step is stable below 2
 
 
@@ -125,6 +126,11 @@ def noise_setting(
         chosen = advised(of_noise.constants, t, k, paper=steps == PAPER, steps_v=steps_v)
         if of_noise.doubt and chosen.w != FULL:
             of_noise = noise(chosen.w, chosen.v)
+            for _ in range(CALMER):
+                if steps == PAPER or chosen.w.largest <= largest_step(of_noise.constants):
+                    break
+                chosen = advised(of_noise.constants, t, k, steps_v=steps_v)
+                of_noise = noise(chosen.w, chosen.v)
     else:
         of_noise = noise(chosen.w, chosen.v)
     case = StochasticCase(problem, of_noise.constants, chosen.w, chosen.v, of_noise.doubt)

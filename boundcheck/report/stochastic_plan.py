@@ -56,7 +56,7 @@ class Split:
 
 @dataclass(frozen=True)
 class MeasuredSplit:
-    """The t = k at which runs reached the mean square error.
+    """The t = k at which runs reached the mean square error, with the whole interval or else by the estimate alone.
 
     Attributes
     ----------
@@ -103,11 +103,11 @@ class StochasticPlan:
     splits : tuple of Split
         The cheapest t and k that a bound guarantees for each batch size, where there are any.
     measured : MeasuredSplit or None
-        What runs needed; None if they did not reach the error, or were not made.
+        What runs needed; None if their estimates did not reach the error, or they were not made.
     reasons : mapping from int to str
         Why there is no guarantee, by batch size.
     constants : Constants
-        The constants, for the batch of the problem.
+        The constants, for the smallest batch.
     """
 
     problem: Mapping[str, object]
@@ -144,10 +144,14 @@ class StochasticPlan:
             sentences.append(f"Steps: {best.steps} for w; {best.steps_v} for v.")
         if self.measured is not None:
             m = self.measured
-            sentences.append(
-                f"In {m.runs} runs with batch = {m.batch}, t = k = {m.t} was enough: {number(math.sqrt(m.mse))}, "
-                f"at most {number(math.sqrt(m.upper))} (measured)."
-            )
+            error, most = number(math.sqrt(m.mse)), number(math.sqrt(m.upper))
+            enough = f"In {m.runs} runs with batch = {m.batch}, t = k = {m.t} was enough: {error}"
+            if m.upper <= self.rmse**2:
+                sentences.append(f"{enough}, at most {most} (measured).")
+            else:
+                sentences.append(
+                    f"{enough} (an estimate: rare runs may be far off, and the interval goes up to {most})."
+                )
             sentences.append(f"Steps of these runs: {m.steps} for w; {m.steps_v} for v.")
         rows = tuple((str(s.batch), str(s.t), str(s.k), f"{s.cost:,}", PROVED[s.side]) for s in self.splits)
         notes = tuple(f"batch = {batch}: {why}" for batch, why in self.reasons.items())

@@ -238,3 +238,23 @@ def test_a_problem_without_minibatches_is_refused() -> None:
     problem = bc.problems.logistic_regression(size=8, features=2)
     with pytest.raises(InputError, match="has no minibatches; give data= and batch= to from_loss"):
         check_stochastic(problem, t=2, runs=2)
+
+
+def test_default_steps_keep_every_iterate_in_a_ball_though_one_example_is_steep() -> None:
+    """The steep one of 40 examples is none of the few that are looked at first."""
+    x = torch.full((40, 1), 0.3, dtype=torch.float64)
+    x[1] = 8.0
+    outer_at = torch.tensor([0.5], dtype=torch.float64)
+
+    def inner(w: torch.Tensor, lam: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return ((x @ w - 1) ** 2).mean() / 2 + 0.1 * lam.exp().sum() * (w * w).sum() / 2
+
+    problem = bc.Problem.from_loss(
+        inner, lambda w, lam: ((w - outer_at) ** 2).sum() / 2, 0 * outer_at, 0 * outer_at, data=x, batch=2
+    )
+    report = check_stochastic(problem, t=10, runs=50, points=1, bounds=["sid-orthogonal"])
+    assert report.ball_doubt == ""
+    assert report.radius < 50
+    slope = report.constants["L_Phi_hat"]
+    assert slope.is_safe
+    assert report.steps.largest * (1 + slope.value) < 2  # (1 − η) + η·(−L_Φ̂) > −1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -12,6 +14,7 @@ from boundcheck import Problem, check_stochastic, plan_stochastic
 from boundcheck.errors import InputError
 from boundcheck.side import Side
 
+module = sys.modules["boundcheck.compare.plan_stochastic"]  # the function hides it
 LAST_DRAW = partial(line, [0.2, 0.2], [1.5, 0.5], [0.0, 0.0])  # m₂ = ¼/b: a floor that no t and k remove
 plan = partial(plan_stochastic, run=False)
 
@@ -67,22 +70,51 @@ def test_refusals(options: dict[str, object], message: str) -> None:
         plan(LAST_DRAW(), **options)
 
 
-def test_the_ball_is_that_of_the_smallest_batch() -> None:
-    """A wall that single examples reach and the batch of the problem does not: constants beyond it count."""
+def _wall(batch: int) -> Problem:
+    """A wall that single examples reach with full steps, and minibatches of ten do not."""
     far = torch.full((20, 1), -1.0, dtype=torch.float64)
     far[0] = 19.0
 
     def inner_loss(w, lam, batch):  # type: ignore[no-untyped-def]
         return 0.5 * ((w - batch[0]) ** 2).mean() + (lam * w).sum() + 1e3 * (torch.relu(w - 3.2) ** 4).sum()
 
-    problem = Problem.from_loss(
+    return Problem.from_loss(
         inner_loss,
         lambda w, lam: 0.5 * ((w - 1) ** 2).sum(),
         torch.tensor([2.5], dtype=torch.float64),
         torch.zeros(1, dtype=torch.float64),
         step_size=0.5,
         data=(far,),
-        batch=10,
+        batch=batch,
         replacement=False,
     )
-    assert all(split.side is Side.LOWER for split in plan(problem, 1.0, batches=[1, 10]).splits if split.batch < 10)
+
+
+def test_every_batch_has_the_ball_and_the_steps_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LONGEST", 20)
+    few, many = plan(_wall(10), 10.0, batches=[1, 10]).splits
+    (alone,) = plan(_wall(1), 10.0, batches=[1]).splits
+    assert few == alone
+    assert few.steps.largest < 1e-3
+    assert many.steps.largest == 1.0
+    assert many.bound < few.bound / 2
+
+
+def test_all_examples_in_a_minibatch() -> None:
+    problem = line([0.3, 0.5], [1.5, 0.5], [0.0, 0.0], batch=1, replacement=False)
+    (split,) = plan(problem, 1e-3, batches=[2]).splits  # the batch of the problem is another one
+    assert split.batch == 2
+    again = replace(problem, finite_sum=problem.finite_sum.with_batch(2, True))  # type: ignore[union-attr]
+    assert "without replacement, all examples in a minibatch have no noise" in plan(again, 1e-3, batches=[2]).reasons[2]
+
+
+@pytest.mark.parametrize(("goal", "words"), [(2.0, "(measured)"), (0.3, "an estimate: rare runs may be far off")])
+def test_runs_that_reach_the_goal_are_named_though_their_interval_does_not(
+    goal: float, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LONGEST_RUN", 8)
+    found = plan_stochastic(line([0.3, 0.5], [1.0, 1.0], [0.5, -0.5], batch=20), goal, batches=[20])
+    assert found.measured is not None
+    assert found.measured.mse <= goal**2
+    assert (found.measured.upper <= goal**2) == (words == "(measured)")
+    assert words in str(found)

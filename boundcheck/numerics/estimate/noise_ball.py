@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -66,11 +66,12 @@ def ball_of_iterates(
         return largest_distance(start, steps, t, bounds.factors, pushes, finite_sum, size, problem.dtype)
 
     source = ExampleSource.of(setting)
-    radius = ROOM * reach(noise_estimates.measured(setting, 0.0, source.doubt))
+    at_solution = noise_estimates.measured(setting, 0.0, source.doubt)
+    radius = ROOM * reach(at_solution)
     if source.doubt:
         radius = max(start, radius) if math.isfinite(radius) else start
         return IterateBall(radius, noise_estimates.measured(setting, radius, source.doubt), source.doubt)
-    escape = f"no ball of {TRIES} was large enough for all iterates"
+    escape, of_all = f"no ball of {TRIES} was large enough for all iterates", None
     for number in range(TRIES):
         if not math.isfinite(radius):
             escape = TOO_LARGE
@@ -84,8 +85,12 @@ def ball_of_iterates(
             return IterateBall(needed, proved)
         if not math.isfinite(needed) and radius <= NEAR * start:
             return IterateBall(radius, proved, TOO_LARGE)
+        of_all = of_all or proved
         radius = ROOM * needed
-    some = source.on_some(w, start + away.value, escape)
-    if isinstance(some, str):
-        some = noise_estimates.measured(setting, start, some)
-    return IterateBall(start, some, escape)
+    if of_all is None:
+        some = source.on_some(w, start + away.value, escape)
+        if isinstance(some, str):
+            of_all = noise_estimates.measured(setting, start, some)
+        else:  # steps derived from how steep a few examples are would be too large for the others
+            of_all = replace(some, low=at_solution.low, high=at_solution.high, moves=at_solution.moves)
+    return IterateBall(start, of_all, escape)
