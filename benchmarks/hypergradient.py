@@ -15,7 +15,7 @@ from rivals import plain
 
 import boundcheck as bc
 from boundcheck.numerics.bilevel.derivatives import Linearisation
-from boundcheck.problems.newsgroups import load
+from boundcheck.problems.parts.newsgroups_documents import load_documents
 
 STEPS = 100
 RUNS = (
@@ -42,7 +42,7 @@ def overhead() -> None:
 
 def sparse(**options: Any) -> None:
     """One transposed product against the bare sparse products in it, and the memory of whole calls."""
-    problem, X = bc.load_problem("newsgroups", **options), load(**options).X
+    problem, X = bc.load_problem("newsgroups", **options), load_documents(**options).X
     at = Linearisation(problem.phi_at, problem.w0, problem.prepare(problem.lam))
     v, R = torch.ones_like(problem.w0), torch.ones(X.shape[0], 20, dtype=problem.dtype)
     bare = seconds(lambda: (X @ v.view(-1, 20), X.T @ R), 7)

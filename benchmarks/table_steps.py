@@ -16,7 +16,7 @@ from torch import Tensor
 from boundcheck.paper.tables.data import TABLES, loaded
 from boundcheck.paper.tables.outer_loop import Descent
 from boundcheck.problems.fashion_mnist import load as load_fashion_mnist
-from boundcheck.problems.newsgroups import load as load_newsgroups
+from boundcheck.problems.parts.newsgroups_documents import load_documents
 
 ZETA = {"newsgroups": 1.0, "fashion-mnist": 1e-7}
 METHODS = ("itd", "aid-fp", "aid-cg")
@@ -50,7 +50,7 @@ def main() -> None:
 def _products(name: str, options: dict[str, object], t: int) -> Iterator[tuple[int, str, Callable[[], object]]]:
     """For some numbers of step sizes, the products that no implementation can do without, by the quickest kernels."""
     if name == "newsgroups":
-        X = load_newsgroups(dtype=torch.float32, **options).X  # type: ignore[arg-type]
+        X = load_documents(dtype=torch.float32, **options).X  # type: ignore[arg-type]
         W, R = torch.randn(X.shape[1], 20), torch.randn(X.shape[0], 20)
         pairs = 2 * t + 1  # t steps forward and t back, and E, which has as many documents
 

@@ -18,6 +18,7 @@ import boundcheck as bc
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.problems import CATALOGUE
+from boundcheck.problems.parts.newsgroups_documents import load_documents
 from boundcheck.problems.parts.synthetic_data import DataSplit, Draw
 
 logistic, biased_regularisation, kernel_ridge, hyper_representation, equilibrium, multinomial = (
@@ -148,7 +149,7 @@ def representation_pair(size: int = 15, features: int = 20, represented: int = 2
 def multinomial_pair(linear: bool, **sizes: Any) -> Pair:
     """Multinomial regression with exp(λ) penalties, one a feature; with nn.Linear or a matrix."""
     shipped = multinomial.make(synthetic=True, **sizes)
-    parts = multinomial.load(synthetic=True, **sizes)
+    parts = load_documents(synthetic=True, **sizes)
     (_, p), c = parts.X.shape, parts.Y.shape[1]
     eye = torch.eye(p, dtype=FLOAT64)
     X, X_val = parts.X @ eye, parts.X_val @ eye

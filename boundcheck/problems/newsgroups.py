@@ -16,12 +16,9 @@ centre P L_Phi = α max_j (e^λ_j/cp)(‖P_j‖ + r), both attained with all of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-import scipy.sparse
 import torch
 from torch import Tensor
 
@@ -29,15 +26,11 @@ from boundcheck.constants import Constant
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region, closed_form
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Curvature
-from boundcheck.problems.parts import datasets
 from boundcheck.problems.parts.cross_entropy import (
     around,
     cross_entropy,
     cross_entropy_gradient,
     fixed_step,
-    one_hot,
-    only_synthetic,
-    synthetic_size,
 )
 from boundcheck.problems.parts.cross_entropy_constants import (
     Validation,
@@ -48,14 +41,13 @@ from boundcheck.problems.parts.cross_entropy_constants import (
     times_step,
 )
 from boundcheck.problems.parts.minibatches import minibatches
-from boundcheck.problems.parts.sparse_matrix import SparseMatrix, perron_bound, squared_gram_bound, squared_norm_bound
+from boundcheck.problems.parts.newsgroups_documents import load_documents
+from boundcheck.problems.parts.sparse_matrix import perron_bound, squared_gram_bound
 from boundcheck.problems.parts.sparse_rows import SparseRows
-from boundcheck.problems.parts.synthetic_data import Draw
 
 NAME = "newsgroups"
 TITLE = "multinomial logistic regression on 20 newsgroups, one ℓ₂ penalty a word"
 STEP = 1e3  # the paper's
-AT_ONCE = 10**7  # random numbers that are drawn in one piece
 
 
 class Ready(NamedTuple):
@@ -63,56 +55,6 @@ class Ready(NamedTuple):
 
     penalty: Tensor  # e^λ/cp
     shrink: Tensor  # 1 − α e^λ/cp
-
-
-@dataclass(frozen=True)
-class Parts:
-    """Training, validation and test documents, with their classes as rows of the identity."""
-
-    X: SparseMatrix
-    Y: Tensor
-    X_val: SparseMatrix
-    Y_val: Tensor
-    X_test: SparseMatrix
-    Y_test: Tensor
-    words: int  # p, also where some are left out
-    squared_norm: float  # at least λmax(XᵀX)
-    squared_norm_val: float  # the same for X_val
-
-
-def load(
-    *,
-    seed: int = 0,
-    dtype: torch.dtype = torch.float64,
-    device: torch.device | str = "cpu",
-    tfidf: bool = False,
-    used_words: bool = False,
-    synthetic: bool = False,
-    size: int | None = None,
-    features: int | None = None,
-    classes: int | None = None,
-    download: bool | None = None,
-) -> Parts:
-    """The three parts of `make` with the same arguments."""
-    draw = Draw.seeded(seed, dtype, device)
-    if synthetic:
-        sizes = (("size", size, 30), ("features", features, 40), ("classes", classes, 4))
-        n, p, c = (synthetic_size(*each) for each in sizes)
-        documents = _random_documents(draw, 3 * n, p, c)
-    else:
-        only_synthetic(size=size, features=features, classes=classes)
-        documents, c = datasets.newsgroups(download), 20
-    X = inverse_frequencies(documents.features) if tfidf else documents.features
-    parts = datasets.thirds(len(documents.labels), seed)
-    rows, words = (parts.train, parts.validation, parts.test), X.shape[1]
-    if used_words:
-        X = X[:, _used(X[parts.train])]
-    X_train, X_val, X_test = (SparseMatrix.from_scipy(X[some], dtype=dtype, device=device) for some in rows)
-    Y, Y_val, Y_test = (draw.place(one_hot(torch.from_numpy(documents.labels[some]), c)) for some in rows)
-    # rounding to dtype makes an entry, at most, larger by the factor 1 + eps
-    rounding = (1 + torch.finfo(dtype).eps) ** 2
-    squared_norm, squared_norm_val = (squared_norm_bound(X[some]) * rounding for some in rows[:2])
-    return Parts(X_train, Y, X_val, Y_val, X_test, Y_test, words, squared_norm, squared_norm_val)
 
 
 def make(
@@ -195,7 +137,7 @@ def make(
     >>> bc.problems.newsgroups(synthetic=True)
     Problem(newsgroups, d=160, n=40, gradient-descent, float64 on cpu)
     """
-    parts = load(
+    parts = load_documents(
         seed=seed, dtype=dtype, device=device, tfidf=tfidf, used_words=used_words, synthetic=synthetic, size=size,
         features=features, classes=classes, download=download,
     )  # fmt: skip
@@ -279,36 +221,3 @@ def make(
         seed=seed,
         finite_sum=minibatches(n, batch, replacement, phi_on, inner_on, lam_apart=True, slopes=slopes),
     )
-
-
-def _used(X: Any) -> np.ndarray:
-    """The columns of a scipy CSR matrix that are not empty, those with most entries first."""
-    counts = np.bincount(X.indices, minlength=X.shape[1])
-    order = np.argsort(-counts, kind="stable")
-    return order[: np.count_nonzero(counts)]
-
-
-def inverse_frequencies(X: Any) -> Any:
-    """tf-idf from counts of any scale: times log((1+n)/(1+documents with the word)) + 1, then unit length.
-
-    As scikit-learn's `TfidfTransformer`, with the words of all documents counted.
-    """
-    n, p = X.shape
-    weights = np.log((1 + n) / (1 + np.bincount(X.indices, minlength=p))) + 1
-    return datasets.unit_rows(
-        scipy.sparse.csr_matrix((X.data * weights[X.indices], X.indices, X.indptr), shape=X.shape)
-    )
-
-
-def _random_documents(draw: Draw, count: int, p: int, c: int) -> datasets.Newsgroups:
-    """About six words a document, whose weights in a random linear model decide on the class."""
-    some = max(1, AT_ONCE // p)  # documents, for at the size of the real data all would take 15 GB
-    pieces = [_random_words(draw, min(some, count - start), p) for start in range(0, count, some)]
-    words = scipy.sparse.vstack(pieces, format="csr")
-    labels = (words @ draw.normal(p, c).numpy() + 0.1 * draw.normal(count, c).numpy()).argmax(axis=1)
-    return datasets.Newsgroups(datasets.unit_rows(words), labels)
-
-
-def _random_words(draw: Draw, count: int, p: int) -> scipy.sparse.csr_matrix:
-    chance = torch.rand(count, p, generator=draw.generator, dtype=torch.float32, device="cpu")
-    return scipy.sparse.csr_matrix((draw.normal(count, p).abs() * (chance < min(1.0, 6 / p))).numpy())

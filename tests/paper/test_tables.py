@@ -25,9 +25,9 @@ from boundcheck.paper.tables.outer_loop import METHODS, hypergradients
 from boundcheck.paper.tables.views import report
 from boundcheck.paper.tables.views.published import Cell, cells
 from boundcheck.problems.fashion_mnist import load as load_fashion_mnist
-from boundcheck.problems.newsgroups import load as load_newsgroups
 from boundcheck.problems.parkinson import load as load_parkinson
 from boundcheck.problems.parts import dataset_files
+from boundcheck.problems.parts.newsgroups_documents import load_documents
 
 ZETA = {"parkinson": (0.01, 0.1), "newsgroups": (0.5, 5.0), "fashion-mnist": (0.003, 0.03)}
 T, S = 6, 4
@@ -63,7 +63,7 @@ def plain_problem(name: str, options: dict[str, Any]) -> plain_tables.Plain:
         p, c = images.X_val.shape[1], images.Y_val.shape[1]
         parts = (images.X_val, images.Y_val.argmax(-1), images.X_test, images.Y_test.argmax(-1))
         return plain_tables.fashion_mnist(*parts, alpha=1e4 * c * p / 7840)
-    documents = load_newsgroups(**given)
+    documents = load_documents(**given)
     eye = torch.eye(documents.X.shape[1], dtype=torch.float64)
     X, X_val, X_test = (x @ eye for x in (documents.X, documents.X_val, documents.X_test))
     y, y_val, y_test = (x.argmax(-1) for x in (documents.Y, documents.Y_val, documents.Y_test))

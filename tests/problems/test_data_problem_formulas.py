@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -14,16 +13,15 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from boundcheck.problems.fashion_mnist import load as load_fashion
-from boundcheck.problems.newsgroups import inverse_frequencies
-from boundcheck.problems.newsgroups import load as load_newsgroups
 from boundcheck.problems.parkinson import load as load_parkinson
-from boundcheck.problems.parts import datasets
+from boundcheck.problems.parts import datasets, newsgroups_documents
+from boundcheck.problems.parts.newsgroups_documents import inverse_frequencies, load_documents
 from boundcheck.problems.parts.synthetic_data import Draw
 
 
 def test_newsgroups_is_the_papers_formula() -> None:
     sizes = {"size": 7, "features": 9, "classes": 3}
-    problem, parts = MAKES["newsgroups"](), load_newsgroups(synthetic=True, **sizes)
+    problem, parts = MAKES["newsgroups"](), load_documents(synthetic=True, **sizes)
     w, lam = point(problem)
     W = w.reshape(9, 3)
     X, X_val = (matrix.X.to_dense() for matrix in (parts.X, parts.X_val))
@@ -73,7 +71,7 @@ def test_inverse_frequencies_are_those_of_scikit_learn() -> None:
     expected = text.TfidfTransformer().fit_transform(counts).toarray()
     for features in (counts, datasets.unit_rows(counts)):  # the scale of a row does not matter
         np.testing.assert_allclose(inverse_frequencies(features).toarray(), expected, rtol=1e-13)
-    plain, weighted = (load_newsgroups(synthetic=True, tfidf=t).X.X.to_dense() for t in (False, True))
+    plain, weighted = (load_documents(synthetic=True, tfidf=t).X.X.to_dense() for t in (False, True))
     assert torch.equal(plain > 0, weighted > 0)
     assert not torch.allclose(plain, weighted, rtol=1e-2)
 
@@ -87,9 +85,8 @@ def test_standardised_by_the_training_part() -> None:
 
 def test_random_documents_are_drawn_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """All at once they would not fit at the size of the real data; about six words each, rows of unit length."""
-    newsgroups = import_module("boundcheck.problems.newsgroups")  # the package has its `make` under this name
-    monkeypatch.setattr(newsgroups, "AT_ONCE", 50 * 40)
-    found = newsgroups._random_documents(Draw.seeded(0, torch.float64, "cpu"), 120, 40, 3)
+    monkeypatch.setattr(newsgroups_documents, "AT_ONCE", 50 * 40)
+    found = newsgroups_documents._random_documents(Draw.seeded(0, torch.float64, "cpu"), 120, 40, 3)
     assert found.features.shape == (120, 40)
     assert 5 < found.features.nnz / 120 < 7
     lengths = np.sqrt(found.features.multiply(found.features).sum(axis=1))

@@ -18,7 +18,7 @@ from boundcheck.numerics.bilevel import derivatives
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers.hypergradient import hypergradient
 from boundcheck.problems import fashion_mnist, newsgroups, parkinson
-from boundcheck.problems.newsgroups import load as newsgroups_parts
+from boundcheck.problems.parts.newsgroups_documents import load_documents as newsgroups_parts
 
 
 def step_of(problem: Problem, ready: Any) -> Any:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -18,66 +17,18 @@ from torch import Tensor
 
 from boundcheck.numerics.estimate import lanczos
 from boundcheck.numerics.estimate.effort import Spend
-from boundcheck.numerics.program.enclosure.elementary import Jet
-from boundcheck.numerics.program.enclosure.intervals import UP, Interval, norm, point
-from boundcheck.numerics.program.enclosure.log_sum_exp import S3, softmax
-from boundcheck.numerics.program.enclosure.special_rules import CUT_OFF
-from boundcheck.numerics.program.recorded_program import Declined, Program
+from boundcheck.numerics.estimate.separable_piece import LOOSE, Piece, piece_of
+from boundcheck.numerics.program.enclosure.intervals import UP, Interval, norm
+from boundcheck.numerics.program.enclosure.log_sum_exp import S3
+from boundcheck.numerics.program.recorded_program import Program
 from boundcheck.numerics.program.rounding_rules.ball import gamma
 from boundcheck.numerics.program.separable.affine import Affine
 from boundcheck.numerics.program.separable.recogniser import recognise
-from boundcheck.numerics.program.separable.terms import LogSums, Part
 
 ROUNDS = 30  # of the power method
 CERTIFICATES = 8  # by random starts at most, of which one bound is made
 STEPS = 300  # of Lanczos at most
-THRESHOLD = 20  # of PyTorch's softplus
-LOOSE = 1 + 1e-12  # more than the rounding of a few factors
 Weighted = tuple[Affine, Tensor]  # Fᵀ diag(h) F with h ≥ 0
-
-
-@dataclass(frozen=True, eq=False)
-class Piece:
-    """A part at one λ and over one ball.
-
-    Attributes
-    ----------
-    z : Affine
-        The linear map.
-    soft : bool
-        Is φ log-sum-exp of the last axis of z? Then numbers are those of its groups.
-    weight : Interval
-        Σ aψ for each entry of z, or group.
-    jet, at : Jet
-        The ranges of φ to φ''' over the ball, and at its centre; for log-sum-exp φ' is the softmax of each entry.
-    i, lam, slope : Tensor
-        For each term with a ψ: the entry or group, the entry of λ, and at least |aψ' ∂u/∂λ|.
-    """
-
-    z: Affine
-    soft: bool
-    weight: Interval
-    jet: Jet
-    at: Jet
-    i: Tensor
-    lam: Tensor
-    slope: Tensor
-
-    def per_entry(self, x: Tensor) -> Tensor:
-        """A number of each group for each entry of z."""
-        x = x.reshape(self.z.shape[:-1] if self.soft else self.z.shape)
-        return x.unsqueeze(-1).expand(self.z.shape) if self.soft else x
-
-    @property
-    def selects(self) -> bool:
-        """Does each entry read one entry of w?"""
-        return self.z.X is None and not self.soft
-
-    def along(self, values: Tensor) -> Tensor:
-        """Sums of non-negative numbers of terms by entry or group, rounded up."""
-        count = self.weight.lo.numel()
-        sums = torch.zeros(count, dtype=torch.float64).index_add(0, self.i, values)
-        return sums * (1 + gamma(len(values) + 2)) * LOOSE
 
 
 class SeparableBounds:
@@ -93,48 +44,11 @@ class SeparableBounds:
         self.notes: dict[str, None] = {}
         mix = recognise(program, len(self._centre), len(self._lam), centre.dtype)
         with torch.no_grad():
-            self._pieces = [self._piece(part) for part in mix.parts if part.phi is not None]
-
-    def _piece(self, part: Part) -> Piece:
-        phi = part.phi
-        assert phi is not None
-        count = phi.shape.numel()
-        psi = slope = None
-        lam = torch.zeros(0, dtype=torch.long)
-        if part.psi is not None and part.k is not None:
-            u = part.psi.z
-            jet = part.psi.chain.jets(u.around(self._lam, 0.0))
-            value, first = (x.map(lambda t: t.expand(u.shape).reshape(-1)[part.k]) for x in jet[:2])
-            psi = value
-            if u.X is None:
-                lam = u.select.reshape(-1)[part.k]
-                slope = part.a.abs() * first.size * u.scale.abs().reshape(-1)[part.k] * LOOSE
-            else:
-                slope = torch.full_like(part.a, math.inf)
-                lam = torch.zeros_like(part.k)
-        terms = point(part.a) * psi if psi is not None else point(part.a)
-        zeros = torch.zeros(count, dtype=torch.float64)
-        mid, size = zeros.index_add(0, part.i, terms.mid), zeros.index_add(0, part.i, terms.size)
-        rad = zeros.index_add(0, part.i, terms.rad) + (gamma(len(part.i) + 2) + 1e-12) * size
-        shape = phi.shape
-        weight = Interval((mid - rad).reshape(shape), (mid + rad).reshape(shape))
-        box, at = phi.z.around(self._centre, self.radius), phi.z.around(self._centre, 0.0)
-        if isinstance(phi, LogSums):
-            jets = [(x, softmax(x), x, x) for x in (box, at)]
-        else:
-            shape = phi.z.shape
-            for inner in phi.limits:
-                if not bool((inner.jets(at)[0].hi <= THRESHOLD).all()):
-                    raise Declined(
-                        f"aten.softplus beyond its threshold of {THRESHOLD} at the centre of the ball, where PyTorch "
-                        "returns its argument; write -logsigmoid(-x)"
-                    )
-                if not bool((inner.jets(box)[0].hi <= THRESHOLD).all()):
-                    self.notes[CUT_OFF] = None
-            jets = [_expanded(phi.chain.jet(x), shape) for x in (box, at)]
-        i = part.i if slope is not None else torch.zeros(0, dtype=torch.long)
-        slope = torch.zeros(0, dtype=torch.float64) if slope is None else slope
-        return Piece(phi.z, isinstance(phi, LogSums), weight, jets[0], jets[1], i, lam, slope)
+            self._pieces = [
+                piece_of(part, self._centre, self._lam, radius, self.notes)
+                for part in mix.parts
+                if part.phi is not None
+            ]
 
     def _curvature(self, piece: Piece) -> Interval:
         """The range of aψφ'' for each entry of z; of a group, that of its eigenvalues."""
@@ -284,11 +198,6 @@ class SeparableBounds:
         ).largest
         self.delta += delta
         return found.value
-
-
-def _expanded(jet: Jet, shape: torch.Size) -> Jet:
-    a, b, c, d = (x.map(lambda t: t.expand(shape)) for x in jet)
-    return a, b, c, d
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:

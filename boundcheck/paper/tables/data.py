@@ -20,9 +20,9 @@ from boundcheck.paper.tables.outer_loop import MOMENTUM
 from boundcheck.problems.fashion_mnist import load as load_fashion_mnist
 from boundcheck.problems.kernel_ridge import kernel, squared_differences
 from boundcheck.problems.loading import load_problem
-from boundcheck.problems.newsgroups import load as load_newsgroups
 from boundcheck.problems.parkinson import load as load_parkinson
 from boundcheck.problems.parts import datasets
+from boundcheck.problems.parts.newsgroups_documents import load_documents
 
 Accuracy = Callable[[Tensor, Tensor], float]  # of one (λ, w)
 
@@ -123,7 +123,7 @@ def _parkinson(given: dict[str, Any]) -> Accuracy:
 
 
 def _newsgroups(given: dict[str, Any]) -> Accuracy:
-    parts = load_newsgroups(**given)
+    parts = load_documents(**given)
     X, y = parts.X_test, parts.Y_test.argmax(-1)
     return lambda lam, w: float(((X @ w.reshape(X.shape[1], -1)).argmax(-1) == y).double().mean())
 

@@ -23,6 +23,7 @@ from boundcheck.numerics.program.capture import capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
 from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.numerics.program.separable.recogniser import recognise
+from boundcheck.problems.parts.newsgroups_documents import load_documents
 
 SPEND = Spend(1e-3, 0)
 X, LABELS = normal(1, 9, 6), torch.arange(9) % 3
@@ -113,7 +114,7 @@ def test_they_are_close_to_the_closed_forms(name: str) -> None:
 def sparse_problem(p: int, c: int) -> tuple[Problem, Problem]:
     """Multinomial regression with a sparse matrix, as a user would write it, and the shipped one."""
     sizes = {"size": 60, "features": p, "classes": c}
-    shipped, parts = multinomial.make(synthetic=True, **sizes), multinomial.load(synthetic=True, **sizes)
+    shipped, parts = multinomial.make(synthetic=True, **sizes), load_documents(synthetic=True, **sizes)
     y, y_val = parts.Y.argmax(1), parts.Y_val.argmax(1)
 
     def inner(W: Tensor, lam: Tensor) -> Tensor:
