@@ -14,7 +14,8 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate.recorded_functions import functions
 from boundcheck.numerics.estimate.rounding_proof import EnclosedNorms, NoProof
 from boundcheck.numerics.estimate.step_constant import step_constant, step_rounding
-from boundcheck.numerics.program import arb_evaluation as evaluation
+from boundcheck.numerics.program import arb_numbers
+from boundcheck.numerics.program.arb_evaluation import gradient
 from boundcheck.numerics.program.capture import capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
 from boundcheck.numerics.program.recorded_program import Declined, Program
@@ -42,12 +43,12 @@ def proved(problem: Problem, w: Tensor, v: Tensor, value: Tensor) -> EnclosedNor
     EnclosedNorms | NoProof
         Upper bounds that hold, or the reason why there are none.
     """
-    if not evaluation.is_installed():
+    if not arb_numbers.is_installed():
         return NoProof("python-flint is not installed")
     if w.device.type != "cpu":
         return NoProof("balls are computed on the CPU only")
     try:
-        with evaluation.precision():
+        with arb_numbers.precision():
             return _of_loss(problem, w, v, value) if _has_loss(problem) else _of_map(problem, w, v, value)
     except Declined as why:
         return NoProof(str(why))
@@ -73,22 +74,22 @@ def _of_loss(problem: Problem, w: Tensor, v: Tensor, value: Tensor) -> EnclosedN
     alpha = step_constant(problem)
     if alpha is None or alpha.side is not Side.EXACT or not problem.frozen_step:
         raise Declined("the step is not known exactly, or is differentiated")
-    a = evaluation.number(alpha.value, step_rounding(problem))
-    ell = evaluation.gradient(_recorded(problem, "lower"), w, problem.lam, seed=None, along=v)
-    E = evaluation.gradient(_recorded(problem, "outer"), w, problem.lam, seed=None, along=None)
+    a = arb_numbers.number(alpha.value, step_rounding(problem))
+    ell = gradient(_recorded(problem, "lower"), w, problem.lam, seed=None, along=v)
+    E = gradient(_recorded(problem, "outer"), w, problem.lam, seed=None, along=None)
     d, n = problem.d, problem.n
-    of_v = a * evaluation.tangent(ell.by_w, d) - evaluation.value(E.by_w, d)
-    of_g = evaluation.balls(value) - evaluation.value(E.by_lam, n) + a * evaluation.tangent(ell.by_lam, n)
+    of_v = a * arb_numbers.tangent(ell.by_w, d) - arb_numbers.value(E.by_w, d)
+    of_g = arb_numbers.balls(value) - arb_numbers.value(E.by_lam, n) + a * arb_numbers.tangent(ell.by_lam, n)
     return EnclosedNorms(
-        evaluation.norm(a * evaluation.value(ell.by_w, d)), evaluation.norm(of_v), evaluation.norm(of_g)
+        arb_numbers.norm(a * arb_numbers.value(ell.by_w, d)), arb_numbers.norm(of_v), arb_numbers.norm(of_g)
     )
 
 
 def _of_map(problem: Problem, w: Tensor, v: Tensor, value: Tensor) -> EnclosedNorms:
-    phi = evaluation.gradient(_recorded(problem, "lower"), w, problem.lam, seed=v, along=None)
-    E = evaluation.gradient(_recorded(problem, "outer"), w, problem.lam, seed=None, along=None)
+    phi = gradient(_recorded(problem, "lower"), w, problem.lam, seed=v, along=None)
+    E = gradient(_recorded(problem, "outer"), w, problem.lam, seed=None, along=None)
     d, n = problem.d, problem.n
-    of_w = evaluation.balls(w) - evaluation.value(phi.output, d)
-    of_v = evaluation.balls(v) - evaluation.value(phi.by_w, d) - evaluation.value(E.by_w, d)
-    of_g = evaluation.balls(value) - evaluation.value(E.by_lam, n) - evaluation.value(phi.by_lam, n)
-    return EnclosedNorms(evaluation.norm(of_w), evaluation.norm(of_v), evaluation.norm(of_g))
+    of_w = arb_numbers.balls(w) - arb_numbers.value(phi.output, d)
+    of_v = arb_numbers.balls(v) - arb_numbers.value(phi.by_w, d) - arb_numbers.value(E.by_w, d)
+    of_g = arb_numbers.balls(value) - arb_numbers.value(E.by_lam, n) - arb_numbers.value(phi.by_lam, n)
+    return EnclosedNorms(arb_numbers.norm(of_w), arb_numbers.norm(of_v), arb_numbers.norm(of_g))

@@ -14,7 +14,7 @@ import boundcheck as bc
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate import residual_balls, residual_bounds, rounding_proof
 from boundcheck.numerics.estimate.rounding_proof import EnclosedNorms, NoProof
-from boundcheck.numerics.program import arb_evaluation
+from boundcheck.numerics.program import arb_numbers
 from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
 
 X = torch.randn(8, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -108,7 +108,7 @@ def test_without_flint_all_is_as_before(monkeypatch: pytest.MonkeyPatch) -> None
     problem = logistic()
     solution = solved(problem)
     narrow = bc.enclose(problem, bc.hypergradient(problem, "itd", t=5))
-    monkeypatch.setattr(arb_evaluation, "flint", None)
+    monkeypatch.setattr(arb_numbers, "flint", None)
     residual_bounds.of.cache_clear()
     found = residual_bounds.of(problem, solution)
     assert found.how == "running error analysis"

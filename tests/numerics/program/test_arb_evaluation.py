@@ -13,6 +13,7 @@ from enclosure_cases import Case
 from torch import Tensor
 
 from boundcheck.numerics.program import arb_evaluation as evaluation
+from boundcheck.numerics.program import arb_numbers
 from boundcheck.numerics.program.arb_evaluation import Gradient
 from boundcheck.numerics.program.capture import capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
@@ -36,7 +37,7 @@ def numbers(jet_array: object) -> Tensor:
 
 
 def evaluated(f: Function, w: Tensor, lam: Tensor, along: Tensor | None = None, every: bool = True) -> Gradient:
-    with evaluation.precision():
+    with arb_numbers.precision():
         return evaluation.gradient(capture(f, w, lam, EXPANSIONS, every=every), w, lam, seed=None, along=along)
 
 
@@ -118,7 +119,7 @@ def test_a_map_and_its_products_from_the_left() -> None:
     def f(w: Tensor, lam: Tensor) -> Tensor:
         return torch.tanh(X @ (lam * w))
 
-    with evaluation.precision():
+    with arb_numbers.precision():
         result = evaluation.gradient(capture(f, w, lam, EXPANSIONS, every=True), w, lam, seed=v, along=None)
     with mpmath.workdps(50):
         w_, lam_, v_ = ([mpmath.mpf(x) for x in t.tolist()] for t in (w, lam, v))
@@ -160,8 +161,8 @@ def test_too_many_numbers_are_declined(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_norm_is_no_less_than_that_of_any_point() -> None:
-    with evaluation.precision():
-        ball = evaluation.number(3.0, 0.5)
-        assert 3.5 <= evaluation.norm([ball]) <= 3.5 * (1 + 1e-9)
+    with arb_numbers.precision():
+        ball = arb_numbers.number(3.0, 0.5)
+        assert 3.5 <= arb_numbers.norm([ball]) <= 3.5 * (1 + 1e-9)
         with pytest.raises(Declined, match="not known"):
-            evaluation.number(1.0, float("inf"))
+            arb_numbers.number(1.0, float("inf"))
