@@ -21,8 +21,11 @@ from boundcheck.numerics.program import cholesky_certificate
 from boundcheck.numerics.program.enclosure import (
     affine_norm,
     bilinear,
+    bilinear_sizes,
+    bilinear_value,
     calm,
     chain,
+    curvature_form,
     dependence,
     elementary,
     elementwise,
@@ -65,6 +68,8 @@ HINTS: dict[str, tuple[str, ...]] = {
     "log_sum_exp": ("logsumexp",),
     "Bilinear": ("e^(e^w", "mm", "dot"),
     "bilinear": ("mm",),
+    "bilinear_sizes": ("mm",),
+    "bilinear_value": ("mm",),
     "Linear": ("number", "a lin"),
     "linear": ("number", "a lin"),
     "Elementwise": ("e^(e^w",),
@@ -86,8 +91,8 @@ def less(x: Any) -> Any:
         return FACTOR * x
     if isinstance(x, intervals.Interval):
         return intervals.Interval(FACTOR * x.lo, FACTOR * x.hi)
-    if isinstance(x, forms.Curvature):
-        return forms.Curvature(less(x.lo), less(x.up), less(x.slack))
+    if isinstance(x, curvature_form.Curvature):
+        return curvature_form.Curvature(less(x.lo), less(x.up), less(x.slack))
     if isinstance(x, forms.Trilinear):
         return replace(x, c=less(x.c), slack=less(x.slack))
     if isinstance(x, value.Bend):
@@ -274,7 +279,7 @@ def mutations() -> list[Mutation | OfTable]:
     add(normalised.Normalised, "root", change=lambda x: intervals.Interval(x.lo / FACTOR, x.hi / FACTOR))
     add(normalised, "SECOND", "THIRD")
     for module, name in (
-        (linear, "linear_value"), (elementwise, "elementwise_value"), (bilinear, "bilinear_value"),
+        (linear, "linear_value"), (elementwise, "elementwise_value"), (bilinear_value, "bilinear_value"),
         (log_sum_exp, "log_sum_exp_value"), (normalised, "normalised_value"), (value, "refined"),
     ):  # fmt: skip
         for field in ("centre", "box", "bends"):
@@ -283,16 +288,17 @@ def mutations() -> list[Mutation | OfTable]:
             add(module, name, change=_slopes(field), of=f", {field}")
     add(linear.Linear, "norm_of")
     add(bilinear.Bilinear, "_size", "_unknown_rows", "_most", "norm_of")
-    add(bilinear, "_joint")
+    add(bilinear_sizes, "joint_norms")
     for field in ("whole", "loose"):
-        add(bilinear, "_joint", change=lambda x, f=field: x if x is None else less_of(f)(x), of=f", {field}")
-    add(bilinear, "of_lines", "size_of_pair")
+        add(bilinear_sizes, "joint_norms", change=lambda x, f=field: x if x is None else less_of(f)(x), of=f", {field}")
+    add(bilinear_sizes, "of_lines", "size_of_pair")
     add(log_sum_exp, "S3", "softmax", "_bend_size", "_centred")
     add(groups.Groups, "_cross_slack", "_loose", "_sizes")
     add(elementwise, "cross_slack", "slack_by_norm", "weighted_norm", "_cube", "products")
     add(forms, "trilinear_norm", "_paired", "_hadamard", "_as_one_tensor", "block_norms")
-    add(forms, "sum_of_products", "norm_of", "congruence")
-    add(forms, "ends_of", change=_ends)
+    add(forms, "sum_of_products")
+    add(curvature_form, "norm_of", "congruence")
+    add(curvature_form, "ends_of", change=_ends)
     add(value.Slope, "norms", "reach", "norm", "weighted_norm")
     add(sparse_derivative.Sparse, "row_norms", "norm", "line_norms")
     add(value.Term, "sizes")

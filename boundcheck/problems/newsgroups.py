@@ -26,12 +26,7 @@ from boundcheck.constants import Constant
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region, closed_form
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Curvature
-from boundcheck.problems.parts.cross_entropy import (
-    around,
-    cross_entropy,
-    cross_entropy_gradient,
-    fixed_step,
-)
+from boundcheck.problems.parts.cross_entropy import around, cross_entropy, cross_entropy_gradient, fixed_step
 from boundcheck.problems.parts.cross_entropy_constants import (
     Validation,
     curvature_change,

@@ -13,7 +13,7 @@ from boundcheck.numerics.estimate.example_bounds import ExampleBounds, Step, lea
 from boundcheck.numerics.estimate.example_programs import ExamplePrograms, depends_on_lam
 from boundcheck.numerics.estimate.second_moments import Spread, spread_of_rows
 from boundcheck.numerics.program.cholesky_certificate import frobenius, gamma, largest_eigenvalue
-from boundcheck.numerics.program.enclosure.forms import Curvature, ends_of, norm_of
+from boundcheck.numerics.program.enclosure.curvature_form import Curvature, ends_of, norm_of
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.program.enclosure.scalar import Derivatives
 from boundcheck.numerics.program.enclosure.value import LAM, W

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from boundcheck.numerics.program.enclosure.forms import Curvature, ends_of, weighted_sum
+from boundcheck.numerics.program.enclosure.curvature_form import Curvature, ends_of, weighted_sum
 from boundcheck.numerics.program.enclosure.intervals import UP
 
 Table = tuple[tuple[float, float], ...]

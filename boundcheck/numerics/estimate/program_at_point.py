@@ -16,7 +16,7 @@ from boundcheck.numerics.bilevel.derivatives import DENSE
 from boundcheck.numerics.estimate.program_proof import MOST_LAM, ProgramProof
 from boundcheck.numerics.estimate.step_constant import step_rounding
 from boundcheck.numerics.program.cholesky_certificate import frobenius, gamma
-from boundcheck.numerics.program.enclosure.forms import Curvature
+from boundcheck.numerics.program.enclosure.curvature_form import Curvature
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.program.enclosure.map import MapBounds
 from boundcheck.numerics.program.enclosure.value import LAM, Value, W

@@ -18,7 +18,7 @@ from boundcheck.numerics.estimate.mean_contraction import GradientStep, OnBall, 
 from boundcheck.numerics.estimate.program_proof import ProgramProof
 from boundcheck.numerics.estimate.setting import Setting
 from boundcheck.numerics.estimate.step_constant import step_rounding
-from boundcheck.numerics.program.enclosure.forms import weighted_sum
+from boundcheck.numerics.program.enclosure.curvature_form import weighted_sum
 from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
 from boundcheck.numerics.program.enclosure.value import W
 from boundcheck.side import Side, direction

@@ -11,11 +11,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.problems.parts import datasets
-from boundcheck.problems.parts.cross_entropy import (
-    one_hot,
-    only_synthetic,
-    synthetic_size,
-)
+from boundcheck.problems.parts.cross_entropy import one_hot, only_synthetic, synthetic_size
 from boundcheck.problems.parts.sparse_matrix import SparseMatrix, squared_norm_bound
 from boundcheck.problems.parts.synthetic_data import Draw
 

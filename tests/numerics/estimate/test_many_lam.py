@@ -11,7 +11,7 @@ from boundcheck.constants import Constants
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.estimate_constants import on_balls
-from boundcheck.numerics.program.enclosure import bilinear
+from boundcheck.numerics.program.enclosure import bilinear, bilinear_sizes
 from boundcheck.numerics.program.enclosure.sparse_derivative import LARGE
 from boundcheck.numerics.solvers.reference import reference
 from boundcheck.progress import no_progress
@@ -28,10 +28,11 @@ def constants() -> Constants:
 
 
 # with none of the single products of a bilinear form, its norm as a whole is used: ‖X‖‖XH‖ in place of that of XᵀXH
-@pytest.mark.parametrize(("products", "limit"), [(bilinear.MOST_PRODUCTS, 1.05), (0, 1.15)])
+@pytest.mark.parametrize(("products", "limit"), [(bilinear_sizes.MOST_IN_PARTS, 1.05), (0, 1.15)])
 def test_constants_are_those_of_the_closed_forms(products: int, limit: float) -> None:
     assert PAIR.user.n**2 >= LARGE
-    with patch.object(bilinear, "MOST_PRODUCTS", products):
+    limits = (patch.object(module, "MOST_IN_PARTS", products) for module in (bilinear, bilinear_sizes))
+    with next(limits), next(limits):
         ours = constants()
     closed = PAIR.shipped.known
     assert isinstance(closed, ClosedForms)

@@ -8,7 +8,7 @@ from torch.nn.functional import softplus
 
 import boundcheck as bc
 from boundcheck.numerics.estimate.mean_contraction import GradientStep, OnBall, towards
-from boundcheck.numerics.program.enclosure.forms import Curvature
+from boundcheck.numerics.program.enclosure.curvature_form import Curvature
 
 GENERATOR = torch.Generator().manual_seed(5)
 X = 3 * torch.randn(12, 5, generator=GENERATOR, dtype=torch.float64)

@@ -14,7 +14,7 @@ derivatives of a row of p and a column of q, which is less than the sum of ‖Dp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,31 +23,17 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from boundcheck.numerics.program.cholesky_certificate import SPARSE, spectral_norm
+from boundcheck.numerics.program.enclosure.bilinear_sizes import MATRICES, MOST_IN_PARTS, Product, joint_norms
+from boundcheck.numerics.program.enclosure.curvature_form import Curvature, congruence
 from boundcheck.numerics.program.enclosure.elementwise import arranged, products
-from boundcheck.numerics.program.enclosure.forms import Curvature, Trilinear, congruence, nothing
+from boundcheck.numerics.program.enclosure.forms import Trilinear, nothing
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, around, norm, total
-from boundcheck.numerics.program.enclosure.linear import image, sum_of, transposed
-from boundcheck.numerics.program.enclosure.sparse_derivative import Sparse, of_factors, of_product
-from boundcheck.numerics.program.enclosure.value import (
-    PAIRS,
-    SLOTS,
-    Bend,
-    Pair,
-    Slope,
-    Term,
-    Triple,
-    Value,
-    pairs_of,
-    rounding,
-)
+from boundcheck.numerics.program.enclosure.linear import transposed
+from boundcheck.numerics.program.enclosure.sparse_derivative import Sparse
+from boundcheck.numerics.program.enclosure.value import Bend, Pair, Slope, Term, Triple, Value, pairs_of, rounding
 from boundcheck.numerics.program.rounding_rules.ball import TINY
 
-Product = Callable[[Tensor, Tensor], Tensor]
 Factor = Literal[0, 1]  # which of the two factors
-# products of vectors and matrices, over the last axis of the first factor
-MATRICES = frozenset(getattr(torch.ops.aten, name).default for name in ("mm", "mv", "dot", "vdot", "bmm", "matmul"))
-MOST_LINES = 1_000  # of a derivative without its zeros, each of which is a product of matrices
-MOST_PRODUCTS = 40_000_000  # numbers in the parts of a second derivative; above that only its size is kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +177,7 @@ class Bilinear:
             one, two = self.p.slopes.get(of_p), self.q.slopes.get(of_q)
             if one is None or two is None:
                 continue
-            known = _joint(self.B, self.q, one, two)
+            known = joint_norms(self.B, self.q, one, two)
             by_entries = self.B(one.norms, two.rows) + self.B(one.rows, two.reach)
             rest = rest + (by_entries if known is None else torch.minimum(by_entries, known.loose))
             term = self._expanded(one, two, rest.shape)
@@ -252,7 +238,7 @@ class Bilinear:
             ones = torch.ones(one.matrix.shape[0], dtype=torch.float64)
             return Term(Interval(ones, ones), one.matrix[:, None], two.matrix[:, None])
         places = self._places()
-        if places is None or len(places[0]) * (one.k + two.k + shape.numel()) > MOST_PRODUCTS:
+        if places is None or len(places[0]) * (one.k + two.k + shape.numel()) > MOST_IN_PARTS:
             return None
         i, j, y = places
         count = len(i)
@@ -267,116 +253,12 @@ class Bilinear:
         if len(a) not in (1, 2) or len(b) not in (1, 2) or a[-1] != b[0]:
             return None
         rows, inner, columns = (a[0] if len(a) == 2 else 1), a[-1], (b[1] if len(b) == 2 else 1)
-        if rows * inner * columns > MOST_PRODUCTS // 10:
+        if rows * inner * columns > MOST_IN_PARTS // 10:
             return None
         r, k, c = torch.meshgrid(torch.arange(rows), torch.arange(inner), torch.arange(columns), indexing="ij")
         return (r * inner + k).reshape(-1), (k * columns + c).reshape(-1), (r * columns + c).reshape(-1)
 
 
-@dataclass(frozen=True, eq=False)
-class _Joint:
-    """At least the norm of Σ_k Dp_k⊗Dq_k for each entry of a product of matrices, and of what is not known of it."""
-
-    whole: Tensor
-    loose: Tensor
-
-
-def _joint(B: Product, q: Value, one: Slope, two: Slope) -> _Joint | None:
-    """‖Σ_k Dp_k⊗Dq_k‖ ≤ ‖Dp‖‖Dq‖ for the derivatives of a row of p and of a column of q; None for other products."""
-    if B not in MATRICES:
-        return None
-    axis = -2 if len(q.shape) > 1 else -1
-    (F, R), (G, S) = of_lines(one, -1), of_lines(two, axis)
-    F, R = F.unsqueeze(-1), R.unsqueeze(-1)
-    G, S = G.unsqueeze(axis), S.unsqueeze(axis)
-    return _Joint(B(F + R, G + S) * UP, (B(F, S) + B(R, G + S)) * UP)
-
-
-def size_of_pair(B: Product, q: Value, one: Slope, two: Slope) -> Tensor:
-    """At least the norm of B(Dp, Dq) as a bilinear form, for each entry, with these derivatives of p and q."""
-    size, known = B(one.reach, two.reach), _joint(B, q, one, two)
-    return size if known is None else torch.minimum(size, known.whole)
-
-
-def of_lines(slope: Slope, axis: int) -> tuple[Tensor, Tensor]:
-    """At least ‖F‖ and ‖J − F‖ of the entries along an axis together. ‖F‖² is at most a row sum of |FFᵀ|."""
-    norms, rows = slope.norms.movedim(axis, -1), slope.rows.movedim(axis, -1)
-    count = norms.shape[-1]
-    squares = (norms**2).sum(-1)
-    if isinstance(slope.held, Sparse):
-        known = slope.held.line_norms(axis, MOST_LINES)
-        squares = squares if known is None else torch.minimum(squares, known)
-    elif slope.k * norms.numel() * count <= MOST_PRODUCTS:
-        lines = slope.held.movedim(axis, -1)
-        grams = torch.einsum("k...i,k...j->...ij", lines, lines).abs()
-        lost = rounding(lines.shape[0]) * norms.unsqueeze(-1) * norms.unsqueeze(-2)
-        squares = torch.minimum(squares, (grams + lost).sum(-1).amax(-1))
-    loss = UP + rounding(count)
-    return (squares * loss).sqrt() * UP, (rows**2).sum(-1).sqrt() * loss
-
-
 def _least(a: float, b: float) -> float:
     """The smaller of two bounds; one that is no number says nothing."""
     return min((x for x in (a, b) if not math.isnan(x)), default=math.inf)
-
-
-def bilinear_value(p: Value, q: Value, B: Product, *, entrywise: bool, terms: int) -> Value:
-    """The enclosures of B(p, q)."""
-    loss = rounding(terms)
-
-    def enclosed(x: Interval, y: Interval) -> Interval:
-        if entrywise:
-            return x * y
-        mid = B(x.mid, y.mid)
-        rad = B(x.mid.abs(), y.rad + loss * y.mid.abs()) + B(x.rad, y.size)
-        return around(mid, rad * (UP + loss) + terms * TINY)
-
-    slopes = {slot: _slope(p, q, B, slot, loss) for slot in SLOTS if slot in p.slopes or slot in q.slopes}
-    bends = {}
-    for pair in PAIRS:
-        parts = []
-        for of_p, of_q in (pair, (pair[1], pair[0])):
-            one, two = p.slopes.get(of_p), q.slopes.get(of_q)
-            if one is not None and two is not None:
-                parts.append(size_of_pair(B, q, one, two))
-        if pair in p.bends:
-            parts.append(B(p.bends[pair], q.box.size))
-        if pair in q.bends:
-            parts.append(B(p.box.size, q.bends[pair]))
-        if parts:
-            bends[pair] = torch.stack(parts).sum(0) * (UP + loss)
-    rule = Bilinear(p, q, B, entrywise, terms)
-    centre = enclosed(p.centre, q.centre)
-    box = centre if p.at_point and q.at_point else enclosed(p.box, q.box)
-    return Value(centre, box, slopes, bends, rule)
-
-
-def _slope(p: Value, q: Value, B: Product, slot: str, loss: float) -> Slope:
-    """B(Dp, q) + B(p, Dq) by one input."""
-    one, two = p.slopes.get(slot), q.slopes.get(slot)
-    p_mid, q_mid = p.centre.mid, q.centre.mid
-    parts: list[Tensor | Sparse] = []
-    slip = rows = torch.zeros((), dtype=torch.float64)
-    if one is not None:
-        parts.append(_image(one, lambda x: B(x, q_mid), B, q_mid, first=True))
-        rounded = 2 * loss * B(one.norms, q_mid.abs())
-        slip = slip + B(one.slip, q.centre.size) + B(one.norms, q.centre.rad) + rounded
-        rows = rows + B(one.rows, q.box.size) + B(one.norms, q.off()) + rounded
-    if two is not None:
-        parts.append(_image(two, lambda x: B(p_mid, x), B, p_mid, first=False))
-        rounded = 2 * loss * B(p_mid.abs(), two.norms)
-        slip = slip + B(p.centre.size, two.slip) + B(p.centre.rad, two.norms) + rounded
-        rows = rows + B(p.box.size, two.rows) + B(p.off(), two.norms) + rounded
-    return Slope(sum_of(parts), slip * (UP + loss), rows * (UP + loss))
-
-
-def _image(slope: Slope, f: Callable[[Tensor], Tensor], B: Product, other: Tensor, *, first: bool) -> Tensor | Sparse:
-    """The derivative of B(x, other), or of B(other, x) where x is not first."""
-
-    def coefficients() -> csr_matrix | None:
-        if B in MATRICES:
-            return of_product(other, slope.slip.shape, first)
-        return of_factors(other, other.shape, other.shape) if B is torch.mul else None
-
-    shape = f(torch.zeros(slope.slip.shape, dtype=torch.float64)).shape
-    return image(slope, f, shape, coefficients, moves=False)

@@ -13,7 +13,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from boundcheck.numerics.program.enclosure.bilinear import Bilinear, size_of_pair
+from boundcheck.numerics.program.enclosure.bilinear import Bilinear
+from boundcheck.numerics.program.enclosure.bilinear_sizes import size_of_pair
 from boundcheck.numerics.program.enclosure.elementwise import Elementwise
 from boundcheck.numerics.program.enclosure.intervals import UP
 from boundcheck.numerics.program.enclosure.linear import Linear

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from boundcheck.numerics.program.cholesky_certificate import spectral_norm
 from boundcheck.numerics.program.enclosure.chain import Chain, applied, chain_of
+from boundcheck.numerics.program.enclosure.curvature_form import Curvature, congruence
 from boundcheck.numerics.program.enclosure.elementary import Elementary, Jet
-from boundcheck.numerics.program.enclosure.forms import Curvature, Trilinear, congruence, nothing, sum_of_products
+from boundcheck.numerics.program.enclosure.forms import Trilinear, nothing, sum_of_products
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, norm
 from boundcheck.numerics.program.enclosure.sparse_derivative import Sparse
 from boundcheck.numerics.program.enclosure.value import (

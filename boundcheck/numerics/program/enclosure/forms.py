@@ -1,7 +1,7 @@
-"""Second and third derivatives of a scalar as sums of parts, and bounds of their norms.
+"""Third derivatives of a scalar as sums of parts, and bounds of their norms.
 
-D²f lies between two matrices in the order of symmetric matrices, up to a slack. D³f is a sum of trilinear forms
-Σ_g c_g T_g(A_g x, B_g y, C_g z) with ‖T_g‖ ≤ 1, where A_g is a row, or a block of rows. Two ways bound its norm:
+D³f is a sum of trilinear forms Σ_g c_g T_g(A_g x, B_g y, C_g z) with ‖T_g‖ ≤ 1, where A_g is a row, or a block of rows.
+Two ways bound its norm:
 
 - by pairing: Σ_g |c_g|‖A_g x‖‖B_g y‖‖C_g z‖ ≤ ‖A‖ λmax(N(B) ∘ N(C))^½ with N(B)_gh = ‖B_g B_hᵀ‖, after |c_g|^⅓ has gone
   into each factor; or ≤ ‖diag(n)^½A‖ ‖diag(n)^½B‖ with n_g = ‖C_g‖;
@@ -23,9 +23,7 @@ from scipy.sparse import csr_matrix, diags
 from torch import Tensor
 
 from boundcheck.numerics.program.cholesky_certificate import (
-    frobenius,
     gram,
-    is_sparse,
     is_worth_it,
     largest_eigenvalue,
     largest_eigenvalue_of_sparse,
@@ -40,15 +38,6 @@ MOST_BLOCKS = 2_000  # of which a matrix N is formed
 MOST_PARTS = 200  # whose norms are computed one by one; those of others are bounded by sizes
 MOST_ENTRIES = 25_000_000  # of a tensor that is formed
 WORTH = 0.98  # a tensor is formed where it may gain more than this
-
-
-@dataclass(frozen=True, eq=False)
-class Curvature:
-    """A part of D²f by two inputs: between `lo` and `up`, or for two different inputs `lo` = `up`, up to `slack`."""
-
-    lo: Tensor
-    up: Tensor
-    slack: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,17 +233,6 @@ def middle_of(parts: Sequence[Trilinear], most: int) -> Middle | None:
     return Middle(tensor, off * UP) if math.isfinite(off) and bool(tensor.isfinite().all()) else None
 
 
-def congruence(F: Tensor, s: Tensor, G: Tensor) -> Tensor:
-    """F diag(s) Gᵀ for F of shape (k₁, m) and G of shape (k₂, m)."""
-    if is_sparse(F) and is_sparse(G):
-        return torch.from_numpy((csr_matrix((F * s).numpy()) @ csr_matrix(G.numpy()).T).toarray())
-    left = F * s
-    if not bool(left.any()) or not bool(G.any()):
-        return torch.zeros(len(F), len(G), dtype=torch.float64)
-    product: Tensor = left @ G.T
-    return product
-
-
 def sum_of_products(s: Tensor, *norms: Tensor) -> float:
     """At least Σ_i |s_i| Π norms_i, where 0 times infinity is 0."""
     factors = (s.abs(), *norms)
@@ -269,36 +247,3 @@ def nothing(slack: float) -> Trilinear:
     """A part of which only a bound is known."""
     none = torch.zeros(0, 1, 1, dtype=torch.float64)
     return Trilinear(Interval(none[:, 0, 0], none[:, 0, 0]), none, none, none, slack)
-
-
-def norm_of(parts: Sequence[Curvature], limit: float = math.inf) -> float:
-    """At least the norm of D²f by two different inputs, or at one point; infinite if that is above `limit`."""
-    if not parts:
-        return 0.0
-    slack = math.fsum(part.slack for part in parts)
-    if slack > limit:
-        return math.inf
-    middle = sum((part.lo for part in parts[1:]), parts[0].lo)
-    slack += gamma(len(parts)) * math.fsum(frobenius(part.lo) for part in parts)
-    if math.isfinite(limit) and slack + 0.999 * float(euclidean(middle, 1).max()) > limit:  # no row is longer than ‖·‖
-        return math.inf
-    return (spectral_norm(middle) + slack) * UP
-
-
-def ends_of(parts: Sequence[Curvature]) -> tuple[float, float]:
-    """At most the smallest and at least the largest eigenvalue of D²f by one input."""
-    if not parts:
-        return 0.0, 0.0
-    whole = weighted_sum(parts)
-    return -largest_eigenvalue(-whole.lo) - whole.slack, largest_eigenvalue(whole.up) + whole.slack
-
-
-def weighted_sum(parts: Sequence[Curvature], weights: Sequence[float] | None = None) -> Curvature:
-    """The parts as one, each times a weight that is not negative and has up to two roundings; 1 by default."""
-    if weights is not None:
-        parts = [Curvature(c * part.lo, c * part.up, c * part.slack) for c, part in zip(weights, parts, strict=True)]
-    roundings = len(parts) + (0 if weights is None else 3)
-    rounding = gamma(roundings) * math.fsum(frobenius(part.lo) + frobenius(part.up) for part in parts)
-    lo = sum((part.lo for part in parts[1:]), parts[0].lo)
-    up = sum((part.up for part in parts[1:]), parts[0].up)
-    return Curvature(lo, up, (math.fsum(part.slack for part in parts) + rounding) * UP)

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from boundcheck.numerics.program.enclosure.forms import Curvature, Trilinear
+from boundcheck.numerics.program.enclosure.curvature_form import Curvature
+from boundcheck.numerics.program.enclosure.forms import Trilinear
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, around, norm
 from boundcheck.numerics.program.enclosure.sparse_derivative import (
     LARGE,

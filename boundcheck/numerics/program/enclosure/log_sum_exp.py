@@ -20,8 +20,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from boundcheck.numerics.program.enclosure.curvature_form import Curvature
 from boundcheck.numerics.program.enclosure.elementwise import weighted_norm
-from boundcheck.numerics.program.enclosure.forms import Curvature, Trilinear, nothing, sum_of_products
+from boundcheck.numerics.program.enclosure.forms import Trilinear, nothing, sum_of_products
 from boundcheck.numerics.program.enclosure.groups import Groups
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, norm
 from boundcheck.numerics.program.enclosure.value import (

@@ -19,9 +19,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from boundcheck.numerics.program.enclosure.bilinear import of_lines
+from boundcheck.numerics.program.enclosure.bilinear_sizes import MOST_IN_PARTS, of_lines
+from boundcheck.numerics.program.enclosure.curvature_form import Curvature
 from boundcheck.numerics.program.enclosure.elementwise import weighted_norm
-from boundcheck.numerics.program.enclosure.forms import Curvature, Trilinear, nothing, sum_of_products
+from boundcheck.numerics.program.enclosure.forms import Trilinear, nothing, sum_of_products
 from boundcheck.numerics.program.enclosure.groups import Groups
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, around, norm
 from boundcheck.numerics.program.enclosure.value import (
@@ -40,7 +41,6 @@ from boundcheck.numerics.program.enclosure.value import (
 SECOND = 2 / math.sqrt(3) * (1 + 1e-15)  # of ‖D²y‖τ²/m
 THIRD = 3.0  # of ‖D³y‖τ³/m
 NEAR = 0.5  # D²y is taken at the centre where it moves by less than this part of its bound
-MOST_NUMBERS = 40_000_000  # in the parts of a second derivative; above that only its size is kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +161,7 @@ class Normalised(Groups):
             (_, left), (whole, right) = (x.slope_norm(slot) for slot in pair)
             moved = _times(self.third_size, self.gap) + self.loss * self.second
             count = (3 * self.k + 1) * len(self.gap)
-            if bool((moved <= NEAR * self.second).all()) and count * (len(one.F) + shape.numel()) <= MOST_NUMBERS:
+            if bool((moved <= NEAR * self.second).all()) and count * (len(one.F) + shape.numel()) <= MOST_IN_PARTS:
                 terms += self._parts(one, two)
             else:
                 moved = self.second

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.numerics.program.enclosure import chain as chains
-from boundcheck.numerics.program.enclosure.bilinear import bilinear_value
+from boundcheck.numerics.program.enclosure.bilinear_value import bilinear_value
 from boundcheck.numerics.program.enclosure.elementary import power
 from boundcheck.numerics.program.enclosure.elementwise import elementwise, elementwise_value
 from boundcheck.numerics.program.enclosure.linear import linear_value

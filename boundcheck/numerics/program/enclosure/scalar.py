@@ -16,16 +16,9 @@ from torch import Tensor
 
 from boundcheck.numerics.program.cholesky_certificate import frobenius, spectral_norm
 from boundcheck.numerics.program.enclosure.affine_norm import MOST_ENTRIES, affine_norm, contracted
+from boundcheck.numerics.program.enclosure.curvature_form import Curvature, ends_of, norm_of
 from boundcheck.numerics.program.enclosure.farthest import farthest
-from boundcheck.numerics.program.enclosure.forms import (
-    Curvature,
-    Middle,
-    Trilinear,
-    ends_of,
-    middle_of,
-    norm_of,
-    trilinear_norm,
-)
+from boundcheck.numerics.program.enclosure.forms import Middle, Trilinear, middle_of, trilinear_norm
 from boundcheck.numerics.program.enclosure.interpreter import Enclosures, OfLam
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, norm, point
 from boundcheck.numerics.program.enclosure.value import LAM, Pair, Value, W, rounding

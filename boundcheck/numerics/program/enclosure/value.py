@@ -19,7 +19,7 @@ from boundcheck.numerics.program.rounding_rules.ball import gamma
 
 if TYPE_CHECKING:
     from boundcheck.numerics.program.enclosure.chain import Chain
-    from boundcheck.numerics.program.enclosure.forms import Curvature
+    from boundcheck.numerics.program.enclosure.curvature_form import Curvature
 
 W, LAM = "w", "lam"  # the two inputs
 SLOTS = (W, LAM)
