@@ -15,7 +15,7 @@ from boundcheck import error_curves, hypergradient
 from boundcheck.numerics.bilevel.formulas import for_columns
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.quick import quick_problem
-from boundcheck.numerics.program import recorder
+from boundcheck.numerics.program import unusable
 
 Where = dict[str, Any]  # dtype and device
 T = 3
@@ -24,7 +24,7 @@ T = 3
 @pytest.fixture(autouse=True)
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tensors of a real device are plain ones, so those that pretend count as plain too."""
-    monkeypatch.setattr(recorder, "PLAIN", (*recorder.PLAIN, Pretend))
+    monkeypatch.setattr(unusable, "PLAIN", (*unusable.PLAIN, Pretend))
 
 
 def points(where: Where, *shape: int) -> Tensor:

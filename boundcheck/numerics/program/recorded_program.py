@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,3 +52,15 @@ class Program:
 
 
 W, LAM = Ref(0), Ref(1)
+
+
+def depends_on_w(ref: Ref, operations: Sequence[Operation]) -> bool:
+    """Does a value depend on w?"""
+    visited, left = set(), [ref]
+    while left:
+        ref = left.pop()
+        if ref == W:
+            return True
+        left += [x for x in operations[ref.node].refs() if x not in visited]
+        visited.update(left)
+    return False

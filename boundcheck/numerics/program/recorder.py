@@ -19,9 +19,11 @@ from torch.utils._pytree import tree_leaves
 from boundcheck.numerics.program.in_place import cast, out_of_place
 from boundcheck.numerics.program.memory import Memory, places
 from boundcheck.numerics.program.operations import changed, facts, leaves
+from boundcheck.numerics.program.own_memory import OwnMemory
 from boundcheck.numerics.program.polynomial_degree import RAISES, makes_index
-from boundcheck.numerics.program.recorded_program import CUT, MATRIX, Declined, Operation, Ref, W
-from boundcheck.numerics.program.torch_modules import Plugged
+from boundcheck.numerics.program.recorded_program import CUT, MATRIX, Declined, Operation, Ref, depends_on_w
+from boundcheck.numerics.program.tensor_places import FirstValue, Key, key_of, share_a_place, storage_of
+from boundcheck.numerics.program.unusable import why_unusable
 from boundcheck.numerics.program.user_lines import current_line
 
 RESHAPED = {"squeeze_": "squeeze", "unsqueeze_": "unsqueeze", "t_": "t"}  # in place, but no number is written
@@ -29,24 +31,9 @@ RESHAPED = {"squeeze_": "squeeze", "unsqueeze_": "unsqueeze", "t_": "t"}  # in p
 CONSTANTS = frozenset((
     "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty",
 ))  # fmt: skip
-PLAIN = (Tensor, torch.nn.Parameter, Plugged)  # the types of tensors whose operations are what they seem
 MOST_OPERATIONS = 5_000
 SAME = 1e-4  # by rounding alone, relative
 Expand = Callable[..., Any]  # an operation written with simpler ones
-_Key = tuple[Any, Any, tuple[int, ...], tuple[int, ...], torch.dtype]  # storage, offset, shape, stride, dtype
-
-
-@dataclass(frozen=True, eq=False)
-class _First:
-    """The value that memory was taken for, and how it lies there."""
-
-    key: _Key
-    ref: Ref
-
-    def places(self, x: Tensor) -> Tensor | None:
-        """Its places, from any tensor in that memory; None where entries share one, or x is of another dtype."""
-        _, offset, shape, stride, dtype = self.key
-        return places(x.detach().as_strided(shape, stride, offset)) if x.dtype == dtype else None
 
 
 @dataclass(eq=False)
@@ -64,12 +51,9 @@ class Recorder(TorchDispatchMode):
 
     def __post_init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._refs: dict[_Key, Ref] = {}
+        self._refs: dict[Key, Ref] = {}
         self._storages: dict[int, object] = {}  # of what depends on w or λ; kept, so that no address is used twice
-        self._own: dict[int, object] = {}  # taken by the function, for numbers
-        self._sealed: set[int] = set()  # not to be written into
-        self._first: dict[int, _First] = {}
-        self._memories: dict[int, Memory[Ref | Tensor]] = {}  # of what was written into
+        self._own = OwnMemory()
         self._of_data: set[int] = set()  # operations on data alone
         self.reason = ""
 
@@ -81,12 +65,12 @@ class Recorder(TorchDispatchMode):
 
     def ref(self, x: Tensor) -> Ref | None:
         """Which value a tensor is; None for data."""
-        storage = _storage(x)
+        storage = storage_of(x)
         if storage is None or storage._cdata not in self._storages:
             return None
-        ref = self._refs.get(_key(x))
-        if ref is None and storage._cdata in self._memories:
-            return self._read(x, self._memories[storage._cdata])
+        ref = self._refs.get(key_of(x))
+        if ref is None and storage._cdata in self._own.written:
+            return self._read(x, self._own.written[storage._cdata])
         if ref is None:
             raise self.decline("memory that depends on w or λ is looked at in a way that was not recorded")
         return ref
@@ -109,7 +93,7 @@ class Recorder(TorchDispatchMode):
                 flat[0] if len(flat) == 1 else self._emit(torch.ops.aten.cat.default, (flat,), torch.Size([length]))
             )
             ref = self._emit(torch.ops.aten.index.Tensor, (joined, [reading.index.to(x.device)]), x.shape)
-        self._refs[_key(x)] = ref
+        self._refs[key_of(x)] = ref
         return ref
 
     def _flat(self, ref: Ref) -> Ref:
@@ -159,7 +143,7 @@ class Recorder(TorchDispatchMode):
                 return self._of_numbers(func, func(*args, **kwargs), tensors)
             if name in RESHAPED and of_func.is_aten:  # `vector @ matrix` ends in one
                 return self._reshaped(func, RESHAPED[name], args, kwargs, tensors)
-            self._refuse_unusable(func, name, tensors)
+            self._refuse_unusable(func, tensors)
             self._refuse_errors(func, name, kwargs, tensors)
             if name != "index" or any(self._may_choose_a_shape(x) for x in args[1]):
                 self._refuse_numbers(func)
@@ -177,32 +161,32 @@ class Recorder(TorchDispatchMode):
         """The result of an operation on numbers; memory that it took is the function's own."""
         if not facts(func).is_aten:
             return result
-        given = {storage._cdata for x in tensors if (storage := _storage(x)) is not None}
+        given = {storage._cdata for x in tensors if (storage := storage_of(x)) is not None}
         for x in result if isinstance(result, tuple | list) else (result,):
-            storage = _storage(x) if isinstance(x, Tensor) else None
+            storage = storage_of(x) if isinstance(x, Tensor) else None
             if storage is not None and storage._cdata not in given and storage._cdata not in self._storages:
-                self._own[storage._cdata] = storage
+                self._own.taken[storage._cdata] = storage
         return result
 
     def _is_followed(self, tensors: list[Tensor]) -> bool:
         """Is one of them in memory that depends on w or λ, even if its own places hold numbers?"""
-        return any((storage := _storage(x)) is not None and storage._cdata in self._storages for x in tensors)
+        return any((storage := storage_of(x)) is not None and storage._cdata in self._storages for x in tensors)
 
     def seal(self, x: Tensor) -> None:
         """Its memory is not to be written into."""
-        storage = _storage(x)
-        if storage is not None:
-            self._sealed.add(storage._cdata)
+        self._own.seal(x)
 
     def _write(self, func: Any, name: str, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
         """An operation that writes into its first argument: recorded as the one that does not."""
         plain = out_of_place(func, name)
         if plain is None or self.every:  # data are values too then, and their memory is not followed
             raise self.decline(f"{func} writes in place")
-        self._refuse_unusable(func, name, tensors, writes=True)
+        self._refuse_unusable(func, tensors, writes=True)
         x: Tensor = args[0]
-        memory, at, key = self._memory(func, x), places(x), _key(x)
-        if at is None or any(_key(y)[0] == key[0] and _key(y) != key and _meet(at, places(y)) for y in tensors):
+        memory, at, key = self._memory(func, x), places(x), key_of(x)
+        if at is None or any(
+            key_of(y)[0] == key[0] and key_of(y) != key and share_a_place(at, places(y)) for y in tensors
+        ):
             raise self.decline(f"{func} writes in place, into entries that share memory")
         with self:
             value = cast(plain(*args, **kwargs), x)
@@ -212,7 +196,7 @@ class Recorder(TorchDispatchMode):
         if value.shape != x.shape or not torch.allclose(kept, x.detach(), rtol=SAME, equal_nan=True):
             raise self.decline(f"{func} writes in place, and not what {name.removesuffix('_')} returns")
         memory.write(at, ref if ref is not None else kept.reshape(-1))
-        self._memories[key[0]], self._storages[key[0]] = memory, x.untyped_storage()
+        self._own.written[key[0]], self._storages[key[0]] = memory, x.untyped_storage()
         self._refs = {other: known for other, known in self._refs.items() if other[0] != key[0]}
         if ref is not None:
             self._refs[key] = ref
@@ -220,40 +204,15 @@ class Recorder(TorchDispatchMode):
 
     def _memory(self, func: Any, x: Tensor) -> Memory[Ref | Tensor]:
         """What the storage of x holds now, if that may be written into."""
-        cdata = _key(x)[0]
-        if cdata in self._sealed:
-            raise self.decline(f"{func} writes in place, into w, λ, or what is also cut off from its derivative")
-        memory = self._memories.get(cdata)
-        if memory is None:
-            memory = Memory.of(x)
-            if cdata in self._first:
-                taken = self._first[cdata]
-                if (at := taken.places(x)) is not None:
-                    memory.write(at, taken.ref)
-            elif cdata in self._own:
-                every = x.detach().as_strided((len(memory.where),), (1,), 0).clone()
-                memory.write(torch.arange(len(memory.where)), every)
-            else:
-                raise self.decline(f"{func} writes in place, into memory that the function did not take itself")
-        if memory.dtype != x.dtype:
-            raise self.decline(f"{func} writes in place, into memory of {memory.dtype}")
+        memory = self._own.of(x)
+        if isinstance(memory, str):
+            raise self.decline(f"{func} writes in place, {memory}")
         return memory
 
     def _varies(self, x: Tensor) -> bool:
         """Does it depend on w or λ?"""
         ref = self.ref(x)
         return ref is not None and ref.node not in self._of_data
-
-    def _by_w(self, ref: Ref) -> bool:
-        """Does a value depend on w?"""
-        seen, left = set(), [ref]
-        while left:
-            ref = left.pop()
-            if ref == W:
-                return True
-            left += [x for x in self.operations[ref.node].refs() if x not in seen]
-            seen.update(left)
-        return False
 
     def _computes(self, func: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> bool:
         """Are numbers computed from data that are to be written down? A view of data is data."""
@@ -268,7 +227,7 @@ class Recorder(TorchDispatchMode):
     def _reshaped(self, func: Any, name: str, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
         """An operation that gives a tensor another shape and leaves its memory: recorded as the one that does not."""
         plain = getattr(getattr(torch.ops.aten, name), func._overloadname)
-        self._refuse_unusable(plain, name, tensors)
+        self._refuse_unusable(plain, tensors)
         with torch._C._DisableTorchDispatch():
             before = args[0].detach()
         result = func(*args, **kwargs)
@@ -310,39 +269,30 @@ class Recorder(TorchDispatchMode):
         self.operations.append(operation)
         for item, x in enumerate(results):
             if isinstance(x, Tensor):
-                storage = _storage(x)
+                storage = storage_of(x)
                 if storage is None:
                     raise self.decline(f"{func}: a tensor without memory of its own")
-                key, ref = _key(x), Ref(index, item)
+                key, ref = key_of(x), Ref(index, item)
                 if storage._cdata not in self._storages:
                     self._storages[storage._cdata] = storage
-                    self._first[storage._cdata] = _First(key, ref)
+                    self._own.first[storage._cdata] = FirstValue(key, ref)
                 self._refs.setdefault(key, ref)
 
     def _numbers(self, x: Tensor) -> Tensor:
         """The numbers of a tensor, for the record; a copy where the function might write over them."""
-        storage = _storage(x)
-        own = storage is not None and (storage._cdata in self._own or storage._cdata in self._storages)
+        storage = storage_of(x)
+        own = storage is not None and (storage._cdata in self._own.taken or storage._cdata in self._storages)
         return x.detach().clone() if own else x.detach()
 
-    def _refuse_unusable(self, func: Any, name: str, tensors: list[Tensor], *, writes: bool = False) -> None:
-        if not facts(func).is_aten:
-            raise self.decline(f"{func} is not an operation of PyTorch's own")
-        if facts(func).is_mutable and not writes:
-            raise self.decline(f"{func} writes in place")
-        if not torch.is_grad_enabled():
-            raise self.decline(
-                f"{func} under no_grad, or in an autograd.Function: its derivative is not that of the operation"
-            )
-        for x in tensors:
-            if type(x) not in PLAIN or x.is_complex() or x.is_neg():
-                raise self.decline(f"{func}: a tensor of type {type(x).__name__}, {x.dtype}")
+    def _refuse_unusable(self, func: Any, tensors: list[Tensor], *, writes: bool = False) -> None:
+        if reason := why_unusable(func, tensors, writes=writes):
+            raise self.decline(reason)
 
     def _refuse_errors(self, func: Any, name: str, kwargs: dict[str, Any], tensors: list[Tensor]) -> None:
         """What may raise an error at some w and not at others, as the function may catch it and go another way."""
         if not (name in RAISES or makes_index(name, kwargs)):
             return
-        if any(self._by_w(ref) for x in tensors if (ref := self.ref(x)) is not None):
+        if any(depends_on_w(ref, self.operations) for x in tensors if (ref := self.ref(x)) is not None):
             raise self.decline(f"{func}: an error may depend on numbers of w")
 
     def _may_choose_a_shape(self, index: Tensor | None) -> bool:
@@ -362,6 +312,11 @@ class Recorder(TorchDispatchMode):
         return Declined(self.reason)
 
 
+def _length(source: Ref | Tensor, operations: list[Operation]) -> int:
+    shape = source.shape if isinstance(source, Tensor) else operations[source.node].shapes[source.item]
+    return shape.numel()
+
+
 def recorded_product(matrix: Any, x: Tensor, run: Callable[[Tensor, Any], Tensor]) -> Tensor | None:
     """While a program is recorded, the product of a matrix with what depends on w or λ; None at other times.
 
@@ -369,25 +324,3 @@ def recorded_product(matrix: Any, x: Tensor, run: Callable[[Tensor, Any], Tensor
     """
     mode = _get_current_dispatch_mode()
     return mode.matrix_product(matrix, x, run) if isinstance(mode, Recorder) else None
-
-
-def _meet(one: Tensor, two: Tensor | None) -> bool:
-    """Do two tensors share a place? One that shares places with itself counts as one that does."""
-    return two is None or bool(torch.isin(one, two).any())
-
-
-def _length(source: Ref | Tensor, operations: list[Operation]) -> int:
-    shape = source.shape if isinstance(source, Tensor) else operations[source.node].shapes[source.item]
-    return shape.numel()
-
-
-def _storage(x: Tensor) -> Any:
-    try:
-        return x.untyped_storage()
-    except (NotImplementedError, RuntimeError):  # sparse tensors have none
-        return None
-
-
-def _key(x: Tensor) -> _Key:
-    """Where a tensor lies, in which storage, and its dtype."""
-    return _storage(x)._cdata, x.storage_offset(), tuple(x.shape), x.stride(), x.dtype

@@ -18,21 +18,23 @@ from torch import Tensor
 
 from boundcheck.numerics.bilevel import program_degree
 from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, Dynamics
-from boundcheck.numerics.bilevel.formulas import D2Outer, OnePoint
-from boundcheck.numerics.bilevel.loss_gradient import gradient
+from boundcheck.numerics.bilevel.formulas import D2Outer
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Ready
 from boundcheck.numerics.bilevel.quick import lam_functions, step_functions
 from boundcheck.numerics.bilevel.quick.agreement import differs_at_first
 from boundcheck.numerics.bilevel.quick.gradient_step import Assembly
+from boundcheck.numerics.bilevel.quick.recorded_gradient import (
+    gradient_step,
+    recorded,
+    recorded_products,
+    slope_function,
+)
 from boundcheck.numerics.bilevel.quick.slots import Slots
-from boundcheck.numerics.program.batched_losses import losses_by_formula
-from boundcheck.numerics.program.capture import capture
 from boundcheck.numerics.program.recognise.algebra import Algebra, Total, total
 from boundcheck.numerics.program.recognise.expression import Expression
 from boundcheck.numerics.program.recognise.interpreter import Interpreter
-from boundcheck.numerics.program.recognise.point_program import PointProgram
-from boundcheck.numerics.program.recognise.stage import Stage, Unknown, Value
+from boundcheck.numerics.program.recognise.stage import Stage, Unknown
 from boundcheck.numerics.program.recognise.staged_program import StagedProgram
 from boundcheck.numerics.program.recorded_program import Declined, Program
 from boundcheck.numerics.program.same_program import Snapshot
@@ -103,7 +105,7 @@ class _Derived:
     def is_of(self, problem: Problem) -> bool:
         """Are the functions of the problem, as they are now, those that were recorded?"""
         try:
-            now = [_capture(problem, function) for function in (_lower(problem), problem.outer_at)]
+            now = [recorded(problem, function) for function in (_lower(problem), problem.outer_at)]
         except Declined:
             return False
         return all(snapshot.is_of(program) for snapshot, program in zip(self.programs, now, strict=True))
@@ -117,7 +119,7 @@ def _derived(functions: _FunctionsOf) -> _Derived | None:
     problem = functions.problem
     for formulas in (True, False):
         try:
-            lower, outer = (_capture(problem, function) for function in (_lower(problem), problem.outer_at))
+            lower, outer = (recorded(problem, function) for function in (_lower(problem), problem.outer_at))
             programs = Snapshot.of(lower), Snapshot.of(outer)
             fields = _fields(problem, lower, outer, formulas) | {"affine": program_degree.is_affine(problem)}
             quick = replace(problem, **fields)
@@ -142,11 +144,11 @@ def _fields(problem: Problem, program: Program, outer: Program, formulas: bool) 
         fields |= _by_formula(problem, program, stage, slots) | {"inner_at": None}
         fields |= {"d2outer_at": _outer_by_formula(problem, outer, stage, slots)}
     else:
-        slope_at = _slope(problem, lower, program, stage, slots)
-        fields |= {"phi_at": _gradient_step(slope_at, stage.alpha, slots), "inner_at": None}
+        slope_at = slope_function(problem, lower, program, stage, slots)
+        fields |= {"phi_at": gradient_step(slope_at, stage.alpha, slots), "inner_at": None}
     fields |= _prepared(problem, stage, slots, step)
     if fields.get("d1phi_T_at") is None:
-        fields["d1phi_T_at"] = _recorded_products(problem, fields["phi_at"], fields["prepare"], len(slots.held))
+        fields["d1phi_T_at"] = recorded_products(problem, fields["phi_at"], fields["prepare"], len(slots.held))
     return fields
 
 
@@ -195,58 +197,6 @@ def _joins_lam_otherwise(program: Program) -> bool:
         elif nodes & of_lam:
             of_lam.add(number)
     return program.output.node in of_lam
-
-
-def _capture(problem: Problem, function: Callable[[Tensor, Ready], Tensor]) -> Program:
-    def of_lam(w: Tensor, lam: Tensor) -> Tensor:
-        with losses_by_formula():  # what is recorded is batched later
-            return function(w, problem.prepare(lam))
-
-    return capture(of_lam, problem.w0, problem.lam, {})
-
-
-def _slope(
-    problem: Problem, loss: Callable[[Tensor, Ready], Tensor], program: Program, stage: Stage, slots: Slots
-) -> Callable[[Tensor, Any], Tensor]:
-    """∇₁ℓ from the operations of autograd, or where they cannot be recorded by autograd from those of ℓ."""
-    try:
-        return StagedProgram(_capture_gradient(problem, loss), stage).function(slots.slot)
-    except Declined as why:
-        LOG.debug("%s: gradients by autograd, as %s", problem.name, why)
-        return gradient(StagedProgram(program, stage).function(slots.slot))
-
-
-def _capture_gradient(problem: Problem, loss: Callable[[Tensor, Ready], Tensor]) -> Program:
-    """∇₁ℓ with the operations that autograd runs."""
-
-    def slope(w: Tensor, lam: Tensor) -> Tensor:
-        with losses_by_formula():
-            value = loss(w.requires_grad_(), problem.prepare(lam))
-            result: Tensor = torch.autograd.grad(value, w, create_graph=True)[0]
-            return result
-
-    return capture(slope, problem.w0, problem.lam, {})
-
-
-def _gradient_step(
-    slope_at: Callable[[Tensor, Any], Tensor], alpha: Value, slots: Slots
-) -> Callable[[Tensor, Any], Tensor]:
-    if isinstance(alpha, Tensor):
-        step = float(alpha)
-        return lambda w, ready: torch.sub(w, slope_at(w, ready), alpha=step)
-    of_ready = slots.read(alpha)
-    return lambda w, ready: w - of_ready(ready) * slope_at(w, ready)
-
-
-def _recorded_products(
-    problem: Problem, phi_at: Callable[[Tensor, Any], Tensor], prepare: Callable[[Tensor], Ready], count: int
-) -> OnePoint | None:
-    """∂₁Φᵀv from the operations of autograd; None if they cannot be recorded. `count` is the number of slots."""
-    try:
-        return OnePoint(PointProgram(phi_at, problem.w0, prepare(problem.lam)[:count]))
-    except (Declined, Unknown) as why:
-        LOG.debug("%s: products by autograd, as %s", problem.name, why)
-        return None
 
 
 @dataclass(frozen=True, eq=False)
