@@ -20,8 +20,16 @@ from boundcheck.ball import BallKind
 from boundcheck.compare import certificate, judge
 from boundcheck.compare.applicability import question, shrinking
 from boundcheck.compare.case import Case, case_at
-from boundcheck.compare.judge import MethodRun, Observed
+from boundcheck.compare.judge import MethodRun
 from boundcheck.compare.last_accuracy import last_accuracy
+from boundcheck.compare.observations import (
+    TRACED_ONE,
+    TRACED_SEVERAL,
+    Observations,
+    distances_from_w_star,
+    names_of_observables,
+    traced_steps,
+)
 from boundcheck.constants import Constants
 from boundcheck.errors import AssumptionError, InputError
 from boundcheck.methods import Method
@@ -36,7 +44,7 @@ from boundcheck.numerics.curves.error_curves import (
     refuse_unless_budget,
     steps_of,
 )
-from boundcheck.numerics.curves.observables import NAMES, observe
+from boundcheck.numerics.curves.observables import observe
 from boundcheck.numerics.curves.spectral_terms import foresee
 from boundcheck.numerics.estimate import validate
 from boundcheck.numerics.estimate.effort import Spend
@@ -47,13 +55,6 @@ from boundcheck.theory.bound import Bound
 from boundcheck.theory.catalogue import bounds as catalogue
 from boundcheck.theory.kinds import BoundKind
 from boundcheck.theory.symbols import error
-
-AFFORDABLE = 4_000_000_000  # arithmetic for one of the matrices in the proofs, at all t together
-TRACED_LARGE, TRACED_SEVERAL, TRACED_ONE = (
-    20,
-    60,
-    10_000,
-)  # t at which proofs are traced: where matrices are large, for several λ, for one
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,17 +79,6 @@ class Runs:
         """Samples × T; an error that is not finite is infinite."""
         every = {method: self.curves[str(method)] for method in self.methods}
         return {method: np.where(np.isfinite(errors), errors, np.inf) for method, errors in every.items()}
-
-
-@dataclass(frozen=True, eq=False)
-class Observations:
-    """The quantities in the proofs, at the first λ and at `ts`; see `judge.MethodRun` for the fields."""
-
-    ts: np.ndarray
-    from_reference: Mapping[Method, Observed]
-    from_w_star: Mapping[Method, Observed]
-    spectral: Mapping[Method, Observed]
-    doubt: str
 
 
 @on_few_threads
@@ -271,14 +261,14 @@ def _run(problem: Problem, methods: Sequence[Method], lams: Tensor, T: int, memo
 def _observe(runs: Runs, case: Case, chosen: Sequence[Bound], proofs: bool, memory: int) -> Observations:
     problem, reference, local = case.problem, runs.references[0], case.constants[BallKind.LOCAL]
     T = len(runs.curves.t)
-    ts = _places(problem, T, TRACED_ONE if len(runs.references) == 1 else TRACED_SEVERAL)
+    ts = traced_steps(problem, T, TRACED_ONE if len(runs.references) == 1 else TRACED_SEVERAL)
     q = local["q"].value if "q" in local else None
-    names = _names(chosen, runs.methods, proofs)
+    names = names_of_observables(chosen, runs.methods, proofs)
     from_reference = observe(
         problem, reference, runs.methods, T, names, q=q, ts=ts, states=runs.computed.states, memory=memory // 4
     )
     distance = certificate.distance(problem, reference, local)
-    from_w_star = _from_w_star(from_reference, distance.value, q, ts)
+    from_w_star = distances_from_w_star(from_reference, distance.value, q, ts)
     from_spectrum = [bound for bound in chosen if bound.kind is BoundKind.FROM_SPECTRUM]
     some = [
         method
@@ -287,32 +277,3 @@ def _observe(runs: Runs, case: Case, chosen: Sequence[Bound], proofs: bool, memo
     ]
     spectral = foresee(problem, reference, some, ts, memory=memory // 4) if some else {}
     return Observations(ts, from_reference, from_w_star, spectral, distance.doubt)
-
-
-def _from_w_star(
-    from_reference: Mapping[Method, Observed], distance: float, q: float | None, ts: np.ndarray
-) -> dict[Method, Observed]:
-    """Distances that were measured from the reference, as bounds on those from w*, at most `distance` away."""
-    more = {"r_t": np.full(ts.shape, distance)}
-    if q is not None:  # Σ_{1≤j<t} q^(t−1−j)
-        with np.errstate(over="ignore", invalid="ignore"):  # q > 1: no bound applies
-            more["path_t"] = distance * (ts - 1.0 if q == 1 else (1 - q ** (ts - 1.0)) / (1 - q))
-    return {m: {n: x + more[n] if n in more else x for n, x in of_m.items()} for m, of_m in from_reference.items()}
-
-
-def _places(problem: Problem, T: int, most: int) -> np.ndarray:
-    """The t at which proofs are traced: every t, or as many as are affordable, with early ones among them."""
-    d, n = problem.d, problem.n
-    count = max(TRACED_LARGE, min(most, AFFORDABLE // (d * d * (d + n))))
-    if count >= T:
-        return np.arange(1, T + 1)
-    return np.unique(np.concatenate([np.geomspace(1, T, count // 2), np.linspace(1, T, count // 2)]).astype(int))
-
-
-def _names(chosen: Sequence[Bound], methods: Sequence[Method], traced: bool) -> frozenset[str]:
-    """The observables that the proofs, the a posteriori bounds and their conditions need for these methods."""
-    used = {method.name for method in methods}
-    fitting = [bound for bound in chosen if used & set(bound.methods) and bound.kind is not BoundKind.FROM_SPECTRUM]
-    proofs = {name for bound in fitting if traced and bound.chain for name in bound.chain.observables}
-    symbols = {symbol.name for bound in fitting for symbol in bound.primitive.free_symbols | bound.in_conditions}
-    return frozenset({"r_t"} | proofs | symbols) & frozenset(NAMES)  # r_t tells whether w_t is in the ball

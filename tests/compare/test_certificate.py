@@ -12,7 +12,7 @@ from small import small
 
 import boundcheck as bc
 from boundcheck.compare.certificate import certify, distance, proved, residual_is_enough
-from boundcheck.compare.check import _from_w_star
+from boundcheck.compare.observations import distances_from_w_star
 from boundcheck.constants import Constant, Constants
 from boundcheck.methods import parse
 from boundcheck.numerics.bilevel.derivatives import jacobian, outer_gradients, rows_d2
@@ -82,7 +82,7 @@ def test_how_far_the_reference_is_from_w_star(name: str) -> None:
 def test_distances_along_the_path_count_how_far_the_reference_is() -> None:
     itd = parse("itd")
     seen = {itd: {"r_t": np.array([3.0, 2.0, 1.0]), "path_t": np.array([0.0, 3.0, 3.5]), "g_t": np.ones(3)}}
-    result = _from_w_star(seen, 1.0, 0.5, np.array([1, 2, 3]))[itd]
+    result = distances_from_w_star(seen, 1.0, 0.5, np.array([1, 2, 3]))[itd]
     np.testing.assert_array_equal(result["r_t"], [4, 3, 2])
     np.testing.assert_array_equal(result["path_t"], [0, 4, 5])  # of r_j + 1: 0, 4, 4/2 + 3
     np.testing.assert_array_equal(result["g_t"], np.ones(3))

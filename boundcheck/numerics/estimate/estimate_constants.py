@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from boundcheck.ball import BALLS, BallKind
-from boundcheck.constants import Constant, Constants, Provenance
+from boundcheck.constants import Constant, Constants
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.prepared import Prepared
@@ -28,6 +28,7 @@ from boundcheck.numerics.estimate import (
     validate,
 )
 from boundcheck.numerics.estimate.anchor import Anchor
+from boundcheck.numerics.estimate.distance_constants import distances_to_w_star, steps_or_claims
 from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.fixed_point_certificate import FixedPoint
 from boundcheck.numerics.estimate.program_at_point import AtPoint
@@ -39,7 +40,6 @@ from boundcheck.progress import Progress, no_progress
 from boundcheck.side import Side, estimate_side
 
 AT_W_STAR = {"q": "q_star", "L_E": "g_star", "L_Phi": "L_Phi_star"}
-STEPS = ("mu", "L", "alpha")
 FROM_Q = {"mu_inv", "kappa"}  # which follow from a q that may itself be claimed
 
 
@@ -159,8 +159,8 @@ def on_balls(
     shared = _without_ball(setting, closed)
     validate.unchanged(problem)
     if callable(peak):
-        peak = peak(_steps(setting, shared, claimed))
-    for distance in _distances(setting, shared, claimed, balls, peak, closed):
+        peak = peak(steps_or_claims(setting, shared, claimed))
+    for distance in distances_to_w_star(setting, shared, claimed, balls, peak, closed):
         shared[distance.name] = derived_constants.better(distance, shared.get(distance.name))
     validate.unchanged(problem)
     r_0, D = shared["r_0"], shared["D"]
@@ -202,32 +202,6 @@ def _without_ball(setting: Setting, closed: ClosedForms | None) -> dict[str, Con
     if closed is None:
         _add(constants, derived_constants.from_structure(setting.shape, constants))
     return constants
-
-
-def _distances(
-    setting: Setting, shared: Mapping[str, Constant], claimed: Constants, balls: Sequence[str], peak: float,
-    closed: ClosedForms | None,
-) -> Iterator[Constant]:  # fmt: skip
-    """D and r_0: by a proof that there is a fixed point next to the computed one, or from its residual and q."""
-    if closed is None:
-        setting.tell("proving that w* is there", 0, 1)
-        if isinstance(setting.fixed_point, FixedPoint):
-            proof = setting.fixed_point
-            yield from derived_constants.distances_of(setting.problem, setting.w_star, proof.distance, proof.how)
-            if "q" not in shared or shared["q"].side is Side.LOWER:
-                return
-    q = _near(setting, shared, claimed, balls, peak)
-    yield from derived_constants.distances(setting.problem, setting.solution, q, shared, setting.least)
-
-
-def _steps(setting: Setting, constants: Mapping[str, Constant], claimed: Constants) -> Constants:
-    """What the iterates depend on, which is the same on every ball: μ, L and α, or what was vouched for."""
-    steps = {name: constants[name] for name in STEPS if name in constants}
-    claims = Constants({name: claimed[name] for name in STEPS if name in claimed})
-    if not claims:
-        return Constants(steps)
-    evidence = counterexamples.evidence(setting.problem, setting.prepared, setting.solution, constants, claims)
-    return Constants(user_claims.settle(steps, claims, evidence, counterexamples.tolerance(setting.problem)))
 
 
 def _on_ball(
@@ -282,24 +256,6 @@ def _of_quadratic_outer_loss(setting: Setting, region: Region, constants: Mappin
     yield eta_1
     at_centre = at_solution.gradient_norm("L_E", problem, region.point, prepared.leaves.at(0), "‖∇₁E(centre)‖")
     yield derived_constants.gradient_bound(at_centre, eta_1, region)
-
-
-def _near(
-    setting: Setting, constants: Mapping[str, Constant], claimed: Constants, balls: Sequence[str], peak: float
-) -> Constant:
-    """q as the distance from w* needs it: known, or vouched for and not refuted, or else that of w* alone."""
-    if "q" in constants:
-        return constants["q"]
-    claim = claimed.get("q")
-    at_w_star = Constant("q", constants["q_star"].value, Side.LOWER, Provenance("‖∂₁Φ(w*)‖"))
-    if claim is None or claim.side is Side.LOWER:
-        return at_w_star
-    w, w_0 = setting.w_star, setting.problem.w0
-    for ball in balls:
-        region = setting.region(ball, peak, D=float(w.norm()), r_0=float((w_0 - w).norm()))
-        if user_claims.refuted(claim, setting.supremum("q", region)):
-            return at_w_star
-    return claim
 
 
 def _add(constants: dict[str, Constant], others: Iterable[Constant]) -> None:
