@@ -1,4 +1,4 @@
-"""What all pictures share: colours, sizes, axes, legends that cover nothing, and `save`.
+"""What all pictures share: colours, sizes, axes, and `save`.
 
 Colours come from `method_style`; what a colour says, a dash pattern, a marker or a word says too. Sizes are passed to
 every artist, so the settings of matplotlib stay the user's. All places are in inches, so nothing is laid out by trial;
@@ -21,7 +21,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.markers import TICKDOWN, TICKLEFT
-from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation, Transform
 
@@ -40,8 +39,7 @@ from boundcheck.views.figures.text_shapes import Words
 
 WIDTH, SMALL, TEXT = 3.3, 7.0, 8.0  # of a column in inches; of letters in points
 TOP, HEIGHT, BOTTOM, LINE = 0.26, 2.02, 0.42, 0.146  # a title, a panel, its labels, a line of a legend; inches
-TICK, HANDLE = 0.09, 0.42  # from an axis to its labels, and from the handle of a legend to its words; inches
-BETWEEN = 0.2  # between the keys of a line; inches
+TICK = 0.09  # from an axis to its labels; inches
 MOST_TICKS = 7
 HUGE = 1e290  # limits of an axis keep away from overflow
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -232,74 +230,3 @@ def _ticks(
         else:
             write(axes, 0, position, text, left, ha="right", gid="y tick")
     return TICK + max((text_shapes.width(text, SMALL) for text in written.values()), default=0.0)
-
-
-def note(text: str) -> Line2D:
-    """A line of a legend with text only."""
-    return Line2D([], [], ls="", label=text)
-
-
-def legend(axes: Axes, handles: Sequence[Line2D | Patch], corner: Transform, room: float, title: str = "") -> int:
-    """A legend downwards from a corner, `room` inches wide, with words beside each handle; the number of lines."""
-    row = 0
-    if title:
-        write(axes, 0, -LINE / 2, title, corner, gid="title of legend")
-        row = 1
-    for handle in handles:
-        text = text_shapes.wrapped(str(handle.get_label()), room - HANDLE, SMALL)
-        lines = 1 + text.count("\n")
-        height = -LINE * (row + lines / 2)
-        write(axes, HANDLE, height, text, corner, gid="legend")
-        key(axes, handle, corner, height)
-        row += lines
-    return row
-
-
-def key_rows(handles: Sequence[Line2D | Patch], room: float) -> list[list[Line2D | Patch]]:
-    """Handles in rows of at most `room` inches, with their words."""
-    rows: list[list[Line2D | Patch]] = []
-    taken = np.inf
-    for handle in handles:
-        width = key_width(handle)
-        if taken + width - BETWEEN > room:
-            rows.append([])
-            taken = 0.0
-        rows[-1].append(handle)
-        taken += width
-    return rows
-
-
-def key_width(handle: Line2D | Patch) -> float:
-    """The inches of a handle with its words and the space after them."""
-    return HANDLE + BETWEEN + text_shapes.width(str(handle.get_label()), SMALL)
-
-
-def keys_in_line(
-    axes: Axes, handles: Sequence[Line2D | Patch], corner: Transform, left: float, height: float
-) -> None:  # fmt: skip
-    """All beside one another, from the left."""
-    for handle in handles:
-        key(axes, handle, corner, height, left)
-        write(axes, left + HANDLE, height, str(handle.get_label()), corner, gid="legend")
-        left += key_width(handle)
-
-
-def legend_line(
-    axes: Axes, handles: Sequence[Line2D | Patch], corner: Transform, middle: float, height: float
-) -> None:  # fmt: skip
-    """All beside one another, around the middle."""
-    left = middle - (sum(key_width(handle) for handle in handles) - BETWEEN) / 2
-    keys_in_line(axes, handles, corner, left, height)
-
-
-def key(axes: Axes, handle: Line2D | Patch, corner: Transform, height: float, left: float = 0) -> None:
-    """The handle itself, as plain artists in inches."""
-    style: dict[str, Any] = {"transform": corner, "clip_on": False, "gid": "key"}
-    if isinstance(handle, Patch):
-        style |= {"facecolor": handle.get_facecolor(), "edgecolor": handle.get_edgecolor(), "lw": 0.6}
-        axes.add_artist(Rectangle((left, height - 0.035), 0.32, 0.07, hatch=handle.get_hatch(), **style))
-    elif handle.get_linestyle() != "None" or handle.get_marker() not in ("", "None"):
-        line = Line2D([left, left + 0.16, left + 0.32], [height] * 3, **style)
-        line.update_from(handle)
-        line.set(markevery=[1], **style)
-        axes.add_artist(line)

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from boundcheck.errors import InputError
 from boundcheck.side import in_words
 from boundcheck.theory.symbols import QUANTITIES
-from boundcheck.views.figures import canvas, text_shapes
+from boundcheck.views.figures import canvas, legends, text_shapes
 from boundcheck.views.figures.canvas import LINE, SMALL, TEXT, TOP, WIDTH
 from boundcheck.views.figures.method_sheet import about
 from boundcheck.views.figures.method_style import GREY, ORANGE
@@ -61,7 +61,7 @@ def constants(report: Report) -> Figure:
     room = 0.22 + max(text_shapes.width(text, TEXT + 1) for text in symbols)
     left = room + 0.05 + max(text_shapes.width(text, SMALL) for text in meanings)
     handles = _keys(report)
-    lines = canvas.key_rows(handles, 2 * WIDTH - 0.16)
+    lines = legends.key_rows(handles, 2 * WIDTH - 0.16)
     foot = 0.5 + LINE * len(lines)
     figure = Figure(figsize=(2 * WIDTH, TOP + heights.sum() + foot))
     axes = canvas.panel(figure, "", "value")
@@ -78,7 +78,7 @@ def constants(report: Report) -> Figure:
     _words(axes, rows, meanings, room, color=GREY)
     _marks(axes, report, names, rows, zero)
     for i, of_row in enumerate(lines):
-        canvas.keys_in_line(axes, of_row, on_paper, 0.08, LINE * (len(lines) - i - 0.5) + 0.05)
+        legends.keys_in_line(axes, of_row, on_paper, 0.08, LINE * (len(lines) - i - 0.5) + 0.05)
     return figure
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from boundcheck.views.figures import canvas, drawn_bounds
+from boundcheck.views.figures import canvas, drawn_bounds, legends
 from boundcheck.views.figures.drawn_bounds import attained, chosen, label_of, left_out, roles, why_none
 from boundcheck.views.figures.method_sheet import MethodSheet, curves_of, standing_keys
 from boundcheck.views.figures.method_style import style_of
@@ -48,7 +48,7 @@ def errors(report: Report) -> Figure:
         handles = _error(axes, curve, low, high) + _bounds(axes, curve)
         if not np.isfinite(curve.errors).any():
             sheet.sentence(axes, "no error is a finite number: the run diverges")
-        sheet.legend(axes, [*handles, *(canvas.note(text) for text in _notes(curve, low))])
+        sheet.legend(axes, [*handles, *(legends.note(text) for text in _notes(curve, low))])
     return sheet.arranged(_keys(curves, low, high))
 
 
@@ -61,7 +61,7 @@ def _keys(curves: list[Curve], low: float, high: float) -> list[Any]:
     if any((floor > low).any() for floor in floors):
         keys.append(Patch(color=FLOOR, label="at or below the rounding floor: says nothing"))
     else:
-        keys.append(canvas.note(f"the rounding floor, {canvas.number(float(np.max(floors)))}, is below this picture"))
+        keys.append(legends.note(f"the rounding floor, {canvas.number(float(np.max(floors)))}, is below this picture"))
     return keys
 
 

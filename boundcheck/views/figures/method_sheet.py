@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 
 from boundcheck.errors import InputError
 from boundcheck.side import standing
-from boundcheck.views.figures import canvas, text_shapes
+from boundcheck.views.figures import canvas, legends, text_shapes
 from boundcheck.views.figures.canvas import LINE, SMALL, TEXT, TOP, WIDTH
 from boundcheck.views.figures.drawn_bounds import chosen
 from boundcheck.views.figures.method_style import GREY, STANDING_DASHES, STANDING_LABELS, style_of
@@ -83,7 +83,7 @@ class MethodSheet:
     def legend(self, axes: Axes, handles: list[Any]) -> None:
         row = self.figure.axes.index(axes) // self.columns
         corner = canvas.moved(axes, canvas.inches(axes), -0.06, -canvas.BOTTOM)
-        self.lines[row] = max(self.lines[row], canvas.legend(axes, handles, corner, self.width + 0.06))
+        self.lines[row] = max(self.lines[row], legends.legend(axes, handles, corner, self.width + 0.06))
 
     def sentence(self, axes: Axes, text: str, height: float = 0.5) -> None:
         """Words in a panel that would be empty otherwise."""
@@ -94,7 +94,7 @@ class MethodSheet:
         """The figure, once its size is known; `keys` are those that all panels share."""
         head = 0.12 + (TEXT + 1) / 72 * 1.36 * (1 + self.headline.count("\n"))
         heights = [TOP + canvas.HEIGHT + canvas.BOTTOM + LINE * lines + 0.06 for lines in self.lines]
-        rows = canvas.key_rows(keys, WIDTH * self.columns - 2 * EDGE)
+        rows = legends.key_rows(keys, WIDTH * self.columns - 2 * EDGE)
         total = head + sum(heights) + LINE * len(rows) + (0.06 if rows else 0)
         self.figure.set_figheight(total)
         for place, (axes, _) in enumerate(self.panels):
@@ -105,5 +105,5 @@ class MethodSheet:
         style: dict[str, Any] = {"fontsize": TEXT + 1, "va": "top", "gid": "headline"}
         canvas.write(first, EDGE, total - EDGE, self.headline, on_paper, **style)
         for i, of_row in enumerate(rows):
-            canvas.keys_in_line(first, of_row, on_paper, EDGE, LINE * (len(rows) - i - 0.5) + 0.05)
+            legends.keys_in_line(first, of_row, on_paper, EDGE, LINE * (len(rows) - i - 0.5) + 0.05)
         return self.figure

@@ -13,7 +13,7 @@ from matplotlib.transforms import blended_transform_factory
 
 from boundcheck.errors import InputError
 from boundcheck.views.bound_names import bound_name
-from boundcheck.views.figures import canvas, text_shapes
+from boundcheck.views.figures import canvas, legends, text_shapes
 from boundcheck.views.figures.canvas import (
     BLUE,
     GREEN,
@@ -116,7 +116,7 @@ def trace_over_t(trace: Trace, title: str = "Where the bound is lost") -> Figure
     handles.insert(0, Line2D([], [], color="black", lw=1.4, label="bound / error"))
     corner = canvas.moved(axes, canvas.inches(axes, 1, 1), 0.1, 0)
     room = 2 * WIDTH - left - width - 0.15
-    lines = canvas.legend(axes, handles, corner, room, f"slack at $t={trace.t[-1]}$")
+    lines = legends.legend(axes, handles, corner, room, f"slack at $t={trace.t[-1]}$")
     height = max(3.0 - TOP - BELOW, canvas.LINE * lines + 0.05)
     figure.set_figheight(top + height + BELOW)
     canvas.place(axes, left, top, width, height)

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from boundcheck.errors import InputError
-from boundcheck.views.figures import canvas
+from boundcheck.views.figures import canvas, legends
 from boundcheck.views.figures.canvas import BOTTOM, GREY, HEIGHT, LINE, TOP, WIDTH
 from boundcheck.views.figures.method_style import style_of
 
@@ -154,7 +154,7 @@ class _Sheet:
             canvas.place(axes, self.left + across * (width + GAP), down * row + TOP, width, HEIGHT)
         last = self.figure.axes[2]
         corner = canvas.moved(last, canvas.inches(last), -0.06, -BOTTOM)
-        canvas.legend(last, handles, corner, 2 * width + GAP)
+        legends.legend(last, handles, corner, 2 * width + GAP)
         return self.figure
 
 

@@ -18,7 +18,7 @@ from boundcheck.report.stochastic_curve import Measured
 from boundcheck.report.stochastic_words import is_undecided
 from boundcheck.side import standing
 from boundcheck.views.bound_names import bound_name
-from boundcheck.views.figures import canvas, text_shapes
+from boundcheck.views.figures import canvas, legends, text_shapes
 from boundcheck.views.figures.canvas import BOTTOM, GREY, HEIGHT, LINE, TEXT, TOP, WIDTH
 from boundcheck.views.figures.canvas import save as save
 from boundcheck.views.figures.method_style import STANDING_DASHES, STANDING_LABELS, style_of
@@ -157,7 +157,7 @@ class _Sheet:
         for place, row in enumerate(some):
             shared = quantities == (Measured.DISTANCE,) and len(rows) == 1
             handles.append(_bound(axes, row, place, named=several and not shared))
-        handles += [canvas.note(text) for text in _notes(report, quantities, some)]
+        handles += [legends.note(text) for text in _notes(report, quantities, some)]
         self.legends.append(handles)
 
     def arranged(self, keys: Sequence[Line2D | Patch]) -> Figure:
@@ -168,10 +168,10 @@ class _Sheet:
         lines = [0, 0]
         for place, (axes, handles) in enumerate(zip(self.figure.axes, self.legends, strict=True)):
             corner = canvas.moved(axes, canvas.inches(axes), -0.06, -BOTTOM)
-            lines[place // 2] = max(lines[place // 2], canvas.legend(axes, handles, corner, width + 0.06))
+            lines[place // 2] = max(lines[place // 2], legends.legend(axes, handles, corner, width + 0.06))
         head = 0.12 + (TEXT + 1) / 72 * 1.36 * (1 + self.headline.count("\n"))
         heights = [TOP + HEIGHT + BOTTOM + LINE * some + 0.06 for some in lines]
-        of_keys = canvas.key_rows(keys, 2 * (WIDTH - EDGE))
+        of_keys = legends.key_rows(keys, 2 * (WIDTH - EDGE))
         total = head + sum(heights) + LINE * len(of_keys) + 0.1
         self.figure.set_figheight(total)
         for place, axes in enumerate(self.figure.axes):
@@ -181,7 +181,7 @@ class _Sheet:
         style: dict[str, Any] = {"fontsize": TEXT + 1, "va": "top", "gid": "headline"}
         canvas.write(first, EDGE, total - EDGE, self.headline, on_paper, **style)
         for i, row_of_keys in enumerate(of_keys):
-            canvas.keys_in_line(first, row_of_keys, on_paper, EDGE, LINE * (len(of_keys) - i - 0.5) + 0.05)
+            legends.keys_in_line(first, row_of_keys, on_paper, EDGE, LINE * (len(of_keys) - i - 0.5) + 0.05)
         return self.figure
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from boundcheck.report.summary import LOOSE, TIGHT, Grade
-from boundcheck.views.figures import canvas, drawn_bounds
+from boundcheck.views.figures import canvas, drawn_bounds, legends
 from boundcheck.views.figures.drawn_bounds import label_of, left_out, roles, why_none
 from boundcheck.views.figures.method_sheet import MethodSheet, curves_of, standing_keys
 from boundcheck.views.figures.method_style import style_of
@@ -57,7 +57,7 @@ def tightness(report: Report) -> Figure:
             sheet.sentence(axes, why_none(curve))
         elif all(bound.best is None for bound in roles(curve).values()):
             sheet.sentence(axes, "every error is at the rounding floor, so there is nothing to compare")
-        sheet.legend(axes, handles + [canvas.note(text) for text in filter(None, [left_out(curve)])])
+        sheet.legend(axes, handles + [legends.note(text) for text in filter(None, [left_out(curve)])])
     gaps = any(drawn_bounds.has_gaps(canvas.mean(bound.values)) for curve in curves for bound in roles(curve).values())
     return sheet.arranged([*grade_keys(), *standing_keys(curves), *([drawn_bounds.gaps_key()] if gaps else [])])
 

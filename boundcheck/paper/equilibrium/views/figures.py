@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from boundcheck.views.figures import canvas
+from boundcheck.views.figures import canvas, legends
 from boundcheck.views.figures.canvas import LINE, TOP
 from boundcheck.views.figures.method_style import style_of
 
@@ -54,8 +54,8 @@ def panels(data: Mapping[str, Any]) -> Figure:
     if any(ends["diverged"].any() for ends in data["sensitivity"].values()):
         handles.append(Line2D([], [], color="0.3", ls="none", marker="x", ms=4, label=LOST))
     notes = [DAGGER, *([MEAN] if len(data["curves"]["itd-free"]["objective"]) > 1 else [])]
-    for height, keys in ((0.14 + LINE, handles), (0.12, [canvas.note(text) for text in notes])):
-        canvas.legend_line(axes_in_row[0], keys, figure.dpi_scale_trans, across / 2, height)
+    for height, keys in ((0.14 + LINE, handles), (0.12, [legends.note(text) for text in notes])):
+        legends.legend_line(axes_in_row[0], keys, figure.dpi_scale_trans, across / 2, height)
     return figure
 
 

@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from boundcheck.side import Side
-from boundcheck.views.figures import canvas, envelope
+from boundcheck.views.figures import canvas, envelope, legends
 from boundcheck.views.figures.canvas import LINE, TOP
 from boundcheck.views.figures.drawn_bounds import marked
 from boundcheck.views.figures.method_style import GREY, bound_style, style_of
@@ -148,12 +148,12 @@ class Sheet:
 
     def arranged(self, keys: Sequence[Line2D | Patch]) -> Figure:
         across = self.left + self.columns * (WIDTH + GAP) - GAP + 0.14
-        lines = canvas.key_rows(keys, across - 0.2)
+        lines = legends.key_rows(keys, across - 0.2)
         down = self.rows * (TOP + HEIGHT + FOOT) + LINE * len(lines) + 0.14
         self.figure.set_size_inches(across, down)
         for axes, row, column in self.places:
             canvas.place(axes, self.left + column * (WIDTH + GAP), row * (TOP + HEIGHT + FOOT) + TOP, WIDTH, HEIGHT)
         for i, line in enumerate(lines):
             height = LINE * (len(lines) - i - 0.5) + 0.06
-            canvas.legend_line(self.places[0][0], line, self.figure.dpi_scale_trans, across / 2, height)
+            legends.legend_line(self.places[0][0], line, self.figure.dpi_scale_trans, across / 2, height)
         return self.figure

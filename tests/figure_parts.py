@@ -1,0 +1,58 @@
+"""Reports to draw, made once, and the parts of a drawn figure."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from reports import made
+
+from boundcheck.report.method_curve import Trace
+from boundcheck.report.report import Report
+
+FIVE = ("itd", "aid-fp", "aid-cg", "aid-fp:10", "aid-cg:10")
+
+
+@cache
+def report(case: str = "lr") -> Report:
+    return {
+        "lr": lambda: made("lr"),
+        "scalar": lambda: made("scalar", ("itd", "aid-fp")),
+        "five": lambda: made("hr", FIVE, samples=4, T=120),
+        "floor": lambda: made("lr", floor=1e3),
+        "none": lambda: made("lr", only=()),
+        "broken": lambda: made("lr", ("itd",), broken=True),
+        "one": lambda: made("lr", ("itd", "itd-truncated:5"), T=1),
+    }[case]()
+
+
+def trace(case: str = "lr", method: str = "itd") -> Trace:
+    return report(case).trace(method)
+
+
+def line(axes: Axes, gid: str) -> Line2D:
+    return next(result for result in axes.lines if result.get_gid() == gid)
+
+
+def texts(axes: Axes, gid: str) -> list[str]:
+    return [text.get_text() for text in axes.texts if text.get_gid() == gid]
+
+
+def legend(axes: Axes) -> list[str]:
+    return [" ".join(text.split("\n")) for text in texts(axes, "legend")]
+
+
+def dashes(drawn: Line2D) -> tuple[float, ...]:
+    return tuple(drawn._unscaled_dash_pattern[1] or ())  # type: ignore[attr-defined]
+
+
+def keys(axes: Axes) -> list[Artist]:
+    return [result for result in axes.get_children() if result.get_gid() == "key"]
+
+
+def error_line(axes: Axes) -> Line2D:
+    return next(
+        result for result in axes.lines if str(result.get_label()).startswith("error") and result.get_gid() != "key"
+    )
