@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
+import dense_solvers
 import numpy as np
 import pytest
 import runs
@@ -141,7 +142,7 @@ def test_the_linear_solve_alone_on_ill_conditioned_systems(name: str, kappa: flo
     for spectrum in spectra:
         A, b, Z = basis * spectrum @ np.swapaxes(basis, 1, 2), rng.normal(size=(30, d)), rng.normal(size=(30, d, 2))
         b[::2] /= np.sqrt(abs(b[::2]))  # anything but Gaussian
-        away = runs.cg(A, b, T) - runs.exact(A, b, T)
+        away = dense_solvers.cg(A, b, T) - dense_solvers.exact(A, b, T)
         for error, b_i, Z_i in zip(norm(np.einsum("ian,ika->ikn", Z, away)), b, Z, strict=True):
             constants = {"q": 1 - 1 / kappa, "D": 0.0, "L_E": norm(b_i), "L_Phi": spectral(Z_i), "kappa": kappa}
             constants |= dict.fromkeys(("nu_1", "nu_2", "eta_1", "eta_2"), 0.0)

@@ -8,7 +8,8 @@ from functools import cache
 
 import numpy as np
 import pytest
-from runs import Array, cg, fixed_point, norm, spectral
+from dense_solvers import cg, fixed_point
+from runs import Array, norm, spectral
 
 from boundcheck import bounds
 from boundcheck.theory.evaluation import evaluate

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from pretend import DEVICE, pretending
+from pretend import DEVICE, host, pretending
 from small import NAMES, small
+from torch import Tensor
 
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.curves import cost
@@ -61,3 +62,9 @@ def curve_methods(problem: Problem, algorithm: str = "wavefront") -> list[str]:
     """All methods; the algorithm matters to ITD only, so that the others need to run once."""
     every = ("itd", "itd-truncated:2", "aid-fp", "aid-fp:2", "aid-cgn", "aid-cg")
     return [m for m in every if applies(problem, m)] if algorithm == "wavefront" else ["itd"]
+
+
+def agrees(found: Tensor, expected: Tensor) -> None:
+    assert found.dtype == expected.dtype
+    gap = (host(found) - expected).norm()
+    assert gap <= torch.finfo(expected.dtype).eps ** 0.5 * expected.norm(), f"{host(found)} and on the CPU {expected}"

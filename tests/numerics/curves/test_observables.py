@@ -11,29 +11,21 @@ import pytest
 import runs
 import torch
 from instances import bilinear, descent, saturating
+from observed_runs import Observed, Q, T, observed_runs
 from pieces import normal
 from runs import Instance
-from small import NAMES as PROBLEMS
 from small import small
 from torch import Tensor
 
-import boundcheck as bc
 from boundcheck.errors import InputError, UnknownNameError
-from boundcheck.methods import Method, parse
+from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.derivatives import DENSE
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.curves.observables import NAMES, NEED_MATRICES, OF_AID, OF_FP, OF_ITD, OF_PATH, observe
 from boundcheck.numerics.solvers.reference import reference
 from boundcheck.theory.symbols import MEANS, OBSERVABLES
 
-T, Q = 14, 0.9
-Observed = dict[Method, dict[str, np.ndarray]]
 SOLVER_OF = {"aid-fp": "fixed-point", "aid-cg": "cg", "aid-cgn": "cgn"}
-
-
-def seen(problem: Problem, methods: list[str], T: int = T, names: tuple[str, ...] = NAMES, **options) -> Observed:
-    result = reference(problem, problem.lam[None])
-    return observe(problem, result, [parse(m) for m in methods], T, names, **{"q": Q, **options})
 
 
 def inside(function: Callable) -> dict[str, Tensor]:
@@ -126,7 +118,7 @@ def test_every_observable_equals_what_numpy_finds(name: str, affine: bool) -> No
         "aid-cgn",
         *(["aid-cg", "aid-cg:2"] if problem.symmetric else []),
     ]
-    for method, result in seen(problem, methods).items():
+    for method, result in observed_runs(problem, methods).items():
         truth = expected(instance, method)
         assert result.keys() == truth.keys(), method
         scale = max(1.0, *(float(x.max()) for x in truth.values()))
@@ -161,7 +153,7 @@ def test_the_derivative_of_the_iterate_is_that_of_the_loop(problem: str, name: s
     jacobian = torch.autograd.functional.jacobian
     Y, Z = jacobian(made.phi, (result.w[0], made.lam))
     w_prime = torch.linalg.solve(torch.eye(made.d, dtype=made.dtype) - Y, Z)
-    values = seen(made, ["itd"], 9, OF_ITD)[Method("itd")]
+    values = observed_runs(made, ["itd"], 9, OF_ITD)[Method("itd")]
     for t in (1, 2, 5, 9):
         apart = jacobian(lambda lam, t=t: w_t(lam, t), made.lam) - w_prime
         b = jacobian(lambda w: made.outer(w, made.lam), w_t(made.lam, t))
@@ -186,42 +178,44 @@ METHODS = ["itd", "aid-fp", "aid-fp:3", "aid-cg", "aid-cg:2", "aid-cgn"]
 def test_pieces_do_not_change_the_numbers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = small(name)
     methods = METHODS if problem.symmetric else [m for m in METHODS if not m.startswith("aid-cg:") and m != "aid-cg"]
-    whole = seen(problem, methods)
-    close(whole, seen(problem, methods, memory=1))
-    close(whole, seen(problem, methods, memory=20 * problem.d * (problem.n + problem.d) * 8))
+    whole = observed_runs(problem, methods)
+    close(whole, observed_runs(problem, methods, memory=1))
+    close(whole, observed_runs(problem, methods, memory=20 * problem.d * (problem.n + problem.d) * 8))
     monkeypatch.setattr(
         "boundcheck.numerics.curves.observed_matrix_norms.CACHE", 1
     )  # as few columns at once as there are rows
-    close(whole, seen(problem, methods))
+    close(whole, observed_runs(problem, methods))
 
 
 @pytest.mark.parametrize("name", ["lr", "krr", "eqm"])
 def test_some_times_have_the_numbers_of_all(name: str) -> None:
     problem = small(name)
     methods = METHODS if problem.symmetric else [m for m in METHODS if not m.startswith("aid-cg:") and m != "aid-cg"]
-    whole = seen(problem, methods)
+    whole = observed_runs(problem, methods)
     for ts in ([3, 4, 11], [T], [1], [9, 2, 2]):
         some = np.array(ts)
         for memory in (1 << 28, 1):
-            close(whole, seen(problem, methods, ts=some, memory=memory), some - 1)
+            close(whole, observed_runs(problem, methods, ts=some, memory=memory), some - 1)
 
 
 def test_no_times_and_times_that_are_none() -> None:
     problem = small("lr")
-    assert seen(problem, ["itd"], ts=np.array([], dtype=int), names=("r_t",))[Method("itd")]["r_t"].shape == (0,)
+    assert observed_runs(problem, ["itd"], ts=np.array([], dtype=int), names=("r_t",))[Method("itd")]["r_t"].shape == (
+        0,
+    )
     for wrong in (np.array([0, 1]), np.array([T + 1])):
         with pytest.raises(InputError, match=f"outside 1 … {T}; give times from 1 to {T}"):
-            seen(problem, ["itd"], ts=wrong)
+            observed_runs(problem, ["itd"], ts=wrong)
     with pytest.raises(InputError, match="vector of integers"):
-        seen(problem, ["itd"], ts=np.array([1.5]))
+        observed_runs(problem, ["itd"], ts=np.array([1.5]))
     with pytest.raises(UnknownNameError, match="error"):
-        seen(problem, ["itd"], names=("error",))
+        observed_runs(problem, ["itd"], names=("error",))
 
 
 @pytest.mark.parametrize("name", ["r_t", "Z_t", "dw", "A_inv", "v_star", "v_t", "eps_v", "du", "duT_g", "dZT_v"])
 def test_one_name_alone(name: str) -> None:
     problem = small("lr")
-    whole, alone = seen(problem, ["itd", "aid-fp"]), seen(problem, ["itd", "aid-fp"], names=(name,))
+    whole, alone = observed_runs(problem, ["itd", "aid-fp"]), observed_runs(problem, ["itd", "aid-fp"], names=(name,))
     for method, values in alone.items():
         assert [*values] == ([name] if name in whole[method] else [])
         for x in values.values():
@@ -239,7 +233,7 @@ def test_a_large_problem_has_vectors_only() -> None:
         normal(3, seed=1),
         symmetric=True,
     )
-    result = seen(problem, ["itd", "aid-fp", "aid-cg:3"], 6)
+    result = observed_runs(problem, ["itd", "aid-fp", "aid-cg:3"], 6)
     assert {*result[Method("itd")]} == {"r_t", "g_t", "eps_w", "dE_1", "dE_2", *OF_PATH}
     for method in (Method("aid-fp"), Method("aid-cg", 3)):
         assert {*result[method]} == {*NAMES} - NEED_MATRICES - {*OF_ITD, *OF_PATH, *OF_FP}
@@ -265,7 +259,9 @@ def test_a_large_problem_has_vectors_only() -> None:
 
 
 def test_float32_stays_float32_until_it_is_handed_over() -> None:
-    double, single = (seen(small("krr", dtype=dtype), ["itd", "aid-fp"]) for dtype in (torch.float64, torch.float32))
+    double, single = (
+        observed_runs(small("krr", dtype=dtype), ["itd", "aid-fp"]) for dtype in (torch.float64, torch.float32)
+    )
     for method, values in single.items():
         for name, x in values.items():
             truth = double[method][name]
@@ -284,81 +280,3 @@ def test_a_run_that_diverges_is_infinite_and_no_crash() -> None:
     assert not np.isfinite(values[Method("itd")]["dw"][-1])
     assert not np.isfinite(values[Method("aid-fp")]["du"][-1])
     assert np.isfinite(values[Method("itd")]["dw"][0])
-
-
-def rates(
-    method: Method, bound: str, constants: dict[str, float], t: np.ndarray, k: np.ndarray
-) -> dict[str, np.ndarray]:
-    """ρ and σ as the bound has them, where it has its own."""
-    q, kappa = constants["q"], constants["kappa"]
-    s = (np.sqrt(kappa) - 1) / (np.sqrt(kappa) + 1)
-    sigma = {
-        "aid-cg": 2 * np.sqrt(kappa) * s**k,
-        "aid-cg-chebyshev": np.minimum(1, np.sqrt(kappa) * 2 * s**k / (1 + s ** (2 * k))),
-        "aid-cgn": 2 * kappa * ((kappa - 1) / (kappa + 1)) ** k,
-        "aid-fp": q**k,
-    }
-    return {"rho": q**t, "sigma": sigma.get(bound, sigma.get(method.name, 1.0))}
-
-
-MOMENTUM = ("heavy-ball", "nesterov")  # of these tests/compare/test_check.py and tests/test_chains_hold.py see to it
-UNLIKE = (*MOMENTUM, "enclosure")  # other iterates, or nothing that is observed
-CHAINED = [
-    n
-    for n in bc.bounds
-    if bc.bounds[n].chain and bc.bounds[n].methods and n not in UNLIKE and not bc.bounds[n].recursion
-]
-
-
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_no_link_of_a_proof_falls(name: str) -> None:
-    problem = small(name)
-    if problem.dynamics.copies > 1:
-        problem = small(name, dynamics="gradient-descent")
-    T = 30
-    methods = ["itd", "aid-fp", "aid-fp:4", "aid-cgn", *(["aid-cg"] if problem.symmetric else [])]
-    errors = bc.error_curves(problem, methods, T)
-    t = np.arange(1, T + 1)
-    checked = set()
-    for ball in ("paper", "local"):
-        estimated = bc.estimate_constants(problem, ball=ball)
-        constants = {x: constant.value for x, constant in estimated.items()}
-        observed = seen(problem, methods, T, q=constants["q"])
-        constants = {"mu_inv": 1 - constants["q"], "kappa": (1 + constants["q"]) / (1 - constants["q"])} | constants
-        if "alpha" in constants:
-            constants["L_ell"] = constants["L_Phi_star"] / constants["alpha"]
-        for method, values in observed.items():
-            k = np.array([method.steps(i) for i in t])
-            known = {**constants, **values, "error": errors[str(method)][0], "t": t, "k": k}
-            for bound in CHAINED:
-                if (
-                    bc.bounds[bound].not_run
-                    or (bound.endswith("-gd") and "L_ell" not in constants)
-                    or (bound == "itd-quadratic" and constants["nu_1"] > 0)
-                ):
-                    continue
-                if method.name in bc.bounds[bound].methods and bound.endswith(("-local", "-path")) == (ball == "local"):
-                    links = bc.bounds[bound].chain.evaluate(known | rates(method, bound, constants, t, k))
-                    rounding = 1e-11 * (1 + links.values[:, 0].max())
-                    before, after = links.values[:-1], links.values[1:]
-                    low = np.argwhere(after < before * (1 - 1e-9) - rounding)
-                    assert not low.size, f"{method} {bound}: {links.links[low[0][0] + 1].name} at t = {t[low[0][1]]}"
-                    checked.add(bound)
-    assert {"itd", "itd-local", "aid", "aid-fp", "aid-fp-local", "aid-local", "aid-cgn", "aid-posteriori"} <= checked
-    assert ({"itd-gd", "aid-fp-gd"} <= checked) == (problem.inner_at is not None)
-
-
-def test_a_wrong_observable_breaks_a_proof() -> None:
-    """The slacks above have something to say: half of what is measured, and a link falls."""
-    problem = small("lr")
-    t = np.arange(1, T + 1)
-    constants = {x: constant.value for x, constant in bc.estimate_constants(problem).items()}
-    values = (
-        seen(problem, ["itd"])[Method("itd")]
-        | constants
-        | {"t": t, "error": bc.error_curves(problem, ["itd"], T)["itd"][0]}
-    )
-    chain = bc.bounds["itd"].chain
-    assert (chain.evaluate(values).slacks >= 1 - 1e-9).all()
-    for name in ("dwT_g", "dw"):
-        assert (chain.evaluate({**values, name: values[name] / 2}).slacks < 1 - 1e-9).any(), name

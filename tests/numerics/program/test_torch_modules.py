@@ -8,37 +8,11 @@ from typing import Any
 import pytest
 import torch
 from pieces import normal, zeros
+from ridge_modules import LAM, Ridge, X, Y, Z, plain_ridge, same_as
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
 import boundcheck as bc
-
-X, Z = normal(20, 3), normal(15, 3, seed=1)
-Y = X @ torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
-LAM = torch.tensor([-1.5], dtype=torch.float64)
-METHODS = ("itd", "aid-fp", "aid-cg", "aid-cgn")
-
-
-class Ridge(nn.Module):
-    """A linear model that knows its own penalty."""
-
-    def __init__(self, start: Tensor) -> None:
-        super().__init__()
-        self.layer = nn.Linear(3, 1, bias=False).double()
-        self.layer.weight = nn.Parameter(start.reshape(1, 3).clone())
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.layer(x)[:, 0]
-
-    def l2(self) -> Tensor:
-        return self.layer.weight.square().sum()
-
-
-def plain_ridge(start: Tensor) -> bc.Problem:
-    return bc.Problem.from_loss(
-        lambda w, h: ((X @ w - Y) ** 2).mean() + h.exp().sum() * (w**2).sum(),
-        lambda w, h: ((X @ w - Y - 1) ** 2).mean(), start, LAM,
-    )  # fmt: skip
 
 
 def penalties() -> dict[str, Callable[[Ridge], Tensor]]:
@@ -73,23 +47,6 @@ def test_whatever_a_user_does_with_a_module_sees_the_weights_of_the_call(way: st
     same_as(problem, plain_ridge(start))
     assert isinstance(module.layer.weight, nn.Parameter)
     assert torch.equal(module.layer.weight[0], start)
-
-
-def same_as(problem: bc.Problem, plain: bc.Problem, methods: tuple[str, ...] = METHODS) -> None:
-    """The same hypergradients one by one and, batched, the same errors for every t."""
-    assert torch.equal(problem.w0, plain.w0)
-    w = plain.w0 + 1
-    for ours, theirs in zip((problem.phi, problem.outer), (plain.phi, plain.outer), strict=True):
-        assert torch.allclose(ours(w, LAM), theirs(w, LAM), rtol=1e-12, atol=1e-14)
-    if plain.inner_at is not None:  # also where nothing requires gradients
-        assert float(problem.inner(w, LAM)) == pytest.approx(float(plain.inner(w, LAM)), rel=1e-12)
-    for method in methods:
-        t, k = (6, None) if method == "itd" else (6, 4)
-        ours, theirs = (bc.hypergradient(p, method, t, k).value for p in (problem, plain))
-        assert float((ours - theirs).norm()) <= 1e-12 * float(theirs.norm())
-    ours, theirs = (bc.error_curves(p, list(methods), t=5) for p in (problem, plain))
-    for method in methods:
-        assert ours[method] == pytest.approx(theirs[method], rel=1e-8, abs=1e-13)
 
 
 def test_the_hypergradient_of_the_issue() -> None:
@@ -267,106 +224,3 @@ def test_calls_inside_of_calls_put_back_what_was_there() -> None:
 
     seen.append(bc.Problem.from_loss(lambda m, h: (m(X) - Y).square().mean() + h.exp() * m.l2(), outer, module, LAM))
     assert float(seen[0].outer(zeros(3) + 2, LAM)) == 12
-
-
-def test_batch_norm_in_evaluation_mode() -> None:
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 1, bias=False)).double()
-    net(X + 2)  # statistics that are not 0 and 1
-    net.eval()
-    problem = bc.Problem.from_loss(
-        lambda m, h: ((m(X)[:, 0] - Y) ** 2).mean() + h.exp().sum() * sum(p.square().sum() for p in m.parameters()),
-        lambda m, h: ((m(X)[:, 0] - Y - 1) ** 2).mean(), net, LAM, step_size=0.05,
-    )  # fmt: skip
-    mean, std = net[0].running_mean.clone(), (net[0].running_var + net[0].eps).sqrt()
-
-    def predict(w: Tensor) -> Tensor:
-        return ((X - mean) / std * w[:3] + w[3:6]) @ w[6:]
-
-    plain = bc.Problem.from_loss(
-        lambda w, h: ((predict(w) - Y) ** 2).mean() + h.exp().sum() * w.square().sum(),
-        lambda w, h: ((predict(w) - Y - 1) ** 2).mean(), problem.w0, LAM, step_size=0.05,
-    )  # fmt: skip
-    same_as(problem, plain, ("itd", "aid-fp", "aid-cgn"))
-    for brought in (net.train(), {"net": net}):
-        with pytest.raises(bc.InputError, match=r"0 is a BatchNorm1d in training mode"):
-            bc.Problem.from_loss(lambda m, h: h.sum(), lambda m, h: h.sum(), brought, LAM)
-
-
-@pytest.mark.parametrize("in_place", [True, False])
-def test_buffers_that_a_call_changes_are_refused_and_set_back(in_place: bool) -> None:
-    class Counter(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = nn.Parameter(zeros(3))
-            self.register_buffer("calls", zeros(1))
-
-        def forward(self, x: Tensor) -> Tensor:
-            if in_place:
-                self.calls.add_(1)
-            else:
-                self.calls = self.calls + 1
-            return x @ self.weight
-
-    net = Counter()
-    with pytest.raises(bc.InputError, match=r"outer_loss changes the buffer params\['net'\]\.calls"):
-        bc.Problem.from_loss(
-            lambda m, h: m["net"].weight.square().sum() * h.exp().sum(), lambda m, h: m["net"](X).sum(), {"net": net},
-            LAM,
-        )  # fmt: skip
-    assert net.calls.tolist() == [0.0]
-
-
-class Cube(nn.Module):
-    """A weight that is the cube of its parameter."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x**3
-
-
-def test_parametrizations_work() -> None:
-    net = nn.Linear(3, 1, bias=False).double()
-    nn.utils.parametrize.register_parametrization(net, "weight", Cube())
-    start = normal(3, seed=6) / 9
-    nn.utils.vector_to_parameters(start, net.parameters())
-    problem = bc.Problem.from_loss(
-        lambda m, h: ((m(X)[:, 0] - Y) ** 2).mean() + h.exp().sum() * m.weight.square().sum(),
-        lambda m, h: ((m(X)[:, 0] - Y - 1) ** 2).mean(), net, LAM, step_size=0.02,
-    )  # fmt: skip
-    plain = bc.Problem.from_loss(
-        lambda w, h: ((X @ w**3 - Y) ** 2).mean() + h.exp().sum() * (w**6).sum(),
-        lambda w, h: ((X @ w**3 - Y - 1) ** 2).mean(), start, LAM, step_size=0.02,
-    )  # fmt: skip
-    same_as(problem, plain, ("itd", "aid-fp", "aid-cgn"))
-
-
-def test_weights_that_are_no_parameters_are_refused_by_name() -> None:
-    from torch.nn.utils import parametrizations, prune
-
-    def refused(module: nn.Module, message: str) -> None:
-        with pytest.raises(bc.InputError, match=message):
-            bc.Problem.from_loss(lambda m, h: m(X).sum(), lambda m, h: h.sum(), module, LAM)
-
-    refused(
-        prune.l1_unstructured(nn.Linear(3, 1).double(), "weight", 1), r"params: the module has pruned.*prune\.remove"
-    )
-    with pytest.warns(FutureWarning, match="weight_norm"):
-        old = nn.Sequential(nn.utils.weight_norm(nn.Linear(3, 1).double()))
-    refused(old, "params: 0 has the old weight_norm")
-    refused(parametrizations.weight_norm(nn.Linear(3, 1).double()), "weight_norm, whose second derivatives")
-    refused(nn.LazyLinear(1), "weight without a shape yet")
-
-
-def test_a_copy_of_a_parameter_is_not_the_parameter_of_the_call() -> None:
-    module = Ridge(zeros(3))
-    kept = module.layer.weight
-
-    def loss(m: Ridge, h: Tensor) -> Tensor:
-        return ((m(X) - Y) ** 2).mean() + h.exp().sum() * kept.square().sum()
-
-    with pytest.raises(bc.InputError, match=r"inner_loss uses params\.layer\.weight itself"):
-        bc.Problem.from_loss(loss, lambda m, h: m.l2(), module, LAM)
-    start = kept.detach()  # to be drawn towards the start is another matter
-    bc.Problem.from_loss(
-        lambda m, h: h.exp().sum() * (m.layer.weight - start).square().sum(), lambda m, h: m.l2(), module, LAM
-    )
