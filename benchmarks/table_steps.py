@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.paper.tables.data import TABLES, loaded
-from boundcheck.paper.tables.outer_loop import Descent
+from boundcheck.paper.tables.outer_loop import OuterDescent
 from boundcheck.problems.fashion_mnist import load as load_fashion_mnist
 from boundcheck.problems.parts.newsgroups_documents import load_documents
 
@@ -34,7 +34,7 @@ def main() -> None:
     for count, label, products in _products(given.name, dict(table.options), t):
         zeta = torch.full((count,), ZETA[given.name])
         for method in METHODS:
-            descent, steps, bare = Descent.start(problem, count), [], []
+            descent, steps, bare = OuterDescent.start(problem, count), [], []
             for _ in range(given.repeats + 1):
                 start = time.process_time()
                 descent = descent.step(problem, method, zeta, t, table.warm, table.within)

@@ -15,7 +15,7 @@ from boundcheck.numerics.bilevel.derivatives import linearise, outer_gradients
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers import conjugate_gradient, lower_level
-from boundcheck.trust.outer_value import Asked, OuterValue, Start
+from boundcheck.trust.outer_value import OuterValue, RequestedAccuracy, Start
 from outer_rules.judge import Judge, Run, watched
 
 
@@ -34,7 +34,7 @@ class Fixed:
         return f"t = {self.t} ({lower}), k = {self.k}, {outer}"
 
 
-def value(problem: Problem, start: Start, asked: Asked, *, choice: Fixed) -> OuterValue:
+def value(problem: Problem, start: Start, asked: RequestedAccuracy, *, choice: Fixed) -> OuterValue:
     """AID with t and k steps."""
     prepared = Prepared(problem, problem.lam)
     w, v, t, k, products = start.w, start.v, choice.t, choice.k, choice.t

@@ -9,7 +9,7 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.quick.quick_problem import quick
 from boundcheck.trust.coordinates import PLAIN
 from boundcheck.trust.descent import Descent, Stuck
-from boundcheck.trust.outer_value import Asked, Corrections, Evaluate, OuterValue, Start
+from boundcheck.trust.outer_value import Corrections, Evaluate, OuterValue, RequestedAccuracy, Start
 
 EXACT = 1e-6  # the relative error of the true gradient
 LOOK = 10  # the judge looks at every tenth point, and wherever the run's own ‖g‖ is below three times tol
@@ -56,7 +56,7 @@ class Judge:
 
     def true(self, at: OuterValue) -> OuterValue:
         """f and ∇f to high accuracy."""
-        asked = Asked(EXACT, 0.01 * self.tol, lambda g: float(g.norm()), show=True)
+        asked = RequestedAccuracy(EXACT, 0.01 * self.tol, lambda g: float(g.norm()), show=True)
         return self._true(quick(replace(self.problem, lam=at.lam)), Start(at.w, at.v), asked)
 
     def run(self, name: str) -> Run:
@@ -67,7 +67,7 @@ class Judge:
 def watched(judge: Judge, name: str, evaluate: Evaluate, step: float | None = None) -> Run:
     """A descent with these values, by the rule of `minimise` or with a constant step, until the judge ends it."""
 
-    def counted(problem: Problem, start: Start, asked: Asked) -> OuterValue:
+    def counted(problem: Problem, start: Start, asked: RequestedAccuracy) -> OuterValue:
         value = evaluate(problem, start, asked)
         judge.spend(value.products)
         return value

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from boundcheck.ball import BallKind
-from boundcheck.compare.case import YES, Answer, Case, frozen
+from boundcheck.compare.case import YES, AssumptionAnswer, Case, frozen
 from boundcheck.compare.certificate import residual_is_enough
 from boundcheck.compare.reasons import know
 from boundcheck.errors import UnknownNameError
@@ -23,40 +23,40 @@ from boundcheck.theory.catalogue import bounds as catalogue
 from boundcheck.theory.symbols import sigma
 
 
-def _unless(fails: bool, why: str) -> Answer:
-    return Answer(why) if fails else YES
+def _unless(fails: bool, why: str) -> AssumptionAnswer:
+    return AssumptionAnswer(why) if fails else YES
 
 
-def _at_zero(case: Case) -> Answer:
+def _at_zero(case: Case) -> AssumptionAnswer:
     start = float(case.problem.w0.norm())
     return _unless(start > 0, f"w_0 is not 0 (‖w_0‖ = {start:.3g}); only its local form may apply")
 
 
-def _plain(case: Case) -> Answer:
+def _plain(case: Case) -> AssumptionAnswer:
     name = case.problem.dynamics.name
     return _unless(not case.plain, f"applies only to plain iteration of Φ; this problem uses {name}")
 
 
-def _lower_rate(case: Case) -> Answer:
+def _lower_rate(case: Case) -> AssumptionAnswer:
     """A rate ρ(t) of the lower-level iterates is needed."""
     name = case.problem.dynamics.name
     why = f"no rate ρ(t) is proved for {name} on this problem (only for optimal steps on a quadratic loss)"
     return _unless(not case.plain and (case.momentum is None or not case.constant_hessian), why)
 
 
-def _quadratic(case: Case) -> Answer:
+def _quadratic(case: Case) -> AssumptionAnswer:
     return _unless(not case.quadratic, "ℓ(·, λ) is not known to be quadratic with a frozen step size")
 
 
-def _gradient_step(case: Case) -> Answer:
+def _gradient_step(case: Case) -> AssumptionAnswer:
     if not case.gradient_step:
-        return Answer("Φ is not a gradient step on a loss that was given")
+        return AssumptionAnswer("Φ is not a gradient step on a loss that was given")
     known = "grad_alpha" in case.constants[BallKind.LOCAL]
     return _unless(not known, f"the step size α(λ) is differentiated, and ‖∇α‖ is not known; {know('grad_alpha')}")
 
 
-def _steps(name: str) -> Callable[[Case], Answer]:
-    def check(case: Case) -> Answer:
+def _steps(name: str) -> Callable[[Case], AssumptionAnswer]:
+    def check(case: Case) -> AssumptionAnswer:
         fits = case.momentum is not None and case.momentum.name == name
         return _unless(
             not fits, f"applies only to {name} with optimal steps; this problem uses {case.problem.dynamics.name}"
@@ -65,28 +65,28 @@ def _steps(name: str) -> Callable[[Case], Answer]:
     return check
 
 
-def _weighted(case: Case) -> Answer:
+def _weighted(case: Case) -> AssumptionAnswer:
     return _unless(
         case.momentum is None or not case.quadratic, "applies only to optimally tuned momentum on a quadratic loss"
     )
 
 
-def _residual(case: Case) -> Answer:
+def _residual(case: Case) -> AssumptionAnswer:
     why = "‖w − w*‖ ≤ ε_w/μ_λ is not known: Φ is neither a contraction with μ_λ ≤ 1 − q, nor a gradient step"
     return _unless(not residual_is_enough(case.problem, case.constants[BallKind.LOCAL]), why)
 
 
-def _spectrum(case: Case) -> Answer:
+def _spectrum(case: Case) -> AssumptionAnswer:
     if case.problem.d > DENSE:
-        return Answer(f"d = {case.problem.d} > {DENSE}, and it needs all eigenvectors of ∂₁Φ")
+        return AssumptionAnswer(f"d = {case.problem.d} > {DENSE}, and it needs all eigenvectors of ∂₁Φ")
     nu_1 = case.constants[BallKind.LOCAL].get("nu_1")
     flat = nu_1 is not None and nu_1.value == 0 and nu_1.side is Side.EXACT
     if not (flat and case.problem.symmetric and frozen(case.problem)):
-        return Answer("∂₁Φ is not known to be one symmetric matrix, with frozen step sizes")
+        return AssumptionAnswer("∂₁Φ is not known to be one symmetric matrix, with frozen step sizes")
     return _unless(not case.problem.affine, "∂₁Φ is not known to depend on λ only")
 
 
-def _smooth(case: Case) -> Answer:
+def _smooth(case: Case) -> AssumptionAnswer:
     """Gradient descent with a step that is held fixed, so that ∂₂Φ = −α∇²₂₁ℓ."""
     if not case.plain:
         return _plain(case)
@@ -95,7 +95,7 @@ def _smooth(case: Case) -> Answer:
     return _unless(not fixed, "applies only to a step size that does not depend on λ, and α(λ) is differentiated")
 
 
-CHECKS: Mapping[str, Callable[[Case], Answer]] = {
+CHECKS: Mapping[str, Callable[[Case], AssumptionAnswer]] = {
     "w_0 = 0": _at_zero,
     "local": _plain,
     "shrinking": _plain,
@@ -111,7 +111,7 @@ CHECKS: Mapping[str, Callable[[Case], Answer]] = {
     "residual": _residual,
     "spectrum": _spectrum,
     "smooth": _smooth,
-    "segment": lambda case: Answer("applies to a run over several λ, as bc.follow makes it; λ is fixed here"),
+    "segment": lambda case: AssumptionAnswer("applies to a run over several λ, as bc.follow makes it; λ is fixed here"),
 }
 BY_CONSTRUCTION: Mapping[str, str] = {
     "1(i)": "w* is the fixed point that the reference found; it is the only one on a ball where q < 1",
@@ -140,16 +140,16 @@ def require_checks(bounds: Iterable[Bound]) -> None:
 require_checks(bound for bound in catalogue.values() if bound.bounds.name not in {m.value for m in Measured})
 
 
-def _other_k(bound_k: int, method: Method) -> Answer:
+def _other_k(bound_k: int, method: Method) -> AssumptionAnswer:
     about = "one step" if bound_k == 1 else f"{bound_k} steps"
     does = "differentiates through" if method.name.startswith("itd") else "solves with"
-    return Answer(f"applies to {about} only, and {method} {does} {'t' if method.k is None else method.k}")
+    return AssumptionAnswer(f"applies to {about} only, and {method} {does} {'t' if method.k is None else method.k}")
 
 
-def question(bound: Bound, method: Method, case: Case) -> Answer:
+def question(bound: Bound, method: Method, case: Case) -> AssumptionAnswer:
     """Does the bound apply to this method on this problem?"""
     if bound.not_run:
-        return Answer(bound.not_run)
+        return AssumptionAnswer(bound.not_run)
     if bound.only_k is not None and method.k != bound.only_k:
         return _other_k(bound.only_k, method)
     conjugate = method.name == "aid-cg"

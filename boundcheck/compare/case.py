@@ -33,14 +33,14 @@ FOREVER = 100_000  # the largest distance is reached within this many steps
 
 
 @dataclass(frozen=True)
-class Answer:
+class AssumptionAnswer:
     """Whether an assumption holds: `refusal` says why not, `doubt` why it is not proved; both are empty if it holds."""
 
     refusal: str = ""
     doubt: str = ""
 
 
-YES = Answer()
+YES = AssumptionAnswer()
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +73,9 @@ class Case:
         return self.constant_hessian and slope is not None and slope.value == 0 and frozen(self.problem)
 
     @cached_property
-    def value_function(self) -> Answer:
+    def value_function(self) -> AssumptionAnswer:
         """Is E the lower-level loss? Known from how the problem was made, or else tested at random points."""
-        problem, no = self.problem, Answer("E is not the lower-level loss")
+        problem, no = self.problem, AssumptionAnswer("E is not the lower-level loss")
         if problem.value_function:
             return YES
         if problem.inner_at is None:
@@ -88,13 +88,13 @@ class Case:
         near = 1e4 * torch.finfo(problem.dtype).eps
         same = [bool((a - b).norm() <= near * b.norm()) for a, b in zip((E.w, *E.lam), (ell.w, *ell.lam), strict=True)]
         return (
-            Answer(doubt="E agrees with the lower-level loss at two random points, which is not a proof")
+            AssumptionAnswer(doubt="E agrees with the lower-level loss at two random points, which is not a proof")
             if all(same)
             else no
         )
 
     @cached_property
-    def symmetric(self) -> Answer:
+    def symmetric(self) -> AssumptionAnswer:
         """Is ∂₁Φ symmetric? It is for a gradient step.
 
         Of a map it is tried with random vectors. That settles it for one matrix, if the user says that it is symmetric,
@@ -102,7 +102,7 @@ class Case:
         """
         problem = self.problem
         if problem.symmetric is False:
-            return Answer("∂₁Φ is not symmetric")
+            return AssumptionAnswer("∂₁Φ is not symmetric")
         if by_construction(problem):
             return YES
         prepared = Prepared(problem, problem.lam)
@@ -110,11 +110,11 @@ class Case:
             try:
                 refuse_unless_symmetric(linearise(problem, w, prepared), problem)
             except AssumptionError as why:
-                return Answer(str(why).removeprefix(f"{problem.name}: "))
+                return AssumptionAnswer(str(why).removeprefix(f"{problem.name}: "))
         nu_1 = self.constants[BallKind.LOCAL].get("nu_1")
         if problem.symmetric and nu_1 is not None and nu_1.value == 0 and nu_1.side is Side.EXACT:
             return YES
-        return Answer(doubt="∂₁Φ is symmetric for two random vectors, which is not a proof")
+        return AssumptionAnswer(doubt="∂₁Φ is symmetric for two random vectors, which is not a proof")
 
     @property
     def gradient_step(self) -> bool:

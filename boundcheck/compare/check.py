@@ -58,7 +58,7 @@ from boundcheck.theory.symbols import error
 
 
 @dataclass(frozen=True, eq=False)
-class Runs:
+class ErrorRuns:
     """The errors of every method that can be run, and why the others cannot."""
 
     methods: Sequence[Method]
@@ -240,10 +240,10 @@ def _refuse_unless_run(bounds: Sequence[Bound], methods: Sequence[Method]) -> No
             raise InputError(f"the bound {bound.name} is about {run}, and the methods are {asked}; add {about[0]}")
 
 
-def _run(problem: Problem, methods: Sequence[Method], lams: Tensor, T: int, memory: int, tell: Progress) -> Runs:
+def _run(problem: Problem, methods: Sequence[Method], lams: Tensor, T: int, memory: int, tell: Progress) -> ErrorRuns:
     """Run every method that can be run: conjugate gradient needs a symmetric system."""
     try:
-        return Runs(methods, compute(problem, methods, T, lams, memory, progress=tell), {})
+        return ErrorRuns(methods, compute(problem, methods, T, lams, memory, progress=tell), {})
     except AssumptionError as why:
         refused = {}
         for method in methods:
@@ -255,10 +255,10 @@ def _run(problem: Problem, methods: Sequence[Method], lams: Tensor, T: int, memo
         runnable = [method for method in methods if str(method) not in refused]
         if not runnable:
             raise AssumptionError(next(iter(refused.values()), str(why))) from None
-        return Runs(runnable, compute(problem, runnable, T, lams, memory, progress=tell), refused)
+        return ErrorRuns(runnable, compute(problem, runnable, T, lams, memory, progress=tell), refused)
 
 
-def _observe(runs: Runs, case: Case, chosen: Sequence[Bound], proofs: bool, memory: int) -> Observations:
+def _observe(runs: ErrorRuns, case: Case, chosen: Sequence[Bound], proofs: bool, memory: int) -> Observations:
     problem, reference, local = case.problem, runs.references[0], case.constants[BallKind.LOCAL]
     T = len(runs.curves.t)
     ts = traced_steps(problem, T, TRACED_ONE if len(runs.references) == 1 else TRACED_SEVERAL)

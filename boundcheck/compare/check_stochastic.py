@@ -13,7 +13,7 @@ import numpy as np
 
 from boundcheck import methods as method_names
 from boundcheck.compare import stochastic_bounds
-from boundcheck.compare.stochastic_experiment import Experiment, measured_curve
+from boundcheck.compare.stochastic_experiment import StochasticExperiment, measured_curve
 from boundcheck.compare.stochastic_noise import noise_setting
 from boundcheck.constants import Constants
 from boundcheck.errors import InputError, UnknownNameError
@@ -145,7 +145,7 @@ def check_stochastic(
     longest = max([method.steps(t) for method in chosen])
     setting = noise_setting(problem, solution, t, longest, steps, steps_v, known, spend, tell, doubts)
     ends = ENDS * len(Measured) * len(grid_t) * len(chosen)
-    experiment = Experiment(problem, solution, setting, grid_t, runs, seed, (1 - level) / ends, memory)
+    experiment = StochasticExperiment(problem, solution, setting, grid_t, runs, seed, (1 - level) / ends, memory)
     curves = {}
     for number, method in enumerate(chosen):
         curves[str(method)] = measured_curve(experiment, method, bounds, tell, number, len(chosen))

@@ -34,7 +34,7 @@ APPROXIMATE = "Student's t, which is approximate, as nothing bounds the numbers"
 
 
 @dataclass(frozen=True)
-class Interval:
+class ConfidenceInterval:
     """An interval for a mean; each end is wrong with the probability for which it was made.
 
     `proved` says whether the upper end is proved; the lower end of a mean of numbers that are not negative always is.
@@ -47,7 +47,7 @@ class Interval:
 
 def mean_interval(
     numbers: np.ndarray, delta: float, largest: float | None, mean_square: float | None = None
-) -> Interval:
+) -> ConfidenceInterval:
     """An interval for the mean of independent numbers that are not negative.
 
     Parameters
@@ -63,16 +63,16 @@ def mean_interval(
 
     Returns
     -------
-    Interval
+    ConfidenceInterval
         Proved if `largest` is known and no number is above it. Otherwise its upper end is that of Student's t.
     """
     lower = lower_end(numbers, delta)
     if largest is not None and math.isfinite(largest) and numbers.max() <= largest:
         if mean_square is None or not math.isfinite(mean_square):
-            return Interval(lower, upper_end(numbers, delta, largest), proved=True)
+            return ConfidenceInterval(lower, upper_end(numbers, delta, largest), proved=True)
         ends = upper_end(numbers, delta / 2, largest), moment_end(numbers, delta / 2, mean_square)
-        return Interval(lower, min(ends), proved=True)
-    return Interval(lower, student_end(numbers, delta), proved=False)
+        return ConfidenceInterval(lower, min(ends), proved=True)
+    return ConfidenceInterval(lower, student_end(numbers, delta), proved=False)
 
 
 def lower_end(numbers: np.ndarray, delta: float) -> float:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from boundcheck.compare import confidence
-from boundcheck.compare.confidence import Interval, lower_end, mean_interval, upper_end, vector_radius
+from boundcheck.compare.confidence import ConfidenceInterval, lower_end, mean_interval, upper_end, vector_radius
 from boundcheck.report.stochastic_curve import MeanEstimate, Measured
 
 ROUNDING = 1e-9  # relative: sums of so many products, each rounded
@@ -44,7 +44,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Squares:
+class FourthPowers:
     """At least the means of ‖g − ∇f‖⁴, of ¼‖g − g'‖⁴ and of ‖w_t − w*‖⁴ at one point of the grid."""
 
     error: float
@@ -64,14 +64,14 @@ class Range:
         At least ‖w_t − w*‖.
     same : bool
         Whether all draws give the same, but for rounding; False by default.
-    squares : Squares or None
+    squares : FourthPowers or None
         Bounds on mean squares, which make upper ends nearer; None by default.
     """
 
     error: float | None
     distance: float | None
     same: bool = False
-    squares: Squares | None = None
+    squares: FourthPowers | None = None
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class PointEstimate:
     """
 
     value: float
-    interval: Interval
+    interval: ConfidenceInterval
     variance: float
     mean_square: float = math.inf
 
@@ -118,7 +118,7 @@ def measure(runs: Runs, reference: Reference, reach: Range, delta: float) -> dic
         largest = None  # the runs refute it
     squares = each.mean(axis=0)
     square_range = None if largest is None else largest**2
-    known = reach.squares or Squares(math.inf, math.inf, math.inf)
+    known = reach.squares or FourthPowers(math.inf, math.inf, math.inf)
     second_moment = mean_interval(squares, delta, square_range, _fourth(known.error, reference.off))
     mse = _moved(second_moment, reference)
     bias = replace(_bias(g, again, second_moment, mse, reference, largest, delta), mean_square=known.error)
@@ -142,10 +142,10 @@ def _without_noise(g: np.ndarray, away: np.ndarray, reference: Reference) -> dic
     def size(vectors: np.ndarray, off: float, power: int) -> PointEstimate:
         norms = np.sqrt(_squares(vectors))
         ends = max(0.0, float(norms.min()) - off) ** power, (float(norms.max()) + off) ** power
-        return PointEstimate(float(norms.mean()) ** power, _rounded(Interval(*ends, reference.proved)), 0.0)
+        return PointEstimate(float(norms.mean()) ** power, _rounded(ConfidenceInterval(*ends, reference.proved)), 0.0)
 
     spread = float(_squares(g - g.mean(axis=0)).max())
-    none = PointEstimate(spread, Interval(0.0, spread, reference.proved), 0.0)
+    none = PointEstimate(spread, ConfidenceInterval(0.0, spread, reference.proved), 0.0)
     return {
         Measured.MSE: size(g, reference.off, 2),
         Measured.BIAS: size(g, reference.off, 1),
@@ -189,23 +189,23 @@ def _fourth(moment: float, off: float) -> float:
     return math.inf if not math.isfinite(moment) else (moment**0.25 + off) ** 4
 
 
-def _moved(interval: Interval, reference: Reference) -> Interval:
+def _moved(interval: ConfidenceInterval, reference: Reference) -> ConfidenceInterval:
     return _shift(interval, reference.off, reference.proved)
 
 
-def _shift(interval: Interval, off: float, proved: bool) -> Interval:
+def _shift(interval: ConfidenceInterval, off: float, proved: bool) -> ConfidenceInterval:
     """The interval of a mean square distance from the truth, which is at most `off` away from the reference."""
     lower = max(0.0, math.sqrt(interval.lower) - off) ** 2 if math.isfinite(off) else 0.0
     upper = (math.sqrt(interval.upper) + off) ** 2
-    return _rounded(Interval(lower, upper, interval.proved and proved))
+    return _rounded(ConfidenceInterval(lower, upper, interval.proved and proved))
 
 
-def _rounded(interval: Interval) -> Interval:
-    return Interval(interval.lower * (1 - ROUNDING), interval.upper * (1 + ROUNDING), interval.proved)
+def _rounded(interval: ConfidenceInterval) -> ConfidenceInterval:
+    return ConfidenceInterval(interval.lower * (1 - ROUNDING), interval.upper * (1 + ROUNDING), interval.proved)
 
 
 def _bias(
-    g: np.ndarray, again: np.ndarray, second_moment: Interval, mse: Interval, reference: Reference,
+    g: np.ndarray, again: np.ndarray, second_moment: ConfidenceInterval, mse: ConfidenceInterval, reference: Reference,
     largest: float | None, delta: float,
 ) -> PointEstimate:  # fmt: skip
     """‖E g − ∇f‖, from the average of the runs; and never above the root of E‖g − ∇f‖².
@@ -226,7 +226,7 @@ def _bias(
     upper = value + radius + off
     if largest is not None and mse.proved:
         upper = min(upper, math.sqrt(mse.upper))
-    interval = Interval(max(0.0, value - radius - off), upper, largest is not None)
+    interval = ConfidenceInterval(max(0.0, value - radius - off), upper, largest is not None)
     return PointEstimate(value, _rounded(interval), mean_square)
 
 
@@ -247,5 +247,5 @@ def _variance_of_mean(
     else:
         wide = confidence.student_end(products - mean, delta)
         lower, upper = mean - wide, mean + wide
-    interval = Interval(max(0.0, lower - far), max(0.0, upper - near), square_range is not None)
+    interval = ConfidenceInterval(max(0.0, lower - far), max(0.0, upper - near), square_range is not None)
     return PointEstimate(value, _rounded(interval), spread)

@@ -52,7 +52,7 @@ class Need:
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
+class NeedSearch:
     """What the runs of a method found: its need, the error at the end, and why there is no need if there is none."""
 
     need: Need | None
@@ -62,9 +62,9 @@ class Search:
     still_falling: bool = False
 
 
-def search(problem: Problem, method: str, eps: float, costs: Costs) -> Search:
+def search(problem: Problem, method: str, eps: float, costs: Costs) -> NeedSearch:
     """The need of a method without a guarantee, in runs of growing length."""
-    result, start = Search(None, 0), time.perf_counter()
+    result, start = NeedSearch(None, 0), time.perf_counter()
     for steps in LENGTHS:
         before = time.perf_counter()
         result = within(problem, method, eps, costs, steps, steps)
@@ -76,14 +76,14 @@ def search(problem: Problem, method: str, eps: float, costs: Costs) -> Search:
 
 def within(
     problem: Problem, method: str, eps: float, costs: Costs, steps: int, most_k: int, only_last: bool = False
-) -> Search:
+) -> NeedSearch:
     """The need of a method within so many steps of each kind; with `only_last`, the largest k is the only one tried."""
     deadline = time.perf_counter() + (0 if only_last else SECONDS)
     first = [0] if method == "itd" else [most_k] if only_last else sorted({*_powers_of_two(most_k), most_k})
     try:
         curves = _curves(problem, method, first, steps)
     except BoundcheckError as why:
-        return Search(None, steps, reason=str(why))
+        return NeedSearch(None, steps, reason=str(why))
     best = _cheapest(curves, method, eps, costs)
     end = float(curves[max(curves)][-1])
     if best is None:
@@ -91,7 +91,7 @@ def within(
     while time.perf_counter() < deadline and (new := _between_neighbours(curves, best, costs.ratio)):
         curves |= _curves(problem, method, new, steps)
         best = _cheapest(curves, method, eps, costs) or best
-    return Search(best, steps, end)
+    return NeedSearch(best, steps, end)
 
 
 def _powers_of_two(most: int) -> Iterable[int]:
@@ -135,13 +135,13 @@ def first_within(errors: np.ndarray, eps: float) -> int | None:
     return last + 1 if last < len(errors) else None
 
 
-def _without_need(curves: Mapping[int, np.ndarray], steps: int) -> Search:
+def _without_need(curves: Mapping[int, np.ndarray], steps: int) -> NeedSearch:
     """What the errors did in place of staying within an accuracy: at the end, halfway, and at the first step."""
     ks, half = sorted(curves), max(1, steps // 2)
     halfway = max((k for k in ks if 2 * k <= ks[-1]), default=ks[-1])
     end, middle, first = (float(curves[k][t - 1]) for k, t in ((ks[-1], steps), (halfway, half), (ks[0], 1)))
     if not math.isfinite(end) or (end > first and end > middle):
-        return Search(None, steps, end, f"it diverges: its error after {steps} steps is {end:.1e}")
+        return NeedSearch(None, steps, end, f"it diverges: its error after {steps} steps is {end:.1e}")
     falling = end <= STILL_FALLING * middle
     told = f"its error after {steps} steps is {end:.1e}{' and still falling' if falling else ''}"
-    return Search(None, steps, end, told, falling)
+    return NeedSearch(None, steps, end, told, falling)

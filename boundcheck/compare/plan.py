@@ -13,7 +13,7 @@ from boundcheck.compare.applicability import question, shrinking
 from boundcheck.compare.applied_bound import Applied, apply
 from boundcheck.compare.case import Case, case_at
 from boundcheck.compare.guarantees import Guarantee, Offer, Plan
-from boundcheck.compare.measured_need import LENGTHS, Need, Search, search, within
+from boundcheck.compare.measured_need import LENGTHS, Need, NeedSearch, search, within
 from boundcheck.compare.step_costs import Costs, measure
 from boundcheck.constants import Constants
 from boundcheck.errors import AssumptionError, InputError, MissingConstantError
@@ -237,7 +237,7 @@ def _iterations(applied: Applied, eps: float, costs: Costs) -> Iterations:
     return min(answers, key=lambda answer: answer.cost)
 
 
-def _run(problem: Problem, method: str, best: Offer | None, eps: float, costs: Costs) -> Search:
+def _run(problem: Problem, method: str, best: Offer | None, eps: float, costs: Costs) -> NeedSearch:
     """What runs found: up to the t and k of an offer if that takes no longer than a minute, or else of growing length.
 
     The error is that at the t and k of the offer, if they were run.
@@ -248,7 +248,7 @@ def _run(problem: Problem, method: str, best: Offer | None, eps: float, costs: C
     return found if found.need is not None else replace(search(problem, method, eps, costs), error=found.error)
 
 
-def _guarantee(problem: Problem, best: Offer, eps: float, found: Search | None) -> Guarantee:
+def _guarantee(problem: Problem, best: Offer, eps: float, found: NeedSearch | None) -> Guarantee:
     states = GRAPH_STATES * best.t * problem.dynamics.copies if best.method == "itd" else AID_STATES
     size = states * problem.d * problem.w0.element_size()
     error = None if found is None else found.error

@@ -23,7 +23,7 @@ from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
 from boundcheck.progress import Progress, no_progress
 from boundcheck.report.stochastic_curve import Measured
-from boundcheck.report.stochastic_plan import MeasuredSplit, Split, StochasticPlan
+from boundcheck.report.stochastic_plan import CheapestSplit, MeasuredSplit, StochasticPlan
 from boundcheck.side import Side
 from boundcheck.step_schedule import StepSchedule
 from boundcheck.theory.catalogue import bounds as catalogue
@@ -125,7 +125,7 @@ def plan_stochastic(
         if number and (case.ball_doubt or case.steps != FULL):  # larger minibatches may allow larger steps
             case = _smallest_case(problem, batch, solution, known, spend, tell, doubts)
         found = _cheapest(_with_batch(case, batch), goal**2)
-        if isinstance(found, Split):
+        if isinstance(found, CheapestSplit):
             splits.append(found)
         else:
             reasons[batch] = found
@@ -182,7 +182,7 @@ def _with_batch(case: StochasticCase, batch: int) -> StochasticCase:
     return replace(case, problem=replace(problem, finite_sum=other), constants=case.constants.replace(*scaled))
 
 
-def _cheapest(case: StochasticCase, goal: float) -> Split | str:
+def _cheapest(case: StochasticCase, goal: float) -> CheapestSplit | str:
     """The t and k with the least t + k at which the bound is at most the goal; or why there are none."""
     finite_sum = case.problem.finite_sum
     batch = 1 if finite_sum is None else finite_sum.batch
@@ -211,7 +211,7 @@ def _cheapest(case: StochasticCase, goal: float) -> Split | str:
     t, k = numbers[i], numbers[j]
     side = Side.LOWER if evaluated.doubt else evaluated.worth.side
     steps, steps_v = each[i].case.steps, each[j].case.steps_v
-    return Split(batch, t, k, steps, steps_v, float(values[i, j]), batch * (t + k + 1), side, THEOREM.name)
+    return CheapestSplit(batch, t, k, steps, steps_v, float(values[i, j]), batch * (t + k + 1), side, THEOREM.name)
 
 
 def _larger(case: StochasticCase) -> str:

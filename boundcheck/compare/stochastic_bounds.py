@@ -12,12 +12,12 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from boundcheck.compare.case import YES, Answer
+from boundcheck.compare.case import YES, AssumptionAnswer
 from boundcheck.compare.stochastic_rates import (
     RHO,
     SIGMA,
+    DistanceBounds,
     Make,
-    Rate,
     convex_rho,
     mean_of_v,
     neumann_mean,
@@ -65,32 +65,34 @@ class StochasticCase:
     ball_doubt: str
 
     @property
-    def unbiased(self) -> Answer:
+    def unbiased(self) -> AssumptionAnswer:
         """Is the expectation of Φ̂ the map Φ?"""
         finite_sum = self.problem.finite_sum
-        return Answer(doubt="" if finite_sum is None else finite_sum.doubt)
+        return AssumptionAnswer(doubt="" if finite_sum is None else finite_sum.doubt)
 
     @property
-    def in_ball(self) -> Answer:
+    def in_ball(self) -> AssumptionAnswer:
         """Are all possible iterates in the ball of the constants?"""
-        return Answer(doubt=self.ball_doubt)
+        return AssumptionAnswer(doubt=self.ball_doubt)
 
     @property
-    def gradient_step(self) -> Answer:
+    def gradient_step(self) -> AssumptionAnswer:
         """Is Φ a gradient step on a loss?"""
         known = all(name in self.constants for name in ("alpha", "mu", "L"))
-        return YES if known else Answer("Φ is not a gradient step on a loss with known μ and L")
+        return YES if known else AssumptionAnswer("Φ is not a gradient step on a loss with known μ and L")
 
     @property
-    def both_decrease(self) -> Answer:
+    def both_decrease(self) -> AssumptionAnswer:
         """Are the steps of both iterations β/(γ + i) from the start?"""
         same = self.steps.switch == 0 and self.steps == self.steps_v
         return (
-            YES if same else Answer("applies only to decreasing steps β/(γ + i) from the start, the same for w and v")
+            YES
+            if same
+            else AssumptionAnswer("applies only to decreasing steps β/(γ + i) from the start, the same for w and v")
         )
 
 
-Check = Callable[[StochasticCase], Answer]
+Check = Callable[[StochasticCase], AssumptionAnswer]
 CHECKS: Mapping[str, Check] = {
     "2021 A": lambda case: case.in_ball,
     "2021 B": lambda case: case.unbiased,
@@ -223,16 +225,16 @@ class BoundsOnGrid:
         return combine((constants[name], direction(name)) for name in dict.fromkeys(names) if name in constants)
 
     @cached_property
-    def _rho(self) -> Rate:
+    def _rho(self) -> DistanceBounds:
         return smaller(RHO, self.case.constants, self.case.steps, int(self.t.max()))
 
     @cached_property
-    def _mean_of_v(self) -> Rate:
+    def _mean_of_v(self) -> DistanceBounds:
         constants, k = self.case.constants, int(self.k.max())
         return neumann_mean(constants, k) if self.method == "neumann" else mean_of_v(constants, self.case.steps_v, k)
 
     @cached_property
-    def _sigma(self) -> Rate:
+    def _sigma(self) -> DistanceBounds:
         if self.method == "neumann":
             return neumann_sigma(self.case.constants, int(self.k.max()))
         return smaller(SIGMA, self.case.constants, self.case.steps_v, int(self.k.max()))

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from boundcheck.compare import certificate, stochastic_bounds, stochastic_verdict
-from boundcheck.compare.measure_stochastic import Range, Reference, Runs, Squares, collect, measure
+from boundcheck.compare.measure_stochastic import FourthPowers, Range, Reference, Runs, collect, measure
 from boundcheck.compare.stochastic_bounds import BoundsOnGrid
 from boundcheck.compare.stochastic_moments import mean_squares
 from boundcheck.compare.stochastic_noise import NoiseSetting
-from boundcheck.compare.stochastic_verdict import Evidence
+from boundcheck.compare.stochastic_verdict import MeasuredQuantity
 from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate.rounding_floor import FACTOR, unit
@@ -27,7 +27,7 @@ from boundcheck.step_schedule import StepSchedule
 
 
 @dataclass(frozen=True, eq=False)
-class Experiment:
+class StochasticExperiment:
     """What the methods of one check share."""
 
     problem: Problem
@@ -55,7 +55,7 @@ class Experiment:
 
 
 def measured_curve(
-    experiment: Experiment, method: Method, names: Sequence[str] | None, tell: Progress, number: int, of: int
+    experiment: StochasticExperiment, method: Method, names: Sequence[str] | None, tell: Progress, number: int, of: int
 ) -> StochasticCurve:
     """The means of one method at every t of the experiment, with the bounds on them and their verdicts."""
     tell(f"running {method}", number, of)
@@ -70,14 +70,14 @@ def measured_curve(
     squares = mean_squares(BoundsOnGrid(setting.case, experiment.t, ks, method.name), setting.sizes)
     points = []
     for j, each in enumerate(zip(squares.error, squares.given, squares.distance, strict=True)):
-        known = Squares(*(float(x) for x in each))
+        known = FourthPowers(*(float(x) for x in each))
         points.append(measure(_at(results, j), reference, replace(reach, squares=known), experiment.delta))
     means = {quantity.value: collect(points, quantity) for quantity in Measured}
     floor, floor_w = _floors(experiment, method)
     bounds = {}
     for evaluated in stochastic_bounds.every(setting.case, method, experiment.t, ks, names):
         quantity = Measured(evaluated.bound.bounds.name)
-        evidence = Evidence(
+        evidence = MeasuredQuantity(
             means[quantity.value], [point[quantity] for point in points], experiment.t,
             floor_w if quantity is Measured.DISTANCE else floor, _largest(quantity, reach, reference),
             experiment.delta, experiment.runs, experiment.reference_doubt,
@@ -86,7 +86,7 @@ def measured_curve(
     return StochasticCurve(str(method), experiment.t, ks, means, bounds, floor)
 
 
-def _run(experiment: Experiment, method: Method, tell: Progress) -> SidRuns:
+def _run(experiment: StochasticExperiment, method: Method, tell: Progress) -> SidRuns:
     problem, setting = experiment.problem, experiment.setting
     grid = [(int(t), method.steps(int(t))) for t in experiment.t]
     t, k = max(t for t, _ in grid), max(k for _, k in grid)
@@ -117,7 +117,7 @@ def _largest(quantity: Measured, reach: Range, reference: Reference) -> float | 
     return {Measured.BIAS: 2 * error, Measured.MSE: error**2}.get(quantity, 2 * error**2)
 
 
-def _floors(experiment: Experiment, method: Method) -> tuple[np.ndarray, np.ndarray]:
+def _floors(experiment: StochasticExperiment, method: Method) -> tuple[np.ndarray, np.ndarray]:
     """Below these, a root mean square error of g and of w is rounding.
 
     As for AID-FP with full steps, over the least step that was taken: a step η contracts by η(1 − q) only, and

@@ -120,7 +120,7 @@ def noise_setting(
         )
         return replace(of_steps, constants=of_steps.constants.replace(_mse_0(of_steps.constants["r_0"])))
 
-    chosen = Steps(given, steps_v or given, "given") if given is not None else None
+    chosen = BothSteps(given, steps_v or given, "given") if given is not None else None
     if chosen is None:
         of_noise = noise(FULL, steps_v or FULL)  # smaller steps stay in the ball of full steps, if there is one
         chosen = advised(of_noise.constants, t, k, paper=steps == PAPER, steps_v=steps_v)
@@ -160,7 +160,7 @@ def _mse_0(r_0: Constant) -> Constant:
 
 
 @dataclass(frozen=True)
-class Steps:
+class BothSteps:
     """The steps of both iterations, and where they are from."""
 
     w: StepSchedule
@@ -168,7 +168,9 @@ class Steps:
     how: str
 
 
-def advised(constants: Constants, t: int, k: int, *, paper: bool = False, steps_v: StepSchedule | None = None) -> Steps:
+def advised(
+    constants: Constants, t: int, k: int, *, paper: bool = False, steps_v: StepSchedule | None = None
+) -> BothSteps:
     """The steps that the theory derives from the constants; those of the linear solver only if none are given.
 
     The linear solver has the same recursion with V[Φ̂] of v(w) in the place of V*, which is at most m₁‖v(w)‖², and
@@ -177,13 +179,13 @@ def advised(constants: Constants, t: int, k: int, *, paper: bool = False, steps_
     names = ("q", "m_1", "V_star", "mse_0", "L_E", *(("sigma_1", "sigma_2", "L_Phi_hat") if paper else ()))
     value = {name: constants[name].value for name in names if name in constants}
     if len(value) < len(names) or not value["q"] < 1:
-        return Steps(FULL, steps_v or FULL, "full steps, as no contraction is known from which to derive others")
+        return BothSteps(FULL, steps_v or FULL, "full steps, as no contraction is known from which to derive others")
     q, mse_0, size = value["q"], value["mse_0"], (value["L_E"] / (1 - value["q"])) ** 2
     if paper:
         w = advise(q=q, sigma_1=value["sigma_1"], sigma_2=value["sigma_2"], mse_0=mse_0, t=t)
         noise_v = 2 * value["L_Phi_hat"] ** 2 * size
         v = steps_v or advise(q=q, sigma_1=noise_v, sigma_2=value["sigma_2"], mse_0=size, t=k)
-        return Steps(w, v, "the advice of Grazzi, Pontil, Salzo (2021), section 4")
+        return BothSteps(w, v, "the advice of Grazzi, Pontil, Salzo (2021), section 4")
     m_1, most = value["m_1"], largest_step(constants)
     for_w = [advise_recursive(q=q, m_1=m_1, V_star=value["V_star"], mse_0=mse_0, t=t)]
     for_v = [] if steps_v else [advise_recursive(q=q, m_1=m_1, V_star=m_1 * size, mse_0=size, t=k)]
@@ -192,7 +194,7 @@ def advised(constants: Constants, t: int, k: int, *, paper: bool = False, steps_
         for_v += [] if steps_v else [advise_convex(descent_at_linear_system(constants), k)]
     w = _with_least(RHO, constants, [capped(steps, most) for steps in for_w], t)
     v = steps_v or _with_least(SIGMA, constants, [capped(steps, most) for steps in for_v], k)
-    return Steps(w, v, "chosen to make the bounds stochastic-recursive and sgd-convex small")
+    return BothSteps(w, v, "chosen to make the bounds stochastic-recursive and sgd-convex small")
 
 
 def _with_least(ways: tuple[Make, Make], constants: Constants, candidates: list[StepSchedule], n: int) -> StepSchedule:

@@ -27,26 +27,28 @@ UP = 1 + 1e-14  # a few roundings
 
 
 @dataclass(frozen=True, eq=False)
-class Rate:
+class DistanceBounds:
     """Bounds on a mean square distance after 0, 1, 2, … steps, and the names of the constants that they rest on."""
 
     values: np.ndarray
     names: tuple[str, ...]
 
 
-def recursive_rho(constants: Constants, steps: StepSchedule, t: int) -> Rate:
+def recursive_rho(constants: Constants, steps: StepSchedule, t: int) -> DistanceBounds:
     """ρ_0 … ρ_t for any contraction."""
     value = _contraction(constants, OF_RHO)
     q, m_1, V_star, mse_0 = (value[name] for name in OF_RHO)
-    return Rate(mean_square_distance(steps, t, q=q, m_1=m_1, V_star=V_star, mse_0=mse_0), OF_RHO)
+    return DistanceBounds(mean_square_distance(steps, t, q=q, m_1=m_1, V_star=V_star, mse_0=mse_0), OF_RHO)
 
 
-def recursive_sigma(constants: Constants, steps: StepSchedule, k: int) -> Rate:
+def recursive_sigma(constants: Constants, steps: StepSchedule, k: int) -> DistanceBounds:
     """σ_0 … σ_k for any contraction."""
     value = _contraction(constants, OF_SIGMA)
     size = _size(value) ** 2
     noise = value["m_1"] * size * UP
-    return Rate(mean_square_distance(steps, k, q=value["q"], m_1=value["m_1"], V_star=noise, mse_0=size), OF_SIGMA)
+    return DistanceBounds(
+        mean_square_distance(steps, k, q=value["q"], m_1=value["m_1"], V_star=noise, mse_0=size), OF_SIGMA
+    )
 
 
 def descent_of(constants: Constants) -> ConvexDescent:
@@ -61,37 +63,37 @@ def descent_at_linear_system(constants: Constants) -> ConvexDescent:
     return ConvexDescent(**value, V_star=0.0, mse_0=0.0).at_linear_system(L_E, m_1)
 
 
-def convex_rho(constants: Constants, steps: StepSchedule, t: int) -> Rate:
+def convex_rho(constants: Constants, steps: StepSchedule, t: int) -> DistanceBounds:
     """ρ_0 … ρ_t for gradient descent on convex examples."""
-    return Rate(convex_distance(steps, t, descent_of(constants)), OF_CONVEX_RHO)
+    return DistanceBounds(convex_distance(steps, t, descent_of(constants)), OF_CONVEX_RHO)
 
 
-def convex_sigma(constants: Constants, steps: StepSchedule, k: int) -> Rate:
+def convex_sigma(constants: Constants, steps: StepSchedule, k: int) -> DistanceBounds:
     """σ_0 … σ_k for gradient descent on convex examples."""
-    return Rate(convex_distance(steps, k, descent_at_linear_system(constants)), OF_CONVEX_SIGMA)
+    return DistanceBounds(convex_distance(steps, k, descent_at_linear_system(constants)), OF_CONVEX_SIGMA)
 
 
-def mean_of_v(constants: Constants, steps: StepSchedule, k: int) -> Rate:
+def mean_of_v(constants: Constants, steps: StepSchedule, k: int) -> DistanceBounds:
     """Squares of bounds on ‖E v_k − v(w)‖: the mean follows the iteration without noise."""
     value = _contraction(constants, OF_MEAN)
     size = _size(value) ** 2
-    return Rate(mean_square_distance(steps, k, q=value["q"], m_1=0.0, V_star=0.0, mse_0=size), OF_MEAN)
+    return DistanceBounds(mean_square_distance(steps, k, q=value["q"], m_1=0.0, V_star=0.0, mse_0=size), OF_MEAN)
 
 
-def neumann_sigma(constants: Constants, k: int) -> Rate:
+def neumann_sigma(constants: Constants, k: int) -> DistanceBounds:
     """The same as σ_k for v = K·∂₁Φ̂(ζ_1)ᵀ⋯∂₁Φ̂(ζ_p)ᵀ∇₁E, p uniform below K, for K = 0 … k."""
     value = _contraction(constants, OF_SIGMA)
     lengths = np.arange(k + 1)
     growth = (value["q"] ** 2 + value["m_1"]) * UP
     with np.errstate(over="ignore"):
         second = lengths * value["L_E"] ** 2 * np.concatenate([[0.0], np.cumsum(growth ** lengths[:-1])])
-    return Rate((neumann_mean(constants, k).values + second) * UP, OF_SIGMA)
+    return DistanceBounds((neumann_mean(constants, k).values + second) * UP, OF_SIGMA)
 
 
-def neumann_mean(constants: Constants, k: int) -> Rate:
+def neumann_mean(constants: Constants, k: int) -> DistanceBounds:
     """Squares of bounds on ‖E v − v(w)‖ = ‖(Yᵀ)^K v(w)‖, for K = 0 … k."""
     value = _contraction(constants, OF_MEAN)
-    return Rate((_size(value) * value["q"] ** np.arange(k + 1)) ** 2 * UP, OF_MEAN)
+    return DistanceBounds((_size(value) * value["q"] ** np.arange(k + 1)) ** 2 * UP, OF_MEAN)
 
 
 def _size(value: Mapping[str, float]) -> float:
@@ -99,12 +101,12 @@ def _size(value: Mapping[str, float]) -> float:
     return value["L_E"] / (1 - value["q"]) * UP
 
 
-Make = Callable[[Constants, StepSchedule, int], Rate]
+Make = Callable[[Constants, StepSchedule, int], DistanceBounds]
 RHO: tuple[Make, Make] = (recursive_rho, convex_rho)
 SIGMA: tuple[Make, Make] = (recursive_sigma, convex_sigma)
 
 
-def smaller(ways: tuple[Make, Make], constants: Constants, steps: StepSchedule, n: int) -> Rate:
+def smaller(ways: tuple[Make, Make], constants: Constants, steps: StepSchedule, n: int) -> DistanceBounds:
     """The smaller bound at every point of those that can be computed; one that is proved comes before estimates.
 
     Parameters
@@ -128,7 +130,7 @@ def smaller(ways: tuple[Make, Make], constants: Constants, steps: StepSchedule, 
     MissingConstantError, AssumptionError
         If neither can be computed, with what the first one lacks.
     """
-    rates: list[Rate] = []
+    rates: list[DistanceBounds] = []
     reason: Exception | None = None
     for way in ways:
         try:
@@ -148,7 +150,7 @@ def smaller(ways: tuple[Make, Make], constants: Constants, steps: StepSchedule, 
     if not better.any():
         return first
     names = dict.fromkeys((*first.names, *second.names))
-    return Rate(np.minimum(first.values, second.values), tuple(names))
+    return DistanceBounds(np.minimum(first.values, second.values), tuple(names))
 
 
 def _numbers(constants: Constants, names: tuple[str, ...]) -> dict[str, float]:

@@ -24,7 +24,7 @@ NEED_RANGE = frozenset((Measured.BIAS, Measured.VARIANCE_OF_MEAN))  # their lowe
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class MeasuredQuantity:
     """What was measured of one quantity, and what the intervals rest on.
 
     Attributes
@@ -66,7 +66,7 @@ class Decision:
     more_runs: int | None = None
 
 
-def judge(evaluated: Evaluated, evidence: Evidence) -> StochasticBound:
+def judge(evaluated: Evaluated, evidence: MeasuredQuantity) -> StochasticBound:
     """A bound with its verdict."""
     quantity, bound, worth = evidence.mean.quantity, evaluated.bound, evaluated.worth
     side = Side.LOWER if evaluated.doubt else worth.side
@@ -77,7 +77,7 @@ def judge(evaluated: Evaluated, evidence: Evidence) -> StochasticBound:
     )  # fmt: skip
 
 
-def _decide(evaluated: Evaluated, evidence: Evidence, side: Side) -> Decision:
+def _decide(evaluated: Evaluated, evidence: MeasuredQuantity, side: Side) -> Decision:
     values, mean = evaluated.values, evidence.mean
     applies = ~np.isnan(values)
     if evaluated.refusal or not applies.any():
@@ -104,7 +104,7 @@ def _decide(evaluated: Evaluated, evidence: Evidence, side: Side) -> Decision:
     return _undecided(limit, evidence, points, "" if may_decide else _weak(evaluated, evidence, certified))
 
 
-def _weak(evaluated: Evaluated, evidence: Evidence, certified: bool) -> str:
+def _weak(evaluated: Evaluated, evidence: MeasuredQuantity, certified: bool) -> str:
     """Why nothing is proved."""
     if evaluated.doubt:
         return evaluated.doubt
@@ -115,7 +115,7 @@ def _weak(evaluated: Evaluated, evidence: Evidence, certified: bool) -> str:
     return f"the interval is that of {evidence.mean.how}"
 
 
-def _undecided(limit: np.ndarray, evidence: Evidence, where: np.ndarray, weak: str) -> Decision:
+def _undecided(limit: np.ndarray, evidence: MeasuredQuantity, where: np.ndarray, weak: str) -> Decision:
     """The bound is inside an interval; `weak` says why no interval would prove anything."""
     mean, i = evidence.mean, int(where[0])
     t, ends = evidence.t[i], f"{number(float(mean.lower[i]))} … {number(float(mean.upper[i]))}"
@@ -134,7 +134,7 @@ def _undecided(limit: np.ndarray, evidence: Evidence, where: np.ndarray, weak: s
     return Decision(verdict, reason, more or None)
 
 
-def _runs(limit: float, evidence: Evidence, i: int) -> Needed | None:
+def _runs(limit: float, evidence: MeasuredQuantity, i: int) -> Needed | None:
     mean, point = evidence.mean, evidence.points[i]
     if evidence.largest is None:
         return None
@@ -144,7 +144,7 @@ def _runs(limit: float, evidence: Evidence, i: int) -> Needed | None:
     )  # fmt: skip
 
 
-def _with_floor(values: np.ndarray, evidence: Evidence) -> np.ndarray:
+def _with_floor(values: np.ndarray, evidence: MeasuredQuantity) -> np.ndarray:
     """The bound with what rounding may add to the quantity."""
     limit: np.ndarray = values * (1 + FORMULA_ROUNDING)
     if evidence.mean.quantity not in SQUARES:

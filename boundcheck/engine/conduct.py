@@ -48,7 +48,7 @@ def conduct(
     experiment.ready(settings)
     tasks = list(experiment.tasks(settings))
     with workers, Store(out, experiment, settings) as store:
-        work = _Work(experiment, tasks, store, workers, bar, SECONDS if seconds is None else seconds)
+        work = _Queue(experiment, tasks, store, workers, bar, SECONDS if seconds is None else seconds)
         from_before = len(tasks) - len(work.waiting)
         work.all(say)
         stored = {task.key: store.result(task.key) for task in tasks}
@@ -57,7 +57,7 @@ def conduct(
     return Conducted(experiment.report(settings, results), total, len(tasks), from_before)
 
 
-class _Work:
+class _Queue:
     """What is to be done, and what is under way."""
 
     def __init__(

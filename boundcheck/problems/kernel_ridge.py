@@ -168,7 +168,7 @@ def kernel(Q: Tensor, gamma: Tensor) -> Tensor:
     return torch.exp(-(Q.flatten(1).mT @ gamma).view(Q.shape[1:]))
 
 
-class _Derivatives(NamedTuple):
+class _KernelDerivatives(NamedTuple):
     """What the constants need of H = K + βI at one λ, with the derivatives ∂_j along λ_0 = β and λ_j = γ_j."""
 
     ready: Ready
@@ -192,7 +192,7 @@ def closed_forms(
     """
 
     @lru_cache(maxsize=1)  # by identity: a λ is asked for on one ball after the other
-    def derivatives_at(lam: Tensor) -> _Derivatives:
+    def derivatives_at(lam: Tensor) -> _KernelDerivatives:
         ready, scale = prepare(lam), slope(lam)
         H, alpha = ready.H, ready.steps.alpha
         eye = torch.eye(len(H), dtype=H.dtype, device=H.device)
@@ -206,7 +206,7 @@ def closed_forms(
         mu, L = _ends(data.X, positive(lam.to(device="cpu", dtype=torch.float64)))
         solution = solved(w, H @ w - data.y, rounding, mu.to(H))
         ready = ready._replace(steps=ready.steps._replace(mu=mu, L=L, alpha=alpha.cpu().double()))
-        return _Derivatives(ready, dH, -scale[1:, None, None] * Q_val * ready.K_val, dalpha, solution)
+        return _KernelDerivatives(ready, dH, -scale[1:, None, None] * Q_val * ready.K_val, dalpha, solution)
 
     def everywhere(lam: Tensor) -> tuple[Constant, ...]:
         derivatives = derivatives_at(lam)

@@ -10,7 +10,7 @@ import numpy as np
 
 from boundcheck.constants import Constant
 from boundcheck.errors import InputError
-from boundcheck.report.comparison import Change, Comparison, Part
+from boundcheck.report.comparison import Change, ChangePart, Comparison
 from boundcheck.report.method_curve import BoundCurve, Curve
 from boundcheck.report.report import Report
 from boundcheck.report.verdict import Verdict
@@ -57,7 +57,7 @@ def compare_reports(
         raise InputError(f"rtol = {rtol!r} is not a relative difference; give a number >= 0 and < 1, as in rtol=1e-6")
     a, b = (x if isinstance(x, Report) else Report.load(x) for x in (before, after))
     changes = tuple(_changes(a, b, rtol))
-    order = list(Part)
+    order = list(ChangePart)
     return Comparison(
         problems=(str(a.problem["name"]), str(b.problem["name"])),
         changes=tuple(sorted(changes, key=lambda change: order.index(change.part))),
@@ -70,14 +70,14 @@ def compare_reports(
 def _changes(a: Report, b: Report, rtol: float) -> Iterator[Change]:
     for key in dict.fromkeys((*a.problem, *b.problem)):
         if a.problem.get(key) != b.problem.get(key):
-            yield Change(Part.PROBLEM, key, _word(a.problem.get(key)), _word(b.problem.get(key)))
+            yield Change(ChangePart.PROBLEM, key, _word(a.problem.get(key)), _word(b.problem.get(key)))
     ends = [max(int(curve.t[-1]) for curve in x.curves.values()) for x in (a, b)]
     if ends[0] != ends[1]:
-        yield Change(Part.PROBLEM, "last t", ends[0], ends[1])
+        yield Change(ChangePart.PROBLEM, "last t", ends[0], ends[1])
     for method in dict.fromkeys((*a.curves, *b.curves)):
         if method not in a.curves or method not in b.curves:
             first, second = ("run" if method in x.curves else "not run" for x in (a, b))
-            yield Change(Part.METHOD, method, first, second)
+            yield Change(ChangePart.METHOD, method, first, second)
         else:
             yield from _of_curve(a.curves[method], b.curves[method], rtol)
     for ball in dict.fromkeys((*a.constants, *b.constants)):
@@ -106,7 +106,7 @@ def _of_curve(a: Curve, b: Curve, rtol: float) -> Iterator[Change]:
     first, second = (float(curve.errors[:, last].mean()) for curve in (a, b))
     floor = max(float(curve.floor[:, last].mean()) for curve in (a, b))
     if not _equal(first, second, rtol, floor):
-        yield Change(Part.ERROR, f"{a.method} at t = {int(a.t[last])}", first, second, not second <= first)
+        yield Change(ChangePart.ERROR, f"{a.method} at t = {int(a.t[last])}", first, second, not second <= first)
     yield from _of_steps(a, b)
     for name in dict.fromkeys((*a.bounds, *b.bounds)):
         yield from _of_bound(a.method, name, a, b, rtol)
@@ -120,7 +120,7 @@ def _of_steps(a: Curve, b: Curve) -> Iterator[Change]:
         for what, (first, second) in pairs.items():
             if first != second:
                 worse = first is not None and (second is None or second > first)
-                yield Change(Part.STEPS, f"{a.method} {what}, error ≤ {eps:g}", first, second, worse)
+                yield Change(ChangePart.STEPS, f"{a.method} {what}, error ≤ {eps:g}", first, second, worse)
 
 
 def _guaranteed(curve: Curve, eps: float) -> int | None:
@@ -136,11 +136,11 @@ def _of_bound(method: str, name: str, a: Curve, b: Curve, rtol: float) -> Iterat
         was, now = (None if bound is None else bound.verdict for bound in (first, second))
         if Verdict.NOT_APPLICABLE not in (was, now):
             worse = True if now is not None and now.is_violation else None
-            yield Change(Part.VERDICT, label, was and was.value, now and now.value, worse)
+            yield Change(ChangePart.VERDICT, label, was and was.value, now and now.value, worse)
         return
     if first.verdict is not second.verdict:
         yield Change(
-            Part.VERDICT, label, first.verdict.value, second.verdict.value, _worse(first.verdict, second.verdict)
+            ChangePart.VERDICT, label, first.verdict.value, second.verdict.value, _worse(first.verdict, second.verdict)
         )
     yield from _of_tightness(label, (a, first), (b, second), rtol)
 
@@ -157,7 +157,7 @@ def _of_tightness(
     first, second = (float(bound.tightness[:, at].mean()) for _, bound in (a, b))
     rounding = sum(float((curve.floor[:, at] / curve.errors[:, at]).max()) for curve, _ in (a, b))
     if not _equal(first, second, rtol + rounding, 0.0):
-        yield Change(Part.TIGHTNESS, f"{label} at t = {int(a[0].t[at])}", first, second, second > first)
+        yield Change(ChangePart.TIGHTNESS, f"{label} at t = {int(a[0].t[at])}", first, second, second > first)
 
 
 def _of_constants(
@@ -168,14 +168,14 @@ def _of_constants(
         first, second = a.get(name), b.get(name)
         label = f"{name} ({where})"
         if first is None or second is None:
-            yield Change(Part.CONSTANT, label, _value(first), _value(second))
+            yield Change(ChangePart.CONSTANT, label, _value(first), _value(second))
             continue
         if not _equal(first.value, second.value, rtol, 0.0):
-            yield Change(Part.CONSTANT, label, first.value, second.value)
+            yield Change(ChangePart.CONSTANT, label, first.value, second.value)
         if first.side is not second.side:
             was, now = (ORDER.index(standing(c.side, name)) for c in (first, second))
             worse = None if was == now else now > was
-            yield Change(Part.CONSTANT, label, in_words(first.side, name), in_words(second.side, name), worse)
+            yield Change(ChangePart.CONSTANT, label, in_words(first.side, name), in_words(second.side, name), worse)
 
 
 def _value(constant: Constant | None) -> float | None:

@@ -17,7 +17,7 @@ MOST = 6  # changes of one part that are shown; `changes` has all
 Cell = float | int | str | None
 
 
-class Part(str, Enum):
+class ChangePart(str, Enum):
     """What a change is about, in the order in which changes are shown.
 
     Attributes
@@ -53,7 +53,7 @@ class Change:
 
     Attributes
     ----------
-    part : Part
+    part : ChangePart
         What it is about.
     name : str
         Which of them, such as "itd at t = 50".
@@ -65,7 +65,7 @@ class Change:
         Whether the second is worse; None where neither is better.
     """
 
-    part: Part
+    part: ChangePart
     name: str
     before: Cell
     after: Cell
@@ -109,23 +109,23 @@ class Comparison:
         if not self.changes:
             return f"{start}: nothing changed."
         parts = [
-            _counted(self._of(Part.VERDICT), "verdict", "got worse", "got better", "changed"),
-            _counted(self._of(Part.ERROR), "error", "grew", "fell", "changed"),
+            _counted(self._of(ChangePart.VERDICT), "verdict", "got worse", "got better", "changed"),
+            _counted(self._of(ChangePart.ERROR), "error", "grew", "fell", "changed"),
         ]
-        methods, constants = self._of(Part.METHOD), {c.name for c in self._of(Part.CONSTANT)}
+        methods, constants = self._of(ChangePart.METHOD), {c.name for c in self._of(ChangePart.CONSTANT)}
         parts += [f"{len(methods)} method{'s are' if len(methods) > 1 else ' is'} in one report only"] * bool(methods)
         parts += [f"{len(constants)} constant{'s' * (len(constants) > 1)} changed"] * bool(constants)
-        other = [change.name for change in self._of(Part.PROBLEM) if change.name != "name"]
+        other = [change.name for change in self._of(ChangePart.PROBLEM) if change.name != "name"]
         parts += [f"different {', '.join(other)}"] * bool(other)
         return f"{start}: {', '.join(parts)}."
 
-    def _of(self, part: Part) -> list[Change]:
+    def _of(self, part: ChangePart) -> list[Change]:
         return [change for change in self.changes if change.part is part]
 
     def _card(self) -> Card:
         """The sentence, a row for each change up to some number of each part, and the times."""
         rows: list[tuple[str, ...]] = []
-        for part in Part:
+        for part in ChangePart:
             changes = sorted(self._of(part), key=lambda change: change.worse is not True)  # the worse ones first
             some = changes[:MOST] if len(changes) > MOST + 1 else changes
             rows += [(c.part.value, c.name, _cell(c.before), _cell(c.after), MARKS[c.worse]) for c in some]

@@ -18,7 +18,7 @@ PROVED = {Side.EXACT: "proved", Side.UPPER: "proved", Side.HIGH_PROBABILITY: "pr
 
 
 @dataclass(frozen=True)
-class Split:
+class CheapestSplit:
     """The cheapest t and k of one batch size.
 
     Attributes
@@ -100,7 +100,7 @@ class StochasticPlan:
         The root mean square error that is allowed.
     gradient_norm : float
         ‖∇f‖ of the reference.
-    splits : tuple of Split
+    splits : tuple of CheapestSplit
         The cheapest t and k that a bound guarantees for each batch size, where there are any.
     measured : MeasuredSplit or None
         What runs needed; None if their estimates did not reach the error, or they were not made.
@@ -113,13 +113,13 @@ class StochasticPlan:
     problem: Mapping[str, object]
     rmse: float
     gradient_norm: float
-    splits: tuple[Split, ...]
+    splits: tuple[CheapestSplit, ...]
     measured: MeasuredSplit | None
     reasons: Mapping[int, str]
     constants: Constants
 
     @property
-    def cheapest(self) -> Split | None:
+    def cheapest(self) -> CheapestSplit | None:
         """The split that looks at the fewest examples, proved ones first; None if there is none."""
         return min(self.splits, key=lambda split: (split.side is Side.LOWER, split.cost), default=None)
 

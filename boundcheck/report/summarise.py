@@ -10,7 +10,7 @@ import numpy as np
 from boundcheck.ball import BallKind
 from boundcheck.report import advice
 from boundcheck.report.method_curve import Curve
-from boundcheck.report.summary import BestBound, Course, MethodSummary, Steps, Summary
+from boundcheck.report.summary import BestBound, Course, MethodSummary, StepsNeeded, Summary
 from boundcheck.report.verdict import Verdict
 from boundcheck.side import standing
 
@@ -107,18 +107,18 @@ def _blocked(curve: Curve) -> str:
     return ""
 
 
-def _steps(curve: Curve, course: Course, relative: np.ndarray | None) -> Steps:
+def _steps(curve: Curve, course: Course, relative: np.ndarray | None) -> StepsNeeded:
     proved = [b for b in curve.bounds.values() if b.verdict is Verdict.HOLDS]
     asked = [t for b in proved if (t := b.asks_relative.get(ONE_PERCENT)) is not None]
     guaranteed = min(asked, default=None)
     if relative is None:
-        return Steps(None, False, guaranteed)
+        return StepsNeeded(None, False, guaranteed)
     above = np.flatnonzero(~(relative.max(axis=0) <= ONE_PERCENT))
     last = int(above[-1]) + 1 if above.size else 0
     if last < relative.shape[1]:
-        return Steps(last + 1, True, guaranteed)
+        return StepsNeeded(last + 1, True, guaranteed)
     expected = _extrapolated(curve, float(relative[:, -1].max())) if course is Course.CONVERGES else None
-    return Steps(expected, False, guaranteed)
+    return StepsNeeded(expected, False, guaranteed)
 
 
 def _extrapolated(curve: Curve, relative: float) -> int | None:

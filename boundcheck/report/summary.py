@@ -86,7 +86,7 @@ class BestBound:
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepsNeeded:
     """The steps for an error of 1 % of ‖∇f‖; those of the linear solver are as many, unless the method fixes them.
 
     Attributes
@@ -132,7 +132,7 @@ class MethodSummary:
         The best bound; None if none applies.
     blocked : str
         Why no bound is proved; empty if one is.
-    steps : Steps
+    steps : StepsNeeded
         The steps for 1 %.
     """
 
@@ -147,7 +147,7 @@ class MethodSummary:
     course: Course
     best: BestBound | None
     blocked: str
-    steps: Steps
+    steps: StepsNeeded
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ WORDS = {  # a letter for each verdict, and its colour
 
 
 @dataclass(frozen=True)
-class Quantity:
+class MappedQuantity:
     """One thing to map: its field, its words for checks and for plans, and how large values are shaded."""
 
     field: str
@@ -51,15 +51,15 @@ def _steps(value: float) -> float:
 
 RATIOS = ((1.0, "1: equal to the error"), (1e2, "10²"), (1e4, "10⁴"), (1e8, "10⁸ and more"))
 QUANTITIES = {
-    "tightness": Quantity(
+    "tightness": MappedQuantity(
         "ratio", "the best bound over the error", "guaranteed cost over the cost that a run needed", _decades, RATIOS
     ),
-    "a-priori": Quantity("a_priori", "the best a priori bound over the error", "", _decades, RATIOS),
-    "rates": Quantity(
+    "a-priori": MappedQuantity("a_priori", "the best a priori bound over the error", "", _decades, RATIOS),
+    "rates": MappedQuantity(
         "rate", "the factor of the error at each step", "", lambda rate: max(0.0, min(1.0, rate)) ** 3,
         ((0.5, "0.5"), (0.9, "0.9"), (1.0, "1: no progress")),
     ),
-    "steps": Quantity(
+    "steps": MappedQuantity(
         "needed", "the t for an error of 1 % of ‖∇f‖", "the t that a run needed", _steps,
         ((10.0, "10"), (100.0, "100"), (1e4, "10⁴ and more")),
     ),

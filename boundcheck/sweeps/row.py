@@ -16,7 +16,7 @@ from boundcheck.theory.kinds import BoundKind
 if TYPE_CHECKING:
     from boundcheck.compare.guarantees import Plan
     from boundcheck.report.report import Report
-    from boundcheck.report.summary import Steps
+    from boundcheck.report.summary import StepsNeeded
 
 FAILED, NO_GUARANTEE = "failed", "no guarantee"
 
@@ -123,7 +123,7 @@ def of_report(report: Report) -> Iterator[dict[str, Any]]:
         yield {"method": method, "verdict": Verdict.NOT_APPLICABLE.value, "reason": why}
 
 
-def _needed(steps: Steps) -> int | None:
+def _needed(steps: StepsNeeded) -> int | None:
     """The measured t, or the expected one; that is not more than what is proved to be enough."""
     if steps.needed is None or steps.measured or steps.guaranteed is None:
         return steps.needed

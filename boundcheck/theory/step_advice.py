@@ -72,7 +72,7 @@ class StepAdvice:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _Candidate:
     """A step with its contraction constant, the side of that, and where it is the constant of."""
 
     alpha: float
@@ -142,7 +142,7 @@ def advise(
     )  # fmt: skip
 
 
-def _to_take(in_use: _Step | None, best: _Step | None, place: str) -> _Step | None:
+def _to_take(in_use: _Candidate | None, best: _Candidate | None, place: str) -> _Candidate | None:
     """The one in use if it contracts on the ball; or else one that does; or else one that contracts at w*."""
     if in_use is None:
         return best
@@ -151,20 +151,20 @@ def _to_take(in_use: _Step | None, best: _Step | None, place: str) -> _Step | No
     return best if best is not None and (best.where == place or not in_use.where) else in_use if in_use.where else None
 
 
-def _in_use(constants: Constants, place: str) -> _Step | None:
+def _in_use(constants: Constants, place: str) -> _Candidate | None:
     """The step of the problem where it contracts: on the ball, or at w* only, or nowhere (an empty place)."""
     alpha, q, at_solution = (constants.get(name) for name in ("alpha", "q", "q_star"))
     if alpha is None or q is None:
         return None
     if q.value < 1:
-        return _Step(alpha.value, q.value, q.side, place)
+        return _Candidate(alpha.value, q.value, q.side, place)
     if at_solution is not None:
         where = AT_SOLUTION if at_solution.value < 1 else ""
-        return _Step(alpha.value, at_solution.value, at_solution.side, where)
-    return _Step(alpha.value, q.value, q.side, "")
+        return _Candidate(alpha.value, at_solution.value, at_solution.side, where)
+    return _Candidate(alpha.value, q.value, q.side, "")
 
 
-def _best(constants: Constants, place: str) -> _Step | None:
+def _best(constants: Constants, place: str) -> _Candidate | None:
     """2/(μ+L) on the ball if μ is known there, with L or what a measured q says of it; or else at w* only."""
     mu, L = constants.get("mu"), constants.get("L")
     if mu is None or L is None or not 0 < mu.value <= L.value:
@@ -189,19 +189,19 @@ def _upper(sides: set[Side]) -> Side:
     return Side.EXACT if sides == {Side.EXACT} else Side.UPPER
 
 
-def _of_spectrum(mu: float, L: float, side: Side, place: str) -> _Step:
+def _of_spectrum(mu: float, L: float, side: Side, place: str) -> _Candidate:
     alpha = rounded_down(2 / (mu + L))
-    return _Step(alpha, max(1 - alpha * mu, alpha * L - 1), side, place)
+    return _Candidate(alpha, max(1 - alpha * mu, alpha * L - 1), side, place)
 
 
-def _better(best: _Step | None, in_use: _Step) -> bool:
+def _better(best: _Candidate | None, in_use: _Candidate) -> bool:
     """Whether another step is worth a change: it is proved and the one in use is not, or it contracts clearly more."""
     if best is None or best.standing == "estimated":
         return False
     return in_use.standing == "estimated" or 1 - best.q > WORTH_A_CHANGE * (1 - in_use.q)
 
 
-def _sentence(constants: Constants, in_use: _Step | None, step: _Step, chosen: str, place: str) -> str:
+def _sentence(constants: Constants, in_use: _Candidate | None, step: _Candidate, chosen: str, place: str) -> str:
     """What the step in use does, and which one to take."""
     where = "at w*" if step.where == AT_SOLUTION else step.where
     if in_use is None:
@@ -235,7 +235,7 @@ def _on_ball(constants: Constants, limit: float | None, keeps: bool) -> str:
     return f"; {clause}"
 
 
-def _on_paper_ball(step: _Step, constants: Constants | None) -> str:
+def _on_paper_ball(step: _Candidate, constants: Constants | None) -> str:
     """What to add where the step is known not to contract on ‖w‖ ≤ 2D."""
     alpha, q = (None, None) if constants is None else (constants.get("alpha"), constants.get("q"))
     if alpha is None or q is None or q.side not in (Side.EXACT, Side.LOWER):

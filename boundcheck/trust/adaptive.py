@@ -92,7 +92,7 @@ def to_tolerance(
             continue
         estimated = accuracy(as_array(point.value), as_array(following.value), eps_g)
         errors.append(float(estimated.error.upper))
-        answer = _Answer(point, following.value, estimated, eps_g)
+        answer = _CorrectedPoint(point, following.value, estimated, eps_g)
         if tolerance.allows(estimated):
             proof = prove(problem, solvers, point, following, tolerance) if with_proof else "no proof was asked for"
             if proof == ANOTHER and newton:  # a Newton step went too far
@@ -100,7 +100,7 @@ def to_tolerance(
             if isinstance(proof, str):
                 return _result(solvers, answer, following.work, 0, proof)
             if tolerance.allows(proof.accuracy):
-                proved = _Answer(point, proof.corrected, proof.accuracy, proof.eps_g)
+                proved = _CorrectedPoint(point, proof.corrected, proof.accuracy, proof.eps_g)
                 return _result(solvers, proved, following.work, proof.products, "")
         elif _stalled(errors):
             break
@@ -133,7 +133,7 @@ class _Aim:
 
 
 @dataclass(frozen=True, eq=False)
-class _Answer:
+class _CorrectedPoint:
     """A point, a better hypergradient, and what it shows of the error of the point."""
 
     point: AidPoint
@@ -260,7 +260,9 @@ def _stalled(errors: list[float]) -> bool:
     return len(errors) > STALLED and min(errors[-STALLED:]) >= 0.5 * min(errors[:-STALLED])
 
 
-def _result(solvers: Solvers, answer: _Answer, work: Work, proof_products: int, why_not: str) -> AccurateHypergradient:
+def _result(
+    solvers: Solvers, answer: _CorrectedPoint, work: Work, proof_products: int, why_not: str
+) -> AccurateHypergradient:
     point = answer.point
     linear, with_split = solvers.linear_part(point, ROUGH)
     return AccurateHypergradient(

@@ -19,8 +19,8 @@ from boundcheck.numerics.bilevel.quick.quick_problem import quick
 from boundcheck.report.minimum import Trial
 from boundcheck.trust import step_rules
 from boundcheck.trust.coordinates import Coordinates
-from boundcheck.trust.outer_value import Asked, Evaluate, OuterValue, Start
-from boundcheck.trust.step_rules import Comparison, Decrease
+from boundcheck.trust.outer_value import Evaluate, OuterValue, RequestedAccuracy, Start
+from boundcheck.trust.step_rules import Decrease, ValueComparison
 
 ASKED = 0.5  # θ at first: the relative error that a hypergradient may have
 TIGHTER = 0.25  # times the relative error, where a decrease is not significant against the errors
@@ -63,7 +63,7 @@ class Descent:
     def value(self, lam: Tensor, start: Start, *, show: bool = False) -> OuterValue:
         """f and ∇f at λ, to the relative error that is asked for now."""
         scale = self.coordinates.scale(lam)
-        asked = Asked(self.asked, self.atol, lambda g: float((scale * g).norm()), show)
+        asked = RequestedAccuracy(self.asked, self.atol, lambda g: float((scale * g).norm()), show)
         return self.evaluate(quick(replace(self.problem, lam=lam)), start, asked)
 
     def size(self, at: OuterValue) -> float:
@@ -154,12 +154,12 @@ class Descent:
             here, there = self.again(here), self.again(there)
             self.recent = [here]  # the others are as inexact as they were
 
-    def compare(self, here: OuterValue, there: OuterValue) -> Comparison:
+    def compare(self, here: OuterValue, there: OuterValue) -> ValueComparison:
         size = self.size(here)
         theta = min(here.error / size, 0.9) if size else 0.0
         highest = max(self.recent, key=lambda at: at.f)
         doubt = highest.f_error + there.f_error
-        return Comparison(highest.f - there.f, doubt, step_rules.SHARE * (1 - theta) * self.alpha * size**2)
+        return ValueComparison(highest.f - there.f, doubt, step_rules.SHARE * (1 - theta) * self.alpha * size**2)
 
     def by_slope(self, here: OuterValue, there: OuterValue) -> Decrease:
         """Where the decrease is below the rounding of f: is the slope at the end of the step small, or still down?"""

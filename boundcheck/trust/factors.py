@@ -20,7 +20,7 @@ BOTH_OR_NONE = "The step α goes with both or none: ∂₁₁ℓ v = ∇₁E wit
 
 
 @dataclass(frozen=True)
-class Factor:
+class FittedFactor:
     """A factor and what it is; `free` if it was fitted to g, and of how many it was chosen."""
 
     value: float
@@ -37,10 +37,10 @@ class Factor:
 
 def named(e: Evidence) -> Iterator[Suspect]:
     """The step size, 2, and one over them."""
-    factors = [Factor(2.0), Factor(0.5)]
+    factors = [FittedFactor(2.0), FittedFactor(0.5)]
     if e.alpha is not None and abs(e.alpha - 1) > WHOLE:
         for value, name in ((e.alpha, "the step size α"), (1 / e.alpha, "one over the step size α")):
-            factors.append(Factor(value, f" ({value:.6g} is {name})", step=True))
+            factors.append(FittedFactor(value, f" ({value:.6g} is {name})", step=True))
     for factor in factors:
         yield _of_g(e, factor)
     if e.two_parts:
@@ -57,7 +57,7 @@ def fitted(e: Evidence) -> Iterator[Suspect]:
             yield _of_implicit(e, factor)
 
 
-def _best(x: Tensor, y: Tensor) -> Iterator[Factor]:
+def _best(x: Tensor, y: Tensor) -> Iterator[FittedFactor]:
     """The factor c for which cy is nearest to x: as the whole number that it is near to, and as it is."""
     square = float(y @ y)
     if not square > 0:
@@ -68,25 +68,25 @@ def _best(x: Tensor, y: Tensor) -> Iterator[Factor]:
             whole = value**power
             near = round(whole) if whole < LARGEST_WHOLE else 0
             if near > 2 and abs(whole - near) <= WHOLE * near:
-                yield Factor(
+                yield FittedFactor(
                     float(near) ** power, ", as if a sum and a mean were mixed up", tries=2 * near, share=FITTED_SHARE
                 )
     if value != 0 and abs(math.log(abs(value))) > CLOSE_TO_ONE:
-        yield Factor(value, free=1, share=FITTED_SHARE)
+        yield FittedFactor(value, free=1, share=FITTED_SHARE)
 
 
-def _of_g(e: Evidence, factor: Factor) -> Suspect:
+def _of_g(e: Evidence, factor: FittedFactor) -> Suspect:
     remedy = f"Divide it by {factor.value:.6g}."
     return _suspect(e, factor, factor.value * e.base.value, f"it is {factor.words}", remedy)
 
 
-def _of_implicit(e: Evidence, factor: Factor) -> Suspect:
+def _of_implicit(e: Evidence, factor: FittedFactor) -> Suspect:
     h = e.base.direct + factor.value * e.base.implicit
     remedy = f"Divide the implicit part by {factor.value:.6g}." + (f" {BOTH_OR_NONE}" if factor.step else "")
     return _suspect(e, factor, h, f"its implicit part ∂₂Φᵀv is {factor.words}", remedy)
 
 
-def _suspect(e: Evidence, factor: Factor, h: Tensor, cause: str, remedy: str) -> Suspect:
+def _suspect(e: Evidence, factor: FittedFactor, h: Tensor, cause: str, remedy: str) -> Suspect:
     return Suspect(
         "scale", e.off(h), cause, remedy, free=factor.free, tries=factor.tries, share=factor.share
     )  # fmt: skip

@@ -63,7 +63,7 @@ class OuterValue:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestedAccuracy:
     """The accuracy of a hypergradient g: an error of at most max(rtol·norm(g), atol), in that norm.
 
     With `show`, a strict correction has to show it.
@@ -88,7 +88,7 @@ class Start:
     g: Tensor | None = None
 
 
-Evaluate = Callable[[Problem, Start, Asked], OuterValue]  # at the problem's λ
+Evaluate = Callable[[Problem, Start, RequestedAccuracy], OuterValue]  # at the problem's λ
 
 
 class Corrections:
@@ -100,9 +100,9 @@ class Corrections:
         self.left: float | None = None  # the part of the error that the last loose correction left
         self.unseen = 0  # points since then
 
-    def __call__(self, problem: Problem, start: Start, asked: Asked) -> OuterValue:
+    def __call__(self, problem: Problem, start: Start, asked: RequestedAccuracy) -> OuterValue:
         """f and ∇f at `problem.lam`, as exactly as asked by an estimate."""
-        at = _Point.start(problem, Prepared(problem, problem.lam), start)
+        at = _SolvedPoint.start(problem, Prepared(problem, problem.lam), start)
         at = at.plus(self.solver.look(problem, at.linearised)).corrected(self.solver, self.loose)
         jump = asked.norm(at.g if start.g is None else at.g - start.g)
         self.unseen += 1
@@ -118,7 +118,9 @@ class Corrections:
             self._adapt(first / jump)
         return at.value(error, at.f_change if math.isfinite(error) else math.inf, shown=asked.show)
 
-    def _until(self, at: _Point, asked: Asked, residual: float | None) -> tuple[_Point, float, float]:
+    def _until(
+        self, at: _SolvedPoint, asked: RequestedAccuracy, residual: float | None
+    ) -> tuple[_SolvedPoint, float, float]:
         """Corrections until one changes little: the point after it, its error, and what the first one changed."""
         eps = torch.finfo(at.g.dtype).eps
         first, change, error = math.nan, math.inf, math.inf
@@ -144,7 +146,7 @@ class Corrections:
 
 
 @dataclass(frozen=True, eq=False)
-class _Point:
+class _SolvedPoint:
     """(w, v) at one λ with what is known there; `full` if the last correction is one to conclude from."""
 
     problem: Problem
@@ -162,16 +164,16 @@ class _Point:
     products: int
 
     @classmethod
-    def start(cls, problem: Problem, prepared: Prepared, start: Start) -> _Point:
+    def start(cls, problem: Problem, prepared: Prepared, start: Start) -> _SolvedPoint:
         nothing = torch.zeros_like(problem.lam)
         linearised = linearise(problem, start.w, prepared)
         return cls(problem, prepared, linearised, start.w, start.v, nothing, math.inf, math.inf, 0.0, True, 0, 0, 1)
 
-    def plus(self, products: int) -> _Point:
+    def plus(self, products: int) -> _SolvedPoint:
         """The same with more products spent."""
         return replace(self, products=self.products + products)
 
-    def corrected(self, solver: LinearSolver, residual: float | None) -> _Point:
+    def corrected(self, solver: LinearSolver, residual: float | None) -> _SolvedPoint:
         """After a correction: loose to a residual, strict if that is None."""
         moved = _moved(self.problem, self.prepared, self.linearised, solver, residual)
         linearised, w = moved.linearised, moved.linearised.x.detach()
@@ -187,7 +189,7 @@ class _Point:
         with torch.no_grad():
             E = float(self.problem.outer_at(w, self.prepared.ready))
         shift = float(v @ moved.left)
-        return _Point(
+        return _SolvedPoint(
             self.problem, self.prepared, linearised, w, v, g, E - shift, abs(E - shift - self.f), shift, moved.full,
             self.t + moved.t, self.k + k, self.products + moved.products + k + 2,
         )  # fmt: skip

@@ -25,7 +25,7 @@ class Decrease(Enum):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ValueComparison:
     """f here and there, with the errors of both, and what the slope promises."""
 
     gain: float  # f here − f there

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from boundcheck.compare.stochastic_noise import PAPER, Steps, noise_setting
+from boundcheck.compare.stochastic_noise import PAPER, BothSteps, noise_setting
 from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.quick.quick_problem import quick
@@ -16,7 +16,7 @@ DELTA = 1e-3  # of an estimate
 
 def default_steps(
     problem: Problem, t: int, k: int, steps: str | None = None, steps_v: StepSchedule | None = None
-) -> Steps:
+) -> BothSteps:
     """The steps of both iterations, from constants at the solution, which costs more than a run.
 
     Parameters
@@ -44,4 +44,4 @@ def default_steps(
         raise InputError(f"steps = {steps!r} are no steps; give a StepSchedule, such as StepSchedule.constant(0.1)")
     solution = reference(quick(problem), problem.lam[None])
     case = noise_setting(problem, solution, t, k, steps, steps_v, None, Spend(DELTA, problem.seed), no_progress)
-    return Steps(case.case.steps, case.case.steps_v, case.steps_how)
+    return BothSteps(case.case.steps, case.case.steps_v, case.steps_how)

@@ -32,7 +32,7 @@ ANGLES = ("U", "U_Z", "V_Z", "V_g", "e")
 
 
 @dataclass(frozen=True)
-class Kind:
+class InstanceKind:
     """What sort of instance: its dimension, and what is required of it."""
 
     d: int
@@ -48,7 +48,7 @@ class Instance:
     the solvers: the directions `u` of w_t − w* and `s` of v_{t,k} − v_t, and the κ to which a momentum is tuned.
     """
 
-    kind: Kind
+    kind: InstanceKind
     numbers: Mapping[str, Array]
     ops: Arithmetic = DOUBLE
 

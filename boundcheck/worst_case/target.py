@@ -23,7 +23,7 @@ from boundcheck.theory.rates import CONTRACTION, FIXED_POINT, HEAVY_BALL, Rate
 from boundcheck.theory.symbols import QUANTITIES, L_Phi, L_Phi_star
 from boundcheck.worst_case import formula, methods_on_instance
 from boundcheck.worst_case.arithmetic import Array
-from boundcheck.worst_case.instance import Instance, Kind
+from boundcheck.worst_case.instance import Instance, InstanceKind
 from boundcheck.worst_case.methods_on_instance import InstanceRun
 
 PARTS = ("nu_1", "nu_2", "eta_1", "eta_2", "L_Phi", "L_E")  # what an instance may have; the last two: ∂₂Φ(0), ∇₁E(0)
@@ -47,8 +47,8 @@ class Target:
     claim: str = ""  # the false claim, if it is one
     puts: Mapping[sp.Symbol, sp.Expr] = field(default_factory=lambda: MappingProxyType({}))
 
-    def kind(self, d: int) -> Kind:
-        return Kind(d, self.symmetric or self.value, self.value)
+    def kind(self, d: int) -> InstanceKind:
+        return InstanceKind(d, self.symmetric or self.value, self.value)
 
     @property
     def takes_k(self) -> bool:

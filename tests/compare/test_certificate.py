@@ -119,7 +119,7 @@ def test_rounding_where_autograd_makes_zeros_without_memory() -> None:
     result = reference(problem, problem.lam[None])
     seen = rounding_noise.measured(problem, result.w[0], result.v[0])
     assert 0 < seen.w < 1e-14
-    with rounding_noise._Shaken(0):
+    with rounding_noise._RandomRounding(0):
         nothing = torch._efficientzerotensor((2,), dtype=torch.float64) * torch.ones(2, dtype=torch.float64)
     assert nothing._is_zerotensor() or not nothing.any()
 

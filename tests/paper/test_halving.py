@@ -17,7 +17,7 @@ from boundcheck.errors import AssumptionError, InputError
 from boundcheck.paper import load
 from boundcheck.paper.tables import budget, data, runs
 from boundcheck.paper.tables import hypergradient_error as hypergradient_error_module
-from boundcheck.paper.tables.halving import Rule, rounds, survivors, work
+from boundcheck.paper.tables.halving import HalvingRule, rounds, survivors, work
 from boundcheck.paper.tables.hypergradient_error import hypergradient_error
 
 ZETA = [0.001, 0.01, 0.03, 0.1, 1e9]
@@ -37,14 +37,14 @@ COSTS = {name: {"load": 1.0, "factor": 1.0} for name in data.TABLES}
     ],
 )
 def test_rounds(count: int, s: int, rule: str, plan: list[list[int]]) -> None:
-    assert rounds(count, s, Rule.read(rule)) == plan
-    assert str(Rule.read(rule)) == rule
+    assert rounds(count, s, HalvingRule.read(rule)) == plan
+    assert str(HalvingRule.read(rule)) == rule
 
 
 @pytest.mark.parametrize("text", ["", "1", "x", "3:", "3:0", "3:1:2", "-3", "1000"])
 def test_rules_that_are_none(text: str) -> None:
     with pytest.raises(InputError, match=r"--halving"):
-        Rule.read(text)
+        HalvingRule.read(text)
 
 
 def test_the_best_go_on_and_what_diverged_does_not() -> None:
@@ -56,7 +56,7 @@ def test_the_best_go_on_and_what_diverged_does_not() -> None:
 def planted(rule: str, s: int = 81) -> int:
     """Which of nine curves is left: the last one ends lowest but is worst until step 30, the others level off."""
     left = list(range(9))
-    plan = rounds(9, s, Rule.read(rule))
+    plan = rounds(9, s, HalvingRule.read(rule))
     for (_, steps), (kept, _) in zip(plan, [*plan[1:], [1, s]], strict=True):
         values = [10.0 - steps / 3 if i == 8 else 5.0 + i / 10 - min(steps, 20) / 100 for i in left]
         left = [left[i] for i in survivors(values, kept)]
@@ -70,14 +70,14 @@ def test_a_slow_starter_is_found_only_if_the_first_round_is_long_enough() -> Non
 
 
 def halved(s: int = 9, **changed: Any) -> dict[str, Any]:
-    plan = rounds(len(ZETA), s, Rule(2))
+    plan = rounds(len(ZETA), s, HalvingRule(2))
     return steps_and_result(task("parkinson", "aid-cg", ZETA, s=s, rounds=plan, exact=0, **changed))[1]
 
 
 def test_each_step_size_is_where_the_grid_has_it() -> None:
     """Dropped after r steps, it has the f_t of a run of r steps; the one that is left that of s."""
     result = halved()
-    assert rounds(len(ZETA), 9, Rule(2)) == [[5, 3], [2, 5], [1, 9]]
+    assert rounds(len(ZETA), 9, HalvingRule(2)) == [[5, 3], [2, 5], [1, 9]]
     assert result["f_t"][4] is None  # diverged
     assert sorted(result["stopped"]) == [3, 3, 3, 5, 9]
     for steps in (3, 5, 9):
@@ -95,7 +95,7 @@ def test_each_step_size_is_where_the_grid_has_it() -> None:
 def test_it_goes_on_from_any_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In batches of two, so some states are between batches; newsgroups with warm starts."""
     monkeypatch.setitem(data.TABLES, name, replace(data.TABLES[name], together=2))
-    plan = rounds(3, 4, Rule(2))
+    plan = rounds(3, 4, HalvingRule(2))
     given = task(name, "aid-fp:3", [0.01, 0.03, 0.1], s=4, rounds=plan, exact=0 if name == "parkinson" else 30)
     states, result = steps_and_result(given)
     assert len(states) == sum(steps for _, steps in work(plan, 2)) + (0 if name == "parkinson" else 2)

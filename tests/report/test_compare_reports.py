@@ -14,7 +14,7 @@ from command import Command
 
 import boundcheck as bc
 from boundcheck.report import report_json
-from boundcheck.report.comparison import Comparison, Part
+from boundcheck.report.comparison import ChangePart, Comparison
 
 Edit = Callable[[dict[str, Any]], None]
 
@@ -40,7 +40,7 @@ def itd(report: dict[str, Any]) -> dict[str, Any]:
     return curve
 
 
-def only(comparison: Comparison, part: Part) -> Any:
+def only(comparison: Comparison, part: ChangePart) -> Any:
     (change,) = comparison.changes
     assert change.part is part
     return change
@@ -65,7 +65,7 @@ def test_a_verdict_gets_worse_and_back(verdict: str, worse: bool) -> None:
         itd(report)["bounds"]["itd"]["iterations"] = itd(report)["bounds"]["itd-local"]["iterations"]
 
     forth = compared(edit)
-    change = next(c for c in forth.changes if c.part is Part.VERDICT)
+    change = next(c for c in forth.changes if c.part is ChangePart.VERDICT)
     assert (change.name, change.before, change.after, change.worse) == ("itd on itd", "holds", verdict, worse)
     assert forth.sentence.startswith("scalar: 1 verdict got worse, all errors are equal")
     assert forth.violated == (("itd on itd",) if verdict == "violated" else ())
@@ -101,10 +101,10 @@ def test_an_error_beyond_and_within_rounding() -> None:
     last = itd(content())["error"][-1]
     floor = itd(content())["floor"][-1]
     assert compared(larger(0.9 * floor), rtol=0).changes == ()
-    assert compared(larger(3 * floor), rtol=0).changes[0].part is Part.ERROR
+    assert compared(larger(3 * floor), rtol=0).changes[0].part is ChangePart.ERROR
     assert compared(larger(0.9e-6 * last)).changes == ()
     change = compared(larger(1e-3 * last)).changes[0]
-    assert (change.part, change.name, change.worse) == (Part.ERROR, "itd at t = 6", True)
+    assert (change.part, change.name, change.worse) == (ChangePart.ERROR, "itd at t = 6", True)
     assert compared(larger(-1e-3 * last)).changes[0].worse is False
     assert not compared(larger(1e-3 * last), rtol=0.01).changes
     assert compared(larger(1e-3 * last)).sentence.startswith("scalar: all verdicts are equal, 1 error grew")
@@ -115,7 +115,7 @@ def test_an_error_that_is_not_finite_is_worse() -> None:
         itd(report)["error"][-1] = None
 
     change = compared(edit).changes[0]
-    assert (change.part, change.after, change.worse) == (Part.ERROR, float("inf"), True)
+    assert (change.part, change.after, change.worse) == (ChangePart.ERROR, float("inf"), True)
     assert json.loads(json.dumps(compared(edit).to_json(), allow_nan=False))["changes"][0]["after"] is None
 
 
@@ -127,7 +127,7 @@ def test_errors_are_compared_at_the_last_common_t() -> None:
             for bound in curve["bounds"].values():
                 bound["values"] = bound["values"][:4]
 
-    change = only(compared(shorter), Part.PROBLEM)
+    change = only(compared(shorter), ChangePart.PROBLEM)
     assert (change.name, change.before, change.after, change.worse) == ("last t", 6, 4, None)
     assert compared(shorter).sentence == "scalar: all verdicts are equal, all errors are equal, different last t."
 
@@ -139,13 +139,13 @@ def test_constants_by_value_and_by_what_is_known() -> None:
     def side(report: dict[str, Any]) -> None:
         report["constants_local"]["q"]["side"] = "lower"
 
-    change = only(compared(value), Part.CONSTANT)
+    change = only(compared(value), ChangePart.CONSTANT)
     assert (change.name, change.worse) == ("q (paper ball)", None)
     assert change.after == pytest.approx(0.9009, rel=1e-12)
-    change = only(compared(side), Part.CONSTANT)
+    change = only(compared(side), ChangePart.CONSTANT)
     assert (change.before, change.after, change.worse) == ("proved, exact", "estimated from below", True)
     assert bc.compare_reports(edited(side), edited(lambda _: None)).changes[0].worse is False
-    assert only(compared(lambda r: r["constants"].pop("q")), Part.CONSTANT).after is None
+    assert only(compared(lambda r: r["constants"].pop("q")), ChangePart.CONSTANT).after is None
 
 
 def test_steps_and_tightness() -> None:
@@ -156,7 +156,7 @@ def test_steps_and_tightness() -> None:
         bound = itd(report)["bounds"]["itd"]
         bound["values"] = [2 * value for value in bound["values"]]
 
-    change = only(compared(steps), Part.STEPS)
+    change = only(compared(steps), ChangePart.STEPS)
     assert (change.name, change.before, change.after, change.worse) == ("itd needs, error ≤ 0.1", None, 3, False)
 
     def slower(report: dict[str, Any]) -> None:
@@ -165,7 +165,7 @@ def test_steps_and_tightness() -> None:
     assert bc.compare_reports(edited(steps), edited(slower)).changes[0].worse is True
     assert bc.compare_reports(edited(slower), edited(steps)).changes[0].worse is False
     assert bc.compare_reports(edited(steps), edited(lambda _: None)).changes[0].worse is True  # it is not reached
-    change = only(compared(looser), Part.TIGHTNESS)
+    change = only(compared(looser), ChangePart.TIGHTNESS)
     assert change.worse is True
     assert change.after == pytest.approx(2 * change.before, rel=1e-12)
 
@@ -176,7 +176,10 @@ def test_methods_and_problems() -> None:
         report["curves"].pop()
 
     comparison = compared(other)
-    assert [(c.part, c.name) for c in comparison.changes] == [(Part.PROBLEM, "name"), (Part.METHOD, "aid-cg")]
+    assert [(c.part, c.name) for c in comparison.changes] == [
+        (ChangePart.PROBLEM, "name"),
+        (ChangePart.METHOD, "aid-cg"),
+    ]
     assert comparison.sentence == (
         "Different problems, scalar and other: all verdicts are equal, all errors are equal, "
         "1 method is in one report only."

@@ -15,8 +15,8 @@ import boundcheck as bc
 from boundcheck.side import Side
 from boundcheck.trust import minimise as minimise_module
 from boundcheck.trust import step_rules
-from boundcheck.trust.outer_value import Asked, Corrections, OuterValue, Start
-from boundcheck.trust.step_rules import Comparison, Decrease
+from boundcheck.trust.outer_value import Corrections, OuterValue, RequestedAccuracy, Start
+from boundcheck.trust.step_rules import Decrease, ValueComparison
 
 FLOAT64 = torch.float64
 SLACK = 1 + 1e-6  # for the rounding of the dense solves: their condition of at most 1e5 times 1e-16, and more
@@ -87,7 +87,7 @@ def test_errors_that_are_shown_cover_the_truth(least: float, rtol: float) -> Non
     """
     ridge = Ridge(30, torch.logspace(0, torch.log10(torch.tensor(least)), 30, dtype=FLOAT64))
     problem, corrections = ridge.problem(), Corrections()
-    asked = Asked(rtol, 0.0, lambda g: float(g.norm()), show=True)
+    asked = RequestedAccuracy(rtol, 0.0, lambda g: float(g.norm()), show=True)
     at = Start(problem.w0, torch.zeros_like(problem.w0))
     for shift in (-8.0, -7.0, -9.0):
         lam = ridge.lam + shift
@@ -101,7 +101,7 @@ def test_errors_that_are_shown_cover_the_truth(least: float, rtol: float) -> Non
 
 def test_a_run_whose_values_lie_is_not_converged(problem: bc.Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     class Liar(Corrections):
-        def __call__(self, problem: bc.Problem, start: Start, asked: Asked) -> OuterValue:
+        def __call__(self, problem: bc.Problem, start: Start, asked: RequestedAccuracy) -> OuterValue:
             told = super().__call__(problem, start, asked)
             return replace(told, g=told.g * 1e-9, error=0.0, shown=True)
 
@@ -255,9 +255,9 @@ def test_bad_input_is_one_line(problem: bc.Problem, options: dict[str, Any], mes
 
 
 def test_a_decrease_is_judged_with_the_errors_of_both_values() -> None:
-    assert Comparison(1.0, 0.4, 0.5).decrease is Decrease.ENOUGH
-    assert Comparison(1.0, 0.6, 0.5).decrease is Decrease.UNCLEAR
-    assert Comparison(0.1, 0.3, 0.5).decrease is Decrease.TOO_LITTLE
+    assert ValueComparison(1.0, 0.4, 0.5).decrease is Decrease.ENOUGH
+    assert ValueComparison(1.0, 0.6, 0.5).decrease is Decrease.UNCLEAR
+    assert ValueComparison(0.1, 0.3, 0.5).decrease is Decrease.TOO_LITTLE
 
 
 def test_the_next_step_size() -> None:

@@ -21,7 +21,7 @@ from boundcheck.numerics.bilevel.derivative_lines import APART_W, LineSource, de
 from boundcheck.numerics.bilevel.derivatives import Linearisation, gradient, linearise
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.program import operation_tangents
-from boundcheck.numerics.program.finite_differences import Comparison, Line, compare
+from boundcheck.numerics.program.finite_differences import Line, LineAgreement, compare
 
 LINES = 8  # at most, for each derivative
 HOPELESS = 4  # stop after this many lines that decide nothing
@@ -216,7 +216,7 @@ def _answers(
         if between is not None:
             between()
         agree, reasons = 0, []
-        refuted: list[Comparison] = []
+        refuted: list[LineAgreement] = []
         hidden, undecided = "", False
         for number, line in zip(range(LINES), question.lines, strict=False):
             outcome = compare(line)

@@ -17,7 +17,7 @@ REMEDY = "give a tensor, or a tuple, list or dict of tensors, with one row for e
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class Minibatching:
     """The arguments `data`, `batch` and `replacement` of `Problem.from_loss` and `Problem.from_map`."""
 
     data: Any

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from boundcheck.errors import InputError, UserCodeError
 from boundcheck.numerics.bilevel import example_data, loss_gradient
-from boundcheck.numerics.bilevel.example_data import Asked, ExampleData
+from boundcheck.numerics.bilevel.example_data import ExampleData, Minibatching
 from boundcheck.numerics.bilevel.finite_sum import FiniteSum, OnExamples
 from boundcheck.numerics.bilevel.problem_types import Ready
 from boundcheck.numerics.program.mean_over_rows import MeanProof, mean_over_rows
@@ -34,11 +34,11 @@ class LowerLevel:
 
     of_user: OfUser
     name: str
-    asked: Asked
+    asked: Minibatching
     data: ExampleData | None
 
     @classmethod
-    def of(cls, of_user: OfUser, name: str, asked: Asked, w0: Tensor) -> LowerLevel:
+    def of(cls, of_user: OfUser, name: str, asked: Minibatching, w0: Tensor) -> LowerLevel:
         """Refuses data that cannot be used, and options of minibatches without data."""
         if asked.data is None:
             example_data.refuse_without_data(asked.batch, asked.replacement)

@@ -465,7 +465,7 @@ class Problem:
             cls,
             problem_from_user.from_map(
                 fp_map, outer_loss, params, hparams, prepare,
-                asked=example_data.Asked(data, batch, replacement), dynamics=dynamics, known=known, name=name,
+                asked=example_data.Minibatching(data, batch, replacement), dynamics=dynamics, known=known, name=name,
                 symmetric=symmetric, sampler=sampler, domain=domain,
             ),
         )  # fmt: skip
@@ -566,7 +566,7 @@ class Problem:
             cls,
             problem_from_user.from_loss(
                 inner_loss, outer_loss, params, hparams, step_size, prepare,
-                asked=example_data.Asked(data, batch, replacement), dynamics=dynamics, known=known, name=name,
+                asked=example_data.Minibatching(data, batch, replacement), dynamics=dynamics, known=known, name=name,
                 differentiate_step=differentiate_step, sampler=sampler, domain=domain,
             ),
         )  # fmt: skip

@@ -13,11 +13,11 @@ from boundcheck.constants import Constants
 from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel import flatten, loss_gradient, trial_call, user_functions
 from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, Dynamics
-from boundcheck.numerics.bilevel.example_data import Asked
+from boundcheck.numerics.bilevel.example_data import Minibatching
 from boundcheck.numerics.bilevel.minibatches import LowerLevel
 from boundcheck.numerics.bilevel.problem_types import IDENTITY, Ready
 from boundcheck.numerics.bilevel.threads import threads_for, threads_for_function
-from boundcheck.numerics.bilevel.trial_call import Trial
+from boundcheck.numerics.bilevel.trial_call import FirstCall
 from boundcheck.numerics.bilevel.user_functions import Door
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def from_map(
     hparams: Any,
     prepare: Callable[[Any], Ready] | None,
     *,
-    asked: Asked,
+    asked: Minibatching,
     **rest: Any,
 ) -> Fields:
     """The fields of a problem that is given by a map Φ; `Problem.from_map` has the arguments."""
@@ -54,7 +54,7 @@ def from_loss(
     step_size: float | Callable[[Any], Tensor] | None,
     prepare: Callable[[Any], Ready] | None,
     *,
-    asked: Asked,
+    asked: Minibatching,
     differentiate_step: bool,
     **rest: Any,
 ) -> Fields:
@@ -164,7 +164,7 @@ def _door(params: Any, hparams: Any, prepare: Callable[[Any], Ready] | None) -> 
 
 
 def _fields(
-    outer_loss: Callable[[Any, Any], Tensor], inner: Trial, door: Door, w0: Tensor, lam: Tensor, **rest: Any
+    outer_loss: Callable[[Any, Any], Tensor], inner: FirstCall, door: Door, w0: Tensor, lam: Tensor, **rest: Any
 ) -> Fields:
     """What both ways share: the outer loss, tried once; `inner` is the trial of the map or of the loss."""
     if not isinstance(rest["dynamics"], Dynamics):

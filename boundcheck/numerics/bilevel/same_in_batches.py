@@ -45,7 +45,7 @@ class _Errors(TorchFunctionMode):
 
 
 @dataclass(frozen=True, eq=False)
-class _Answer:
+class _RowResults:
     """The value at rows w, and its derivatives along c, by w, and by λ summed over the rows."""
 
     value: Tensor
@@ -115,13 +115,13 @@ def _compare(problem: Problem, name: str, function: Function, points: Tensor, dr
             f"{problem.name}: {name} catches an error ({in_batch.first}) that is raised in a batch only, where it "
             f"computes something else than in a plain call; {REMEDY}"
         )
-    shaken = _Shaken(problem, function, points, c, draw)
+    shaken = _RoundingShift(problem, function, points, c, draw)
     for (what, first), (_, second) in zip(expected.parts, batch.parts, strict=True):
         _refuse_gap(problem, name, "in a batch", what, first, second, shaken)
 
 
 @dataclass(frozen=True, eq=False)
-class _Shaken:
+class _RoundingShift:
     """Shows how much rounding there is: what changes if every number moves by a rounding."""
 
     problem: Problem
@@ -141,7 +141,7 @@ class _Shaken:
 
 
 def _refuse_gap(
-    problem: Problem, name: str, where: str, what: str, first: Tensor, second: Tensor, shaken: _Shaken | None
+    problem: Problem, name: str, where: str, what: str, first: Tensor, second: Tensor, shaken: _RoundingShift | None
 ) -> None:
     if not bool(first.isfinite().all()):
         return
@@ -156,16 +156,16 @@ def _refuse_gap(
     )
 
 
-def _plain_answer(problem: Problem, function: Function, points: Tensor, lam: Tensor, c: Tensor) -> _Answer:
+def _plain_answer(problem: Problem, function: Function, points: Tensor, lam: Tensor, c: Tensor) -> _RowResults:
     prepared = Prepared(problem, lam)
     linearised = [Linearisation(function, w, prepared.ready, prepared.leaves) for w in points]
     by_w = torch.stack([one.d1_T(v) for one, v in zip(linearised, c, strict=True)])
     by_lam = [prepared.pull_back(one.d2_T(v)) for one, v in zip(linearised, c, strict=True)]
-    return _Answer(torch.stack([one.y.detach() for one in linearised]), by_w, sum(by_lam[1:], by_lam[0]))
+    return _RowResults(torch.stack([one.y.detach() for one in linearised]), by_w, sum(by_lam[1:], by_lam[0]))
 
 
-def _batched_answer(problem: Problem, function: Function, points: Tensor, c: Tensor) -> _Answer:
+def _batched_answer(problem: Problem, function: Function, points: Tensor, c: Tensor) -> _RowResults:
     prepared = Prepared(problem, problem.lam[None])
     linearised = Linearisation(rows(function), points[None], prepared.ready, prepared.leaves)
     value, by_w = linearised.y.detach()[0], linearised.d1_T(c[None])[0]
-    return _Answer(value, by_w, prepared.pull_back(linearised.d2_T(c[None]))[0])
+    return _RowResults(value, by_w, prepared.pull_back(linearised.d2_T(c[None]))[0])

@@ -83,17 +83,17 @@ def _one_thread_if(small: Callable[[], bool]) -> Iterator[None]:
 
 def is_small(problem: Problem) -> bool:
     """Is it so small that several threads do not pay?"""
-    return problem.d + problem.n <= MOST_NUMBERS and _of_map(_Map(problem)) <= MOST_ARITHMETIC
+    return problem.d + problem.n <= MOST_NUMBERS and _of_map(_PhiOfProblem(problem)) <= MOST_ARITHMETIC
 
 
 @dataclass(frozen=True, eq=False)
-class _Map:
+class _PhiOfProblem:
     """Φ of a problem; problems that differ in λ only have the same."""
 
     problem: Problem
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Map):
+        if not isinstance(other, _PhiOfProblem):
             return False
         return self.problem.phi_at is other.problem.phi_at and self.problem.prepare is other.problem.prepare
 
@@ -102,7 +102,7 @@ class _Map:
 
 
 @lru_cache(maxsize=64)
-def _of_map(one_map: _Map) -> int:
+def _of_map(one_map: _PhiOfProblem) -> int:
     """The arithmetic of one Φ."""
     problem = one_map.problem
     try:

@@ -21,7 +21,7 @@ CUT = "detach(), no_grad(), .data, .item(), or another copy of it"
 
 
 @dataclass(frozen=True)
-class Trial:
+class FirstCall:
     """The result of the first call."""
 
     name: str
@@ -35,7 +35,7 @@ class Trial:
             raise InputError(f"{self.name} does not depend on params, says autograd; does it use {CUT}?")
 
 
-def call(function: Callable[[Tensor, Ready], Tensor], name: str, door: Door, w0: Tensor, lam: Tensor) -> Trial:
+def call(function: Callable[[Tensor, Ready], Tensor], name: str, door: Door, w0: Tensor, lam: Tensor) -> FirstCall:
     """Calls `function`, the user's function `name`, at the start.
 
     Parameters
@@ -51,7 +51,7 @@ def call(function: Callable[[Tensor, Ready], Tensor], name: str, door: Door, w0:
 
     Returns
     -------
-    Trial
+    FirstCall
         on what it depends.
 
     Raises
@@ -79,10 +79,10 @@ def call(function: Callable[[Tensor, Ready], Tensor], name: str, door: Door, w0:
         mixed = by_lam
         if value.dim() == 0 and by_w is not None:
             mixed = _grad(by_w, (lam,), f"the gradient of {name}")[0]
-    return Trial(name, by_w is not None, by_lam is not None, mixed is not None)
+    return FirstCall(name, by_w is not None, by_lam is not None, mixed is not None)
 
 
-def refuse_without_hparams(inner: Trial, outer: Trial) -> None:
+def refuse_without_hparams(inner: FirstCall, outer: FirstCall) -> None:
     """Refuse a lower level that does not depend on λ: w(λ) would be constant."""
     if inner.on_hparams_by_params:
         return

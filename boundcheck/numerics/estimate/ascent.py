@@ -150,7 +150,7 @@ class FiniteWatch:
         return numbers
 
 
-class Draws:
+class NormalDraws:
     """Normal numbers from a seed, the same on every device and in every dtype."""
 
     def __init__(self, seed: int, like: Tensor) -> None:
@@ -168,7 +168,7 @@ class Draws:
         return region.point + region.radius * share * self.directions(rows, region.point.numel())
 
 
-def starts(region: Region, rows: int, informed: Sequence[Tensor], draws: Draws) -> Tensor:
+def starts(region: Region, rows: int, informed: Sequence[Tensor], draws: NormalDraws) -> Tensor:
     """`rows` points: the informed ones, projected, and random ones; a quarter at least are random."""
     few = torch.cat([w.reshape(-1, region.point.numel()) for w in informed])[: rows - rows // 4]
     few = torch.where(torch.isfinite(few).all(dim=-1, keepdim=True), few, region.point)  # iterates may diverge

@@ -16,7 +16,7 @@ from boundcheck.numerics.estimate.ascent import FiniteWatch, Slopes, unit
 
 
 @dataclass(frozen=True, eq=False)
-class Slots:
+class FieldSlots:
     """The derivative T[v, u, a] of a field at w with two of its three vectors put in, for rows of each."""
 
     by_a: Tensor  # T[v, u, ·]
@@ -55,14 +55,14 @@ class DerivativeField:
         self.spent += len(w) * (1 if base is None else 2)
         return product
 
-    def slots(self, w: Tensor, v: Tensor, u: Tensor | None, a: Tensor) -> Slots:
+    def slots(self, w: Tensor, v: Tensor, u: Tensor | None, a: Tensor) -> FieldSlots:
         """The derivative T of F at w with v, u and a; without u only `by_u` counts."""
         pairing = self._pair(w, v)
         t = tuple(torch.zeros_like(c) for c in pairing.c) if u is None else self._push(u)
         what = f"a second derivative in {self._derivative.value}"
         by_a, by_v, by_t = user_functions.call(pairing.slots, what, t, a[None])
         self.spent += len(w) * (2 + (self.width > 0))
-        return Slots(by_a[0], by_v[0], self._pull(by_t, len(w)))
+        return FieldSlots(by_a[0], by_v[0], self._pull(by_t, len(w)))
 
     def squared_slope(self, w: Tensor, v: Tensor, a: Tensor) -> Tensor:
         """TᵀTa for the matrix T that v leaves of the derivative."""

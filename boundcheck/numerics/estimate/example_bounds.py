@@ -81,7 +81,7 @@ def of_batch(finite_sum: FiniteSum, values: Tensor) -> float:
 
 
 @dataclass(frozen=True)
-class Step:
+class StepRange:
     """The step α of a gradient step.
 
     Attributes
@@ -103,7 +103,7 @@ class Step:
 
 
 @torch.no_grad()
-def from_slopes(problem: Problem, step: Step, centre: Tensor, radius: float) -> ExampleBounds:
+def from_slopes(problem: Problem, step: StepRange, centre: Tensor, radius: float) -> ExampleBounds:
     """By the closed form of a built-in problem; numbers are raised by 1000 roundings, as closed forms are."""
     finite_sum = problem.finite_sum
     if finite_sum is None or finite_sum.slopes is None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.estimate.example_bounds import ExampleBounds, Step, least_of, operator_variance
+from boundcheck.numerics.estimate.example_bounds import ExampleBounds, StepRange, least_of, operator_variance
 from boundcheck.numerics.estimate.example_programs import ExamplePrograms, depends_on_lam
 from boundcheck.numerics.estimate.second_moments import Spread, spread_of_rows
 from boundcheck.numerics.program.cholesky_certificate import frobenius, gamma, largest_eigenvalue
@@ -56,7 +56,7 @@ def _middle(parts: list[Curvature]) -> tuple[Tensor, Tensor, float, float]:
 
 @torch.no_grad()
 def of_losses(
-    problem: Problem, programs: ExamplePrograms, step: Step, centre: Tensor, radius: float
+    problem: Problem, programs: ExamplePrograms, step: StepRange, centre: Tensor, radius: float
 ) -> ExampleBounds:  # fmt: skip
     a = (step.alpha + step.off) * UP
     common = _loss(problem, programs.common, centre, radius)

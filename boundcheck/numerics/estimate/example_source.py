@@ -11,7 +11,7 @@ from torch import Tensor
 from boundcheck.numerics.bilevel.closed_forms import RAISED_BY, ClosedForms
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate import example_bounds, example_programs
-from boundcheck.numerics.estimate.example_bounds import ExampleBounds, Step
+from boundcheck.numerics.estimate.example_bounds import ExampleBounds, StepRange
 from boundcheck.numerics.estimate.example_losses import of_losses
 from boundcheck.numerics.estimate.example_maps import of_maps
 from boundcheck.numerics.estimate.example_programs import ExamplePrograms
@@ -41,7 +41,7 @@ class ExampleSource:
 
     problem: Problem
     programs: ExamplePrograms | None
-    step: Step | None
+    step: StepRange | None
     doubt: str
     _kept: list[_Kept] = field(default_factory=list, init=False)  # the last bounds
 
@@ -113,7 +113,7 @@ class ExampleSource:
         return bounds
 
 
-def _step(problem: Problem) -> Step | None:
+def _step(problem: Problem) -> StepRange | None:
     """The step α where it is known exactly, from the problem or in closed form."""
     if isinstance(problem.known, ClosedForms):
         closed = {constant.name: constant for constant in problem.known.everywhere(problem.lam)}
@@ -124,8 +124,8 @@ def _step(problem: Problem) -> Step | None:
         frozen = slope is None or slope.value == 0
         L, margin = closed.get("L"), RAISED_BY * torch.finfo(problem.dtype).eps
         top = L.value * (1 + margin) if L is not None and L.side in (Side.EXACT, Side.UPPER) else math.inf
-        return Step(alpha.value, margin * alpha.value, frozen, top)
+        return StepRange(alpha.value, margin * alpha.value, frozen, top)
     alpha = step_constant(problem)
     if alpha is None or alpha.side is not Side.EXACT:
         return None
-    return Step(alpha.value, step_rounding(problem), bool(problem.frozen_step))
+    return StepRange(alpha.value, step_rounding(problem), bool(problem.frozen_step))

@@ -31,7 +31,7 @@ from boundcheck.side import Side
 
 
 @dataclass(frozen=True)
-class _Bound:
+class _ProgramBound:
     """Which bound of a program a constant is: an attribute of its bounds, what it is, and whether α is a factor."""
 
     quantity: str
@@ -41,24 +41,24 @@ class _Bound:
 
 
 OF_LOSS = {
-    "mu": _Bound("smallest", "the smallest eigenvalue of ∇²₁ℓ"),
-    "L": _Bound("largest", "the largest eigenvalue of ∇²₁ℓ"),
-    "nu_1": _Bound("third", "α‖D³ℓ‖ by w", by_step=True),
-    "L_Phi": _Bound("cross", "α‖∇²₂₁ℓ‖", by_step=True, by_lam=True),
-    "nu_2": _Bound("third_cross", "α‖D³ℓ‖ by w twice and λ once", by_step=True, by_lam=True),
-    "hat_rho_1": _Bound("third", "‖D³ℓ‖ by w"),
-    "hat_rho_2": _Bound("third_cross", "‖D³ℓ‖ by w twice and λ once", by_lam=True),
+    "mu": _ProgramBound("smallest", "the smallest eigenvalue of ∇²₁ℓ"),
+    "L": _ProgramBound("largest", "the largest eigenvalue of ∇²₁ℓ"),
+    "nu_1": _ProgramBound("third", "α‖D³ℓ‖ by w", by_step=True),
+    "L_Phi": _ProgramBound("cross", "α‖∇²₂₁ℓ‖", by_step=True, by_lam=True),
+    "nu_2": _ProgramBound("third_cross", "α‖D³ℓ‖ by w twice and λ once", by_step=True, by_lam=True),
+    "hat_rho_1": _ProgramBound("third", "‖D³ℓ‖ by w"),
+    "hat_rho_2": _ProgramBound("third_cross", "‖D³ℓ‖ by w twice and λ once", by_lam=True),
 }
 OF_MAP = {
-    "q": _Bound("slope", "‖∂₁Φ‖"),
-    "nu_1": _Bound("bend", "the norm of the derivative of ∂₁Φ by w"),
-    "L_Phi": _Bound("lam_slope", "‖∂₂Φ‖", by_lam=True),
-    "nu_2": _Bound("lam_bend", "the norm of the derivative of ∂₂Φ by w", by_lam=True),
+    "q": _ProgramBound("slope", "‖∂₁Φ‖"),
+    "nu_1": _ProgramBound("bend", "the norm of the derivative of ∂₁Φ by w"),
+    "L_Phi": _ProgramBound("lam_slope", "‖∂₂Φ‖", by_lam=True),
+    "nu_2": _ProgramBound("lam_bend", "the norm of the derivative of ∂₂Φ by w", by_lam=True),
 }
 OF_OUTER = {
-    "L_E": _Bound("gradient", "‖∇₁E‖"),
-    "eta_1": _Bound("hessian", "‖∇²₁E‖"),
-    "eta_2": _Bound("cross", "‖∇²₁₂E‖", by_lam=True),
+    "L_E": _ProgramBound("gradient", "‖∇₁E‖"),
+    "eta_1": _ProgramBound("hessian", "‖∇²₁E‖"),
+    "eta_2": _ProgramBound("cross", "‖∇²₁₂E‖", by_lam=True),
 }
 MOST_ON_PAGE = 300  # parameters of a problem whose constants are all explained, which takes seconds
 EXPLAINED = ("q", "mu", "L", "nu_1", "nu_2", "L_Phi", "L_E", "eta_1", "eta_2", "hat_rho_1", "hat_rho_2")
@@ -214,7 +214,7 @@ class _Derivation:
     def _without_matrices(self, level: str) -> bool:
         return self.proof.separable(level, self.region.point, self.region.radius) is not None
 
-    def _of_lower(self, plain: Explanation, bound: _Bound) -> Explanation:
+    def _of_lower(self, plain: Explanation, bound: _ProgramBound) -> Explanation:
         problem = self.proof.problem
         if bound.by_lam and problem.n > MOST_LAM:
             return plain
@@ -255,7 +255,7 @@ class _Derivation:
         remark = f"q = max(1 − αμ, αL − 1) = {formula} with α = {a:.4g}, so the rows are those of {symbol}"
         return replace(explained, remark=remark)
 
-    def _of_outer(self, plain: Explanation, bound: _Bound) -> Explanation:
+    def _of_outer(self, plain: Explanation, bound: _ProgramBound) -> Explanation:
         if bound.by_lam and self.proof.problem.n > MOST_LAM:
             return plain
         bounds, calm = self._outer, None

@@ -143,7 +143,7 @@ class _Trail:
 
 
 @dataclass(frozen=True)
-class _Run:
+class _LanczosRun:
     T: Tridiagonal
     products: int
     largest: _Trail
@@ -165,7 +165,7 @@ def _length(r: Tensor) -> Tensor:
     return length
 
 
-def _krylov(product: Product, q: Tensor, rtol: float, most: int, want: End) -> _Run:
+def _krylov(product: Product, q: Tensor, rtol: float, most: int, want: End) -> _LanczosRun:
     """Looks at T after 1, 2, 4, 8, 12, … products, later at every sixteenth more: the only waits for the device."""
     n, eps = len(q), torch.finfo(q.dtype).eps
     coefficients = torch.zeros(2, most, dtype=q.dtype, device=q.device)
@@ -191,7 +191,7 @@ def _krylov(product: Product, q: Tensor, rtol: float, most: int, want: End) -> _
         largest, smallest = largest.then(float(T.theta[-1])), smallest.then(float(T.theta[0]))
         ends = {"largest": [largest], "smallest": [smallest], "both": [largest, smallest]}[want]
         if exhausted or k == most or all(end.converged(T, rtol) or end.at_rest(T) for end in ends):
-            return _Run(T, k, largest, smallest, exhausted)
+            return _LanczosRun(T, k, largest, smallest, exhausted)
     raise DivergenceError(f"no step of at most {most} was looked at")  # not reached: the last one is
 
 

@@ -27,7 +27,7 @@ class OnBall:
 
 
 @dataclass(frozen=True)
-class GradientStep:
+class NearbyStep:
     """Φ = w − a∇₁ℓ with |a − α| ≤ off."""
 
     alpha: float
@@ -45,14 +45,14 @@ class GradientStep:
         return slope + 4e-16 * (1 + self.longest * size) + self.off * size * UP
 
 
-def towards(balls: Sequence[OnBall], step: GradientStep) -> Table:
+def towards(balls: Sequence[OnBall], step: NearbyStep) -> Table:
     """For the radius of each ball, at least sup ‖Φ(w) − w*‖/‖w − w*‖ over the ball.
 
     Parameters
     ----------
     balls : sequence of OnBall
         With falling radii.
-    step : GradientStep
+    step : NearbyStep
         The step of Φ.
 
     Returns

@@ -20,7 +20,7 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate.anchor import Anchor
 from boundcheck.numerics.estimate.calm_hessian import calm_hessian
 from boundcheck.numerics.estimate.effort import Spend
-from boundcheck.numerics.estimate.mean_contraction import GradientStep
+from boundcheck.numerics.estimate.mean_contraction import NearbyStep
 from boundcheck.numerics.estimate.recorded_functions import AtPoints, Shared, functions, has_changed, recorded_functions
 from boundcheck.numerics.estimate.separable_bounds import SeparableBounds
 from boundcheck.numerics.estimate.step_constant import step_rounding
@@ -175,7 +175,7 @@ class ProgramProof:
             yield from named("hat_rho_2", lambda: bounds.third_cross, "‖D³ℓ‖ by w twice and λ once")
         if alpha is None or alpha.side is not Side.EXACT:
             return
-        step = GradientStep(alpha.value, step_rounding(self.problem))
+        step = NearbyStep(alpha.value, step_rounding(self.problem))
         a = step.longest
         yield from named("q", lambda: step.slope(bounds.smallest, bounds.largest), "max(1 − αμ, αL − 1)")
         yield from named("nu_1", lambda: a * third(), lambda: f"α{third_is()}")

@@ -39,7 +39,7 @@ class Rounding:
     g: float
 
 
-class _Shaken(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Random errors in every operation that makes new numbers."""
 
     def __init__(self, seed: int) -> None:
@@ -114,7 +114,7 @@ def measured(problem: Problem, w: Tensor, v: Tensor, seed: int = 0) -> Rounding:
     worst = [0.0, 0.0, 0.0]
     for run in range(RUNS):
         try:
-            with _Shaken(seed + run):
+            with _RandomRounding(seed + run):
                 computed = _parts(problem, w, v)
         except Exception:  # what works without these errors broke down with them
             return Rounding(math.inf, math.inf, math.inf)
@@ -128,7 +128,7 @@ def of_run(problem: Problem, method: str, t: int, seed: int = 0) -> float:
         exact = hypergradient(problem, method, t).value
         worst = 0.0
         for run in range(RUNS):
-            with _Shaken(seed + run):
+            with _RandomRounding(seed + run):
                 worst = max(worst, float((hypergradient(problem, method, t).value - exact).norm()))
     except Exception:  # what works without these errors broke down with them
         return math.inf

@@ -28,7 +28,7 @@ from torch import Tensor
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.program.outside_torch import NoWayOut, differs
 from boundcheck.numerics.program.rounding_rules.ball import Ball, Refusal, norm, point, sub
-from boundcheck.numerics.program.rounding_watch import Watch
+from boundcheck.numerics.program.rounding_watch import RoundingWatch
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ def balls(problem: Problem, w: Tensor, v: Tensor) -> tuple[Ball, Ball, Ball]:
     """Balls of w − Φ, v − ∂₁Φᵀv − ∇₁E and ∇₂E + ∂₂Φᵀv; Refusal where nothing is proved."""
     if w.device.type != "cpu":
         raise Refusal(f"rounding is proved on the CPU only, and the problem is on {w.device}")
-    first = Watch(enclose=True)
+    first = RoundingWatch(enclose=True)
     tensors = _run(problem, w, v, problem.lam, first)
-    second = Watch(enclose=False)
+    second = RoundingWatch(enclose=False)
     _run(problem, _close_by(w), _close_by(v), _close_by(problem.lam), second)
     if reason := differs(first.recorded, second.recorded):
         raise Refusal(reason)
@@ -93,7 +93,7 @@ def _close_by(x: Tensor) -> Tensor:
     return torch.where(x == 0, 1e-9 * more, x * (1 + 1e-5 * more))
 
 
-def _run(problem: Problem, w: Tensor, v: Tensor, lam: Tensor, watch: Watch) -> tuple[Tensor, Tensor, Tensor]:
+def _run(problem: Problem, w: Tensor, v: Tensor, lam: Tensor, watch: RoundingWatch) -> tuple[Tensor, Tensor, Tensor]:
     """w − Φ, v − ∇₁(E + vᵀΦ) and ∇₂(E + vᵀΦ), watched."""
     w, v, lam = (x.detach().clone() for x in (w, v, lam))
     watch.start(w, v, lam)

@@ -13,7 +13,7 @@ from boundcheck.numerics.bilevel.problem_types import Ready
 from boundcheck.numerics.estimate.rounding_proof import NoProof
 from boundcheck.numerics.program.outside_torch import NoWayOut
 from boundcheck.numerics.program.rounding_rules.ball import Ball, Refusal
-from boundcheck.numerics.program.rounding_watch import Watch
+from boundcheck.numerics.program.rounding_watch import RoundingWatch
 
 LARGEST_D, LARGEST = 600, 5_000_000  # rows, and entries of both matrices: ball arithmetic on more takes seconds
 Parts = Callable[[Tensor, Tensor, Ready, Tensor], Sequence[Tensor]]  # of (w, λ, what is prepared, I)
@@ -85,7 +85,7 @@ def _followed(problem: Problem, w: Tensor, parts: Parts, rows: int) -> list[Ball
     """Balls of what `parts` computes, by running error analysis; it gets so many rows of the identity."""
     if w.device.type != "cpu":
         return NoProof(f"rounding is proved on the CPU only, and the problem is on {w.device}")
-    watch = Watch(enclose=True)
+    watch = RoundingWatch(enclose=True)
     w, lam = w.detach().clone(), problem.lam.detach().clone()
     eye = torch.eye(rows, w.numel() if rows else 0, dtype=w.dtype)
     watch.start(w, lam, eye)

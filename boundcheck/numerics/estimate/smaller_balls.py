@@ -14,7 +14,7 @@ from boundcheck.constants import Constant, Constants
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.estimate import derived_constants
 from boundcheck.numerics.estimate.anchor import Anchor
-from boundcheck.numerics.estimate.mean_contraction import GradientStep, OnBall, towards
+from boundcheck.numerics.estimate.mean_contraction import NearbyStep, OnBall, towards
 from boundcheck.numerics.estimate.program_proof import ProgramProof
 from boundcheck.numerics.estimate.setting import Setting
 from boundcheck.numerics.estimate.step_constant import step_rounding
@@ -114,14 +114,14 @@ def _with_between(widths: Sequence[float]) -> Iterator[float]:
         yield width
 
 
-def _step(setting: Setting, program: ProgramProof | None, constants: Constants) -> GradientStep | None:
+def _step(setting: Setting, program: ProgramProof | None, constants: Constants) -> NearbyStep | None:
     """The gradient step of Φ, where its loss is enclosed with matrices and bends; None otherwise."""
     alpha, nu_1, w_star = constants.get("alpha"), constants.get("nu_1"), setting.w_star
     if program is None or not program.has_loss or alpha is None or alpha.side is not Side.EXACT:
         return None
     if nu_1 is None or nu_1.value == 0 or program.lower is None or program.separable("lower", w_star, 1.0) is not None:
         return None
-    return GradientStep(alpha.value, step_rounding(program.problem))
+    return NearbyStep(alpha.value, step_rounding(program.problem))
 
 
 def _program(setting: Setting, closed: ClosedForms | None, constants: Constants) -> ProgramProof | None:

@@ -19,7 +19,17 @@ from boundcheck.numerics.bilevel.closed_forms import Region
 from boundcheck.numerics.bilevel.derivative_pairings import Derivative
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.estimate.ascent import Climb, Draws, FiniteWatch, Slopes, Supremum, ascend, starts, top, unit
+from boundcheck.numerics.estimate.ascent import (
+    Climb,
+    FiniteWatch,
+    NormalDraws,
+    Slopes,
+    Supremum,
+    ascend,
+    starts,
+    top,
+    unit,
+)
 from boundcheck.numerics.estimate.derivative_field import DerivativeField
 from boundcheck.numerics.solvers import lower_level
 
@@ -120,7 +130,7 @@ class Search:
         what = f"the difference of {derivative.value} from that at w*" if calm else derivative.value
         self._watch = FiniteWatch(problem.name, what, region)
         self._field = DerivativeField(derivative, problem, self._prepared, self._watch)
-        self._draws = Draws(effort.seed, region.point)
+        self._draws = NormalDraws(effort.seed, region.point)
         rows_that_fit = max(2, BUDGET.cells // self._field.longest)
         self._count = max(1, min(effort.starts, effort.budget // BUDGET.needed, rows_that_fit))
 

@@ -47,7 +47,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class LineAgreement:
     """What the differences say of one line: "agrees", "refutes" or "open"."""
 
     verdict: str
@@ -58,7 +58,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _Difference:
     h: float
     difference: float
     gap: float  # difference minus autograd's derivative
@@ -66,28 +66,28 @@ class _Step:
     bend: float  # the gap between the differences to either side
 
 
-def compare(line: Line) -> Comparison:
+def compare(line: Line) -> LineAgreement:
     """Autograd's derivative along the line against central differences."""
     dtype = line.x.dtype
     try:
         g = _double(line.gradient(line.x, line.c))
         at_x = line.value(line.x) if line.may_be_kink else None
     except (BoundcheckError, RuntimeError, ArithmeticError) as error:
-        return Comparison("open", reason=f"it cannot be differentiated near the start ({type(error).__name__})")
+        return LineAgreement("open", reason=f"it cannot be differentiated near the start ({type(error).__name__})")
     size = float((g * _double(line.u)).norm())
     if not math.isfinite(size):
-        return Comparison("open", reason="it is not finite near the start")
+        return LineAgreement("open", reason="it is not finite near the start")
     first = _step(line, g, FIRST[dtype], at_x)
     if first is not None and abs(first.gap) <= AGREES * size:
-        return Comparison("agrees")
+        return LineAgreement("agrees")
     steps = [first if j == FIRST[dtype] else _step(line, g, j, at_x) for j in EXPONENTS[dtype]]
     return _judge(steps, size, line)
 
 
-def _judge(steps: list[_Step | None], size: float, line: Line) -> Comparison:
+def _judge(steps: list[_Difference | None], size: float, line: Line) -> LineAgreement:
     usable = [step for step in steps if step is not None]
     if len(usable) < RUN:
-        return Comparison("open", reason="it is not finite near the start")
+        return LineAgreement("open", reason="it is not finite near the start")
     kink = min(step.bend + step.noise for step in usable) if line.may_be_kink else 0.0
     unsure = [_uncertainty(steps, k) + kink for k in range(len(steps))]
     clear = [
@@ -108,15 +108,17 @@ def _judge(steps: list[_Step | None], size: float, line: Line) -> Comparison:
             and _refutes(steps, clear, step, gap, line.x.dtype)
             and _calm(line, least, gap)
         ):
-            return Comparison("refutes", step.difference - step.gap, step.difference)
+            return LineAgreement("refutes", step.difference - step.gap, step.difference)
     best = min(abs(step.gap) + unsure[k] for k, step in enumerate(steps) if step is not None)
     if best <= WITHIN * max(size, line.floor):
-        return Comparison("agrees")
+        return LineAgreement("agrees")
     share = best / size if size else math.inf
-    return Comparison("open", reason=f"finite differences are too rough ({share:.1e} of the derivative)")
+    return LineAgreement("open", reason=f"finite differences are too rough ({share:.1e} of the derivative)")
 
 
-def _refutes(steps: list[_Step | None], clear: list[bool], step: _Step, gap: float, dtype: torch.dtype) -> bool:
+def _refutes(
+    steps: list[_Difference | None], clear: list[bool], step: _Difference, gap: float, dtype: torch.dtype
+) -> bool:
     """Whether no step speaks for autograd, and no detail of the function can hide between steps and rounding."""
     for_autograd = [other for other in steps if other is not None and abs(other.gap) <= NEAR * gap]
     if len(for_autograd) > 1 or any(other.noise <= gap for other in for_autograd):  # one alone may be chance
@@ -139,7 +141,7 @@ def _calm(line: Line, h: float, gap: float) -> bool:
     return float(rest.abs().max()) <= NEAR * gap
 
 
-def _uncertainty(steps: list[_Step | None], k: int) -> float:
+def _uncertainty(steps: list[_Difference | None], k: int) -> float:
     """How far the steps next to the k-th are from it, and rounding."""
     step = steps[k]
     around = [near.gap for near in steps[max(k - 1, 0) : k] + steps[k + 1 : k + 2] if near is not None]
@@ -148,7 +150,7 @@ def _uncertainty(steps: list[_Step | None], k: int) -> float:
     return max(abs(gap - step.gap) for gap in around) + step.noise
 
 
-def _step(line: Line, g: Tensor, exponent: int, at_x: Tensor | None) -> _Step | None:
+def _step(line: Line, g: Tensor, exponent: int, at_x: Tensor | None) -> _Difference | None:
     """Central differences with step 2⁻ʲ; None where the function has no finite value."""
     h = 2.0**-exponent
     plus, minus = line.x + h * line.u, line.x - h * line.u
@@ -164,7 +166,7 @@ def _step(line: Line, g: Tensor, exponent: int, at_x: Tensor | None) -> _Step | 
     bend = 0.0 if at_x is None else abs(float((c * (up - 2 * _double(at_x) + down)).sum())) / h
     if not math.isfinite(change + noise + bend):
         return None
-    return _Step(h, change / (2 * h), (change - foreseen) / (2 * h), noise, bend)
+    return _Difference(h, change / (2 * h), (change - foreseen) / (2 * h), noise, bend)
 
 
 def _double(x: Tensor) -> Tensor:

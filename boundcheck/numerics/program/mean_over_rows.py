@@ -20,10 +20,10 @@ from boundcheck.numerics.program.capture import capture
 from boundcheck.numerics.program.operations import changed
 from boundcheck.numerics.program.operations import leaves as leaves_of
 from boundcheck.numerics.program.recorded_program import CUT, MATRIX, Declined, Operation, Program, Ref
-from boundcheck.numerics.program.row_kinds import Constant, Kind, Rows, Sized, Total, fits
+from boundcheck.numerics.program.row_kinds import ExampleRows, ExampleSum, NoExamples, RowKind, Sized, fits
 from boundcheck.numerics.program.row_moves import MOVES, VIEWS
 from boundcheck.numerics.program.row_rules import RULES
-from boundcheck.numerics.program.row_step import Step
+from boundcheck.numerics.program.row_step import RowOperation
 from boundcheck.numerics.program.separate_terms import lam_apart
 
 COPIES = frozenset(("clone", "alias", "contiguous", "lift_fresh"))
@@ -45,9 +45,9 @@ ARITHMETIC = frozenset(("add", "sub", "rsub", "mul", "div"))  # whose rules know
 SIZED = frozenset(("view", "expand"))  # whose sizes may change with n; their rules compare the shapes
 DATA = 2  # the first input that is data
 KINDS = {
-    Rows: "it has an entry for each example; take .mean()",
-    Constant: "no example enters it in the end",
-    Total: "it is a sum over the examples; divide by their number, as .mean() does",
+    ExampleRows: "it has an entry for each example; take .mean()",
+    NoExamples: "no example enters it in the end",
+    ExampleSum: "it is a sum over the examples; divide by their number, as .mean() does",
 }
 
 
@@ -98,10 +98,10 @@ def mean_over_rows(
         return MeanProof(str(why))
     uses_data = _uses(programs[-1], range(DATA, DATA + len(data)))
     try:
-        kind = _Interpreter(tuple(map(_plain, programs)), tuple(counts), data).output()
+        kind = _KindInterpreter(tuple(map(_plain, programs)), tuple(counts), data).output()
     except Declined as why:
         return MeanProof(str(why), uses_data)
-    if kind != Total(-1) and kind != Constant():
+    if kind != ExampleSum(-1) and kind != NoExamples():
         of_other_power = "it changes with the number of examples"
         return MeanProof(KINDS[type(kind)] if kind.power == 0 else of_other_power, uses_data)
     return MeanProof("", uses_data, lam_apart(programs[-1]))
@@ -133,7 +133,7 @@ def _plain(program: Program) -> Program:
     return Program(tuple(kept), moved[program.output], program.shape)
 
 
-class _Interpreter:
+class _KindInterpreter:
     """Follows the kinds of all values through the programs for several n."""
 
     def __init__(self, programs: tuple[Program, ...], counts: tuple[int, ...], data: Sequence[Tensor]) -> None:
@@ -142,7 +142,7 @@ class _Interpreter:
         self._varies: set[int] = {0, 1}
         self._numbers: dict[Ref, Tensor] = {}
 
-    def output(self) -> Kind:
+    def output(self) -> RowKind:
         first, *others = self._programs
         for other in others:
             if len(other.operations) != len(first.operations) or other.output != first.output:
@@ -158,14 +158,14 @@ class _Interpreter:
         """The kinds of the results of one operation; an error says which operation it is."""
         shapes = list(zip(*(operation.shapes for operation in operations), strict=True))
         if operations[0].name == "input":
-            kind: Kind = Constant() if node < DATA else Rows()
+            kind: RowKind = NoExamples() if node < DATA else ExampleRows()
             return [Sized(kind, shapes[0])]
         if any(ref.node in self._varies for ref in operations[0].refs()):
             self._varies.add(node)
         several = operations[0].name in LIKE_RESULTS
         try:
             self._refuse_other_arguments(operations)
-            kind = self._kind(Step(operations, self._of, self._counts, self._of_data))
+            kind = self._kind(RowOperation(operations, self._of, self._counts, self._of_data))
             if not all(fits(kind, shape, self._counts) for shape in (shapes if several else shapes[:1])):
                 raise Declined("its shape is not one for each example")
         except Declined as why:
@@ -201,12 +201,12 @@ class _Interpreter:
         if len(args) < 4 or not isinstance(args[0], Ref):
             return False
         of = self._of(args[0])
-        if not isinstance(of.kind, Rows) or args[1] not in (of.kind.axis, of.kind.axis - of.rank):
+        if not isinstance(of.kind, ExampleRows) or args[1] not in (of.kind.axis, of.kind.axis - of.rank):
             return False
         sizes = tuple(shape[of.kind.axis] for shape in of.shapes)
         return ends == sizes and tuple(operation.args[3] for operation in operations) == ends
 
-    def _kind(self, step: Step) -> Kind:
+    def _kind(self, step: RowOperation) -> RowKind:
         if step.name == CUT:
             return self._cut(step)
         if step.name == MATRIX:
@@ -216,21 +216,21 @@ class _Interpreter:
         rule = MOVES.get(step.name) or RULES.get(step.name)
         if rule is not None:
             return rule(step)
-        if all(isinstance(x.kind, Constant) and x.kind.power == 0 for x in step.read()):
-            return Constant()
+        if all(isinstance(x.kind, NoExamples) and x.kind.power == 0 for x in step.read()):
+            return NoExamples()
         raise Declined("no rule for this operation on examples")
 
-    def _cut(self, step: Step) -> Kind:
+    def _cut(self, step: RowOperation) -> RowKind:
         refs = [operation.args[0] for operation in step.operations]
         if refs[0].node in self._varies:
             raise Declined("detach() cuts a derivative")
         return self._of(refs[0]).kind
 
-    def _matrix_product(self, step: Step) -> Kind:
+    def _matrix_product(self, step: RowOperation) -> RowKind:
         """The product with a matrix that is no tensor: linear, and the same for every n if the matrix is."""
         matrices = [operation.args[1] for operation in step.operations]
         kind = self._of(step.operations[0].args[0]).kind
-        if isinstance(kind, Rows) or any(matrix is not matrices[0] for matrix in matrices):
+        if isinstance(kind, ExampleRows) or any(matrix is not matrices[0] for matrix in matrices):
             raise Declined("a product with a sparse matrix that examples enter")
         return kind
 

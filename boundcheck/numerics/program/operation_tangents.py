@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from boundcheck.numerics.program import linear_operations, operations
-from boundcheck.numerics.program.finite_differences import Comparison, Line
+from boundcheck.numerics.program.finite_differences import Line, LineAgreement
 from boundcheck.numerics.program.operations import Facts
 from boundcheck.numerics.program.outside_torch import NoWayOut
 from boundcheck.numerics.program.rounding_rules.ball import Refusal
@@ -43,7 +43,7 @@ NOISE = 1e4  # units of rounding of the largest share: what is smaller may be le
 
 
 @dataclass(frozen=True, eq=False)
-class _Pair:
+class _LineDerivatives:
     """Two derivatives along a line, at one point beside x."""
 
     autograd: float
@@ -58,7 +58,7 @@ class _Pair:
         return self.ours - self.autograd
 
 
-def compare(line: Line) -> Comparison:
+def compare(line: Line) -> LineAgreement:
     """Autograd's derivative along the line against that of the operations.
 
     It "agrees" also where an operation hides what it does: then nothing speaks against autograd. "open" without a
@@ -67,7 +67,7 @@ def compare(line: Line) -> Comparison:
     """
     pair = _both(line, 1)
     if pair is None:
-        return Comparison("agrees")
+        return LineAgreement("agrees")
     outcome = _judged(line, pair)
     of_u = (replace(line, u=line.u * mask.to(line.u)) for mask in _small(pair.by_entry, line.x.dtype))
     of_c = (
@@ -77,21 +77,25 @@ def compare(line: Line) -> Comparison:
         if outcome.verdict == "refutes":
             break
         small = _both(part, 1)
-        of_part = Comparison("agrees") if small is None else _judged(part, small)
+        of_part = LineAgreement("agrees") if small is None else _judged(part, small)
         outcome = of_part if of_part.verdict == "refutes" or outcome.verdict == "agrees" else outcome
     return outcome
 
 
-def _judged(line: Line, pair: _Pair) -> Comparison:
+def _judged(line: Line, pair: _LineDerivatives) -> LineAgreement:
     dtype, gap = line.x.dtype, abs(pair.gap)
     if not gap > max(OPEN[dtype] * pair.size, pair.rounding):
-        return Comparison("agrees")
+        return LineAgreement("agrees")
     gaps = [pair.gap, *(_elsewhere(line, *part) for part in PARTS)]
     if not max(gaps) - min(gaps) <= STEADY * min(map(abs, gaps)):  # as rounding has, so nothing is said
-        return Comparison("open")
+        return LineAgreement("open")
     if gap > REFUTES[dtype] * pair.size:
-        return Comparison("refutes", pair.autograd, pair.ours, by="its operations, each differentiated by itself, give")
-    return Comparison("open", reason=f"autograd and the operations differ by {gap / pair.size:.1e} of the derivative")
+        return LineAgreement(
+            "refutes", pair.autograd, pair.ours, by="its operations, each differentiated by itself, give"
+        )
+    return LineAgreement(
+        "open", reason=f"autograd and the operations differ by {gap / pair.size:.1e} of the derivative"
+    )
 
 
 def _elsewhere(line: Line, part: int, of_u: float, of_c: float) -> float:
@@ -115,7 +119,7 @@ def _small(shares: Tensor, dtype: torch.dtype) -> Iterator[Tensor]:
             yield mask
 
 
-def _both(line: Line, part: int) -> _Pair | None:
+def _both(line: Line, part: int) -> _LineDerivatives | None:
     """Both derivatives beside x; None where an operation hides what it does."""
     x, u = line.x + part * BESIDE * torch.finfo(line.x.dtype).eps * line.u, line.u.to(torch.float64)
     through = derivative(line.value, x, line.u)
@@ -125,7 +129,7 @@ def _both(line: Line, part: int) -> _Pair | None:
     terms = (through.reshape(-1) * line.c.reshape(-1)).to(torch.float64)
     rounding = UNITS * torch.finfo(line.x.dtype).eps * float(terms.abs().sum())
     ours = float(terms.sum())
-    return _Pair(float(g.sum()), ours, max(float(g.norm()), abs(ours), line.floor), rounding, g, terms)
+    return _LineDerivatives(float(g.sum()), ours, max(float(g.norm()), abs(ours), line.floor), rounding, g, terms)
 
 
 def derivative(function: Callable[[Tensor], Tensor], x: Tensor, u: Tensor) -> Tensor | None:

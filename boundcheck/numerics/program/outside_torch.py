@@ -44,7 +44,7 @@ def leaves_torch(name: str) -> Refusal:
 
 
 @dataclass(frozen=True)
-class Step:
+class ForeignOperation:
     """One operation: its name, its numbers, and the constants that it read."""
 
     name: str
@@ -52,7 +52,7 @@ class Step:
     constants: tuple[Tensor, ...]
 
 
-def differs(first: list[Step], second: list[Step]) -> str:
+def differs(first: list[ForeignOperation], second: list[ForeignOperation]) -> str:
     """Where a run at another point read other numbers that were computed outside of PyTorch; empty if nowhere."""
     for step, other in zip(first, second, strict=False):
         if step.name != other.name:

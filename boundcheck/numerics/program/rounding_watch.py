@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from boundcheck.numerics.program import operations
 from boundcheck.numerics.program.operations import Facts
-from boundcheck.numerics.program.outside_torch import Step
+from boundcheck.numerics.program.outside_torch import ForeignOperation
 from boundcheck.numerics.program.rounding_rules import RULES
 from boundcheck.numerics.program.rounding_rules.ball import Ball, Refusal, point
 from boundcheck.numerics.program.rounding_rules.linalg import LU, Factors, matrix_of
@@ -31,7 +31,7 @@ UNCHECKED = frozenset(("_linalg_check_errors", "_assert_async", "_local_scalar_d
 
 
 @dataclass(frozen=True, eq=False)
-class _Cell:
+class _MemoryCell:
     """Midpoints and radii of one piece of memory, entry by entry as it lies there; `owner` keeps it from reuse."""
 
     owner: Tensor
@@ -47,7 +47,7 @@ def _float(x: Any) -> bool:
     return isinstance(x, Tensor) and (x.is_floating_point() or x.is_complex())
 
 
-class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class RoundingWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Follows every operation with its rule; without `enclose`, only keeps what was seen.
 
     An operation runs as it is, then its rule runs on balls, in float64. Tensors of conditions and of whole numbers are
@@ -57,9 +57,9 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, enclose: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.enclose = enclose
-        self.recorded: list[Step] = []
+        self.recorded: list[ForeignOperation] = []
         self.refusal: Refusal | None = None
-        self._memory: dict[int, _Cell] = {}
+        self._memory: dict[int, _MemoryCell] = {}
         self._factors: dict[int, tuple[Tensor, Factors]] = {}
 
     def start(self, *known: Tensor) -> None:
@@ -80,15 +80,15 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Put balls where x lies."""
         place, n = _place(x), x.untyped_storage().nbytes() // x.element_size()
         if not self.enclose:
-            self._memory[place] = _Cell(x.detach(), new.mid, new.rad)
+            self._memory[place] = _MemoryCell(x.detach(), new.mid, new.rad)
             return
         if place not in self._memory:
             if x.is_contiguous() and x.numel() == n:
                 flat = (t.expand(x.shape).reshape(-1).clone() for t in (new.mid, new.rad))
-                self._memory[place] = _Cell(x.detach(), *flat)
+                self._memory[place] = _MemoryCell(x.detach(), *flat)
                 return
             old = x.detach().as_strided((n,), (1,), 0).to(torch.float64)
-            self._memory[place] = _Cell(x.detach(), old.clone(), torch.zeros_like(old))
+            self._memory[place] = _MemoryCell(x.detach(), old.clone(), torch.zeros_like(old))
         stored = self.ball(x)
         stored.mid.copy_(new.mid.expand(x.shape))
         stored.rad.copy_(new.rad.expand(x.shape))
@@ -156,7 +156,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _note(self, full: str, leaves: list[Any], read: list[Tensor]) -> None:
         numbers = tuple(x for x in leaves if isinstance(x, bool | int | float | str))
         constants = [x for x in read if _float(x) and not x._is_zerotensor() and not self._computed(x)]
-        self.recorded.append(Step(full, numbers, tuple(x.detach() for x in constants)))
+        self.recorded.append(ForeignOperation(full, numbers, tuple(x.detach() for x in constants)))
 
     def _snapshot(self, x: Tensor) -> None:
         """Keep what constants in the memory of x were, which is about to change."""

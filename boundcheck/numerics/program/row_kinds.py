@@ -21,7 +21,7 @@ POWERS = (0, 1, -1)
 
 
 @dataclass(frozen=True)
-class Kind:
+class RowKind:
     """How a value depends on the examples.
 
     Attributes
@@ -34,12 +34,12 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Constant(Kind):
+class NoExamples(RowKind):
     """No example enters: the same operations on the same numbers, for every n."""
 
 
 @dataclass(frozen=True)
-class Rows(Kind):
+class ExampleRows(RowKind):
     """Along one axis an entry for each example, or `inner` of them, the same function of that example alone.
 
     Attributes
@@ -55,12 +55,12 @@ class Rows(Kind):
 
 
 @dataclass(frozen=True)
-class Total(Kind):
+class ExampleSum(RowKind):
     """The sum over the examples of one function of each; nothing else depends on them. The mean has power −1."""
 
 
 @dataclass(frozen=True)
-class Zero(Constant):
+class Zero(NoExamples):
     """The number 0, which has every power."""
 
 
@@ -68,7 +68,7 @@ class Zero(Constant):
 class Sized:
     """A kind with the shapes at every n."""
 
-    kind: Kind
+    kind: RowKind
     shapes: tuple[Size, ...]
 
     @property
@@ -79,7 +79,7 @@ class Sized:
     @property
     def from_the_right(self) -> int:
         """The place of the examples, counted from the last axis, as broadcasting does."""
-        return self.rank - self.kind.axis if isinstance(self.kind, Rows) else 0
+        return self.rank - self.kind.axis if isinstance(self.kind, ExampleRows) else 0
 
 
 def power_of(values: Sequence[float], counts: Sequence[int]) -> int | None:
@@ -102,20 +102,20 @@ def of_numbers(values: Sequence[Any], counts: Sequence[int]) -> Sized:
     power = power_of(numbers, counts)
     if power is None:
         raise Declined(f"the number {numbers[-1]:g} changes with the number of examples")
-    return Sized(Constant(power), shapes)
+    return Sized(NoExamples(power), shapes)
 
 
 def _of_tensors(values: Sequence[Tensor], counts: Sequence[int]) -> Sized:
     shapes = tuple(v.shape for v in values)
     if len(set(shapes)) == 1:
         if all(v is values[0] or torch.equal(v, values[0]) for v in values[1:]):
-            return Sized(Constant(), shapes)
+            return Sized(NoExamples(), shapes)
         raise Declined("numbers that were computed from the number of examples, or are random")
     axis = varying(shapes, counts)
     row = values[0].select(axis, 0)
     if not all(torch.equal(v, row.unsqueeze(axis).expand_as(v)) for v in values):
         raise Declined("numbers outside of the data that are not the same for every example")
-    return Sized(Rows(0, axis, 1), shapes)
+    return Sized(ExampleRows(0, axis, 1), shapes)
 
 
 def varying(shapes: Sequence[Size], counts: Sequence[int]) -> int:
@@ -127,9 +127,9 @@ def varying(shapes: Sequence[Size], counts: Sequence[int]) -> int:
     raise Declined(f"a tensor of shape {tuple(shapes[-1])} that has no row for each example")
 
 
-def fits(kind: Kind, shapes: Sequence[Size], counts: Sequence[int]) -> bool:
+def fits(kind: RowKind, shapes: Sequence[Size], counts: Sequence[int]) -> bool:
     """Can a value of this kind have these shapes?"""
-    if not isinstance(kind, Rows):
+    if not isinstance(kind, ExampleRows):
         return len(set(shapes)) == 1
     if len({len(shape) for shape in shapes}) != 1 or not kind.axis < len(shapes[0]):
         return False

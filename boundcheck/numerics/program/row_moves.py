@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 from boundcheck.numerics.program.recorded_program import Declined, Ref
-from boundcheck.numerics.program.row_kinds import Constant, Kind, Rows, Sized, Total, Zero
+from boundcheck.numerics.program.row_kinds import ExampleRows, ExampleSum, NoExamples, RowKind, Sized, Zero
 from boundcheck.numerics.program.row_rules import CURVED, MIXES, SEVERAL, axis_of, sum_of
-from boundcheck.numerics.program.row_step import Step
+from boundcheck.numerics.program.row_step import RowOperation
 
 
-def viewed(step: Step) -> Kind:
+def viewed(step: RowOperation) -> RowKind:
     """Another shape in the same order: the examples stay on an axis that has as many entries before it, and after."""
     x, shapes = step.value("self"), step.shapes
     kind = x.kind
-    if not isinstance(kind, Rows):
+    if not isinstance(kind, ExampleRows):
         return kind
     before = math.prod(x.shapes[0][: kind.axis])
     after = kind.inner * math.prod(x.shapes[0][kind.axis + 1 :])
@@ -31,14 +31,14 @@ def viewed(step: Step) -> Kind:
         if inners or inner != int(inner) or math.prod(shapes[0][:axis]) != before:
             continue
         if inner * math.prod(shapes[0][axis + 1 :]) == after:
-            return Rows(kind.power, axis, int(inner))
+            return ExampleRows(kind.power, axis, int(inner))
     raise Declined("a shape in which the examples have no axis of their own")
 
 
-def permuted(step: Step) -> Kind:
+def permuted(step: RowOperation) -> RowKind:
     """The axes in another order."""
     x = step.value("self")
-    if not isinstance(x.kind, Rows):
+    if not isinstance(x.kind, ExampleRows):
         return x.kind
     order = list(range(x.rank))
     if step.name == "permute":
@@ -51,10 +51,10 @@ def permuted(step: Step) -> Kind:
     return replace(x.kind, axis=order.index(x.kind.axis))
 
 
-def chosen(step: Step) -> Kind:
+def chosen(step: RowOperation) -> RowKind:
     """One entry along an axis, or some beside each other."""
     x = step.value("self")
-    if not isinstance(x.kind, Rows):
+    if not isinstance(x.kind, ExampleRows):
         return x.kind
     dim = axis_of(step.plain("dim"), x.rank)
     if dim == x.kind.axis:
@@ -66,23 +66,23 @@ def chosen(step: Step) -> Kind:
     return replace(x.kind, axis=x.kind.axis - (step.name == "select" and dim < x.kind.axis))
 
 
-def beside_each_other(step: Step) -> Kind:
+def beside_each_other(step: RowOperation) -> RowKind:
     """Several tensors as one."""
     every = [x for x in step.listed("tensors") if x is not None]
     stacked = step.name == "stack"
     dim = axis_of(step.plain("dim"), every[0].rank + stacked)
     kind = sum_of(every, every[0].rank)
-    if not isinstance(kind, Rows):
+    if not isinstance(kind, ExampleRows):
         return kind
     if any(x.kind != kind for x in every) or (not stacked and dim == kind.axis):
         raise Declined(MIXES)
     return replace(kind, axis=kind.axis + (stacked and dim <= kind.axis))
 
 
-def taken_apart(step: Step) -> Kind:
+def taken_apart(step: RowOperation) -> RowKind:
     """One tensor as several, along an axis."""
     x = step.value("self")
-    if not isinstance(x.kind, Rows):
+    if not isinstance(x.kind, ExampleRows):
         return x.kind
     for name in ("split_size", "split_sizes"):
         step.plain(name)
@@ -92,23 +92,23 @@ def taken_apart(step: Step) -> Kind:
     return replace(x.kind, axis=x.kind.axis - (step.name == "unbind" and dim < x.kind.axis))
 
 
-def indexed(step: Step) -> Kind:
+def indexed(step: RowOperation) -> RowKind:
     """x[i], with the whole numbers of each example, or one of the entries of each: x[torch.arange(n), i]."""
     x, places = step.value("self"), step.raw("indices")
     used = [axis for axis, place in enumerate(places[0]) if place is not None]
-    if isinstance(x.kind, Total) or x.kind.power:
+    if isinstance(x.kind, ExampleSum) or x.kind.power:
         raise Declined(CURVED)
     if len(used) == 1:
         axis = used[0]
         index = step.sized([place[axis] for place in places])
-        if isinstance(x.kind, Constant) and isinstance(index.kind, Rows):
-            return Rows(0, axis + index.kind.axis, index.kind.inner)
-        if isinstance(index.kind, Constant) and isinstance(x.kind, Rows) and axis != x.kind.axis:
+        if isinstance(x.kind, NoExamples) and isinstance(index.kind, ExampleRows):
+            return ExampleRows(0, axis + index.kind.axis, index.kind.inner)
+        if isinstance(index.kind, NoExamples) and isinstance(x.kind, ExampleRows) and axis != x.kind.axis:
             return replace(x.kind, axis=x.kind.axis + (index.rank - 1) * (axis < x.kind.axis))
-    if used == [0, 1] and x.kind == Rows() and all(_counts(place[0]) for place in places):
+    if used == [0, 1] and x.kind == ExampleRows() and all(_counts(place[0]) for place in places):
         index = step.sized([place[1] for place in places])
-        if index.kind == Rows() and index.rank == 1:
-            return Rows()
+        if index.kind == ExampleRows() and index.rank == 1:
+            return ExampleRows()
     raise Declined(MIXES)
 
 
@@ -117,39 +117,39 @@ def _counts(index: Ref | Tensor) -> bool:
     return isinstance(index, Tensor) and index.dim() == 1 and torch.equal(index, torch.arange(len(index)).to(index))
 
 
-def gathered(step: Step) -> Kind:
+def gathered(step: RowOperation) -> RowKind:
     """Entries of each example, by whole numbers of the same example; or of a table, by those of the examples."""
     x, index = step.value("self"), step.value("index")
-    if x.kind.power or isinstance(x.kind, Total):
+    if x.kind.power or isinstance(x.kind, ExampleSum):
         raise Declined(CURVED)
     dim = axis_of(step.plain("dim"), x.rank)
-    if step.name == "index_select" and isinstance(x.kind, Constant) and isinstance(index.kind, Rows):
-        return Rows(0, dim, index.kind.inner)
-    if isinstance(x.kind, Rows) and dim != x.kind.axis:
-        if step.name == "index_select" and isinstance(index.kind, Constant):
+    if step.name == "index_select" and isinstance(x.kind, NoExamples) and isinstance(index.kind, ExampleRows):
+        return ExampleRows(0, dim, index.kind.inner)
+    if isinstance(x.kind, ExampleRows) and dim != x.kind.axis:
+        if step.name == "index_select" and isinstance(index.kind, NoExamples):
             return x.kind
         if step.name == "gather" and index.kind == x.kind:
             return x.kind
     raise Declined(MIXES)
 
 
-def contracted(x: Sized, y: Sized, x_axes: str, y_axes: str, out: str) -> Kind:
+def contracted(x: Sized, y: Sized, x_axes: str, y_axes: str, out: str) -> RowKind:
     """The kind of a product that is a sum over the axes that `out` does not have; axes are named by letters."""
     power = x.kind.power + y.kind.power
     if isinstance(x.kind, Zero) or isinstance(y.kind, Zero):
         power = 0
-    rows = [(z.kind, axes[z.kind.axis]) for z, axes in ((x, x_axes), (y, y_axes)) if isinstance(z.kind, Rows)]
-    totals = [z for z in (x, y) if isinstance(z.kind, Total)]
+    rows = [(z.kind, axes[z.kind.axis]) for z, axes in ((x, x_axes), (y, y_axes)) if isinstance(z.kind, ExampleRows)]
+    totals = [z for z in (x, y) if isinstance(z.kind, ExampleSum)]
     if totals and (rows or len(totals) == 2):
         raise Declined(MIXES if rows else CURVED)
     if not rows:
-        return Total(power) if totals else Constant(power)
+        return ExampleSum(power) if totals else NoExamples(power)
     kind, letter = rows[0]
     if any((other.inner, name) != (kind.inner, letter) for other, name in rows):
         raise Declined(SEVERAL)
     if len(rows) == 1 and letter in x_axes and letter in y_axes:
         raise Declined("a value that has entries for each example meets one with entries of its own")
-    return Rows(power, out.index(letter), kind.inner) if letter in out else Total(power)
+    return ExampleRows(power, out.index(letter), kind.inner) if letter in out else ExampleSum(power)
 
 
 AXES = {
@@ -162,7 +162,7 @@ FACTORS = {
 }  # fmt: skip
 
 
-def product(step: Step) -> Kind:
+def product(step: RowOperation) -> RowKind:
     """A matrix product, and one to which a tensor is added."""
     x, y = (step.value(name) for name in FACTORS[step.name])
     kind = contracted(x, y, *AXES[step.name])
@@ -173,25 +173,25 @@ def product(step: Step) -> Kind:
     return sum_of([step.value("self"), Sized(kind, step.shapes)], len(step.shapes[0]))
 
 
-def of_each_example(step: Step) -> Kind:
+def of_each_example(step: RowOperation) -> RowKind:
     """A layer that treats the entries along its first axis one by one, with parameters that do not depend on them."""
     first, *others = step.read()
-    if first.kind == Rows() and all(x.kind in (Constant(), Zero()) for x in others):
-        return Rows()
+    if first.kind == ExampleRows() and all(x.kind in (NoExamples(), Zero()) for x in others):
+        return ExampleRows()
     raise Declined(MIXES)
 
 
-def normalised(step: Step) -> Kind:
+def normalised(step: RowOperation) -> RowKind:
     """A layer that normalises along the last axes."""
     first, *others = step.read()
     kind, along = first.kind, len(step.plain("normalized_shape"))
-    fixed = all(x.kind in (Constant(), Zero()) for x in others)
-    if fixed and isinstance(kind, Rows) and kind.power == 0 and kind.axis < first.rank - along:
+    fixed = all(x.kind in (NoExamples(), Zero()) for x in others)
+    if fixed and isinstance(kind, ExampleRows) and kind.power == 0 and kind.axis < first.rank - along:
         return kind
     raise Declined(MIXES)
 
 
-def batch_normalised(step: Step) -> Kind:
+def batch_normalised(step: RowOperation) -> RowKind:
     """With statistics that are known beforehand, a function of each entry."""
     if step.name == "native_batch_norm" and step.plain("training") is False:
         return of_each_example(step)
@@ -199,7 +199,7 @@ def batch_normalised(step: Step) -> Kind:
 
 
 VIEWS = frozenset(("view", "_unsafe_view", "reshape", "_reshape_alias", "squeeze", "unsqueeze"))
-MOVES: dict[str, Callable[[Step], Kind]] = {
+MOVES: dict[str, Callable[[RowOperation], RowKind]] = {
     "view": viewed,
     **dict.fromkeys(("permute", "t", "transpose"), permuted),
     **dict.fromkeys(("select", "slice"), chosen),

@@ -11,8 +11,8 @@ from dataclasses import replace
 import torch
 
 from boundcheck.numerics.program.recorded_program import Declined, Ref
-from boundcheck.numerics.program.row_kinds import Constant, Kind, Rows, Sized, Total, Zero, varying
-from boundcheck.numerics.program.row_step import Step
+from boundcheck.numerics.program.row_kinds import ExampleRows, ExampleSum, NoExamples, RowKind, Sized, Zero, varying
+from boundcheck.numerics.program.row_step import RowOperation
 
 MIXES = "it mixes examples"
 CURVED = "a function of a mean over the examples that is not linear"
@@ -24,170 +24,172 @@ def axis_of(dim: int, rank: int) -> int:
     return dim + rank if dim < 0 else dim
 
 
-def joined(every: Sequence[Sized], rank: int, power: int = 0) -> Kind:
+def joined(every: Sequence[Sized], rank: int, power: int = 0) -> RowKind:
     """The kind of a function of the entries of several tensors that are broadcast."""
-    if any(isinstance(x.kind, Total) for x in every):
+    if any(isinstance(x.kind, ExampleSum) for x in every):
         raise Declined(CURVED)
-    rows = [x for x in every if isinstance(x.kind, Rows)]
+    rows = [x for x in every if isinstance(x.kind, ExampleRows)]
     if not rows:
-        return Constant(power)
+        return NoExamples(power)
     place, inner = rows[0].from_the_right, rows[0].kind.inner  # type: ignore[attr-defined]
     if any((x.from_the_right, x.kind.inner) != (place, inner) for x in rows):  # type: ignore[attr-defined]
         raise Declined(SEVERAL)
     for x in every:
-        if not isinstance(x.kind, Rows) and any(len(shape) >= place and shape[-place] != 1 for shape in x.shapes):
+        if not isinstance(x.kind, ExampleRows) and any(
+            len(shape) >= place and shape[-place] != 1 for shape in x.shapes
+        ):
             raise Declined("a value that has entries for each example meets one with entries of its own")
-    return Rows(power, rank - place, inner)
+    return ExampleRows(power, rank - place, inner)
 
 
-def entrywise(step: Step) -> Kind:
+def entrywise(step: RowOperation) -> RowKind:
     """A function of one entry of each argument."""
     return joined(unscaled(step.read()), len(step.shapes[0]))
 
 
 def unscaled(every: list[Sized]) -> list[Sized]:
     """The same, for an operation that need not be linear in them."""
-    if any(isinstance(x.kind, Total) for x in every):
+    if any(isinstance(x.kind, ExampleSum) for x in every):
         raise Declined(CURVED)
     if any(x.kind.power != 0 for x in every):
         raise Declined("the number of examples enters it")
     return every
 
 
-def added(step: Step) -> Kind:
+def added(step: RowOperation) -> RowKind:
     """x + αy, or a difference."""
     step.plain("alpha")
     return sum_of([step.value("self"), step.value("other")], len(step.shapes[0]))
 
 
-def sum_of(every: Sequence[Sized], rank: int) -> Kind:
+def sum_of(every: Sequence[Sized], rank: int) -> RowKind:
     """The kind of a sum, and of several values beside each other: nᵖΣg_i + nᵖ⁺¹c = nᵖΣ(g_i + c)."""
     every_kind = [x.kind for x in every if not isinstance(x.kind, Zero)]
     if not every_kind:
-        return Constant()
-    totals = [kind for kind in every_kind if isinstance(kind, Total)]
+        return NoExamples()
+    totals = [kind for kind in every_kind if isinstance(kind, ExampleSum)]
     if not totals:
         power = every_kind[0].power
         if any(kind.power != power for kind in every_kind):
             raise Declined("a sum of terms that differ in how they change with the number of examples")
         return joined(every, rank, power)
     for kind in every_kind:
-        if isinstance(kind, Rows):
+        if isinstance(kind, ExampleRows):
             raise Declined(MIXES)
-        if kind.power != totals[0].power + isinstance(kind, Constant):
+        if kind.power != totals[0].power + isinstance(kind, NoExamples):
             raise Declined(
                 "a sum over the examples that is not divided by their number meets a term that is, or one without them"
             )
-    return Total(totals[0].power)
+    return ExampleSum(totals[0].power)
 
 
-def times(x: Sized, y: Sized, rank: int) -> Kind:
+def times(x: Sized, y: Sized, rank: int) -> RowKind:
     """The kind of an entrywise product."""
     power = x.kind.power + y.kind.power
     if isinstance(x.kind, Zero) or isinstance(y.kind, Zero):
         power = 0
     for one, other in ((x, y), (y, x)):
-        if isinstance(one.kind, Total):
-            if not isinstance(other.kind, Constant):
-                raise Declined(CURVED if isinstance(other.kind, Total) else MIXES)
-            return Total(power)
+        if isinstance(one.kind, ExampleSum):
+            if not isinstance(other.kind, NoExamples):
+                raise Declined(CURVED if isinstance(other.kind, ExampleSum) else MIXES)
+            return ExampleSum(power)
     return joined((x, y), rank, power)
 
 
-def multiplied(step: Step) -> Kind:
+def multiplied(step: RowOperation) -> RowKind:
     """xy."""
     return times(step.value("self"), step.value("other"), len(step.shapes[0]))
 
 
-def divided(step: Step) -> Kind:
+def divided(step: RowOperation) -> RowKind:
     """x/y."""
     if step.plain("rounding_mode") is not None:
         return entrywise(step)
     x, y = step.value("self"), step.value("other")
-    if isinstance(y.kind, Total):
+    if isinstance(y.kind, ExampleSum):
         raise Declined(CURVED)
     return times(x, replace(y, kind=replace(y.kind, power=-y.kind.power)), len(step.shapes[0]))
 
 
-def linear(step: Step) -> Kind:
+def linear(step: RowOperation) -> RowKind:
     """A linear function of each entry."""
     return step.value("self").kind
 
 
-def converted(step: Step) -> Kind:
+def converted(step: RowOperation) -> RowKind:
     """Another dtype, which is linear if it is one of floating point."""
     dtype = step.plain("dtype")
-    if isinstance(step.value("self").kind, Total) and dtype not in (None, torch.float64):
+    if isinstance(step.value("self").kind, ExampleSum) and dtype not in (None, torch.float64):
         raise Declined("it may round the mean, which then is not the mean of what is rounded")
     return linear(step) if dtype is None or dtype.is_floating_point else entrywise(step)
 
 
-def reduced(step: Step) -> Kind:
+def reduced(step: RowOperation) -> RowKind:
     """A sum or a mean."""
     x = step.value("self")
     kind = x.kind
-    if not isinstance(kind, Rows):
+    if not isinstance(kind, ExampleRows):
         return kind
     dims = _dims(step, x.rank)
     if kind.axis in dims:
-        return Total(kind.power - (step.name == "mean"))
+        return ExampleSum(kind.power - (step.name == "mean"))
     return _without(kind, dims, step.plain("keepdim"))
 
 
-def _dims(step: Step, rank: int) -> list[int]:
+def _dims(step: RowOperation, rank: int) -> list[int]:
     dim = step.plain("dim")
     if dim is None or dim == []:
         return list(range(rank))
     return [axis_of(d, rank) for d in ([dim] if isinstance(dim, int) else dim)]
 
 
-def _without(kind: Rows, dims: Sequence[int], keepdim: bool | None) -> Kind:
+def _without(kind: ExampleRows, dims: Sequence[int], keepdim: bool | None) -> RowKind:
     return kind if keepdim else replace(kind, axis=kind.axis - sum(d < kind.axis for d in dims))
 
 
-def along(step: Step) -> Kind:
+def along(step: RowOperation) -> RowKind:
     """A function along some axes, which are gone afterwards (one entry is left) unless `keepdim`."""
     kind = _beside(step)
-    if not isinstance(kind, Rows):
+    if not isinstance(kind, ExampleRows):
         return kind
     return _without(kind, _dims(step, step.value("self").rank), step.plain("keepdim"))
 
 
-def along_and_kept(step: Step) -> Kind:
+def along_and_kept(step: RowOperation) -> RowKind:
     """A function along some axes that has as many entries as before, or only others."""
     return _beside(step)
 
 
-def _beside(step: Step) -> Kind:
+def _beside(step: RowOperation) -> RowKind:
     unscaled(step.read())
     x = step.value("self")
-    if isinstance(x.kind, Rows) and x.kind.axis in _dims(step, x.rank):
+    if isinstance(x.kind, ExampleRows) and x.kind.axis in _dims(step, x.rank):
         raise Declined(MIXES)
     return x.kind
 
 
-def losses(step: Step) -> Kind:
+def losses(step: RowOperation) -> RowKind:
     """A loss of entries with its own reduction: 0 none, 1 mean, 2 sum."""
     reduction = step.plain("reduction")
     every = unscaled(step.read())
     kind = joined(every, max(x.rank for x in every))
-    if reduction == 0 or not isinstance(kind, Rows):
+    if reduction == 0 or not isinstance(kind, ExampleRows):
         return kind
-    return Total(-1 if reduction == 1 else 0)
+    return ExampleSum(-1 if reduction == 1 else 0)
 
 
-def negative_log_likelihood(step: Step) -> Kind:
+def negative_log_likelihood(step: RowOperation) -> RowKind:
     """−log p of the class of each entry. Its mean is over the classes that are not to be ignored, and weighted."""
     x, target = step.value("self"), step.value("target")
     reduction, ignored = step.plain("reduction"), step.plain("ignore_index")
-    if x.kind.power or not isinstance(x.kind, Rows) or not isinstance(target.kind, Rows):
+    if x.kind.power or not isinstance(x.kind, ExampleRows) or not isinstance(target.kind, ExampleRows):
         raise Declined("its scores or classes are not of the examples")
     if (x.kind.axis, x.kind.inner) != (0, target.kind.inner) or target.kind.axis != 0:
         raise Declined(SEVERAL)
     if reduction == 0:
-        return Rows(0, 0, x.kind.inner)
+        return ExampleRows(0, 0, x.kind.inner)
     if reduction == 2:
-        return Total(0)
+        return ExampleSum(0)
     if step.raw("weight")[0] is not None:
         raise Declined(
             "its mean is divided by the weights of the classes of a minibatch; write (weight[y] * losses).mean()"
@@ -196,13 +198,13 @@ def negative_log_likelihood(step: Step) -> Kind:
     numbers = step.of_data(reference) if isinstance(reference, Ref) else reference
     if bool((numbers == ignored).any()):
         raise Declined(f"its mean leaves out the examples of class {ignored}, so it is not one over all examples")
-    return Total(-1)
+    return ExampleSum(-1)
 
 
-def looked_up(step: Step) -> Kind:
+def looked_up(step: RowOperation) -> RowKind:
     """Entries of a table, by whole numbers."""
     table, indices = step.value("weight"), step.value("indices")
-    if not isinstance(table.kind, Constant) or table.kind.power:
+    if not isinstance(table.kind, NoExamples) or table.kind.power:
         raise Declined(MIXES)
     if any(step.plain(name) for name in ("scale_grad_by_freq", "sparse")) or step.plain("padding_idx") not in (
         None,
@@ -212,18 +214,18 @@ def looked_up(step: Step) -> Kind:
     return indices.kind
 
 
-def expanded(step: Step) -> Kind:
+def expanded(step: RowOperation) -> RowKind:
     """One entry repeated along new axes."""
     x, shapes = step.value("self"), step.shapes
-    if isinstance(x.kind, Rows):
-        return Rows(x.kind.power, len(shapes[0]) - x.from_the_right, x.kind.inner)
+    if isinstance(x.kind, ExampleRows):
+        return ExampleRows(x.kind.power, len(shapes[0]) - x.from_the_right, x.kind.inner)
     if len(set(shapes)) == 1:
         return x.kind
     axis = varying(shapes, step.counts)
     place = len(shapes[0]) - axis
-    if isinstance(x.kind, Total) or any(len(shape) >= place and shape[-place] != 1 for shape in x.shapes):
+    if isinstance(x.kind, ExampleSum) or any(len(shape) >= place and shape[-place] != 1 for shape in x.shapes):
         raise Declined(MIXES)
-    return Rows(x.kind.power, axis, 1)
+    return ExampleRows(x.kind.power, axis, 1)
 
 
 FUNCTIONS = """
@@ -235,7 +237,7 @@ minimum mish ne nan_to_num polygamma pow reciprocal relu relu6 remainder round r
 sinc sinh softplus softshrink special_entr special_erfcx special_i0e special_xlog1py sqrt square tan tanh threshold
 trunc where xlogy addcmul addcdiv hardshrink
 """
-RULES: dict[str, Callable[[Step], Kind]] = {
+RULES: dict[str, Callable[[RowOperation], RowKind]] = {
     **dict.fromkeys(FUNCTIONS.split(), entrywise),
     **dict.fromkeys(("neg", "positive"), linear),
     **dict.fromkeys(("add", "sub", "rsub"), added),

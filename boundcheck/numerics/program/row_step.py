@@ -15,7 +15,7 @@ Values = Callable[[Ref], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class RowOperation:
     """One operation at every n, with the kinds of the values that it reads."""
 
     operations: tuple[Operation, ...]

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
 from boundcheck.numerics.bilevel.threads import on_few_threads
-from boundcheck.numerics.solvers.stochastic_chain import Draws, Minibatches
-from boundcheck.numerics.solvers.stochastic_runs import Plan, SidRuns, run_all
+from boundcheck.numerics.solvers.stochastic_chain import Draws, MinibatchMaps
+from boundcheck.numerics.solvers.stochastic_runs import RunRequest, SidRuns, run_all
 from boundcheck.progress import Progress, counted
 from boundcheck.step_schedule import StepSchedule
 
@@ -89,12 +89,14 @@ def run_neumann(
     >>> run_neumann(problem, 10, 5, steps=StepSchedule.constant(0.5), runs=100, seed=0).value[0].shape
     torch.Size([100, 5])
     """
-    plan = Plan.of(require_problem(problem), "neumann", t, K, steps, runs, seed, w0, None, grid, pairs, True, memory)
+    plan = RunRequest.of(
+        require_problem(problem), "neumann", t, K, steps, runs, seed, w0, None, grid, pairs, True, memory
+    )
     return run_all(plan, _series, progress)
 
 
 def _series(
-    batches: Minibatches, w: Tensor, b: Tensor, v: Tensor, ks: Sequence[int], draws: Draws, lengths: torch.Generator
+    batches: MinibatchMaps, w: Tensor, b: Tensor, v: Tensor, ks: Sequence[int], draws: Draws, lengths: torch.Generator
 ) -> Iterator[Tensor]:
     """The product for each length K, with lengths and minibatches of its own."""
     for K in ks:

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
 from boundcheck.numerics.bilevel.threads import on_few_threads
-from boundcheck.numerics.solvers.stochastic_chain import Draws, Minibatches
-from boundcheck.numerics.solvers.stochastic_runs import Plan, SidRuns, run_all
+from boundcheck.numerics.solvers.stochastic_chain import Draws, MinibatchMaps
+from boundcheck.numerics.solvers.stochastic_runs import RunRequest, SidRuns, run_all
 from boundcheck.progress import Progress, counted
 from boundcheck.step_schedule import StepSchedule
 
@@ -106,12 +106,14 @@ def run_sid(
     >>> result.value[0].shape
     torch.Size([100, 5])
     """
-    plan = Plan.of(require_problem(problem), "sid", t, k, steps, runs, seed, w0, v0, grid, pairs, independent, memory)
+    plan = RunRequest.of(
+        require_problem(problem), "sid", t, k, steps, runs, seed, w0, v0, grid, pairs, independent, memory
+    )
     return run_all(plan, partial(_linear_chain, steps_v), progress)
 
 
 def _linear_chain(
-    steps: StepSchedule, batches: Minibatches, w: Tensor, b: Tensor, v: Tensor, ks: Sequence[int], draws: Draws,
+    steps: StepSchedule, batches: MinibatchMaps, w: Tensor, b: Tensor, v: Tensor, ks: Sequence[int], draws: Draws,
     lengths: torch.Generator,
 ) -> Iterator[Tensor]:  # fmt: skip
     """v_k for each k, which increase."""
@@ -125,7 +127,7 @@ def _linear_chain(
 
 
 def linear_steps(
-    batches: Minibatches, w: Tensor, b: Tensor, v: Tensor, steps: StepSchedule, k: int, draws: Draws
+    batches: MinibatchMaps, w: Tensor, b: Tensor, v: Tensor, steps: StepSchedule, k: int, draws: Draws
 ) -> Iterator[Tensor]:
     """v_1 … v_k of every run, for w = w_t and b = ∇₁E(w_t)."""
     for i in range(k):

@@ -70,7 +70,7 @@ class Draws:
         return self._sums.draw(self._source, self._runs, device) if self._same is None else self._same
 
 
-class Minibatches:
+class MinibatchMaps:
     """Φ̂ and products with its derivatives at rows w, each with its own minibatch, and the gradients of E at rows w."""
 
     def __init__(self, problem: Problem, sums: FiniteSum, memory: int) -> None:
@@ -168,7 +168,7 @@ def _chunk(memory: int, of_one_run: Callable[[], object], what: str) -> int:
     return min(most, max(FEWEST, AT_ONCE // of_one))
 
 
-def lower_steps(batches: Minibatches, w: Tensor, steps: StepSchedule, t: int, draws: Draws) -> Iterator[Tensor]:
+def lower_steps(batches: MinibatchMaps, w: Tensor, steps: StepSchedule, t: int, draws: Draws) -> Iterator[Tensor]:
     """w_1 … w_t of every run: w_{i+1} = w_i + η_i(Φ̂(w_i, ζ_i) − w_i)."""
     for i in range(t):
         w = torch.lerp(w, batches.phi(w, draws.take(w.device)), steps.at(i))

@@ -20,7 +20,7 @@ from boundcheck.numerics.solvers.stochastic_chain import (
     LINEAR,
     LOWER,
     Draws,
-    Minibatches,
+    MinibatchMaps,
     divergence,
     finite_sum_of,
     first_not_finite,
@@ -69,7 +69,7 @@ class SidRuns:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class RunRequest:
     """What is asked for, with every argument known to be right."""
 
     problem: Problem
@@ -90,7 +90,7 @@ class Plan:
         cls, problem: Problem, method: str, t: int, k: int, steps: StepSchedule, runs: int, seed: int,
         w0: Tensor | None, v0: Tensor | None, grid: Sequence[tuple[int, int]] | None, pairs: bool, independent: bool,
         memory: int,
-    ) -> Plan:  # fmt: skip
+    ) -> RunRequest:  # fmt: skip
         """The plan, or an error that says which argument cannot be used."""
         sums = finite_sum_of(problem, method)
         least = 1 if method == "neumann" else 0
@@ -125,16 +125,16 @@ class Plan:
         return Draws(self.sums, source, self.runs, self.sums.draw(source, self.runs, self.problem.device))
 
 
-Adjoints = Callable[[Minibatches, Tensor, Tensor, Tensor, Sequence[int], Draws, torch.Generator], Iterator[Tensor]]
+Adjoints = Callable[[MinibatchMaps, Tensor, Tensor, Tensor, Sequence[int], Draws, torch.Generator], Iterator[Tensor]]
 
 
-def run_all(plan: Plan, adjoints: Adjoints, progress: Progress | None) -> SidRuns:
+def run_all(plan: RunRequest, adjoints: Adjoints, progress: Progress | None) -> SidRuns:
     """The runs; `adjoints` gives v_k for increasing k from (minibatches, w_t, ∇₁E(w_t), v_0, ks, draws, lengths)."""
     values: list[dict[tuple[int, int], Tensor]] = [{} for _ in range(plan.copies)]
     ws: dict[int, Tensor] = {}
     vs: dict[tuple[int, int], Tensor] = {}
     with reporting_to(progress), torch.no_grad():
-        batches = Minibatches(plan.problem, plan.sums, plan.memory)
+        batches = MinibatchMaps(plan.problem, plan.sums, plan.memory)
         for t, w in _lower(plan, batches):
             ws[t] = w
             ks = sorted({k for other, k in plan.grid if other == t})
@@ -159,7 +159,7 @@ def run_all(plan: Plan, adjoints: Adjoints, progress: Progress | None) -> SidRun
     )
 
 
-def _lower(plan: Plan, batches: Minibatches) -> Iterator[tuple[int, Tensor]]:
+def _lower(plan: RunRequest, batches: MinibatchMaps) -> Iterator[tuple[int, Tensor]]:
     """w_t at each t of the grid, of shape (runs, d)."""
     ts = {t for t, _ in plan.grid}
     if 0 in ts:
@@ -174,7 +174,7 @@ def _lower(plan: Plan, batches: Minibatches) -> Iterator[tuple[int, Tensor]]:
             yield i, w
 
 
-def _explain(plan: Plan, batches: Minibatches, adjoints: Adjoints, t: int, k: int, copy: int) -> Exception:
+def _explain(plan: RunRequest, batches: MinibatchMaps, adjoints: Adjoints, t: int, k: int, copy: int) -> Exception:
     """Run again, looking at every step, to say at which one the numbers stopped being finite."""
     w = deque([plan.w0], maxlen=1)
     w.extend(lower_steps(batches, plan.w0, plan.steps, t, plan.draws(LOWER)))

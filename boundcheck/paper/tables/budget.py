@@ -17,8 +17,8 @@ from boundcheck.engine.experiment import Settings, Task
 from boundcheck.engine.slices import threads
 from boundcheck.errors import InputError
 from boundcheck.paper.tables.data import SECONDS, TABLES, loaded
-from boundcheck.paper.tables.halving import Rule, rounds
-from boundcheck.paper.tables.outer_loop import Descent
+from boundcheck.paper.tables.halving import HalvingRule, rounds
+from boundcheck.paper.tables.outer_loop import OuterDescent
 from boundcheck.progress import duration
 
 KEPT = 0.8  # of the budget is planned; the rest is for what the model of the cost leaves out
@@ -41,7 +41,7 @@ def measured(settings: Settings) -> dict[str, dict[str, float]]:
             start = clock()
             problem = loaded(given).problem
             load, zeta = clock() - start, torch.tensor(of_data["zeta"][: table.together])
-            descent = Descent.start(problem, len(zeta))
+            descent = OuterDescent.start(problem, len(zeta))
             for _ in range(2):  # the first one warms up
                 start = clock()
                 descent.step(problem, "itd", 0 * zeta.to(problem.lam), t, table.warm, table.within)
@@ -55,7 +55,7 @@ def shortened(
     settings: Settings, halving: str, budget: float | None, costs: Mapping[str, Mapping[str, float]], tasks: Tasks
 ) -> Settings:
     """The settings by the rule of `--halving`, or those that fit into a budget of seconds."""
-    rule = Rule.read(halving or str(Rule()))
+    rule = HalvingRule.read(halving or str(HalvingRule()))
     whole = settings | {"halving": str(rule), "budget": budget}
     if budget is None:
         return whole | {"data": {name: _halved(of, rule, 1) for name, of in settings["data"].items()}}
@@ -92,17 +92,17 @@ def _taken(seconds: Mapping[str, list[float]], budget: float) -> dict[str, int]:
         taken[min(fitting, key=lambda name: more[name])] -= 1
 
 
-def _choices(of_data: Mapping[str, Any], rule: Rule, *, whole_grid: bool) -> Iterator[dict[str, Any]]:
+def _choices(of_data: Mapping[str, Any], rule: HalvingRule, *, whole_grid: bool) -> Iterator[dict[str, Any]]:
     if whole_grid:
         yield dict(of_data)
     yield _halved(of_data, rule, 1)
-    part, least = 2, len(rounds(len(of_data["zeta"]), of_data["s"], Rule(rule.divisor)))
+    part, least = 2, len(rounds(len(of_data["zeta"]), of_data["s"], HalvingRule(rule.divisor)))
     while of_data["s"] // part >= rule.divisor ** (least - 1):
         yield _halved(of_data, rule, part)
         part *= 2
 
 
-def _halved(of_data: Mapping[str, Any], rule: Rule, part: int) -> dict[str, Any]:
+def _halved(of_data: Mapping[str, Any], rule: HalvingRule, part: int) -> dict[str, Any]:
     s, exact = of_data["s"] // part, of_data["exact"]
     if exact and part > 1:
         exact = max(LEAST_EXACT, exact // part)

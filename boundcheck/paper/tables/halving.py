@@ -17,7 +17,7 @@ from boundcheck.engine.experiment import Step
 from boundcheck.errors import InputError
 from boundcheck.paper.tables.data import Loaded, Table
 from boundcheck.paper.tables.hypergradient_error import hypergradient_error
-from boundcheck.paper.tables.outer_loop import Descent
+from boundcheck.paper.tables.outer_loop import OuterDescent
 
 DIVISOR = 3
 MOST_DIVISOR = 100
@@ -25,14 +25,14 @@ LISTS = ("left", "values", "last", "stopped")
 
 
 @dataclass(frozen=True)
-class Rule:
+class HalvingRule:
     """One in `divisor` goes on; the first round has `first` steps, or so many that the rounds grow by `divisor`."""
 
     divisor: int = DIVISOR
     first: int | None = None
 
     @classmethod
-    def read(cls, text: str) -> Rule:
+    def read(cls, text: str) -> HalvingRule:
         """From "3", or "3:20" with the steps of the first round."""
         divisor, colon, first = text.partition(":")
         parts = [divisor, first] if colon else [divisor]
@@ -46,7 +46,7 @@ class Rule:
         return f"{self.divisor}" if self.first is None else f"{self.divisor}:{self.first}"
 
 
-def rounds(count: int, s: int, rule: Rule) -> list[list[int]]:
+def rounds(count: int, s: int, rule: HalvingRule) -> list[list[int]]:
     """[how many step sizes, up to which step] of each round; the last one is [1, s]."""
     counts = [count]
     while counts[-1] > 1:
@@ -135,15 +135,15 @@ def halve(
     return _summary(pool, data, given, table)
 
 
-def _resumed(pool: Pool, rows: slice, begun: int, device: torch.device) -> Descent:
+def _resumed(pool: Pool, rows: slice, begun: int, device: torch.device) -> OuterDescent:
     if pool.batch is not None:
         tensors = {name: pool.batch[name].to(device) for name in ("alive", "lam", "w")}
-        return Descent(done=pool.batch["done"], definite=pool.batch["definite"], **tensors)
+        return OuterDescent(done=pool.batch["done"], definite=pool.batch["definite"], **tensors)
     lam = pool.lam[rows]
-    return Descent(begun, torch.arange(len(lam), device=device), lam.clone(), pool.w[rows].clone())
+    return OuterDescent(begun, torch.arange(len(lam), device=device), lam.clone(), pool.w[rows].clone())
 
 
-def _end_batch(pool: Pool, rows: slice, descent: Descent, data: Loaded, t: int, warm: bool) -> None:
+def _end_batch(pool: Pool, rows: slice, descent: OuterDescent, data: Loaded, t: int, warm: bool) -> None:
     """Write back where its step sizes are, and their f_t."""
     problem = data.problem
     if len(descent.alive):
@@ -178,7 +178,7 @@ def _summary(
     (best,) = pool.left
     lam = pool.lam[0].clone()
     alone = torch.zeros(1, dtype=torch.long, device=lam.device)
-    problem, t, descent = data.problem, given["t"], Descent(0, alone, lam[None], pool.w)
+    problem, t, descent = data.problem, given["t"], OuterDescent(0, alone, lam[None], pool.w)
     w, first = descent.last(problem, t, table.warm)[0], descent.first(problem, table.warm)[0]
     error = hypergradient_error(problem, table, given["method"], lam, first, t)
     return summary | {"best": best, "accuracy_t": data.accuracy(lam, w), "error": error}, lam

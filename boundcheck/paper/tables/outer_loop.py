@@ -89,7 +89,7 @@ def _implicit(problem: Problem, prepared: Prepared, w: Tensor, name: str, k: int
 
 
 @dataclass(frozen=True, eq=False)
-class Descent:
+class OuterDescent:
     """Where gradient descent stands: the step sizes still in it, by number, with λ_i and the last w_t of each."""
 
     done: int
@@ -99,13 +99,13 @@ class Descent:
     definite: bool = True
 
     @classmethod
-    def start(cls, problem: Problem, count: int) -> Descent:
+    def start(cls, problem: Problem, count: int) -> OuterDescent:
         alive = torch.arange(count, device=problem.device)
         return cls(0, alive, problem.lam.expand(count, -1).clone(), problem.w0.expand(count, -1).clone())
 
     def step(
         self, problem: Problem, method: str, zeta: Tensor, t: int, warm: bool, within: tuple[float, float]
-    ) -> Descent:
+    ) -> OuterDescent:
         """One step for all; a step size is dropped where numbers are not finite, or some λ_j is not `within`."""
         if not len(self.alive):
             return replace(self, done=self.done + 1)
@@ -114,7 +114,7 @@ class Descent:
         least, most = lam.aminmax(dim=-1)  # NaN if there is one, which is within nothing
         keep = (least >= within[0]) & (most <= within[1]) & torch.isfinite(step.w).all(-1)
         definite = self.definite and step.definite
-        return Descent(self.done + 1, self.alive[keep], lam[keep], step.w[keep], definite)
+        return OuterDescent(self.done + 1, self.alive[keep], lam[keep], step.w[keep], definite)
 
     def first(self, problem: Problem, warm: bool) -> Tensor:
         """w_0 for each: the last w_t with warm starts, else that of the problem."""

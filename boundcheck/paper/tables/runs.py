@@ -16,7 +16,7 @@ from boundcheck.paper.tables import budget
 from boundcheck.paper.tables.data import READ, SECONDS, TABLES, Loaded, Table, loaded
 from boundcheck.paper.tables.halving import halve, work
 from boundcheck.paper.tables.hypergradient_error import hypergradient_error
-from boundcheck.paper.tables.outer_loop import Descent
+from boundcheck.paper.tables.outer_loop import OuterDescent
 
 ONLY = "BOUNDCHECK_TABLES"  # data sets, separated by commas: the others are left out
 COUNT = 30  # step sizes
@@ -138,7 +138,7 @@ def _grid(
     """s steps for every step size of the batch; the summary, and λ_s of the best one."""
     problem, t = data.problem, given["t"]
     zeta = torch.tensor(given["zeta"], dtype=problem.dtype, device=problem.device)
-    descent = Descent.start(problem, len(zeta)) if state is None else _read(state, problem.device)
+    descent = OuterDescent.start(problem, len(zeta)) if state is None else _read(state, problem.device)
     while descent.done < given["s"]:
         descent = descent.step(problem, given["method"], zeta, t, table.warm, table.within)
         yield Step(vars(descent), descent.done, of)
@@ -150,12 +150,12 @@ def _grid(
     return ended | {"error": hypergradient_error(problem, table, given["method"], lam, first, t)}, lam
 
 
-def _read(state: dict[str, Any], device: torch.device) -> Descent:
+def _read(state: dict[str, Any], device: torch.device) -> OuterDescent:
     tensors = {name: state[name].to(device) for name in ("alive", "lam", "w")}
-    return Descent(done=state["done"], definite=state["definite"], **tensors)
+    return OuterDescent(done=state["done"], definite=state["definite"], **tensors)
 
 
-def _ended(data: Loaded, descent: Descent, w: Tensor, zeta: Sequence[float]) -> tuple[dict[str, Any], int | None]:
+def _ended(data: Loaded, descent: OuterDescent, w: Tensor, zeta: Sequence[float]) -> tuple[dict[str, Any], int | None]:
     """f_t(λ_s) of every step size (None where it diverged), the least of them, and its row."""
     problem, values = data.problem, []
     for lam, w_of_lam in zip(descent.lam, w, strict=True):

@@ -27,7 +27,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class GalleryEntry:
     """One report.json: what it holds, or why it cannot be read; and what lies beside it.
 
     Attributes
@@ -51,7 +51,7 @@ class Entry:
     page: Path | None = None
 
 
-def entries(directory: str | os.PathLike[str]) -> list[Entry]:
+def entries(directory: str | os.PathLike[str]) -> list[GalleryEntry]:
     """Every report below a folder, in the order of their paths."""
     root = Path(directory)
     if not root.is_dir():
@@ -60,15 +60,17 @@ def entries(directory: str | os.PathLike[str]) -> list[Entry]:
     return [_entry(path) for path in files]
 
 
-def _entry(file: Path) -> Entry:
+def _entry(file: Path) -> GalleryEntry:
     try:
         report = Report.load(file)
         report_card.card(report)  # what is shown can be made of it
     except InputError as why:
-        return Entry(file.parent, None, str(why))
+        return GalleryEntry(file.parent, None, str(why))
     except Exception as why:  # a file that was written by hand may break in any way; the others are shown
-        return Entry(file.parent, None, f"{file} is not a whole report ({type(why).__name__}: {why}); write it again")
-    return Entry(file.parent, report, "", _figure(file.parent / FIGURE), _page(file.parent))
+        return GalleryEntry(
+            file.parent, None, f"{file} is not a whole report ({type(why).__name__}: {why}); write it again"
+        )
+    return GalleryEntry(file.parent, report, "", _figure(file.parent / FIGURE), _page(file.parent))
 
 
 def _page(folder: Path) -> Path | None:
@@ -100,7 +102,7 @@ def refuse_unless_own(out: Path) -> None:
         raise InputError(f"--out {out} exists, and is not a page of boundcheck gallery; give another file")
 
 
-def html(some: Sequence[Entry], directory: str | os.PathLike[str], out: Path) -> str:
+def html(some: Sequence[GalleryEntry], directory: str | os.PathLike[str], out: Path) -> str:
     """The page as text; its links are relative to the folder of `out`."""
     root, base = Path(directory), out.parent
     broken = [entry for entry in some if entry.report is None]
@@ -125,7 +127,7 @@ def _nothing(root: Path) -> str:
     return f"There is no {FILE} below {root}. Write one with: boundcheck check PROBLEM --out {root / 'PROBLEM'}"
 
 
-def _article(report: Report, entry: Entry, root: Path, base: Path) -> str:
+def _article(report: Report, entry: GalleryEntry, root: Path, base: Path) -> str:
     name, path = str(report.problem["name"]), str(entry.folder.relative_to(root))
     worst = max((m.relative_error for m in report.summary.methods if m.relative_error is not None), default=-1.0)
     keys = {"path": path, "name": name, "verdict": list(Verdict).index(report.verdict), "error": worst}
@@ -149,7 +151,7 @@ def _colour(verdict: Verdict) -> str:
     return "bad" if verdict.is_violation else "doubt"
 
 
-def _links(entry: Entry, path: str, base: Path) -> Iterator[str]:
+def _links(entry: GalleryEntry, path: str, base: Path) -> Iterator[str]:
     if entry.page is not None:
         yield f'<a href="{_relative(entry.page, base)}">interactive page</a>'
     yield f'<a href="{_relative(entry.folder / FILE, base)}">{escape(FILE)}</a>'
@@ -160,7 +162,7 @@ def _relative(path: Path, base: Path) -> str:
     return quote(Path(os.path.relpath(path.resolve(), base.resolve())).as_posix())
 
 
-def _picture(entry: Entry, name: str) -> str:
+def _picture(entry: GalleryEntry, name: str) -> str:
     if not entry.figure:
         return ""
     source = f"data:image/png;base64,{base64.b64encode(entry.figure).decode('ascii')}"
@@ -168,7 +170,7 @@ def _picture(entry: Entry, name: str) -> str:
     return f'<button class=figure title="larger or smaller"><img src="{source}" alt="{alt}"></button>'
 
 
-def _broken(some: Sequence[Entry], root: Path) -> str:
+def _broken(some: Sequence[GalleryEntry], root: Path) -> str:
     if not some:
         return ""
     items = "".join(f"<li>{escape(entry.why)}</li>" for entry in some)

@@ -31,7 +31,7 @@ def show(problem: Problem, explanations: Sequence[Explanation], file: str = "", 
     """Each constant with its rows; `file` is the user's, from which lines are quoted."""
     console = console or Screen(highlight=False)
     console.print(f"[bold]{problem.name}[/bold]  d = {problem.d}, n = {problem.n}, {problem.dynamics.name}")
-    source = _Source(file)
+    source = _UserLines(file)
     for explanation in explanations:
         console.print()
         _show_one(console, explanation, source)
@@ -40,7 +40,7 @@ def show(problem: Problem, explanations: Sequence[Explanation], file: str = "", 
         console.print(Text(f"{ADD_UP} {LEGEND}", style="dim"))
 
 
-def _show_one(console: Console, explanation: Explanation, source: _Source) -> None:
+def _show_one(console: Console, explanation: Explanation, source: _UserLines) -> None:
     constant = explanation.constant
     meaning = QUANTITIES[constant.name].meaning
     head = Text.assemble(
@@ -82,7 +82,7 @@ def _number(x: float | None) -> str:
     return "−∞" if x == -math.inf else number(x) if x else "0"
 
 
-def _table(console: Console, parts: Sequence[Contribution], source: _Source) -> None:
+def _table(console: Console, parts: Sequence[Contribution], source: _UserLines) -> None:
     console.print(Text(f"{'adds':>{ADDS}}{'at centre':>{CENTRE}}  operation", style="dim"))
     rows, quoted = [part for part in parts if part.value], ""
     for part in rows[:MOST_ROWS]:
@@ -134,7 +134,7 @@ def _indented(console: Console, lines: Sequence[str], style: str = "") -> None:
         console.print(Text(" " * INDENT + line, style=style))
 
 
-class _Source:
+class _UserLines:
     """Lines of the user's file, as "mine.py:12" names them."""
 
     def __init__(self, file: str) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from boundcheck.errors import DivergenceError, InputError
 from boundcheck.numerics.bilevel.closed_forms import Region
-from boundcheck.numerics.estimate.ascent import Draws, FiniteWatch, Slopes, ascend, project, starts, top, unit
+from boundcheck.numerics.estimate.ascent import FiniteWatch, NormalDraws, Slopes, ascend, project, starts, top, unit
 
 BALL = Region("0", zeros(3), 2.0)
 
@@ -64,7 +64,7 @@ def test_top_next_to_an_eigenvector_stays_finite() -> None:
 
 
 def test_ascent_climbs_and_stays_inside() -> None:
-    w, v = Draws(0, BALL.point).points(BALL, 20), zeros(20, 0)
+    w, v = NormalDraws(0, BALL.point).points(BALL, 20), zeros(20, 0)
     step, before = torch.ones_like(w[:, :1]), bumpy(w, v).value
     for _ in range(6):
         climb = ascend(bumpy, w, v, BALL, step, 10)
@@ -84,20 +84,22 @@ def test_projection() -> None:
 
 def test_starts_fill_up_with_random_points() -> None:
     far = torch.full((1, 3), 9.0, dtype=torch.float64)
-    w = starts(BALL, 12, [far, far * float("nan")], Draws(0, BALL.point))
+    w = starts(BALL, 12, [far, far * float("nan")], NormalDraws(0, BALL.point))
     assert w.shape == (12, 3)
     assert w[0].norm() == pytest.approx(2)
     assert torch.equal(w[1], BALL.point)  # in place of what is not finite
     assert (w.norm(dim=-1) <= 2 * (1 + 1e-15)).all()
-    assert len(starts(BALL, 8, [far.expand(100, 3)], Draws(0, BALL.point)).unique(dim=0)) == 3  # 2 of 8 are random
+    assert (
+        len(starts(BALL, 8, [far.expand(100, 3)], NormalDraws(0, BALL.point)).unique(dim=0)) == 3
+    )  # 2 of 8 are random
 
 
 def test_draws_are_the_same_in_every_dtype() -> None:
-    single, double = Draws(3, torch.zeros(1)).directions(4, 5), Draws(3, zeros(1)).directions(4, 5)
+    single, double = NormalDraws(3, torch.zeros(1)).directions(4, 5), NormalDraws(3, zeros(1)).directions(4, 5)
     assert single.dtype == torch.float32
     assert torch.allclose(single.double(), double, atol=1e-6)
     with pytest.raises(InputError, match="seed must be a whole number"):
-        Draws(1.5, zeros(1))  # type: ignore[arg-type]
+        NormalDraws(1.5, zeros(1))  # type: ignore[arg-type]
 
 
 def test_watch_tells_where() -> None:

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 import boundcheck as bc
-from boundcheck.numerics.estimate.mean_contraction import GradientStep, OnBall, towards
+from boundcheck.numerics.estimate.mean_contraction import NearbyStep, OnBall, towards
 from boundcheck.numerics.program.enclosure.curvature_form import Curvature
 
 GENERATOR = torch.Generator().manual_seed(5)
@@ -74,7 +74,7 @@ def test_eigenvalues_are_those_of_the_mean() -> None:
     """Each ball has a direction that bends little, but not the same one: no mean of eigenvalues would do."""
     turned = [torch.diag(torch.tensor(ends, dtype=torch.float64)) for ends in ((0.0, 1.0), (1.0, 0.0))]
     balls = [OnBall(r, Curvature(H, H, 0.0)) for r, H in zip((2.0, 1.0), turned, strict=True)]
-    (_, outer_factor), (_, inner_factor) = towards(balls, GradientStep(1.0, 0.0))
+    (_, outer_factor), (_, inner_factor) = towards(balls, NearbyStep(1.0, 0.0))
     assert 0 <= outer_factor - 0.5 < 1e-12
     assert outer_factor == inner_factor or inner_factor <= outer_factor
 
@@ -82,14 +82,14 @@ def test_eigenvalues_are_those_of_the_mean() -> None:
 def test_a_wide_ball_counts_with_its_share_of_the_way() -> None:
     hessians = [Curvature(torch.eye(2).double() * h, torch.eye(2).double() * h, 0.0) for h in (0.1, 0.5, 0.9)]
     balls = [OnBall(r, H) for r, H in zip((4.0, 2.0, 1.0), hessians, strict=True)]
-    factors = [factor for _, factor in towards(balls, GradientStep(1.0, 0.0))]
+    factors = [factor for _, factor in towards(balls, NearbyStep(1.0, 0.0))]
     by_hand = [1 - (2 * 0.1 + 0.5 + 0.9) / 4, 1 - (0.5 + 0.9) / 2, 0.1]
     assert all(0 <= got - want < 1e-12 for got, want in zip(factors, by_hand, strict=True))
 
 
 def test_rounding_of_the_step_and_of_the_matrices_is_added() -> None:
     H = Curvature(torch.eye(1).double(), torch.eye(1).double(), 0.25)
-    ((_, factor),) = towards([OnBall(1.0, H)], GradientStep(1.0, 0.125))
+    ((_, factor),) = towards([OnBall(1.0, H)], NearbyStep(1.0, 0.125))
     assert 0 <= factor - (0.25 + 0.125 * 1.25) < 1e-12
 
 

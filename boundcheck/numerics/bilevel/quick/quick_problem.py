@@ -133,7 +133,7 @@ def _derived(functions: _FunctionsOf) -> _Derived | None:
 
 @torch.no_grad()
 def _fields(problem: Problem, program: Program, outer: Program, formulas: bool) -> dict[str, Any]:
-    lower, step = _lower(problem), _Step.of(problem)
+    lower, step = _lower(problem), _StepSize.of(problem)
     stage = Stage(problem.lam, step.example, step.varies)
     stage.follow(Algebra(stage, problem.lam, exact=True))
     slots = Slots(stage)
@@ -200,21 +200,21 @@ def _joins_lam_otherwise(program: Program) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Step:
+class _StepSize:
     """The step α of Φ = w − α∇₁ℓ; `varies` is None for a number, and else whether derivatives are taken of it."""
 
     example: Tensor
     varies: bool | None
 
     @classmethod
-    def of(cls, problem: Problem) -> _Step:
+    def of(cls, problem: Problem) -> _StepSize:
         value = 1.0 if problem.step_at is None else problem.step_at(problem.prepare(problem.lam))
         if isinstance(value, Tensor):
             return cls(value.detach().to(problem.w0), problem.frozen_step is not True)
         return cls(torch.tensor(value, dtype=problem.dtype, device=problem.device), None)
 
 
-def _prepared(problem: Problem, stage: Stage, slots: Slots, step: _Step) -> dict[str, Any]:
+def _prepared(problem: Problem, stage: Stage, slots: Slots, step: _StepSize) -> dict[str, Any]:
     """`prepare`, and the dynamics and the step, which read what the user's own `prepare` returns."""
     own_dynamics = problem.dynamics.step is FIXED_POINT.step
     plain = own_dynamics and problem.finite_sum is None
