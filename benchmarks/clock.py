@@ -29,6 +29,19 @@ def race(*runs: Callable[[], object], repeat: int) -> list[float]:
     return [min(times) for times in zip(*rounds, strict=True)]
 
 
+def race_of_processors(*runs: Callable[[], object], repeat: int, warm: bool = True) -> list[float]:
+    """The least seconds of the processor of each, run in turn, after one to warm up."""
+    for run in runs if warm else ():
+        run()
+    best = [float("inf")] * len(runs)
+    for _ in range(repeat):
+        for i, run in enumerate(runs):
+            start = time.process_time()
+            run()
+            best[i] = min(best[i], time.process_time() - start)
+    return best
+
+
 PEAK = """
 import torch, boundcheck as bc
 torch.set_num_threads(1)

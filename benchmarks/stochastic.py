@@ -8,11 +8,10 @@ thread. What is written by a user is plain torch: its derivatives come from auto
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from clock import race_of_processors
 from torch import Tensor
 from torch.nn.functional import softplus
 
@@ -81,17 +80,6 @@ def bare(data: Data, drawn: dict[int, list[Tensor]], runs: int) -> Tensor:
     return -data.alpha * w * v
 
 
-def race(*calls: Callable[[], object], repeat: int = 3) -> list[float]:
-    """The least seconds of the processor of each, run in turn."""
-    best = [float("inf")] * len(calls)
-    for _ in range(repeat):
-        for i, call in enumerate(calls):
-            start = time.process_time()
-            call()
-            best[i] = min(best[i], time.process_time() - start)
-    return best
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=2000)
@@ -117,9 +105,9 @@ def main() -> int:
     def errors(problem: bc.Problem) -> Tensor:
         return (sid(problem) - exact).norm(dim=1)
 
-    by_hand, shipped, users = race(
-        lambda: bare(data, drawn, runs), lambda: errors(problem), lambda: errors(user)
-    )  # fmt: skip
+    by_hand, shipped, users = race_of_processors(
+        lambda: bare(data, drawn, runs), lambda: errors(problem), lambda: errors(user), repeat=3, warm=False
+    )
     print(f"the errors of {runs} runs of SID, t = k = {t}, lr with minibatches of {data.batch}; bare {by_hand:.2f} s")
     for name, each, seconds in (("built-in", problem, shipped), ("by a user", user, users)):
         off = float((sid(each) - expected).abs().max() / expected.abs().max())

@@ -7,12 +7,12 @@ hypertorch where BOUNDCHECK_HYPERTORCH names a clone, else the loop that its use
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from clock import race_of_processors
 from rivals import hypertorch_way
 
 import boundcheck as bc
@@ -49,19 +49,6 @@ PAIRS: dict[str, Callable[[], users.Pair]] = {
 ALONE: dict[str, Callable[[], bc.Problem]] = {"mlp": users.network, "conv eqm": users.convolution}
 
 
-def race(*runs: Callable[[], object], repeat: int) -> list[float]:
-    """The least seconds of the processor of each, run in turn, after one to warm up."""
-    for run in runs:
-        run()
-    best = [float("inf")] * len(runs)
-    for _ in range(repeat):
-        for i, run in enumerate(runs):
-            start = time.process_time()
-            run()
-            best[i] = min(best[i], time.process_time() - start)
-    return best
-
-
 def tell(line: str) -> None:
     print(line, flush=True)
 
@@ -79,7 +66,7 @@ def single_calls(name: str, user: bc.Problem, shipped: bc.Problem | None) -> Non
         ]
         if shipped is not None:
             runs.append(lambda method=method, k=k: bc.hypergradient(shipped, method, STEPS, k))
-        ours, rival, *other = race(*runs, repeat=9)
+        ours, rival, *other = race_of_processors(*runs, repeat=9)
         beside = f", x{ours / other[0]:.2f} of the shipped one" if other else ""
         tell(f"{name:12s} {method:7s} t=k={STEPS}: {1e3 * ours:6.1f} ms, rival x{rival / ours:.1f}{beside}")
 
@@ -89,7 +76,7 @@ def curves(name: str, pair: users.Pair) -> None:
     asked = [*methods(name), "aid-fp:10"]
     for some in (lams, lams[:1]):
         runs = [lambda p=p, some=some: bc.error_curves(p, asked, T, lam=some) for p in (pair.user, pair.shipped)]
-        ours, shipped = race(*runs, repeat=2 if len(some) > 1 else 4)
+        ours, shipped = race_of_processors(*runs, repeat=2 if len(some) > 1 else 4)
         tell(f"{name:12s} curves T={T}, {len(some):2d} λ: {ours:6.3f} s, x{ours / shipped:.2f} of the shipped one")
 
 
@@ -98,7 +85,9 @@ def constants(name: str, pair: users.Pair) -> None:
         ("constants", bc.estimate_constants, 2),
         (f"check t={T}", lambda p: bc.check(p, methods(name), T), 1),
     ):
-        ours, shipped = race(lambda run=run: run(pair.user), lambda run=run: run(pair.shipped), repeat=repeat)
+        ours, shipped = race_of_processors(
+            lambda run=run: run(pair.user), lambda run=run: run(pair.shipped), repeat=repeat
+        )
         tell(f"{name:12s} {what}: {ours:6.2f} s, x{ours / shipped:.2f} of the shipped one")
 
 

@@ -13,7 +13,7 @@ from boundcheck.ball import BallKind
 from boundcheck.compare.case import YES, AssumptionAnswer, Case, frozen
 from boundcheck.compare.certificate import residual_is_enough
 from boundcheck.compare.reasons import know
-from boundcheck.errors import UnknownNameError
+from boundcheck.compare.require_checks import require_checks
 from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.derivatives import DENSE
 from boundcheck.report.stochastic_curve import Measured
@@ -128,16 +128,10 @@ BY_CONSTRUCTION: Mapping[str, str] = {
 }
 
 
-def require_checks(bounds: Iterable[Bound]) -> None:
-    """Raise UnknownNameError for an assumption that has neither a check nor a reason why it is met."""
-    known = {**CHECKS, **BY_CONSTRUCTION}
-    for bound in bounds:
-        for assumption in bound.assumptions:
-            if assumption.key not in known:
-                raise UnknownNameError.among(f"assumption of {bound.name}", assumption.key, known)
-
-
-require_checks(bound for bound in catalogue.values() if bound.bounds.name not in {m.value for m in Measured})
+require_checks(
+    (bound for bound in catalogue.values() if bound.bounds.name not in {m.value for m in Measured}),
+    (*CHECKS, *BY_CONSTRUCTION),
+)
 
 
 def _other_k(bound_k: int, method: Method) -> AssumptionAnswer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -138,11 +139,7 @@ def _bound_curve(bound: Bound, run: MethodRun) -> BoundCurve:
     )  # fmt: skip
     longer = outcome.longer
     return BoundCurve(
-        name=bound.name,
-        title=bound.title,
-        reference=bound.reference.number,
-        kind=bound.kind,
-        ball=bound.ball,
+        **_identity(bound),
         values=outcome.values,
         side=max((worth.side for worth in outcome.worths), key=list(Side).index),
         delta=delta,
@@ -191,14 +188,21 @@ def _evaluated(bound: Bound, run: MethodRun, observed: Observed, doubt: str) -> 
     return Applies(first, applied, ts, worths, values, longer, doubt)
 
 
+def _identity(bound: Bound) -> dict[str, Any]:
+    """What a curve says of its bound, whatever was measured."""
+    return {
+        "name": bound.name,
+        "title": bound.title,
+        "reference": bound.reference.number,
+        "kind": bound.kind,
+        "ball": bound.ball,
+    }
+
+
 def _not_applicable(bound: Bound, outcome: DoesNotApply, run: MethodRun) -> BoundCurve:
     nothing = np.full(run.errors.shape, np.nan)
     return BoundCurve(
-        name=bound.name,
-        title=bound.title,
-        reference=bound.reference.number,
-        kind=bound.kind,
-        ball=bound.ball,
+        **_identity(bound),
         values=nothing,
         side=Side.LOWER,
         delta=0.0,

@@ -13,6 +13,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from boundcheck.compare.case import YES, AssumptionAnswer
+from boundcheck.compare.require_checks import require_checks
 from boundcheck.compare.stochastic_rates import (
     RHO,
     SIGMA,
@@ -26,7 +27,7 @@ from boundcheck.compare.stochastic_rates import (
     smaller,
 )
 from boundcheck.constants import Constant, Constants, Provenance
-from boundcheck.errors import AssumptionError, InputError, MissingConstantError, UnknownNameError
+from boundcheck.errors import AssumptionError, InputError, MissingConstantError
 from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.report.stochastic_curve import Measured
@@ -118,16 +119,7 @@ def about_means() -> list[Bound]:
     return [bound for bound in catalogue.values() if bound.bounds.name in QUANTITIES]
 
 
-def require_checks(bounds: Iterable[Bound]) -> None:
-    """Raise UnknownNameError for an assumption that has neither a check nor a reason why it is met."""
-    known = {**CHECKS, **BY_CONSTRUCTION}
-    for bound in bounds:
-        for assumption in bound.assumptions:
-            if assumption.key not in known:
-                raise UnknownNameError.among(f"assumption of {bound.name}", assumption.key, known)
-
-
-require_checks(about_means())
+require_checks(about_means(), (*CHECKS, *BY_CONSTRUCTION))
 
 
 @dataclass(frozen=True, eq=False)

@@ -122,7 +122,7 @@ def smaller(ways: tuple[Make, Make], constants: Constants, steps: StepSchedule, 
 
     Returns
     -------
-    Rate
+    DistanceBounds
         n + 1 values, and the constants of every bound that is the smaller one somewhere.
 
     Raises

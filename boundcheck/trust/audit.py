@@ -81,7 +81,7 @@ def audit(
     >>> problem = bc.problems.scalar(q=0.5)
     >>> right = bc.hypergradient(problem, "exact").value
     >>> print(bc.audit(problem, -right))
-    g is 200 % off (angle 180°), −g is not a descent direction. Its sign is wrong. Return −g.
+    g is 200% off (angle 180°), −g is not a descent direction. Its sign is wrong. Return −g.
     >>> bc.audit(problem, right).fault is None
     True
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from boundcheck.constants import Constant
+from boundcheck.number_text import percent, percent_at_most, upward
 from boundcheck.report.accuracy import Accuracy
 from boundcheck.side import Side
 from boundcheck.trust.diagnosis import Diagnosis
@@ -12,11 +13,6 @@ from boundcheck.trust.low_precision import LowPrecision
 
 SURE = 0.9  # ends of the error that are this near to each other are one number
 RIGHT = 1e-6  # a relative error of which nothing need be said
-
-
-def percent(x: float) -> str:
-    """A relative number in per cent, with three digits."""
-    return f"{100 * x:.3g} %" if x >= 1e-5 else f"{100 * x:.1e} %"
 
 
 def message(found: Accuracy, *parts: str) -> str:
@@ -34,8 +30,10 @@ def _how_far(found: Accuracy) -> str:
         upper = float(found.error.upper)
         size = f"the error of g is {upper:.3g}" if math.isfinite(upper) else "nothing is known of the error of g"
         return f"∇f may be 0, so there is no relative error: {size}, and {descent}."
-    at_most = "" if found.error.lower >= SURE * found.error.upper else "at most "
-    return f"g is {at_most}{percent(found.relative_error)} off (angle {at_most}{found.angle:.3g}°), {descent}."
+    if found.error.lower >= SURE * found.error.upper:
+        return f"g is {percent(found.relative_error)} off (angle {found.angle:.3g}°), {descent}."
+    off, angle = percent_at_most(found.relative_error), upward(found.angle)
+    return f"g is at most {off} off (angle at most {angle}°), {descent}."
 
 
 def fault(diagnosis: Diagnosis) -> str:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from boundcheck.errors import BoundcheckError
+from boundcheck.number_text import percent
 from boundcheck.numerics.solvers.reference import reference
 from boundcheck.trust import early_stop, factors
 from boundcheck.trust.diagnosis import Suspect, double
@@ -77,20 +78,16 @@ def given_solution(e: Evidence) -> Iterator[Suspect]:
     if of_w >= of_v:
         away = float((e.base.w - e.exact.w).norm() / e.exact.w.norm())
         yield Suspect(
-            "inner", e.off_base, f"the inner solution w is {_percent(away)} off",
+            "inner", e.off_base, f"the inner solution w is {percent(away)} off",
             "Solve the lower level more accurately: more steps, or a better solver.",
         )  # fmt: skip
     else:
         left = e.base.residual(e.base.v) / float(e.base.b.norm())
         yield Suspect(
             "linear-solve", e.off_base,
-            f"the linear solve is not accurate: v leaves a residual of {_percent(left)} of ∇₁E",
+            f"the linear solve is not accurate: v leaves a residual of {percent(left)} of ∇₁E",
             "Solve (I − ∂₁Φᵀ)v = ∇₁E more accurately: more steps k, or another solver.",
         )  # fmt: skip
-
-
-def _percent(x: float) -> str:
-    return f"{100 * x:.3g} %"
 
 
 def linear_solve(e: Evidence) -> Iterator[Suspect]:

@@ -32,7 +32,7 @@ def default_steps(
 
     Returns
     -------
-    Steps
+    BothSteps
         The steps, and where they are from.
 
     Raises

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -32,9 +33,16 @@ def test_an_own_problem(boundcheck: Command, tmp_path: Path) -> None:
     done = boundcheck("hypergradient", f"{tmp_path / 'own.py'}:problem", "--rtol", "0.1", "--out", str(out))
     assert done.returncode == 0, done.stderr
     assert "(proved)" in done.stdout
-    assert "is a descent direction" in " ".join(done.stdout.split())
+    text = " ".join(done.stdout.split())
+    assert "is a descent direction" in text
     done = boundcheck("hypergradient", f"{tmp_path / 'own.py'}:problem", "--rtol", "0.1", "--json")
     content = json.loads(done.stdout)
+    printed = re.search(r"within (\S+)% of ∇f and at an angle of at most (\S+)° .* between (\S+) and (\S+)\. ", text)
+    share, angle, lower, upper = map(float, printed.groups())  # each rounded to the side on which it stays true
+    assert content["relative_error"] <= share / 100
+    assert content["angle"] <= angle
+    assert lower <= content["error"]["lower"]
+    assert content["error"]["upper"] <= upper
     assert content["relative_error"] <= 0.1
     assert content["error"]["lower"] <= content["error"]["upper"]
     assert np.load(out).tolist() == content["value"]

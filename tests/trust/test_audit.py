@@ -177,7 +177,7 @@ def test_assert_hypergradient() -> None:
     found = bc.assert_hypergradient(s.problem, s.gradient, rtol=1e-9)
     assert found is not None
     assert found.fault is None
-    with pytest.raises(AssertionError, match=r"ridge: not within rtol = 0.01. g is 200 % off .*Return −g") as caught:
+    with pytest.raises(AssertionError, match=r"ridge: not within rtol = 0.01. g is 200% off .*Return −g") as caught:
         bc.assert_hypergradient(s.problem, -s.gradient)
     assert "\n" not in str(caught.value)
     assert bc.assert_hypergradient(s.problem, -s.gradient, raise_exception=False) is None
