@@ -29,11 +29,9 @@ SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", flags=re.M)
 ENTRY = re.compile(r"^(\S.*?) : (\S.*)$", flags=re.M)
 SHOWN = re.compile(r"^::: boundcheck\.(\S+)$(?:\n +options:\n +members: \[(.*)\]$)?", flags=re.M)
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-SHOWN_AT_WORK = {
-    "check", "plan", "enclose", "hypergradient", "error_curves", "estimate_constants", "explain_constant",
-    "load_problem", "worst", "closed_form", "Problem.from_loss", "Problem.from_map", "Constants.given",
-    "Bound.evaluate",
-}  # fmt: skip
+MODULES = ("problems", "step_sizes", "dynamics", "plot")  # of `bc.__all__`, whose functions count as its own
+SHOWN_AT_WORK = {name for name in bc.__all__ if inspect.isfunction(getattr(bc, name))}
+SHOWN_AT_WORK |= {"Problem.from_loss", "Problem.from_map", "Constants.given", "Bound.evaluate"}
 PROBLEMS = {f"problems.{entry.file}" for entry in bc.problems.CATALOGUE.values()}
 STEP_SIZES = {f"step_sizes.{name}" for name in bc.step_sizes.__all__}
 
@@ -68,7 +66,7 @@ def _at(path: str) -> Any:
 
 def _public() -> dict[str, Any]:
     """The callables and classes, by the name that users write."""
-    shown = [*bc.__all__, *sorted(PROBLEMS), *sorted(STEP_SIZES)]
+    shown = [*bc.__all__, *sorted(PROBLEMS), *sorted(STEP_SIZES), *(f"plot.{name}" for name in bc.plot.__all__)]
     for path, members in SHOWN.findall((ROOT / "docs" / "reference.md").read_text(encoding="utf-8")):
         shown += [path, *(f"{path}.{member}" for member in members.split(", ") if member)]
     things = {path if path.partition(".")[0] in bc.__all__ else path.rpartition(".")[2]: _at(path) for path in shown}
@@ -93,7 +91,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: getattr(value, "__func__", value) for name, value in MEMBERS.items() if name not in PROPERTIES},
 }
 EVERYTHING = {**CLASSES, **PROPERTIES, **FUNCTIONS}
-WITH_AN_EXAMPLE = SHOWN_AT_WORK | PROBLEMS | (STEP_SIZES & FUNCTIONS.keys())
+OF_MODULES = {name for name in FUNCTIONS if name.count(".") == 1 and name.startswith(tuple(f"{m}." for m in MODULES))}
+WITH_AN_EXAMPLE = SHOWN_AT_WORK | {name for name in OF_MODULES if name.partition(".")[2] not in CLASSES}
 
 
 def each(things: dict[str, Any]) -> pytest.MarkDecorator:
@@ -103,7 +102,7 @@ def each(things: dict[str, Any]) -> pytest.MarkDecorator:
 def test_the_public_api_is_found() -> None:
     assert {"check", "Problem", "Problem.from_loss", "Bound.kind", "Guarantee", "plot.save"} <= EVERYTHING.keys()
     assert FUNCTIONS.keys() >= WITH_AN_EXAMPLE
-    assert {"problems.scalar", "step_sizes.heavy_ball"} <= WITH_AN_EXAMPLE
+    assert {"follow", "problems.scalar", "step_sizes.heavy_ball", "plot.style_of", "dynamics.by_name"} <= WITH_AN_EXAMPLE
     assert {"step_sizes.Momentum", "step_sizes.Momentum.matrix"} <= EVERYTHING.keys()
 
 

@@ -143,6 +143,12 @@ def heavy_ball(coefficients: Coefficients) -> Dynamics:
     -------
     Dynamics
         To be given to `Problem.from_loss` or `Problem.from_map`.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> bc.dynamics.heavy_ball(lambda ready: (1.0, 0.5))
+    Dynamics('heavy-ball')
     """
 
     def step(phi: Map, z: Tensor, ready: Any) -> Tensor:
@@ -170,6 +176,12 @@ def nesterov(coefficients: Coefficients) -> Dynamics:
     -------
     Dynamics
         To be given to `Problem.from_loss` or `Problem.from_map`.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> bc.dynamics.nesterov(lambda ready: (1.0, 0.5))
+    Dynamics('nesterov')
     """
 
     def step(phi: Map, z: Tensor, ready: Any) -> Tensor:
@@ -232,6 +244,14 @@ def optimal_steps(name: str, mu: Tensor, L: Tensor) -> Steps:
     ------
     UnknownNameError
         If there is no method of that name.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import boundcheck as bc
+    >>> steps = bc.dynamics.optimal_steps("heavy-ball", torch.tensor(1.0), torch.tensor(9.0))
+    >>> steps.alpha, steps.omega, steps.beta
+    (tensor(0.2000), tensor(1.2500), tensor(0.2500))
     """
     alpha = 2 / (mu + L)
     s = (L.sqrt() - mu.sqrt()) / (L.sqrt() + mu.sqrt())
@@ -263,6 +283,12 @@ def by_name(name: str, coefficients: Coefficients) -> Dynamics:
     ------
     UnknownNameError
         If there is no method of that name.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> bc.dynamics.by_name("nesterov", lambda ready: (1.0, 0.5))
+    Dynamics('nesterov')
     """
     if name == "gradient-descent":
         return GRADIENT_DESCENT
@@ -298,6 +324,16 @@ def constant(name: str, alpha: float, step_size: float, beta: float) -> Dynamics
         If a step is not positive, or β is not in [0, 1).
     UnknownNameError
         If there is no method of that name.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import boundcheck as bc
+    >>> inner = lambda w, lam: ((w - lam) ** 2).sum() / 2
+    >>> outer = lambda w, lam: (w**2).sum() / 2
+    >>> momentum = bc.dynamics.constant("heavy-ball", alpha=0.5, step_size=0.8, beta=0.1)
+    >>> bc.Problem.from_loss(inner, outer, torch.zeros(2), torch.ones(2), step_size=0.5, dynamics=momentum)
+    Problem(user, d=2, n=2, heavy-ball, float32 on cpu)
     """
     if not (alpha > 0 and step_size > 0):
         raise InputError(f"step_size = {step_size} over alpha = {alpha}; both must be positive")

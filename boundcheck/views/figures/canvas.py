@@ -68,6 +68,13 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
     ------
     InputError
         If the file name has another ending, or the file cannot be written.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> report = bc.check("scalar", ["itd"], t=5, bounds=["itd"])
+    >>> bc.plot.save(bc.plot.errors(report), "errors.svg").name
+    'errors.svg'
     """
     target = Path(path)
     suffix = target.suffix.lower().removeprefix(".")

@@ -46,6 +46,13 @@ def constants(report: Report) -> Figure:
     ------
     InputError
         If the report has no constants.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> report = bc.check("scalar", ["itd"], t=5, bounds=["itd"])
+    >>> len(bc.plot.constants(report).axes)
+    1
     """
     by_ball = report.constants
     names = [name for name in QUANTITIES if any(name in constants for constants in by_ball.values())]

@@ -74,6 +74,13 @@ def chosen(curve: Curve) -> list[BoundCurve]:
     -------
     list of BoundCurve
         At most five.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> report = bc.check("scalar", ["itd"], t=5, bounds=["itd"])
+    >>> [bound.name for bound in bc.plot.chosen(report.curve("itd"))]
+    ['itd']
     """
     return list(roles(curve).values())
 

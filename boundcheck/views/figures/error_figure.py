@@ -40,6 +40,13 @@ def errors(report: Report) -> Figure:
     -------
     matplotlib.figure.Figure
         The figure; `save` writes it.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> report = bc.check("scalar", ["itd"], t=5, bounds=["itd"])
+    >>> bc.plot.errors(report).axes[0].get_title()
+    'ITD'
     """
     curves = curves_of(report)
     low, high = limits(curves)

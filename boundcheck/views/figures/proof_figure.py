@@ -65,6 +65,13 @@ def waterfall(trace: Trace, title: str = "From the error to the bound", t: int |
     ------
     InputError
         If the proof was not traced at t.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> report = bc.check("scalar", ["itd"], t=5, bounds=["itd"])
+    >>> len(bc.plot.waterfall(report.trace("itd"), t=3).axes)
+    1
     """
     place = _place(trace, t)
     because = [
@@ -101,6 +108,13 @@ def trace_over_t(trace: Trace, title: str = "Where the bound is lost") -> Figure
     -------
     matplotlib.figure.Figure
         The figure; `save` writes it.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> report = bc.check("scalar", ["itd"], t=5, bounds=["itd"])
+    >>> len(bc.plot.trace_over_t(report.trace("itd")).axes)
+    1
     """
     title, top = _headline(title)
     figure = Figure(figsize=(2 * WIDTH, 3.0))
@@ -145,6 +159,13 @@ def trace(trace: Trace, title: str = "From the error to the bound", t: int | Non
     ------
     InputError
         If the proof was not traced at t.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> report = bc.check("scalar", ["itd"], t=5, bounds=["itd"])
+    >>> len(bc.plot.trace(report.trace("itd"), t=3).axes)
+    2
     """
     place = _place(trace, t)
     names = [text_shapes.wrapped(name, NAMES, TEXT) for name in (*trace.links, "bound")]

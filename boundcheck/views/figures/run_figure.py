@@ -49,6 +49,13 @@ def along_run(traces: RunTrace | Mapping[str, RunTrace]) -> Figure:
     ------
     InputError
         If there are no rows to draw.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> trace = bc.follow(bc.problems.scalar(q=0.5), outer_step=0.01, steps=3, method="itd", t=10)
+    >>> len(bc.plot.along_run(trace).axes)
+    4
     """
     named = dict(traces) if isinstance(traces, Mapping) else {_name(traces): traces}
     if not any(len(trace) for trace in named.values()):

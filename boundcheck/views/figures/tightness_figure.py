@@ -45,6 +45,13 @@ def tightness(report: Report) -> Figure:
     -------
     matplotlib.figure.Figure
         The figure; `save` writes it.
+
+    Examples
+    --------
+    >>> import boundcheck as bc
+    >>> report = bc.check("scalar", ["itd"], t=5, bounds=["itd"])
+    >>> bc.plot.tightness(report).axes[0].get_ylabel()
+    'bound / error'
     """
     curves = curves_of(report)
     ratios = [bound.tightness for curve in curves for bound in drawn_bounds.chosen(curve)]
