@@ -220,8 +220,8 @@ def main() -> None:
 def _of_options(message: str) -> str:
     """The message with the option where Python names an argument: "t must be …" becomes "--t must be …"."""
     name, must, _ = message.partition(" must be ")
-    asked = any(word.split("=")[0] == f"--{name}" for word in sys.argv[1:])
-    return f"--{message}" if must and asked else message
+    is_given = any(word.split("=")[0] == f"--{name}" for word in sys.argv[1:])
+    return f"--{message}" if must and is_given else message
 
 
 def _fail(message: str, code: int = BAD_INPUT) -> None:

@@ -34,11 +34,11 @@ def audit(
     loaded = asked_problem(problem, seed, dtype, device, set_problem)
     vectors = {name: _read(path, name, loaded) for name, path in (("g", g), ("w", w), ("v", v)) if path}
     lams = {name: _read(path, "lam", loaded) for name, path in (("lam", lam), ("previous", previous)) if path}
-    found = run(loaded, **vectors, **lams)
+    result = run(loaded, **vectors, **lams)
     if as_json:
-        print_json(show_audit.as_json(loaded.about(), found))
+        print_json(show_audit.as_json(loaded.about(), result))
     else:
-        show_audit.show(loaded.about(), found)
+        show_audit.show(loaded.about(), result)
 
 
 def _read(path: str, name: str, problem: Problem) -> Any:

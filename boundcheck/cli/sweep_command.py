@@ -87,22 +87,22 @@ def sweep(
     try:
         with sole_use(place) as results:
             with console.progress(quiet or as_json, time_left=True) as tell:
-                found = run_sweep(
+                result = run_sweep(
                     problem, axes, t, methods=method, samples=samples, seed=seed, action="plan" if plan else "check",
                     rtol=rtol, eps=eps, bounds=bound, options=options, budget=budget, jobs=jobs, scheduler=scheduler,
                     out=results, progress=tell, say=say,
                 )  # fmt: skip
-            save(found, results)
+            save(result, results)
     except KeyboardInterrupt:
         raise InterruptedRunError(f"stopped; the same command resumes from {place}") from None
     with after_writing(str(place)):
         if as_json:
-            print_json(found.to_json())
+            print_json(result.to_json())
         else:
-            console.Screen(highlight=False).print(str(found), markup=False)
-            before = f", {found.from_before} points from before" if found.from_before else ""
+            console.Screen(highlight=False).print(str(result), markup=False)
+            before = f", {result.from_before} points from before" if result.from_before else ""
             typer.echo(f"written to {place}{before}")
-    return _exit_code(found.counts)
+    return _exit_code(result.counts)
 
 
 def _exit_code(counts: dict[str, int]) -> int:

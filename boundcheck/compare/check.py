@@ -236,8 +236,10 @@ def _refuse_unless_run(bounds: Sequence[Bound], methods: Sequence[Method]) -> No
     for bound in bounds:
         about = [name for name in bound.methods if name != "exact"]
         if about and not names & {*about}:
-            run, asked = " or ".join(about), ", ".join(map(str, methods))
-            raise InputError(f"the bound {bound.name} is about {run}, and the methods are {asked}; add {about[0]}")
+            run, names_of_methods = " or ".join(about), ", ".join(map(str, methods))
+            raise InputError(
+                f"the bound {bound.name} is about {run}, and the methods are {names_of_methods}; add {about[0]}"
+            )
 
 
 def _run(problem: Problem, methods: Sequence[Method], lams: Tensor, T: int, memory: int, tell: Progress) -> ErrorRuns:

@@ -157,13 +157,13 @@ def _without_noise(g: np.ndarray, away: np.ndarray, reference: Reference) -> dic
 
 def collect(points: list[dict[Measured, PointEstimate]], quantity: Measured) -> MeanEstimate:
     """One quantity over the whole grid."""
-    each = [point[quantity] for point in points]
-    proved = all(p.interval.proved for p in each)
+    values = [point[quantity] for point in points]
+    proved = all(p.interval.proved for p in values)
     return MeanEstimate(
         quantity,
-        np.array([p.value for p in each]),
-        np.array([p.interval.lower for p in each]),
-        np.array([p.interval.upper for p in each]),
+        np.array([p.value for p in values]),
+        np.array([p.interval.lower for p in values]),
+        np.array([p.interval.upper for p in values]),
         proved,
         confidence.BOUNDED if proved else confidence.APPROXIMATE,
     )

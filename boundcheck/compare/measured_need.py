@@ -143,5 +143,5 @@ def _without_need(curves: Mapping[int, np.ndarray], steps: int) -> NeedSearch:
     if not math.isfinite(end) or (end > first and end > middle):
         return NeedSearch(None, steps, end, f"it diverges: its error after {steps} steps is {end:.1e}")
     falling = end <= STILL_FALLING * middle
-    told = f"its error after {steps} steps is {end:.1e}{' and still falling' if falling else ''}"
-    return NeedSearch(None, steps, end, told, falling)
+    error_at_end = f"its error after {steps} steps is {end:.1e}{' and still falling' if falling else ''}"
+    return NeedSearch(None, steps, end, error_at_end, falling)

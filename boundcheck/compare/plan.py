@@ -244,8 +244,8 @@ def _run(problem: Problem, method: str, best: Offer | None, eps: float, costs: C
     """
     if best is None or best.cost * costs.inner > LONGEST_RUN:
         return replace(search(problem, method, eps, costs), error=None)
-    found = within(problem, method, eps, costs, best.t, best.k or 1, only_last=best.t > LENGTHS[-1])
-    return found if found.need is not None else replace(search(problem, method, eps, costs), error=found.error)
+    need = within(problem, method, eps, costs, best.t, best.k or 1, only_last=best.t > LENGTHS[-1])
+    return need if need.need is not None else replace(search(problem, method, eps, costs), error=need.error)
 
 
 def _guarantee(problem: Problem, best: Offer, eps: float, found: NeedSearch | None) -> Guarantee:

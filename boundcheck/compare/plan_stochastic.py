@@ -124,11 +124,11 @@ def plan_stochastic(
         tell("inverting the bound", number, len(sizes))
         if number and (case.ball_doubt or case.steps != FULL):  # larger minibatches may allow larger steps
             case = _smallest_case(problem, batch, solution, known, spend, tell, doubts)
-        found = _cheapest(_with_batch(case, batch), goal**2)
-        if isinstance(found, CheapestSplit):
-            splits.append(found)
+        cheapest = _cheapest(_with_batch(case, batch), goal**2)
+        if isinstance(cheapest, CheapestSplit):
+            splits.append(cheapest)
         else:
-            reasons[batch] = found
+            reasons[batch] = cheapest
     measured = _measure(problem, goal, seed, known, tell) if run else None
     validate.unchanged(problem)
     return StochasticPlan(
@@ -137,9 +137,9 @@ def plan_stochastic(
     )  # fmt: skip
 
 
-def _batches(asked: Sequence[int] | None, examples: int, own: int, *, replacement: bool) -> list[int]:
-    if asked is not None:
-        sizes = [method_names.count(batch, "batch", 1) for batch in asked]
+def _batches(batches: Sequence[int] | None, examples: int, own: int, *, replacement: bool) -> list[int]:
+    if batches is not None:
+        sizes = [method_names.count(batch, "batch", 1) for batch in batches]
         large = [batch for batch in sizes if batch > examples and not replacement]
         if large:
             raise InputError(f"batch = {large[0]} > {examples} examples; give at most {examples}, or replacement=True")
@@ -204,13 +204,13 @@ def _cheapest(case: StochasticCase, goal: float) -> CheapestSplit | str:
         near = max(1, round(n * factor))
         grids.setdefault(near, _on_grid(case, near))
     numbers = sorted(grids)
-    each = [grids[number] for number in numbers]
-    values = _values(case, np.array([g.rho[-1] for g in each]), np.array([g.sigma[-1] for g in each]))
+    of_numbers = [grids[number] for number in numbers]
+    values = _values(case, np.array([g.rho[-1] for g in of_numbers]), np.array([g.sigma[-1] for g in of_numbers]))
     total = np.where(values <= goal, np.add.outer(numbers, numbers), np.iinfo(np.int64).max)
     i, j = np.unravel_index(int(total.argmin()), total.shape)
     t, k = numbers[i], numbers[j]
     side = Side.LOWER if evaluated.doubt else evaluated.worth.side
-    steps, steps_v = each[i].case.steps, each[j].case.steps_v
+    steps, steps_v = of_numbers[i].case.steps, of_numbers[j].case.steps_v
     return CheapestSplit(batch, t, k, steps, steps_v, float(values[i, j]), batch * (t + k + 1), side, THEOREM.name)
 
 

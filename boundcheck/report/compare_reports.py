@@ -153,11 +153,11 @@ def _of_tightness(
     both = np.logical_and.reduce([np.isfinite(bound.tightness[:, :steps]).all(axis=0) for _, bound in (a, b)])
     if not both.any():
         return
-    at = int(np.flatnonzero(both)[-1])
-    first, second = (float(bound.tightness[:, at].mean()) for _, bound in (a, b))
-    rounding = sum(float((curve.floor[:, at] / curve.errors[:, at]).max()) for curve, _ in (a, b))
+    last = int(np.flatnonzero(both)[-1])
+    first, second = (float(bound.tightness[:, last].mean()) for _, bound in (a, b))
+    rounding = sum(float((curve.floor[:, last] / curve.errors[:, last]).max()) for curve, _ in (a, b))
     if not _equal(first, second, rtol + rounding, 0.0):
-        yield Change(ChangePart.TIGHTNESS, f"{label} at t = {int(a[0].t[at])}", first, second, second > first)
+        yield Change(ChangePart.TIGHTNESS, f"{label} at t = {int(a[0].t[last])}", first, second, second > first)
 
 
 def _of_constants(

@@ -187,10 +187,10 @@ def _counted(changes: Iterable[Change], noun: str, worse: str, better: str, othe
     counts = {True: 0, False: 0, None: 0}
     for change in changes:
         counts[change.worse] += 1
-    said = [(counts[key], verb) for key, verb in ((True, worse), (False, better), (None, other)) if counts[key]]
-    if not said:
+    verbs = [(counts[key], verb) for key, verb in ((True, worse), (False, better), (None, other)) if counts[key]]
+    if not verbs:
         return f"all {noun}s are equal"
-    (n, verb), *rest = said
+    (n, verb), *rest = verbs
     return ", ".join([f"{n} {noun}{'s' * (n > 1)} {verb}", *(f"{m} {also}" for m, also in rest)])
 
 

@@ -105,12 +105,12 @@ def _name(function: Any) -> str:
 
 def _of_files(path: Path) -> str:
     """A file and the modules beside it that it imports, and so on."""
-    digest, waiting, seen = hashlib.sha256(), [path], set()
+    digest, waiting, visited = hashlib.sha256(), [path], set()
     while waiting:
         file = waiting.pop()
-        if file in seen:
+        if file in visited:
             continue
-        seen.add(file)
+        visited.add(file)
         text = file.read_bytes()
         digest.update(f"{file.relative_to(path.parent).as_posix()}\n".encode() + text)
         try:

@@ -88,8 +88,10 @@ def drawn(sweep: Sweep, what: str = "tightness", x: str | None = None, y: str | 
         panels, rows = [Panel("", several)], [method or "–" for method in reversed(methods)]
     of = groups(sweep.rows, axes)
     if what == VERDICTS:
-        seen = {group.verdict for group in of.values()}
-        keys = [Tile(f"{word}: {v}" if word != v else v, None, tint) for v, (word, tint) in WORDS.items() if v in seen]
+        verdicts = {group.verdict for group in of.values()}
+        keys = [
+            Tile(f"{word}: {v}" if word != v else v, None, tint) for v, (word, tint) in WORDS.items() if v in verdicts
+        ]
     else:
         keys = [*shades(what), Tile("–: nothing to show")]
     columns = names(_some(sweep.grid.values(x))) if x else [""]

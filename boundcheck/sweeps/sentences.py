@@ -31,8 +31,8 @@ def sentences(sweep: Sweep) -> list[str]:
     noun = sweep.action if len(sweep.rows) == 1 else f"{sweep.action}s"
     over = f" over {' × '.join(sweep.grid.wide)}" if sweep.grid.wide else ""
     counts = Counter(row.verdict for row in sweep.rows)
-    told = ", ".join(f"{counts[verdict]} {VERBS[verdict]}" for verdict in ORDER if counts[verdict])
-    lines = [f"{len(sweep.rows)} {noun} of {sweep.problem}{over}: {told}."]
+    counted = ", ".join(f"{counts[verdict]} {VERBS[verdict]}" for verdict in ORDER if counts[verdict])
+    lines = [f"{len(sweep.rows)} {noun} of {sweep.problem}{over}: {counted}."]
     plan = sweep.action == "plan"
     best = "The guaranteed steps cost" if plan else "The best bound is"
     unit = "times those that a run needed" if plan else "times the error"

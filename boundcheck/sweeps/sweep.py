@@ -189,9 +189,9 @@ def _steps(
     if bounds is not None:
         raise InputError("bounds are chosen for checks; a plan takes the cheapest of all, so leave them out")
     accuracies = {name: value for name, value in (("rtol", rtol), ("eps", eps)) if value is not None}
-    asked = {*accuracies, *({*STEPS["plan"]} & {*grid.axes})}
-    if len(asked) != 1:
-        both = "no accuracy was given" if not asked else "rtol and eps were given together"
+    columns = {*accuracies, *({*STEPS["plan"]} & {*grid.axes})}
+    if len(columns) != 1:
+        both = "no accuracy was given" if not columns else "rtol and eps were given together"
         raise InputError(f"{both}; give one, such as rtol=0.01 (--rtol 0.01)")
-    ((name),) = asked
+    ((name),) = columns
     return {name: accuracies.get(name), "budget": budget}

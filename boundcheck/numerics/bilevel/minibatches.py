@@ -184,8 +184,8 @@ class Minibatches:
         if not math.isfinite(size):  # outside of where the function is defined
             return
         if not float(gap.max()) <= APART * count * torch.finfo(value.dtype).eps * size:
-            at = int(gap.argmax())
+            worst = int(gap.argmax())
             raise InputError(
-                f"{what} is {float(value.reshape(-1)[at]):.6g} on {count} examples and its mean {of} "
-                f"{float(mean.reshape(-1)[at]):.6g}, so it is not a mean over examples; {REMEDY}"
+                f"{what} is {float(value.reshape(-1)[worst]):.6g} on {count} examples and its mean {of} "
+                f"{float(mean.reshape(-1)[worst]):.6g}, so it is not a mean over examples; {REMEDY}"
             )

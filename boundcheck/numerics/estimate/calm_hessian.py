@@ -49,10 +49,10 @@ def calm_hessian(over: ScalarBounds, around: Callable[[float], ScalarBounds], re
     radii = [2.0 ** (top - i) for i in range(BALLS) if 2.0 ** (top - i) > NEAR * distance]
     if not radii or not math.isfinite(around(radii[-1]).third):
         return math.inf
-    at = hessian_at(around(radii[-1]).over.curvature((W, W)))
+    hessian = hessian_at(around(radii[-1]).over.curvature((W, W)))
     worst, outer = 0.0, over
     for radius in radii:
-        worst = max(worst, _difference(outer, at) / (radius - distance) * UP)
+        worst = max(worst, _difference(outer, hessian) / (radius - distance) * UP)
         outer = around(radius)
         if math.isfinite(outer.third):
             return max(worst, outer.third)

@@ -220,9 +220,9 @@ class _Derivation:
             return plain
         bounds = self._lower
         if isinstance(bounds, MapBounds):
-            at = self._lower_at_centre
-            assert isinstance(at, MapBounds)
-            rows = map_contributions.contributions(bounds, at, bound.quantity)
+            at_centre = self._lower_at_centre
+            assert isinstance(at_centre, MapBounds)
+            rows = map_contributions.contributions(bounds, at_centre, bound.quantity)
             value: float = getattr(bounds, bound.quantity)
             if bound.quantity in PAIRS:
                 value = self.proof.moves(bounds, self.region, self.solution, PAIRS[bound.quantity])
@@ -261,10 +261,10 @@ class _Derivation:
         bounds, calm = self._outer, None
         value: float = getattr(bounds, bound.quantity)
         if bound.quantity != "gradient" and self.solution is not None:
-            at = self.proof.outer_bounds(self.solution.w, 0.0)
-            calm = Calm(at, self.solution.mean_distance(self.region))
+            at_centre = self.proof.outer_bounds(self.solution.w, 0.0)
+            calm = Calm(at_centre, self.solution.mean_distance(self.region))
             slope = bounds.third if bound.quantity == "hessian" else bounds.third_cross
-            value = min(value, getattr(at, bound.quantity) + calm.mean * slope)
+            value = min(value, getattr(at_centre, bound.quantity) + calm.mean * slope)
         rows = scalar_contributions.contributions(bounds, bound.quantity, calm=calm)
         return self._told(plain, bound.words, value, rows)
 

@@ -154,9 +154,9 @@ def _linearised(proof: ProgramProof, w: Tensor, reach: float, alpha: float) -> t
     """I − ∂₁Φ at w, how far it may be off, and ν₁ on the ball of radius `reach`."""
     bounds = proof.lower_bounds(w, reach)
     if isinstance(bounds, MapBounds):
-        at = proof.lower_bounds(w, 0.0)
-        assert isinstance(at, MapBounds)
-        slope = at.output.slopes.get("w")
+        at_w = proof.lower_bounds(w, 0.0)
+        assert isinstance(at_w, MapBounds)
+        slope = at_w.output.slopes.get("w")
         d = w.numel()
         Y = torch.zeros(d, d, dtype=torch.float64) if slope is None else slope.matrix
         slip = 0.0 if slope is None else float(slope.slip.norm()) * UP

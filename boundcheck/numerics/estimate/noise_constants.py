@@ -174,21 +174,21 @@ def _primary(
         above = (math.sqrt(above) + math.sqrt(bounds.m_1) * away.value) ** 2 * (1 + 1e-14)
     exact = Side.EXACT if above <= bounds.variance * (1 + NOTHING) else Side.UPPER
     slope = bounds.slope_of_batch(finite_sum)
-    found = {
+    primary = {
         "V_star": of("V_star", f * above, f"{f:.4g} times the variance of Φ_i(w*)", exact, None),
         "m_1": of("m_1", f * bounds.m_1, f"{f:.4g} times {bounds.how_1}"),
         "L_Phi_hat": of("L_Phi_hat", slope, "the largest ‖∂₁Φ̂‖ of all minibatches, by the bounds of every example"),
     }  # fmt: skip
     if finite_sum.lam_apart:
         provenance = Provenance("λ and the examples enter Φ in separate terms", "examples", no_proof=finite_sum.doubt)
-        found["m_2"] = Constant("m_2", 0.0, Side.LOWER if finite_sum.doubt else Side.EXACT, provenance)
+        primary["m_2"] = Constant("m_2", 0.0, Side.LOWER if finite_sum.doubt else Side.EXACT, provenance)
     elif math.isfinite(bounds.m_2):
         zero, how = bounds.m_2 == 0, bounds.how_2 if bounds.m_2 == 0 else f"{f:.4g} times {bounds.how_2}"
-        found["m_2"] = of("m_2", f * bounds.m_2, how, Side.EXACT if zero else Side.UPPER)
+        primary["m_2"] = of("m_2", f * bounds.m_2, how, Side.EXACT if zero else Side.UPPER)
     else:
         estimate = noise_estimates.measured(setting, ball.radius, "the step depends on λ")
-        found["m_2"] = replace(of("m_2", f * estimate.m_2, f"{f:.4g} times {estimate.how_2}"), side=Side.LOWER)
-    return found
+        primary["m_2"] = replace(of("m_2", f * estimate.m_2, f"{f:.4g} times {estimate.how_2}"), side=Side.LOWER)
+    return primary
 
 
 def _derived(problem: Problem, constants: Constants) -> list[Constant]:

@@ -197,9 +197,9 @@ class ProgramProof:
         """At least the norm of the derivative of ∂₁Φ or ∂₂Φ by w; or with `solution` how fast it leaves that at w*."""
         if solution is None or not solution.is_in(region):
             return bounds.bend if pair == (W, W) else bounds.lam_bend
-        at = self.lower_bounds(solution.w, 0.0)
-        assert isinstance(at, MapBounds)
-        return bounds.calm(at, solution.distance, pair)
+        at_w_star = self.lower_bounds(solution.w, 0.0)
+        assert isinstance(at_w_star, MapBounds)
+        return bounds.calm(at_w_star, solution.distance, pair)
 
     def third(self, bounds: ScalarBounds | SeparableBounds, region: Region, solution: Anchor | None) -> float:
         """At least ‖D³ℓ‖ by w, or where that is infinite how fast ∇²₁ℓ leaves its value at w*."""
@@ -209,9 +209,9 @@ class ProgramProof:
         def around(radius: float) -> ScalarBounds:
             kept = self._near.get(radius)
             if kept is None or not torch.equal(kept[0], solution.w):
-                found = self.lower_bounds(solution.w, radius)
-                assert isinstance(found, ScalarBounds)
-                kept = self._near[radius] = solution.w.detach().clone(), found
+                over_ball = self.lower_bounds(solution.w, radius)
+                assert isinstance(over_ball, ScalarBounds)
+                kept = self._near[radius] = solution.w.detach().clone(), over_ball
             return kept[1]
 
         away = norm(solution.w.cpu().double() - region.point.cpu().double())

@@ -193,11 +193,11 @@ class SeparableBounds:
         delta = self._spend.delta / CERTIFICATES
         generator = torch.Generator().manual_seed(self._spend.seed + self._runs)
         self._runs += 1
-        found = lanczos.lanczos(
+        largest = lanczos.lanczos(
             product, len(self._centre), delta=delta, most=self._spend.steps(STEPS), want="largest", generator=generator
         ).largest
         self.delta += delta
-        return found.value
+        return largest.value
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:

@@ -72,10 +72,10 @@ def with_smaller_balls(
     def values(width: float, before: Mapping[str, float]) -> dict[str, float]:
         if width in widths:
             setting.tell("proving constants on smaller balls", widths.index(width), len(widths))
-            here = _on(setting, closed, program, constants, region(width), off, (*SHRINKING, "mu", "L"))
+            on_ball = _on(setting, closed, program, constants, region(width), off, (*SHRINKING, "mu", "L"))
         else:
-            here = _on(setting, None, slopes, constants, region(width), off, ("q", "mu", "L"))
-        return {name: _better(name, value, here.get(name)) for name, value in before.items()}
+            on_ball = _on(setting, None, slopes, constants, region(width), off, ("q", "mu", "L"))
+        return {name: _better(name, value, on_ball.get(name)) for name, value in before.items()}
 
     def on_ball(width: float) -> list[OnBall]:
         """Where ∇²₁ℓ is on a ball, for the mean over the way to w*."""
@@ -98,11 +98,13 @@ def with_smaller_balls(
             tables[name].append((width, value))
         if width != widths[-1]:
             balls += on_ball(width)
-    made = {name: replace(c, on_smaller=_shortened(c, tables[name])) for name, c in known.items()}
-    if step is not None and "q" in made:
+    with_tables = {name: replace(c, on_smaller=_shortened(c, tables[name])) for name, c in known.items()}
+    if step is not None and "q" in with_tables:
         factors = towards([*balls, *innermost], step)
-        made["q"] = replace(made["q"], towards=tuple(pair for pair in factors if pair[1] < made["q"].value))
-    return constants.replace(*made.values())
+        with_tables["q"] = replace(
+            with_tables["q"], towards=tuple(pair for pair in factors if pair[1] < with_tables["q"].value)
+        )
+    return constants.replace(*with_tables.values())
 
 
 def _with_between(widths: Sequence[float]) -> Iterator[float]:
@@ -155,19 +157,19 @@ def _on(
     off: float, names: Collection[str],
 ) -> Mapping[str, Constant]:  # fmt: skip
     """What is proved on one ball, by name; `names` are asked of the program."""
-    here = {name: constants[name] for name in ("alpha", "mu", "L") if name in constants}
+    on_ball = {name: constants[name] for name in ("alpha", "mu", "L") if name in constants}
     if closed is not None:
-        here |= {constant.name: constant for constant in closed.on(setting.problem.lam, region)}
+        on_ball |= {constant.name: constant for constant in closed.on(setting.problem.lam, region)}
     near = Anchor(setting.w_star, off)
     for constant in program.on(region, constants.get("alpha"), near, names) if program is not None else ():
-        old = here.get(constant.name)
+        old = on_ball.get(constant.name)
         if old is None or not old.is_safe or _better(constant.name, old.value, constant) != old.value:
-            here[constant.name] = constant
-    if "q" in here:
-        here |= {constant.name: constant for constant in derived_constants.inverse(here)}
-    if "mu" in here and "L" in here and here["mu"].value > 0:
-        here["kappa"] = derived_constants.condition_number(here)
-    return here
+            on_ball[constant.name] = constant
+    if "q" in on_ball:
+        on_ball |= {constant.name: constant for constant in derived_constants.inverse(on_ball)}
+    if "mu" in on_ball and "L" in on_ball and on_ball["mu"].value > 0:
+        on_ball["kappa"] = derived_constants.condition_number(on_ball)
+    return on_ball
 
 
 def _better(name: str, value: float, other: Constant | None) -> float:
@@ -182,10 +184,10 @@ def _best(one: Mapping[str, float], two: Mapping[str, float]) -> dict[str, float
     return {name: (max if direction(name) < 0 else min)(value, two[name]) for name, value in one.items()}
 
 
-def _close(here: Mapping[str, float], smallest: Mapping[str, float]) -> bool:
+def _close(constants: Mapping[str, float], smallest: Mapping[str, float]) -> bool:
     """Are all constants about what they are on the smallest ball? Of q that is 1 − q."""
     pairs = (
-        (1 - value, 1 - smallest[name]) if name == "q" else (value, smallest[name]) for name, value in here.items()
+        (1 - value, 1 - smallest[name]) if name == "q" else (value, smallest[name]) for name, value in constants.items()
     )
     return all(abs(value - least) <= CLOSE * abs(least) for value, least in pairs)
 

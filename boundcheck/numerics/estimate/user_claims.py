@@ -91,8 +91,8 @@ def is_below(claim: Constant, ours: Constant) -> bool:
 
 def refuted(claim: Constant, ours: Constant, tolerance: float = 1e-9) -> bool:
     """Is the truth, which is on our side of `ours`, on the wrong side of the claim?"""
-    said, measured = claim.stated_side, ours.stated_side
-    above = said in (Side.UPPER, Side.EXACT) and measured in (Side.LOWER, Side.EXACT)
-    below = said in (Side.LOWER, Side.EXACT) and measured in (Side.UPPER, Side.EXACT)
+    claimed_side, measured = claim.stated_side, ours.stated_side
+    above = claimed_side in (Side.UPPER, Side.EXACT) and measured in (Side.LOWER, Side.EXACT)
+    below = claimed_side in (Side.LOWER, Side.EXACT) and measured in (Side.UPPER, Side.EXACT)
     slack = tolerance * max(abs(claim.value), abs(ours.value))
     return (above and ours.value > claim.value + slack) or (below and ours.value < claim.value - slack)

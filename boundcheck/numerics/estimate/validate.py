@@ -53,14 +53,14 @@ def check(problem: Problem, lam: Tensor, w_star: Tensor | None = None) -> Confir
     ask_again = partial(answers.refuse_if_changed, problem)
     ask_again()
     try:
-        found = derivative_check.confirm(problem, lam, w_star, ask_again)
+        confirmation = derivative_check.confirm(problem, lam, w_star, ask_again)
     except UserCodeError:
         ask_again()  # then that is the reason
         raise
     _ANSWERS[problem] = answers
     if w_star is None and torch.equal(lam, problem.lam):
-        _CONFIRMED[problem] = found
-    return found
+        _CONFIRMED[problem] = confirmation
+    return confirmation
 
 
 @torch.no_grad()
@@ -78,8 +78,8 @@ def unchanged(problem: Problem) -> None:
 
 def derivatives(problem: Problem) -> Confirmation:
     """What `check` has just found of the derivatives; used once, as the functions may change before the next call."""
-    found = _CONFIRMED.pop(problem, None)
-    return derivative_check.confirm(problem, problem.lam) if found is None else found
+    confirmation = _CONFIRMED.pop(problem, None)
+    return derivative_check.confirm(problem, problem.lam) if confirmation is None else confirmation
 
 
 @lru_cache(maxsize=8)

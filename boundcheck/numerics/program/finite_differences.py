@@ -160,13 +160,13 @@ def _step(line: Line, g: Tensor, exponent: int, at_x: Tensor | None) -> _Differe
         return None
     c = _double(line.c)
     change = float((c * (up - down)).sum())
-    foreseen = float((g * (_double(plus) - _double(minus))).sum())  # along the step that rounding left
+    predicted = float((g * (_double(plus) - _double(minus))).sum())  # along the step that rounding left
     size = max(float((c * up).norm()), float((c * down).norm()))
     noise = ROUNDINGS * torch.finfo(line.x.dtype).eps * size / (2 * h)
     bend = 0.0 if at_x is None else abs(float((c * (up - 2 * _double(at_x) + down)).sum())) / h
     if not math.isfinite(change + noise + bend):
         return None
-    return _Difference(h, change / (2 * h), (change - foreseen) / (2 * h), noise, bend)
+    return _Difference(h, change / (2 * h), (change - predicted) / (2 * h), noise, bend)
 
 
 def _double(x: Tensor) -> Tensor:

@@ -49,13 +49,13 @@ def differs(program: Program, function: Callable[[Tensor, Tensor], Tensor], w: T
         return torch.randn(like.shape, generator=generator, dtype=torch.float64).to(like)
 
     for _ in range(POINTS):
-        at = w + 0.1 * (1 + w.abs().mean()) * random(w)
+        nearby = w + 0.1 * (1 + w.abs().mean()) * random(w)
         lam_at = lam * (1 + 0.01 * random(lam).abs())
         direction, along = random(w), random(lam)
         cotangent = None
         answers = []
         for f in (function, lambda x, y: replay(program, x, y)):
-            x, y = at.clone().requires_grad_(), lam_at.clone().requires_grad_()
+            x, y = nearby.clone().requires_grad_(), lam_at.clone().requires_grad_()
             with torch.enable_grad():
                 value = f(x, y)
                 cotangent = random(value) if cotangent is None else cotangent

@@ -99,13 +99,13 @@ def named(method: str, k: int | None) -> Method:
 
 
 def _itd(
-    problem: Problem, prepared: Prepared, z0: Tensor, t: int, asked: Method, tol: float | None, mode: str
+    problem: Problem, prepared: Prepared, z0: Tensor, t: int, method: Method, tol: float | None, mode: str
 ) -> Hypergradient:
     stopped = ""
     if tol is not None:
         ended = lower_level.run(problem, prepared.ready, z0, t, tol)
         t, stopped = ended.t, ended.stopped
-    through = asked.steps(t)
+    through = method.steps(t)
     if mode == "auto":
         kept = GRAPH_COPIES * through * z0.numel() * z0.element_size()
         mode = "reverse" if kept <= GRAPH_BUDGET else "forward" if problem.n == 1 else "checkpoint"
@@ -115,9 +115,9 @@ def _itd(
         unrolled = unrolling.reverse(problem, prepared, z0, t, through, checkpoint=mode == "checkpoint")
     return Hypergradient(
         value=unrolled.value,
-        method=str(asked),
+        method=str(method),
         t=t,
-        k=through if asked.name == "itd-truncated" else None,
+        k=through if method.name == "itd-truncated" else None,
         residual=Residuals(float(lower_level.residual(problem, prepared.ready, unrolled.w))),
         status=stopped or COMPLETED,
         dynamics=problem.dynamics.name,
@@ -129,21 +129,21 @@ def _itd(
 
 
 def _aid(
-    problem: Problem, prepared: Prepared, z0: Tensor, t: int, asked: Method, v0: Tensor | None, tol: float | None
+    problem: Problem, prepared: Prepared, z0: Tensor, t: int, method: Method, v0: Tensor | None, tol: float | None
 ) -> Hypergradient:
     ready = prepared.ready
     ended = lower_level.run(problem, ready, z0, t, tol)
     w = problem.dynamics.iterate(ended.z)
     linearised = linearise(problem, w, prepared)
     outer = outer_gradients(problem, w, prepared.leaves)
-    if asked.name == "aid-cg" and bool(torch.isfinite(w).all()):
+    if method.name == "aid-cg" and bool(torch.isfinite(w).all()):
         conjugate_gradient.refuse_unless_symmetric(linearised, problem)
-    solved = solve(asked.name, linearised, outer.w, asked.steps(t), v0, tol)
+    solved = solve(method.name, linearised, outer.w, method.steps(t), v0, tol)
     total = tuple(a + b for a, b in zip(outer.lam, linearised.d2_T(solved.v), strict=True))
     residual_v = lower_level.length(solved.v - linearised.d1_T(solved.v) - outer.w)
     return Hypergradient(
         value=prepared.pull_back(total),
-        method=str(asked),
+        method=str(method),
         t=ended.t,
         k=solved.k,
         residual=Residuals(float(lower_level.length(w - linearised.y.detach())), float(residual_v)),

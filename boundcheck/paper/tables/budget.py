@@ -63,33 +63,33 @@ def shortened(
     seconds = {
         name: [_seconds(settings, name, of, costs[name], tasks) for of in every] for name, every in choices.items()
     }
-    taken = _taken(seconds, KEPT * budget)
-    if not taken:
+    chosen = _taken(seconds, KEPT * budget)
+    if not chosen:
         name, least = min(((name, every[-1]) for name, every in seconds.items()), key=lambda pair: pair[1])
         raise InputError(
             f"--budget of {duration(budget)} is too short: the least of {name} alone takes about "
             f"{duration(least / KEPT)}; give more"
         )
-    planned = sum(seconds[name][i] for name, i in taken.items())
-    data = {name: choices[name][taken[name]] for name in settings["data"] if name in taken}
+    planned = sum(seconds[name][i] for name, i in chosen.items())
+    data = {name: choices[name][chosen[name]] for name in settings["data"] if name in chosen}
     return whole | {"data": data, "planned": float(f"{planned:.3g}"), "costs": {k: dict(v) for k, v in costs.items()}}
 
 
 def _taken(seconds: Mapping[str, list[float]], budget: float) -> dict[str, int]:
     """Which choice of each data set: choices go from the dearest to the cheapest."""
-    taken = {name: len(every) - 1 for name, every in seconds.items()}
+    chosen = {name: len(every) - 1 for name, every in seconds.items()}
 
     def total() -> float:
-        return sum(seconds[name][i] for name, i in taken.items())
+        return sum(seconds[name][i] for name, i in chosen.items())
 
-    while taken and total() > budget:
-        del taken[max(taken, key=lambda name: seconds[name][-1])]
+    while chosen and total() > budget:
+        del chosen[max(chosen, key=lambda name: seconds[name][-1])]
     while True:
-        more = {name: seconds[name][i - 1] - seconds[name][i] for name, i in taken.items() if i > 0}
+        more = {name: seconds[name][i - 1] - seconds[name][i] for name, i in chosen.items() if i > 0}
         fitting = [name for name, extra in more.items() if total() + extra <= budget]
         if not fitting:
-            return taken
-        taken[min(fitting, key=lambda name: more[name])] -= 1
+            return chosen
+        chosen[min(fitting, key=lambda name: more[name])] -= 1
 
 
 def _choices(of_data: Mapping[str, Any], rule: HalvingRule, *, whole_grid: bool) -> Iterator[dict[str, Any]]:

@@ -23,9 +23,9 @@ def hypergradient_error(problem: Problem, table: Table, method: str, lam: Tensor
     why = "" if table.certify else TOO_LARGE
     if table.certify:
         try:
-            found = enclose(problem, g, lam=lam)
-            upper, size = float(found.upper), float(g.norm())
-            known, least = standing(found.side), max(size - upper, float(found.lower) - size)  # of ‖∇f‖
+            enclosure = enclose(problem, g, lam=lam)
+            upper, size = float(enclosure.upper), float(g.norm())
+            known, least = standing(enclosure.side), max(size - upper, float(enclosure.lower) - size)  # of ‖∇f‖
             if least > 0:
                 return {"relative": upper / least, "known": known, "why": ""}
             why = f"‖g − ∇f‖ ≤ {upper:.2g} is {known}, and ‖g‖ = {size:.2g}"

@@ -78,12 +78,19 @@ def _smooth(logs: np.ndarray) -> np.ndarray:
 
 def draw(axes: Axes, t: np.ndarray, values: np.ndarray, **style: Any) -> Line2D:
     """Draw a curve as `Axes.plot` does, and as a line in a band where it oscillates."""
-    found = envelope(values)
-    if found.oscillates.any():
+    outline = envelope(values)
+    if outline.oscillates.any():
         axes.fill_between(
-            t, found.low, found.high, where=list(found.oscillates), color=style["color"], alpha=SHADE, lw=0, gid="range"
+            t,
+            outline.low,
+            outline.high,
+            where=list(outline.oscillates),
+            color=style["color"],
+            alpha=SHADE,
+            lw=0,
+            gid="range",
         )
-    (line,) = axes.plot(t, found.middle, **style)
+    (line,) = axes.plot(t, outline.middle, **style)
     return line
 
 

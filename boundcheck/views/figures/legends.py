@@ -42,14 +42,14 @@ def legend(axes: Axes, handles: Sequence[Line2D | Patch], corner: Transform, roo
 def key_rows(handles: Sequence[Line2D | Patch], room: float) -> list[list[Line2D | Patch]]:
     """Handles in rows of at most `room` inches, with their words."""
     rows: list[list[Line2D | Patch]] = []
-    taken = np.inf
+    left = np.inf
     for handle in handles:
         width = key_width(handle)
-        if taken + width - BETWEEN > room:
+        if left + width - BETWEEN > room:
             rows.append([])
-            taken = 0.0
+            left = 0.0
         rows[-1].append(handle)
-        taken += width
+        left += width
     return rows
 
 

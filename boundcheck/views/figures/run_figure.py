@@ -182,8 +182,8 @@ def _legend(named: Mapping[str, RunTrace]) -> list[Line2D]:
     if any(row.bound is not None for row in every):
         handles.append(Line2D([], [], color=GREY, lw=1.1, ls=BOUND, label=r"bound of $r_t$ from the start: $q^t\,r_0$"))
     if any(row.estimate is not None for row in every):
-        said = r"estimate of $r_t$ from the step before: $q^t\,(r+\|w'\|\,\|\Delta\lambda\|)$, $w'$ at one end"
-        handles.append(Line2D([], [], color=GREY, lw=1.1, ls=ESTIMATE, label=said))
+        label = r"estimate of $r_t$ from the step before: $q^t\,(r+\|w'\|\,\|\Delta\lambda\|)$, $w'$ at one end"
+        handles.append(Line2D([], [], color=GREY, lw=1.1, ls=ESTIMATE, label=label))
     if _wanted(named):
         handles.append(
             Line2D([], [], color=GREY, lw=0.9, ls=WANTED, label="wanted relative error, and the t that was used")

@@ -277,8 +277,8 @@ def _keys(report: StochasticReport, drawn: Sequence[DrawnBound], floor: bool) ->
             Line2D([], [], color=GREY, marker="o", ms=3.6, lw=1.5, label="estimate; its interval, the bar, is proved")
         )
     if not all(mean.proved for mean in means):
-        said = "estimate; its interval is approximate (Student's t)"
-        keys.append(Line2D([], [], color=GREY, marker="o", mfc="white", ms=3.2, lw=1.5, label=said))
+        label = "estimate; its interval is approximate (Student's t)"
+        keys.append(Line2D([], [], color=GREY, marker="o", mfc="white", ms=3.2, lw=1.5, label=label))
     known = {standing(row.bound.side) for row in drawn}
     keys += [
         Line2D([], [], color=GREY, lw=1.2, ls=dashes, label=STANDING_LABELS[word])

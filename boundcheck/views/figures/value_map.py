@@ -77,11 +77,11 @@ def value_map(content: ValueMap) -> Figure:
     names = max(text_shapes.width(name, canvas.SMALL) for name in content.rows)
     left = canvas.TICK + names + (0.32 if content.y else 0.1)
     width, height = tile * len(content.columns), HEIGHT * len(content.rows)
-    each = left + width + GAP
-    beside = max(1, min(len(content.panels), int(ACROSS // each)))
+    panel_width = left + width + GAP
+    beside = max(1, min(len(content.panels), int(ACROSS // panel_width)))
     down = -(-len(content.panels) // beside)
-    key_lines = _key_lines(content.keys, max(beside * each, 3.4))
-    across = max(beside * each, 3.4)
+    key_lines = _key_lines(content.keys, max(beside * panel_width, 3.4))
+    across = max(beside * panel_width, 3.4)
     headline = text_shapes.wrapped(content.headline, across - 0.16, HEADLINE)
     top = 0.14 + LINES * HEADLINE / 72 * (1 + headline.count("\n"))
     strip = (canvas.TOP if content.panels[0].title else 0.08) + height + canvas.BOTTOM
@@ -89,7 +89,7 @@ def value_map(content: ValueMap) -> Figure:
     for number, panel in enumerate(content.panels):
         axes = canvas.panel(figure, panel.title, content.x, content.y)
         inside = top + (number // beside) * strip + strip - canvas.BOTTOM - height
-        canvas.place(axes, left + (number % beside) * each, inside, width, height)
+        canvas.place(axes, left + (number % beside) * panel_width, inside, width, height)
         _draw(axes, panel, content, names)
     first, total = figure.axes[0], float(figure.get_size_inches()[1])
     style: dict[str, Any] = {"fontsize": HEADLINE, "va": "top", "gid": "headline"}
@@ -115,14 +115,14 @@ def _draw(axes: Axes, panel: Panel, content: ValueMap, names: float) -> None:
 
 def _key_lines(keys: Sequence[Tile], across: float) -> list[list[Tile]]:
     lines: list[list[Tile]] = [[]]
-    taken = 0.1
+    left = 0.1
     for key in keys:
         width = 0.34 + text_shapes.width(key.word, canvas.SMALL)
-        if lines[-1] and taken + width > across:
+        if lines[-1] and left + width > across:
             lines.append([])
-            taken = 0.1
+            left = 0.1
         lines[-1].append(key)
-        taken += width
+        left += width
     return lines
 
 

@@ -77,11 +77,11 @@ class Elementary:
         places = [x.lo, x.hi]
         near = NEAR * (1 + x.size)
         for place in (*self.critical[order], *(p for p, _ in self.kinks)):
-            at = torch.full_like(x.lo, place)
-            places.append(torch.where((x.lo - near <= at) & (at <= x.hi + near), at, x.lo))
+            points = torch.full_like(x.lo, place)
+            places.append(torch.where((x.lo - near <= points) & (points <= x.hi + near), points, x.lo))
         for step in range(-1, 5) if self.every else ():
-            at = (torch.ceil(x.lo / self.every) + step) * self.every
-            places.append(torch.where((x.lo - near <= at) & (at <= x.hi + near), at, x.lo))
+            points = (torch.ceil(x.lo / self.every) + step) * self.every
+            places.append(torch.where((x.lo - near <= points) & (points <= x.hi + near), points, x.lo))
         kinked = [p for p, jumps in self.kinks if order == jumps]
         places += [torch.where((x.lo <= p) & (p <= x.hi), torch.full_like(x.lo, nudged), x.lo) for p in kinked
                    for nudged in (math.nextafter(p, -math.inf), math.nextafter(p, math.inf))]  # fmt: skip

@@ -37,11 +37,11 @@ def norm_of(program: Program, operation: Operation) -> Norm | None:
         return None
     for x, root in ((one, two), (two, one)) if operation.name == "mul" else ((one, two),):
         square = _under_root(program, root, inverse=operation.name == "mul")
-        found = None if square is None else _affine(program, square)
-        if found is None or not _is_same(program, found.x, x):
+        affine = None if square is None else _affine(program, square)
+        if affine is None or not _is_same(program, affine.x, x):
             continue
-        if found.scale > 0 and found.epsilon >= 0 and shape_of(program, x) == operation.shapes[0]:
-            return found
+        if affine.scale > 0 and affine.epsilon >= 0 and shape_of(program, x) == operation.shapes[0]:
+            return affine
     return None
 
 

@@ -41,10 +41,10 @@ def summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         columns["methods"][name] = column
     for name in MOMENTUM.values():
         if runs[0]["momentum"]:
-            each = [run["momentum"][name] for run in runs]
+            of_method = [run["momentum"][name] for run in runs]
             columns["methods"][name] = {
-                "float64": _spread([curve["error"] for curve in each]),
-                "float32": _spread([curve["error32"] for curve in each]),
+                "float64": _spread([curve["error"] for curve in of_method]),
+                "float32": _spread([curve["error32"] for curve in of_method]),
             }
     columns["end"] = [run["end"] for run in runs]
     if "growth" in runs[0]:
@@ -84,8 +84,8 @@ def rates(data: Data) -> list[tuple[str, str, float, float]]:
     rows = []
     for name, part in data.items():
         for method in ("itd", "aid-fp", "aid-cg"):
-            each = [fit for fit in part["methods"][method]["rates"] if fit]
-            rows += [(name, method, fit["error"], _predicted(fit)) for fit in each]
+            fits = [fit for fit in part["methods"][method]["rates"] if fit]
+            rows += [(name, method, fit["error"], _predicted(fit)) for fit in fits]
     return rows
 
 
@@ -175,8 +175,8 @@ def _few_steps(data: Data) -> Claim:
 
 def growth(data: Data, dynamics: str, quantity: str, method: str) -> float:
     """The mean over λ of the largest error of the first 30 steps over that at t = 0."""
-    each = data["hr"]["growth"]
-    return float(np.mean([run[dynamics][quantity][method] for run in each]))
+    by_size = data["hr"]["growth"]
+    return float(np.mean([run[dynamics][quantity][method] for run in by_size]))
 
 
 def _growth(data: Data) -> Claim:

@@ -122,10 +122,10 @@ def _bound_keys(floors: bool) -> list[Line2D | Patch]:
 
 def floors_of(part: Mapping[str, Any], method: str) -> dict[str, float]:
     """The mean over λ of the floors of a method in both precisions; nothing if they were not measured."""
-    each = [run["methods"][method] for run in part["end"] if method in run["methods"]]
-    if not each:
+    runs = [run["methods"][method] for run in part["end"] if method in run["methods"]]
+    if not runs:
         return {}
-    return {kind: float(np.mean([run[kind] for run in each])) for kind in ("floor32", "floor64")}
+    return {kind: float(np.mean([run[kind] for run in runs])) for kind in ("floor32", "floor64")}
 
 
 class Sheet:

@@ -153,8 +153,8 @@ def _notes(settings: Settings, cells: Mapping[tuple[str, int, str], Any]) -> Ite
         if of_data["zeta"] and any(cell["best"] in (of_data["zeta"][0], of_data["zeta"][-1]) for cell in cells_of_data):
             yield f"{NAMES[data]}: some best step size is at an end of the grid."
         if "rounds" in of_data:
-            told = ", ".join(f"{count} to step {steps}" for count, steps in of_data["rounds"])
-            yield f"{NAMES[data]}: successive halving in place of the grid: {told}; halving.md has what was dropped."
+            rounds = ", ".join(f"{count} to step {steps}" for count, steps in of_data["rounds"])
+            yield f"{NAMES[data]}: successive halving in place of the grid: {rounds}; halving.md has what was dropped."
     if settings.get("budget"):
         planned, budget = duration(settings["planned"]), duration(settings["budget"])
         yield f"Chosen for a budget of {budget} of computing: about {planned}, by the cost of a step measured here."
