@@ -11,6 +11,7 @@ import typer
 from typer.exceptions import TyperException
 
 from boundcheck import __version__
+from boundcheck.ball import BallKind
 from boundcheck.cli import commands
 from boundcheck.cli.audit_command import audit
 from boundcheck.cli.check_command import check
@@ -133,7 +134,9 @@ def bound(
 @app.command()
 def constants(
     problem: ProblemName,
-    ball: Annotated[str, typer.Option("--ball", help="Suprema over ‖w‖ ≤ 2D (paper) or around w* (local).")] = "paper",
+    ball: Annotated[
+        str, typer.Option("--ball", help="Suprema over ‖w‖ ≤ 2D (paper) or around w* (local).")
+    ] = BallKind.PAPER.value,
     explain: Annotated[
         list[str] | None,
         typer.Option("--explain", metavar="NAME", help="What each operation of your code adds to it; repeat for more."),
@@ -162,10 +165,10 @@ def constants(
         )  # fmt: skip
         explanations = explain_constants(loaded, estimates, explain or (), ball)
         local = None
-        if ball == "paper" and not (estimates["q"].is_safe and estimates["q"].value < 1 and not loaded.w0.any()):
+        if ball == BallKind.PAPER and not (estimates["q"].is_safe and estimates["q"].value < 1 and not loaded.w0.any()):
             # the ball of the iterates is another one, or more may be known there
             local = estimate_constants(
-                loaded, ball="local", known=known, budget=budget, delta=delta, seed=seed or 0, progress=tell
+                loaded, ball=BallKind.LOCAL, known=known, budget=budget, delta=delta, seed=seed or 0, progress=tell
             )
     if as_json:
         print_json(show_constants.as_json(loaded, estimates, explanations, ball, local))

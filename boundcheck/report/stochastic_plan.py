@@ -10,11 +10,10 @@ from typing import Any
 from boundcheck.card import Card
 from boundcheck.constants import Constants
 from boundcheck.number_text import number, percent
-from boundcheck.side import Side
+from boundcheck.side import Side, standing
 from boundcheck.step_schedule import StepSchedule
 
 HEADER = ("batch", "t", "k", "examples", "status")
-PROVED = {Side.EXACT: "proved", Side.UPPER: "proved", Side.HIGH_PROBABILITY: "probable", Side.LOWER: "estimated"}
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ class StochasticPlan:
                     f"{enough} (an estimate: rare runs may be far off, and the interval goes up to {most})."
                 )
             sentences.append(f"Steps of these runs: {m.steps} for w; {m.steps_v} for v.")
-        rows = tuple((str(s.batch), str(s.t), str(s.k), f"{s.cost:,}", PROVED[s.side]) for s in self.splits)
+        rows = tuple((str(s.batch), str(s.t), str(s.k), f"{s.cost:,}", standing(s.side)) for s in self.splits)
         notes = tuple(f"batch = {batch}: {why}" for batch, why in self.reasons.items())
         return Card(_title(self.problem), tuple(sentences), HEADER, rows, frozenset(HEADER[:4]), notes)
 
