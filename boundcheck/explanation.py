@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from boundcheck.ball import Ball
 from boundcheck.constants import Constant, Constants
+from boundcheck.json_numbers import finite
 from boundcheck.side import in_words
 
 ADD_UP = (
@@ -103,15 +103,11 @@ class Explanation:
             "constant": Constants({name: self.constant}).as_json()[name],
             "ball": None if self.ball is None else asdict(self.ball),
             "quantity": self.quantity,
-            "value": _finite(self.value),
+            "value": finite(self.value),
             "contributions": [
-                {**asdict(part), "value": _finite(part.value), "at_centre": _finite(part.at_centre)}
+                {**asdict(part), "value": finite(part.value), "at_centre": finite(part.at_centre)}
                 for part in self.contributions
             ],
             "remark": self.remark,
             "no_proof": self.no_proof,
         }
-
-
-def _finite(x: float | None) -> float | None:
-    return x if x is not None and math.isfinite(x) else None

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from boundcheck.cli.options import Json, print_json
+from boundcheck.json_numbers import SCHEMA
 
 
 def gallery(
@@ -26,7 +27,7 @@ def gallery(
         (path,) = results.write({place.name: pages.html(entries, directory, place).encode()})
     broken = [entry.why for entry in entries if entry.report is None]
     if as_json:
-        print_json({"schema": 1, "file": str(path), "reports": len(entries) - len(broken), "broken": broken})
+        print_json({"schema": SCHEMA, "file": str(path), "reports": len(entries) - len(broken), "broken": broken})
         return
     for why in broken:
         typer.echo(f"left out: {why}", err=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from rich.table import Table
 from boundcheck import __version__
 from boundcheck.atomic_write import Results, sole_use
 from boundcheck.engine.experiment import Claim, Experiment, Outcome, Settings
+from boundcheck.json_numbers import finite
 
 SCHEMA = 1
 COLUMNS = ("what", "published", "ours", "difference", "why")
@@ -80,7 +80,7 @@ def plain(tree: Any) -> Any:
         return plain(tree.tolist())
     if isinstance(tree, list | tuple):
         return [plain(value) for value in tree]
-    return None if isinstance(tree, float) and not math.isfinite(tree) else tree
+    return finite(tree)
 
 
 def save(experiment: Experiment, outcome: Outcome, settings: Settings, out: Path | Results) -> list[Path]:

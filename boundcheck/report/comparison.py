@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from boundcheck.card import Card
 from boundcheck.frames import frame
+from boundcheck.json_numbers import SCHEMA, finite
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -151,12 +152,12 @@ class Comparison:
             Without NaN or infinity.
         """
         return {
-            "schema": 1,
+            "schema": SCHEMA,
             "sentence": self.sentence,
             "problems": list(self.problems),
             "worse": self.worse,
             "violated": list(self.violated),
-            "changes": [{**asdict(c), "before": _finite(c.before), "after": _finite(c.after)} for c in self.changes],
+            "changes": [{**asdict(c), "before": finite(c.before), "after": finite(c.after)} for c in self.changes],
             "seconds": list(self.seconds),
             "rtol": self.rtol,
         }
@@ -198,7 +199,3 @@ def _cell(value: Cell) -> str:
     if value is None:
         return "–"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _finite(value: Cell) -> Cell:
-    return None if isinstance(value, float) and not abs(value) < float("inf") else value

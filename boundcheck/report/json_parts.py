@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from boundcheck.errors import InputError
+from boundcheck.json_numbers import SCHEMA
 
-SCHEMA = 1
 FILE = "report.json"
 STOCHASTIC = "stochastic"  # the "kind" of a report of minibatch runs; a report of `check` has none
 LOADERS = {None: ("Report", "check"), STOCHASTIC: ("StochasticReport", "check --method sid")}
@@ -29,11 +29,6 @@ def as_array(content: Any, missing: float) -> np.ndarray:
     """An array, with `missing` for null."""
     result = np.array(content, dtype=float)  # None becomes NaN
     return np.where(np.isnan(result), missing, result)
-
-
-def finite(value: float | None) -> float | None:
-    """The number, or null if it is not finite."""
-    return value if value is not None and math.isfinite(value) else None
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Path, dict[str, Any]]:

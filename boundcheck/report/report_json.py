@@ -11,11 +11,12 @@ import numpy as np
 from boundcheck import __version__
 from boundcheck.ball import BallKind
 from boundcheck.constants import Constants
+from boundcheck.json_numbers import SCHEMA, finite
 from boundcheck.report import tightness
 from boundcheck.report.accuracy import Accuracy
 from boundcheck.report.enclosure import Enclosure
 from boundcheck.report.json_parts import FILE as FILE
-from boundcheck.report.json_parts import SCHEMA, as_array, as_lists, finite, not_a_report, read_kind
+from boundcheck.report.json_parts import as_array, as_lists, not_a_report, read_kind
 from boundcheck.report.method_curve import BoundCurve, Curve, MeasuredRate, Trace
 from boundcheck.report.report import Report
 from boundcheck.report.verdict import Verdict

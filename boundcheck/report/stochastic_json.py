@@ -11,12 +11,11 @@ import numpy as np
 
 from boundcheck import __version__
 from boundcheck.constants import Constants
+from boundcheck.json_numbers import SCHEMA, finite
 from boundcheck.report.json_parts import (
-    SCHEMA,
     STOCHASTIC,
     as_array,
     as_lists,
-    finite,
     not_a_report,
     read_kind,
 )

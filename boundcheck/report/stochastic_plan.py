@@ -9,6 +9,7 @@ from typing import Any
 
 from boundcheck.card import Card
 from boundcheck.constants import Constants
+from boundcheck.json_numbers import SCHEMA
 from boundcheck.number_text import number, percent
 from boundcheck.side import Side, standing
 from boundcheck.step_schedule import StepSchedule
@@ -174,7 +175,7 @@ class StochasticPlan:
             Without NaN or infinity.
         """
         return {
-            "schema": 1,
+            "schema": SCHEMA,
             "kind": "stochastic plan",
             "problem": dict(self.problem),
             "rmse": self.rmse,

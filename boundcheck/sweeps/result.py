@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from boundcheck import __version__
 from boundcheck.atomic_write import Results, sole_use
 from boundcheck.frames import frame
+from boundcheck.json_numbers import SCHEMA, finite
 from boundcheck.sweeps import maps, sentences
 from boundcheck.sweeps.grid import Grid
 from boundcheck.sweeps.row import SweepRow
@@ -140,12 +140,12 @@ class Sweep:
             Without NaN or infinity.
         """
         return {
-            "schema": 1,
+            "schema": SCHEMA,
             "version": __version__,
             "sentences": sentences.sentences(self),
             "counts": self.counts,
             "settings": dict(self.settings),
-            "rows": [{name: _plain(value) for name, value in asdict(row).items()} for row in self.rows],
+            "rows": [{name: finite(value) for name, value in asdict(row).items()} for row in self.rows],
         }
 
     def save(self, directory: str | PathLike[str]) -> list[Path]:
@@ -193,7 +193,3 @@ def _csv(sweep: Sweep) -> str:
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
-
-
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

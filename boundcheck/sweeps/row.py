@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from boundcheck.ball import BallKind
+from boundcheck.json_numbers import finite
 from boundcheck.report.verdict import Verdict, worst
 from boundcheck.side import standing
 from boundcheck.theory.kinds import BoundKind
@@ -162,4 +161,4 @@ def failed(methods: list[str] | None, error: Exception) -> list[dict[str, Any]]:
 
 
 def _finite(value: float | None) -> float | None:
-    return float(value) if value is not None and np.isfinite(value) else None
+    return None if value is None else finite(float(value))

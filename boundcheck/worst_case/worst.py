@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from boundcheck import __version__
 from boundcheck.errors import InputError
+from boundcheck.json_numbers import SCHEMA
 from boundcheck.methods import count
 from boundcheck.progress import Progress
 from boundcheck.worst_case import confirm as exact
@@ -133,7 +134,7 @@ class Worst:
             The ratio, the constants, the terms and the instance.
         """
         return {
-            "schema": 1,
+            "schema": SCHEMA,
             "version": __version__,
             "bound": self.bound,
             "claim": self.target.claim or None,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
+from boundcheck.json_numbers import finite
 from boundcheck.methods import parse
 from boundcheck.report.report import Report
 from boundcheck.report.summary import Course, MethodSummary
@@ -34,17 +34,17 @@ def _method(method: MethodSummary) -> dict[str, Any]:
     return {
         "method": method.method,
         "steps": f"t = {method.t}" + ("" if method.k is None else f", k = {method.k}"),
-        "error": _finite(method.error),
-        "relative": _finite(method.relative_error),
+        "error": finite(method.error),
+        "relative": finite(method.relative_error),
         "known": method.known,
-        "angle": _finite(method.angle),
+        "angle": finite(method.angle),
         "descent": method.descent,
         "course": method.course.value,
         "best": None if best is None else {
             "name": best.name,
             "kind": best.kind,
             "known": best.known,
-            "ratio": _finite(best.ratio),
+            "ratio": finite(best.ratio),
             "grade": None if best.grade is None else best.grade.value,
         },
         "blocked": method.blocked,
@@ -52,10 +52,6 @@ def _method(method: MethodSummary) -> dict[str, Any]:
         "measured": method.steps.measured,
         "guaranteed": method.steps.guaranteed,
     }  # fmt: skip
-
-
-def _finite(x: float | None) -> float | None:
-    return float(x) if x is not None and math.isfinite(x) else None
 
 
 def why_no_sliders(report: Report, rows: Iterable[Row]) -> list[str]:

@@ -12,6 +12,7 @@ import numpy as np
 from boundcheck.ball import BallKind
 from boundcheck.errors import BoundcheckError
 from boundcheck.explanation import ADD_UP, Explanation
+from boundcheck.json_numbers import finite
 from boundcheck.methods import Method, parse
 from boundcheck.report.method_curve import BoundCurve, Curve, Trace
 from boundcheck.report.report import Report
@@ -201,8 +202,8 @@ def _bound(bound_curve: BoundCurve, live: bool, report: Report) -> dict[str, Any
         "ball": bound_curve.ball,
         "kind": bound_curve.kind,
         "live": live,
-        "best": _finite(bound_curve.best),
-        "worst": _finite(bound_curve.worst),
+        "best": finite(bound_curve.best),
+        "worst": finite(bound_curve.worst),
         "trace": None if bound_curve.trace is None else _trace(bound_curve, bound_curve.trace, report),
     }
 
@@ -227,12 +228,8 @@ def _links(bound_curve: BoundCurve, trace: Trace, report: Report) -> list[dict[s
     return [{**theorems.described_link(*link), "formula": ""} for link in saved]
 
 
-def _finite(x: float | None) -> float | None:
-    return x if x is not None and math.isfinite(x) else None
-
-
 def _plain(array: np.ndarray) -> list[float | None]:
-    return [_finite(x) for x in array.tolist()]
+    return [finite(x) for x in array.tolist()]
 
 
 def _short(array: np.ndarray) -> list[float | None]:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from boundcheck import __version__
+from boundcheck.json_numbers import SCHEMA, finite
 from boundcheck.side import standing
 from boundcheck.views.terminal.console import Screen
 
@@ -24,10 +25,10 @@ DESCENT = {True: "yes", False: "no", None: "not known"}
 def as_json(about: Mapping[str, Any], audit: Audit) -> dict[str, Any]:
     """Everything, with null for infinity; `about` says which problem it was."""
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "version": __version__,
         "problem": dict(about),
-        "relative_error": _finite(audit.relative_error),
+        "relative_error": finite(audit.relative_error),
         "angle": audit.angle,
         "descent": audit.descent,
         "fault": audit.fault,
@@ -41,11 +42,7 @@ def as_json(about: Mapping[str, Any], audit: Audit) -> dict[str, Any]:
 
 
 def _ends(enclosure: Enclosure) -> dict[str, float | None]:
-    return {"lower": _finite(float(enclosure.lower)), "upper": _finite(float(enclosure.upper))}
-
-
-def _finite(x: float) -> float | None:
-    return x if math.isfinite(x) else None
+    return {"lower": finite(float(enclosure.lower)), "upper": finite(float(enclosure.upper))}
 
 
 def show(about: Mapping[str, Any], audit: Audit, console: Console | None = None) -> None:

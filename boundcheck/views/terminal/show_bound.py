@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from boundcheck import __version__
+from boundcheck.json_numbers import SCHEMA, finite
 from boundcheck.side import Side
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.rates import RATES
@@ -23,14 +23,10 @@ from boundcheck.views.terminal.console import Screen
 MOST_ROWS = 60
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 def as_json(theorem: Bound, request: Request) -> dict[str, Any]:
     """The theorem and the answers, without NaN or infinity."""
     content: dict[str, Any] = {
-        "schema": 1,
+        "schema": SCHEMA,
         "version": __version__,
         "bound": {
             "name": theorem.name,
@@ -55,7 +51,7 @@ def as_json(theorem: Bound, request: Request) -> dict[str, Any]:
             "k": [int(x) for x in np.broadcast_to(request.t if request.k is None else request.k, shape)]
             if uses_k(theorem, request.rates)
             else None,
-            "bound": [_finite(float(x)) for x in request.values.values],
+            "bound": [finite(float(x)) for x in request.values.values],
             "side": request.values.side.value,
             "weakest": list(request.values.weakest),
             "rigorous": request.values.rigorous,
@@ -66,7 +62,7 @@ def as_json(theorem: Bound, request: Request) -> dict[str, Any]:
             "eps": request.eps,
             "t": iterations.t,
             "k": iterations.k,
-            "bound": _finite(iterations.value),
+            "bound": finite(iterations.value),
             "cost": iterations.cost,
             "side": iterations.side.value,
             "how": iterations.how,

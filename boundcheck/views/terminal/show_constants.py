@@ -13,6 +13,7 @@ from boundcheck import __version__
 from boundcheck.ball import BallKind
 from boundcheck.constants import Constant, Constants
 from boundcheck.explanation import Explanation
+from boundcheck.json_numbers import SCHEMA
 from boundcheck.side import Side, in_words
 from boundcheck.theory import step_sizes
 from boundcheck.theory.step_advice import PLACES, StepAdvice, contraction
@@ -37,7 +38,7 @@ def as_json(
     sizes = step_sizes.from_constants(constants)
     advice = _advice(problem, constants, ball, local)
     content = {
-        "schema": 1,
+        "schema": SCHEMA,
         "version": __version__,
         "problem": problem.about(),
         "constants": constants.as_json(),

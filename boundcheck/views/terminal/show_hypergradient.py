@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from boundcheck import __version__
+from boundcheck.json_numbers import SCHEMA, finite
 from boundcheck.number_text import downward, percent_at_most, upward
 from boundcheck.views.terminal.console import Screen, number
 
@@ -25,12 +26,8 @@ PARTS = {"t": ("lower level", "t, the steps of the lower level"), "k": ("linear 
 
 def as_json(problem: Problem, g: AccurateHypergradient) -> dict[str, Any]:
     """Everything, without NaN or infinity."""
-
-    def finite(x: float) -> float | None:
-        return float(x) if math.isfinite(x) else None
-
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "version": __version__,
         "problem": problem.about(),
         "value": g.value.tolist(),

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from boundcheck import __version__
+from boundcheck.json_numbers import SCHEMA, finite
 from boundcheck.number_text import percent
 from boundcheck.side import Side, standing
 from boundcheck.theory import step_sizes
@@ -28,7 +29,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
     cheapest, run = plan.cheapest, plan.cheapest_run
     sizes = step_sizes.from_constants(plan.constants)
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "version": __version__,
         "problem": plan.problem.about(),
         "eps": plan.eps,
@@ -39,19 +40,15 @@ def as_json(plan: Plan) -> dict[str, Any]:
         "advice": None if plan.advice is None else plan.advice.as_json(),
         "costs": asdict(plan.costs),
         "offers": [{**asdict(o), "side": o.side.value} for o in plan.offers],
-        "guarantees": [{**asdict(g), "side": g.side.value, "error": _finite(g.error)} for g in plan.guarantees],
+        "guarantees": [{**asdict(g), "side": g.side.value, "error": finite(g.error)} for g in plan.guarantees],
         "silent": plan.silent,
         "measured": plan.measured,
         "needs": {method: None if need is None else asdict(need) for method, need in plan.needs.items()},
         "not_reached": dict(plan.not_reached),
-        "floor": _finite(plan.floor),
+        "floor": finite(plan.floor),
         "cheapest": None if cheapest is None else cheapest.method,
         "cheapest_run": None if run is None else run.method,
     }
-
-
-def _finite(x: float | None) -> float | None:
-    return x if x is not None and math.isfinite(x) else None
 
 
 def memory(size: float) -> str:
