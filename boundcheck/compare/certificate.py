@@ -1,4 +1,4 @@
-"""How far the reference hypergradient itself may be from ∇f, and the floor below which an error is no evidence."""
+"""How far the reference hypergradient itself may be from ∇f, and the floor below which an error proves nothing."""
 
 from __future__ import annotations
 

@@ -24,11 +24,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-BETS = 0.99 * 2.0 ** -np.arange(14)  # the λ; one of them is near the best one for any spread of the numbers
-SLACK = 1.25  # what it costs that it is only within a factor √2 of the best
-MOST_RUNS = 10**9  # more than anybody makes
-HALVINGS = 60  # of the interval that contains an end
-NARROW = 1e-10  # relative to the end; such an interval is narrow enough
+BETS = 0.99 * 2.0 ** -np.arange(14)  # the values of λ; one of them is near the best, whatever the spread of the numbers
+SLACK = 1.25  # the cost of a λ that is only within a factor √2 of the best
+MOST_RUNS = 10**9  # no plan asks for more
+HALVINGS = 60  # bisection steps for each end
+NARROW = 1e-10  # relative width at which the bisection stops
 BOUNDED = "betting on bounded numbers"
 APPROXIMATE = "Student's t, which is approximate, as nothing bounds the numbers"
 

@@ -30,8 +30,8 @@ from boundcheck.theory.catalogue import bounds as catalogue
 
 THEOREM = catalogue["sid-orthogonal"]  # never above Theorem 3.4 of the paper
 LONGEST = 20_000  # steps that a plan may take
-MOST_TRIED = 2_000  # steps up to which more numbers of steps are tried than powers of two
-NEAR = (0.18, 0.25, 0.35, 0.6, 0.7, 0.85, 1.4)  # times the power of two that is enough for both
+MOST_TRIED = 2_000  # up to this many steps, more than powers of two are tried
+NEAR = (0.18, 0.25, 0.35, 0.6, 0.7, 0.85, 1.4)  # multiples of a sufficient power of two that are tried too
 RUNS, LONGEST_RUN = 300, 2_000
 # variances over minibatches
 SCALED = ("V_star", "m_1", "m_2", "L_ell_hat", "sigma_1", "sigma_2", "sigma_1_grad", "sigma_2_grad")
@@ -108,7 +108,8 @@ def plan_stochastic(
         raise InputError("give rmse= or rtol=, one of them")
     allowed = rmse if rmse is not None else rtol
     if allowed is None or not 0 < allowed < math.inf:
-        raise InputError(f"{'rmse' if rmse is not None else 'rtol'} = {allowed} is no accuracy; give a positive number")
+        name = "rmse" if rmse is not None else "rtol"
+        raise InputError(f"{name} = {allowed} is not an accuracy; give a positive number")
     sizes = _batches(batches, finite_sum.examples, finite_sum.batch, replacement=finite_sum.replacement)
     spend = Spend(delta, seed, budget)
     tell("checking the problem", 0, 1)
@@ -176,7 +177,9 @@ def _with_batch(case: StochasticCase, batch: int) -> StochasticCase:
         return case
     other = finite_sum.with_batch(batch, finite_sum.replacement)
     if finite_sum.variance_factor == 0:
-        raise InputError(f"batch = {finite_sum.batch} are all examples, so its noise is 0; start from a smaller batch")
+        raise InputError(
+            f"batch = {finite_sum.batch} is all examples, so there is no noise; start from a smaller batch"
+        )
     scale = other.variance_factor / finite_sum.variance_factor * (1 + 1e-12)
     scaled = [replace(c, value=c.value * scale) for name in SCALED if (c := case.constants.get(name)) is not None]
     return replace(case, problem=replace(problem, finite_sum=other), constants=case.constants.replace(*scaled))

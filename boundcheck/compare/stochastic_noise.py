@@ -25,7 +25,7 @@ from boundcheck.theory.stochastic_steps import advise, advise_recursive
 
 FULL = StepSchedule.constant(1.0)
 PAPER = "paper"
-CALMER = 2  # times that smaller steps are tried, as every example on the ball is steeper than a few or at w*
+CALMER = 2  # attempts with smaller steps: on the ball the examples are steeper than at w*
 SAFE_STEP = 1.5  # times 1/(α‖∇²₁ℓ̂‖); a gradient step is stable below 2
 
 
@@ -110,9 +110,9 @@ def noise_setting(
     """
     given = steps if isinstance(steps, StepSchedule) else None
     if given is None and steps not in (None, PAPER):
-        raise InputError(f"steps = {steps!r} are no steps; give a StepSchedule, 'paper', or leave it out")
+        raise InputError(f"steps = {steps!r} are not steps; give a StepSchedule, 'paper', or leave it out")
     if steps_v is not None and not isinstance(steps_v, StepSchedule):
-        raise InputError(f"steps_v = {steps_v!r} are no steps; give a StepSchedule, or leave it out")
+        raise InputError(f"steps_v = {steps_v!r} are not steps; give a StepSchedule, or leave it out")
 
     def noise(w: StepSchedule, v: StepSchedule) -> Noise:
         of_steps = noise_constants(

@@ -38,7 +38,7 @@ def _row(report: StochasticReport, curve: StochasticCurve) -> tuple[str, ...]:
 
 
 def _bias(value: float, upper: float, relative: bool, nonzero: bool) -> str:
-    """The bias, or at most which it is if the runs do not show that there is one."""
+    """The bias, or an upper bound on it if the runs do not show that there is one."""
     return size(value, relative) if nonzero else f"≤ {size(upper, relative)}"
 
 

@@ -58,7 +58,7 @@ def values_from_text(name: str, text: str, types: tuple[Readable, ...] = (), wha
     if len(parts) == 1:
         return once(name, (option_value(part.strip(), types, what) for part in text.split(",")))
     if types and not {int, float} & set(types):
-        raise InputError(f"--over {name}={text} is a range of numbers, and {what} is none; give values with commas")
+        raise InputError(f"--over {name}={text} is a range, and {what} is not a number; give values with commas")
     numbers: Iterable[float] = _whole(name, text, *parts) if len(parts) == 2 else _spaced(name, text, parts)
     if isinstance(numbers, range) and len(numbers) > MOST:
         return once(name, numbers)
@@ -98,11 +98,11 @@ def _spaced(name: str, text: str, parts: list[str]) -> list[float]:
     """n numbers from a to b, both included."""
     what = f"--over {name}={text}"
     if len(parts) > 4 or parts[3:] not in ([], ["log"]):
-        raise InputError(f"{what} is no range; {FORMS}")
+        raise InputError(f"{what} is not a range; {FORMS}")
     try:
         first, last, count = float(parts[0]), float(parts[1]), int(parts[2])
     except ValueError:
-        raise InputError(f"{what} is no range of numbers; {FORMS}") from None
+        raise InputError(f"{what} is not a range of numbers; {FORMS}") from None
     if not np.isfinite([first, last]).all():
         raise InputError(f"{what} has an end that is not finite; give finite numbers")
     if not 1 <= count <= MOST:

@@ -24,11 +24,11 @@ class Group:
 
     @property
     def verdict(self) -> str:
-        """The worst one."""
+        """The worst verdict."""
         return max((row.verdict for row in self.rows), key=ORDER.index)
 
     def median(self, name: str) -> float | None:
-        """Of one field."""
+        """The median of one field; None if no row has a value."""
         values = [value for row in self.rows if (value := getattr(row, name)) is not None]
         return float(median(values)) if values else None
 

@@ -53,7 +53,7 @@ class Maker:
         return self.source.spec
 
     def types(self, option: str) -> tuple[Readable, ...]:
-        """What text for an option is read as."""
+        """The types that the text of an option may have."""
         if option in ("seed", "dtype", "device"):
             return (int,) if option == "seed" else (str,)
         target = self.source.target
@@ -69,7 +69,7 @@ class Maker:
 
     @property
     def digest(self) -> str:
-        """Of the user's code, "" for what is built in; what that code reads from other files is not in it."""
+        """A digest of the user's code, empty for built-in problems. Files that the code reads are not part of it."""
         if isinstance(self.what, str):
             path = self.what.rpartition(":")[0]
             return _of_files(Path(path)) if path.endswith(".py") and Path(path).is_file() else ""

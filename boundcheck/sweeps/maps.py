@@ -107,7 +107,7 @@ def panel(sweep: Sweep, method: str, what: str, x: str | None, y: str | None) ->
     up: list[tuple[Any, ...]] = [(value,) for value in _some(sweep.grid.values(y))] if y else [()]
 
     def group(place: tuple[Any, ...]) -> Group | None:
-        """Where no problem was made and no methods were named, the row is of no method."""
+        """The rows of a place. They have no method if no problem could be made and no methods were named."""
         return of.get((place, method)) or of.get((place, ""))
 
     return Panel(method, [[_tile(group((*below, *at)), what) for at in across] for below in up])

@@ -13,18 +13,18 @@ from boundcheck.theory.convex_recursion import STEEPEST, ConvexDescent
 from boundcheck.theory.step_search import best_schedule
 
 SWITCHES = 12  # the numbers of constant steps that are tried
-LONGEST = 2_000  # steps that are tried one by one; a longer run is looked at after as many
-SMALLEST_STEP = 1e-12  # a step has to be positive; at w* none is needed
-NEAR = 1.1  # by what factor the next step differs from the one before, at most, as a rule
-HALVINGS = 8  # of that interval
+LONGEST = 2_000  # steps that are followed one by one; longer runs get the schedule for this many
+SMALLEST_STEP = 1e-12  # a step has to be positive, also at w*
+NEAR = 1.1  # the usual largest factor from one step to the next
+HALVINGS = 8  # bisection steps in that range
 
 
 def advise_convex(descent: ConvexDescent, t: int) -> StepSchedule:
     """Steps that make ρ_t small: constant first, β/(γ+i) later.
 
-    No steps give a smaller ρ_t than those that make every next ρ least, for ρ_{i+1} grows with ρ_i. Of the schedules
-    with a constant step first and β/(γ+i) later, the one with the least ρ_t is taken, over a grid of switches and of β
-    around these steps. A t above 2000 gets the schedule for 2000.
+    The best steps make every next ρ as small as possible, because ρ_{i+1} grows with ρ_i. Of the schedules with a
+    constant step first and β/(γ+i) later, on a grid of switches and of β around the best steps, the one with the
+    smallest ρ_t is taken. A t above 2000 gets the schedule for 2000.
 
     Parameters
     ----------

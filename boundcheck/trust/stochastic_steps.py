@@ -38,10 +38,10 @@ def default_steps(
     Raises
     ------
     InputError
-        If what was given are no steps.
+        If what was given are not steps.
     """
     if steps is not None and steps != PAPER:
-        raise InputError(f"steps = {steps!r} are no steps; give a StepSchedule, such as StepSchedule.constant(0.1)")
+        raise InputError(f"steps = {steps!r} are not steps; give a StepSchedule, such as StepSchedule.constant(0.1)")
     solution = reference(quick(problem), problem.lam[None])
     case = noise_setting(problem, solution, t, k, steps, steps_v, None, Spend(DELTA, problem.seed), no_progress)
     return BothSteps(case.case.steps, case.case.steps_v, case.steps_how)

@@ -60,8 +60,8 @@ def test_no_split_where_nothing_is_enough() -> None:
     [
         ({}, "give rmse= or rtol=, one of them"),
         ({"rmse": 1.0, "rtol": 1.0}, "one of them"),
-        ({"rmse": -1.0}, r"rmse = -1.0 is no accuracy"),
-        ({"rtol": float("nan")}, "rtol = nan is no accuracy"),
+        ({"rmse": -1.0}, r"rmse = -1.0 is not an accuracy"),
+        ({"rtol": float("nan")}, "rtol = nan is not an accuracy"),
         ({"rmse": 1.0, "batches": [0]}, "batch must be at least 1"),
     ],
 )

@@ -47,7 +47,7 @@ def test_steps_from_the_theory(steps: str | None) -> None:
 @pytest.mark.parametrize(
     ("method", "options", "words"),
     [
-        ("sid", {"steps": 0.1}, "steps = 0.1 are no steps"),
+        ("sid", {"steps": 0.1}, "steps = 0.1 are not steps"),
         ("sid", {"steps": HALF, "tol": 0.1}, "tol = 0.1 cannot be used with sid"),
         ("sid", {"steps": HALF, "mode": "forward"}, "mode = 'forward' cannot be used with sid"),
         ("neumann", {"steps": HALF, "steps_v": HALF}, "neumann has none"),
@@ -63,7 +63,7 @@ def test_options_that_mean_nothing(method: str | None, options: dict[str, Any], 
 
 def test_a_problem_without_examples() -> None:
     with pytest.raises(
-        InputError, match="sid draws minibatches, and the lower level is no mean over examples; give data="
+        InputError, match="sid draws minibatches, and the lower level is not a mean over examples; give data="
     ):
         bc.hypergradient(bc.problems.scalar(), "sid", 3)
 

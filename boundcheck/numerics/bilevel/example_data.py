@@ -64,8 +64,8 @@ def read(data: Any, like: Tensor) -> ExampleData:
     Raises
     ------
     InputError
-        If something in it is no tensor, if the tensors differ in their number of rows, have none, are on another device
-        or of another floating-point dtype than the parameters, or have entries that are not finite.
+        If something in it is not a tensor, if the tensors differ in their number of rows, have none, are on another
+        device or of another floating-point dtype than the parameters, or have entries that are not finite.
     """
     pairs = list(_leaves(data, "data"))
     if not pairs:
@@ -97,14 +97,14 @@ def batch_of(batch: Any, replacement: Any, examples: int) -> int:
     Raises
     ------
     InputError
-        If `batch` is no whole number from 1, or more than N without replacement.
+        If `batch` is not a whole number from 1, or more than N without replacement.
     """
     if not isinstance(replacement, bool):
         raise InputError(f"replacement = {replacement!r} is neither True nor False; give one of them")
     if batch is None:
         return min(BATCH, examples)
     if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
-        raise InputError(f"batch = {batch!r} is no number of examples; give a whole number from 1")
+        raise InputError(f"batch = {batch!r} is not a number of examples; give a whole number from 1")
     return batch
 
 

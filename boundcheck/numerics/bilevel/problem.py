@@ -354,7 +354,7 @@ class Problem:
         """
         if self.finite_sum is None:
             raise InputError(
-                f"{self.name}: its lower level is no mean over examples; give data= to from_loss or from_map, or "
+                f"{self.name}: its lower level is not a mean over examples; give data= to from_loss or from_map, or "
                 "batch= to a built-in problem"
             )
         size = example_data.batch_of(batch, replacement, self.finite_sum.examples)

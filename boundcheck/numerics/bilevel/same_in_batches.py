@@ -1,7 +1,7 @@
-"""Does a function give one value, whether it runs by itself, is differentiated, or runs in a batch?
+"""Check that a function gives the same value alone, under differentiation, and in a batch.
 
-The library runs functions of users in all these ways, and takes the results for those of one function. A function that
-asks which way it is (`requires_grad`, an error that is caught where a batch has no single number) would be several.
+The library runs the user's functions in all these ways and assumes that they are one function. This fails for code that
+asks how it is run (`requires_grad`), or that catches an error which is only raised in a batch.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.program.user_lines import current_line
 
-BESIDE = 0.1  # relative
+BESIDE = 0.1  # relative distance of the second point
 SUMMATION_ROUNDINGS = 2**12  # of a value: two orders of summation differ by a few for each term
-SHAKES = 4  # runs beside a point, which show how much rounding there is
-ROUNDINGS = 64.0  # times what is seen there
+SHAKES = 4  # runs next to a point, to measure the rounding
+ROUNDINGS = 64.0  # differences up to this many times the measured rounding are allowed
 REMEDY = "write it without `try`, requires_grad and is_grad_enabled()"
 
 

@@ -73,7 +73,7 @@ def record(problem: Problem, *, has_step: bool) -> ExamplePrograms:
     """
     finite_sum = problem.finite_sum
     if finite_sum is None:
-        raise Declined("the lower level is no mean over examples")
+        raise Declined("the lower level is not a mean over examples")
     if finite_sum.examples > MOST_EXAMPLES:
         raise Declined(f"{finite_sum.examples} examples are more than the {MOST_EXAMPLES} that are recorded one by one")
     is_loss = finite_sum.inner_on is not None and has_step

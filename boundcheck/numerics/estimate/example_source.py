@@ -20,10 +20,10 @@ from boundcheck.numerics.estimate.step_constant import step_constant, step_round
 from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.side import Side
 
-FEW = 20  # examples, of which bounds are computed where they cannot prove anything
-MOST_WORK = 2e10  # N·d³, of the matrices of all examples
-EXAMPLES = "examples"  # what they are kept as
-LARGER = 1.3  # times a ball is one on which bounds serve for it
+FEW = 20  # examples that are measured where nothing can be proved
+MOST_WORK = 2e10  # N·d³, the work for the matrices of all examples
+EXAMPLES = "examples"  # the name under which they are stored
+LARGER = 1.3  # bounds on a ball up to this many times as large are used instead
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class ExampleSource:
     @classmethod
     def of(cls, setting: Setting) -> ExampleSource:
         """Record the examples, unless a closed form serves; once, as long as the programs stay the same."""
-        known = setting.program.shared.known  # emptied where a function, its data or λ is another one
+        known = setting.program.shared.known  # cleared when a function, its data or λ changes
         if EXAMPLES not in known:
             known[EXAMPLES] = cls._recorded(setting.problem)
         source: ExampleSource = known[EXAMPLES]

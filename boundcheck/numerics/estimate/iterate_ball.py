@@ -14,8 +14,8 @@ from boundcheck.step_schedule import StepSchedule
 
 ROUNDINGS = 64  # units of rounding of the numbers involved, by which a computed step may differ from an exact one
 HUGE = 1e12
-MOST_STEPS = 20_000  # that are followed one by one
-LARGER = [2.0**power for power in range(8)]  # by how much a ball is larger that is tried for all later steps
+MOST_STEPS = 20_000  # steps that are followed one by one
+LARGER = [2.0**power for power in range(8)]  # factors of the balls that are tried for all later steps
 
 
 def largest_distance(

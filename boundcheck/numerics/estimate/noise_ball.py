@@ -19,10 +19,10 @@ from boundcheck.numerics.estimate.setting import Setting
 from boundcheck.side import Side
 from boundcheck.step_schedule import StepSchedule
 
-TRIES = 5  # balls that are tried
-NEAR = 2  # times r_0 is a ball on which bounds are kept, if iterates may leave every ball
+TRIES = 5  # balls to try
+NEAR = 2  # if iterates may leave every ball, bounds are computed on the ball of this many r_0
 TOO_LARGE = "the steps are so large that nothing bounds how far they may drive w"
-ROOM = 1.1  # by how much a ball is larger than what the last one gave
+ROOM = 1.1  # each ball is this much larger than the distance that the last one gave
 
 
 def distance_to_solution(setting: Setting) -> Constant:

@@ -110,12 +110,12 @@ def noise_constants(
     Raises
     ------
     InputError
-        If the lower level of the problem is no mean over examples.
+        If the lower level of the problem is not a mean over examples.
     """
     finite_sum = problem.finite_sum
     if finite_sum is None:
         raise InputError(
-            f"{problem.name}: the lower level is no mean over examples, so nothing is known of its noise; "
+            f"{problem.name}: the lower level is not a mean over examples, so nothing is known of its noise; "
             "give the data with Problem.from_loss(…, data=(X, y), batch=10)"
         )
     claimed = known if known is not None else problem.known if isinstance(problem.known, Constants) else Constants()

@@ -121,7 +121,7 @@ def _at(problem: Problem, finite_sum: FiniteSum, w: Tensor, seed: int, is_symmet
 
 
 def _spread_out(values: Tensor, N: int, *, lowest: bool = False) -> Tensor:
-    """A number for each of N examples: those that are not known count as the mildest that is."""
+    """A number for each of N examples. Examples that were not measured get the least extreme number of the others."""
     fill = values.max() if lowest else values.min()
     return torch.cat((values, fill.expand(N - len(values))))
 

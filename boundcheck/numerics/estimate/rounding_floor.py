@@ -4,7 +4,7 @@ Measured: the same run in float32 and in float64 differ by the rounding of the f
 units it is that of float64. From the model: u·κ·(S_w‖w‖ + ‖∂₂Φ‖‖v‖), where S_w bounds by how much the hypergradient
 moves with w, and κ is the condition number of I − ∂₁Φ, by which rounding in Φ moves w and v.
 
-Both are estimates, so the floor of a report is `FACTOR` times as much. An error below the floor is no evidence.
+Both are estimates, so the floor of a report is `FACTOR` times as much. An error below the floor proves nothing.
 """
 
 from __future__ import annotations

@@ -146,10 +146,10 @@ class _KindInterpreter:
         first, *others = self._programs
         for other in others:
             if len(other.operations) != len(first.operations) or other.output != first.output:
-                raise Declined("the operations are others for another number of examples")
+                raise Declined("the operations change with the number of examples")
         for node, operations in enumerate(zip(*(p.operations for p in self._programs), strict=True)):
             if any(operation.name != operations[0].name for operation in operations):
-                raise Declined("the operations are others for another number of examples")
+                raise Declined("the operations change with the number of examples")
             self._kinds.append(self._results(node, operations))
         output = first.output
         return self._kinds[output.node][output.item].kind
@@ -181,11 +181,11 @@ class _KindInterpreter:
         name = operations[0].name
         every = [leaves_of(operation.args, operation.kwargs) for operation in operations]
         if len({len(leaves) for leaves in every}) != 1:
-            raise Declined("it has other arguments for another number of examples")
+            raise Declined("its arguments change with the number of examples")
         for leaves in zip(*every, strict=True):
             first = leaves[0]
             if any(type(x) is not type(first) for x in leaves):
-                raise Declined("it has other arguments for another number of examples")
+                raise Declined("its arguments change with the number of examples")
             if isinstance(first, Tensor):
                 same = all(x.shape != first.shape or torch.equal(x, first) for x in leaves)
                 same = same or (name in ARITHMETIC and first.numel() == 1)
@@ -212,7 +212,7 @@ class _KindInterpreter:
         if step.name == MATRIX:
             return self._matrix_product(step)
         if step.name != "view" and any(other.func is not step.operations[0].func for other in step.operations):
-            raise Declined("the operation is another one for another number of examples")
+            raise Declined("the operation changes with the number of examples")
         rule = MOVES.get(step.name) or RULES.get(step.name)
         if rule is not None:
             return rule(step)
@@ -227,7 +227,7 @@ class _KindInterpreter:
         return self._of(refs[0]).kind
 
     def _matrix_product(self, step: RowOperation) -> RowKind:
-        """The product with a matrix that is no tensor: linear, and the same for every n if the matrix is."""
+        """The product with a matrix that is not a tensor: linear, and the same for every n if the matrix is."""
         matrices = [operation.args[1] for operation in step.operations]
         kind = self._of(step.operations[0].args[0]).kind
         if isinstance(kind, ExampleRows) or any(matrix is not matrices[0] for matrix in matrices):

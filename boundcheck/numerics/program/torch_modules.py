@@ -87,7 +87,7 @@ def by_name(module: nn.Module, values: Sequence[Any]) -> dict[str, Any]:
 
 
 def refuse_unusable(module: nn.Module, name: str) -> None:
-    """Refuses modules that are no functions of their parameters, or that hide where these are."""
+    """Refuses modules that are not functions of their parameters, or that hide where these are."""
     for path, part in module.named_modules():
         where = f"{name}: {path or 'the module'}"
         if part.training and isinstance(part, MODES):

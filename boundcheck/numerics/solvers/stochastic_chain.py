@@ -39,7 +39,7 @@ def generator(seed: int, purpose: int, t: int = 0, copy: int = 0) -> torch.Gener
     try:
         base = torch.Generator(device="cpu").manual_seed(seed).initial_seed()
     except (RuntimeError, TypeError, ValueError) as error:
-        raise InputError(f"seed = {seed!r} is no seed; give a whole number from 0") from error
+        raise InputError(f"seed = {seed!r} is not a seed; give a whole number from 0") from error
     number = (t * COPIES + copy) * PURPOSES + purpose + 1
     return torch.Generator(device="cpu").manual_seed((base * ODD + number) * ODD % 2**32)
 
@@ -48,8 +48,8 @@ def finite_sum_of(problem: Problem, method: str) -> FiniteSum:
     """The examples of a problem, or an error if a method that draws minibatches does not apply to it."""
     if problem.finite_sum is None:
         raise InputError(
-            f"{problem.name}: {method} draws minibatches, and the lower level is no mean over examples; give data= and "
-            "batch= to from_loss or from_map, or batch= to a built-in problem that takes it"
+            f"{problem.name}: {method} draws minibatches, and the lower level is not a mean over examples; give data= "
+            "and batch= to from_loss or from_map, or batch= to a built-in problem that takes it"
         )
     if problem.dynamics.copies != 1:
         raise InputError(

@@ -76,7 +76,7 @@ def shortened(
 
 
 def _taken(seconds: Mapping[str, list[float]], budget: float) -> dict[str, int]:
-    """Which choice of each data set: choices go from the dearest to the cheapest."""
+    """Which choice of each data set: choices go from the most expensive to the cheapest."""
     chosen = {name: len(every) - 1 for name, every in seconds.items()}
 
     def total() -> float:
@@ -112,6 +112,6 @@ def _halved(of_data: Mapping[str, Any], rule: HalvingRule, part: int) -> dict[st
 def _seconds(
     settings: Settings, name: str, of_data: dict[str, Any], costs: Mapping[str, float], tasks: Tasks
 ) -> float:  # fmt: skip
-    """Of all tasks of a data set."""
+    """The seconds for all tasks of a data set."""
     alone = settings | {"data": {name: of_data}}
     return costs["load"] + costs["factor"] * sum(task.cost for task in tasks(alone))

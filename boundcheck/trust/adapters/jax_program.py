@@ -15,7 +15,7 @@ from torch import Tensor
 
 from boundcheck.errors import InputError
 
-Value = Tensor | bool  # a truth value that is the same for all numbers is no tensor
+Value = Tensor | bool  # a truth value that is the same for all numbers is not a tensor
 Operation = Callable[..., Value]
 
 

@@ -234,7 +234,7 @@ def test_bad_data(name: str) -> None:
 
 
 def test_a_problem_without_examples_has_no_minibatches() -> None:
-    with pytest.raises(InputError, match="scalar: its lower level is no mean over examples; give data="):
+    with pytest.raises(InputError, match="scalar: its lower level is not a mean over examples; give data="):
         bc.problems.scalar().with_batch(1)
 
 

@@ -232,7 +232,7 @@ def test_claims_are_used_unless_refuted():
 
 
 def test_a_problem_without_a_finite_sum_is_refused():
-    with pytest.raises(InputError, match=r"scalar: the lower level is no mean over examples.*data="):
+    with pytest.raises(InputError, match=r"scalar: the lower level is not a mean over examples.*data="):
         noise_of(bc.problems.scalar())
 
 

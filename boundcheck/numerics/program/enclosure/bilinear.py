@@ -260,5 +260,5 @@ class Bilinear:
 
 
 def _least(a: float, b: float) -> float:
-    """The smaller of two bounds; one that is no number says nothing."""
+    """The smaller of two bounds; one that is NaN says nothing."""
     return min((x for x in (a, b) if not math.isnan(x)), default=math.inf)
