@@ -15,7 +15,7 @@ from boundcheck.compare import confidence
 from boundcheck.compare.confidence import ConfidenceInterval, lower_end, mean_interval, upper_end, vector_radius
 from boundcheck.report.stochastic_curve import MeanEstimate, Measured
 
-ROUNDING = 1e-9  # relative: sums of so many products, each rounded
+SUM_ROUNDING = 1e-9  # relative: sums of so many products, each rounded
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,9 @@ class PointEstimate:
 
 def measure(runs: Runs, reference: Reference, reach: Range, delta: float) -> dict[Measured, PointEstimate]:
     """Every quantity at one point of the grid; each end of an interval is wrong with probability at most δ."""
-    largest = None if reach.error is None or not reference.proved else (reach.error + reference.off) * (1 + ROUNDING)
+    largest = (
+        None if reach.error is None or not reference.proved else (reach.error + reference.off) * (1 + SUM_ROUNDING)
+    )
     g, again = runs.value - reference.value, runs.again - reference.value
     if reach.same:
         return _without_noise(np.concatenate([g, again]), runs.w - reference.w, reference)
@@ -178,7 +180,7 @@ def _distance(w: np.ndarray, reference: Reference, reach: Range, delta: float) -
     away = _squares(w - reference.w)
     largest = None if reach.distance is None or not reference.proved else (reach.distance + reference.w_off) ** 2
     if largest is not None:
-        largest *= 1 + ROUNDING
+        largest *= 1 + SUM_ROUNDING
     fourth = None if reach.squares is None else _fourth(reach.squares.distance, reference.w_off)
     interval = _shift(mean_interval(away, delta, largest, fourth), reference.w_off, reference.proved)
     return PointEstimate(float(away.mean()), interval, float(away.var()), math.inf if fourth is None else fourth)
@@ -201,7 +203,7 @@ def _shift(interval: ConfidenceInterval, off: float, proved: bool) -> Confidence
 
 
 def _rounded(interval: ConfidenceInterval) -> ConfidenceInterval:
-    return ConfidenceInterval(interval.lower * (1 - ROUNDING), interval.upper * (1 + ROUNDING), interval.proved)
+    return ConfidenceInterval(interval.lower * (1 - SUM_ROUNDING), interval.upper * (1 + SUM_ROUNDING), interval.proved)
 
 
 def _bias(

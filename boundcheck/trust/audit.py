@@ -26,11 +26,11 @@ from boundcheck.side import Side
 from boundcheck.trust import audit_words, faults, low_precision
 from boundcheck.trust.diagnosis import Diagnosis, Suspect, double, simplest
 from boundcheck.trust.evidence import Evidence
+from boundcheck.trust.gradient_certificate import DELTA
 from boundcheck.trust.pieces import Pieces
 from boundcheck.trust.result import AccurateHypergradient
 
-DELTA = 1e-3  # the probability with which each certificate by random starts may fail
-ROUNDING = 1e3  # by how many units two equal vectors may differ
+EQUAL_UNITS = 1e3  # by how many units two equal vectors may differ
 UNSURE = 10  # times the typical rounding of a reference that nothing certifies
 ASSEMBLY = ("sign", "scale", "direct-term", "transpose", "lambda")  # faults that w and v have no part in
 
@@ -97,7 +97,7 @@ def audit(
     if not _is_off(found, given.g, eps_g):
         return _result(found, None, doubt)
     base = _base(own, exact, given)
-    rounding = ROUNDING * torch.finfo(own.dtype).eps * float(given.g.norm() + solution.value[0].norm())
+    rounding = EQUAL_UNITS * torch.finfo(own.dtype).eps * float(given.g.norm() + solution.value[0].norm())
     evidence = Evidence(
         own, given.g, exact, base, problem.lam, rounding, _alpha(given.problem), given.previous,
         w_given=given.w is not None, v_given=given.v is not None,

@@ -21,7 +21,7 @@ from boundcheck.trust.outer_value import OuterValue
 
 APART = 1e-2  # relative: a reference that is farther from the run is another fixed point
 ANOTHER = "there are several fixed points, and 'exact' finds another one from params"
-ROUNDING = 4 * float(np.finfo(np.float64).eps)
+NORM_ROUNDING = 4 * float(np.finfo(np.float64).eps)
 DELTA = 1e-3  # the probability with which a certificate by random starts may fail
 
 
@@ -58,7 +58,7 @@ def certificate(problem: Problem, at: OuterValue, coordinates: Coordinates) -> G
     lam = at.lam.double()  # products of float32 numbers are exact in float64, up to its own rounding
     g = _array(coordinates.gradient(lam, certified.solution.value[0].double()))
     widest = float(coordinates.scale(lam).abs().max())
-    eps = (certified.eps_g.value * widest + ROUNDING * float(np.linalg.norm(g))) * (1 + ROUNDING)
+    eps = (certified.eps_g.value * widest + NORM_ROUNDING * float(np.linalg.norm(g))) * (1 + NORM_ROUNDING)
     norm = accuracy(g, g, replace(certified.eps_g, value=eps)).gradient_norm
     doubt = "" if norm.side is not Side.LOWER else f"ε_g rests on estimates ({certified.eps_g.provenance.how})"
     return GradientCertificate(norm, doubt)

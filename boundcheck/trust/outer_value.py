@@ -38,7 +38,7 @@ MOST_CORRECTIONS = 40
 PARTS = (1.0, 0.5, 0.25)  # of a correction that are tried
 FALLS = 0.3  # times the residual, at most, where a correction is worth what it is near a solution
 PLAIN = 20  # steps of Φ where none of them helps
-ROUNDING = 8  # units of the last place that a sum such as E is taken to be off by
+LOSS_ROUNDINGS = 8  # units of the last place that a sum such as E is taken to be off by
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +133,7 @@ class Corrections:
                 continue
             rate = change / change_before if change_before > 0 else 0.0
             error = change * max(1.0, rate / (1 - rate)) if rate < 1 else math.inf
-            if asked.allows(error, at.g) or change <= ROUNDING * eps * asked.norm(at.g):
+            if asked.allows(error, at.g) or change <= LOSS_ROUNDINGS * eps * asked.norm(at.g):
                 break
         return at, error, first
 
@@ -196,7 +196,7 @@ class _SolvedPoint:
 
     def value(self, error: float, f_error: float, *, shown: bool) -> OuterValue:
         """As a result, with these errors."""
-        rounding = ROUNDING * torch.finfo(self.w.dtype).eps * abs(self.f)
+        rounding = LOSS_ROUNDINGS * torch.finfo(self.w.dtype).eps * abs(self.f)
         return OuterValue(
             self.problem.lam, self.f, f_error + rounding, self.g, error, self.w, self.v, self.t, self.k, self.products,
             shown,

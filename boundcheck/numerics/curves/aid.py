@@ -15,6 +15,7 @@ from torch import Tensor
 
 from boundcheck.methods import Method
 from boundcheck.numerics.curves import aid_krylov
+from boundcheck.numerics.curves.aid_krylov import DROP
 from boundcheck.numerics.curves.aid_stepwise import SOLVERS, SolverRows
 from boundcheck.numerics.curves.batch import Batch, pieces, tiled
 from boundcheck.numerics.curves.eigenbasis import Spectrum
@@ -23,7 +24,6 @@ from boundcheck.numerics.curves.sizes import WIDTHS, Sizes
 from boundcheck.progress import counted
 
 KsByMethod = Mapping[Method, Sequence[int]]  # for every method its k at each row, ascending
-DROP = 8  # finished rows are dropped when they are one in this many
 ASK = 16  # steps between two checks of whether any row still moves
 STATES = 12  # copies of a state that each row holds
 

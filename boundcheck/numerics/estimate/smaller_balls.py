@@ -14,6 +14,7 @@ from boundcheck.constants import Constant, Constants
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.estimate import derived_constants
 from boundcheck.numerics.estimate.anchor import Anchor
+from boundcheck.numerics.estimate.calm_hessian import NEAR
 from boundcheck.numerics.estimate.mean_contraction import NearbyStep, OnBall, towards
 from boundcheck.numerics.estimate.program_proof import ProgramProof
 from boundcheck.numerics.estimate.setting import Setting
@@ -29,7 +30,6 @@ MANY, SOME = 3, 6  # of them, the widest, before which there are three and one o
 CHEAP = 20_000_000  # d²(d + n) up to which there are these
 FITS = 1 + 1e-8  # times the radius at which iterates start, of a ball that certainly contains them
 AFFORDABLE = 200_000_000  # d²(d + n) up to which the program is enclosed on every ball
-NEAR = 100  # times that a ball must be wider than the doubt about its centre
 CLOSE = 0.01  # of itself, by which a constant may differ from that of the smallest ball when the balls end
 
 

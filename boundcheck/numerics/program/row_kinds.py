@@ -16,7 +16,7 @@ from torch import Size, Tensor
 
 from boundcheck.numerics.program.recorded_program import Declined
 
-ROUNDING = 1e-15  # relative: a step or two of float64, as of 1/n
+RATIO_ROUNDING = 1e-15  # relative: a step or two of float64, as of 1/n
 POWERS = (0, 1, -1)
 
 
@@ -86,7 +86,7 @@ def power_of(values: Sequence[float], counts: Sequence[int]) -> int | None:
     """p with values = c·nᵖ for one c, for p in 0, 1, −1; None if there is none."""
     for p in POWERS:
         base = [v / n**p for v, n in zip(values, counts, strict=True)]
-        if all(x == base[0] or math.isclose(x, base[0], rel_tol=4 * ROUNDING) for x in base):
+        if all(x == base[0] or math.isclose(x, base[0], rel_tol=4 * RATIO_ROUNDING) for x in base):
             return p
     return None
 

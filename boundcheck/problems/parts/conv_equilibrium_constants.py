@@ -38,13 +38,13 @@ from torch.nn.functional import max_pool2d, unfold
 from boundcheck.constants import Constant
 from boundcheck.numerics.bilevel.closed_forms import Region, closed_form
 from boundcheck.problems.parts.classifier_constants import Classifier
+from boundcheck.problems.parts.equilibrium_constants import WORK
 from boundcheck.problems.parts.norm_bounds import largest, spectral_norm
 from boundcheck.problems.parts.projections import convolution_norm
 from boundcheck.problems.parts.tanh_range import Bends, widest
 
 ROUNDS = 3
 BLOCK = 20_000  # places at a time
-WORK = 2e10  # multiplications that L_Phi may take; beyond, the largest tanh' of all channels stands for each
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,7 @@ from boundcheck.problems.parts.norm_bounds import largest, spectral_norm
 from boundcheck.problems.parts.tanh_range import Bends, widest
 
 ROUNDS = 10
-WORK = 2e10  # multiplications that L_Phi may take; beyond, one matrix stands for those of all j
+WORK = 2e10  # multiplications that L_Phi may take; beyond, a coarser bound serves for all
 
 
 @dataclass(frozen=True, eq=False)

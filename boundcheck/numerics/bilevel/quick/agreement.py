@@ -23,8 +23,8 @@ from boundcheck.numerics.bilevel.derivatives import (
 from boundcheck.numerics.bilevel.formulas import for_columns
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.same_in_batches import SUMMATION_ROUNDINGS
 
-SUMMATION_ROUNDINGS = 2**12  # roundings: two orders of summation differ by a few for each term
 SEED = 21
 FOR_ROWS = " for rows"
 
