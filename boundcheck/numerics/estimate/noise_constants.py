@@ -19,7 +19,7 @@ from boundcheck.numerics.estimate.curvature_noise import curvature_noise
 from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.estimate_constants import on_balls
 from boundcheck.numerics.estimate.noise_ball import IterateBall, ball_of_iterates, distance_to_solution
-from boundcheck.numerics.estimate.noise_ranges import first_reason, ranges_of_run, spreads_of_draws
+from boundcheck.numerics.estimate.noise_ranges import first_reason, ranges_of_draws, ranges_of_run
 from boundcheck.numerics.estimate.setting import Setting
 from boundcheck.numerics.estimate.step_constant import NOTHING
 from boundcheck.numerics.solvers.reference import ReferenceSolution
@@ -142,7 +142,8 @@ def noise_constants(
     derived = _settled(setting, finite_sum, derived, claimed, NAMES[4:])
     constants = constants.replace(*derived.values())
     ranges = ranges_of_run(problem, finite_sum, ball, constants, doubt, k, steps_v)
-    return Noise(constants, ball.radius, doubt, *ranges, *spreads_of_draws(finite_sum, ball, away, constants, doubt))
+    draws = ranges_of_draws(finite_sum, ball, away, constants, doubt)
+    return Noise(constants, ball.radius, doubt, ranges.v, ranges.error, draws.noise, draws.spread)
 
 
 def _over_ball_unknown(constant: Constant, why: str) -> Constant:

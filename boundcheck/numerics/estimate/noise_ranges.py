@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -18,6 +18,22 @@ from boundcheck.side import Side
 from boundcheck.step_schedule import StepSchedule
 
 
+@dataclass(frozen=True)
+class RunRanges:
+    """At least ‖v_i‖ and ‖g − ∇f‖, whatever is drawn."""
+
+    v: Constant
+    error: Constant
+
+
+@dataclass(frozen=True)
+class DrawRanges:
+    """At least ‖Φ̂(w*) − w*‖ and ‖∂₂Φ̂ − ∂₂Φ‖ on the ball, whatever is drawn."""
+
+    noise: Constant
+    spread: Constant
+
+
 def first_reason(*reasons: str) -> str:
     """The first reason that is not empty."""
     return next((reason for reason in reasons if reason), "")
@@ -26,7 +42,7 @@ def first_reason(*reasons: str) -> str:
 def ranges_of_run(
     problem: Problem, finite_sum: FiniteSum, ball: IterateBall, constants: Constants, doubt: str, k: int,
     steps_v: StepSchedule,
-) -> tuple[Constant, Constant]:  # fmt: skip
+) -> RunRanges:  # fmt: skip
     """How large v and the error of a hypergradient can be, whatever is drawn."""
     L_E, g_star = constants["L_E"], constants["g_star"]
     pushes = torch.full_like(ball.bounds.high, L_E.value)
@@ -42,24 +58,25 @@ def ranges_of_run(
     size = 0.0 if by_lam is None else by_lam.value
     error = eta_2 * ball.radius + size * v + W * g_star.value
     how = "η₂R + sup‖∂₂Φ̂‖·sup‖v‖ + ‖w'‖‖∇₁E(w*)‖"
-    return largest_v, _worst("largest_error", error * (1 + 1e-12), how, first_reason(doubt, missing), needed)
+    largest_error = _worst("largest_error", error * (1 + 1e-12), how, first_reason(doubt, missing), needed)
+    return RunRanges(largest_v, largest_error)
 
 
-def spreads_of_draws(
+def ranges_of_draws(
     finite_sum: FiniteSum, ball: IterateBall, away: Constant, constants: Constants, doubt: str
-) -> tuple[Constant, Constant]:
+) -> DrawRanges:
     """How far a draw of Φ̂(w*) and of ∂₂Φ̂ can be from the mean."""
     bounds, m_2, by_lam = ball.bounds, constants["m_2"], _largest_by_lam(finite_sum, ball.bounds, constants)
     from_w = away.value * (1 + torch.maximum(bounds.low.abs(), bounds.high.abs()))
     noise = 0.0 if finite_sum.variance_factor == 0 else float((bounds.moves + from_w).max()) * (1 + 1e-12)
     largest_noise = _worst("largest_noise", noise, "the largest ‖Φ_i(w*) − w*‖", doubt, [away])
     if m_2.value == 0 and m_2.side is Side.EXACT:
-        return largest_noise, replace(m_2, name="largest_spread")
+        return DrawRanges(largest_noise, replace(m_2, name="largest_spread"))
     L_Phi = constants.get("L_Phi")
     if by_lam is None or L_Phi is None:
-        return largest_noise, _worst("largest_spread", math.inf, "", doubt, [])
+        return DrawRanges(largest_noise, _worst("largest_spread", math.inf, "", doubt, []))
     spread, how = (by_lam.value + L_Phi.value) * (1 + 1e-12), "sup‖∂₂Φ̂‖ + L_Φ"
-    return largest_noise, _worst("largest_spread", spread, how, doubt, [by_lam, L_Phi])
+    return DrawRanges(largest_noise, _worst("largest_spread", spread, how, doubt, [by_lam, L_Phi]))
 
 
 def _largest_by_lam(finite_sum: FiniteSum, bounds: ExampleBounds, constants: Constants) -> Constant | None:
