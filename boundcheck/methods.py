@@ -33,6 +33,11 @@ def default_methods(symmetric: bool | None) -> tuple[str, ...]:
     return ("itd", "aid-fp", "aid-cgn" if symmetric is False else "aid-cg")
 
 
+def unrolls(name: str) -> bool:
+    """Whether a method, `itd` or `itd-truncated:10`, differentiates through its iterations."""
+    return name.partition(":")[0] in ("itd", "itd-truncated")
+
+
 @dataclass(frozen=True)
 class Method:
     """A method and its k: fixed, or None for k = t."""
@@ -47,6 +52,11 @@ class Method:
     def is_random(self) -> bool:
         """Whether it draws minibatches, so that its error is a random number."""
         return self.name in RANDOM_METHODS
+
+    @property
+    def unrolls(self) -> bool:
+        """Whether it differentiates through its iterations; if not, it solves a linear system."""
+        return unrolls(self.name)
 
     def steps(self, t: int) -> int:
         """k at this t; no more than t steps can be differentiated through."""

@@ -14,7 +14,7 @@ from boundcheck.compare.case import YES, AssumptionAnswer, Case, frozen
 from boundcheck.compare.certificate import residual_is_enough
 from boundcheck.compare.reasons import know
 from boundcheck.compare.require_checks import require_checks
-from boundcheck.methods import Method
+from boundcheck.methods import Method, unrolls
 from boundcheck.numerics.bilevel.derivatives import DENSE
 from boundcheck.report.stochastic_curve import Measured
 from boundcheck.side import Side
@@ -136,7 +136,7 @@ require_checks(
 
 def _other_k(bound_k: int, method: Method) -> AssumptionAnswer:
     about = "one step" if bound_k == 1 else f"{bound_k} steps"
-    does = "differentiates through" if method.name.startswith("itd") else "solves with"
+    does = "differentiates through" if method.unrolls else "solves with"
     return AssumptionAnswer(f"applies to {about} only, and {method} {does} {'t' if method.k is None else method.k}")
 
 
@@ -149,7 +149,7 @@ def question(bound: Bound, method: Method, case: Case) -> AssumptionAnswer:
     conjugate = method.name == "aid-cg"
     if conjugate and case.symmetric.refusal:
         return case.symmetric
-    unrolled = any(m.startswith("itd") for m in bound.methods)
+    unrolled = any(unrolls(m) for m in bound.methods)
     contracts = any(a.key == "2" for a in bound.assumptions)
     if unrolled and contracts and not case.plain:
         return _plain(case)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from boundcheck.errors import InputError, UnknownNameError
+from boundcheck.methods import unrolls
 from boundcheck.numerics.bilevel.derivatives import CACHE, DENSE
 from boundcheck.numerics.curves import (
     aid,
@@ -194,7 +195,7 @@ def _pieces(sizes: Sizes, count: int, names: Sequence[str], algorithm: str | Non
 
 
 def _aid_methods(names: Sequence[str]) -> int:
-    return sum(not name.startswith("itd") for name in names)
+    return sum(not unrolls(name) for name in names)
 
 
 def _form_constant_jacobian(sizes: Sizes, algorithm: str | None) -> bool:

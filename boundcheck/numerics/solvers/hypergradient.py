@@ -11,7 +11,7 @@ from torch import Tensor
 
 from boundcheck import methods
 from boundcheck.errors import DivergenceError, InputError, UnknownNameError
-from boundcheck.methods import Method
+from boundcheck.methods import Method, unrolls
 from boundcheck.numerics.bilevel.derivatives import Linearisation, linearise, outer_gradients
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
@@ -68,12 +68,12 @@ def hypergradient(
             if value is not None:
                 raise InputError(f"exact iterates to machine precision and takes no {name}; leave it out")
         return _exact(quick(problem))
-    if mode != "auto" and not asked.name.startswith("itd"):
+    if mode != "auto" and not asked.unrolls:
         raise InputError(f"mode = {mode!r} is how ITD differentiates; {asked.name} takes none")
     problem = quick(problem)
     prepared = Prepared(problem, problem.lam)
     z0 = problem.dynamics.start(problem.w0 if w0 is None else problem.checked(w0, "w0"))
-    if asked.name.startswith("itd"):
+    if asked.unrolls:
         if v0 is not None:
             raise InputError(f"v0 is the start of a linear solver, and {asked.name} has none; leave v0 out")
         result = _itd(problem, prepared, z0, t, asked, tol, mode)
@@ -189,7 +189,7 @@ def _linear_divergence(
     problem: Problem, prepared: Prepared, failed: Hypergradient, v0: Tensor | None
 ) -> DivergenceError:
     """Solve again with fewer steps, to say at which one the numbers stopped being finite."""
-    if failed.k is None or failed.method.startswith("itd"):
+    if failed.k is None or unrolls(failed.method):
         return DivergenceError(
             f"{problem.name}: {failed.method} is not finite at t = {failed.t}; reduce t or the step size"
         )
