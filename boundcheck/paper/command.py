@@ -83,9 +83,11 @@ def _shortened(
     """The settings that fit into the budget, by costs that are measured once and kept with the checkpoints."""
     assert experiment.shortened is not None
     assert experiment.measured is not None
-    experiment.ready(settings)
     if budget is None:
-        return experiment.shortened(settings, halving, None, {})
+        shorter = experiment.shortened(settings, halving, None, {})  # an unreadable rule is refused without the data
+        experiment.ready(settings)
+        return shorter
+    experiment.ready(settings)
     path = place / FOLDER / COSTS
     if path.exists():
         try:

@@ -293,7 +293,8 @@ class Recorder(TorchDispatchMode):
         if not (name in RAISES or makes_index(name, kwargs)):
             return
         if any(depends_on_w(ref, self.operations) for x in tensors if (ref := self.ref(x)) is not None):
-            raise self.decline(f"{func}: an error may depend on numbers of w")
+            operation = f"{name} to {kwargs['dtype']}" if kwargs.get("dtype") else str(func)
+            raise self.decline(f"{operation}: an error may depend on numbers of w")
 
     def _may_choose_a_shape(self, index: Tensor | None) -> bool:
         """Does the shape of what is indexed depend on numbers of an input, or may it?"""

@@ -216,7 +216,7 @@ WRITES: dict[str, tuple[Function, str]] = {
     "complex": (lambda w, lam: torch.complex(w, w).abs().sum(), "torch.complex128"),
     "Fourier": (lambda w, lam: torch.fft.rfft(w).abs().sum(), "torch.complex128"),
     "float16": (lambda w, lam: (w.half().double() ** 2).sum(), "aten._to_copy to torch.float16"),
-    "whole numbers": (lambda w, lam: (w.long() * w).sum(), "aten._to_copy.default: an error may depend"),
+    "whole numbers": (lambda w, lam: (w.long() * w).sum(), "_to_copy to torch.int64: an error may depend"),
     "a condition": (lambda w, lam: torch.where(w > 0, w**2, w).sum(), "aten.gt has no rule"),
     "sparse": (lambda w, lam: w.to_sparse().to_dense().sum(), "without memory of its own"),
     "round": (lambda w, lam: (w.round() ** 2).sum(), "aten.round has no rule, test_capture_guards.py:"),
