@@ -139,7 +139,7 @@ def test_minibatches_are_an_option() -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"batch": 0}, "batch = 0 is no number of examples"),
+        ({"batch": 0}, "batch = 0 is not a number of examples"),
         ({"batch": 20, "replacement": False}, "batch = 20 > 12 examples"),
         ({"replacement": False}, "replacement = False without minibatches"),
     ],

@@ -219,8 +219,8 @@ BAD_DATA: dict[str, tuple[dict[str, Any], str]] = {
     "NaN": ({"data": (X / 0, Y)}, r"data\[0\] has entries that are not finite"),
     "no examples": ({"data": None}, r"batch = 3 without data"),
     "neither": ({"data": None, "batch": None, "replacement": False}, r"replacement = False without data"),
-    "batch of 0": ({"batch": 0}, r"batch = 0 is no number of examples"),
-    "batch of True": ({"batch": True}, r"batch = True is no number"),
+    "batch of 0": ({"batch": 0}, r"batch = 0 is not a number of examples"),
+    "batch of True": ({"batch": True}, r"batch = True is not a number"),
     "too many": ({"batch": 8, "replacement": False}, r"batch = 8 > 7 examples"),
     "replacement": ({"replacement": "yes"}, r"replacement = 'yes' is neither"),
 }
