@@ -78,7 +78,7 @@ OTHERS: dict[str, tuple[Function, str]] = {
     "own numbers": (lambda w, lam, X, y, t, i: (margins(w, X) * torch.arange(len(X))).mean(), "not the same for every"),
     "two branches": (lambda w, lam, X, y, t, i: margins(w, X).mean() * (2 if len(X) > B else 1), "the number 2"),
     "other operations": (
-        lambda w, lam, X, y, t, i: margins(w, X).mean() + (w.sum() if len(X) > B else 0.0), "operations are others"
+        lambda w, lam, X, y, t, i: margins(w, X).mean() + (w.sum() if len(X) > B else 0.0), "operations change"
     ),
     "class weights": (lambda w, lam, X, y, t, i: F.cross_entropy(scores(w, X), y, weights), "weights of the classes"),
     "ignored class": (lambda w, lam, X, y, t, i: F.cross_entropy(scores(w, X), y, ignore_index=2), "of class 2"),
