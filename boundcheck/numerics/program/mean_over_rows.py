@@ -215,7 +215,9 @@ class _Interpreter:
             raise Declined("the operation is another one for another number of examples")
         rule = MOVES.get(step.name) or RULES.get(step.name)
         if rule is not None:
-            return rule(step)
+            kind = rule(step)
+            step.refuse_unread()
+            return kind
         if all(isinstance(x.kind, Constant) and x.kind.power == 0 for x in step.read()):
             return Constant()
         raise Declined("no rule for this operation on examples")
