@@ -79,6 +79,22 @@ def test_bounds_of_examples_hold_on_the_ball_and_are_reached(name):
         assert value >= share * limit - 1e-25, (name, value / limit)
 
 
+def test_noise_relative_to_the_residual_is_reached() -> None:
+    """Φ_i = ±(w/2 + 1) with q = 0: at w = 2 the variance 4 is σ₁ + σ₂‖Φ(w) − w‖², and half of either is too little."""
+    a, c = torch.tensor([[0.5, 1.0], [-0.5, -1.0]], dtype=D).T
+
+    def fp_map(w, lam, rows):
+        return (rows[0][:, None] * w + rows[1][:, None] * lam).mean(0)
+
+    start = torch.ones(1, dtype=D)
+    p = bc.Problem.from_map(fp_map, lambda w, lam: (lam * w).sum(), start, start, data=(a, c), batch=1)
+    constants = noise_of(p, eta=1.0).constants
+    sigma_1, sigma_2 = constants["sigma_1"], constants["sigma_2"]
+    assert 4 <= (sigma_1.value + sigma_2.value * 2**2) <= 4 * NEAR
+    assert sigma_1.is_safe
+    assert sigma_2.is_safe
+
+
 @pytest.mark.parametrize("replacement", [True, False])
 def test_constants_are_those_of_all_minibatches(replacement):
     p = noisy.problem("cleaning", replacement=replacement)
