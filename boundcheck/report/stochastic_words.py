@@ -152,7 +152,7 @@ def intervals_sentence(report: StochasticReport) -> str:
     if all(mean.proved for mean in means):
         return f"All intervals hold together with probability {confidence(report)}{how}."
     return (
-        f"The intervals are approximate, for a probability of {100 * report.level:.10g}%{how}. Where a few draws are "
+        f"The intervals are those for a probability of {100 * report.level:.10g}%{how}. Where a few draws are "
         "far from the others, they are too short."
     )
 

@@ -33,7 +33,7 @@ def test_each_screen_says_what_is_its_own() -> None:
     assert "sid-orthogonal 1.030 undecided" in said["undecided"]
     assert "sid-mse 0.500 violated" in said["violated"]
     assert "No ball is proved to contain all iterates: L_Φ̂ = 1.2 ≥ 1" in said["no_ball"]
-    assert "intervals are approximate, for a probability of 99.9% (Student's t" in said["no_ball"]
+    assert "The intervals are those for a probability of 99.9% (Student's t" in said["no_ball"]
     assert "far from the others, they are too short" in said["no_ball"]
     assert "All intervals hold together with probability 99.9% (betting" in said["holds"]
     assert "sid-orthogonal 2.400 estimated" in said["no_ball"]
