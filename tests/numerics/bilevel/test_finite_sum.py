@@ -153,7 +153,7 @@ def test_noise_that_is_no_choice_of_examples_is_named() -> None:
     def noisy(W: Tensor, lam: Tensor, batch: tuple[Tensor, Tensor]) -> Tensor:
         return inner(W + 0.1 * torch.randn_like(W), lam, batch)
 
-    with pytest.raises(InputError, match="when it is called again with the same minibatch.*draw no random numbers"):
+    with pytest.raises(InputError, match=r"when it is called again with the same minibatch.*draw no random numbers"):
         problem(noisy)
 
 
