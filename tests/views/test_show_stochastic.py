@@ -51,6 +51,21 @@ def test_everything_is_shown_on_request() -> None:
         assert words in text
 
 
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_no_number_of_a_bound_is_cut_off(width: int) -> None:
+    """The names of theorems are those of the catalogue, which are long."""
+    report = holds()
+    bounds = {
+        name: replace(bound, reference=str(bc.bounds[name].reference), values=bound.values * 1e6)
+        for name, bound in report.curve("sid").bounds.items()
+    }
+    long = replace(report, curves={"sid": replace(report.curve("sid"), bounds=bounds)})
+    text = as_text(long, width, verbose=True)
+    table = text[text.index("bound/estimate over all points") : text.index("estimates and intervals")]
+    assert "…" not in table
+    assert "holds (prob.)" in table
+
+
 class Balanced(HTMLParser):
     """Whether every element that begins also ends."""
 

@@ -79,15 +79,27 @@ def test_bounds_of_examples_hold_on_the_ball_and_are_reached(name):
         assert value >= share * limit - 1e-25, (name, value / limit)
 
 
-def test_points_at_which_a_derivative_overflows_are_left_out():
+def overflowing(step):
     """exp(−xw) is above every double where log1p(exp(−xw)) is about −xw, and its derivative is not a number."""
 
     def inner(w, lam, x):
         return torch.log1p(torch.exp(-x @ w)).mean() + 0.1 * lam.exp() @ w**2
 
     one, x = torch.ones(1, dtype=D), torch.tensor([[800.0], [1.0], [-1.5]], dtype=D)
-    p = bc.Problem.from_loss(inner, lambda w, lam: ((w - 1) ** 2).sum(), 0 * one, one, 1e-4, data=x, batch=1)
-    bounds = noise_estimates.measured(setting_of(p), 4.0, "far")
+    return bc.Problem.from_loss(inner, lambda w, lam: ((w - 1) ** 2).sum(), 0 * one, one, step, data=x, batch=1)
+
+
+def test_a_ball_on_which_a_derivative_overflows_is_replaced_by_that_of_the_start():
+    """Steps so large that nothing keeps the iterates where the function can be computed: estimates, and no error."""
+    p = overflowing(0.5)
+    noise = noise_of(p, eta=1.0, t=3, k=3)
+    assert noise.doubt
+    assert noise.radius == pytest.approx(float(reference(p, p.lam[None]).w[0].norm()))
+    assert not noise.constants["m_1"].is_safe
+
+
+def test_points_at_which_a_derivative_overflows_are_left_out():
+    bounds = noise_estimates.measured(setting_of(overflowing(1e-4)), 4.0, "far")
     assert bounds.low.isfinite().all()
     assert bounds.doubt == "far"
 
