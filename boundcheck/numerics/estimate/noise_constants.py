@@ -6,10 +6,7 @@ docs/estimating.md derives them ("Constants of the noise").
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass, replace
-
-import torch
 
 from boundcheck.ball import Ball, BallKind
 from boundcheck.constants import Constant, Constants, Provenance
@@ -17,12 +14,10 @@ from boundcheck.errors import DivergenceError, InputError
 from boundcheck.numerics.bilevel.finite_sum import FiniteSum
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.estimate import noise_estimates, user_claims
+from boundcheck.numerics.estimate import noise_estimates, noise_ranges, user_claims
 from boundcheck.numerics.estimate.curvature_noise import curvature_noise
 from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.estimate_constants import on_balls
-from boundcheck.numerics.estimate.example_bounds import ExampleBounds, of_batch
-from boundcheck.numerics.estimate.iterate_ball import largest_distance
 from boundcheck.numerics.estimate.noise_ball import IterateBall, ball_of_iterates, distance_to_solution
 from boundcheck.numerics.estimate.setting import Setting
 from boundcheck.numerics.estimate.step_constant import NOTHING
@@ -154,8 +149,9 @@ def noise_constants(
     derived = {constant.name: constant for constant in _derived(problem, constants)}
     derived = _settled(setting, finite_sum, derived, claimed, NAMES[4:])
     constants = constants.replace(*derived.values())
-    ranges = _ranges(problem, finite_sum, ball, constants, doubt, k, steps_v)
-    return Noise(constants, ball.radius, doubt, *ranges, *_spreads(finite_sum, ball, away, constants, doubt))
+    largest = noise_ranges.ranges(problem, finite_sum, ball, constants, doubt, k, steps_v)
+    apart = noise_ranges.spreads(finite_sum, ball, away, constants, doubt)
+    return Noise(constants, ball.radius, doubt, *largest, *apart)
 
 
 def _first(*reasons: str) -> str:
@@ -250,66 +246,3 @@ def _settled(
         return ours
     evidence = noise_estimates.evidence(setting, finite_sum)
     return user_claims.settle(ours, claims, evidence, 1e-9)
-
-
-def _ranges(
-    problem: Problem, finite_sum: FiniteSum, ball: IterateBall, constants: Constants, doubt: str, k: int,
-    steps_v: StepSchedule,
-) -> tuple[Constant, Constant]:  # fmt: skip
-    """How large v and the error of a hypergradient can be, whatever is drawn."""
-    L_E, g_star = constants["L_E"], constants["g_star"]
-    pushes = torch.full_like(ball.bounds.high, L_E.value)
-    v = largest_distance(0.0, steps_v, k, ball.bounds.factors, pushes, finite_sum, 0.0, problem.dtype)
-    how = "‖v_{i+1}‖ ≤ ‖(1 − η)I + η∂₁Φ̂‖‖v_i‖ + ηL_E"
-    largest_v = _worst("largest_v", v, how, doubt, [L_E])
-    by_lam = _largest_by_lam(finite_sum, ball.bounds, constants)
-    needed = [L_E, g_star, *(constants[name] for name in ("eta_2", "W") if name in constants)]
-    if by_lam is not None:
-        needed.append(by_lam)
-    missing = "" if by_lam is not None and len(needed) == 5 else "a constant is missing"
-    W, eta_2 = (constants[name].value if name in constants else 0.0 for name in ("W", "eta_2"))
-    size = 0.0 if by_lam is None else by_lam.value
-    error = eta_2 * ball.radius + size * v + W * g_star.value
-    how = "η₂R + sup‖∂₂Φ̂‖·sup‖v‖ + ‖w'‖‖∇₁E(w*)‖"
-    return largest_v, _worst("largest_error", error * (1 + 1e-12), how, _first(doubt, missing), needed)
-
-
-def _spreads(
-    finite_sum: FiniteSum, ball: IterateBall, away: Constant, constants: Constants, doubt: str
-) -> tuple[Constant, Constant]:
-    """How far a draw of Φ̂(w*) and of ∂₂Φ̂ can be from the mean."""
-    bounds, m_2, by_lam = ball.bounds, constants["m_2"], _largest_by_lam(finite_sum, ball.bounds, constants)
-    from_w = away.value * (1 + torch.maximum(bounds.low.abs(), bounds.high.abs()))
-    noise = 0.0 if finite_sum.variance_factor == 0 else float((bounds.moves + from_w).max()) * (1 + 1e-12)
-    largest_noise = _worst("largest_noise", noise, "the largest ‖Φ_i(w*) − w*‖", doubt, [away])
-    if m_2.value == 0 and m_2.side is Side.EXACT:
-        return largest_noise, replace(m_2, name="largest_spread")
-    L_Phi = constants.get("L_Phi")
-    if by_lam is None or L_Phi is None:
-        return largest_noise, _worst("largest_spread", math.inf, "", doubt, [])
-    spread, how = (by_lam.value + L_Phi.value) * (1 + 1e-12), "sup‖∂₂Φ̂‖ + L_Φ"
-    return largest_noise, _worst("largest_spread", spread, how, doubt, [by_lam, L_Phi])
-
-
-def _largest_by_lam(finite_sum: FiniteSum, bounds: ExampleBounds, constants: Constants) -> Constant | None:
-    """At least ‖∂₂Φ̂‖ for every minibatch; L_Φ where all minibatches have the same ∂₂Φ̂."""
-    L_Phi = constants.get("L_Phi")
-    if bounds.m_2 == 0 and L_Phi is not None and L_Phi.is_safe:
-        return L_Phi
-    value = of_batch(finite_sum, bounds.by_lam)
-    if math.isfinite(value):
-        return Constant("L_Phi", value, Side.LOWER if bounds.doubt else Side.UPPER, Provenance("the largest ‖∂₂Φ_i‖"))
-    return None if L_Phi is None else replace(L_Phi, side=Side.LOWER)
-
-
-def _worst(name: str, value: float, how: str, doubt: str, sources: list[Constant]) -> Constant:
-    """A constant that is proved if all that it was computed from is."""
-    if not math.isfinite(value):
-        value, doubt = sys.float_info.max, doubt or "nothing bounds it"
-    delta = math.fsum(source.provenance.delta or 0.0 for source in sources if source.side is Side.HIGH_PROBABILITY)
-    unsafe = doubt or next((f"{source.name} is an estimate" for source in sources if not source.is_safe), "")
-    if unsafe:
-        return Constant(name, value, Side.LOWER, Provenance(how, no_proof=unsafe))
-    if delta:
-        return Constant(name, value, Side.HIGH_PROBABILITY, Provenance(how, delta=delta))
-    return Constant(name, value, Side.UPPER, Provenance(how))
