@@ -15,6 +15,7 @@ from stochastic_instances import T, affine, affine_runs
 from boundcheck import bounds
 from boundcheck.step_schedule import StepSchedule
 from boundcheck.theory.stochastic_recursion import mean_square_distance
+from boundcheck.theory.symbols import CONSTANTS, QUANTITIES
 
 
 def scalar(A: tuple[float, ...], B: tuple[float, ...], c: tuple[float, ...], w_0: float) -> AffineSum:
@@ -149,11 +150,50 @@ def test_theorem_4_3_and_its_sharper_forms(name: str) -> None:
         assert constants["m_1"] <= constants["L_Phi_hat"] ** 2 * (1 + 1e-12)
 
 
-def test_half_of_the_sharper_sigma_2_is_false() -> None:
-    """One dimension, q = 0, Φ̂(w) = ±(w/2 + 1) with m₁ = L_Φ̂² = 1/4: at w = 2 the variance is σ₁ + σ₂‖Φ(w)−w‖²."""
-    w, variance, V_star, m_1 = 2.0, (2.0 / 2 + 1) ** 2, 1.0, 0.25
-    assert variance == 2 * V_star + 2 * m_1 * w**2
-    assert variance > 2 * V_star + 2 * (m_1 / 2) * w**2
+def test_the_noise_relative_to_the_residual_is_attained_and_half_of_it_is_not_enough() -> None:
+    """One dimension, Φ̂(w) = ±(w/2 + 1) with q = 0, V* = 1 and m₁ = 1/4: at w = 2 V[Φ̂] is σ₁ + σ₂‖Φ(w)−w‖²."""
+    constants = scalar((0.5, -0.5), (0, 0), (1.0, -1.0), 2.0).constants
+    sigma_1, sigma_2 = VARIANCES["with m_1"](constants)
+    variance = (0.5 * 2 + 1) ** 2
+    assert variance == pytest.approx(sigma_1 + sigma_2 * 2**2, rel=1e-14)
+    assert variance > sigma_1 + sigma_2 / 2 * 2**2
+
+
+@pytest.mark.parametrize(
+    ("bound", "name", "A", "more"),
+    [
+        ("stochastic-constant", "sigma_2", (0.8, -0.4), {"sigma_1": 0.0}),
+        ("sgd-constant", "sigma_2_grad", (0.5, -0.5), {"sigma_1_grad": 0.0, "alpha": 1.0, "mu": 1.0, "L": 1.0}),
+    ],
+)
+def test_sigma_2_is_attained_at_the_largest_step_and_half_of_it_allows_one_that_is_too_large(
+    bound: str, name: str, A: tuple[float, float], more: dict[str, float]
+) -> None:
+    """All draws agree at w* = 0, and V[Φ̂(w)] = σ₂‖Φ(w)−w‖² with σ₂ = m₁/(1−q)² at every w."""
+    instance, t = scalar(A, (0, 0), (0, 0), 1.0), 5
+    sigma_2 = instance.constants["m_1"] / (1 - instance.constants["q"]) ** 2
+    for share, ratio in ((1.0, 1.0), (0.5, 1.2)):
+        known = {**instance.constants, **more, name: share * sigma_2}
+        eta = 1 / (1 + known[name]) * (1 - 1e-15)
+        value = float(bounds[bound].evaluate(known, t, eta=eta).values)
+        truth = instance.means([eta] * t, []).mse_w[t]
+        assert truth == pytest.approx(value, rel=1e-12) if share == 1 else truth > ratio * value
+
+
+ELSEWHERE = {
+    **dict.fromkeys(("sigma_2", "sigma_2_grad"), "attained at the largest step, the test above"),
+    **dict.fromkeys(("L_ell_hat", "mu_ell_hat"), "tests/theory/test_convex_recursion.py"),
+    **dict.fromkeys(("q", "nu_1", "nu_2", "eta_1", "eta_2", "L_E", "W", "mu", "L"), "test_wrong_constants.py"),
+    **dict.fromkeys(("alpha", "eta", "beta", "gamma"), "chosen, not bounded: it has no wrong side"),
+}
+
+
+def test_every_constant_of_a_stochastic_bound_has_an_instance() -> None:
+    of_means = [bound for bound in bounds.values() if bound.stochastic]
+    used = {c.name for c in CONSTANTS if any(bound.mentions(c.symbol) for bound in of_means)}
+    names = {name for bound in of_means for name in (*bound.symbols, *map(str, bound.defaults))}
+    used |= {name for name in names if QUANTITIES[name].kind == "constant"}
+    assert {case.constant for case in SHARP} | set(ELSEWHERE) == used
 
 
 def test_the_steps_that_halve_the_distance_where_only_the_derivative_is_noisy() -> None:

@@ -27,7 +27,9 @@ Methods = Annotated[
 Budget = Annotated[int | None, typer.Option("--budget", help="Limit on Jacobian products per constant.")]
 Delta = Annotated[float, typer.Option("--delta", help="Failure probability of each random certificate.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout, and nothing else there.")]
-Seed = Annotated[int | None, typer.Option("--seed", help="Random seed for built-in data, drawn λ and random starts.")]
+Seed = Annotated[
+    int | None, typer.Option("--seed", help="Random seed for built-in data, drawn λ, minibatches and random starts.")
+]
 Dtype = Annotated[str, typer.Option("--dtype", help="float64 or float32, for problems that can be made in both.")]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, mps.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]

@@ -25,6 +25,7 @@ from boundcheck.numerics.bilevel.threads import on_few_threads
 from boundcheck.numerics.estimate import validate
 from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.solvers.reference import reference
+from boundcheck.numerics.solvers.stochastic_chain import require_seed
 from boundcheck.progress import Progress, no_progress
 from boundcheck.report.stochastic_curve import Measured
 from boundcheck.report.stochastic_report import StochasticReport
@@ -129,8 +130,7 @@ def check_stochastic(
     t, runs, points = (
         method_names.count(x, name, low) for x, name, low in ((t, "t", 1), (runs, "runs", 2), (points, "points", 1))
     )
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-        raise InputError(f"seed must be a whole number from 0 and below 2⁶³ (got {seed!r})")
+    require_seed(seed)
     if not 0 < level < 1:
         raise InputError(f"level must be between 0 and 1 (got {level})")
     _refuse_other_bounds(bounds, chosen)

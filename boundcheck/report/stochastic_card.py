@@ -10,7 +10,7 @@ from boundcheck.card import Card
 from boundcheck.number_text import number
 from boundcheck.report.stochastic_curve import Measured
 from boundcheck.report.stochastic_summary import PARTS, error_parts
-from boundcheck.report.stochastic_words import between, level, size, title, verdict_sentence
+from boundcheck.report.stochastic_words import between, confidence_of_intervals, size, title, verdict_sentence
 from boundcheck.side import standing
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _notes(report: StochasticReport) -> tuple[str, ...]:
     unit = " in per cent of ‖∇f‖" if methods[0].relative else ""
     error = f"error: the root of E‖g − ∇f‖² at t = {methods[0].t}{unit}, from {report.runs} runs"
     parts = "bias², V given w and V of mean are its parts"
-    return (f"{error}; {parts}; intervals hold with confidence {level(report)}; table() shows more",)
+    return (f"{error}; {parts}; {confidence_of_intervals(report)}; table() shows more",)
 
 
 def columns(report: StochasticReport) -> dict[str, list[Any]]:

@@ -66,7 +66,7 @@ WORDS = {
 class MeanEstimate:
     """A quantity at each point of the grid, with a confidence interval.
 
-    All intervals of a report hold together with the probability of its level.
+    All proved intervals of a report hold together with the probability of its level.
 
     Attributes
     ----------

@@ -52,7 +52,7 @@ def verdict_sentence(report: StochasticReport) -> str:
     total = sum(counts.values())
     if not total:
         return "no bound applies"
-    words = _count(report.verdict, counts[report.verdict], total, level(report))
+    words = _count(report.verdict, counts[report.verdict], total, confidence(report))
     if not report.verdict.is_violation and report.verdict is not Verdict.INCONCLUSIVE:
         some = sum(is_undecided(bound) for _, bound in _bounds(report))
         words += f", and the runs are too few for {some} of these" if some else ""
@@ -80,9 +80,20 @@ def _count(verdict: Verdict, some: int, total: int, sure: str) -> str:
     return f"the runs contradict {of_all}, with confidence {sure}"
 
 
-def level(report: StochasticReport) -> str:
-    """The probability with which all intervals hold together, in per cent."""
-    return f"{100 * report.level:.10g}%"
+def confidence(report: StochasticReport) -> str:
+    """The probability with which all intervals, and all constants that hold with some probability, are right."""
+    certificate = (report.certificate,) if report.certificate is not None else ()
+    every = [*report.constants.values(), *certificate]
+    wrong = math.fsum(c.provenance.delta or 0.0 for c in every if c.side is Side.HIGH_PROBABILITY)
+    return f"{100 * max(0.0, report.level - wrong):.10g}%"
+
+
+def confidence_of_intervals(report: StochasticReport) -> str:
+    """The same in a few words; those of Student's t have no probability that is proved."""
+    means = [mean for curve in report.curves.values() for mean in curve.means.values()]
+    if all(mean.proved for mean in means):
+        return f"intervals of confidence {confidence(report)}"
+    return f"approximate intervals for {100 * report.level:.10g}%"
 
 
 def size(x: float, relative: bool) -> str:
@@ -137,8 +148,13 @@ def intervals_sentence(report: StochasticReport) -> str:
     """How the intervals are known."""
     means = [mean for curve in report.curves.values() for mean in curve.means.values()]
     hows = "; ".join(dict.fromkeys(mean.how for mean in means if mean.how))
-    about = "" if all(mean.proved for mean in means) else "about "
-    return f"All intervals hold together with probability {about}{level(report)}{f' ({hows})' if hows else ''}."
+    how = f" ({hows})" if hows else ""
+    if all(mean.proved for mean in means):
+        return f"All intervals hold together with probability {confidence(report)}{how}."
+    return (
+        f"The intervals are those for a probability of {100 * report.level:.10g}%{how}. Where a few draws are "
+        "far from the others, they are too short."
+    )
 
 
 def doubts(report: StochasticReport) -> list[str]:

@@ -82,6 +82,7 @@ GROWING = partial(line, [0.5, -0.5], [0.0, 0.0], [0.0, 0.0])  # w* = 0, E‖w_t 
 LAST_DRAW = partial(line, [0.0, 0.0], [1.5, 0.5], [0.0, 0.0])  # g = 2(1 ± ½), E‖g − ∇f‖² = m₂·4 = 1
 UNSTABLE_V = partial(line, [10.0, -10.0], [1.0, 1.0], [0.0, 0.0], lam=0.0, w0=0.0)  # w_t = w* = 0, and v_k grows
 NOISY_SLOPE = partial(quadratic, [0.5, 1.5], [0.0, 0.0])
+NOISY_OFFSET = partial(quadratic, [1.0, 1.0], [1.0, -1.0])
 CASES = (
     Case("V_star", 0.5, ADDITIVE, FULL, "stochastic-recursive"),
     Case("mse_0", 0.5, GROWING, FULL, "stochastic-recursive"),
@@ -89,9 +90,11 @@ CASES = (
     Case("m_2", 0.5, LAST_DRAW, FULL, "sid-orthogonal"),
     Case("m_2", 0.2, LAST_DRAW, FULL, "sid-variance-given-w"),  # which doubles it
     Case("sigma_1", 0.4, ADDITIVE, FULL, "stochastic-constant"),  # 2V*, and V* would do
-    Case("sigma_2", 0.0, GROWING, FULL, "stochastic-constant"),
+    # σ₂ = 2m₁/(1−q)²; m₁/(1−q)² is attained where V* = 0, and half of that allows steps up to 8/9
+    Case("sigma_2", 0.25, GROWING, StepSchedule.constant(0.88), "stochastic-constant"),
     Case("L_Phi_hat", 0.0, UNSTABLE_V, StepSchedule.decreasing(2.0, 2.0), "sid"),
-    Case("sigma_2_grad", 0.0, NOISY_SLOPE, FULL, "sgd-constant"),
+    Case("sigma_1_grad", 0.4, NOISY_OFFSET, FULL, "sgd-constant"),  # likewise
+    Case("sigma_2_grad", 0.25, NOISY_SLOPE, StepSchedule.constant(0.88), "sgd-constant"),  # likewise
 )
 
 

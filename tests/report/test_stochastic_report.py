@@ -76,6 +76,14 @@ def test_the_verdict_in_words() -> None:
     assert said["diverging"] == "no bound applies"
 
 
+def test_constants_with_a_probability_lower_the_confidence() -> None:
+    probable = bc.Constant("q", 0.95, "high-probability", bc.Provenance("lanczos", delta=0.01))
+    report = replace(holds(), constants=holds().constants.replace(probable))
+    assert stochastic_words.verdict_sentence(report).endswith("with confidence 98.9%")
+    assert "with probability 98.9% (" in stochastic_words.intervals_sentence(report)
+    assert "confidence 98.9%" in str(report)
+
+
 def test_what_to_do_next_names_runs_and_the_largest_part() -> None:
     steps = "\n".join(stochastic_words.next_steps(ALL["undecided"]()))
     assert "About 6200 more runs would decide sid-orthogonal on sid (--runs 7200)." in steps

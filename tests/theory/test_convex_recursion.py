@@ -114,6 +114,20 @@ def test_half_of_the_noise_of_the_curvature_is_not_enough() -> None:
     assert half < 0.99 * exact
 
 
+def test_twice_the_least_curvature_of_an_example_is_too_much() -> None:
+    """In one dimension with curvatures 1/2 and 3/2 the variance 1/4 is L̂(1 − μ̂) with L̂ = μ̂ = 1/2."""
+    one, zero = np.ones((1, 1)), np.zeros((1, 1))
+    A = np.array([[[0.9]], [[0.7]]])  # α = 0.2
+    instance = AffineSum(A, np.zeros((2, 1, 1)), np.zeros((2, 1)), zero, one[0], zero, zero[0], zero[0], one[0], 0.2)
+    exact = float(instance.means([0.9] * 5, []).mse_w[5])
+    right, wrong = (
+        convex_distance(StepSchedule.constant(0.9), 5, ConvexDescent(0.2, 1.0, 1.0, mu_hat, 0.5, 0.0, 1.0))[-1]
+        for mu_hat in (0.5, 1.0)
+    )
+    assert right == pytest.approx(exact, rel=1e-12)
+    assert wrong < 0.99 * exact
+
+
 def test_without_noise_of_the_curvature_it_is_the_contraction() -> None:
     quiet = ConvexDescent(0.5, 1.0, 3.0, 0.0, 0.0, 0.02, 4.0)
     found = convex_distance(StepSchedule.constant(0.9), 40, quiet, rigorous=False)

@@ -33,7 +33,9 @@ def test_each_screen_says_what_is_its_own() -> None:
     assert "sid-orthogonal 1.030 undecided" in said["undecided"]
     assert "sid-mse 0.500 violated" in said["violated"]
     assert "No ball is proved to contain all iterates: L_Φ̂ = 1.2 ≥ 1" in said["no_ball"]
-    assert "with probability about 99.9% (Student's t" in said["no_ball"]
+    assert "The intervals are those for a probability of 99.9% (Student's t" in said["no_ball"]
+    assert "far from the others, they are too short" in said["no_ball"]
+    assert "All intervals hold together with probability 99.9% (betting" in said["holds"]
     assert "sid-orthogonal 2.400 estimated" in said["no_ball"]
     assert "∇f is 0 up to rounding or not known, so errors are absolute" in said["one_hyperparameter"]
     assert "none applies" in said["two_methods"]
@@ -47,6 +49,21 @@ def test_everything_is_shown_on_request() -> None:
     assert "V[E[g | w_t]]" in text
     for words in ("not applicable: stochastic-decreasing: the steps are constant", "L_Phi_hat", "every point", "43"):
         assert words in text
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_no_number_of_a_bound_is_cut_off(width: int) -> None:
+    """The names of theorems are those of the catalogue, which are long."""
+    report = holds()
+    bounds = {
+        name: replace(bound, reference=str(bc.bounds[name].reference), values=bound.values * 1e6)
+        for name, bound in report.curve("sid").bounds.items()
+    }
+    long = replace(report, curves={"sid": replace(report.curve("sid"), bounds=bounds)})
+    text = as_text(long, width, verbose=True)
+    table = text[text.index("bound/estimate over all points") : text.index("estimates and intervals")]
+    assert "…" not in table
+    assert "holds (prob.)" in table
 
 
 class Balanced(HTMLParser):

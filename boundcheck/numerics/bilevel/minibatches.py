@@ -171,12 +171,23 @@ class Minibatches:
             few = torch.randint(n, (min(batch, MOST),), generator=generator, device="cpu").to(self.w0.device)
             for what, function in every:
                 alone = torch.stack([function(w, ready, i[None]) for i in few])
+                self._refuse_random(what, function(w, ready, few), function(w, ready, few))
                 self._refuse_other(what, function(w, ready, few), alone.mean(0), alone, len(few), "over each")
                 rows, half = self._rows(n), -(-n // 2)
                 parts = (rows[:half], rows[half:]) if n > 1 else (rows,)
                 two = torch.stack([function(w, ready, part) * (len(part) / n) for part in parts])
                 full = function(w, ready, rows)
                 self._refuse_other(what, full, two.sum(0), two, n, "over its two halves")
+
+    @staticmethod
+    def _refuse_random(what: str, first: Tensor, second: Tensor) -> None:
+        if not torch.allclose(first, second, rtol=0, atol=0, equal_nan=True):
+            at = int((first - second).abs().nan_to_num(math.inf).argmax())
+            raise InputError(
+                f"{what} is {float(first.reshape(-1)[at]):.6g}, and {float(second.reshape(-1)[at]):.6g} when it is "
+                "called again with the same minibatch; its only noise may be the choice of examples, so draw no "
+                "random numbers and keep no state in it"
+            )
 
     def _refuse_other(self, what: str, value: Tensor, mean: Tensor, terms: Tensor, count: int, of: str) -> None:
         size = float(terms.abs().max() + value.abs().max())

@@ -116,8 +116,9 @@ def _compare(problem: Problem, name: str, function: Function, points: Tensor, dr
             f"computes something else than in a plain call; {REMEDY}"
         )
     shaken = _RoundingShift(problem, function, points, c, draw)
+    minuends = {"value": points, "derivative by params": c}  # of w − α∇₁ℓ, of which little may be left
     for (what, first), (_, second) in zip(expected.parts, batch.parts, strict=True):
-        _refuse_gap(problem, name, "in a batch", what, first, second, shaken)
+        _refuse_gap(problem, name, "in a batch", what, first, second, shaken, minuends.get(what))
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,11 +142,14 @@ class _RoundingShift:
 
 
 def _refuse_gap(
-    problem: Problem, name: str, where: str, what: str, first: Tensor, second: Tensor, shaken: _RoundingShift | None
-) -> None:
+    problem: Problem, name: str, where: str, what: str, first: Tensor, second: Tensor, shaken: _RoundingShift | None,
+    minuend: Tensor | None = None,
+) -> None:  # fmt: skip
     if not bool(first.isfinite().all()):
         return
     rounding = SUMMATION_ROUNDINGS * torch.finfo(first.dtype).eps * float(first.abs().max())
+    if minuend is not None:
+        rounding += ROUNDINGS * torch.finfo(first.dtype).eps * float(minuend.abs().max())
     gap = float((first - second).abs().max())
     if gap <= rounding or (shaken is not None and gap <= rounding + ROUNDINGS * float(shaken.spread(what, first))):
         return

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from boundcheck.ball import Ball, BallKind
 from boundcheck.constants import Constant, Constants, Provenance
-from boundcheck.errors import InputError
+from boundcheck.errors import DivergenceError, InputError
 from boundcheck.numerics.bilevel.finite_sum import FiniteSum
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
@@ -125,10 +125,21 @@ def noise_constants(
     ball = ball_of_iterates(setting, finite_sum, away, t, steps)
     tell("constants of the ball of all iterates", 0, 1)
     others = Constants({name: constant for name, constant in claimed.items() if name not in NAMES + OF_CURVATURE})
-    constants = on_balls(
-        problem, solution, (BallKind.LOCAL,), known=others if known is not None or others else None, radius=ball.radius,
-        spend=spend, tell=tell, doubts=doubts,
-    )[BallKind.LOCAL]  # fmt: skip
+
+    def on_ball(radius: float) -> Constants:
+        return on_balls(
+            problem, solution, (BallKind.LOCAL,), known=others if known is not None or others else None, radius=radius,
+            spend=spend, tell=tell, doubts=doubts,
+        )[BallKind.LOCAL]  # fmt: skip
+
+    try:
+        constants = on_ball(ball.radius)
+    except DivergenceError:  # a derivative is not finite there
+        start = float((problem.w0 - setting.w_star).norm())
+        if not (ball.escape or ball.bounds.doubt) or not start < ball.radius:
+            raise
+        ball = replace(ball, radius=start)  # nothing is proved of larger ones either
+        constants = on_ball(start)
     at_w = first_reason(
         finite_sum.doubt, ball.bounds.doubt, "" if away.is_safe else "w* is not known with proof", *doubts
     )

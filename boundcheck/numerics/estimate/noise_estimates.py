@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.func import jacrev, jvp, vmap
 
 from boundcheck.constants import Constant, Provenance
+from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel.finite_sum import FiniteSum
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.symmetry import by_construction
@@ -46,7 +47,10 @@ def measured(setting: Setting, radius: float, doubt: str) -> ExampleBounds:
     moves = _moves(problem, finite_sum, w)
     variance, _ = spread_of_rows(moves, torch.zeros(len(moves), dtype=torch.float64))
     is_symmetric = by_construction(problem)
-    parts = [_at(problem, finite_sum, x, setting.spend.seed, is_symmetric) for x in _points(setting, radius)]
+    every = (_at(problem, finite_sum, x, setting.spend.seed, is_symmetric) for x in _points(setting, radius))
+    parts = [part for part in every if part is not None]
+    if not parts:
+        raise InputError(f"{problem.name}: a derivative of an example is not finite at w*; look at its values there")
     low = torch.stack([part.low for part in parts]).amin(0)
     high = torch.stack([part.high for part in parts]).amax(0)
     return ExampleBounds(
@@ -93,8 +97,8 @@ def _moves(problem: Problem, finite_sum: FiniteSum, w: Tensor) -> Tensor:
     return values.detach().cpu().double() - w.detach().cpu().double()
 
 
-def _at(problem: Problem, finite_sum: FiniteSum, w: Tensor, seed: int, is_symmetric: bool) -> ExampleBounds:
-    """The derivatives at one point, of all examples or of some at random."""
+def _at(problem: Problem, finite_sum: FiniteSum, w: Tensor, seed: int, is_symmetric: bool) -> ExampleBounds | None:
+    """The derivatives at one point, of all examples or of some at random; None where they are not finite."""
     d, n, N = problem.d, problem.n, finite_sum.examples
     generator = torch.Generator().manual_seed(seed)
     some = torch.randperm(N, generator=generator)[: max(2, NUMBERS // (d * max(d, n)))]
@@ -105,6 +109,8 @@ def _at(problem: Problem, finite_sum: FiniteSum, w: Tensor, seed: int, is_symmet
 
     by_w = _derivatives(lambda index: lambda x: phi(x, problem.lam, index), w, indices, generator)
     by_lam = _derivatives(lambda index: lambda lam: phi(w, lam, index), problem.lam, indices, generator)
+    if not bool(by_w.isfinite().all() and by_lam.isfinite().all()):
+        return None
     norms = torch.linalg.matrix_norm(by_lam, 2)
     if is_symmetric and by_w.shape[1] == by_w.shape[2]:
         values = torch.linalg.eigvalsh((by_w + by_w.mT) / 2)

@@ -215,7 +215,9 @@ class _KindInterpreter:
             raise Declined("the operation changes with the number of examples")
         rule = MOVES.get(step.name) or RULES.get(step.name)
         if rule is not None:
-            return rule(step)
+            kind = rule(step)
+            step.refuse_unread()
+            return kind
         if all(isinstance(x.kind, NoExamples) and x.kind.power == 0 for x in step.read()):
             return NoExamples()
         raise Declined("no rule for this operation on examples")

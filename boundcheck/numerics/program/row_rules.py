@@ -186,11 +186,14 @@ def negative_log_likelihood(step: RowOperation) -> RowKind:
         raise Declined("its scores or classes are not of the examples")
     if (x.kind.axis, x.kind.inner) != (0, target.kind.inner) or target.kind.axis != 0:
         raise Declined(SEVERAL)
+    weight = step.maybe("weight")
+    if weight is not None and weight.kind != NoExamples():
+        raise Declined("the examples of a minibatch enter the weights of its classes")
     if reduction == 0:
         return ExampleRows(0, 0, x.kind.inner)
     if reduction == 2:
         return ExampleSum(0)
-    if step.raw("weight")[0] is not None:
+    if weight is not None:
         raise Declined(
             "its mean is divided by the weights of the classes of a minibatch; write (weight[y] * losses).mean()"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Size, Tensor
@@ -22,6 +22,7 @@ class RowOperation:
     kinds: Callable[[Ref], Sized]
     counts: tuple[int, ...]
     of_data: Values  # the numbers of a value that depends on the data only, for all examples
+    _asked: set[str] = field(default_factory=set, init=False)  # the arguments that the rule has looked at
 
     @property
     def name(self) -> str:
@@ -30,6 +31,7 @@ class RowOperation:
 
     def raw(self, name: str) -> tuple[Any, ...]:
         """An argument by its name, at every n; its default where it is not given."""
+        self._asked.add(name)
         return tuple(self._raw(operation, name) for operation in self.operations)
 
     @staticmethod
@@ -79,6 +81,14 @@ class RowOperation:
             else:
                 self.plain(argument.name)
         return every
+
+    def refuse_unread(self) -> None:
+        """Declined if the rule has not looked at a tensor that the operation reads."""
+        for argument in self.operations[0].func._schema.arguments:
+            value = self._raw(self.operations[0], argument.name)
+            parts = value if isinstance(value, list | tuple) else (value,)
+            if argument.name not in self._asked and any(isinstance(x, Ref | Tensor) for x in parts):
+                raise Declined(f"its {argument.name} has no rule")
 
     @property
     def shapes(self) -> tuple[Size, ...]:

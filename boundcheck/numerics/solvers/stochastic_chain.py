@@ -28,7 +28,15 @@ AT_ONCE = 1 << 28  # bytes that one chunk of runs may compute in a step: enough 
 FEWEST = 16  # runs in a chunk, if memory allows
 LOWER, LINEAR, LAST, LENGTH = range(4)  # what is drawn: ζ_i, ζ'_i, ζ'', and the length of a Neumann series
 PURPOSES, COPIES = 4, 2
+SEEDS = 2**32
 ODD = 0x9E3779B1  # different numbers times an odd number are different modulo 2³²
+
+
+def require_seed(seed: object) -> int:
+    """A seed, of which each has draws of its own; InputError for anything else."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < SEEDS:
+        raise InputError(f"seed = {seed!r} is no seed; give a whole number from 0, below 2³²")
+    return seed
 
 
 def generator(seed: int, purpose: int, t: int = 0, copy: int = 0) -> torch.Generator:
@@ -36,12 +44,9 @@ def generator(seed: int, purpose: int, t: int = 0, copy: int = 0) -> torch.Gener
 
     Two of them with the same `seed` never start alike: PyTorch looks at 32 bits of a seed, which are different here.
     """
-    try:
-        base = torch.Generator(device="cpu").manual_seed(seed).initial_seed()
-    except (RuntimeError, TypeError, ValueError) as error:
-        raise InputError(f"seed = {seed!r} is not a seed; give a whole number from 0") from error
+    base = require_seed(seed)
     number = (t * COPIES + copy) * PURPOSES + purpose + 1
-    return torch.Generator(device="cpu").manual_seed((base * ODD + number) * ODD % 2**32)
+    return torch.Generator(device="cpu").manual_seed((base * ODD + number) * ODD % SEEDS)
 
 
 def finite_sum_of(problem: Problem, method: str) -> FiniteSum:

@@ -79,7 +79,7 @@ def errors(report: StochasticReport) -> Figure:
     """
     if not report.curves:
         raise InputError("the report has no curves to draw; check at least one method")
-    headline = f"{words.title(report)}; {report.runs} runs, intervals of confidence {words.level(report)}"
+    headline = f"{words.title(report)}; {report.runs} runs, {words.confidence_of_intervals(report)}"
     sheet = _Sheet(headline)
     drawn: list[DrawnBound] = []
     for title, quantities in PANELS:

@@ -134,10 +134,10 @@ def _bounds(curve: StochasticCurve, width: int) -> Table:
     """Every bound that applies: bound/estimate over the points, and its verdict."""
     table = _titled(f"{curve.method}: bound/estimate over all points")
     for title in ("bound", *(["theorem"] if width >= WIDE else []), "of"):
-        table.add_column(title, no_wrap=True)
+        table.add_column(title, no_wrap=title != "theorem")
     for title in ("least", "largest", "at end"):
         table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("verdict")
+    table.add_column("verdict", no_wrap=True)
     for bound in curve.bounds.values():
         if bound.applies:
             ratio = curve.ratio(bound.name)

@@ -149,6 +149,14 @@ def test_a_problem_says_its_minibatches() -> None:
     assert problem(data=(X.repeat(2, 1), Y.repeat(2)), batch=None).finite_sum.batch == 10
 
 
+def test_noise_that_is_no_choice_of_examples_is_named() -> None:
+    def noisy(W: Tensor, lam: Tensor, batch: tuple[Tensor, Tensor]) -> Tensor:
+        return inner(W + 0.1 * torch.randn_like(W), lam, batch)
+
+    with pytest.raises(InputError, match=r"when it is called again with the same minibatch.*draw no random numbers"):
+        problem(noisy)
+
+
 def test_another_size_is_proved_again() -> None:
     def branches(W: Tensor, lam: Tensor, batch: tuple[Tensor, Tensor]) -> Tensor:
         return inner(W, lam, batch) * (1.1 if len(batch[0]) == 5 else 1.0)

@@ -102,3 +102,16 @@ def test_an_error_that_every_call_catches() -> None:
 
 def test_a_function_without_a_second_derivative_is_refused_where_that_matters() -> None:
     of_loss(lambda w, lam: torch.cdist(X, w[None]).pow(2).sum() + (lam * w**2).sum())
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_step_that_reaches_the_solution_at_once_differs_by_rounding(dtype: torch.dtype) -> None:
+    """One weight: the default step is the inverse of the curvature, and 1 − αh is what rounding leaves."""
+    zero = torch.zeros(1, dtype=dtype)
+    for seed in range(8):
+        x, y = torch.randn(2, 5, 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+        def inner(w: Tensor, lam: Tensor, x: Tensor = x, y: Tensor = y) -> Tensor:
+            return ((x @ w - y[:, 0]) ** 2).mean() / 2 + (lam.exp() * w**2).sum() / 2
+
+        bc.Problem.from_loss(inner, lambda w, lam: ((w - 1) ** 2).sum(), zero, zero)  # refuses it if they differ

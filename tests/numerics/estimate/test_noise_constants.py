@@ -79,6 +79,62 @@ def test_bounds_of_examples_hold_on_the_ball_and_are_reached(name):
         assert value >= share * limit - 1e-25, (name, value / limit)
 
 
+def overflowing(step):
+    """exp(−xw) is above every double where log1p(exp(−xw)) is about −xw, and its derivative is not a number."""
+
+    def inner(w, lam, x):
+        return torch.log1p(torch.exp(-x @ w)).mean() + 0.1 * lam.exp() @ w**2
+
+    one, x = torch.ones(1, dtype=D), torch.tensor([[800.0], [1.0], [-1.5]], dtype=D)
+    return bc.Problem.from_loss(inner, lambda w, lam: ((w - 1) ** 2).sum(), 0 * one, one, step, data=x, batch=1)
+
+
+def test_a_ball_on_which_a_derivative_overflows_is_replaced_by_that_of_the_start():
+    """Steps so large that nothing keeps the iterates where the function can be computed: estimates, and no error."""
+    p = overflowing(0.5)
+    noise = noise_of(p, eta=1.0, t=3, k=3)
+    assert noise.doubt
+    assert noise.radius == pytest.approx(float(reference(p, p.lam[None]).w[0].norm()))
+    assert not noise.constants["m_1"].is_safe
+
+
+def test_points_at_which_a_derivative_overflows_are_left_out():
+    bounds = noise_estimates.measured(setting_of(overflowing(1e-4)), 4.0, "far")
+    assert bounds.low.isfinite().all()
+    assert bounds.doubt == "far"
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_the_noise_of_the_mixed_derivative_of_a_loss_is_reached(batch):
+    """ℓ_i = ½‖w‖² − s_i λᵀw: ∂₂Φ_i = α s_i I, so that m₂ is α² times the variance of the s_i, over the batch."""
+
+    def inner(w, lam, s):
+        return (w**2).sum() / 2 - s.mean() * (lam * w).sum()
+
+    start, s = torch.ones(2, dtype=D), torch.tensor([3.0, -1.0, 0.5, 1.0], dtype=D)
+    p = bc.Problem.from_loss(inner, lambda w, lam: (w**2).sum(), start, start, 0.5, data=s, batch=batch)
+    m_2 = noise_of(p).constants["m_2"]
+    truth = 0.25 * float(s.var(correction=0)) / batch
+    assert m_2.is_safe
+    assert truth <= m_2.value <= truth * NEAR
+
+
+def test_noise_relative_to_the_residual_is_reached() -> None:
+    """Φ_i = ±(w/2 + 1) with q = 0: at w = 2 the variance 4 is σ₁ + σ₂‖Φ(w) − w‖², and half of either is too little."""
+    a, c = torch.tensor([[0.5, 1.0], [-0.5, -1.0]], dtype=D).T
+
+    def fp_map(w, lam, rows):
+        return (rows[0][:, None] * w + rows[1][:, None] * lam).mean(0)
+
+    start = torch.ones(1, dtype=D)
+    p = bc.Problem.from_map(fp_map, lambda w, lam: (lam * w).sum(), start, start, data=(a, c), batch=1)
+    constants = noise_of(p, eta=1.0).constants
+    sigma_1, sigma_2 = constants["sigma_1"], constants["sigma_2"]
+    assert 4 <= (sigma_1.value + sigma_2.value * 2**2) <= 4 * NEAR
+    assert sigma_1.is_safe
+    assert sigma_2.is_safe
+
+
 @pytest.mark.parametrize("replacement", [True, False])
 def test_constants_are_those_of_all_minibatches(replacement):
     p = noisy.problem("cleaning", replacement=replacement)

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from boundcheck.numerics.program.mean_over_rows import MeanProof, mean_over_rows
+from boundcheck.numerics.program.row_rules import RULES
 
 N, B = 7, 3
 GENERATOR = torch.Generator().manual_seed(0)
@@ -55,6 +56,9 @@ MEANS: dict[str, Function] = {  # of w, λ, X, classes, targets and the numbers 
     "flat rows": lambda w, lam, X, y, t, i: F.cross_entropy(
         (X[:, :, None] * w[:3]).reshape(-1, 3), (X > 0).long().view(-1)
     ),
+    "weighted classes": lambda w, lam, X, y, t, i: F.cross_entropy(
+        scores(w, X), y, 2 * weights, reduction="none"
+    ).mean(),
     "hyper-cleaning": lambda w, lam, X, y, t, i: (
         torch.sigmoid(lam)[i] * F.cross_entropy(scores(w, X), y, reduction="none")
     ).mean(),
@@ -82,6 +86,18 @@ OTHERS: dict[str, tuple[Function, str]] = {
     ),
     "class weights": (lambda w, lam, X, y, t, i: F.cross_entropy(scores(w, X), y, weights), "weights of the classes"),
     "ignored class": (lambda w, lam, X, y, t, i: F.cross_entropy(scores(w, X), y, ignore_index=2), "of class 2"),
+    "weights of the minibatch": (
+        lambda w, lam, X, y, t, i: F.cross_entropy(scores(w, X), y, X[:, :3].mean(0), reduction="none").mean(),
+        "enter the weights of its classes",
+    ),
+    "weights of the minibatch, summed": (
+        lambda w, lam, X, y, t, i: F.cross_entropy(scores(w, X), y, X[:, :3].mean(0), reduction="sum") / len(y),
+        "enter the weights of its classes",
+    ),
+    "weights by their number": (
+        lambda w, lam, X, y, t, i: F.cross_entropy(scores(w, X), y, weights / len(y), reduction="none").mean(),
+        "changes with the number",
+    ),
     "detached": (lambda w, lam, X, y, t, i: (margins(w, X).detach() * margins(w, X)).mean(), "detach"),
     "entry for each": (lambda w, lam, X, y, t, i: margins(w, X), "entry for each"),
     "by value": (lambda w, lam, X, y, t, i: scores(w, X)[y == 1].mean(), "shape depends|index"),
@@ -109,6 +125,12 @@ def test_others(name: str) -> None:
 def test_a_doubt_names_the_operation_and_the_line() -> None:
     doubt = mean_over_rows(OTHERS["sorted"][0], W, LAM, (X, Y, T, NUMBER), (1, B, N)).doubt
     assert re.search(r"aten.sort: .*test_mean_over_rows.py:\d+", doubt)
+
+
+def test_a_rule_that_leaves_out_a_tensor_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RULES, "add", lambda step: step.value("self").kind)
+    function = lambda w, lam, X, y, t, i: margins(w, X).mean() + w[0]  # noqa: E731
+    assert "aten.add: its other has no rule" in mean_over_rows(function, W, LAM, (X, Y, T, NUMBER), (1, B, N)).doubt
 
 
 def test_batch_statistics() -> None:
