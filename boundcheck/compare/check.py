@@ -21,6 +21,7 @@ from boundcheck.compare import certificate, judge
 from boundcheck.compare.applicability import question, shrinking
 from boundcheck.compare.case import Case, case_at
 from boundcheck.compare.judge import MethodRun, Observed
+from boundcheck.compare.landmarks import landmarks
 from boundcheck.compare.last_accuracy import last_accuracy
 from boundcheck.constants import Constants
 from boundcheck.errors import AssumptionError, InputError
@@ -213,7 +214,10 @@ def check(
         curves[str(method)] = replace(judge.curve(run, fitting), last=last)
     validate.unchanged(problem)
     return Report(
-        problem={**problem.about(), "dynamics": problem.dynamics.name, "samples": len(lams)},
+        problem={
+            **problem.about(), "dynamics": problem.dynamics.name, "samples": len(lams),
+            "landmarks": landmarks(problem, lams[0], runs.references[0].w[0]),
+        },  # fmt: skip
         constants=cases[0].constants,
         curves=curves,
         refused=dict(runs.refused),

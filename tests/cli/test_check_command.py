@@ -147,6 +147,14 @@ def test_the_first_screen_of_a_plan(boundcheck: Command, monkeypatch: pytest.Mon
     assert content["rtol"] == pytest.approx(1e-2 / content["gradient_norm"])
 
 
+def test_a_plan_in_little_memory_says_how_much_is_enough(boundcheck: Command) -> None:
+    asked = ("plan", "scalar", "--rtol", "0.01", "--method", "itd", "--memory")
+    words = " ".join(boundcheck(*asked, "100").stdout.split())
+    assert "memory must be at least" in words
+    assert "(--memory" in words
+    assert "A run needed t =" in " ".join(boundcheck(*asked, "1e9").stdout.split())
+
+
 UNPROVED = """
 import torch
 import boundcheck as bc

@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from boundcheck import __version__
+from boundcheck.report import cards
 from boundcheck.views.terminal.console import Screen, number
 
 if TYPE_CHECKING:
     from boundcheck.numerics.bilevel.problem import Problem
     from boundcheck.trust.result import AccurateHypergradient
 
-DESCENT = {
-    True: "−g is a descent direction.",
-    False: "−g is not a descent direction.",
-    None: "Whether −g is a descent direction is not known.",
-}
 PARTS = {"t": ("lower level", "t, the steps of the lower level"), "k": ("linear solver", "k, its steps")}
 
 
@@ -60,7 +56,7 @@ def show(problem: Problem, g: AccurateHypergradient, console: Console | None = N
     )
     console.print(
         f"g is within {percent(g.relative_error)} of ∇f and at an angle of at most {number(g.angle)}° to it "
-        f"([bold]{g.how}[/bold]). {DESCENT[g.descent]}"
+        f"([bold]{g.how}[/bold]). {cards.DESCENT_SENTENCES[g.descent]}"
     )
     console.print(f"‖g − ∇f‖ is between {float(g.error.lower):.3g} and {float(g.error.upper):.3g}.")
     if g.why_not_proved:
