@@ -215,9 +215,11 @@ def check(
     validate.unchanged(problem)
     return Report(
         problem={
-            **problem.about(), "dynamics": problem.dynamics.name, "samples": len(lams),
+            **problem.about(),
+            "dynamics": problem.dynamics.name,
+            "samples": len(lams),
             "landmarks": landmarks(problem, lams[0], runs.references[0].w[0]),
-        },  # fmt: skip
+        },
         constants=cases[0].constants,
         curves=curves,
         refused=dict(runs.refused),

@@ -84,7 +84,7 @@ def within(
     try:
         curves = _curves(problem, method, first, steps, memory)
     except BoundcheckError as why:
-        return Search(None, steps, reason=str(why))
+        return Search(None, steps, reason=str(why).removesuffix(", or a smaller t"))  # a plan has no t
     best = _cheapest(curves, method, eps, costs)
     end = float(curves[max(curves)][-1])
     if best is None:

@@ -255,7 +255,16 @@ def _measure(
     finite_sum = problem.finite_sum
     try:
         report = check_stochastic(
-            problem, ["sid"], LONGEST_RUN, RUNS, seed, points=12, bounds=[], known=known, level=0.99, memory=memory,
+            problem,
+            ["sid"],
+            LONGEST_RUN,
+            RUNS,
+            seed,
+            points=12,
+            bounds=[],
+            known=known,
+            level=0.99,
+            memory=memory,
             progress=tell,
         )
     except DivergenceError:

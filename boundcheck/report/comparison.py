@@ -194,7 +194,13 @@ class Comparison:
 SIZES = {"dim", "hdim"}
 LOSSES = {f"{name} loss at {w}" for name in ("inner", "outer") for w in ("w_0", "w*")}
 PLACES = {"norm of λ", "norm of w_0"}
-COURSES = {"converges": "converged", "converged": "converged", "falls": "fell", "stalls": "stalled", "diverges": "diverged"}
+COURSES = {
+    "converges": "converged",
+    "converged": "converged",
+    "falls": "fell",
+    "stalls": "stalled",
+    "diverges": "diverged",
+}
 MARKS = {True: "worse", False: "better", None: ""}
 
 

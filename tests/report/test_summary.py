@@ -12,8 +12,7 @@ from small import small
 
 import boundcheck as bc
 from boundcheck import Report
-from boundcheck.report.method_curve import MeasuredRate
-from boundcheck.report.summary import Course, Grade, MethodSummary
+from boundcheck.report.summary import Course, Grade, MethodSummary, Steps
 from boundcheck.report.verdict import Verdict
 from boundcheck.side import Side, in_words, standing
 from boundcheck.views.terminal import show_report
@@ -91,14 +90,37 @@ def test_the_steps_that_are_guaranteed_are_enough() -> None:
     assert m.steps.guaranteed == min(t for t in asked if t is not None)
 
 
-def test_steps_beyond_the_run_follow_from_the_rate() -> None:
-    curve = report().curve("itd")
-    errors = report().gradient_norms[0] * 0.5 ** np.arange(1, 5)[None]
-    four = {"t": curve.t[:4], "errors": errors, "floor": 0 * errors, "rate": MeasuredRate(0.5, 1, 4), "bounds": {}}
-    steps = of(changed(report(), "itd", **four), "itd").steps
-    assert (steps.needed, steps.measured) == (7, False)  # 2⁻⁷ < 0.01 < 2⁻⁶
-    steps = of(changed(report(), "itd", **{**four, "rate": MeasuredRate(1.0, 1, 4)}), "itd").steps
-    assert steps.needed is None
+def of_errors(relative: np.ndarray) -> Steps:
+    """The steps for 1 % of a run with these errors."""
+    errors, curve = report().gradient_norms[0] * relative[None], report().curve("itd")
+    few = {"t": curve.t[: len(relative)], "errors": errors, "floor": 0 * errors, "bounds": {}}
+    return of(changed(report(), "itd", **few), "itd").steps
+
+
+def test_steps_beyond_the_run_follow_from_its_last_part() -> None:
+    t = np.arange(1, 13)
+    steps = of_errors(0.8**t)
+    assert (steps.needed, steps.measured) == (21, False)  # 0.8²¹ < 0.01 < 0.8²⁰
+    assert (steps.earliest, steps.latest) == (18, 23)  # a quarter of the nine that are missing
+    assert of_errors(np.ones(12)).needed is None
+    assert of_errors(0.8 ** t[:7]).needed is None  # too few
+
+
+def test_a_rate_that_changes_makes_the_estimate_wide() -> None:
+    t = np.arange(1, 25)
+    slower = of_errors(0.5**t + 0.5 * 0.95**t)
+    assert slower.needed == 77  # 0.5 · 0.95⁷⁷ < 0.01
+    faster = of_errors(np.where(t < 17, 0.95**t, 0.95**16 * 0.8 ** (t - 16.0)))
+    assert faster.needed == 34  # 0.95¹⁶ · 0.8¹⁸ < 0.01
+    assert (faster.latest or 0) > 36.5  # 25 % of ten steps would be 36.5
+
+
+def test_no_method_is_the_cheapest_within_what_estimates_may_be_off() -> None:
+    few, near, far = (Steps(t, False, None, t - 5, t + 5) for t in (30, 38, 50))
+    assert not few.is_less(near)
+    assert few.is_less(far)
+    unknown = replace(few, latest=None)
+    assert not unknown.is_less(far)
 
 
 def test_the_best_bound_is_a_proved_one_if_there_is_one() -> None:

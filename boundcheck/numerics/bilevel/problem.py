@@ -24,7 +24,6 @@ from boundcheck.numerics.bilevel.flatten import Layout
 from boundcheck.numerics.bilevel.formulas import D1, D2, D2Outer
 from boundcheck.numerics.bilevel.problem_types import IDENTITY, Curvature, Domain, Ready
 
-
 UNNAMED = "user"  # the name of a problem that was given none
 
 

@@ -138,15 +138,23 @@ def _steps(report: Report) -> str | None:
     proofs = [m for m in methods if m.steps.guaranteed is not None]
     parts = []
     if needs:
-        best = min(needs, key=lambda m: (not m.steps.measured, m.steps.needed or 0))
-        rate = report.curve(best.method).rate
-        how = "measured" if best.steps.measured or rate is None else f"estimated from its rate {rate.value:.4g}"
-        needs_about = "needs" if best.steps.measured else "may need about"
-        parts.append(f"{best.method} {needs_about} {_t_and_k(best, best.steps.needed)} ({how})")
+        parts.append(_cheapest(sorted(needs, key=lambda m: (not m.steps.measured, m.steps.needed or 0))))
     if proofs:
         best = min(proofs, key=lambda m: m.steps.guaranteed or 0)
         parts.append(f"{best.method} with {_t_and_k(best, best.steps.guaranteed)} is proved to be enough")
     return f"For an error of 1%: {'; '.join(parts)}." if parts else None
+
+
+def _cheapest(methods: Sequence[MethodSummary]) -> str:
+    """What the cheapest method needs; of all that may be the cheapest, where that is an estimate."""
+    best, *others = methods
+    if best.steps.measured:
+        return f"{best.method} needs {_t_and_k(best, best.steps.needed)} (measured)"
+    close = [best, *(m for m in others if not best.steps.is_less(m.steps))]
+    about = _list([f"{_t_and_k(m, m.steps.needed)} ({m.method})" for m in close])
+    if len(close) == 1:
+        return f"{best.method} may need about {_t_and_k(best, best.steps.needed)} (estimated from the end of the run)"
+    return f"about {about}, too close to say which is cheapest (estimated from the end of the run)"
 
 
 def _t_and_k(method: MethodSummary, t: int | None) -> str:
