@@ -93,14 +93,22 @@ def _changes(a: Report, b: Report, rtol: float) -> Iterator[Change]:
 
 def _landmarks(a: Report, b: Report, rtol: float) -> Iterator[Change]:
     """The norms and losses by which problems are told apart, where both reports have them."""
-    first, second = (x.problem.get("landmarks") or {} for x in (a, b))
+    first, second = (_numbers(x.problem.get("landmarks")) for x in (a, b))
     rounding = max(rtol, ROUNDING[{a.problem["dtype"], b.problem["dtype"]} == {"float64"}])
     for name in (name for name in first if name in second):
         kind = name.partition(" loss")[0]
-        some = [abs(x[key]) for x in (first, second) for key in x if key.startswith(kind) and x[key] is not None]
-        x, y = (math.nan if numbers[name] is None else float(numbers[name]) for numbers in (first, second))
-        if not _equal(x, y, rounding, rounding * max(some, default=0.0)):
-            yield Change(Part.PROBLEM, name, x, y)
+        some = [abs(x) for x in (*_of_kind(first, kind), *_of_kind(second, kind)) if math.isfinite(x)]
+        if not _equal(first[name], second[name], rounding, rounding * max(some, default=0.0)):
+            yield Change(Part.PROBLEM, name, first[name], second[name])
+
+
+def _numbers(landmarks: object) -> dict[str, float]:
+    entries = landmarks.items() if isinstance(landmarks, Mapping) else ()
+    return {str(name): math.nan if x is None else float(x) for name, x in entries}
+
+
+def _of_kind(numbers: Mapping[str, float], kind: str) -> Iterator[float]:
+    return (x for name, x in numbers.items() if name.startswith(kind))
 
 
 def _of_course(method: str, a: Report, b: Report) -> Iterator[Change]:

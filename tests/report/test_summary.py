@@ -110,9 +110,11 @@ def test_a_rate_that_changes_makes_the_estimate_wide() -> None:
     t = np.arange(1, 25)
     slower = of_errors(0.5**t + 0.5 * 0.95**t)
     assert slower.needed == 77  # 0.5 · 0.95⁷⁷ < 0.01
-    faster = of_errors(np.where(t < 17, 0.95**t, 0.95**16 * 0.8 ** (t - 16.0)))
-    assert faster.needed == 34  # 0.95¹⁶ · 0.8¹⁸ < 0.01
-    assert (faster.latest or 0) > 36.5  # 25 % of ten steps would be 36.5
+    assert slower.latest == 90  # a quarter of the steps that are missing
+    t = np.arange(1, 29)
+    faster = of_errors(np.where(t < 21, 0.99**t, 0.99**20 * 0.8 ** (t - 20.0)))
+    assert faster.needed == 40  # 0.99²⁰ · 0.8²⁰ < 0.01
+    assert (faster.latest or 0) > 28 + 1.25 * 12
 
 
 def test_no_method_is_the_cheapest_within_what_estimates_may_be_off() -> None:
