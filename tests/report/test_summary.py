@@ -294,3 +294,11 @@ def test_an_error_that_grows_at_first_is_no_divergence_where_phi_contracts() -> 
     curve = report().curve("itd")
     growing = changed(report(), "itd", errors=curve.errors[:, ::-1].copy())
     assert of(growing, "itd").course is Course.STALLS
+
+
+def test_a_step_size_is_advised_where_it_can_be_given() -> None:
+    advice = "Take step_size=0.34."
+    assert show_report._as_asked(advice, "newsgroups") == "Add --set-problem step_size=0.34."
+    assert show_report._as_asked(advice, "mine.py:problem") == "Take step_size=0.34 in Problem.from_loss."
+    assert show_report._as_asked(advice, "") == "Take step_size=0.34 in Problem.from_loss."
+    assert show_report._as_asked("Prove q.", "newsgroups") == "Prove q."

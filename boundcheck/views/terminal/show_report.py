@@ -206,12 +206,21 @@ def _blocked(report: Report) -> Iterator[str]:
     yield from not_proved.sentences([report.constants[BallKind.LOCAL]])[:MOST_REASONS]
 
 
+def _as_asked(step: str, source: str) -> str:
+    """A piece of advice; a step size with where it is given: an option of a built-in problem, or the user's code."""
+    if not step.startswith("Take step_size="):
+        return step
+    if source and ".py:" not in source:
+        return step.replace("Take ", "Add --set-problem ", 1)
+    return f"{step.removesuffix('.')} in Problem.from_loss."
+
+
 def _next_steps(console: Console, report: Report, source: str) -> None:
     steps, methods = report.summary.next_steps, report.summary.methods
     console.print()
     console.print("What to do next", style="bold")
     for step in steps:
-        console.print(f"- {step}")
+        console.print(f"- {_as_asked(step, source)}")
     if any(m.steps.needed is not None or m.steps.guaranteed is not None for m in methods):
         plan = f"boundcheck plan {source} --rtol 0.01" if source else "bc.plan(problem, rtol=0.01)"
         console.print(f"- {plan} finds the cheapest t and k for 1%.")
