@@ -99,11 +99,14 @@ def _best(curve: Curve) -> BestBound | None:
 
 
 def _blocked(curve: Curve) -> str:
-    """Why no bound is proved: the reason of the bound with the fewest assumptions, or of any."""
+    """Why no bound is proved: the reason of the bound with the fewest assumptions, or of any.
+
+    Without its remedy, which knows nothing of the step size that the report advises.
+    """
     name = curve.method.partition(":")[0]
     for candidate in (f"{name}-local", "aid-local", name, *curve.bounds):
         if candidate in curve.bounds and curve.bounds[candidate].reason:
-            return f"{candidate}: {curve.bounds[candidate].reason}"
+            return f"{candidate}: {curve.bounds[candidate].reason.partition('; ')[0]}"
     return ""
 
 

@@ -138,7 +138,7 @@ def test_the_best_bound_is_a_proved_one_if_there_is_one() -> None:
     assert again.best is not None
     assert again.best.known == "proved"
     assert again.best.name != first.name
-    only = of(changed(report(), "itd", bounds={first.name: replace(doubted, reason="why")}), "itd")
+    only = of(changed(report(), "itd", bounds={first.name: replace(doubted, reason="why; do that")}), "itd")
     assert only.best is not None
     assert only.best.known == "estimated"
     assert only.blocked == f"{first.name}: why"

@@ -199,7 +199,7 @@ def _blocked(report: Report) -> Iterator[str]:
     reasons: dict[str, list[str]] = {}
     for m in report.summary.methods:
         if m.blocked:
-            reason = m.blocked.partition(": ")[2].partition("; ")[0]  # what to do stands below
+            reason = m.blocked.partition(": ")[2]
             reasons.setdefault(reason, []).append(m.method)
     for reason, methods in list(reasons.items())[:MOST_REASONS]:
         yield f"No bound for {_list(methods)} is proved: {reason}"
