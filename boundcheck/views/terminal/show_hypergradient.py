@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from boundcheck import __version__
+from boundcheck.number_text import percent_at_most, upward
 from boundcheck.report import cards
 from boundcheck.views.terminal.console import Screen, number
 
@@ -55,10 +56,10 @@ def show(problem: Problem, g: AccurateHypergradient, console: Console | None = N
         f"[bold]{problem.name}[/bold]  d = {problem.d}, n = {problem.n}, ‖g‖ = {number(float(g.value.norm()))}"
     )
     console.print(
-        f"g is within {percent(g.relative_error)} of ∇f and at an angle of at most {number(g.angle)}° to it "
+        f"g is within {percent_at_most(g.relative_error)} of ∇f and at an angle of at most {upward(g.angle)}° to it "
         f"([bold]{g.how}[/bold]). {cards.DESCENT_SENTENCES[g.descent]}"
     )
-    console.print(f"‖g − ∇f‖ is between {float(g.error.lower):.3g} and {float(g.error.upper):.3g}.")
+    console.print(f"‖g − ∇f‖ is {cards.between(float(g.error.lower), float(g.error.upper))}.")
     if g.why_not_proved:
         console.print(f"Not proved: {g.why_not_proved}.")
     proof = f" The proof took {g.proof_products} more." if g.proof_products else ""
@@ -71,8 +72,3 @@ def show(problem: Problem, g: AccurateHypergradient, console: Console | None = N
         both = g.lower_level_part + g.linear_part
         share = (g.lower_level_part if g.spend == "t" else g.linear_part) / both
         console.print(f"The {name} makes {share:.0%} of the error: for a smaller one, spend on {steps}.")
-
-
-def percent(x: float) -> str:
-    """A share in per cent, with two digits."""
-    return f"{100 * x:.2g} %" if math.isfinite(x) else "an unknown share"
