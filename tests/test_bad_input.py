@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -113,3 +114,11 @@ def test_what_a_sampler_returns_is_checked() -> None:
 def test_more_bad_input(make: Callable[[], object], message: str) -> None:
     with pytest.raises(bc.InputError, match=message):
         make()
+
+
+def test_a_problem_without_a_name_is_called_after_its_file(tmp_path: Path) -> None:
+    made = "bc.Problem.from_map(lambda w, l: 0.5 * w + l, lambda w, l: (w * w).sum(), torch.ones(1), torch.ones(1)"
+    text = f"import torch, boundcheck as bc\nproblem = {made})\nnamed = {made}, name='mine')\n"
+    (tmp_path / "own.py").write_text(text)
+    assert bc.load_problem(f"{tmp_path / 'own.py'}:problem").name == "own.py:problem"
+    assert bc.load_problem(f"{tmp_path / 'own.py'}:named").name == "mine"

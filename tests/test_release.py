@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import boundcheck
+from boundcheck.theory.citation import GRAZZI, GRAZZI_2021
 
 ROOT = Path(__file__).parent.parent
 
@@ -34,3 +35,9 @@ def test_every_extra_is_tried_by_the_release_check() -> None:
     extras = text("pyproject.toml").split("[project.optional-dependencies]")[1].split("\n[")[0]
     (tried,) = re.findall(r"^EXTRAS = \{(.+)\}$", text(".ci/release_check.py"), re.MULTILINE)
     assert sorted(re.findall(r'"(\w+)"', tried)) == sorted(re.findall(r"^(\w+) = \[", extras, re.MULTILINE))
+
+
+def test_the_citation_names_the_papers_of_the_method_that_are_reproduced() -> None:
+    for paper in (GRAZZI, GRAZZI_2021):
+        title = re.split(r"S\. Salzo\. ", paper.citation)[1].partition(". ")[0]
+        assert f"title: {title}\n" in text("CITATION.cff")

@@ -17,6 +17,7 @@ from boundcheck.cli.options import (
     Dtype,
     Json,
     Know,
+    Memory,
     ProblemName,
     Quiet,
     Seed,
@@ -24,6 +25,7 @@ from boundcheck.cli.options import (
     Verbose,
     after_writing,
     asked_constants,
+    asked_memory,
     asked_problem,
     asked_time,
     print_json,
@@ -45,6 +47,7 @@ def plan(
     no_run: Annotated[bool, typer.Option("--no-run", help="Do not run the methods to see what they need.")] = False,
     set_problem: SetProblem = None,
     know: Know = None,
+    memory: Memory = "",
     budget: Budget = None,
     seed: Seed = None,
     dtype: Dtype = "",
@@ -65,15 +68,16 @@ def plan(
         both = "no accuracy was given" if eps is None else "--eps and --rtol were given together"
         raise InputError(f"{both}; give --rtol 0.01 for an error of 1 % of ‖∇f‖, or --eps for an absolute error")
     minibatches = asks_for_minibatches(method, Options(batch=batch), {})
-    known = asked_constants(know)
+    known, size = asked_constants(know), asked_memory(memory)
     if minibatches:
         if method != ["sid"]:
             raise InputError(f"plan knows sid among the methods with minibatches, not {', '.join(method or ())}")
         loaded = asked_finite_sum(problem, seed, dtype, device, set_problem, batch)
         with console.progress(quiet or as_json) as tell:
             of_sid = plan_stochastic(
-                loaded, eps, rtol=rtol, known=known, budget=budget, seed=seed or 0, run=not no_run, progress=tell
-            )
+                loaded, eps, rtol=rtol, known=known, budget=budget, memory=size, seed=seed or 0, run=not no_run,
+                progress=tell,
+            )  # fmt: skip
         if as_json:
             print_json(of_sid.to_json())
         else:
@@ -82,7 +86,8 @@ def plan(
     loaded = asked_problem(problem, seed, dtype, device, set_problem)
     with console.progress(quiet or as_json) as tell:
         result = make(
-            loaded, eps, method, rtol=rtol, known=known, budget=budget, seed=seed or 0, run=not no_run, progress=tell
+            loaded, eps, method, rtol=rtol, known=known, budget=budget, memory=size, seed=seed or 0, run=not no_run,
+            progress=tell,
         )  # fmt: skip
     if as_json:
         print_json(show_plan.as_json(result))

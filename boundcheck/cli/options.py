@@ -67,12 +67,12 @@ def asked_memory(text: str) -> int:
     Examples
     --------
     >>> from boundcheck.cli.options import asked_memory
-    >>> asked_memory("4GB"), asked_memory("1.5 GiB"), asked_memory("")
-    (4000000000, 1610612736, 1073741824)
+    >>> asked_memory("4GB"), asked_memory("1.5 GiB"), asked_memory("4e9"), asked_memory("")
+    (4000000000, 1610612736, 4000000000, 1073741824)
     """
     if not text:
         return DEFAULT_MEMORY
-    match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([a-zA-Z]*)\s*", text)
+    match = re.fullmatch(r"\s*((?:\d+\.?\d*|\.\d+)(?:e\+?\d{1,2})?)\s*([a-zA-Z]*)\s*", text)
     if match is None or match[2].lower() not in UNITS or (size := int(float(match[1]) * UNITS[match[2].lower()])) < 1:
         raise InputError(f"--memory must be a size such as 4GB, 512MB or a number of bytes (got {text!r})")
     return size

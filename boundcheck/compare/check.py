@@ -21,6 +21,7 @@ from boundcheck.compare import certificate, judge
 from boundcheck.compare.applicability import question, shrinking
 from boundcheck.compare.case import Case, case_at
 from boundcheck.compare.judge import MethodRun
+from boundcheck.compare.landmarks import landmarks
 from boundcheck.compare.last_accuracy import last_accuracy
 from boundcheck.compare.observations import (
     TRACED_ONE,
@@ -203,7 +204,12 @@ def check(
         curves[str(method)] = replace(judge.curve(run, fitting), last=last)
     validate.unchanged(problem)
     return Report(
-        problem={**problem.about(), "dynamics": problem.dynamics.name, "samples": len(lams)},
+        problem={
+            **problem.about(),
+            "dynamics": problem.dynamics.name,
+            "samples": len(lams),
+            "landmarks": landmarks(problem, lams[0], runs.references[0].w[0]),
+        },
         constants=cases[0].constants,
         curves=curves,
         refused=dict(runs.refused),

@@ -62,12 +62,12 @@ class NeedSearch:
     still_falling: bool = False
 
 
-def search(problem: Problem, method: str, eps: float, costs: Costs) -> NeedSearch:
+def search(problem: Problem, method: str, eps: float, costs: Costs, memory: int) -> NeedSearch:
     """The need of a method without a guarantee, in runs of growing length."""
     result, start = NeedSearch(None, 0), time.perf_counter()
     for steps in LENGTHS:
         before = time.perf_counter()
-        result = within(problem, method, eps, costs, steps, steps)
+        result = within(problem, method, eps, costs, steps, steps, memory)
         took, spent = time.perf_counter() - before, time.perf_counter() - start
         if not result.still_falling or spent + SLOWER * took > SECONDS:
             break
@@ -75,21 +75,22 @@ def search(problem: Problem, method: str, eps: float, costs: Costs) -> NeedSearc
 
 
 def within(
-    problem: Problem, method: str, eps: float, costs: Costs, steps: int, most_k: int, only_last: bool = False
-) -> NeedSearch:
+    problem: Problem, method: str, eps: float, costs: Costs, steps: int, most_k: int, memory: int,
+    only_last: bool = False,
+) -> NeedSearch:  # fmt: skip
     """The need of a method within so many steps of each kind; with `only_last`, the largest k is the only one tried."""
     deadline = time.perf_counter() + (0 if only_last else SECONDS)
     first = [0] if method == "itd" else [most_k] if only_last else sorted({*_powers_of_two(most_k), most_k})
     try:
-        curves = _curves(problem, method, first, steps)
+        curves = _curves(problem, method, first, steps, memory)
     except BoundcheckError as why:
-        return NeedSearch(None, steps, reason=str(why))
+        return NeedSearch(None, steps, reason=str(why).removesuffix(", or a smaller t"))  # a plan has no t
     best = _cheapest(curves, method, eps, costs)
     end = float(curves[max(curves)][-1])
     if best is None:
         return _without_need(curves, steps)
     while time.perf_counter() < deadline and (new := _between_neighbours(curves, best, costs.ratio)):
-        curves |= _curves(problem, method, new, steps)
+        curves |= _curves(problem, method, new, steps, memory)
         best = _cheapest(curves, method, eps, costs) or best
     return NeedSearch(best, steps, end)
 
@@ -98,10 +99,10 @@ def _powers_of_two(most: int) -> Iterable[int]:
     return (2**i for i in range(most.bit_length()))
 
 
-def _curves(problem: Problem, method: str, ks: Iterable[int], steps: int) -> dict[int, np.ndarray]:
+def _curves(problem: Problem, method: str, ks: Iterable[int], steps: int, memory: int) -> dict[int, np.ndarray]:
     """The errors at 1 … steps for each k, with 0 for a method without k; infinite where the run diverged."""
     names = {k: f"{method}:{k}" if k else method for k in ks}
-    errors = error_curves(problem, list(names.values()), steps)
+    errors = error_curves(problem, list(names.values()), steps, memory=memory)
     return {k: np.where(np.isfinite(errors[name][0]), errors[name][0], np.inf) for k, name in names.items()}
 
 

@@ -21,7 +21,7 @@ from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.problem import Problem, require_problem
 from boundcheck.numerics.bilevel.quick.quick_problem import quick
 from boundcheck.numerics.bilevel.threads import on_few_threads
-from boundcheck.numerics.curves.error_curves import methods_of
+from boundcheck.numerics.curves.error_curves import methods_of, refuse_unless_budget
 from boundcheck.numerics.estimate import validate
 from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.estimate.rounding_floor import FACTOR
@@ -48,6 +48,7 @@ def plan(
     delta: float = 1e-3,
     seed: int = 0,
     budget: int | None = None,
+    memory: int = 1 << 30,
     run: bool = True,
     progress: Progress | None = None,
 ) -> Plan:
@@ -75,6 +76,8 @@ def plan(
         The seed of certificates by random starts; 0 by default.
     budget : int, optional
         How many products with derivatives each estimated constant may take; by default the limit of each estimator.
+    memory : int
+        The budget for the error curves of runs in bytes; 1 GiB by default.
     run : bool
         Whether to run the methods with the steps that were found; True by default.
     progress : callable (what, done, of) -> None, optional
@@ -107,6 +110,7 @@ def plan(
     """
     problem = require_problem(problem)
     _refuse_unless_accuracy(eps, rtol)
+    refuse_unless_budget(memory)
     tell = progress or no_progress
     method_list = methods_of(problem, methods)
     if fixed := [m for m in method_list if m.k is not None]:
@@ -146,7 +150,7 @@ def plan(
         except AssumptionError as why:
             silent[name] = str(why)
         tell(f"runs of {method}", i, len(method_list))
-        found = _run(problem, name, best, accuracy, priced) if run and (best is None or best.t) else None
+        found = _run(problem, name, best, accuracy, priced, memory) if run and (best is None or best.t) else None
         if found is not None:
             needs[name] = found.need
             not_reached |= {name: found.reason} if found.need is None else {}
@@ -237,15 +241,15 @@ def _iterations(applied: Applied, eps: float, costs: Costs) -> Iterations:
     return min(answers, key=lambda answer: answer.cost)
 
 
-def _run(problem: Problem, method: str, best: Offer | None, eps: float, costs: Costs) -> NeedSearch:
+def _run(problem: Problem, method: str, best: Offer | None, eps: float, costs: Costs, memory: int) -> NeedSearch:
     """What runs found: up to the t and k of an offer if that takes no longer than a minute, or else of growing length.
 
     The error is that at the t and k of the offer, if they were run.
     """
     if best is None or best.cost * costs.inner > LONGEST_RUN:
-        return replace(search(problem, method, eps, costs), error=None)
-    need = within(problem, method, eps, costs, best.t, best.k or 1, only_last=best.t > LENGTHS[-1])
-    return need if need.need is not None else replace(search(problem, method, eps, costs), error=need.error)
+        return replace(search(problem, method, eps, costs, memory), error=None)
+    need = within(problem, method, eps, costs, best.t, best.k or 1, memory, only_last=best.t > LENGTHS[-1])
+    return need if need.need is not None else replace(search(problem, method, eps, costs, memory), error=need.error)
 
 
 def _guarantee(problem: Problem, best: Offer, eps: float, found: NeedSearch | None) -> Guarantee:

@@ -48,6 +48,7 @@ def plan_stochastic(
     delta: float = 1e-3,
     seed: int = 0,
     budget: int | None = None,
+    memory: int = 1 << 30,
     run: bool = True,
     progress: Progress | None = None,
 ) -> StochasticPlan:
@@ -74,6 +75,8 @@ def plan_stochastic(
         The seed of the runs; 0 by default.
     budget : int, optional
         How many products with derivatives each estimated constant may take; by default the limit of each estimator.
+    memory : int
+        The budget for the runs in bytes; 1 GiB by default.
     run : bool
         Whether to run SID to see what is enough; True by default.
     progress : callable (what, done, of) -> None, optional
@@ -130,7 +133,7 @@ def plan_stochastic(
             splits.append(cheapest)
         else:
             reasons[batch] = cheapest
-    measured = _measure(problem, goal, seed, known, tell) if run else None
+    measured = _measure(problem, goal, seed, known, memory, tell) if run else None
     validate.unchanged(problem)
     return StochasticPlan(
         {**problem.about(), "examples": finite_sum.examples, "batch": finite_sum.batch}, goal, gradient_norm,
@@ -245,7 +248,9 @@ def _values(case: StochasticCase, rho: np.ndarray, sigma: np.ndarray) -> np.ndar
     return values
 
 
-def _measure(problem: Problem, goal: float, seed: int, known: Constants | None, tell: Progress) -> MeasuredSplit | None:
+def _measure(
+    problem: Problem, goal: float, seed: int, known: Constants | None, memory: int, tell: Progress
+) -> MeasuredSplit | None:  # fmt: skip
     """The least t = k of a grid at which the interval of the mean square error is below the goal, or else the estimate.
 
     A proved interval may be far wider than the runs scatter, as rare runs may be far off.
@@ -253,7 +258,17 @@ def _measure(problem: Problem, goal: float, seed: int, known: Constants | None, 
     finite_sum = problem.finite_sum
     try:
         report = check_stochastic(
-            problem, ["sid"], LONGEST_RUN, RUNS, seed, points=12, bounds=[], known=known, level=0.99, progress=tell
+            problem,
+            ["sid"],
+            LONGEST_RUN,
+            RUNS,
+            seed,
+            points=12,
+            bounds=[],
+            known=known,
+            level=0.99,
+            memory=memory,
+            progress=tell,
         )
     except DivergenceError:
         return None

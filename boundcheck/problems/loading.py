@@ -6,13 +6,13 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from boundcheck.errors import BoundcheckError, InputError, UnknownNameError, UserCodeError
 from boundcheck.numerics.bilevel import devices
-from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.problem import UNNAMED, Problem
 from boundcheck.problems.parts.option_text import options_from_text
 
 
@@ -47,7 +47,8 @@ class Source:
             self.require(option)
         if self.path is not None and "device" in options:
             devices.refuse_unless_usable(options["device"])  # what is built in asks that itself
-        return self.target if isinstance(self.target, Problem) else _make(self.target, self.spec, options, self.path)
+        made = self.target if isinstance(self.target, Problem) else _make(self.target, self.spec, options, self.path)
+        return replace(made, name=self.spec) if made.name == UNNAMED else made
 
 
 def load_problem(spec: str, **options: Any) -> Problem:
@@ -64,7 +65,8 @@ def load_problem(spec: str, **options: Any) -> Problem:
     Returns
     -------
     Problem
-        As `check`, `plan` and the others take it.
+        As `check`, `plan` and the others take it. One from a file that was given no name is called after its place,
+        such as "mine.py:problem".
 
     Raises
     ------

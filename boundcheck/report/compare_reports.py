@@ -13,12 +13,16 @@ from boundcheck.errors import InputError
 from boundcheck.report.comparison import Change, ChangePart, Comparison
 from boundcheck.report.method_curve import BoundCurve, Curve
 from boundcheck.report.report import Report
+from boundcheck.report.summary import Course
 from boundcheck.report.verdict import Verdict
 from boundcheck.side import in_words, standing
 
 RTOL = 1e-6
 ORDER = ("proved", "probable", "estimated")
 VERDICTS = list(Verdict)  # from good to bad
+COURSES = [Course.CONVERGES, Course.FALLS, Course.STALLS, Course.DIVERGES]  # likewise
+GOOD = {Course.ROUNDING: Course.CONVERGES}  # only the rounding floor is between them
+ROUNDING = {True: 1e-6, False: 1e-3}  # of losses at w*, which is a solution up to rounding; all in float64 or not
 
 
 def compare_reports(
@@ -69,7 +73,9 @@ def compare_reports(
 
 def _changes(a: Report, b: Report, rtol: float) -> Iterator[Change]:
     for key in dict.fromkeys((*a.problem, *b.problem)):
-        if a.problem.get(key) != b.problem.get(key):
+        if key == "landmarks":
+            yield from _landmarks(a, b, rtol)
+        elif a.problem.get(key) != b.problem.get(key):
             yield Change(ChangePart.PROBLEM, key, _word(a.problem.get(key)), _word(b.problem.get(key)))
     ends = [max(int(curve.t[-1]) for curve in x.curves.values()) for x in (a, b)]
     if ends[0] != ends[1]:
@@ -79,9 +85,38 @@ def _changes(a: Report, b: Report, rtol: float) -> Iterator[Change]:
             first, second = ("run" if method in x.curves else "not run" for x in (a, b))
             yield Change(ChangePart.METHOD, method, first, second)
         else:
+            yield from _of_course(method, a, b)
             yield from _of_curve(a.curves[method], b.curves[method], rtol)
     for ball in dict.fromkeys((*a.constants, *b.constants)):
         yield from _of_constants(f"{ball} ball", a.constants.get(ball, {}), b.constants.get(ball, {}), rtol)
+
+
+def _landmarks(a: Report, b: Report, rtol: float) -> Iterator[Change]:
+    """The norms and losses by which problems are told apart, where both reports have them."""
+    first, second = (_numbers(x.problem.get("landmarks")) for x in (a, b))
+    rounding = max(rtol, ROUNDING[{a.problem["dtype"], b.problem["dtype"]} == {"float64"}])
+    for name in (name for name in first if name in second):
+        kind = name.partition(" loss")[0]
+        some = [abs(x) for x in (*_of_kind(first, kind), *_of_kind(second, kind)) if math.isfinite(x)]
+        if not _equal(first[name], second[name], rounding, rounding * max(some, default=0.0)):
+            yield Change(ChangePart.PROBLEM, name, first[name], second[name])
+
+
+def _numbers(landmarks: object) -> dict[str, float]:
+    entries = landmarks.items() if isinstance(landmarks, Mapping) else ()
+    return {str(name): math.nan if x is None else float(x) for name, x in entries}
+
+
+def _of_kind(numbers: Mapping[str, float], kind: str) -> Iterator[float]:
+    return (x for name, x in numbers.items() if name.startswith(kind))
+
+
+def _of_course(method: str, a: Report, b: Report) -> Iterator[Change]:
+    """Whether the error of a method converges, falls, stalls or diverges."""
+    before, after = (next(m.course for m in x.summary.methods if m.method == method) for x in (a, b))
+    worse = COURSES.index(GOOD.get(after, after)) - COURSES.index(GOOD.get(before, before))
+    if worse:
+        yield Change(ChangePart.COURSE, method, before.value, after.value, worse > 0)
 
 
 def _word(value: object) -> str | None:

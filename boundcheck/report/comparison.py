@@ -24,9 +24,11 @@ class ChangePart(str, Enum):
     Attributes
     ----------
     PROBLEM : str
-        "problem": the name, a size, the precision, the last t, and so on.
+        "problem": the name, a size, the precision, the last t, the losses at w_0 and w*, and so on.
     METHOD : str
         "method": a method that is in one report only.
+    COURSE : str
+        "course": what the error of a method does as t grows, such as "converges" or "diverges".
     VERDICT : str
         "verdict": that of a bound on a method.
     ERROR : str
@@ -41,6 +43,7 @@ class ChangePart(str, Enum):
 
     PROBLEM = "problem"
     METHOD = "method"
+    COURSE = "course"
     VERDICT = "verdict"
     ERROR = "error"
     TIGHTNESS = "bound/error"
@@ -80,7 +83,7 @@ class Comparison:
     Attributes
     ----------
     problems : tuple of str and str
-        The names of both problems.
+        The names of both problems; two problems may have the same name (`same_name_only`).
     changes : tuple of Change
         What is not the same, beyond rounding; by part.
     violated : tuple of str
@@ -103,13 +106,22 @@ class Comparison:
         return sum(change.worse is True for change in self.changes)
 
     @property
+    def same_name_only(self) -> bool:
+        """Whether two problems of one name are not the same: another size, or other losses at the same λ."""
+        changed = {change.name for change in self._of(ChangePart.PROBLEM)}
+        return "name" not in changed and bool(changed & SIZES or (changed & LOSSES and not changed & PLACES))
+
+    @property
     def sentence(self) -> str:
         """All of it in one sentence."""
         first, second = self.problems
         start = first if first == second else f"Different problems, {first} and {second}"
+        if first == second and self.same_name_only:
+            start = f"Different problems, both called {first}"
         if not self.changes:
             return f"{start}: nothing changed."
-        parts = [
+        parts = [f"{c.name} {c.after} now (it {COURSES[str(c.before)]} before)" for c in self._of(ChangePart.COURSE)]
+        parts += [
             _counted(self._of(ChangePart.VERDICT), "verdict", "got worse", "got better", "changed"),
             _counted(self._of(ChangePart.ERROR), "error", "grew", "fell", "changed"),
         ]
@@ -180,6 +192,16 @@ class Comparison:
         return frame({name: [row[name] for row in cells] for name in names})
 
 
+SIZES = {"dim", "hdim"}
+LOSSES = {f"{name} loss at {w}" for name in ("inner", "outer") for w in ("w_0", "w*")}
+PLACES = {"norm of λ", "norm of w_0"}
+COURSES = {
+    "converges": "converged",
+    "converged": "converged",
+    "falls": "fell",
+    "stalls": "stalled",
+    "diverges": "diverged",
+}
 MARKS = {True: "worse", False: "better", None: ""}
 
 

@@ -5,16 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from boundcheck.card import Card
 from boundcheck.constants import Constants
+from boundcheck.frames import frame
 from boundcheck.json_numbers import SCHEMA
 from boundcheck.number_text import number, percent
 from boundcheck.side import Side, standing
 from boundcheck.step_schedule import StepSchedule
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+COLUMNS = ("batch", "t", "k", "bound", "value", "known", "side", "cost", "best")
 HEADER = ("batch", "t", "k", "examples", "status")
+ENOUGH = {
+    "proved": "is proved to be enough",
+    "probable": "is probably enough",
+    "estimated": "may be enough (estimated)",
+}
 
 
 @dataclass(frozen=True)
@@ -138,8 +148,8 @@ class StochasticPlan:
             sentences.append(f"No bound guarantees {goal}: {next(iter(self.reasons.values()), 'nothing applies')}.")
         else:
             sentences.append(
-                f"For {goal}: batch = {best.batch}, t = {best.t}, k = {best.k} is "
-                f"{'proved' if best.side is not Side.LOWER else 'estimated'} to be enough ({best.bound_name})."
+                f"For {goal}: batch = {best.batch}, t = {best.t}, k = {best.k} "
+                f"{ENOUGH[standing(best.side)]}, by {best.bound_name}."
             )
             sentences.append(f"Steps: {best.steps} for w; {best.steps_v} for v.")
         if self.measured is not None:
@@ -156,6 +166,26 @@ class StochasticPlan:
         rows = tuple((str(s.batch), str(s.t), str(s.k), f"{s.cost:,}", standing(s.side)) for s in self.splits)
         notes = tuple(f"batch = {batch}: {why}" for batch, why in self.reasons.items())
         return Card(_title(self.problem), tuple(sentences), HEADER, rows, frozenset(HEADER[:4]), notes)
+
+    def to_frame(self) -> DataFrame:
+        """The splits as a pandas table, one row for each batch size that has a guarantee.
+
+        Returns
+        -------
+        DataFrame
+            With the columns batch, t, k, bound, value (of the bound on the mean square error), known ("proved",
+            "probable" or "estimated"), side, cost (the examples that are looked at) and best (the cheapest).
+
+        Raises
+        ------
+        InputError
+            If pandas is not installed.
+        """
+        cells = [
+            (s.batch, s.t, s.k, s.bound_name, s.bound, standing(s.side), s.side.value, s.cost, s is self.cheapest)
+            for s in self.splits
+        ]
+        return frame({name: [row[i] for row in cells] for i, name in enumerate(COLUMNS)})
 
     def __repr__(self) -> str:
         return f"StochasticPlan({self.problem['name']}, rmse={self.rmse:.4g}, {len(self.splits)} splits)"

@@ -9,6 +9,7 @@ import numpy as np
 
 from boundcheck.ball import BallKind
 from boundcheck.report import advice
+from boundcheck.report.extrapolation import expected
 from boundcheck.report.method_curve import Curve
 from boundcheck.report.summary import BestBound, Course, MethodSummary, StepsNeeded, Summary
 from boundcheck.report.verdict import Verdict
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from boundcheck.report.report import Report
 
 ONE_PERCENT = 0.01
-FARTHEST = 1e6  # steps beyond which a measured rate says nothing
 ORDER = (Verdict.HOLDS, Verdict.HOLDS_PROBABLY, Verdict.CONSISTENT)  # from the best known bound to the least
 
 
@@ -99,11 +99,14 @@ def _best(curve: Curve) -> BestBound | None:
 
 
 def _blocked(curve: Curve) -> str:
-    """Why no bound is proved: the reason of the bound with the fewest assumptions, or of any."""
+    """Why no bound is proved: the reason of the bound with the fewest assumptions, or of any.
+
+    Without its remedy, which knows nothing of the step size that the report advises.
+    """
     name = curve.method.partition(":")[0]
     for candidate in (f"{name}-local", "aid-local", name, *curve.bounds):
         if candidate in curve.bounds and curve.bounds[candidate].reason:
-            return f"{candidate}: {curve.bounds[candidate].reason}"
+            return f"{candidate}: {curve.bounds[candidate].reason.partition('; ')[0]}"
     return ""
 
 
@@ -113,17 +116,14 @@ def _steps(curve: Curve, course: Course, relative: np.ndarray | None) -> StepsNe
     guaranteed = min(asked, default=None)
     if relative is None:
         return StepsNeeded(None, False, guaranteed)
-    above = np.flatnonzero(~(relative.max(axis=0) <= ONE_PERCENT))
+    largest = relative.max(axis=0)
+    above = np.flatnonzero(~(largest <= ONE_PERCENT))
     last = int(above[-1]) + 1 if above.size else 0
-    if last < relative.shape[1]:
-        return StepsNeeded(last + 1, True, guaranteed)
-    expected = _extrapolated(curve, float(relative[:, -1].max())) if course is Course.CONVERGES else None
-    return StepsNeeded(expected, False, guaranteed)
-
-
-def _extrapolated(curve: Curve, relative: float) -> int | None:
-    """The t at which the measured rate leads to 1 %; None if the rate is not below 1 or that is too far away."""
-    if curve.rate is None or not (0 < curve.rate.value < 1 and math.isfinite(relative)):
-        return None
-    more = math.log(ONE_PERCENT / relative) / math.log(curve.rate.value)
-    return int(curve.t[-1]) + math.ceil(more) if more < FARTHEST else None
+    if last < len(largest):
+        return StepsNeeded(last + 1, True, guaranteed, last + 1, last + 1)
+    guess = expected(largest, ONE_PERCENT) if course is Course.CONVERGES else None
+    return (
+        StepsNeeded(None, False, guaranteed)
+        if guess is None
+        else StepsNeeded(guess.t, False, guaranteed, guess.earliest, guess.latest)
+    )

@@ -94,14 +94,24 @@ class StepsNeeded:
     needed : int or None
         The t from which on the error was, or is expected to be, within 1 %; None if that cannot be said.
     measured : bool
-        Whether the run got there; False if `needed` follows from the measured rate.
+        Whether the run got there; False if `needed` follows from the rate of the last part of the run.
     guaranteed : int or None
         The least t for which a proved bound is within 1 %; None if there is none.
+    earliest : int or None
+        The least t that `needed` may be, by the rates of other parts of the run; `needed` itself if it is measured.
+    latest : int or None
+        The largest t that `needed` may be, likewise; None if that cannot be said.
     """
 
     needed: int | None
     measured: bool
     guaranteed: int | None
+    earliest: int | None = None
+    latest: int | None = None
+
+    def is_less(self, other: StepsNeeded) -> bool:
+        """Whether fewer steps are needed than `other` has, whatever the estimates of both are off by."""
+        return self.latest is not None and (other.earliest is None or self.latest < other.earliest)
 
 
 @dataclass(frozen=True)

@@ -214,7 +214,7 @@ def refuse_state(bound: Bound, names: frozenset[str]) -> None:
 def check(bound: Bound, inputs: Inputs, resolved: Resolved) -> dict[str, np.ndarray]:
     """All numbers of the evaluation by name, if every constant is in its domain, none is missing and shapes fit."""
     for constant in resolved.used:
-        QUANTITIES[constant.name].check(constant.value)
+        QUANTITIES[constant.name].check(constant.value, constant.side)
     arrays = {**resolved.arrays, **{c.name: _constant(bound, c) for c in resolved.used}}
     refuse_missing(bound, [name for name in resolved.names if name not in arrays], inputs.constants)
     refuse_shapes(bound, {name: array for name, array in arrays.items() if name in resolved.names})

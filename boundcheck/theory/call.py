@@ -39,7 +39,7 @@ class Call:
         refuse_missing(self.bound, [c.name for c in self.used if c.name not in constants], constants)
         used = tuple(constants[constant.name] for constant in self.used)
         for constant in used:
-            QUANTITIES[constant.name].check(constant.value)
+            QUANTITIES[constant.name].check(constant.value, constant.side)
         numbers = {constant.name: np.asarray(constant.value) for constant in used}
         return replace(self, arrays=MappingProxyType({**self.arrays, **numbers}), used=used)
 

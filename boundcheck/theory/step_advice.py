@@ -226,7 +226,7 @@ def _on_ball(constants: Constants, limit: float | None, keeps: bool) -> str:
     if constants["q"].side in (Side.EXACT, Side.LOWER):
         least = rounded_down(limit * (1 + 10.0 ** (1 - DIGITS)))
         clause = (
-            f"keep it, or take at most {least:g}, as no larger step contracts there"
+            f"keep it, as no step is known to contract there (none above {least:g} does)"
             if keeps
             else f"on the whole ball no step above {least:g} does"
         )

@@ -22,6 +22,7 @@ from types import MappingProxyType
 import sympy as sp
 
 from boundcheck.errors import AssumptionError, InputError
+from boundcheck.side import Side
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,11 @@ class Quantity:
             return sp.Symbol(self.name, integer=True, nonnegative=True)
         return sp.Symbol(self.name, positive=True) if self.low_open else sp.Symbol(self.name, nonnegative=True)
 
-    def check(self, value: float) -> None:
-        """Raise unless `value` is in the domain: with the assumption that fails, or as plain bad input."""
+    def check(self, value: float, side: Side = Side.EXACT) -> None:
+        """Raise unless `value` is in the domain: with the assumption that fails, or as plain bad input.
+
+        A value that may be larger than the truth does not show that an assumption fails.
+        """
         if math.isnan(value) or math.isinf(value):
             raise InputError(f"{self.name} = {value} is not finite; give a finite number ({self.meaning})")
         too_low = value <= self.low if self.low_open else value < self.low
@@ -56,6 +60,11 @@ class Quantity:
             raise InputError(
                 f"{self.name} = {value:g} {sign} {self.low:g}; {self.meaning} must be "
                 f"{'above' if self.low_open else 'at least'} {self.low:g}"
+            )
+        if value >= self.high and side in (Side.UPPER, Side.HIGH_PROBABILITY):
+            known = "proved" if side is Side.UPPER else "probable"
+            raise AssumptionError(
+                f"only {self.name} ≤ {value:g} is {known}, so {self.assumption} is not known to hold; {self.remedy}"
             )
         if value >= self.high:
             raise AssumptionError(f"{self.name} = {value:g} ≥ {self.high:g}, so {self.assumption} fails; {self.remedy}")

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from boundcheck.number_text import upward
 from boundcheck.numerics.bilevel.flatten import Layout
+from boundcheck.report import cards
 from boundcheck.report.accuracy import Accuracy
 from boundcheck.report.enclosure import Enclosure
-from boundcheck.side import Side, standing
 from boundcheck.trust import result_card
 
 
@@ -97,9 +97,8 @@ class AccurateHypergradient:
 
     @property
     def how(self) -> str:
-        """What the error is worth: "proved", "estimated" or "with probability 0.999"."""
-        side = self.error.side
-        return f"with probability {1 - self.error.delta:g}" if side is Side.HIGH_PROBABILITY else standing(side)
+        """What the error is worth: "proved", "probable (probability 0.999)" or "estimated"."""
+        return cards.known(self.error)
 
     @property
     def spend(self) -> str | None:

@@ -132,6 +132,7 @@ OPTIONS = {
     "plan scalar --eps nan": "--eps must be a positive number",
     "plan scalar --eps inf": "--eps must be a positive number",
     "plan scalar --eps tiny": "--eps",
+    "plan scalar --eps 1 --memory lots": "--memory must be a size such as 4GB",
     "plan scalar --eps 1 --method itf": "unknown method 'itf'",
     "constants lrr": "unknown problem 'lrr'; did you mean lr",
     "constants br --dtype half": "unknown dtype 'half'",

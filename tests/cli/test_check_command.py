@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,13 @@ def test_the_first_screen_of_a_plan(boundcheck: Command, monkeypatch: pytest.Mon
     assert [g["method"] for g in content["guarantees"]] == ["itd", "aid-fp", "aid-cg"]
     assert content["guarantees"][0]["error"] is None
     assert content["rtol"] == pytest.approx(1e-2 / content["gradient_norm"])
+
+
+def test_a_plan_in_little_memory_says_how_much_is_enough(boundcheck: Command) -> None:
+    asked = ("plan", "scalar", "--rtol", "0.01", "--method", "itd", "--memory")
+    words = " ".join(boundcheck(*asked, "100").stdout.split())
+    assert re.search(r"itd was not run: memory must be at least .*give memory=\d+ \(--memory [\d.]+kB\)\.", words)
+    assert "A run needed t =" in " ".join(boundcheck(*asked, "1e9").stdout.split())
 
 
 UNPROVED = """

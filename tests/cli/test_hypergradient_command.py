@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from command import Command
+
+import boundcheck as bc
+from boundcheck.views.terminal import show_hypergradient
 
 OWN = """
 import torch
@@ -46,3 +51,13 @@ def test_an_own_problem(boundcheck: Command, tmp_path: Path) -> None:
     assert content["relative_error"] <= 0.1
     assert content["error"]["lower"] <= content["error"]["upper"]
     assert np.load(out).tolist() == content["value"]
+
+
+def test_what_is_shown_is_not_less_than_what_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    g = bc.hypergradient("scalar", rtol=0.1)
+    error = replace(g.error, lower=0.12340049, upper=0.123410001)
+    accuracy = replace(g.accuracy, error=error, relative_error=0.0012341, angle=0.0012341)
+    show_hypergradient.show(bc.load_problem("scalar"), replace(g, accuracy=accuracy))
+    words = " ".join(capsys.readouterr().out.split())
+    assert "within 0.124% of ∇f and at an angle of at most 0.00124° to it" in words
+    assert "between 0.1234 and 0.123411" in words

@@ -100,7 +100,7 @@ def steep() -> bc.Problem:
 @pytest.mark.parametrize("method", ["aid-cg", "aid-fp"])
 def test_what_a_run_needed_is_the_cheapest_of_all_t_and_k(steep: bc.Problem, method: str, ratio: float) -> None:
     eps, costs = 1e-4, Costs(1e-6, ratio * 1e-6)
-    need = measured_need.search(steep, method, eps, costs).need
+    need = measured_need.search(steep, method, eps, costs, 2**30).need
     assert need is not None
     names = {k: f"{method}:{k}" for k in range(1, 201)}
     curves = bc.error_curves(steep, list(names.values()), 300)

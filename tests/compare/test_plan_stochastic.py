@@ -118,3 +118,17 @@ def test_runs_that_reach_the_goal_are_named_though_their_interval_does_not(
     assert found.measured.mse <= goal**2
     assert (found.measured.upper <= goal**2) == (words == "(measured)")
     assert words in str(found)
+
+
+def test_a_plan_as_a_table_and_in_the_words_of_all_tables() -> None:
+    problem = line([0.3, 0.5], [1.5, 0.5], [0.0, 0.0], batch=1, replacement=False)
+    found = plan(problem, 1e-3, batches=[1, 2])
+    assert "is proved to be enough, by " in str(found)
+    split = replace(found.splits[0], side=Side.HIGH_PROBABILITY)
+    likely = replace(found, splits=(split,))
+    assert "is probably enough, by " in str(likely)
+    assert "probable" in str(likely)
+    pytest.importorskip("pandas")
+    table = likely.to_frame()
+    assert list(table.columns) == ["batch", "t", "k", "bound", "value", "known", "side", "cost", "best"]
+    assert table.iloc[0][["batch", "t", "known", "best"]].tolist() == [split.batch, split.t, "probable", True]

@@ -114,9 +114,10 @@ def test_an_error_that_is_not_finite_is_worse() -> None:
     def edit(report: dict[str, Any]) -> None:
         itd(report)["error"][-1] = None
 
-    change = compared(edit).changes[0]
+    course, change = compared(edit).changes[:2]
+    assert (course.part, course.after, course.worse) == (ChangePart.COURSE, "diverges", True)
     assert (change.part, change.after, change.worse) == (ChangePart.ERROR, float("inf"), True)
-    assert json.loads(json.dumps(compared(edit).to_json(), allow_nan=False))["changes"][0]["after"] is None
+    assert json.loads(json.dumps(compared(edit).to_json(), allow_nan=False))["changes"][1]["after"] is None
 
 
 def test_errors_are_compared_at_the_last_common_t() -> None:
@@ -249,3 +250,41 @@ def test_a_file_that_is_not_there_is_one_line(boundcheck: Command, written: Call
     assert run.stdout == ""
     assert "nowhere cannot be read" in run.stderr
     assert run.stderr.count("\n") == 1
+
+
+def test_two_problems_of_one_name() -> None:
+    def other_loss(report: dict[str, Any]) -> None:
+        report["problem"]["landmarks"]["outer loss at w*"] += 1.0
+
+    comparison = compared(other_loss)
+    assert comparison.same_name_only
+    assert comparison.sentence.startswith("Different problems, both called scalar: all verdicts are equal")
+    assert only(comparison, ChangePart.PROBLEM).name == "outer loss at w*"
+
+
+def test_another_lam_is_the_same_problem() -> None:
+    def other_lam(report: dict[str, Any]) -> None:
+        report["problem"]["landmarks"]["norm of λ"] *= 2
+        report["problem"]["landmarks"]["outer loss at w*"] += 1.0
+
+    comparison = compared(other_lam)
+    assert not comparison.same_name_only
+    assert comparison.sentence.startswith("scalar: ")
+    assert "different norm of λ, outer loss at w*" in comparison.sentence
+
+
+def test_a_report_from_before_landmarks_is_not_another_problem() -> None:
+    assert not compared(lambda report: report["problem"].pop("landmarks")).changes
+
+
+def test_a_run_that_begins_to_diverge() -> None:
+    def diverging(report: dict[str, Any]) -> None:
+        curve = itd(report)
+        curve["error"] = [10.0**t for t in curve["t"]]
+        for name in ("q", "q_star"):
+            report["constants_local"][name] |= {"value": 2.0, "side": "exact"}
+
+    comparison = compared(diverging)
+    change = next(c for c in comparison.changes if c.part is ChangePart.COURSE)
+    assert (change.name, change.before, change.after, change.worse) == ("itd", "converges", "diverges", True)
+    assert comparison.sentence.startswith("scalar: itd diverges now (it converged before), ")

@@ -12,8 +12,7 @@ from small import small
 
 import boundcheck as bc
 from boundcheck import Report
-from boundcheck.report.method_curve import MeasuredRate
-from boundcheck.report.summary import Course, Grade, MethodSummary
+from boundcheck.report.summary import Course, Grade, MethodSummary, Steps
 from boundcheck.report.verdict import Verdict
 from boundcheck.side import Side, in_words, standing
 from boundcheck.views.terminal import show_report
@@ -91,14 +90,39 @@ def test_the_steps_that_are_guaranteed_are_enough() -> None:
     assert m.steps.guaranteed == min(t for t in asked if t is not None)
 
 
-def test_steps_beyond_the_run_follow_from_the_rate() -> None:
-    curve = report().curve("itd")
-    errors = report().gradient_norms[0] * 0.5 ** np.arange(1, 5)[None]
-    four = {"t": curve.t[:4], "errors": errors, "floor": 0 * errors, "rate": MeasuredRate(0.5, 1, 4), "bounds": {}}
-    steps = of(changed(report(), "itd", **four), "itd").steps
-    assert (steps.needed, steps.measured) == (7, False)  # 2⁻⁷ < 0.01 < 2⁻⁶
-    steps = of(changed(report(), "itd", **{**four, "rate": MeasuredRate(1.0, 1, 4)}), "itd").steps
-    assert steps.needed is None
+def of_errors(relative: np.ndarray) -> Steps:
+    """The steps for 1 % of a run with these errors."""
+    errors, curve = report().gradient_norms[0] * relative[None], report().curve("itd")
+    few = {"t": curve.t[: len(relative)], "errors": errors, "floor": 0 * errors, "bounds": {}}
+    return of(changed(report(), "itd", **few), "itd").steps
+
+
+def test_steps_beyond_the_run_follow_from_its_last_part() -> None:
+    t = np.arange(1, 13)
+    steps = of_errors(0.8**t)
+    assert (steps.needed, steps.measured) == (21, False)  # 0.8²¹ < 0.01 < 0.8²⁰
+    assert (steps.earliest, steps.latest) == (18, 23)  # a quarter of the nine that are missing
+    assert of_errors(np.ones(12)).needed is None
+    assert of_errors(0.8 ** t[:7]).needed is None  # too few
+
+
+def test_a_rate_that_changes_makes_the_estimate_wide() -> None:
+    t = np.arange(1, 25)
+    slower = of_errors(0.5**t + 0.5 * 0.95**t)
+    assert slower.needed == 77  # 0.5 · 0.95⁷⁷ < 0.01
+    assert slower.latest == 90  # a quarter of the steps that are missing
+    t = np.arange(1, 29)
+    faster = of_errors(np.where(t < 21, 0.99**t, 0.99**20 * 0.8 ** (t - 20.0)))
+    assert faster.needed == 40  # 0.99²⁰ · 0.8²⁰ < 0.01
+    assert (faster.latest or 0) > 28 + 1.25 * 12
+
+
+def test_no_method_is_the_cheapest_within_what_estimates_may_be_off() -> None:
+    few, near, far = (Steps(t, False, None, t - 5, t + 5) for t in (30, 38, 50))
+    assert not few.is_less(near)
+    assert few.is_less(far)
+    unknown = replace(few, latest=None)
+    assert not unknown.is_less(far)
 
 
 def test_the_best_bound_is_a_proved_one_if_there_is_one() -> None:
@@ -114,7 +138,7 @@ def test_the_best_bound_is_a_proved_one_if_there_is_one() -> None:
     assert again.best is not None
     assert again.best.known == "proved"
     assert again.best.name != first.name
-    only = of(changed(report(), "itd", bounds={first.name: replace(doubted, reason="why")}), "itd")
+    only = of(changed(report(), "itd", bounds={first.name: replace(doubted, reason="why; do that")}), "itd")
     assert only.best is not None
     assert only.best.known == "estimated"
     assert only.blocked == f"{first.name}: why"
@@ -270,3 +294,11 @@ def test_an_error_that_grows_at_first_is_no_divergence_where_phi_contracts() -> 
     curve = report().curve("itd")
     growing = changed(report(), "itd", errors=curve.errors[:, ::-1].copy())
     assert of(growing, "itd").course is Course.STALLS
+
+
+def test_a_step_size_is_advised_where_it_can_be_given() -> None:
+    advice = "Take step_size=0.34."
+    assert show_report._as_asked(advice, "newsgroups") == "Add --set-problem step_size=0.34."
+    assert show_report._as_asked(advice, "mine.py:problem") == "Take step_size=0.34 in Problem.from_loss."
+    assert show_report._as_asked(advice, "") == "Take step_size=0.34 in Problem.from_loss."
+    assert show_report._as_asked("Prove q.", "newsgroups") == "Prove q."

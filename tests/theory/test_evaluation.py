@@ -176,6 +176,8 @@ def test_a_step_size_is_chosen_so_only_its_exact_value_will_do() -> None:
     ("change", "at", "message"),
     [
         ({"q": 1.03}, {"t": 1}, r"q = 1\.03 ≥ 1, so Assumption 2 .* fails; .*step size"),
+        ({"q": bc.Constant("q", 1.03, Side.UPPER)}, {"t": 1}, r"only q ≤ 1\.03 is proved, so .* is not known to hold"),
+        ({"q": bc.Constant("q", 1.03, Side.LOWER)}, {"t": 1}, r"q = 1\.03 ≥ 1, so .* fails"),
         ({"q": -0.1}, {"t": 1}, r"q = -0\.1 < 0"),
         ({"q": math.nan}, {"t": 1}, r"q = nan is not finite"),
         ({"D": math.inf}, {"t": 1}, r"D = inf is not finite"),

@@ -52,8 +52,8 @@ def test_what_is_recommended_contracts_and_what_is_kept_does(
         ),
         (
             {"mu": 0.05, "L": 1.2, "alpha": 1.236, "q": 6.179, "q_star": 0.938}, AT_W_STAR,
-            "step α = 1.236 (default) contracts at w* (q = 0.938), but not on the whole ball; keep it, or "
-            "take at most 0.3446, as no larger step contracts there",
+            "step α = 1.236 (default) contracts at w* (q = 0.938), but not on the whole ball; keep it, as "
+            "no step is known to contract there (none above 0.3446 does)",
         ),
         (
             {"mu": 0.05, "L": 8.1, "alpha": 0.3, "q": 8.0, "q_star": 1.43}, AT_W_STAR,

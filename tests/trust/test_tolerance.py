@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -13,6 +14,7 @@ from torch import Tensor
 
 import boundcheck as bc
 from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.side import Side
 
 SLACK = 1 + 1e-9  # the reference of this test is a float64 computation, whose own error is about 1e-12 of it
 
@@ -224,3 +226,13 @@ def test_it_shows_itself_in_one_line() -> None:
     assert "relative error ≤" in text
     assert "(proved)" in text
     assert "\n" not in text
+
+
+def test_how_the_error_is_known_is_said_in_the_words_of_all_tables() -> None:
+    g = bc.hypergradient(problem_of("dict ridge"), rtol=0.1)
+    assert g.how == "proved"
+    error = replace(g.error, side=Side.HIGH_PROBABILITY, delta=1e-3)
+    likely = replace(g, accuracy=replace(g.accuracy, error=error))
+    assert likely.how == "probable (probability 0.999)"
+    assert likely.how in str(likely)
+    assert likely.how in repr(likely)

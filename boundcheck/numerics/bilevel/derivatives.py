@@ -34,10 +34,15 @@ def rows(function: Function) -> Function:
 
 
 def _grad(output: Tensor, inputs: tuple[Tensor, ...], cotangent: Tensor, **options: Any) -> tuple[Tensor, ...]:
+    several = cotangent.shape[:1] if options.get("is_grads_batched") else ()
+
+    def zeros(x: Tensor) -> Tensor:
+        return x.new_zeros(*several, *x.shape)
+
     if not output.requires_grad:  # constant in all inputs
-        return tuple(torch.zeros_like(x) for x in inputs)
+        return tuple(zeros(x) for x in inputs)
     grads = torch.autograd.grad(output, inputs, cotangent, allow_unused=True, **options)
-    return tuple(torch.zeros_like(x) if g is None else g for x, g in zip(inputs, grads, strict=True))
+    return tuple(zeros(x) if g is None else g for x, g in zip(inputs, grads, strict=True))
 
 
 class Linearisation:
@@ -129,6 +134,18 @@ class LamLinearisation:
     def d2_T(self, v: Tensor) -> Cotangents:
         """∂₂fᵀ v summed over the rows."""
         return _grad(self.y, self.tensors, v, retain_graph=True) if self.tensors else ()
+
+    def d2_T_of_each(self, vs: Tensor) -> Cotangents:
+        """`d2_T` of each of several v, which stand along the first axis: as one backward pass where that is possible.
+
+        Some operations of users have no batched derivative; then it takes one pass for each.
+        """
+        if not self.tensors:
+            return ()
+        try:
+            return _grad(self.y, self.tensors, vs, retain_graph=True, is_grads_batched=True)
+        except (RuntimeError, NotImplementedError):
+            return tuple(torch.stack(leaf) for leaf in zip(*map(self.d2_T, vs), strict=True))
 
     def d2(self, along: Cotangents) -> Tensor:
         """∂₂f times a tangent of the leaves, for every row: the derivative of `d2_T`, which is linear."""

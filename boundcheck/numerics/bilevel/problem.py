@@ -24,6 +24,8 @@ from boundcheck.numerics.bilevel.flatten import Layout
 from boundcheck.numerics.bilevel.formulas import D1, D2, D2Outer
 from boundcheck.numerics.bilevel.problem_types import IDENTITY, Curvature, Domain, Ready
 
+UNNAMED = "user"  # the name of a problem that was given none
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -387,7 +389,7 @@ class Problem:
         data: Any = None,
         batch: int | None = None,
         replacement: bool = True,
-        name: str = "user",
+        name: str = UNNAMED,
         prepare: Callable[[Any], Ready] | None = None,
         dynamics: Dynamics = FIXED_POINT,
         symmetric: bool | None = None,
@@ -419,7 +421,8 @@ class Problem:
         replacement : bool
             Whether the examples of one minibatch are drawn with replacement; True by default.
         name : str
-            The name of the problem in reports and messages; "user" by default.
+            The name of the problem in reports and messages; "user" by default, or
+            its place, such as "mine.py:problem", where a command loads it from a file.
         prepare : callable (hparams) -> object, optional
             Computes what depends on the hyperparameters only, once for each λ. The functions then receive what it
             returns in place of `hparams`, and derivatives go through it.
@@ -482,7 +485,7 @@ class Problem:
         data: Any = None,
         batch: int | None = None,
         replacement: bool = True,
-        name: str = "user",
+        name: str = UNNAMED,
         prepare: Callable[[Any], Ready] | None = None,
         dynamics: Dynamics = GRADIENT_DESCENT,
         differentiate_step: bool = False,
@@ -518,7 +521,8 @@ class Problem:
         replacement : bool
             Whether the examples of one minibatch are drawn with replacement; True by default.
         name : str
-            The name of the problem in reports and messages; "user" by default.
+            The name of the problem in reports and messages; "user" by default, or
+            its place, such as "mine.py:problem", where a command loads it from a file.
         prepare : callable (hparams) -> object, optional
             Computes what depends on the hyperparameters only, once for each λ. The functions then receive what it
             returns in place of `hparams`, and derivatives go through it.

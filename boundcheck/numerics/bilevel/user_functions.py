@@ -25,6 +25,8 @@ RULES = {  # what to do, by a word of the message of torch
     "inplace": f"functions may not write in place into a tensor of data; write x = x + y; {SEE}",
     "random operation": f"functions may not draw random numbers; draw them beforehand; {SEE}",
     "parse": SPARSE,  # Sparse, sparse
+    "parameter_and_buffer_dicts": "params is the module itself where a module was given; call it, as in params(X), or "
+    "give dict(model.named_parameters()) in its place",
     **dict.fromkeys(("vmap", "Cannot access data pointer", "numpy()", "have storage"), VALUES),
 }
 

@@ -8,8 +8,9 @@ response of coordinate k to the forcing ρ_g. N_t follows from N_{t−1} by one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -30,6 +31,7 @@ LAM_PASSES = 3  # passes over a cotangent at a point, besides one evaluation of 
 FULL_EIGENVECTORS = 30  # times d³: arithmetic of an eigendecomposition
 DATA_EIGENVECTORS = 10  # times d² for each row of data: arithmetic of a singular value decomposition
 COTANGENTS = 2  # copies of the cotangents of the leaves that are held for each t
+BACKWARD = 64  # t in one backward pass
 MATRICES = 8  # matrices of the size of ∂₁Φ that are held
 
 
@@ -90,13 +92,13 @@ class Modes:
             torch.cat((1 - rho.sum(dim=-1, keepdim=True), rho), dim=-1) if self.mixed else torch.ones_like(rho[..., :1])
         )
 
-    def responses(self, block: int) -> Iterator[tuple[slice, Tensor]]:
-        """N_t for t = 1 … T, `block` of them at a time: of shape (λ, t, points, distinct)."""
+    def responses(self, parts: Iterable[slice]) -> Iterator[tuple[slice, Tensor]]:
+        """N_t for t = 1 … T, one of these parts at a time: of shape (λ, t, points, distinct)."""
         forcing = self.evaluated[..., None]
         newest = [entry[:, None] for entry in self.newest]
         shape = (*self.points.shape[:2], self.spectrum.values.shape[-1])
         state = [forcing.new_zeros(shape)] * len(newest)
-        for part in pieces(0, self.batch.T, block):
+        for part in parts:
             N = forcing.new_empty(shape[0], part.stop - part.start, *shape[1:])
             for i, new in enumerate(N.unbind(1)):
                 torch.mul(newest[0], state[0], out=new)
@@ -117,14 +119,16 @@ class Modes:
     def itd(self, b: Tensor, block: int) -> Iterator[Cotangents]:
         """(dw_t/dλ)ᵀ∇₁E(w_t) for t = 1 … T, `block` of them at a time, as cotangents of shape (λ, block, …)."""
         linearisation = LamLinearisation(self.batch.problem.phi_at, self.points, self.leaves)
-        cotangents: list[Cotangents] = []
-        parts = self.responses(max(1, CACHE // self.points.numel()))
-        adjoints = (v for part, N in parts for v in self.adjoints(N, b[:, part]).unbind(1))
-        for done, v in enumerate(counted(adjoints, "itd at every t", self.batch.T), start=1):
-            cotangents.append(linearisation.d2_T(v))
-            if len(cotangents) == block or done == self.batch.T:
-                yield tuple(torch.stack(leaf, dim=1) for leaf in zip(*cotangents, strict=True))
-                cotangents = []
+        size = max(1, min(BACKWARD, CACHE // self.points.numel()))
+        blocks = pieces(0, self.batch.T, block)
+        parts = [part for whole in blocks for part in pieces(whole.start, whole.stop, size)]
+        responses = counted(self.responses(parts), "itd at every t", len(parts))
+        for whole in blocks:
+            cotangents = []
+            for part, N in islice(responses, -(-(whole.stop - whole.start) // size)):
+                v = self.adjoints(N, b[:, part]).movedim(1, 0)
+                cotangents.append(linearisation.d2_T_of_each(v))
+            yield tuple(torch.cat(leaf).movedim(0, 1) for leaf in zip(*cotangents, strict=True))
 
 
 class EigenbasisItd:
@@ -147,7 +151,7 @@ class SummedItd:
 
     def __init__(self, modes: Modes, formulas: list[OuterProducts], b: Tensor, size: int) -> None:
         self._modes, self._formulas, self._b = modes, formulas, b
-        self._responses = modes.responses(size)
+        self._responses = modes.responses(pieces(0, modes.batch.T, size))
         self._horizons, self._N = slice(0, 0), b.new_empty(0)
 
     def prepare(self, horizons: slice) -> None:

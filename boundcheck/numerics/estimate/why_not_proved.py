@@ -55,9 +55,8 @@ class WhyNot:
             return f"the ball is around w*, and where that is has no proof: {self.no_centre}"
         q = by_name.get("q")
         if name in OF_LOWER and q is not None and q.value >= 1:
-            return (
-                f"{self.proof.called(level)} proves only q ≤ {q.value:.4g} over the ball, which proves no contraction"
-            )
+            called = self.proof.called(level)
+            return f"only q ≤ {q.value:.4g} follows from {called} on the ball, and a contraction needs q < 1"
         return "" if name in by_name else self._about_infinity(name, level)
 
     def _about_infinity(self, name: str, level: str) -> str:

@@ -120,7 +120,8 @@ def why_none(curve: Curve) -> str:
     method = curve.method.partition(":")[0]
     for name in (f"{method}-local", NAMESAKES.get(method, method), *curve.bounds):
         if name in curve.bounds and curve.bounds[name].reason:
-            return f"no bound applies; {name}: {maths(curve.bounds[name].reason)}"
+            reason = curve.bounds[name].reason.partition("; ")[0]  # what to do is said with all of the report in view
+            return f"no bound applies; {name}: {maths(reason)}"
     return "no bound applies"
 
 

@@ -65,6 +65,6 @@ def why_no_sliders(report: Report, rows: Iterable[Row]) -> list[str]:
             bound = curve.bounds.get(candidate)
             if bound is None or bound.kind is not BoundKind.A_PRIORI or bound.verdict is not Verdict.NOT_APPLICABLE:
                 continue
-            names = reasons.setdefault(bound.reason, [])
+            names = reasons.setdefault(bound.reason.partition("; ")[0], [])  # what helps is listed once
             names.append(candidate)
     return [f"{', '.join(dict.fromkeys(names))}: {reason}" for reason, names in reasons.items()][:MOST_REASONS]

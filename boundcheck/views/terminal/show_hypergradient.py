@@ -9,18 +9,14 @@ from rich.console import Console
 
 from boundcheck import __version__
 from boundcheck.json_numbers import SCHEMA, finite
-from boundcheck.number_text import downward, percent_at_most, upward
+from boundcheck.number_text import percent_at_most, upward
+from boundcheck.report import cards
 from boundcheck.views.terminal.console import Screen, number
 
 if TYPE_CHECKING:
     from boundcheck.numerics.bilevel.problem import Problem
     from boundcheck.trust.result import AccurateHypergradient
 
-DESCENT = {
-    True: "−g is a descent direction.",
-    False: "−g is not a descent direction.",
-    None: "Whether −g is a descent direction is not known.",
-}
 PARTS = {"t": ("lower level", "t, the steps of the lower level"), "k": ("linear solver", "k, its steps")}
 
 
@@ -58,9 +54,9 @@ def show(problem: Problem, g: AccurateHypergradient, console: Console | None = N
     )
     console.print(
         f"g is within {_share(g.relative_error)} of ∇f and at an angle of at most {upward(g.angle)}° to it "
-        f"([bold]{g.how}[/bold]). {DESCENT[g.descent]}"
+        f"([bold]{g.how}[/bold]). {cards.DESCENT_SENTENCES[g.descent]}"
     )
-    console.print(f"‖g − ∇f‖ is between {downward(float(g.error.lower))} and {upward(float(g.error.upper))}.")
+    console.print(f"‖g − ∇f‖ is {cards.between(float(g.error.lower), float(g.error.upper))}.")
     if g.why_not_proved:
         console.print(f"Not proved: {g.why_not_proved}.")
     proof = f" The proof took {g.proof_products} more." if g.proof_products else ""

@@ -149,7 +149,8 @@ def _remarks(plan: Plan) -> list[str]:
         for reason, methods in lines.items()
     ]
     for method, reason in plan.not_reached.items():
-        remarks.append(f"No run of {method} reached it: {reason.removeprefix(f'{plan.problem.name}: ')}.")
+        what = f"{method} was not run" if reason.startswith("memory") else f"No run of {method} reached it"
+        remarks.append(f"{what}: {reason.removeprefix(f'{plan.problem.name}: ')}.")
     weak = [g for g in plan.guarantees if g.side is Side.LOWER]
     if weak:
         methods = ", ".join(g.method for g in weak)

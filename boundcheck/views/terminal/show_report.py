@@ -138,15 +138,23 @@ def _steps(report: Report) -> str | None:
     proofs = [m for m in methods if m.steps.guaranteed is not None]
     parts = []
     if needs:
-        best = min(needs, key=lambda m: (not m.steps.measured, m.steps.needed or 0))
-        rate = report.curve(best.method).rate
-        how = "measured" if best.steps.measured or rate is None else f"estimated from its rate {rate.value:.4g}"
-        needs_about = "needs" if best.steps.measured else "may need about"
-        parts.append(f"{best.method} {needs_about} {_t_and_k(best, best.steps.needed)} ({how})")
+        parts.append(_cheapest(sorted(needs, key=lambda m: (not m.steps.measured, m.steps.needed or 0))))
     if proofs:
         best = min(proofs, key=lambda m: m.steps.guaranteed or 0)
         parts.append(f"{best.method} with {_t_and_k(best, best.steps.guaranteed)} is proved to be enough")
     return f"For an error of 1%: {'; '.join(parts)}." if parts else None
+
+
+def _cheapest(methods: Sequence[MethodSummary]) -> str:
+    """What the cheapest method needs; of all that may be the cheapest, where that is an estimate."""
+    best, *others = methods
+    if best.steps.measured:
+        return f"{best.method} needs {_t_and_k(best, best.steps.needed)} (measured)"
+    close = [best, *(m for m in others if not best.steps.is_less(m.steps))]
+    about = _list([f"{_t_and_k(m, m.steps.needed)} ({m.method})" for m in close])
+    if len(close) == 1:
+        return f"{best.method} may need about {_t_and_k(best, best.steps.needed)} (estimated from the end of the run)"
+    return f"about {about}, too close to say which is cheapest (estimated from the end of the run)"
 
 
 def _t_and_k(method: MethodSummary, t: int | None) -> str:
@@ -191,11 +199,20 @@ def _blocked(report: Report) -> Iterator[str]:
     reasons: dict[str, list[str]] = {}
     for m in report.summary.methods:
         if m.blocked:
-            reason = m.blocked.partition(": ")[2].partition("; ")[0]  # what to do stands below
+            reason = m.blocked.partition(": ")[2]
             reasons.setdefault(reason, []).append(m.method)
     for reason, methods in list(reasons.items())[:MOST_REASONS]:
         yield f"No bound for {_list(methods)} is proved: {reason}"
     yield from not_proved.sentences([report.constants[BallKind.LOCAL]])[:MOST_REASONS]
+
+
+def _as_asked(step: str, source: str) -> str:
+    """A piece of advice; a step size with where it is given: an option of a built-in problem, or the user's code."""
+    if not step.startswith("Take step_size="):
+        return step
+    if source and ".py:" not in source:
+        return step.replace("Take ", "Add --set-problem ", 1)
+    return f"{step.removesuffix('.')} in Problem.from_loss."
 
 
 def _next_steps(console: Console, report: Report, source: str) -> None:
@@ -203,7 +220,7 @@ def _next_steps(console: Console, report: Report, source: str) -> None:
     console.print()
     console.print("What to do next", style="bold")
     for step in steps:
-        console.print(f"- {step}")
+        console.print(f"- {_as_asked(step, source)}")
     if any(m.steps.needed is not None or m.steps.guaranteed is not None for m in methods):
         plan = f"boundcheck plan {source} --rtol 0.01" if source else "bc.plan(problem, rtol=0.01)"
         console.print(f"- {plan} finds the cheapest t and k for 1%.")

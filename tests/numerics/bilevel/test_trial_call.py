@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,3 +108,14 @@ def test_a_tensor_from_outside_is_not_the_argument() -> None:
     lam = (zeros(2) + 1).requires_grad_()
     with pytest.raises(bc.InputError, match="inner_loss uses hparams itself, not what it is given"):
         bc.Problem.from_loss(lambda w, h: quadratic(w, lam) + h.sum() * w.sum(), quadratic, zeros(2), lam)
+
+
+def test_a_module_that_is_taken_for_its_parameters() -> None:
+    model = torch.nn.Linear(2, 1).double()
+    X, lam = torch.ones(3, 2, dtype=torch.float64), torch.ones(1, dtype=torch.float64)
+
+    def loss(params: Any, lam: Tensor) -> Tensor:
+        return torch.func.functional_call(model, params, (X,)).sum() ** 2 + lam.sum()
+
+    with pytest.raises(bc.UserCodeError, match=r"call it, as in params\(X\), or give dict\(model\.named_parameters"):
+        bc.Problem.from_loss(loss, loss, model, lam)

@@ -202,3 +202,28 @@ def test_what_dynamics_say_of_themselves(dynamics: str) -> None:
     J = jacobian(lambda w: problem.phi_at(w, ready), point)
     expected = torch.func.vjp(lambda z: problem.psi_at(z, ready), z)[1](v)[0]
     assert torch.allclose(step.adjoint(lambda v: v @ J, v, ready), expected, rtol=1e-12, atol=1e-13)
+
+
+@torch.no_grad()
+def test_many_horizons_take_one_backward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = small("krr")
+    batch = batches.run(problem, Prepared(problem, problem.lam[None]), T, constant=True)
+    leaves = used(batch.prepared.leaves, rows(problem.phi_at), batch.w[:, :1])
+    b = rows_outer(problem, batch.w, leaves.none()).w
+    assert batch.spectrum is not None
+    modes, run, passes = Modes(batch, batch.spectrum, leaves), torch.autograd.grad, [0, 0]
+
+    def of_t(able: bool) -> list[torch.Tensor]:
+        def counted(*arguments, is_grads_batched=False, **options):  # type: ignore[no-untyped-def]
+            if is_grads_batched and not able:
+                raise RuntimeError("an operation of the user has no batched derivative")
+            passes[able] += 1
+            return run(*arguments, is_grads_batched=is_grads_batched, **options)
+
+        monkeypatch.setattr(torch.autograd, "grad", counted)
+        (cotangents,) = modes.itd(b, T)
+        return list(cotangents)
+
+    for together, one_by_one in zip(of_t(able=True), of_t(able=False), strict=True):
+        assert (together - one_by_one).abs().max() <= 1e-12 * one_by_one.abs().max()
+    assert passes == [T, 1]

@@ -54,7 +54,7 @@ def test_the_legend_has_the_names_of_the_tables_and_names_what_is_left_out() -> 
 
 def test_a_panel_without_bounds_says_why() -> None:
     curve = report("none").curve("itd")
-    reason = replace(curve.bounds["itd-local"], reason="w_0 is far from w*")
+    reason = replace(curve.bounds["itd-local"], reason="w_0 is far from w*; take more steps")
     changed = replace(report("none"), curves={"itd": replace(curve, bounds={**curve.bounds, "itd-local": reason})})
     (said,) = texts(report_figures.tightness(changed).axes[0], "why empty")
     assert " ".join(said.split("\n")) == "no bound applies; itd-local: $w_{0}$ is far from $w^{*}$"

@@ -40,7 +40,7 @@ function answerCells(one) {
   refreshers.push(() => line.firstChild.setAttribute("stroke", methodColour(one.method)));
   const name = make("button", { type: "button", class: "name", text: one.method, title: "show this method below", onclick: () => pick(one.method) });
   const descent = { true: "yes", false: "no", null: "not known" }[String(one.descent)];
-  const needed = one.needed === null ? "not known" : `${one.needed}${one.measured ? ", measured" : ", estimated from the rate"}`;
+  const needed = one.needed === null ? "not known" : `${one.needed}${one.measured ? ", measured" : ", estimated from the end of the run"}`;
   const verdictOf = (text, css) => make("span", { class: css, text });
   return [
     make("span", {}, line, name, make("span", { class: "small", text: ` ${one.steps}` })),
