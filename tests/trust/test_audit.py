@@ -135,6 +135,14 @@ def test_whatever_keeps_it_from_a_proof_it_answers(monkeypatch: pytest.MonkeyPat
     assert (found.fault, found.error.side) == ("scale", Side.LOWER)
 
 
+@pytest.mark.parametrize("scale", [1e-320, 1e308, 1e200])
+def test_a_g_whose_squares_are_no_numbers_is_not_accused_of_a_sign(scale: float) -> None:
+    s = ridge()
+    found = bc.audit(s.problem, s.gradient * scale)
+    assert found.fault in (None, "scale")
+    assert found.error.upper >= float(s.gradient.abs().max()) * min(scale, 1)
+
+
 def test_noise_is_told() -> None:
     problem = four(lambda w, lam: 0.5 * w + lam + 1e-3 * torch.randn_like(w), lambda w, lam: (w**2).sum())
     with pytest.raises(bc.InputError, match="it is stochastic; fix its random numbers"):

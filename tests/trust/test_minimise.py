@@ -238,7 +238,7 @@ def test_too_few_steps(problem: bc.Problem) -> None:
     [
         ({"tol": 0}, "tol = 0 cannot be used"),
         ({"tol": float("nan")}, "tol = nan"),
-        ({"tol": "1e-3"}, "tol = 1e-3"),
+        ({"tol": "1e-3"}, "tol = '1e-3'"),
         ({"tol": 1e-3, "outer_step": -1.0}, "outer_step = -1.0"),
         ({"tol": 1e-3, "steps": 0.5}, "steps"),
         ({"tol": 1e-3, "rule": "newton"}, "unknown rule 'newton'"),
