@@ -135,6 +135,14 @@ def test_whatever_keeps_it_from_a_proof_it_answers(monkeypatch: pytest.MonkeyPat
     assert (found.fault, found.error.side) == ("scale", Side.LOWER)
 
 
+def test_the_digits_of_a_w_that_g_does_not_come_from_are_no_fault() -> None:
+    """A module holds float32 numbers at the start, whatever g was computed with."""
+    s = ridge()
+    g = s.gradient * (1 + 2e-7 * normal(3, s.problem.n))
+    start = normal(5, s.problem.d).float().double()
+    assert bc.audit(s.problem, g, w=start).fault != "precision"
+
+
 @pytest.mark.parametrize("scale", [1e-320, 1e308, 1e200])
 def test_a_g_whose_squares_are_no_numbers_is_not_accused_of_a_sign(scale: float) -> None:
     s = ridge()
