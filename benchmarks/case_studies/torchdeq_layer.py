@@ -1,7 +1,7 @@
 """A DEQ layer of TorchDEQ at its settings: `python benchmarks/case_studies/torchdeq_layer.py`.
 
-The calls are those of the README's quick start: `deq = get_deq()` and `z_out, info = deq(f, z0)`. The layer is
-z = tanh(Wz + Ux + b), the loss cross-entropy, the data 16 of scikit-learn's digits.
+The calls are those of the README's quick start, `deq = get_deq(args)` and `z_out, info = deq(…)`, without arguments.
+The layer is z = tanh(Wz + Ux + b), the loss cross-entropy, the data 16 of scikit-learn's digits.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def main() -> None:
     title("TorchDEQ, z = tanh(Wz + Ux + b), cross-entropy", "torchdeq", "scikit-learn")
     solved = {"f_tol": 1e-10, "b_tol": 1e-10, "f_max_iter": 500, "b_max_iter": 500}
     settings: dict[str, dict[str, Any]] = {
-        "get_deq() (the README)": {},
+        "get_deq(), all defaults": {},
         "get_deq(grad=5)": {"grad": 5},
         "get_deq(grad=5, tau=0.5)": {"grad": 5, "tau": 0.5},
         "get_deq(ift=True)": {"ift": True},

@@ -14,18 +14,20 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from boundcheck.constants import Constant, Provenance
-from boundcheck.errors import AssumptionError, ToleranceError
-from boundcheck.numerics.bilevel.derivatives import Linearisation
+from boundcheck.constants import Constant
+from boundcheck.errors import AssumptionError, BoundcheckError, ToleranceError, UserCodeError
+from boundcheck.numerics.bilevel.derivatives import DENSE, Linearisation
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.quick.quick_problem import quick
 from boundcheck.numerics.solvers import conjugate_gradient, lower_level
+from boundcheck.numerics.solvers.reference import SingularError, reference
 from boundcheck.report.accuracy import Accuracy, accuracy
-from boundcheck.side import Side
 from boundcheck.trust.aid_point import AidPoint, Iterate, Solvers, Work
-from boundcheck.trust.proof import ANOTHER, as_array, prove
+from boundcheck.trust.first_order import RESTS, estimate, sensitivity_of, stalled
+from boundcheck.trust.proof import ANOTHER, Proof, as_array, prove
 from boundcheck.trust.result import AccurateHypergradient
+from boundcheck.trust.same_answers import asked, same_answers
 from boundcheck.trust.tolerance import Tolerance
 
 FIRST = 2  # lower-level steps before the first point
@@ -38,17 +40,13 @@ SHARE = 0.3  # of the error that a point aims at: what its linear solver may lea
 NEAR = 0.1  # of the length of w: v is not solved for at a w that is farther from the solution
 APPROACH = 10  # improvements of w until then at most
 ROUGH = 0.5  # the tolerance of the solve that splits the error
-UNITS = 8  # of rounding in a vector
 ROUNDS = 40  # points at most
-RESTS = 100  # units of rounding in ‖w − Φ(w)‖ of a w that is at rest
-STALLED = 3  # points in a row that are no better than the ones before: only rounding is left
 CONTRACTS = 0.9  # a lower level whose steps shrink faster than this is worth plain iterations for v too
 
 
 def to_tolerance(
-    problem: Problem, tolerance: Tolerance, w0: Tensor, v0: Tensor | None, most: int, with_proof: bool,
-    newton: bool = True,
-) -> AccurateHypergradient:  # fmt: skip
+    problem: Problem, tolerance: Tolerance, w0: Tensor, v0: Tensor | None, most: int, with_proof: bool
+) -> AccurateHypergradient:
     """The hypergradient at the problem's λ.
 
     Parameters
@@ -63,8 +61,6 @@ def to_tolerance(
         The steps that one solver may take.
     with_proof : bool
         Whether to prove the error where that is possible.
-    newton : bool
-        Whether Newton steps may be taken; steps of the lower level otherwise.
 
     Returns
     -------
@@ -76,17 +72,45 @@ def to_tolerance(
         If the tolerance is not reached; `best` has what was.
     DivergenceError
         If the lower level diverges.
+    InputError
+        If a function of the user gives two answers to one question.
     """
+    with same_answers(problem):
+        try:
+            return _to_tolerance(problem, tolerance, w0, v0, most, with_proof)
+        except ToleranceError as error:
+            if isinstance(error.best, AccurateHypergradient) and math.isfinite(error.best.relative_error):
+                raise
+            raise _with_cause(problem, error) from None
+
+
+def _with_cause(problem: Problem, error: ToleranceError) -> ToleranceError:
+    """The error, or the cause of it where Newton's method finds that w(λ) has no derivative."""
+    if problem.d <= DENSE:
+        try:
+            reference(quick(problem), problem.lam[None])
+        except SingularError as why:
+            return ToleranceError(str(why), error.best)
+        except BoundcheckError:
+            pass
+    return error
+
+
+def _to_tolerance(
+    problem: Problem, tolerance: Tolerance, w0: Tensor, v0: Tensor | None, most: int, with_proof: bool,
+    newton: bool = True,
+) -> AccurateHypergradient:  # fmt: skip
+    """Better and better points; with `newton` by Newton steps, and otherwise by steps of the lower level."""
     solvers, point = _first(problem, tolerance.rtol, w0, v0, most, newton)
     gaps, errors, answer, sensitivity, eps_g = [], [], None, 0.0, None
     for _ in range(ROUNDS):
         following = _following(solvers, point, _aim(tolerance, point, eps_g))
         gaps.append(float(lower_level.length(following.value - point.value)))
-        sensitivity = max(sensitivity, _sensitivity(gaps[-1], point))
-        eps_g = _estimate(gaps, sensitivity, point, following)
+        sensitivity = max(sensitivity, sensitivity_of(gaps[-1], point))
+        eps_g = estimate(gaps, sensitivity, point, following)
         if eps_g is None:
             errors.append(math.inf)
-            if _stalled(errors):
+            if stalled(errors) or solvers.in_vain(point, following):
                 break
             point = following
             continue
@@ -94,15 +118,15 @@ def to_tolerance(
         errors.append(float(estimated.error.upper))
         answer = _CorrectedPoint(point, following.value, estimated, eps_g)
         if tolerance.allows(estimated):
-            proof = prove(problem, solvers, point, following, tolerance) if with_proof else "no proof was asked for"
+            proof = _proof(problem, solvers, point, following, tolerance) if with_proof else "no proof was asked for"
             if proof == ANOTHER and newton:  # a Newton step went too far
-                return to_tolerance(problem, tolerance, w0, v0, most, with_proof, newton=False)
+                return _to_tolerance(problem, tolerance, w0, v0, most, with_proof, newton=False)
             if isinstance(proof, str):
                 return _result(solvers, answer, following.work, 0, proof)
             if tolerance.allows(proof.accuracy):
                 proved = _CorrectedPoint(point, proof.corrected, proof.accuracy, proof.eps_g)
                 return _result(solvers, proved, following.work, proof.products, "")
-        elif _stalled(errors):
+        elif stalled(errors):
             break
         point = following
     if answer is None:
@@ -122,6 +146,18 @@ def to_tolerance(
         f"after {best.products} products, where rounding or the lower level stops it; ask for a larger rtol",
         best,
     )
+
+
+def _proof(
+    problem: Problem, solvers: Solvers, point: AidPoint, following: AidPoint, tolerance: Tolerance
+) -> Proof | str:
+    """A proof, or why there is none: that an operation of the user cannot be batched is no reason to end."""
+    try:
+        return prove(problem, solvers, point, following, tolerance)
+    except UserCodeError as why:
+        if why.__cause__ is None:  # not an error of PyTorch: a derivative is wrong, or a value
+            raise
+        return str(why)
 
 
 @dataclass(frozen=True)
@@ -172,7 +208,7 @@ def _first(
     if not bool(torch.isfinite(w).all()):
         raise lower_level.explain_divergence(fast, prepared.ready, fast.dynamics.start(w0), FIRST)
     rate = lengths[-1] / lengths[0] if lengths[0] > 0 else 1.0
-    work = Work(t=FIRST, k=0 if fast.symmetric is False else TRIAL)
+    work = Work(t=FIRST, k=0 if fast.symmetric is False else TRIAL, again=asked(problem))
     first = Solvers(fast, prepared, "aid-cg", most, newton).iterate(w, work, min(rate, 1.0))
     for method in _methods(fast, first.linearisation, rate):
         solvers = Solvers(fast, prepared, method, most, newton)
@@ -209,6 +245,8 @@ def _approach(solvers: Solvers, at: Iterate, w0: Tensor, rtol: float) -> Iterate
         if distance <= wanted or float(lower_level.length(at.excess)) <= at_rest * scale:
             break
         before, at = at, solvers.improved(at, min(CHECK, max(FACTOR, wanted / distance)))
+        if solvers.in_vain(before, at):
+            break
         left = float(at.excess.norm()) / float(before.excess.norm())
         distance = float(lower_level.length(at.w - before.w)) * left / (1 - left) if left < 1 else math.inf
     return at
@@ -221,43 +259,6 @@ def _following(solvers: Solvers, point: AidPoint, aim: _Aim) -> AidPoint:
         return solvers.after(point, at, aim.v)
     except AssumptionError:  # not definite at the new point
         return replace(solvers, method="aid-cgn").after(point, at, aim.v)
-
-
-def _sensitivity(gap: float, point: AidPoint) -> float:
-    """By how much g moved with the residual of w, which is taken as no smaller than its rounding."""
-    info = torch.finfo(point.w.dtype)
-    least = RESTS * info.eps * float(point.w.norm())
-    return gap / max(float(point.excess.norm()), least, info.tiny)
-
-
-def _estimate(gaps: list[float], sensitivity: float, point: AidPoint, following: AidPoint) -> Constant | None:
-    """How far the next point itself may be off; None where it is not closer to a fixed point than the one before.
-
-    It is the part of the gap that the residuals of w and v, or the gaps before, leave; the part of the implicit term
-    that the residual of v leaves; and what rounding of w and g may do, if it acts on g as the residuals of the points
-    so far.
-    """
-    info = torch.finfo(point.w.dtype)
-    excess = float(point.excess.norm().clamp(min=info.tiny))
-    least = RESTS * info.eps * float(point.w.norm())  # a residual of this size is rounding
-    left = float(following.excess.norm()) / max(excess, least, info.tiny)
-    if len(gaps) > 1 and gaps[-2] > 0:
-        left = max(left, min(gaps[-1] / gaps[-2], 0.5))
-    if point.linear_residual > 0:
-        left = max(left, min(following.linear_residual / point.linear_residual, 0.5))
-    implicit = float(lower_level.length(following.value - following.direct))
-    linear = implicit * following.linear_residual
-    size = float(lower_level.length(following.value))
-    rounding = UNITS * info.eps * (size + sensitivity * float(point.w.norm()))
-    value = gaps[-1] * left / (1 - left) + linear + rounding if left <= 0.5 else math.inf
-    if not math.isfinite(value):
-        return None
-    return Constant("eps_g", value, Side.LOWER, Provenance("the residuals of two points, to first order"))
-
-
-def _stalled(errors: list[float]) -> bool:
-    """Did the last points bring nothing?"""
-    return len(errors) > STALLED and min(errors[-STALLED:]) >= 0.5 * min(errors[:-STALLED])
 
 
 def _result(

@@ -30,6 +30,7 @@ BEFORE = {
     "aid-cgn": 1,
 }  # of the first residual, from v = 0; the first step of aid-fp is free
 FROM_START = {"aid-cg": 1, "aid-fp": 0, "aid-cgn": 2}  # of the first residual, from another v
+NO_NEARER = 0.9  # of the residual, where all steps that a solver may take were taken
 PROMISED = 0.5  # the part of the residual that a Newton step may leave; the linear model says tol
 
 
@@ -39,15 +40,16 @@ class Work(NamedTuple):
     t: int = 0  # for the lower level
     k: int = 0  # for the linear system
     lam: int = 0  # products with ∂₂Φᵀ, each of which has that with ∂₁Φᵀ too: it is the same backward pass
+    again: int = 0  # evaluations of Φ that only ask whether it gives the same answer twice
 
     def plus(self, *, t: int = 0, k: int = 0, lam: int = 0) -> Work:
         """This and more."""
-        return Work(self.t + t, self.k + k, self.lam + lam)
+        return Work(self.t + t, self.k + k, self.lam + lam, self.again)
 
     @property
     def products(self) -> int:
         """All of it."""
-        return self.t + self.k + self.lam
+        return sum(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +157,11 @@ class Solvers:
             if newton is not None:
                 return newton
         return self._plain(at, tol)
+
+    def in_vain(self, before: Iterate, after: Iterate) -> bool:
+        """Did all the steps that a solver may take bring w no nearer to rest? Then more of them will not, either."""
+        spent = after.work.t - before.work.t >= self.most
+        return spent and not float(after.excess.norm()) <= NO_NEARER * float(before.excess.norm())
 
     def _newton(self, at: Iterate, tol: float) -> Iterate | None:
         """An inexact Newton step, if it lowers the residual as it promises; None if it does not."""

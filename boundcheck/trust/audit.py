@@ -104,7 +104,7 @@ def audit(
     )  # fmt: skip
     error = double(given.g) - double(solution.value[0])
     diagnosis = simplest(faults.explanations(evidence), error, double(given.g), rounding)
-    diagnosis = _or_precision(diagnosis, exact, float(error.norm()), given)
+    diagnosis = _or_precision(diagnosis, evidence, float(error.norm()), given)
     if diagnosis is None:
         return _result(found, None, _nothing(evidence), doubt)
     left = _what_is_left(evidence, diagnosis, found)
@@ -196,9 +196,14 @@ def _alpha(problem: Problem) -> float | None:
     return float(step)
 
 
-def _or_precision(diagnosis: Diagnosis | None, exact: Pieces, error: float, given: _Given) -> Diagnosis | None:
-    """Precision, where nothing else explains the error, or where it is in a w or v of a lower precision."""
-    solutions = {name: x for name, x in (("w", given.w), ("v", given.v)) if x is not None}
+def _or_precision(diagnosis: Diagnosis | None, e: Evidence, error: float, given: _Given) -> Diagnosis | None:
+    """Precision, where nothing else explains the error, or where it is in a w or v of a lower precision.
+
+    The digits of a w or v say nothing of a g that is far from what they would give.
+    """
+    exact = e.exact
+    of_g = e.off_base <= low_precision.AT_MOST * error
+    solutions = {name: x for name, x in (("w", given.w), ("v", given.v)) if x is not None and of_g}
     if diagnosis is None:
         low = low_precision.low_precision(exact, error, {"g": given.g, **solutions})
     elif diagnosis.best.fault in ("inner", "linear-solve") and given.g.dtype is torch.float64 and solutions:

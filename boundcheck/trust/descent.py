@@ -16,6 +16,7 @@ from torch import Tensor
 from boundcheck.errors import AssumptionError, DivergenceError
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.quick.quick_problem import quick
+from boundcheck.numerics.solvers.reference import reference
 from boundcheck.report.minimum import Trial
 from boundcheck.trust import step_rules
 from boundcheck.trust.coordinates import Coordinates
@@ -26,6 +27,7 @@ ASKED = 0.5  # θ at first: the relative error that a hypergradient may have
 TIGHTER = 0.25  # times the relative error, where a decrease is not significant against the errors
 TIGHTEST = 1e-8
 SHORTEST = 1e-12  # a step of this part of the first one that was tried at a point does not move λ any more
+FINER = 3  # times that only f is made more exact where a decrease is not significant
 MEMORY = 5  # values of f, the largest of which a step has to go below
 
 
@@ -54,25 +56,42 @@ class Descent:
     def start(self) -> OuterValue:
         """The value at the problem's own λ, and a first step size: a part of the length of the coordinates."""
         w0 = self.problem.w0
-        here = self.value(self.problem.lam, Start(w0, torch.zeros_like(w0)))
+        here = self.value(self.problem.lam, Start(w0, torch.zeros_like(w0)), needed=True)
+        if math.isinf(here.error):
+            self.refuse(self.problem.lam)
         self.note(here, 0.0, accepted=True)
         length = max(1.0, float(self.coordinates.position(here.lam).norm()))
         self.alpha = self.outer_step or step_rules.FIRST * length / max(self.size(here), self.atol)
         return here
 
-    def value(self, lam: Tensor, start: Start, *, show: bool = False) -> OuterValue:
-        """f and ∇f at λ, to the relative error that is asked for now."""
+    def refuse(self, lam: Tensor) -> None:
+        """Raise what Newton's method from w_0 says of λ, if it finds no w(λ) or no derivative of it, either."""
+        reference(quick(self.problem), lam[None])
+
+    def value(
+        self, lam: Tensor, start: Start, *, show: bool = False, f_atol: float = math.inf, needed: bool = False
+    ) -> OuterValue:
+        """f and ∇f at λ, to the relative error that is asked for now; `needed` if the run cannot go on without."""
         scale = self.coordinates.scale(lam)
-        asked = RequestedAccuracy(self.asked, self.atol, lambda g: float((scale * g).norm()), show)
-        return self.evaluate(quick(replace(self.problem, lam=lam)), start, asked)
+        asked = RequestedAccuracy(self.asked, self.atol, lambda g: float((scale * g).norm()), show, f_atol)
+        try:
+            return self.evaluate(quick(replace(self.problem, lam=lam)), start, asked)
+        except DivergenceError:
+            if needed:
+                self.refuse(lam)
+            raise
+
+    def needed_value(self, at: OuterValue, *, show: bool = False, f_atol: float = math.inf) -> OuterValue:
+        """The same point, more exactly."""
+        return self.value(at.lam, Start(at.w, at.v, at.g), show=show, f_atol=f_atol, needed=True)
 
     def size(self, at: OuterValue) -> float:
         """‖g‖ in the coordinates of the run."""
         return float(self.coordinates.gradient(at.lam, at.g).norm())
 
-    def again(self, at: OuterValue) -> OuterValue:
-        """The same point, to the relative error that is asked for now, which a strict correction shows."""
-        better = self.value(at.lam, Start(at.w, at.v, at.g), show=True)
+    def again(self, at: OuterValue, f_atol: float = math.inf) -> OuterValue:
+        """The same point: f to an error, or else g to what is asked for now, which a strict correction shows."""
+        better = self.needed_value(at, show=math.isinf(f_atol), f_atol=f_atol)
         self.note(better, 0.0, accepted=False)
         return better
 
@@ -143,7 +162,23 @@ class Descent:
         return there
 
     def judged(self, here: OuterValue, there: OuterValue) -> tuple[OuterValue, OuterValue, Decrease]:
-        """Whether the step takes f down enough; both values are made more exact for as long as that is not clear."""
+        """Whether the step takes f down enough; values are made more exact for as long as that is not clear.
+
+        f is asked for first, which takes a correction or two: only where that does not help, the hypergradients, too.
+        """
+        for _ in range(FINER):
+            compared = self.compare(here, there)
+            if compared.decrease is not Decrease.UNCLEAR:
+                return here, there, compared.decrease
+            if there.f - here.f > here.f_error + there.f_error:  # up for certain: a shorter step costs no more
+                return here, there, Decrease.TOO_LITTLE
+            enough = abs(compared.gain - compared.needed) / 3
+            if there.f_error >= compared.doubt / 2:
+                self.note(there, self.alpha, accepted=False)
+                there = self.needed_value(there, f_atol=enough)
+            else:
+                here = self.again(here, f_atol=enough)
+                self.recent = [here]  # the others are as inexact as they were
         while True:
             compared = self.compare(here, there)
             if compared.decrease is not Decrease.UNCLEAR:
@@ -151,8 +186,9 @@ class Descent:
             if self.asked <= TIGHTEST:
                 return here, there, self.by_slope(here, there)
             self.asked *= TIGHTER
-            here, there = self.again(here), self.again(there)
-            self.recent = [here]  # the others are as inexact as they were
+            self.note(there, self.alpha, accepted=False)
+            here, there = self.again(here), self.needed_value(there, show=True)
+            self.recent = [here]
 
     def compare(self, here: OuterValue, there: OuterValue) -> ValueComparison:
         size = self.size(here)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -62,7 +63,7 @@ def simplest(explanations: Iterable[Suspect], error: Tensor, g: Tensor, rounding
     vectors are apart that are equal but for rounding.
     """
     entries, size = entries_that_count(error), min(float(error.norm()), float(g.norm()))
-    fitting = [e for e in explanations if (limit := e.limit(entries)) > 0 and e.distance <= limit * size]
+    fitting = [e for e in explanations if (limit := e.limit(entries)) > 0 and e.distance <= limit * size < math.inf]
     if not fitting:
         return None
     least = min(e.distance for e in fitting)

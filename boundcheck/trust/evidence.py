@@ -44,7 +44,8 @@ class Evidence:
 
     def credible(self, distance: float) -> float:
         """The distance, if g is much nearer to what it would be with a fault than to what it should be at its w, v."""
-        return distance if self.rounding < self.off_base and distance <= NEARER * self.off_base else math.inf
+        known = self.rounding < self.off_base < math.inf  # an error whose square overflows has no known length
+        return distance if known and distance <= NEARER * self.off_base else math.inf
 
     @cached_property
     def off_base(self) -> float:

@@ -65,7 +65,7 @@ def _best(x: Tensor, y: Tensor) -> Iterator[FittedFactor]:
     value = float(x @ y) / square
     if value > 0:
         for power in (1, -1):
-            whole = value**power
+            whole = value if power == 1 else 1 / value
             near = round(whole) if whole < LARGEST_WHOLE else 0
             if near > 2 and abs(whole - near) <= WHOLE * near:
                 yield FittedFactor(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from boundcheck import methods
@@ -20,6 +21,7 @@ from boundcheck.trust.coordinates import coordinates_of
 from boundcheck.trust.descent import Descent, Stuck
 from boundcheck.trust.gradient_certificate import GradientCertificate, certificate, estimate
 from boundcheck.trust.outer_value import Corrections, OuterValue
+from boundcheck.trust.same_answers import same_answers
 from boundcheck.trust.step_rules import RULES
 
 PART = 0.25  # of tol: an error that needs not be smaller
@@ -83,11 +85,11 @@ def minimise(
     Raises
     ------
     InputError
-        If an argument cannot be used.
+        If an argument cannot be used, or a function of the user gives two answers to one question.
     UnknownNameError
         If there is no such rule, or there are no such coordinates.
     DivergenceError
-        If the lower level has no solution at the start.
+        If no solution of the lower level is found at the start, or it has no derivative there.
     UserCodeError
         If a function of the user raises.
 
@@ -121,7 +123,8 @@ def minimise(
 
     run = Descent(problem, Corrections(), moving, PART * tol, rule, outer_step, tell)
     try:
-        end = _descend(run, tol, steps, prove)
+        with same_answers(problem):
+            end = _descend(run, tol, steps, prove)
     except (KeyboardInterrupt, _Ended) as why:
         if run.best is None:
             raise
@@ -167,7 +170,7 @@ def _descend(run: Descent, tol: float, steps: int, prove: bool) -> _End:
                 try:
                     here = run.step(here)
                 except Stuck:
-                    why_not = "no step takes f down any more; ask for a larger tol, or use float64"
+                    why_not = f"no step takes f down any more; {_remedy(run.problem)}"
         if not prove:
             return _ended(here, estimate(here, run.coordinates, "no proof was asked for"), tol, why_not)
         certified = certificate(run.problem, here, run.coordinates)
@@ -182,6 +185,12 @@ def _descend(run: Descent, tol: float, steps: int, prove: bool) -> _End:
     return _ended(here, certified, tol, why_not or "the certificates did not agree with the estimates")
 
 
+def _remedy(problem: Problem) -> str:
+    if problem.dtype is torch.float64:
+        return "ask for a larger tol, or start elsewhere if f has a kink or a jump here"
+    return "ask for a larger tol, or use float64"
+
+
 def _ended(at: OuterValue, certified: GradientCertificate, tol: float, why_not: str) -> _End:
     if certified.norm.upper > tol:
         return _End(at, certified, f"not converged: {why_not}")
@@ -194,7 +203,7 @@ def _refuse(tol: float, outer_step: float | None, rule: str, callback: object) -
         if value is None and name == "outer_step":
             continue
         if isinstance(value, bool) or not (isinstance(value, int | float) and 0 < value < math.inf):
-            raise InputError(f"{name} = {value} cannot be used; give a positive number, such as {name}=1e-3")
+            raise InputError(f"{name} = {value!r} cannot be used; give a positive number, such as {name}=1e-3")
     if rule not in RULES:
         raise UnknownNameError.among("rule", rule, RULES)
     if callback is not None and not callable(callback):

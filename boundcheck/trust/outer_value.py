@@ -66,13 +66,14 @@ class OuterValue:
 class RequestedAccuracy:
     """The accuracy of a hypergradient g: an error of at most max(rtol·norm(g), atol), in that norm.
 
-    With `show`, a strict correction has to show it.
+    With `show`, a strict correction has to show it. f may have an error of `f_atol`.
     """
 
     rtol: float
     atol: float
     norm: Callable[[Tensor], float]
     show: bool = False
+    f_atol: float = math.inf
 
     def allows(self, error: float, g: Tensor) -> bool:
         """Is such an error of g small enough?"""
@@ -99,18 +100,23 @@ class Corrections:
         self.loose = LOOSE
         self.left: float | None = None  # the part of the error that the last loose correction left
         self.unseen = 0  # points since then
+        self.every = EVERY
 
     def __call__(self, problem: Problem, start: Start, asked: RequestedAccuracy) -> OuterValue:
         """f and ∇f at `problem.lam`, as exactly as asked by an estimate."""
         at = _SolvedPoint.start(problem, Prepared(problem, problem.lam), start)
         at = at.plus(self.solver.look(problem, at.linearised)).corrected(self.solver, self.loose)
+        for _ in range(MOST_CORRECTIONS):
+            if not abs(at.shift) > asked.f_atol:
+                break
+            at = at.corrected(self.solver, self.loose)
         jump = asked.norm(at.g if start.g is None else at.g - start.g)
         self.unseen += 1
-        if not asked.show and self.left is not None and self.unseen < EVERY and at.full:
+        if not asked.show and self.left is not None and self.unseen < self.every and at.full:
             error = SAFETY * self.left * jump
             if asked.allows(error, at.g):
                 return at.value(error, abs(at.shift), shown=False)
-        residual = None if asked.show else CHECK * self.loose
+        residual = None if asked.show else CHECK
         if residual is None:
             at = at.plus(self.solver.follow(problem, at.linearised))
         at, error, first = self._until(at, asked, residual)
@@ -138,6 +144,8 @@ class Corrections:
         return at, error, first
 
     def _adapt(self, left: float) -> None:
+        confirmed = self.left is not None and left <= ADAPT * self.left
+        self.every = 2 * self.every if confirmed else EVERY
         self.left, self.unseen = left, 0
         if left < WELL:
             self.loose = min(LOOSE, self.loose * ADAPT)

@@ -21,7 +21,7 @@ class Tolerance:
     def __post_init__(self) -> None:
         for name, value in (("rtol", self.rtol), ("atol", self.atol)):
             if isinstance(value, bool) or not (isinstance(value, int | float | np.floating) and 0 <= value < math.inf):
-                raise InputError(f"{name} = {value} is not a tolerance; give a positive number, such as {name}=0.1")
+                raise InputError(f"{name} = {value!r} is not a tolerance; give a positive number, such as {name}=0.1")
         if not (self.rtol > 0 or self.atol > 0):
             raise InputError("rtol and atol are both 0; give one of them, or use method='exact'")
 

@@ -12,7 +12,7 @@ from small import small
 
 import boundcheck as bc
 from boundcheck import Report
-from boundcheck.report.summary import Course, Grade, MethodSummary, Steps
+from boundcheck.report.summary import Course, Grade, MethodSummary, StepsNeeded
 from boundcheck.report.verdict import Verdict
 from boundcheck.side import Side, in_words, standing
 from boundcheck.views.terminal import show_report
@@ -90,7 +90,7 @@ def test_the_steps_that_are_guaranteed_are_enough() -> None:
     assert m.steps.guaranteed == min(t for t in asked if t is not None)
 
 
-def of_errors(relative: np.ndarray) -> Steps:
+def of_errors(relative: np.ndarray) -> StepsNeeded:
     """The steps for 1 % of a run with these errors."""
     errors, curve = report().gradient_norms[0] * relative[None], report().curve("itd")
     few = {"t": curve.t[: len(relative)], "errors": errors, "floor": 0 * errors, "bounds": {}}
@@ -118,7 +118,7 @@ def test_a_rate_that_changes_makes_the_estimate_wide() -> None:
 
 
 def test_no_method_is_the_cheapest_within_what_estimates_may_be_off() -> None:
-    few, near, far = (Steps(t, False, None, t - 5, t + 5) for t in (30, 38, 50))
+    few, near, far = (StepsNeeded(t, False, None, t - 5, t + 5) for t in (30, 38, 50))
     assert not few.is_less(near)
     assert few.is_less(far)
     unknown = replace(few, latest=None)

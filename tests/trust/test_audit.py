@@ -135,6 +135,22 @@ def test_whatever_keeps_it_from_a_proof_it_answers(monkeypatch: pytest.MonkeyPat
     assert (found.fault, found.error.side) == ("scale", Side.LOWER)
 
 
+def test_the_digits_of_a_w_that_g_does_not_come_from_are_no_fault() -> None:
+    """A module holds float32 numbers at the start, whatever g was computed with."""
+    s = ridge()
+    g = s.gradient * (1 + 2e-7 * normal(3, s.problem.n))
+    start = normal(5, s.problem.d).float().double()
+    assert bc.audit(s.problem, g, w=start).fault != "precision"
+
+
+@pytest.mark.parametrize("scale", [1e-320, 1e308, 1e200])
+def test_a_g_whose_squares_are_no_numbers_is_not_accused_of_a_sign(scale: float) -> None:
+    s = ridge()
+    found = bc.audit(s.problem, s.gradient * scale)
+    assert found.fault in (None, "scale")
+    assert found.error.upper >= float(s.gradient.abs().max()) * min(scale, 1)
+
+
 def test_noise_is_told() -> None:
     problem = four(lambda w, lam: 0.5 * w + lam + 1e-3 * torch.randn_like(w), lambda w, lam: (w**2).sum())
     with pytest.raises(bc.InputError, match="it is stochastic; fix its random numbers"):

@@ -15,6 +15,8 @@ import boundcheck as bc
 from boundcheck.side import Side
 from boundcheck.trust import minimise as minimise_module
 from boundcheck.trust import step_rules
+from boundcheck.trust.coordinates import PLAIN
+from boundcheck.trust.descent import Descent
 from boundcheck.trust.outer_value import Corrections, OuterValue, RequestedAccuracy, Start
 from boundcheck.trust.step_rules import Decrease, ValueComparison
 
@@ -110,6 +112,49 @@ def test_a_run_whose_values_lie_is_not_converged(problem: bc.Problem, monkeypatc
     assert not minimum.converged
     assert float(minimum.gradient_norm.upper) > 1e-3
     assert "not converged" in minimum.message
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-9])
+def test_the_history_has_the_products_of_every_value_once(
+    problem: bc.Problem, monkeypatch: pytest.MonkeyPatch, tol: float
+) -> None:
+    spent, value = [], Corrections.__call__
+
+    def counted(self: Corrections, at_lam: bc.Problem, start: Start, asked: RequestedAccuracy) -> OuterValue:
+        result = value(self, at_lam, start, asked)
+        spent.append(result.products)
+        return result
+
+    monkeypatch.setattr(Corrections, "__call__", counted)
+    assert bc.minimise(problem, tol=tol, prove=False).products == sum(spent)
+
+
+def test_where_a_decrease_is_not_significant_f_is_asked_for_more_exactly(problem: bc.Problem) -> None:
+    """A value of f costs a correction or two; a hypergradient whose error is shown costs strict ones."""
+    asked: list[RequestedAccuracy] = []
+    evaluate = Corrections()
+
+    def rough(at_lam: bc.Problem, start: Start, wanted: RequestedAccuracy) -> OuterValue:
+        asked.append(wanted)
+        value = evaluate(at_lam, start, wanted)
+        exact = wanted.show or wanted.f_atol < float("inf")
+        return value if exact else replace(value, f_error=1.0)
+
+    run = Descent(problem, rough, PLAIN, 1e-6, "barzilai-borwein", None, lambda trial: None)
+    run.step(run.start())
+    assert any(wanted.f_atol < 1.0 for wanted in asked)
+    assert not any(wanted.show for wanted in asked)
+
+
+def test_a_step_that_takes_f_up_for_certain_is_made_shorter_at_once(problem: bc.Problem) -> None:
+    run = Descent(problem, Corrections(), PLAIN, 1e-6, "barzilai-borwein", None, lambda trial: None)
+    here = replace(run.start(), f=1.0, f_error=0.1)
+    run.recent = [replace(here, f=2.0, f_error=0.1), here]
+    there = replace(here, f=1.9, f_error=0.5)
+    assert run.compare(here, there).decrease is Decrease.UNCLEAR
+    before = len(run.history)
+    assert run.judged(here, there)[2] is Decrease.TOO_LITTLE
+    assert len(run.history) == before
 
 
 def test_without_a_proof_it_is_an_estimate(ridge: Ridge, problem: bc.Problem) -> None:
@@ -238,7 +283,7 @@ def test_too_few_steps(problem: bc.Problem) -> None:
     [
         ({"tol": 0}, "tol = 0 cannot be used"),
         ({"tol": float("nan")}, "tol = nan"),
-        ({"tol": "1e-3"}, "tol = 1e-3"),
+        ({"tol": "1e-3"}, "tol = '1e-3'"),
         ({"tol": 1e-3, "outer_step": -1.0}, "outer_step = -1.0"),
         ({"tol": 1e-3, "steps": 0.5}, "steps"),
         ({"tol": 1e-3, "rule": "newton"}, "unknown rule 'newton'"),

@@ -116,9 +116,85 @@ def test_a_function_without_a_rule_gets_an_estimate_with_the_reason() -> None:
     assert "lgamma" in g.why_not_proved
 
 
+def test_an_operation_that_cannot_be_batched_is_no_reason_to_end() -> None:
+    X = torch.tensor([[1.0, 0, 2], [0, 1, 0], [0, 0, 1]], dtype=torch.float64).to_sparse()
+    y = torch.arange(3, dtype=torch.float64)
+    for product in (lambda w: X @ w, lambda w: torch.sparse.mm(X, w[:, None])[:, 0]):
+        problem = bc.Problem.from_loss(
+            lambda w, h, product=product: ((product(w) - y) ** 2).sum() / 2 + h.exp() * (w**2).sum() / 2,
+            lambda w, h: (w**2).sum(), torch.zeros(3, dtype=torch.float64), torch.zeros((), dtype=torch.float64), 0.1,
+        )  # fmt: skip
+        g = bc.hypergradient(problem, rtol=0.1)
+        assert (g.how, bool(g.why_not_proved)) == ("estimated", True)
+        with pytest.raises(bc.UserCodeError, match=r"sparse tensors of torch .* use X = bc\.SparseMatrix"):
+            bc.audit(problem, g)
+        minimum = bc.minimise(problem, tol=1.0)
+        assert minimum.converged
+        assert not minimum.proved
+
+
+def random_map(scale: float) -> bc.Problem:
+    zeros = torch.zeros(3, dtype=torch.float64)
+    return bc.Problem.from_map(
+        lambda w, h: torch.tanh(w / 2 + h) + scale * torch.randn_like(w), lambda w, h: ((w - 1) ** 2).sum(),
+        zeros, zeros + 0.3,
+    )  # fmt: skip
+
+
+def random_loss() -> bc.Problem:
+    zeros = torch.zeros(3, dtype=torch.float64)
+    return bc.Problem.from_map(
+        lambda w, h: torch.tanh(w / 2 + h), lambda w, h: ((w - 1) ** 2).sum() + 1e-6 * torch.randn_like(w) @ w,
+        zeros, zeros + 0.3,
+    )  # fmt: skip
+
+
+def every_seventh_call() -> bc.Problem:
+    zeros, calls = torch.zeros(3, dtype=torch.float64), [0]
+
+    def fp_map(w: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+        calls[0] += 1
+        return torch.tanh(w / 2 + h) + 0.01 * (calls[0] // 7 % 11)
+
+    return bc.Problem.from_map(fp_map, lambda w, h: ((w - 1) ** 2).sum(), zeros, zeros + 0.3)
+
+
+@pytest.mark.parametrize("make", [lambda: random_map(0.1), lambda: random_map(1e-6), random_loss, every_seventh_call])
+@pytest.mark.parametrize("prove", [True, False])
+def test_noise_is_told(make: Callable[[], bc.Problem], prove: bool) -> None:
+    """Two values of a random function say nothing of an error, so there is no estimate either."""
+    torch.manual_seed(0)
+    for run in (lambda: bc.hypergradient(make(), rtol=0.1, prove=prove, t=1000), lambda: descent(make(), prove)):
+        with pytest.raises(bc.InputError, match="so it is stochastic; fix its random numbers"):
+            run()
+
+
+def descent(problem: bc.Problem, prove: bool) -> bc.Minimum:
+    return bc.minimise(problem, tol=1e-2, prove=prove, steps=5)
+
+
+def test_where_w_has_no_derivative_it_says_so() -> None:
+    zeros = torch.zeros(3, dtype=torch.float64)
+    problem = bc.Problem.from_loss(
+        lambda w, h: (w[0] - 1) ** 2 / 2 + h * w[0], lambda w, h: ((w - 1) ** 2).sum(), zeros, zeros[0], 0.1
+    )
+    for run in (lambda: bc.hypergradient(problem, rtol=0.1, t=100), lambda: bc.minimise(problem, tol=1e-3)):
+        with pytest.raises(bc.DivergenceError, match="I − ∂₁Φ is singular at the fixed point"):
+            run()
+
+
+def test_a_lower_level_without_rest_ends_soon() -> None:
+    ones = torch.ones(3, dtype=torch.float64)
+    problem = bc.Problem.from_map(lambda w, h: w + 1 + 0 * h, lambda w, h: ((w - h) ** 2).sum(), ones, ones)
+    with pytest.raises(bc.ToleranceError, match=r"does not come to rest.* after \d{4} products"):
+        bc.hypergradient(problem, rtol=0.1, t=2000)
+    with pytest.raises(bc.DivergenceError, match="no fixed point found"):
+        bc.minimise(problem, tol=1e-3)
+
+
 def test_what_rounding_does_not_allow_is_not_claimed() -> None:
     with pytest.raises(bc.ToleranceError, match="the tolerance is not reached: the error stays at about") as raised:
-        bc.hypergradient(problem_of("dict ridge"), rtol=1e-18)
+        bc.hypergradient(problem_of("dict ridge"), rtol=1e-18, t=1000)
     best = raised.value.best
     assert isinstance(best, bc.AccurateHypergradient)
     assert float((best.value - truth_of("dict ridge")).norm()) <= 1e-9 * float(truth_of("dict ridge").norm())
@@ -204,7 +280,9 @@ def test_a_lower_level_that_diverges_says_so() -> None:
         ({"rtol": -1}, "rtol = -1 is not a tolerance; give a positive number"),
         ({"rtol": math.nan}, "rtol = nan is not a tolerance"),
         ({"rtol": True}, "rtol = True is not a tolerance"),
-        ({"atol": "small"}, "atol = small is not a tolerance"),
+        ({"rtol": torch.tensor(0.1)}, r"rtol = tensor\(0.1000\) is not a tolerance"),
+        ({"rtol": 0.1, "w0": torch.zeros(5).to_sparse()}, "w0 is a sparse tensor; give a dense one"),
+        ({"atol": "small"}, "atol = 'small' is not a tolerance"),
         ({"rtol": 0.0}, "rtol and atol are both 0"),
         ({"rtol": 0.1, "method": "itd"}, "method = 'itd' cannot be used with rtol"),
         ({"rtol": 0.1, "k": 3}, "k = 3 cannot be used with rtol"),

@@ -161,6 +161,8 @@ def _leaves(tree: Any, path: str, name: str, like: Any = None) -> Iterator[tuple
     Where `like` has a module, a dict or a list in `tree` stands for its parameters.
     """
     if isinstance(tree, Tensor):
+        if tree.layout is not torch.strided:
+            raise InputError(f"{name}{path} is a sparse tensor; give a dense one, as .to_dense() returns")
         yield path, tree
     elif isinstance(tree, nn.Module):
         for parameter, value in tree.named_parameters():

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 def flat_vector(problem: Problem, value: Any, name: str) -> Tensor:
     """A value as a flat vector; `Problem.checked` has the arguments and the errors."""
     shape, layout = (problem.n, problem.lam_layout) if name in ("lam", "g") else (problem.d, problem.w_layout)
+    if isinstance(value, Tensor) and value.layout is not torch.strided:
+        raise InputError(f"{problem.name}: {name} is a sparse tensor; give a dense one, as .to_dense() returns")
     if isinstance(value, Tensor) and value.shape == (shape,):
         flat = value
     elif layout is not None:

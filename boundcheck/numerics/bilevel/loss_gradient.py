@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from boundcheck.numerics.bilevel.torch_refusals import in_words
+
 Function = Callable[[Tensor, Any], Tensor]
 
 
@@ -33,4 +35,4 @@ def gradient(function: Function) -> Function:
             return torch.zeros_like(w)
         return slope if keeps else slope.detach()
 
-    return gradient_at
+    return in_words(gradient_at)

@@ -22,18 +22,21 @@ class Answers:
     lam: Tensor
     phi: tuple[Tensor, ...]
     outer: tuple[Tensor, ...]
+    points: tuple[Tensor, ...]
 
     @classmethod
-    def of(cls, problem: Problem, lam: Tensor, ready: Ready | None = None) -> Answers:
+    def of(
+        cls, problem: Problem, lam: Tensor, ready: Ready | None = None, points: tuple[Tensor, ...] | None = None
+    ) -> Answers:
         """What the functions say now; λ is prepared anew unless `ready` is given, as `prepare` may be random."""
         ready = Prepared(problem, lam).ready if ready is None else ready
-        points = (problem.w0, problem.w0 + BESIDE * (1 + problem.w0.abs()))
+        points = (problem.w0, beside(problem.w0)) if points is None else points
         phi, outer = (tuple(at(w, ready) for w in points) for at in (problem.phi_at, problem.outer_at))
-        return cls(lam, phi, outer)
+        return cls(lam, phi, outer, points)
 
     def refuse_if_changed(self, problem: Problem) -> None:
         """Ask again, and raise InputError if an answer is another one: random numbers, or a mini-batch that changes."""
-        now = Answers.of(problem, self.lam)
+        now = Answers.of(problem, self.lam, points=self.points)
         for what, before, after in (("Φ", self.phi, now.phi), ("E", self.outer, now.outer)):
             for first, second in zip(before, after, strict=True):
                 if torch.allclose(first, second, rtol=0, atol=0, equal_nan=True):
@@ -44,3 +47,8 @@ class Answers:
                     "stochastic; fix its random numbers (a seeded generator made anew in each call, or data drawn "
                     "beforehand) and its mini-batch"
                 )
+
+
+def beside(w: Tensor) -> Tensor:
+    """A point near w with no entry that is 0."""
+    return w + BESIDE * (1 + w.abs())

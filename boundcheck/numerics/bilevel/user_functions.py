@@ -112,7 +112,8 @@ def call(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
 def raised(error: Exception, remedies: Mapping[str, str]) -> str:
     """What was raised, where in the user's code, and the remedy for it, if there is one."""
     text, line = " ".join(str(error).split()), line_of(error)
-    remedy = next((remedy for sign, remedy in remedies.items() if sign in text), None)
+    misspelt = isinstance(error, AttributeError | NameError | LookupError)  # a name in the user's code, not torch
+    remedy = None if misspelt else next((remedy for sign, remedy in remedies.items() if sign in text), None)
     place = f" ({line})" if line else ""
     if remedy is None:
         return f"raised {type(error).__name__}: {text[:300]}{place}"

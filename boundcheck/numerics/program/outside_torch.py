@@ -65,7 +65,19 @@ def differs(first: list[ForeignOperation], second: list[ForeignOperation]) -> st
 
 def _equal(x: Tensor, y: Tensor) -> bool:
     if any(t.layout is not torch.strided for t in (x, y)):
-        return x.layout is y.layout and _equal(x.values(), y.values())
+        same = x.layout is y.layout and x.shape == y.shape
+        return same and all(_equal(a, b) for a, b in zip(_parts(x), _parts(y), strict=True))
     if x.shape == y.shape and x.data_ptr() == y.data_ptr() and x.stride() == y.stride():
         return True
     return x.shape == y.shape and bool(((x == y) | (x.isnan() & y.isnan())).all())
+
+
+def _parts(x: Tensor) -> tuple[Tensor, ...]:
+    """The dense tensors that a sparse one consists of: where its entries are, and what they are."""
+    if x.layout is torch.sparse_coo:
+        return x._indices(), x._values()  # whether it is coalesced or not
+    if x.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return x.crow_indices(), x.col_indices(), x.values()
+    if x.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return x.ccol_indices(), x.row_indices(), x.values()
+    return (x.to_dense(),)

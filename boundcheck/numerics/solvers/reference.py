@@ -41,6 +41,10 @@ FARTHER = 1e3  # a residual above FARTHER times that at w_0 means divergence; mo
 PLAIN = 50  # steps of Φ if a Newton step does not help
 
 
+class SingularError(DivergenceError):
+    """w(λ) has no derivative, as I − ∂₁Φ is singular there."""
+
+
 @dataclass(frozen=True, eq=False)
 class ReferenceSolution:
     """One row for each λ: ∇f, w(λ), v, and the residuals ‖w − Φ(w)‖ and ‖(I − ∂₁Φᵀ)v − ∇₁E‖."""
@@ -127,7 +131,7 @@ def reference_at(problem: Problem, prepared: Prepared, w: Tensor, A: System) -> 
     if not bool(torch.isfinite(b).all()):
         raise DivergenceError(f"{problem.name}: ∇₁E is not finite at the fixed point; E has no gradient there")
     if not bool(torch.isfinite(residual_v).all()) or A.is_singular():
-        raise DivergenceError(
+        raise SingularError(
             f"{problem.name}: I − ∂₁Φ is singular at the fixed point, so w(λ) has no derivative there; "
             "add a penalty to the lower level, or change lam"
         )

@@ -61,6 +61,7 @@ def test_not_a_number_equals_itself() -> None:
     assert Snapshot.of(program).is_of(record(lambda w, lam: (nan * w).sum() + lam.sum()))
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
 def test_sparse_data_are_declined() -> None:
     sparse = X.to_sparse_csr()
     with pytest.raises(Declined):

@@ -1,0 +1,53 @@
+"""How far a point of AID is off, by what the next one shows: an estimate to first order."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from boundcheck.constants import Constant, Provenance
+from boundcheck.numerics.solvers import lower_level
+from boundcheck.side import Side
+from boundcheck.trust.aid_point import AidPoint
+
+UNITS = 8  # of rounding in a vector
+RESTS = 100  # units of rounding in ‖w − Φ(w)‖ of a w that is at rest
+STALLED = 3  # points in a row that are no better than the ones before: only rounding is left
+
+
+def sensitivity_of(gap: float, point: AidPoint) -> float:
+    """By how much g moved with the residual of w, which is taken as no smaller than its rounding."""
+    info = torch.finfo(point.w.dtype)
+    least = RESTS * info.eps * float(point.w.norm())
+    return gap / max(float(point.excess.norm()), least, info.tiny)
+
+
+def estimate(gaps: list[float], sensitivity: float, point: AidPoint, following: AidPoint) -> Constant | None:
+    """How far the next point itself may be off; None where it is not closer to a fixed point than the one before.
+
+    It is the part of the gap that the residuals of w and v, or the gaps before, leave; the part of the implicit term
+    that the residual of v leaves; and what rounding of w and g may do, if it acts on g as the residuals of the points
+    so far.
+    """
+    info = torch.finfo(point.w.dtype)
+    excess = float(point.excess.norm().clamp(min=info.tiny))
+    least = RESTS * info.eps * float(point.w.norm())  # a residual of this size is rounding
+    left = float(following.excess.norm()) / max(excess, least, info.tiny)
+    if len(gaps) > 1 and gaps[-2] > 0:
+        left = max(left, min(gaps[-1] / gaps[-2], 0.5))
+    if point.linear_residual > 0:
+        left = max(left, min(following.linear_residual / point.linear_residual, 0.5))
+    implicit = float(lower_level.length(following.value - following.direct))
+    linear = implicit * following.linear_residual
+    size = float(lower_level.length(following.value))
+    rounding = UNITS * info.eps * (size + sensitivity * float(point.w.norm()))
+    value = gaps[-1] * left / (1 - left) + linear + rounding if left <= 0.5 else math.inf
+    if not math.isfinite(value):
+        return None
+    return Constant("eps_g", value, Side.LOWER, Provenance("the residuals of two points, to first order"))
+
+
+def stalled(errors: list[float]) -> bool:
+    """Did the last points bring nothing?"""
+    return len(errors) > STALLED and min(errors[-STALLED:]) >= 0.5 * min(errors[:-STALLED])
