@@ -103,7 +103,7 @@ def with_smaller_balls(
         factors = towards([hessians(width) for width in _falling([radius * FITS, *reached, widths[-1]])], step)
         made["q"] = replace(made["q"], towards=tuple(pair for pair in factors if pair[1] < made["q"].value))
     near = [width for width in fine if width <= radius * NARROW]
-    asked = [width for width in reached if width in widths or width in near[::2]]
+    asked = [width for width in reached if width in widths[::2] or width in near[::2]]
     if cheap:
         directional = _directional(setting, constants, [radius * FITS, *near, *asked], asked, off)
         made |= {constant.name: constant for constant in directional}
