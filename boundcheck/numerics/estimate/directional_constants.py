@@ -1,6 +1,6 @@
 """χ and ω of a gradient step: derivatives of the hypergradient by w, with v* and w' put in before norms are taken.
 
-For Φ = w − α∇₁ℓ let H = ∇²₁ℓ, C = ∇²₁₂ℓ, u = H⁻¹∇₁E and w' = −H⁻¹C at w*. The step cancels, as v* = u/α. So χ bounds the
+For Φ = w − α∇₁ℓ let H = ∇²₁ℓ, C = ∇²₁₂ℓ, u = H⁻¹∇₁E and w' = −H⁻¹C at w*. The step cancels, as v* = u/α. χ bounds the
 derivative by w of ∇₂E − Cᵀu + w'ᵀ(∇₁E − Hu), and ω the product of ‖N(C + Hw')‖ and ‖N(∇₁E − Hu)‖ per unit of distance
 from w*, with a matrix N for which H⁻¹ ⪯ N² on the ball. Both factors are 0 at w*, so that between w* and w a mean of
 derivatives over smaller balls counts. docs/proofs.md, directional constants.
