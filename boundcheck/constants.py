@@ -25,8 +25,8 @@ __all__ = ["GIVEN", "NAMES", "Constant", "Constants", "Provenance"]
 NAMES = frozenset(
     (
         "q", "q_star", "nu_1", "nu_2", "eta_1", "eta_2", "D", "L_E", "L_Phi", "L_Phi_star", "mu_inv", "kappa", "m",
-        "mu", "L", "alpha", "grad_alpha", "hat_rho_1", "hat_rho_2", "L_ell", "r_0", "W", "g_star", "eps_g", "q_P",
-        "nu_1_P", "nu_2_P", "eta_1_P", "eta_2_P", "D_P", "L_E_P", "L_Phi_P", "m_1",
+        "mu", "L", "alpha", "grad_alpha", "hat_rho_1", "hat_rho_2", "L_ell", "r_0", "W", "g_star", "chi", "omega",
+        "eps_g", "q_P", "nu_1_P", "nu_2_P", "eta_1_P", "eta_2_P", "D_P", "L_E_P", "L_Phi_P", "m_1",
         "m_2", "L_Phi_hat", "V_star", "sigma_1", "sigma_2", "sigma_1_grad", "sigma_2_grad", "mu_ell_hat", "L_ell_hat",
         "mse_0", "eta", "beta", "gamma", "t", "k", "K",
     )

@@ -11,7 +11,7 @@ import numpy as np
 import runs
 from instances import descent, drifting
 from random_runs import ANY, FAMILIES, QUADRATIC, SYMMETRIC, VALUE, Comparison, T, k, observed, path, t
-from runs import Array, Instance, norm
+from runs import Array, Instance, norm, spectral
 from stochastic_instances import T as T_RANDOM
 from stochastic_instances import affine_runs, applies, curved, own_steps
 
@@ -221,6 +221,37 @@ def shrinking(name: str, seed: int) -> Iterator[Comparison]:
         for constants in (instance.shrinking(0.3, 3), instance.shrinking(0.9, 30), instance.local()):
             values = bounds[name].evaluate(constants, t, k).values
             yield Comparison(instance, error, np.broadcast_to(values, error.shape))
+
+
+def with_directions(instance: Instance) -> dict[str, float]:
+    """The local constants of a `bilinear` problem with its χ and with an ω of Frobenius norms.
+
+    There w ↦ ∇₂E + ∂₂Φᵀv* + w'ᵀ(∇₁E + ∂₁Φᵀv*), ∂₂Φ + ∂₁Φw' and ∇₁E are affine, so that unit steps give their
+    derivatives.
+    """
+    w, w_prime, Y = instance.w_star, instance.w_prime, instance.d1phi(instance.w_star)
+    v = np.linalg.solve(np.eye(w.size) - Y.T, instance.grad_w(w))
+
+    def G(x: Array) -> Array:
+        of_w = instance.grad_w(x) + instance.d1phi(x).T @ v
+        return instance.grad_lam(x) + instance.d2phi(x).T @ v + w_prime.T @ of_w
+
+    unit = w + np.eye(w.size)
+    chi = spectral(np.stack([G(x) - G(w) for x in unit]))
+    left, right = (np.stack([f(x) - f(w) for x in unit]) for f in (instance.d2phi, instance.grad_w))
+    size = np.linalg.norm(left) * spectral(right) * spectral(np.linalg.inv(np.eye(w.size) - Y))
+    return instance.local() | {"chi": float(chi) * (1 + 1e-12), "omega": float(size) * (1 + 1e-12)}
+
+
+def directional(name: str, seed: int) -> Iterator[Comparison]:
+    """With the constants made of Lipschitz constants, and with those of the directions v* and w' themselves."""
+    solver = {"aid-fp-directional": "fixed-point", "aid-cg-directional": "cg"}[name]
+    for family in SYMMETRIC if solver == "cg" else ANY:
+        instance, error = FAMILIES[family](seed), observed(family, seed, False, solver)["error"]
+        for constants in (instance.shrinking(0.3, 3), instance.local()):
+            yield Comparison(instance, error, bounds[name].evaluate(constants, t, k).values)
+        if family in ("bilinear", "quadratic") and not (family == "quadratic" and instance.fixed["grad_alpha"]):
+            yield Comparison(instance, error, bounds[name].evaluate(with_directions(instance), t, k).values)
 
 
 def warm_start(name: str, seed: int) -> Iterator[Comparison]:

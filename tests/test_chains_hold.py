@@ -62,6 +62,7 @@ SOLVERS = {
     "aid-cg-energy": ("cg",),
     "aid-cg-local": ("cg",),
     "aid-cg-shrinking": ("cg",),
+    "aid-cg-directional": ("cg",),
     "aid-cgn": ("cgn",),
     "aid-posteriori": ("fixed-point", "cg", "cgn"),
     "aid-newton": ("fixed-point", "cg", "cgn", "exact"),
@@ -75,6 +76,7 @@ SOLVERS = {
     "aid-fp-gd": ("fixed-point",),
     "aid-fp-local": ("fixed-point",),
     "aid-fp-shrinking": ("fixed-point",),
+    "aid-fp-directional": ("fixed-point",),
 }
 
 
@@ -90,7 +92,7 @@ def ratio(above: Array, below: Array | float) -> Array:
 
 def measured(name: str, instance: Instance) -> Iterator[Values]:
     """What the chain of `name` needs, on runs of this instance; rates as the theory has them, then as measured."""
-    local = name.endswith(("-local", "-path", "-shrinking", *ABOUT_THE_ITERATE))
+    local = name.endswith(("-local", "-path", "-shrinking", "-directional", *ABOUT_THE_ITERATE))
     constants = instance.local() if local else instance.paper()
     w_0 = instance.w_0 if local else np.zeros_like(instance.w_0)
     if (name.endswith("-gd") and "mu" not in constants) or (name == "itd-quadratic" and constants["nu_1"] > 0):
@@ -145,7 +147,10 @@ def with_smaller_balls(name: str, instance: Instance) -> Iterator[Values]:
     steps = (t, k) if solver else (t[:, 0], None)
     for constants in (instance.shrinking(), instance.shrinking(0.9, 20)):
         call = bounds[name].call(constants, *steps)
-        yield {**instance.local(), **call.state(), **seen, "t": steps[0], "k": k}
+        known = {**instance.local(), **call.state(), **seen, "t": steps[0], "k": k}
+        unknown = [symbol for symbol in bounds[name].defaults if symbol.name not in known]
+        made = {x.name: evaluate(bounds[name].substitute(x, frozenset(known)), known) for x in unknown}
+        yield {**known, **made}
 
 
 def where_it_speaks(name: str, known: Values) -> Values:

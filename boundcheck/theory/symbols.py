@@ -124,11 +124,19 @@ CONSTANTS = (
     Quantity("r_0", "r_0", "‖w_0−w*‖, how far the start is from the solution"),
     Quantity("W", "W", "‖w'(λ)‖"),
     Quantity("g_star", r"g_\star", "‖∇₁E(w*,λ)‖", text="g*"),
+    Quantity(
+        "chi", r"\chi", "Lipschitz constant from w* of w ↦ ∇₂E + ∂₂Φᵀv* + w'ᵀ(∇₁E + ∂₁Φᵀv*), with v* and w' at w*"
+    ),
+    Quantity(
+        "omega",
+        r"\omega",
+        "ω with ‖(w'(w)−w')ᵀ(∇₁E − (I−∂₁Φᵀ)v*)‖ ≤ ω‖w−w*‖² on the ball, w'(w) = (I−∂₁Φ)⁻¹∂₂Φ, v* at w*",
+    ),
     Quantity("eps_g", r"\varepsilon_g", "proved bound on ‖g̃−∇f‖, the error of a reference hypergradient g̃", text="ε_g"),
 )
 (
     q, q_star, nu_1, nu_2, eta_1, eta_2, D, L_E, L_Phi, L_Phi_star, mu_inv, kappa, m, mu, L, alpha, grad_alpha,
-    hat_rho_1, hat_rho_2, L_ell, r_0, W, g_star, eps_g
+    hat_rho_1, hat_rho_2, L_ell, r_0, W, g_star, chi, omega, eps_g
 ) = _symbols(CONSTANTS)  # fmt: skip
 
 # The same constants in the norm ‖z‖_P = ‖P^½ z‖ of a momentum method's state z; λ-space stays Euclidean.

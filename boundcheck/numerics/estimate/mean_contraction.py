@@ -73,6 +73,9 @@ def _mean(balls: Sequence[OnBall]) -> Curvature:
 
     A share τ of the way from w* is in every ball that is at least τ times as wide as the first.
     """
-    ends = [ball.radius for ball in balls] + [0.0]
-    shares = [(high - low) / ends[0] for high, low in pairwise(ends)]
-    return weighted_sum([ball.hessian for ball in balls], shares)
+    return weighted_sum([ball.hessian for ball in balls], shares_of([ball.radius for ball in balls]))
+
+
+def shares_of(radii: Sequence[float]) -> list[float]:
+    """How much of the way from the centre to the edge of the first ball is in each ball and not in the next."""
+    return [(high - low) / radii[0] for high, low in pairwise((*radii, 0.0))]

@@ -57,7 +57,7 @@ def at_point(proof: ProgramProof, w: Tensor, alpha: Constant | None) -> AtPoint 
     try:
         lower, outer = proof.lower_bounds(w, 0.0), proof.outer_bounds(w, 0.0)
         E = outer.over.output
-        of_w, of_lam = _slope(E, W, d), _slope(E, LAM, n)
+        of_w, of_lam = slope_of(E, W, d), slope_of(E, LAM, n)
         if isinstance(lower, MapBounds):
             phi = lower.output
             Y, Z = _matrix(phi, W, d, d), _matrix(phi, LAM, d, n)
@@ -69,8 +69,8 @@ def at_point(proof: ProgramProof, w: Tensor, alpha: Constant | None) -> AtPoint 
         else:
             assert alpha is not None
             a, ell, off = alpha.value, lower.over.output, step_rounding(problem)
-            H, C = (_sum(lower.over.curvature(pair), shape) for pair, shape in (((W, W), (d, d)), ((W, LAM), (d, n))))
-            slope = _slope(ell, W, d)
+            H, C = (sum_of(lower.over.curvature(pair), shape) for pair, shape in (((W, W), (d, d)), ((W, LAM), (d, n))))
+            slope = slope_of(ell, W, d)
             A, Z, residual = _times(H, a, off), _times(C, -a, off), _times(slope, a, off)
     except Declined as why:
         return str(why)
@@ -87,7 +87,7 @@ def _times(x: Enclosed, a: float, off: float) -> Enclosed:
     return Enclosed(a * x.value, (abs(a) * (x.off + gamma(2) * size) + off * (size + x.off)) * UP)
 
 
-def _slope(value: Value, slot: str, size: int) -> Enclosed:
+def slope_of(value: Value, slot: str, size: int) -> Enclosed:
     """The gradient of a scalar by one input."""
     slope = value.slopes.get(slot)
     if slope is None:
@@ -102,7 +102,7 @@ def _matrix(value: Value, slot: str, rows: int, columns: int) -> Enclosed:
     return Enclosed(slope.matrix, norm(slope.slip))
 
 
-def _sum(parts: list[Curvature], shape: tuple[int, int]) -> Enclosed:
+def sum_of(parts: list[Curvature], shape: tuple[int, int]) -> Enclosed:
     """D²f from its parts; the slack of each bounds a matrix of rank at most √(rows) times it, in the Frobenius norm."""
     if not parts:
         return Enclosed(torch.zeros(shape, dtype=torch.float64), 0.0)

@@ -7,26 +7,31 @@ program also gives how much closer to w* every point of a ball comes, which is l
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
-from boundcheck.constants import Constant, Constants
+from boundcheck.constants import Constant, Constants, Provenance
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
-from boundcheck.numerics.estimate import derived_constants
+from boundcheck.numerics.estimate import derived_constants, directional_constants
 from boundcheck.numerics.estimate.anchor import Anchor
 from boundcheck.numerics.estimate.calm_hessian import NEAR
 from boundcheck.numerics.estimate.mean_contraction import NearbyStep, OnBall, towards
 from boundcheck.numerics.estimate.program_proof import ProgramProof
 from boundcheck.numerics.estimate.setting import Setting
 from boundcheck.numerics.estimate.step_constant import step_rounding
-from boundcheck.numerics.program.enclosure.curvature_form import weighted_sum
+from boundcheck.numerics.program.enclosure.curvature_form import ends_of, weighted_sum
 from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
 from boundcheck.numerics.program.enclosure.value import W
+from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.side import Side, direction
 
 SHRINKING = ("q", "nu_1", "nu_2", "eta_1", "eta_2", "mu_inv", "kappa")
 BALLS = 11  # smaller ones, each half as wide as the one before
 MANY, SOME = 3, 6  # of them, the widest, before which there are three and one other balls, for q, μ and L alone
+SLOW = 0.005  # 1 − q below which so many steps are slow that the means have more balls
+FINE = tuple(2.0**-x for x in (*(n / 16 for n in range(1, 64)), *(4 + n / 8 for n in range(16)), 6.25, 6.5, 6.75))
+NARROW = 0.25  # of the widest ball, from which the finer balls count for χ and ω
 CHEAP = 20_000_000  # d²(d + n) up to which there are these
 FITS = 1 + 1e-8  # times the radius at which iterates start, of a ball that certainly contains them
 AFFORDABLE = 200_000_000  # d²(d + n) up to which the program is enclosed on every ball
@@ -64,7 +69,10 @@ def with_smaller_balls(
     if (closed is None and program is None) or not widths:
         return constants
     step = _step(setting, program, constants)
-    slopes = _lower_level_of(program) if program is not None else None
+    cheap = setting.problem.d**2 * (setting.problem.d + setting.problem.n) <= CHEAP
+    slow = step is not None and cheap and 0 < 1 - constants["q"].value < SLOW
+    fine = [radius * share for share in FINE] if slow else []
+    hessians = _hessians(setting, program, off) if step is not None else None
 
     def region(width: float) -> Region:
         return Region("w_star", setting.w_star, (width + off) * derived_constants.ROUNDED_UP)
@@ -74,37 +82,88 @@ def with_smaller_balls(
             setting.tell("proving constants on smaller balls", widths.index(width), len(widths))
             on_ball = _on(setting, closed, program, constants, region(width), off, (*SHRINKING, "mu", "L"))
         else:
-            on_ball = _on(setting, None, slopes, constants, region(width), off, ("q", "mu", "L"))
+            assert hessians is not None
+            assert step is not None
+            on_ball = _of_hessian(hessians(width), step, constants)
         return {name: _better(name, value, on_ball.get(name)) for name, value in before.items()}
-
-    def on_ball(width: float) -> list[OnBall]:
-        """Where ∇²₁ℓ is on a ball, for the mean over the way to w*."""
-        if program is None or step is None:
-            return []
-        bounds = program.lower_bounds(setting.w_star, region(width).radius)
-        assert isinstance(bounds, ScalarBounds)
-        return [OnBall(width, weighted_sum(bounds.over.curvature((W, W))))]
 
     last = {name: constant.value for name, constant in known.items()}
     smallest = values(widths[-1], last)
-    innermost, balls = on_ball(widths[-1]), on_ball(radius * FITS)
     tables: dict[str, list[tuple[float, float]]] = {name: [] for name in known}
-    between = step is not None and setting.problem.d**2 * (setting.problem.d + setting.problem.n) <= CHEAP
-    for width in _with_between(widths) if between else widths:
+    reached: list[float] = []
+    for width in _falling([*_with_between(widths), *fine]) if step is not None and cheap else widths:
         if _close(last, smallest):
             break
+        reached.append(width)
         last = _best(last, smallest) if width == widths[-1] else values(width, last)
         for name, value in last.items():
             tables[name].append((width, value))
-        if width != widths[-1]:
-            balls += on_ball(width)
     with_tables = {name: replace(c, on_smaller=_shortened(c, tables[name])) for name, c in known.items()}
-    if step is not None and "q" in with_tables:
-        factors = towards([*balls, *innermost], step)
+    if hessians is not None and step is not None and "q" in with_tables:
+        factors = towards([hessians(width) for width in _falling([radius * FITS, *reached, widths[-1]])], step)
         with_tables["q"] = replace(
             with_tables["q"], towards=tuple(pair for pair in factors if pair[1] < with_tables["q"].value)
         )
+    near = [width for width in fine if width <= radius * NARROW]
+    asked = [width for width in reached if width in widths[::2] or width in near[::2]]
+    if cheap:
+        directional = _directional(setting, constants, [radius * FITS, *near, *asked], asked, off)
+        with_tables |= {constant.name: constant for constant in directional}
     return constants.replace(*with_tables.values())
+
+
+def _hessians(setting: Setting, program: ProgramProof | None, off: float) -> Callable[[float], OnBall]:
+    """Where ∇²₁ℓ is on a ball around w*, each ball once."""
+    assert program is not None
+
+    @cache
+    def on_ball(width: float) -> OnBall:
+        bounds = program.lower_bounds(setting.w_star, (width + off) * derived_constants.ROUNDED_UP)
+        assert isinstance(bounds, ScalarBounds)
+        return OnBall(width, weighted_sum(bounds.over.curvature((W, W))))
+
+    return on_ball
+
+
+def _of_hessian(ball: OnBall, step: NearbyStep, constants: Constants) -> dict[str, Constant]:
+    """q, μ, L and what follows, by the ends of ∇²₁ℓ alone."""
+    smallest, largest = ends_of([ball.hessian])
+    how = Provenance("the ends of ∇²₁ℓ over the ball, from the program", "program")
+    on_ball = {name: constants[name] for name in ("alpha", "mu", "L") if name in constants}
+    from_ends = [
+        Constant("q", step.slope(smallest, largest), Side.UPPER, how),
+        Constant("mu", smallest, Side.LOWER, how),
+        Constant("L", largest, Side.UPPER, how),
+    ]
+    for constant in from_ends:
+        old = on_ball.get(constant.name)
+        if old is None or not old.is_safe or _better(constant.name, old.value, constant) != old.value:
+            on_ball[constant.name] = constant
+    return _with_inverse(on_ball)
+
+
+def _directional(
+    setting: Setting, constants: Constants, radii: Sequence[float], asked: Sequence[float], off: float
+) -> list[Constant]:
+    """χ and ω on the first of some balls and on those asked for, if α does not depend on λ."""
+    problem = setting.problem
+    alpha, slope = constants.get("alpha"), constants.get("grad_alpha")
+    frozen = problem.frozen_step or (slope is not None and slope.value == 0 and slope.side is Side.EXACT)
+    if not frozen or alpha is None or problem.inner_at is None:
+        return []
+    value = alpha.value
+    with_step = replace(problem, step_at=lambda ready: value, frozen_step=None)  # α itself does not matter
+    proof = setting.program if setting.program.has_loss else ProgramProof.of(with_step)
+    w, ball = setting.w_star, directional_constants.OnBall.of
+    try:
+        balls = [ball(proof, w, width, (width + off) * derived_constants.ROUNDED_UP) for width in _falling(radii)]
+        return directional_constants.constants_of(proof, w, off, balls, asked)
+    except Declined:
+        return []
+
+
+def _falling(radii: Sequence[float]) -> list[float]:
+    return sorted(set(radii), reverse=True)
 
 
 def _with_between(widths: Sequence[float]) -> Iterator[float]:
@@ -165,6 +224,11 @@ def _on(
         old = on_ball.get(constant.name)
         if old is None or not old.is_safe or _better(constant.name, old.value, constant) != old.value:
             on_ball[constant.name] = constant
+    return _with_inverse(on_ball)
+
+
+def _with_inverse(on_ball: dict[str, Constant]) -> dict[str, Constant]:
+    """With what follows from q, μ and L."""
     if "q" in on_ball:
         on_ball |= {constant.name: constant for constant in derived_constants.inverse(on_ball)}
     if "mu" in on_ball and "L" in on_ball and on_ball["mu"].value > 0:

@@ -92,7 +92,8 @@ def test_no_point_of_a_ball_exceeds_its_constants(name: str) -> None:
 def test_without_being_asked_there_are_none() -> None:
     plain = bc.estimate_constants(logistic(), ball="local")
     assert not any(constant.on_smaller for constant in plain.values())
-    assert {name: c.value for name, c in plain.items()} == {name: c.value for name, c in constants().items()}
+    more = {name: c.value for name, c in constants().items() if name not in ("chi", "omega")}  # which are for them
+    assert {name: c.value for name, c in plain.items()} == more
 
 
 def test_a_centre_in_doubt_widens_every_ball() -> None:

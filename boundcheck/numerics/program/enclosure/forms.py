@@ -93,16 +93,16 @@ def _split(parts: list[Trilinear]) -> tuple[list[Trilinear], float]:
     """The largest parts, and at least the norm of the others by the sizes of their terms, without eigenvalues."""
     if len(parts) <= MOST_PARTS:
         return parts, 0.0
-    by_size = sorted(((total(_sizes_of_terms(part, part.c.size)), part) for part in parts), key=lambda pair: -pair[0])
+    by_size = sorted(((total(sizes_of_terms(part, part.c.size)), part) for part in parts), key=lambda pair: -pair[0])
     return [part for _, part in by_size[:MOST_PARTS]], math.fsum(size for size, _ in by_size[MOST_PARTS:]) * UP
 
 
 def _of_one_entry(parts: Sequence[Trilinear]) -> float:
     """The largest single term of the sums, which their norms mostly exceed."""
-    return max(float(_sizes_of_terms(part).max()) for part in parts)
+    return max(float(sizes_of_terms(part).max()) for part in parts)
 
 
-def _sizes_of_terms(part: Trilinear, c: Tensor | None = None) -> Tensor:
+def sizes_of_terms(part: Trilinear, c: Tensor | None = None) -> Tensor:
     """At least |c_g|‖A_g‖‖B_g‖‖C_g‖; c is the middle by default."""
     sizes = part.c.mid.abs() if c is None else c
     for X in part.factors:
@@ -209,7 +209,7 @@ def _as_one_tensor(parts: Sequence[Trilinear]) -> float:
 
 def _rounding_of_tensor(parts: Sequence[Trilinear]) -> float:
     """At least the norm of what rounding does to the sum of the middles as one tensor."""
-    return math.fsum(gamma(len(part.c.lo) + len(parts) + 4) * total(_sizes_of_terms(part)) for part in parts)
+    return math.fsum(gamma(len(part.c.lo) + len(parts) + 4) * total(sizes_of_terms(part)) for part in parts)
 
 
 @dataclass(frozen=True, eq=False)
