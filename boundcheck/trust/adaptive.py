@@ -27,6 +27,7 @@ from boundcheck.trust.aid_point import AidPoint, Iterate, Solvers, Work
 from boundcheck.trust.proof import ANOTHER, as_array, prove
 from boundcheck.trust.result import AccurateHypergradient
 from boundcheck.trust.tolerance import Tolerance
+from boundcheck.trust.way_to_solution import leads_to
 
 FIRST = 2  # lower-level steps before the first point
 TRIAL = 2  # products by which ∂₁Φ is seen to be symmetric
@@ -98,6 +99,8 @@ def to_tolerance(
             if proof == ANOTHER and newton:  # a Newton step went too far
                 return to_tolerance(problem, tolerance, w0, v0, most, with_proof, newton=False)
             if isinstance(proof, str):
+                if newton and not _is_on_the_way(solvers, w0, following):
+                    return to_tolerance(problem, tolerance, w0, v0, most, with_proof, newton=False)
                 return _result(solvers, answer, following.work, 0, proof)
             if tolerance.allows(proof.accuracy):
                 proved = _Answer(point, proof.corrected, proof.accuracy, proof.eps_g)
@@ -122,6 +125,18 @@ def to_tolerance(
         f"after {best.products} products, where rounding or the lower level stops it; ask for a larger rtol",
         best,
     )
+
+
+def _is_on_the_way(solvers: Solvers, w0: Tensor, at: AidPoint) -> bool:
+    """Do steps of the lower level lead to this point? Without a proof nothing else says which fixed point it is at."""
+    problem, prepared = solvers.problem, solvers.prepared
+    if problem.affine or solvers.method != "aid-cg":  # one fixed point, or no Newton step
+        return True
+    z = problem.dynamics.start(w0)
+    with torch.no_grad():
+        for _ in range(FIRST):
+            z = problem.psi_at(z, prepared.ready)
+    return leads_to(problem, prepared, problem.dynamics.iterate(z), at.w)
 
 
 @dataclass(frozen=True)
