@@ -102,3 +102,15 @@ def test_an_error_that_every_call_catches() -> None:
 
 def test_a_function_without_a_second_derivative_is_refused_where_that_matters() -> None:
     of_loss(lambda w, lam: torch.cdist(X, w[None]).pow(2).sum() + (lam * w**2).sum())
+
+
+def test_an_ill_conditioned_system_is_rounded_otherwise_in_a_batch() -> None:
+    """Its derivative by λ is off by 1e-8 in a batch, which is what rounding of the matrix does."""
+    n = 8
+    hilbert = torch.tensor([[1 / (i + j + 1) for j in range(n)] for i in range(n)], dtype=torch.float64)
+
+    def phi(w: Tensor, lam: Tensor) -> Tensor:
+        b = (lam[:1] * torch.ones(n, dtype=lam.dtype))[:, None]
+        return 0.5 * w + 1e-4 * torch.cholesky_solve(b, torch.linalg.cholesky(hilbert))[:2, 0]
+
+    make(phi)
