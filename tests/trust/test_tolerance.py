@@ -231,7 +231,10 @@ def test_a_newton_step_to_another_fixed_point_is_noticed_without_a_proof(prove: 
     """From 1.2 the steps lead to 2.1; a Newton step near 1.57, where Φ' = 1, jumps to 9.41."""
     start = torch.tensor([1.2], dtype=torch.float64)
     problem = bc.Problem.from_map(
-        lambda w, h: w - 0.3 * torch.sin(3 * w) + 0.01 * h, lambda w, h: (w**2).sum() / 2 + w.sum(), start, 0 * start + 1
+        lambda w, h: w - 0.3 * torch.sin(3 * w) + 0.01 * h,
+        lambda w, h: (w**2).sum() / 2 + w.sum(),
+        start,
+        0 * start + 1,
     )
     g = bc.hypergradient(problem, rtol=0.01, prove=prove)
     assert g.how == ("proved" if prove else "estimated")

@@ -143,7 +143,7 @@ def _compare(problem: Problem, name: str, function: Function, points: Tensor, dr
 
 @dataclass(frozen=True, eq=False)
 class _Shaken:
-    """Shows how much rounding there is: what changes if w, λ and every result inside the function move by a rounding."""
+    """Shows how much rounding there is: what changes if w, λ and all results inside move by a rounding."""
 
     problem: Problem
     function: Function

@@ -93,8 +93,8 @@ def _refuse_kept(
     for what, grad in zip(("params", "hparams"), again, strict=True):
         if grad is not None:
             raise InputError(
-                f"{name} keeps a tensor that an earlier call computed from {what} (a cache, a cached_property, a global "
-                "or an attribute), so it is not a function of its arguments; compute it in each call"
+                f"{name} keeps a tensor that an earlier call computed from {what} (a cache, a cached_property, a "
+                "global or an attribute), so it is not a function of its arguments; compute it in each call"
             )
 
 

@@ -22,8 +22,8 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
         return torch.as_strided(input, size, stride, storage_offset)
     if storage_offset is not None:
         raise InputError(
-            f"as_strided with storage_offset = {storage_offset} reads memory from its beginning, where other parameters "
-            f"may be; {ASK}"
+            f"as_strided with storage_offset = {storage_offset} reads memory from its beginning, where other "
+            f"parameters may be; {ASK}"
         )
     if not input.is_contiguous():
         raise InputError(f"as_strided of a tensor that is not contiguous; {ASK}, or call .contiguous() first")

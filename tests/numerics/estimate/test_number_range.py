@@ -1,4 +1,4 @@
-"""Numbers whose products leave the range of floats: nothing is claimed of them, and the message names what was given."""
+"""Numbers whose products leave the range of floats: nothing is claimed of them, and messages name what was given."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import torch
 import boundcheck as bc
 
 
-def make(w_scale: float, outer_scale: float = 1.0, lam_scale: float = 1.0, dtype: torch.dtype = torch.float64) -> bc.Problem:
+def make(
+    w_scale: float, outer_scale: float = 1.0, lam_scale: float = 1.0, dtype: torch.dtype = torch.float64
+) -> bc.Problem:
     zero = torch.zeros(1, dtype=dtype)
     return bc.Problem.from_map(
         lambda w, h: 0.5 * w + 0.3 * w_scale * torch.sin(w / w_scale) + h * (w_scale / lam_scale),
@@ -37,7 +39,9 @@ def test_what_leaves_the_range_is_refused_by_its_name(problem: bc.Problem, messa
 
 def test_an_outer_loss_that_is_flat_at_the_solution_is_in_range() -> None:
     half = torch.full((1,), 0.5, dtype=torch.float64)
-    problem = bc.Problem.from_map(lambda w, h: 0.5 * w + h, lambda w, h: 1e-60 * ((w - 1) ** 2).sum() ** 3, 0 * half, half)
+    problem = bc.Problem.from_map(
+        lambda w, h: 0.5 * w + h, lambda w, h: 1e-60 * ((w - 1) ** 2).sum() ** 3, 0 * half, half
+    )
     assert bc.estimate_constants(problem, ball="local", budget=12)["q"].value == pytest.approx(0.5, rel=1e-12)
 
 
