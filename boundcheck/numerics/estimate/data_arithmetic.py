@@ -1,6 +1,6 @@
 """Does it matter that what a function computes from data alone is rounded?
 
-Bounds from a program take such numbers as computed, and residuals take them as exact, so proofs that use both are of two
+Bounds from a program take such numbers as computed, and residuals take them as exact, so proofs with both are of two
 functions if these differ. Then nothing is proved: in float32 wherever float64 gives another number, and in float64
 wherever a rounding of every step changes a result by more than `TOLERATED`, as it does where numbers cancel.
 """

@@ -41,7 +41,9 @@ class Snapshot:
                         raise Declined(f"aten.{operation.name}: its data are sparse, or too large to be copied")
                     x = x.detach().clone()
                 elif sparse and (parts := _parts_of(x)) is not None:
-                    numbers += sum(part.numel() if part.layout is torch.strided else part._nnz() for part in parts.tensors)
+                    numbers += sum(
+                        part.numel() if part.layout is torch.strided else part._nnz() for part in parts.tensors
+                    )
                     x = _Parts(parts.kind, tuple(part.detach().clone() for part in parts.tensors), parts.plain)
                 elif not isinstance(x, _PLAIN):
                     raise Declined(f"{operation.name}: an argument of type {type(x).__name__}")
