@@ -20,12 +20,11 @@ from boundcheck.numerics.solvers.lower_level import length
 
 LARGEST = 1e75  # four of them are a number of float64, in which bounds are computed
 SMALLEST = 1e-75  # of w
-ROOM = 100  # by which squares in the dtype of the problem stay away from the ends of its range
 
 
 @dataclass(frozen=True)
 class _Range:
-    """What the dtype of a problem allows; E may be nearly flat, so its slopes may be smaller than w."""
+    """What the dtype of a problem allows, whose squares are numbers too; E may be nearly flat, so its slopes may be smaller than w."""
 
     largest: float
     smallest: float
@@ -34,8 +33,8 @@ class _Range:
     @classmethod
     def of(cls, problem: Problem) -> _Range:
         info = torch.finfo(problem.dtype)
-        tiny = ROOM * math.sqrt(info.tiny)
-        return cls(min(LARGEST, math.sqrt(info.max) / ROOM), max(SMALLEST, tiny), tiny)
+        tiny = math.sqrt(info.tiny)
+        return cls(min(LARGEST, math.sqrt(info.max)), max(SMALLEST, tiny), tiny)
 
 
 def refuse_start(problem: Problem, lam: Tensor, phi: Tensor) -> None:
