@@ -24,7 +24,7 @@ SMALLEST = 1e-75  # of w
 
 @dataclass(frozen=True)
 class _Range:
-    """What the dtype of a problem allows, whose squares are numbers too; E may be nearly flat, so its slopes may be smaller than w."""
+    """What the dtype of a problem allows: squares are numbers. E may be nearly flat, so less is asked of its slopes."""
 
     largest: float
     smallest: float

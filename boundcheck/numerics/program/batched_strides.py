@@ -17,8 +17,10 @@ ASK = "write it with indices, x[...], or x.unfold(...)"
 
 
 def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
-    """The entries at Σ i·stride of a tensor whose entries lie one after the other; PyTorch's own of data."""
-    if not input.requires_grad and not torch._C._functorch.is_functorch_wrapped_tensor(input):
+    """The entries at Σ i·stride of a tensor whose entries lie one after the other; any memory of data."""
+    last = sum((length - 1) * step for length, step in zip(size, stride, strict=True))
+    fits = storage_offset is None and input.is_contiguous() and last < input.numel()
+    if not fits and _is_data(input):
         return torch.as_strided(input, size, stride, storage_offset)
     if storage_offset is not None:
         raise InputError(
@@ -32,12 +34,18 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
         shape = [1] * len(size)
         shape[axis] = length
         places = places + (torch.arange(length, device=input.device) * step).reshape(shape)
-    last = sum((length - 1) * step for length, step in zip(size, stride, strict=True))
     if places.numel() and last >= input.numel():
         raise InputError(
             f"as_strided reads entry {last} of a tensor of {input.numel()}, which is memory of something else; {ASK}"
         )
     return input.reshape(-1)[places]
+
+
+def _is_data(x: Tensor) -> bool:
+    """Is nothing differentiated or batched by it?"""
+    if x.requires_grad or torch._C._functorch.is_functorch_wrapped_tensor(x):
+        return False
+    return torch.autograd.forward_ad.unpack_dual(x).tangent is None
 
 
 STRIDES: dict[Callable[..., Any], Callable[..., Any]] = {
