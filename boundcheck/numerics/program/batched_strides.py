@@ -45,7 +45,7 @@ def _is_data(x: Tensor) -> bool:
     """Is nothing differentiated or batched by it?"""
     if x.requires_grad or torch._C._functorch.is_functorch_wrapped_tensor(x):
         return False
-    return torch.autograd.forward_ad.unpack_dual(x).tangent is None
+    return torch.autograd.forward_ad.unpack_dual(x).tangent is None  # type: ignore[no-untyped-call]
 
 
 STRIDES: dict[Callable[..., Any], Callable[..., Any]] = {
