@@ -125,6 +125,7 @@ def rounding_floor(
     models = np.stack([model_of(c, f, problem.dtype, every) for c, f in zip(constants, solutions, strict=True)])
     measured = floor.measured(problem, [str(m) for m in methods], [int(t) for t in ts], solutions[0])
     sizes = np.array([[float(f.value[0].norm())] for f in solutions])
+    lost = np.array([[floor.underflow(c, f, problem.dtype)] for c, f in zip(constants, solutions, strict=True)])
     floors, how = {}, "model"
     for method in methods:
         measured_floor = None if measured is None else measured[str(method)]
@@ -134,7 +135,7 @@ def rounding_floor(
             scale = np.where(models[:1] > 0, models / np.where(models[:1] > 0, models[:1], 1), 1.0)
             rounding = scale * np.interp(every, ts, measured_floor)
         subtraction = floor.unit(problem.dtype) * (np.where(np.isfinite(errors[method]), errors[method], 0) + 2 * sizes)
-        floors[method] = floor.FACTOR * np.maximum(rounding, subtraction)
+        floors[method] = floor.FACTOR * np.maximum(np.maximum(rounding, subtraction), lost)
     return Floor(floors, how)
 
 

@@ -29,6 +29,7 @@ from boundcheck.trust.proof import ANOTHER, Proof, as_array, prove
 from boundcheck.trust.result import AccurateHypergradient
 from boundcheck.trust.same_answers import asked, same_answers
 from boundcheck.trust.tolerance import Tolerance
+from boundcheck.trust.way_to_solution import leads_to
 
 FIRST = 2  # lower-level steps before the first point
 TRIAL = 2  # products by which ∂₁Φ is seen to be symmetric
@@ -122,6 +123,8 @@ def _to_tolerance(
             if proof == ANOTHER and newton:  # a Newton step went too far
                 return _to_tolerance(problem, tolerance, w0, v0, most, with_proof, newton=False)
             if isinstance(proof, str):
+                if newton and not _is_on_the_way(solvers, w0, following):
+                    return _to_tolerance(problem, tolerance, w0, v0, most, with_proof, newton=False)
                 return _result(solvers, answer, following.work, 0, proof)
             if tolerance.allows(proof.accuracy):
                 proved = _CorrectedPoint(point, proof.corrected, proof.accuracy, proof.eps_g)
@@ -158,6 +161,18 @@ def _proof(
         if why.__cause__ is None:  # not an error of PyTorch: a derivative is wrong, or a value
             raise
         return str(why)
+
+
+def _is_on_the_way(solvers: Solvers, w0: Tensor, at: AidPoint) -> bool:
+    """Do steps of the lower level lead to this point? Without a proof nothing else says which fixed point it is at."""
+    problem, prepared = solvers.problem, solvers.prepared
+    if problem.affine or solvers.method != "aid-cg":  # one fixed point, or no Newton step
+        return True
+    z = problem.dynamics.start(w0)
+    with torch.no_grad():
+        for _ in range(FIRST):
+            z = problem.psi_at(z, prepared.ready)
+    return leads_to(problem, prepared, problem.dynamics.iterate(z), at.w)
 
 
 @dataclass(frozen=True)

@@ -314,3 +314,18 @@ def test_how_the_error_is_known_is_said_in_the_words_of_all_tables() -> None:
     assert likely.how == "probable (probability 0.999)"
     assert likely.how in str(likely)
     assert likely.how in repr(likely)
+
+
+@pytest.mark.parametrize("prove", [True, False])
+def test_a_newton_step_to_another_fixed_point_is_noticed_without_a_proof(prove: bool) -> None:
+    """From 1.2 the steps lead to 2.1; a Newton step near 1.57, where Φ' = 1, jumps to 9.41."""
+    start = torch.tensor([1.2], dtype=torch.float64)
+    problem = bc.Problem.from_map(
+        lambda w, h: w - 0.3 * torch.sin(3 * w) + 0.01 * h,
+        lambda w, h: (w**2).sum() / 2 + w.sum(),
+        start,
+        0 * start + 1,
+    )
+    g = bc.hypergradient(problem, rtol=0.01, prove=prove)
+    assert g.how == ("proved" if prove else "estimated")
+    assert 2 < float(g.w) < 2.2

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel.derivatives import Function, Linearisation, rows
@@ -42,6 +43,26 @@ class _Errors(TorchFunctionMode):
             line = current_line()
             self.first = self.first or getattr(func, "__name__", str(func)) + (f", {line}" if line else "")
             raise
+
+
+class _Roundings(TorchFunctionMode):
+    """Multiplies what functions of PyTorch compute by 1 + ε·noise, with the ε of its dtype, while it is active."""
+
+    def __init__(self, draw: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.draw = draw
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if not isinstance(result, Tensor) or result.dtype not in _REAL:
+            return result
+        given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+        if result._is_view() or any(x.data_ptr() == result.data_ptr() for x in given):
+            return result  # nothing was computed, or it was written in place
+        return result * (1 + torch.finfo(result.dtype).eps * self.draw(result))
+
+
+_REAL = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +150,7 @@ def _same(first: Tensor, second: Tensor) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _RoundingShift:
-    """Shows how much rounding there is: what changes if every number moves by a rounding."""
+    """Shows how much rounding there is: what changes if w, λ and all results inside move by a rounding."""
 
     problem: Problem
     function: Function
@@ -142,7 +163,8 @@ class _RoundingShift:
         most = torch.zeros_like(value)
         for _ in range(SHAKES):
             points, lam = (x * (1 + eps * self.draw(x)) for x in (self.points, self.problem.lam))
-            answer = dict(_plain_answer(self.problem, self.function, points, lam, self.c).parts)
+            with _Roundings(self.draw):
+                answer = dict(_plain_answer(self.problem, self.function, points, lam, self.c).parts)
             most = torch.maximum(most, (answer[what] - value).abs())
         return most.max()
 

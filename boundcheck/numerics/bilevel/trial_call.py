@@ -57,8 +57,9 @@ def call(function: Callable[[Tensor, Ready], Tensor], name: str, door: Door, w0:
     Raises
     ------
     InputError
-        if the value is not finite or of another dtype, if a buffer of a module changes, or if a tensor of params or
-        hparams is used by another way than the arguments of the function.
+        if the value is not finite or of another dtype, if a buffer of a module changes, if a tensor of params or
+        hparams is used by another way than the arguments of the function, or if a tensor is used that an earlier call
+        computed from them.
     """
     w, lam = (x.detach().clone().requires_grad_() for x in (w0, lam))
     given = {f"params{path}": x for path, x in door.params.originals().items()}
@@ -76,10 +77,25 @@ def call(function: Callable[[Tensor, Ready], Tensor], name: str, door: Door, w0:
                     f"{name} uses {path} itself, not what it is given in its place; take it from the arguments in each "
                     "call, or .detach() it if it is meant to be constant"
                 )
+        _refuse_kept(function, name, door, (w, lam))
         mixed = by_lam
         if value.dim() == 0 and by_w is not None:
             mixed = _grad(by_w, (lam,), f"the gradient of {name}")[0]
     return FirstCall(name, by_w is not None, by_lam is not None, mixed is not None)
+
+
+def _refuse_kept(
+    function: Callable[[Tensor, Ready], Tensor], name: str, door: Door, before: tuple[Tensor, Tensor]
+) -> None:
+    """Call the function at other tensors, with the same numbers, and refuse one that still uses those of before."""
+    w, lam = (x.detach().clone().requires_grad_() for x in before)
+    again = _grad(function(w, door.ready(lam)), before, name)
+    for what, grad in zip(("params", "hparams"), again, strict=True):
+        if grad is not None:
+            raise InputError(
+                f"{name} keeps a tensor that an earlier call computed from {what} (a cache, a cached_property, a "
+                "global or an attribute), so it is not a function of its arguments; compute it in each call"
+            )
 
 
 def refuse_without_hparams(inner: FirstCall, outer: FirstCall) -> None:

@@ -20,6 +20,7 @@ from boundcheck.numerics.bilevel.threads import on_few_threads
 from boundcheck.numerics.estimate import (
     at_solution,
     counterexamples,
+    data_arithmetic,
     derived_constants,
     hessians,
     shift_to_solution,
@@ -151,6 +152,9 @@ def on_balls(
     values on smaller balls too.
     """
     doubts += validate.at_reference(problem, solution).unconfirmed
+    doubts = tuple(f"autograd's derivatives were not confirmed ({doubt})" for doubt in doubts)
+    if rounded := data_arithmetic.doubt(problem):
+        doubts += (rounded,)
     setting = Setting(problem, Prepared(problem, problem.lam[None]), solution, spend, tell)
     closed = problem.known if isinstance(problem.known, ClosedForms) else None
     claimed = known if known is not None else problem.known if isinstance(problem.known, Constants) else Constants()
@@ -265,8 +269,8 @@ def _add(constants: dict[str, Constant], others: Iterable[Constant]) -> None:
 
 
 def _doubted(constants: Constants, doubts: Sequence[str]) -> Constants:
-    """The same as estimates, since a derivative that they come from could not be confirmed."""
-    why = f"; an estimate, as autograd's derivatives were not confirmed ({doubts[0]})"
+    """The same as estimates, since a derivative that they come from could not be confirmed, or data are rounded."""
+    why = f"; an estimate, as {doubts[0]}"
     return Constants(
         {
             name: replace(

@@ -11,7 +11,7 @@ from boundcheck.constants import Constant, Constants, Provenance
 from boundcheck.numerics.bilevel import derivative_check
 from boundcheck.numerics.bilevel.closed_forms import Region
 from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.numerics.estimate import at_solution, fixed_point_certificate, validate
+from boundcheck.numerics.estimate import at_solution, data_arithmetic, fixed_point_certificate, number_range, validate
 from boundcheck.numerics.estimate.fixed_point_certificate import FixedPoint
 from boundcheck.numerics.estimate.program_at_point import AtPoint, at_point
 from boundcheck.numerics.estimate.program_proof import ProgramProof
@@ -38,8 +38,11 @@ class NearSolution:
 def near_solution(problem: Problem, solution: ReferenceSolution) -> NearSolution | str:
     """The proof for a reference of one λ, which is that of the problem; or why there is none."""
     w = solution.w[0]
+    number_range.refuse_solution(problem, w, solution.v[0])
     if doubts := _doubts(problem, solution):
         return f"autograd's derivatives were not confirmed ({doubts[0]})"
+    if rounded := data_arithmetic.doubt(problem):
+        return rounded
     proof, alpha = ProgramProof.of(problem), step_constant(problem)
     fixed_point = fixed_point_certificate.certify(proof, solution, alpha)
     if isinstance(fixed_point, str):

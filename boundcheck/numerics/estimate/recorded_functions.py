@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -78,16 +77,17 @@ def recorded_functions(problem: Problem) -> RecordedFunctions:
             declined[level] = f"{name}: {reason}"
             del programs[level]
             continue
-        with suppress(Declined):  # sparse data are compared at points instead
-            snapshots[level] = Snapshot.of(programs[level])
+        try:
+            snapshots[level] = Snapshot.of(programs[level], sparse=True)
+        except Declined as why:  # it would be unknown later whether the function is the same
+            declined[level] = f"{name}: {why}"
+            del programs[level]
     return RecordedFunctions(programs, snapshots, declined)
 
 
 def has_changed(problem: Problem, level: str, recorded: RecordedFunctions) -> bool:
     """Is the function of a level another one now? It is recorded again, and compared number for number."""
-    snapshot = recorded.snapshots.get(level)
-    if snapshot is None:
-        return bool(_difference(problem, level, recorded.programs[level]))
+    snapshot = recorded.snapshots[level]
     try:
         now = capture(functions(problem)[level][1], problem.w0, problem.lam, EXPANSIONS)
     except Declined:

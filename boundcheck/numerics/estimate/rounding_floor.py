@@ -9,7 +9,9 @@ Both are estimates, so the floor of a report is `FACTOR` times as much. An error
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -35,17 +37,46 @@ def model(constants: Constants, solution: ReferenceSolution, dtype: torch.dtype,
     A step s rounds numbers of size ‖w_s‖ ≤ ‖w*‖ + q^s r_0, and what it leaves shrinks by q a step: together
     Σ_s q^(t−s)‖w_s‖ = M_t/(1−q) with M_t ≤ ‖w*‖ + (1−q)(t+1)q^t r_0.
     """
-    value = {name: constants[name].value for name in ("eta_1", "eta_2", "nu_1", "nu_2", "W", "L_Phi_star")}
+    gains = _Gains.of(constants, float(solution.v[0].norm()))
     w, v = float(solution.w[0].norm()), float(solution.v[0].norm())
-    gap = constants["mu_inv"].value if "mu_inv" in constants else 1 - constants["q"].value
-    if gap <= 0:
-        raise InputError(f"1 − q = {gap:.3g}: without a contraction there is no model of rounding; measure it instead")
-    kappa = constants["kappa"].value if "kappa" in constants else (1 + constants["q"].value) / gap
-    S_w = value["eta_2"] + value["eta_1"] * value["W"] + (value["nu_2"] + value["nu_1"] * value["W"]) * v
     q = min(constants["q"].value, 1.0)
     start = constants["r_0"].value * (1 - q) * (t + 1.0) * q**t
-    size: np.ndarray = unit(dtype) * kappa * (S_w * (w + start) + value["L_Phi_star"] * v)
+    size: np.ndarray = unit(dtype) * (gains.of_w * (w + start) + gains.of_v * v)
     return size
+
+
+def underflow(constants: Constants, solution: ReferenceSolution, dtype: torch.dtype) -> float:
+    """What numbers that are lost do to a hypergradient or to a bound: a norm takes those below √tiny for 0.
+
+    They act as rounding of w and v of this size would; without the constants, as rounding of the hypergradient.
+    """
+    lost = math.sqrt(torch.finfo(dtype).tiny) * math.sqrt(solution.w.shape[-1] + solution.value.shape[-1])
+    try:
+        gains = _Gains.of(constants, float(solution.v[0].norm()))
+    except (InputError, LookupError):
+        return lost
+    gain = gains.of_w + gains.of_v
+    return lost * (1 + gain) if math.isfinite(gain) else lost
+
+
+@dataclass(frozen=True)
+class _Gains:
+    """By how much a hypergradient moves with rounding in w and in v, which the linear systems amplify."""
+
+    of_w: float
+    of_v: float
+
+    @classmethod
+    def of(cls, constants: Constants, v: float) -> _Gains:
+        value = {name: constants[name].value for name in ("eta_1", "eta_2", "nu_1", "nu_2", "W", "L_Phi_star")}
+        gap = constants["mu_inv"].value if "mu_inv" in constants else 1 - constants["q"].value
+        if gap <= 0:
+            raise InputError(
+                f"1 − q = {gap:.3g}: without a contraction there is no model of rounding; measure it instead"
+            )
+        kappa = constants["kappa"].value if "kappa" in constants else (1 + constants["q"].value) / gap
+        S_w = value["eta_2"] + value["eta_1"] * value["W"] + (value["nu_2"] + value["nu_1"] * value["W"]) * v
+        return cls(kappa * S_w, kappa * value["L_Phi_star"])
 
 
 def measured(

@@ -14,6 +14,7 @@ from boundcheck.numerics.bilevel.derivative_check import Confirmation
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.same_answer import Answers
+from boundcheck.numerics.estimate import number_range
 from boundcheck.numerics.solvers.reference import ReferenceSolution
 
 _ANSWERS: WeakKeyDictionary[Problem, Answers] = WeakKeyDictionary()  # by the last `check` of each problem
@@ -42,7 +43,7 @@ def check(problem: Problem, lam: Tensor, w_star: Tensor | None = None) -> Confir
     Raises
     ------
     InputError
-        if a function is stochastic.
+        if a function is stochastic, or if numbers are so large or small that their products leave float64.
     UserCodeError
         if a function is not finite, or if a derivative is clearly not that of its function.
     """
@@ -50,6 +51,7 @@ def check(problem: Problem, lam: Tensor, w_star: Tensor | None = None) -> Confir
     answers = Answers.of(problem, lam, ready)
     for what, (at_start, _) in (("Φ", answers.phi), ("E", answers.outer)):
         _finite(problem, what, at_start)
+    number_range.refuse_start(problem, lam, answers.phi[0])
     ask_again = partial(answers.refuse_if_changed, problem)
     ask_again()
     try:
@@ -84,7 +86,14 @@ def derivatives(problem: Problem) -> Confirmation:
 
 @lru_cache(maxsize=8)
 def at_reference(problem: Problem, solution: ReferenceSolution) -> Confirmation:
-    """Whether ∂₂Φ is that of the function at a reference of one λ, which is that of the problem; asked once of each."""
+    """Whether ∂₂Φ is that of the function at a reference of one λ, which is that of the problem; asked once of each.
+
+    Raises
+    ------
+    InputError
+        if numbers there are so large or small that their products leave float64.
+    """
+    number_range.refuse_solution(problem, solution.w[0], solution.v[0])
     return derivative_check.at_solution(problem, problem.lam, solution.w[0])
 
 

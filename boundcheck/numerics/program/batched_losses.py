@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from boundcheck.numerics.program.batched_layers import LAYERS
+from boundcheck.numerics.program.batched_strides import STRIDES
 
 Result = TypeVar("Result")
 
@@ -71,6 +72,7 @@ FORMULAS: dict[Callable[..., Any], Callable[..., Any]] = {
     F.huber_loss: _huber_loss,
     F.smooth_l1_loss: _smooth_l1_loss,
     **LAYERS,
+    **STRIDES,
 }
 
 

@@ -6,7 +6,7 @@ for every w and λ; nothing rests on points that were tried.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import torch
@@ -26,17 +26,25 @@ class Snapshot:
     leaves: tuple[tuple[Any, ...], ...]  # the arguments of each operation, tensors as copies
 
     @classmethod
-    def of(cls, program: Program) -> Snapshot:
-        """Copy the data of a program; declined where they are too many or are not tensors or plain numbers."""
+    def of(cls, program: Program, *, sparse: bool = False) -> Snapshot:
+        """Copy the data of a program; declined where they are too many, or sparse, or not tensors or plain numbers.
+
+        With `sparse`, sparse tensors are copied too, and objects that consist of tensors, such as a sparse matrix.
+        """
         numbers, leaves = 0, []
         for operation in program.operations:
             copies = []
             for x in leaves_of(operation.args, operation.kwargs):
                 if isinstance(x, Tensor):
                     numbers += x.numel()
-                    if x.layout is not torch.strided or numbers > MOST_NUMBERS:
+                    if (x.layout is not torch.strided and not sparse) or numbers > MOST_NUMBERS:
                         raise Declined(f"aten.{operation.name}: its data are sparse, or too large to be copied")
                     x = x.detach().clone()
+                elif sparse and (parts := _parts_of(x)) is not None:
+                    numbers += sum(
+                        part.numel() if part.layout is torch.strided else part._nnz() for part in parts.tensors
+                    )
+                    x = _Parts(parts.kind, tuple(part.detach().clone() for part in parts.tensors), parts.plain)
                 elif not isinstance(x, _PLAIN):
                     raise Declined(f"{operation.name}: an argument of type {type(x).__name__}")
                 copies.append(x)
@@ -57,6 +65,25 @@ _PLAIN = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """What an object consists of: tensors, and plain numbers and words."""
+
+    kind: type
+    tensors: tuple[Tensor, ...]
+    plain: tuple[Any, ...]
+
+
+def _parts_of(x: Any) -> _Parts | None:
+    """The parts of an object that consists of tensors and plain values, such as a sparse matrix; None for others."""
+    if not is_dataclass(x) or isinstance(x, type | Ref):
+        return None
+    values = [getattr(x, part.name) for part in fields(x)]
+    tensors = tuple(value for value in values if isinstance(value, Tensor))
+    plain = tuple(value for value in values if not isinstance(value, Tensor))
+    return _Parts(type(x), tensors, plain) if tensors and all(isinstance(value, _PLAIN) for value in plain) else None
+
+
 def _same(one: Operation, two: Operation, leaves: tuple[Any, ...]) -> bool:
     if one.name != two.name or one.func is not two.func or one.shapes != two.shapes:
         return False
@@ -65,10 +92,27 @@ def _same(one: Operation, two: Operation, leaves: tuple[Any, ...]) -> bool:
 
 
 def _equal(x: Any, y: Any) -> bool:
+    if isinstance(x, _Parts):
+        parts = _parts_of(y) if type(y) is x.kind else None
+        if parts is None or len(parts.tensors) != len(x.tensors) or parts.plain != x.plain:
+            return False
+        return all(map(_equal, x.tensors, parts.tensors))
     if not isinstance(x, Tensor):
         return type(x) is type(y) and (x == y or (x != x and y != y))
-    if not isinstance(y, Tensor) or x.dtype != y.dtype or x.shape != y.shape or y.layout is not torch.strided:
+    if not isinstance(y, Tensor) or x.dtype != y.dtype or x.shape != y.shape or x.layout is not y.layout:
         return False
+    if x.layout is not torch.strided:
+        ours, theirs = _strided_parts(x), _strided_parts(y)
+        return ours is not None and theirs is not None and all(map(_equal, ours, theirs))
     if torch.equal(x, y):
         return True
     return x.is_floating_point() and bool(((x == y) | (x.isnan() & y.isnan())).all())
+
+
+def _strided_parts(x: Tensor) -> tuple[Tensor, ...] | None:
+    """The indices and the numbers of a sparse tensor; None for a layout that is not known here."""
+    if x.layout is torch.sparse_csr:
+        return x.crow_indices(), x.col_indices(), x.values()
+    if x.layout is torch.sparse_csc:
+        return x.ccol_indices(), x.row_indices(), x.values()
+    return (x._indices(), x._values()) if x.layout is torch.sparse_coo else None

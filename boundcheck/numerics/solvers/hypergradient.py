@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -159,12 +160,27 @@ def _aid(
 def solve(
     name: str, linearised: Linearisation, b: Tensor, k: int, v0: Tensor | None = None, tol: float | None = None
 ) -> LinearSolution:
-    """k steps of the linear solver of an AID method on (I − ∂₁Φᵀ)v = b."""
+    """k steps of the linear solver of an AID method on (I − ∂₁Φᵀ)v = b.
+
+    The others than aid-fp compute ‖b‖², so a b whose square is no number is scaled by a power of two, which is exact.
+    """
     if name == "aid-fp":
         return fixed_point.solve(linearised.d1_T, b, k, v0, tol)
+    unit = _unit_of_squares(b)
+    if unit != 1:
+        scaled = solve(name, linearised, b / unit, k, None if v0 is None else v0 / unit, tol)
+        return replace(scaled, v=scaled.v * unit)
     if name == "aid-cg":
         return conjugate_gradient.solve(linearised.d1_T, b, k, v0, tol)
     return normal_equations.solve(linearised.d1_T, linearised.d1, b, k, v0, tol)
+
+
+def _unit_of_squares(b: Tensor) -> float:
+    """1, or a power of two near the length of a vector whose square leaves the range of its dtype."""
+    info, size = torch.finfo(b.dtype), float(b.abs().max()) if b.numel() else 0.0
+    if size == 0 or not math.isfinite(size) or math.sqrt(info.tiny) / info.eps < size < math.sqrt(info.max) * info.eps:
+        return 1.0
+    return float(2.0 ** (math.frexp(size)[1] - 1))
 
 
 def _exact(problem: Problem) -> Hypergradient:

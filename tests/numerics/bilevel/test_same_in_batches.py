@@ -115,3 +115,15 @@ def test_a_step_that_reaches_the_solution_at_once_differs_by_rounding(dtype: tor
             return ((x @ w - y[:, 0]) ** 2).mean() / 2 + (lam.exp() * w**2).sum() / 2
 
         bc.Problem.from_loss(inner, lambda w, lam: ((w - 1) ** 2).sum(), zero, zero)  # refuses it if they differ
+
+
+def test_an_ill_conditioned_system_is_rounded_otherwise_in_a_batch() -> None:
+    """Its derivative by λ is off by 1e-8 in a batch, which is what rounding of the matrix does."""
+    n = 8
+    hilbert = torch.tensor([[1 / (i + j + 1) for j in range(n)] for i in range(n)], dtype=torch.float64)
+
+    def phi(w: Tensor, lam: Tensor) -> Tensor:
+        b = (lam[:1] * torch.ones(n, dtype=lam.dtype))[:, None]
+        return 0.5 * w + 1e-4 * torch.cholesky_solve(b, torch.linalg.cholesky(hilbert))[:2, 0]
+
+    make(phi)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -119,3 +120,36 @@ def test_a_module_that_is_taken_for_its_parameters() -> None:
 
     with pytest.raises(bc.UserCodeError, match=r"call it, as in params\(X\), or give dict\(model\.named_parameters"):
         bc.Problem.from_loss(loss, loss, model, lam)
+
+
+class Memory(torch.nn.Module):
+    """A module that computes its penalty once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = torch.nn.Parameter(zeros(2) + 1)
+
+    @functools.cached_property
+    def penalty(self) -> Tensor:
+        return (self.w**2).sum()
+
+
+def test_a_tensor_of_an_earlier_call_is_not_that_of_this_one() -> None:
+    """In a later call it is a constant: the hypergradient was 0, and was called proved."""
+    cache: dict[str, Tensor] = {}
+
+    def remembers(w: Tensor, lam: Tensor) -> Tensor:
+        if "rate" not in cache:
+            cache["rate"] = lam.exp().sum()
+        return ((w - 1) ** 2).sum() + cache["rate"] * (w**2).sum()
+
+    with pytest.raises(bc.InputError, match="inner_loss keeps a tensor that an earlier call computed from hparams"):
+        make(remembers)
+    with pytest.raises(bc.InputError, match="inner_loss keeps a tensor that an earlier call computed from params"):
+        bc.Problem.from_loss(
+            lambda m, lam: ((m.w - 1) ** 2).sum() + lam.exp().sum() * m.penalty,
+            lambda m, lam: (m.w**2).sum(), Memory(), zeros(1),
+        )  # fmt: skip
+    cache["rate"] = torch.ones(())  # of data alone
+    with pytest.raises(bc.InputError, match="does not depend on hparams"):
+        make(remembers)
