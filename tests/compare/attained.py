@@ -71,6 +71,15 @@ def product() -> Instance:
     return _shifted(lambda w, lam: lam @ w, eta_2=1.0)
 
 
+def above() -> Instance:
+    """Φ = λw + 1 at λ = q, E = ½w², from 3w*: with e = w − w*, the error of an exact solve is (2w*e + e²)/(1 − q)."""
+    w_star = 1 / (1 - Q)
+    problem = bc.Problem.from_map(
+        lambda w, lam: lam * w + 1, lambda w, lam: (w * w).sum() / 2, vector(3 * w_star), vector(Q), symmetric=True
+    )
+    return Instance(problem, {"chi": 2 * w_star / (1 - Q), "omega": 1 / (1 - Q)})
+
+
 def kinked() -> Instance:
     """∂₁Φ = q − ν|w − 1| is largest at w* = 1, and ν₁ = ν is attained all over the ball; a gradient step with α = 1.
 

@@ -66,6 +66,8 @@ CASES = (
     Case("eta_1", attained.square, "aid-cg", "aid", "Lipschitz derivatives"),
     Case("eta_2", attained.product, "itd", "itd", "Lipschitz gradients of E"),
     Case("eta_2", attained.product, "aid-fp", "aid-posteriori", "Lipschitz derivatives"),
+    Case("chi", attained.above, "aid-fp:200", "aid-fp-directional", "directions at w*"),
+    Case("omega", attained.above, "aid-fp:200", "aid-fp-directional", "directions at w*"),
     Case("D", attained.product, "itd", "itd", "start"),
     Case("D", attained.linear, "aid-cg", "aid-contraction", "start"),
     Case("L_E", attained.linear, "itd", "itd", "∇₁E on the ball"),
