@@ -31,7 +31,8 @@ BALLS = 11  # smaller ones, each half as wide as the one before
 MANY, SOME = 3, 6  # of them, the widest, before which there are three and one other balls, for q, μ and L alone
 SLOW = 0.005  # 1 − q below which so many steps are slow that the means have more balls
 FINE = tuple(2.0**-x for x in (*(n / 16 for n in range(1, 64)), *(4 + n / 8 for n in range(16)), 6.25, 6.5, 6.75))
-NARROW = 0.25  # of the widest ball, from which the finer balls count for χ and ω
+NARROW = 0.25  # of the widest ball, from which some of the finer balls count for χ and ω
+SPARSER = 4  # one of so many: these need third derivatives
 CHEAP = 20_000_000  # d²(d + n) up to which there are these
 FITS = 1 + 1e-8  # times the radius at which iterates start, of a ball that certainly contains them
 AFFORDABLE = 200_000_000  # d²(d + n) up to which the program is enclosed on every ball
@@ -104,8 +105,8 @@ def with_smaller_balls(
         with_tables["q"] = replace(
             with_tables["q"], towards=tuple(pair for pair in factors if pair[1] < with_tables["q"].value)
         )
-    near = [width for width in fine if width <= radius * NARROW]
-    asked = [width for width in reached if width in widths[::2] or width in near[::2]]
+    near = [width for width in fine if width <= radius * NARROW][::SPARSER]
+    asked = [width for width in reached if width in widths[::2] or width in near]
     if cheap:
         directional = _directional(setting, constants, [radius * FITS, *near, *asked], asked, off)
         with_tables |= {constant.name: constant for constant in directional}
