@@ -117,6 +117,16 @@ def _to_tolerance(
         estimated = accuracy(as_array(point.value), as_array(following.value), eps_g)
         errors.append(float(estimated.error.upper))
         answer = _CorrectedPoint(point, following.value, estimated, eps_g)
+        if tolerance.allows(estimated) and solvers.spectrum.probe is None:
+            following = solvers.probed(following)
+            eps_g = estimate(gaps, sensitivity, point, following)
+            if eps_g is None:
+                answer, point = None, following
+                errors[-1] = math.inf
+                continue
+            estimated = accuracy(as_array(point.value), as_array(following.value), eps_g)
+            errors[-1] = float(estimated.error.upper)
+            answer = _CorrectedPoint(point, following.value, estimated, eps_g)
         if tolerance.allows(estimated):
             proof = _proof(problem, solvers, point, following, tolerance) if with_proof else "no proof was asked for"
             if proof == ANOTHER and newton:  # a Newton step went too far

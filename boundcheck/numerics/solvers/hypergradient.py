@@ -25,6 +25,7 @@ from boundcheck.numerics.solvers import (
     reference,
     unrolling,
 )
+from boundcheck.numerics.solvers.krylov_error import KrylovError
 from boundcheck.numerics.solvers.result import COMPLETED, Hypergradient, LinearSolution, Residuals
 
 MODES = ("auto", "reverse", "checkpoint", "forward")
@@ -157,14 +158,15 @@ def _aid(
 
 
 def solve(
-    name: str, linearised: Linearisation, b: Tensor, k: int, v0: Tensor | None = None, tol: float | None = None
-) -> LinearSolution:
+    name: str, linearised: Linearisation, b: Tensor, k: int, v0: Tensor | None = None, tol: float | None = None,
+    error: KrylovError | None = None,
+) -> LinearSolution:  # fmt: skip
     """k steps of the linear solver of an AID method on (I − ∂₁Φᵀ)v = b."""
     if name == "aid-fp":
         return fixed_point.solve(linearised.d1_T, b, k, v0, tol)
     if name == "aid-cg":
-        return conjugate_gradient.solve(linearised.d1_T, b, k, v0, tol)
-    return normal_equations.solve(linearised.d1_T, linearised.d1, b, k, v0, tol)
+        return conjugate_gradient.solve(linearised.d1_T, b, k, v0, tol, error)
+    return normal_equations.solve(linearised.d1_T, linearised.d1, b, k, v0, tol, error)
 
 
 def _exact(problem: Problem) -> Hypergradient:
