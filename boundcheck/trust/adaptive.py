@@ -14,7 +14,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from boundcheck.constants import Constant
+from boundcheck.constants import Constant, Provenance
 from boundcheck.errors import AssumptionError, BoundcheckError, ToleranceError, UserCodeError
 from boundcheck.numerics.bilevel.derivatives import DENSE, Linearisation
 from boundcheck.numerics.bilevel.prepared import Prepared
@@ -23,8 +23,9 @@ from boundcheck.numerics.bilevel.quick.quick_problem import quick
 from boundcheck.numerics.solvers import conjugate_gradient, lower_level
 from boundcheck.numerics.solvers.reference import SingularError, reference
 from boundcheck.report.accuracy import Accuracy, accuracy
+from boundcheck.side import Side
 from boundcheck.trust.aid_point import AidPoint, Iterate, Solvers, Work
-from boundcheck.trust.first_order import RESTS, estimate, sensitivity_of, stalled
+from boundcheck.trust.first_order import RESTS, estimate, fell, sensitivity_of, stalled
 from boundcheck.trust.proof import ANOTHER, Proof, as_array, prove
 from boundcheck.trust.result import AccurateHypergradient
 from boundcheck.trust.same_answers import asked, same_answers
@@ -107,39 +108,31 @@ def _to_tolerance(
         following = _following(solvers, point, _aim(tolerance, point, eps_g))
         gaps.append(float(lower_level.length(following.value - point.value)))
         sensitivity = max(sensitivity, sensitivity_of(gaps[-1], point))
-        eps_g = estimate(gaps, sensitivity, point, following)
-        if eps_g is None:
-            errors.append(math.inf)
-            if stalled(errors) or solvers.in_vain(point, following):
-                break
-            point = following
-            continue
-        estimated = accuracy(as_array(point.value), as_array(following.value), eps_g)
-        errors.append(float(estimated.error.upper))
-        answer = _CorrectedPoint(point, following.value, estimated, eps_g)
-        if tolerance.allows(estimated) and solvers.spectrum.probe is None:
-            following = solvers.probed(following)
-            eps_g = estimate(gaps, sensitivity, point, following)
-            if eps_g is None:
-                answer, point = None, following
-                errors[-1] = math.inf
-                continue
-            estimated = accuracy(as_array(point.value), as_array(following.value), eps_g)
-            errors[-1] = float(estimated.error.upper)
-            answer = _CorrectedPoint(point, following.value, estimated, eps_g)
-        if tolerance.allows(estimated):
+        shown = _shown(gaps, sensitivity, point, following)
+        eps_g = None if shown is None else shown.eps_g
+        if shown is not None and tolerance.allows(shown.accuracy):
             proof = _proof(problem, solvers, point, following, tolerance) if with_proof else "no proof was asked for"
             if proof == ANOTHER and newton:  # a Newton step went too far
                 return _to_tolerance(problem, tolerance, w0, v0, most, with_proof, newton=False)
             if isinstance(proof, str):
-                return _result(solvers, answer, following.work, 0, proof)
-            if tolerance.allows(proof.accuracy):
+                following = solvers.probed(following)
+                if solvers.spectrum.unknown:
+                    raise _not_known(solvers, point, following)
+                shown = _shown(gaps, sensitivity, point, following)
+                if shown is not None and tolerance.allows(shown.accuracy):
+                    return _result(solvers, shown, following.work, 0, proof)
+                eps_g = None if shown is None else shown.eps_g
+            elif tolerance.allows(proof.accuracy):
                 proved = _CorrectedPoint(point, proof.corrected, proof.accuracy, proof.eps_g)
                 return _result(solvers, proved, following.work, proof.products, "")
-        elif stalled(errors):
+        answer = shown or answer
+        errors.append(math.inf if shown is None else float(shown.accuracy.error.upper))
+        if stalled(errors) or (shown is None and solvers.in_vain(point, following)):
             break
         point = following
     if answer is None:
+        if fell(point, following):
+            raise _not_known(solvers, point, following)
         raise ToleranceError(
             f"{problem.name}: the lower level does not come to rest: ‖w − Φ(w)‖ = {float(point.excess.norm()):.1e} "
             f"after {point.work.products} products; check that Φ contracts at this lam, and is smooth"
@@ -155,6 +148,27 @@ def _to_tolerance(
         f"{problem.name}: the tolerance is not reached: the error stays at about {best.relative_error:.1e} of ‖∇f‖ "
         f"after {best.products} products, where rounding or the lower level stops it; ask for a larger rtol",
         best,
+    )
+
+
+def _shown(gaps: list[float], sensitivity: float, point: AidPoint, following: AidPoint) -> _CorrectedPoint | None:
+    """What the next point shows of the error of a point; None if that is nothing."""
+    eps_g = estimate(gaps, sensitivity, point, following)
+    if eps_g is None:
+        return None
+    estimated = accuracy(as_array(point.value), as_array(following.value), eps_g)
+    return _CorrectedPoint(point, following.value, estimated, eps_g)
+
+
+def _not_known(solvers: Solvers, point: AidPoint, following: AidPoint) -> ToleranceError:
+    """The residuals are small, but say nothing of the error."""
+    nothing = Constant("eps_g", math.inf, Side.LOWER, Provenance("nothing is known"))
+    accurate = accuracy(as_array(point.value), as_array(following.value), nothing)
+    best = _CorrectedPoint(point, following.value, accurate, nothing)
+    return ToleranceError(
+        f"{solvers.problem.name}: the error is not known after {following.work.products} products: I − ∂₁Φ has "
+        "eigenvalues so small that a small residual says nothing; add a penalty to the lower level, or give a larger t",
+        _result(solvers, best, following.work, 0, "the error is not known"),
     )
 
 

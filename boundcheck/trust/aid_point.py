@@ -110,10 +110,12 @@ class Solvers:
         outer = outer_gradients(self.problem, at.w, self.prepared.leaves)
 
         def most(x: Tensor) -> float:
+            if not known:
+                return math.inf
             change = x if v is None else x - v
             return max(tol * float(lower_level.length(x)), LEFT * float(lower_level.length(change)))
 
-        error = KrylovError(self.spectrum, most, normal=self.method == "aid-cgn") if known else None
+        error = KrylovError(self.spectrum, most, normal=self.method == "aid-cgn")
         solved = self._solve(at, outer.w, v, tol, error)
         by_w, by_lam = at.linearisation.transposed(solved.v, last=False)
         value = self.prepared.pull_back(tuple(a + b for a, b in zip(outer.lam, by_lam, strict=True)))
@@ -121,8 +123,7 @@ class Solvers:
         residual_v = solved.v - by_w - outer.w
         spent = at.work.plus(k=self._products(solved, v), lam=1)
         of_w = at.w, at.excess, at.linearisation, spent, at.rate, at.error_w
-        error_v = math.inf if error is None else error.error
-        return AidPoint(*of_w, solved.v, value, outer.w, direct, residual_v, error_v)
+        return AidPoint(*of_w, solved.v, value, outer.w, direct, residual_v, error.error)
 
     def after(self, point: AidPoint, at: Iterate, tol: float) -> AidPoint:
         """AID at the next w, from the v of the point; a step of aid-fp from there is part of its residual."""
@@ -131,26 +132,25 @@ class Solvers:
 
     def probed(self, point: AidPoint) -> AidPoint:
         """The point with its errors as a random probe sees them, which is made once in a run."""
-        if self.method != "aid-cg":
+        if self.method != "aid-cg" or self.spectrum.probe is not None:
             return point
-        spent = 0
-        if self.spectrum.probe is None:
-            generator = torch.Generator(device="cpu").manual_seed(0)
-            z = torch.randn(point.w.numel(), generator=generator, dtype=torch.float64, device="cpu").to(point.w)
-            error = KrylovError(Spectrum(), lambda x: LEFT * float(lower_level.length(x)))
-            tol = min(LEFT, 1 / math.sqrt(len(z)))  # the part of z in one direction
-            try:
-                solved = conjugate_gradient.solve(point.linearisation.d1_T, z, self.most, None, tol, error)
-            except AssumptionError:
-                return replace(point, error_w=math.inf, error_v=math.inf)
-            spent = solved.k
-            if not error.error <= error.most(solved.v):
-                return replace(point, error_w=math.inf, error_v=math.inf, work=point.work.plus(k=spent))
-            self.spectrum.probe = solved.v
-        seen_w, seen_v = self.spectrum.seen(point.excess), self.spectrum.seen(point.residual_v)
-        return replace(
-            point, error_w=max(point.error_w, seen_w), error_v=max(point.error_v, seen_v), work=point.work.plus(k=spent)
-        )
+        generator = torch.Generator(device="cpu").manual_seed(0)
+        z = torch.randn(point.w.numel(), generator=generator, dtype=torch.float64, device="cpu").to(point.w)
+        error = KrylovError(Spectrum(), lambda x: LEFT * float(lower_level.length(x)))
+        tol = min(LEFT, 1 / math.sqrt(len(z)))  # the part of z in one direction
+        try:
+            solved = conjugate_gradient.solve(point.linearisation.d1_T, z, self.most, None, tol, error)
+        except AssumptionError:
+            self.spectrum.unknown = True
+            return point
+        work = point.work.plus(k=solved.k)
+        if not error.error <= error.most(solved.v):
+            self.spectrum.unknown = True
+            return replace(point, work=work)
+        self.spectrum.probe = solved.v
+        error_w = max(point.error_w, self.spectrum.seen(point.excess))
+        error_v = max(point.error_v, self.spectrum.seen(point.residual_v))
+        return replace(point, error_w=error_w, error_v=error_v, work=work)
 
     def _products(self, solved: LinearSolution, start: Tensor | None) -> int:
         before = BEFORE if start is None else FROM_START

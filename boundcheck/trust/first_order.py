@@ -39,7 +39,8 @@ def estimate(gaps: list[float], sensitivity: float, point: AidPoint, following: 
         left = max(left, min(gaps[-1] / gaps[-2], 0.5))
     if point.linear_residual > 0:
         left = max(left, min(following.linear_residual / point.linear_residual, 0.5))
-    left = max(left, _part(following.error_w, following.w - point.w))
+    of_w = _part(following.error_w, following.w - point.w)
+    left = max(left, min(of_w, float(following.excess.norm()) / least if least > 0 else math.inf))
     implicit = float(lower_level.length(following.value - following.direct))
     of_v = _part(following.error_v, following.v)
     of_change = _part(following.error_v, following.v - point.v)
@@ -60,6 +61,12 @@ def _part(error: float, of: Tensor) -> float:
         return 0.0
     length = float(lower_level.length(of))
     return error / length if length > 0 else math.inf
+
+
+def fell(point: AidPoint, following: AidPoint) -> bool:
+    """Is the residual of w at rest, or on its way there?"""
+    after, eps = float(following.excess.norm()), torch.finfo(point.w.dtype).eps
+    return after <= max(0.5 * float(point.excess.norm()), RESTS * eps * float(point.w.norm()))
 
 
 def stalled(errors: list[float]) -> bool:

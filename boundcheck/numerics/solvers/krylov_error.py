@@ -32,10 +32,13 @@ class Spectrum:
     probe : Tensor or None
         x = A⁻¹z for a normal random z, A symmetric. For any residual r, xᵀr = zᵀA⁻¹r is normal, with the length of the
         error A⁻¹r as standard deviation. So it sees errors along small eigenvalues that no run has met.
+    unknown : bool
+        Whether a probe was tried and not found, so that nothing is known of the small eigenvalues.
     """
 
     least: float = math.inf
     probe: Tensor | None = None
+    unknown: bool = False
 
     def seen(self, r: Tensor) -> float:
         """The error that belongs to a residual, as the probe sees it; 0 without a probe."""
@@ -75,8 +78,9 @@ class KrylovError:
 
     def step(self, alpha: float, beta: float) -> None:
         """A step of the run: its length α, and β that makes the next direction."""
-        self._alphas.append(alpha)
-        self._betas.append(beta)
+        if 0 < alpha < math.inf and 0 < beta < math.inf:  # else nothing but rounding is left
+            self._alphas.append(alpha)
+            self._betas.append(beta)
 
     def allows(self, v: Tensor, r: Tensor, p: Tensor) -> bool:
         """Is the error of v small enough? By its residual and the next direction."""
@@ -91,7 +95,8 @@ class KrylovError:
             theta = least_ritz_value(self._alphas, self._betas)
             self.spectrum.meet(math.sqrt(theta) if self.normal and theta > 0 else theta)
         self.residual = float(r.norm())
-        self.error = self._of(r, p) if self.spectrum.least < math.inf else math.inf
+        known = self.residual == 0 or self.spectrum.least < math.inf
+        self.error = self._of(r, p) if known else math.inf
 
     def _of(self, r: Tensor, p: Tensor) -> float:
         residual = float(r.norm())
@@ -107,7 +112,7 @@ def least_ritz_value(alphas: list[float], betas: list[float]) -> float:
     a, b = np.array(alphas), np.array(betas[: len(alphas) - 1])
     diagonal = 1 / a
     diagonal[1:] += b / a[:-1]
-    if not (np.isfinite(diagonal).all() and (a > 0).all()):
+    if not np.isfinite(diagonal).all():
         return math.inf
     beside = np.sqrt(b) / a[:-1]
     values = eigh_tridiagonal(diagonal, beside, eigvals_only=True, select="i", select_range=(0, 0))
