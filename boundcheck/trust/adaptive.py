@@ -11,10 +11,11 @@ import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from boundcheck.constants import Constant, Provenance
+from boundcheck.constants import Constant
 from boundcheck.errors import AssumptionError, BoundcheckError, ToleranceError, UserCodeError
 from boundcheck.numerics.bilevel.derivatives import DENSE, Linearisation
 from boundcheck.numerics.bilevel.prepared import Prepared
@@ -23,9 +24,10 @@ from boundcheck.numerics.bilevel.quick.quick_problem import quick
 from boundcheck.numerics.solvers import conjugate_gradient, lower_level
 from boundcheck.numerics.solvers.reference import SingularError, reference
 from boundcheck.report.accuracy import Accuracy, accuracy
+from boundcheck.report.enclosure import Enclosure
 from boundcheck.side import Side
 from boundcheck.trust.aid_point import AidPoint, Iterate, Solvers, Work
-from boundcheck.trust.first_order import RESTS, estimate, fell, sensitivity_of, stalled
+from boundcheck.trust.first_order import RESTS, estimate, fell, halved, sensitivity_of, stalled
 from boundcheck.trust.proof import ANOTHER, Proof, as_array, prove
 from boundcheck.trust.result import AccurateHypergradient
 from boundcheck.trust.same_answers import asked, same_answers
@@ -127,7 +129,9 @@ def _to_tolerance(
                 return _result(solvers, proved, following.work, proof.products, "")
         answer = shown or answer
         errors.append(math.inf if shown is None else float(shown.accuracy.error.upper))
-        if stalled(errors) or (shown is None and solvers.in_vain(point, following)):
+        if solvers.in_vain(point, following) if shown is None else stalled(errors):
+            break
+        if shown is None and stalled(errors) and not halved(point, following):
             break
         point = following
     if answer is None:
@@ -162,9 +166,8 @@ def _shown(gaps: list[float], sensitivity: float, point: AidPoint, following: Ai
 
 def _not_known(solvers: Solvers, point: AidPoint, following: AidPoint) -> ToleranceError:
     """The residuals are small, but say nothing of the error."""
-    nothing = Constant("eps_g", math.inf, Side.LOWER, Provenance("nothing is known"))
-    accurate = accuracy(as_array(point.value), as_array(following.value), nothing)
-    best = _CorrectedPoint(point, following.value, accurate, nothing)
+    nothing = Enclosure(np.float64(0), np.float64(math.inf), Side.LOWER)
+    best = _CorrectedPoint(point, following.value, Accuracy(nothing, nothing, math.inf, 180.0, None), None)
     return ToleranceError(
         f"{solvers.problem.name}: the error is not known after {following.work.products} products: I − ∂₁Φ has "
         "eigenvalues so small that a small residual says nothing; add a penalty to the lower level, or give a larger t",
@@ -199,7 +202,7 @@ class _CorrectedPoint:
     point: AidPoint
     corrected: Tensor
     accuracy: Accuracy
-    eps_g: Constant
+    eps_g: Constant | None  # what the better one may be off; None where nothing is known
 
 
 def _aim(tolerance: Tolerance, point: AidPoint, eps_g: Constant | None) -> _Aim:
@@ -297,7 +300,7 @@ def _result(
         k=point.work.k,
         accuracy=answer.accuracy,
         corrected=answer.corrected,
-        corrected_error=answer.eps_g.value,
+        corrected_error=math.inf if answer.eps_g is None else answer.eps_g.value,
         lower_level_part=float((point.value - answer.corrected - linear).norm()),
         linear_part=float(linear.norm()),
         products=work.products + with_split.products - point.work.products,

@@ -33,6 +33,7 @@ BEFORE = {
 FROM_START = {"aid-cg": 1, "aid-fp": 0, "aid-cgn": 2}  # of the first residual, from another v
 NO_NEARER = 0.9  # of the residual, where all steps that a solver may take were taken
 LEFT = 0.3  # of the error of a point, which the next one may have: more would not show it
+SMALL = 0.1  # of the mean part of a random vector in one direction: it is below that in 8 % of all
 PROMISED = 0.5  # the part of the residual that a Newton step may leave; the linear model says tol
 
 
@@ -137,7 +138,7 @@ class Solvers:
         generator = torch.Generator(device="cpu").manual_seed(0)
         z = torch.randn(point.w.numel(), generator=generator, dtype=torch.float64, device="cpu").to(point.w)
         error = KrylovError(Spectrum(), lambda x: LEFT * float(lower_level.length(x)))
-        tol = min(LEFT, 1 / math.sqrt(len(z)))  # the part of z in one direction
+        tol = min(LEFT, SMALL / math.sqrt(len(z)))  # below the part of z in nearly every direction
         try:
             solved = conjugate_gradient.solve(point.linearisation.d1_T, z, self.most, None, tol, error)
         except AssumptionError:

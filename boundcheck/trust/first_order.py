@@ -65,8 +65,13 @@ def _part(error: float, of: Tensor) -> float:
 
 def fell(point: AidPoint, following: AidPoint) -> bool:
     """Is the residual of w at rest, or on its way there?"""
-    after, eps = float(following.excess.norm()), torch.finfo(point.w.dtype).eps
-    return after <= max(0.5 * float(point.excess.norm()), RESTS * eps * float(point.w.norm()))
+    rest = RESTS * torch.finfo(point.w.dtype).eps * float(point.w.norm())
+    return halved(point, following) or float(following.excess.norm()) <= rest
+
+
+def halved(point: AidPoint, following: AidPoint) -> bool:
+    """Is the residual of w at most half of that before?"""
+    return float(following.excess.norm()) <= 0.5 * float(point.excess.norm())
 
 
 def stalled(errors: list[float]) -> bool:
