@@ -1,8 +1,8 @@
 """Estimates of `hypergradient(problem, rtol=…, prove=False)` on ill-conditioned lower levels, as a table.
 
-``python benchmarks/tolerance_conditions.py --problems 200``. The problems are ridge and logistic regressions with a tiny
-penalty and equilibria of maps that are not symmetric. Their condition numbers are between 10² and 10⁷. The truth is
-the dense solution in float64.
+``python benchmarks/tolerance_conditions.py --problems 200``. The problems are ridge and logistic regressions with a
+tiny penalty and equilibria of maps that are not symmetric. Their condition numbers are between 10² and 10⁷. The truth
+is the dense solution in float64.
 """
 
 from __future__ import annotations

@@ -33,9 +33,9 @@ def solve(
     target = None if tol is None else tol * b.norm()
     curvatures, steps = [], []  # pᵀAp, where not positive means not definite; and whether there was a step
     for done in range(k):
-        if target is not None and bool(rr.sqrt() <= target):
-            if error is None or error.allows(v, r, p) or not bool(rr > spent):
-                return LinearSolution(v, done, f"residual below tol = {tol:g} at k = {done}")
+        small = target is not None and bool(rr.sqrt() <= target)
+        if small and (error is None or error.allows(v, r, p) or not bool(rr > spent)):
+            return LinearSolution(v, done, f"residual below tol = {tol:g} at k = {done}")
         Ap = A(p)
         pAp = p @ Ap
         going = rr > spent

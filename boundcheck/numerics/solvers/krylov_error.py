@@ -17,7 +17,6 @@ import numpy as np
 from scipy.linalg import eigh_tridiagonal
 from torch import Tensor
 
-
 SAFETY = 2.0  # times |zᵀe| for ‖e‖: it is below for two random z in five, and below a tenth for one in 25
 
 
