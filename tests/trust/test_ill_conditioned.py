@@ -45,7 +45,6 @@ def test_an_estimate_knows_the_small_end_of_the_spectrum(scale: float, rtol: flo
     truth = bc.hypergradient(problem, "exact").value
     g = bc.hypergradient(problem, rtol=rtol, prove=False)
     error = float((g.value - truth).norm())
-    print(g, error / float(truth.norm()), float(g.error.upper) / error)
     assert error <= FEW * float(g.error.upper)
     assert error <= FEW * rtol * float(truth.norm())
     assert g.descent is bool(float(g.value @ truth) > 0)
@@ -53,7 +52,7 @@ def test_an_estimate_knows_the_small_end_of_the_spectrum(scale: float, rtol: flo
 
 def test_where_the_small_end_is_not_resolved_the_error_is_not_known() -> None:
     with pytest.raises(bc.ToleranceError, match=r"the error is not known after \d+ products") as raised:
-        bc.hypergradient(features(1e-3), rtol=0.1, prove=False, t=12)
+        bc.hypergradient(features(1e-4), rtol=0.1, prove=False, t=14)
     best = raised.value.best
     assert isinstance(best, bc.AccurateHypergradient)
     assert float(best.error.upper) == best.relative_error == math.inf
