@@ -131,22 +131,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--problems", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--kinds", nargs="*", default=sorted(set(KINDS)), help="only these")
     parser.add_argument("--each", action="store_true", help="a line for each problem")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     answers = []
     for number in range(chosen.first, chosen.first + chosen.problems):
+        if make(number)[1] not in chosen.kinds:
+            continue
         answers.append(ask(number))
         if chosen.each:
             print(number, answers[-1], flush=True)
     print("| problems | number | no answer | " + " | ".join(f"{q:.0%}" for q in QUANTILES) + " | descent | products |")
     print("|---" * (len(QUANTILES) + 5) + "|")
     print(row("all", answers))
-    for kind in dict.fromkeys(KINDS):
+    for kind in chosen.kinds:
         print(row(kind, [answer for answer in answers if answer.kind == kind]))
     for low, high in ((2, 4), (4, 5.5), (5.5, 7)):
         chosen_ones = [answer for answer in answers if 10**low <= answer.kappa < 10**high]
-        print(row(f"κ = 10^{low} … 10^{high}", chosen_ones))
+        if chosen_ones:
+            print(row(f"κ = 10^{low} … 10^{high}", chosen_ones))
 
 
 if __name__ == "__main__":
