@@ -22,10 +22,10 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.quick.quick_problem import quick
 from boundcheck.numerics.solvers import conjugate_gradient, lower_level
 from boundcheck.numerics.solvers.reference import SingularError, reference
-from boundcheck.report.accuracy import Accuracy, accuracy
 from boundcheck.trust.aid_point import AidPoint, Iterate, Solvers, Work
-from boundcheck.trust.first_order import RESTS, estimate, sensitivity_of, stalled
-from boundcheck.trust.proof import ANOTHER, Proof, as_array, prove
+from boundcheck.trust.corrected_point import CorrectedPoint, not_known, result_of, shown_error
+from boundcheck.trust.first_order import RESTS, fell, halved, sensitivity_of, stalled
+from boundcheck.trust.proof import ANOTHER, Proof, prove
 from boundcheck.trust.result import AccurateHypergradient
 from boundcheck.trust.same_answers import asked, same_answers
 from boundcheck.trust.tolerance import Tolerance
@@ -40,7 +40,6 @@ WITHIN = 0.5  # of the tolerance: what a point aims at
 SHARE = 0.3  # of the error that a point aims at: what its linear solver may leave
 NEAR = 0.1  # of the length of w: v is not solved for at a w that is farther from the solution
 APPROACH = 10  # improvements of w until then at most
-ROUGH = 0.5  # the tolerance of the solve that splits the error
 ROUNDS = 40  # points at most
 CONTRACTS = 0.9  # a lower level whose steps shrink faster than this is worth plain iterations for v too
 
@@ -108,36 +107,40 @@ def _to_tolerance(
         following = _following(solvers, point, _aim(tolerance, point, eps_g))
         gaps.append(float(lower_level.length(following.value - point.value)))
         sensitivity = max(sensitivity, sensitivity_of(gaps[-1], point))
-        eps_g = estimate(gaps, sensitivity, point, following)
-        if eps_g is None:
-            errors.append(math.inf)
-            if stalled(errors) or solvers.in_vain(point, following):
-                break
-            point = following
-            continue
-        estimated = accuracy(as_array(point.value), as_array(following.value), eps_g)
-        errors.append(float(estimated.error.upper))
-        answer = _CorrectedPoint(point, following.value, estimated, eps_g)
-        if tolerance.allows(estimated):
+        shown = shown_error(gaps, sensitivity, point, following)
+        eps_g = None if shown is None else shown.eps_g
+        if shown is not None and tolerance.allows(shown.accuracy):
             proof = _proof(problem, solvers, point, following, tolerance) if with_proof else "no proof was asked for"
             if proof == ANOTHER and newton:  # a Newton step went too far
                 return _to_tolerance(problem, tolerance, w0, v0, most, with_proof, newton=False)
             if isinstance(proof, str):
                 if newton and not _is_on_the_way(solvers, w0, following):
                     return _to_tolerance(problem, tolerance, w0, v0, most, with_proof, newton=False)
-                return _result(solvers, answer, following.work, 0, proof)
-            if tolerance.allows(proof.accuracy):
-                proved = _CorrectedPoint(point, proof.corrected, proof.accuracy, proof.eps_g)
-                return _result(solvers, proved, following.work, proof.products, "")
-        elif stalled(errors):
+                following = solvers.probed(following)
+                if solvers.spectrum.unknown:
+                    raise not_known(solvers, point, following)
+                shown = shown_error(gaps, sensitivity, point, following)
+                if shown is not None and tolerance.allows(shown.accuracy):
+                    return result_of(solvers, shown, following.work, 0, proof)
+                eps_g = None if shown is None else shown.eps_g
+            elif tolerance.allows(proof.accuracy):
+                proved = CorrectedPoint(point, proof.corrected, proof.accuracy, proof.eps_g)
+                return result_of(solvers, proved, following.work, proof.products, "")
+        answer = shown or answer
+        errors.append(math.inf if shown is None else float(shown.accuracy.error.upper))
+        if stalled(errors) and not halved(point, following):  # an error that is seen late looks like no progress
+            break
+        if shown is None and solvers.in_vain(point, following):
             break
         point = following
     if answer is None:
+        if fell(point, following):
+            raise not_known(solvers, point, following)
         raise ToleranceError(
             f"{problem.name}: the lower level does not come to rest: ‖w − Φ(w)‖ = {float(point.excess.norm()):.1e} "
             f"after {point.work.products} products; check that Φ contracts at this lam, and is smooth"
         )
-    best = _result(solvers, answer, following.work, 0, "the tolerance was not reached")
+    best = result_of(solvers, answer, following.work, 0, "the tolerance was not reached")
     if not math.isfinite(best.relative_error):
         raise ToleranceError(
             f"{problem.name}: ∇f is 0 up to rounding, or not known better than {float(best.error.upper):.1e}, "
@@ -181,16 +184,6 @@ class _Aim:
 
     w: float  # the residual of w, in that of the point
     v: float  # the residual of v, in ‖∇₁E‖
-
-
-@dataclass(frozen=True, eq=False)
-class _CorrectedPoint:
-    """A point, a better hypergradient, and what it shows of the error of the point."""
-
-    point: AidPoint
-    corrected: Tensor
-    accuracy: Accuracy
-    eps_g: Constant
 
 
 def _aim(tolerance: Tolerance, point: AidPoint, eps_g: Constant | None) -> _Aim:
@@ -274,27 +267,3 @@ def _following(solvers: Solvers, point: AidPoint, aim: _Aim) -> AidPoint:
         return solvers.after(point, at, aim.v)
     except AssumptionError:  # not definite at the new point
         return replace(solvers, method="aid-cgn").after(point, at, aim.v)
-
-
-def _result(
-    solvers: Solvers, answer: _CorrectedPoint, work: Work, proof_products: int, why_not: str
-) -> AccurateHypergradient:
-    point = answer.point
-    linear, with_split = solvers.linear_part(point, ROUGH)
-    return AccurateHypergradient(
-        value=point.value,
-        method=solvers.method,
-        t=point.work.t,
-        k=point.work.k,
-        accuracy=answer.accuracy,
-        corrected=answer.corrected,
-        corrected_error=answer.eps_g.value,
-        lower_level_part=float((point.value - answer.corrected - linear).norm()),
-        linear_part=float(linear.norm()),
-        products=work.products + with_split.products - point.work.products,
-        proof_products=proof_products,
-        why_not_proved=why_not,
-        w=point.w,
-        v=point.v,
-        layout=solvers.problem.lam_layout,
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import Tensor
 
 from boundcheck.constants import Constant, Provenance
 from boundcheck.numerics.solvers import lower_level
@@ -38,14 +39,39 @@ def estimate(gaps: list[float], sensitivity: float, point: AidPoint, following: 
         left = max(left, min(gaps[-1] / gaps[-2], 0.5))
     if point.linear_residual > 0:
         left = max(left, min(following.linear_residual / point.linear_residual, 0.5))
+    of_w = _part(following.error_w, following.w - point.w)
+    left = max(left, min(of_w, float(following.excess.norm()) / least if least > 0 else math.inf))
     implicit = float(lower_level.length(following.value - following.direct))
-    linear = implicit * following.linear_residual
+    of_v = _part(following.error_v, following.v)
+    of_change = _part(following.error_v, following.v - point.v)
+    if of_change <= 0.5:
+        of_v = min(of_v, gaps[-1] * of_change / (1 - of_change) / implicit if implicit > 0 else 0.0)
+    linear = implicit * max(following.linear_residual, of_v)
     size = float(lower_level.length(following.value))
     rounding = UNITS * info.eps * (size + sensitivity * float(point.w.norm()))
     value = gaps[-1] * left / (1 - left) + linear + rounding if left <= 0.5 else math.inf
     if not math.isfinite(value):
         return None
     return Constant("eps_g", value, Side.LOWER, Provenance("the residuals of two points, to first order"))
+
+
+def _part(error: float, of: Tensor) -> float:
+    """An error in units of the length of a vector."""
+    if error == 0:
+        return 0.0
+    length = float(lower_level.length(of))
+    return error / length if length > 0 else math.inf
+
+
+def fell(point: AidPoint, following: AidPoint) -> bool:
+    """Is the residual of w at rest, or on its way there?"""
+    rest = RESTS * torch.finfo(point.w.dtype).eps * float(point.w.norm())
+    return halved(point, following) or float(following.excess.norm()) <= rest
+
+
+def halved(point: AidPoint, following: AidPoint) -> bool:
+    """Is the residual of w at most half of that before?"""
+    return float(following.excess.norm()) <= 0.5 * float(point.excess.norm())
 
 
 def stalled(errors: list[float]) -> bool:

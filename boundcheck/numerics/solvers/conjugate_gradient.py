@@ -9,13 +9,19 @@ from boundcheck.errors import AssumptionError
 from boundcheck.numerics.bilevel import symmetry
 from boundcheck.numerics.bilevel.derivatives import Linearisation, Product
 from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.solvers.krylov_error import KrylovError
 from boundcheck.numerics.solvers.result import LinearSolution
 
 SPENT = 1e-4  # stop at (‖r‖/‖b‖)² below this times ε²: r of the recursion shrinks further, the true residual does not
 
 
-def solve(d1phi_T: Product, b: Tensor, k: int, v0: Tensor | None, tol: float | None) -> LinearSolution:
-    """Exactly k steps; once the residual is rounding (`spent`), further steps change nothing."""
+def solve(
+    d1phi_T: Product, b: Tensor, k: int, v0: Tensor | None, tol: float | None, error: KrylovError | None = None
+) -> LinearSolution:
+    """Exactly k steps; once the residual is rounding (`spent`), further steps change nothing.
+
+    With `tol` and `error`, it stops where both the residual and the error are small enough, or at rounding.
+    """
 
     def A(v: Tensor) -> Tensor:
         return v - d1phi_T(v)
@@ -27,7 +33,8 @@ def solve(d1phi_T: Product, b: Tensor, k: int, v0: Tensor | None, tol: float | N
     target = None if tol is None else tol * b.norm()
     curvatures, steps = [], []  # pᵀAp, where not positive means not definite; and whether there was a step
     for done in range(k):
-        if target is not None and bool(rr.sqrt() <= target):
+        small = target is not None and bool(rr.sqrt() <= target)
+        if small and (error is None or error.allows(v, r, p) or not bool(rr > spent)):
             return LinearSolution(v, done, f"residual below tol = {tol:g} at k = {done}")
         Ap = A(p)
         pAp = p @ Ap
@@ -38,7 +45,12 @@ def solve(d1phi_T: Product, b: Tensor, k: int, v0: Tensor | None, tol: float | N
         v = torch.addcmul(v, step, p)
         r = torch.addcmul(r, step, Ap, value=-1)
         rr_before, rr = rr, r @ r
-        p = torch.addcmul(r, torch.where(going, rr / rr_before, 0), p)
+        beta = torch.where(going, rr / rr_before, 0)
+        p = torch.addcmul(r, beta, p)
+        if error is not None:
+            error.step(float(step), float(beta))
+    if error is not None:
+        error.end(r, p)
     if k:
         least = torch.where(torch.stack(steps), torch.stack(curvatures), torch.inf).min()
         if bool(least <= 0):

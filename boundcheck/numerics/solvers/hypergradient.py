@@ -26,6 +26,7 @@ from boundcheck.numerics.solvers import (
     reference,
     unrolling,
 )
+from boundcheck.numerics.solvers.krylov_error import KrylovError
 from boundcheck.numerics.solvers.result import COMPLETED, Hypergradient, LinearSolution, Residuals
 
 MODES = ("auto", "reverse", "checkpoint", "forward")
@@ -158,8 +159,9 @@ def _aid(
 
 
 def solve(
-    name: str, linearised: Linearisation, b: Tensor, k: int, v0: Tensor | None = None, tol: float | None = None
-) -> LinearSolution:
+    name: str, linearised: Linearisation, b: Tensor, k: int, v0: Tensor | None = None, tol: float | None = None,
+    error: KrylovError | None = None,
+) -> LinearSolution:  # fmt: skip
     """k steps of the linear solver of an AID method on (I − ∂₁Φᵀ)v = b.
 
     The others than aid-fp compute ‖b‖², so a b whose square is no number is scaled by a power of two, which is exact.
@@ -167,12 +169,12 @@ def solve(
     if name == "aid-fp":
         return fixed_point.solve(linearised.d1_T, b, k, v0, tol)
     unit = _unit_of_squares(b)
-    if unit != 1:
+    if unit != 1 and error is None:  # an error is in the units of b
         scaled = solve(name, linearised, b / unit, k, None if v0 is None else v0 / unit, tol)
         return replace(scaled, v=scaled.v * unit)
     if name == "aid-cg":
-        return conjugate_gradient.solve(linearised.d1_T, b, k, v0, tol)
-    return normal_equations.solve(linearised.d1_T, linearised.d1, b, k, v0, tol)
+        return conjugate_gradient.solve(linearised.d1_T, b, k, v0, tol, error)
+    return normal_equations.solve(linearised.d1_T, linearised.d1, b, k, v0, tol, error)
 
 
 def _unit_of_squares(b: Tensor) -> float:

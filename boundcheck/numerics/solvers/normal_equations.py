@@ -11,11 +11,18 @@ from torch import Tensor
 
 from boundcheck.numerics.bilevel.derivatives import Product
 from boundcheck.numerics.solvers.conjugate_gradient import SPENT
+from boundcheck.numerics.solvers.krylov_error import KrylovError
 from boundcheck.numerics.solvers.result import LinearSolution
 
 
-def solve(d1phi_T: Product, d1phi: Product, b: Tensor, k: int, v0: Tensor | None, tol: float | None) -> LinearSolution:
-    """Exactly k steps; once the residual is rounding, further steps change nothing."""
+def solve(
+    d1phi_T: Product, d1phi: Product, b: Tensor, k: int, v0: Tensor | None, tol: float | None,
+    error: KrylovError | None = None,
+) -> LinearSolution:  # fmt: skip
+    """Exactly k steps; once the residual is rounding, further steps change nothing.
+
+    With `tol` and `error`, it stops where both the residual and the error are small enough, or at rounding.
+    """
 
     def A(v: Tensor) -> Tensor:
         return v - d1phi_T(v)
@@ -30,9 +37,11 @@ def solve(d1phi_T: Product, d1phi: Product, b: Tensor, k: int, v0: Tensor | None
     spent = SPENT * torch.finfo(b.dtype).eps ** 2 * ss
     target = None if tol is None else tol * b.norm()
     for done in range(k):
-        if target is not None and bool(r.norm() <= target):
+        if target is not None and bool(r.norm() <= target) and (error is None or error.allows(v, r, p)):
             return LinearSolution(v, done, f"residual below tol = {tol:g} at k = {done}")
         if target is not None and not bool(ss > spent):
+            if error is not None:
+                error.end(r, p)
             return LinearSolution(v, done, f"residual rounding, but above tol = {tol:g}, at k = {done}")
         Ap = A(p)
         going = ss > spent
@@ -41,5 +50,10 @@ def solve(d1phi_T: Product, d1phi: Product, b: Tensor, k: int, v0: Tensor | None
         r = r - step * Ap
         s = A_T(r)
         ss_before, ss = ss, s @ s
-        p = s + torch.where(going, ss / ss_before, 0) * p
+        beta = torch.where(going, ss / ss_before, 0)
+        p = s + beta * p
+        if error is not None:
+            error.step(float(step), float(beta))
+    if error is not None:
+        error.end(r, p)
     return LinearSolution(v, k)
