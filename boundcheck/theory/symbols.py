@@ -237,7 +237,7 @@ OBSERVABLES = tuple(
         ("mse_w", r"\rho_t", "ρ_t ≥ E‖w_t−w*‖², the mean square distance of the lower level"),
         ("mse_v", r"\sigma_k", "σ_k ≥ E‖v_k−v(w)‖² for every w of the ball; v(w) = (I−∂₁Φ(w)ᵀ)⁻¹∇₁E(w)"),
         ("M_t", "M_t", "bound on E‖w_t−w*‖² carried by a recursion"),
-        # sums over the steps i < t of a run, each term times Π_{i<j<t} r_j, where r_j is what the proof lets step j keep of
+        # sums over the steps i < t of a run, each term times Π_{i<j<t} r_j; the proof lets step j keep r_j of
         # E‖w_j−w*‖²: 1−η_j(1−q²), (1−η_j(1−q))² or (1−η_jαμ)²
         (
             "start_t",
