@@ -26,6 +26,7 @@ from boundcheck.numerics.estimate.noise_constants import Noise, noise_constants
 from boundcheck.numerics.solvers.sid import run_sid
 from boundcheck.report.stochastic_curve import Measured
 from boundcheck.report.stochastic_report import StochasticReport
+from boundcheck.report.stochastic_words import next_steps, reasons_not_applicable
 from boundcheck.report.verdict import Verdict
 from boundcheck.side import Side
 
@@ -235,6 +236,16 @@ def test_at_another_lam_is_the_problem_there() -> None:
 def test_refusals(options: dict[str, Any], message: str) -> None:
     with pytest.raises((InputError, UnknownNameError), match=message):
         check_stochastic(LAST_DRAW(), **{"t": 2, "runs": 2, "points": 1, **options})
+
+
+@pytest.mark.parametrize("points", [1, 2])
+@pytest.mark.parametrize("family", ["stochastic", "sgd"])
+def test_a_constant_phase_that_a_theorem_forbids_is_one_reason_for_both_of_its_bounds(family: str, points: int) -> None:
+    steps, both = StepSchedule(1.0, 2, 4.0, 60.0), [f"{family}-constant", f"{family}-decreasing"]
+    report = check_stochastic(ridge(), ["sid"], 6, 2, points=points, steps=steps, bounds=both)
+    reasons = reasons_not_applicable(report)
+    assert list(reasons.values()) == [both], reasons
+    assert sum("do not apply" in sentence for sentence in next_steps(report)) == 1
 
 
 def test_a_problem_without_minibatches_is_refused() -> None:
