@@ -95,7 +95,8 @@ class Call:
 
     def _varies(self, condition: Condition) -> bool:
         """Whether a condition has other numbers at other points; t itself is in its message already."""
-        sides = (self.bound.substitute(x, frozenset(self.arrays), self.rates) for x in (condition.left, condition.right))
+        known = frozenset(self.arrays)
+        sides = (self.bound.substitute(x, known, self.rates) for x in (condition.left, condition.right))
         names = {symbol.name for side in sides for symbol in symbols_of(side)}
         return condition.right != t and any(self.arrays[name].ndim for name in names if name in self.arrays)
 
