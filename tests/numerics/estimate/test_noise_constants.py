@@ -130,15 +130,14 @@ def test_the_noise_of_the_derivative_by_closed_form_is_reached(monkeypatch: pyte
     p = bc.problems.logistic_regression(size=4, features=1, low=1.0, batch=1)
     setting = setting_of(p)
     source = ExampleSource.of(setting)
+    assert source.step is not None
     assert source.programs is None  # the closed form, and not the program
     bounds = source.on(setting.w_star, 0.5)
     assert isinstance(bounds, ExampleBounds), bounds
     each = [partial(noisy.phi, p, index=torch.tensor([i])) for i in range(4)]
     truth = noisy.spread(torch.stack([torch.func.jacrev(one)(setting.w_star) for one in each]), both=True)
-    found = noise_of(p).constants
-    assert truth == pytest.approx(4 * found["alpha"].value ** 2, rel=1e-9)
-    for m_1 in (bounds.m_1, found["m_1"].value):
-        assert truth <= m_1 <= truth * NEAR
+    assert truth == pytest.approx(4 * source.step.alpha**2, rel=1e-9)
+    assert truth <= bounds.m_1 <= truth * NEAR
 
 
 def test_noise_relative_to_the_residual_is_reached() -> None:
