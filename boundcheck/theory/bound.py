@@ -384,7 +384,7 @@ class Bound:
         >>> known |= dict(nu_1=0.0, nu_2=0.0, eta_1=0.0, eta_2=1.0)
         >>> needed = bc.bounds["sid-orthogonal"].iterations(known, eps=0.1, steps=bc.StepSchedule.decreasing(4, 20))
         >>> needed.t, needed.k
-        (98, 98)
+        (66, 66)
         """
         return solve(self, constants, eps, cost_t, cost_k, steps, steps_v, given)
 
