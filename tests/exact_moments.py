@@ -36,6 +36,16 @@ class Means:
     mse_v: Array
 
 
+@dataclass(frozen=True)
+class AtSteps:
+    """Means over all draws at w_i, before each step i: what the proofs for the iterates take step by step."""
+
+    noise: Array  # E V[Φ̂(w_i)|w_i]
+    moves: Array  # E‖Φ(w_i)−w_i‖²
+    away: Array  # E‖w_i−w*‖²
+    pull: Array  # E⟨w_i−Φ(w_i), w_i−w*⟩, for a gradient step α E⟨∇₁ℓ(w_i), w_i−w*⟩
+
+
 @dataclass(frozen=True, eq=False)
 class AffineSum:
     """Φ̂_j(w,λ) = A_j w + B_j λ + c_j for one j out of N at random, ∇₁E = Hw + h, ∇₂E = Pw + p."""
@@ -91,6 +101,23 @@ class AffineSum:
             found |= {"sigma_1_grad": 2 * V_star / self.alpha**2}
             found |= {"sigma_2_grad": 2 * m_1 / (self.alpha * curvature[0]) ** 2}
         return {name: float(value) for name, value in found.items()}
+
+    def at_steps(self, steps: Sequence[float]) -> AtSteps:
+        """Before each of these steps."""
+        d = len(self.w_0)
+        maps = np.concatenate([self.offsets[:, :, None], self.A], axis=2)  # Φ̂_j(w) = maps_j(1, w)
+        apart, identity = maps - maps.mean(0), np.hstack([np.zeros((d, 1)), np.eye(d)])
+        residual, away = maps.mean(0) - identity, identity - np.outer(self.w_star, np.eye(1 + d)[0])
+        start = np.concatenate([[1.0], self.w_0])
+        M, found = np.outer(start, start), []
+        for eta in steps:
+            noise = np.einsum("jab,bc,jac->", apart, M, apart) / len(apart)
+            of_mean = (np.trace(x @ M @ y.T) for x, y in ((residual, residual), (away, away), (-residual, away)))
+            found.append((noise, *of_mean))
+            T = np.tile(np.eye(1 + d), (len(maps), 1, 1))
+            T[:, 1:] += eta * (maps - identity)
+            M = mean_of(T, M[None])[0]
+        return AtSteps(*(np.array(column) for column in zip(*found, strict=True)))
 
     def means(self, steps: Sequence[float], steps_v: Sequence[float]) -> Means:
         """At t = 0 … len(steps) and k = 0 … len(steps_v)."""

@@ -22,7 +22,7 @@ from boundcheck.theory.symbols import QUANTITIES
 T = 24
 t, k = np.arange(T + 1)[:, None], np.arange(T + 1)[None, :]
 CHAINED = [name for name in bounds if bounds[name].chain and not bounds[name].stochastic]
-OF_MEANS = [name for name in bounds if bounds[name].chain and bounds[name].stochastic]
+OF_MEANS = [name for name in bounds if bounds[name].chain and "mse_w" in bounds[name].symbols]
 SEEDS = range(16)
 INDICES = ("t", "k")
 Values = dict[str, Array | float]

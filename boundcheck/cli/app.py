@@ -106,6 +106,10 @@ def bound(
     t: Annotated[str, typer.Option("--t", help="Iterations: 50, or 1,10,100, or 0:200:10 (start:stop:step).")] = "",
     k: Annotated[str, typer.Option("--k", help="Linear-solver iterations, likewise; k = t unless given.")] = "",
     eps: Annotated[str, typer.Option("--eps", help="Find the t (and k) the bound guarantees for this accuracy.")] = "",
+    step: Annotated[
+        str, typer.Option("--step", help="With --eps: the steps for w, where the bound takes ρ_t and σ_k.")
+    ] = "",
+    step_v: Annotated[str, typer.Option("--step-v", help="The steps for v; those for w unless given.")] = "",
     side: Annotated[str, typer.Option("--side", help="What the constants are: exact, upper or lower.")] = "exact",
     rigorous: Annotated[bool, typer.Option("--rigorous", help="Interval arithmetic: round every value up.")] = False,
     as_json: Json = False,
@@ -118,13 +122,13 @@ def bound(
     theorem = bounds[name]
     if sum((latex, python, javascript)) > 1:
         raise InputError("--latex, --python and --javascript were given together; ask for one at a time")
-    if (latex or python or javascript) and (set_ or rate or t or k or eps):
+    if (latex or python or javascript) and (set_ or rate or t or k or eps or step or step_v):
         raise InputError("--latex, --python and --javascript print the statement alone; leave out --set and --t")
     if latex or python or javascript:
         source = theorem.latex() if latex else theorem.python() if python else theorem.javascript()
         print_json({"bound": name, "source": source}) if as_json else typer.echo(source.rstrip("\n"))
         return
-    request = read(theorem, set_ or (), rate or (), t, k, eps, side, rigorous)
+    request = read(theorem, set_ or (), rate or (), t, k, eps, side, rigorous, step, step_v)
     if as_json:
         print_json(show_bound.as_json(theorem, request))
     else:

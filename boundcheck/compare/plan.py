@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -234,8 +235,9 @@ def _offer(applied: Applied, iterations: Iterations, costs: Costs) -> Offer:
 
 
 def _iterations(applied: Applied, eps: float, costs: Costs) -> Iterations:
+    rates: Mapping[str, Any] = applied.rates
     answers = [
-        applied.bound.iterations(constants, eps, cost_t=1.0, cost_k=costs.ratio, **applied.rates)
+        applied.bound.iterations(constants, eps, cost_t=1.0, cost_k=costs.ratio, **rates)
         for constants in applied.constants
     ]
     return min(answers, key=lambda answer: answer.cost)

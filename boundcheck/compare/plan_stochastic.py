@@ -27,6 +27,7 @@ from boundcheck.report.stochastic_plan import CheapestSplit, MeasuredSplit, Stoc
 from boundcheck.side import Side
 from boundcheck.step_schedule import StepSchedule
 from boundcheck.theory.catalogue import bounds as catalogue
+from boundcheck.theory.rate_inversion import OfRates, doubled
 
 THEOREM = catalogue["sid-orthogonal"]  # never above Theorem 3.4 of the paper
 LONGEST = 20_000  # steps that a plan may take
@@ -196,22 +197,25 @@ def _cheapest(case: StochasticCase, goal: float) -> CheapestSplit | str:
     evaluated = first.evaluate(THEOREM)
     if evaluated.refusal:
         return evaluated.refusal
-    floor = _values(case, np.zeros(1), np.zeros(1))
-    if not floor[0, 0] <= goal:
-        return f"no t and k bring the bound below {math.sqrt(float(floor[0, 0])):.3g}; {_larger(case)}"
-    grids, n = {1: first}, 1
-    while not _at(case, grids[n], grids[n])[0, 0] <= goal:
-        if n >= LONGEST:
-            best = math.sqrt(float(_at(case, grids[n], grids[n])[0, 0]))
-            return f"after {LONGEST} steps the bound is still {best:.3g}; {_larger(case)}"
-        n = min(LONGEST, 2 * n)
-        grids[n] = _on_grid(case, n)
+    of_rates = OfRates(THEOREM, case.constants)
+    if not of_rates.floor <= goal:
+        return f"no t and k bring the bound below {math.sqrt(of_rates.floor):.3g}; {_larger(case)}"
+    grids = {1: first}
+
+    def at(n: int) -> float:
+        here = grids.setdefault(n, first if n == 1 else _on_grid(case, n))
+        return float(of_rates.values(here.rho[-1], here.sigma[-1]))
+
+    n = doubled(lambda n: at(n) <= goal, LONGEST)
+    if n is None:
+        return f"after {LONGEST} steps the bound is still {math.sqrt(at(LONGEST)):.3g}; {_larger(case)}"
     for factor in NEAR if n <= MOST_TRIED else ():
         near = max(1, round(n * factor))
         grids.setdefault(near, _on_grid(case, near))
     numbers = sorted(grids)
     of_numbers = [grids[number] for number in numbers]
-    values = _values(case, np.array([g.rho[-1] for g in of_numbers]), np.array([g.sigma[-1] for g in of_numbers]))
+    rho, sigma = (np.array([getattr(g, name)[-1] for g in of_numbers]) for name in ("rho", "sigma"))
+    values = of_rates.values(rho[:, None], sigma[None, :])
     total = np.where(values <= goal, np.add.outer(numbers, numbers), np.iinfo(np.int64).max)
     i, j = np.unravel_index(int(total.argmin()), total.shape)
     t, k = numbers[i], numbers[j]
@@ -235,17 +239,6 @@ def _on_grid(case: StochasticCase, n: int) -> BoundsOnGrid:
     steps, most = advised(case.constants, n, n), case.steps.eta
     w, v = capped(steps.w, most), capped(steps.v, most)
     return BoundsOnGrid(replace(case, steps=w, steps_v=v), np.array([n]), np.array([n]))
-
-
-def _at(case: StochasticCase, of_w: BoundsOnGrid, of_v: BoundsOnGrid) -> np.ndarray:
-    return _values(case, of_w.rho[-1:], of_v.sigma[-1:])
-
-
-def _values(case: StochasticCase, rho: np.ndarray, sigma: np.ndarray) -> np.ndarray:
-    """The bound for every pair of ρ and σ."""
-    call = THEOREM.call(case.constants, None, None, {"mse_w": rho[:, None], "mse_v": sigma[None, :]})
-    values: np.ndarray = call.values().values
-    return values
 
 
 def _measure(

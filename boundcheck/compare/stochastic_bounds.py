@@ -14,7 +14,20 @@ import numpy as np
 
 from boundcheck.compare.case import YES, AssumptionAnswer
 from boundcheck.compare.require_checks import require_checks
-from boundcheck.compare.stochastic_rates import (
+from boundcheck.constants import Constant, Constants, Provenance
+from boundcheck.errors import AssumptionError, InputError, MissingConstantError
+from boundcheck.methods import Method
+from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.report.stochastic_curve import Measured
+from boundcheck.side import Side, direction
+from boundcheck.step_schedule import StepSchedule
+from boundcheck.theory.bound import Bound
+from boundcheck.theory.call import Call
+from boundcheck.theory.catalogue import bounds as catalogue
+from boundcheck.theory.rate_inversion import OfRates
+from boundcheck.theory.sides import CombinedSide, combine
+from boundcheck.theory.stochastic_rates import (
+    OF_MEANS,
     RHO,
     SIGMA,
     DistanceBounds,
@@ -26,18 +39,7 @@ from boundcheck.compare.stochastic_rates import (
     recursive_rho,
     smaller,
 )
-from boundcheck.constants import Constant, Constants, Provenance
-from boundcheck.errors import AssumptionError, InputError, MissingConstantError
-from boundcheck.methods import Method
-from boundcheck.numerics.bilevel.problem import Problem
-from boundcheck.report.stochastic_curve import Measured
-from boundcheck.side import Side, direction
-from boundcheck.step_schedule import StepSchedule
-from boundcheck.theory.bound import Bound
-from boundcheck.theory.catalogue import bounds as catalogue
-from boundcheck.theory.sides import CombinedSide, combine
 
-OF_MEANS = ("sid-bias", "sid-variance-of-mean")  # which need E v_k only
 QUANTITIES = frozenset(measured.value for measured in Measured)
 
 
@@ -175,8 +177,7 @@ class BoundsOnGrid:
     def _of_rates(self, bound: Bound) -> Evaluated:
         """A bound that takes ρ_t and σ_k."""
         of_v = self._mean_of_v if bound.name in OF_MEANS else self._sigma
-        rates = {"mse_w": self.rho[self.t], "mse_v": of_v.values[self.k]}
-        call = bound.call(self.case.constants, None, None, rates)
+        call = OfRates(bound, self.case.constants).call(self.rho[self.t], of_v.values[self.k])
         names = [*(constant.name for constant in call.used), *self._rho.names, *of_v.names]
         return Evaluated(bound, np.broadcast_to(call.values().values, self.t.shape), self._worth(names))
 
@@ -202,7 +203,7 @@ class BoundsOnGrid:
         if switch > 0:
             first = catalogue[f"{family}-constant"].call(constants, switch, None, {"eta": steps.eta})
             used = first.used
-            there = float(first.values().values)
+            there = float(_of_first_phase(first))
             constants = constants.replace(Constant("mse_0", there, Side.UPPER, Provenance("the bound at the switch")))
         after = self.t >= switch
         given = {"beta": steps.beta, "gamma": steps.gamma}
@@ -240,6 +241,15 @@ class BoundsOnGrid:
     def sigma(self) -> np.ndarray:
         """σ_0 … σ_K: bounds on E‖v_k − v(w)‖² for every w of the ball, from v_0 = 0."""
         return self._sigma.values
+
+
+def _of_first_phase(call: Call) -> np.ndarray:
+    """The value where steps begin to decrease; why there is none is the reason that the bound of that phase has."""
+    try:
+        values: np.ndarray = call.values().values
+    except AssumptionError as why:
+        raise AssumptionError(str(why).removeprefix(f"{call.bound.name}: ")) from None
+    return values
 
 
 def every(

@@ -10,7 +10,6 @@ from boundcheck.compare import certificate
 from boundcheck.compare.certificate import Distance
 from boundcheck.compare.stochastic_bounds import StochasticCase
 from boundcheck.compare.stochastic_moments import NoiseSizes
-from boundcheck.compare.stochastic_rates import RHO, SIGMA, Make, descent_at_linear_system, descent_of, smaller
 from boundcheck.constants import Constant, Constants
 from boundcheck.errors import AssumptionError, InputError, MissingConstantError
 from boundcheck.numerics.bilevel.problem import Problem
@@ -21,6 +20,7 @@ from boundcheck.progress import Progress
 from boundcheck.side import Side
 from boundcheck.step_schedule import StepSchedule
 from boundcheck.theory.convex_steps import advise_convex
+from boundcheck.theory.stochastic_rates import RHO, SIGMA, Make, descent_at_linear_system, descent_of, smaller
 from boundcheck.theory.stochastic_steps import advise, advise_recursive
 
 FULL = StepSchedule.constant(1.0)
@@ -197,7 +197,7 @@ def advised(
     return BothSteps(w, v, "chosen to make the bounds stochastic-recursive and sgd-convex small")
 
 
-def _with_least(ways: tuple[Make, Make], constants: Constants, candidates: list[StepSchedule], n: int) -> StepSchedule:
+def _with_least(ways: tuple[Make, ...], constants: Constants, candidates: list[StepSchedule], n: int) -> StepSchedule:
     """The steps with the smallest bound after n of them."""
     if len(candidates) == 1:
         return candidates[0]

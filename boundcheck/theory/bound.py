@@ -13,6 +13,7 @@ import sympy as sp
 
 from boundcheck.ball import BallKind
 from boundcheck.constants import Constant, Constants
+from boundcheck.step_schedule import StepSchedule
 from boundcheck.theory import codegen, typeset
 from boundcheck.theory.arguments import prepare
 from boundcheck.theory.assumptions import SPECTRUM, Assumption
@@ -332,9 +333,15 @@ class Bound:
         *,
         cost_t: float = 1.0,
         cost_k: float = 1.0,
+        steps: StepSchedule | None = None,
+        steps_v: StepSchedule | None = None,
         **given: Number | str | Constant,
     ) -> Iterations:
         """Find the smallest t, or the cheapest pair (t, k), at which the bound is at most an accuracy.
+
+        A bound that takes ρ_t and σ_k, such as "sid-orthogonal", needs the steps of the iterations that have them. Then
+        it is the smallest t = k, with ρ and σ the smaller of the recursions of "stochastic-recursive" and "sgd-convex"
+        along these steps. Theorems 4.1 and 4.2 have no smaller ones with the σ₁ and σ₂ that V*, m₁ and q give.
 
         Parameters
         ----------
@@ -346,6 +353,10 @@ class Bound:
             The cost of a lower-level step, positive; 1 by default.
         cost_k : float
             The cost of a step of the linear solver, positive; 1 by default.
+        steps : StepSchedule, optional
+            The steps for w, where the bound takes ρ_t and σ_k.
+        steps_v : StepSchedule, optional
+            The steps for v; `steps` by default.
         **given : float, array, str or Constant
             What else is known: measured observables (``r_t=…``), a truncation (``K=…``), and rates by name
             (``rho="heavy-ball"``). `symbols` has the names that have to be given.
@@ -365,8 +376,17 @@ class Bound:
             If a value is out of its range, if the bound has no t or k, or if no t and k bring it to `eps`.
         AssumptionError
             If an assumption of the theorem fails for these values, such as q < 1.
+
+        Examples
+        --------
+        >>> import boundcheck as bc
+        >>> known = dict(q=0.5, m_1=0.1, m_2=0.0, V_star=0.1, mse_0=1.0, L_E=1.0, L_Phi_star=1.0)
+        >>> known |= dict(nu_1=0.0, nu_2=0.0, eta_1=0.0, eta_2=1.0)
+        >>> needed = bc.bounds["sid-orthogonal"].iterations(known, eps=0.1, steps=bc.StepSchedule.decreasing(4, 20))
+        >>> needed.t, needed.k
+        (66, 66)
         """
-        return solve(self, constants, eps, cost_t, cost_k, given)
+        return solve(self, constants, eps, cost_t, cost_k, steps, steps_v, given)
 
     def call(
         self,

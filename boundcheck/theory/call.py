@@ -86,12 +86,19 @@ class Call:
             for side in (condition.left, condition.right)
         )
         ts = self.arrays.get("t", np.asarray(0))
-        where = f" at t = {ts[point]:g}" if ts.shape == failing.shape and condition.right != t else ""
+        where = f" at t = {ts[point]:g}" if ts.shape == failing.shape and self._varies(condition) else ""
         if never and np.ptp(self._side(condition.left)) == np.ptp(self._side(condition.right)) == 0:
             where = ""  # t does not matter
         sign = "≥" if condition.strict else ">"
         limit = f"{condition.right}{'' if condition.right.is_number else f' = {right:g}'}"
         return f"{self.bound.name}: {condition.left} = {left:g} {sign} {limit}{where}; {condition.remedy}"
+
+    def _varies(self, condition: Condition) -> bool:
+        """Whether a condition has other numbers at other points; t itself is in its message already."""
+        known = frozenset(self.arrays)
+        sides = (self.bound.substitute(x, known, self.rates) for x in (condition.left, condition.right))
+        names = {symbol.name for side in sides for symbol in symbols_of(side)}
+        return condition.right != t and any(self.arrays[name].ndim for name in names if name in self.arrays)
 
     def _side(self, expression: sp.Expr) -> np.ndarray:
         resolved = self.bound.substitute(expression, frozenset(self.arrays), self.rates)

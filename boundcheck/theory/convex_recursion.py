@@ -230,4 +230,7 @@ def convex_distance(steps: StepSchedule, t: int, descent: ConvexDescent, *, rigo
             if moves and following < SMALLEST:
                 following = SMALLEST
         values[i + 1] = rho = following
+        if rho == values[i] and steps.switch is None:  # no step changes it any more
+            values[i + 2 :] = rho
+            break
     return values

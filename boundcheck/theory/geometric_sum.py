@@ -22,8 +22,12 @@ class GeometricSum(sp.Function):
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         gap, n = self.args
-        base = printer.doprint(_base(gap))
-        body = rf"\frac{{1-{base}^{{{printer.doprint(n)}}}}}{{1-{base}}}"
+        base, below = printer.doprint(_base(gap)), printer.doprint(gap)
+        if _base(gap).is_Atom:
+            below = f"1-{base}"
+        else:
+            base = rf"\left({base}\right)"
+        body = rf"\frac{{1-{base}^{{{printer.doprint(n)}}}}}{{{below}}}"
         return body if exp is None else rf"\left({body}\right)^{{{exp}}}"
 
 

@@ -12,8 +12,10 @@ import sympy as sp
 
 from boundcheck.errors import InputError
 from boundcheck.side import Side
+from boundcheck.step_schedule import StepSchedule
 from boundcheck.theory.evaluation import evaluate
 from boundcheck.theory.iteration_search import Choice, Goal, search_k, search_pair, search_t
+from boundcheck.theory.rate_inversion import OWN_STEPS, RATES_ONLY, choose_along, takes_rates
 from boundcheck.theory.shape_inversion import HumpNumbers, SplitNumbers, choose_on_hump, choose_on_split
 from boundcheck.theory.symbols import k, q, t
 
@@ -81,9 +83,16 @@ class Iterations:
 
 
 def solve(
-    bound: Bound, constants: Any, eps: float, cost_t: float, cost_k: float, given: Mapping[str, Any]
+    bound: Bound,
+    constants: Any,
+    eps: float,
+    cost_t: float,
+    cost_k: float,
+    steps: StepSchedule | None,
+    steps_v: StepSchedule | None,
+    given: Mapping[str, Any],
 ) -> Iterations:
-    """The smallest t, or the cheapest pair (t, k), at which a bound is at most `eps`.
+    """The smallest t, the cheapest (t, k), or the smallest t = k along given steps, at which a bound is at most `eps`.
 
     Parameters
     ----------
@@ -95,6 +104,8 @@ def solve(
         The accuracy, at least 1e-300.
     cost_t, cost_k : float
         What a step of the lower level and a step of the linear solver cost, in any unit; their ratio is at most 10⁹.
+    steps, steps_v : StepSchedule or None
+        The steps for w and for v, of a bound that takes ρ_t and σ_k.
     given : mapping from str
         What else the bound takes: observables, rates by name.
 
@@ -110,6 +121,11 @@ def solve(
     """
     eps, cost_t, cost_k = (_positive(n, x) for n, x in (("eps", eps), ("cost_t", cost_t), ("cost_k", cost_k)))
     _refuse_extremes(eps, cost_t, cost_k)
+    if steps is not None:
+        choice, value, worth = choose_along(bound, constants, eps, steps, steps_v or steps, given)
+        return Iterations(choice.t, choice.k, value, (cost_t + cost_k) * (choice.t or 0), worth.side, choice.how)
+    if takes_rates(bound) or steps_v is not None:
+        raise InputError(f"{bound.name} {RATES_ONLY if takes_rates(bound) else OWN_STEPS}")
     dearest = max(cost_t, cost_k)
     goal = Goal(_value(bound, constants, given), bound.t_min, eps, cost_t / dearest, cost_k / dearest)
     first = bound.call(constants, bound.t_min, 0, given)

@@ -78,6 +78,9 @@ def mean_square_distance(
         if rigorous and moves and rho < SMALLEST:
             rho = SMALLEST
         values[i + 1] = rho
+        if rho == values[i] and steps.switch is None:  # no step changes it any more
+            values[i + 2 :] = rho
+            break
     return values
 
 

@@ -254,12 +254,31 @@ OBSERVABLES = tuple(
         ("mse_w", r"\rho_t", "ρ_t ≥ E‖w_t−w*‖², the mean square distance of the lower level"),
         ("mse_v", r"\sigma_k", "σ_k ≥ E‖v_k−v(w)‖² for every w of the ball; v(w) = (I−∂₁Φ(w)ᵀ)⁻¹∇₁E(w)"),
         ("M_t", "M_t", "bound on E‖w_t−w*‖² carried by a recursion"),
+        # sums over the steps i < t of a run, each term times Π_{i<j<t} r_j; the proof lets step j keep r_j of
+        # E‖w_j−w*‖²: 1−η_j(1−q²), (1−η_j(1−q))² or (1−η_jαμ)²
+        (
+            "start_t",
+            r"\Pi_t\,\mathrm{MSE}_0",
+            "Π_{j<t} r_j E‖w_0−w*‖², what is left of the start where step j keeps r_j",
+        ),
+        ("noise_t", "N_t", "Σ_{i<t} η_i² E V[Φ̂(w_i)|w_i], each term times what later steps keep of it"),
+        ("moves_t", "Q_t", "Σ_{i<t} η_i² E‖Φ(w_i)−w_i‖², each term times what later steps keep of it"),
+        ("averaged_t", "H_t", "Σ_{i<t} η_i(1−η_i) E‖Φ(w_i)−w_i‖², each term times what later steps keep of it"),
+        ("squares_t", "S_t^{(2)}", "Σ_{i<t} η_i² E‖w_i−w*‖², each term times what later steps keep of it"),
+        ("roots_t", "S_t^{(1)}", "Σ_{i<t} η_i² (E‖w_i−w*‖²)^½, each term times what later steps keep of it"),
+        ("curved_t", "C_t", "Σ_{i<t} α E⟨∇₁ℓ(w_i)−μ(w_i−w*), w_i−w*⟩, each term times what later steps keep of it"),
+        (
+            "curved_roots_t",
+            "C_t^{(1)}",
+            "Σ_{i<t} (α E⟨∇₁ℓ(w_i)−μ̂(w_i−w*), w_i−w*⟩)^½, each term times what later steps keep of it",
+        ),
     )
 )
 (
     error, r_t, rho, sigma, dw, du, g_t, Z_t, W_t, newton_t, v_t, v_star, v_k, solve_error, eps_w, eps_v, dE_1, dE_2,
     wT_dE_1, dwT_g, duT_g, ZT_dv, dZT_v, dv_k, dv_kt, dv_t, dY, dZ, A_t_inv, A_inv, path_t, gap_t, eps_0,
-    r_prev, W_path, lam_step, Delta_t, R_t, U_t, bias, mse, variance_given_w, variance_of_mean, mse_w, mse_v, M_t
+    r_prev, W_path, lam_step, Delta_t, R_t, U_t, bias, mse, variance_given_w, variance_of_mean, mse_w, mse_v, M_t,
+    start_t, noise_t, moves_t, averaged_t, squares_t, roots_t, curved_t, curved_roots_t
 ) = _symbols(OBSERVABLES)  # fmt: skip
 
 INDICES = (

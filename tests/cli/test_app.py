@@ -105,6 +105,23 @@ def test_rigorous_and_rates(boundcheck: Command) -> None:
     assert value == pytest.approx([float(bc.bounds["aid-cg"].evaluate({**CONSTANTS, "kappa": 19}, t=9, k=4).values)])
 
 
+def test_steps_that_are_enough_along_a_schedule(boundcheck: Command) -> None:
+    numbers = {"q": 0.5, "m_1": 0.1, "m_2": 0, "V_star": 0.1, "mse_0": 1, "L_E": 1, "L_Phi_star": 1}
+    numbers |= dict.fromkeys(("nu_1", "nu_2", "eta_1", "eta_2"), 0.2)
+    asked = ["bound", "sid-mse", *(x for name, value in numbers.items() for x in ("--set", f"{name}={value}"))]
+    found = json.loads(boundcheck(*asked, "--eps", "0.5", "--step", "4/(20+i)", "--step-v", "0.05", "--json").stdout)
+    steps, steps_v = bc.StepSchedule.decreasing(4, 20), bc.StepSchedule.constant(0.05)
+    needed = bc.bounds["sid-mse"].iterations(numbers, 0.5, steps=steps, steps_v=steps_v)
+    assert (found["iterations"]["t"], found["iterations"]["k"]) == (needed.t, needed.t)
+    assert (
+        "takes ρ_t and σ_k; give the steps of its iterations, such as --step 0.1"
+        in boundcheck(*asked, "--eps", "0.5").stderr
+    )
+    assert "it stays at" in boundcheck(*asked, "--eps", "0.01", "--step", "0.1").stderr
+    assert "--step is for --eps" in boundcheck(*asked, "--step", "0.1").stderr
+    assert "give --step as well" in boundcheck(*asked, "--eps", "0.5", "--step-v", "0.1").stderr
+
+
 def test_lower_constants_are_called_what_they_are(boundcheck: Command) -> None:
     assert "proves nothing" in boundcheck(*ITD, "--t", "3", "--side", "lower").stdout
 

@@ -19,6 +19,7 @@ from scalar_sums import line, quadratic, ridge
 import boundcheck as bc
 from boundcheck import StepSchedule, check_stochastic
 from boundcheck.compare import stochastic_experiment, stochastic_noise
+from boundcheck.compare.stochastic_bounds import BoundsOnGrid, StochasticCase
 from boundcheck.constants import Constants
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.numerics.bilevel.problem import Problem
@@ -235,6 +236,20 @@ def test_at_another_lam_is_the_problem_there() -> None:
 def test_refusals(options: dict[str, Any], message: str) -> None:
     with pytest.raises((InputError, UnknownNameError), match=message):
         check_stochastic(LAST_DRAW(), **{"t": 2, "runs": 2, "points": 1, **options})
+
+
+@pytest.mark.parametrize("t", [[6], [1, 6]])
+@pytest.mark.parametrize("family", ["stochastic", "sgd"])
+def test_a_constant_phase_that_a_theorem_forbids_is_one_reason_for_both_of_its_bounds(
+    family: str, t: list[int]
+) -> None:
+    noise = {"sigma_1": 0.1, "sigma_2": 3.0, "sigma_1_grad": 0.1, "sigma_2_grad": 3.0}
+    constants = Constants.given(q=0.5, alpha=1.0, mu=0.5, L=1.0, mse_0=1.0, **noise)
+    steps, ts = StepSchedule(0.9, 2, 4.0, 60.0), np.array(t)
+    grid = BoundsOnGrid(StochasticCase(ridge(), constants, steps, steps, ""), ts, ts)
+    of_both = {grid.evaluate(bc.bounds[f"{family}-{kind}"]).refusal for kind in ("constant", "decreasing")}
+    assert len(of_both) == 1, of_both  # a report has every reason once
+    assert of_both.pop().startswith("eta = 0.9 > ")
 
 
 def test_a_problem_without_minibatches_is_refused() -> None:

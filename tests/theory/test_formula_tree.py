@@ -86,3 +86,8 @@ def test_upwards_is_never_below() -> None:
         exact = sp.Rational(*float(values["x"][i]).as_integer_ratio()) / 3
         assert sp.Rational(*float(top).as_integer_ratio()) >= exact
     assert upper == pytest.approx(evaluate(x / y, values), rel=2 * 2.0**-53)
+
+
+def test_a_geometric_sum_of_a_rate_with_several_terms_has_brackets() -> None:
+    assert sp.latex(GeometricSum(1 - x, n)) == r"\frac{1-x^{n}}{1-x}"
+    assert sp.latex(GeometricSum(x * y, n)) == r"\frac{1-\left(- x y + 1\right)^{n}}{x y}"

@@ -23,11 +23,14 @@ from boundcheck.theory.symbols import (
     shrink_gap,
     sigma_1,
     sigma_1_grad,
+    sigma_2,
     sigma_2_grad,
 )
 
 NOISE_OF_GRADIENT = alpha**2 * sigma_1_grad
 GAP_OF_SQUARES = GRADIENT_DESCENT[gap] * (2 - GRADIENT_DESCENT[gap])
+WHERE = {shrink: factor(GRADIENT_DESCENT[q] ** 2, eta), shrink_gap: eta * GAP_OF_SQUARES}
+FORMS = {q: GRADIENT_DESCENT[q], sigma_1: NOISE_OF_GRADIENT, sigma_2: sigma_2_grad}
 
 BOUND = Bound(
     name="sgd-constant",
@@ -37,10 +40,11 @@ BOUND = Bound(
     formula=stochastic_constant.FORMULA.subs(sigma_1, NOISE_OF_GRADIENT),
     bounds=mse_w,
     methods=("sid", "neumann"),
-    where={shrink: factor(GRADIENT_DESCENT[q] ** 2, eta), shrink_gap: eta * GAP_OF_SQUARES},
+    where=WHERE,
     conditions=(
         Condition(eta, 1 / (1 + sigma_2_grad), "take η at most 1/(1+σ'₂)"),
         itd_gd.CONTRACTS,
         itd_gd.ORDERED,
     ),
+    chain=stochastic_constant.CHAIN.specialised({**FORMS, **WHERE}),
 )

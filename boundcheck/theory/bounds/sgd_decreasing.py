@@ -25,4 +25,11 @@ BOUND = Bound(
         itd_gd.CONTRACTS,
         itd_gd.ORDERED,
     ),
+    chain=stochastic_decreasing.chain(
+        NOISE_OF_GRADIENT,
+        sigma_2_grad,
+        ("alpha", "sigma_1_grad", "sigma_2_grad"),
+        GAP_OF_SQUARES,
+        ("alpha", "mu", "L"),
+    ),
 )

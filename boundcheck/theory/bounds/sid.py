@@ -25,7 +25,18 @@ from boundcheck.theory.lemmas import INVERSE
 from boundcheck.theory.stochastic_terms import LINEAR_SOLUTION
 from boundcheck.theory.symbols import L_Phi_hat, V_star, gamma, k, mse, mse_0, mse_v, mse_w, q, t
 
-NOISE_GROWTH_OF_PAPER = 2 * (L_Phi_hat**2 + q**2) * INVERSE**2
+NOISE_GROWTH_OF_PAPER = 2 * (L_Phi_hat**2 + q**2) * INVERSE**2  # Theorem 4.3
+OF_W = level(mse_0, 2 * V_star) / (gamma + t)
+OF_V = LINEAR_SOLUTION**2 * level(Integer(1), 2 * L_Phi_hat**2) / (gamma + k)
+
+CHAIN = sid_mse.CHAIN.replacing(
+    "lower level", {mse_w: OF_W}, "Theorem 4.2 with the σ₁ and σ₂ of Theorem 4.3", ("mse_0", "V_star", "q", "L_Phi_hat")
+).replacing(
+    "linear system",
+    {mse_v: OF_V},
+    "the same for v from 0, where ‖v(w)‖ ≤ L_E/(1−q) and V* ≤ L_Φ̂²‖v(w)‖²",
+    ("L_E", "q", "L_Phi_hat"),
+)
 
 BOUND = Bound(
     name="sid",
@@ -37,8 +48,9 @@ BOUND = Bound(
     methods=("sid",),
     where={
         **sid_mse.BOUND.where,
-        mse_w: level(mse_0, 2 * V_star) / (gamma + t),
-        mse_v: LINEAR_SOLUTION**2 * level(Integer(1), 2 * L_Phi_hat**2) / (gamma + k),
+        mse_w: OF_W,
+        mse_v: OF_V,
     },
     conditions=conditions(NOISE_GROWTH_OF_PAPER),
+    chain=CHAIN,
 )

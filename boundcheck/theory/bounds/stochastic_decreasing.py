@@ -11,10 +11,24 @@ import sympy as sp
 from boundcheck.theory.assumptions import NOISE, STOCHASTIC_MAP
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.bounds import stochastic_constant
+from boundcheck.theory.chain import Chain
 from boundcheck.theory.citation import GRAZZI_2021, Citation
 from boundcheck.theory.condition import Condition
 from boundcheck.theory.stochastic_terms import GAP_OF_SQUARES
-from boundcheck.theory.symbols import beta, gamma, mse_0, mse_w, sigma_1, sigma_2, t
+from boundcheck.theory.symbols import (
+    M_t,
+    averaged_t,
+    beta,
+    gamma,
+    moves_t,
+    mse_0,
+    mse_w,
+    noise_t,
+    sigma_1,
+    sigma_2,
+    start_t,
+    t,
+)
 
 
 def level(start: sp.Expr, noise: sp.Expr, gap_of_squares: sp.Expr = GAP_OF_SQUARES) -> sp.Expr:
@@ -30,6 +44,39 @@ def conditions(noise_growth: sp.Expr, gap_of_squares: sp.Expr = GAP_OF_SQUARES) 
     )
 
 
+def chain(
+    noise: sp.Expr,
+    noise_growth: sp.Expr,
+    uses: tuple[str, ...],
+    gap_of_squares: sp.Expr = GAP_OF_SQUARES,
+    rate: tuple[str, ...] = ("q",),
+) -> Chain:
+    """The proof for V[Φ̂(w)] ≤ noise + noise_growth·‖Φ(w)−w‖²; `uses` are the constants in these two, `rate` in 1−q²."""
+    remains = "M_0 = MSE_0, M_{i+1} = (1−η_i(1−q²))M_i + η_i²σ₁"
+    return (
+        Chain.from_measured(mse_w)
+        .to(
+            "contraction",
+            start_t - averaged_t + noise_t,
+            "‖(1−η)x+ηy‖² = (1−η)‖x‖²+η‖y‖²−η(1−η)‖x−y‖² for x = w_i−w*, y = Φ(w_i)−w*, ‖y‖ ≤ q‖x‖; noise has mean 0",
+            (*rate, "mse_0"),
+        )
+        .to(
+            "noise",
+            M_t - averaged_t + noise_growth * moves_t,
+            f"V[Φ̂(w)] ≤ σ₁ + σ₂‖Φ(w)−w‖²; {remains}",
+            ("mse_0", *rate, *uses),
+        )
+        .to("short steps", M_t, "η_i²σ₂ ≤ η_i(1−η_i), as γ ≥ β(1+σ₂)", uses)
+        .to(
+            "induction",
+            level(mse_0, noise, gap_of_squares) / (gamma + t),
+            "M_i ≤ Γ/(γ+i) gives (1−p/n)Γ/n + (p−1)Γ/n² ≤ Γ/(n+1) for n = γ+i, p = β(1−q²)",
+            ("mse_0", *rate, *uses),
+        )
+    )
+
+
 BOUND = Bound(
     name="stochastic-decreasing",
     title="Stochastic fixed-point iterations, decreasing steps",
@@ -40,4 +87,5 @@ BOUND = Bound(
     methods=("sid", "neumann"),
     defaults=stochastic_constant.BOUND.defaults,
     conditions=conditions(sigma_2),
+    chain=chain(sigma_1, sigma_2, ("sigma_1", "sigma_2")),
 )

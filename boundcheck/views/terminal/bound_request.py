@@ -12,9 +12,11 @@ import numpy as np
 from boundcheck.constants import Constant, Constants
 from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.side import Side
+from boundcheck.step_schedule import StepSchedule
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.evaluation import BoundValues
 from boundcheck.theory.iterations import Iterations
+from boundcheck.theory.rate_inversion import takes_rates
 from boundcheck.theory.symbols import QUANTITIES
 
 DEFAULT_T = "1,10,100,1000"
@@ -101,6 +103,8 @@ def read(
     eps: str,
     side: str,
     rigorous: bool,
+    step: str = "",
+    step_v: str = "",
 ) -> Request:
     """Read the options and evaluate what they ask for."""
     constants, rates = _constants(set_, side), _pairs("--rate", rate)
@@ -116,6 +120,11 @@ def read(
     accuracy = _number("eps", eps) if eps else None
     if accuracy is not None and accuracy <= 0:
         raise InputError(f"eps = {accuracy:g} ≤ 0; give a positive accuracy, such as 1e-3")
+    if (step or step_v) and not eps:
+        option = "--step" if step else "--step-v"
+        raise InputError(f"{option} is for --eps, which asks how many steps are enough; add --eps")
+    if step_v and not step:
+        raise InputError(f"--step-v {step_v} are the steps for v; give --step as well")
     if not (set_ or t or k or eps):
         return Request(constants, rates)
     ts = _integers("t", t or DEFAULT_T) if t or not eps else None
@@ -124,6 +133,9 @@ def read(
         raise InputError(f"k has {ks.size} values and t has {ts.size}; give one k, or as many as there are t")
     given: dict[str, Any] = dict(rates)
     values = theorem.evaluate(constants, ts, ks, rigorous=rigorous, **given) if ts is not None else None
+    if accuracy is not None and not step and takes_rates(theorem):
+        raise InputError(f"{theorem.name} takes ρ_t and σ_k; give the steps of its iterations, such as --step 0.1")
+    given |= {name: StepSchedule.parse(text) for name, text in (("steps", step), ("steps_v", step_v)) if text}
     iterations = theorem.iterations(constants, accuracy, **given) if accuracy is not None else None
     return Request(constants, rates, ts, ks, values, accuracy, iterations)
 

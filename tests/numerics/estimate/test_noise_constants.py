@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -21,6 +23,7 @@ from boundcheck.numerics.estimate.iterate_ball import largest_distance
 from boundcheck.numerics.estimate.noise_constants import Noise, noise_constants
 from boundcheck.numerics.estimate.setting import Setting
 from boundcheck.numerics.solvers.reference import reference
+from boundcheck.problems.parts.synthetic_data import DataSplit
 from boundcheck.progress import no_progress
 from boundcheck.side import Side
 from boundcheck.step_schedule import StepSchedule
@@ -117,6 +120,24 @@ def test_the_noise_of_the_mixed_derivative_of_a_loss_is_reached(batch):
     truth = 0.25 * float(s.var(correction=0)) / batch
     assert m_2.is_safe
     assert truth <= m_2.value <= truth * NEAR
+
+
+def test_the_noise_of_the_derivative_by_closed_form_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """lr with xᵢ = ±2 and 0, 0, so w* = 0: ∇²ℓ_i is λ + Nσ'(0)xᵢ² = λ + 4, twice, or λ, so that m₁ is α²·(4/2)²."""
+    X = torch.tensor([[2.0], [-2.0], [0.0], [0.0]], dtype=D)
+    split = DataSplit(X, torch.ones(4, dtype=D), X, torch.ones(4, dtype=D))
+    monkeypatch.setattr(sys.modules["boundcheck.problems.logistic_regression"], "generate", lambda **options: split)
+    p = bc.problems.logistic_regression(size=4, features=1, low=1.0, batch=1)
+    setting = setting_of(p)
+    source = ExampleSource.of(setting)
+    assert source.step is not None
+    assert source.programs is None  # the closed form, and not the program
+    bounds = source.on(setting.w_star, 0.5)
+    assert isinstance(bounds, ExampleBounds), bounds
+    each = [partial(noisy.phi, p, index=torch.tensor([i])) for i in range(4)]
+    truth = noisy.spread(torch.stack([torch.func.jacrev(one)(setting.w_star) for one in each]), both=True)
+    assert truth == pytest.approx(4 * source.step.alpha**2, rel=1e-9)
+    assert truth <= bounds.m_1 <= truth * NEAR
 
 
 def test_noise_relative_to_the_residual_is_reached() -> None:

@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from boundcheck.compare.stochastic_rates import mean_of_v, neumann_mean, neumann_sigma, recursive_sigma
 from boundcheck.constants import Constants
 from boundcheck.step_schedule import StepSchedule
+from boundcheck.theory.stochastic_rates import mean_of_v, neumann_mean, neumann_sigma, recursive_sigma
 
 B = 1.5  # ∇₁E
 LONGEST = 6

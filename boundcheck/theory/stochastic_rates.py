@@ -102,17 +102,18 @@ def _size(value: Mapping[str, float]) -> float:
 
 
 Make = Callable[[Constants, StepSchedule, int], DistanceBounds]
-RHO: tuple[Make, Make] = (recursive_rho, convex_rho)
-SIGMA: tuple[Make, Make] = (recursive_sigma, convex_sigma)
+RHO: tuple[Make, ...] = (recursive_rho, convex_rho)
+SIGMA: tuple[Make, ...] = (recursive_sigma, convex_sigma)
+OF_MEANS = ("sid-bias", "sid-variance-of-mean")  # the bounds that need E v_k only
 
 
-def smaller(ways: tuple[Make, Make], constants: Constants, steps: StepSchedule, n: int) -> DistanceBounds:
+def smaller(ways: tuple[Make, ...], constants: Constants, steps: StepSchedule, n: int) -> DistanceBounds:
     """The smaller bound at every point of those that can be computed; one that is proved comes before estimates.
 
     Parameters
     ----------
-    ways : pair of callable
-        `RHO` or `SIGMA`.
+    ways : tuple of callable
+        `RHO` or `SIGMA`, or one that is in them.
     constants : Constants
         The constants.
     steps : StepSchedule
