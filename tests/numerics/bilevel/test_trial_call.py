@@ -163,5 +163,5 @@ def test_a_tensor_that_a_gradient_cannot_use_again_is_named_as_kept() -> None:
         kept[0] = 0.9 * kept[0] + 0.1 * w.mean().detach()
         return quadratic(w, lam) - kept[0]
 
-    with pytest.raises(bc.UserCodeError, match="inner_loss raised .* may not keep a tensor from one call to the next"):
+    with pytest.raises(bc.UserCodeError, match=r"inner_loss raised .* may not keep a tensor from one call to the next"):
         bc.check(make(inner), ["itd"], t=3)
