@@ -37,7 +37,7 @@ def _grad(output: Tensor, inputs: tuple[Tensor, ...], cotangent: Tensor, **optio
     several = cotangent.shape[:1] if options.get("is_grads_batched") else ()
 
     def zeros(x: Tensor) -> Tensor:
-        return x.new_zeros(*several, *x.shape)
+        return x.new_zeros((*several, *x.shape))
 
     if not output.requires_grad:  # constant in all inputs
         return tuple(zeros(x) for x in inputs)

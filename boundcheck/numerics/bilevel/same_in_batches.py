@@ -136,7 +136,7 @@ def _compare(problem: Problem, name: str, function: Function, points: Tensor, dr
     if in_batch.first and not alone.first:
         raise InputError(
             f"{problem.name}: {name} catches an error ({in_batch.first}) that is raised in a batch only, where it "
-            f"computes something else than in a plain call; {REMEDY}"
+            f"may compute something else than in a plain call; {REMEDY}"
         )
     shaken = _RoundingShift(problem, function, points, c, draw)
     minuends = {"value": points, "derivative by params": c}  # of w − α∇₁ℓ, of which little may be left

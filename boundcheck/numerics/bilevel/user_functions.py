@@ -21,7 +21,9 @@ Result = TypeVar("Result")
 SEE = "see Rules in docs/howto/own_problem.md"
 VALUES = f"functions may not use numpy, .item() or `if` on values of tensors; {SEE}"
 SPARSE = "sparse tensors of torch cannot be batched; use X = bc.SparseMatrix.from_scipy(X, dtype=…) and X @ w"
+KEPT = "functions may not keep a tensor from one call to the next, as in a list, a global or an attribute; compute it"
 RULES = {  # what to do, by a word of the message of torch
+    "escaped?": f"{KEPT} in each call",
     "inplace": f"functions may not write in place into a tensor of data; write x = x + y; {SEE}",
     "random operation": f"functions may not draw random numbers; draw them beforehand; {SEE}",
     "parse": SPARSE,  # Sparse, sparse

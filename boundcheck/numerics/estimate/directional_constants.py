@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from boundcheck.ball import Ball
 from boundcheck.constants import Constant, Provenance
 from boundcheck.numerics.estimate.mean_contraction import shares_of
 from boundcheck.numerics.estimate.program_at_point import Enclosed, slope_of, sum_of
@@ -41,6 +42,7 @@ class OnBall:
     hessian: Curvature
     third: list[Trilinear]
     third_cross: list[Trilinear]
+    notes: tuple[str, ...] = ()  # to be said with what is made of them
 
     @classmethod
     @torch.no_grad()
@@ -56,6 +58,7 @@ class OnBall:
             _whole(lower.over.curvature((W, W)), d, d),
             [part for part in lower.over.third((W, W, W)) if _counts(part)],
             [part for part in lower.over.third((W, W, LAM)) if _counts(part)],
+            tuple(lower.over.enclosures.notes | outer.over.enclosures.notes),
         )
 
     @property
@@ -132,7 +135,8 @@ def constants_of(
             break
         rows["chi"].append((ball.radius, _chi(mean, directions) + slips["chi"]))
         rows["omega"].append((ball.radius, _omega(mean, directions, inverse, slips)))
-    return [constant for name, table in rows.items() if (constant := _constant(name, table)) is not None]
+    made = (_constant(name, table, balls[0]) for name, table in rows.items())
+    return [constant for constant in made if constant is not None]
 
 
 HOW = {
@@ -141,7 +145,7 @@ HOW = {
 }
 
 
-def _constant(name: str, table: list[tuple[float, float]]) -> Constant | None:
+def _constant(name: str, table: list[tuple[float, float]], widest: OnBall) -> Constant | None:
     if not table or not all(math.isfinite(value) for _, value in table):
         return None
     (_, value), *rest = table
@@ -150,8 +154,9 @@ def _constant(name: str, table: list[tuple[float, float]]) -> Constant | None:
         if smaller < before:
             kept.append((radius, smaller))
             before = smaller
-    how = f"{HOW[name]} over the ball, from the program"
-    return Constant(name, value, Side.UPPER, Provenance(how, "program"), on_smaller=tuple(kept))
+    how = "; ".join((f"{HOW[name]} over the ball, from the program", *widest.notes))
+    provenance = Provenance(how, "program", ball=Ball("w_star", widest.radius))
+    return Constant(name, value, Side.UPPER, provenance, on_smaller=tuple(kept))
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +175,7 @@ class _Inverse:
         if not float(values[0]) > 0:
             return None
         N = (vectors / values.sqrt()) @ vectors.T
+        N = (N + N.T) / 2  # as stored it is symmetric, so that NLN = NᵀLN
         gap = torch.eye(d, dtype=torch.float64) - N @ least @ N
         sizes = frobenius(N) ** 2 * frobenius(least)
         asymmetry = frobenius(hessian.lo - hessian.lo.T) * frobenius(N) ** 2
@@ -215,6 +221,7 @@ def _slips(ball: OnBall, at: Directions) -> dict[str, float]:
 def _halves(part: Curvature) -> tuple[Tensor, Curvature]:
     """The middle of an interval of symmetric matrices, and half its width, with what rounding does to both."""
     middle, half = part.lo / 2 + part.up / 2, part.up / 2 - part.lo / 2
+    middle = middle / 2 + middle.T / 2  # what is not symmetric is rounding, which the order of matrices does not see
     slack = part.slack + gamma(4) * (frobenius(part.lo) + frobenius(part.up))
     return middle, Curvature(half, half, slack * UP)
 

@@ -150,7 +150,9 @@ def _directional(
     problem = setting.problem
     alpha, slope = constants.get("alpha"), constants.get("grad_alpha")
     frozen = problem.frozen_step or (slope is not None and slope.value == 0 and slope.side is Side.EXACT)
-    if not frozen or alpha is None or problem.inner_at is None:
+    r_0 = constants.get("r_0")
+    probable = r_0 is None or r_0.side is Side.HIGH_PROBABILITY  # is it known where w* is only with some probability?
+    if not frozen or alpha is None or problem.inner_at is None or probable:
         return []
     value = alpha.value
     with_step = replace(problem, step_at=lambda ready: value, frozen_step=None)  # α itself does not matter

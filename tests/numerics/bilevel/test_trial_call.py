@@ -153,3 +153,15 @@ def test_a_tensor_of_an_earlier_call_is_not_that_of_this_one() -> None:
     cache["rate"] = torch.ones(())  # of data alone
     with pytest.raises(bc.InputError, match="does not depend on hparams"):
         make(remembers)
+
+
+def test_a_tensor_that_a_gradient_cannot_use_again_is_named_as_kept() -> None:
+    """PyTorch says: INTERNAL ASSERT FAILED, please report a bug, escaped?"""
+    kept = [torch.zeros((), dtype=torch.float64)]
+
+    def inner(w: Tensor, lam: Tensor) -> Tensor:
+        kept[0] = 0.9 * kept[0] + 0.1 * w.mean().detach()
+        return quadratic(w, lam) - kept[0]
+
+    with pytest.raises(bc.UserCodeError, match=r"inner_loss raised .* may not keep a tensor from one call to the next"):
+        bc.check(make(inner), ["itd"], t=3)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 import boundcheck as bc
+from boundcheck.numerics.estimate.data_arithmetic import doubt
 
 ONE = torch.ones(1)
 
@@ -39,3 +40,17 @@ def test_what_is_computed_without_loss_is_data() -> None:
 
     problem = bc.Problem.from_map(phi, lambda w, h: ((w - 3) ** 2).sum() / 2, torch.zeros(2), ONE)
     assert bc.estimate_constants(problem, ball="local", budget=12)["q"].side is bc.Side.UPPER
+
+
+@pytest.mark.parametrize(("big", "rounds"), [(0.0, False), (3e11, True)])
+def test_infinite_entries_of_data_do_not_round(big: float, rounds: bool) -> None:
+    """A mask of −∞ was said to round; what stands beside it may."""
+    large, hidden = torch.tensor([big, 1.0], dtype=torch.float64), torch.tensor([False, True])
+
+    def phi(w: Tensor, h: Tensor) -> Tensor:
+        mask = ((large + 0.3) - large).masked_fill(hidden, -float("inf"))
+        return 0.5 * torch.sigmoid(w + mask) + h
+
+    start = torch.zeros(2, dtype=torch.float64)
+    problem = bc.Problem.from_map(phi, lambda w, h: ((w - 3) ** 2).sum(), start, start[:1])
+    assert ("rounds" in doubt(problem)) is rounds

@@ -14,9 +14,12 @@ from torch.func import grad, hessian, jacfwd, jacrev, vmap
 from torch.nn.functional import softplus
 
 import boundcheck as bc
-from boundcheck.numerics.estimate import directional_constants
+from boundcheck.numerics.estimate import directional_constants, program_proof
 from boundcheck.numerics.estimate.program_proof import ProgramProof
 from boundcheck.numerics.program.enclosure.forms import WORTH
+from boundcheck.numerics.program.enclosure.special_rules import CUT_OFF
+from boundcheck.numerics.program.enclosure.value import LAM, W
+from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.numerics.solvers.reference import reference
 
 FLOAT64 = torch.float64
@@ -187,3 +190,42 @@ def test_a_step_that_depends_on_lam_has_none() -> None:
     )
     constants = bc.estimate_constants(moving, ball="local", smaller_balls=True)
     assert not {"chi", "omega"} & set(constants)
+
+
+def test_without_derivatives_by_lam_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more λ than `MOST_LAM` they are not formed; they would count as 0."""
+    monkeypatch.setattr(program_proof, "MOST_LAM", 4)
+    case = logistic.__wrapped__()
+    assert len(case.lam) > program_proof.MOST_LAM
+    assert not {"chi", "omega"} & set(case.constants)
+
+
+def test_derivatives_that_are_not_formed_are_declined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program_proof, "MOST_LAM", 4)
+    case = logistic()
+    loss = ProgramProof.of(case.problem).lower_bounds(case.w_star, 0.1).over
+    step = bc.Problem.from_map(lambda w, lam: 0.5 * torch.sin(lam * w), case.outer, case.start, case.lam)
+    of_map = ProgramProof.of(step).lower_bounds(case.start, 0.1)
+    for ask in (
+        lambda: loss.curvature((W, LAM)),
+        lambda: loss.third((W, W, LAM)),
+        lambda: of_map.lam_slope,
+        lambda: of_map.lam_bend,
+    ):
+        with pytest.raises(Declined, match="λ has 5 entries, and derivatives by so many are not formed"):
+            ask()
+
+
+def test_they_say_that_softplus_is_cut_off_and_on_which_ball() -> None:
+    X, lam = torch.eye(2, dtype=FLOAT64), torch.ones(2, dtype=FLOAT64)
+
+    def inner(w: Tensor, lam: Tensor) -> Tensor:
+        return softplus(X @ w).sum() + (lam * w * w).sum()
+
+    problem = bc.Problem.from_loss(inner, lambda w, lam: (w * w).sum(), 30 * torch.ones(2, dtype=FLOAT64), lam, 0.4)
+    constants = bc.estimate_constants(problem, ball="local", smaller_balls=True)
+    assert CUT_OFF in constants["nu_1"].provenance.how
+    for name in ("chi", "omega"):
+        assert CUT_OFF in constants[name].provenance.how
+        assert constants[name].provenance.ball is not None
+        assert constants[name].provenance.ball.radius >= constants["r_0"].value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -111,6 +112,15 @@ def test_an_estimate_has_no_table() -> None:
     made = smaller_balls.with_smaller_balls(setting, None, doubtful, plain["r_0"].value, 0.0)
     assert not made["q"].on_smaller
     assert made["nu_1"].on_smaller
+
+
+def test_around_a_centre_that_is_probable_nothing_directional_is_proved() -> None:
+    setting, plain = setting_of(logistic()), bc.estimate_constants(logistic(), ball="local")
+    r_0 = plain["r_0"]
+    probable = bc.Constant("r_0", r_0.value, "high-probability", replace(r_0.provenance, delta=1e-3))
+    for constants, names in ((plain, {"chi", "omega"}), (plain.replace(probable), set())):
+        made = smaller_balls.with_smaller_balls(setting, None, constants, r_0.value, 0.0)
+        assert {"chi", "omega"} & set(made) == names
 
 
 def test_a_program_that_is_declined_gives_none() -> None:

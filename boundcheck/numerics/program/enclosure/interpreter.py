@@ -47,6 +47,7 @@ class Enclosures:
         """`of_lam` keeps what depends on λ only, which is the same on every ball of one program and λ."""
         self.program = program
         self.radius = radius
+        self._without_lam = 0 if with_lam else lam.numel()
         self._dtypes = {torch.float64, centre.dtype}  # a cast to another one rounds, or cuts off
         centre, lam = (x.detach().to(device="cpu", dtype=torch.float64) for x in (centre, lam))
         self.notes: dict[str, None] = {}  # what is to be said with every bound, in order
@@ -71,6 +72,11 @@ class Enclosures:
                     self._of_w.add(place)
                 elif of_lam is not None and len(self.notes) == said:
                     of_lam[place] = values
+
+    def require(self, *slots: str) -> None:
+        """Decline derivatives by λ where they were not formed: what is missing would count as 0."""
+        if LAM in slots and self._without_lam:
+            raise Declined(f"λ has {self._without_lam} entries, and derivatives by so many are not formed")
 
     @property
     def numbers(self) -> int:

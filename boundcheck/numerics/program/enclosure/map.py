@@ -57,6 +57,7 @@ class MapBounds:
 
     @torch.no_grad()
     def _slope(self, slot: str, pair: Pair) -> float:
+        self.over.require(slot)
         slope = self.output.slopes.get(slot)
         if slope is None:
             return 0.0
@@ -78,6 +79,7 @@ class MapBounds:
 
     @torch.no_grad()
     def _bend(self, pair: Pair) -> float:
+        self.over.require(*pair)
         bend = self.output.bend(pair)
         if bend is None:
             return 0.0

@@ -71,6 +71,7 @@ class Derivatives:
     @torch.no_grad()
     def curvature(self, pair: Pair) -> list[Curvature]:
         """The parts of D²f by two inputs."""
+        self.enclosures.require(*pair)
         return [
             part
             for value, adjoint in self._bent()
@@ -97,6 +98,7 @@ class Derivatives:
     @torch.no_grad()
     def third(self, slots: tuple[str, str, str]) -> list[Trilinear]:
         """The parts of D³f by three inputs."""
+        self.enclosures.require(*slots)
         return [
             part
             for value, adjoint in self._bent()
