@@ -24,7 +24,7 @@ from boundcheck.numerics.solvers import conjugate_gradient, lower_level
 from boundcheck.numerics.solvers.reference import SingularError, reference
 from boundcheck.report.accuracy import Accuracy, accuracy
 from boundcheck.trust.aid_point import AidPoint, Iterate, Solvers, Work
-from boundcheck.trust.first_order import RESTS, estimate, sensitivity_of, stalled
+from boundcheck.trust.first_order import RESTS, estimate, sensitivity_of, stalled, unit_of_rounding
 from boundcheck.trust.proof import ANOTHER, Proof, as_array, prove
 from boundcheck.trust.result import AccurateHypergradient
 from boundcheck.trust.same_answers import asked, same_answers
@@ -103,12 +103,13 @@ def _to_tolerance(
 ) -> AccurateHypergradient:  # fmt: skip
     """Better and better points; with `newton` by Newton steps, and otherwise by steps of the lower level."""
     solvers, point = _first(problem, tolerance.rtol, w0, v0, most, newton)
+    unit = unit_of_rounding(problem, point.w)
     gaps, errors, answer, sensitivity, eps_g = [], [], None, 0.0, None
     for _ in range(ROUNDS):
         following = _following(solvers, point, _aim(tolerance, point, eps_g))
         gaps.append(float(lower_level.length(following.value - point.value)))
         sensitivity = max(sensitivity, sensitivity_of(gaps[-1], point))
-        eps_g = estimate(gaps, sensitivity, point, following)
+        eps_g = estimate(gaps, sensitivity, point, following, unit)
         if eps_g is None:
             errors.append(math.inf)
             if stalled(errors) or solvers.in_vain(point, following):
