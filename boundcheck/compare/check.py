@@ -272,8 +272,8 @@ def _refuse_nothing_to_compare(problem: Problem, runs: ErrorRuns) -> None:
     without = not any(bool(solution.value.any()) for solution in runs.references)
     if without and not any(errors.any() for errors in runs.errors.values()):
         raise InputError(
-            f"{problem.name}: ∇f = 0, and so is every hypergradient at every t, so there is nothing to compare: at this "
-            "lam the lower level does not move with hparams, or outer_loss not with params; check both, or take "
+            f"{problem.name}: ∇f = 0, and so is every hypergradient at every t, so there is nothing to compare: at "
+            "this lam the lower level does not move with hparams, or outer_loss not with params; check both, or take "
             "another lam"
         )
 
