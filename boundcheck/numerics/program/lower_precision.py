@@ -33,7 +33,8 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self, own: torch.dtype) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.own, self.coarsest = own, own
+        self.own = own
+        self.coarsest: torch.dtype = own
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -72,4 +73,5 @@ def coarsest(own: torch.dtype, run: Callable[[], object]) -> torch.dtype:
     """The coarsest precision in which `run` rounds; `own` if none is coarser."""
     with torch.enable_grad(), _Watch(own) as watch:
         run()
-    return watch.coarsest
+    found: torch.dtype = watch.coarsest
+    return found
