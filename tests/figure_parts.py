@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
@@ -26,6 +28,20 @@ def report(case: str = "lr") -> Report:
         "broken": lambda: made("lr", ("itd",), broken=True),
         "one": lambda: made("lr", ("itd", "itd-truncated:5"), T=1),
     }[case]()
+
+
+def falling(broken: bool = False, slack: float = 0.9169) -> Report:
+    """One bound, with a second link that changes the value by `slack` and a third that makes up for it."""
+    plain = made("lr", ("itd",), only=("itd",))
+    curve = plain.curves["itd"]
+    trace = curve.bounds["itd"].trace
+    assert trace is not None
+    slacks = np.ones_like(trace.slacks)
+    slacks[2], slacks[3] = slack, 1 / slack
+    values = trace.values[0] * slacks.cumprod(axis=0)
+    told = replace(trace, values=values, slacks=slacks, broken=(slacks < 1) & broken)
+    bounds = {**curve.bounds, "itd": replace(curve.bounds["itd"], trace=told)}
+    return replace(plain, curves={"itd": replace(curve, bounds=bounds)})
 
 
 def trace(case: str = "lr", method: str = "itd") -> Trace:

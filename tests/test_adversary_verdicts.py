@@ -5,6 +5,8 @@ A refusal is never false. `test_item_NN_…` are the numbers of the review; thos
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from adversary import judge
@@ -115,6 +117,22 @@ def test_item_18_nothing_to_differentiate(ignores: str) -> None:
     exact = (lambda w, v: [x / 2 + v[0] for x in w]) if constant else (lambda w, v: [x / 2 + 1 for x in w])
     exact_outer = (lambda w, v: mp.mpf(1)) if constant else exact_half_square
     assert not check(given(phi, outer, [0.0], [0.5], exact, exact_outer, vacuous=True, unique=True), ["itd"])
+
+
+@pytest.mark.parametrize(
+    ("phi", "outer"),
+    [
+        (lambda w, v: torch.tanh(w) / 2 + v, lambda w, v: (0 * w).sum() + 3),
+        (lambda w, v: torch.tanh(w) / 2 + 1 + 0 * v, half_square),
+        (lambda w, v: torch.tanh(w) / 2 + 1 + torch.relu(v - 5), half_square),
+    ],
+    ids=["E times 0", "lambda times 0", "lambda below a kink"],
+)
+def test_item_18_what_is_differentiated_is_0(phi: Any, outer: Any) -> None:
+    """Autograd sees a way from one to the other, and 0 along it: 4 bounds held."""
+    problem = bc.Problem.from_map(phi, outer, torch.ones(1, dtype=D), torch.full((1,), 0.2, dtype=D))
+    with pytest.raises(bc.InputError, match="there is nothing to compare"):
+        bc.check(problem, ["itd"], t=5, budget=10)
 
 
 def test_item_19_an_accuracy_below_rounding() -> None:

@@ -178,6 +178,7 @@ def check(
     tell("checking the problem", 0, 1)
     doubts = validate.check(problem, lams[0]).unconfirmed
     runs = _run(problem, method_list, lams, T, memory, tell)
+    _refuse_nothing_to_compare(problem, runs)
     cases, smaller_balls = [], shrinking(chosen, runs.methods)
     for i, reference in enumerate(runs.references):
         tell("constants", i, len(lams))
@@ -264,6 +265,17 @@ def _run(problem: Problem, methods: Sequence[Method], lams: Tensor, T: int, memo
         if not runnable:
             raise AssumptionError(next(iter(refused.values()), str(why))) from None
         return ErrorRuns(runnable, compute(problem, runnable, T, lams, memory, progress=tell), refused)
+
+
+def _refuse_nothing_to_compare(problem: Problem, runs: ErrorRuns) -> None:
+    """Where every hypergradient is 0, as is ∇f, every bound holds, which says nothing."""
+    without = not any(bool(solution.value.any()) for solution in runs.references)
+    if without and not any(errors.any() for errors in runs.errors.values()):
+        raise InputError(
+            f"{problem.name}: ∇f = 0, and so is every hypergradient at every t, so there is nothing to compare: at "
+            "this lam the lower level does not move with hparams, or outer_loss not with params; check both, or take "
+            "another lam"
+        )
 
 
 def _observe(runs: ErrorRuns, case: Case, chosen: Sequence[Bound], proofs: bool, memory: int) -> Observations:

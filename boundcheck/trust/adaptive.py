@@ -24,7 +24,7 @@ from boundcheck.numerics.solvers import conjugate_gradient, lower_level
 from boundcheck.numerics.solvers.reference import SingularError, reference
 from boundcheck.trust.aid_point import AidPoint, Iterate, Solvers, Work
 from boundcheck.trust.corrected_point import CorrectedPoint, not_known, result_of, shown_error
-from boundcheck.trust.first_order import RESTS, fell, halved, sensitivity_of, stalled
+from boundcheck.trust.first_order import RESTS, fell, halved, sensitivity_of, stalled, unit_of_rounding
 from boundcheck.trust.proof import ANOTHER, Proof, prove
 from boundcheck.trust.result import AccurateHypergradient
 from boundcheck.trust.same_answers import asked, same_answers
@@ -102,12 +102,13 @@ def _to_tolerance(
 ) -> AccurateHypergradient:  # fmt: skip
     """Better and better points; with `newton` by Newton steps, and otherwise by steps of the lower level."""
     solvers, point = _first(problem, tolerance.rtol, w0, v0, most, newton)
+    unit = unit_of_rounding(problem, point.w)
     gaps, errors, answer, sensitivity, eps_g = [], [], None, 0.0, None
     for _ in range(ROUNDS):
         following = _following(solvers, point, _aim(tolerance, point, eps_g))
         gaps.append(float(lower_level.length(following.value - point.value)))
         sensitivity = max(sensitivity, sensitivity_of(gaps[-1], point))
-        shown = shown_error(gaps, sensitivity, point, following)
+        shown = shown_error(gaps, sensitivity, point, following, unit)
         eps_g = None if shown is None else shown.eps_g
         if shown is not None and tolerance.allows(shown.accuracy):
             proof = _proof(problem, solvers, point, following, tolerance) if with_proof else "no proof was asked for"
@@ -119,7 +120,7 @@ def _to_tolerance(
                 following = solvers.probed(following)
                 if solvers.spectrum.unknown:
                     raise not_known(solvers, point, following)
-                shown = shown_error(gaps, sensitivity, point, following)
+                shown = shown_error(gaps, sensitivity, point, following, unit)
                 if shown is not None and tolerance.allows(shown.accuracy):
                     return result_of(solvers, shown, following.work, 0, proof)
                 eps_g = None if shown is None else shown.eps_g

@@ -31,9 +31,11 @@ class CorrectedPoint:
     eps_g: Constant | None  # what the better one may be off; None where nothing is known
 
 
-def shown_error(gaps: list[float], sensitivity: float, point: AidPoint, following: AidPoint) -> CorrectedPoint | None:
+def shown_error(
+    gaps: list[float], sensitivity: float, point: AidPoint, following: AidPoint, unit: float
+) -> CorrectedPoint | None:
     """What the next point shows of the error of a point; None if that is nothing."""
-    eps_g = estimate(gaps, sensitivity, point, following)
+    eps_g = estimate(gaps, sensitivity, point, following, unit)
     if eps_g is None:
         return None
     estimated = accuracy(as_array(point.value), as_array(following.value), eps_g)

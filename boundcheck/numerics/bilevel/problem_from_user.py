@@ -16,6 +16,7 @@ from boundcheck.numerics.bilevel.dynamics import FIXED_POINT, Dynamics
 from boundcheck.numerics.bilevel.example_data import Minibatching
 from boundcheck.numerics.bilevel.minibatches import LowerLevel
 from boundcheck.numerics.bilevel.problem_types import IDENTITY, Ready
+from boundcheck.numerics.bilevel.quiet_batches import quiet_batches
 from boundcheck.numerics.bilevel.threads import threads_for, threads_for_function
 from boundcheck.numerics.bilevel.trial_call import FirstCall
 from boundcheck.numerics.bilevel.user_functions import Door
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 Fields = dict[str, Any]  # of a Problem, by name
 
 
+@quiet_batches()
 def from_map(
     fp_map: Callable[..., Any],
     outer_loss: Callable[[Any, Any], Tensor],
@@ -46,6 +48,7 @@ def from_map(
     return _fields(outer_loss, inner, door, w0, lam, phi_at=lower.at, inner_at=None, finite_sum=sums, **rest)
 
 
+@quiet_batches()
 def from_loss(
     inner_loss: Callable[..., Tensor],
     outer_loss: Callable[[Any, Any], Tensor],
@@ -126,6 +129,7 @@ def _alpha(ready: Stepped) -> Tensor:
     return ready.alpha
 
 
+@quiet_batches()
 def accepted(kind: type[Problem], fields: Mapping[str, Any]) -> Problem:
     """The problem of these fields, after a check of its start, its first step and its derivatives.
 

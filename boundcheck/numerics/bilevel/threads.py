@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from boundcheck.numerics.bilevel.quiet_batches import quiet_batches
+
 if TYPE_CHECKING:
     from boundcheck.numerics.bilevel.problem import Problem
 
@@ -69,16 +71,17 @@ def threads_for_function(
 @contextmanager
 def _one_thread_if(small: Callable[[], bool]) -> Iterator[None]:
     before = torch.get_num_threads()
-    if before == 1:
-        yield
-        return
-    torch.set_num_threads(1)
-    try:
-        if not small():
+    with quiet_batches():
+        if before == 1:
+            yield
+            return
+        torch.set_num_threads(1)
+        try:
+            if not small():
+                torch.set_num_threads(before)
+            yield
+        finally:
             torch.set_num_threads(before)
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def is_small(problem: Problem) -> bool:

@@ -1,8 +1,9 @@
 """Does it matter that what a function computes from data alone is rounded?
 
 Bounds from a program take such numbers as computed, and residuals take them as exact, so proofs with both are of two
-functions if these differ. Then nothing is proved: in float32 wherever float64 gives another number, and in float64
-wherever a rounding of every step changes a result by more than `TOLERATED`, as it does where numbers cancel.
+functions if these differ. Then nothing is proved: below float64, also after a cast, wherever float64 gives another
+number, and in float64 wherever a rounding of every step changes a result by more than `TOLERATED`, as it does where
+numbers cancel.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate.recorded_functions import functions
 from boundcheck.numerics.program.capture import capture
 from boundcheck.numerics.program.enclosure.expansions import EXPANSIONS
+from boundcheck.numerics.program.lower_precision import in_double
 from boundcheck.numerics.program.operations import changed
 from boundcheck.numerics.program.recorded_program import Declined, Operation, Program, Ref
 
@@ -66,7 +68,7 @@ def _run(operation: Operation, values: dict[int, Any], *, widen: bool) -> Any:
         if isinstance(x, Ref):
             value = values[x.node]
             return value[x.item] if isinstance(value, tuple | list) else value
-        return x.double() if widen and isinstance(x, Tensor) and x.dtype == torch.float32 else x
+        return in_double(x) if widen else x
 
     args, kwargs = changed(of, operation.args, operation.kwargs)
     return operation.func(*args, **kwargs)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from figure_parts import falling
 from page_scripts import CONSTANTS, SET, SETTLED, VALUES
 from small import small
 
@@ -210,6 +211,14 @@ def test_a_broken_link_is_said_in_words(visit: Any, report: bc.Report, tmp_path:
     tab.set_viewport_size({"width": 390, "height": 844})
     tab.evaluate("() => document.querySelectorAll('#links .slack').forEach(e => (e.textContent = '×5.44×10⁻¹⁹'))")
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_step_that_lowers_the_value_is_explained(visit: Any, tmp_path: Path) -> None:
+    falling().page(tmp_path / "falling.html")
+    tab = visit(tmp_path / "falling.html")
+    tab.locator("#links button").nth(2).click()
+    tab.evaluate(SETTLED)
+    assert "here that is rounding" in tab.text_content("#loss")
 
 
 @pytest.mark.parametrize("which", ["theory", "report"])

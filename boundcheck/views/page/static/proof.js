@@ -103,5 +103,9 @@ function showLink(links, measured, row) {
   loss.className = measured && link.broken ? "bad" : "";
   if (!measured) loss.textContent = "";
   else if (link.broken) loss.textContent = "The value falls here, so this step is false: a constant or an assumption that it uses is wrong.";
-  else loss.textContent = state.link ? `This step makes the bound ${number(link.value / links[state.link - 1].value)} times as large at this t.` : "";
+  else {
+    const slack = state.link ? link.value / links[state.link - 1].value : 1;
+    const why = slack < 1 - 5e-4 ? " No step of a proof makes it smaller: here that is rounding." : "";
+    loss.textContent = state.link ? `This step makes the bound ${number(slack)} times as large at this t.${why}` : "";
+  }
 }
