@@ -14,7 +14,8 @@ import torch
 from boundcheck.errors import InputError
 from boundcheck.methods import count
 from boundcheck.sweeps.axis_text import FORMS, MOST, once, values_from_text
-from boundcheck.sweeps.maker import PLAIN, Maker
+from boundcheck.sweeps.code_digest import PLAIN
+from boundcheck.sweeps.maker import Maker
 
 STEPS = {"check": ("t",), "plan": ("eps", "rtol")}  # axes that are arguments of the action, not options of the problem
 ELSEWHERE = {
