@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,10 @@ from matplotlib.text import Text
 
 import boundcheck as bc
 from boundcheck.compare import check as check_module
-from boundcheck.sweeps import maps, runs
+from boundcheck.sweeps import maps, runs, sentences
+from boundcheck.sweeps.grid import Grid
+from boundcheck.sweeps.groups import Group
+from boundcheck.sweeps.row import SweepRow
 
 QUICK: dict[str, Any] = {"methods": ["itd"], "bounds": ["itd"]}
 MINE = """
@@ -95,6 +99,34 @@ def test_lam_samples_and_seeds() -> None:
     report = bc.check(problem, ["itd"], t=3, bounds=["itd"], lam=problem.sample(2)[1])
     assert sweep.rows[3].error == pytest.approx(report.curve("itd").errors[0, -1], rel=1e-9)
     assert len({row.error for row in sweep.rows}) == 4
+
+
+def test_drawn_lam_without_a_sampler_end_the_sweep() -> None:
+    """Otherwise every row would fail."""
+
+    def make(q: float) -> bc.Problem:
+        return replace(bc.problems.scalar(q=q), sampler=None)
+
+    with pytest.raises(bc.InputError, match=r"make makes problems without a sampler.*leave out samples"):
+        bc.sweep(make, {"q": [0.5]}, t=2, samples=2, **QUICK)
+
+
+def test_no_proof_counts_as_infinitely_many_steps() -> None:
+    rows = [SweepRow({}, i, "itd", "holds", ratio=2.0, guaranteed=t) for i, t in enumerate([5, None, None, 7])]
+    assert Group((), "itd", tuple(rows)).median("guaranteed") is None
+    assert Group((), "itd", tuple(rows[:2] + rows[3:])).median("guaranteed") == 7
+    assert Group((), "itd", tuple(rows[:2])).median("guaranteed") is None
+    assert Group((), "itd", (*rows, SweepRow({}, 4, "itd", "failed"))).median("ratio") == 2.0
+
+
+def test_the_first_screen_keeps_the_axes_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sentences, "MOST_LINES", 4)
+    axes: dict[str, tuple[Any, ...]] = {"q": (0.5, 0.9), "t": (5, 8), "b": (1.0, 2.0)}
+    grid = Grid(axes)
+    rows = tuple(SweepRow(point.options, 0, "itd", "holds", ratio=2.0) for point in grid.points)
+    text = str(bc.Sweep("scalar", "check", grid, rows, {}))
+    assert "t  method" in text
+    assert "medians over b, where" in text
 
 
 def test_plans() -> None:
