@@ -226,6 +226,24 @@ def test_files_and_maps(tmp_path: Path, small: bc.Sweep) -> None:
         small.plot(tmp_path / "map.png", x="kappa")
 
 
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        (1.0, "1"), (0.9998, "<1"), (1.0001, ">1"), (0.998, "0.998"), (0.00012345, "1e-4"), (0.03123, "0.031"),
+        (1.2345e-12, "1e-12"), (12.345, "12.3"), (123.4, "123"), (12345.0, "1e4"), (1e15, "1e15"), (0.0, "0"),
+    ],
+)  # fmt: skip
+def test_words_on_tiles(value: float, word: str) -> None:
+    assert maps._word(value) == word
+
+
+def test_a_map_says_that_values_are_left_out() -> None:
+    grid = Grid({"q": tuple(i / 100 for i in range(1, 61))})
+    rows = tuple(SweepRow(point.options, 0, "itd", "holds", ratio=2.0) for point in grid.points)
+    words = [text.get_text() for text in maps.drawn(bc.Sweep("scalar", "check", grid, rows, {})).findobj(Text)]
+    assert any("24 of 60 values of q are shown" in " ".join(word.split()) for word in words)
+
+
 def test_the_frame(small: bc.Sweep) -> None:
     pytest.importorskip("pandas", reason="the extra frames is not installed")
     frame = small.to_frame()
