@@ -1,4 +1,4 @@
-"""A change of the code that makes problems is another sweep; code that a later call could not recognise has no digest."""
+"""Changed code is another sweep, and code that a later call could not recognise has no digest."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from matplotlib.text import Text
 import boundcheck as bc
 from boundcheck.compare import check as check_module
 from boundcheck.sweeps import maps, runs, sentences
+from boundcheck.sweeps.axis_text import MOST
 from boundcheck.sweeps.grid import Grid
 from boundcheck.sweeps.groups import Group
 from boundcheck.sweeps.row import SweepRow
@@ -127,6 +128,19 @@ def test_the_first_screen_keeps_the_axes_that_fit(monkeypatch: pytest.MonkeyPatc
     text = str(bc.Sweep("scalar", "check", grid, rows, {}))
     assert "t  method" in text
     assert "medians over b, where" in text
+
+
+def test_endless_axes_are_refused_without_being_read() -> None:
+    read = []
+
+    def endless() -> Iterator[int]:
+        for number in range(10 * MOST):
+            read.append(number)
+            yield number
+
+    with pytest.raises(bc.InputError, match=f"--over q has more than {MOST} values"):
+        bc.sweep("scalar", {"q": endless()})
+    assert len(read) == MOST + 1
 
 
 def test_plans() -> None:
