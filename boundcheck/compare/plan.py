@@ -170,6 +170,11 @@ def _refuse_unless_accuracy(eps: object, rtol: object) -> None:
         both = "eps and rtol were given together" if given else "no accuracy was given"
         raise InputError(f"{both}; give one of them, such as eps=1e-3 or rtol=0.01")
     ((name, value),) = given.items()
+    refuse_unless_positive(name, value)
+
+
+def refuse_unless_positive(name: str, value: object) -> None:
+    """InputError for what is no accuracy."""
     if not (isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")):
         raise InputError(f"{name} must be a positive number, such as 1e-3 (got {value!r})")
 

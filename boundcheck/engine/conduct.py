@@ -15,7 +15,7 @@ from boundcheck.engine.experiment import Experiment, Outcome, Settings, Task
 from boundcheck.engine.slices import Slice, StoppedError, advance
 from boundcheck.engine.workers import Workers
 from boundcheck.folder_lock import interrupts_held
-from boundcheck.progress import Progress, no_progress
+from boundcheck.progress import Progress, duration, no_progress
 
 SECONDS = 15.0  # between checkpoints of a run
 TRIAL = 5.0  # seconds of the first run that the estimate of the time comes from
@@ -145,10 +145,3 @@ class _Queue:
     def tell(self, description: str) -> None:
         left = sum(self.costs[key] * (1 - checkpoint.done) for key, checkpoint in self.so_far.items())
         self.bar(description, self.total_cost - left, self.total_cost)
-
-
-def duration(seconds: float) -> str:
-    """In the unit that a person would use."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

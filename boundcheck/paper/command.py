@@ -10,12 +10,13 @@ from typing import Any
 
 from boundcheck.atomic_write import sole_use, write_whole
 from boundcheck.engine.checkpoints import FOLDER
-from boundcheck.engine.conduct import Conducted, conduct, duration
+from boundcheck.engine.conduct import Conducted, conduct
 from boundcheck.engine.experiment import Experiment, Settings
 from boundcheck.engine.workers import workers
 from boundcheck.errors import InputError, InterruptedRunError
 from boundcheck.paper import load
 from boundcheck.paper.output import as_json, save, show
+from boundcheck.progress import duration
 from boundcheck.views.terminal import console
 
 COSTS = "costs.json"  # with the checkpoints: what a step costs, measured before the first run

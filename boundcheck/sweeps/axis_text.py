@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -71,14 +72,16 @@ def values_from_text(name: str, text: str, types: tuple[Readable, ...] = (), wha
 
 def once(name: str, values: Iterable[Any]) -> list[Any]:
     """Each value once, in order."""
-    if isinstance(values, range) and len(values) > MOST:
-        raise InputError(f"--over {name} has {len(values)} values; give from 1 to {MOST}")
-    distinct = list(dict.fromkeys(values))
+    some = list(islice(values, MOST + 1))  # there may be billions
+    if len(some) > MOST:
+        many = len(values) if isinstance(values, range) else f"more than {MOST}"
+        raise InputError(f"--over {name} has {many} values; give from 1 to {MOST}")
+    distinct = list(dict.fromkeys(some))
     for value in distinct:
         if isinstance(value, float) and not math.isfinite(value):
             raise InputError(f"--over {name} has the value {value}; give finite numbers")
-    if not 0 < len(distinct) <= MOST:
-        raise InputError(f"--over {name} has {len(distinct)} values; give from 1 to {MOST}")
+    if not distinct:
+        raise InputError(f"--over {name} has no values; give from 1 to {MOST}")
     return distinct
 
 

@@ -14,10 +14,14 @@ import torch
 from boundcheck.errors import InputError
 from boundcheck.methods import count
 from boundcheck.sweeps.axis_text import FORMS, MOST, once, values_from_text
-from boundcheck.sweeps.maker import PLAIN, Maker
+from boundcheck.sweeps.code_digest import PLAIN
+from boundcheck.sweeps.maker import Maker
 
 STEPS = {"check": ("t",), "plan": ("eps", "rtol")}  # axes that are arguments of the action, not options of the problem
 ELSEWHERE = {
+    "t": "plans find t themselves; leave it out, or leave out action='plan' (--plan)",
+    "eps": "it is an accuracy of plans; add action='plan' (--plan)",
+    "rtol": "it is an accuracy of plans; add action='plan' (--plan)",
     "method": "name methods with --method (methods=[…])",
     "methods": "name methods with --method (methods=[…])",
     "sample": "draw several λ with --samples (samples=…)",
@@ -104,7 +108,7 @@ def grid_of(maker: Maker, over: Mapping[str, Any], samples: int, action: str) ->
         else:
             axes[name] = tuple(once(name, plain_values(name, values)))
         for value in axes[name] if steps else ():
-            _refuse_unless_usable(name, value)
+            refuse_unless_usable(name, value)
     grid = Grid(axes, count(samples, "samples", least=1))
     if len(grid) > MOST:
         raise InputError(f"the grid has {len(grid)} points, more than {MOST}; give fewer values")
@@ -132,9 +136,8 @@ def plain_values(name: str, values: object) -> Iterator[Any]:
         yield value
 
 
-def _refuse_unless_usable(name: str, value: Any) -> None:
+def refuse_unless_usable(name: str, value: Any) -> None:
     """A number of steps, or an accuracy."""
-    if name == "t":
-        count(value, "t", least=1)
-    elif not (isinstance(value, int | float) and not isinstance(value, bool) and value > 0):
-        raise InputError(f"{name} must be a positive number, such as 1e-3 (got {value!r})")
+    from boundcheck.compare.plan import refuse_unless_positive
+
+    count(value, "t", least=1) if name == "t" else refuse_unless_positive(name, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -12,11 +13,15 @@ from boundcheck.sweeps.row import FAILED, NO_GUARANTEE, SweepRow
 
 # from good to bad: verdicts of checks, and what plans are known by
 ORDER = ["proved", "probable", "estimated", NO_GUARANTEE, *(verdict.value for verdict in Verdict), FAILED]
+STEPS = ("needed", "guaranteed")
 
 
 @dataclass(frozen=True)
 class Group:
-    """Rows of one method at the same place; numbers are medians over those that have them, None if none has."""
+    """Rows of one method at the same place; numbers are medians over those that have them, None if none has.
+
+    Steps are the exception: a row without them needs more than were tried, or has no proof, so it counts as infinite.
+    """
 
     place: tuple[Any, ...]
     method: str
@@ -28,9 +33,12 @@ class Group:
         return max((row.verdict for row in self.rows), key=ORDER.index)
 
     def median(self, name: str) -> float | None:
-        """The median of one field; None if no row has a value."""
-        values = [value for row in self.rows if (value := getattr(row, name)) is not None]
-        return float(median(values)) if values else None
+        """The median of one field; None if no row has a value, or if it is infinite."""
+        values = [getattr(row, name) for row in self.rows]
+        if name in STEPS:
+            values = [math.inf if value is None else value for value in values]
+        middle = median([value for value in values if value is not None] or [math.inf])
+        return float(middle) if math.isfinite(middle) else None
 
 
 def value_at(row: SweepRow, axis: str) -> Any:

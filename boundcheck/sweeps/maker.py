@@ -1,11 +1,8 @@
-"""What makes the problems of a sweep: a name, a file or a function; its options, and a digest of its code."""
+"""What makes the problems of a sweep: a name, a file or a function; and its options."""
 
 from __future__ import annotations
 
-import ast
 import functools
-import hashlib
-import inspect
 import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,9 +15,9 @@ from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.problems.loading import Source, source_of
 from boundcheck.problems.parts.option_text import Readable, option_types
+from boundcheck.sweeps import code_digest
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
-PLAIN = (bool, int, float, str, type(None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +69,8 @@ class Maker:
         """A digest of the user's code, empty for built-in problems. Files that the code reads are not part of it."""
         if isinstance(self.what, str):
             path = self.what.rpartition(":")[0]
-            return _of_files(Path(path)) if path.endswith(".py") and Path(path).is_file() else ""
-        return _of_object(self.what)
+            return code_digest.of_files(Path(path)) if path.endswith(".py") and Path(path).is_file() else ""
+        return code_digest.of_object(self.what)
 
     def refuse_unless_sendable(self) -> None:
         """InputError for a function that another process could not get."""
@@ -101,44 +98,3 @@ def _loaded(spec: str, digest: str) -> Source:
 def _name(function: Any) -> str:
     inner = function.func if isinstance(function, functools.partial) else function
     return str(getattr(inner, "__name__", type(inner).__name__))
-
-
-def _of_files(path: Path) -> str:
-    """A file and the modules beside it that it imports, and so on."""
-    digest, waiting, visited = hashlib.sha256(), [path], set()
-    while waiting:
-        file = waiting.pop()
-        if file in visited:
-            continue
-        visited.add(file)
-        text = file.read_bytes()
-        digest.update(f"{file.relative_to(path.parent).as_posix()}\n".encode() + text)
-        try:
-            tree = ast.parse(text)
-        except (SyntaxError, ValueError):
-            continue  # running it says what is wrong
-        names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
-        names += [str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
-        beside = [path.parent / f"{name.replace('.', '/')}.py" for name in sorted(set(names))]
-        waiting += [other for other in beside if other.is_file()]
-    return digest.hexdigest()[:16]
-
-
-def _of_object(value: object) -> str:
-    """The source of a function and the plain values that it holds; "" where there is something else."""
-    if isinstance(value, functools.partial):
-        inner = _of_object(value.func)
-        arguments = (*value.args, *value.keywords.items())
-        plain = all(isinstance(x, PLAIN) for part in arguments for x in (part if isinstance(part, tuple) else (part,)))
-        return hashlib.sha256(f"{inner}{arguments!r}".encode()).hexdigest()[:16] if inner and plain else ""
-    code = getattr(value, "__code__", None)
-    cells = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
-    if code is None or not all(isinstance(cell, PLAIN) for cell in cells):
-        return ""
-    held = (cells, getattr(value, "__defaults__", None), getattr(value, "__kwdefaults__", None))
-    try:
-        file = Path(inspect.getsourcefile(code) or "")
-        text = _of_files(file) if file.is_file() else inspect.getsource(code)
-    except (OSError, TypeError):
-        return ""
-    return hashlib.sha256(f"{text}{_name(value)}{code.co_code!r}{held!r}".encode()).hexdigest()[:16]

@@ -127,7 +127,9 @@ def _headline(sweep: Sweep, what: str, axes: Sequence[str]) -> str:
         text = QUANTITIES[what].of_checks if sweep.action == "check" else QUANTITIES[what].of_plans
     rest = [axis for axis in sweep.grid.wide if axis not in axes]
     over = f" ({'of all' if what == VERDICTS else 'median over'} {', '.join(rest)})" if rest else ""
-    return f"{sweep.problem}: {text}{over}"
+    long = {axis: len(sweep.grid.values(axis)) for axis in axes if len(sweep.grid.values(axis)) > MOST}
+    some = "".join(f"; {MOST} of {count} values of {axis} are shown" for axis, count in long.items())
+    return f"{sweep.problem}: {text}{over}{some}"
 
 
 def _axes(sweep: Sweep, x: str | None, y: str | None) -> tuple[str | None, str | None]:
@@ -166,7 +168,10 @@ def _tile(group: Group | None, what: str) -> Tile:
 
 
 def _word(value: float) -> str:
-    """At most five characters."""
-    if value >= 1e4:
-        return f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
-    return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
+    """At most five characters; 1 only where it is 1, for a rate of 1 is no progress."""
+    if value >= 1e4 or 0 < value < 1e-2:
+        return f"{value:.0e}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
+    if value >= 100 or value == int(value):
+        return f"{value:.0f}"
+    word = f"{value:.3g}" if value >= 0.1 else f"{value:.2g}"
+    return word if word != "1" else "<1" if value < 1 else ">1"

@@ -1,7 +1,7 @@
 """The tasks of a sweep as an experiment: each makes one problem and checks it, or plans, at one λ.
 
 A task that raises is a row with its reason. What would make every row fail (a file that is not on a worker, or another
-version of it) ends the sweep instead.
+version of it, or no sampler for λ) ends the sweep instead.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ from boundcheck.sweeps.grid import Grid
 from boundcheck.sweeps.maker import Maker
 
 NAME, TITLE = "sweep", "check or plan over a grid"
+
+
+class NoSamplerError(InputError):
+    """λ is to be drawn, and the problem has no way to."""
 
 
 def settings(quick: bool, seed: int, device: str) -> Settings:
@@ -50,6 +54,8 @@ def run(task: Task, state: Any) -> list[dict[str, Any]]:
         raise InputError(f"{maker.name} is another file here than where the sweep was started; copy it to all workers")
     try:
         rows = list(_rows(maker, given))
+    except NoSamplerError:
+        raise
     except Exception as why:
         rows = row.failed(given["methods"], why)
     return rows
@@ -62,6 +68,9 @@ def _rows(maker: Maker, given: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
         options["seed"] = given["seed"]
     problem, how = maker.make(options), {**given["run"], **steps}
     if given["samples"] > 1:
+        if problem.sampler is None:
+            remedy = "pass sampler=… when you make the problem, or leave out samples (--samples)"
+            raise NoSamplerError(f"{maker.name} makes problems without a sampler, so no λ can be drawn; {remedy}")
         problem = problem.at(problem.sample(given["samples"], given["seed"])[given["sample"]])
     if given["action"] == "plan":
         from boundcheck.compare.plan import plan

@@ -90,8 +90,8 @@ def card(sweep: Sweep) -> Card:
     """The first screen: at most 40 lines."""
     axes = table_axes(sweep)
     header, lines = table(sweep, axes)
-    if len(lines) > MOST_LINES and len(axes) > 1:
-        axes = axes[:1]
+    while len(lines) > MOST_LINES and len(axes) > 1:
+        axes = axes[:-1]
         header, lines = table(sweep, axes)
     notes = []
     if len(lines) > MOST_LINES:
@@ -103,7 +103,7 @@ def card(sweep: Sweep) -> Card:
         notes.append(f"{len(lines)} of {per * places} lines; table.md has all")
     rest = [axis for axis in sweep.grid.wide if axis not in axes]
     if rest:
-        notes.append(f"numbers are medians over {', '.join(rest)}; the verdict is the worst one")
+        notes.append(f"numbers are medians over {', '.join(rest)}, where there are any; the verdict is the worst one")
     notes += _reasons(sweep)
     numbers = frozenset({"bound/error", "cost", "a priori", "needs t", "proved t", "guaranteed t", *axes})
     return Card("", tuple(sentences(sweep)), header, tuple(lines), numbers, tuple(notes))

@@ -18,7 +18,7 @@ from boundcheck.errors import InputError, UnknownNameError
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.progress import Progress, no_progress
 from boundcheck.sweeps import runs
-from boundcheck.sweeps.grid import STEPS, Grid, grid_of, plain_values
+from boundcheck.sweeps.grid import STEPS, Grid, grid_of, plain_values, refuse_unless_usable
 from boundcheck.sweeps.maker import Maker
 from boundcheck.sweeps.result import Sweep
 from boundcheck.sweeps.row import SweepRow
@@ -177,6 +177,8 @@ def _steps(
     budget: int | None,
 ) -> dict[str, Any]:  # fmt: skip
     """The arguments of each check or plan; those that are swept are replaced at each point."""
+    if budget is not None:
+        method_names.count(budget, "budget", least=1)
     if action == "check":
         if rtol is not None or eps is not None:
             raise InputError("rtol and eps are accuracies of plans; leave them out, or add action='plan' (--plan)")
@@ -193,5 +195,7 @@ def _steps(
     if len(columns) != 1:
         both = "no accuracy was given" if not columns else "rtol and eps were given together"
         raise InputError(f"{both}; give one, such as rtol=0.01 (--rtol 0.01)")
-    ((name),) = columns
+    (name,) = columns
+    if name in accuracies:
+        refuse_unless_usable(name, accuracies[name])
     return {name: accuracies.get(name), "budget": budget}

@@ -43,6 +43,11 @@ def make(q: float = 0.5, t: int = 3): return bc.problems.scalar(q=q)
         (("scalar", "--over", "seed=0:3", "--seed", "1"), "seed is swept and also given as 1"),
         (("scalar", "--over", "q=0.5", "--jobs", "0"), "--jobs must be at least 1 (got 0)"),
         (("scalar", "--over", "q=0:0.9:900", "--over", "b=1:2:900"), "the grid has 810000 points, more than 100000"),
+        (("scalar", "--over", "q=0.5", "--plan", "--rtol", "nan"), "--rtol must be a positive number"),
+        (("scalar", "--over", "q=0.5", "--plan", "--eps", "-1"), "--eps must be a positive number"),
+        (("scalar", "--over", "q=0.5", "--budget", "0"), "--budget must be at least 1 (got 0)"),
+        (("scalar", "--over", "eps=0.1,0.2"), "--over eps is not an axis; it is an accuracy of plans"),
+        (("scalar", "--over", "t=1,2", "--plan", "--rtol", "0.1"), "--over t is not an axis; plans find t themselves"),
         (("scalar", "--over", "dtype=float16"), ""),
     ],
 )

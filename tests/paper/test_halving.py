@@ -163,10 +163,10 @@ def test_the_command(boundcheck: Command, tmp_path: Path, monkeypatch: pytest.Mo
     table = (tmp_path / "out" / "table.md").read_text()
     assert "Chosen for a budget of" in table
     assert "step sizes by successive halving" in table
-    assert (
-        "diverged" in (tmp_path / "out" / "halving.md").read_text()
-        or "(" in (tmp_path / "out" / "halving.md").read_text()
-    )
+    dropped = (tmp_path / "out" / "halving.md").read_text()
+    assert "**" in dropped  # the one that is reported
+    assert ", FP k=10 |" in dropped  # as the table calls it
+    assert "k_r" not in dropped
     again = boundcheck(*command)
     assert again.returncode == 0, again.stderr
     assert "of them from before" in again.stdout

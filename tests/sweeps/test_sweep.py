@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,11 @@ from matplotlib.text import Text
 
 import boundcheck as bc
 from boundcheck.compare import check as check_module
-from boundcheck.sweeps import maps, runs
+from boundcheck.sweeps import maps, runs, sentences
+from boundcheck.sweeps.axis_text import MOST
+from boundcheck.sweeps.grid import Grid
+from boundcheck.sweeps.groups import Group
+from boundcheck.sweeps.row import SweepRow
 
 QUICK: dict[str, Any] = {"methods": ["itd"], "bounds": ["itd"]}
 MINE = """
@@ -95,6 +100,47 @@ def test_lam_samples_and_seeds() -> None:
     report = bc.check(problem, ["itd"], t=3, bounds=["itd"], lam=problem.sample(2)[1])
     assert sweep.rows[3].error == pytest.approx(report.curve("itd").errors[0, -1], rel=1e-9)
     assert len({row.error for row in sweep.rows}) == 4
+
+
+def test_drawn_lam_without_a_sampler_end_the_sweep() -> None:
+    """Otherwise every row would fail."""
+
+    def make(q: float) -> bc.Problem:
+        return replace(bc.problems.scalar(q=q), sampler=None)
+
+    with pytest.raises(bc.InputError, match=r"make makes problems without a sampler.*leave out samples"):
+        bc.sweep(make, {"q": [0.5]}, t=2, samples=2, **QUICK)
+
+
+def test_no_proof_counts_as_infinitely_many_steps() -> None:
+    rows = [SweepRow({}, i, "itd", "holds", ratio=2.0, guaranteed=t) for i, t in enumerate([5, None, None, 7])]
+    assert Group((), "itd", tuple(rows)).median("guaranteed") is None
+    assert Group((), "itd", tuple(rows[:2] + rows[3:])).median("guaranteed") == 7
+    assert Group((), "itd", tuple(rows[:2])).median("guaranteed") is None
+    assert Group((), "itd", (*rows, SweepRow({}, 4, "itd", "failed"))).median("ratio") == 2.0
+
+
+def test_the_first_screen_keeps_the_axes_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sentences, "MOST_LINES", 4)
+    axes: dict[str, tuple[Any, ...]] = {"q": (0.5, 0.9), "t": (5, 8), "b": (1.0, 2.0)}
+    grid = Grid(axes)
+    rows = tuple(SweepRow(point.options, 0, "itd", "holds", ratio=2.0) for point in grid.points)
+    text = str(bc.Sweep("scalar", "check", grid, rows, {}))
+    assert "t  method" in text
+    assert "medians over b, where" in text
+
+
+def test_endless_axes_are_refused_without_being_read() -> None:
+    read = []
+
+    def endless() -> Iterator[int]:
+        for number in range(10 * MOST):
+            read.append(number)
+            yield number
+
+    with pytest.raises(bc.InputError, match=f"--over q has more than {MOST} values"):
+        bc.sweep("scalar", {"q": endless()})
+    assert len(read) == MOST + 1
 
 
 def test_plans() -> None:
@@ -192,6 +238,24 @@ def test_files_and_maps(tmp_path: Path, small: bc.Sweep) -> None:
     assert "–" in swapped
     with pytest.raises(bc.UnknownNameError, match="unknown axis 'kappa'"):
         small.plot(tmp_path / "map.png", x="kappa")
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        (1.0, "1"), (0.9998, "<1"), (1.0001, ">1"), (0.998, "0.998"), (0.00012345, "1e-4"), (0.03123, "0.031"),
+        (1.2345e-12, "1e-12"), (12.345, "12.3"), (123.4, "123"), (12345.0, "1e4"), (1e15, "1e15"), (0.0, "0"),
+    ],
+)  # fmt: skip
+def test_words_on_tiles(value: float, word: str) -> None:
+    assert maps._word(value) == word
+
+
+def test_a_map_says_that_values_are_left_out() -> None:
+    grid = Grid({"q": tuple(i / 100 for i in range(1, 61))})
+    rows = tuple(SweepRow(point.options, 0, "itd", "holds", ratio=2.0) for point in grid.points)
+    words = [text.get_text() for text in maps.drawn(bc.Sweep("scalar", "check", grid, rows, {})).findobj(Text)]
+    assert any("24 of 60 values of q are shown" in " ".join(word.split()) for word in words)
 
 
 def test_the_frame(small: bc.Sweep) -> None:

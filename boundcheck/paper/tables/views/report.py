@@ -46,7 +46,7 @@ def _dropped(cells: Mapping[tuple[str, int, str], Any]) -> str:
         "Each with f_t where it stopped; in bold the one that is reported.",
     ]
     lines += ["", "| data, t, method | steps | step sizes that stopped there |", "|---|---|---|"]
-    for (data, t, row), cell in cells.items():
+    for place, cell in cells.items():
         best = cell["best"]
         for steps in sorted(set(cell.get("stopped", ()))):
             some = [
@@ -54,7 +54,7 @@ def _dropped(cells: Mapping[tuple[str, int, str], Any]) -> str:
             ]
             texts = [f"{zeta:.3g} ({'diverged' if f is None else f'{f:.4g}'})" for zeta, f in some]
             bold = [f"**{text}**" if zeta == best else text for text, (zeta, _) in zip(texts, some, strict=True)]
-            lines.append(f"| {NAMES[data]}, t={t}, {row} | {steps} | {', '.join(bold)} |")
+            lines.append(f"| {_title(place)} | {steps} | {', '.join(bold)} |")
     return "\n".join([*lines, ""])
 
 
@@ -94,10 +94,13 @@ def _cell(table: str, settings: Settings, results: Mapping[str, Any], data: str,
     return cell | {"f": best["f"], "accuracy": best["accuracy"], "cell": (best["f"], 100 * best["accuracy"])}
 
 
-def _claim(table: str, settings: Settings, place: tuple[str, int, str], text: str, cell: Any) -> Claim:
+def _title(place: tuple[str, int, str]) -> str:
     data, t, row = place
-    k_r = f"{TABLES[data].k_r}"
-    title, where = f"{NAMES[data]}, t={t}, {row.replace('k_r', k_r)}", WHERE[table]
+    return f"{NAMES[data]}, t={t}, {row.replace('k_r', str(TABLES[data].k_r))}"
+
+
+def _claim(table: str, settings: Settings, place: tuple[str, int, str], text: str, cell: Any) -> Claim:
+    data, title, where = place[0], _title(place), WHERE[table]
     if cell is None:
         return Claim(title, where, text, NOT_RUN)
     if cell["best"] is None:
