@@ -18,7 +18,7 @@ from boundcheck.theory.chain import Link
 
 BALLS = ("paper", "local")
 LOCAL = ("itd-local", "itd-recursive", "aid-fp-local", "aid-local", "aid-cg-local", "aid-posteriori")
-LOCAL += ("itd-shrinking", "aid-fp-shrinking", "aid-cg-shrinking")
+LOCAL += ("itd-shrinking", "aid-fp-shrinking", "aid-cg-shrinking", "aid-fp-directional", "aid-cg-directional")
 OTHER_SETTINGS = ("ablin-automatic", "heavy-ball", "nesterov", "itd-quadratic")
 SHARES = (1, 2, 0, 3, 4, 2, 3, 2, 1)  # of log(bound/error), by link after the first; repeated in a longer proof
 RATES = {"aid-fp": "fixed-point", "aid-cg": "cg", "aid-cgn": "cgn"}

@@ -52,7 +52,7 @@ def test_the_bounds_are_those_of_the_function(name: str) -> None:
 @pytest.mark.parametrize("name", DECLINED)
 def test_what_is_not_sure_is_declined(name: str) -> None:
     f, words = DECLINED[name]
-    with pytest.raises(Declined, match=r"test_writes_in_place\.py:\d+") as why:
+    with pytest.raises(Declined, match=r"in_place_programs\.py:\d+") as why:
         ScalarBounds(capture(f, W, LAM, EXPANSIONS), W, LAM, 0.1)
     assert words in str(why.value)
 

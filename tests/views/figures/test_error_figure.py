@@ -48,7 +48,7 @@ def test_the_legend_has_the_names_of_the_tables_and_names_what_is_left_out() -> 
     first, second, third = (legend(axes) for axes in report_figures.errors(report()).axes)
     assert first[:4] == ["error", "itd (Theorem 2.1)", "itd-shrinking", "not drawn: itd-local, itd-recursive"]
     assert "aid-fp (Theorem 2.4)" in second
-    assert third[-1] == "not drawn: aid, aid-cg-chebyshev, aid-cg-local, aid-contraction, aid-local"
+    assert third[-1] == "not drawn: aid, aid-cg-chebyshev, aid-cg-directional, aid-cg-local, aid-contraction, aid-local"
     assert legend(report_figures.errors(report("scalar")).axes[0])[2] == "itd-shrinking, equal to the error"
 
 

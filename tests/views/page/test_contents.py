@@ -195,7 +195,7 @@ def test_rows_of_a_problem_make_the_values_of_its_report(name: str) -> None:
     result = report_data.rows(report)
     assert result
     for row in result:
-        if row.bound.kind == "a priori" and not row.bound.name.endswith(("weighted", "shrinking")):
+        if row.bound.kind == "a priori" and not row.bound.name.endswith(("weighted", "shrinking", "directional")):
             assert row.fixed is None, row.bound.name
     values = {control["key"]: control["value"] for control in report_data.sliders(report, result)}
     for row in result:
