@@ -23,13 +23,15 @@ from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
 from boundcheck.progress import Progress, no_progress
 from boundcheck.report.stochastic_curve import Measured
-from boundcheck.report.stochastic_plan import CheapestSplit, MeasuredSplit, StochasticPlan
+from boundcheck.report.stochastic_plan import BoundedPart, CheapestSplit, MeasuredSplit, StochasticPlan
+from boundcheck.report.stochastic_summary import shares_of_parts
 from boundcheck.side import Side
 from boundcheck.step_schedule import StepSchedule
 from boundcheck.theory.catalogue import bounds as catalogue
 from boundcheck.theory.rate_inversion import OfRates, doubled
 
 THEOREM = catalogue["sid-orthogonal"]  # never above Theorem 3.4 of the paper
+OF_PARTS = tuple(catalogue[name] for name in ("sid-bias", "sid-variance-given-w", "sid-variance-of-mean"))
 LONGEST = 20_000  # steps that a plan may take
 MOST_TRIED = 2_000  # up to this many steps, more than powers of two are tried
 NEAR = (0.18, 0.25, 0.35, 0.6, 0.7, 0.85, 1.4)  # multiples of a sufficient power of two that are tried too
@@ -86,7 +88,8 @@ def plan_stochastic(
     Returns
     -------
     StochasticPlan
-        `.splits` has t and k for every batch size, `.cheapest` the best of them, `.measured` what runs needed.
+        `.splits` has t and k for every batch size, with bounds on the bias and on the variances; `.cheapest` is the
+        best of them, and `.measured` is what runs needed.
 
     Raises
     ------
@@ -221,7 +224,24 @@ def _cheapest(case: StochasticCase, goal: float) -> CheapestSplit | str:
     t, k = numbers[i], numbers[j]
     side = Side.LOWER if evaluated.doubt else evaluated.worth.side
     steps, steps_v = of_numbers[i].case.steps, of_numbers[j].case.steps_v
-    return CheapestSplit(batch, t, k, steps, steps_v, float(values[i, j]), batch * (t + k + 1), side, THEOREM.name)
+    split = CheapestSplit(batch, t, k, steps, steps_v, float(values[i, j]), batch * (t + k + 1), side, THEOREM.name)
+    there = BoundsOnGrid(replace(case, steps=steps, steps_v=steps_v), np.array([t]), np.array([k]))
+    return replace(split, parts=_parts(there, split))
+
+
+def _parts(there: BoundsOnGrid, split: CheapestSplit) -> tuple[BoundedPart, ...]:
+    """A bound on each part of the error: its own theorem, or the bound on their sum if that is smaller."""
+    parts = []
+    for bound in OF_PARTS:
+        part = Measured(bound.bounds.name)
+        whole = math.sqrt(split.bound) if part is Measured.BIAS else split.bound
+        evaluated = there.evaluate(bound)
+        if not evaluated.refusal and evaluated.values[-1] < whole:
+            side = Side.LOWER if evaluated.doubt else evaluated.worth.side
+            parts.append(BoundedPart(part, float(evaluated.values[-1]), side, bound.name))
+        else:
+            parts.append(BoundedPart(part, whole, split.side, split.bound_name))
+    return tuple(parts)
 
 
 def _larger(case: StochasticCase) -> str:
@@ -275,5 +295,5 @@ def _measure(
     t = int(curve.t[i])
     return MeasuredSplit(
         finite_sum.batch, t, report.steps, report.steps_v, float(mse.value[i]), float(mse.upper[i]), RUNS,
-        finite_sum.batch * (2 * t + 1),
+        finite_sum.batch * (2 * t + 1), shares_of_parts(curve, i),
     )  # fmt: skip

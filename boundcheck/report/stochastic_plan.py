@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from boundcheck.card import Card
@@ -12,19 +12,50 @@ from boundcheck.constants import Constants
 from boundcheck.frames import frame
 from boundcheck.json_numbers import SCHEMA
 from boundcheck.number_text import number, percent
+from boundcheck.report.stochastic_curve import Measured
+from boundcheck.report.stochastic_summary import PARTS
+from boundcheck.report.stochastic_words import parts_sentence
 from boundcheck.side import Side, standing
 from boundcheck.step_schedule import StepSchedule
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-COLUMNS = ("batch", "t", "k", "bound", "value", "known", "side", "cost", "best")
-HEADER = ("batch", "t", "k", "examples", "status")
+OF_PARTS = tuple(part.value for part in PARTS)
+COLUMNS = ("batch", "t", "k", "bound", "value", *OF_PARTS, "known", "side", "cost", "best")
+HEADER = ("batch", "t", "k", "examples", "error", "bias", "√V given w", "√V of mean", "status")
 ENOUGH = {
     "proved": "is proved to be enough",
     "probable": "is probably enough",
     "estimated": "may be enough (estimated)",
 }
+
+
+@dataclass(frozen=True)
+class BoundedPart:
+    """A bound on one of the three parts of E‖g − ∇f‖², which are the bias squared and two variances.
+
+    Attributes
+    ----------
+    quantity : Measured
+        Which part: the bias, E V[g | w_t] or V[E[g | w_t]].
+    value : float
+        The bound on it; of the bias, not of its square.
+    side : Side
+        Whether the bound is proved, given the constants.
+    bound_name : str
+        The name of the bound.
+    """
+
+    quantity: Measured
+    value: float
+    side: Side
+    bound_name: str
+
+    @property
+    def root(self) -> float:
+        """The value in the unit of the hypergradient: the bias, or a standard deviation."""
+        return self.value if self.quantity is Measured.BIAS else math.sqrt(self.value)
 
 
 @dataclass(frozen=True)
@@ -51,6 +82,8 @@ class CheapestSplit:
         Whether the bound is proved, given the constants.
     bound_name : str
         The name of the bound.
+    parts : tuple of BoundedPart
+        Bounds on the bias and on both variances. Each has a bound of its own, so their sum may be above `bound`.
     """
 
     batch: int
@@ -62,6 +95,11 @@ class CheapestSplit:
     cost: int
     side: Side
     bound_name: str
+    parts: tuple[BoundedPart, ...] = ()
+
+    def part(self, quantity: Measured) -> BoundedPart | None:
+        """The bound on one part; None if there is none."""
+        return next((part for part in self.parts if part.quantity is quantity), None)
 
 
 @dataclass(frozen=True)
@@ -86,6 +124,9 @@ class MeasuredSplit:
         The number of runs.
     cost : int
         The examples that are looked at in one run.
+    shares : mapping from Measured to float
+        Which part of `mse` is the bias squared and which are the variances, as estimates. They add up to 1; empty if
+        that is not known.
     """
 
     batch: int
@@ -96,6 +137,7 @@ class MeasuredSplit:
     upper: float
     runs: int
     cost: int
+    shares: Mapping[Measured, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,10 +204,20 @@ class StochasticPlan:
                 sentences.append(
                     f"{enough} (an estimate: rare runs may be far off, and the interval goes up to {most})."
                 )
+            sentences += [parts_sentence(m.shares)] if m.shares else []
             sentences.append(f"Steps of these runs: {m.steps} for w; {m.steps_v} for v.")
-        rows = tuple((str(s.batch), str(s.t), str(s.k), f"{s.cost:,}", standing(s.side)) for s in self.splits)
-        notes = tuple(f"batch = {batch}: {why}" for batch, why in self.reasons.items())
-        return Card(_title(self.problem), tuple(sentences), HEADER, rows, frozenset(HEADER[:4]), notes)
+        rows = tuple(self._row(split) for split in self.splits)
+        notes = [f"batch = {batch}: {why}" for batch, why in self.reasons.items()]
+        if rows:
+            unit = " in per cent of ‖∇f‖" if self.gradient_norm > 0 else ""
+            notes.insert(0, f"error, bias and standard deviations: upper bounds{unit}")
+        return Card(_title(self.problem), tuple(sentences), HEADER, rows, frozenset(HEADER[:-1]), tuple(notes))
+
+    def _row(self, split: CheapestSplit) -> tuple[str, ...]:
+        of_parts = (_size(None if part is None else part.root, self) for part in map(split.part, PARTS))
+        error = _size(math.sqrt(split.bound), self)
+        known = standing(split.side)
+        return (str(split.batch), str(split.t), str(split.k), f"{split.cost:,}", error, *of_parts, known)
 
     def to_frame(self) -> DataFrame:
         """The splits as a pandas table, one row for each batch size that has a guarantee.
@@ -173,16 +225,29 @@ class StochasticPlan:
         Returns
         -------
         DataFrame
-            With the columns batch, t, k, bound, value (of the bound on the mean square error), known ("proved",
-            "probable" or "estimated"), side, cost (the examples that are looked at) and best (the cheapest).
+            With the columns batch, t, k, bound, value (of the bound on the mean square error), bias, variance_given_w
+            and variance_of_mean (bounds on its parts), known ("proved", "probable" or "estimated"), side, cost (the
+            examples that are looked at) and best (the cheapest).
 
         Raises
         ------
         InputError
             If pandas is not installed.
         """
+        best = self.cheapest
         cells = [
-            (s.batch, s.t, s.k, s.bound_name, s.bound, standing(s.side), s.side.value, s.cost, s is self.cheapest)
+            (
+                s.batch,
+                s.t,
+                s.k,
+                s.bound_name,
+                s.bound,
+                *(None if part is None else part.value for part in map(s.part, PARTS)),
+                standing(s.side),
+                s.side.value,
+                s.cost,
+                s is best,
+            )
             for s in self.splits
         ]
         return frame({name: [row[i] for row in cells] for i, name in enumerate(COLUMNS)})
@@ -210,8 +275,8 @@ class StochasticPlan:
             "problem": dict(self.problem),
             "rmse": self.rmse,
             "gradient_norm": self.gradient_norm,
-            "splits": [{**asdict(split), "side": split.side.value} for split in self.splits],
-            "measured": None if self.measured is None else asdict(self.measured),
+            "splits": [_split_as_json(split) for split in self.splits],
+            "measured": None if self.measured is None else _measured_as_json(self.measured),
             "reasons": {str(batch): why for batch, why in self.reasons.items()},
             "constants": self.constants.as_json(),
         }
@@ -222,3 +287,21 @@ def _title(problem: Mapping[str, object]) -> str:
         f"{problem['name']}: d = {problem['dim']}, n = {problem['hdim']}, {problem['examples']} examples, "
         f"{problem['dtype']} on {problem['device']}"
     )
+
+
+def _size(x: float | None, plan: StochasticPlan) -> str:
+    if x is None:
+        return "–"
+    return percent(x / plan.gradient_norm) if plan.gradient_norm > 0 else number(x)
+
+
+def _split_as_json(split: CheapestSplit) -> dict[str, Any]:
+    parts = {
+        part.quantity.value: {"value": part.value, "side": part.side.value, "bound_name": part.bound_name}
+        for part in split.parts
+    }
+    return {**asdict(split), "side": split.side.value, "parts": parts}
+
+
+def _measured_as_json(measured: MeasuredSplit) -> dict[str, Any]:
+    return {**asdict(measured), "shares": {part.value: share for part, share in measured.shares.items()}}

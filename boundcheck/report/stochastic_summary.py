@@ -103,7 +103,7 @@ def error_parts(report: StochasticReport, method: str) -> ErrorParts:
         relative=relative,
         error=error if error is not None else Size(math.inf, 0.0, math.inf),
         bias=_size(curve, Measured.BIAS, unit),
-        shares=_shares(curve),
+        shares=shares_of_parts(curve),
         rounding=error is not None and error.value * unit <= curve.floor[-1],
     )
 
@@ -120,11 +120,11 @@ def _size(curve: StochasticCurve, quantity: Measured, unit: float, *, root: bool
     return Size(value / unit, lower / unit, upper / unit)
 
 
-def _shares(curve: StochasticCurve) -> dict[Measured, float]:
-    """Each part of the sum of all; estimates of a variance may be below 0 by chance and count as 0."""
+def shares_of_parts(curve: StochasticCurve, place: int = -1) -> dict[Measured, float]:
+    """Each part of the sum of all at a point; estimates of a variance may be below 0 by chance and count as 0."""
     if any(part.value not in curve.means for part in PARTS):
         return {}
-    parts = {part: max(float(curve.means[part.value].value[-1]), 0.0) for part in PARTS}
+    parts = {part: max(float(curve.means[part.value].value[place]), 0.0) for part in PARTS}
     parts[Measured.BIAS] **= 2
     total = sum(parts.values())
     return {part: value / total for part, value in parts.items()} if 0 < total < math.inf else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from boundcheck.number_text import downward, number, percent, upward
@@ -126,12 +126,13 @@ def measured_sentence(report: StochasticReport, method: str, *, shares: bool = T
     )
     if of.bias is not None:
         sentence += f", its bias {_bias(of.bias, of.relative)}"
-    parts = [f"{100 * of.shares[part]:.0f}% is {PART[part]}" for part in PARTS if of.shares.get(part, 0) >= ZERO]
-    return (
-        f"{sentence}. Of the mean square error, by these estimates, {_list(parts)}."
-        if parts and shares
-        else f"{sentence}."
-    )
+    return f"{sentence}. {parts_sentence(of.shares)}" if of.shares and shares else f"{sentence}."
+
+
+def parts_sentence(shares: Mapping[Measured, float]) -> str:
+    """Which part of the mean square error is bias, and which are variances."""
+    parts = [f"{100 * shares[part]:.0f}% is {PART[part]}" for part in PARTS if shares.get(part, 0) >= ZERO]
+    return f"Of the mean square error, by these estimates, {_list(parts)}."
 
 
 def _bias(bias: Size, relative: bool) -> str:

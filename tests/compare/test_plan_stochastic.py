@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import sys
 from dataclasses import replace
 from functools import partial
@@ -11,11 +13,16 @@ import torch
 from scalar_sums import line
 
 from boundcheck import Problem, check_stochastic, plan_stochastic
+from boundcheck.compare.stochastic_bounds import BoundsOnGrid, Evaluated
 from boundcheck.errors import InputError
+from boundcheck.report.stochastic_curve import Measured
+from boundcheck.report.stochastic_summary import PARTS
 from boundcheck.side import Side
+from boundcheck.theory.bound import Bound
 
 module = sys.modules["boundcheck.compare.plan_stochastic"]  # the function hides it
 LAST_DRAW = partial(line, [0.2, 0.2], [1.5, 0.5], [0.0, 0.0])  # m₂ = ¼/b: a floor that no t and k remove
+HEADER_WORDS = ("batch", "t", "k", "examples", "error", "bias", "√V", "given", "w", "√V", "of", "mean", "status")
 plan = partial(plan_stochastic, run=False)
 
 
@@ -33,6 +40,54 @@ def test_the_error_of_the_cheapest_split_is_within_the_goal() -> None:
     mse = report.curve(f"sid:{best.k}").means["mse"]
     assert mse.proved
     assert mse.upper[0] <= 0.5**2
+
+
+def test_a_split_bounds_bias_and_variances_apart_and_runs_do_not_contradict_it() -> None:
+    problem = line([0.3, 0.5], [1.0, 1.0], [0.5, -0.5], batch=4)
+    best = plan(problem, 0.5, batches=[4]).cheapest
+    assert best is not None
+    method = f"sid:{best.k}"
+    names = ["sid-bias", "sid-variance-given-w", "sid-variance-of-mean"]
+    report = check_stochastic(
+        problem, [method], best.t, 5000, points=1, steps=best.steps, steps_v=best.steps_v, bounds=names
+    )
+    curve = report.curve(method)
+    assert [part.quantity for part in best.parts] == list(PARTS)
+    for part, name in zip(best.parts, names, strict=True):
+        assert part.side is not Side.LOWER
+        theorem, whole = float(curve.bounds[name].values[0]), best.bound
+        assert part.value == pytest.approx(min(theorem, math.sqrt(whole) if name == "sid-bias" else whole), rel=0.05)
+        assert part.bound_name == (name if theorem < part.value * 1.05 else "sid-orthogonal")
+        measured = curve.means[part.quantity.value]
+        assert measured.proved
+        assert measured.lower[0] <= part.value
+        assert part.root**2 <= best.bound * (1 + 1e-12)
+
+
+def test_a_part_of_the_error_that_has_a_bound_above_the_whole_takes_the_whole() -> None:
+    (split,) = plan(LAST_DRAW(), 0.4, batches=[50]).splits
+    noise = split.part(Measured.VARIANCE_GIVEN_W)
+    assert noise is not None
+    assert noise.bound_name == split.bound_name  # Theorem 3.2 has 2·m₂L_E²/(1−q)², twice the floor of the whole
+    assert noise.value == split.bound
+
+
+def test_a_part_without_a_theorem_is_known_no_better_than_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluate = BoundsOnGrid.evaluate
+
+    def doubtful(self: BoundsOnGrid, bound: Bound) -> Evaluated:
+        found = evaluate(self, bound)
+        if bound.name == "sid-bias":
+            return replace(found, doubt="for this test")
+        return replace(found, refusal="for this test") if bound.name == "sid-variance-of-mean" else found
+
+    problem = line([0.3, 0.5], [1.0, 1.0], [0.5, -0.5], batch=4)
+    proved = plan(problem, 0.5, batches=[4]).splits[0]
+    monkeypatch.setattr(BoundsOnGrid, "evaluate", doubtful)
+    bias, _, of_mean = plan(problem, 0.5, batches=[4]).splits[0].parts
+    assert proved.parts[0].side is not Side.LOWER
+    assert bias.side is Side.LOWER
+    assert (of_mean.bound_name, of_mean.value, of_mean.side) == ("sid-orthogonal", proved.bound, proved.side)
 
 
 def test_the_floor_of_the_last_minibatch_needs_a_larger_batch() -> None:
@@ -118,6 +173,8 @@ def test_runs_that_reach_the_goal_are_named_though_their_interval_does_not(
     assert found.measured.mse <= goal**2
     assert (found.measured.upper <= goal**2) == (words == "(measured)")
     assert words in str(found)
+    assert math.fsum(found.measured.shares.values()) == pytest.approx(1)
+    assert "Of the mean square error, by these estimates, " in str(found)
 
 
 def test_a_plan_as_a_table_and_in_the_words_of_all_tables() -> None:
@@ -130,5 +187,11 @@ def test_a_plan_as_a_table_and_in_the_words_of_all_tables() -> None:
     assert "probable" in str(likely)
     pytest.importorskip("pandas")
     table = likely.to_frame()
-    assert list(table.columns) == ["batch", "t", "k", "bound", "value", "known", "side", "cost", "best"]
+    parts = ["bias", "variance_given_w", "variance_of_mean"]
+    assert list(table.columns) == ["batch", "t", "k", "bound", "value", *parts, "known", "side", "cost", "best"]
+    assert table.loc[0, parts].tolist() == [part.value for part in split.parts]
+    header = next(line for line in str(likely).splitlines() if "batch  " in line)
+    assert header.split() == list(HEADER_WORDS)
+    as_json = json.loads(json.dumps(likely.to_json(), allow_nan=False))
+    assert as_json["splits"][0]["parts"]["bias"]["value"] == split.parts[0].value
     assert table.iloc[0][["batch", "t", "known", "best"]].tolist() == [split.batch, split.t, "probable", True]
