@@ -1,9 +1,9 @@
 """Does it matter that what a function computes from data alone is rounded?
 
-Bounds from a program take such numbers as computed, and residuals take them as exact, so proofs with both are of two
-functions if these differ. Then nothing is proved: below float64, also after a cast, wherever float64 gives another
-number, and in float64 wherever a rounding of every step changes a result by more than `TOLERATED`, as it does where
-numbers cancel.
+Proofs are of the function that has these numbers as computed; bounds and residuals both take them so. A person means
+the function that has them in exact arithmetic. Where the two differ visibly, nothing is proved: below float64, also
+after a cast, wherever float64 gives another number, and in float64 wherever a rounding of every step changes a result
+by more than `TOLERATED`, as it does where numbers cancel. This test takes proofs away, and no proof rests on it.
 """
 
 from __future__ import annotations

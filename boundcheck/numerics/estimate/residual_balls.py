@@ -1,8 +1,9 @@
 """Residuals of a reference by arb balls on the recorded program: rigorous, and as narrow as float64 can say.
 
-The function is that of `rounding_proof`: every operation of the user's function in exact real arithmetic, on data and
-Python numbers too, with w, v, λ and data as they are stored. The step α of w − α∇₁ℓ is the number that was given; one
-that is computed from λ is a ball that holds its exact value and the one that was computed.
+The function is that of `rounding_proof`, and the one whose constants are proved: operations on w or λ are exact, with
+w, v, λ and data as they are stored, and what is computed from data alone is taken as computed. The step α of w − α∇₁ℓ
+is the number that was given; one that is computed from λ is a ball that holds its exact value and the one that was
+computed.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def _has_loss(problem: Problem) -> bool:
 
 def _recorded(problem: Problem, level: str) -> Program:
     name, function = functions(problem)[level]
-    program = capture(function, problem.w0, problem.lam, EXPANSIONS, every=True)
+    program = capture(function, problem.w0, problem.lam, EXPANSIONS)
     try:
         reason = differs(program, function, problem.w0, problem.lam)
     except Exception as error:  # the user's code may raise anything beside w_0

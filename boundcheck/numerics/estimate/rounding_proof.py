@@ -1,10 +1,11 @@
 """A proof of what rounding does to Φ, to a linear system and to a hypergradient at one point.
 
-The program is run once, and beside it every float tensor has a ball of its exact value (running error analysis): the
-value that the same program has with every operation in exact real arithmetic, casts between float dtypes included, on
-tensors as they are stored (w, v, λ, data) and Python numbers as they are given. Derivatives are those of autograd: what
-is detached is held fixed. The rules are in `rounding_rules`; an operation without one is declined by its name. Rules
-compute in float64, so what is proved of a float32 program is as narrow as of one in float64.
+The program is run once, and beside it every float tensor that depends on w, v or λ has a ball of its exact value
+(running error analysis): the value that the same program has with these operations in exact real arithmetic, casts
+between float dtypes included. Tensors are taken as they are stored (w, v, λ, data), Python numbers as they are given,
+and what the program computes from data alone as it computes it. Derivatives are those of autograd: what is detached is
+held fixed. The rules are in `rounding_rules`; an operation without one is declined by its name. Rules compute in
+float64, so what is proved of a float32 program is as narrow as of one in float64.
 
 Balls belong to memory, not to tensors. A view sees the balls of the memory that it looks at, and an operation in place
 writes new ones there.

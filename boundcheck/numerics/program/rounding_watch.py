@@ -51,7 +51,9 @@ class RoundingWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Follows every operation with its rule; without `enclose`, only keeps what was seen.
 
     An operation runs as it is, then its rule runs on balls, in float64. Tensors of conditions and of whole numbers are
-    exact: where a rule is not sure of them, or where what was computed is not what is sure, it is declined.
+    exact: where a rule is not sure of them, or where what was computed is not what is sure, it is declined. What is
+    computed from data alone is data: it has no ball, and is exact as computed. Factorisations are an exception, as
+    their rule needs to know the matrix.
     """
 
     def __init__(self, enclose: bool) -> None:
@@ -60,6 +62,7 @@ class RoundingWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.recorded: list[ForeignOperation] = []
         self.refusal: Refusal | None = None
         self._memory: dict[int, _MemoryCell] = {}
+        self._data: dict[int, Tensor] = {}  # by place, what was computed from data alone; kept from reuse
         self._factors: dict[int, tuple[Tensor, Factors]] = {}
 
     def start(self, *known: Tensor) -> None:
@@ -125,11 +128,13 @@ class RoundingWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return result
         blank = written if name in ("fill_", "copy_", "zero_") else []  # not read before
         self._note(full, leaves, [x for x in given if not any(x is y for y in blank)])
+        from_data = name not in LU and not any(self._has_ball(x) for x in given)
         for x in written:
-            if _float(x) and not self._computed(x):
+            if _float(x) and not self._followed_to(x):
                 self._snapshot(x)
+            if _float(x) and not self._has_ball(x) and not from_data:
                 self._write(x, point(x))  # before it changes
-        arguments = self._arguments(name, args, kwargs) if self.enclose else None
+        arguments = self._arguments(name, args, kwargs) if self.enclose and not from_data else None
         places = {_place(x) for x in given if not _sparse(x) and not x._is_zerotensor()}
         result = func(*args, **kwargs)
         if name == "_local_scalar_dense":
@@ -141,6 +146,11 @@ class RoundingWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return result  # whole numbers and conditions only
         if not written and all(_old(x, places) for x in results):
             return result  # the same memory, or zeros without memory
+        if from_data:
+            self._data |= {
+                _place(x): x.detach() for x in results if _float(x) and not _sparse(x) and not x._is_zerotensor()
+            }
+            return result
         self._apply(full, name, arguments, results)
         return result
 
@@ -155,7 +165,7 @@ class RoundingWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _note(self, full: str, leaves: list[Any], read: list[Tensor]) -> None:
         numbers = tuple(x for x in leaves if isinstance(x, bool | int | float | str))
-        constants = [x for x in read if _float(x) and not x._is_zerotensor() and not self._computed(x)]
+        constants = [x for x in read if _float(x) and not x._is_zerotensor() and not self._followed_to(x)]
         self.recorded.append(ForeignOperation(full, numbers, tuple(x.detach() for x in constants)))
 
     def _snapshot(self, x: Tensor) -> None:
@@ -164,8 +174,12 @@ class RoundingWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if any(not _sparse(c) and _place(c) == _place(x) for c in step.constants):
                 self.recorded[i] = replace(step, constants=tuple(c.clone() for c in step.constants))
 
-    def _computed(self, x: Tensor) -> bool:
-        return x.layout is torch.strided and _place(x) in self._memory
+    def _has_ball(self, x: Tensor) -> bool:
+        return x.layout is torch.strided and not x._is_zerotensor() and _place(x) in self._memory
+
+    def _followed_to(self, x: Tensor) -> bool:
+        """Did an operation write there?"""
+        return self._has_ball(x) or (x.layout is torch.strided and not x._is_zerotensor() and _place(x) in self._data)
 
     def _arguments(self, name: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
         def of(x: Any) -> Any:

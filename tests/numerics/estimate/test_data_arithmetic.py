@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
+import mpmath
 import pytest
 import torch
 from torch import Tensor
 
 import boundcheck as bc
+from boundcheck.numerics.estimate import residual_balls, rounding_proof
 from boundcheck.numerics.estimate.data_arithmetic import doubt
+from boundcheck.numerics.estimate.rounding_proof import EnclosedNorms
+from boundcheck.numerics.solvers.reference import reference
 
 ONE = torch.ones(1)
 
@@ -54,3 +60,46 @@ def test_infinite_entries_of_data_do_not_round(big: float, rounds: bool) -> None
     start = torch.zeros(2, dtype=torch.float64)
     problem = bc.Problem.from_map(phi, lambda w, h: ((w - 3) ** 2).sum(), start, start[:1])
     assert ("rounds" in doubt(problem)) is rounds
+
+
+@pytest.mark.parametrize("of", [residual_balls, rounding_proof])
+def test_residuals_and_constants_are_of_one_function(of: ModuleType) -> None:
+    """K = (3000 + 0.3) − 3000 is 5.5e-14 away from 0.3. Residuals took it as 0.3, and constants as computed."""
+    problem = make(torch.float64, 3e3)
+    assert not doubt(problem)
+    solution = reference(problem, problem.lam[None])
+    w, v, value = solution.w[0], solution.v[0], solution.value[0]
+    proved = of.proved(problem, w, v, value)
+    assert isinstance(proved, EnclosedNorms)
+    K = (3000 + 0.3) - 3000
+    with mpmath.workdps(50):
+        truth = abs(mpmath.mpf(w.item()) - mpmath.mpf(K) * mpmath.sin(mpmath.mpf(w.item())) - 1)
+        exact = abs(mpmath.mpf(w.item()) - mpmath.mpf("0.3") * mpmath.sin(mpmath.mpf(w.item())) - 1)
+    assert truth <= proved.residual_w < 1e-14 < exact
+
+
+def test_data_that_are_written_in_place_are_data() -> None:
+    X = torch.tensor([[2.0, 1.0], [0.3, 1.0]], dtype=torch.float64)
+
+    def phi(w: Tensor, h: Tensor) -> Tensor:
+        K = torch.empty(2, 2, dtype=torch.float64)
+        K.copy_(X)
+        K.div_(16.1)
+        out = K @ w
+        out[0] = out[0] + 0.1 * torch.sin(w[1])
+        return out + h
+
+    start = torch.zeros(2, dtype=torch.float64)
+    problem = bc.Problem.from_map(phi, lambda w, h: ((w - 3) ** 2).sum(), start, start[:1] + 1)
+    solution = reference(problem, problem.lam[None])
+    w, v, value = solution.w[0], solution.v[0], solution.value[0]
+    proved = rounding_proof.proved(problem, w, v, value)
+    assert isinstance(proved, EnclosedNorms), proved
+    K = X.clone().div_(16.1)
+    with mpmath.workdps(50):
+        a = [mpmath.mpf(x) for x in w.tolist()]
+        rows = [[mpmath.mpf(x) for x in row] for row in K.tolist()]
+        out = [sum(x * y for x, y in zip(row, a, strict=True)) + 1 for row in rows]
+        out[0] += mpmath.mpf(0.1) * mpmath.sin(a[1])
+        truth = mpmath.norm(mpmath.matrix([x - y for x, y in zip(a, out, strict=True)]))
+    assert truth <= proved.residual_w < 1e-14
