@@ -50,6 +50,7 @@ Change = Callable[[Any], Any]
 HINTS: dict[str, tuple[str, ...]] = {
     "power": ("x^",),
     "huber": ("huber",),
+    "power_of_fold": ("max(x, 0)^", "|x|^"),
     "soft_plus": ("softplus",),
     "summed": ("x² +",),
     "multiplied": ("x³ e",),
@@ -257,6 +258,7 @@ def mutations() -> list[Mutation | OfTable]:
         add(elementary, "power", "soft_plus", change=_order(order), of=of)
         if ("huber", order) not in ZERO:
             add(piecewise, "huber", change=_order(order), of=of)
+        add(piecewise, "power_of_fold", change=_order(order), of=of)
         add(chain, "applied", "scaled", "summed", "multiplied", change=_order(order), of=of)
         add(chain.Chain, "jet", change=_order(order), of=of)
     rules = (

@@ -132,15 +132,29 @@ class FiniteWatch:
     def __init__(self, problem: str, quantity: str, region: Region) -> None:
         self._problem, self._quantity, self._region = problem, quantity, region
         self._at = region.point.new_full((2,), -1.0)  # ‖w‖ and ‖w − centre‖
+        self._product = region.point.new_zeros(1)  # 1 where a product with the quantity was not finite
 
     def look(self, value: Tensor, w: Tensor) -> None:
         lengths = torch.stack((w.norm(dim=-1), (w - self._region.point).norm(dim=-1)))
         distance = torch.where(torch.isfinite(value), -1.0, lengths).amax(dim=-1)
         self._at = torch.where(self._at < 0, distance, self._at)
 
+    def look_at_products(self, u: Tensor, products: Sequence[Tensor]) -> None:
+        """Remember whether products with a finite u are finite, before any value is found not to be."""
+        for product in products:
+            bad = (torch.isfinite(u).all() & ~torch.isfinite(product).all()).to(self._product)
+            self._product = torch.where(self._at[:1] < 0, torch.maximum(self._product, bad), self._product)
+
     def check(self, *values: Tensor) -> list[float]:
         """The values as numbers of the host, or the error; one wait for all."""
-        norm, distance, *numbers = torch.cat((self._at, *(value.reshape(1) for value in values))).cpu().tolist()
+        every = (self._at, self._product, *(value.reshape(1) for value in values))
+        norm, distance, of_product, *numbers = torch.cat(every).cpu().tolist()
+        if norm >= 0 and of_product:
+            raise DivergenceError(
+                f"{self._problem}: a product with {self._quantity} is not finite, although products with its transpose "
+                "are: PyTorch's derivative of a backward pass is not finite, as that of torch.cdist where two points "
+                "coincide; write squared distances as ((x[:, None] - y) ** 2).sum(-1), and look for a root of 0"
+            )
         if norm >= 0:
             raise DivergenceError(
                 f"{self._problem}: {self._quantity} is not finite at a w with ‖w‖ = {norm:.3g}, at distance "

@@ -85,4 +85,6 @@ class DerivativeField:
     def _push(self, u: Tensor) -> Cotangents:
         if not self._derivative.is_by_lam:
             return (u[None],)
-        return self._prepared.push_rows(self._leaves, u[None])
+        pushed = self._prepared.push_rows(self._leaves, u[None])
+        self._watch.look_at_products(u, pushed)
+        return pushed

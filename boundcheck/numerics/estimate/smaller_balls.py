@@ -7,6 +7,7 @@ program also gives how much closer to w* every point of a ball comes, which is l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -131,6 +132,8 @@ def _of_hessian(ball: OnBall, step: NearbyStep, constants: Constants) -> dict[st
     smallest, largest = ends_of([ball.hessian])
     how = Provenance("the ends of ∇²₁ℓ over the ball, from the program", "program")
     on_ball = {name: constants[name] for name in ("alpha", "mu", "L") if name in constants}
+    if not (math.isfinite(smallest) and math.isfinite(largest)):
+        return _with_inverse(on_ball)
     from_ends = [
         Constant("q", step.slope(smallest, largest), Side.UPPER, how),
         Constant("mu", smallest, Side.LOWER, how),

@@ -13,6 +13,7 @@ from small import small
 from torch import Tensor
 from torch.func import grad, jacrev, vmap
 
+import boundcheck as bc
 from boundcheck.errors import DivergenceError, InputError, UserCodeError
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.prepared import Prepared
@@ -110,3 +111,17 @@ def test_code_that_cannot_be_batched() -> None:
     problem = Problem.from_map(phi, quadratic, zeros(2), zeros(2))
     with pytest.raises(UserCodeError, match="fp_map raised RuntimeError"):
         measure("q", problem, R)
+
+
+def test_a_derivative_that_pytorch_does_not_have_is_named() -> None:
+    """A message said that ∂₂Φ is not finite and that a smaller ball would help: PyTorch's product with it is NaN."""
+    X = torch.rand(30, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+    def inner(a: Tensor, h: Tensor) -> Tensor:
+        K = torch.exp(-(torch.cdist(X * h.exp(), X * h.exp()) ** 2) / 2) + torch.eye(30, dtype=X.dtype)
+        return a @ (K @ a) / 2 - a.sum()
+
+    zero = torch.zeros(30, dtype=torch.float64)
+    problem = bc.Problem.from_loss(inner, lambda a, h: (a**2).sum(), zero, zero[:2], 0.01)
+    with pytest.raises(bc.DivergenceError, match=r"products with its transpose are.*torch.cdist.*write squared"):
+        bc.estimate_constants(problem, ball="local")

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from boundcheck.numerics.program.enclosure.elementary import Elementary, Jet
 from boundcheck.numerics.program.enclosure.intervals import Interval, point
+from boundcheck.numerics.program.enclosure.piecewise import power_of_fold
 from boundcheck.numerics.program.enclosure.value import Value
 
 PIECES = 64  # into which a box is cut
@@ -23,11 +24,12 @@ Jets = Callable[[Interval], Jet]
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """x = φ(base), entry by entry; `bent` counts the functions in φ that are not linear."""
+    """x = φ(base), entry by entry; `bent` counts the functions in φ that are not linear, `last` is the last of them."""
 
     base: Value
     jets: Jets
     bent: int
+    last: Last | None = None
 
     def jet(self, box: Interval) -> Jet:
         """Ranges of φ, φ', φ'', φ''' over a box of the base."""
@@ -41,6 +43,14 @@ class Chain:
             Interval(piece.lo.expand_as(cuts[1:]).amin(0), piece.hi.expand_as(cuts[1:]).amax(0)) for piece in ranges
         ]
         return joined[0], joined[1], joined[2], joined[3]
+
+
+@dataclass(frozen=True, eq=False)
+class Last:
+    """The function that a chain ends with, and the chain that it is applied to."""
+
+    function: Elementary
+    inner: Chain
 
 
 def chain_of(x: Value) -> Chain:
@@ -59,7 +69,10 @@ def _identity(z: Interval) -> Jet:
 
 
 def applied(function: Elementary, inner: Chain) -> Chain:
-    """φ ∘ inner, by the formula of Faà di Bruno."""
+    """φ ∘ inner, by the formula of Faà di Bruno; a power of max(x, 0) or |x| is one function."""
+    last = inner.last
+    if last is not None and last.function.fold and function.exponent:
+        return applied(power_of_fold(last.function.fold, function.exponent), last.inner)
 
     def jets(z: Interval) -> Jet:
         h, h1, h2, h3 = inner.jets(z)
@@ -70,11 +83,13 @@ def applied(function: Elementary, inner: Chain) -> Chain:
         third = f3 * _square(h1) * h1 + point(3.0) * f2 * h1 * h2 + f1 * h3
         return f, f1 * h1, second, third
 
-    return Chain(inner.base, jets, inner.bent + 1)
+    return Chain(inner.base, jets, inner.bent + 1, Last(function, inner))
 
 
 def scaled(inner: Chain, factor: Tensor, offset: Tensor) -> Chain:
     """factor·inner + offset, with numbers."""
+    if bool((factor == 1).all()) and bool((offset == 0).all()):
+        return inner
 
     def jets(z: Interval) -> Jet:
         h, h1, h2, h3 = inner.jets(z)

@@ -53,11 +53,12 @@ def norm_of(parts: Sequence[Curvature], limit: float = math.inf) -> float:
 
 
 def ends_of(parts: Sequence[Curvature]) -> tuple[float, float]:
-    """At most the smallest and at least the largest eigenvalue of D²f by one input."""
+    """At most the smallest and at least the largest eigenvalue of D²f by one input; infinite where nothing is known."""
     if not parts:
         return 0.0, 0.0
     whole = weighted_sum(parts)
-    return -largest_eigenvalue(-whole.lo) - whole.slack, largest_eigenvalue(whole.up) + whole.slack
+    least, most = -largest_eigenvalue(-whole.lo) - whole.slack, largest_eigenvalue(whole.up) + whole.slack
+    return -math.inf if math.isnan(least) else least, math.inf if math.isnan(most) else most
 
 
 def weighted_sum(parts: Sequence[Curvature], weights: Sequence[float] | None = None) -> Curvature:

@@ -48,6 +48,10 @@ class Elementary:
         Where the derivative of that order jumps; those of higher order are infinite there.
     every : float
         If not 0, its multiples are critical points too, and any four in a row have all values that are extreme.
+    fold : str
+        "positive" for max(x, 0), "absolute" for |x|; empty for any other function.
+    exponent : int
+        p for x ↦ x^p with a whole p ≥ 2; 0 for any other function.
     """
 
     derivatives: tuple[Function, Function, Function, Function]
@@ -56,6 +60,8 @@ class Elementary:
     domain: tuple[float, float] = (-math.inf, math.inf)
     kinks: tuple[tuple[float, int], ...] = ()
     every: float = 0.0
+    fold: str = ""
+    exponent: int = 0
 
     def jet(self, x: Interval) -> Jet:
         """The ranges over an interval; infinite where the function is not smooth."""
@@ -134,7 +140,7 @@ def power(exponent: float) -> Elementary:
 
     functions = derivative(0), derivative(1), derivative(2), derivative(3)
     if whole and p >= 0:
-        return Elementary(functions, ((0.0,), (0.0,), (0.0,), (0.0,)))
+        return Elementary(functions, ((0.0,), (0.0,), (0.0,), (0.0,)), exponent=int(p) if p >= 2 else 0)
     if all(Fraction(p) - order == Fraction(p - order) for order in range(4)):
         return Elementary(functions, domain=(0.0, math.inf))
     return Elementary(functions, domain=(1e-20, 1e20))  # p − order rounds, and x^(p − order) with it, by |log x| units
@@ -279,7 +285,12 @@ ELEMENTARY: dict[str, Elementary] = {
     "sinh": Elementary((torch.sinh, torch.cosh, torch.sinh, torch.cosh), ((), (0.0,), (), (0.0,))),
     "cosh": Elementary((torch.cosh, torch.sinh, torch.cosh, torch.sinh), ((0.0,), (), (0.0,), ())),
     "abs": Elementary(
-        (torch.abs, torch.sign, torch.zeros_like, torch.zeros_like), ((0.0,), (), (), ()), kinks=((0.0, 1),)
+        (torch.abs, torch.sign, torch.zeros_like, torch.zeros_like),
+        ((0.0,), (), (), ()),
+        kinks=((0.0, 1),),
+        fold="absolute",
     ),
-    "relu": Elementary((torch.relu, lambda x: (x > 0).to(x), torch.zeros_like, torch.zeros_like), kinks=((0.0, 1),)),
+    "relu": Elementary(
+        (torch.relu, lambda x: (x > 0).to(x), torch.zeros_like, torch.zeros_like), kinks=((0.0, 1),), fold="positive"
+    ),
 }

@@ -7,6 +7,7 @@ infinite.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -52,7 +53,30 @@ def clamp(low: float | None = None, high: float | None = None) -> Elementary:
             torch.zeros_like,
         ),
         kinks=tuple((end, 1) for end in (least, most) if math.isfinite(end)),
+        fold="positive" if (least, most) == (0.0, math.inf) else "",
     )
+
+
+def power_of_fold(fold: str, p: int) -> Elementary:
+    """max(x, 0)^p or |x|^p for a whole p ≥ 2, as one function: its derivative of order p jumps at 0, none before it.
+
+    The chain rule takes the second derivative of the fold as infinite at the kink, although it is multiplied by 0.
+    """
+
+    def derivative(order: int) -> Callable[[Tensor], Tensor]:
+        factor = float(math.perm(p, order))
+
+        def at(x: Tensor) -> Tensor:
+            above = factor * x.clamp(min=0) ** (p - order) if p > order else factor * (x > 0).to(x)
+            if fold == "positive":
+                return above
+            below = factor * (-x).clamp(min=0) ** (p - order) if p > order else factor * (x < 0).to(x)
+            return above + (-1) ** order * below
+
+        return at if order <= p else torch.zeros_like
+
+    derivatives = derivative(0), derivative(1), derivative(2), derivative(3)
+    return Elementary(derivatives, ((0.0,), (0.0,), (0.0,), (0.0,)), kinks=((0.0, p),) if p <= 3 else ())
 
 
 def elu(alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Elementary:

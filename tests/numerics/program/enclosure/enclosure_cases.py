@@ -212,6 +212,11 @@ CHAINS = [  # functions of one number that are made of several
     Case("chain", lambda x: x / (1 + x**2), composite=True, label="x/(1 + x²)"),
     Case("chain", lambda x: x**2 - torch.tanh(2 * x), composite=True, label="x² − tanh 2x"),
     Case("chain", lambda x: torch.exp(-(x**2) / 2), composite=True, label="Gauss"),
+    Case("chain", lambda x: torch.relu(x) ** 2, composite=True, label="relu²"),
+    Case("chain", lambda x: (1 - 2 * x).clamp(min=0).pow(3), composite=True, label="clamp³"),
+    Case("chain", lambda x: F.relu(0.2 - x).square().square(), composite=True, label="relu⁴"),
+    Case("chain", lambda x: (x - 0.1).abs() ** 3, composite=True, label="|x|³"),
+    Case("chain", lambda x: x.abs() ** 2 + x.abs() * torch.relu(x) ** 5, composite=True, label="folds"),
     Case("chain", lambda x: (3 - x) * torch.atan(x / 3) * x, composite=True, label="three factors"),
     Case("chain", lambda x: torch.sub(torch.exp(x), x, alpha=0.5), composite=True, label="e^x − x/2"),
 ]
