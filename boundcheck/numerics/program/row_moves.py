@@ -1,4 +1,4 @@
-"""Rules of `row_rules.py` for operations that move entries, and for matrix products."""
+"""Rules in the form of `row_rules.py` for operations that move entries, for matrix products and for layers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from boundcheck.numerics.program.row_step import RowOperation
 
 
 def viewed(step: RowOperation) -> RowKind:
-    """Another shape in the same order: the examples stay on an axis that has as many entries before it, and after."""
+    """Return the kind of a reshape, which keeps the order of the entries.
+
+    The new axis of the examples must have as many entries before it and after it as the old one.
+    """
     x, shapes = step.value("self"), step.shapes
     kind = x.kind
     if not isinstance(kind, ExampleRows):
@@ -36,7 +39,7 @@ def viewed(step: RowOperation) -> RowKind:
 
 
 def permuted(step: RowOperation) -> RowKind:
-    """The axes in another order."""
+    """Return the kind of a permutation of the axes."""
     x = step.value("self")
     if not isinstance(x.kind, ExampleRows):
         return x.kind
@@ -52,7 +55,7 @@ def permuted(step: RowOperation) -> RowKind:
 
 
 def chosen(step: RowOperation) -> RowKind:
-    """One entry along an axis, or some beside each other."""
+    """Return the kind of `select` or `slice` along an axis."""
     x = step.value("self")
     if not isinstance(x.kind, ExampleRows):
         return x.kind
@@ -67,7 +70,7 @@ def chosen(step: RowOperation) -> RowKind:
 
 
 def beside_each_other(step: RowOperation) -> RowKind:
-    """Several tensors as one."""
+    """Return the kind of `cat` or `stack`."""
     every = [x for x in step.listed("tensors") if x is not None]
     stacked = step.name == "stack"
     dim = axis_of(step.plain("dim"), every[0].rank + stacked)
@@ -80,7 +83,7 @@ def beside_each_other(step: RowOperation) -> RowKind:
 
 
 def taken_apart(step: RowOperation) -> RowKind:
-    """One tensor as several, along an axis."""
+    """Return the kind of the parts into which a tensor is split along an axis."""
     x = step.value("self")
     if not isinstance(x.kind, ExampleRows):
         return x.kind
@@ -93,7 +96,7 @@ def taken_apart(step: RowOperation) -> RowKind:
 
 
 def indexed(step: RowOperation) -> RowKind:
-    """x[i], with the whole numbers of each example, or one of the entries of each: x[torch.arange(n), i]."""
+    """Return the kind of x[i], where i has integers for each example, or of x[torch.arange(n), i]."""
     x, places = step.value("self"), step.raw("indices")
     used = [axis for axis, place in enumerate(places[0]) if place is not None]
     if isinstance(x.kind, ExampleSum) or x.kind.power:
@@ -105,20 +108,23 @@ def indexed(step: RowOperation) -> RowKind:
             return ExampleRows(0, axis + index.kind.axis, index.kind.inner)
         if isinstance(index.kind, NoExamples) and isinstance(x.kind, ExampleRows) and axis != x.kind.axis:
             return replace(x.kind, axis=x.kind.axis + (index.rank - 1) * (axis < x.kind.axis))
-    if used == [0, 1] and x.kind == ExampleRows() and all(_counts(place[0]) for place in places):
+    if used == [0, 1] and x.kind == ExampleRows() and all(_is_range(place[0]) for place in places):
         index = step.sized([place[1] for place in places])
         if index.kind == ExampleRows() and index.rank == 1:
             return ExampleRows()
     raise Declined(MIXES)
 
 
-def _counts(index: Ref | Tensor) -> bool:
-    """Is it 0, 1, 2, …?"""
+def _is_range(index: Ref | Tensor) -> bool:
+    """Return True if the index is 0, 1, 2, …"""
     return isinstance(index, Tensor) and index.dim() == 1 and torch.equal(index, torch.arange(len(index)).to(index))
 
 
 def gathered(step: RowOperation) -> RowKind:
-    """Entries of each example, by whole numbers of the same example; or of a table, by those of the examples."""
+    """Return the kind of `gather` or `index_select`.
+
+    Entries of an example may be picked by integers of the same example, and entries of a table by any example.
+    """
     x, index = step.value("self"), step.value("index")
     if x.kind.power or isinstance(x.kind, ExampleSum):
         raise Declined(CURVED)
@@ -134,7 +140,7 @@ def gathered(step: RowOperation) -> RowKind:
 
 
 def contracted(x: Sized, y: Sized, x_axes: str, y_axes: str, out: str) -> RowKind:
-    """The kind of a product that is a sum over the axes that `out` does not have; axes are named by letters."""
+    """Return the kind of a product that sums over the axes missing in `out`. Letters name axes, as in `einsum`."""
     power = x.kind.power + y.kind.power
     if isinstance(x.kind, Zero) or isinstance(y.kind, Zero):
         power = 0
@@ -148,7 +154,7 @@ def contracted(x: Sized, y: Sized, x_axes: str, y_axes: str, out: str) -> RowKin
     if any((other.inner, name) != (kind.inner, letter) for other, name in rows):
         raise Declined(SEVERAL)
     if len(rows) == 1 and letter in x_axes and letter in y_axes:
-        raise Declined("a value that has entries for each example meets one with entries of its own")
+        raise Declined("a value that does not depend on the examples has entries along their axis")
     return ExampleRows(power, out.index(letter), kind.inner) if letter in out else ExampleSum(power)
 
 
@@ -163,7 +169,7 @@ FACTORS = {
 
 
 def product(step: RowOperation) -> RowKind:
-    """A matrix product, and one to which a tensor is added."""
+    """Return the kind of a matrix product, to which a tensor may be added."""
     x, y = (step.value(name) for name in FACTORS[step.name])
     kind = contracted(x, y, *AXES[step.name])
     if not step.name.startswith(("add", "badd")):
@@ -174,7 +180,7 @@ def product(step: RowOperation) -> RowKind:
 
 
 def of_each_example(step: RowOperation) -> RowKind:
-    """A layer that treats the entries along its first axis one by one, with parameters that do not depend on them."""
+    """Return the kind of a layer that treats the rows of its first axis one by one, with fixed parameters."""
     first, *others = step.read()
     if first.kind == ExampleRows() and all(x.kind in (NoExamples(), Zero()) for x in others):
         return ExampleRows()
@@ -182,7 +188,7 @@ def of_each_example(step: RowOperation) -> RowKind:
 
 
 def normalised(step: RowOperation) -> RowKind:
-    """A layer that normalises along the last axes."""
+    """Return the kind of a layer that normalises along the last axes."""
     first, *others = step.read()
     kind, along = first.kind, len(step.plain("normalized_shape"))
     fixed = all(x.kind in (NoExamples(), Zero()) for x in others)
@@ -192,7 +198,7 @@ def normalised(step: RowOperation) -> RowKind:
 
 
 def batch_normalised(step: RowOperation) -> RowKind:
-    """With statistics that are known beforehand, a function of each entry."""
+    """Return the kind of a batch normalisation with stored statistics, which is a function of each entry."""
     if step.name == "native_batch_norm" and step.plain("training") is False:
         return of_each_example(step)
     raise Declined("batch normalisation mixes examples; use module.eval()")
