@@ -154,8 +154,8 @@ class Tape:
             if adjoint is None:
                 continue
             for parent, pull in node.parents:
-                part, before = pull(adjoint), adjoints.get(id(parent))
-                adjoints[id(parent)] = part if before is None else before + part
+                part, earlier = pull(adjoint), adjoints.get(id(parent))
+                adjoints[id(parent)] = part if earlier is None else earlier + part
         return [adjoints.get(id(x)) for x in inputs]
 
 

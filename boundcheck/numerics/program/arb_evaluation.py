@@ -18,7 +18,7 @@ from boundcheck.numerics.program.arb_numbers import balls, filled
 from boundcheck.numerics.program.arb_rules import ArbRules
 from boundcheck.numerics.program.recorded_program import Declined, Program, Ref
 
-MOST = 1_000_000  # largest amount of work in numbers, which takes about half a second
+MOST = 1_000_000  # largest number of numbers to compute, which takes about half a second
 
 
 @dataclass(frozen=True, eq=False)

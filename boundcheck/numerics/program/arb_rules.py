@@ -92,11 +92,11 @@ class ArbRules:
         leaves, spec = tree_flatten(args, is_leaf=_is_node)
         places = tree_unflatten([place(x) for x in leaves], spec)
         if name in ("view", "_unsafe_view", "_reshape_alias", "reshape"):
-            moved: Any = places[0].reshape(places[1])
+            result: Any = places[0].reshape(places[1])
         else:
-            moved = operation.func(*places, **operation.kwargs)
-        results = list(moved) if name in SEVERAL else [moved]
-        return [self._gathered(sources, result.numpy()) for result in results]
+            result = operation.func(*places, **operation.kwargs)
+        results = list(result) if name in SEVERAL else [result]
+        return [self._gathered(sources, x.numpy()) for x in results]
 
     def _gathered(self, nodes: list[Node], places: Any) -> Node:
         """Record the numbers at some positions in the concatenation of a zero and all nodes."""

@@ -111,12 +111,12 @@ def _largest_of_sparse(S: csr_matrix) -> float:
     diagonal = torch.from_numpy(S.diagonal())
     block_of = torch.from_numpy(labels).long()
     sizes = torch.bincount(block_of, minlength=count)
-    beside = abs(S) - diags(diagonal.abs().numpy(), format="csr")
-    rows = torch.from_numpy(np.asarray(beside.sum(1)).reshape(-1)) * (1 + 1e-12)
+    off_diagonal = abs(S) - diags(diagonal.abs().numpy(), format="csr")
+    rows = torch.from_numpy(np.asarray(off_diagonal.sum(1)).reshape(-1)) * (1 + 1e-12)
     rows = diagonal + rows + 4 * UNIT * (diagonal.abs() + rows)  # no eigenvalue is larger (Gershgorin)
     limits = torch.full((count,), -math.inf, dtype=torch.float64).scatter_reduce(0, block_of, rows, "amax")
-    alone = sizes[block_of] == 1
-    best = float(diagonal[alone].max()) if bool(alone.any()) else -math.inf
+    is_single = sizes[block_of] == 1
+    best = float(diagonal[is_single].max()) if bool(is_single.any()) else -math.inf
     order = block_of.argsort(stable=True)
     ends = sizes.cumsum(0)
     for block in limits.argsort(descending=True).tolist():
@@ -124,8 +124,8 @@ def _largest_of_sparse(S: csr_matrix) -> float:
         if limit <= best:
             break
         if int(sizes[block]) > 1:
-            some = order[int(ends[block] - sizes[block]) : int(ends[block])].numpy()
-            best = max(best, min(_largest(torch.from_numpy(S[some][:, some].toarray())), limit))
+            members = order[int(ends[block] - sizes[block]) : int(ends[block])].numpy()
+            best = max(best, min(_largest(torch.from_numpy(S[members][:, members].toarray())), limit))
     return best
 
 

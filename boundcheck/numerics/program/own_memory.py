@@ -39,7 +39,7 @@ class OwnMemory:
         """Return the contents of the storage of x, or the reason why the function must not write into it."""
         cdata = key_of(x)[0]
         if cdata in self._sealed:
-            return "into w, λ, or what is also cut off from its derivative"
+            return "into w, λ, or memory that it shares with a result of detach() or .data"
         memory = self.written.get(cdata)
         if memory is None:
             memory = Memory.of(x)
@@ -51,7 +51,7 @@ class OwnMemory:
                 entries = x.detach().as_strided((len(memory.where),), (1,), 0).clone()
                 memory.write(torch.arange(len(memory.where)), entries)
             else:
-                return "into memory that the function did not take itself"
+                return "into memory that the function did not allocate itself"
         if memory.dtype != x.dtype:
             return f"into memory of {memory.dtype}"
         return memory

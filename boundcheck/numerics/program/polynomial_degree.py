@@ -209,8 +209,8 @@ def _view(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree | None:
 
 
 def _squared_error(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
-    apart = _largest((degree_of(args[0]), degree_of(args[1])))
-    return _product(apart, apart)
+    difference = _largest((degree_of(args[0]), degree_of(args[1])))
+    return _product(difference, difference)
 
 
 def _convolution(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree:

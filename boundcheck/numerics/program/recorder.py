@@ -230,9 +230,9 @@ class Recorder(TorchDispatchMode):
         plain = getattr(getattr(torch.ops.aten, name), func._overloadname)
         self._refuse_unusable(plain, tensors)
         with torch._C._DisableTorchDispatch():
-            before = args[0].detach()
+            original_view = args[0].detach()
         result = func(*args, **kwargs)
-        self._add(name, (before, *args[1:]), kwargs, plain, (result,), current_line())
+        self._add(name, (original_view, *args[1:]), kwargs, plain, (result,), current_line())
         return result
 
     def cut(self, x: Tensor) -> Tensor:

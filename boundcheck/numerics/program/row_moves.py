@@ -15,8 +15,8 @@ from boundcheck.numerics.program.row_rules import CURVED, MIXES, SEVERAL, axis_o
 from boundcheck.numerics.program.row_step import RowOperation
 
 
-def viewed(step: RowOperation) -> RowKind:
-    """Return the kind of a reshape, which keeps the order of the entries.
+def reshape(step: RowOperation) -> RowKind:
+    """Return the kind of a tensor with another shape and the same order of entries.
 
     The new axis of the examples must have as many entries before it and after it as the old one.
     """
@@ -24,21 +24,21 @@ def viewed(step: RowOperation) -> RowKind:
     kind = x.kind
     if not isinstance(kind, ExampleRows):
         return kind
-    before = math.prod(x.shapes[0][: kind.axis])
-    after = kind.inner * math.prod(x.shapes[0][kind.axis + 1 :])
+    entries_before = math.prod(x.shapes[0][: kind.axis])
+    entries_after = kind.inner * math.prod(x.shapes[0][kind.axis + 1 :])
     for axis in range(len(shapes[0])):
         if any(axis >= len(shape) for shape in shapes):
             break
         inners = {shape[axis] / n for shape, n in zip(shapes, step.counts, strict=True)}
         inner = inners.pop()
-        if inners or inner != int(inner) or math.prod(shapes[0][:axis]) != before:
+        if inners or inner != int(inner) or math.prod(shapes[0][:axis]) != entries_before:
             continue
-        if inner * math.prod(shapes[0][axis + 1 :]) == after:
+        if inner * math.prod(shapes[0][axis + 1 :]) == entries_after:
             return ExampleRows(kind.power, axis, int(inner))
     raise Declined("a shape in which the examples have no axis of their own")
 
 
-def permuted(step: RowOperation) -> RowKind:
+def permutation(step: RowOperation) -> RowKind:
     """Return the kind of a permutation of the axes."""
     x = step.value("self")
     if not isinstance(x.kind, ExampleRows):
@@ -54,7 +54,7 @@ def permuted(step: RowOperation) -> RowKind:
     return replace(x.kind, axis=order.index(x.kind.axis))
 
 
-def chosen(step: RowOperation) -> RowKind:
+def selection(step: RowOperation) -> RowKind:
     """Return the kind of `select` or `slice` along an axis."""
     x = step.value("self")
     if not isinstance(x.kind, ExampleRows):
@@ -69,20 +69,20 @@ def chosen(step: RowOperation) -> RowKind:
     return replace(x.kind, axis=x.kind.axis - (step.name == "select" and dim < x.kind.axis))
 
 
-def beside_each_other(step: RowOperation) -> RowKind:
+def concatenation(step: RowOperation) -> RowKind:
     """Return the kind of `cat` or `stack`."""
-    every = [x for x in step.listed("tensors") if x is not None]
+    tensors = [x for x in step.listed("tensors") if x is not None]
     stacked = step.name == "stack"
-    dim = axis_of(step.plain("dim"), every[0].rank + stacked)
-    kind = sum_of(every, every[0].rank)
+    dim = axis_of(step.plain("dim"), tensors[0].rank + stacked)
+    kind = sum_of(tensors, tensors[0].rank)
     if not isinstance(kind, ExampleRows):
         return kind
-    if any(x.kind != kind for x in every) or (not stacked and dim == kind.axis):
+    if any(x.kind != kind for x in tensors) or (not stacked and dim == kind.axis):
         raise Declined(MIXES)
     return replace(kind, axis=kind.axis + (stacked and dim <= kind.axis))
 
 
-def taken_apart(step: RowOperation) -> RowKind:
+def split(step: RowOperation) -> RowKind:
     """Return the kind of the parts into which a tensor is split along an axis."""
     x = step.value("self")
     if not isinstance(x.kind, ExampleRows):
@@ -95,7 +95,7 @@ def taken_apart(step: RowOperation) -> RowKind:
     return replace(x.kind, axis=x.kind.axis - (step.name == "unbind" and dim < x.kind.axis))
 
 
-def indexed(step: RowOperation) -> RowKind:
+def indexing(step: RowOperation) -> RowKind:
     """Return the kind of x[i], where i has integers for each example, or of x[torch.arange(n), i]."""
     x, places = step.value("self"), step.raw("indices")
     used = [axis for axis, place in enumerate(places[0]) if place is not None]
@@ -120,7 +120,7 @@ def _is_range(index: Ref | Tensor) -> bool:
     return isinstance(index, Tensor) and index.dim() == 1 and torch.equal(index, torch.arange(len(index)).to(index))
 
 
-def gathered(step: RowOperation) -> RowKind:
+def gather(step: RowOperation) -> RowKind:
     """Return the kind of `gather` or `index_select`.
 
     Entries of an example may be picked by integers of the same example, and entries of a table by any example.
@@ -139,7 +139,7 @@ def gathered(step: RowOperation) -> RowKind:
     raise Declined(MIXES)
 
 
-def contracted(x: Sized, y: Sized, x_axes: str, y_axes: str, out: str) -> RowKind:
+def contraction(x: Sized, y: Sized, x_axes: str, y_axes: str, out: str) -> RowKind:
     """Return the kind of a product that sums over the axes missing in `out`. Letters name axes, as in `einsum`."""
     power = x.kind.power + y.kind.power
     if isinstance(x.kind, Zero) or isinstance(y.kind, Zero):
@@ -171,7 +171,7 @@ FACTORS = {
 def product(step: RowOperation) -> RowKind:
     """Return the kind of a matrix product, to which a tensor may be added."""
     x, y = (step.value(name) for name in FACTORS[step.name])
-    kind = contracted(x, y, *AXES[step.name])
+    kind = contraction(x, y, *AXES[step.name])
     if not step.name.startswith(("add", "badd")):
         return kind
     for name in ("alpha", "beta"):
@@ -179,7 +179,7 @@ def product(step: RowOperation) -> RowKind:
     return sum_of([step.value("self"), Sized(kind, step.shapes)], len(step.shapes[0]))
 
 
-def of_each_example(step: RowOperation) -> RowKind:
+def row_by_row(step: RowOperation) -> RowKind:
     """Return the kind of a layer that treats the rows of its first axis one by one, with fixed parameters."""
     first, *others = step.read()
     if first.kind == ExampleRows() and all(x.kind in (NoExamples(), Zero()) for x in others):
@@ -197,24 +197,24 @@ def normalised(step: RowOperation) -> RowKind:
     raise Declined(MIXES)
 
 
-def batch_normalised(step: RowOperation) -> RowKind:
+def batch_normalisation(step: RowOperation) -> RowKind:
     """Return the kind of a batch normalisation with stored statistics, which is a function of each entry."""
     if step.name == "native_batch_norm" and step.plain("training") is False:
-        return of_each_example(step)
+        return row_by_row(step)
     raise Declined("batch normalisation mixes examples; use module.eval()")
 
 
 VIEWS = frozenset(("view", "_unsafe_view", "reshape", "_reshape_alias", "squeeze", "unsqueeze"))
 MOVES: dict[str, Callable[[RowOperation], RowKind]] = {
-    "view": viewed,
-    **dict.fromkeys(("permute", "t", "transpose"), permuted),
-    **dict.fromkeys(("select", "slice"), chosen),
-    **dict.fromkeys(("cat", "stack"), beside_each_other),
-    **dict.fromkeys(("split", "split_with_sizes", "unbind"), taken_apart),
-    "index": indexed,
-    **dict.fromkeys(("gather", "index_select"), gathered),
+    "view": reshape,
+    **dict.fromkeys(("permute", "t", "transpose"), permutation),
+    **dict.fromkeys(("select", "slice"), selection),
+    **dict.fromkeys(("cat", "stack"), concatenation),
+    **dict.fromkeys(("split", "split_with_sizes", "unbind"), split),
+    "index": indexing,
+    **dict.fromkeys(("gather", "index_select"), gather),
     **dict.fromkeys(AXES, product),
-    **dict.fromkeys(("convolution", "avg_pool2d", "max_pool2d_with_indices", "_adaptive_avg_pool2d"), of_each_example),
+    **dict.fromkeys(("convolution", "avg_pool2d", "max_pool2d_with_indices", "_adaptive_avg_pool2d"), row_by_row),
     "native_layer_norm": normalised,
-    **dict.fromkeys(("native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit"), batch_normalised),
+    **dict.fromkeys(("native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit"), batch_normalisation),
 }

@@ -24,17 +24,17 @@ def axis_of(dim: int, rank: int) -> int:
     return dim + rank if dim < 0 else dim
 
 
-def joined(every: Sequence[Sized], rank: int, power: int = 0) -> RowKind:
+def entrywise_kind(values: Sequence[Sized], rank: int, power: int = 0) -> RowKind:
     """Return the kind of an entrywise function of several tensors with broadcasting."""
-    if any(isinstance(x.kind, ExampleSum) for x in every):
+    if any(isinstance(x.kind, ExampleSum) for x in values):
         raise Declined(CURVED)
-    rows = [x for x in every if isinstance(x.kind, ExampleRows)]
+    rows = [x for x in values if isinstance(x.kind, ExampleRows)]
     if not rows:
         return NoExamples(power)
     place, inner = rows[0].from_the_right, rows[0].kind.inner  # type: ignore[attr-defined]
     if any((x.from_the_right, x.kind.inner) != (place, inner) for x in rows):  # type: ignore[attr-defined]
         raise Declined(SEVERAL)
-    for x in every:
+    for x in values:
         if not isinstance(x.kind, ExampleRows) and any(
             len(shape) >= place and shape[-place] != 1 for shape in x.shapes
         ):
@@ -44,27 +44,27 @@ def joined(every: Sequence[Sized], rank: int, power: int = 0) -> RowKind:
 
 def entrywise(step: RowOperation) -> RowKind:
     """Return the kind of an entrywise function of all arguments."""
-    return joined(unscaled(step.read()), len(step.shapes[0]))
+    return entrywise_kind(without_powers(step.read()), len(step.shapes[0]))
 
 
-def unscaled(every: list[Sized]) -> list[Sized]:
+def without_powers(values: list[Sized]) -> list[Sized]:
     """Return the same values, for an operation that may be nonlinear. Decline sums over examples, and powers of n."""
-    if any(isinstance(x.kind, ExampleSum) for x in every):
+    if any(isinstance(x.kind, ExampleSum) for x in values):
         raise Declined(CURVED)
-    if any(x.kind.power != 0 for x in every):
+    if any(x.kind.power != 0 for x in values):
         raise Declined("the number of examples enters it")
-    return every
+    return values
 
 
-def added(step: RowOperation) -> RowKind:
+def addition(step: RowOperation) -> RowKind:
     """Return the kind of x + αy or of a difference."""
     step.plain("alpha")
     return sum_of([step.value("self"), step.value("other")], len(step.shapes[0]))
 
 
-def sum_of(every: Sequence[Sized], rank: int) -> RowKind:
+def sum_of(values: Sequence[Sized], rank: int) -> RowKind:
     """Return the kind of a sum, or of a concatenation: nᵖΣg_i + nᵖ⁺¹c = nᵖΣ(g_i + c)."""
-    kinds = [x.kind for x in every if not isinstance(x.kind, Zero)]
+    kinds = [x.kind for x in values if not isinstance(x.kind, Zero)]
     if not kinds:
         return NoExamples()
     totals = [kind for kind in kinds if isinstance(kind, ExampleSum)]
@@ -72,7 +72,7 @@ def sum_of(every: Sequence[Sized], rank: int) -> RowKind:
         power = kinds[0].power
         if any(kind.power != power for kind in kinds):
             raise Declined("a sum of terms that scale differently with the number of examples")
-        return joined(every, rank, power)
+        return entrywise_kind(values, rank, power)
     for kind in kinds:
         if isinstance(kind, ExampleRows):
             raise Declined(MIXES)
@@ -94,15 +94,15 @@ def times(x: Sized, y: Sized, rank: int) -> RowKind:
             if not isinstance(other.kind, NoExamples):
                 raise Declined(CURVED if isinstance(other.kind, ExampleSum) else MIXES)
             return ExampleSum(power)
-    return joined((x, y), rank, power)
+    return entrywise_kind((x, y), rank, power)
 
 
-def multiplied(step: RowOperation) -> RowKind:
+def multiplication(step: RowOperation) -> RowKind:
     """Return the kind of x·y."""
     return times(step.value("self"), step.value("other"), len(step.shapes[0]))
 
 
-def divided(step: RowOperation) -> RowKind:
+def division(step: RowOperation) -> RowKind:
     """Return the kind of x/y."""
     if step.plain("rounding_mode") is not None:
         return entrywise(step)
@@ -117,7 +117,7 @@ def linear(step: RowOperation) -> RowKind:
     return step.value("self").kind
 
 
-def converted(step: RowOperation) -> RowKind:
+def conversion(step: RowOperation) -> RowKind:
     """Return the kind of a conversion to another dtype, which is linear if that dtype is floating-point."""
     dtype = step.plain("dtype")
     if isinstance(step.value("self").kind, ExampleSum) and dtype not in (None, torch.float64):
@@ -125,7 +125,7 @@ def converted(step: RowOperation) -> RowKind:
     return linear(step) if dtype is None or dtype.is_floating_point else entrywise(step)
 
 
-def reduced(step: RowOperation) -> RowKind:
+def sum_or_mean(step: RowOperation) -> RowKind:
     """Return the kind of a sum or a mean."""
     x = step.value("self")
     kind = x.kind
@@ -148,7 +148,7 @@ def _without(kind: ExampleRows, dims: Sequence[int], keepdim: bool | None) -> Ro
     return kind if keepdim else replace(kind, axis=kind.axis - sum(d < kind.axis for d in dims))
 
 
-def along(step: RowOperation) -> RowKind:
+def nonlinear_reduction(step: RowOperation) -> RowKind:
     """Return the kind of a reduction along some axes. The result has these axes, with size 1, only with `keepdim`."""
     kind = _beside(step)
     if not isinstance(kind, ExampleRows):
@@ -156,24 +156,24 @@ def along(step: RowOperation) -> RowKind:
     return _without(kind, _dims(step, step.value("self").rank), step.plain("keepdim"))
 
 
-def along_and_kept(step: RowOperation) -> RowKind:
+def along_kept_axes(step: RowOperation) -> RowKind:
     """Return the kind of a function along some axes that keeps all axes, although their sizes may change."""
     return _beside(step)
 
 
 def _beside(step: RowOperation) -> RowKind:
-    unscaled(step.read())
+    without_powers(step.read())
     x = step.value("self")
     if isinstance(x.kind, ExampleRows) and x.kind.axis in _dims(step, x.rank):
         raise Declined(MIXES)
     return x.kind
 
 
-def losses(step: RowOperation) -> RowKind:
+def entrywise_loss(step: RowOperation) -> RowKind:
     """Return the kind of an entrywise loss with a reduction: 0 none, 1 mean, 2 sum."""
     reduction = step.plain("reduction")
-    every = unscaled(step.read())
-    kind = joined(every, max(x.rank for x in every))
+    values = without_powers(step.read())
+    kind = entrywise_kind(values, max(x.rank for x in values))
     if reduction == 0 or not isinstance(kind, ExampleRows):
         return kind
     return ExampleSum(-1 if reduction == 1 else 0)
@@ -208,7 +208,7 @@ def negative_log_likelihood(step: RowOperation) -> RowKind:
     return ExampleSum(-1)
 
 
-def looked_up(step: RowOperation) -> RowKind:
+def embedding(step: RowOperation) -> RowKind:
     """Return the kind of entries of a table, looked up by integers."""
     table, indices = step.value("weight"), step.value("indices")
     if not isinstance(table.kind, NoExamples) or table.kind.power:
@@ -221,7 +221,7 @@ def looked_up(step: RowOperation) -> RowKind:
     return indices.kind
 
 
-def expanded(step: RowOperation) -> RowKind:
+def expansion(step: RowOperation) -> RowKind:
     """Return the kind of an expansion, which repeats entries along axes."""
     x, shapes = step.value("self"), step.shapes
     if isinstance(x.kind, ExampleRows):
@@ -247,24 +247,24 @@ trunc where xlogy addcmul addcdiv hardshrink
 RULES: dict[str, Callable[[RowOperation], RowKind]] = {
     **dict.fromkeys(FUNCTIONS.split(), entrywise),
     **dict.fromkeys(("neg", "positive"), linear),
-    **dict.fromkeys(("add", "sub", "rsub"), added),
-    **dict.fromkeys(("sum", "mean"), reduced),
+    **dict.fromkeys(("add", "sub", "rsub"), addition),
+    **dict.fromkeys(("sum", "mean"), sum_or_mean),
     **dict.fromkeys(
         ("amax", "amin", "prod", "var", "std", "logsumexp", "argmax", "argmin", "any", "all", "max", "min", "median",
-         "linalg_vector_norm", "norm"), along,
+         "linalg_vector_norm", "norm"), nonlinear_reduction,
     ),
     **dict.fromkeys(
         ("_softmax", "_log_softmax", "cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "sort", "topk", "flip"),
-        along_and_kept,
+        along_kept_axes,
     ),
     **dict.fromkeys(
         ("mse_loss", "huber_loss", "smooth_l1_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
-         "soft_margin_loss"), losses,
+         "soft_margin_loss"), entrywise_loss,
     ),
     **dict.fromkeys(("nll_loss_forward", "nll_loss2d_forward"), negative_log_likelihood),
-    "mul": multiplied,
-    "div": divided,
-    "_to_copy": converted,
-    "expand": expanded,
-    "embedding": looked_up,
+    "mul": multiplication,
+    "div": division,
+    "_to_copy": conversion,
+    "expand": expansion,
+    "embedding": embedding,
 }  # fmt: skip

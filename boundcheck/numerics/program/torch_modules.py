@@ -59,12 +59,12 @@ def run_with(plugged: list[Plug], run: Callable[[], Result]) -> Result:
     Each of the two swaps is one call without Python code in between, so Ctrl-C cannot interrupt it halfway.
     """
     holders, names, tensors = zip(*plugged, strict=True)
-    before = [holder[name] for holder, name, _ in plugged]
+    originals = [holder[name] for holder, name, _ in plugged]
     try:
         deque(map(setitem, holders, names, tensors), maxlen=0)
         return run()
     finally:
-        deque(map(setitem, holders, names, before), maxlen=0)
+        deque(map(setitem, holders, names, originals), maxlen=0)
 
 
 def tied(modules: Iterable[nn.Module]) -> dict[int, tuple[Place, ...]]:
@@ -129,7 +129,7 @@ def _pruning(hook: Any) -> tuple[str, str] | None:
 
 def refuse_changed_buffers(modules: Sequence[tuple[str, nn.Module]], name: str, run: Callable[[], Result]) -> Result:
     """Return `run()`, a call of the user's function `name`. If it changes a buffer, restore the buffer and refuse."""
-    before = [
+    buffers = [
         (f"{path}.{prefix}.{key}".replace("..", "."), part._buffers, key, buffer, buffer._version, buffer.clone())
         for path, module in modules
         for prefix, part in module.named_modules()
@@ -140,7 +140,7 @@ def refuse_changed_buffers(modules: Sequence[tuple[str, nn.Module]], name: str, 
     try:
         result = run()
     finally:
-        for path, holder, key, buffer, version, value in before:
+        for path, holder, key, buffer, version, value in buffers:
             if holder.get(key) is not buffer or buffer._version != version:
                 changes.append(path)
                 holder[key] = buffer.detach_()

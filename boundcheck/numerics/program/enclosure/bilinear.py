@@ -135,7 +135,7 @@ class Bilinear:
         return Curvature(middle, middle, slack * (1 + 1e-12))
 
     def _cotangent_matrix(self, a: Tensor) -> csr_matrix | None:
-        """Return the matrix of x ↦ xᵀa, the derivative of ⟨a, B(x, q)⟩ by q; None if B is no matrix product."""
+        """Return the matrix of x ↦ xᵀa, the derivative of ⟨a, B(x, q)⟩ by q; None if B is not a matrix product."""
         places = self._places() if self.B in MATRICES else None
         if places is None:
             return None
@@ -249,7 +249,7 @@ class Bilinear:
         return Term(Interval(ones, ones), one.matrix[i][:, None], two.matrix[j][:, None], M.reshape(count, *shape))
 
     def _places(self) -> tuple[Tensor, Tensor, Tensor] | None:
-        """Return indices i, j, l such that p_i q_j is a term of y_l; None if B is no matrix product or too large."""
+        """Return indices i, j, l such that p_i q_j is a term of y_l; None if B is not a matrix product or is large."""
         a, b = self.p.shape, self.q.shape
         if len(a) not in (1, 2) or len(b) not in (1, 2) or a[-1] != b[0]:
             return None

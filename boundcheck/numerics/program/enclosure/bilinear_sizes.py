@@ -30,7 +30,7 @@ class JointNorms:
 def joint_norms(B: Product, q: Value, one: Slope, two: Slope) -> JointNorms | None:
     """Bound ‖Σ_k Dp_k⊗Dq_k‖ ≤ ‖Dp‖‖Dq‖, with the derivatives of a row of p and a column of q.
 
-    None if B is no matrix product.
+    None if B is not a matrix product.
     """
     if B not in MATRICES:
         return None

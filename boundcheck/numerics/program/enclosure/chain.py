@@ -37,11 +37,11 @@ class Chain:
         share = torch.linspace(0, 1, PIECES + 1, dtype=torch.float64).reshape(-1, *[1] * box.lo.dim())
         cuts = box.lo + (box.hi - box.lo) * share
         cuts[0], cuts[-1] = box.lo, box.hi
-        ranges = self.jets(Interval(cuts[:-1], torch.maximum(cuts[1:], cuts[:-1])))
-        joined = [
-            Interval(piece.lo.expand_as(cuts[1:]).amin(0), piece.hi.expand_as(cuts[1:]).amax(0)) for piece in ranges
+        pieces = self.jets(Interval(cuts[:-1], torch.maximum(cuts[1:], cuts[:-1])))
+        hulls = [
+            Interval(piece.lo.expand_as(cuts[1:]).amin(0), piece.hi.expand_as(cuts[1:]).amax(0)) for piece in pieces
         ]
-        return joined[0], joined[1], joined[2], joined[3]
+        return hulls[0], hulls[1], hulls[2], hulls[3]
 
 
 def chain_of(x: Value) -> Chain:

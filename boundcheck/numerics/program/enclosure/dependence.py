@@ -48,7 +48,7 @@ def norm_by_blocks(value: Value, pair: Pair, bends: Tensor) -> float:
 
 
 def _blocks(value: Value, slot: str) -> Tensor | None:
-    """Return the number of the block on which each entry depends. Blocks are disjoint. None if it is too large."""
+    """Return the number of the block on which each entry depends; blocks are disjoint. None if it is too costly."""
     sets = depends_on(value, slot)
     if sets is None:
         return None

@@ -91,23 +91,23 @@ class Elementwise:
             rest = rest + size * (one.norms * two.rows + one.rows * two.reach) * UP
             rest_norm += float((size * one.norms).max()) * base.remainder(pair[1]) * UP
             rest_norm += float((size * two.reach).max()) * base.remainder(pair[0]) * UP
-        before, most = base.bend(pair), math.inf
-        if before is not None:
+        base_bend, most = base.bend(pair), math.inf
+        if base_bend is not None:
             slope, size = self.at_centre[1].mid, self.jet[1].size
-            if math.isfinite(before.most):
+            if math.isfinite(base_bend.most):
                 own = Bend(tuple(terms), rest, min(norm(rest), math.inf if math.isnan(rest_norm) else rest_norm) * UP)
-                most = (own.norm(base.shape) + float(size.max()) * before.norm(base.shape)) * UP
+                most = (own.norm(base.shape) + float(size.max()) * base_bend.norm(base.shape)) * UP
                 most = math.inf if math.isnan(most) else most
             off = torch.maximum(self.jet[1].hi - slope, slope - self.jet[1].lo).clamp(min=0)
             error = torch.zeros_like(rest)
-            for term in before.terms:
+            for term in base_bend.terms:
                 if term.M is None:  # each term belongs to one entry, so c can take the interval φ'
                     terms.append(Term(_flat(self.jet[1]) * term.c, term.A, term.B))
                 else:
                     terms.append(Term(term.c, term.A, term.B, term.M * slope))
                     error = error + (off + rounding(2) * slope.abs()) * term.sizes(base.shape) * UP
-            rest = rest + size * before.rest + error
-            rest_norm += float(size.max()) * before.rest_norm * UP + norm(error)
+            rest = rest + size * base_bend.rest + error
+            rest_norm += float(size.max()) * base_bend.rest_norm * UP + norm(error)
         rest = rest * UP
         rest_norm = min(norm(rest), math.inf if math.isnan(rest_norm) else rest_norm * UP)
         return Bend(tuple(terms), rest, rest_norm, most)
@@ -216,8 +216,8 @@ def elementwise_value(chain: Chain) -> Value:
     for pair in PAIRS:
         if all(slot in base.slopes for slot in pair):
             one, two = (base.slopes[slot].reach for slot in pair)
-            before = base.bends.get(pair, torch.zeros((), dtype=torch.float64))
-            bend = (jet[2].size * one * two + jet[1].size * before) * UP
+            base_bend = base.bends.get(pair, torch.zeros((), dtype=torch.float64))
+            bend = (jet[2].size * one * two + jet[1].size * base_bend) * UP
             bends[pair] = torch.where(bend.isnan(), math.inf, bend)
     return Value(at_centre[0], jet[0], slopes, bends, Elementwise(base, jet, at_centre), chain)
 

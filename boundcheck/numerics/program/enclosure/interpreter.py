@@ -183,16 +183,16 @@ class Enclosures:
         shape, k = [x.shape[dim] for dim in order], math.prod(x.shape[dim] for dim in dims)
         back = [order.index(dim) for dim in range(len(order))]
 
-        def joined(t: Tensor) -> Tensor:
+        def grouped(t: Tensor) -> Tensor:
             return t.permute(order).reshape(-1, k)
 
-        def parted(t: Tensor) -> Tensor:
+        def ungrouped(t: Tensor) -> Tensor:
             return t.reshape(shape).permute(back)
 
-        groups = refined(linear_value([x], joined, joined, None, moves=True, terms=1), self.radius)
+        groups = refined(linear_value([x], grouped, grouped, None, moves=True, terms=1), self.radius)
         m, kappa = math.sqrt(1 / norm.scale), math.sqrt(norm.epsilon / norm.scale)
         result = refined(normalised_value(groups, m, kappa, self.radius), self.radius)
-        return linear_value([result], parted, parted, None, moves=True, terms=1)
+        return linear_value([result], ungrouped, ungrouped, None, moves=True, terms=1)
 
     def _made_by(self, operation: Operation, name: str, exponent: float | None = None) -> Operation | None:
         """Return the operation that computes the first argument, if `operation` has this name and exponent."""

@@ -156,10 +156,10 @@ def softmax(x: Interval) -> Interval:
 
 def _of_others(x: Tensor) -> Tensor:
     """Return log Σ e^(x_j) over the other entries j of the last axis, without a difference of sums."""
-    none = torch.full_like(x[..., :1], -math.inf)
-    before = torch.cat((none, x[..., :-1].logcumsumexp(-1)), -1)
-    after = torch.cat((x[..., 1:].flip(-1).logcumsumexp(-1).flip(-1), none), -1)
-    return torch.logaddexp(before, after)
+    minus_infinity = torch.full_like(x[..., :1], -math.inf)
+    of_earlier = torch.cat((minus_infinity, x[..., :-1].logcumsumexp(-1)), -1)
+    of_later = torch.cat((x[..., 1:].flip(-1).logcumsumexp(-1).flip(-1), minus_infinity), -1)
+    return torch.logaddexp(of_earlier, of_later)
 
 
 def _bend_size(x: Value, pair: Pair) -> Tensor:

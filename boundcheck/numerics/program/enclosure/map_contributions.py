@@ -64,7 +64,7 @@ def _ends(output: Value) -> Iterator[Value]:
 
 @torch.no_grad()
 def _slope(output: Value, ends: frozenset[int], slot: str) -> float:
-    """Return an upper bound of the derivative of the output by an input, if only these ends depend on it."""
+    """Return an upper bound of ‖J‖ of the output by an input, if only these ends depend on the input."""
     memory: dict[int, Value] = {}
 
     def alone(value: Value) -> Value:
@@ -85,7 +85,7 @@ def _slope(output: Value, ends: frozenset[int], slot: str) -> float:
 
 @torch.no_grad()
 def _bend(output: Value, operations: frozenset[int], pair: Pair) -> float:
-    """Return an upper bound of the second derivative of the output, if only these operations are nonlinear."""
+    """Return an upper bound of the norm of the second derivative, if only these operations are nonlinear."""
     bends: dict[int, Bend | None] = {}
     for value in values_before(output):
         bends[id(value)] = None

@@ -169,15 +169,15 @@ class Normalised(Groups):
             rest = change * F * G + self.second * (F * S + R * (G + S))
             rest_norm = _most(change * F) * whole + _most(self.second * F) * right + _most(self.second * (G + S)) * left
             most = _most(self.second * (F + R)) * (whole + right)
-        before = x.bend(pair)
-        if before is not None:
+        inner_bend = x.bend(pair)
+        if inner_bend is not None:
             error = torch.zeros_like(rest)
-            for term in before.terms:
+            for term in inner_bend.terms:
                 terms.append(Term(term.c, term.A, term.B, torch.vmap(self.slope_at_centre)(term.matrix(shape))))
                 error = error + self.moved * self._sizes(term.sizes(shape))
-            rest = rest + self.first * self._sizes(before.rest) + error
-            rest_norm += _most(self.first) * before.rest_norm + norm(error)
-            most += _most(self.first) * before.norm(shape)
+            rest = rest + self.first * self._sizes(inner_bend.rest) + error
+            rest_norm += _most(self.first) * inner_bend.rest_norm + norm(error)
+            most += _most(self.first) * inner_bend.norm(shape)
         rest = torch.where(rest.isnan(), math.inf, rest * UP)[:, None].expand(shape)
         rest_norm, most = (math.inf if math.isnan(size) else size * UP for size in (rest_norm, most))
         return Bend(tuple(terms), rest, min(norm(rest), rest_norm), most)

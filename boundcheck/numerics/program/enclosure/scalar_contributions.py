@@ -50,11 +50,11 @@ def contributions(
     rows = []
     slots = (W, LAM) if quantity in ("cross", "third_cross") else (W,)
     for site in sites_of(values, names, [i for i, value in enumerate(values) if is_bent(value) and W in value.slopes]):
-        alone, centre = _Alone(bounds, site), _Alone(bounds, site, at_centre=True)
-        value: float = getattr(alone, quantity)
+        site_bounds, centre = _SiteBounds(bounds, site), _SiteBounds(bounds, site, at_centre=True)
+        value: float = getattr(site_bounds, quantity)
         if calm is not None:
-            slope = alone.third if quantity == "hessian" else alone.third_cross
-            value = min(value, (getattr(_Alone(calm.bounds, site), quantity) + calm.mean * slope) * UP)
+            slope = site_bounds.third if quantity == "hessian" else site_bounds.third_cross
+            value = min(value, (getattr(_SiteBounds(calm.bounds, site), quantity) + calm.mean * slope) * UP)
         reading = _reading(bounds.over, site, ORDER.get(quantity, 2), slots, names)
         at_centre = factor * getattr(centre, quantity)
         rows.append(site.row(factor * value, at_centre, reading, least=quantity == "smallest"))
@@ -82,7 +82,7 @@ class _DerivativesOfSome(Derivatives):
         self.values = [whole.values[i] for i in places]
 
 
-class _Alone(ScalarBounds):
+class _SiteBounds(ScalarBounds):
     """Bounds to which only one site contributes, over the ball or at its centre."""
 
     def __init__(self, whole: ScalarBounds, site: Site, *, at_centre: bool = False) -> None:
@@ -135,12 +135,12 @@ def _gradient(bounds: ScalarBounds, site: Site, radius: float) -> float:
         is_steady = is_steady and bool((adjoint.rad <= STEADY * adjoint.size).all())
     part._affine_adjoints = adjoints
     best = part.gradient_norm()
-    alone = _Alone(bounds, site)
-    parts = alone.at.curvature((W, W)) if radius and is_steady else []
-    if parts and math.isfinite(alone.third):  # with a constant adjoint it is the gradient of one function
+    site_bounds = _SiteBounds(bounds, site)
+    parts = site_bounds.at.curvature((W, W)) if radius and is_steady else []
+    if parts and math.isfinite(site_bounds.third):  # with a constant adjoint it is the gradient of one function
         hessian = hessian_at(parts)
         affine_bound = farthest(hessian.H, _at_centre(bounds.at, site), radius)
-        best = min(best, affine_bound + radius * (hessian.off + radius * alone.third / 2))
+        best = min(best, affine_bound + radius * (hessian.off + radius * site_bounds.third / 2))
     return best
 
 

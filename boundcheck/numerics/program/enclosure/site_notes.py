@@ -155,7 +155,7 @@ def short(x: float) -> str:
 
 
 def hint(reading: Reading, value: float, at_centre: float, *, least: bool) -> str:
-    """Return advice if the bound is infinite or much larger than at the centre; otherwise an empty string."""
+    """Return advice if the bound is infinite or far from its value at the centre; otherwise an empty string."""
     if not math.isfinite(value):
         return _about_infinity(reading)
     is_loose = value < at_centre / LOOSE if least else value > LOOSE * max(at_centre, 0.0)

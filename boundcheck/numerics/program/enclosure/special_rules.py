@@ -89,7 +89,9 @@ def _bce(x: Any, y: Any, weight: Any = None, reduction: int = 1) -> Value:
     if not isinstance(x, Value) or isinstance(y, Value) or isinstance(weight, Value):
         raise Declined("aten.binary_cross_entropy with a target or a weight that varies; write it with logarithms")
     if not bool(((x.box.lo > EDGE) & (x.box.hi < 1 - EDGE)).all()):
-        raise Declined("aten.binary_cross_entropy next to 0 or 1, where PyTorch cuts it off; take the one with logits")
+        raise Declined(
+            "aten.binary_cross_entropy next to 0 or 1, where PyTorch cuts it off; use binary_cross_entropy_with_logits"
+        )
     inner, one = chains.chain_of(x), torch.ones((), dtype=torch.float64)
     log, log_of_rest = (chains.applied(ELEMENTARY["log"], z) for z in (inner, chains.scaled(inner, -one, one)))
     share, rest = point(-y), outward(y - 1, y - 1)

@@ -280,8 +280,8 @@ class Algebra:
             if in_order:
                 return linear
             rows = places.reshape(-1)
-            moved = self.stage.compute(lambda F: F[rows], linear.matrix)
-            return linear if linear_maps.equal(moved, linear.matrix) else Rows(moved)
+            matrix = self.stage.compute(lambda F: F[rows], linear.matrix)
+            return linear if linear_maps.equal(matrix, linear.matrix) else Rows(matrix)
         if places.shape == shape and in_order:
             return linear
         raise Unknown("a matrix product whose entries are moved")

@@ -57,17 +57,17 @@ def _of_matrix(algebra: Algebra, A: Value, x: Expression, constant: Value | None
     if example(part.a1).numel() > 1:
         raise Unknown("a matrix of parameters with factors")
     if isinstance(part.linear, Selection):
-        before = TwoSided(None, part.linear.index.expand(x.shape), None)
+        two_sided = TwoSided(None, part.linear.index.expand(x.shape), None)
     elif isinstance(part.linear, TwoSided):
-        before = part.linear
+        two_sided = part.linear
     else:
         raise Unknown("a matrix times a matrix product")
     if left:
-        side = A if before.left is None else stage.compute(torch.matmul, A, before.left)
-        linear, shape = replace(before, left=side), (example(A).shape[0], x.shape[1])
+        side = A if two_sided.left is None else stage.compute(torch.matmul, A, two_sided.left)
+        linear, shape = replace(two_sided, left=side), (example(A).shape[0], x.shape[1])
     else:
-        side = A if before.right is None else stage.compute(torch.matmul, before.right, A)
-        linear, shape = replace(before, right=side), (x.shape[0], example(A).shape[1])
+        side = A if two_sided.right is None else stage.compute(torch.matmul, two_sided.right, A)
+        linear, shape = replace(two_sided, right=side), (x.shape[0], example(A).shape[1])
     return Expression((Poly(linear, None, part.a1),), constant, torch.Size(shape))
 
 

@@ -103,8 +103,8 @@ def add(a: Real, b: Real) -> Ball:
     x, y = ball(a), ball(b)
     mid = x.mid + y.mid
     part = mid - x.mid
-    lost = (x.mid - (mid - part)) + (y.mid - part)
-    return Ball(mid, up(x.rad + y.rad + lost.abs()))
+    error = (x.mid - (mid - part)) + (y.mid - part)
+    return Ball(mid, up(x.rad + y.rad + error.abs()))
 
 
 def neg(a: Real) -> Ball:

@@ -97,13 +97,13 @@ def _extreme(x: Ball, dim: list[int] | int | None = None, keepdim: bool = False)
 def _mirrored(rule: Callable[..., Any]) -> Callable[..., Any]:
     """Return the rule for smallest entries, from a rule for largest entries applied to −x."""
 
-    def mirrored(x: Ball, *rest: Any, **more: Any) -> Any:
-        result = rule(Ball(-x.mid, x.rad), *rest, **more)
+    def negated(x: Ball, *args: Any, **kwargs: Any) -> Any:
+        result = rule(Ball(-x.mid, x.rad), *args, **kwargs)
         if isinstance(result, tuple):
             return Ball(-result[0].mid, result[0].rad), result[1]
         return Ball(-result.mid, result.rad) if isinstance(result, Ball) else result
 
-    return mirrored
+    return negated
 
 
 def _largest(x: Ball, dim: int, keepdim: bool = False) -> tuple[Ball, Tensor]:
@@ -170,13 +170,13 @@ def _max_pool2d(
     return (pooled, index) if x.mid.dim() == 4 else (pooled.map(lambda t: t[0]), index[0])
 
 
-def _max(x: Ball, *rest: Any, **more: Any) -> Any:
+def _max(x: Ball, *args: Any, **kwargs: Any) -> Any:
     """max() of all entries, max(dim) or max(other)."""
-    if not rest and not more:
+    if not args and not kwargs:
         return _extreme(x)
-    if rest and isinstance(rest[0], Ball):
-        return maximum(x, rest[0])
-    return _largest(x, *rest, **more)
+    if args and isinstance(args[0], Ball):
+        return maximum(x, args[0])
+    return _largest(x, *args, **kwargs)
 
 
 def _leaky(x: Ball, slope: Real = 0.01) -> Ball:
@@ -203,10 +203,10 @@ def _hardtanh_backward(grad: Ball, x: Ball, low: Real, high: Real) -> Ball:
     return choose(positive(sub(x, low)) & positive(sub(high, x)), grad, 0.0)
 
 
-def _min(x: Ball, *rest: Any, **more: Any) -> Any:
-    if rest and isinstance(rest[0], Ball):
-        return minimum(x, rest[0])
-    return _mirrored(_max)(x, *rest, **more)
+def _min(x: Ball, *args: Any, **kwargs: Any) -> Any:
+    if args and isinstance(args[0], Ball):
+        return minimum(x, args[0])
+    return _mirrored(_max)(x, *args, **kwargs)
 
 
 RULES: dict[str, Callable[..., Any]] = {

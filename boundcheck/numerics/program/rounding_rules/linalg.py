@@ -91,13 +91,13 @@ def _lu_solve(lu: Any, pivots: Tensor, b: Ball, *, left: bool = True, adjoint: b
 
 def matrix_of(a: Ball, lu: Tensor, pivots: Tensor) -> Factors:
     """Return A or Aᵀ, whichever PyTorch factorised; a ball around both if they are close to each other."""
-    swapped = transpose(_full(a))
-    apart, scale = float((a.mid - swapped.mid).abs().max()), float(a.mid.abs().max())
-    if apart <= 1e-3 * scale:
-        return Factors(Ball(a.mid, up(torch.maximum(a.rad, swapped.rad) + (a.mid - swapped.mid).abs())))
+    transposed = transpose(_full(a))
+    difference, scale = float((a.mid - transposed.mid).abs().max()), float(a.mid.abs().max())
+    if difference <= 1e-3 * scale:
+        return Factors(Ball(a.mid, up(torch.maximum(a.rad, transposed.rad) + (a.mid - transposed.mid).abs())))
     P, L, U = torch.lu_unpack(lu.detach().double(), pivots)
     product = P @ L @ U
-    for candidate in (_full(a), swapped):
+    for candidate in (_full(a), transposed):
         if float((product - candidate.mid).abs().max()) <= 1e-4 * scale:
             return Factors(candidate)
     raise Refusal("LU factors of another matrix")
