@@ -66,7 +66,7 @@ class Enclosures:
                     self._results.append(cached)
                     continue
                 self._reads_w, number_of_notes = False, len(self.notes)
-                values = [self._kept(value, operation) for value in self._interpreted(operation)]
+                values = [self._finish(value, operation) for value in self._interpret(operation)]
                 self._results.append(values)
                 if self._reads_w:
                     self._of_w.add(place)
@@ -101,14 +101,14 @@ class Enclosures:
         if self._numbers > MOST_NUMBERS:
             raise Declined(f"{operation.name}: the derivatives would take more than {MOST_NUMBERS} numbers")
 
-    def _kept(self, value: Value, operation: Operation) -> Value:
+    def _finish(self, value: Value, operation: Operation) -> Value:
         self._count((value,), operation)
         if not value.rule:
             return value
         value.name, value.line = operation.name, operation.line
         return refined(value, self.radius)
 
-    def _interpreted(self, operation: Operation) -> list[Value]:
+    def _interpret(self, operation: Operation) -> list[Value]:
         args, kwargs = changed(self._argument, operation.args, operation.kwargs)
         if kwargs.get("dtype") not in {None, *self._dtypes}:
             place = f", {operation.line}" if operation.line else ""
@@ -169,10 +169,10 @@ class Enclosures:
 
     def _square_of_a_norm(self, operation: Operation) -> Value | None:
         """Return Σx² for (√Σx²)², which is smooth where the root is not; None for other operations."""
-        root = self._made_by(operation, "pow", 2)
-        total = None if root is None else self._made_by(root, "sqrt")
-        squares = None if total is None else self._made_by(total, "sum")
-        if root is None or squares is None or self._made_by(squares, "pow", 2) is None:
+        root = self._input_operation(operation, "pow", 2)
+        total = None if root is None else self._input_operation(root, "sqrt")
+        squares = None if total is None else self._input_operation(total, "sum")
+        if root is None or squares is None or self._input_operation(squares, "pow", 2) is None:
             return None
         return self[root.args[0]]
 
@@ -194,7 +194,7 @@ class Enclosures:
         result = refined(normalised_value(groups, m, kappa, self.radius), self.radius)
         return linear_value([result], ungrouped, ungrouped, None, moves=True, terms=1)
 
-    def _made_by(self, operation: Operation, name: str, exponent: float | None = None) -> Operation | None:
+    def _input_operation(self, operation: Operation, name: str, exponent: float | None = None) -> Operation | None:
         """Return the operation that computes the first argument, if `operation` has this name and exponent."""
         if operation.name != name or not operation.args or not isinstance(operation.args[0], Ref):
             return None
