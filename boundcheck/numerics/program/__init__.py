@@ -1,1 +1,1 @@
-"""What a user's function is made of: its operations, its degree, its rounding and its derivatives."""
+"""Analysis of a user's function: its operations, its degree, its rounding and its derivatives."""

@@ -1,8 +1,8 @@
-"""Arrays of arb balls, with a tangent, and the derivative of a number by them in reverse.
+"""Arrays of arb balls with tangents, and derivatives in reverse mode.
 
-A ball contains the exact number; python-flint computes with them at `BITS` bits, elementary functions included. An
-array is a numpy array of balls. Beside it may stand its derivative in one direction, so that the reverse pass gives
-products of second derivatives as well.
+A ball contains the exact number. python-flint computes with balls at `BITS` bits, including elementary functions. An
+array is a numpy array of balls. It may carry its derivative in one direction; the reverse pass then also gives
+products with second derivatives.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Array = Any  # a numpy array of balls
 
 
 def array(x: Any) -> Array:
-    """As an array, also where numpy returns a single ball."""
+    """Return x as an array, even if it is a single ball, which numpy returns for an array without axes."""
     return x if isinstance(x, np.ndarray) else np.array(x, dtype=object)
 
 
 @dataclass(frozen=True, eq=False)
 class Jet:
-    """Numbers, and their derivatives in one direction; None where these are 0."""
+    """Numbers and their derivatives in one direction. A tangent of None means that the derivatives are 0."""
 
     value: Array
     tangent: Array | None = None
@@ -35,7 +35,7 @@ class Jet:
         return shape
 
     def map(self, f: Callable[[Array], Array]) -> Jet:
-        """A linear function of the numbers."""
+        """Apply a linear function f."""
         return Jet(array(f(self.value)), None if self.tangent is None else array(f(self.tangent)))
 
     def __add__(self, other: Jet) -> Jet:
@@ -51,7 +51,7 @@ class Jet:
         return self.paired(other, lambda x, y: x * y)
 
     def paired(self, other: Jet, product: Callable[[Array, Array], Array]) -> Jet:
-        """A product that is linear in both."""
+        """Apply a product that is linear in both factors."""
         value, tangent = array(product(self.value, other.value)), None
         if self.tangent is not None:
             tangent = array(product(self.tangent, other.value))
@@ -66,7 +66,7 @@ def _filled(x: Array, shape: tuple[int, ...]) -> Array:
 
 
 def summed_to(x: Array, shape: tuple[int, ...]) -> Array:
-    """The transpose of broadcasting."""
+    """Sum an array over the axes along which `shape` was broadcast, the transpose of broadcasting."""
     while x.ndim > len(shape):
         x = array(x.sum(0))
     for axis, size in enumerate(shape):
@@ -75,12 +75,15 @@ def summed_to(x: Array, shape: tuple[int, ...]) -> Array:
     return x
 
 
-Pull = Callable[[Jet], Jet]  # from the derivative by a result to that by an input
+Pull = Callable[[Jet], Jet]  # maps the derivative by a result to the derivative by an input
 
 
 @dataclass(eq=False)
 class Node:
-    """A tensor of a program, and how derivatives go back to what it is made of; without parents, data or an input."""
+    """A tensor of a program, with its parents and the maps that pull derivatives back to them.
+
+    A node without parents is data or an input.
+    """
 
     jet: Jet
     parents: tuple[tuple[Node, Pull], ...] = ()
@@ -98,19 +101,19 @@ class Tape:
     nodes: list[Node] = field(default_factory=list)
 
     def put(self, jet: Jet, *parents: tuple[Node, Pull]) -> Node:
-        """A result; of its parents, those that are data are left out."""
-        kept = tuple((node, pull) for node, pull in parents if node.depends)
-        node = Node(jet, kept, bool(kept))
-        if kept:
+        """Record a result. Parents that are data are left out."""
+        followed = tuple((node, pull) for node, pull in parents if node.depends)
+        node = Node(jet, followed, bool(followed))
+        if followed:
             self.nodes.append(node)
         return node
 
     def linear(self, x: Node, f: Callable[[Array], Array], back: Callable[[Array], Array]) -> Node:
-        """f(x) for a linear f, with its transpose."""
+        """Record f(x) for a linear f with the transpose `back`."""
         return self.put(x.jet.map(f), (x, lambda a: a.map(back)))
 
     def add(self, x: Node, y: Node) -> Node:
-        """x + y, broadcast."""
+        """Record x + y with broadcasting."""
         return self.put(
             x.jet + y.jet,
             (x, lambda a: a.map(lambda t: summed_to(t, x.shape))),
@@ -118,7 +121,7 @@ class Tape:
         )
 
     def mul(self, x: Node, y: Node) -> Node:
-        """x·y entry by entry, broadcast."""
+        """Record x·y, entry by entry, with broadcasting."""
         return self.put(
             x.jet * y.jet,
             (x, lambda a: (a * y.jet).map(lambda t: summed_to(t, x.shape))),
@@ -126,33 +129,33 @@ class Tape:
         )
 
     def matmul(self, x: Node, y: Node) -> Node:
-        """A product of matrices or of stacks of them, both of two axes at least."""
-        turned = lambda t: np.swapaxes(t, -1, -2)  # noqa: E731
+        """Record the product of two matrices or stacks of matrices; both need at least two axes."""
+        transpose = lambda t: np.swapaxes(t, -1, -2)  # noqa: E731
         return self.put(
             x.jet.paired(y.jet, np.matmul),
-            (x, lambda a: a.paired(y.jet.map(turned), np.matmul).map(lambda t: summed_to(t, x.shape))),
-            (y, lambda a: x.jet.map(turned).paired(a, np.matmul).map(lambda t: summed_to(t, y.shape))),
+            (x, lambda a: a.paired(y.jet.map(transpose), np.matmul).map(lambda t: summed_to(t, x.shape))),
+            (y, lambda a: x.jet.map(transpose).paired(a, np.matmul).map(lambda t: summed_to(t, y.shape))),
         )
 
     def apply(self, x: Node, orders: Callable[[Any], tuple[Any, Any, Any]]) -> Node:
-        """φ entry by entry, from a function of one ball that returns φ, φ' and φ''."""
+        """Record φ(x), entry by entry. `orders` returns φ, φ' and φ'' at one ball."""
         flat = [orders(ball) for ball in x.jet.value.reshape(-1)]
         value, slope, bend = (_like(x.jet.value, [order[i] for order in flat]) for i in range(3))
         tangent = x.jet.tangent
-        moved = Jet(slope) if tangent is None else Jet(slope, array(bend * tangent))
+        slopes = Jet(slope) if tangent is None else Jet(slope, array(bend * tangent))
         jet = Jet(value, None if tangent is None else array(slope * tangent))
-        return self.put(jet, (x, lambda a: a * moved))
+        return self.put(jet, (x, lambda a: a * slopes))
 
     def gradients(self, output: Node, seed: Jet, inputs: Sequence[Node]) -> list[Jet | None]:
-        """The derivatives of ⟨seed, output⟩ by the inputs; None where one does not enter."""
+        """Return the derivatives of ⟨seed, output⟩ by the inputs; None for an input on which it does not depend."""
         adjoints: dict[int, Jet] = {id(output): seed}
         for node in reversed(self.nodes):
             adjoint = adjoints.get(id(node))
             if adjoint is None:
                 continue
             for parent, pull in node.parents:
-                part, before = pull(adjoint), adjoints.get(id(parent))
-                adjoints[id(parent)] = part if before is None else before + part
+                part, earlier = pull(adjoint), adjoints.get(id(parent))
+                adjoints[id(parent)] = part if earlier is None else earlier + part
         return [adjoints.get(id(x)) for x in inputs]
 
 

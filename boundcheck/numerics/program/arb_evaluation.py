@@ -1,7 +1,8 @@
-"""A recorded program evaluated with arb balls: its value, its gradient, and products with its second derivatives.
+"""Evaluate a recorded program with arb balls: its value, its gradient, and products with its second derivatives.
 
-Everything is that of exact real arithmetic on the stored numbers, as in `estimate/rounding_proof.py`, but 20 digits
-narrower, and nothing is assumed of PyTorch's functions. An operation without a rule is declined by its name.
+The balls enclose the results of exact real arithmetic on the stored numbers, as in `estimate/rounding_proof.py`. They
+are narrower by 20 digits, and assume nothing about PyTorch's functions. An operation without a rule is declined by
+name.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from boundcheck.numerics.program.arb_numbers import balls, filled
 from boundcheck.numerics.program.arb_rules import ArbRules
 from boundcheck.numerics.program.recorded_program import Declined, Program, Ref
 
-MOST = 1_000_000  # numbers that one function computes, in about half a second
+MOST = 1_000_000  # largest number of numbers to compute, which takes about half a second
 
 
 @dataclass(frozen=True, eq=False)
 class Gradient:
-    """⟨seed, f⟩ by w and by λ, and the derivatives of both along a direction of w; None where one is 0."""
+    """Derivatives of ⟨seed, f⟩ by w and by λ, with tangents along a direction of w; None for a zero derivative."""
 
     output: Jet
     by_w: Jet | None
@@ -35,18 +36,18 @@ def gradient(program: Program, w: Tensor, lam: Tensor, *, seed: Tensor | None, a
     Parameters
     ----------
     program : Program
-        Recorded with every operation, those on data too.
+        A program recorded with all operations, including operations on data alone.
     w, lam : Tensor
         The point.
     seed : Tensor or None
-        Of the shape of the output; None for a scalar.
+        A tensor of the shape of the output; None for a scalar output.
     along : Tensor or None
-        A direction of w in which the gradient is differentiated.
+        A direction of w along which the gradient is differentiated.
 
     Returns
     -------
     Gradient
-        All as balls.
+        The value and the derivatives, as balls.
 
     Raises
     ------
@@ -75,7 +76,7 @@ def gradient(program: Program, w: Tensor, lam: Tensor, *, seed: Tensor | None, a
 
 
 def work(program: Program) -> int:
-    """About how many numbers a program computes; a product of matrices, each number from a sum."""
+    """Estimate how many numbers a program computes. An entry of a matrix product counts as the length of its sum."""
     count = 0
     for operation in program.operations:
         size = sum(shape.numel() for shape in operation.shapes)

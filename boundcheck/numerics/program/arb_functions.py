@@ -1,4 +1,4 @@
-"""Functions of one arb ball: the value with the first and the second derivative."""
+"""Functions of one arb ball: the value, and the first and second derivatives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _exp_orders(x: Any) -> Any:
     return y, y, y
 
 
-def _in_base_2(x: Any) -> Any:
+def _exp2_orders(x: Any) -> Any:
     c = flint.arb(2).log()
     y = (c * x).exp()
     return y, c * y, c * c * y
@@ -59,7 +59,7 @@ def _relu_orders(x: Any) -> Any:
 
 
 def power(exponent: float) -> Callable[[Any], Any]:
-    """x^p with its derivatives; any x for a whole p, positive ones for another."""
+    """Return x^p with its first two derivatives as a function of x. If p is not an integer, x must be positive."""
     p = flint.arb(exponent)
     if exponent == 2:
         return lambda x: (x**2, p * x, p)
@@ -97,7 +97,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "sin": lambda x: (x.sin(), x.cos(), -x.sin()),
     "cos": lambda x: (x.cos(), -x.sin(), -x.cos()),
     "asinh": lambda x: (x.asinh(), power(-0.5)(1 + x * x)[0], -x * power(-1.5)(1 + x * x)[0]),
-    "exp2": lambda x: _in_base_2(x),
+    "exp2": lambda x: _exp2_orders(x),
     "log2": lambda x: tuple(order / flint.arb(2).log() for order in _log_orders(x)),
     "log10": lambda x: tuple(order / flint.arb(10).log() for order in _log_orders(x)),
     "sinh": lambda x: (x.sinh(), x.cosh(), x.sinh()),

@@ -1,4 +1,4 @@
-"""Stored numbers as arb balls, and balls as numbers: conversions that lose nothing."""
+"""Convert stored numbers to arb balls without error, and balls to upper bounds."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ try:
 except ImportError:  # the extra `rigorous`
     flint = None  # type: ignore[assignment]
 
-UP = 1 + 2.0**-50  # a ball becomes a float by rounding to the nearest
+UP = 1 + 2.0**-50  # covers the rounding to nearest when a ball is converted to a float
 
 
 def is_installed() -> bool:
-    """Is python-flint there?"""
+    """Return True if python-flint is installed."""
     return flint is not None
 
 
 def exact(x: float) -> Any:
-    """A number as a ball without width."""
+    """Return a number as a ball of radius 0."""
     return flint.arb(x)
 
 
 def balls(x: Tensor) -> Any:
-    """Stored numbers, which are exact."""
+    """Return the numbers of a tensor as an array of balls of radius 0."""
     numbers = x.detach().cpu().double()
     if not bool(numbers.isfinite().all()):
         raise Declined("a number is not finite")
@@ -40,7 +40,7 @@ def balls(x: Tensor) -> Any:
 
 
 def norm(x: Any) -> float:
-    """At least the Euclidean norm of all numbers in the balls of an array."""
+    """Return an upper bound of the Euclidean norm of any numbers in the balls of an array."""
     squares = sum((ball.abs_upper() ** 2 for ball in array(x).reshape(-1)), flint.arb(0))
     size = float(squares.abs_upper().sqrt().abs_upper()) * UP
     if not math.isfinite(size):
@@ -49,29 +49,29 @@ def norm(x: Any) -> float:
 
 
 def precision() -> Any:
-    """Balls have `BITS` bits inside of it."""
+    """Return a context in which balls have `BITS` bits."""
     return flint.ctx.workprec(BITS)
 
 
 def number(mid: float, rad: float) -> Any:
-    """A ball."""
+    """Return the ball with this midpoint and radius."""
     if not math.isfinite(rad):
-        raise Declined("a number is not known")
+        raise Declined("the radius of a number is not finite")
     return flint.arb(mid, rad)
 
 
 def value(jet: Jet | None, size: int) -> Any:
-    """Derivatives as a vector; 0 where there are none."""
+    """Return derivatives as a vector; zeros for None."""
     return filled(np.empty(size), 0.0) if jet is None else jet.value.reshape(-1)
 
 
 def tangent(jet: Jet | None, size: int) -> Any:
-    """Second derivatives along the direction, as a vector."""
+    """Return derivatives along the direction as a vector; zeros if there are none."""
     return filled(np.empty(size), 0.0) if jet is None or jet.tangent is None else jet.tangent.reshape(-1)
 
 
 def filled(x: Any, number: float) -> Any:
-    """An array of the shape of x, with the same number everywhere."""
+    """Return an array of balls with the shape of x, all equal to a number."""
     result = np.empty(x.shape, dtype=object)
     result[...] = flint.arb(number)
     return result

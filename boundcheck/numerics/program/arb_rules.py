@@ -1,4 +1,4 @@
-"""The rule of each operation for balls of 128 bits: a row of `FUNCTIONS`, or a method named like the operation."""
+"""Rules of operations for balls of 128 bits: entries of `FUNCTIONS`, or methods named after the operation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OF_MEMORY = frozenset(("dtype", "memory_format", "layout", "device", "pin_memory
 
 
 class ArbRules:
-    """Which rule each operation has."""
+    """Applies the rule of each operation and records the result on a tape."""
 
     def __init__(self, tape: Tape, dtypes: set[torch.dtype]) -> None:
         self.tape, self.dtypes = tape, dtypes
@@ -31,7 +31,7 @@ class ArbRules:
         name = operation.name
         if kwargs.get("dtype") not in {None, *self.dtypes}:
             raise Declined(f"aten.{name} to {kwargs['dtype']}, which is not the identity{place}")
-        kwargs = {k: v for k, v in kwargs.items() if k not in OF_MEMORY}  # any other has to be known to the rule
+        kwargs = {k: v for k, v in kwargs.items() if k not in OF_MEMORY}  # the rule must accept all others
         try:
             if name in MOVES:
                 return self._moved(operation, args)
@@ -65,11 +65,11 @@ class ArbRules:
         raise Declined(f"an argument of type {type(x).__name__}")
 
     def _moved(self, operation: Operation, args: Any) -> list[Node]:
-        """An operation that moves numbers, run on their places; place 0 is a 0 that it puts in."""
+        """Run an operation that moves numbers on their positions. Position 0 stands for an inserted zero."""
         name = operation.name
         if name in ("_to_copy", "clone", "alias", "contiguous", "lift_fresh"):
             return [self._node(args[0])]
-        chosen: list[Node] = []
+        sources: list[Node] = []
         start = 1
 
         def place(x: Any) -> Any:
@@ -77,12 +77,12 @@ class ArbRules:
             if not (isinstance(x, Node) or (isinstance(x, Tensor) and x.is_floating_point())):
                 return x
             node = self._node(x)
-            chosen.append(node)
+            sources.append(node)
             numbers = torch.arange(start, start + math.prod(node.shape)).reshape(node.shape)
             start += math.prod(node.shape)
             return numbers
 
-        if name in ("where", "cat", "stack"):  # whole numbers among them are numbers too
+        if name in ("where", "cat", "stack"):  # integers among the values count as numbers
             first = 1 if name == "where" else 0
             last = first + 2 if name == "where" else 1
             values = tree_map(_as_tensor if name == "where" else _as_float, args[first:last], is_leaf=_is_node)
@@ -92,14 +92,14 @@ class ArbRules:
         leaves, spec = tree_flatten(args, is_leaf=_is_node)
         places = tree_unflatten([place(x) for x in leaves], spec)
         if name in ("view", "_unsafe_view", "_reshape_alias", "reshape"):
-            moved: Any = places[0].reshape(places[1])
+            result: Any = places[0].reshape(places[1])
         else:
-            moved = operation.func(*places, **operation.kwargs)
-        results = list(moved) if name in SEVERAL else [moved]
-        return [self._gathered(chosen, result.numpy()) for result in results]
+            result = operation.func(*places, **operation.kwargs)
+        results = list(result) if name in SEVERAL else [result]
+        return [self._gathered(sources, x.numpy()) for x in results]
 
     def _gathered(self, nodes: list[Node], places: Any) -> Node:
-        """The numbers at places of the nodes in a row."""
+        """Record the numbers at some positions in the concatenation of a zero and all nodes."""
         zero, start, parents = np.array([exact(0)], dtype=object), 1, []
         has_tangent = any(node.jet.tangent is not None for node in nodes)
         pool = np.concatenate([zero, *(node.jet.value.reshape(-1) for node in nodes)])
@@ -204,7 +204,7 @@ class ArbRules:
         return self._neg(self.tape.apply(self._exp(self._neg(self._node(x))), FUNCTIONS["log1p"]))
 
     def _log_sigmoid_forward(self, x: Any) -> list[Node]:
-        return [self._log_sigmoid(x)]  # the second result is a buffer of PyTorch's
+        return [self._log_sigmoid(x)]  # PyTorch's second result is an internal buffer
 
 
 def _as_float(x: Any) -> Any:
@@ -220,7 +220,7 @@ def _is_node(x: Any) -> bool:
 
 
 def _scattered(places: Any, start: int, size: int, shape: tuple[int, ...]) -> Callable[[Jet], Jet]:
-    """The transpose of `_gathered` for one of its nodes."""
+    """Return the transpose of `_gathered` for one of its nodes."""
     flat = places.reshape(-1)
     inside = (flat >= start) & (flat < start + size)
     targets = flat[inside] - start

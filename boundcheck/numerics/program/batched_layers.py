@@ -1,7 +1,8 @@
-"""Layers of PyTorch that fail under `vmap` of `vmap`, or have no second derivative, written with operations that do.
+"""PyTorch layers rewritten in elementary operations, so that nested `vmap` and second derivatives work.
 
-The norms raise there in their backward pass, and the fused attention has no derivative of its derivative (both seen in
-torch 2.13). The formulas are those of PyTorch's manual, with ε inside of the root; values are the same up to rounding.
+In torch 2.13, the backward pass of the normalisation layers raises an error under `vmap` of `vmap`, and the fused
+attention has no second derivative. The formulas come from PyTorch's manual, with ε inside the root. Values agree with
+PyTorch's up to rounding.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def _standardised(x: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
 
 
 def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """With a weight and an offset for each channel, the second axis."""
+    """Multiply each channel (the second axis) by a weight and add an offset to it."""
     shape = (1, -1, *[1] * (x.dim() - 2))
     x = x if weight is None else x * weight.reshape(shape)
     return x if bias is None else x + bias.reshape(shape)
@@ -32,7 +33,7 @@ def layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5, cudnn_enable: bool = True,
 ) -> Tensor:  # fmt: skip
-    """(x − mean)/√(variance + ε) over the last axes."""
+    """Compute (x − mean)/√(variance + ε) over the last axes."""
     result = _standardised(input, tuple(range(-len(normalized_shape), 0)), eps)
     result = result if weight is None else result * weight
     return result if bias is None else result + bias
@@ -42,7 +43,7 @@ def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5,
     cudnn_enabled: bool = True,
 ) -> Tensor:  # fmt: skip
-    """(x − mean)/√(variance + ε) over each group of channels."""
+    """Compute (x − mean)/√(variance + ε) over each group of channels."""
     groups = _standardised(input.reshape(input.shape[0], num_groups, -1), (-1,), eps)
     return _scaled(groups.reshape(input.shape), weight, bias)
 
@@ -51,7 +52,7 @@ def batch_norm(
     input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
     bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
-    """(x − mean)/√(variance + ε) over all axes but that of channels; with stored numbers, PyTorch's own."""
+    """Compute (x − mean)/√(variance + ε) over all axes except the channels; call PyTorch if statistics are stored."""
     if not training or running_mean is not None or running_var is not None:
         return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
     return _scaled(_standardised(input, (0, *range(2, input.dim())), eps), weight, bias)
@@ -62,7 +63,7 @@ def instance_norm(
     weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
-    """(x − mean)/√(variance + ε) over each channel of each example; with stored numbers, PyTorch's own."""
+    """Compute (x − mean)/√(variance + ε) per channel and example; call PyTorch if statistics are stored."""
     if not use_input_stats or running_mean is not None or running_var is not None:
         return F.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
     return _scaled(_standardised(input, tuple(range(2, input.dim())), eps), weight, bias)
@@ -72,7 +73,7 @@ def attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
 ) -> Tensor:  # fmt: skip
-    """softmax(QKᵀ/√d + mask) V; with dropout, or shared heads, PyTorch's own."""
+    """Compute softmax(QKᵀ/√d + mask) V; call PyTorch for dropout or shared heads."""
     if dropout_p > 0 or enable_gqa:
         return F.scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
@@ -83,13 +84,13 @@ def attention(
         ones = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device)
         scores = scores.masked_fill(~ones.tril(), -math.inf)
     if attn_mask is not None:
-        is_choice = attn_mask.dtype == torch.bool
-        scores = scores.masked_fill(~attn_mask, -math.inf) if is_choice else scores + attn_mask
+        is_boolean = attn_mask.dtype == torch.bool
+        scores = scores.masked_fill(~attn_mask, -math.inf) if is_boolean else scores + attn_mask
     return torch.softmax(scores, -1) @ value
 
 
 def multi_head_attention(*args: Any, **kwargs: Any) -> Any:
-    """PyTorch's own, which hides the attention inside of it, without the fused kernels."""
+    """Call PyTorch's multi-head attention without the fused kernels, since its inner attention cannot be replaced."""
     with sdpa_kernel(SDPBackend.MATH):
         return F.multi_head_attention_forward(*args, **kwargs)
 

@@ -1,8 +1,8 @@
-"""Losses of PyTorch that fail under `vmap` of `vmap`, written with operations that do not.
+"""PyTorch losses rewritten in elementary operations, so that they work under nested `vmap`.
 
-`F.mse_loss`, `F.huber_loss` and `F.smooth_l1_loss` raise there if only one of their arguments is batched twice (seen in
-torch 2.13). A user's function that calls one of them, or a layer of `batched_layers.py`, runs with the formula in its
-place; the values are the same.
+In torch 2.13, `F.mse_loss`, `F.huber_loss` and `F.smooth_l1_loss` raise an error under `vmap` of `vmap` if only one of
+their arguments is batched twice. If a user's function calls one of them, or a layer of `batched_layers.py`, the formula
+runs instead and returns the same values.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _smooth_l1_loss(
 
 
 def _old(size_average: Any, reduce: Any, reduction: str) -> str:
-    """The reduction that the two old arguments stand for."""
+    """Return the reduction that PyTorch's two deprecated arguments mean."""
     if size_average is None and reduce is None:
         return reduction
     if reduce is False:
@@ -81,7 +81,7 @@ _as_they_are: ContextVar[bool] = ContextVar("losses_as_they_are", default=False)
 
 @contextmanager
 def losses_as_they_are() -> Iterator[None]:
-    """Runs the losses and layers of PyTorch themselves, for whoever looks at the operations and batches nothing."""
+    """Run PyTorch's own losses and layers inside this context, for code that analyses operations and does not batch."""
     token = _as_they_are.set(True)
     try:
         yield
@@ -91,7 +91,7 @@ def losses_as_they_are() -> Iterator[None]:
 
 @contextmanager
 def losses_by_formula() -> Iterator[None]:
-    """Runs the formulas again, inside of `losses_as_they_are`: for whoever batches what is recorded."""
+    """Run the formulas inside this context, even within `losses_as_they_are`, for code that batches while recording."""
     token = _as_they_are.set(False)
     try:
         with Formulas():
@@ -101,10 +101,10 @@ def losses_by_formula() -> Iterator[None]:
 
 
 class Formulas(TorchFunctionMode):
-    """Runs the formulas in place of those losses and layers; `used` says that there was one.
+    """Replaces the losses and layers by their formulas. `used` is True once a formula has run.
 
-    With an `anchor`, a 0 of the batch, new tensors of floating point belong to the batch from the start. A function may
-    then write into them what belongs to the batch, which `vmap` refuses otherwise.
+    With an `anchor`, a batched 0, new floating-point tensors are batched from the start. A function can then write
+    batched values into them, which `vmap` refuses otherwise.
     """
 
     def __init__(self, anchor: Tensor | None = None) -> None:
@@ -130,16 +130,16 @@ NEW = frozenset((
 
 
 def _anchor(arguments: Any) -> Tensor | None:
-    """A 0 that belongs to every batch that one of the arguments belongs to."""
-    given = [list(x.parameters()) if isinstance(x, nn.Module) else x for x in tree_leaves(arguments)]
-    zeros = [x.detach().new_zeros(()) for x in tree_leaves(given) if isinstance(x, Tensor) and x.is_floating_point()]
+    """Return a 0 that belongs to every batch to which one of the arguments belongs."""
+    tensors = [list(x.parameters()) if isinstance(x, nn.Module) else x for x in tree_leaves(arguments)]
+    zeros = [x.detach().new_zeros(()) for x in tree_leaves(tensors) if isinstance(x, Tensor) and x.is_floating_point()]
     return torch.stack(zeros).sum() if zeros else None
 
 
 def batchable(function: Callable[..., Result]) -> Callable[..., Result]:
-    """The same function, with formulas for those losses and layers if its first call used any.
+    """Return the same function, with formulas for losses and layers if its first call used any of them.
 
-    If it writes into tensors of its own what belongs to a batch, they belong to the batch too from then on.
+    If the function writes batched values into tensors that it created, its later calls create batched tensors.
     """
     first = Formulas()
     tried = writes = False
@@ -168,6 +168,6 @@ def batchable(function: Callable[..., Result]) -> Callable[..., Result]:
 
 
 def _is_about_a_write(error: RuntimeError) -> bool:
-    """Is it what `vmap` says of a tensor that does not belong to the batch, and is written into?"""
+    """Return True if `vmap` refused a write of batched values into a tensor that is not batched."""
     text = str(error)
     return ("vmap" in text and ("inplace" in text or "in-place" in text)) or "match the broadcast shape" in text

@@ -1,12 +1,12 @@
-"""The operations that a user's function of (w, λ) runs, recorded as a program.
+"""Record the operations of a user's function of (w, λ) as a program.
 
-The function runs once, on tensors, while a dispatch mode writes down every ATen operation with its arguments. No number
-may leave PyTorch on the way (`.item()`, `.numpy()`, `if` on a tensor), so the operations cannot depend on values: what
-is recorded at one point is what the function does at every point of the same shape.
+The function runs once, on tensors, while a dispatch mode records every ATen operation with its arguments. No number may
+leave PyTorch (`.item()`, `.numpy()`, `if` on a tensor), so the operations cannot depend on values: the function runs
+the same operations at every point of the same shape.
 
 A function is declined, with the name of the operation and the line that called it, if it draws random numbers, cuts a
-derivative (`detach()`, `no_grad()`, an `autograd.Function` of its own), or takes numbers out of PyTorch. What the value
-does not depend on may do all that but draw random numbers.
+derivative (`detach()`, `no_grad()`, an `autograd.Function` of its own), or takes numbers out of PyTorch. Operations on
+which the value does not depend may do all of this except draw random numbers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from boundcheck.numerics.program.recorder import Expand, Recorder
 
 HOOKS = frozenset(("detach_", "register_hook", "register_post_accumulate_grad_hook"))
 DECLINED = OUT | HOOKS
-# functions that read numbers where no operation is seen: text, Python numbers, tensors from lists of tensors
+# functions that read numbers without an operation: text, Python numbers, tensors from lists of tensors
 READS = frozenset((
     "tensor", "as_tensor", "asarray", "new_tensor", "new", "__float__", "__int__", "__index__", "__complex__",
     "__bool__", "__repr__", "__format__", "const_data_ptr", "__deepcopy__",
@@ -38,9 +38,9 @@ READS = frozenset((
 
 
 class _Functions(TorchFunctionMode):
-    """Declines functions that take numbers out of PyTorch, and hooks; records what cuts a derivative off.
+    """Declines hooks and functions that take numbers out of PyTorch, and records functions that cut a derivative.
 
-    What `detach()` or `.data` returns gets memory of its own.
+    A result of `detach()` or `.data` gets its own memory.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -81,19 +81,18 @@ def capture(
     function : callable (w, lam) -> Tensor
         A function of two flat vectors.
     w, lam : Tensor
-        Where it is run.
+        The point at which the function runs.
     expansions : dict of callables by name
-        Operations that are replaced by simpler ones, with the arguments of the operation.
+        Replacements of operations by simpler ones. Each takes the arguments of the operation.
     every : bool
-        Whether numbers that are computed from data alone are operations of the program too; else, the default, they
-        are numbers as they are stored.
+        Whether operations on data alone are recorded too. By default, their results are stored as constants.
     data : sequence of Tensor
         Further inputs, which the function takes after w and λ; none by default.
 
     Returns
     -------
     Program
-        Its operations, without those that the value does not depend on.
+        The operations on which the value depends.
 
     Raises
     ------
@@ -109,7 +108,7 @@ def capture(
     except Exception as error:  # the user's code may raise anything
         text = " ".join(str(error).split())[:200]
         raise Declined(recorder.reason or f"the program cannot be recorded: {text}") from error
-    if recorder.reason:  # and the user's code caught it
+    if recorder.reason:  # the user's code caught the exception
         raise Declined(recorder.reason)
     output = recorder.ref(value)
     if output is None:
@@ -119,7 +118,7 @@ def capture(
 
 @contextmanager
 def _plain() -> Iterator[None]:
-    """The losses and layers of PyTorch themselves, in operations that are not fused."""
+    """Run PyTorch's own losses and layers, without fused attention kernels."""
     with torch.enable_grad(), losses_as_they_are(), sdpa_kernel(SDPBackend.MATH):
         yield
 
@@ -131,14 +130,13 @@ def _without_unused(operations: list[Operation], output: Ref, shape: torch.Size,
             used.update([ref.node for ref in operations[i].refs()])
     if len(used) == len(operations):
         return Program(tuple(operations), output, shape)
-    place = {old: new for new, old in enumerate(sorted(used))}
+    new_node = {old: new for new, old in enumerate(sorted(used))}
 
-    def moved(x: Any) -> Any:
-        return Ref(place[x.node], x.item) if isinstance(x, Ref) else x
+    def renumber(x: Any) -> Any:
+        return Ref(new_node[x.node], x.item) if isinstance(x, Ref) else x
 
-    kept = [operations[i] for i in sorted(used)]
     renumbered = []
-    for operation in kept:
-        args, kwargs = changed(moved, operation.args, operation.kwargs)
-        renumbered.append(replace(operation, args=args, kwargs=kwargs))
-    return Program(tuple(renumbered), moved(output), shape)
+    for i in sorted(used):
+        args, kwargs = changed(renumber, operations[i].args, operations[i].kwargs)
+        renumbered.append(replace(operations[i], args=args, kwargs=kwargs))
+    return Program(tuple(renumbered), renumber(output), shape)

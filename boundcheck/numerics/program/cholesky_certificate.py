@@ -1,8 +1,8 @@
-"""Largest eigenvalues and norms of matrices, proved by a Cholesky factorisation.
+"""Upper bounds of largest eigenvalues and norms of matrices, proved by a Cholesky factorisation.
 
-If the factorisation of cI − H runs to its end in floating point, cI − H + E ⪰ 0 with ‖E‖ ≤ γ tr(cI − H)/(1 − γ),
-γ = (m + 1)ε/2 / (1 − (m + 1)ε/2) for m×m (Rump 2006, after Demmel and Higham): a proof, not a guess, for the price of a
-tenth of the eigenvalues. In double precision on the CPU.
+If the factorisation of cI − H succeeds in floating point, then cI − H + E ⪰ 0 with ‖E‖ ≤ γ tr(cI − H)/(1 − γ) and
+γ = (m + 1)ε/2 / (1 − (m + 1)ε/2) for an m×m matrix (Rump 2006, after Demmel and Higham). This is a proof, and it costs
+a tenth of the eigenvalues. All computations are in double precision on the CPU.
 """
 
 from __future__ import annotations
@@ -16,57 +16,58 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 UNIT = torch.finfo(torch.float64).eps / 2
-TRIES = 4  # margins, each ten times the last
-LARGE = 256  # rows from which it pays to look for zeros
-SAFE = 1e-60, 1e60  # largest entries of which squares neither overflow nor vanish beside rounding
-SPARSE = 0.05  # the share of numbers that are not 0 below which the others are left out
+TRIES = 4  # number of margins to try, each ten times the previous one
+LARGE = 256  # look for zeros only in matrices with at least LARGE² entries
+SAFE = 1e-60, 1e60  # if the largest entry lies between these, squares neither overflow nor vanish beside rounding
+SPARSE = 0.05  # a large matrix is stored as sparse if at most this share of its entries is not 0
 
 
 def gamma(m: int) -> float:
-    """γ_m of a sum of m rounded terms."""
+    """Return γ_m, the relative rounding error of a sum of m rounded terms."""
     return m * UNIT / (1 - m * UNIT)
 
 
 def power_of_two_near(M: Tensor) -> float:
-    """A power of two near the largest entry: to divide by it is exact, and squares neither overflow nor vanish."""
+    """Return a power of two near the largest entry. Division by it is exact, and then squares do not overflow."""
     return math.ldexp(1.0, min(math.frexp(float(M.abs().max()))[1], 1023))
 
 
 def certified_margin(H: Tensor, top: float) -> float | None:
-    """m with λmax(H) ≤ top + m, by a Cholesky factorisation; None if none of a few margins passes."""
+    """Return m with λmax(H) ≤ top + m, proved by a Cholesky factorisation; None if all `TRIES` margins fail."""
     size = len(H)
     scale = max(abs(top), float(H.abs().max()))
     margin = 0.0
     for attempt in range(TRIES):
-        spread = size * (top + margin) - float(H.trace()) + 4 * size * UNIT * scale  # tr(cI − H), safely
-        rounding = gamma(size + 1) * max(spread, scale) / (1 - gamma(size + 1)) + 4 * UNIT * scale  # and of cI − H
+        spread = size * (top + margin) - float(H.trace()) + 4 * size * UNIT * scale  # at least tr(cI − H)
+        # rounding of the factorisation, and of cI − H itself
+        rounding = gamma(size + 1) * max(spread, scale) / (1 - gamma(size + 1)) + 4 * UNIT * scale
         margin = 10.0**attempt * rounding
         if has_factorisation(H, top + margin):
-            return margin + 2 * rounding  # twice, as the margin itself enters the trace
+            return margin + 2 * rounding  # twice, because the margin itself enters the trace
     return None
 
 
 def has_factorisation(H: Tensor, c: float) -> bool:
-    """Has cI − H a Cholesky factorisation?"""
+    """Return True if the Cholesky factorisation of cI − H succeeds in floating point."""
     shifted = -H
     shifted.diagonal().add_(c)
     return int(torch.linalg.cholesky_ex(shifted).info) == 0
 
 
 def frobenius(M: Tensor) -> float:
-    """At least the Frobenius norm."""
+    """Return an upper bound of the Frobenius norm."""
     if not M.numel():
         return 0.0
     size = float(M.norm())
-    if not size >= 1e-139 * math.sqrt(M.numel()):  # else some number is larger than 1e-140
+    if not size >= 1e-139 * math.sqrt(M.numel()):  # otherwise some entry is larger than 1e-140
         top = float(M.abs().max())
-        size = math.sqrt(M.numel()) * top if top < 1e-140 else size  # squares of smaller numbers vanish
+        size = math.sqrt(M.numel()) * top if top < 1e-140 else size  # squares of smaller entries underflow
     return size * (1 + 2.0**-45 + gamma(M.numel())) + M.numel() * 1e-300
 
 
 @torch.no_grad()
 def largest_eigenvalue(H: Tensor) -> float:
-    """At least the largest eigenvalue of a symmetric matrix; NaN and infinity give infinity."""
+    """Return an upper bound of the largest eigenvalue of a symmetric matrix; infinity for NaN and infinite entries."""
     if not H.numel():
         return 0.0
     if not bool(H.isfinite().all()):
@@ -75,20 +76,20 @@ def largest_eigenvalue(H: Tensor) -> float:
         return 0.0
     unit = power_of_two_near(H)
     H = H / unit
-    asymmetry = frobenius(H - H.T) / 2  # the symmetric part is this close
+    asymmetry = frobenius(H - H.T) / 2  # distance of H from its symmetric part
     H = (H + H.T) / 2
     top = _largest_of_blocks(H)
     return unit * (top + asymmetry + 4 * UNIT * (abs(top) + asymmetry))
 
 
 def _largest_of_blocks(H: Tensor) -> float:
-    """At least the largest eigenvalue: of a matrix that is made of blocks, that of one of them."""
+    """Return an upper bound of the largest eigenvalue; block by block if the matrix is sparse."""
     return _largest_of_sparse(csr_matrix(H.numpy())) if is_sparse(H) else _largest(H)
 
 
 @torch.no_grad()
 def largest_eigenvalue_of_sparse(H: csr_matrix) -> float:
-    """The same as `largest_eigenvalue` of a sparse matrix."""
+    """Return an upper bound of the largest eigenvalue of a sparse symmetric matrix, as `largest_eigenvalue` does."""
     numbers = torch.from_numpy(H.data)
     if not bool(numbers.isfinite().all()):
         return math.inf
@@ -102,7 +103,7 @@ def largest_eigenvalue_of_sparse(H: csr_matrix) -> float:
 
 
 def _largest_of_sparse(S: csr_matrix) -> float:
-    """At least the largest eigenvalue, that of one of the blocks."""
+    """Return an upper bound of the largest eigenvalue, which is the largest of the diagonal blocks' eigenvalues."""
     count, labels = connected_components(S, directed=False)
     if count == 1:
         return _largest(torch.from_numpy(S.toarray()))
@@ -110,12 +111,12 @@ def _largest_of_sparse(S: csr_matrix) -> float:
     diagonal = torch.from_numpy(S.diagonal())
     block_of = torch.from_numpy(labels).long()
     sizes = torch.bincount(block_of, minlength=count)
-    beside = abs(S) - diags(diagonal.abs().numpy(), format="csr")
-    rows = torch.from_numpy(np.asarray(beside.sum(1)).reshape(-1)) * (1 + 1e-12)
+    off_diagonal = abs(S) - diags(diagonal.abs().numpy(), format="csr")
+    rows = torch.from_numpy(np.asarray(off_diagonal.sum(1)).reshape(-1)) * (1 + 1e-12)
     rows = diagonal + rows + 4 * UNIT * (diagonal.abs() + rows)  # no eigenvalue is larger (Gershgorin)
     limits = torch.full((count,), -math.inf, dtype=torch.float64).scatter_reduce(0, block_of, rows, "amax")
-    alone = sizes[block_of] == 1
-    best = float(diagonal[alone].max()) if bool(alone.any()) else -math.inf
+    is_single = sizes[block_of] == 1
+    best = float(diagonal[is_single].max()) if bool(is_single.any()) else -math.inf
     order = block_of.argsort(stable=True)
     ends = sizes.cumsum(0)
     for block in limits.argsort(descending=True).tolist():
@@ -123,13 +124,16 @@ def _largest_of_sparse(S: csr_matrix) -> float:
         if limit <= best:
             break
         if int(sizes[block]) > 1:
-            some = order[int(ends[block] - sizes[block]) : int(ends[block])].numpy()
-            best = max(best, min(_largest(torch.from_numpy(S[some][:, some].toarray())), limit))
+            members = order[int(ends[block] - sizes[block]) : int(ends[block])].numpy()
+            best = max(best, min(_largest(torch.from_numpy(S[members][:, members].toarray())), limit))
     return best
 
 
 def _largest(H: Tensor) -> float:
-    """At least the largest eigenvalue of the matrix with this lower triangle; its rounding by 2⁻⁵² is in it."""
+    """Return an upper bound of the largest eigenvalue of the symmetric matrix with the lower triangle of H.
+
+    The bound also covers a rounding of the entries by 2⁻⁵².
+    """
     top = float(torch.linalg.eigvalsh(H)[-1])
     margin = certified_margin(H, top)
     if margin is None:
@@ -139,7 +143,7 @@ def _largest(H: Tensor) -> float:
 
 @torch.no_grad()
 def spectral_norm(J: Tensor) -> float:
-    """At least ‖J‖, through the smaller of JᵀJ and JJᵀ."""
+    """Return an upper bound of ‖J‖, computed from the smaller of JᵀJ and JJᵀ."""
     if not J.numel():
         return 0.0
     top = float(torch.linalg.vector_norm(J, ord=math.inf))
@@ -158,7 +162,7 @@ def spectral_norm(J: Tensor) -> float:
 
 @torch.no_grad()
 def norm_of_sparse(J: csr_matrix) -> float:
-    """The same of a sparse matrix of finite numbers."""
+    """Return an upper bound of ‖J‖ for a sparse matrix with finite entries."""
     if not J.nnz or not (top := float(abs(J.data).max())):
         return 0.0
     unit = math.ldexp(1.0, min(math.frexp(top)[1], 1023))
@@ -168,8 +172,11 @@ def norm_of_sparse(J: csr_matrix) -> float:
 
 
 def _norm(G: Tensor | csr_matrix, terms: int, squares: float) -> float:
-    """At least ‖J‖, of G = JJᵀ as computed with sums of this number of terms; `squares` is ‖J‖²_F."""
-    rounding = gamma(terms + 3) * squares * 1.001  # of JJᵀ, as ‖|J||J|ᵀ‖ ≤ ‖J‖²_F
+    """Return an upper bound of ‖J‖ from the computed G = JJᵀ, whose entries are sums of `terms` products.
+
+    `squares` is ‖J‖²_F.
+    """
+    rounding = gamma(terms + 3) * squares * 1.001  # rounding error of JJᵀ, as ‖|J||J|ᵀ‖ ≤ ‖J‖²_F
     if not isinstance(G, Tensor) and not is_worth_it(G):
         G = torch.from_numpy(G.toarray())
     top = _largest_of_blocks(G) if isinstance(G, Tensor) else _largest_of_sparse(G)
@@ -177,7 +184,7 @@ def _norm(G: Tensor | csr_matrix, terms: int, squares: float) -> float:
 
 
 def gram(J: Tensor) -> Tensor:
-    """JJᵀ as computed, quicker where most numbers are 0."""
+    """Compute JJᵀ, faster if most entries are 0."""
     if is_sparse(J):
         rows = csr_matrix(J.numpy())
         return torch.from_numpy((rows @ rows.T).toarray())
@@ -186,7 +193,7 @@ def gram(J: Tensor) -> Tensor:
 
 
 def sparse_gram(J: Tensor) -> csr_matrix | None:
-    """The same without its zeros; None where there are few."""
+    """Compute JJᵀ as a sparse matrix; None if J or JJᵀ has too few zeros."""
     if not is_sparse(J):
         return None
     rows = csr_matrix(J.numpy())
@@ -195,11 +202,11 @@ def sparse_gram(J: Tensor) -> csr_matrix | None:
 
 
 def is_worth_it(M: csr_matrix) -> bool:
-    """Is a sparse matrix large, with few numbers that are not 0?"""
+    """Return True if a sparse matrix is large and at most `SPARSE` of its entries are not 0."""
     numbers = math.prod(M.shape)
     return bool(numbers >= LARGE**2 and M.nnz <= SPARSE * numbers)
 
 
 def is_sparse(J: Tensor) -> bool:
-    """Is it large, with few numbers that are not 0?"""
+    """Return True if a dense matrix is large and at most `SPARSE` of its entries are not 0."""
     return J.numel() >= LARGE**2 and int(J.count_nonzero()) <= SPARSE * J.numel()

@@ -1,9 +1,9 @@
-"""Is what autograd calls a derivative one? Central differences along random directions say so, or that they cannot.
+"""Check autograd's derivative by central differences along random directions.
 
-A function that is right must never be refused, so a difference counts against it only where steps of many sizes agree
-with each other, none agrees with autograd, the gap is many times what rounding and curvature explain, and autograd's
-derivative hardly changes over the step. Kinks, jumps and cancellation show as steps that disagree among themselves, or
-as one that agrees with autograd; ripples too small for the values to show them, as a derivative that changes.
+A correct function must never be refused. So finite differences refute autograd only if steps of many sizes agree with
+each other, none agrees with autograd, the gap is many times larger than rounding and curvature explain, and autograd's
+derivative hardly changes over the step. At kinks, jumps and cancellation, the steps disagree with each other, or one of
+them agrees with autograd. Ripples too small to be visible in the values show as a derivative that changes.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from torch import Tensor
 
 from boundcheck.errors import BoundcheckError
 
-EXPONENTS = {torch.float64: range(3, 50, 3), torch.float32: range(2, 22, 2)}  # of steps 2⁻ʲ, relative to the scale
-FIRST = {torch.float64: 9, torch.float32: 6}  # the step that decides for smooth functions
-AGREES = 3e-4  # relative
-WITHIN = 1e-2  # relative: a gap of this size would be seen
-GAP = 4e-3  # relative: the least gap that refutes
-CLEAR = 10.0  # a gap is clear when it is this many times its uncertainty
-RUN = 3  # consecutive steps at which it must be clear
-NEAR = 0.3  # a step with this share of the gap speaks for autograd
-SURE = 1000.0  # where rounding is this many times smaller than the gap, a step of less than SMALL must be clear
+EXPONENTS = {torch.float64: range(3, 50, 3), torch.float32: range(2, 22, 2)}  # j of the steps 2⁻ʲ
+FIRST = {torch.float64: 9, torch.float32: 6}  # j of the first step, which decides for smooth functions
+AGREES = 3e-4  # relative gap up to which the first step agrees with autograd
+WITHIN = 1e-2  # relative gap, with its uncertainty, up to which the best step agrees with autograd
+GAP = 4e-3  # smallest relative gap that refutes autograd
+CLEAR = 10.0  # a gap is clear if it is more than this many times its uncertainty
+RUN = 3  # number of consecutive steps with a clear gap
+NEAR = 0.3  # a step whose gap is at most this share of the typical gap supports autograd
+SURE = 1000.0  # if rounding is this many times smaller than the gap, the gap at steps up to SMALL must be clear
 SMALL = {torch.float64: 2.0**-12, torch.float32: 2.0**-8}
-FINEST = {torch.float64: 2.0**-30, torch.float32: 2.0**-10}  # a step at which rounding must not hide the gap
-PARTS = (-0.83, -0.57, -0.23, 0.0, 0.31, 0.62, 0.97)  # of a step, where the derivative is looked at
-ROUNDINGS = 4.0  # units of rounding in a value
+FINEST = {torch.float64: 2.0**-30, torch.float32: 2.0**-10}  # a step at which rounding must not exceed the gap
+PARTS = (-0.83, -0.57, -0.23, 0.0, 0.31, 0.62, 0.97)  # fractions of a step at which the derivative is evaluated
+ROUNDINGS = 4.0  # rounding error of a value, in units of rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,20 +41,20 @@ class Line:
     x: Tensor
     u: Tensor
     c: Tensor
-    floor: float = 0.0  # derivatives along u below this are as good as 0
-    may_be_kink: bool = False  # is x a point at which f may have a kink?
-    may_refute: bool = True  # is the length of u one on which f is meant to be used?
+    floor: float = 0.0  # smaller derivatives along u count as 0
+    may_be_kink: bool = False  # whether f may have a kink at x
+    may_refute: bool = True  # whether f is meant to be used at distances like the length of u
 
 
 @dataclass(frozen=True)
 class LineAgreement:
-    """What the differences say of one line: "agrees", "refutes" or "open"."""
+    """The verdict on autograd's derivative along one line: "agrees", "refutes" or "open"."""
 
     verdict: str
     autograd: float = math.nan
     difference: float = math.nan
-    reason: str = ""  # why it is open
-    by: str = "finite differences give"  # what refutes it
+    reason: str = ""  # the reason why the verdict is open
+    by: str = "finite differences give"  # words before the value that refutes autograd
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class _Difference:
     difference: float
     gap: float  # difference minus autograd's derivative
     noise: float
-    bend: float  # the gap between the differences to either side
+    bend: float  # the gap between the one-sided differences
 
 
 def compare(line: Line) -> LineAgreement:
-    """Autograd's derivative along the line against central differences."""
+    """Compare autograd's derivative along the line with central differences."""
     dtype = line.x.dtype
     try:
         g = _double(line.gradient(line.x, line.c))
@@ -119,9 +119,9 @@ def _judge(steps: list[_Difference | None], size: float, line: Line) -> LineAgre
 def _refutes(
     steps: list[_Difference | None], clear: list[bool], step: _Difference, gap: float, dtype: torch.dtype
 ) -> bool:
-    """Whether no step speaks for autograd, and no detail of the function can hide between steps and rounding."""
+    """Return True if no step supports autograd, and no detail of the function can hide between steps and rounding."""
     for_autograd = [other for other in steps if other is not None and abs(other.gap) <= NEAR * gap]
-    if len(for_autograd) > 1 or any(other.noise <= gap for other in for_autograd):  # one alone may be chance
+    if len(for_autograd) > 1 or any(other.noise <= gap for other in for_autograd):  # a single noisy one may be chance
         return False
     for k, other in enumerate(steps):
         if other is not None and other.h <= SMALL[dtype] and SURE * other.noise < gap and not clear[k]:
@@ -130,7 +130,7 @@ def _refutes(
 
 
 def _calm(line: Line, h: float, gap: float) -> bool:
-    """Whether autograd's derivative along u is a line over the step, up to a share of the gap."""
+    """Return True if autograd's derivative along u is affine over the step, up to a share of the gap."""
     u, parts = _double(line.u), torch.tensor(PARTS, dtype=torch.float64)
     try:
         slopes = [(_double(line.gradient(line.x + part * h * line.u, line.c)) * u).sum() for part in PARTS]
@@ -142,25 +142,25 @@ def _calm(line: Line, h: float, gap: float) -> bool:
 
 
 def _uncertainty(steps: list[_Difference | None], k: int) -> float:
-    """How far the steps next to the k-th are from it, and rounding."""
+    """Return the largest difference between the gap at step k and at its neighbours, plus rounding."""
     step = steps[k]
-    around = [near.gap for near in steps[max(k - 1, 0) : k] + steps[k + 1 : k + 2] if near is not None]
-    if step is None or not around:
+    neighbours = [near.gap for near in steps[max(k - 1, 0) : k] + steps[k + 1 : k + 2] if near is not None]
+    if step is None or not neighbours:
         return math.inf
-    return max(abs(gap - step.gap) for gap in around) + step.noise
+    return max(abs(gap - step.gap) for gap in neighbours) + step.noise
 
 
 def _step(line: Line, g: Tensor, exponent: int, at_x: Tensor | None) -> _Difference | None:
-    """Central differences with step 2⁻ʲ; None where the function has no finite value."""
+    """Return the central difference with step 2⁻ʲ; None if the function has no finite value."""
     h = 2.0**-exponent
     plus, minus = line.x + h * line.u, line.x - h * line.u
     try:
         up, down = _double(line.value(plus)), _double(line.value(minus))
-    except (BoundcheckError, RuntimeError, ArithmeticError):  # outside of where it is defined
+    except (BoundcheckError, RuntimeError, ArithmeticError):  # outside the domain of the function
         return None
     c = _double(line.c)
     change = float((c * (up - down)).sum())
-    predicted = float((g * (_double(plus) - _double(minus))).sum())  # along the step that rounding left
+    predicted = float((g * (_double(plus) - _double(minus))).sum())  # along the step as rounded
     size = max(float((c * up).norm()), float((c * down).norm()))
     noise = ROUNDINGS * torch.finfo(line.x.dtype).eps * size / (2 * h)
     bend = 0.0 if at_x is None else abs(float((c * (up - 2 * _double(at_x) + down)).sum())) / h

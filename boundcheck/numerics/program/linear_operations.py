@@ -1,6 +1,7 @@
-"""Operations that are linear in tensors among their arguments: a tangent goes through them as the numbers do.
+"""Tangents of operations that are linear in some of their tensor arguments.
 
-Forward mode would say the same and takes ten times as long, as it makes the tangents of what does not move, too.
+The operation itself computes the tangent of its result. Forward mode gives the same tangent but takes ten times as
+long, because it also computes tangents of arguments that do not depend on the input.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# the places of the arguments in each of which it is linear while the others rest
+# positions of the arguments in which an operation is linear while all other arguments are fixed
 IN_EACH = {
     **dict.fromkeys(
         ("aten.mul.Tensor", "aten.dot.default", "aten.mv.default", "aten.mm.default", "aten.bmm.default"), (0, 1)
@@ -25,24 +26,24 @@ IN_EACH = {
         (0,),
     ),
 }  # fmt: skip
-IN_BOTH = frozenset(("aten.add.Tensor", "aten.sub.Tensor"))  # in the first two together
-WITHOUT = frozenset(("aten.ones_like.default", "aten.zeros_like.default"))  # of these only the shape counts
+IN_BOTH = frozenset(("aten.add.Tensor", "aten.sub.Tensor"))  # linear in the first two arguments together
+WITHOUT = frozenset(("aten.ones_like.default", "aten.zeros_like.default"))  # depend only on the shape of the argument
 
 
 def known(full: str) -> bool:
-    """Is the operation of this name here?"""
+    """Return True if `tangent` has a rule for the operation with this full name."""
     return full in IN_EACH or full in IN_BOTH or full in WITHOUT
 
 
 def tangent(
     func: Any, full: str, args: tuple[Any, ...], kwargs: dict[str, Any], tangent_of: Callable[[Any], Tensor | None]
 ) -> Tensor | None:
-    """The tangent of the result, from those of the arguments, which `tangent_of` gives; None where it does not move.
+    """Return the tangent of the result, or None if it is zero. `tangent_of` returns the tangent of an argument.
 
     Raises
     ------
     NotImplementedError
-        if an argument moves in which the operation is not linear.
+        if an argument has a tangent and the operation is not linear in it.
     """
     if full in WITHOUT:
         return None

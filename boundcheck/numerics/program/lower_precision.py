@@ -1,7 +1,8 @@
-"""Which precision below that of a problem rounds numbers inside a function: where it says `.half()` or `.float()`.
+"""Find the lowest precision in which a function rounds, if it is lower than that of the problem.
 
-Every operation with a result in a lower precision runs a second time in float64. One that gives other numbers rounds;
-a cast of 0 and 1 to float32 does not.
+A function can compute in a lower precision through `.half()` or `.float()`. Every operation whose result has a lower
+precision runs a second time in float64. If the numbers differ, the operation rounds. A cast of 0 and 1 to float32, for
+example, does not round.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ def _eps(dtype: torch.dtype) -> float:
 
 
 def in_double(x: Any) -> Any:
-    """A number, tensor or dtype of an operation, in float64 where it is a float."""
+    """Convert an argument of an operation to float64 if it is a float tensor or a float dtype."""
     if isinstance(x, Tensor):
         return x.double() if x.is_floating_point() and x.dtype is not torch.float64 else x
     return torch.float64 if isinstance(x, torch.dtype) and x.is_floating_point else x
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Keeps the coarsest dtype below `own` in which an operation rounded."""
+    """Keeps the coarsest dtype, lower than `own`, in which an operation rounded."""
 
     def __init__(self, own: torch.dtype) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -40,7 +41,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         exact = None
         if any(self._is_lower(x) for x in leaves(args, kwargs)):
-            exact = self._again(func, args, kwargs)  # before an operation in place writes
+            exact = self._run_in_double(func, args, kwargs)  # first, as an in-place operation overwrites its arguments
         result = func(*args, **kwargs)
         outputs = [x for x in tree_leaves(result) if self._is_lower(x)]
         for x, y in zip(outputs, _floats(exact, len(outputs)), strict=True):
@@ -52,17 +53,17 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         dtype = x.dtype if isinstance(x, Tensor) else x
         return isinstance(dtype, torch.dtype) and dtype.is_floating_point and _eps(dtype) > _eps(self.own)
 
-    def _again(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def _run_in_double(self, func: Any, args: Any, kwargs: Any) -> Any:
         try:
-            more, named = changed(in_double, args, kwargs)
-            return func(*more, **named)
-        except (RuntimeError, TypeError, NotImplementedError):  # then nothing shows that it does not round
+            double_args, double_kwargs = changed(in_double, args, kwargs)
+            return func(*double_args, **double_kwargs)
+        except (RuntimeError, TypeError, NotImplementedError):  # no comparison: the operation counts as rounding
             return None
 
 
 def _floats(result: Any, count: int) -> list[Any]:
-    found = [x for x in tree_leaves(result) if isinstance(x, Tensor) and x.is_floating_point()]
-    return found if len(found) == count else [None] * count
+    floats = [x for x in tree_leaves(result) if isinstance(x, Tensor) and x.is_floating_point()]
+    return floats if len(floats) == count else [None] * count
 
 
 def _same(x: Tensor, y: Tensor) -> bool:
@@ -70,8 +71,8 @@ def _same(x: Tensor, y: Tensor) -> bool:
 
 
 def coarsest(own: torch.dtype, run: Callable[[], object]) -> torch.dtype:
-    """The coarsest precision in which `run` rounds; `own` if none is coarser."""
+    """Return the coarsest precision in which `run` rounds, or `own` if none is coarser."""
     with torch.enable_grad(), _Watch(own) as watch:
         run()
-    found: torch.dtype = watch.coarsest
-    return found
+    dtype: torch.dtype = watch.coarsest
+    return dtype

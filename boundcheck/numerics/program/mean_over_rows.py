@@ -1,10 +1,10 @@
-"""Is a function of a minibatch the mean of the function of single examples? Proved from the operations it runs.
+"""Prove from the operations of a function of a minibatch that it is the mean of a function of single examples.
 
-The function is recorded for several numbers n of examples, those that are asked about: 1, b and N. Where the programs
-are the same but for sizes, every value gets a kind (`row_kinds.py`): no example enters; it has an entry for each
-example, the same function of that one alone; or it is nᵖ times a sum of such over all of them. If the value of the
+The function is recorded for several numbers n of examples, such as 1, b and N. If the programs are equal except for
+sizes, every value gets a kind (`row_kinds.py`): no example enters; or it has an entry for each example, the same
+function of that example alone; or it is nᵖ times the sum of such a function over all examples. If the value of the
 function is of the last kind with p = −1, it is (1/n) Σ g(example i) with one function g for these n, for every
-w, every λ and all data of that shape. A derivative by w or λ is then the same mean of derivatives.
+w, every λ and all data of that shape. A derivative by w or λ is then the mean of the derivatives of g.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ LIKE_RESULTS = frozenset(
         "cummax",
         "cummin",
     )
-)  # all results are of the same kind; of other operations only the first has a rule
-ARITHMETIC = frozenset(("add", "sub", "rsub", "mul", "div"))  # whose rules know numbers that change with n
-SIZED = frozenset(("view", "expand"))  # whose sizes may change with n; their rules compare the shapes
-DATA = 2  # the first input that is data
+)  # all results have the same kind; for other operations the rules give only the kind of the first result
+ARITHMETIC = frozenset(("add", "sub", "rsub", "mul", "div"))  # their rules allow numbers that change with n
+SIZED = frozenset(("view", "expand"))  # their sizes may change with n; their rules compare the shapes
+DATA = 2  # index of the first data input, after w and λ
 KINDS = {
     ExampleRows: "it has an entry for each example; take .mean()",
-    NoExamples: "no example enters it in the end",
+    NoExamples: "it does not depend on the examples",
     ExampleSum: "it is a sum over the examples; divide by their number, as .mean() does",
 }
 
 
 @dataclass(frozen=True)
 class MeanProof:
-    """What is proved of a function of examples.
+    """The facts that are proved about a function of examples.
 
     Attributes
     ----------
     doubt : str
-        Why it is not proved that the function is the mean over its examples; empty if it is.
+        The reason why the proof that the function is a mean over its examples fails; empty if the proof succeeds.
     uses_data : bool
         Whether an example enters the value.
     lam_apart : bool
@@ -73,23 +73,23 @@ class MeanProof:
 def mean_over_rows(
     function: Callable[..., Tensor], w: Tensor, lam: Tensor, data: Sequence[Tensor], sizes: Sequence[int]
 ) -> MeanProof:
-    """Whether a function of w, λ and examples is the mean over the examples of one function of each.
+    """Prove that a function of w, λ and examples is the mean over the examples of one function of each.
 
     Parameters
     ----------
     function : callable (w, lam, *data) -> Tensor
-        The function; every tensor of the data has a row for each example.
+        The function. Every data tensor has one row for each example.
     w, lam : Tensor
-        Where it is recorded; the proof is for all.
+        The point at which the function is recorded. The proof holds for all w and λ.
     data : sequence of Tensor
         All examples.
     sizes : sequence of int
-        The numbers of examples for which it is to be proved.
+        The numbers of examples for which to prove it.
 
     Returns
     -------
     MeanProof
-        The doubt that is left, if any.
+        The proof, or the reason why it fails.
     """
     counts = sorted({*sizes} if len({*sizes}) > 1 else {*sizes, 1, 2})
     try:
@@ -108,7 +108,7 @@ def mean_over_rows(
 
 
 def _first(data: Sequence[Tensor], n: int) -> list[Tensor]:
-    """The first n examples, from the beginning again where there are fewer."""
+    """Return the first n examples, starting again from the first one if there are fewer than n."""
     rows = torch.arange(n, device=data[0].device) % len(data[0])
     return [leaf if n == len(leaf) else leaf[rows] for leaf in data]
 
@@ -118,23 +118,23 @@ def _uses(program: Program, inputs: range) -> bool:
 
 
 def _plain(program: Program) -> Program:
-    """The same without copies, which depend on strides, and with one name for all changes of shape."""
-    moved: dict[Ref, Ref] = {}
-    kept: list[Operation] = []
+    """Return the program without copies, which depend on strides, and with one name for all changes of shape."""
+    new_refs: dict[Ref, Ref] = {}
+    operations: list[Operation] = []
     for node, operation in enumerate(program.operations):
-        args, kwargs = changed(lambda x: moved[x] if isinstance(x, Ref) else x, operation.args, operation.kwargs)
+        args, kwargs = changed(lambda x: new_refs[x] if isinstance(x, Ref) else x, operation.args, operation.kwargs)
         if operation.name in COPIES and isinstance(args[0], Ref):
-            moved[Ref(node)] = args[0]
+            new_refs[Ref(node)] = args[0]
             continue
         for item in range(len(operation.shapes)):
-            moved[Ref(node, item)] = Ref(len(kept), item)
+            new_refs[Ref(node, item)] = Ref(len(operations), item)
         name = "view" if operation.name in VIEWS else operation.name
-        kept.append(replace(operation, args=args, kwargs=kwargs, name=name))
-    return Program(tuple(kept), moved[program.output], program.shape)
+        operations.append(replace(operation, args=args, kwargs=kwargs, name=name))
+    return Program(tuple(operations), new_refs[program.output], program.shape)
 
 
 class _KindInterpreter:
-    """Follows the kinds of all values through the programs for several n."""
+    """Derives the kinds of all values of the programs recorded for several n."""
 
     def __init__(self, programs: tuple[Program, ...], counts: tuple[int, ...], data: Sequence[Tensor]) -> None:
         self._programs, self._counts, self._data = programs, counts, data
@@ -155,7 +155,7 @@ class _KindInterpreter:
         return self._kinds[output.node][output.item].kind
 
     def _results(self, node: int, operations: tuple[Operation, ...]) -> list[Sized]:
-        """The kinds of the results of one operation; an error says which operation it is."""
+        """Return the kinds of the results of one operation. An error names the operation."""
         shapes = list(zip(*(operation.shapes for operation in operations), strict=True))
         if operations[0].name == "input":
             kind: RowKind = NoExamples() if node < DATA else ExampleRows()
@@ -167,22 +167,22 @@ class _KindInterpreter:
             self._refuse_other_arguments(operations)
             kind = self._kind(RowOperation(operations, self._of, self._counts, self._of_data))
             if not all(fits(kind, shape, self._counts) for shape in (shapes if several else shapes[:1])):
-                raise Declined("its shape is not one for each example")
+                raise Declined("its shape does not have one row for each example")
         except Declined as why:
             name, line = operations[0].name, operations[0].line
             raise Declined(f"aten.{name}: {why}{', ' + line if line else ''}") from None
         return [Sized(kind, shape) for shape in (shapes if several else shapes[:1])]
 
     def _refuse_other_arguments(self, operations: tuple[Operation, ...]) -> None:
-        """Declined if the operation reads other values, or other numbers, for another number of examples.
+        """Decline an operation that reads different values or numbers for different numbers of examples.
 
-        Numbers may change where a rule takes account of it: in arithmetic, and as sizes.
+        Numbers may change if a rule takes account of it: in arithmetic, and as sizes.
         """
         name = operations[0].name
-        every = [leaves_of(operation.args, operation.kwargs) for operation in operations]
-        if len({len(leaves) for leaves in every}) != 1:
+        arguments = [leaves_of(operation.args, operation.kwargs) for operation in operations]
+        if len({len(leaves) for leaves in arguments}) != 1:
             raise Declined("its arguments change with the number of examples")
-        for leaves in zip(*every, strict=True):
+        for leaves in zip(*arguments, strict=True):
             first = leaves[0]
             if any(type(x) is not type(first) for x in leaves):
                 raise Declined("its arguments change with the number of examples")
@@ -193,17 +193,17 @@ class _KindInterpreter:
                 same = all(x == first for x in leaves) or (name in ARITHMETIC | SIZED and not isinstance(first, Ref))
                 same = same or (name == "slice" and self._takes_all(operations, leaves))
             if not same:
-                raise Declined("what it reads changes with the number of examples")
+                raise Declined("a value that it reads changes with the number of examples")
 
     def _takes_all(self, operations: tuple[Operation, ...], ends: tuple[Any, ...]) -> bool:
-        """Does a slice end where the examples end, at every n?"""
+        """Return True if a slice along the axis of the examples ends at the last example, for every n."""
         args = operations[0].args
         if len(args) < 4 or not isinstance(args[0], Ref):
             return False
-        of = self._of(args[0])
-        if not isinstance(of.kind, ExampleRows) or args[1] not in (of.kind.axis, of.kind.axis - of.rank):
+        x = self._of(args[0])
+        if not isinstance(x.kind, ExampleRows) or args[1] not in (x.kind.axis, x.kind.axis - x.rank):
             return False
-        sizes = tuple(shape[of.kind.axis] for shape in of.shapes)
+        sizes = tuple(shape[x.kind.axis] for shape in x.shapes)
         return ends == sizes and tuple(operation.args[3] for operation in operations) == ends
 
     def _kind(self, step: RowOperation) -> RowKind:
@@ -229,11 +229,11 @@ class _KindInterpreter:
         return self._of(refs[0]).kind
 
     def _matrix_product(self, step: RowOperation) -> RowKind:
-        """The product with a matrix that is not a tensor: linear, and the same for every n if the matrix is."""
+        """Return the kind of a product with a matrix that is not a tensor. The matrix must be the same for every n."""
         matrices = [operation.args[1] for operation in step.operations]
         kind = self._of(step.operations[0].args[0]).kind
         if isinstance(kind, ExampleRows) or any(matrix is not matrices[0] for matrix in matrices):
-            raise Declined("a product with a sparse matrix that examples enter")
+            raise Declined("a product with a sparse matrix that acts on examples or changes with their number")
         return kind
 
     def _of(self, ref: Ref) -> Sized:
@@ -242,7 +242,10 @@ class _KindInterpreter:
         return self._kinds[ref.node][ref.item]
 
     def _of_data(self, ref: Ref) -> Tensor:
-        """The numbers of a value of the data alone, for all examples: the last program is that for the most."""
+        """Return the numbers of a value that depends only on the data, for all examples.
+
+        They come from the last program, which has the most examples.
+        """
         if ref.node in self._varies:
             raise Declined("classes that depend on w or λ")
         if ref.node < DATA + len(self._data):

@@ -1,7 +1,7 @@
-"""What a storage holds while a function writes into it: for every place in it, an entry of one of the recorded values.
+"""The contents of a storage while a function writes into it: each place holds an entry of a recorded value.
 
-A write through a view changes the places of that view, and a read through any view looks at the places of its own. So
-it does not matter which views there are, when they were made, or which of them is written.
+A write through a view changes the places of that view, and a read through a view looks at its own places. So the result
+does not depend on how many views exist, when they were created, or which of them is written.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-Source = TypeVar("Source")  # a recorded value, or a tensor of numbers
+Source = TypeVar("Source")  # a reference to a recorded value, or a tensor of numbers
 
 
 def places(x: Tensor) -> Tensor | None:
-    """For every entry of x its place in the storage, counted in entries; None if two entries share a place."""
+    """Return the place of every entry of x in its storage, in entries; None if two entries share a place."""
     size = x.untyped_storage().nbytes() // x.element_size()
     where = torch.arange(size).as_strided(x.shape, x.stride(), x.storage_offset())
     return where if len(set(where.reshape(-1).tolist())) == where.numel() else None
@@ -24,16 +24,19 @@ def places(x: Tensor) -> Tensor | None:
 
 @dataclass(frozen=True)
 class MemoryReading(Generic[Source]):
-    """Entries of some sources: `index` counts through all of them, one after the other."""
+    """Entries of some sources. `index` holds positions in the concatenation of all sources."""
 
     sources: tuple[Source, ...]
     index: Tensor
-    in_order: bool  # is it all of one source, in its order?
+    in_order: bool  # whether the entries are all entries of one source, in its order
 
 
 @dataclass(eq=False)
 class Memory(Generic[Source]):
-    """A storage of entries of one type. `where` counts through all sources, and is −1 where nothing is known."""
+    """The contents of a storage with entries of one dtype.
+
+    For every place, `where` is a position in the concatenation of all sources, or −1 if the contents are unknown.
+    """
 
     dtype: torch.dtype
     where: Tensor
@@ -42,28 +45,28 @@ class Memory(Generic[Source]):
 
     @classmethod
     def of(cls, x: Tensor) -> Memory[Source]:
-        """The storage of x, before anything is known of it."""
+        """Return the storage of x with unknown contents."""
         size = x.untyped_storage().nbytes() // x.element_size()
         return cls(x.dtype, torch.full((size,), -1))
 
     def write(self, places: Tensor, source: Source) -> None:
-        """The entries of a source are at these places now."""
+        """Put the entries of a source at these places."""
         start = self.starts[-1]
         self.where[places.reshape(-1)] = torch.arange(start, start + places.numel())
         self.sources.append(source)
         self.starts.append(start + places.numel())
 
     def read(self, places: Tensor) -> MemoryReading[Source] | None:
-        """What is at these places; None if that is not known."""
+        """Return the contents of these places; None if some are unknown."""
         index = self.where[places].contiguous()
         if bool((index < 0).any()):
             return None
         ends = torch.tensor(self.starts[1:])
         source_of = torch.bucketize(index, ends, right=True)
         used = sorted(set(source_of.reshape(-1).tolist()))
-        moved, total = index.clone(), 0
+        position, total = index.clone(), 0
         for i in used:
-            moved = torch.where(source_of == i, index - self.starts[i] + total, moved)
+            position = torch.where(source_of == i, index - self.starts[i] + total, position)
             total += self.starts[i + 1] - self.starts[i]
-        in_order = len(used) == 1 and torch.equal(moved.reshape(-1), torch.arange(total))
-        return MemoryReading(tuple(self.sources[i] for i in used), moved, in_order)
+        in_order = len(used) == 1 and torch.equal(position.reshape(-1), torch.arange(total))
+        return MemoryReading(tuple(self.sources[i] for i in used), position, in_order)

@@ -1,9 +1,9 @@
-"""The derivative of a program along a direction, through everything that stops autograd.
+"""The derivative of a program along a direction, including the parts that stop autograd.
 
-Every operation that the program runs is differentiated by itself, in forward mode, and its tangent is kept beside the
-memory of its result. What `detach()`, `.data`, `no_grad()` or the backward pass of an `autograd.Function` say to
-autograd plays no part, so where the two derivatives differ, autograd's is that of another function. Views and in-place
-operations are followed, because tangents lie in memory as the numbers do.
+Every operation of the program is differentiated by itself, in forward mode, and its tangent is stored by the memory of
+its result. `detach()`, `.data`, `no_grad()` and the backward pass of an `autograd.Function` have no effect on it. So if
+it differs from the derivative by autograd, autograd differentiates another function. Views and in-place operations are
+followed, because tangents have the same memory layout as the numbers.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from boundcheck.numerics.program.operations import Facts
 from boundcheck.numerics.program.outside_torch import NoWayOut
 from boundcheck.numerics.program.rounding_rules.ball import Refusal
 
-# what PyTorch does outside of every mode and transformation: autograd is on
+# the state of the dispatcher outside all modes and transformations: autograd is on
 _ORDINARY = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
-DEVICES = ("cpu", "cuda", "mps")  # where a tensor has memory of its own
-READS = frozenset(("_local_scalar_dense", "_linalg_check_errors", "_assert_async"))  # no tensor of numbers comes out
+DEVICES = ("cpu", "cuda", "mps")  # devices on which tensors have addressable memory
+READS = frozenset(("_local_scalar_dense", "_linalg_check_errors", "_assert_async"))  # they return no tensor
 
-REFUTES = {torch.float64: 1e-3, torch.float32: 1e-2}  # a gap of this size, relative, is that of another function
-OPEN = {torch.float64: 1e-6, torch.float32: 1e-3}  # a smaller one may be an iteration that stopped early
-BESIDE = 3  # units of rounding of a step: off the kinks at which x may lie
-PARTS = ((2, 1.37, 0.83), (3, 0.71, 1.19))  # times so far beside x, for these multiples of u and c, it is the same gap
-STEADY = 0.2  # up to this share
-UNITS = 100  # of rounding, in a sum of terms that may cancel
-APART = 100.0  # a share of the derivative that is smaller by this factor is looked at by itself
-GROUPS = 4  # of shares of one size, at most
-NOISE = 1e4  # units of rounding of the largest share: what is smaller may be left over where numbers cancelled
+REFUTES = {torch.float64: 1e-3, torch.float32: 1e-2}  # relative gap from which autograd is refuted
+OPEN = {torch.float64: 1e-6, torch.float32: 1e-3}  # relative gap from which the question is open; smaller ones agree
+BESIDE = 3  # distance of the points from x, in units of rounding of u, to avoid kinks at x
+PARTS = ((2, 1.37, 0.83), (3, 0.71, 1.19))  # further checks of a gap: multiples of the distance from x, of u and of c
+STEADY = 0.2  # relative variation of the gap that is allowed over these checks
+UNITS = 100  # rounding error of a sum of terms that may cancel, in units of rounding
+APART = 100.0  # contributions to the derivative that are smaller by this factor are compared separately
+GROUPS = 4  # largest number of groups of contributions of similar size
+NOISE = 1e4  # smaller contributions, in units of rounding of the largest, may be what remains after cancellation
 
 
 @dataclass(frozen=True, eq=False)
 class _LineDerivatives:
-    """Two derivatives along a line, at one point beside x."""
+    """Two derivatives along a line, at one point near x."""
 
     autograd: float
-    ours: float  # that of the operations
+    ours: float  # the derivative by the operations
     size: float
-    rounding: float  # of a sum of terms that may cancel, as c = ±1/|w| makes of a ∂f in proportion to w
-    by_entry: Tensor  # what each entry of u adds, says autograd
-    by_value: Tensor  # what each value of f adds, say the operations
+    rounding: float  # rounding error of a sum whose terms may cancel, as for c = ±1/|w| and ∂f proportional to w
+    by_entry: Tensor  # contribution of each entry of u, by autograd
+    by_value: Tensor  # contribution of each value of f, by the operations
 
     @property
     def gap(self) -> float:
@@ -59,11 +59,11 @@ class _LineDerivatives:
 
 
 def compare(line: Line) -> LineAgreement:
-    """Autograd's derivative along the line against that of the operations.
+    """Compare autograd's derivative along the line with the derivative by the operations.
 
-    It "agrees" also where an operation hides what it does: then nothing speaks against autograd. "open" without a
-    reason is a gap that may be rounding. Entries and values that add little to the whole are looked at by themselves:
-    beside a derivative of 1e6, it would not be visible that another is missing.
+    The verdict is "agrees" also if an operation hides its computation, since nothing then contradicts autograd. "open"
+    without a reason means a gap that may be rounding. Entries and values with small contributions are compared
+    separately: beside a derivative of 1e6, a missing smaller one would not be visible.
     """
     pair = _both(line, 1)
     if pair is None:
@@ -87,7 +87,7 @@ def _judged(line: Line, pair: _LineDerivatives) -> LineAgreement:
     if not gap > max(OPEN[dtype] * pair.size, pair.rounding):
         return LineAgreement("agrees")
     gaps = [pair.gap, *(_elsewhere(line, *part) for part in PARTS)]
-    if not max(gaps) - min(gaps) <= STEADY * min(map(abs, gaps)):  # as rounding has, so nothing is said
+    if not max(gaps) - min(gaps) <= STEADY * min(map(abs, gaps)):  # not steady, as with rounding: no verdict
         return LineAgreement("open")
     if gap > REFUTES[dtype] * pair.size:
         return LineAgreement(
@@ -99,13 +99,19 @@ def _judged(line: Line, pair: _LineDerivatives) -> LineAgreement:
 
 
 def _elsewhere(line: Line, part: int, of_u: float, of_c: float) -> float:
-    """The gap further beside x, for a multiple of u and c, which it is linear in; NaN where there is none."""
+    """Return the gap farther from x for multiples of u and c, divided by the multiples, in which it is linear.
+
+    NaN if an operation hides its computation.
+    """
     pair = _both(replace(line, u=of_u * line.u, c=of_c * line.c), part)
     return math.nan if pair is None else pair.gap / (of_u * of_c)
 
 
 def _small(shares: Tensor, dtype: torch.dtype) -> Iterator[Tensor]:
-    """Masks of what is of one size, but for the largest; what is 0 belongs to the last, and rounding to none."""
+    """Yield a mask for each group of contributions of similar size, except the largest.
+
+    Contributions that are 0 belong to the last group. Contributions at the level of rounding belong to none.
+    """
     sizes = shares.abs()
     most = float(sizes.max())
     clear = sizes > NOISE * torch.finfo(dtype).eps * most
@@ -120,7 +126,7 @@ def _small(shares: Tensor, dtype: torch.dtype) -> Iterator[Tensor]:
 
 
 def _both(line: Line, part: int) -> _LineDerivatives | None:
-    """Both derivatives beside x; None where an operation hides what it does."""
+    """Return both derivatives near x; None if an operation hides its computation."""
     x, u = line.x + part * BESIDE * torch.finfo(line.x.dtype).eps * line.u, line.u.to(torch.float64)
     through = derivative(line.value, x, line.u)
     if through is None:
@@ -133,14 +139,14 @@ def _both(line: Line, part: int) -> _LineDerivatives | None:
 
 
 def derivative(function: Callable[[Tensor], Tensor], x: Tensor, u: Tensor) -> Tensor | None:
-    """∂f(x)·u, operation by operation; None where an operation hides what it does.
+    """Return ∂f(x)·u, computed operation by operation; None if an operation hides its computation.
 
     Parameters
     ----------
     function
-        one tensor in, one tensor out.
+        A function from one tensor to one tensor.
     x, u
-        the point and the direction.
+        The point and the direction.
     """
     if type(x) is not Tensor or x.device.type not in DEVICES:
         return None
@@ -156,18 +162,18 @@ def derivative(function: Callable[[Tensor], Tensor], x: Tensor, u: Tensor) -> Te
 
 
 class _Tangents(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Keeps the tangent of every tensor whose numbers depend on x; `leaked` says that a number left PyTorch."""
+    """Stores the tangent of every tensor whose numbers depend on x. `leaked` is True once a number has left PyTorch."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._memory: dict[int, tuple[Tensor, Tensor]] = {}  # a tensor that keeps the memory, and its tangents
+        self._memory: dict[int, tuple[Tensor, Tensor]] = {}  # a tensor that keeps the memory alive, and the tangents
         self.leaked = False
 
     def has(self, x: Any) -> bool:
         return _plain(x) and _place(x) in self._memory
 
     def of(self, x: Tensor) -> Tensor:
-        """The tangent of x; zero where it does not depend on what the program was run at."""
+        """Return the tangent of a tensor; zero if it does not depend on the program's input."""
         if not self.has(x):
             return torch.zeros_like(x)
         tangents = self._memory[_place(x)][1]
@@ -189,12 +195,12 @@ class _Tangents(TorchDispatchMode):  # type: ignore[no-untyped-call]
             try:
                 return self._followed(func, args, kwargs or {})
             except Exception:
-                self.leaked = True  # the function may catch it, and do something else
+                self.leaked = True  # the function may catch it and take another branch
                 raise
 
     def _followed(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        given = operations.leaves(args, kwargs)
-        if not any(self.has(x) for x in given) or any(isinstance(x, Tensor) and x.is_meta for x in given):
+        inputs = operations.leaves(args, kwargs)
+        if not any(self.has(x) for x in inputs) or any(isinstance(x, Tensor) and x.is_meta for x in inputs):
             return func(*args, **kwargs)
         facts = operations.facts(func)
         if facts.name in READS:
@@ -218,28 +224,28 @@ class _Tangents(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self.of(x) if self.has(x) else None
 
     def _differentiated(self, func: Any, facts: Facts, args: Any, kwargs: dict[str, Any]) -> Any:
-        """By forward mode."""
+        """Run an operation, and compute the tangents of its results by forward mode."""
         leaves, spec = tree_flatten((args, kwargs))
         moving = [i for i, x in enumerate(leaves) if self.has(x)]
-        into = [args[i] if i < len(args) else kwargs.get(name) for i, name in facts.written]
-        into = [y for x in into for y in (x if isinstance(x, list | tuple) else (x,))]
-        written = [i for i, x in enumerate(leaves) if isinstance(x, Tensor) and any(x is y for y in into)]
+        targets = [args[i] if i < len(args) else kwargs.get(name) for i, name in facts.written]
+        targets = [y for x in targets for y in (x if isinstance(x, list | tuple) else (x,))]
+        written = [i for i, x in enumerate(leaves) if isinstance(x, Tensor) and any(x is y for y in targets)]
         with (
             torch._C._ForceDispatchKeyGuard(*_ORDINARY),
             forward_ad._set_fwd_grad_enabled(True),
             forward_ad.dual_level(),
         ):
-            fresh = list(leaves)
+            dual_leaves = list(leaves)
             for i in {*moving, *written}:
                 value = leaves[i].detach().clone() if i in written else leaves[i].detach()
-                fresh[i] = _dual(value, self.of(leaves[i]).clone()) if i in moving else value
-            new_args, new_kwargs = tree_unflatten(fresh, spec)
-            outcome = func(*new_args, **new_kwargs)
-            after = [fresh[i] for i in written] or tree_leaves(outcome)
-            tangents = [_tangent(x) if isinstance(x, Tensor) else None for x in after]
+                dual_leaves[i] = _dual(value, self.of(leaves[i]).clone()) if i in moving else value
+            dual_args, dual_kwargs = tree_unflatten(dual_leaves, spec)
+            outcome = func(*dual_args, **dual_kwargs)
+            dual_results = [dual_leaves[i] for i in written] or tree_leaves(outcome)
+            tangents = [_tangent(x) if isinstance(x, Tensor) else None for x in dual_results]
         result = func(*args, **kwargs)
         results = [leaves[i] for i in written] or tree_leaves(result)
-        pairs = zip(results, tangents, strict=True)  # a result that was not asked for is None in one of both
+        pairs = zip(results, tangents, strict=True)  # either of the two may be None, for a result that is not computed
         pairs_of_tensors = [(x, tangent) for x, tangent in pairs if isinstance(x, Tensor)]
         self._keep(func, [x for x, _ in pairs_of_tensors], [tangent for _, tangent in pairs_of_tensors])
         return result

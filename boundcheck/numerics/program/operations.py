@@ -1,4 +1,4 @@
-"""What PyTorch says of an operation: its names, what it writes into, whether it only looks at memory; asked once."""
+"""Properties of an operation from its PyTorch schema: names, arguments that it writes into, views. They are cached."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import torch
 
 @dataclass(frozen=True)
 class Facts:
-    """Of one operation, as in `aten.add_.Tensor`."""
+    """Properties of one operation, such as `aten.add_.Tensor`."""
 
-    name: str  # add_
-    full: str  # aten.add_.Tensor
+    name: str  # such as add_
+    full: str  # such as aten.add_.Tensor
     is_aten: bool
     is_random: bool
     is_mutable: bool
-    chooses: bool  # does a number leave PyTorch, or the shape of a result depend on numbers?
-    is_view: bool  # do the results look at the memory of arguments, without a write?
-    is_rebinding: bool  # squeeze_(), t_() and the like: in place, but only the shape changes
-    written: tuple[tuple[int, str], ...]  # arguments that it writes into, by place and by name
+    chooses: bool  # whether a number leaves PyTorch, or the shape of a result depends on numbers
+    is_view: bool  # whether a result is a view of the memory of an argument, which the operation does not write into
+    is_rebinding: bool  # in place, but only the shape changes, as in squeeze_() and t_()
+    written: tuple[tuple[int, str], ...]  # position and name of the arguments that it writes into
 
 
 @lru_cache(maxsize=4096)
 def facts(func: Any) -> Facts:
-    """The facts of an operation as a dispatch mode gets it."""
+    """Return the properties of an operation as a dispatch mode receives it."""
     schema = func._schema
     infos = [result.alias_info for result in schema.returns]
     return Facts(
@@ -48,18 +48,18 @@ def facts(func: Any) -> Facts:
 
 
 def leaves(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """All arguments one by one; an operation takes lists of tensors or numbers, and none that are deeper."""
-    every: list[Any] = []
+    """Return all arguments with lists flattened. Lists of an operation contain tensors or numbers, no further lists."""
+    flat: list[Any] = []
     for x in (*args, *kwargs.values()):
         if isinstance(x, list | tuple):
-            every.extend(x)
+            flat.extend(x)
         else:
-            every.append(x)
-    return every
+            flat.append(x)
+    return flat
 
 
 def changed(function: Callable[[Any], Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
-    """The arguments, each replaced by what `function` returns for it."""
+    """Return the arguments with `function` applied to each of them, and to each entry of a list."""
 
     def each(x: Any) -> Any:
         return type(x)([function(y) for y in x]) if isinstance(x, list | tuple) else function(x)

@@ -1,4 +1,8 @@
-"""What a program computes outside of PyTorch, where nothing watches it: numbers read out, constants that are none."""
+"""Detect numbers that a program computes outside PyTorch, where they cannot be followed.
+
+Functions that take numbers out of PyTorch are refused. Two runs at different points show constants that depend on the
+point.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from boundcheck.numerics.program.rounding_rules.ball import Refusal
 
-# functions that take numbers out of PyTorch, where nothing watches them
+# functions that take numbers out of PyTorch
 OUT = frozenset((
     "numpy", "tolist", "__array__", "__dlpack__", "to_dlpack", "data_ptr", "untyped_storage", "storage", "apply_",
     "map_",
@@ -20,7 +24,7 @@ OUT = frozenset((
 
 
 class NoWayOut(TorchFunctionMode):
-    """Declines functions that take numbers out of PyTorch, and `also` functions of other names."""
+    """Refuses functions that take numbers out of PyTorch, and the functions named in `also`."""
 
     def __init__(self, refuse: Callable[[Refusal], Refusal], also: frozenset[str] = frozenset()) -> None:
         super().__init__()
@@ -34,18 +38,18 @@ class NoWayOut(TorchFunctionMode):
 
 
 def name_of(func: Any) -> str:
-    """The name of a function of torch as a function mode gets it; "data" for the attribute of that name."""
+    """Return the name of a torch function as a function mode receives it; "data" for the attribute `Tensor.data`."""
     return "data" if getattr(func, "__self__", None) is Tensor.data else getattr(func, "__name__", "")
 
 
 def leaves_torch(name: str) -> Refusal:
-    """Why a function of that name is refused."""
+    """Return the refusal of a function with this name."""
     return Refusal(f"Tensor.{name} takes numbers out of PyTorch")
 
 
 @dataclass(frozen=True)
 class ForeignOperation:
-    """One operation: its name, its numbers, and the constants that it read."""
+    """One operation: its name, its number arguments, and the constant tensors that it reads."""
 
     name: str
     numbers: tuple[Any, ...]
@@ -53,14 +57,20 @@ class ForeignOperation:
 
 
 def differs(first: list[ForeignOperation], second: list[ForeignOperation]) -> str:
-    """Where a run at another point read other numbers that were computed outside of PyTorch; empty if nowhere."""
+    """Compare runs at two points, and name the first operation that reads other numbers from outside PyTorch.
+
+    Returns
+    -------
+    str
+        The difference, as a message; empty if there is none.
+    """
     for step, other in zip(first, second, strict=False):
         if step.name != other.name:
-            return f"{step.name}: at a point close by the program does {other.name} instead"
+            return f"{step.name}: at a nearby point the program runs {other.name} instead"
         same = repr(step.numbers) == repr(other.numbers) and len(step.constants) == len(other.constants)
         if not same or not all(x is y or _equal(x, y) for x, y in zip(step.constants, other.constants, strict=True)):
             return f"{step.name}: a number depends on the point, and PyTorch did not compute it"
-    return "" if len(first) == len(second) else "at a point close by the program does other operations"
+    return "" if len(first) == len(second) else "at a nearby point the program runs other operations"
 
 
 def _equal(x: Tensor, y: Tensor) -> bool:
@@ -73,9 +83,9 @@ def _equal(x: Tensor, y: Tensor) -> bool:
 
 
 def _parts(x: Tensor) -> tuple[Tensor, ...]:
-    """The dense tensors that a sparse one consists of: where its entries are, and what they are."""
+    """Return the dense tensors that a sparse tensor consists of: the indices and the values of its entries."""
     if x.layout is torch.sparse_coo:
-        return x._indices(), x._values()  # whether it is coalesced or not
+        return x._indices(), x._values()  # works whether x is coalesced or not
     if x.layout in (torch.sparse_csr, torch.sparse_bsr):
         return x.crow_indices(), x.col_indices(), x.values()
     if x.layout in (torch.sparse_csc, torch.sparse_bsc):

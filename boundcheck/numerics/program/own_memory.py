@@ -1,4 +1,4 @@
-"""The memory that a function took itself, which it may write into, and what it wrote there."""
+"""Memory that a function allocated itself and may write into, and its contents."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from boundcheck.numerics.program.tensor_places import FirstValue, key_of, storag
 
 
 class OwnMemory:
-    """What is known of every storage, by its address.
+    """Storages of a function, by address.
 
     Attributes
     ----------
     taken : dict
-        Storages that the function took for numbers.
+        Storages that the function allocated for numbers.
     first : dict
-        The values that other storages were taken for.
+        The values for which other storages were allocated.
     written : dict
-        What storages hold that were written into.
+        The contents of storages that the function wrote into.
     """
 
     def __init__(self) -> None:
@@ -30,28 +30,28 @@ class OwnMemory:
         self._sealed: set[int] = set()
 
     def seal(self, x: Tensor) -> None:
-        """The memory of x is not to be written into."""
+        """Forbid writes into the memory of x."""
         storage = storage_of(x)
         if storage is not None:
             self._sealed.add(storage._cdata)
 
     def of(self, x: Tensor) -> Memory[Ref | Tensor] | str:
-        """What the storage of x holds now; or why it is not to be written into."""
+        """Return the contents of the storage of x, or the reason why the function must not write into it."""
         cdata = key_of(x)[0]
         if cdata in self._sealed:
-            return "into w, λ, or what is also cut off from its derivative"
+            return "into w, λ, or memory that it shares with a result of detach() or .data"
         memory = self.written.get(cdata)
         if memory is None:
             memory = Memory.of(x)
             if cdata in self.first:
                 value = self.first[cdata]
-                if (at := value.places(x)) is not None:
-                    memory.write(at, value.ref)
+                if (value_places := value.places(x)) is not None:
+                    memory.write(value_places, value.ref)
             elif cdata in self.taken:
-                every = x.detach().as_strided((len(memory.where),), (1,), 0).clone()
-                memory.write(torch.arange(len(memory.where)), every)
+                entries = x.detach().as_strided((len(memory.where),), (1,), 0).clone()
+                memory.write(torch.arange(len(memory.where)), entries)
             else:
-                return "into memory that the function did not take itself"
+                return "into memory that the function did not allocate itself"
         if memory.dtype != x.dtype:
             return f"into memory of {memory.dtype}"
         return memory

@@ -1,12 +1,12 @@
-"""The degree of a program as a polynomial in w, read off the operations that it runs.
+"""The degree of a program as a polynomial in w, derived from the operations that it runs.
 
-Every tensor gets two numbers: the degree of its value in w, and the degree in w of its derivative by λ. Operations
-that are linear, products, and whole powers have rules; any other operation on something that depends on w has degree
-∞. So a finite degree is a proof about the program, in exact arithmetic, at this λ; nothing is sampled.
+Every tensor has two degrees: the degree of its value in w, and the degree in w of its derivative by λ. Linear
+operations, products and integer powers have rules. Any other operation on a tensor that depends on w gives degree ∞.
+A finite degree is therefore a proof about the program, in exact arithmetic, at this λ; nothing is sampled.
 
-Tensors are recognised by their storage, so that views and in-place operations are followed: what is written into a
-storage raises the degree of everything that shares it. A value that leaves PyTorch (`.item()`, a shape that depends on
-w, an error that the function may catch) may return unseen, so it makes every degree ∞.
+Tensors are identified by their storage, so views and in-place operations are followed: a write into a storage raises
+the degree of all tensors that share the storage. A value that leaves PyTorch (`.item()`, a shape that depends on w, an
+error that the function may catch) may come back unnoticed, so it sets every degree to ∞.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 LARGEST_POWER = 64
-RAISES = frozenset(("_linalg_check_errors", "_assert_async"))  # depending on numbers
+RAISES = frozenset(("_linalg_check_errors", "_assert_async"))  # operations that raise an error for some numbers
 NONE = -1.0  # the degree of a derivative by λ that is zero
 
 
 @dataclass(frozen=True)
 class Degree:
-    """Degrees in w: of a value, and of its derivative by λ (`NONE` where the value does not depend on λ)."""
+    """Degrees in w of a value and of its derivative by λ (`NONE` if the value does not depend on λ)."""
 
     value: float
     by_lam: float
 
     @property
     def depends(self) -> bool:
-        """Does the value depend on w?"""
+        """Whether the value may depend on w."""
         return self.value > 0
 
 
@@ -44,13 +44,13 @@ UNKNOWN = Degree(math.inf, math.inf)
 
 
 def _largest(degrees: Iterable[Degree]) -> Degree:
-    """Of a sum, and of everything else that is linear in all its inputs together."""
-    listed = (DATA, *degrees)
-    return Degree(max(d.value for d in listed), max(d.by_lam for d in listed))
+    """Return the degree of a sum, or of any function that is linear in all its inputs together."""
+    terms = (DATA, *degrees)
+    return Degree(max(d.value for d in terms), max(d.by_lam for d in terms))
 
 
 def _product(*degrees: Degree) -> Degree:
-    """Of a product that is linear in each factor."""
+    """Return the degree of a product, which is linear in each factor."""
     value = sum(d.value for d in degrees)
     by_lam = [value - d.value + d.by_lam for d in degrees if d.by_lam > NONE and not math.isinf(d.value)]
     unknown = any(math.isinf(d.value) and d.by_lam > NONE for d in degrees)
@@ -62,7 +62,7 @@ def _quotient(x: Degree, y: Degree) -> Degree:
 
 
 def _anything(degrees: Iterable[Degree]) -> Degree:
-    """Of an operation without a rule: what depends on λ alone still does; what depends on w may be any function."""
+    """Return the degree of an operation without a rule: 0 if its inputs do not depend on w, otherwise ∞."""
     largest = _largest(degrees)
     if not largest.depends:
         return Degree(0, 0 if largest.by_lam > NONE else NONE)
@@ -70,16 +70,16 @@ def _anything(degrees: Iterable[Degree]) -> Degree:
 
 
 class Degrees(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Follows the degree of every tensor while it is active; `leaked` says that a value has left PyTorch."""
+    """Follows the degree of every tensor while it is active. `leaked` is True once a value has left PyTorch."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._degrees: dict[int, Degree] = {}
-        self._storages: list[object] = []  # storages, so that no address is used twice
+        self._storages: list[object] = []  # kept alive, so that no address is used twice
         self.leaked = False
 
     def set(self, x: Tensor, degree: Degree) -> None:
-        """Give x, and all that shares its storage, at least this degree."""
+        """Raise the degree of x, and of all tensors that share its storage, to at least this degree."""
         key, owner = _key(x)
         if key in self._degrees:
             degree = _largest((degree, self._degrees[key]))
@@ -87,7 +87,7 @@ class Degrees(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._storages.append(owner)
 
     def of(self, x: Any) -> Degree:
-        """The degree of a tensor; what was never seen is data."""
+        """Return the degree of a tensor. A tensor without a stored degree is data."""
         if not isinstance(x, Tensor):
             return DATA
         return UNKNOWN if self.leaked else self._degrees.get(_key(x)[0], DATA)
@@ -101,7 +101,7 @@ class Degrees(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.leaked = True
         try:
             result = func(*args, **kwargs)
-        except Exception:  # the function may catch it, and go another way than at other points
+        except Exception:  # the function may catch it and take another branch than at other points
             self.leaked = True
             raise
         if not degrees:
@@ -124,23 +124,26 @@ class Degrees(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _key(x: Tensor) -> tuple[int, object]:
-    """What tells a tensor's memory from another's, and the object to keep so that it stays that way."""
+    """Return a key that identifies the memory of x, and an object to keep alive while the key is in use."""
     try:
-        with torch._C.DisableTorchFunction():  # what users may not do is done here
+        with torch._C.DisableTorchFunction():  # a function mode refuses `untyped_storage` to users
             storage = x.untyped_storage()
-    except (NotImplementedError, RuntimeError):  # sparse tensors have none
+    except (NotImplementedError, RuntimeError):  # sparse tensors have no storage
         return id(x), x
     return storage._cdata, storage
 
 
 def _keeps_numbers(result: Tensor, args: Any) -> bool:
-    """Is the result real, and no less precise than the inputs? Rounding to integers or half precision is a step."""
+    """Return True if the result is floating-point and at least as precise as the inputs.
+
+    Rounding to integers or to a lower precision is a step function, not a polynomial.
+    """
     sizes = [x.element_size() for x in tree_leaves(args) if isinstance(x, Tensor) and x.is_floating_point()]
     return result.is_floating_point() and result.element_size() >= max(sizes, default=0)
 
 
 def makes_index(name: str, kwargs: dict[str, Any]) -> bool:
-    """Does a cast to whole numbers make an index, which may be out of range?"""
+    """Return True if an operation casts to integers, which may be used as indices that are out of range."""
     dtype = kwargs.get("dtype")
     return name == "_to_copy" and dtype is not None and not dtype.is_floating_point and dtype is not torch.bool
 
@@ -158,7 +161,7 @@ def _linear(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
 
 
 def _creation(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
-    """Zeros like x and the like: only the shape of x counts."""
+    """`zeros_like` and similar functions, which depend only on the shape of x."""
     return DATA
 
 
@@ -185,7 +188,7 @@ def _power(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree | None:
 
 
 def _selection(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree | None:
-    """Entries of x, and of what is put among them, at places that do not depend on w or λ."""
+    """Entries of x, and of tensors written into it, at places that do not depend on w or λ."""
     x, *others = tree_leaves((args, kwargs))
     values = [y for y in others if isinstance(y, Tensor) and y.is_floating_point()]
     places = [y for y in others if isinstance(y, Tensor) and not y.is_floating_point()]
@@ -201,13 +204,13 @@ def _choice(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree | None
 
 
 def _view(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree | None:
-    """The same numbers in another shape; as another dtype they are the same bits, but other numbers."""
+    """The same numbers in another shape. A view as another dtype has the same bits but other numbers: no rule."""
     return degree_of(args[0]) if result.dtype == args[0].dtype else None
 
 
 def _squared_error(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
-    apart = _largest((degree_of(args[0]), degree_of(args[1])))
-    return _product(apart, apart)
+    difference = _largest((degree_of(args[0]), degree_of(args[1])))
+    return _product(difference, difference)
 
 
 def _convolution(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
@@ -215,7 +218,7 @@ def _convolution(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
 
 
 def _solution(degree_of: Of, args: Any, kwargs: Any, result: Any) -> Degree:
-    """A⁻¹b, or bA⁻¹: linear in b."""
+    """A⁻¹b or bA⁻¹, which is linear in b."""
     return _quotient(degree_of(args[1]), degree_of(args[0]))
 
 

@@ -1,8 +1,8 @@
-"""The dispatch mode that writes down operations while a function of w and λ runs.
+"""A dispatch mode that records the operations while a function of w and λ runs.
 
-An operation that writes in place (`x += b`, `x[i] = b`, `x.exp_()`) into memory that the function itself took is
-recorded as the one that does not, and `memory.py` keeps what every place holds, whichever view it is seen through.
-Writes into w, λ, the user's data, or memory that was also seen through `detach()` or `.data`, are declined.
+An in-place operation (`x += b`, `x[i] = b`, `x.exp_()`) on memory that the function itself allocated is recorded as its
+out-of-place counterpart, and `memory.py` stores the contents of every place, through whichever view they are read.
+Writes into w, λ, the user's data, or memory shared with a result of `detach()` or `.data` are declined.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from boundcheck.numerics.program.tensor_places import FirstValue, Key, key_of, s
 from boundcheck.numerics.program.unusable import why_unusable
 from boundcheck.numerics.program.user_lines import current_line
 
-RESHAPED = {"squeeze_": "squeeze", "unsqueeze_": "unsqueeze", "t_": "t"}  # in place, but no number is written
-# operations that return numbers whatever the numbers are of the tensor that they take
+RESHAPED = {"squeeze_": "squeeze", "unsqueeze_": "unsqueeze", "t_": "t"}  # in place, but they write no numbers
+# operations whose result does not depend on the numbers of their tensor argument
 CONSTANTS = frozenset((
     "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty",
 ))  # fmt: skip
 MOST_OPERATIONS = 5_000
-SAME = 1e-4  # by rounding alone, relative
-Expand = Callable[..., Any]  # an operation written with simpler ones
+SAME = 1e-4  # relative difference that rounding alone can cause
+Expand = Callable[..., Any]  # an operation written in simpler operations
 
 
 @dataclass(eq=False)
 class Recorder(TorchDispatchMode):
-    """Writes operations down while it is active. `expansions` are operations to be replaced by simpler ones.
+    """Records operations while it is active. `expansions` maps operations to functions that use simpler ones.
 
-    With `every`, operations on data alone are written down too, if they compute numbers. With `lookup`, entries may be
-    looked up by whole numbers of an input: their count does not depend on them.
+    With `every`, operations on data alone are recorded too, if they compute numbers. With `lookup`, integers of an
+    input may be used as indices: the number of entries does not depend on their values.
     """
 
     expansions: dict[str, Expand]
@@ -52,19 +52,20 @@ class Recorder(TorchDispatchMode):
     def __post_init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._refs: dict[Key, Ref] = {}
-        self._storages: dict[int, object] = {}  # of what depends on w or λ; kept, so that no address is used twice
+        # storages of values that depend on w or λ; kept alive, so that no address is used twice
+        self._storages: dict[int, object] = {}
         self._own = OwnMemory()
-        self._of_data: set[int] = set()  # operations on data alone
+        self._of_data: set[int] = set()  # indices of operations on data alone
         self.reason = ""
 
     def start(self, *inputs: Tensor) -> None:
-        """Name the inputs."""
+        """Record the inputs."""
         for x in inputs:
             self._add("input", (), {}, None, (x,), "")
             self.seal(x)
 
     def ref(self, x: Tensor) -> Ref | None:
-        """Which value a tensor is; None for data."""
+        """Return the recorded value that a tensor holds; None for data."""
         storage = storage_of(x)
         if storage is None or storage._cdata not in self._storages:
             return None
@@ -72,16 +73,16 @@ class Recorder(TorchDispatchMode):
         if ref is None and storage._cdata in self._own.written:
             return self._read(x, self._own.written[storage._cdata])
         if ref is None:
-            raise self.decline("memory that depends on w or λ is looked at in a way that was not recorded")
+            raise self.decline("memory that depends on w or λ is looked at through a view that was not recorded")
         return ref
 
     def _read(self, x: Tensor, memory: Memory[Ref | Tensor]) -> Ref | None:
-        """What a tensor holds in memory that was written into; None if that is numbers alone."""
+        """Return the contents of a tensor in memory that was written into; None if they are data alone."""
         with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
             places_read = places(x) if x.dtype == memory.dtype else None
             reading = None if places_read is None else memory.read(places_read)
         if reading is None:
-            raise self.decline("memory that was written in place is looked at in a way that is not followed")
+            raise self.decline("memory that was written in place is looked at through a view that cannot be followed")
         if not any(isinstance(source, Ref) for source in reading.sources):
             return None
         flat = [self._flat(source) if isinstance(source, Ref) else source for source in reading.sources]
@@ -89,10 +90,10 @@ class Recorder(TorchDispatchMode):
             ref = self._emit(torch.ops.aten.reshape.default, (flat[0], list(x.shape)), x.shape)
         else:
             length = sum(_length(source, self.operations) for source in flat)
-            joined = (
+            vector = (
                 flat[0] if len(flat) == 1 else self._emit(torch.ops.aten.cat.default, (flat,), torch.Size([length]))
             )
-            ref = self._emit(torch.ops.aten.index.Tensor, (joined, [reading.index.to(x.device)]), x.shape)
+            ref = self._emit(torch.ops.aten.index.Tensor, (vector, [reading.index.to(x.device)]), x.shape)
         self._refs[key_of(x)] = ref
         return ref
 
@@ -101,7 +102,7 @@ class Recorder(TorchDispatchMode):
         return ref if len(shape) == 1 else self._emit(torch.ops.aten.reshape.default, (ref, [-1]), [shape.numel()])
 
     def _emit(self, func: Any, args: tuple[Any, ...], shape: Any) -> Ref:
-        """Write down an operation that only moves numbers, and is not run."""
+        """Record an operation that only moves numbers, without running it."""
         index = self._next()
         name = func._schema.name.removeprefix("aten::")
         self.operations.append(Operation(name, args, {}, (torch.Size(shape),), func, current_line()))
@@ -117,31 +118,31 @@ class Recorder(TorchDispatchMode):
             return self._recorded(func, args, kwargs or {})
         except Declined:
             raise
-        except Exception as error:  # it may depend on numbers, and the function may catch it and go another way
+        except Exception as error:  # it may depend on numbers, and the function may catch it and take another branch
             text = " ".join(str(error).split())[:100]
             raise self.decline(f"{func} raises {type(error).__name__}: {text}") from error
 
     def _recorded(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         with torch._C.DisableTorchFunction():
             tensors = [x for x in leaves(args, kwargs) if isinstance(x, Tensor)]
-            if any(x.is_meta for x in tensors):  # PyTorch asks for a shape: there are no numbers in it
+            if any(x.is_meta for x in tensors):  # PyTorch computes a shape: the tensor has no numbers
                 return func(*args, **kwargs)
-            of_func = facts(func)
-            if of_func.is_random:
+            properties = facts(func)
+            if properties.is_random:
                 raise self.decline(f"{func}: random numbers")
-            name = of_func.name
-            if name == "detach_" and not any(self._varies(x) for x in tensors):  # no number is written
+            name = properties.name
+            if name == "detach_" and not any(self._varies(x) for x in tensors):  # writes no numbers
                 return func(*args, **kwargs)
             if name == "detach":
                 self.seal(args[0])
             depends = any(self.ref(x) is not None for x in tensors)
-            if of_func.is_mutable and name not in RESHAPED and (depends or self._is_followed(tensors)):
+            if properties.is_mutable and name not in RESHAPED and (depends or self._is_followed(tensors)):
                 return self._write(func, name, args, kwargs, tensors)
-            if name in CONSTANTS and of_func.is_aten:
+            if name in CONSTANTS and properties.is_aten:
                 return self._of_numbers(func, func(*args, **kwargs), tensors)
             if not depends and not self._computes(func, args, kwargs, tensors):
                 return self._of_numbers(func, func(*args, **kwargs), tensors)
-            if name in RESHAPED and of_func.is_aten:  # `vector @ matrix` ends in one
+            if name in RESHAPED and properties.is_aten:  # `vector @ matrix` ends with such an operation
                 return self._reshaped(func, RESHAPED[name], args, kwargs, tensors)
             self._refuse_unusable(func, tensors)
             self._refuse_errors(func, name, kwargs, tensors)
@@ -158,64 +159,64 @@ class Recorder(TorchDispatchMode):
             return result
 
     def _of_numbers(self, func: Any, result: Any, tensors: list[Tensor]) -> Any:
-        """The result of an operation on numbers; memory that it took is the function's own."""
+        """Return the result of an operation on data. Memory that it allocated belongs to the function."""
         if not facts(func).is_aten:
             return result
-        given = {storage._cdata for x in tensors if (storage := storage_of(x)) is not None}
+        inputs = {storage._cdata for x in tensors if (storage := storage_of(x)) is not None}
         for x in result if isinstance(result, tuple | list) else (result,):
             storage = storage_of(x) if isinstance(x, Tensor) else None
-            if storage is not None and storage._cdata not in given and storage._cdata not in self._storages:
+            if storage is not None and storage._cdata not in inputs and storage._cdata not in self._storages:
                 self._own.taken[storage._cdata] = storage
         return result
 
     def _is_followed(self, tensors: list[Tensor]) -> bool:
-        """Is one of them in memory that depends on w or λ, even if its own places hold numbers?"""
+        """Return True if a tensor lies in memory that depends on w or λ, even if its own places hold data."""
         return any((storage := storage_of(x)) is not None and storage._cdata in self._storages for x in tensors)
 
     def seal(self, x: Tensor) -> None:
-        """Its memory is not to be written into."""
+        """Forbid writes into the memory of x."""
         self._own.seal(x)
 
     def _write(self, func: Any, name: str, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
-        """An operation that writes into its first argument: recorded as the one that does not."""
+        """Run an operation that writes into its first argument, and record its out-of-place counterpart."""
         plain = out_of_place(func, name)
-        if plain is None or self.every:  # data are values too then, and their memory is not followed
+        if plain is None or self.every:  # with `every`, data are recorded values too, and their memory is not followed
             raise self.decline(f"{func} writes in place")
         self._refuse_unusable(func, tensors, writes=True)
         x: Tensor = args[0]
-        memory, at, key = self._memory(func, x), places(x), key_of(x)
-        if at is None or any(
-            key_of(y)[0] == key[0] and key_of(y) != key and share_a_place(at, places(y)) for y in tensors
+        memory, written, key = self._memory(func, x), places(x), key_of(x)
+        if written is None or any(
+            key_of(y)[0] == key[0] and key_of(y) != key and share_a_place(written, places(y)) for y in tensors
         ):
             raise self.decline(f"{func} writes in place, into entries that share memory")
         with self:
             value = cast(plain(*args, **kwargs), x)
         ref = self.ref(value)
-        kept = value.detach().clone()
+        numbers = value.detach().clone()
         result = func(*args, **kwargs)
-        if value.shape != x.shape or not torch.allclose(kept, x.detach(), rtol=SAME, equal_nan=True):
-            raise self.decline(f"{func} writes in place, and not what {name.removesuffix('_')} returns")
-        memory.write(at, ref if ref is not None else kept.reshape(-1))
+        if value.shape != x.shape or not torch.allclose(numbers, x.detach(), rtol=SAME, equal_nan=True):
+            raise self.decline(f"{func} writes in place other numbers than {name.removesuffix('_')} returns")
+        memory.write(written, ref if ref is not None else numbers.reshape(-1))
         self._own.written[key[0]], self._storages[key[0]] = memory, x.untyped_storage()
-        self._refs = {other: known for other, known in self._refs.items() if other[0] != key[0]}
+        self._refs = {other: value_ref for other, value_ref in self._refs.items() if other[0] != key[0]}
         if ref is not None:
             self._refs[key] = ref
         return result
 
     def _memory(self, func: Any, x: Tensor) -> Memory[Ref | Tensor]:
-        """What the storage of x holds now, if that may be written into."""
+        """Return the contents of the storage of x; decline if the function must not write into it."""
         memory = self._own.of(x)
         if isinstance(memory, str):
             raise self.decline(f"{func} writes in place, {memory}")
         return memory
 
     def _varies(self, x: Tensor) -> bool:
-        """Does it depend on w or λ?"""
+        """Return True if x depends on w or λ."""
         ref = self.ref(x)
         return ref is not None and ref.node not in self._of_data
 
     def _computes(self, func: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> bool:
-        """Are numbers computed from data that are to be written down? A view of data is data."""
+        """Return True if an operation on data must be recorded, because it computes numbers. Views do not."""
         if not self.every or not any(x.is_floating_point() for x in tensors):
             return False
         if facts(func).is_view:
@@ -225,25 +226,25 @@ class Recorder(TorchDispatchMode):
         return any(x.is_floating_point() for x in results)
 
     def _reshaped(self, func: Any, name: str, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
-        """An operation that gives a tensor another shape and leaves its memory: recorded as the one that does not."""
+        """Run an operation that changes a shape in place, and record its out-of-place counterpart."""
         plain = getattr(getattr(torch.ops.aten, name), func._overloadname)
         self._refuse_unusable(plain, tensors)
         with torch._C._DisableTorchDispatch():
-            before = args[0].detach()
+            original_view = args[0].detach()
         result = func(*args, **kwargs)
-        self._add(name, (before, *args[1:]), kwargs, plain, (result,), current_line())
+        self._add(name, (original_view, *args[1:]), kwargs, plain, (result,), current_line())
         return result
 
     def cut(self, x: Tensor) -> Tensor:
-        """A copy of a tensor whose derivative is cut off."""
+        """Return a copy of a tensor, and record that its derivative is cut off."""
         with torch._C._DisableTorchDispatch():
             copy = x.clone()
             self._add(CUT, (x,), {}, None, (copy,), current_line())
-        self.seal(copy)  # a copy here, and none where the function runs
+        self.seal(copy)  # without the recorder, the function gets a view instead of this copy
         return copy
 
     def matrix_product(self, matrix: Any, x: Tensor, run: Callable[[Tensor, Any], Tensor]) -> Tensor | None:
-        """The product of a matrix with a tensor that depends on w or λ, as one operation; None for data."""
+        """Compute the product of a matrix with a tensor that depends on w or λ, as one operation; None for data."""
         with torch._C.DisableTorchFunction():
             if self.ref(x) is None:
                 return None
@@ -255,15 +256,15 @@ class Recorder(TorchDispatchMode):
             return result
 
     def _add(self, name: str, args: Any, kwargs: Any, func: Any, results: tuple[Any, ...], line: str) -> None:
-        def of(x: Any) -> Any:
+        def recorded(x: Any) -> Any:
             if not isinstance(x, Tensor):
                 return x
             return self.ref(x) or self._numbers(x)
 
         shapes = tuple(x.shape if isinstance(x, Tensor) else torch.Size() for x in results)
-        recorded_args, recorded_kwargs = changed(of, args, kwargs)
+        recorded_args, recorded_kwargs = changed(recorded, args, kwargs)
         operation = Operation(name, recorded_args, recorded_kwargs, shapes, func, line)
-        index = self._next()  # after the arguments: to read one may be an operation too
+        index = self._next()  # after the arguments, because reading an argument may record an operation
         if name != "input" and all(ref.node in self._of_data for ref in operation.refs()):
             self._of_data.add(index)
         self.operations.append(operation)
@@ -279,7 +280,7 @@ class Recorder(TorchDispatchMode):
                 self._refs.setdefault(key, ref)
 
     def _numbers(self, x: Tensor) -> Tensor:
-        """The numbers of a tensor, for the record; a copy where the function might write over them."""
+        """Return the numbers of a tensor for the record; a copy if the function might overwrite them."""
         storage = storage_of(x)
         own = storage is not None and (storage._cdata in self._own.taken or storage._cdata in self._storages)
         return x.detach().clone() if own else x.detach()
@@ -289,7 +290,7 @@ class Recorder(TorchDispatchMode):
             raise self.decline(reason)
 
     def _refuse_errors(self, func: Any, name: str, kwargs: dict[str, Any], tensors: list[Tensor]) -> None:
-        """What may raise an error at some w and not at others, as the function may catch it and go another way."""
+        """Decline an operation that may raise an error at some w, as the function may catch it and branch on it."""
         if not (name in RAISES or makes_index(name, kwargs)):
             return
         if any(depends_on_w(ref, self.operations) for x in tensors if (ref := self.ref(x)) is not None):
@@ -297,7 +298,7 @@ class Recorder(TorchDispatchMode):
             raise self.decline(f"{operation}: an error may depend on numbers of w")
 
     def _may_choose_a_shape(self, index: Tensor | None) -> bool:
-        """Does the shape of what is indexed depend on numbers of an input, or may it?"""
+        """Return True if the shape of the result may depend on the numbers of this index."""
         if index is None or self.ref(index) is None:
             return False
         return not self.lookup or index.dtype not in (torch.int64, torch.int32)
@@ -307,7 +308,7 @@ class Recorder(TorchDispatchMode):
             raise self.decline(f"{func}: a number leaves PyTorch, or a shape depends on one")
 
     def decline(self, why: str) -> Declined:
-        """Keep the first reason, for a function that catches errors."""
+        """Return the exception to raise. The first reason is kept, because the function may catch the exception."""
         line = current_line()
         self.reason = self.reason or (f"{why}, {line}" if line else why)
         return Declined(self.reason)
@@ -319,9 +320,9 @@ def _length(source: Ref | Tensor, operations: list[Operation]) -> int:
 
 
 def recorded_product(matrix: Any, x: Tensor, run: Callable[[Tensor, Any], Tensor]) -> Tensor | None:
-    """While a program is recorded, the product of a matrix with what depends on w or λ; None at other times.
+    """Record and compute the product of a matrix with x. None if no program is recorded, or if x is data.
 
-    `run(x, matrix)` computes it, and can be differentiated.
+    `run(x, matrix)` computes the product and must be differentiable.
     """
     mode = _get_current_dispatch_mode()
     return mode.matrix_product(matrix, x, run) if isinstance(mode, Recorder) else None

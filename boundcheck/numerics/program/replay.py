@@ -1,4 +1,4 @@
-"""A recorded program run again, and compared with the function that it was recorded from."""
+"""Run a recorded program again, and compare it with the function that it was recorded from."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SEED = 20
 
 
 def replay(program: Program, w: Tensor, lam: Tensor) -> Tensor:
-    """The value of a program at other inputs; autograd follows it."""
+    """Return the value of a program at other inputs. Autograd can differentiate it."""
     results: list[tuple[Any, ...]] = [(w,), (lam,)]
 
-    def of(x: Any) -> Any:
+    def value_of(x: Any) -> Any:
         return results[x.node][x.item] if isinstance(x, Ref) else x
 
     for operation in program.operations[2:]:
-        args, kwargs = changed(of, operation.args, operation.kwargs)
+        args, kwargs = changed(value_of, operation.args, operation.kwargs)
         result = args[0] if operation.name == CUT else operation.func(*args, **kwargs)
         results.append(tuple(result) if isinstance(result, tuple | list) else (result,))
     value: Tensor = results[program.output.node][program.output.item]
@@ -32,15 +32,15 @@ def replay(program: Program, w: Tensor, lam: Tensor) -> Tensor:
 
 
 def differs(program: Program, function: Callable[[Tensor, Tensor], Tensor], w: Tensor, lam: Tensor) -> str:
-    """Where a program is not the function: in its value, its gradient, or the product of its Hessian with a vector.
+    """Compare a program with the function: its value, its gradient, and its Hessian times a vector.
 
-    Compared at some points beside w and λ. Agreement proves nothing; it would show a function that changed since it was
-    recorded, or a derivative that is not that of the operations.
+    The comparison uses a few points near w and λ. Agreement proves nothing. A difference shows that the function has
+    changed since it was recorded, or that it has another derivative than its operations.
 
     Returns
     -------
     str
-        What differs; empty if nothing does.
+        The quantity that differs, as a message; empty if all agree.
     """
     generator = torch.Generator().manual_seed(SEED)
     near = NEAR.get(w.dtype, 1e-3)

@@ -1,4 +1,4 @@
-"""Rules of `row_rules.py` for operations that move entries, and for matrix products."""
+"""Rules in the form of `row_rules.py` for operations that move entries, for matrix products and for layers."""
 
 from __future__ import annotations
 
@@ -15,28 +15,31 @@ from boundcheck.numerics.program.row_rules import CURVED, MIXES, SEVERAL, axis_o
 from boundcheck.numerics.program.row_step import RowOperation
 
 
-def viewed(step: RowOperation) -> RowKind:
-    """Another shape in the same order: the examples stay on an axis that has as many entries before it, and after."""
+def reshape(step: RowOperation) -> RowKind:
+    """Return the kind of a tensor with another shape and the same order of entries.
+
+    The new axis of the examples must have as many entries before it and after it as the old one.
+    """
     x, shapes = step.value("self"), step.shapes
     kind = x.kind
     if not isinstance(kind, ExampleRows):
         return kind
-    before = math.prod(x.shapes[0][: kind.axis])
-    after = kind.inner * math.prod(x.shapes[0][kind.axis + 1 :])
+    entries_before = math.prod(x.shapes[0][: kind.axis])
+    entries_after = kind.inner * math.prod(x.shapes[0][kind.axis + 1 :])
     for axis in range(len(shapes[0])):
         if any(axis >= len(shape) for shape in shapes):
             break
         inners = {shape[axis] / n for shape, n in zip(shapes, step.counts, strict=True)}
         inner = inners.pop()
-        if inners or inner != int(inner) or math.prod(shapes[0][:axis]) != before:
+        if inners or inner != int(inner) or math.prod(shapes[0][:axis]) != entries_before:
             continue
-        if inner * math.prod(shapes[0][axis + 1 :]) == after:
+        if inner * math.prod(shapes[0][axis + 1 :]) == entries_after:
             return ExampleRows(kind.power, axis, int(inner))
     raise Declined("a shape in which the examples have no axis of their own")
 
 
-def permuted(step: RowOperation) -> RowKind:
-    """The axes in another order."""
+def permutation(step: RowOperation) -> RowKind:
+    """Return the kind of a permutation of the axes."""
     x = step.value("self")
     if not isinstance(x.kind, ExampleRows):
         return x.kind
@@ -51,8 +54,8 @@ def permuted(step: RowOperation) -> RowKind:
     return replace(x.kind, axis=order.index(x.kind.axis))
 
 
-def chosen(step: RowOperation) -> RowKind:
-    """One entry along an axis, or some beside each other."""
+def selection(step: RowOperation) -> RowKind:
+    """Return the kind of `select` or `slice` along an axis."""
     x = step.value("self")
     if not isinstance(x.kind, ExampleRows):
         return x.kind
@@ -66,21 +69,21 @@ def chosen(step: RowOperation) -> RowKind:
     return replace(x.kind, axis=x.kind.axis - (step.name == "select" and dim < x.kind.axis))
 
 
-def beside_each_other(step: RowOperation) -> RowKind:
-    """Several tensors as one."""
-    every = [x for x in step.listed("tensors") if x is not None]
+def concatenation(step: RowOperation) -> RowKind:
+    """Return the kind of `cat` or `stack`."""
+    tensors = [x for x in step.listed("tensors") if x is not None]
     stacked = step.name == "stack"
-    dim = axis_of(step.plain("dim"), every[0].rank + stacked)
-    kind = sum_of(every, every[0].rank)
+    dim = axis_of(step.plain("dim"), tensors[0].rank + stacked)
+    kind = sum_of(tensors, tensors[0].rank)
     if not isinstance(kind, ExampleRows):
         return kind
-    if any(x.kind != kind for x in every) or (not stacked and dim == kind.axis):
+    if any(x.kind != kind for x in tensors) or (not stacked and dim == kind.axis):
         raise Declined(MIXES)
     return replace(kind, axis=kind.axis + (stacked and dim <= kind.axis))
 
 
-def taken_apart(step: RowOperation) -> RowKind:
-    """One tensor as several, along an axis."""
+def split(step: RowOperation) -> RowKind:
+    """Return the kind of the parts into which a tensor is split along an axis."""
     x = step.value("self")
     if not isinstance(x.kind, ExampleRows):
         return x.kind
@@ -92,8 +95,8 @@ def taken_apart(step: RowOperation) -> RowKind:
     return replace(x.kind, axis=x.kind.axis - (step.name == "unbind" and dim < x.kind.axis))
 
 
-def indexed(step: RowOperation) -> RowKind:
-    """x[i], with the whole numbers of each example, or one of the entries of each: x[torch.arange(n), i]."""
+def indexing(step: RowOperation) -> RowKind:
+    """Return the kind of x[i], where i has integers for each example, or of x[torch.arange(n), i]."""
     x, places = step.value("self"), step.raw("indices")
     used = [axis for axis, place in enumerate(places[0]) if place is not None]
     if isinstance(x.kind, ExampleSum) or x.kind.power:
@@ -105,20 +108,23 @@ def indexed(step: RowOperation) -> RowKind:
             return ExampleRows(0, axis + index.kind.axis, index.kind.inner)
         if isinstance(index.kind, NoExamples) and isinstance(x.kind, ExampleRows) and axis != x.kind.axis:
             return replace(x.kind, axis=x.kind.axis + (index.rank - 1) * (axis < x.kind.axis))
-    if used == [0, 1] and x.kind == ExampleRows() and all(_counts(place[0]) for place in places):
+    if used == [0, 1] and x.kind == ExampleRows() and all(_is_range(place[0]) for place in places):
         index = step.sized([place[1] for place in places])
         if index.kind == ExampleRows() and index.rank == 1:
             return ExampleRows()
     raise Declined(MIXES)
 
 
-def _counts(index: Ref | Tensor) -> bool:
-    """Is it 0, 1, 2, …?"""
+def _is_range(index: Ref | Tensor) -> bool:
+    """Return True if the index is 0, 1, 2, …"""
     return isinstance(index, Tensor) and index.dim() == 1 and torch.equal(index, torch.arange(len(index)).to(index))
 
 
-def gathered(step: RowOperation) -> RowKind:
-    """Entries of each example, by whole numbers of the same example; or of a table, by those of the examples."""
+def gather(step: RowOperation) -> RowKind:
+    """Return the kind of `gather` or `index_select`.
+
+    Entries of an example may be picked by integers of the same example, and entries of a table by any example.
+    """
     x, index = step.value("self"), step.value("index")
     if x.kind.power or isinstance(x.kind, ExampleSum):
         raise Declined(CURVED)
@@ -133,8 +139,8 @@ def gathered(step: RowOperation) -> RowKind:
     raise Declined(MIXES)
 
 
-def contracted(x: Sized, y: Sized, x_axes: str, y_axes: str, out: str) -> RowKind:
-    """The kind of a product that is a sum over the axes that `out` does not have; axes are named by letters."""
+def contraction(x: Sized, y: Sized, x_axes: str, y_axes: str, out: str) -> RowKind:
+    """Return the kind of a product that sums over the axes missing in `out`. Letters name axes, as in `einsum`."""
     power = x.kind.power + y.kind.power
     if isinstance(x.kind, Zero) or isinstance(y.kind, Zero):
         power = 0
@@ -148,7 +154,7 @@ def contracted(x: Sized, y: Sized, x_axes: str, y_axes: str, out: str) -> RowKin
     if any((other.inner, name) != (kind.inner, letter) for other, name in rows):
         raise Declined(SEVERAL)
     if len(rows) == 1 and letter in x_axes and letter in y_axes:
-        raise Declined("a value that has entries for each example meets one with entries of its own")
+        raise Declined("a value that does not depend on the examples has entries along their axis")
     return ExampleRows(power, out.index(letter), kind.inner) if letter in out else ExampleSum(power)
 
 
@@ -163,9 +169,9 @@ FACTORS = {
 
 
 def product(step: RowOperation) -> RowKind:
-    """A matrix product, and one to which a tensor is added."""
+    """Return the kind of a matrix product, to which a tensor may be added."""
     x, y = (step.value(name) for name in FACTORS[step.name])
-    kind = contracted(x, y, *AXES[step.name])
+    kind = contraction(x, y, *AXES[step.name])
     if not step.name.startswith(("add", "badd")):
         return kind
     for name in ("alpha", "beta"):
@@ -173,8 +179,8 @@ def product(step: RowOperation) -> RowKind:
     return sum_of([step.value("self"), Sized(kind, step.shapes)], len(step.shapes[0]))
 
 
-def of_each_example(step: RowOperation) -> RowKind:
-    """A layer that treats the entries along its first axis one by one, with parameters that do not depend on them."""
+def row_by_row(step: RowOperation) -> RowKind:
+    """Return the kind of a layer that treats the rows of its first axis one by one, with fixed parameters."""
     first, *others = step.read()
     if first.kind == ExampleRows() and all(x.kind in (NoExamples(), Zero()) for x in others):
         return ExampleRows()
@@ -182,7 +188,7 @@ def of_each_example(step: RowOperation) -> RowKind:
 
 
 def normalised(step: RowOperation) -> RowKind:
-    """A layer that normalises along the last axes."""
+    """Return the kind of a layer that normalises along the last axes."""
     first, *others = step.read()
     kind, along = first.kind, len(step.plain("normalized_shape"))
     fixed = all(x.kind in (NoExamples(), Zero()) for x in others)
@@ -191,24 +197,24 @@ def normalised(step: RowOperation) -> RowKind:
     raise Declined(MIXES)
 
 
-def batch_normalised(step: RowOperation) -> RowKind:
-    """With statistics that are known beforehand, a function of each entry."""
+def batch_normalisation(step: RowOperation) -> RowKind:
+    """Return the kind of a batch normalisation with stored statistics, which is a function of each entry."""
     if step.name == "native_batch_norm" and step.plain("training") is False:
-        return of_each_example(step)
+        return row_by_row(step)
     raise Declined("batch normalisation mixes examples; use module.eval()")
 
 
 VIEWS = frozenset(("view", "_unsafe_view", "reshape", "_reshape_alias", "squeeze", "unsqueeze"))
 MOVES: dict[str, Callable[[RowOperation], RowKind]] = {
-    "view": viewed,
-    **dict.fromkeys(("permute", "t", "transpose"), permuted),
-    **dict.fromkeys(("select", "slice"), chosen),
-    **dict.fromkeys(("cat", "stack"), beside_each_other),
-    **dict.fromkeys(("split", "split_with_sizes", "unbind"), taken_apart),
-    "index": indexed,
-    **dict.fromkeys(("gather", "index_select"), gathered),
+    "view": reshape,
+    **dict.fromkeys(("permute", "t", "transpose"), permutation),
+    **dict.fromkeys(("select", "slice"), selection),
+    **dict.fromkeys(("cat", "stack"), concatenation),
+    **dict.fromkeys(("split", "split_with_sizes", "unbind"), split),
+    "index": indexing,
+    **dict.fromkeys(("gather", "index_select"), gather),
     **dict.fromkeys(AXES, product),
-    **dict.fromkeys(("convolution", "avg_pool2d", "max_pool2d_with_indices", "_adaptive_avg_pool2d"), of_each_example),
+    **dict.fromkeys(("convolution", "avg_pool2d", "max_pool2d_with_indices", "_adaptive_avg_pool2d"), row_by_row),
     "native_layer_norm": normalised,
-    **dict.fromkeys(("native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit"), batch_normalised),
+    **dict.fromkeys(("native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit"), batch_normalisation),
 }

@@ -1,6 +1,6 @@
-"""What each operation makes of values that depend on examples: a table of rules, by the name of the operation.
+"""Rules for the kind of the result of each operation, by the name of the operation.
 
-An operation without a rule is declined as soon as a value of the examples enters it.
+An operation without a rule is declined if one of its inputs depends on the examples.
 """
 
 from __future__ import annotations
@@ -20,71 +20,72 @@ SEVERAL = "two values that have entries for each example, along different axes"
 
 
 def axis_of(dim: int, rank: int) -> int:
-    """A dimension counted from the left."""
+    """Return a dimension counted from the left."""
     return dim + rank if dim < 0 else dim
 
 
-def joined(every: Sequence[Sized], rank: int, power: int = 0) -> RowKind:
-    """The kind of a function of the entries of several tensors that are broadcast."""
-    if any(isinstance(x.kind, ExampleSum) for x in every):
+def entrywise_kind(values: Sequence[Sized], rank: int, power: int = 0) -> RowKind:
+    """Return the kind of an entrywise function of several tensors with broadcasting."""
+    if any(isinstance(x.kind, ExampleSum) for x in values):
         raise Declined(CURVED)
-    rows = [x for x in every if isinstance(x.kind, ExampleRows)]
+    rows = [x for x in values if isinstance(x.kind, ExampleRows)]
     if not rows:
         return NoExamples(power)
     place, inner = rows[0].from_the_right, rows[0].kind.inner  # type: ignore[attr-defined]
     if any((x.from_the_right, x.kind.inner) != (place, inner) for x in rows):  # type: ignore[attr-defined]
         raise Declined(SEVERAL)
-    for x in every:
+    for x in values:
         if not isinstance(x.kind, ExampleRows) and any(
             len(shape) >= place and shape[-place] != 1 for shape in x.shapes
         ):
-            raise Declined("a value that has entries for each example meets one with entries of its own")
+            raise Declined("a value that does not depend on the examples has entries along their axis")
     return ExampleRows(power, rank - place, inner)
 
 
 def entrywise(step: RowOperation) -> RowKind:
-    """A function of one entry of each argument."""
-    return joined(unscaled(step.read()), len(step.shapes[0]))
+    """Return the kind of an entrywise function of all arguments."""
+    return entrywise_kind(without_powers(step.read()), len(step.shapes[0]))
 
 
-def unscaled(every: list[Sized]) -> list[Sized]:
-    """The same, for an operation that need not be linear in them."""
-    if any(isinstance(x.kind, ExampleSum) for x in every):
+def without_powers(values: list[Sized]) -> list[Sized]:
+    """Return the same values, for an operation that may be nonlinear. Decline sums over examples, and powers of n."""
+    if any(isinstance(x.kind, ExampleSum) for x in values):
         raise Declined(CURVED)
-    if any(x.kind.power != 0 for x in every):
+    if any(x.kind.power != 0 for x in values):
         raise Declined("the number of examples enters it")
-    return every
+    return values
 
 
-def added(step: RowOperation) -> RowKind:
-    """x + αy, or a difference."""
+def addition(step: RowOperation) -> RowKind:
+    """Return the kind of x + αy or of a difference."""
     step.plain("alpha")
     return sum_of([step.value("self"), step.value("other")], len(step.shapes[0]))
 
 
-def sum_of(every: Sequence[Sized], rank: int) -> RowKind:
-    """The kind of a sum, and of several values beside each other: nᵖΣg_i + nᵖ⁺¹c = nᵖΣ(g_i + c)."""
-    every_kind = [x.kind for x in every if not isinstance(x.kind, Zero)]
-    if not every_kind:
+def sum_of(values: Sequence[Sized], rank: int) -> RowKind:
+    """Return the kind of a sum, or of a concatenation: nᵖΣg_i + nᵖ⁺¹c = nᵖΣ(g_i + c)."""
+    kinds = [x.kind for x in values if not isinstance(x.kind, Zero)]
+    if not kinds:
         return NoExamples()
-    totals = [kind for kind in every_kind if isinstance(kind, ExampleSum)]
+    totals = [kind for kind in kinds if isinstance(kind, ExampleSum)]
     if not totals:
-        power = every_kind[0].power
-        if any(kind.power != power for kind in every_kind):
-            raise Declined("a sum of terms that differ in how they change with the number of examples")
-        return joined(every, rank, power)
-    for kind in every_kind:
+        power = kinds[0].power
+        if any(kind.power != power for kind in kinds):
+            raise Declined("a sum of terms that scale differently with the number of examples")
+        return entrywise_kind(values, rank, power)
+    for kind in kinds:
         if isinstance(kind, ExampleRows):
             raise Declined(MIXES)
         if kind.power != totals[0].power + isinstance(kind, NoExamples):
             raise Declined(
-                "a sum over the examples that is not divided by their number meets a term that is, or one without them"
+                "a sum over the examples that is not divided by their number is added to a term that is, or to a term "
+                "without examples"
             )
     return ExampleSum(totals[0].power)
 
 
 def times(x: Sized, y: Sized, rank: int) -> RowKind:
-    """The kind of an entrywise product."""
+    """Return the kind of an entrywise product."""
     power = x.kind.power + y.kind.power
     if isinstance(x.kind, Zero) or isinstance(y.kind, Zero):
         power = 0
@@ -93,16 +94,16 @@ def times(x: Sized, y: Sized, rank: int) -> RowKind:
             if not isinstance(other.kind, NoExamples):
                 raise Declined(CURVED if isinstance(other.kind, ExampleSum) else MIXES)
             return ExampleSum(power)
-    return joined((x, y), rank, power)
+    return entrywise_kind((x, y), rank, power)
 
 
-def multiplied(step: RowOperation) -> RowKind:
-    """xy."""
+def multiplication(step: RowOperation) -> RowKind:
+    """Return the kind of x·y."""
     return times(step.value("self"), step.value("other"), len(step.shapes[0]))
 
 
-def divided(step: RowOperation) -> RowKind:
-    """x/y."""
+def division(step: RowOperation) -> RowKind:
+    """Return the kind of x/y."""
     if step.plain("rounding_mode") is not None:
         return entrywise(step)
     x, y = step.value("self"), step.value("other")
@@ -112,20 +113,20 @@ def divided(step: RowOperation) -> RowKind:
 
 
 def linear(step: RowOperation) -> RowKind:
-    """A linear function of each entry."""
+    """Return the kind of a linear function of each entry."""
     return step.value("self").kind
 
 
-def converted(step: RowOperation) -> RowKind:
-    """Another dtype, which is linear if it is one of floating point."""
+def conversion(step: RowOperation) -> RowKind:
+    """Return the kind of a conversion to another dtype, which is linear if that dtype is floating-point."""
     dtype = step.plain("dtype")
     if isinstance(step.value("self").kind, ExampleSum) and dtype not in (None, torch.float64):
-        raise Declined("it may round the mean, which then is not the mean of what is rounded")
+        raise Declined("it may round the mean, and a rounded mean is not the mean of rounded values")
     return linear(step) if dtype is None or dtype.is_floating_point else entrywise(step)
 
 
-def reduced(step: RowOperation) -> RowKind:
-    """A sum or a mean."""
+def sum_or_mean(step: RowOperation) -> RowKind:
+    """Return the kind of a sum or a mean."""
     x = step.value("self")
     kind = x.kind
     if not isinstance(kind, ExampleRows):
@@ -147,43 +148,46 @@ def _without(kind: ExampleRows, dims: Sequence[int], keepdim: bool | None) -> Ro
     return kind if keepdim else replace(kind, axis=kind.axis - sum(d < kind.axis for d in dims))
 
 
-def along(step: RowOperation) -> RowKind:
-    """A function along some axes, which are gone afterwards (one entry is left) unless `keepdim`."""
+def nonlinear_reduction(step: RowOperation) -> RowKind:
+    """Return the kind of a reduction along some axes. The result has these axes, with size 1, only with `keepdim`."""
     kind = _beside(step)
     if not isinstance(kind, ExampleRows):
         return kind
     return _without(kind, _dims(step, step.value("self").rank), step.plain("keepdim"))
 
 
-def along_and_kept(step: RowOperation) -> RowKind:
-    """A function along some axes that has as many entries as before, or only others."""
+def along_kept_axes(step: RowOperation) -> RowKind:
+    """Return the kind of a function along some axes that keeps all axes, although their sizes may change."""
     return _beside(step)
 
 
 def _beside(step: RowOperation) -> RowKind:
-    unscaled(step.read())
+    without_powers(step.read())
     x = step.value("self")
     if isinstance(x.kind, ExampleRows) and x.kind.axis in _dims(step, x.rank):
         raise Declined(MIXES)
     return x.kind
 
 
-def losses(step: RowOperation) -> RowKind:
-    """A loss of entries with its own reduction: 0 none, 1 mean, 2 sum."""
+def entrywise_loss(step: RowOperation) -> RowKind:
+    """Return the kind of an entrywise loss with a reduction: 0 none, 1 mean, 2 sum."""
     reduction = step.plain("reduction")
-    every = unscaled(step.read())
-    kind = joined(every, max(x.rank for x in every))
+    values = without_powers(step.read())
+    kind = entrywise_kind(values, max(x.rank for x in values))
     if reduction == 0 or not isinstance(kind, ExampleRows):
         return kind
     return ExampleSum(-1 if reduction == 1 else 0)
 
 
 def negative_log_likelihood(step: RowOperation) -> RowKind:
-    """−log p of the class of each entry. Its mean is over the classes that are not to be ignored, and weighted."""
+    """Return the kind of −log p of the class of each entry.
+
+    PyTorch's mean leaves out the class `ignore_index` and is weighted.
+    """
     x, target = step.value("self"), step.value("target")
     reduction, ignored = step.plain("reduction"), step.plain("ignore_index")
     if x.kind.power or not isinstance(x.kind, ExampleRows) or not isinstance(target.kind, ExampleRows):
-        raise Declined("its scores or classes are not of the examples")
+        raise Declined("its scores or classes do not have entries for each example")
     if (x.kind.axis, x.kind.inner) != (0, target.kind.inner) or target.kind.axis != 0:
         raise Declined(SEVERAL)
     weight = step.maybe("weight")
@@ -200,12 +204,12 @@ def negative_log_likelihood(step: RowOperation) -> RowKind:
     reference = step.raw("target")[-1]
     numbers = step.of_data(reference) if isinstance(reference, Ref) else reference
     if bool((numbers == ignored).any()):
-        raise Declined(f"its mean leaves out the examples of class {ignored}, so it is not one over all examples")
+        raise Declined(f"its mean leaves out the examples of class {ignored}, so it is not the mean over all examples")
     return ExampleSum(-1)
 
 
-def looked_up(step: RowOperation) -> RowKind:
-    """Entries of a table, by whole numbers."""
+def embedding(step: RowOperation) -> RowKind:
+    """Return the kind of entries of a table, looked up by integers."""
     table, indices = step.value("weight"), step.value("indices")
     if not isinstance(table.kind, NoExamples) or table.kind.power:
         raise Declined(MIXES)
@@ -217,8 +221,8 @@ def looked_up(step: RowOperation) -> RowKind:
     return indices.kind
 
 
-def expanded(step: RowOperation) -> RowKind:
-    """One entry repeated along new axes."""
+def expansion(step: RowOperation) -> RowKind:
+    """Return the kind of an expansion, which repeats entries along axes."""
     x, shapes = step.value("self"), step.shapes
     if isinstance(x.kind, ExampleRows):
         return ExampleRows(x.kind.power, len(shapes[0]) - x.from_the_right, x.kind.inner)
@@ -243,24 +247,24 @@ trunc where xlogy addcmul addcdiv hardshrink
 RULES: dict[str, Callable[[RowOperation], RowKind]] = {
     **dict.fromkeys(FUNCTIONS.split(), entrywise),
     **dict.fromkeys(("neg", "positive"), linear),
-    **dict.fromkeys(("add", "sub", "rsub"), added),
-    **dict.fromkeys(("sum", "mean"), reduced),
+    **dict.fromkeys(("add", "sub", "rsub"), addition),
+    **dict.fromkeys(("sum", "mean"), sum_or_mean),
     **dict.fromkeys(
         ("amax", "amin", "prod", "var", "std", "logsumexp", "argmax", "argmin", "any", "all", "max", "min", "median",
-         "linalg_vector_norm", "norm"), along,
+         "linalg_vector_norm", "norm"), nonlinear_reduction,
     ),
     **dict.fromkeys(
         ("_softmax", "_log_softmax", "cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "sort", "topk", "flip"),
-        along_and_kept,
+        along_kept_axes,
     ),
     **dict.fromkeys(
         ("mse_loss", "huber_loss", "smooth_l1_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
-         "soft_margin_loss"), losses,
+         "soft_margin_loss"), entrywise_loss,
     ),
     **dict.fromkeys(("nll_loss_forward", "nll_loss2d_forward"), negative_log_likelihood),
-    "mul": multiplied,
-    "div": divided,
-    "_to_copy": converted,
-    "expand": expanded,
-    "embedding": looked_up,
+    "mul": multiplication,
+    "div": division,
+    "_to_copy": conversion,
+    "expand": expansion,
+    "embedding": embedding,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""One operation as the rules of `row_rules.py` and `row_moves.py` read it: arguments, and kinds of values."""
+"""The view of one operation for the rules in `row_rules.py` and `row_moves.py`: arguments, and kinds of values."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Values = Callable[[Ref], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class RowOperation:
-    """One operation at every n, with the kinds of the values that it reads."""
+    """One operation, recorded for every number n of examples, with the kinds of the values that it reads."""
 
     operations: tuple[Operation, ...]
     kinds: Callable[[Ref], Sized]
     counts: tuple[int, ...]
-    of_data: Values  # the numbers of a value that depends on the data only, for all examples
-    _asked: set[str] = field(default_factory=set, init=False)  # the arguments that the rule has looked at
+    of_data: Values  # returns the numbers of a value that depends only on the data, for all examples
+    _read_names: set[str] = field(default_factory=set, init=False)  # names of the arguments that the rule has read
 
     @property
     def name(self) -> str:
@@ -30,8 +30,8 @@ class RowOperation:
         return self.operations[0].name
 
     def raw(self, name: str) -> tuple[Any, ...]:
-        """An argument by its name, at every n; its default where it is not given."""
-        self._asked.add(name)
+        """Return an argument by name, for every n; its default value if it is not given."""
+        self._read_names.add(name)
         return tuple(self._raw(operation, name) for operation in self.operations)
 
     @staticmethod
@@ -44,53 +44,53 @@ class RowOperation:
         return None
 
     def plain(self, name: str) -> Any:
-        """An argument that has to be the same at every n."""
+        """Return an argument that must be the same for every n."""
         values = self.raw(name)
         if any(value != values[0] for value in values):
             raise Declined(f"its {name} changes with the number of examples")
         return values[0]
 
     def sized(self, values: Sequence[Any]) -> Sized:
-        """The kind of a value that the operation reads, given as it is at every n."""
+        """Return the kind of a value that the operation reads. `values` holds it for every n."""
         if isinstance(values[0], Ref):
             return self.kinds(values[0])
         return of_numbers(values, self.counts)
 
     def value(self, name: str) -> Sized:
-        """The kind of an argument."""
+        """Return the kind of an argument."""
         return self.sized(self.raw(name))
 
     def maybe(self, name: str) -> Sized | None:
-        """The same, None where the argument is None."""
+        """Return the kind of an argument; None if the argument is None."""
         return None if self.raw(name)[0] is None else self.value(name)
 
     def listed(self, name: str) -> list[Sized | None]:
-        """The kinds in a list of tensors, some of which may be None."""
+        """Return the kinds of an argument that is a list of tensors, some of which may be None."""
         return [None if x[0] is None else self.sized(x) for x in zip(*self.raw(name), strict=True)]
 
     def read(self) -> list[Sized]:
-        """The kinds of all tensors that it reads; whatever else it is given has to be the same at every n."""
-        every = []
+        """Return the kinds of all tensors that the operation reads; other arguments must be the same for every n."""
+        kinds = []
         for argument in self.operations[0].func._schema.arguments:
             values = self.raw(argument.name)
             first = values[0]
             if isinstance(first, list | tuple) and any(isinstance(x, Ref | Tensor) for x in first):
-                every += [x for x in self.listed(argument.name) if x is not None]
+                kinds += [x for x in self.listed(argument.name) if x is not None]
             elif isinstance(first, Ref | Tensor):
-                every.append(self.sized(values))
+                kinds.append(self.sized(values))
             else:
                 self.plain(argument.name)
-        return every
+        return kinds
 
     def refuse_unread(self) -> None:
-        """Declined if the rule has not looked at a tensor that the operation reads."""
+        """Raise `Declined` if the operation reads a tensor that the rule has not looked at."""
         for argument in self.operations[0].func._schema.arguments:
             value = self._raw(self.operations[0], argument.name)
             parts = value if isinstance(value, list | tuple) else (value,)
-            if argument.name not in self._asked and any(isinstance(x, Ref | Tensor) for x in parts):
+            if argument.name not in self._read_names and any(isinstance(x, Ref | Tensor) for x in parts):
                 raise Declined(f"its {argument.name} has no rule")
 
     @property
     def shapes(self) -> tuple[Size, ...]:
-        """The shapes of its first result."""
+        """The shape of the first result, for every n."""
         return tuple(operation.shapes[0] for operation in self.operations)

@@ -1,7 +1,7 @@
-"""Is a function still the one that was recorded? Its program is recorded again and compared, number for number.
+"""Check that a function has not changed since it was recorded: compare its programs number by number.
 
-A program has every operation with all numbers that it reads beside w and λ. So two that are the same compute the same
-for every w and λ; nothing rests on points that were tried.
+A program contains every operation with all numbers that it reads, except w and λ. So two equal programs compute the
+same values for every w and λ. The conclusion does not rest on sampled points.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from torch import Tensor
 from boundcheck.numerics.program.operations import leaves as leaves_of
 from boundcheck.numerics.program.recorded_program import Declined, Operation, Program, Ref
 
-MOST_NUMBERS = 50_000_000  # of data that are copied
+MOST_NUMBERS = 50_000_000  # largest amount of data to copy
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A program with copies of its data, so that a later write into them is seen."""
+    """A program with copies of its data, which reveal later writes into the data."""
 
     program: Program
-    leaves: tuple[tuple[Any, ...], ...]  # the arguments of each operation, tensors as copies
+    leaves: tuple[tuple[Any, ...], ...]  # the arguments of each operation, with copies of tensors
 
     @classmethod
     def of(cls, program: Program, *, sparse: bool = False) -> Snapshot:
-        """Copy the data of a program; declined where they are too many, or sparse, or not tensors or plain numbers.
+        """Copy the data of a program. Decline data that are too large, sparse, or neither tensors nor plain values.
 
         With `sparse`, sparse tensors are copied too, and objects that consist of tensors, such as a sparse matrix.
         """
@@ -52,7 +52,7 @@ class Snapshot:
         return cls(program, tuple(leaves))
 
     def is_of(self, program: Program) -> bool:
-        """Are all operations and all numbers the same?"""
+        """Return True if all operations and all numbers are the same as in another program."""
         ours = self.program
         if ours.output != program.output or len(ours.operations) != len(program.operations):
             return False
@@ -67,7 +67,7 @@ _PLAIN = (
 
 @dataclass(frozen=True, eq=False)
 class _Parts:
-    """What an object consists of: tensors, and plain numbers and words."""
+    """The parts of an object: its tensors, and its plain numbers and strings."""
 
     kind: type
     tensors: tuple[Tensor, ...]
@@ -75,7 +75,7 @@ class _Parts:
 
 
 def _parts_of(x: Any) -> _Parts | None:
-    """The parts of an object that consists of tensors and plain values, such as a sparse matrix; None for others."""
+    """Return the parts of an object that consists of tensors and plain values, such as a sparse matrix; else None."""
     if not is_dataclass(x) or isinstance(x, type | Ref):
         return None
     values = [getattr(x, part.name) for part in fields(x)]
@@ -110,7 +110,7 @@ def _equal(x: Any, y: Any) -> bool:
 
 
 def _strided_parts(x: Tensor) -> tuple[Tensor, ...] | None:
-    """The indices and the numbers of a sparse tensor; None for a layout that is not known here."""
+    """Return the indices and values of a sparse tensor; None for an unsupported layout."""
     if x.layout is torch.sparse_csr:
         return x.crow_indices(), x.col_indices(), x.values()
     if x.layout is torch.sparse_csc:

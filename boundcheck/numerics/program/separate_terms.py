@@ -1,4 +1,4 @@
-"""Do λ and the data enter a program in separate terms, f(w, data) + g(w, λ)?"""
+"""Prove that λ and the data enter a program in separate terms, f(w, data) + g(w, λ)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from enum import Flag
 
 from boundcheck.numerics.program.recorded_program import Operation, Program
 
-DATA = 2  # the first input that is data
+DATA = 2  # index of the first data input, after w and λ
 
 
 class Enters(Flag):
-    """What enters a value; APART means in separate terms, and both flags without it means in any way."""
+    """The inputs that enter a value. APART: λ and data enter in separate terms. MIXED: they may enter in any way."""
 
     NOTHING = 0
     LAM = 1
@@ -28,9 +28,9 @@ PRODUCTS = frozenset(("mul", "mm", "mv", "dot", "bmm"))
 
 
 def lam_apart(program: Program) -> bool:
-    """Whether the value is f(w, data) + g(w, λ), by its operations.
+    """Return True if the operations prove that the value is f(w, data) + g(w, λ).
 
-    Its mixed derivative by w and λ then does not depend on the data, nor does the derivative by λ of a map.
+    Then the mixed derivative by w and λ does not depend on the data. For a map, the derivative by λ does not either.
 
     Parameters
     ----------
@@ -40,35 +40,35 @@ def lam_apart(program: Program) -> bool:
     Returns
     -------
     bool
-        False also where that is not known.
+        False also if it is not known.
     """
     enters: list[Enters] = []
     for node, operation in enumerate(program.operations):
         if operation.name == "input":
             enters.append((Enters.NOTHING, Enters.LAM)[node] if node < DATA else Enters.DATA)
         else:
-            enters.append(_of(operation, [enters[ref.node] for ref in operation.refs()]))
+            enters.append(_result(operation, [enters[ref.node] for ref in operation.refs()]))
     return enters[program.output.node] is not Enters.MIXED
 
 
-def _of(operation: Operation, given: list[Enters]) -> Enters:
-    """What enters the result: sums keep terms apart, and so do factors that neither λ nor data enter."""
+def _result(operation: Operation, inputs: list[Enters]) -> Enters:
+    """Return what enters the result. Sums keep terms apart, and so do factors without λ and data."""
     together = Enters.NOTHING
-    for one in given:
+    for one in inputs:
         together |= one
     if together in (Enters.NOTHING, Enters.LAM, Enters.DATA) or together is Enters.MIXED:
         return together
     if operation.name in SUMS:
         return together
-    varying = [one for one in given if one is not Enters.NOTHING]
+    varying = [one for one in inputs if one is not Enters.NOTHING]
     if operation.name in PRODUCTS and len(varying) == 1:
         return together
-    if operation.name == "div" and len(varying) == 1 and varying[0] is given[0] and _first_is_read(operation):
+    if operation.name == "div" and len(varying) == 1 and varying[0] is inputs[0] and _is_linear_quotient(operation):
         return together
     return Enters.MIXED
 
 
-def _first_is_read(operation: Operation) -> bool:
-    """Is the numerator the value that depends on λ and data, and the result not rounded?"""
+def _is_linear_quotient(operation: Operation) -> bool:
+    """Return True if only the numerator is a computed value, and the quotient is not rounded to integers."""
     numbers_only = len(list(operation.refs())) == 1
     return numbers_only and not isinstance(operation.args[0], float | int) and not operation.kwargs.get("rounding_mode")

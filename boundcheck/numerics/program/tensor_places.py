@@ -1,4 +1,4 @@
-"""Where a tensor lies: its storage, its places in it, and the value that its memory was taken for."""
+"""The location of a tensor: its storage, its places there, and the value that the storage was allocated for."""
 
 from __future__ import annotations
 
@@ -16,30 +16,33 @@ Key = tuple[Any, Any, tuple[int, ...], tuple[int, ...], torch.dtype]  # storage,
 
 @dataclass(frozen=True, eq=False)
 class FirstValue:
-    """The value that memory was taken for, and how it lies there."""
+    """The value that a storage was allocated for, and its location in the storage."""
 
     key: Key
     ref: Ref
 
     def places(self, x: Tensor) -> Tensor | None:
-        """Its places, from any tensor in that memory; None where entries share one, or x is of another dtype."""
+        """Return the places of the value, from any tensor x in the storage.
+
+        None if two entries share a place or x has another dtype.
+        """
         _, offset, shape, stride, dtype = self.key
         return places(x.detach().as_strided(shape, stride, offset)) if x.dtype == dtype else None
 
 
 def share_a_place(one: Tensor, two: Tensor | None) -> bool:
-    """Do two tensors share a place? One that shares places with itself counts as one that does."""
+    """Return True if two sets of places overlap, or if the second is None (its tensor overlaps itself)."""
     return two is None or bool(torch.isin(one, two).any())
 
 
 def storage_of(x: Tensor) -> Any:
-    """The storage of a tensor; None where it has none."""
+    """Return the storage of a tensor; None if it has no storage."""
     try:
         return x.untyped_storage()
-    except (NotImplementedError, RuntimeError):  # sparse tensors have none
+    except (NotImplementedError, RuntimeError):  # sparse tensors have no storage
         return None
 
 
 def key_of(x: Tensor) -> Key:
-    """Where a tensor lies, in which storage, and its dtype."""
+    """Return the storage of a tensor, its location in the storage, and its dtype."""
     return storage_of(x)._cdata, x.storage_offset(), tuple(x.shape), x.stride(), x.dtype

@@ -1,7 +1,8 @@
-"""An `nn.Module` with other parameters: really swapped in while a user's function runs, and out again after it.
+"""Run a user's function while other tensors replace the parameters of an `nn.Module`.
 
-The function may then do whatever PyTorch allows: call methods of the module, index it, look at its children, use it
-from a closure. A parameter that is used in several places is swapped in all of them.
+The tensors are put into the module itself, so the function may do whatever PyTorch allows: call methods of the module,
+index it, look at its children, use it from a closure. A parameter that is used in several places is replaced in all of
+them. Afterwards the module has its own parameters again.
 """
 
 from __future__ import annotations
@@ -23,27 +24,27 @@ MODES = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
 
 
 class Plugged(Tensor):
-    """A tensor in the place of a parameter: for `isinstance` and `.requires_grad`, a parameter.
+    """A tensor that replaces a parameter. `isinstance` and `.requires_grad` treat it as a parameter.
 
-    Whether autograd follows it is another matter: it does as for the tensor that this is a view of.
+    Autograd follows it exactly if it follows the tensor of which this is a view.
     """
 
-    _is_param = True  # what `isinstance(…, nn.Parameter)` asks for
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # operations give plain tensors
+    _is_param = True  # `isinstance(…, nn.Parameter)` checks this attribute
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # results are plain tensors
 
     @property
     def requires_grad(self) -> bool:  # type: ignore[override]
-        """True, as for the parameter: users filter by it."""
+        """True, as for a parameter, because users select parameters by it."""
         return True
 
 
 def as_parameter(piece: Tensor) -> Tensor:
-    """A view of the piece that counts as a parameter; a tensor of a class of its own keeps that."""
+    """Return a view of the piece that counts as a parameter. A tensor of another class than Tensor is unchanged."""
     return piece.as_subclass(Plugged) if type(piece) is Tensor else piece
 
 
 def plugs(pieces: Iterable[Tensor], places: Sequence[tuple[Place, ...]]) -> list[Plug]:
-    """What goes where, for the pieces that belong to modules."""
+    """Return which tensor goes where, for the pieces that belong to modules."""
     result: list[Plug] = []
     for piece, of_piece in zip(pieces, places, strict=True):
         if of_piece:
@@ -53,21 +54,21 @@ def plugs(pieces: Iterable[Tensor], places: Sequence[tuple[Place, ...]]) -> list
 
 
 def run_with(plugged: list[Plug], run: Callable[[], Result]) -> Result:
-    """`run()` while the tensors are plugged in; what was there before is put back whatever happens.
+    """Return `run()`, called while the tensors are plugged in. Afterwards the parameters are restored in any case.
 
-    Both ways are one call without Python code in between, so that Ctrl-C leaves nothing half done.
+    Each of the two swaps is one call without Python code in between, so Ctrl-C cannot interrupt it halfway.
     """
     holders, names, tensors = zip(*plugged, strict=True)
-    before = [holder[name] for holder, name, _ in plugged]
+    originals = [holder[name] for holder, name, _ in plugged]
     try:
         deque(map(setitem, holders, names, tensors), maxlen=0)
         return run()
     finally:
-        deque(map(setitem, holders, names, before), maxlen=0)
+        deque(map(setitem, holders, names, originals), maxlen=0)
 
 
 def tied(modules: Iterable[nn.Module]) -> dict[int, tuple[Place, ...]]:
-    """Every place in the modules that holds a parameter, by the identity of the parameter."""
+    """Return all places in the modules that hold a parameter, by the `id` of the parameter."""
     places: dict[int, dict[tuple[int, str], Place]] = {}
     for module in modules:
         for part in module.modules():
@@ -78,24 +79,26 @@ def tied(modules: Iterable[nn.Module]) -> dict[int, tuple[Place, ...]]:
 
 
 def by_name(module: nn.Module, values: Sequence[Any]) -> dict[str, Any]:
-    """A list of values as those of the parameters: of all of them, or else of those that are not frozen."""
-    every = dict(module.named_parameters())
-    names = list(every) if len(values) == len(every) else [name for name in every if every[name].requires_grad]
+    """Assign a list of values to the names of the parameters: to all of them, or else to those that are not frozen."""
+    parameters = dict(module.named_parameters())
+    names = list(parameters)
+    if len(values) != len(names):
+        names = [name for name in names if parameters[name].requires_grad]
     if len(names) != len(values):
-        return {f"[{i}]": value for i, value in enumerate(values)}  # names that no module has
+        return {f"[{i}]": value for i, value in enumerate(values)}  # no parameter has such a name
     return dict(zip(names, values, strict=True))
 
 
 def refuse_unusable(module: nn.Module, name: str) -> None:
-    """Refuses modules that are not functions of their parameters, or that hide where these are."""
+    """Refuse modules that are not functions of their parameters, or that hide where the parameters are."""
     for path, part in module.named_modules():
         where = f"{name}: {path or 'the module'}"
         if part.training and isinstance(part, MODES):
             raise InputError(
-                f"{where} is a {type(part).__name__} in training mode, so that "
+                f"{where} is a {type(part).__name__} in training mode, so "
                 f"a step is not a function of its parameters; call .eval() on the module first"
             )
-        if type(part).__name__ == "_WeightNorm":  # seen in torch 2.13: the derivative of its gradient is wrong
+        if type(part).__name__ == "_WeightNorm":  # in torch 2.13, the derivative of its gradient is wrong
             raise InputError(
                 f"{where} is torch's weight_norm, whose second derivatives are not reliable; register a "
                 "parametrization of your own that returns g * v / v.norm()"
@@ -125,8 +128,8 @@ def _pruning(hook: Any) -> tuple[str, str] | None:
 
 
 def refuse_changed_buffers(modules: Sequence[tuple[str, nn.Module]], name: str, run: Callable[[], Result]) -> Result:
-    """`run()`, a call of the user's function `name`, unless it changes a buffer; the buffer is then set back."""
-    before = [
+    """Return `run()`, a call of the user's function `name`. If it changes a buffer, restore the buffer and refuse."""
+    buffers = [
         (f"{path}.{prefix}.{key}".replace("..", "."), part._buffers, key, buffer, buffer._version, buffer.clone())
         for path, module in modules
         for prefix, part in module.named_modules()
@@ -137,14 +140,14 @@ def refuse_changed_buffers(modules: Sequence[tuple[str, nn.Module]], name: str, 
     try:
         result = run()
     finally:
-        for path, holder, key, buffer, version, value in before:
+        for path, holder, key, buffer, version, value in buffers:
             if holder.get(key) is not buffer or buffer._version != version:
                 changes.append(path)
                 holder[key] = buffer.detach_()
                 buffer.copy_(value)
     if changes:
         raise InputError(
-            f"{name} changes the buffer {changes[0]}, so that it is not a function of its arguments; call .eval() on "
-            "the module, or keep what changes out of it"
+            f"{name} changes the buffer {changes[0]}, so it is not a function of its arguments; call .eval() on "
+            "the module, or do not change its buffers"
         )
     return result

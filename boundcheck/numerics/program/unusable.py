@@ -1,4 +1,4 @@
-"""Why an operation cannot be recorded, whatever its numbers are."""
+"""Reasons why an operation cannot be recorded, whatever its numbers are."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from torch import Tensor
 from boundcheck.numerics.program.operations import facts
 from boundcheck.numerics.program.torch_modules import Plugged
 
-PLAIN = (Tensor, torch.nn.Parameter, Plugged)  # the types of tensors whose operations are what they seem
+PLAIN = (Tensor, torch.nn.Parameter, Plugged)  # types of tensors that do not redefine operations
 
 
 def why_unusable(func: Any, tensors: list[Tensor], *, writes: bool = False) -> str:
-    """Why an operation on these tensors is not recorded; empty if it can be. `writes` is for one that may write."""
+    """Return the reason why an operation on these tensors cannot be recorded; empty if it can be.
+
+    `writes=True` permits an operation that writes in place.
+    """
     if not facts(func).is_aten:
         return f"{func} is not an operation of PyTorch's own"
     if facts(func).is_mutable and not writes:

@@ -1,4 +1,4 @@
-"""Lines of the user's own code: the one that runs now, and the one that an error came from."""
+"""Lines of the user's own code: the line that runs now, and the line that an error came from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PYTHON = Path(sysconfig.get_path("stdlib")).resolve()
 
 
 def current_line() -> str:
-    """The innermost line of code that belongs neither to this package nor to PyTorch or Python, as "file.py:12"."""
+    """Return the innermost line of code outside this package, PyTorch and Python, as "file.py:12"; empty if none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if name := _user_file(frame.f_code.co_filename):
@@ -26,7 +26,7 @@ def current_line() -> str:
 
 
 def line_of(error: BaseException) -> str:
-    """The last line of the user's code that an error came through, as "file.py:12"; empty if there is none.
+    """Return the last line of the user's code in the traceback of an error, as "file.py:12"; empty if there is none.
 
     Examples
     --------
@@ -44,12 +44,12 @@ def line_of(error: BaseException) -> str:
 
 @lru_cache(maxsize=4096)
 def _user_file(file: str) -> str:
-    """The name of a file of the user's, without its folder; empty for another file."""
+    """Return the name of a file without its folder if it is the user's; otherwise an empty string."""
     return "" if _is_ours(file) else Path(file).name or file
 
 
 def _is_ours(file: str) -> bool:
-    """Does a file belong to this package, to PyTorch or to Python itself? What a user types at a prompt does not."""
+    """Return True if a file belongs to this package, PyTorch or Python itself. Lines typed at a prompt do not."""
     if file.startswith("<"):
         return file.startswith(("<frozen", "<eval_with_key"))
     path = Path(file).resolve()  # an environment may be reached through a link

@@ -1,1 +1,1 @@
-"""Bounds of a program's values and derivatives over a whole ball of w: what proved constants are made of."""
+"""Bounds of a program's values and derivatives over a ball of w, from which proved constants are computed."""

@@ -12,44 +12,45 @@ from boundcheck.numerics.program.cholesky_certificate import frobenius, gamma, l
 from boundcheck.numerics.program.enclosure.farthest import farthest
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
 
-MOST_ENTRIES = 2_000_000  # of a tensor for which it is worth the time
-MOST_COLUMNS = 600  # of which the inner products are formed
-FROM, TO, STEPS = -4.0, 3.0, 9  # where log₁₀ x is sought, and in how many steps
+MOST_ENTRIES = 2_000_000  # largest number of entries of T for which the bound is computed
+MOST_COLUMNS = 600  # largest number of columns for which inner products are formed
+FROM, TO, STEPS = -4.0, 3.0, 9  # interval of the search for log₁₀ x, and number of steps
 GOLDEN = (5**0.5 - 1) / 2
 
 
 @torch.no_grad()
 def affine_norm(C: Tensor, T: Tensor, radius: float) -> float:
-    """At least sup ‖C + T(s, ·, ·)‖ over ‖s‖ ≤ radius, for C of shape (d, n) and T of shape (k, d, n).
+    """Return an upper bound of sup ‖C + T(s, ·, ·)‖ over ‖s‖ ≤ radius, for C of shape (d, n) and T of shape (k, d, n).
 
-    The least of three:
+    It is the least of three bounds:
 
-    - ‖C‖ + radius·‖T‖, with the lesser of two flattenings of T;
-    - the supremum of the Frobenius norm, which is that of an affine function;
-    - λmax((1 + x)(radius²·Gram(T) + Gram(C)/x))^½ for an x > 0, with the inner products of columns: for a unit z,
-      ‖Cz‖ + radius·‖Tz‖_F is at most (1 + x)^½(radius²‖Tz‖²_F + ‖Cz‖²/x)^½, and the two need not be large for one z.
+    - ‖C‖ + radius·‖T‖, where ‖T‖ is the smaller norm of two flattenings of T;
+    - the supremum of the Frobenius norm, which is the norm of an affine function;
+    - λmax((1 + x)(radius²·Gram(T) + Gram(C)/x))^½ for an x > 0, where Gram contains inner products of columns. For a
+      unit vector z, ‖Cz‖ + radius·‖Tz‖_F ≤ (1 + x)^½(radius²‖Tz‖²_F + ‖Cz‖²/x)^½. This bound is better if no z makes
+      both terms large.
     """
     k, d, n = T.shape
     flat = T.reshape(k, -1)
-    of_T = min(spectral_norm(flat), spectral_norm(T.reshape(-1, n)))
-    best = min((spectral_norm(C) + radius * of_T) * UP, farthest(flat.T, C.reshape(-1), radius))
+    norm_of_T = min(spectral_norm(flat), spectral_norm(T.reshape(-1, n)))
+    best = min((spectral_norm(C) + radius * norm_of_T) * UP, farthest(flat.T, C.reshape(-1), radius))
     if not 0 < n <= MOST_COLUMNS or not math.isfinite(best):
         return best
     columns = T.reshape(-1, n)
-    of_tensor, of_C = radius**2 * (columns.T @ columns), C.T @ C
-    lost_tensor = gamma(k * d + 8) * (radius * frobenius(columns)) ** 2
-    lost_C = gamma(d + 8) * frobenius(C) ** 2
+    gram_of_T, gram_of_C = radius**2 * (columns.T @ columns), C.T @ C
+    error_of_T = gamma(k * d + 8) * (radius * frobenius(columns)) ** 2
+    error_of_C = gamma(d + 8) * frobenius(C) ** 2
 
     def joint(x: float) -> Tensor:
-        return (1 + x) * (of_tensor + of_C / x)
+        return (1 + x) * (gram_of_T + gram_of_C / x)
 
-    x = 10 ** _least_at(lambda exponent: float(torch.linalg.eigvalsh(joint(10**exponent))[-1]))
-    squared = largest_eigenvalue(joint(x)) + (1 + x) * (lost_tensor + lost_C / x) * UP
+    x = 10 ** _minimiser(lambda exponent: float(torch.linalg.eigvalsh(joint(10**exponent))[-1]))
+    squared = largest_eigenvalue(joint(x)) + (1 + x) * (error_of_T + error_of_C / x) * UP
     return min(best, math.sqrt(max(squared, 0.0)) * UP)
 
 
-def _least_at(f: Callable[[float], float]) -> float:
-    """About where a convex function is least, by golden sections; any point is safe."""
+def _minimiser(f: Callable[[float], float]) -> float:
+    """Return an approximate minimiser by golden-section search. The bound holds for any point."""
     low, high = FROM, TO
     left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
     of_left, of_right = f(left), f(right)
@@ -66,5 +67,5 @@ def _least_at(f: Callable[[float], float]) -> float:
 
 
 def contracted(T: Tensor, s: Tensor) -> tuple[Tensor, float]:
-    """T(s, ·, ·), and at least the norm of its rounding."""
+    """Return T(s, ·, ·), and an upper bound of the norm of its rounding error."""
     return torch.tensordot(s, T, 1), gamma(len(s) + 2) * norm(s) * frobenius(T) * UP

@@ -1,6 +1,6 @@
-"""Backward passes of PyTorch, written with simpler operations: for functions that take gradients inside.
+"""PyTorch's backward operations, written in simpler operations, for functions that compute gradients.
 
-A map such as w − α·grad(loss)(w) runs them. Each takes the derivative `g` by the result, as `expansions.py` says.
+A map such as w − α·grad(loss)(w) runs them. The argument `g` is the derivative by the result; see `expansions.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-MEAN, SUM = 1, 2  # how ATen numbers reductions; 0 is none
+MEAN, SUM = 1, 2  # ATen's numbers of reductions; 0 is none
 
 
 def _tanh(g: Tensor, y: Tensor) -> Tensor:
@@ -44,10 +44,10 @@ def _nll_loss(
 ) -> Any:
     if x.dim() != 2 or weight is not None or bool((target == ignore_index).any()):
         return NotImplemented
-    chosen = torch.nn.functional.one_hot(target, x.shape[1]).to(x.dtype)
+    classes = torch.nn.functional.one_hot(target, x.shape[1]).to(x.dtype)
     if reduction == MEAN:
-        return -chosen * g / len(target)
-    return -chosen * (g if reduction == SUM else g[:, None])
+        return -classes * g / len(target)
+    return -classes * (g if reduction == SUM else g[:, None])
 
 
 BACKWARD: dict[str, Callable[..., Any]] = {

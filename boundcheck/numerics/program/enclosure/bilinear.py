@@ -1,14 +1,15 @@
-"""The rule for products of two tensors that both vary: y = B(p, q), entry by entry, of matrices, or a convolution.
+"""The rule for products y = B(p, q) of two tensors that both vary: entrywise, of matrices, or a convolution.
 
-B is linear in each factor with coefficients 0 and 1, so bounds of sizes go through B itself:
+B is linear in each factor with coefficients 0 and 1, so B itself maps bounds of sizes to bounds of sizes:
 
     Dy = B(Dp, q) + B(p, Dq),   D²y = B(D²p, q) + B(p, D²q) + B(Dp, Dq) + B(Dp, Dq) with the inputs exchanged,
 
-and in a scalar f with a = ∂f/∂y, D²f ∋ ⟨a, B(Dp, Dq)⟩ symmetrised and D³f ∋ ⟨a, B(D²p, Dq) + B(Dp, D²q)⟩ symmetrised.
+For a scalar f with a = ∂f/∂y, D²f contains ⟨a, B(Dp, Dq)⟩ symmetrised, and D³f contains ⟨a, B(D²p, Dq) + B(Dp, D²q)⟩
+symmetrised.
 
-An entry of a product of matrices is an inner product, Σ_k p_k q_k, so that |Σ_k Dp_k(x) Dq_k(y)| ≤ ‖Dp‖‖Dq‖ for the
-derivatives of a row of p and a column of q, which is less than the sum of ‖Dp_k‖‖Dq_k‖. And as a whole
-‖B(x, y)‖ ≤ ‖x‖‖y‖, |⟨a, B(x, y)⟩| ≤ ‖a‖‖x‖‖y‖, with the spectral norm of a; entry by entry, with its largest entry.
+An entry of a product of matrices is an inner product Σ_k p_k q_k, so |Σ_k Dp_k(x) Dq_k(y)| ≤ ‖Dp‖‖Dq‖ with the
+derivatives of a row of p and a column of q. This is at most the sum of ‖Dp_k‖‖Dq_k‖. The whole product satisfies
+‖B(x, y)‖ ≤ ‖x‖‖y‖ and |⟨a, B(x, y)⟩| ≤ ‖a‖‖x‖‖y‖ with the spectral norm of a, or its largest entry if B is entrywise.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from boundcheck.numerics.program.enclosure.sparse_derivative import Sparse
 from boundcheck.numerics.program.enclosure.value import Bend, Pair, Slope, Term, Triple, Value, pairs_of, rounding
 from boundcheck.numerics.program.rounding_rules.ball import TINY
 
-Factor = Literal[0, 1]  # which of the two factors
+Factor = Literal[0, 1]  # index of a factor
 
 
 @dataclass(frozen=True, eq=False)
 class Bilinear:
-    """y = B(p, q); `terms` is the length of the longest sum in it."""
+    """y = B(p, q). `terms` is the length of the longest sum in B."""
 
     p: Value
     q: Value
@@ -48,15 +49,15 @@ class Bilinear:
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """The tensors that it reads."""
+        """The tensors that the rule reads."""
         return self.p, self.q
 
     def _paired(self, x: Tensor, y: Tensor, first: Factor) -> Tensor:
-        """B with x in the place of the factor `first` and y in the other."""
+        """Return B with x as the factor number `first` and y as the other factor."""
         return self.B(x, y) if first == 0 else self.B(y, x)
 
     def _transposed(self, cotangent: Tensor, other: Tensor, factor: Factor) -> Tensor:
-        """The derivative of ⟨cotangent, B⟩ by one factor, where the other one is given."""
+        """Return the derivative of ⟨cotangent, B⟩ by one factor, for a given other factor."""
         zero = torch.zeros(self.inputs[factor].shape, dtype=torch.float64)
         pulled: Tensor = torch.func.vjp(lambda x: self._paired(x, other, factor), zero)[1](cotangent)[0]
         return pulled
@@ -86,7 +87,7 @@ class Bilinear:
             yield Curvature(crossed.lo.T, crossed.up.T, crossed.slack)
 
     def _size(self, a: Tensor) -> float:
-        """s with |⟨b, B(x, y)⟩| ≤ s‖x‖‖y‖ for all |b| ≤ a, entry by entry; infinite where none is known."""
+        """Return s with |⟨b, B(x, y)⟩| ≤ s‖x‖‖y‖ for all |b| ≤ a, entry by entry; infinite if no s is known."""
         if not bool(a.isfinite().all()):
             return math.inf
         if self.entrywise:
@@ -98,7 +99,7 @@ class Bilinear:
         return norm(a)
 
     def _unknown_rows(self, size: Tensor, of_p: str, of_q: str) -> float:
-        """What the rows that are not known add to ⟨a, B(Dp, Dq)⟩, for |a| ≤ size."""
+        """Bound what the uncertainty `rows` of Dp and Dq adds to ⟨a, B(Dp, Dq)⟩, for |a| ≤ size."""
         one, two = self.p.slopes[of_p], self.q.slopes[of_q]
         if not bool(one.rows.any()) and not bool(two.rows.any()):
             return 0.0
@@ -110,16 +111,16 @@ class Bilinear:
         return _least(by_entries, s * (F * S + R * (G + S)) * UP)
 
     def _crossed(self, adjoint: Interval, of_p: str, of_q: str) -> Curvature | None:
-        """⟨a, B(Dp, Dq)⟩ with Dp by the one and Dq by the other input."""
+        """Return ⟨a, B(Dp, Dq)⟩, with Dp by the input `of_p` and Dq by the input `of_q`."""
         one, two = self.p.slopes.get(of_p), self.q.slopes.get(of_q)
         if one is None or two is None:
             return None
         a = adjoint.mid
         if self.entrywise:
             middle = congruence(one.matrix.T, a.reshape(-1), two.matrix.T)
-        elif isinstance(one.held, Sparse) and (turned := self._turned(a)) is not None:
+        elif isinstance(one.held, Sparse) and (by_q := self._cotangent_matrix(a)) is not None:
             rows = csr_matrix(two.matrix.numpy()) if two.matrix.count_nonzero() <= SPARSE * two.matrix.numel() else None
-            left = (turned @ one.held.rows).T
+            left = (by_q @ one.held.rows).T
             middle = torch.from_numpy(left @ two.matrix.numpy() if rows is None else (left @ rows).toarray())
         else:
             pulled = torch.vmap(lambda x: self._transposed(a, x, 1))(one.F)
@@ -133,8 +134,8 @@ class Bilinear:
         slack += rounding(self.p.box.lo.numel() + self.q.box.lo.numel()) * total(size * sizes)
         return Curvature(middle, middle, slack * (1 + 1e-12))
 
-    def _turned(self, a: Tensor) -> csr_matrix | None:
-        """The coefficients of x ↦ xᵀa, the derivative of ⟨a, B(x, q)⟩ by q; None for a B that is not of matrices."""
+    def _cotangent_matrix(self, a: Tensor) -> csr_matrix | None:
+        """Return the matrix of x ↦ xᵀa, the derivative of ⟨a, B(x, q)⟩ by q; None if B is not a matrix product."""
         places = self._places() if self.B in MATRICES else None
         if places is None:
             return None
@@ -150,7 +151,7 @@ class Bilinear:
     def _bent(
         self, adjoint: Interval, pair: Pair, slot: str, places: tuple[int, int, int], factor: Factor
     ) -> Iterator[Trilinear]:
-        """⟨a, B(D²p, Dq)⟩, or for factor 1 ⟨a, B(Dp, D²q)⟩."""
+        """Yield ⟨a, B(D²p, Dq)⟩ for factor 0, or ⟨a, B(Dp, D²q)⟩ for factor 1."""
         bent, other = self.inputs[factor], self.inputs[1 - factor]
         bend, slope = bent.bend(pair), other.slopes.get(slot)
         if bend is None or slope is None:
@@ -173,27 +174,27 @@ class Bilinear:
     def bend(self, pair: Pair) -> Bend:
         terms: list[Term] = []
         rest = torch.zeros(self.B(self.p.box.lo, self.q.box.lo).shape, dtype=torch.float64)
-        for of_p, of_q, turned in ((*pair, False), (pair[1], pair[0], True)):
+        for of_p, of_q, is_swapped in ((*pair, False), (pair[1], pair[0], True)):
             one, two = self.p.slopes.get(of_p), self.q.slopes.get(of_q)
             if one is None or two is None:
                 continue
-            known = joint_norms(self.B, self.q, one, two)
+            joint = joint_norms(self.B, self.q, one, two)
             by_entries = self.B(one.norms, two.rows) + self.B(one.rows, two.reach)
-            rest = rest + (by_entries if known is None else torch.minimum(by_entries, known.loose))
+            rest = rest + (by_entries if joint is None else torch.minimum(by_entries, joint.loose))
             term = self._expanded(one, two, rest.shape)
             if term is None:
                 rest = rest + self.B(one.norms, two.norms)
             else:
-                terms.append(Term(term.c, term.B, term.A, term.M) if turned else term)
+                terms.append(Term(term.c, term.B, term.A, term.M) if is_swapped else term)
         for factor in (0, 1):
-            more, left = self._of_factor(pair, factor)
-            terms += more
-            rest = rest + left
+            factor_terms, factor_rest = self._of_factor(pair, factor)
+            terms += factor_terms
+            rest = rest + factor_rest
         rest = rest * (UP + rounding(self.terms))
         return Bend(tuple(terms), rest, norm(rest), self._most(pair))
 
     def norm_of(self, factor: Value) -> float:
-        """At least the norm of B as an operator on the other factor, over the ball; infinite where none is known."""
+        """Return an upper bound of the norm of B as an operator on the other factor; infinite if none is known."""
         size = factor.box.size
         if not bool(size.isfinite().all()) or not (self.entrywise or self.B in MATRICES):
             return math.inf
@@ -202,7 +203,7 @@ class Bilinear:
         return spectral_norm(size.reshape(-1, 1) if size.dim() < 2 else size) if size.dim() < 3 else norm(size)
 
     def _most(self, pair: Pair) -> float:
-        """At least the norm of D²y: ‖B(x, y)‖ ≤ ‖x‖‖y‖, with the norm of a factor that does not move as an operator."""
+        """Return an upper bound of the norm of D²y, by ‖B(x, y)‖ ≤ ‖x‖‖y‖ and the operator norms of the factors."""
         if not (self.entrywise or self.B in MATRICES):
             return math.inf
         most = 0.0
@@ -216,7 +217,7 @@ class Bilinear:
         return math.inf if math.isnan(most) else most
 
     def _of_factor(self, pair: Pair, factor: Factor) -> tuple[list[Term], Tensor]:
-        """B(D²p, q), or for factor 1 B(p, D²q): its terms and its rest."""
+        """Return the terms and the rest of B(D²p, q) for factor 0, or of B(p, D²q) for factor 1."""
         bent, other = self.inputs[factor], self.inputs[1 - factor]
         bend = bent.bend(pair)
         if bend is None:
@@ -227,13 +228,13 @@ class Bilinear:
             if self.entrywise and term.M is None:
                 terms.append(Term(term.c * other.box.map(lambda t: t.reshape(-1)), term.A, term.B))
                 continue
-            moved = torch.vmap(lambda m: self._paired(m, mid, factor))(term.matrix(bent.shape))
-            terms.append(Term(term.c, term.A, term.B, moved))
+            M = torch.vmap(lambda m: self._paired(m, mid, factor))(term.matrix(bent.shape))
+            terms.append(Term(term.c, term.A, term.B, M))
             rest = rest + self._paired(term.sizes(bent.shape), off + loss * mid.abs(), factor)
         return terms, rest
 
     def _expanded(self, one: Slope, two: Slope, shape: torch.Size) -> Term | None:
-        """B(Dp, Dq) as a sum over single products of an entry of p and one of q; None if that is too large."""
+        """Return B(Dp, Dq) as a sum of products of an entry of p and an entry of q; None if it is too large."""
         if self.entrywise:
             ones = torch.ones(one.matrix.shape[0], dtype=torch.float64)
             return Term(Interval(ones, ones), one.matrix[:, None], two.matrix[:, None])
@@ -248,7 +249,7 @@ class Bilinear:
         return Term(Interval(ones, ones), one.matrix[i][:, None], two.matrix[j][:, None], M.reshape(count, *shape))
 
     def _places(self) -> tuple[Tensor, Tensor, Tensor] | None:
-        """Which entry of p times which entry of q goes into which entry of y; None for a B that is not of matrices."""
+        """Return indices i, j, l such that p_i q_j is a term of y_l; None if B is not a matrix product or is large."""
         a, b = self.p.shape, self.q.shape
         if len(a) not in (1, 2) or len(b) not in (1, 2) or a[-1] != b[0]:
             return None
@@ -260,5 +261,5 @@ class Bilinear:
 
 
 def _least(a: float, b: float) -> float:
-    """The smaller of two bounds; one that is NaN says nothing."""
+    """Return the smaller of two bounds, ignoring NaN."""
     return min((x for x in (a, b) if not math.isnan(x)), default=math.inf)

@@ -1,4 +1,4 @@
-"""Norms of a product of two tensors that both vary: entry by entry, and of the derivatives of rows and columns."""
+"""Norms of a product of two tensors that both vary: entry by entry, and by the derivatives of rows and columns."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ from boundcheck.numerics.program.enclosure.value import Slope, Value, rounding
 Product = Callable[[Tensor, Tensor], Tensor]
 # products of vectors and matrices, over the last axis of the first factor
 MATRICES = frozenset(getattr(torch.ops.aten, name).default for name in ("mm", "mv", "dot", "vdot", "bmm", "matmul"))
-MOST_LINES = 1_000  # of a derivative without its zeros, each of which is a product of matrices
-MOST_IN_PARTS = 40_000_000  # numbers in the parts of a second derivative; of larger ones only the size is kept
+MOST_LINES = 1_000  # largest number of lines of a sparse derivative; each costs a product of matrices
+MOST_IN_PARTS = 40_000_000  # numbers in the parts of a second derivative; for a larger one, only its size is stored
 
 
 @dataclass(frozen=True, eq=False)
 class JointNorms:
-    """At least the norm of Σ_k Dp_k⊗Dq_k for each entry of a product of matrices, and of what is not known of it."""
+    """Upper bounds of the norm of Σ_k Dp_k⊗Dq_k (`whole`) and of its uncertain part (`loose`), for each entry."""
 
     whole: Tensor
     loose: Tensor
 
 
 def joint_norms(B: Product, q: Value, one: Slope, two: Slope) -> JointNorms | None:
-    """‖Σ_k Dp_k⊗Dq_k‖ ≤ ‖Dp‖‖Dq‖ for the derivatives of a row of p and of a column of q; None for other products."""
+    """Bound ‖Σ_k Dp_k⊗Dq_k‖ ≤ ‖Dp‖‖Dq‖, with the derivatives of a row of p and a column of q.
+
+    None if B is not a matrix product.
+    """
     if B not in MATRICES:
         return None
     axis = -2 if len(q.shape) > 1 else -1
@@ -39,23 +42,26 @@ def joint_norms(B: Product, q: Value, one: Slope, two: Slope) -> JointNorms | No
 
 
 def size_of_pair(B: Product, q: Value, one: Slope, two: Slope) -> Tensor:
-    """At least the norm of B(Dp, Dq) as a bilinear form, for each entry, with these derivatives of p and q."""
-    size, known = B(one.reach, two.reach), joint_norms(B, q, one, two)
-    return size if known is None else torch.minimum(size, known.whole)
+    """Return upper bounds of the norm of the bilinear form B(Dp, Dq), for each entry."""
+    size, joint = B(one.reach, two.reach), joint_norms(B, q, one, two)
+    return size if joint is None else torch.minimum(size, joint.whole)
 
 
 def of_lines(slope: Slope, axis: int) -> tuple[Tensor, Tensor]:
-    """At least ‖F‖ and ‖J − F‖ of the entries along an axis together. ‖F‖² is at most a row sum of |FFᵀ|."""
+    """Return upper bounds of ‖F‖ and ‖J − F‖ for the entries along an axis together.
+
+    ‖F‖² is at most the largest row sum of |FFᵀ|.
+    """
     norms, rows = slope.norms.movedim(axis, -1), slope.rows.movedim(axis, -1)
     count = norms.shape[-1]
     squares = (norms**2).sum(-1)
     if isinstance(slope.held, Sparse):
-        known = slope.held.line_norms(axis, MOST_LINES)
-        squares = squares if known is None else torch.minimum(squares, known)
+        line_norms = slope.held.line_norms(axis, MOST_LINES)
+        squares = squares if line_norms is None else torch.minimum(squares, line_norms)
     elif slope.k * norms.numel() * count <= MOST_IN_PARTS:
         lines = slope.held.movedim(axis, -1)
         grams = torch.einsum("k...i,k...j->...ij", lines, lines).abs()
-        lost = rounding(lines.shape[0]) * norms.unsqueeze(-1) * norms.unsqueeze(-2)
-        squares = torch.minimum(squares, (grams + lost).sum(-1).amax(-1))
+        error = rounding(lines.shape[0]) * norms.unsqueeze(-1) * norms.unsqueeze(-2)
+        squares = torch.minimum(squares, (grams + error).sum(-1).amax(-1))
     loss = UP + rounding(count)
     return (squares * loss).sqrt() * UP, (rows**2).sum(-1).sqrt() * loss

@@ -1,4 +1,4 @@
-"""The enclosures of a product of two tensors that both vary: its values, slopes and bends."""
+"""Enclosures of a product of two tensors that both vary: its values, slopes and bends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from boundcheck.numerics.program.rounding_rules.ball import TINY
 
 
 def bilinear_value(p: Value, q: Value, B: Product, *, entrywise: bool, terms: int) -> Value:
-    """The enclosures of B(p, q)."""
+    """Return the enclosures of B(p, q)."""
     loss = rounding(terms)
 
     def enclosed(x: Interval, y: Interval) -> Interval:
@@ -49,26 +49,26 @@ def bilinear_value(p: Value, q: Value, B: Product, *, entrywise: bool, terms: in
 
 
 def _slope(p: Value, q: Value, B: Product, slot: str, loss: float) -> Slope:
-    """B(Dp, q) + B(p, Dq) by one input."""
+    """Return B(Dp, q) + B(p, Dq), the derivative by one input."""
     one, two = p.slopes.get(slot), q.slopes.get(slot)
     p_mid, q_mid = p.centre.mid, q.centre.mid
     parts: list[Tensor | Sparse] = []
     slip = rows = torch.zeros((), dtype=torch.float64)
     if one is not None:
         parts.append(_image(one, lambda x: B(x, q_mid), B, q_mid, first=True))
-        rounded = 2 * loss * B(one.norms, q_mid.abs())
-        slip = slip + B(one.slip, q.centre.size) + B(one.norms, q.centre.rad) + rounded
-        rows = rows + B(one.rows, q.box.size) + B(one.norms, q.off()) + rounded
+        error = 2 * loss * B(one.norms, q_mid.abs())
+        slip = slip + B(one.slip, q.centre.size) + B(one.norms, q.centre.rad) + error
+        rows = rows + B(one.rows, q.box.size) + B(one.norms, q.off()) + error
     if two is not None:
         parts.append(_image(two, lambda x: B(p_mid, x), B, p_mid, first=False))
-        rounded = 2 * loss * B(p_mid.abs(), two.norms)
-        slip = slip + B(p.centre.size, two.slip) + B(p.centre.rad, two.norms) + rounded
-        rows = rows + B(p.box.size, two.rows) + B(p.off(), two.norms) + rounded
+        error = 2 * loss * B(p_mid.abs(), two.norms)
+        slip = slip + B(p.centre.size, two.slip) + B(p.centre.rad, two.norms) + error
+        rows = rows + B(p.box.size, two.rows) + B(p.off(), two.norms) + error
     return Slope(sum_of(parts), slip * (UP + loss), rows * (UP + loss))
 
 
 def _image(slope: Slope, f: Callable[[Tensor], Tensor], B: Product, other: Tensor, *, first: bool) -> Tensor | Sparse:
-    """The derivative of B(x, other), or of B(other, x) where x is not first."""
+    """Return the derivative of B(x, other) if `first`, else of B(other, x)."""
 
     def coefficients() -> csr_matrix | None:
         if B in MATRICES:

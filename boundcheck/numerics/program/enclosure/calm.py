@@ -1,11 +1,11 @@
-"""How far derivatives of a map move from one point: ‖J(w) − J(v)‖ ≤ ν‖w − v‖ for every w of a ball and one v of it.
+"""Bounds on the change of a map's derivative from one point v: ‖J(w) − J(v)‖ ≤ ν‖w − v‖ for every w of a ball.
 
-A product changes by p(q − q_v) + (p − p_v)q_v, so one of two factors stands at v, where it is known. The derivative
-along the way has both somewhere on the ball. For y = φ(x),
+A product changes by p(q − q_v) + (p − p_v)q_v, so one of the two factors is evaluated at v, where it is known. In a
+bound by the second derivative, both factors range over the ball. For y = φ(x),
 
     J_y(w) − J_y(v) = φ'(x)(J_x(w) − J_x(v)) + (φ'(x) − φ'(x_v)) J_x(v),   |φ'(x) − φ'(x_v)| ≤ sup|φ''| |x − x_v|,
 
-and in a product B(p, q) the derivatives of p and q by λ stand at v.
+and in a product B(p, q) the derivatives of p and q by λ are evaluated at v.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from boundcheck.numerics.program.enclosure.value import Slope, Value, W, roundin
 
 @torch.no_grad()
 def calm_sizes(over: Value, at: Value, distance: float, slot: str) -> Tensor | None:
-    """At least ‖J_i(w) − J_i(v)‖/‖w − v‖ for each entry, J being the derivative by `slot`.
+    """Return upper bounds of ‖J_i(w) − J_i(v)‖/‖w − v‖ for each entry, where J is the derivative by `slot`.
 
     Parameters
     ----------
@@ -33,14 +33,14 @@ def calm_sizes(over: Value, at: Value, distance: float, slot: str) -> Tensor | N
     at : Value
         The same tensor at a point of the ball.
     distance : float
-        At least how far v is from that point; v is in the ball too.
+        Upper bound of the distance between v and that point. v must lie in the ball too.
     slot : str
         One of the inputs.
 
     Returns
     -------
     Tensor or None
-        None where both were not computed in the same way.
+        The bounds; None if the two values were not computed in the same way.
     """
     values, points = values_before(over), values_before(at)
     if [(type(x.rule), x.shape, slot in x.slopes) for x in values] != [
@@ -48,7 +48,7 @@ def calm_sizes(over: Value, at: Value, distance: float, slot: str) -> Tensor | N
     ]:
         return None
     sizes: dict[int, Tensor] = {}
-    slopes: dict[int, Slope | None] = {}  # at v, for what the results over the ball read
+    slopes: dict[int, Slope | None] = {}  # derivatives at v of the inputs of the rules
     for x, y in zip(values, points, strict=True):
         slopes[id(x)] = _moved(x, y.slopes.get(slot), distance, slot)
         along = x.bends.get((W, slot))
@@ -56,12 +56,12 @@ def calm_sizes(over: Value, at: Value, distance: float, slot: str) -> Tensor | N
             sizes[id(x)] = torch.zeros(x.shape, dtype=torch.float64)
         else:
             size = _through(x, sizes, slopes, slot)
-            sizes[id(x)] = torch.where(size < along, size, along)  # where one is NaN, the derivative along the way
+            sizes[id(x)] = torch.where(size < along, size, along)  # NaN in `size` is replaced by the second derivative
     return sizes[id(over)]
 
 
 def _moved(x: Value, at: Slope | None, distance: float, slot: str) -> Slope | None:
-    """The derivative at v, which is near to the point at which it is known."""
+    """Return the derivative at v, from the derivative at a point within `distance`."""
     if at is None:
         return None
     off = distance * x.bends.get((W, slot), torch.zeros((), dtype=torch.float64))
@@ -69,7 +69,7 @@ def _moved(x: Value, at: Slope | None, distance: float, slot: str) -> Slope | No
 
 
 def _through(x: Value, sizes: dict[int, Tensor], slopes: dict[int, Slope | None], slot: str) -> Tensor:
-    """By the rule of the result; what has none here moves as the derivative along the way says."""
+    """Bound the change by the rule of the result; for other rules, use the second derivative."""
     rule = x.rule
     if isinstance(rule, Linear):
         return rule.size(*(sizes[id(y)] for y in rule.inputs)) * (UP + rounding(rule.terms))
@@ -85,7 +85,7 @@ def _through(x: Value, sizes: dict[int, Tensor], slopes: dict[int, Slope | None]
 
 
 def _of_product(rule: Bilinear, sizes: dict[int, Tensor], slopes: dict[int, Slope | None]) -> Tensor:
-    """B(ΔJ_p, q) + B(J_p(v), Δq) + B(Δp, J_q(v)) + B(p, ΔJ_q)."""
+    """Bound B(ΔJ_p, q) + B(J_p(v), Δq) + B(Δp, J_q(v)) + B(p, ΔJ_q)."""
     p, q, B = rule.p, rule.q, rule.B
     size = B(sizes[id(p)], q.box.size) + B(p.box.size, sizes[id(q)])
     for one, two in ((slopes[id(p)], q.slopes.get(W)), (p.slopes.get(W), slopes[id(q)])):

@@ -1,7 +1,8 @@
-"""Functions of one number that are made of several: log(1 + e^(−z)), z·σ(z), √(z² + ε).
+"""Functions of one number that are composed of several, such as log(1 + e^(−z)), z·σ(z), √(z² + ε).
 
-Such a chain is one function of its base z, entry by entry. Its derivatives are enclosed on small pieces of the box of z
-and joined, which is far tighter than to enclose each step by itself, as the steps depend on each other.
+Such a chain is one function of its base z, entry by entry. Its derivatives are enclosed on small pieces of the box of
+z, and the enclosures are joined. This is much tighter than enclosing each step by itself, as the steps depend on each
+other.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from boundcheck.numerics.program.enclosure.intervals import Interval, point
 from boundcheck.numerics.program.enclosure.piecewise import power_of_fold
 from boundcheck.numerics.program.enclosure.value import Value
 
-PIECES = 64  # into which a box is cut
+PIECES = 64  # number of pieces of a box
 Jets = Callable[[Interval], Jet]
 
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """x = φ(base), entry by entry; `bent` counts the functions in φ that are not linear, `last` is the last of them."""
+    """x = φ(base), entry by entry. `bent` counts the nonlinear functions in φ, and `last` is the last of them."""
 
     base: Value
     jets: Jets
@@ -32,17 +33,17 @@ class Chain:
     last: Last | None = None
 
     def jet(self, box: Interval) -> Jet:
-        """Ranges of φ, φ', φ'', φ''' over a box of the base."""
+        """Return ranges of φ, φ', φ'', φ''' over a box of the base."""
         if self.bent < 2 or box.exact:
             return self.jets(box)
         share = torch.linspace(0, 1, PIECES + 1, dtype=torch.float64).reshape(-1, *[1] * box.lo.dim())
         cuts = box.lo + (box.hi - box.lo) * share
         cuts[0], cuts[-1] = box.lo, box.hi
-        ranges = self.jets(Interval(cuts[:-1], torch.maximum(cuts[1:], cuts[:-1])))
-        joined = [
-            Interval(piece.lo.expand_as(cuts[1:]).amin(0), piece.hi.expand_as(cuts[1:]).amax(0)) for piece in ranges
+        pieces = self.jets(Interval(cuts[:-1], torch.maximum(cuts[1:], cuts[:-1])))
+        hulls = [
+            Interval(piece.lo.expand_as(cuts[1:]).amin(0), piece.hi.expand_as(cuts[1:]).amax(0)) for piece in pieces
         ]
-        return joined[0], joined[1], joined[2], joined[3]
+        return hulls[0], hulls[1], hulls[2], hulls[3]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +55,12 @@ class Last:
 
 
 def chain_of(x: Value) -> Chain:
-    """The chain of a tensor; of one that has none, the tensor itself."""
+    """Return the chain of a tensor; the identity if it has none."""
     return x.chain or identity(x)
 
 
 def identity(base: Any) -> Chain:
-    """The base itself; a chain only asks whether another one has the same."""
+    """Return the identity as a chain. `base` may be any object; chains only compare bases for identity."""
     return Chain(base, _identity, 0)
 
 
@@ -69,7 +70,7 @@ def _identity(z: Interval) -> Jet:
 
 
 def applied(function: Elementary, inner: Chain) -> Chain:
-    """φ ∘ inner, by the formula of Faà di Bruno; a power of max(x, 0) or |x| is one function."""
+    """Return φ ∘ inner, by the formula of Faà di Bruno. A power of max(x, 0) or |x| is one function."""
     last = inner.last
     if last is not None and last.function.fold and function.exponent:
         return applied(power_of_fold(last.function.fold, function.exponent), last.inner)
@@ -87,7 +88,7 @@ def applied(function: Elementary, inner: Chain) -> Chain:
 
 
 def scaled(inner: Chain, factor: Tensor, offset: Tensor) -> Chain:
-    """factor·inner + offset, with numbers."""
+    """Return factor·inner + offset."""
     if bool((factor == 1).all()) and bool((offset == 0).all()):
         return inner
 
@@ -100,7 +101,7 @@ def scaled(inner: Chain, factor: Tensor, offset: Tensor) -> Chain:
 
 
 def summed(a: Chain, b: Chain, sign: float) -> Chain:
-    """a ± b of one base."""
+    """Return a ± b for chains with the same base."""
 
     def jets(z: Interval) -> Jet:
         by = point(sign)
@@ -111,7 +112,7 @@ def summed(a: Chain, b: Chain, sign: float) -> Chain:
 
 
 def multiplied(a: Chain, b: Chain) -> Chain:
-    """a·b of one base, by the formula of Leibniz."""
+    """Return a·b for chains with the same base, by the formula of Leibniz."""
 
     def jets(z: Interval) -> Jet:
         f, f1, f2, f3 = a.jets(z)
@@ -128,7 +129,7 @@ def multiplied(a: Chain, b: Chain) -> Chain:
 
 
 def _square(x: Interval) -> Interval:
-    """x², which is not negative."""
+    """Return x², which is not negative."""
     product = x * x
     holds_zero = (x.lo <= 0) & (x.hi >= 0)
     return Interval(torch.where(holds_zero, torch.zeros_like(product.lo), product.lo.clamp(min=0)), product.hi)

@@ -20,7 +20,10 @@ from boundcheck.numerics.program.rounding_rules.ball import gamma
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """A part of D²f by two inputs: between `lo` and `up`, or for two different inputs `lo` = `up`, up to `slack`."""
+    """A part of D²f by two inputs. It lies between `lo` and `up`, up to `slack` in norm.
+
+    For two different inputs, `lo` and `up` are equal.
+    """
 
     lo: Tensor
     up: Tensor
@@ -28,7 +31,7 @@ class Curvature:
 
 
 def congruence(F: Tensor, s: Tensor, G: Tensor) -> Tensor:
-    """F diag(s) Gᵀ for F of shape (k₁, m) and G of shape (k₂, m)."""
+    """Return F diag(s) Gᵀ for F of shape (k₁, m) and G of shape (k₂, m)."""
     if is_sparse(F) and is_sparse(G):
         return torch.from_numpy((csr_matrix((F * s).numpy()) @ csr_matrix(G.numpy()).T).toarray())
     left = F * s
@@ -39,7 +42,7 @@ def congruence(F: Tensor, s: Tensor, G: Tensor) -> Tensor:
 
 
 def norm_of(parts: Sequence[Curvature], limit: float = math.inf) -> float:
-    """At least the norm of D²f by two different inputs, or at one point; infinite if that is above `limit`."""
+    """Return an upper bound of the norm of D²f by two different inputs, or at one point; infinite if above `limit`."""
     if not parts:
         return 0.0
     slack = math.fsum(part.slack for part in parts)
@@ -47,13 +50,16 @@ def norm_of(parts: Sequence[Curvature], limit: float = math.inf) -> float:
         return math.inf
     middle = sum((part.lo for part in parts[1:]), parts[0].lo)
     slack += gamma(len(parts)) * math.fsum(frobenius(part.lo) for part in parts)
-    if math.isfinite(limit) and slack + 0.999 * float(euclidean(middle, 1).max()) > limit:  # no row is longer than ‖·‖
+    if math.isfinite(limit) and slack + 0.999 * float(euclidean(middle, 1).max()) > limit:  # ‖·‖ ≥ any row
         return math.inf
     return (spectral_norm(middle) + slack) * UP
 
 
 def ends_of(parts: Sequence[Curvature]) -> tuple[float, float]:
-    """At most the smallest and at least the largest eigenvalue of D²f by one input; infinite where nothing is known."""
+    """Return a lower bound of the smallest and an upper bound of the largest eigenvalue of D²f by one input.
+
+    Both are infinite if nothing is known.
+    """
     if not parts:
         return 0.0, 0.0
     whole = weighted_sum(parts)
@@ -62,7 +68,10 @@ def ends_of(parts: Sequence[Curvature]) -> tuple[float, float]:
 
 
 def weighted_sum(parts: Sequence[Curvature], weights: Sequence[float] | None = None) -> Curvature:
-    """The parts as one, each times a weight that is not negative and has up to two roundings; 1 by default."""
+    """Return the sum of the parts times weights, which are 1 by default.
+
+    Weights must not be negative and may have up to two roundings.
+    """
     if weights is not None:
         parts = [Curvature(c * part.lo, c * part.up, c * part.slack) for c, part in zip(weights, parts, strict=True)]
     roundings = len(parts) + (0 if weights is None else 3)

@@ -1,10 +1,10 @@
-"""Which entries of an input each entry of a tensor may depend on, and what that says of its second derivative.
+"""The entries of an input on which each entry of a tensor may depend, and a bound of its second derivative.
 
-Let every entry y_e depend on one block I(e) of w and one block J(e) of λ alone. With β_e ≥ ‖D²y_e‖ and unit u, a, b,
+Let every entry y_e depend only on one block I(e) of w and one block J(e) of λ. With β_e ≥ ‖D²y_e‖ and unit u, a, b,
 
     Σ_e u_e D²y_e(a, b) ≤ (Σ_e β_e² ‖a_I(e)‖² ‖b_J(e)‖²)^½ ≤ max over pairs (I, J) of (Σ_{e of the pair} β_e²)^½,
 
-as Σ_I Σ_J ‖a_I‖²‖b_J‖² = 1. In a layer of many examples each pair of an example and a row of weights has one entry.
+as Σ_I Σ_J ‖a_I‖²‖b_J‖² = 1. In a layer with many examples, each pair of an example and a row of weights has one entry.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from boundcheck.numerics.program.enclosure.normalised import Normalised
 from boundcheck.numerics.program.enclosure.scalar import values_before
 from boundcheck.numerics.program.enclosure.value import Pair, Value, rounding
 
-MOST_ENTRIES = 25_000_000  # of what one tensor depends on
+MOST_ENTRIES = 25_000_000  # largest number of pairs of an input entry and a tensor entry
 
 
 def norm_by_blocks(value: Value, pair: Pair, bends: Tensor) -> float:
-    """At least the norm of the second derivative of a tensor, from the blocks of inputs that its entries depend on.
+    """Return an upper bound of the norm of a second derivative, from the blocks on which the entries depend.
 
-    `bends` holds the norms of its entries; or how far from a point v the derivatives of entries move: what holds for
-    the derivative along the way from v to w holds for that as well.
+    `bends` holds the norms of the second derivatives of the entries. It may also hold bounds of the change
+    ‖J_e(w) − J_e(v)‖/‖w − v‖ of their derivatives from a point v, to which the same argument applies.
     """
     if not bool(bends.isfinite().all()):
         return math.inf
@@ -48,7 +48,7 @@ def norm_by_blocks(value: Value, pair: Pair, bends: Tensor) -> float:
 
 
 def _blocks(value: Value, slot: str) -> Tensor | None:
-    """For each entry the number of the block that it depends on; blocks share nothing. None if that is too large."""
+    """Return the number of the block on which each entry depends; blocks are disjoint. None if it is too costly."""
     sets = depends_on(value, slot)
     if sets is None:
         return None
@@ -59,7 +59,10 @@ def _blocks(value: Value, slot: str) -> Tensor | None:
 
 
 def depends_on(value: Value, slot: str) -> Tensor | None:
-    """Shape (k, *x.shape): may an entry of x depend on an entry of the input? For all w and λ. None if too large."""
+    """Return a mask of shape (k, *x.shape): may an entry of x depend on an entry of the input, for any w and λ?
+
+    None if the mask is too large.
+    """
     k = value.slopes[slot].F.shape[0] if slot in value.slopes else 0
     sets: dict[int, Tensor] = {}
     with torch.no_grad():
@@ -76,7 +79,7 @@ def depends_on(value: Value, slot: str) -> Tensor | None:
 
 
 def _through(x: Value, sets: list[Tensor]) -> Tensor:
-    """What a result depends on, from what is read; with a rule that is not listed, on everything that it reads."""
+    """Return the mask of a result from the masks of the rule's inputs. For other rules, all entries are combined."""
     rule = x.rule
     if isinstance(rule, Elementwise):
         return sets[0]
@@ -88,7 +91,7 @@ def _through(x: Value, sets: list[Tensor]) -> Tensor:
         of_p, of_q = (s.double() for s in sets)
         return (torch.vmap(lambda s: B(s, q))(of_p) + torch.vmap(lambda s: B(p, s))(of_q)) != 0
     if isinstance(rule, LogSumExp | Normalised):
-        joined = sets[0].any(-1, keepdim=True)
-        return joined[..., 0] if isinstance(rule, LogSumExp) else joined.expand_as(sets[0])
-    every = torch.stack([s.flatten(1).any(1) for s in sets]).any(0)
-    return every.reshape(-1, *[1] * len(x.shape)).expand(len(every), *x.shape)
+        of_group = sets[0].any(-1, keepdim=True)
+        return of_group[..., 0] if isinstance(rule, LogSumExp) else of_group.expand_as(sets[0])
+    of_any = torch.stack([s.flatten(1).any(1) for s in sets]).any(0)
+    return of_any.reshape(-1, *[1] * len(x.shape)).expand(len(of_any), *x.shape)

@@ -1,12 +1,12 @@
 """Smooth functions of one number: ranges of φ, φ', φ'' and φ''' over an interval.
 
-A row of the table gives the four functions and, for each, the points where it may have an extremum inside an interval.
-The range is then the hull of the values at the ends and at those points. A critical point need not be exact: where a
-function is stationary, an error of 1e-16 in the point changes the value by 1e-32.
+An entry of the table has these four functions and, for each, the points at which it may have an extremum. The range
+over an interval is the hull of the values at its ends and at the critical points inside. A critical point need not be
+exact: at a stationary point, an error of 1e-16 changes the value by 1e-32.
 
 `scale` bounds the numbers inside a formula, such as the 1 and the tanh² of 1 − tanh². The computed value is within
-`UNITS`·(|value| + scale) of the true one, as PyTorch's functions are within 4 units in the last place (the assumption
-of `rounding_rules.elementwise`) and a formula has at most six operations.
+`UNITS`·(|value| + scale) of the true value, since PyTorch's functions are accurate to 4 units in the last place (an
+assumption of `rounding_rules.elementwise`) and a formula has at most six operations.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from boundcheck.numerics.program.enclosure.intervals import Interval
 from boundcheck.numerics.program.rounding_rules.ball import TINY, U
 
 UNITS = 64 * U
-TAIL = 1e-20  # of e^(−z) for z > 40, where the rounding of z alone is more than `UNITS` of the value
+TAIL = 1e-20  # scale of formulas with e^(−z): for z > 40, the rounding of z alone exceeds `UNITS` times the value
 NEAR = 1e-9  # a critical point this close to an interval counts as inside
 Function = Callable[[Tensor], Tensor]
 Jet = tuple[Interval, Interval, Interval, Interval]  # φ, φ', φ'', φ'''
@@ -39,15 +39,15 @@ class Elementary:
     derivatives : sequence of four functions
         φ, φ', φ'', φ'''.
     critical : sequence of four sequences
-        The points inside of which each may be extreme.
+        The points at which each of the four functions may have an extremum.
     scale : sequence of four floats
-        The size of the numbers inside each formula, beyond its value.
+        The size of the numbers inside each formula, in addition to its value.
     domain : pair of floats
-        The open interval in which the function is smooth; a box that leaves it has no finite derivatives.
+        The open interval in which the function is smooth. On a box that leaves it, all ranges are infinite.
     kinks : sequence of (point, order)
-        Where the derivative of that order jumps; those of higher order are infinite there.
+        Points at which the derivative of this order jumps. Derivatives of higher order are infinite there.
     every : float
-        If not 0, its multiples are critical points too, and any four in a row have all values that are extreme.
+        If not 0, its multiples are critical points too, and any four consecutive ones take all extreme values.
     fold : str
         "positive" for max(x, 0), "absolute" for |x|; empty for any other function.
     exponent : int
@@ -64,7 +64,7 @@ class Elementary:
     exponent: int = 0
 
     def jet(self, x: Interval) -> Jet:
-        """The ranges over an interval; infinite where the function is not smooth."""
+        """Return the ranges of φ, φ', φ'' and φ''' over an interval; infinite if the function is not smooth there."""
         ranges = []
         inside = (x.lo > self.domain[0]) & (x.hi < self.domain[1])
         for order in range(4):
@@ -74,8 +74,8 @@ class Elementary:
                 if order > jumps:
                     outside = outside | ((x.lo <= place) & (place <= x.hi))
             infinite = torch.full_like(lo, math.inf)
-            bad = outside | lo.isnan() | hi.isnan()
-            ranges.append(Interval(torch.where(bad, -infinite, lo), torch.where(bad, infinite, hi)))
+            is_unbounded = outside | lo.isnan() | hi.isnan()
+            ranges.append(Interval(torch.where(is_unbounded, -infinite, lo), torch.where(is_unbounded, infinite, hi)))
         return ranges[0], ranges[1], ranges[2], ranges[3]
 
     def _range(self, order: int, x: Interval) -> tuple[Tensor, Tensor]:
@@ -88,9 +88,9 @@ class Elementary:
         for step in range(-1, 5) if self.every else ():
             points = (torch.ceil(x.lo / self.every) + step) * self.every
             places.append(torch.where((x.lo - near <= points) & (points <= x.hi + near), points, x.lo))
-        kinked = [p for p, jumps in self.kinks if order == jumps]
-        places += [torch.where((x.lo <= p) & (p <= x.hi), torch.full_like(x.lo, nudged), x.lo) for p in kinked
-                   for nudged in (math.nextafter(p, -math.inf), math.nextafter(p, math.inf))]  # fmt: skip
+        jump_points = [p for p, jumps in self.kinks if order == jumps]
+        places += [torch.where((x.lo <= p) & (p <= x.hi), torch.full_like(x.lo, beside), x.lo) for p in jump_points
+                   for beside in (math.nextafter(p, -math.inf), math.nextafter(p, math.inf))]  # fmt: skip
         values = torch.stack([f(place) for place in places])
         lo, hi = values.amin(0), values.amax(0)
         return lo - UNITS * (lo.abs() + scale) - TINY, hi + UNITS * (hi.abs() + scale) + TINY
@@ -115,8 +115,8 @@ def _tanh_slope(x: Tensor) -> Tensor:
     return 4 * _sigmoid_slope(2 * x)  # 1 − tanh², without cancellation
 
 
-BEND = math.log(2 + math.sqrt(3))  # where |σ''| is largest
-THIRD = math.log(5 + 2 * math.sqrt(6))  # where σ''' is least; it is largest at 0
+BEND = math.log(2 + math.sqrt(3))  # |σ''| is largest at ±BEND
+THIRD = math.log(5 + 2 * math.sqrt(6))  # σ''' is extreme at ±THIRD and at 0
 SIGMOID = (torch.sigmoid, _sigmoid_slope, _sigmoid_bend, _sigmoid_third)
 SIGMOID_CRITICAL = ((), (0.0,), (-BEND, BEND), (-THIRD, 0.0, THIRD))
 
@@ -126,7 +126,7 @@ def _half(points: Sequence[float]) -> tuple[float, ...]:
 
 
 def power(exponent: float) -> Elementary:
-    """x ↦ x^p: a whole p ≥ 0 for all x, any other p for x > 0."""
+    """Return x ↦ x^p: for all x if p ≥ 0 is an integer, otherwise for x > 0."""
     p = float(exponent)
     whole = p == int(p)
     factors = [1.0, p, p * (p - 1), p * (p - 1) * (p - 2)]
@@ -143,11 +143,11 @@ def power(exponent: float) -> Elementary:
         return Elementary(functions, ((0.0,), (0.0,), (0.0,), (0.0,)), exponent=int(p) if p >= 2 else 0)
     if all(Fraction(p) - order == Fraction(p - order) for order in range(4)):
         return Elementary(functions, domain=(0.0, math.inf))
-    return Elementary(functions, domain=(1e-20, 1e20))  # p − order rounds, and x^(p − order) with it, by |log x| units
+    return Elementary(functions, domain=(1e-20, 1e20))  # rounding of p − order changes x^(p − order) by |log x| units
 
 
 def soft_plus(beta: float = 1.0) -> Elementary:
-    """log(1 + e^(βx))/β. Beyond βx = 20, or another threshold, PyTorch returns x, which is within 2.1e-9/β of it."""
+    """Return log(1 + e^(βx))/β. Beyond βx = 20, or another threshold, PyTorch returns x, with an error of 2.1e-9/β."""
     return Elementary(
         (
             lambda x: softplus(beta * x, 1.0, math.inf) / beta,
@@ -165,7 +165,7 @@ def _erf_slope(x: Tensor) -> Tensor:
 
 
 def _sine(order: int) -> Elementary:
-    """sin and its derivatives from that order on; up to 10⁶, where multiples of ½π are right to 10⁻⁹."""
+    """Return the derivative of sin of this order, for |x| < 10⁶, where multiples of ½π are accurate to 10⁻⁹."""
     waves: list[Function] = [torch.sin, torch.cos, lambda x: -torch.sin(x), lambda x: -torch.cos(x)] * 2
     derivatives = waves[order], waves[order + 1], waves[order + 2], waves[order + 3]
     return Elementary(derivatives, domain=(-1e6, 1e6), every=math.pi / 2)

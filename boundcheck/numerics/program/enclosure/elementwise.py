@@ -1,9 +1,9 @@
 """The rule for functions of one number, entry by entry: y = φ(x).
 
     Dy = φ' Dx,   D²y = φ'' Dx⊗Dx + φ' D²x,
-    and in a scalar f:   D²f ∋ Σ_i a_i φ''_i Dx_i⊗Dx_i,   D³f ∋ Σ_i a_i (φ'''_i Dx_i⊗Dx_i⊗Dx_i + φ''_i Sym D²x_i⊗Dx_i),
+    for a scalar f:   D²f ∋ Σ_i a_i φ''_i Dx_i⊗Dx_i,   D³f ∋ Σ_i a_i (φ'''_i Dx_i⊗Dx_i⊗Dx_i + φ''_i Sym D²x_i⊗Dx_i),
 
-a = ∂f/∂y. Ranges of φ' to φ''' over the box of x come from the chain.
+with a = ∂f/∂y, where ∋ means that the sum is one of the terms. The chain gives ranges of φ' to φ''' over the box of x.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from boundcheck.numerics.program.enclosure.value import (
     rounding,
 )
 
-Remainders = Callable[[], tuple[float, float]]  # ‖J − F‖ and ‖K − G‖ as matrices, computed where they may help
+Remainders = Callable[[], tuple[float, float]]  # returns bounds of ‖J − F‖ and ‖K − G‖ as matrices
 
 
 @dataclass(frozen=True, eq=False)
 class Elementwise:
-    """y = φ(base); `jet` has the ranges of φ and its derivatives over the box of the base."""
+    """y = φ(base). `jet` has the ranges of φ and its derivatives over the box of the base."""
 
     base: Value
     jet: Jet
@@ -47,7 +47,7 @@ class Elementwise:
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """The tensors that it reads."""
+        """The tensors that the rule reads."""
         return (self.base,)
 
     def backward(self, adjoint: Interval) -> Iterator[tuple[Value, Interval]]:
@@ -72,11 +72,11 @@ class Elementwise:
     def third(self, adjoint: Interval, slots: Triple) -> Iterator[Trilinear]:
         slopes = [self.base.slopes.get(slot) for slot in slots]
         if all(slope is not None for slope in slopes):
-            t, known = _flat(adjoint * self.jet[3]), [slope for slope in slopes if slope is not None]
+            t, all_slopes = _flat(adjoint * self.jet[3]), [slope for slope in slopes if slope is not None]
             if bool((t.size <= 1e-290).all()):  # 0, up to rounding
-                yield nothing(sum_of_products(t.size, *(slope.reach.reshape(-1) for slope in known)))
+                yield nothing(sum_of_products(t.size, *(slope.reach.reshape(-1) for slope in all_slopes)))
             else:
-                yield _cube(t, known)
+                yield _cube(t, all_slopes)
         s = _flat(adjoint * self.jet[2])
         yield from bends_times_slopes(self.base, s, slots)
 
@@ -91,23 +91,23 @@ class Elementwise:
             rest = rest + size * (one.norms * two.rows + one.rows * two.reach) * UP
             rest_norm += float((size * one.norms).max()) * base.remainder(pair[1]) * UP
             rest_norm += float((size * two.reach).max()) * base.remainder(pair[0]) * UP
-        before, most = base.bend(pair), math.inf
-        if before is not None:
+        base_bend, most = base.bend(pair), math.inf
+        if base_bend is not None:
             slope, size = self.at_centre[1].mid, self.jet[1].size
-            if math.isfinite(before.most):
+            if math.isfinite(base_bend.most):
                 own = Bend(tuple(terms), rest, min(norm(rest), math.inf if math.isnan(rest_norm) else rest_norm) * UP)
-                most = (own.norm(base.shape) + float(size.max()) * before.norm(base.shape)) * UP
+                most = (own.norm(base.shape) + float(size.max()) * base_bend.norm(base.shape)) * UP
                 most = math.inf if math.isnan(most) else most
             off = torch.maximum(self.jet[1].hi - slope, slope - self.jet[1].lo).clamp(min=0)
-            lost = torch.zeros_like(rest)
-            for term in before.terms:
-                if term.M is None:  # one entry each: the interval goes into c
+            error = torch.zeros_like(rest)
+            for term in base_bend.terms:
+                if term.M is None:  # each term belongs to one entry, so c can take the interval φ'
                     terms.append(Term(_flat(self.jet[1]) * term.c, term.A, term.B))
                 else:
                     terms.append(Term(term.c, term.A, term.B, term.M * slope))
-                    lost = lost + (off + rounding(2) * slope.abs()) * term.sizes(base.shape) * UP
-            rest = rest + size * before.rest + lost
-            rest_norm += float(size.max()) * before.rest_norm * UP + norm(lost)
+                    error = error + (off + rounding(2) * slope.abs()) * term.sizes(base.shape) * UP
+            rest = rest + size * base_bend.rest + error
+            rest_norm += float(size.max()) * base_bend.rest_norm * UP + norm(error)
         rest = rest * UP
         rest_norm = min(norm(rest), math.inf if math.isnan(rest_norm) else rest_norm * UP)
         return Bend(tuple(terms), rest, rest_norm, most)
@@ -118,7 +118,7 @@ def _flat(x: Interval) -> Interval:
 
 
 def cross_slack(s: Tensor, one: Slope, two: Slope, remainders: Remainders | None = None) -> float:
-    """What the rows that are not known add to Σ_i s_i J_i⊗K_i beyond Σ_i s_i F_i⊗G_i, for |s_i| at most `s`."""
+    """Bound the difference of Σ_i s_i J_i⊗K_i and Σ_i s_i F_i⊗G_i by the uncertainty `rows`, for |s_i| at most `s`."""
     if not bool(one.rows.any()) and not bool(two.rows.any()):
         return 0.0
     r, p = one.rows.reshape(-1), two.rows.reshape(-1)
@@ -127,9 +127,9 @@ def cross_slack(s: Tensor, one: Slope, two: Slope, remainders: Remainders | None
 
 
 def slack_by_norm(s: Tensor, one: Slope, two: Slope, remainders: Remainders | None = None) -> float:
-    """At least ‖JᵀSK − FᵀSG‖ for every S with |xᵀSy| ≤ ‖diag(s)^½ x‖ ‖diag(s)^½ y‖.
+    """Return an upper bound of ‖JᵀSK − FᵀSG‖ for every S with |xᵀSy| ≤ ‖diag(s)^½ x‖ ‖diag(s)^½ y‖.
 
-    `remainders` gives bounds of ‖J − F‖ and ‖K − G‖ as matrices, where these may be less than by rows.
+    `remainders` returns bounds of ‖J − F‖ and ‖K − G‖ as matrices, which may be smaller than the bounds by rows.
     """
     r, p = one.rows.reshape(-1), two.rows.reshape(-1)
     root = s.clamp(min=0).sqrt()
@@ -144,12 +144,12 @@ def slack_by_norm(s: Tensor, one: Slope, two: Slope, remainders: Remainders | No
 
 
 def weighted_norm(s: Tensor, F: Tensor) -> float:
-    """At least ‖F diag(s)^½‖."""
+    """Return an upper bound of ‖F diag(s)^½‖."""
     return spectral_norm(F * s.clamp(min=0).sqrt()) * UP
 
 
 def _cube(t: Interval, slopes: list[Slope]) -> Trilinear:
-    """Σ_i t_i J_i⊗K_i⊗L_i."""
+    """Return Σ_i t_i J_i⊗K_i⊗L_i."""
     n = [slope.norms.reshape(-1) for slope in slopes]
     r = [slope.rows.reshape(-1) for slope in slopes]
     reach = [slope.reach.reshape(-1) for slope in slopes]
@@ -163,7 +163,7 @@ def _cube(t: Interval, slopes: list[Slope]) -> Trilinear:
 
 
 def bends_times_slopes(x: Value, s: Interval, slots: Triple) -> Iterator[Trilinear]:
-    """Σ_i s_i D²x_i⊗Dx_i, symmetrised: the pair of inputs of D²x_i is each of the three pairs of slots."""
+    """Yield Σ_i s_i D²x_i⊗Dx_i, symmetrised: D²x_i takes each of the three pairs of slots."""
     for pair, places in pairs_of(slots):
         bend, slope = x.bend(pair), x.slopes.get(slots[places[2]])
         if bend is not None and slope is not None:
@@ -173,16 +173,16 @@ def bends_times_slopes(x: Value, s: Interval, slots: Triple) -> Iterator[Triline
 def products(
     bend: Bend, shape: torch.Size, s: Interval, slope: Slope, places: tuple[int, int, int]
 ) -> Iterator[Trilinear]:
-    """The forms of Σ_i s_i D²x_i⊗J_i, with its three inputs put in their places."""
+    """Yield the forms of Σ_i s_i D²x_i⊗J_i, with its three inputs in the given places."""
     reach, rows = slope.reach.reshape(-1), slope.rows.reshape(-1)
     rest = sum_of_products(s.size, bend.rest.reshape(-1), reach)
     if not bend.terms and rest > 0:  # |Σ_i s_i D²x_i(a, b) (Jc)_i| ≤ ‖D²x‖ ‖diag(s)J‖
-        as_whole = (slope.weighted_norm(s.size) + norm(s.size * rows)) * min(bend.rest_norm, bend.most) * UP
-        rest = rest if math.isnan(as_whole) else min(rest, as_whole)
+        by_norm = (slope.weighted_norm(s.size) + norm(s.size * rows)) * min(bend.rest_norm, bend.most) * UP
+        rest = rest if math.isnan(by_norm) else min(rest, by_norm)
     yield nothing(rest)
     for term in bend.terms:
         size = term.sizes(shape).reshape(-1)
-        if term.M is None:  # the interval goes into c
+        if term.M is None:  # c can take the interval s
             c, C = term.c * s, slope.matrix
             loss = sum_of_products(s.size, size, rows)
         else:
@@ -193,13 +193,13 @@ def products(
 
 
 def arranged(c: Interval, factors: Sequence[Tensor], places: tuple[int, int, int], slack: float) -> Trilinear:
-    """A trilinear form whose factors go to the given places."""
+    """Return a trilinear form with its factors in the given places."""
     by_place = dict(zip(places, factors, strict=True))
     return Trilinear(c, by_place[0], by_place[1], by_place[2], slack)
 
 
 def elementwise_value(chain: Chain) -> Value:
-    """The enclosures of φ(base)."""
+    """Return the enclosures of φ(base)."""
     base = chain.base
     at_centre = chain.jet(base.centre)
     jet = at_centre if base.at_point else chain.jet(base.box)
@@ -207,21 +207,21 @@ def elementwise_value(chain: Chain) -> Value:
     off = torch.maximum(jet[1].hi - slope_mid, slope_mid - jet[1].lo).clamp(min=0) * UP
     slopes = {}
     for slot, slope in base.slopes.items():
-        rounded = rounding(1) * slope_mid.abs() * slope.norms
-        slip = (at_centre[1].rad * slope.norms + at_centre[1].size * slope.slip + rounded) * UP
-        rows = (off * slope.norms + jet[1].size * slope.rows + rounded) * UP
+        error = rounding(1) * slope_mid.abs() * slope.norms
+        slip = (at_centre[1].rad * slope.norms + at_centre[1].size * slope.slip + error) * UP
+        rows = (off * slope.norms + jet[1].size * slope.rows + error) * UP
         F = slope.held.scaled(slope_mid) if isinstance(slope.held, Sparse) else slope_mid * slope.held
         slopes[slot] = Slope(F, slip, torch.where(rows.isnan(), math.inf, rows))
     bends = {}
     for pair in PAIRS:
         if all(slot in base.slopes for slot in pair):
             one, two = (base.slopes[slot].reach for slot in pair)
-            before = base.bends.get(pair, torch.zeros((), dtype=torch.float64))
-            bend = (jet[2].size * one * two + jet[1].size * before) * UP
+            base_bend = base.bends.get(pair, torch.zeros((), dtype=torch.float64))
+            bend = (jet[2].size * one * two + jet[1].size * base_bend) * UP
             bends[pair] = torch.where(bend.isnan(), math.inf, bend)
     return Value(at_centre[0], jet[0], slopes, bends, Elementwise(base, jet, at_centre), chain)
 
 
 def elementwise(function: Elementary, x: Value) -> Value:
-    """φ(x), entry by entry, joined to the chain that x ends."""
+    """Return φ(x), entry by entry, as an extension of the chain of x."""
     return elementwise_value(applied(function, chain_of(x)))

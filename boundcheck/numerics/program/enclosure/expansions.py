@@ -1,8 +1,8 @@
-"""Operations that are written with simpler ones before they are recorded.
+"""Expansions: operations written in simpler operations, which are recorded instead.
 
-Each function takes the arguments of the ATen operation and returns what it returns, mathematically; `NotImplemented`
-where the arguments are not covered, and then the operation is recorded as it is. What it computes from data alone is
-recorded as a number, so it is computed in float64.
+Each function takes the arguments of the ATen operation and returns the same result in exact arithmetic. If it does not
+cover the arguments, it returns `NotImplemented`, and the operation itself is recorded. Results of data alone are
+recorded as constants, so they are computed in float64.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch.nn.functional import logsigmoid
 from boundcheck.numerics.program.enclosure.backward import BACKWARD
 from boundcheck.numerics.program.enclosure.layers import LAYERS
 
-MEAN, SUM = 1, 2  # how ATen numbers reductions; 0 is none
+MEAN, SUM = 1, 2  # ATen's numbers of reductions; 0 is none
 
 
 def _reduced(x: Tensor, reduction: int) -> Tensor:
@@ -26,7 +26,7 @@ def _reduced(x: Tensor, reduction: int) -> Tensor:
 
 
 def _as(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """The same numbers, in the operation that has a rule."""
+    """Cast to another dtype by the operation that has a rule."""
     cast: Tensor = x if x.dtype == dtype else torch.ops.aten._to_copy(x, dtype=dtype)
     return cast
 
@@ -45,10 +45,10 @@ def _nll_loss(x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, 
     picked = -x.gather(1, target[:, None])[:, 0]
     if weight is None:
         return _reduced(picked, reduction), torch.tensor(float(len(target)), dtype=x.dtype)
-    of_each = _as(weight, torch.float64)[target]
-    weighted = picked * of_each
-    total = weighted.sum() / of_each.sum() if reduction == MEAN else _reduced(weighted, reduction)
-    return _as(total, x.dtype), _as(of_each.sum(), x.dtype)
+    weights = _as(weight, torch.float64)[target]
+    weighted = picked * weights
+    total = weighted.sum() / weights.sum() if reduction == MEAN else _reduced(weighted, reduction)
+    return _as(total, x.dtype), _as(weights.sum(), x.dtype)
 
 
 def _mse_loss(x: Tensor, y: Tensor, reduction: int = MEAN) -> Tensor:
@@ -106,7 +106,7 @@ def _var(x: Tensor, dim: Any = None, correction: Any = None, keepdim: bool = Fal
 
 
 def _index_put(x: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Any:
-    """x with other entries at some places; two values for one place are not covered."""
+    """Return x with other entries at some places. Two values for one place are not covered."""
     count = torch.arange(x.numel(), device=x.device).reshape(x.shape)
     places = count[tuple(slice(None) if index is None else index for index in indices)]
     flat = values.expand(places.shape).reshape(-1)
@@ -114,9 +114,9 @@ def _index_put(x: Tensor, indices: Any, values: Tensor, accumulate: bool = False
         return torch.index_add(x.reshape(-1), 0, places.reshape(-1), flat).reshape(x.shape)
     if len(set(places.reshape(-1).tolist())) != places.numel():
         return NotImplemented
-    chosen = count.reshape(-1).clone()
-    chosen[places.reshape(-1)] = x.numel() + torch.arange(places.numel(), device=x.device)
-    return torch.cat([x.reshape(-1), flat])[chosen].reshape(x.shape)
+    source = count.reshape(-1).clone()
+    source[places.reshape(-1)] = x.numel() + torch.arange(places.numel(), device=x.device)
+    return torch.cat([x.reshape(-1), flat])[source].reshape(x.shape)
 
 
 def _masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
@@ -133,7 +133,7 @@ def _minimum(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _max(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The largest entry, and which one it is, which has no rule."""
+    """Return the largest entry and, with an axis, its index, for which there is no rule."""
     return x.amax() if dim is None else (x.amax(dim, keepdim), x.argmax(dim, keepdim))
 
 
@@ -151,13 +151,13 @@ def _var_mean(x: Tensor, dim: Any = None, correction: Any = None, keepdim: bool 
 
 
 def _xlogy(x: Tensor, y: Tensor) -> Tensor:
-    """x·log y, where y > 0; elsewhere the logarithm has no bound."""
+    """Return x·log y. If y may be 0 or less, the logarithm has no bound."""
     return x * torch.log(y)
 
 
 def _lerp(x: Tensor, y: Tensor, weight: Any) -> Tensor:
-    moved: Tensor = weight * (y - x)
-    return x + moved
+    step: Tensor = weight * (y - x)
+    return x + step
 
 
 def _addcdiv(b: Tensor, x: Tensor, y: Tensor, value: float = 1) -> Tensor:

@@ -1,4 +1,4 @@
-"""The norms of the flattenings of a tensor Σ_g c_g A_g⊗B_g⊗C_g, of which all that is not 0 is formed."""
+"""Norms of the flattenings of a tensor Σ_g c_g A_g⊗B_g⊗C_g, formed as a sparse tensor if most entries are 0."""
 
 from __future__ import annotations
 
@@ -12,40 +12,43 @@ from torch import Tensor
 
 from boundcheck.numerics.program.cholesky_certificate import SPARSE, norm_of_sparse, spectral_norm
 
-MOST_AT_ONCE = 25_000_000  # numbers formed at a time
+MOST_AT_ONCE = 25_000_000  # largest number of numbers formed at a time
 Part = tuple[Tensor, tuple[Tensor, Tensor, Tensor | None]]  # c of shape (G,), and A, B, C of shapes (G, 1, k)
 
 
 def least_norm_of_flattenings(parts: Sequence[Part], lengths: Sequence[int]) -> float:
-    """At least the least norm of the three flattenings of the sum, as computed; C may be None for the identity."""
+    """Return an upper bound of the least norm of the three flattenings of the sum, as computed in float64.
+
+    C may be None for the identity.
+    """
     products = sum(int(_products(factors).sum()) for _, factors in parts)
     if products <= SPARSE * math.prod(lengths):
         return _of_sparse([(c, [_sparse(X, len(c)) for X in factors]) for c, factors in parts], lengths)
     tensor = formed_tensor(parts, lengths)
     flat = [tensor.flatten(1)]
-    if not all(A is B is C for _, (A, B, C) in parts):  # of a symmetric tensor they are the same
+    if not all(A is B is C for _, (A, B, C) in parts):  # for a symmetric tensor, all three are equal
         flat += [tensor.transpose(0, 1).flatten(1), tensor.flatten(0, 1)]
     return min(spectral_norm(matrix) for matrix in flat)
 
 
 def formed_tensor(parts: Sequence[Part], lengths: Sequence[int]) -> Tensor:
-    """The sum as a tensor of these lengths."""
+    """Return the sum as a dense tensor of these lengths."""
     tensor = torch.zeros(*lengths, dtype=torch.float64)
     for c, (A, B, C) in parts:
-        formed = torch.eye(len(c), dtype=torch.float64) if C is None else C[:, 0]
+        C_rows = torch.eye(len(c), dtype=torch.float64) if C is None else C[:, 0]
         if int(_products((A, B)).sum()) <= SPARSE * len(c) * lengths[0] * lengths[1]:
-            tensor += _of_sparse_pairs(c, A, B, formed).reshape(*lengths)
+            tensor += _of_sparse_pairs(c, A, B, C_rows).reshape(*lengths)
             continue
         step = max(1, MOST_AT_ONCE // max(1, len(c) * lengths[1]))
         for start in range(0, lengths[0], step):
-            some = slice(start, start + step)
-            AB = ((c[:, None] * A[:, 0, some])[:, :, None] * B[:, 0, None, :]).reshape(len(c), -1)
-            tensor[some] += (AB.T @ formed).reshape(-1, lengths[1], lengths[2])
+            piece = slice(start, start + step)
+            AB = ((c[:, None] * A[:, 0, piece])[:, :, None] * B[:, 0, None, :]).reshape(len(c), -1)
+            tensor[piece] += (AB.T @ C_rows).reshape(-1, lengths[1], lengths[2])
     return tensor
 
 
 def _products(factors: Sequence[Tensor | None]) -> Tensor:
-    """How many numbers that are not 0 each g adds."""
+    """Return the number of nonzero numbers that each term g has."""
     counts = torch.ones((), dtype=torch.long)
     for X in factors:
         counts = counts if X is None else counts * X[:, 0].count_nonzero(-1)
@@ -53,13 +56,13 @@ def _products(factors: Sequence[Tensor | None]) -> Tensor:
 
 
 def _sparse(X: Tensor | None, count: int) -> csr_matrix:
-    """The rows of a factor, without zeros."""
+    """Return the rows of a factor as a sparse matrix."""
     return identity(count, format="csr") if X is None else csr_matrix(X[:, 0].numpy())
 
 
 @dataclass(frozen=True, eq=False)
 class _Terms:
-    """The numbers that are not 0 of all c_g X_g⊗Y_g⊗…: of which g, at which places, and how large."""
+    """The nonzero entries of all c_g X_g⊗Y_g⊗…: the term g, the places and the value of each."""
 
     g: Tensor
     places: list[Tensor]
@@ -70,29 +73,29 @@ def _terms(c: Tensor, rows: Sequence[csr_matrix]) -> _Terms:
     widths = [torch.from_numpy(X.indptr).long().diff() for X in rows]
     counts = torch.stack(widths).prod(0)
     g = torch.arange(len(c)).repeat_interleave(counts)
-    left = torch.arange(len(g)) - (counts.cumsum(0) - counts)[g]  # number among the products of its g
+    number = torch.arange(len(g)) - (counts.cumsum(0) - counts)[g]  # number of the entry among those of its term
     values, places = c[g], []
     for X, width in zip(rows, widths, strict=True):
-        at = torch.from_numpy(X.indptr[:-1]).long()[g] + left % width[g]
-        left = torch.div(left, width[g], rounding_mode="floor")
-        places.append(torch.from_numpy(X.indices).long()[at])
-        values = values * torch.from_numpy(X.data)[at]
+        position = torch.from_numpy(X.indptr[:-1]).long()[g] + number % width[g]
+        number = torch.div(number, width[g], rounding_mode="floor")
+        places.append(torch.from_numpy(X.indices).long()[position])
+        values = values * torch.from_numpy(X.data)[position]
     return _Terms(g, places, values)
 
 
 def _of_sparse_pairs(c: Tensor, A: Tensor, B: Tensor, C: Tensor) -> Tensor:
-    """Σ_g c_g A_g⊗B_g⊗C_g, with a row for each pair of entries of A_g and B_g, few of which are not 0."""
+    """Return Σ_g c_g A_g⊗B_g⊗C_g with a row for each pair of entries of A_g and B_g, most of which are 0."""
     terms = _terms(c, [_sparse(X, len(c)) for X in (A, B)])
-    at = terms.places[0] * B.shape[2] + terms.places[1]
+    row = terms.places[0] * B.shape[2] + terms.places[1]
     shape = A.shape[2] * B.shape[2], len(c)
-    pairs = csr_matrix((terms.values.numpy(), (at.numpy(), terms.g.numpy())), shape=shape)
+    pairs = csr_matrix((terms.values.numpy(), (row.numpy(), terms.g.numpy())), shape=shape)
     return torch.from_numpy(pairs @ C.numpy())
 
 
 def _of_sparse(parts: Sequence[tuple[Tensor, Sequence[csr_matrix]]], lengths: Sequence[int]) -> float:
-    some = [_terms(c, rows) for c, rows in parts]
-    i, j, k = (torch.cat([terms.places[place] for terms in some]) for place in range(3))
-    data = torch.cat([terms.values for terms in some]).numpy()
+    all_terms = [_terms(c, rows) for c, rows in parts]
+    i, j, k = (torch.cat([terms.places[place] for terms in all_terms]) for place in range(3))
+    data = torch.cat([terms.values for terms in all_terms]).numpy()
     norms = []
     for own, one, two, length in ((i, j, k, lengths[2]), (j, i, k, lengths[2]), (k, i, j, lengths[1])):
         of_rest, place = torch.unique(one * length + two, return_inverse=True)

@@ -1,14 +1,14 @@
 """Third derivatives of a scalar as sums of parts, and bounds of their norms.
 
-D³f is a sum of trilinear forms Σ_g c_g T_g(A_g x, B_g y, C_g z) with ‖T_g‖ ≤ 1, where A_g is a row, or a block of rows.
-Two ways bound its norm:
+D³f is a sum of trilinear forms Σ_g c_g T_g(A_g x, B_g y, C_g z) with ‖T_g‖ ≤ 1, where A_g is a row or a block of rows.
+Its norm is bounded in two ways:
 
-- by pairing: Σ_g |c_g|‖A_g x‖‖B_g y‖‖C_g z‖ ≤ ‖A‖ λmax(N(B) ∘ N(C))^½ with N(B)_gh = ‖B_g B_hᵀ‖, after |c_g|^⅓ has gone
-  into each factor; or ≤ ‖diag(n)^½A‖ ‖diag(n)^½B‖ with n_g = ‖C_g‖;
-- as one tensor: where the rows are single and the c_g are known up to a radius, the middle is formed, and its norm is
-  at most that of each of its three flattenings.
+- by pairing: each factor takes |c_g|^⅓, and Σ_g ‖A_g x‖‖B_g y‖‖C_g z‖ ≤ ‖A‖ λmax(N(B) ∘ N(C))^½ with
+  N(B)_gh = ‖B_g B_hᵀ‖, or ≤ ‖diag(n)^½A‖ ‖diag(n)^½B‖ with n_g = ‖C_g‖;
+- as one tensor: if blocks are single rows and the c_g are known up to a radius, the sum of the middles is formed. Its
+  norm is at most the norm of each of its three flattenings.
 
-docs/proofs.md derives both. Rounding is in every number.
+docs/proofs.md derives both. All bounds include rounding.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from boundcheck.numerics.program.enclosure.flattenings import formed_tensor, lea
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, euclidean, total
 from boundcheck.numerics.program.rounding_rules.ball import gamma
 
-MOST_BLOCKS = 2_000  # of which a matrix N is formed
-MOST_PARTS = 200  # whose norms are computed one by one; those of others are bounded by sizes
-MOST_ENTRIES = 25_000_000  # of a tensor that is formed
-WORTH = 0.98  # a tensor is formed where it may gain more than this
+MOST_BLOCKS = 2_000  # largest number of blocks for which a matrix N is formed
+MOST_PARTS = 200  # number of parts whose norms are computed one by one; all others are bounded by sizes
+MOST_ENTRIES = 25_000_000  # largest number of entries of a tensor to form
+WORTH = 0.98  # a tensor is formed if it may improve the bound by more than this factor
 
 
 @dataclass(frozen=True, eq=False)
 class Trilinear:
-    """A part of D³f: Σ_g c_g T_g(A_g x, B_g y, C_g z) up to `slack`; A, B, C have shapes (G, rows, k).
+    """A part of D³f: Σ_g c_g T_g(A_g x, B_g y, C_g z) up to `slack`. A, B, C have shapes (G, rows, k).
 
-    With one row a block, T_g is the product of three numbers and the sign of c_g counts. C may be None for the
+    If blocks are single rows, T_g is the product of three numbers, and the sign of c_g matters. C may be None for the
     identity, C_g z = z_g.
     """
 
@@ -61,17 +61,17 @@ class Trilinear:
 
     @property
     def lengths(self) -> list[int]:
-        """Of x, y and z."""
+        """The lengths of x, y and z."""
         return [len(self.c.lo) if X is None else X.shape[2] for X in self.factors]
 
     @property
     def single(self) -> bool:
-        """Is there something, and every block one row?"""
+        """Whether there are blocks, and all of them are single rows."""
         return bool(len(self.c.lo)) and all(X is None or X.shape[1] == 1 for X in self.factors)
 
 
 def trilinear_norm(parts: Iterable[Trilinear]) -> float:
-    """At least the norm of the sum of the parts, sup over unit x, y and z."""
+    """Return an upper bound of the norm of the sum of the parts, the supremum over unit x, y and z."""
     parts = list(parts)
     slack = math.fsum(part.slack for part in parts) * UP
     if not math.isfinite(slack) or not all(bool(part.c.size.isfinite().all()) for part in parts):
@@ -84,26 +84,26 @@ def trilinear_norm(parts: Iterable[Trilinear]) -> float:
         return paired * UP + slack
     rest = math.fsum(_paired(part.c.size, part) for part in parts if not part.single)
     rest += math.fsum(_paired(part.c.rad, part) for part in single)
-    if rest >= WORTH * paired or paired <= _of_one_entry(single) / WORTH:  # then the tensor would gain next to nothing
+    if rest >= WORTH * paired or paired <= _largest_term(single) / WORTH:  # the tensor would gain next to nothing
         return paired * UP + slack
     return min(paired, _as_one_tensor(single) + rest) * UP + slack
 
 
 def _split(parts: list[Trilinear]) -> tuple[list[Trilinear], float]:
-    """The largest parts, and at least the norm of the others by the sizes of their terms, without eigenvalues."""
+    """Return the largest parts, and an upper bound of the norm of the others by the sizes of their terms."""
     if len(parts) <= MOST_PARTS:
         return parts, 0.0
     by_size = sorted(((total(sizes_of_terms(part, part.c.size)), part) for part in parts), key=lambda pair: -pair[0])
     return [part for _, part in by_size[:MOST_PARTS]], math.fsum(size for size, _ in by_size[MOST_PARTS:]) * UP
 
 
-def _of_one_entry(parts: Sequence[Trilinear]) -> float:
-    """The largest single term of the sums, which their norms mostly exceed."""
+def _largest_term(parts: Sequence[Trilinear]) -> float:
+    """Return the size of the largest term; the norm of a sum is mostly larger."""
     return max(float(sizes_of_terms(part).max()) for part in parts)
 
 
 def sizes_of_terms(part: Trilinear, c: Tensor | None = None) -> Tensor:
-    """At least |c_g|‖A_g‖‖B_g‖‖C_g‖; c is the middle by default."""
+    """Return upper bounds of |c_g|‖A_g‖‖B_g‖‖C_g‖. By default, c is the middle of its interval."""
     sizes = part.c.mid.abs() if c is None else c
     for X in part.factors:
         sizes = sizes * (1.0 if X is None else block_norms(X))
@@ -111,7 +111,7 @@ def sizes_of_terms(part: Trilinear, c: Tensor | None = None) -> Tensor:
 
 
 def _paired(c: Tensor, part: Trilinear) -> float:
-    """By the least of the ways to pair the three factors."""
+    """Return the least of the bounds by pairing the three factors."""
     c = c.abs()
     used = c != 0
     if not bool(used.any()):
@@ -132,24 +132,24 @@ def _paired(c: Tensor, part: Trilinear) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """Blocks of rows r_g X_g, or for X = None r_g times the unit vector g; r is not negative."""
+    """Blocks of rows r_g X_g, or r_g times the unit vector g if X is None; r is not negative."""
 
     r: Tensor
     X: Tensor | None
 
     @cached_property
     def blocks(self) -> Tensor:
-        """The blocks, formed."""
+        """The blocks as a tensor."""
         X = torch.eye(len(self.r), dtype=torch.float64)[:, None] if self.X is None else self.X
         return X * self.r[:, None, None]
 
     @cached_property
     def sizes(self) -> Tensor:
-        """At least the norm of each block."""
+        """Upper bounds of the norms of the blocks."""
         return self.r * UP if self.X is None else block_norms(self.blocks)
 
     def norm(self, weights: Tensor | None = None) -> float:
-        """At least the norm of all blocks together, each times its weight."""
+        """Return an upper bound of the norm of all blocks together, each times its weight."""
         if self.X is None:
             return float((self.r if weights is None else self.r * weights).max()) * UP
         rows = self.blocks if weights is None else self.blocks * weights[:, None, None]
@@ -157,12 +157,12 @@ class Factor:
 
     @property
     def terms(self) -> int:
-        """The length of a sum in an inner product of blocks."""
+        """The number of terms of an inner product of blocks."""
         return 1 if self.X is None else self.X.shape[1] * self.X.shape[2]
 
     @cached_property
     def sparse(self) -> csr_matrix | None:
-        """The inner products of single rows without zeros; None for blocks, and where there are few zeros."""
+        """The inner products of single rows as a sparse matrix; None for blocks, or if there are few zeros."""
         if self.X is None:
             squares = diags((self.r * self.r).numpy(), format="csr")
             return squares if is_worth_it(squares) else None
@@ -170,7 +170,7 @@ class Factor:
 
     @cached_property
     def gram(self) -> Tensor:
-        """The inner products of single rows; of blocks, at least ‖X_g X_hᵀ‖, by its entries or by its sums."""
+        """The inner products of single rows; for blocks, upper bounds of ‖X_g X_hᵀ‖ by its entries or row sums."""
         if self.X is None:
             return torch.diag(self.r * self.r)
         G, rows, k = self.X.shape
@@ -184,13 +184,13 @@ class Factor:
 
 
 def block_norms(X: Tensor) -> Tensor:
-    """At least the norm of each block."""
+    """Return upper bounds of the norms of the blocks."""
     sizes: Tensor = euclidean(X.flatten(1), 1) * (UP + gamma(X.shape[1] * X.shape[2]))
     return sizes
 
 
 def _hadamard(Y: Factor, Z: Factor) -> float:
-    """λmax(N(Y) ∘ N(Z))^½, with room for the rounding of N: its entries are at most ‖Y_g‖‖Y_h‖."""
+    """Return λmax(N(Y) ∘ N(Z))^½ with a margin for the rounding of N, whose entries are at most ‖Y_g‖‖Y_h‖."""
     p = Y.sizes * Z.sizes
     margin = 4 * gamma(max(Y.terms, Z.terms) + 2) * total(p * p)
     if Y.sparse is not None:
@@ -202,26 +202,29 @@ def _hadamard(Y: Factor, Z: Factor) -> float:
 
 
 def _as_one_tensor(parts: Sequence[Trilinear]) -> float:
-    """The least norm of the three flattenings of the sum of the middles."""
+    """Return an upper bound of the least norm of the three flattenings of the sum of the middles."""
     pairs = [(part.c.mid, part.factors) for part in parts]
     return least_norm_of_flattenings(pairs, parts[0].lengths) + _rounding_of_tensor(parts)
 
 
 def _rounding_of_tensor(parts: Sequence[Trilinear]) -> float:
-    """At least the norm of what rounding does to the sum of the middles as one tensor."""
+    """Return an upper bound of the norm of the rounding error of the sum of the middles as one tensor."""
     return math.fsum(gamma(len(part.c.lo) + len(parts) + 4) * total(sizes_of_terms(part)) for part in parts)
 
 
 @dataclass(frozen=True, eq=False)
 class Middle:
-    """A tensor, and at least the norm of what D³f differs from it by, anywhere on the ball."""
+    """A tensor, and an upper bound `off` of the norm of its difference to D³f anywhere on the ball."""
 
     tensor: Tensor
     off: float
 
 
 def middle_of(parts: Sequence[Trilinear], most: int) -> Middle | None:
-    """The parts as one tensor of at most `most` entries and a rest; None where it would be larger or is not finite."""
+    """Return the parts as one tensor of at most `most` entries, and a bound of the rest.
+
+    None if the tensor would be larger, or is not finite.
+    """
     single = [part for part in parts if part.single]
     if not single or math.prod(single[0].lengths) > most:
         return None
@@ -234,7 +237,7 @@ def middle_of(parts: Sequence[Trilinear], most: int) -> Middle | None:
 
 
 def sum_of_products(s: Tensor, *norms: Tensor) -> float:
-    """At least Σ_i |s_i| Π norms_i, where 0 times infinity is 0."""
+    """Return an upper bound of Σ_i |s_i| Π norms_i, where 0 times infinity is 0."""
     factors = (s.abs(), *norms)
     product = factors[0]
     for n in norms:
@@ -244,6 +247,6 @@ def sum_of_products(s: Tensor, *norms: Tensor) -> float:
 
 
 def nothing(slack: float) -> Trilinear:
-    """A part of which only a bound is known."""
-    none = torch.zeros(0, 1, 1, dtype=torch.float64)
-    return Trilinear(Interval(none[:, 0, 0], none[:, 0, 0]), none, none, none, slack)
+    """Return a part without blocks, of which only the bound `slack` is known."""
+    empty = torch.zeros(0, 1, 1, dtype=torch.float64)
+    return Trilinear(Interval(empty[:, 0, 0], empty[:, 0, 0]), empty, empty, empty, slack)

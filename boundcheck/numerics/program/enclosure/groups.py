@@ -1,6 +1,7 @@
-"""What rules share that join the entries of a group: the last axis of the tensor that they read.
+"""Base class of rules that combine all entries of a group, the last axis of the tensor that they read.
 
-A matrix X_g joins all entries of a group. It is bounded by its norm, and J_gᵀX_gK_g by those of the groups of J and K.
+Second derivatives contain a matrix X_g for each group g. It is bounded by its norm, and J_gᵀX_gK_g by the norms of X_g
+and of the groups J_g and K_g.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from boundcheck.numerics.program.enclosure.value import Pair, Slope, Value, roun
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """A tensor x of shape (…, k), the last axis of which is a group."""
+    """A tensor x of shape (…, k), in which the last axis is a group."""
 
     x: Value
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """The tensors that it reads."""
+        """The tensors that the rule reads."""
         return (self.x,)
 
     @property
@@ -32,16 +33,16 @@ class Groups:
         return self.x.shape[-1]
 
     def _sizes(self, x: Tensor) -> Tensor:
-        """At least the norm of each group."""
+        """Return upper bounds of the norms of the groups."""
         sizes: Tensor = euclidean(x.reshape(-1, self.k), 1) * (UP + rounding(self.k))
         return sizes
 
     def _each(self, x: Tensor) -> Tensor:
-        """A number of each group for each of its entries."""
+        """Repeat one number per group for each entry of the group."""
         return x[:, None].expand(-1, self.k).reshape(-1)
 
     def _cross_slack(self, s: Tensor, one: Slope, two: Slope, pair: Pair) -> float:
-        """What the rows that are not known add to Σ_g JᵀX_g K beyond Σ_g FᵀX_g G, for ‖X_g‖ at most `s`."""
+        """Bound the difference of Σ_g JᵀX_g K and Σ_g FᵀX_g G by the uncertainty `rows`, if ‖X_g‖ is at most s_g."""
         if not bool(one.rows.any()) and not bool(two.rows.any()):
             return 0.0
         by_sum = sum_of_products(s, self._sizes(one.norms), self._sizes(two.rows))
@@ -53,7 +54,7 @@ class Groups:
         return min(by_sum, slack_by_norm(self._each(s), one, two, remainders)) * UP
 
     def _loose(self, c: Tensor, slopes: list[Slope]) -> float:
-        """What rows that are not known add to Σ_g c_g ‖J_g‖‖K_g‖‖L_g‖."""
+        """Bound what the uncertainty `rows` adds to Σ_g c_g ‖J_g‖‖K_g‖‖L_g‖."""
         if not any(bool(slope.rows.any()) for slope in slopes):
             return 0.0
         n = [self._sizes(slope.norms) for slope in slopes]

@@ -1,8 +1,8 @@
-"""From recorded operations to enclosures: which rule each operation of PyTorch has.
+"""Translate recorded operations to enclosures, with the rule of each operation of PyTorch.
 
-An operation without a rule is declined by its name. To add one: a row in a table of `linear_rules.py`,
-`product_rules.py` or `special_rules.py`, an expansion in `expansions.py`, or a function in `elementary.py`; and a case
-in `tests/numerics/program/enclosure/enclosure_cases.py`.
+An operation without a rule is declined by name. To add a rule, add an entry to a table of `linear_rules.py`,
+`product_rules.py` or `special_rules.py`, an expansion to `expansions.py`, or a function to `elementary.py`. Then add a
+case to `tests/numerics/program/enclosure/enclosure_cases.py`.
 """
 
 from __future__ import annotations
@@ -34,53 +34,53 @@ from boundcheck.numerics.program.operations import changed
 from boundcheck.numerics.program.operations import leaves as leaves_of
 from boundcheck.numerics.program.recorded_program import CUT, MATRIX, Declined, Operation, Program, Ref
 
-OfLam = dict[int, list[Value]]  # by the place of an operation, its values where they depend on λ only
+OfLam = dict[int, list[Value]]  # values that depend only on λ, by the index of their operation
 
 
 class Enclosures:
-    """The value of every operation of a program, enclosed over the ball of radius `radius` around `centre`."""
+    """Enclosures of all values of a program over the ball of radius `radius` around `centre`."""
 
     def __init__(
         self, program: Program, centre: Tensor, lam: Tensor, radius: float, *, with_lam: bool = True,
         of_lam: OfLam | None = None,
     ) -> None:  # fmt: skip
-        """`of_lam` keeps what depends on λ only, which is the same on every ball of one program and λ."""
+        """Enclose all values. `of_lam` caches values that depend only on λ, which are the same on every ball."""
         self.program = program
         self.radius = radius
         self._without_lam = 0 if with_lam else lam.numel()
-        self._dtypes = {torch.float64, centre.dtype}  # a cast to another one rounds, or cuts off
+        self._dtypes = {torch.float64, centre.dtype}  # a cast to another dtype rounds or truncates
         centre, lam = (x.detach().to(device="cpu", dtype=torch.float64) for x in (centre, lam))
-        self.notes: dict[str, None] = {}  # what is to be said with every bound, in order
+        self.notes: dict[str, None] = {}  # notes to print with every bound, in order
         self._results: list[list[Value]] = []
-        self._of_w = {0}  # the places of what depends on w
+        self._of_w = {0}  # indices of the operations that depend on w
         self._numbers = 0
         w = input_value(centre, W, radius)
-        fixed = input_value(lam, LAM, 0.0)
-        fixed = fixed if with_lam else Value(fixed.centre, fixed.box, {}, {}, name=LAM)
-        self._results += [[w], [fixed] if of_lam is None else of_lam.setdefault(1, [fixed])]
+        lam_value = input_value(lam, LAM, 0.0)
+        lam_value = lam_value if with_lam else Value(lam_value.centre, lam_value.box, {}, {}, name=LAM)
+        self._results += [[w], [lam_value] if of_lam is None else of_lam.setdefault(1, [lam_value])]
         with torch.no_grad():
             for place, operation in enumerate(program.operations[2:], 2):
-                known = None if of_lam is None else of_lam.get(place)
-                if known is not None:
-                    self._count(known, operation)
-                    self._results.append(known)
+                cached = None if of_lam is None else of_lam.get(place)
+                if cached is not None:
+                    self._count(cached, operation)
+                    self._results.append(cached)
                     continue
-                self._reads_w, said = False, len(self.notes)
-                values = [self._kept(value, operation) for value in self._interpreted(operation)]
+                self._reads_w, number_of_notes = False, len(self.notes)
+                values = [self._finish(value, operation) for value in self._interpret(operation)]
                 self._results.append(values)
                 if self._reads_w:
                     self._of_w.add(place)
-                elif of_lam is not None and len(self.notes) == said:
+                elif of_lam is not None and len(self.notes) == number_of_notes:
                     of_lam[place] = values
 
     def require(self, *slots: str) -> None:
-        """Decline derivatives by λ where they were not formed: what is missing would count as 0."""
+        """Decline derivatives by λ if they were not formed; a missing derivative would count as 0."""
         if LAM in slots and self._without_lam:
             raise Declined(f"λ has {self._without_lam} entries, and derivatives by so many are not formed")
 
     @property
     def numbers(self) -> int:
-        """How many numbers are kept in all derivatives together."""
+        """The number of numbers stored in all derivatives together."""
         return self._numbers
 
     @property
@@ -101,14 +101,14 @@ class Enclosures:
         if self._numbers > MOST_NUMBERS:
             raise Declined(f"{operation.name}: the derivatives would take more than {MOST_NUMBERS} numbers")
 
-    def _kept(self, value: Value, operation: Operation) -> Value:
+    def _finish(self, value: Value, operation: Operation) -> Value:
         self._count((value,), operation)
         if not value.rule:
             return value
         value.name, value.line = operation.name, operation.line
         return refined(value, self.radius)
 
-    def _interpreted(self, operation: Operation) -> list[Value]:
+    def _interpret(self, operation: Operation) -> list[Value]:
         args, kwargs = changed(self._argument, operation.args, operation.kwargs)
         if kwargs.get("dtype") not in {None, *self._dtypes}:
             place = f", {operation.line}" if operation.line else ""
@@ -168,34 +168,34 @@ class Enclosures:
         raise Declined(f"aten.{name} has no rule")
 
     def _square_of_a_norm(self, operation: Operation) -> Value | None:
-        """Σx² for (√Σx²)², which is smooth where the root is not; None for anything else."""
-        root = self._made_by(operation, "pow", 2)
-        total = None if root is None else self._made_by(root, "sqrt")
-        squares = None if total is None else self._made_by(total, "sum")
-        if root is None or squares is None or self._made_by(squares, "pow", 2) is None:
+        """Return Σx² for (√Σx²)², which is smooth where the root is not; None for other operations."""
+        root = self._input_operation(operation, "pow", 2)
+        total = None if root is None else self._input_operation(root, "sqrt")
+        squares = None if total is None else self._input_operation(total, "sum")
+        if root is None or squares is None or self._input_operation(squares, "pow", 2) is None:
             return None
         return self[root.args[0]]
 
     def _normalised(self, norm: Norm) -> Value:
-        """x/√(sΣx² + ε) over some axes, which are moved to the end and joined."""
+        """Return x/√(sΣx² + ε) over some axes, which are moved to the end and merged."""
         x, dims = self[norm.x], norm.dims
         order = [*(dim for dim in range(len(x.shape)) if dim not in dims), *dims]
         shape, k = [x.shape[dim] for dim in order], math.prod(x.shape[dim] for dim in dims)
         back = [order.index(dim) for dim in range(len(order))]
 
-        def joined(t: Tensor) -> Tensor:
+        def grouped(t: Tensor) -> Tensor:
             return t.permute(order).reshape(-1, k)
 
-        def parted(t: Tensor) -> Tensor:
+        def ungrouped(t: Tensor) -> Tensor:
             return t.reshape(shape).permute(back)
 
-        groups = refined(linear_value([x], joined, joined, None, moves=True, terms=1), self.radius)
+        groups = refined(linear_value([x], grouped, grouped, None, moves=True, terms=1), self.radius)
         m, kappa = math.sqrt(1 / norm.scale), math.sqrt(norm.epsilon / norm.scale)
         result = refined(normalised_value(groups, m, kappa, self.radius), self.radius)
-        return linear_value([result], parted, parted, None, moves=True, terms=1)
+        return linear_value([result], ungrouped, ungrouped, None, moves=True, terms=1)
 
-    def _made_by(self, operation: Operation, name: str, exponent: float | None = None) -> Operation | None:
-        """The operation whose first result this one takes first, if this one has that name and exponent."""
+    def _input_operation(self, operation: Operation, name: str, exponent: float | None = None) -> Operation | None:
+        """Return the operation that computes the first argument, if `operation` has this name and exponent."""
         if operation.name != name or not operation.args or not isinstance(operation.args[0], Ref):
             return None
         if exponent is not None and operation.args[1:] != (exponent,):

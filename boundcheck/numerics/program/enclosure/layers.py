@@ -1,4 +1,4 @@
-"""Layers and fused operations of PyTorch, written with simpler ones before they are recorded: see `expansions.py`."""
+"""PyTorch layers and fused operations, written in simpler operations that are recorded instead; see `expansions.py`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.nn.functional import logsigmoid
 
 from boundcheck.numerics.program import batched_layers
 
-MEAN, SUM = 1, 2  # how ATen numbers reductions; 0 is none
+MEAN, SUM = 1, 2  # ATen's numbers of reductions; 0 is none
 
 
 def _layer_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
@@ -29,7 +29,7 @@ def _batch_norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor | None, var: Tensor | None, training: bool,
     momentum: float, eps: float,
 ) -> Any:  # fmt: skip
-    """With stored numbers, or with those of the batch where none are stored: else the call writes into them."""
+    """Normalise with stored statistics, or with those of the batch; no expansion if PyTorch updates stored ones."""
     if training and (mean is not None or var is not None):
         return NotImplemented
     if training:
@@ -45,7 +45,7 @@ def _batch_norm(
 
 
 def _moments(x: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
-    """What the norms return beside their value: the mean, and 1/√(variance + ε)."""
+    """Return the further results of a normalisation: the mean and 1/√(variance + ε)."""
     mean = x.mean(dims, keepdim=True)
     return mean, torch.rsqrt(((x - mean) ** 2).mean(dims, keepdim=True) + eps)
 
@@ -59,7 +59,7 @@ def _convolution(x: Tensor, kernel: Tensor, bias: Tensor | None, *rest: Any) -> 
 def _embedding(
     weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
 ) -> Any:
-    """The rows of a table; of a row that pads, and of one whose slope is scaled, the derivative is another one."""
+    """Look up rows of a table. With padding or scaled gradients, PyTorch has another derivative: no expansion."""
     if padding_idx >= 0 or scale_grad_by_freq or sparse:
         return NotImplemented
     return weight[indices]
@@ -86,7 +86,7 @@ def _soft_margin_loss(x: Tensor, y: Tensor, reduction: int = MEAN) -> Tensor:
 
 
 def _safe_softmax(x: Tensor, dim: int, dtype: Any = None) -> Any:
-    """The same as softmax but for a row of −∞ alone."""
+    """Return softmax. PyTorch's result differs only for a row of −∞ alone."""
     return NotImplemented if dtype is not None else torch.exp(x - torch.logsumexp(x, dim, keepdim=True))
 
 

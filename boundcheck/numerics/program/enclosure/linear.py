@@ -1,8 +1,9 @@
-"""The rule for operations that are linear in all the tensors that vary, with numbers beside them.
+"""The rule for operations y = f(x) + b that are linear in all tensors that vary.
 
-y = f(x) + b for a linear f with known coefficients. Derivatives go through f. Bounds go through |f|, which has the
-absolute values of the coefficients. A sum of n terms rounds by at most γ_n times the sum of their sizes, so rounding
-goes through |f| too. As an operator, ‖f‖² is at most the largest row sum times the largest column sum of |f|.
+f is linear with known coefficients. f maps derivatives to derivatives. |f|, which has the absolute values of the
+coefficients, maps bounds to bounds. The rounding error of a sum of n terms is at most γ_n times the sum of their
+absolute values, so |f| bounds rounding errors too. As an operator, ‖f‖² is at most the largest row sum times the
+largest column sum of |f|.
 """
 
 from __future__ import annotations
@@ -29,22 +30,19 @@ from boundcheck.numerics.program.enclosure.value import PAIRS, SLOTS, Bend, Pair
 from boundcheck.numerics.program.rounding_rules.ball import TINY
 
 Function = Callable[..., Tensor]
-FEW = 6  # columns up to which they are taken one by one
+FEW = 6  # up to this number of columns, f is applied to them one by one
 
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """An operation: f on tensors that vary, |f|, and whether it only moves numbers, which rounds nothing.
-
-    `f` and `size` are linear; `offset` is the value at 0.
-    """
+    """y = f(inputs) + offset. `size` is |f|. `moves` is True if f only moves numbers, which has no rounding."""
 
     inputs: tuple[Value, ...]
     f: Function
     size: Function
     offset: Tensor | None
     moves: bool
-    terms: int  # of the longest sum in it
+    terms: int  # length of the longest sum in f
 
     def backward(self, adjoint: Interval) -> Iterator[tuple[Value, Interval]]:
         shapes = [x.shape for x in self.inputs]
@@ -65,31 +63,31 @@ class Linear:
         rest = [torch.zeros(x.shape, dtype=torch.float64) for x in self.inputs]
         rest_norm, loss = 0.0, rounding(self.terms)
         bends = [x.bend(pair) for x in self.inputs]
-        known = any(bend is not None and math.isfinite(bend.most) for bend in bends)
-        most = 0.0 if known else math.inf
+        has_most = any(bend is not None and math.isfinite(bend.most) for bend in bends)
+        most = 0.0 if has_most else math.inf
         for i, (x, bend) in enumerate(zip(self.inputs, bends, strict=True)):
             if bend is None:
                 continue
-            if known:
+            if has_most:
                 most += self.norm_of(i) * bend.norm(x.shape) * UP
-            lost = torch.zeros_like(rest[i])
+            error = torch.zeros_like(rest[i])
             for term in bend.terms:
                 terms.append(Term(term.c, term.A, term.B, torch.vmap(self._of(i))(term.matrix(x.shape))))
                 if not self.moves:
-                    lost = lost + loss * term.sizes(x.shape)
-            rest[i] = bend.rest + lost
-            rest_norm += self.norm_of(i) * (bend.rest_norm + norm(lost)) * UP
+                    error = error + loss * term.sizes(x.shape)
+            rest[i] = bend.rest + error
+            rest_norm += self.norm_of(i) * (bend.rest_norm + norm(error)) * UP
         whole = self.size(*rest) * (UP + loss)
         return Bend(tuple(terms), whole, min(norm(whole), rest_norm * UP), most)
 
     def _of(self, i: int, size: bool = False) -> Callable[[Tensor], Tensor]:
-        """f, or |f|, as a function of its i-th input alone."""
+        """Return f, or |f| if `size`, as a function of its i-th input alone."""
         zeros = [torch.zeros(x.shape, dtype=torch.float64) for x in self.inputs]
         f = self.size if size else self.f
         return lambda x: f(*(x if j == i else zero for j, zero in enumerate(zeros)))
 
     def norm_of(self, i: int) -> float:
-        """At least the norm of f as an operator on its i-th input."""
+        """Return an upper bound of the norm of f as an operator on its i-th input."""
         size = self._of(i, size=True)
         ones = torch.ones(self.inputs[i].shape, dtype=torch.float64)
         by_rows, back = torch.func.vjp(size, ones)[:2]
@@ -101,7 +99,7 @@ def linear_value(
     inputs: Sequence[Value], f: Function, size: Function, offset: Tensor | None, *, moves: bool, terms: int,
     coefficients: Coefficients | None = None,
 ) -> Value:  # fmt: skip
-    """The enclosures of f(inputs) + offset; `coefficients` are those of f where there is one input."""
+    """Return the enclosures of f(inputs) + offset. For one input, `coefficients` may give the matrix of f."""
     inputs = tuple(inputs)
     zeros = [torch.zeros(x.shape, dtype=torch.float64) for x in inputs]
     shape = f(*zeros).shape
@@ -128,11 +126,11 @@ def linear_value(
         F = sum_of(images)
         loss_of_sum = loss + (rounding(len(inputs)) if len([p for p in parts if p is not None]) > 1 else 0.0)
         norms = size(*(z if p is None else p.norms for p, z in zip(parts, zeros, strict=True)))
-        rounded = loss_of_sum * norms
-        slip = size(*(z if p is None else p.slip for p, z in zip(parts, zeros, strict=True))) * (UP + loss) + rounded
-        rows = size(*(z if p is None else p.rows for p, z in zip(parts, zeros, strict=True))) * (UP + loss) + rounded
+        error = loss_of_sum * norms
+        slip = size(*(z if p is None else p.slip for p, z in zip(parts, zeros, strict=True))) * (UP + loss) + error
+        rows = size(*(z if p is None else p.rows for p, z in zip(parts, zeros, strict=True))) * (UP + loss) + error
         slopes[slot] = Slope(F, slip, rows)
-        if moves:  # and so are the norms
+        if moves:  # moved norms are the norms of the moved rows
             vars(slopes[slot])["norms"] = norms
     bends = {}
     for pair in PAIRS:
@@ -145,7 +143,7 @@ def linear_value(
 
 
 def transposed(f: Function, shapes: Sequence[torch.Size], cotangent: Tensor) -> tuple[Tensor, ...]:
-    """The transpose of a linear function of tensors with these shapes."""
+    """Apply the transpose of a linear function of tensors with these shapes to a cotangent."""
     with torch.enable_grad():
         zeros = [torch.zeros(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
         y = f(*zeros)
@@ -155,14 +153,14 @@ def transposed(f: Function, shapes: Sequence[torch.Size], cotangent: Tensor) -> 
 
 
 def _alone(f: Function, zeros: Sequence[Tensor], i: int) -> Callable[[Tensor], Tensor]:
-    """f as a function of its i-th input."""
+    """Return f as a function of its i-th input."""
     return lambda x: f(*(x if j == i else zero for j, zero in enumerate(zeros)))
 
 
 def image(
     part: Slope, f: Callable[[Tensor], Tensor], shape: torch.Size, coefficients: Coefficients | None, moves: bool
 ) -> Tensor | Sparse:
-    """The derivative of f(x) from that of x; without zeros where there are many."""
+    """Return the derivative of f(x) from the derivative of x; as a sparse matrix if it is large with many zeros."""
     large = part.k * shape.numel() >= LARGE and (moves or coefficients is not None)
     sparse = part.held if isinstance(part.held, Sparse) else without_zeros(part.held) if large else None
     if sparse is not None:
@@ -170,17 +168,17 @@ def image(
         if M is not None:
             return kept(sparse.moved(M, shape))
     columns = part.F
-    if 0 < part.k <= FEW:  # quicker one by one
+    if 0 < part.k <= FEW:  # faster one by one
         return torch.stack([f(column) for column in columns]).reshape(part.k, *shape)
     return torch.vmap(f)(columns).reshape(part.k, *shape)
 
 
 def sum_of(images: Sequence[Tensor | Sparse]) -> Tensor | Sparse:
-    """The sum of derivatives of one tensor."""
+    """Return the sum of several derivatives of one tensor."""
     if len(images) == 1:
         return images[0]
     sparse = [image for image in images if isinstance(image, Sparse)]
     if len(sparse) == len(images):
         return kept(Sparse(sum((image.rows for image in sparse[1:]), sparse[0].rows), sparse[0].shape))
-    formed = [image.formed() if isinstance(image, Sparse) else image for image in images]
-    return sum(formed[1:], formed[0])
+    dense = [image.formed() if isinstance(image, Sparse) else image for image in images]
+    return sum(dense[1:], dense[0])

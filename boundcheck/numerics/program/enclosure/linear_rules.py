@@ -1,4 +1,4 @@
-"""Operations that are linear in the tensors that vary: sums, moves of numbers, and numbers beside a tensor."""
+"""Operations that are linear in the tensors that vary: sums, moves of numbers, and arithmetic with numbers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SUMS = frozenset(
         "scatter_add",
     )
 )
-AFFINE = frozenset(("add", "sub", "rsub", "mul", "div", "neg"))  # entry by entry, with a number beside
+AFFINE = frozenset(("add", "sub", "rsub", "mul", "div", "neg"))  # entry by entry, with a number as the other argument
 SEVERAL = frozenset(("split", "split_with_sizes", "unbind", "chunk"))  # operations that return a list
 
 
@@ -51,9 +51,9 @@ def _is_value(x: Any) -> bool:
 
 
 def linear_operation(operation: Operation, args: Any, kwargs: Any, item: int | None = None) -> Value:
-    """An operation that is linear in all the tensors that vary, with numbers beside them as an offset."""
+    """Return the result of an operation that is linear in all tensors that vary; numbers contribute an offset."""
     name = operation.name
-    if name in ("where", "cat", "stack"):  # whole numbers among them are numbers too
+    if name in ("where", "cat", "stack"):  # integers among the values count as numbers
         args = (*args[: name == "where"], *tree_map(_as_float, args[name == "where" :], is_leaf=_is_value))
     leaves, spec = tree_flatten((args, kwargs), is_leaf=_is_value)
     places = [i for i, x in enumerate(leaves) if isinstance(x, Value)]
@@ -61,19 +61,18 @@ def linear_operation(operation: Operation, args: Any, kwargs: Any, item: int | N
     function = without_layout(operation)
 
     def run(xs: Any, numbers: Callable[[Any], Any]) -> Tensor:
-        filled = [numbers(x) for x in leaves]
+        new_leaves = [numbers(x) for x in leaves]
         for i, x in zip(places, xs, strict=True):
-            filled[i] = x
-        some, named = tree_unflatten(filled, spec)
-        result = function(*some, **named)
-        chosen: Tensor = result if item is None else result[item]
-        return chosen
+            new_leaves[i] = x
+        new_args, new_kwargs = tree_unflatten(new_leaves, spec)
+        result = function(*new_args, **new_kwargs)
+        tensor: Tensor = result if item is None else result[item]
+        return tensor
 
-    def nothing(x: Any) -> Any:
+    def zero_of(x: Any) -> Any:
         return torch.zeros_like(x) if isinstance(x, Tensor) and x.is_floating_point() else x
 
-    additive = name in ("add", "sub", "rsub")
-    if additive:
+    if name in ("add", "sub", "rsub"):
         alpha = alpha_of_sum(args, kwargs)
         signs = (1.0, alpha) if name == "add" else (1.0, -alpha) if name == "sub" else (-alpha, 1.0)
         return sum_of_two(args[0], args[1], signs)
@@ -82,15 +81,17 @@ def linear_operation(operation: Operation, args: Any, kwargs: Any, item: int | N
     offset = run(zeros, lambda x: x) if has_numbers else None
     terms = max(x.box.lo.numel() for x in inputs)
 
-    def added(*xs: Tensor) -> Tensor:
-        return run(xs, nothing)
+    def linear_part(*xs: Tensor) -> Tensor:
+        return run(xs, zero_of)
 
     coefficients = None
     if name in ("sum", "mean") and len(inputs) == 1:
         shape = inputs[0].shape
         share = 1.0 if name == "sum" else operation.shapes[0].numel() / max(shape.numel(), 1)
-        coefficients = partial(of_sum, added, shape, share)
-    return linear_value(inputs, added, added, offset, moves=name in MOVES, terms=terms, coefficients=coefficients)
+        coefficients = partial(of_sum, linear_part, shape, share)
+    return linear_value(
+        inputs, linear_part, linear_part, offset, moves=name in MOVES, terms=terms, coefficients=coefficients
+    )
 
 
 def _as_float(x: Any) -> Any:
@@ -98,13 +99,13 @@ def _as_float(x: Any) -> Any:
 
 
 def alpha_of_sum(args: Any, kwargs: Any) -> float:
-    """The factor of the second term of a sum; some overloads take it by its place."""
+    """Return the factor of the second term of a sum, which some overloads take by position."""
     factor: float = args[2] if len(args) > 2 else kwargs.get("alpha", 1)
     return factor
 
 
 def without_layout(operation: Operation) -> Callable[..., Any]:
-    """The operation itself, but without demands on how numbers lie in memory."""
+    """Return the function of an operation, without requirements on the memory layout."""
     if operation.name in ("view", "_unsafe_view", "_reshape_alias"):
         return lambda x, shape, *rest: x.reshape(shape)
     if operation.name in ("_to_copy", "clone", "alias", "contiguous", "lift_fresh"):
@@ -116,7 +117,7 @@ def without_layout(operation: Operation) -> Callable[..., Any]:
 
 
 def _without_masks(indices: Any) -> list[Any]:
-    """The same selection without truth values, of which vmap does not know how many are true."""
+    """Replace boolean masks by integer indices, as vmap cannot know how many entries of a mask are true."""
     return [part for index in indices for part in (index.nonzero().unbind(1) if _is_mask(index) else (index,))]
 
 
@@ -131,7 +132,7 @@ def expanded(x: Value, shape: torch.Size) -> Value:
 
 
 def sum_of_two(x: Any, y: Any, signs: tuple[float, float]) -> Value:
-    """a·x + b·y with numbers a and b; x or y may be a number."""
+    """Return a·x + b·y for two numbers `signs` = (a, b). x or y may be a number."""
     shape = common_shape(_shape(x), _shape(y))
     if isinstance(x, Value) and isinstance(y, Value):
         one, two = chains.chain_of(x), chains.chain_of(y)
@@ -149,10 +150,10 @@ def sum_of_two(x: Any, y: Any, signs: tuple[float, float]) -> Value:
     plain = all(abs(factor) == 1 for factor in factors)
 
     def f(*xs: Tensor) -> Tensor:
-        return _added([factor * t if factor != 1 else t for factor, t in zip(factors, xs, strict=True)], shape)
+        return _total([factor * t if factor != 1 else t for factor, t in zip(factors, xs, strict=True)], shape)
 
     def size(*xs: Tensor) -> Tensor:
-        return _added([abs(factor) * t for factor, t in zip(factors, xs, strict=True)], shape)
+        return _total([abs(factor) * t for factor, t in zip(factors, xs, strict=True)], shape)
 
     moves = plain and len(values) == 1 and all(factor == 1 for factor in factors)
     coefficients = None
@@ -161,9 +162,9 @@ def sum_of_two(x: Any, y: Any, signs: tuple[float, float]) -> Value:
     return linear_value(values, f, size, offset_or_none, moves=moves, terms=2, coefficients=coefficients)
 
 
-def _added(parts: list[Tensor], shape: torch.Size) -> Tensor:
-    whole = parts[0] if len(parts) == 1 else parts[0] + parts[1]
-    return whole.expand(shape)
+def _total(parts: list[Tensor], shape: torch.Size) -> Tensor:
+    total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
+    return total.expand(shape)
 
 
 def common_shape(one: torch.Size, two: torch.Size) -> torch.Size:
@@ -176,7 +177,7 @@ def _shape(x: Any) -> torch.Size:
 
 
 def affine_operation(operation: Operation, args: Any, kwargs: Any, x: Value) -> Value:
-    """One tensor that varies, with numbers: a·x + b entry by entry, which a chain goes through."""
+    """Return a·x + b entry by entry, for a tensor x that varies and numbers a and b. It extends the chain of x."""
     name = operation.name
     if name == "div" and (kwargs.get("rounding_mode") is not None):
         raise Declined("aten.div with a rounding mode")
@@ -203,13 +204,13 @@ def affine_operation(operation: Operation, args: Any, kwargs: Any, x: Value) -> 
             factor, offset = (1.0, -alpha * other) if first else (-alpha, other)
         else:
             factor, offset = (-alpha, other) if first else (1.0, -alpha * other)
-    if result.shape == x.shape and abs(alpha_of_sum(args, kwargs)) == 1:  # so that nothing rounds
+    if result.shape == x.shape and abs(alpha_of_sum(args, kwargs)) == 1:  # then the chain has no rounding
         result.chain = chains.scaled(chains.chain_of(x), torch.tensor(float(factor), dtype=torch.float64), offset)
     return result
 
 
 def scaled(x: Value, number: Tensor) -> Value:
-    """x times numbers."""
+    """Return x times numbers."""
     shape = common_shape(x.shape, number.shape)
     size = number.abs()
     result = linear_value(
@@ -222,7 +223,7 @@ def scaled(x: Value, number: Tensor) -> Value:
 
 
 def divided(x: Value, number: Tensor) -> Value:
-    """x over numbers; 1/number is within a unit of rounding, which the rule for a product of two terms covers."""
+    """Return x over numbers. The rounding of 1/number is covered by `terms=2`."""
     shape = common_shape(x.shape, number.shape)
     size = number.abs()
     result = linear_value(

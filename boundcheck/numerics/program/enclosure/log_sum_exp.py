@@ -1,13 +1,13 @@
-"""The rule for y = log Σ_i e^(x_i) over one axis, of which cross-entropy and softmax are made.
+"""The rule for y = log Σ_i e^(x_i) over one axis, which is also used for cross-entropy and softmax.
 
-With s = softmax(x): Dy = sᵀDx, D²y = DxᵀQ Dx + Σ s_i D²x_i with Q = diag(s) − ssᵀ, for which
+With s = softmax(x) and Q = diag(s) − ssᵀ: Dy = sᵀDx, D²y = DxᵀQ Dx + Σ s_i D²x_i, and
 
     0 ⪯ Q ⪯ hP,   P = I − 11ᵀ/k,   ‖Q(x) − Q(x')‖ ≤ S₃‖x − x'‖,
     h = min(½, 2 max s_i(1 − s_i)),   S₃ = min(√6/9, √2 h)
 
-over the box of x, and the third derivative of log Σ e^x has norm at most S₃. In a scalar f each group of entries adds
-a_g DxᵀQ_g Dx to D²f. Where the group moves little, Q is taken at the centre, up to S₃ times how far it moves; else
-0 ⪯ Q ⪯ hP is used.
+over the box of x. The third derivative of log Σ e^x has norm at most S₃. For a scalar f, each group of entries adds
+a_g DxᵀQ_g Dx to D²f. If the group changes little over the ball, Q is evaluated at the centre, with an error of at most
+S₃ times the change of the group. Otherwise 0 ⪯ Q ⪯ hP is used.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from boundcheck.numerics.program.rounding_rules.ball import TINY
 
 S3 = math.sqrt(6) / 9 * (1 + 1e-15)
 ROOT_2 = math.sqrt(2) * (1 + 1e-15)
-NEAR = 0.5  # Q is taken at the centre where it moves by less than this part of h
+NEAR = 0.5  # Q is evaluated at the centre if its change is at most this part of h
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,20 +49,20 @@ class LogSumExp(Groups):
 
     @cached_property
     def h(self) -> Tensor:
-        """At least ‖Q‖ over the box, for each group: by its row sums of absolute values, 2s_i(1 − s_i), and ½."""
+        """Upper bounds of ‖Q‖ over the box, for each group: absolute row sums 2s_i(1 − s_i), and at most ½."""
         s = softmax(self.x.box).map(lambda t: t.reshape(-1, self.k))
-        to_half = torch.full_like(s.lo, 0.5).clamp(s.lo, s.hi)  # the point of the interval that is nearest to ½
-        sizes: Tensor = (2 * (to_half * (1 - to_half)).amax(-1) * UP).clamp(max=0.5)
+        nearest = torch.full_like(s.lo, 0.5).clamp(s.lo, s.hi)  # the point of the interval that is nearest to ½
+        sizes: Tensor = (2 * (nearest * (1 - nearest)).amax(-1) * UP).clamp(max=0.5)
         return torch.where(sizes.isnan(), torch.full_like(sizes, 0.5), sizes)
 
     @cached_property
     def s3(self) -> Tensor:
-        """At least the norm of the third derivative over the box, for each group."""
+        """Upper bounds of the norm of the third derivative over the box, for each group."""
         return (ROOT_2 * self.h * UP).clamp(max=S3)
 
     @cached_property
     def centre(self) -> tuple[Tensor, Tensor]:
-        """softmax at the centre for each group, and at least ‖Q(w) − Q(centre)‖ over the ball."""
+        """softmax at the centre for each group, and upper bounds of ‖Q(w) − Q(centre)‖ over the ball."""
         s = torch.softmax(self.x.centre.mid, -1).reshape(-1, self.k)
         return s, self.s3 * self._sizes(self.x.off()) * UP + 64 * rounding(self.k)
 
@@ -78,11 +78,11 @@ class LogSumExp(Groups):
         s, uncertain = self.centre
         Q = s[:, :, None] * (torch.eye(k, dtype=torch.float64) - s[:, None, :])
         near = uncertain <= NEAR * self.h
-        n, p = self._sizes(one.norms), self._sizes(two.norms)  # of groups: Q joins all entries of one
+        n, p = self._sizes(one.norms), self._sizes(two.norms)  # norms of groups: Q combines all entries of a group
         slack = self._cross_slack(a.size * self.h, one, two, pair)
         slack += 4 * rounding(k + len(a.lo)) * sum_of_products(a.size * 0.5, n, p)
         middle = torch.einsum("agi,g,gij,bgj->ab", F, a.mid * near, Q, G)
-        off = torch.where(near, a.size * uncertain + a.rad * self.h, a.size * self.h)  # at least ‖aQ − a_mid Q_mid‖
+        off = torch.where(near, a.size * uncertain + a.rad * self.h, a.size * self.h)  # ≥ ‖aQ − a_mid Q_mid‖
         if pair[0] != pair[1]:
             by_norm = weighted_norm(self._each(off), one.matrix.T) * weighted_norm(self._each(off), two.matrix.T)
             slack += min(sum_of_products(off, n, p), by_norm)
@@ -101,15 +101,15 @@ class LogSumExp(Groups):
             c = a.size * self.s3 * UP
             blocks = {id(slope): slope.matrix.reshape(-1, self.k, slope.F.shape[0]) for slope in slopes}
             A, B, C = (blocks[id(slope)] for slope in slopes)
-            yield Trilinear(Interval(-c, c), A, B, C, self._loose(c, slopes))  # of a single row the sign counts
-        for pair, places in pairs_of(slots):  # Σ_g a_g ⟨D²x_g, Q_g Dx_g⟩ by its size, as ‖Q‖ ≤ h
+            yield Trilinear(Interval(-c, c), A, B, C, self._loose(c, slopes))  # for single rows, the sign of c is used
+        for pair, places in pairs_of(slots):  # bounds Σ_g a_g ⟨D²x_g, Q_g Dx_g⟩ by ‖Q‖ ≤ h
             slope = self.x.slopes.get(slots[places[2]])
             if slope is not None and pair in self.x.bends:
                 sizes = self._sizes(self.x.bends[pair]), self._sizes(slope.reach)
                 yield nothing(sum_of_products(a.size * self.h * UP, *sizes))
 
     def bend(self, pair: Pair) -> Bend:
-        """DxᵀQ Dx: with Q at the centre as Σ_i s_i (J_i − sᵀJ)⊗(K_i − sᵀK), or as blocks with ‖Q‖ ≤ h."""
+        """Return DxᵀQ Dx, as Σ_i s_i (J_i − sᵀJ)⊗(K_i − sᵀK) with Q at the centre, or as blocks with ‖Q‖ ≤ h."""
         x, k = self.x, self.k
         shape = x.shape[:-1]
         rest = torch.zeros(shape, dtype=torch.float64)
@@ -134,7 +134,7 @@ class LogSumExp(Groups):
 
 
 def _centred(J: Tensor, K: Tensor, s: Tensor, shape: torch.Size) -> Term:
-    """Σ_i s_i (J_i − sᵀJ)⊗(K_i − sᵀK) for each group."""
+    """Return Σ_i s_i (J_i − sᵀJ)⊗(K_i − sᵀK) for each group."""
     groups, k = s.shape
     A, B = ((X - (s[:, None, :] @ X)).reshape(groups * k, 1, -1) for X in (J, K))
     M = torch.eye(groups, dtype=torch.float64).repeat_interleave(k, 0).reshape(groups * k, *shape)
@@ -143,7 +143,7 @@ def _centred(J: Tensor, K: Tensor, s: Tensor, shape: torch.Size) -> Term:
 
 
 def softmax(x: Interval) -> Interval:
-    """Over the last axis: an entry is least where it is least and the others are largest."""
+    """Enclose softmax over the last axis. A result is least where its own entry is least and the others are largest."""
 
     def end(own: Tensor, others: Tensor) -> Tensor:
         return torch.sigmoid(own - _of_others(others))
@@ -155,15 +155,15 @@ def softmax(x: Interval) -> Interval:
 
 
 def _of_others(x: Tensor) -> Tensor:
-    """log Σ e^(x_j) over the other entries j of the last axis, without a difference of sums."""
-    none = torch.full_like(x[..., :1], -math.inf)
-    before = torch.cat((none, x[..., :-1].logcumsumexp(-1)), -1)
-    after = torch.cat((x[..., 1:].flip(-1).logcumsumexp(-1).flip(-1), none), -1)
-    return torch.logaddexp(before, after)
+    """Return log Σ e^(x_j) over the other entries j of the last axis, without a difference of sums."""
+    minus_infinity = torch.full_like(x[..., :1], -math.inf)
+    of_earlier = torch.cat((minus_infinity, x[..., :-1].logcumsumexp(-1)), -1)
+    of_later = torch.cat((x[..., 1:].flip(-1).logcumsumexp(-1).flip(-1), minus_infinity), -1)
+    return torch.logaddexp(of_earlier, of_later)
 
 
 def _bend_size(x: Value, pair: Pair) -> Tensor:
-    """At least ‖D²y_g‖: Σ_i s_i (J_i − sᵀJ)⊗(K_i − sᵀK) is at most the root of both variances."""
+    """Return upper bounds of ‖D²y_g‖. ‖Σ_i s_i (J_i − sᵀJ)⊗(K_i − sᵀK)‖² is at most the product of both variances."""
     s = softmax(x.box).hi
     size = torch.zeros(x.shape[:-1], dtype=torch.float64)
     if all(slot in x.slopes for slot in pair):
@@ -176,7 +176,7 @@ def _bend_size(x: Value, pair: Pair) -> Tensor:
 
 
 def log_sum_exp_value(x: Value) -> Value:
-    """The enclosures of log Σ e^x over the last axis."""
+    """Return the enclosures of log Σ e^x over the last axis."""
     k = x.shape[-1]
     loss = 64 * rounding(k)
 
@@ -189,9 +189,9 @@ def log_sum_exp_value(x: Value) -> Value:
     off = torch.maximum(over.hi - s, s - over.lo).clamp(min=0) * UP
     slopes = {}
     for slot, slope in x.slopes.items():
-        rounded = 2 * rounding(k) * (s * slope.norms).sum(-1)
-        slip = (at.rad * slope.norms).sum(-1) + (at.hi * slope.slip).sum(-1) + rounded
-        rows = (off * slope.norms).sum(-1) + (over.hi * slope.rows).sum(-1).minimum(slope.rows.amax(-1)) + rounded
+        error = 2 * rounding(k) * (s * slope.norms).sum(-1)
+        slip = (at.rad * slope.norms).sum(-1) + (at.hi * slope.slip).sum(-1) + error
+        rows = (off * slope.norms).sum(-1) + (over.hi * slope.rows).sum(-1).minimum(slope.rows.amax(-1)) + error
         F = (slope.F * s).sum(-1)
         slopes[slot] = Slope(F, slip * (UP + rounding(k)) + TINY, rows * (UP + rounding(k)) + TINY)
     bends = {pair: _bend_size(x, pair) for pair in PAIRS if all(s in x.slopes for s in pair) or pair in x.bends}

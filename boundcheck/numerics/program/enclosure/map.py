@@ -22,37 +22,37 @@ from boundcheck.numerics.program.recorded_program import Program
 
 
 class MapBounds:
-    """Bounds over the ball of radius `radius` around `centre`.
+    """Bounds of the derivatives of Φ over the ball of radius `radius` around `centre`.
 
     Attributes
     ----------
     slope, lam_slope : float
-        At least ‖∂₁Φ‖ and ‖∂₂Φ‖.
+        Upper bounds of ‖∂₁Φ‖ and ‖∂₂Φ‖.
     bend, lam_bend : float
-        At least the norms of the derivatives of ∂₁Φ and ∂₂Φ by w.
+        Upper bounds of the norms of the derivatives of ∂₁Φ and ∂₂Φ by w.
     """
 
     def __init__(
         self, program: Program, centre: Tensor, lam: Tensor, radius: float, *, with_lam: bool = True,
         of_lam: OfLam | None = None,
     ) -> None:  # fmt: skip
-        """`of_lam` keeps what depends on λ only, which bounds over several balls share."""
+        """Enclose the map. `of_lam` caches values that depend only on λ, which bounds over several balls share."""
         self.radius = radius
         self.over = Enclosures(program, centre, lam, radius, with_lam=with_lam, of_lam=of_lam)
 
     @property
     def output(self) -> Value:
-        """Φ."""
+        """The enclosure of Φ."""
         return self.over.output
 
     @cached_property
     def slope(self) -> float:
-        """At least ‖∂₁Φ‖."""
+        """Upper bound of ‖∂₁Φ‖."""
         return self._slope(W, (W, W))
 
     @cached_property
     def lam_slope(self) -> float:
-        """At least ‖∂₂Φ‖."""
+        """Upper bound of ‖∂₂Φ‖."""
         return self._slope(LAM, (W, LAM))
 
     @torch.no_grad()
@@ -69,12 +69,12 @@ class MapBounds:
 
     @cached_property
     def bend(self) -> float:
-        """At least the norm of the derivative of ∂₁Φ by w."""
+        """Upper bound of the norm of the derivative of ∂₁Φ by w."""
         return self._bend((W, W))
 
     @cached_property
     def lam_bend(self) -> float:
-        """At least the norm of the derivative of ∂₂Φ by w."""
+        """Upper bound of the norm of the derivative of ∂₂Φ by w."""
         return self._bend((W, LAM))
 
     @torch.no_grad()
@@ -85,15 +85,15 @@ class MapBounds:
             return 0.0
         sizes = self.output.bends[pair]
         best = min((x for x in (bend.norm(self.output.shape), norm(sizes)) if not math.isnan(x)), default=math.inf)
-        if best > float(sizes.max()):  # below which blocks say nothing
+        if best > float(sizes.max()):  # a bound by blocks is never smaller than the largest size
             best = min(best, norm_by_blocks(self.output, pair, sizes))
         return best
 
     @torch.no_grad()
     def calm(self, at: MapBounds, distance: float, pair: Pair) -> float:
-        """At least ‖J(w) − J(v)‖/‖w − v‖ for every w of the ball, J being ∂₁Φ or ∂₂Φ by `pair`.
+        """Return an upper bound of ‖J(w) − J(v)‖/‖w − v‖ for every w of the ball, where `pair` selects J = ∂₁Φ or ∂₂Φ.
 
-        v is a point of the ball within `distance` of the centre of `at`, which has bounds at one point of the ball.
+        v is a point of the ball within `distance` of the centre of `at`, which has the bounds at one point of the ball.
         """
         along = self.bend if pair == (W, W) else self.lam_bend
         if not along > 0:
@@ -105,7 +105,7 @@ class MapBounds:
 
 
 def norm_of_slope(value: Value, slot: str) -> float:
-    """At least ‖J‖ over the ball, by how the value is computed: φ' times the derivative of its base, or a sum."""
+    """Return an upper bound of ‖J‖ over the ball, using the rule by which the value is computed."""
     slope, rule = value.slopes.get(slot), value.rule
     if slope is None:
         return 0.0

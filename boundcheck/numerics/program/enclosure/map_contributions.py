@@ -1,8 +1,8 @@
-"""What each operation of a map adds to a bound of its derivatives: computed when a person asks why.
+"""Contributions of the operations of a map to a bound of its derivatives, for the explanation of a bound.
 
-The value of an operation is the bound with all other operations taken as linear. As for first derivatives, Φ is a
-linear function of its inputs and of results of operations that bend; the value of one of them is the bound where it
-alone moves.
+For second derivatives, the value of an operation is the bound with all other operations taken as linear. For first
+derivatives, Φ is a linear function of its inputs and of the results of nonlinear operations. The value of one of them
+is the bound if all the others are constant.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from boundcheck.numerics.program.enclosure.value import LAM, Bend, Pair, Rule, V
 
 
 def contributions(bounds: MapBounds, at: MapBounds, quantity: str) -> list[Contribution]:
-    """What operations add to a bound, an attribute of `bounds`; `at` has those at the centre; the largest first."""
+    """Return the contributions of operations to the attribute `quantity` of `bounds`, the largest first.
+
+    `at` has the bounds at the centre.
+    """
     values, at_values = values_before(bounds.output), values_before(at.output)
     names = names_of(values)
     slot = LAM if quantity.startswith("lam") else W
@@ -49,23 +52,23 @@ def contributions(bounds: MapBounds, at: MapBounds, quantity: str) -> list[Contr
 
 
 def _ends(output: Value) -> Iterator[Value]:
-    """The values that Φ is a linear function of: results of operations that bend, and inputs."""
-    waiting = [output]
-    while waiting:
-        value = waiting.pop()
+    """Yield the values of which Φ is a linear function: results of nonlinear operations, and inputs."""
+    pending = [output]
+    while pending:
+        value = pending.pop()
         if isinstance(value.rule, Linear):
-            waiting += value.rule.inputs
+            pending += value.rule.inputs
         else:
             yield value
 
 
 @torch.no_grad()
-def _slope(output: Value, chosen: frozenset[int], slot: str) -> float:
-    """At least ‖J‖ of the output by an input, where only the chosen ends depend on it."""
+def _slope(output: Value, ends: frozenset[int], slot: str) -> float:
+    """Return an upper bound of ‖J‖ of the output by an input, if only these ends depend on the input."""
     memory: dict[int, Value] = {}
 
     def alone(value: Value) -> Value:
-        if id(value) in chosen:
+        if id(value) in ends:
             return value
         if id(value) not in memory:
             rule = value.rule
@@ -81,31 +84,31 @@ def _slope(output: Value, chosen: frozenset[int], slot: str) -> float:
 
 
 @torch.no_grad()
-def _bend(output: Value, chosen: frozenset[int], pair: Pair) -> float:
-    """At least the norm of the second derivative of the output, where only the chosen operations bend."""
+def _bend(output: Value, operations: frozenset[int], pair: Pair) -> float:
+    """Return an upper bound of the norm of the second derivative, if only these operations are nonlinear."""
     bends: dict[int, Bend | None] = {}
     for value in values_before(output):
         bends[id(value)] = None
         if value.rule is None or pair not in value.bends:
             continue
-        own = id(value) in chosen
-        if own or any(bends[id(x)] is not None for x in value.rule.inputs):
-            inputs = {id(x): _seen(x, bends[id(x)], pair, with_slopes=own) for x in value.rule.inputs}
+        is_nonlinear = id(value) in operations
+        if is_nonlinear or any(bends[id(x)] is not None for x in value.rule.inputs):
+            inputs = {id(x): _input(x, bends[id(x)], pair, with_slopes=is_nonlinear) for x in value.rule.inputs}
             bends[id(value)] = _with_inputs(value.rule, inputs).bend(pair)
     bend = bends[id(output)]
     return 0.0 if bend is None else min(bend.norm(output.shape), norm(_sizes(bend, output)))
 
 
 def _sizes(bend: Bend, value: Value) -> Tensor:
-    """At least the norm of D²x_i by the terms and the rest."""
+    """Return upper bounds of the norms of D²x_i, from the terms and the rest."""
     sizes = bend.rest
     for term in bend.terms:
         sizes = sizes + term.sizes(value.shape)
     return sizes * UP
 
 
-def _seen(x: Value, bend: Bend | None, pair: Pair, *, with_slopes: bool) -> Value:
-    """An input as the operation sees it: with this second derivative, and with its first ones or without."""
+def _input(x: Value, bend: Bend | None, pair: Pair, *, with_slopes: bool) -> Value:
+    """Return an input of an operation with this second derivative, and with or without its first derivatives."""
     bends = {} if bend is None else {pair: torch.minimum(_sizes(bend, x), x.bends[pair])}
     norms = {slot: x.remainder(slot) for slot in x.slopes} if with_slopes else {}
     slopes = x.slopes if with_slopes else {}
@@ -113,12 +116,12 @@ def _seen(x: Value, bend: Bend | None, pair: Pair, *, with_slopes: bool) -> Valu
 
 
 def _with_inputs(rule: Rule, inputs: dict[int, Value]) -> Any:
-    """The same rule on other values."""
-    changed: dict[str, Any] = {}
+    """Return the same rule with other inputs."""
+    changes: dict[str, Any] = {}
     for field in fields(rule):  # type: ignore[arg-type]
         x = getattr(rule, field.name)
         if isinstance(x, Value):
-            changed[field.name] = inputs[id(x)]
+            changes[field.name] = inputs[id(x)]
         elif isinstance(x, tuple) and x and all(isinstance(y, Value) for y in x):
-            changed[field.name] = tuple(inputs[id(y)] for y in x)
-    return replace(rule, **changed)  # type: ignore[type-var]
+            changes[field.name] = tuple(inputs[id(y)] for y in x)
+    return replace(rule, **changes)  # type: ignore[type-var]

@@ -1,7 +1,7 @@
-"""Finds x/√(sΣx² + ε) among recorded operations: what layer norm, RMS norm and x/‖x‖ end with.
+"""Find x/√(sΣx² + ε) among recorded operations, the last step of layer norm, RMS norm and x/‖x‖.
 
-The root is recorded as several operations, and each of them alone has derivatives that are much larger than those of
-the quotient. The numbers s and ε are exact: sums, products and quotients of numbers in the program.
+The root is recorded as several operations, each of which has much larger derivatives than the quotient. The numbers s
+and ε are exact: they are sums, products and quotients of numbers in the program.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import torch
 
 from boundcheck.numerics.program.recorded_program import Operation, Program, Ref
 
-DEPTH = 12  # operations before one, up to which two are compared
+DEPTH = 12  # number of preceding operations up to which two operations are compared
 
 
 @dataclass(frozen=True)
 class Norm:
-    """x/√(`scale`·Σx² + `epsilon`), the sum being over some axes of x."""
+    """x/√(`scale`·Σx² + `epsilon`) with a sum over some axes of x."""
 
     x: Ref
     scale: Fraction
@@ -29,7 +29,7 @@ class Norm:
 
 
 def norm_of(program: Program, operation: Operation) -> Norm | None:
-    """What an operation computes, if it is such a quotient."""
+    """Return the quotient that an operation computes; None if it is another operation."""
     if operation.name not in ("mul", "div") or operation.kwargs or len(operation.args) != 2:
         return None
     one, two = operation.args
@@ -46,12 +46,12 @@ def norm_of(program: Program, operation: Operation) -> Norm | None:
 
 
 def shape_of(program: Program, x: Ref) -> torch.Size:
-    """Of a recorded tensor."""
+    """Return the shape of a recorded tensor."""
     return program.operations[x.node].shapes[x.item]
 
 
 def _under_root(program: Program, x: Ref, *, inverse: bool) -> Ref | None:
-    """The t of x = √t, or of x = 1/√t."""
+    """Return t with x = √t, or x = 1/√t if `inverse`; None if x has another form."""
     operation = program.operations[x.node]
     while operation.name == "expand" and isinstance(operation.args[0], Ref):
         operation = program.operations[operation.args[0].node]
@@ -61,7 +61,7 @@ def _under_root(program: Program, x: Ref, *, inverse: bool) -> Ref | None:
 
 
 def _affine(program: Program, t: Ref) -> Norm | None:
-    """The s, ε and x of t = sΣx² + ε."""
+    """Return s, ε and x with t = sΣx² + ε; None if t has another form."""
     operation = program.operations[t.node]
     name, args = operation.name, operation.args
     if name in ("sum", "mean"):
@@ -89,7 +89,7 @@ def _number(x: Any) -> Fraction | None:
 
 
 def _sum_of_squares(program: Program, operation: Operation) -> Norm | None:
-    """The sum or mean over some axes, which stay as axes of length one, or over all."""
+    """Return the sum or mean of squares over some axes, which stay with length 1, or over all axes."""
     args = operation.args
     if operation.kwargs or not isinstance(args[0], Ref):
         return None
@@ -115,14 +115,14 @@ def _sum_of_squares(program: Program, operation: Operation) -> Norm | None:
 
 
 def _is_same(program: Program, one: Any, two: Any, depth: int = DEPTH) -> bool:
-    """Are both the same, computed twice or not, from the same tensors in the same way?"""
+    """Return True if two values are the same, or are computed from the same tensors in the same way."""
     if isinstance(one, Ref) and isinstance(two, Ref):
         if one == two:
             return True
         a, b = program.operations[one.node], program.operations[two.node]
         return (
             one.item == two.item
-            and min(one.node, two.node, depth) > 1  # no inputs
+            and min(one.node, two.node, depth) > 1  # not an input
             and a.func is b.func
             and a.name == b.name
             and _is_same(program, list(a.args), list(b.args), depth - 1)

@@ -1,12 +1,13 @@
-"""The rule for y = m·x/√(‖x‖² + κ²) over one axis: the end of layer norm, RMS norm and x/‖x‖.
+"""The rule for y = m·x/√(‖x‖² + κ²) over one axis, the last step of layer norm, RMS norm and x/‖x‖.
 
-With τ = √(‖x‖² + κ²) and g = x/τ, y = m·∇τ. So m times the second to fourth derivatives of τ are those of y:
+With τ = √(‖x‖² + κ²) and g = x/τ, y = m·∇τ. So the derivatives of y are m times the second to fourth derivatives of τ:
 
     Dy = (m/τ)(I − ggᵀ),   p·D²y = −(m/τ²)(Ĥp gᵀ + (p·g)Ĥ + g(Ĥp)ᵀ) with Ĥ = I − ggᵀ,
     ‖Dy‖ ≤ m/τ,   ‖D²y‖ ≤ (2/√3)m/τ²,   ‖D³y‖ ≤ 3m/τ³.
 
-A group moves by at most `gap` from the centre. So τ has a lower bound, and derivatives move by at most the bound of the
-next order times `gap`. Where they move little they are taken at the centre; else the bounds of their norms are used.
+A group differs from its centre by at most `gap`. So τ has a lower bound, and a derivative changes by at most `gap`
+times the bound of the next order. If a derivative changes little, it is evaluated at the centre. Otherwise the bound
+of its norm is used.
 """
 
 from __future__ import annotations
@@ -38,27 +39,27 @@ from boundcheck.numerics.program.enclosure.value import (
     rounding,
 )
 
-SECOND = 2 / math.sqrt(3) * (1 + 1e-15)  # of ‖D²y‖τ²/m
-THIRD = 3.0  # of ‖D³y‖τ³/m
-NEAR = 0.5  # D²y is taken at the centre where it moves by less than this part of its bound
+SECOND = 2 / math.sqrt(3) * (1 + 1e-15)  # upper bound of ‖D²y‖τ²/m
+THIRD = 3.0  # upper bound of ‖D³y‖τ³/m
+NEAR = 0.5  # D²y is evaluated at the centre if its change is at most this part of its bound
 
 
 @dataclass(frozen=True, eq=False)
 class Normalised(Groups):
-    """y = m·x/√(‖x‖² + κ²) over the last axis of x, of shape (groups, k); m and κ are known up to a rounding."""
+    """y = m·x/√(‖x‖² + κ²) over the last axis of x, of shape (groups, k). m and κ may have one rounding."""
 
     m: float
     kappa: float
-    gap: Tensor  # at least ‖x(w) − middle of the centre‖ over the ball, for each group
+    gap: Tensor  # upper bound of ‖x(w) − centre.mid‖ over the ball, for each group
 
     @cached_property
     def loss(self) -> float:
-        """The relative rounding of what is computed at the centre."""
+        """The relative rounding error of values computed at the centre."""
         return 16 * math.sqrt(self.k) * rounding(self.k) + 2.0**-46
 
     @cached_property
     def root(self) -> Interval:
-        """τ on all ways from the centre to x(w), for each group."""
+        """τ on all segments from the centre to x(w), for each group."""
         mid, box = self.x.centre.mid, self.x.box.join(self.x.centre)
         size: Tensor = torch.linalg.vector_norm(mid, dim=-1)
         nearest = torch.zeros_like(mid).clamp(box.lo, box.hi)
@@ -70,7 +71,7 @@ class Normalised(Groups):
 
     @cached_property
     def at_centre(self) -> tuple[Tensor, Tensor]:
-        """The g and τ at the centre, as computed; g = 0 and τ = ∞ where x is 0 and κ is."""
+        """g and τ at the centre, as computed; g = 0 and τ = ∞ if x and κ are 0."""
         mid = self.x.centre.mid
         size: Tensor = torch.linalg.vector_norm(mid, dim=-1)
         root = torch.hypot(size, torch.tensor(self.kappa, dtype=torch.float64))
@@ -79,26 +80,26 @@ class Normalised(Groups):
 
     @cached_property
     def first(self) -> Tensor:
-        """At least ‖Dy‖, for each group."""
+        """Upper bound of ‖Dy‖, for each group."""
         return self.m / self.root.lo * UP
 
     @cached_property
     def second(self) -> Tensor:
-        """At least ‖D²y‖, for each group."""
+        """Upper bound of ‖D²y‖, for each group."""
         return SECOND * self.m / self.root.lo**2 * UP
 
     @cached_property
     def third_size(self) -> Tensor:
-        """At least ‖D³y‖, for each group."""
+        """Upper bound of ‖D³y‖, for each group."""
         return THIRD * self.m / self.root.lo**3 * UP
 
     @cached_property
     def moved(self) -> Tensor:
-        """At least ‖Dy(w) − Dy(centre)‖ over the ball, Dy(centre) being as computed."""
+        """Upper bound of ‖Dy(w) − Dy(centre)‖ over the ball, with Dy(centre) as computed."""
         return torch.minimum(_times(self.second, self.gap), self.first) * UP + self.loss * self.first
 
     def slope_at_centre(self, t: Tensor) -> Tensor:
-        """Dy at the centre times a tensor, over its last axis."""
+        """Return Dy at the centre times a tensor, over its last axis."""
         g, root = self.at_centre
         return (t - g * (g * t).sum(-1, keepdim=True)) * (self.m / root)[:, None]
 
@@ -117,9 +118,9 @@ class Normalised(Groups):
         p, size = adjoint.mid, _times(self.second, self._sizes(adjoint.size)) * UP
         g, root = self.at_centre
         across = p - g * (g * p).sum(-1, keepdim=True)  # Ĥp
-        turned = across[:, :, None] * g[:, None]
+        outer = across[:, :, None] * g[:, None]
         H = torch.eye(self.k, dtype=torch.float64) - g[:, :, None] * g[:, None]
-        S = -(turned + turned.mT + (p * g).sum(-1)[:, None, None] * H) * (self.m / root**2)[:, None, None]
+        S = -(outer + outer.mT + (p * g).sum(-1)[:, None, None] * H) * (self.m / root**2)[:, None, None]
         off = _times(self.third_size * self._sizes(p), self.gap) + _times(self.second, self._sizes(adjoint.rad))
         off = (off + self.loss * size) * UP
         near = (off <= NEAR * size) & size.isfinite()
@@ -144,14 +145,14 @@ class Normalised(Groups):
             blocks = {id(slope): slope.matrix.reshape(-1, self.k, slope.F.shape[0]) for slope in slopes}
             A, B, C = (blocks[id(slope)] for slope in slopes)
             yield Trilinear(Interval(-c, c), A, B, C, self._loose(c, slopes))
-        for pair, places in pairs_of(slots):  # Σ_g p·D²y(D²x, Dx) by its size
+        for pair, places in pairs_of(slots):  # bounds Σ_g p·D²y(D²x, Dx) by its size
             slope = self.x.slopes.get(slots[places[2]])
             if slope is not None and pair in self.x.bends:
                 sizes = self._sizes(self.x.bends[pair]), self._sizes(slope.reach)
                 yield nothing(sum_of_products(_times(self.second, p) * UP, *sizes))
 
     def bend(self, pair: Pair) -> Bend:
-        """D²y(Dx, Dx) at the centre in parts, and Dy D²x."""
+        """Return D²y(Dx, Dx), in parts if it changes little, plus Dy D²x."""
         x, shape = self.x, self.x.shape
         terms: list[Term] = []
         rest, rest_norm, most = torch.zeros(len(self.gap), dtype=torch.float64), 0.0, 0.0
@@ -159,30 +160,30 @@ class Normalised(Groups):
             one, two = (x.slopes[slot] for slot in pair)
             (F, R), (G, S) = of_lines(one, -1), of_lines(two, -1)
             (_, left), (whole, right) = (x.slope_norm(slot) for slot in pair)
-            moved = _times(self.third_size, self.gap) + self.loss * self.second
+            change = _times(self.third_size, self.gap) + self.loss * self.second
             count = (3 * self.k + 1) * len(self.gap)
-            if bool((moved <= NEAR * self.second).all()) and count * (len(one.F) + shape.numel()) <= MOST_IN_PARTS:
+            if bool((change <= NEAR * self.second).all()) and count * (len(one.F) + shape.numel()) <= MOST_IN_PARTS:
                 terms += self._parts(one, two)
             else:
-                moved = self.second
-            rest = moved * F * G + self.second * (F * S + R * (G + S))
-            rest_norm = _most(moved * F) * whole + _most(self.second * F) * right + _most(self.second * (G + S)) * left
+                change = self.second
+            rest = change * F * G + self.second * (F * S + R * (G + S))
+            rest_norm = _most(change * F) * whole + _most(self.second * F) * right + _most(self.second * (G + S)) * left
             most = _most(self.second * (F + R)) * (whole + right)
-        before = x.bend(pair)
-        if before is not None:
-            lost = torch.zeros_like(rest)
-            for term in before.terms:
+        inner_bend = x.bend(pair)
+        if inner_bend is not None:
+            error = torch.zeros_like(rest)
+            for term in inner_bend.terms:
                 terms.append(Term(term.c, term.A, term.B, torch.vmap(self.slope_at_centre)(term.matrix(shape))))
-                lost = lost + self.moved * self._sizes(term.sizes(shape))
-            rest = rest + self.first * self._sizes(before.rest) + lost
-            rest_norm += _most(self.first) * before.rest_norm + norm(lost)
-            most += _most(self.first) * before.norm(shape)
+                error = error + self.moved * self._sizes(term.sizes(shape))
+            rest = rest + self.first * self._sizes(inner_bend.rest) + error
+            rest_norm += _most(self.first) * inner_bend.rest_norm + norm(error)
+            most += _most(self.first) * inner_bend.norm(shape)
         rest = torch.where(rest.isnan(), math.inf, rest * UP)[:, None].expand(shape)
         rest_norm, most = (math.inf if math.isnan(size) else size * UP for size in (rest_norm, most))
         return Bend(tuple(terms), rest, min(norm(rest), rest_norm), most)
 
     def _parts(self, one: Slope, two: Slope) -> list[Term]:
-        """−(m/τ²)((g·b)Ĥa + (a·b − (g·a)(g·b))g + (g·a)Ĥb) for a = Dx·, b = Dx· of two inputs."""
+        """Return −(m/τ²)((g·b)Ĥa + (a·b − (g·a)(g·b))g + (g·a)Ĥb), where a and b are Dx times the two inputs."""
         (groups, k), (g, root) = self.x.shape, self.at_centre
         J, K = (slope.matrix.reshape(groups, k, -1) for slope in (one, two))
         along_J, along_K = ((g[:, :, None] * X).sum(1, keepdim=True) for X in (J, K))
@@ -204,7 +205,7 @@ class Normalised(Groups):
 
 
 def _times(x: Tensor, y: Tensor) -> Tensor:
-    """The product of sizes; 0 times infinity is infinity, as nothing is known."""
+    """Return the product of two bounds. 0 times infinity is infinity, as nothing is known."""
     product = x * y
     return torch.where(product.isnan(), math.inf, product)
 
@@ -214,7 +215,7 @@ def _most(x: Tensor) -> float:
 
 
 def normalised_value(x: Value, m: float, kappa: float, radius: float) -> Value:
-    """The enclosures of m·x/√(‖x‖² + κ²) over the last axis of x, of shape (groups, k)."""
+    """Return the enclosures of m·x/√(‖x‖² + κ²) over the last axis of x, of shape (groups, k)."""
     lines = {slot: of_lines(slope, -1) for slot, slope in x.slopes.items()}
     groups = Groups(x)
     gap, off = groups._sizes(x.off()), groups._sizes(x.centre.rad)
@@ -222,10 +223,10 @@ def normalised_value(x: Value, m: float, kappa: float, radius: float) -> Value:
         gap = torch.minimum(gap, (radius * (lines[W][0] + lines[W][1]) + off) * UP)
     rule = Normalised(x, m, kappa, torch.where(gap.isnan(), math.inf, gap))
     slopes = {}
-    slipped = _times(rule.second, off) * UP + rule.loss * rule.first
+    error = _times(rule.second, off) * UP + rule.loss * rule.first
     for slot, slope in x.slopes.items():
         F, R = lines[slot]
-        slip = _times(slipped, F) + _times(rule.first, groups._sizes(slope.slip)) + rule.loss * _times(rule.first, F)
+        slip = _times(error, F) + _times(rule.first, groups._sizes(slope.slip)) + rule.loss * _times(rule.first, F)
         rows = _times(rule.moved, F) + _times(rule.first, R) + rule.loss * _times(rule.first, F)
         slip, rows = ((size * UP)[:, None].expand(x.shape) for size in (slip, rows))
         slopes[slot] = Slope(rule.slope_at_centre(slope.F), slip, rows)
@@ -244,7 +245,7 @@ def normalised_value(x: Value, m: float, kappa: float, radius: float) -> Value:
 
 
 def _enclosed(rule: Normalised, off: Tensor) -> tuple[Interval, Interval]:
-    """The values at the centre and over the ball: near its computed value, and by the quotient."""
+    """Enclose y at the centre and over the ball, by its distance from the computed value and by interval arithmetic."""
     x, top = rule.x, rule.m * (UP + rule.loss)
     mid = rule.at_centre[0] * rule.m
     scale = Interval((rule.m / rule.root.hi * (1 - rule.loss))[:, None], (rule.first * UP)[:, None])

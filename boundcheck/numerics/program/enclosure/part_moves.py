@@ -1,4 +1,4 @@
-"""Parts of D³f with a vector put in, with a matrix before one of the inputs, and as means over several balls."""
+"""Operations on parts of D³f: contraction with a vector, composition with a matrix, and means over several balls."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from boundcheck.numerics.program.enclosure.intervals import UP, around, euclidea
 
 
 def rows_of(M: Tensor) -> Trilinear:
-    """xᵀMy as a form of x, y and one number."""
+    """Return xᵀMy as a form of x, y and one number."""
     d = len(M)
     eye = torch.eye(d, dtype=torch.float64)[:, None]
     return Trilinear(point(torch.ones(d, dtype=torch.float64)), eye, M[:, None], _ones(d), 0.0)
 
 
 def negative(part: Trilinear) -> Trilinear:
-    """The part times −1."""
+    """Return the part times −1."""
     return replace(part, c=-part.c)
 
 
 def contracted(part: Trilinear, v: Tensor, slot: int) -> Trilinear:
-    """The part at v in place of one input, as a form of the two others and one number."""
+    """Return the part with v as one input, as a form of the two other inputs and one number."""
     if not part.single:
         return nothing(trilinear_norm([part]) * norm(v) * UP)
     factors = list(part.factors)
@@ -43,7 +43,7 @@ def contracted(part: Trilinear, v: Tensor, slot: int) -> Trilinear:
 
 
 def composed(part: Trilinear, slot: int, M: Tensor) -> Trilinear:
-    """The part with M z in place of the input z."""
+    """Return the part with M z instead of the input z."""
     if not len(part.c.lo):
         return nothing(part.slack * spectral_norm(M) * UP)
     factors = list(part.factors)
@@ -61,7 +61,10 @@ def composed(part: Trilinear, slot: int, M: Tensor) -> Trilinear:
 
 
 def mean_of(lists: Sequence[list[Trilinear]], shares: Sequence[float]) -> list[Trilinear]:
-    """The means of the parts with these shares, which have two roundings each; of the first where forms differ."""
+    """Return the means of the parts with these shares, which may have two roundings each.
+
+    If the parts differ in their form, the first list is returned.
+    """
     first = lists[0]
     if not all(_same_form(first, other) for other in lists[1:]):
         return first
@@ -82,8 +85,8 @@ def _mean(parts: Sequence[Trilinear], shares: Sequence[float]) -> Trilinear:
         ends.append(sum(share * getattr(part.c, end) for part, share in zip(parts, shares, strict=True)))
     sizes = sum(share * part.c.size for part, share in zip(parts, shares, strict=True))
     slack = math.fsum(share * part.slack for part, share in zip(parts, shares, strict=True))
-    lost = gamma(len(parts) + 4) * sizes
-    return replace(parts[0], c=outward(ends[0] - lost, ends[1] + lost), slack=slack * UP)
+    error = gamma(len(parts) + 4) * sizes
+    return replace(parts[0], c=outward(ends[0] - error, ends[1] + error), slack=slack * UP)
 
 
 def _formed(X: Tensor | None, count: int) -> Tensor:

@@ -1,7 +1,7 @@
-"""Functions of one number with kinks: pieces of straight lines, of e^x, and the loss of Huber.
+"""Functions of one number with kinks: piecewise linear functions, functions with a piece of e^x, and Huber's loss.
 
-Where a derivative jumps inside of an interval, its range holds the values on both sides, and those of higher order are
-infinite.
+If a derivative jumps inside an interval, its range contains the values on both sides, and the ranges of higher
+derivatives are infinite.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from boundcheck.numerics.program.enclosure.elementary import TAIL, Elementary
 
 
 def huber(delta: float) -> Elementary:
-    """½x² within δ of 0 and δ(|x| − ½δ) beyond it; its second derivative jumps at ±δ."""
+    """Return ½x² for |x| ≤ δ and δ(|x| − ½δ) beyond. Its second derivative jumps at ±δ."""
     return Elementary(
         (
             lambda x: torch.where(x.abs() <= delta, x * x / 2, delta * (x.abs() - delta / 2)),
@@ -30,7 +30,7 @@ def huber(delta: float) -> Elementary:
 
 
 def leaky_relu(slope: float = 0.01) -> Elementary:
-    """x above 0, and slope·x below."""
+    """Return x above 0, and slope·x below."""
     return Elementary(
         (
             lambda x: torch.where(x > 0, x, slope * x),
@@ -43,7 +43,7 @@ def leaky_relu(slope: float = 0.01) -> Elementary:
 
 
 def clamp(low: float | None = None, high: float | None = None) -> Elementary:
-    """x between two numbers, and the nearer of them beyond; low ≤ high."""
+    """Return x between two numbers low ≤ high, and the nearer of them outside."""
     least, most = -math.inf if low is None else float(low), math.inf if high is None else float(high)
     return Elementary(
         (
@@ -80,7 +80,7 @@ def power_of_fold(fold: str, p: int) -> Elementary:
 
 
 def elu(alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Elementary:
-    """s·x above 0, and s·α(e^(ix) − 1) below; of which selu is a case, and celu(α) the one with i = 1/α."""
+    """Return s·x above 0, and s·α(e^(ix) − 1) below. selu is a special case, and celu(α) is the case i = 1/α."""
     a, s, i = float(alpha), float(scale), float(input_scale)
 
     def below(x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Products of tensors: of two that vary, or of one with numbers."""
+"""Products of two tensors that vary, or of one tensor with numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PRODUCTS = frozenset(("mul", "mm", "mv", "dot", "vdot", "bmm", "matmul", "outer"
 
 
 def product_operation(operation: Operation, args: Any, kwargs: Any, varying: list[Value]) -> Value:
-    """A product, by the rule for what varies in it."""
+    """Return a product, by the rule for the factors that vary."""
     name = operation.name
     if len(varying) == 1:
         return _product_with_numbers(operation, args, kwargs, varying[0])
@@ -40,8 +40,8 @@ def product_operation(operation: Operation, args: Any, kwargs: Any, varying: lis
         rest = args[3:]
 
         def B(x: Tensor, y: Tensor) -> Tensor:
-            convolved: Tensor = operation.func(x, y, None, *rest)
-            return convolved
+            convolution: Tensor = operation.func(x, y, None, *rest)
+            return convolution
 
         return bilinear_value(p, q, B, entrywise=False, terms=q.box.lo.numel())
     terms = p.shape[-1]
@@ -49,7 +49,7 @@ def product_operation(operation: Operation, args: Any, kwargs: Any, varying: lis
 
 
 def entrywise_product(p: Value, q: Value) -> Value:
-    """p·q entry by entry; a function of one number where both come from one tensor."""
+    """Return p·q, entry by entry; as a function of one number if both are functions of one tensor."""
     one, two = chains.chain_of(p), chains.chain_of(q)
     if p is q:
         return elementwise(power(2), p)
@@ -72,8 +72,8 @@ def _product_with_numbers(operation: Operation, args: Any, kwargs: Any, x: Value
         rest[0] = None
 
     def run(t: Tensor, number: Tensor) -> Tensor:
-        two = (t, number) if place == 0 else (number, t)
-        result: Tensor = operation.func(*two, *rest, **kwargs)
+        factors = (t, number) if place == 0 else (number, t)
+        result: Tensor = operation.func(*factors, *rest, **kwargs)
         return result
 
     offset = None
@@ -90,7 +90,7 @@ def _product_with_numbers(operation: Operation, args: Any, kwargs: Any, x: Value
 
 
 def matrix_product(x: Value, matrix: Any) -> Value:
-    """The product with a matrix that PyTorch does not see, which is formed."""
+    """Return the product with a matrix that is not a tensor. The matrix is formed."""
     rows = matrix.by_rows()
     if rows.shape[0] * rows.shape[1] > MOST_NUMBERS // 10:
         raise Declined(f"a matrix of {rows.shape[0]} × {rows.shape[1]} is too large to be formed")

@@ -1,7 +1,8 @@
 """Bounds of the derivatives of a scalar program f(w, λ) over a ball of w.
 
-D²f and D³f are sums over the operations that bend (Griewank and Walther call it edge pushing): each adds its own second
-or third derivative, taken along the derivatives of its inputs and weighted with the derivative of f by its result.
+D²f and D³f are sums over the nonlinear operations (edge pushing, in the words of Griewank and Walther). Each operation
+adds its own second or third derivative, applied to the derivatives of its inputs and weighted with the derivative of f
+by its result.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from boundcheck.numerics.program.enclosure.intervals import UP, Interval, norm, 
 from boundcheck.numerics.program.enclosure.value import LAM, Pair, Value, W, rounding
 from boundcheck.numerics.program.recorded_program import Program
 
-NEXT_TO = 1.001  # times a value that is a little below the supremum
+NEXT_TO = 1.001  # a bound within this factor of a value near the supremum is not improved further
 
 
 @dataclass(frozen=True, eq=False)
 class Hessian:
-    """A matrix, and how far D²f by w may be from it, in norm."""
+    """A matrix H, and an upper bound `off` of the norm of H − D²f by w."""
 
     H: Tensor
     off: float
 
 
 class Derivatives:
-    """The derivatives of a scalar program by each of its values, and what its operations add to D²f and D³f."""
+    """Derivatives of a scalar program by each of its values, and the contributions of its operations to D²f and D³f."""
 
     def __init__(
         self, program: Program, centre: Tensor, lam: Tensor, radius: float, *, with_lam: bool,
@@ -47,7 +48,8 @@ class Derivatives:
         order = values_before(self.output)
         self.adjoints: dict[int, Interval] = {id(self.output): point(torch.ones(self.output.shape))}
         self.values = order
-        self._cut: dict[int, Interval] = {}  # what operations that bend pass on to values that are affine in w
+        # the parts of the derivatives by values affine in w that come from values not affine in w
+        self._affine_adjoints: dict[int, Interval] = {}
         with torch.no_grad():
             for value in reversed(order):
                 adjoint = self.adjoints.get(id(value))
@@ -59,10 +61,10 @@ class Derivatives:
                     before = self.adjoints.get(id(x))
                     self.adjoints[id(x)] = part if before is None else before + part
                     if (W, W) in value.bends and (W, W) not in x.bends:
-                        old = self._cut.get(id(x))
-                        self._cut[id(x)] = part if old is None else old + part
+                        old = self._affine_adjoints.get(id(x))
+                        self._affine_adjoints[id(x)] = part if old is None else old + part
 
-    def _bent(self) -> Iterator[tuple[Value, Interval]]:
+    def _with_adjoints(self) -> Iterator[tuple[Value, Interval]]:
         for value in self.values:
             adjoint = self.adjoints.get(id(value))
             if value.rule is not None and adjoint is not None:
@@ -70,79 +72,80 @@ class Derivatives:
 
     @torch.no_grad()
     def curvature(self, pair: Pair) -> list[Curvature]:
-        """The parts of D²f by two inputs."""
+        """Return the parts of D²f by two inputs."""
         self.enclosures.require(*pair)
         return [
             part
-            for value, adjoint in self._bent()
+            for value, adjoint in self._with_adjoints()
             if value.rule is not None
             for part in value.rule.curvature(adjoint, pair)
         ]
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        """At most the smallest and at least the largest eigenvalue of ∇²₁f."""
+        """A lower bound of the smallest and an upper bound of the largest eigenvalue of ∇²₁f."""
         return ends_of(self.curvature((W, W)))
 
     @cached_property
     def cross(self) -> float:
-        """At least ‖∇²₁₂f‖."""
+        """Upper bound of ‖∇²₁₂f‖."""
         return norm_of(self.curvature((W, LAM)))
 
     @cached_property
     def hessian(self) -> Hessian | None:
-        """∇²₁f at one point; None if nothing bends."""
+        """∇²₁f at one point; None if all operations are linear."""
         parts = self.curvature((W, W))
         return hessian_at(parts) if parts else None
 
     @torch.no_grad()
     def third(self, slots: tuple[str, str, str]) -> list[Trilinear]:
-        """The parts of D³f by three inputs."""
+        """Return the parts of D³f by three inputs."""
         self.enclosures.require(*slots)
         return [
             part
-            for value, adjoint in self._bent()
+            for value, adjoint in self._with_adjoints()
             if value.rule is not None
             for part in value.rule.third(adjoint, slots)
         ]
 
     @torch.no_grad()
     def gradient_norm(self) -> float:
-        """At least ‖∇₁f‖ over the ball, from what reaches the values that are affine in w."""
+        """Return an upper bound of ‖∇₁f‖ over the ball, from the derivatives by values that are affine in w."""
         if (W, W) not in self.output.bends:
             slope = self.output.slopes.get(W)
             return 0.0 if slope is None else norm(slope.F) + float(slope.rows)
         d = self.output.slopes[W].F.shape[0] if W in self.output.slopes else 0
         middle, spread = torch.zeros(d, dtype=torch.float64), 0.0
         for value in self.values:
-            part, slope = self._cut.get(id(value)), value.slopes.get(W)
+            part, slope = self._affine_adjoints.get(id(value)), value.slopes.get(W)
             if part is None or slope is None:
                 continue
             mid, rad = part.mid.reshape(-1), part.rad.reshape(-1)
             F = slope.matrix.T
             middle = middle + F @ mid
-            loss = rounding(len(mid) + len(self._cut)) * (mid.abs() * slope.norms.reshape(-1)).sum()
+            terms = len(mid) + len(self._affine_adjoints)
+            loss = rounding(terms) * (mid.abs() * slope.norms.reshape(-1)).sum()
             spread += spectral_norm(F) * norm(rad) + float(loss) * UP
             spread += float((part.size * slope.rows).sum()) * UP
         return norm(middle) + spread
 
 
 def values_before(output: Value) -> list[Value]:
-    """Every value that enters the output, inputs before results."""
+    """Return all values that enter the output, inputs before results."""
     order: list[Value] = []
-    done: set[int] = set()
-    waiting: list[tuple[Value, bool]] = [(output, False)]
-    while waiting:
-        value, ready = waiting.pop()
-        if ready:
+    visited: set[int] = set()
+    stack: list[tuple[Value, bool]] = [(output, False)]
+    while stack:
+        value, has_inputs = stack.pop()
+        if has_inputs:
             order.append(value)
             continue
-        if id(value) in done:
+        if id(value) in visited:
             continue
-        done.add(id(value))
-        waiting.append((value, True))
+        visited.add(id(value))
+        stack.append((value, True))
         if value.rule is not None:
-            waiting += [(x, False) for x in value.rule.inputs]
+            stack += [(x, False) for x in value.rule.inputs]
     return order
 
 
@@ -152,24 +155,24 @@ class ScalarBounds:
     Attributes
     ----------
     smallest, largest : float
-        Every eigenvalue of ∇²₁f over the ball is between them.
+        All eigenvalues of ∇²₁f over the ball lie between these numbers.
     gradient : float
-        At least ‖∇₁f‖.
+        Upper bound of ‖∇₁f‖.
     cross : float
-        At least ‖∇²₁₂f‖, the norm of the derivative of ∇₁f by λ.
+        Upper bound of ‖∇²₁₂f‖, the norm of the derivative of ∇₁f by λ.
     third : float
-        At least the norm of D³f by w three times.
+        Upper bound of the norm of D³f by w three times.
     third_cross : float
-        At least the norm of D³f by w twice and λ once.
+        Upper bound of the norm of D³f by w twice and λ once.
     """
 
     def __init__(
         self, program: Program, centre: Tensor, lam: Tensor, radius: float, *, with_lam: bool = True,
         at_centre: Callable[[], Derivatives] | None = None, of_lam: OfLam | None = None,
     ) -> None:  # fmt: skip
-        """`at_centre` gives the derivatives at the centre alone, which bounds over several balls share.
+        """Enclose the program. Bounds over several balls can share `at_centre` and `of_lam`.
 
-        So they do `of_lam`, what depends on λ only.
+        `at_centre` returns the derivatives at the centre. `of_lam` caches values that depend only on λ.
         """
         self.radius = radius
         self._centre = centre
@@ -179,7 +182,7 @@ class ScalarBounds:
 
     @cached_property
     def at(self) -> Derivatives:
-        """The same at the centre alone."""
+        """The derivatives at the centre."""
         return self._at()
 
     @cached_property
@@ -201,7 +204,7 @@ class ScalarBounds:
 
     @property
     def hessian(self) -> float:
-        """At least ‖∇²₁f‖."""
+        """Upper bound of ‖∇²₁f‖."""
         return max(abs(self.smallest), abs(self.largest))
 
     @cached_property
@@ -221,18 +224,18 @@ class ScalarBounds:
     def cross(self) -> float:
         if not self.radius:
             return _number(self.over.cross, math.inf)
-        at_centre, moved = self.at.cross, self.radius * self.third_cross * UP
-        best = _number(at_centre + moved, math.inf)
+        at_centre, change = self.at.cross, self.radius * self.third_cross * UP
+        best = _number(at_centre + change, math.inf)
         best = min(best, _number(norm_of(self.over.curvature((W, LAM)), best), math.inf))
-        if best > NEXT_TO * max(at_centre, moved):  # below which the supremum hardly ever is
+        if best > NEXT_TO * max(at_centre, change):  # the supremum is hardly ever below this maximum
             best = min(best, self._affine_cross(None, self.radius, self.radius))
         return best
 
     def mean_cross(self, w: Tensor, distance: float) -> float:
-        """At least the norm of the mean of ∇²₁₂f over the way from v to any point of the ball.
+        """Return an upper bound of the norm of the mean of ∇²₁₂f over the segment from v to any point of the ball.
 
-        v is some point of the ball within `distance` of w. The mean of an affine function over a way is its value in
-        the middle, which is within half the radius of the middle between centre and v.
+        v is a point of the ball within `distance` of w. The mean of an affine function over a segment is its value at
+        the midpoint, which is within half the radius of the midpoint of centre and v.
         """
         step = w.detach().cpu().double() - self._centre.detach().cpu().double()
         away = (self.radius + norm(step) + distance) / 2 * UP  # at least the mean distance from the centre
@@ -240,7 +243,10 @@ class ScalarBounds:
 
     @torch.no_grad()
     def _affine_cross(self, start: Tensor | None, radius: float, away: float) -> float:
-        """At least ‖∇²₁₂f(centre) + T(start + s)‖ over ‖s‖ ≤ radius, T being D³f up to what it moves `away`."""
+        """Return an upper bound of ‖∇²₁₂f(centre) + T(start + s)‖ over ‖s‖ ≤ radius.
+
+        T is D³f. The uncertainty of T counts with the distance `away` from the centre.
+        """
         parts = self.at.curvature((W, LAM))
         T = self._middle
         if T is None or not parts:
@@ -249,8 +255,8 @@ class ScalarBounds:
         slack = math.fsum(part.slack for part in parts) + T.off * away
         slack += rounding(len(parts) + 1) * math.fsum(frobenius(part.lo) for part in parts)
         if start is not None and bool(start.any()):
-            moved, lost = contracted(T.tensor, start)
-            C, slack = C + moved, slack + lost + rounding(1) * (frobenius(C) + frobenius(moved))
+            shift, error = contracted(T.tensor, start)
+            C, slack = C + shift, slack + error + rounding(1) * (frobenius(C) + frobenius(shift))
         return _number(affine_norm(C, T.tensor, radius) + slack * UP, math.inf)
 
     @cached_property
@@ -275,7 +281,7 @@ def _number(x: float, unknown: float) -> float:
 
 
 def hessian_at(parts: list[Curvature]) -> Hessian:
-    """D²f by w from its parts."""
+    """Return D²f by w from its parts."""
     lo = sum((part.lo for part in parts[1:]), parts[0].lo)
     up = sum((part.up for part in parts[1:]), parts[0].up)
     slack = math.fsum(part.slack for part in parts) + frobenius(up - lo) / 2

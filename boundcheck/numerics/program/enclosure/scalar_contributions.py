@@ -1,7 +1,7 @@
-"""What each operation of a scalar program adds to a bound of its derivatives: computed when a person asks why.
+"""Contributions of the operations of a scalar program to a bound of its derivatives, for the explanation of a bound.
 
-An operation on one line of the user's code is one row, however often that line runs. Its value is the bound that it
-alone would have, with the derivative of f by its result as it is.
+An operation on one line of the user's code is one row, however often that line runs. The value of the row is the bound
+that this operation alone would have, with the derivative of f by its result unchanged.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from boundcheck.numerics.program.enclosure.site_notes import Names, Reading, nam
 from boundcheck.numerics.program.enclosure.sites import Site, is_bent, sites_of, sorted_rows
 from boundcheck.numerics.program.enclosure.value import LAM, Value, W
 
-ORDER = {"gradient": 1, "third": 3, "third_cross": 3}  # of derivatives; else 2
+ORDER = {"gradient": 1, "third": 3, "third_cross": 3}  # order of the derivative; 2 for all other quantities
 STEADY = 1e-12  # largest relative radius of an adjoint that counts as constant
 
 
 @dataclass(frozen=True, eq=False)
 class Calm:
-    """Bounds at w*, and the mean distance from it of the points between w* and a point of the ball."""
+    """Bounds at w*, and the mean distance to w* of the points on the segment from w* to a point of the ball."""
 
     bounds: ScalarBounds
     mean: float
@@ -39,7 +39,7 @@ class Calm:
 def contributions(
     bounds: ScalarBounds, quantity: str, factor: float = 1.0, calm: Calm | None = None
 ) -> list[Contribution]:
-    """What operations add to a bound, an attribute of `bounds`, times `factor`; the largest first.
+    """Return the contributions of operations to the attribute `quantity` of `bounds`, times `factor`, largest first.
 
     With `calm`, a second derivative need only be bounded on average between w* and a point of the ball.
     """
@@ -50,11 +50,11 @@ def contributions(
     rows = []
     slots = (W, LAM) if quantity in ("cross", "third_cross") else (W,)
     for site in sites_of(values, names, [i for i, value in enumerate(values) if is_bent(value) and W in value.slopes]):
-        alone, centre = _Alone(bounds, site), _Alone(bounds, site, at_centre=True)
-        value: float = getattr(alone, quantity)
+        site_bounds, centre = _SiteBounds(bounds, site), _SiteBounds(bounds, site, at_centre=True)
+        value: float = getattr(site_bounds, quantity)
         if calm is not None:
-            slope = alone.third if quantity == "hessian" else alone.third_cross
-            value = min(value, (getattr(_Alone(calm.bounds, site), quantity) + calm.mean * slope) * UP)
+            slope = site_bounds.third if quantity == "hessian" else site_bounds.third_cross
+            value = min(value, (getattr(_SiteBounds(calm.bounds, site), quantity) + calm.mean * slope) * UP)
         reading = _reading(bounds.over, site, ORDER.get(quantity, 2), slots, names)
         at_centre = factor * getattr(centre, quantity)
         rows.append(site.row(factor * value, at_centre, reading, least=quantity == "smallest"))
@@ -68,42 +68,42 @@ def _reading(over: Derivatives, site: Site, order: int, slots: tuple[str, ...], 
 
 
 def _without_caches(x: object, kind: type) -> dict[str, Any]:
-    """The attributes of an object, without those that follow from others."""
+    """Return the attributes of an object without its cached properties."""
     return {
         name: value for name, value in vars(x).items() if not isinstance(getattr(kind, name, None), cached_property)
     }
 
 
-class _Some(Derivatives):
-    """Derivatives in which only the operations at some places add something."""
+class _DerivativesOfSome(Derivatives):
+    """Derivatives to which only the operations at some places contribute."""
 
     def __init__(self, whole: Derivatives, places: Sequence[int]) -> None:
         self.__dict__ |= _without_caches(whole, Derivatives)
         self.values = [whole.values[i] for i in places]
 
 
-class _Alone(ScalarBounds):
-    """Bounds in which only one operation adds something, over the ball or at its centre."""
+class _SiteBounds(ScalarBounds):
+    """Bounds to which only one site contributes, over the ball or at its centre."""
 
     def __init__(self, whole: ScalarBounds, site: Site, *, at_centre: bool = False) -> None:
         self.__dict__ |= _without_caches(whole, ScalarBounds)
-        at = _Some(whole.at, site.places)
-        self.over = at if at_centre else _Some(whole.over, site.places)
+        at = _DerivativesOfSome(whole.at, site.places)
+        self.over = at if at_centre else _DerivativesOfSome(whole.over, site.places)
         self.__dict__["at"] = at
         self.radius = 0.0 if at_centre else whole.radius
 
 
 def _of_gradient(bounds: ScalarBounds, values: Sequence[Value], names: Names) -> Iterator[Contribution]:
-    """∇₁f is the sum of what operations that bend pass on to tensors that are affine in w."""
-    bent = (W, W) in bounds.over.output.bends
-    places = [i for i, value in enumerate(values) if _passes_on(value)] if bent else [len(values) - 1]
+    """Yield the contributions to ∇₁f, a sum of the derivatives that nonlinear operations pass to values affine in w."""
+    is_nonlinear = (W, W) in bounds.over.output.bends
+    places = [i for i, value in enumerate(values) if _has_affine_input(value)] if is_nonlinear else [len(values) - 1]
     for site in sites_of(values, names, places):
         reading = _reading(bounds.over, site, 1, (W,), names)
-        if not bent:
+        if not is_nonlinear:
             yield site.row(bounds.gradient, bounds.gradient, reading)
             continue
         first = values[site.places[0]]
-        if isinstance(first.rule, Linear):  # a sum of something bent and something affine is shown as the latter
+        if isinstance(first.rule, Linear):  # a sum with an affine term is shown as this term
             affine = list(_affine_inputs(first))
             operation, line = names[id(affine[0])]
             site = Site(operation, line or site.line, site.places)
@@ -111,7 +111,7 @@ def _of_gradient(bounds: ScalarBounds, values: Sequence[Value], names: Names) ->
         yield site.row(_gradient(bounds, site, bounds.radius), _gradient(bounds, site, 0.0), reading)
 
 
-def _passes_on(value: Value) -> bool:
+def _has_affine_input(value: Value) -> bool:
     return value.rule is not None and (W, W) in value.bends and any(True for _ in _affine_inputs(value))
 
 
@@ -123,25 +123,29 @@ def _affine_inputs(value: Value) -> Iterator[Value]:
 
 @torch.no_grad()
 def _gradient(bounds: ScalarBounds, site: Site, radius: float) -> float:
-    """At least the norm of what a site passes on, by what it is at each point or by how it moves from the centre."""
+    """Return an upper bound of the norm of the part of ∇₁f that a site passes to values affine in w.
+
+    It is the better of a bound over the ball and a bound by the value at the centre and its change.
+    """
     over = bounds.over if radius else bounds.at
-    part, steady = _Some(over, range(len(over.values))), True
-    part._cut = {}
-    for x, piece, adjoint in _passed_on(over, site):
-        part._cut[id(x)] = part._cut[id(x)] + piece if id(x) in part._cut else piece
-        steady = steady and bool((adjoint.rad <= STEADY * adjoint.size).all())
+    part, is_steady = _DerivativesOfSome(over, range(len(over.values))), True
+    adjoints: dict[int, Interval] = {}
+    for x, piece, adjoint in _affine_parts(over, site):
+        adjoints[id(x)] = adjoints[id(x)] + piece if id(x) in adjoints else piece
+        is_steady = is_steady and bool((adjoint.rad <= STEADY * adjoint.size).all())
+    part._affine_adjoints = adjoints
     best = part.gradient_norm()
-    alone = _Alone(bounds, site)
-    parts = alone.at.curvature((W, W)) if radius and steady else []
-    if parts and math.isfinite(alone.third):  # with a constant adjoint it is the gradient of one function
+    site_bounds = _SiteBounds(bounds, site)
+    parts = site_bounds.at.curvature((W, W)) if radius and is_steady else []
+    if parts and math.isfinite(site_bounds.third):  # with a constant adjoint it is the gradient of one function
         hessian = hessian_at(parts)
-        far = farthest(hessian.H, _at_centre(bounds.at, site), radius)
-        best = min(best, far + radius * (hessian.off + radius * alone.third / 2))
+        affine_bound = farthest(hessian.H, _at_centre(bounds.at, site), radius)
+        best = min(best, affine_bound + radius * (hessian.off + radius * site_bounds.third / 2))
     return best
 
 
-def _passed_on(over: Derivatives, site: Site) -> Iterator[tuple[Value, Interval, Interval]]:
-    """The affine tensors, what they get, and the derivative of f by the result."""
+def _affine_parts(over: Derivatives, site: Site) -> Iterator[tuple[Value, Interval, Interval]]:
+    """Yield affine inputs of the site, the derivatives that it passes to them, and the derivatives by its results."""
     for place in site.places:
         value = over.values[place]
         adjoint = over.adjoints.get(id(value))
@@ -153,6 +157,6 @@ def _passed_on(over: Derivatives, site: Site) -> Iterator[tuple[Value, Interval,
 
 def _at_centre(at: Derivatives, site: Site) -> Tensor:
     g = torch.zeros(at.output.slopes[W].F.shape[0], dtype=torch.float64)
-    for x, piece, _ in _passed_on(at, site):
+    for x, piece, _ in _affine_parts(at, site):
         g = g + x.slopes[W].matrix.T @ piece.mid.reshape(-1)
     return g

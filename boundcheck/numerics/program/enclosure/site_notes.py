@@ -1,4 +1,4 @@
-"""In words: what an operation reads over the ball, why its bound is large, and what may help."""
+"""Explanations in words: the ranges of an operation over the ball, why its bound is large, and what may help."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from boundcheck.numerics.program.enclosure.normalised import Normalised
 from boundcheck.numerics.program.enclosure.value import LAM, Value, W
 
 Names = Mapping[int, tuple[str, str]]  # the operation and line of a value, by its id
-LOOSE = 10  # how many times its value at the centre a bound may be before a hint is given
+LOOSE = 10  # a hint is given if a bound is more than this many times its value at the centre
 INPUT = {W: "w", LAM: "λ"}
 PRIMES = ("φ", "φ'", "φ''", "φ'''")
 SMOOTH = {
@@ -32,20 +32,20 @@ SMALLER = "a smaller ball helps: a start nearer to w*, or the local ball"
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """The values of one operation on one line, and what is asked of them.
+    """The values of one operation on one line, and the derivative that is bounded.
 
     Attributes
     ----------
     values : sequence of Value
-        The results.
+        The results of the operation.
     order : int
-        Of the derivative that is bounded.
+        The order of the derivative.
     slots : tuple of str
-        The inputs by which it is taken.
+        The inputs of the derivative.
     names : Names
-        What to call values.
+        The names of values.
     weight : float or None
-        At least |∂f/∂y| for a scalar f, where y is a result; None for a map.
+        Upper bound of |∂f/∂y| for a scalar f and a result y; None for a map.
     """
 
     values: Sequence[Value]
@@ -55,7 +55,7 @@ class Reading:
     weight: float | None
 
     def name(self, value: Value) -> str:
-        """The operation that a value is the result of, or the input that it is a part of."""
+        """Return the name of the operation that computes a value, or of the input of which it is a part."""
         value = unmoved(value)
         if value.name in INPUT:
             return INPUT[value.name]
@@ -63,14 +63,14 @@ class Reading:
 
 
 def unmoved(value: Value) -> Value:
-    """The value whose entries it has, in another shape or order."""
+    """Return the value before moves of its entries, such as changes of shape or order."""
     while isinstance(value.rule, Linear) and value.rule.moves and len(value.rule.inputs) == 1:
         value = value.rule.inputs[0]
     return value
 
 
 def note(reading: Reading) -> str:
-    """What the value is made of."""
+    """Return a note with the ranges and sizes that determine the bound."""
     first = reading.values[0]
     kinds: dict[type, Callable[[Reading], Iterator[str]]] = {
         Elementwise: _of_function, Bilinear: _of_product, LogSumExp: _of_log_sum_exp, Normalised: _of_norm,
@@ -105,8 +105,8 @@ def _of_product(reading: Reading) -> Iterator[str]:
 
 def _of_log_sum_exp(reading: Reading) -> Iterator[str]:
     rules = [value.rule for value in reading.values if isinstance(value.rule, LogSumExp)]
-    moves = max(float(rule.x.off().reshape(-1, rule.k).norm(dim=1).max()) for rule in rules)
-    yield f"groups of {rules[0].k} entries of z = {reading.name(rules[0].x)} move by up to {short(moves)}"
+    change = max(float(rule.x.off().reshape(-1, rule.k).norm(dim=1).max()) for rule in rules)
+    yield f"groups of {rules[0].k} entries of z = {reading.name(rules[0].x)} move by up to {short(change)}"
     h = torch.cat([rule.h for rule in rules])
     far = torch.cat([rule.centre[1] > NEAR * rule.h for rule in rules])
     if bool(far.any()) and reading.order == 2:
@@ -116,8 +116,8 @@ def _of_log_sum_exp(reading: Reading) -> Iterator[str]:
 
 def _of_norm(reading: Reading) -> Iterator[str]:
     rules = [value.rule for value in reading.values if isinstance(value.rule, Normalised)]
-    moves = max(float(rule.gap.max()) for rule in rules)
-    yield f"groups of {rules[0].k} entries of z = {reading.name(rules[0].x)} move by up to {short(moves)}"
+    change = max(float(rule.gap.max()) for rule in rules)
+    yield f"groups of {rules[0].k} entries of z = {reading.name(rules[0].x)} move by up to {short(change)}"
     yield f"length of a group {_in([rule.root for rule in rules])}"
     yield from _slopes(reading, "z", [rule.x for rule in rules])
 
@@ -132,11 +132,11 @@ def _of_affine(reading: Reading) -> Iterator[str]:
 
 
 def _slopes(reading: Reading, letter: str, values: Sequence[Value]) -> Iterator[str]:
-    """How fast a tensor moves with the inputs that matter."""
+    """Yield bounds of the derivatives of a tensor by the inputs in `reading.slots`."""
     for slot in reading.slots:
-        some = [value for value in values if slot in value.slopes]
-        if some and unmoved(some[0]).name not in INPUT:
-            size = max(value.slopes[slot].norm + value.remainder(slot) for value in some)
+        varying = [value for value in values if slot in value.slopes]
+        if varying and unmoved(varying[0]).name not in INPUT:
+            size = max(value.slopes[slot].norm + value.remainder(slot) for value in varying)
             yield f"‖∂{letter}/∂{INPUT[slot]}‖ ≤ {short(size)}"
 
 
@@ -148,26 +148,26 @@ def _in(boxes: Sequence[Interval]) -> str:
 
 
 def short(x: float) -> str:
-    """Three digits; no minus before 0."""
+    """Return a number with three digits, without a minus before 0."""
     if math.isinf(x):
         return "∞" if x > 0 else "−∞"
     return f"{0.0 if abs(x) < 1e-12 else x:.3g}".replace("-", "−")
 
 
 def hint(reading: Reading, value: float, at_centre: float, *, least: bool) -> str:
-    """What to change where the bound is infinite, or far from that at the centre; else empty."""
+    """Return advice if the bound is infinite or far from its value at the centre; otherwise an empty string."""
     if not math.isfinite(value):
         return _about_infinity(reading)
-    wide = value < at_centre / LOOSE if least else value > LOOSE * max(at_centre, 0.0)
-    if not wide or not at_centre:
+    is_loose = value < at_centre / LOOSE if least else value > LOOSE * max(at_centre, 0.0)
+    if not is_loose or not at_centre:
         return ""
     if least:
-        lost = f"the curvature is {short(at_centre)} at the centre and falls over the ball"
+        finding = f"the curvature is {short(at_centre)} at the centre and falls over the ball"
     else:
-        lost = f"{short(value / at_centre)} times its value at the centre"
+        finding = f"{short(value / at_centre)} times its value at the centre"
     if isinstance(reading.values[0].rule, Bilinear):
-        return f"{lost}: a product of two tensors that vary, each at its worst over the ball; {SMALLER}"
-    return f"{lost}: the range of z is wide; {SMALLER}, or smaller data"
+        return f"{finding}: a product of two tensors that vary, each at its worst over the ball; {SMALLER}"
+    return f"{finding}: the range of z is wide; {SMALLER}, or smaller data"
 
 
 def _about_infinity(reading: Reading) -> str:
@@ -185,14 +185,14 @@ def _about_infinity(reading: Reading) -> str:
 
 
 def _read_by(value: Value) -> Iterator[Value]:
-    """All that a value is computed from, each once."""
-    waiting, done = [value], {id(value)}
-    while waiting:
-        rule = waiting.pop().rule
+    """Yield every value from which a value is computed, each once."""
+    pending, visited = [value], {id(value)}
+    while pending:
+        rule = pending.pop().rule
         for x in rule.inputs if rule is not None else ():
-            if id(x) not in done:
-                done.add(id(x))
-                waiting.append(x)
+            if id(x) not in visited:
+                visited.add(id(x))
+                pending.append(x)
                 yield x
 
 
@@ -201,7 +201,7 @@ def _place(value: Value) -> str:
 
 
 def breaks(value: Value, order: int) -> bool:
-    """Is it a function of one number with no bound on a derivative of this order, or a lower one?"""
+    """Return True if the value is a function of one number without a bound on a derivative up to this order."""
     rule = value.rule
     return isinstance(rule, Elementwise) and any(
         not bool(torch.isfinite(rule.jet[i].size).all()) for i in range(order + 1)
@@ -209,7 +209,7 @@ def breaks(value: Value, order: int) -> bool:
 
 
 def culprit(values: Sequence[Value], order: int) -> str:
-    """The first operation that has no bound on a derivative, with its line; or empty."""
+    """Return the first operation without a bound on a derivative, with its line; empty if there is none."""
     names = names_of(values)
     for value in values:
         if breaks(value, order):
@@ -219,7 +219,7 @@ def culprit(values: Sequence[Value], order: int) -> str:
 
 
 def names_of(values: Sequence[Value]) -> Names:
-    """The operation and line of each value; what an operation computes on the way has those of the operation."""
+    """Return operation and line of each value. Intermediate values of an operation have the names of the operation."""
     names: dict[int, tuple[str, str]] = {}
     for value in reversed(values):
         if value.name:

@@ -1,4 +1,4 @@
-"""Where in the user's code a value of a program comes from, and the row that a person reads about it."""
+"""Sites in the user's code that the values of a program come from, and the rows of a report about them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from boundcheck.numerics.program.enclosure.linear import Linear
 from boundcheck.numerics.program.enclosure.site_notes import Names, Reading, hint, note
 from boundcheck.numerics.program.enclosure.value import Value
 
-NOTHING = 1e-10  # what is smaller is rounding of 0
+NOTHING = 1e-10  # smaller numbers count as rounding of 0
 
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """All runs of one operation on one line; `places` are theirs among the values of a program."""
+    """All runs of one operation on one line. `places` are their indices among the values of a program."""
 
     operation: str
     line: str
     places: tuple[int, ...]
 
     def row(self, value: float, at_centre: float, reading: Reading, *, least: bool = False) -> Contribution:
-        """What it adds, in numbers and words; `least` for a bound from below."""
+        """Return the contribution of the site to a bound, in numbers and words. `least` marks a lower bound."""
         value, at_centre = _number(value, least), _number(at_centre, least)
         at_centre = 0.0 if abs(at_centre) < NOTHING * abs(value) else at_centre
         advice = hint(reading, value, at_centre, least=least)
@@ -31,25 +31,25 @@ class Site:
 
 
 def _number(x: float, least: bool) -> float:
-    """Without NaN, and without the rounding of 0."""
+    """Replace NaN by the safe infinity, and rounding of 0 by 0."""
     if math.isnan(x):
         return -math.inf if least else math.inf
     return 0.0 if abs(x) < NOTHING else x
 
 
 def sorted_rows(rows: Iterable[Contribution]) -> list[Contribution]:
-    """The largest first."""
+    """Return the rows sorted by size, the largest first."""
     return sorted(rows, key=lambda row: -abs(row.value))
 
 
 def sites_of(values: Sequence[Value], names: Names, places: Iterable[int]) -> list[Site]:
-    """The places by operation, line and rule."""
+    """Group places by operation, line and rule."""
     groups: dict[tuple[str, str, type], list[int]] = {}
-    for place in places:  # `dot` of a tensor with itself is a square, and has another rule than that of two tensors
+    for place in places:  # `dot` of a tensor with itself is a square, with another rule than `dot` of two tensors
         groups.setdefault((*names[id(values[place])], type(values[place].rule)), []).append(place)
-    return [Site(operation, line, tuple(some)) for (operation, line, _), some in groups.items()]
+    return [Site(operation, line, tuple(group)) for (operation, line, _), group in groups.items()]
 
 
 def is_bent(value: Value) -> bool:
-    """Is it the result of an operation that is not linear?"""
+    """Return True if the value is the result of a nonlinear operation."""
     return value.rule is not None and not isinstance(value.rule, Linear)

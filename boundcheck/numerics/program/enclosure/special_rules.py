@@ -1,6 +1,6 @@
-"""Operations with a rule of their own: powers, losses, functions with a threshold or a kink, largest entries.
+"""Special rules of single operations: powers, losses, functions with a threshold or a kink, largest entries.
 
-A rule returns None where the rules of another table apply, and declines what none of them covers.
+A rule returns None if the rules of another table apply, and declines arguments that no rule covers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from boundcheck.numerics.program.enclosure.value import Value
 from boundcheck.numerics.program.recorded_program import Declined
 
 CUT_OFF = "for softplus = log(1 + e^x), from which PyTorch's is 2e-9 away beyond its threshold"
-EDGE = 1.001e-12  # of binary_cross_entropy: PyTorch's derivative has x(1 − x) no smaller than 1e-12
+EDGE = 1.001e-12  # distance from 0 and 1: PyTorch's binary_cross_entropy replaces a smaller x(1 − x) by 1e-12
 
 
 def _power(x: Any, exponent: Any) -> Value | None:
@@ -55,7 +55,7 @@ def _log_sum_exp(x: Value, dims: Any, keepdim: bool = False) -> Value:
 
 
 def _quotient(x: Any, y: Any, rounding_mode: Any = None) -> Value | None:
-    """One tensor that varies over another."""
+    """Return the quotient of two tensors that both vary."""
     if rounding_mode is not None:
         raise Declined("aten.div with a rounding mode")
     if isinstance(x, Value) and isinstance(y, Value):
@@ -64,7 +64,7 @@ def _quotient(x: Any, y: Any, rounding_mode: Any = None) -> Value | None:
 
 
 def _soft_plus(x: Value, beta: float = 1, threshold: float = 20) -> Value:
-    """log(1 + e^(βx))/β, which PyTorch computes up to βx = `threshold` only: beyond it, it returns x."""
+    """Return log(1 + e^(βx))/β. PyTorch computes it only up to βx = `threshold`, and returns x beyond it."""
     if _is_beyond(x.centre, beta, threshold):
         raise Declined(
             f"aten.softplus beyond its threshold of {threshold:g} at the centre of the ball, where PyTorch returns its "
@@ -76,7 +76,7 @@ def _soft_plus(x: Value, beta: float = 1, threshold: float = 20) -> Value:
 
 
 def is_cut_off(x: Value, beta: float = 1, threshold: float = 20) -> bool:
-    """May the argument of a softplus be beyond its threshold somewhere on the ball?"""
+    """Return True if the argument of a softplus may be beyond its threshold somewhere on the ball."""
     return _is_beyond(x.box, beta, threshold)
 
 
@@ -85,11 +85,13 @@ def _is_beyond(x: Interval, beta: float, threshold: float) -> bool:
 
 
 def _bce(x: Any, y: Any, weight: Any = None, reduction: int = 1) -> Value:
-    """−(y·log x + (1 − y)·log(1 − x)); next to 0 and 1 PyTorch bounds the logarithms and the derivative."""
+    """Return −(y·log x + (1 − y)·log(1 − x)). Next to 0 and 1, PyTorch bounds the logarithms and the derivative."""
     if not isinstance(x, Value) or isinstance(y, Value) or isinstance(weight, Value):
         raise Declined("aten.binary_cross_entropy with a target or a weight that varies; write it with logarithms")
     if not bool(((x.box.lo > EDGE) & (x.box.hi < 1 - EDGE)).all()):
-        raise Declined("aten.binary_cross_entropy next to 0 or 1, where PyTorch cuts it off; take the one with logits")
+        raise Declined(
+            "aten.binary_cross_entropy next to 0 or 1, where PyTorch cuts it off; use binary_cross_entropy_with_logits"
+        )
     inner, one = chains.chain_of(x), torch.ones((), dtype=torch.float64)
     log, log_of_rest = (chains.applied(ELEMENTARY["log"], z) for z in (inner, chains.scaled(inner, -one, one)))
     share, rest = point(-y), outward(y - 1, y - 1)
@@ -132,20 +134,20 @@ def _elu(x: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -
 
 
 def _celu(x: Value, alpha: float = 1) -> Value:
-    """elu with 1/α as the scale of its input, whose slope is continuous; α is a power of two, so that 1/α is exact."""
+    """Return elu with the input scale 1/α, whose slope is continuous. α must be a power of two, so 1/α is exact."""
     if math.frexp(alpha)[0] != 0.5:
-        raise Declined(f"aten.celu with α = {alpha:g}, of which 1/α rounds")
+        raise Declined(f"aten.celu with α = {alpha:g}, for which 1/α is rounded")
     return elementwise(elu(alpha, 1.0, 1 / alpha), x)
 
 
 def _index_add(x: Any, dim: int, index: Any, source: Any, alpha: float = 1) -> None:
-    """A sum with coefficients 0 and 1, or none of these rules."""
+    """Decline a factor other than 1. Otherwise, index_add is a sum with coefficients 0 and 1."""
     if alpha != 1:
         raise Declined(f"aten.index_add with alpha = {alpha:g}; multiply the source by it")
 
 
 def _constant_pad(x: Any, pad: Any, value: float = 0) -> None:
-    """A move of numbers among zeros; other numbers are added by themselves."""
+    """Decline padding with numbers other than 0. Padding with zeros is a move of numbers."""
     if value != 0:
         raise Declined(f"aten.constant_pad_nd with the number {value:g}")
 
@@ -159,7 +161,7 @@ def _least(x: Value, dim: Any = None, keepdim: bool = False) -> Value:
 
 
 def _extreme(x: Value, dim: Any, keepdim: bool, sign: float) -> Value:
-    """The largest or the least entry, if it is the same one for every w of the ball."""
+    """Return the largest or least entry, which must be at the same place for every w of the ball."""
     dims = [dim] if isinstance(dim, int) else list(dim or ())
     if len(dims) > 1:
         raise Declined("aten.amax over several axes; take one after the other")
@@ -175,11 +177,11 @@ def _extreme(x: Value, dim: Any, keepdim: bool, sign: float) -> Value:
     if not bool((lo.gather(over, best) > others).all()):
         raise Declined("the largest or least entry changes on the ball, which is a kink; logsumexp is smooth")
 
-    def picked(t: Tensor) -> Tensor:
+    def entry_at_best(t: Tensor) -> Tensor:
         entry = shaped(t).gather(over, best)
         return entry if keepdim and dims else entry.squeeze(over)
 
-    return linear_value([x], picked, picked, None, moves=True, terms=1)
+    return linear_value([x], entry_at_best, entry_at_best, None, moves=True, terms=1)
 
 
 def _huber(x: Any, y: Any, reduction: int = 1, delta: float = 1.0) -> Value:

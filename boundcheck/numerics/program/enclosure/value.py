@@ -1,4 +1,4 @@
-"""What is known of one tensor of a program, for every w of a ball and one λ."""
+"""Enclosures of one tensor of a program and its derivatives, for every w of a ball and one λ."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 W, LAM = "w", "lam"  # the two inputs
 SLOTS = (W, LAM)
-MOST_NUMBERS = 60_000_000  # in all derivatives together: half a gigabyte
+MOST_NUMBERS = 60_000_000  # largest number of numbers in all derivatives together: half a gigabyte
 Pair = tuple[str, str]
 Triple = tuple[str, str, str]
 PAIRS: tuple[Pair, ...] = ((W, W), (W, LAM))
 
 
 def pairs_of(slots: Triple) -> Iterator[tuple[Pair, tuple[int, int, int]]]:
-    """Each way to take two of three inputs as the pair of a second derivative, with the places of pair and third."""
+    """Yield each choice of two of three inputs for a second derivative, with the places of the pair and the third."""
     for third in range(3):
         first, second = (i for i in range(3) if i != third)
         for places in ((first, second, third), (second, first, third)):
@@ -47,11 +47,11 @@ class Slope:
     Attributes
     ----------
     held : Tensor or Sparse
-        J at the centre, as computed; `F` is the same as a tensor of shape (k, *x.shape).
+        J at the centre, as computed. `F` is the same, as a tensor of shape (k, *x.shape).
     slip : Tensor of the shape of x
-        At least ‖F_i − J_i(centre)‖, for every entry i of x.
+        Upper bound of ‖F_i − J_i(centre)‖, for every entry i of x.
     rows : Tensor of the shape of x
-        At least ‖F_i − J_i(w)‖, for every w of the ball.
+        Upper bound of ‖F_i − J_i(w)‖, for every w of the ball.
     """
 
     held: Tensor | Sparse
@@ -60,7 +60,7 @@ class Slope:
 
     @cached_property
     def F(self) -> Tensor:
-        """J at the centre, with its zeros."""
+        """J at the centre as a dense tensor."""
         return self.held.formed() if isinstance(self.held, Sparse) else self.held
 
     @property
@@ -70,33 +70,33 @@ class Slope:
 
     @property
     def numbers(self) -> int:
-        """How many numbers are kept."""
+        """The number of stored numbers."""
         return int(self.held.rows.nnz) if isinstance(self.held, Sparse) else self.held.numel()
 
     @cached_property
     def norms(self) -> Tensor:
-        """At least ‖F_i‖."""
+        """Upper bounds of ‖F_i‖."""
         return self.held.row_norms() if isinstance(self.held, Sparse) else row_norms(self.held)
 
     @cached_property
     def norm(self) -> float:
-        """At least ‖F‖, as a matrix."""
+        """Upper bound of ‖F‖, as a matrix."""
         return self.held.norm() if isinstance(self.held, Sparse) else spectral_norm(self.matrix)
 
     def weighted_norm(self, s: Tensor) -> float:
-        """At least ‖diag(s)F‖, for s with a number for each row; infinite where one is not finite."""
+        """Return an upper bound of ‖diag(s)F‖, for a vector s with one number per row; infinite if s is not finite."""
         if not bool(s.isfinite().all()):
             return math.inf
         return self.held.scaled(s).norm() if isinstance(self.held, Sparse) else spectral_norm(s[:, None] * self.matrix)
 
     @cached_property
     def reach(self) -> Tensor:
-        """At least ‖J_i(w)‖ for every w of the ball."""
+        """Upper bounds of ‖J_i(w)‖ for every w of the ball."""
         return (self.norms + self.rows) * UP
 
     @cached_property
     def matrix(self) -> Tensor:
-        """F as a matrix, a row for each entry of x."""
+        """F as a matrix with a row for each entry of x."""
         return self.F.reshape(self.F.shape[0], -1).T
 
 
@@ -104,22 +104,22 @@ class Slope:
 class Term:
     """Σ_g M_g c_g T_g(A_g a, B_g b) with ‖T_g‖ ≤ 1, a part of the second derivative of x.
 
-    A has shape (G, rows, k₁) and B (G, rows, k₂). With one row, T_g is the product of two numbers. M has shape
-    (G, *x.shape); None stands for the identity, entry g for block g.
+    A has shape (G, rows, k₁) and B has shape (G, rows, k₂). With one row, T_g is the product of two numbers. M has
+    shape (G, *x.shape); None means the identity, in which block g is added to entry g.
     """
 
-    c: Interval  # of shape (G,)
+    c: Interval  # shape (G,)
     A: Tensor
     B: Tensor
     M: Tensor | None = None
 
     def matrix(self, shape: torch.Size) -> Tensor:
-        """M, formed."""
+        """Return M as a tensor, also if it is the identity."""
         count = len(self.c.lo)
         return torch.eye(count, dtype=torch.float64).reshape(count, *shape) if self.M is None else self.M
 
     def sizes(self, shape: torch.Size) -> Tensor:
-        """At least Σ_g |M_gi| |c_g| ‖A_g‖ ‖B_g‖, for every entry i of x."""
+        """Return an upper bound of Σ_g |M_gi| |c_g| ‖A_g‖ ‖B_g‖, for every entry i of x."""
         c = self.c.size * block_norms(self.A) * block_norms(self.B) * UP
         if self.M is None:
             return c.reshape(shape)
@@ -129,18 +129,18 @@ class Term:
 
 @dataclass(frozen=True, eq=False)
 class Bend:
-    """The second derivative of x by two inputs: the sum of its terms, up to a rest.
+    """The second derivative D²x of x by two inputs: the sum of its terms and a rest.
 
     Attributes
     ----------
     terms : tuple of Term
-        The parts that are known in this form.
+        The parts that have this form.
     rest : Tensor of the shape of x
-        At least the norm of what is left of D²x_i, for every entry i.
+        Upper bound of the norm of the rest of D²x_i, for every entry i.
     rest_norm : float
-        At least the norm of what is left of D²x as a whole.
+        Upper bound of the norm of the rest of D²x as a whole.
     most : float
-        At least the norm of D²x as a whole, where that is known in another way.
+        Upper bound of the norm of D²x as a whole, if it is known in another way.
     """
 
     terms: tuple[Term, ...]
@@ -149,7 +149,7 @@ class Bend:
     most: float = math.inf
 
     def norm(self, shape: torch.Size) -> float:
-        """At least the norm of D²x, sup over unit a, b and u of Σ_i u_i D²x_i(a, b)."""
+        """Return an upper bound of the norm of D²x, the supremum over unit a, b and u of Σ_i u_i D²x_i(a, b)."""
         return self._norm
 
     @cached_property
@@ -162,23 +162,23 @@ class Bend:
 
 
 class Rule(Protocol):
-    """How one tensor is computed from others."""
+    """The rule by which one tensor is computed from others, and how it enters derivatives of a scalar f."""
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """The tensors that it reads."""
+        """The tensors that the rule reads."""
 
     def backward(self, adjoint: Interval) -> Iterator[tuple[Value, Interval]]:
-        """For each input, an enclosure of the derivative of f by it; `adjoint` is that by the result."""
+        """Yield each input with an enclosure of ∂f/∂input. `adjoint` encloses the derivative of f by the result."""
 
     def curvature(self, adjoint: Interval, pair: Pair) -> Iterator[Curvature]:
-        """What the bending of this operation adds to D²f."""
+        """Yield the contributions of the operation's own second derivative to D²f."""
 
     def third(self, adjoint: Interval, slots: Triple) -> Iterator[Trilinear]:
-        """What the bending of this operation adds to D³f."""
+        """Yield the contributions of the operation's own higher derivatives to D³f."""
 
     def bend(self, pair: Pair) -> Bend:
-        """The second derivative of the result."""
+        """Return the second derivative of the result."""
 
 
 @dataclass(eq=False)
@@ -192,15 +192,15 @@ class Value:
     box : Interval
         x over the ball.
     slopes : dict from input to Slope
-        Its derivatives; an input that is missing does not enter.
+        The derivatives of x by the inputs. x does not depend on an input that is missing.
     bends : dict from pair of inputs to Tensor
-        At least ‖D²x_i‖ over the ball; 0 where the pair is missing.
+        Upper bound of ‖D²x_i‖ over the ball. A missing pair means 0.
     rule : Rule or None
-        How it was computed; None for an input.
+        The rule by which x is computed; None for an input.
     chain : Chain or None
         x as a function, entry by entry, of another tensor.
     name, line : str
-        The operation, and the line of the user's that called it.
+        The operation, and the line of the user's code that called it.
     radius : float
         The radius of the ball.
     """
@@ -222,7 +222,7 @@ class Value:
         return self.box.shape
 
     def bend(self, pair: Pair) -> Bend | None:
-        """The second derivative in parts, computed when it is first needed; None if it is 0."""
+        """Return the second derivative in parts, computed at the first call; None if it is 0."""
         if pair not in self.bends or self.rule is None:
             return None
         if pair not in self._second:
@@ -230,12 +230,12 @@ class Value:
         return self._second[pair]
 
     def off(self) -> Tensor:
-        """At least |x(w) − mid of the centre| for every w of the ball."""
+        """Return an upper bound of |x(w) − centre.mid| for every w of the ball."""
         mid = self.centre.mid
         return torch.maximum(self.box.hi - mid, mid - self.box.lo).clamp(min=0) * UP
 
     def remainder(self, slot: str) -> float:
-        """At least ‖J(w) − F‖, as a matrix, for every w of the ball."""
+        """Return an upper bound of ‖J(w) − F‖, as a matrix, for every w of the ball."""
         if slot not in self._norms:
             slope, pair = self.slopes[slot], (W, slot)
             best = norm(slope.rows)
@@ -246,7 +246,7 @@ class Value:
         return self._norms[slot]
 
     def slope_norm(self, slot: str) -> tuple[float, float]:
-        """At least ‖F‖, as a matrix, and at least ‖J(w) − F‖ for every w of the ball."""
+        """Return upper bounds of ‖F‖, as a matrix, and of ‖J(w) − F‖ for every w of the ball."""
         name = f"centre of {slot}"
         if name not in self._norms:
             self._norms[name] = self.slopes[slot].norm
@@ -254,29 +254,29 @@ class Value:
 
     @property
     def at_point(self) -> bool:
-        """Is the box that of the centre, as the ball is a point, or x depends on λ only?"""
+        """Whether box and centre are the same, because the ball is a point or x does not depend on w."""
         return self.box is self.centre
 
     @property
     def depends(self) -> bool:
-        """Does it depend on w or λ?"""
+        """Whether x depends on w or λ."""
         return bool(self.slopes)
 
 
 def refined(value: Value, radius: float) -> Value:
-    """The same with mean-value forms: x moves by at most r‖J‖ from the centre, and J by at most r‖D²x‖."""
+    """Tighten enclosures by mean-value forms: x differs from its centre by at most r‖J‖, and J by at most r‖D²x‖."""
     slopes = {}
     for slot, slope in value.slopes.items():
         bend = value.bends.get((W, slot), torch.zeros((), dtype=torch.float64))
         rows = torch.minimum(slope.rows, (slope.slip + radius * bend) * UP)
         slopes[slot] = Slope(slope.held, slope.slip, rows)
-    moved = radius * slopes[W].reach * UP if W in slopes else torch.zeros((), dtype=torch.float64)
-    box = value.box if value.at_point else value.box.meet(value.centre.grown(moved))
+    change = radius * slopes[W].reach * UP if W in slopes else torch.zeros((), dtype=torch.float64)
+    box = value.box if value.at_point else value.box.meet(value.centre.grown(change))
     return replace(value, box=box, slopes=slopes, radius=radius, _second={}, _norms={})
 
 
 def input_value(x: Tensor, slot: str, radius: float) -> Value:
-    """w over its ball, or λ."""
+    """Return the enclosure of w over its ball, or of λ."""
     zeros = torch.zeros_like(x)
     identity: Tensor | Sparse = unit(x.shape)
     if x.numel() ** 2 < LARGE:
@@ -287,5 +287,5 @@ def input_value(x: Tensor, slot: str, radius: float) -> Value:
 
 
 def rounding(n: int) -> float:
-    """The relative rounding of a sum of n products."""
+    """Return the relative rounding error of a sum of n products."""
     return gamma(n + 2)

@@ -1,1 +1,1 @@
-"""Formulas that are read off a user's program: what depends on λ only, and sums of functions of linear maps of w."""
+"""Formulas recognised in a user's program: parts that depend only on λ, and sums of functions of linear maps of w."""

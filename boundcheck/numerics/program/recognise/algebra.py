@@ -1,4 +1,4 @@
-"""Sums, products and functions of expressions; what has no formula raises `Unknown`."""
+"""Sums, products and functions of expressions. An operation without a formula raises `Unknown`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from boundcheck.numerics.program.recognise.stage import Stage, Unknown, Value, e
 
 @dataclass(frozen=True, eq=False)
 class Total:
-    """A single number: the sum of all entries of parts of several shapes, up to a constant."""
+    """A single number: the sum of all entries of parts, which may have different shapes, up to a constant."""
 
     terms: tuple[tuple[Part, torch.Size], ...]
     shape = torch.Size(())
@@ -43,12 +43,12 @@ Node = Expression | Total
 
 
 def broadcast(*shapes: torch.Size) -> torch.Size:
-    """The shape of what is made of tensors of these shapes."""
+    """Return the shape to which tensors of these shapes broadcast."""
     return torch.Size(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
 
 
 def total(x: Node) -> Total:
-    """A single number as such."""
+    """Return an expression with a single entry as a `Total`."""
     if x.shape.numel() != 1:
         raise Unknown("sums over different axes")
     return Total.of(x)
@@ -57,7 +57,7 @@ def total(x: Node) -> Total:
 class Algebra:
     """Operations on expressions of a w with d entries.
 
-    Of a sum, constants are dropped, as derivatives are taken of it; with `exact`, sums are kept as they are.
+    Constants of a sum are dropped, because only its derivatives are used. With `exact`, they are kept.
     """
 
     def __init__(self, stage: Stage, w: Tensor, *, exact: bool = False) -> None:
@@ -72,7 +72,7 @@ class Algebra:
         return Expression((Poly(Selection(index), None, self.number(1.0)),), None, self.w.shape)
 
     def by_name(self, name: str, x: Any, *rest: Any) -> Expression:
-        """One of the operations below, on an expression of λ beside values of a stage."""
+        """Run one of the operations below by name, on expressions of λ and values of a stage."""
         result: Node
         if name == "apply":
             result = self.apply(x, rest[0])
@@ -88,7 +88,7 @@ class Algebra:
             raise Unknown("a sum")
         return result
 
-    # coefficients: None is 0 in sums
+    # coefficients: None means 0
 
     def plus(self, x: Value | None, y: Value | None) -> Value | None:
         if x is None or y is None:
@@ -111,7 +111,7 @@ class Algebra:
             if x.summed == y.summed and x.inner == y.inner and x.keep == y.keep:
                 return x.but(parts=x.parts + y.parts)
             return total(x).plus(total(y))
-        if isinstance(x, Total) or x.summed is not None:  # a sum is differentiated, so its constant is not kept
+        if isinstance(x, Total) or x.summed is not None:  # the constant of a sum is dropped
             if broadcast(x.shape, example(y).shape) != x.shape:
                 raise Unknown("a sum that is repeated")
             return x
@@ -119,7 +119,7 @@ class Algebra:
         return x.but(constant=self.plus(x.constant, y))
 
     def merged(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-        """The parts, with those of the same function of the same map as one."""
+        """Return the parts, with equal functions of equal maps merged into one part."""
         merged_parts: list[Part] = []
         for part in parts:
             for i, other in enumerate(merged_parts):
@@ -143,7 +143,7 @@ class Algebra:
         return same and linear_maps.equal(one.a, other.a) and linear_maps.equal(one.b, other.b)
 
     def spread(self, x: Expression, shape: torch.Size) -> Expression:
-        """The same for a larger shape, where its entries are repeated."""
+        """Return the expression expanded to a larger shape, in which its entries repeat."""
         if x.shape == shape:
             return x
         if x.summed is not None or not all(isinstance(part, Poly) for part in x.parts):
@@ -151,7 +151,7 @@ class Algebra:
         return self._moved(x, lambda entries: entries.expand(shape))
 
     def scale(self, x: Node, factor: Value) -> Node:
-        """x times what depends on λ only."""
+        """Return x times a factor that depends only on λ."""
         if isinstance(x, Total):
             if example(factor).numel() != 1:
                 raise Unknown("a sum that is repeated")
@@ -162,13 +162,13 @@ class Algebra:
         if x.summed is not None:
             axes, keep, size = x.summed, x.keep, shape
 
-            def beside(f: Tensor) -> Tensor:
+            def with_summed_axes(f: Tensor) -> Tensor:
                 f = f if f.dim() == 0 else f.expand(size)
                 for axis in () if keep or f.dim() == 0 else axes:
                     f = f.unsqueeze(axis)
                 return f
 
-            factor = self.stage.move(beside, factor)
+            factor = self.stage.move(with_summed_axes, factor)
         return x.but(
             parts=tuple(self._scaled(part, factor) for part in x.parts), constant=self.times(x.constant, factor)
         )
@@ -179,7 +179,7 @@ class Algebra:
         return replace(part, c=factor if part.c is None else self.stage.mul(part.c, factor))
 
     def product(self, x: Node, y: Node) -> Expression:
-        """Of two expressions of degree 1."""
+        """Return the entrywise product of two expressions of degree 1."""
         if isinstance(x, Total) or isinstance(y, Total) or not (x.affine and y.affine):
             raise Unknown("a product of two functions of w")
         shape, is_square = broadcast(x.shape, y.shape), x is y
@@ -196,19 +196,19 @@ class Algebra:
         return Expression(parts, constant, shape)
 
     def slope(self, x: Expression) -> LinearTerm:
-        """The one linear map of an expression of degree 1, and its factor."""
+        """Return the linear map and the factor of an expression of degree 1 with a single part."""
         (part,) = x.parts
         if not isinstance(part, Poly) or part.a1 is None:
             raise Unknown("a function of a function of w")
         return LinearTerm(part.linear, part.a1)
 
     def single(self, x: Expression) -> Expression:
-        """An expression of degree 1 with one linear map."""
+        """Return an expression of degree 1 with its linear maps combined into one."""
         parts = [part for part in x.parts if isinstance(part, Poly) and part.a1 is not None]
         if len(parts) == 1:
             return x.but(parts=tuple(parts))
         if not parts:
-            raise Unknown("nothing depends on w")
+            raise Unknown("a value that does not depend on w")
         pieces = tuple((part.a1, part.linear) for part in parts)
         combined: Linear = Combination(pieces)
         if not any(isinstance(linear, TwoSided) for _, linear in pieces):
@@ -216,7 +216,7 @@ class Algebra:
         return x.but(parts=(Poly(combined, None, self.number(1.0)),))
 
     def apply(self, x: Node, function: Function) -> Expression:
-        """φ of an expression of degree 1, entry by entry."""
+        """Return φ of an expression of degree 1, entry by entry."""
         if isinstance(x, Total) or not x.affine:
             raise Unknown("a function of a function of w")
         x = self.single(x)
@@ -230,7 +230,7 @@ class Algebra:
         return Expression((CrossEntropy(linear, None, x.constant, classes),), None, x.shape[:1])
 
     def sum(self, x: Node, axes: tuple[int, ...], keep: bool) -> Node:
-        """Over axes; over all where none are named."""
+        """Sum over axes, or over all axes if none are named."""
         axes = tuple(sorted(axis % max(1, len(x.shape)) for axis in axes))
         if self.exact and isinstance(x, Expression):
             return matrix_rules.sum_of_rows(self, x, axes or tuple(range(len(x.shape))), keep)
@@ -243,7 +243,7 @@ class Algebra:
         return x.but(summed=axes, keep=keep, constant=None)
 
     def moved(self, x: Node, move: Callable[[Tensor], Tensor]) -> Node:
-        """The same entries in other places: `move` takes a tensor of the shape of x there."""
+        """Return an expression with moved entries. `move` moves the entries of a tensor of the shape of x."""
         if not isinstance(x, Total) and x.summed is None:
             return self._moved(x, move)
         places = torch.arange(x.shape.numel(), device=self.w.device).view(x.shape)
@@ -280,8 +280,8 @@ class Algebra:
             if in_order:
                 return linear
             rows = places.reshape(-1)
-            moved = self.stage.compute(lambda F: F[rows], linear.matrix)
-            return linear if linear_maps.equal(moved, linear.matrix) else Rows(moved)
+            matrix = self.stage.compute(lambda F: F[rows], linear.matrix)
+            return linear if linear_maps.equal(matrix, linear.matrix) else Rows(matrix)
         if places.shape == shape and in_order:
             return linear
         raise Unknown("a matrix product whose entries are moved")

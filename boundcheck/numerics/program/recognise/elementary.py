@@ -1,4 +1,4 @@
-"""Functions of one number with two derivatives, as they are needed for gradients and Hessians."""
+"""Functions of one number with two derivatives, for gradients and Hessians."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Derivatives = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]  # u ↦ φ(u), 
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """φ with its derivatives; `slope` is φ' alone, where that is quicker."""
+    """φ with its derivatives. `slope` computes φ' alone, faster if possible."""
 
     all: Derivatives
     slope: Callable[[Tensor], Tensor]
@@ -110,7 +110,7 @@ def power(p: float) -> Function:
 
 
 def softplus(beta: float = 1, threshold: float = 20) -> Function:
-    """PyTorch's softplus, log(1 + e^(βu))/β, and u itself where βu is above the threshold."""
+    """PyTorch's softplus: log(1 + e^(βu))/β, or u itself if βu is above the threshold."""
 
     def derivatives(u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         s = torch.where(beta * u > threshold, 1, torch.sigmoid(beta * u))
@@ -124,11 +124,11 @@ def softplus(beta: float = 1, threshold: float = 20) -> Function:
 
 
 def named(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Function | None:
-    """The function of an ATen operation, with the arguments after the first; None if it has none."""
+    """Return the function of an ATen operation, from the arguments after the first; None if it is unknown."""
     if name in PLAIN and not args and not kwargs:
         return PLAIN[name]
     if name == "softplus" and not kwargs:
         return softplus(*args)
     if name == "pow" and len(args) == 1 and isinstance(args[0], int | float) and not isinstance(args[0], bool):
-        return power(args[0]) if args[0] not in (0, 1) else None  # whose derivatives would be 0 times infinity at 0
+        return power(args[0]) if args[0] not in (0, 1) else None  # by this formula, their derivatives at 0 would be 0·∞
     return None

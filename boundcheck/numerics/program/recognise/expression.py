@@ -1,6 +1,6 @@
 """Sums of functions of linear maps of w, entry by entry, with coefficients that depend on λ only.
 
-An `Expression` is what a tensor of a program is as a function of w. Operations on it are in `algebra.py`.
+An `Expression` represents a tensor of a program as a function of w. `algebra.py` has the operations on it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from boundcheck.numerics.program.recognise.stage import Value
 
 @dataclass(frozen=True, eq=False)
 class Poly:
-    """a₂∘ℓ(w)² + a₁∘ℓ(w); None is 0."""
+    """a₂∘ℓ(w)² + a₁∘ℓ(w). A coefficient of None means 0."""
 
     linear: Linear
     a2: Value | None
@@ -27,7 +27,7 @@ class Poly:
 
 @dataclass(frozen=True, eq=False)
 class FunctionOfMap:
-    """c∘φ(a∘ℓ(w) + b); None is 1 for c and 0 for b."""
+    """c∘φ(a∘ℓ(w) + b). None means 1 for c and 0 for b."""
 
     linear: Linear
     function: Function
@@ -38,7 +38,7 @@ class FunctionOfMap:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """c∘ℓ(w)∘m(w) for two linear maps; None is 1."""
+    """c∘ℓ(w)∘m(w) for two linear maps ℓ and m. None for c means 1."""
 
     linear: Linear
     other: Linear
@@ -47,7 +47,7 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class CrossEntropy:
-    """c∘(log Σ exp(u) − u[class]) for every row of u = ℓ(w) + b; None is 1 for c and 0 for b."""
+    """c∘(log Σ exp(u) − u[class]) for every row of u = ℓ(w) + b. None means 1 for c and 0 for b."""
 
     linear: Linear
     c: Value | None
@@ -60,17 +60,17 @@ Part = Poly | FunctionOfMap | Pair | CrossEntropy
 
 @dataclass(frozen=True, eq=False)
 class Expression:
-    """The parts, and a constant, which have the shape `inner`; with `summed`, their sums over these axes."""
+    """The sum of some parts and a constant, all of shape `inner`; with `summed`, its sum over these axes."""
 
     parts: tuple[Part, ...]
     constant: Value | None
     inner: torch.Size
     summed: tuple[int, ...] | None = None
-    keep: bool = False  # axes that are summed stay, of length 1
+    keep: bool = False  # whether summed axes stay, with length 1
 
     @property
     def shape(self) -> torch.Size:
-        """The shape of the tensor."""
+        """The shape of the tensor that the expression represents."""
         if self.summed is None:
             return self.inner
         sizes = (
@@ -80,16 +80,16 @@ class Expression:
 
     @property
     def affine(self) -> bool:
-        """Is it of degree 1 in w, entry by entry?"""
+        """Whether every entry has degree 1 in w."""
         return self.summed is None and all(isinstance(part, Poly) and part.a2 is None for part in self.parts)
 
     def but(self, **changes: Any) -> Expression:
-        """The same with other fields."""
+        """Return a copy with some fields changed."""
         return replace(self, **changes)
 
 
 @dataclass(frozen=True, eq=False)
 class LogSoftmax:
-    """u − log Σ exp(u) for every row of an affine u, of which the loss of a class is taken."""
+    """u − log Σ exp(u) for every row of an affine u. A loss takes the entry of one class from each row."""
 
     u: Expression

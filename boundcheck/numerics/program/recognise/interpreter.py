@@ -1,4 +1,4 @@
-"""From the operations of a recorded program to expressions, one rule for each kind of operation."""
+"""Translate the operations of a recorded program to expressions, with one rule for each kind of operation."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ MOVES = frozenset((
     "alias", "clone", "contiguous", "flatten", "narrow", "movedim", "diagonal", "index_select", "flip",
 ))  # fmt: skip
 SPLITS = frozenset(("split", "split_with_sizes", "unbind", "chunk"))
-MEAN = 1  # how ATen numbers reductions; 2 is a sum, 0 none
+MEAN = 1  # ATen's number of this reduction; 2 is a sum, 0 none
 
 
 def replayed(operation: Operation) -> Callable[..., Any]:
-    """The function of an operation, for other tensors than it was recorded with: they may lie otherwise in memory."""
+    """Return the function of an operation for tensors whose memory layout may differ from that at recording."""
     if operation.name == CUT:
         return torch.detach
     if operation.name in ("view", "_unsafe_view") and operation.func._overloadname in ("default", ""):
@@ -37,7 +37,7 @@ def replayed(operation: Operation) -> Callable[..., Any]:
 
 
 def on_stage(stage: Stage, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """An operation of what depends on λ only; its results as a tuple of values."""
+    """Compute an operation on values that depend only on λ. Return its results as a tuple of values."""
     leaves, spec = tree_flatten((args, kwargs), is_leaf=lambda x: isinstance(x, Held))
     function = replayed(operation)
 
@@ -53,23 +53,23 @@ def on_stage(stage: Stage, operation: Operation, args: tuple[Any, ...], kwargs: 
         return results
     nodes = [x.of_lam if isinstance(x, Held) else x for x in leaves]
     try:
-        known = Interpreter(algebra).operation(operation, *tree_unflatten(nodes, spec))
-    except Exception:  # no rule, or one that does not take these arguments: the value has no expression then
+        expressions = Interpreter(algebra).operation(operation, *tree_unflatten(nodes, spec))
+    except Exception:  # without a rule that takes these arguments, the value has no expression
         return results
     return tuple(
         replace(x, of_lam=node) if isinstance(x, Held) and is_expression_of(node, x) else x
-        for x, node in zip(results, known, strict=False)
+        for x, node in zip(results, expressions, strict=False)
     )
 
 
 class Interpreter:
-    """The expressions of a program's values."""
+    """Derives the expressions of a program's values."""
 
     def __init__(self, algebra: Algebra) -> None:
         self.algebra, self.stage = algebra, algebra.stage
 
     def output(self, program: Program) -> Any:
-        """The expression of the program's value."""
+        """Return the expression of the program's value."""
         values: list[tuple[Any, ...]] = [(self.algebra.variable(),), (self.stage.lam,)]
         for operation in program.operations[2:]:
             args, kwargs = _with_values(operation, values)
@@ -84,7 +84,7 @@ class Interpreter:
         return values[program.output.node][program.output.item]
 
     def operation(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """The results of one operation of which an argument depends on w."""
+        """Return the results of one operation with an argument that depends on w."""
         name, algebra = operation.name, self.algebra
         if name in MOVES:
             function = replayed(operation)
@@ -130,7 +130,7 @@ def _node(x: Any) -> Node:
 
 
 def _value(algebra: Algebra, x: Any) -> Value:
-    """A number, or data, or what depends on λ only, in the precision of w; declined where that would lose digits."""
+    """Return a number, data, or a value that depends only on λ, in the precision of w; decline if this loses digits."""
     if isinstance(x, int | float) and not isinstance(x, bool):
         return algebra.number(float(x))
     if not isinstance(x, Tensor | Held):
@@ -179,7 +179,7 @@ def _neg(algebra: Algebra, x: Any) -> Node:
 def _pow(algebra: Algebra, x: Any, p: Any) -> Node:
     if isinstance(p, bool) or not isinstance(p, int | float):
         raise Unknown("a power that varies")
-    if p in (0, 1):  # of which derivatives by formula are 0 times infinity at 0
+    if p in (0, 1):  # by formula, their derivatives at 0 would be 0·∞
         raise Unknown(f"a power of {p}")
     return algebra.product(_node(x), _node(x)) if p == 2 else algebra.apply(_node(x), elementary.power(p))
 
@@ -262,7 +262,7 @@ def _nll_loss(algebra: Algebra, x: Any, target: Any, weight: Any, reduction: int
     if not isinstance(x, LogSoftmax) or weight is not None or not isinstance(target, Tensor) or target.dim() != 1:
         raise Unknown("a function of w")
     if bool((target == ignore_index).any()):
-        raise Unknown("classes that are left out")
+        raise Unknown("ignored classes")
     classes = torch.nn.functional.one_hot(target, x.u.shape[1]).to(algebra.w)
     return _reduced(algebra, algebra.cross_entropy(x.u, classes), reduction)
 

@@ -1,4 +1,4 @@
-"""Linear maps of w that programs are made of: entries of w, rows of a matrix times w, a matrix of entries of w."""
+"""Linear maps of w in programs: entries of w, a matrix times w, a product with a matrix of entries of w."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from boundcheck.numerics.program.recognise.stage import Stage, Unknown, Value, example
 
-MOST_NUMBERS = 5_000_000  # in a matrix that is formed
+MOST_NUMBERS = 5_000_000  # largest number of entries of a matrix to form
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +19,7 @@ class Selection:
     index: Tensor
 
     def is_all_of(self, d: int) -> bool:
-        """Is it w itself, in the order of its entries?"""
+        """Return True if the map is w itself, in the order of its entries."""
         return self.index.numel() == d and bool((self.index.reshape(-1) == _range(d, self.index)).all())
 
 
@@ -32,7 +32,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class TwoSided:
-    """ℓ(w) = L w[index] R for a matrix of entries of w; a side that is None is the identity."""
+    """ℓ(w) = L w[index] R, where w[index] is a matrix. None for L or R means the identity."""
 
     left: Value | None
     index: Tensor
@@ -41,7 +41,7 @@ class TwoSided:
 
 @dataclass(frozen=True, eq=False)
 class Combination:
-    """Σ a∘ℓ(w) over several linear maps of one shape."""
+    """Σ a∘ℓ(w) over several linear maps ℓ of the same shape."""
 
     pieces: tuple[tuple[Value | None, Linear], ...]
 
@@ -54,7 +54,7 @@ def _range(count: int, like: Tensor) -> Tensor:
 
 
 def same(one: Linear, other: Linear) -> bool:
-    """Are two maps known to be the same?"""
+    """Return True if two maps are known to be equal."""
     if one is other:
         return True
     if isinstance(one, Selection) and isinstance(other, Selection):
@@ -63,17 +63,17 @@ def same(one: Linear, other: Linear) -> bool:
 
 
 def equal(x: Value | None, y: Value | None) -> bool:
-    """Are two values known to be the same?"""
+    """Return True if two values are known to be equal."""
     return x is y or (isinstance(x, Tensor) and isinstance(y, Tensor) and torch.equal(x, y))
 
 
 def flat(x: Tensor, shape: torch.Size) -> Tensor:
-    """A coefficient of numbers of this shape, one for each; a single number stays one."""
+    """Return a coefficient as a vector with one number for each entry of `shape`; a single number stays a scalar."""
     return x.reshape(()) if x.numel() == 1 else x.expand(shape).reshape(-1)
 
 
 def as_rows(stage: Stage, linear: Linear, shape: torch.Size, d: int, like: Tensor) -> Rows:
-    """The map as a matrix, with a row for each entry of its value."""
+    """Return the map as a matrix, with a row for each entry of its value."""
     if isinstance(linear, Rows):
         return linear
     if shape.numel() * d > MOST_NUMBERS:
@@ -100,7 +100,7 @@ def _scaled(a: Tensor, F: Tensor) -> Tensor:
 
 
 def columns_at(stage: Stage, A: Value, index: Tensor, d: int) -> Value:
-    """The matrix F with Fw = A w[index]."""
+    """Return the matrix F with Fw = A w[index]."""
     if index.numel() == d and torch.equal(index, _range(d, index)):
         return A
 

@@ -1,4 +1,4 @@
-"""Products of matrices with expressions of degree 1, and sums of them along axes."""
+"""Products of matrices with expressions of degree 1, and sums of such expressions along axes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def matrix_product(algebra: Algebra, A: Value, x: Node, *, left: bool) -> Expression:
-    """A times x, or x times A, for a vector or a matrix x of degree 1."""
+    """Return A x if `left`, else x A, for a vector or matrix x of degree 1."""
     if not isinstance(x, Expression) or not x.affine:
         raise Unknown("a matrix times a function of w")
     x, stage = _plain(algebra.single(x)), algebra.stage
@@ -26,7 +26,8 @@ def matrix_product(algebra: Algebra, A: Value, x: Node, *, left: bool) -> Expres
     if x.constant is not None:
         sides = (lambda A, b: A @ b.expand(x.shape)) if left else (lambda A, b: b.expand(x.shape) @ A)
         constant = stage.compute(sides, A, x.constant)
-    if len(x.shape) == 1 or (len(x.shape) == 2 and x.shape[1 if left else 0] == 1):  # a vector, or a matrix of one
+    # a vector, or a matrix with one column or row
+    if len(x.shape) == 1 or (len(x.shape) == 2 and x.shape[1 if left else 0] == 1):
         return _of_vector(algebra, A, x, constant, left)
     if len(x.shape) != 2 or example(A).dim() != 2:
         raise Unknown("a product of tensors with more axes")
@@ -56,22 +57,22 @@ def _of_matrix(algebra: Algebra, A: Value, x: Expression, constant: Value | None
     if example(part.a1).numel() > 1:
         raise Unknown("a matrix of parameters with factors")
     if isinstance(part.linear, Selection):
-        before = TwoSided(None, part.linear.index.expand(x.shape), None)
+        two_sided = TwoSided(None, part.linear.index.expand(x.shape), None)
     elif isinstance(part.linear, TwoSided):
-        before = part.linear
+        two_sided = part.linear
     else:
         raise Unknown("a matrix times a matrix product")
     if left:
-        side = A if before.left is None else stage.compute(torch.matmul, A, before.left)
-        linear, shape = replace(before, left=side), (example(A).shape[0], x.shape[1])
+        side = A if two_sided.left is None else stage.compute(torch.matmul, A, two_sided.left)
+        linear, shape = replace(two_sided, left=side), (example(A).shape[0], x.shape[1])
     else:
-        side = A if before.right is None else stage.compute(torch.matmul, before.right, A)
-        linear, shape = replace(before, right=side), (x.shape[0], example(A).shape[1])
+        side = A if two_sided.right is None else stage.compute(torch.matmul, two_sided.right, A)
+        linear, shape = replace(two_sided, right=side), (x.shape[0], example(A).shape[1])
     return Expression((Poly(linear, None, part.a1),), constant, torch.Size(shape))
 
 
 def _plain(x: Expression) -> Expression:
-    """The same; a combination of one map is that map."""
+    """Return the same expression, with a combination of a single map replaced by that map."""
     (part,) = x.parts
     if isinstance(part.linear, Combination) and len(part.linear.pieces) == 1:
         ((a, linear),) = part.linear.pieces
@@ -80,7 +81,7 @@ def _plain(x: Expression) -> Expression:
 
 
 def sum_of_rows(algebra: Algebra, x: Expression, axes: tuple[int, ...], keep: bool) -> Expression:
-    """A sum along axes of something of degree 1, as rows of a matrix."""
+    """Return a sum along axes of an expression of degree 1, as a matrix times w."""
     if not x.affine or x.shape.numel() > linear_maps.MOST_NUMBERS:
         raise Unknown("a sum of functions")
     remaining = [axis for axis in range(len(x.shape)) if axis not in axes]
@@ -94,11 +95,11 @@ def sum_of_rows(algebra: Algebra, x: Expression, axes: tuple[int, ...], keep: bo
             raise Unknown("a sum of functions")
         index = _index(part.linear).expand(x.shape).permute(order).reshape(count, -1)
 
-        def added(a: Tensor, index: Tensor = index) -> Tensor:
+        def matrix_of(a: Tensor, index: Tensor = index) -> Tensor:
             entries = a.expand(x.shape).permute(order).reshape(count, -1)
             return entries.new_zeros(count, d).scatter_add(1, index, entries)
 
-        matrix: Value = stage.compute(added, part.a1)
+        matrix: Value = stage.compute(matrix_of, part.a1)
         total = matrix if total is None else stage.compute(torch.add, total, matrix)
     if total is None:
         raise Unknown("a sum of nothing")
@@ -116,7 +117,7 @@ def _index(linear: Linear) -> Tensor:
 
 
 def joined(algebra: Algebra, nodes: list[Node], axis: int) -> Expression:
-    """Entries of w, with factors, one after the other."""
+    """Return a concatenation of entries of w with factors."""
     indices, factors = [], []
     for node in nodes:
         if not isinstance(node, Expression) or not node.affine or node.constant is not None or len(node.parts) != 1:
@@ -126,10 +127,10 @@ def joined(algebra: Algebra, nodes: list[Node], axis: int) -> Expression:
         factors.append((part.a1, node.shape))
     index = torch.cat(indices, axis)
 
-    def put_together(*values: Tensor) -> Tensor:
+    def concatenation(*values: Tensor) -> Tensor:
         return torch.cat([a.expand(shape) for a, (_, shape) in zip(values, factors, strict=True)], axis)
 
     first = factors[0][0]
     same = all(example(a).numel() == 1 and linear_maps.equal(a, first) for a, _ in factors)
-    factor = first if same else algebra.stage.compute(put_together, *(a for a, _ in factors))
+    factor = first if same else algebra.stage.compute(concatenation, *(a for a, _ in factors))
     return Expression((Poly(Selection(index), None, factor),), None, index.shape)

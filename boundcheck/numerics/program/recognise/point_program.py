@@ -1,6 +1,7 @@
 """Products ∂₁Φᵀv from the operations that autograd runs for them, recorded once.
 
-Those that do not see v run once for a point, the others for every v: no graph is built, and no engine is started.
+Operations that do not depend on v run once for each point, the others for every v. So products build no autograd graph
+and do not start the autograd engine.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from boundcheck.numerics.program.recognise.stage import Unknown
 from boundcheck.numerics.program.recorded_program import Program, Ref
 
 Product = Callable[[Tensor], Tensor]
-Map = Callable[[Tensor, tuple[Any, ...]], Tensor]  # of w and of a tuple of tensors
+Map = Callable[[Tensor, tuple[Any, ...]], Tensor]  # a map of w and of a tuple of tensors
 
 
 class PointProgram:
@@ -27,7 +28,7 @@ class PointProgram:
     def __init__(self, phi_at: Map, w: Tensor, ready: Sequence[Tensor]) -> None:
         program = _capture(phi_at, w, ready)
         self._v: Ref | None = None
-        self._inputs: dict[Ref, int] = {}  # the place of each in (w, *ready)
+        self._inputs: dict[Ref, int] = {}  # the position of each input in (w, *ready)
         shapes = [w.shape, *(x.shape for x in ready)]
         splits = {}
         for node, operation in enumerate(program.operations):
@@ -39,28 +40,28 @@ class PointProgram:
                 self._inputs[Ref(node, 0)] = 0
             else:
                 self._inputs |= {Ref(node, i): 1 + i for i in range(len(ready))}
-        known = {ref: shapes[place] for ref, place in self._inputs.items()}
+        input_shapes = {ref: shapes[place] for ref, place in self._inputs.items()}
         if self._v is None:
             raise Unknown("a product that does not depend on v")
-        self._make(program, self._v, frozenset(splits), known)
+        self._make(program, self._v, frozenset(splits), input_shapes)
 
-    def _make(self, program: Program, v: Ref, splits: frozenset[int], known: dict[Ref, torch.Size]) -> None:
-        """The two functions: from (w, *ready) to what is kept at a point, and from v and that to the product."""
-        sees_v = set()
+    def _make(self, program: Program, v: Ref, splits: frozenset[int], input_shapes: dict[Ref, torch.Size]) -> None:
+        """Make two functions: from (w, *ready) to values saved for a point, and from these and v to the product."""
+        depends_on_v = set()
         for node, operation in enumerate(program.operations):
-            if node not in splits and any(ref == v or ref.node in sees_v for ref in operation.refs()):
-                sees_v.add(node)
-        if program.output.node not in sees_v:
+            if node not in splits and any(ref == v or ref.node in depends_on_v for ref in operation.refs()):
+                depends_on_v.add(node)
+        if program.output.node not in depends_on_v:
             raise Unknown("a product that does not depend on v")
-        at_point = FunctionGraph(tuple(self._inputs), known)
+        at_point = FunctionGraph(tuple(self._inputs), input_shapes)
         for node, operation in enumerate(program.operations):
-            if node > 1 and node not in splits and node not in sees_v:
+            if node > 1 and node not in splits and node not in depends_on_v:
                 at_point.add(node, operation)
-        used = {ref for node in sees_v for ref in program.operations[node].refs()}
-        saved = sorted((x for x in used if x != v and x.node not in sees_v), key=lambda ref: (ref.node, ref.item))
-        shapes = {ref: known.get(ref, program.operations[ref.node].shapes[ref.item]) for ref in saved}
+        used = {ref for node in depends_on_v for ref in program.operations[node].refs()}
+        saved = sorted((x for x in used if x != v and x.node not in depends_on_v), key=lambda ref: (ref.node, ref.item))
+        shapes = {ref: input_shapes.get(ref, program.operations[ref.node].shapes[ref.item]) for ref in saved}
         product = FunctionGraph((*saved, v), shapes | {v: program.operations[v.node].shapes[1]})
-        for node in sorted(sees_v):
+        for node in sorted(depends_on_v):
             product.add(node, program.operations[node])
         self._at_point, self._product = at_point.function(tuple(saved)), product.function(program.output)
 
@@ -69,11 +70,11 @@ class PointProgram:
         return partial(self._product, *saved)
 
 
-BOTH, FLAT = Ref(0), Ref(1)  # the inputs of the recorded function: (w, v), and all of `ready`
+BOTH, FLAT = Ref(0), Ref(1)  # the inputs of the recorded function: (w, v), and `ready` as one vector
 
 
 def _capture(phi_at: Map, w: Tensor, ready: Sequence[Tensor]) -> Program:
-    d, sizes = w.numel(), [*(x.numel() for x in ready), 1]  # one more number, so that no piece is the whole
+    d, sizes = w.numel(), [*(x.numel() for x in ready), 1]  # one more number, so that no piece is the whole vector
 
     def product(both: Tensor, flat: Tensor) -> Tensor:
         x, v = torch.split(both, [d, d])

@@ -1,7 +1,7 @@
-"""What is computed from λ only, once for each λ: a list of functions, and the values that the rest needs of them.
+"""Values that depend only on λ and are computed once for each λ, by a list of functions.
 
-Where a value is itself a known function of λ, as exp(λ) or a matrix times λ, it has that as an expression beside it,
-from which derivatives by λ come.
+If a value is a known function of λ, such as exp(λ) or a matrix times λ, it also carries this function as an expression,
+from which derivatives by λ are computed.
 """
 
 from __future__ import annotations
@@ -21,26 +21,27 @@ if TYPE_CHECKING:
 
 
 class Unknown(Exception):  # noqa: N818
-    """A program is not of a form that has formulas, for the reason given; never raised to users."""
+    """A program has no known formulas. The message gives the reason; the exception never reaches users."""
 
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """A value of a stage: its place there, and what it was when the stage was made."""
+    """A value of a stage: its place in the stage, and its value at the λ for which the stage was created."""
 
     place: int
     example: Any
-    varies: bool = True  # with λ; else with the step α only, which is held fixed
-    of_lam: Expression | None = None  # the value as a function of λ, where that is known
+    varies: bool = True  # whether it varies with λ; otherwise only with the step α, which is held fixed
+    of_lam: Expression | None = None  # the value as a function of λ, if known
 
 
-Value = Tensor | Held  # a constant, or what depends on λ
+Value = Tensor | Held  # a constant, or a value that depends on λ
 
 
 class Stage:
     """Functions of λ and of the step α, in the order in which they are computed.
 
-    α is a constant if `alpha_varies` is None; else it is known for each λ, and differentiated by it if True.
+    If `alpha_varies` is None, α is a constant. Otherwise α is computed for each λ, and if `alpha_varies` is True,
+    derivatives by λ include α.
     """
 
     def __init__(self, lam: Tensor, alpha: Tensor, alpha_varies: bool | None) -> None:
@@ -50,21 +51,21 @@ class Stage:
         self.algebra: Algebra | None = None
 
     def follow(self, algebra: Algebra) -> None:
-        """From now on, expressions of λ are kept beside values."""
+        """Store expressions of λ with all values computed from now on."""
         self.algebra = algebra
         self.lam = replace(self.lam, of_lam=algebra.variable())
 
     def number(self, x: float) -> Tensor:
-        """A number as a tensor like λ."""
+        """Return a number as a tensor with the dtype and device of λ."""
         return torch.tensor(float(x), dtype=self.lam.example.dtype, device=self.lam.example.device)
 
     def compute(self, function: Callable[..., Any], *args: Any) -> Any:
-        """The value of a function: a constant if all arguments are, else a place in the stage."""
+        """Return the value of a function: a constant if all arguments are constants, else a value of the stage."""
         result = function(*(x.example if isinstance(x, Held) else x for x in args))
         held = [x for x in args if isinstance(x, Held)]
         if not held:
             if isinstance(result, Tensor) and result.numel() > MOST_NUMBERS and result._base is None:
-                raise Unknown(f"{result.numel()} numbers of data, of which no copy is made")
+                raise Unknown(f"{result.numel()} numbers of data, too many for a copy")
             return result
         self._steps.append((function, args))
         return Held(INPUTS + len(self._steps) - 1, result, any(x.varies for x in held))
@@ -82,11 +83,11 @@ class Stage:
         return self.known(self.compute(lambda x: function.all(x)[0], x), "apply", x, function)
 
     def move(self, move: Callable[[Tensor], Tensor], x: Value) -> Value:
-        """The entries of x in other places."""
+        """Move the entries of x."""
         return self.known(self.compute(move, x), "move", x, move)
 
     def spread(self, x: Value, shape: torch.Size, places: Tensor) -> Value:
-        """The entries of x, expanded to a shape, at other places: −1 of `places` is a 0."""
+        """Expand x to a shape and take its entries at `places`; a place of −1 gives 0."""
 
         def at_places(x: Tensor) -> Tensor:
             return torch.cat((x.expand(shape).reshape(-1), x.new_zeros(1)))[places]
@@ -99,7 +100,7 @@ class Stage:
         return replace(result, of_lam=self.mul(inside, factor).of_lam)  # type: ignore[union-attr]
 
     def known(self, result: Value, name: str, *args: Any) -> Value:
-        """The result of an operation with its expression, if all arguments that vary have one."""
+        """Return the result of an operation with its expression, if all arguments that vary have an expression."""
         if not isinstance(result, Held) or not result.varies or self.algebra is None:
             return result
         if any(isinstance(x, Held) and x.varies and x.of_lam is None for x in args):
@@ -112,7 +113,7 @@ class Stage:
         return replace(result, of_lam=node) if is_expression_of(node, result) else result
 
     def function(self, outputs: Sequence[Held]) -> Callable[[Tensor, Tensor], tuple[Any, ...]]:
-        """The function from λ and α to some of the values; nothing else is computed."""
+        """Return the function from λ and α to some values of the stage. It computes only what these values need."""
         needed = {held.place for held in outputs}
         for i in range(len(self._steps) - 1, -1, -1):
             if INPUTS + i in needed:
@@ -134,16 +135,16 @@ class Stage:
         return run
 
 
-INPUTS = 2  # λ and α
-MOST_NUMBERS = 20_000_000  # in a constant that is computed
+INPUTS = 2  # number of inputs: λ and α
+MOST_NUMBERS = 20_000_000  # largest number of entries of a computed constant
 
 
 def is_expression_of(node: object, held: Held) -> bool:
-    """Is that an expression with an entry for each of a value?"""
+    """Return True if `node` is an expression of the shape of a value, without a sum."""
     shape = getattr(node, "inner", None)
     return shape is not None and getattr(node, "summed", None) is None and shape == held.example.shape
 
 
 def example(value: Value) -> Tensor:
-    """What a value is at the λ for which the stage was made."""
+    """Return a value at the λ for which the stage was created."""
     return value.example if isinstance(value, Held) else value

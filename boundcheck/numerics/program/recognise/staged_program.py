@@ -1,4 +1,4 @@
-"""A recorded program in two parts: what depends on λ only, which a stage computes, and the operations that see w."""
+"""A recorded program in two parts: a stage computes the values that depend only on λ; the rest depends on w."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class StagedProgram:
     """The operations of a program that depend on w, in the order in which they ran."""
 
     def __init__(self, program: Program, stage: Stage) -> None:
-        results: list[Any] = [None, (stage.lam,)]  # None for what depends on w
-        self._operations: dict[int, Operation] = {}  # with values in place of what does not depend on w
+        results: list[Any] = [None, (stage.lam,)]  # None for results that depend on w
+        self._operations: dict[int, Operation] = {}  # arguments that do not depend on w are values of the stage
         for node, operation in enumerate(program.operations[2:], start=2):
             leaves, spec = tree_flatten((operation.args, operation.kwargs), is_leaf=lambda x: isinstance(x, Ref))
             with_w = [isinstance(x, Ref) and results[x.node] is None for x in leaves]
-            leaves = [x if sees_w else _value(results, x) for x, sees_w in zip(leaves, with_w, strict=True)]
+            leaves = [x if depends else _value(results, x) for x, depends in zip(leaves, with_w, strict=True)]
             args, kwargs = tree_unflatten(leaves, spec)
             if not any(with_w):
                 results.append(on_stage(stage, operation, args, kwargs))
@@ -38,7 +38,7 @@ class StagedProgram:
         self._output = program.output if depends else _value(results, program.output)
 
     def function(self, slot: Callable[[Held], int]) -> Callable[[Tensor, Any], Tensor]:
-        """The function of w and of a tuple of what is prepared; `slot` says where a value is in it."""
+        """Return the program as a function of w and of a tuple of stage values. `slot` gives a value's index there."""
         values = tree_flatten([(o.args, o.kwargs) for o in self._operations.values()] + [self._output])[0]
         held = {x.place: x for x in values if isinstance(x, Held)}
         graph = FunctionGraph((W, READY), {W: self._shape_of_w})

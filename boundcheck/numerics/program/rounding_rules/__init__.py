@@ -1,8 +1,8 @@
 """Rules of ball arithmetic: for each operation of PyTorch, an enclosure of its exact value on enclosed inputs.
 
-One function, or one row of a table, is one rule, with the arguments of the operation: balls in the place of float
-tensors, tensors of whole numbers and conditions as they are. A rule returns balls, conditions or whole numbers that are
-sure, and None for what it says nothing of.
+A rule is one function, or one entry of a table. It takes the arguments of the operation, with balls instead of float
+tensors; integer and boolean tensors stay as they are. It returns balls, and conditions or integers that are certain. It
+returns None for a result about which it states nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Operations in pieces: comparisons, signs, largest entries, rounding to whole numbers.
+"""Piecewise operations: comparisons, signs, largest entries, rounding to integers.
 
-A condition is decided only where it is the same for the whole ball, else it is refused. Values such as |x| or max(x, y)
-need no decision: they move by no more than their arguments do.
+A condition must have the same answer for the whole ball; otherwise it is refused. Values such as |x| or max(x, y) need
+no decision, because they change by no more than their arguments.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from boundcheck.numerics.program.rounding_rules.elementwise import exp, expm1
 
 
 def decide(yes: Tensor, no: Tensor) -> Tensor:
-    """The condition, where every entry is surely true or surely false."""
+    """Return the condition `yes` if every entry is certainly true (`yes`) or certainly false (`no`); else refuse."""
     if not bool((yes | no).all()):
         raise Refusal("rounding alone decides a comparison")
     return yes
 
 
 def positive(x: Ball) -> Tensor:
-    """Is x > 0?"""
+    """Return the condition x > 0."""
     return decide(x.mid > x.rad, x.mid <= -x.rad)
 
 
 def zero(x: Ball) -> Tensor:
-    """Is x = 0?"""
+    """Return the condition x = 0."""
     return decide((x.mid == 0) & (x.rad == 0), x.mid.abs() > x.rad)
 
 
@@ -47,7 +47,7 @@ def _eq(a: Real, b: Real) -> Tensor:
 
 
 def sign(x: Ball) -> Ball:
-    """−1, 0 or 1."""
+    """Return the sign: −1, 0 or 1."""
     sure = decide((x.mid.abs() > x.rad) | ((x.mid == 0) & (x.rad == 0)), torch.zeros_like(x.mid, dtype=torch.bool))
     return ball(torch.where(sure, x.mid.sign(), 0.0))
 
@@ -69,19 +69,19 @@ def minimum(a: Real, b: Real) -> Ball:
 
 
 def clamp(x: Ball, min: Real | None = None, max: Real | None = None) -> Ball:
-    """Between two ends."""
+    """Clamp x to an interval."""
     x = x if min is None else maximum(x, min)
     return x if max is None else minimum(x, max)
 
 
-def _to_whole_numbers(to: Callable[[Tensor], Tensor]) -> Callable[[Ball], Ball]:
-    """Rounding to whole numbers, by a function that never falls."""
+def _rounding_to_integers(rounded: Callable[[Tensor], Tensor]) -> Callable[[Ball], Ball]:
+    """Return the rule of a nondecreasing function that rounds to integers."""
 
     def rule(x: Ball) -> Ball:
-        value = to(x.mid)
+        value = rounded(x.mid)
         far = torch.tensor(float("inf"), dtype=torch.float64)
         low, high = torch.nextafter(x.mid - x.rad, -far), torch.nextafter(x.mid + x.rad, far)
-        sure = (x.rad == 0) | ((to(low) == value) & (to(high) == value))
+        sure = (x.rad == 0) | ((rounded(low) == value) & (rounded(high) == value))
         decide(sure, torch.zeros_like(sure))
         return ball(value)
 
@@ -89,25 +89,25 @@ def _to_whole_numbers(to: Callable[[Tensor], Tensor]) -> Callable[[Ball], Ball]:
 
 
 def _extreme(x: Ball, dim: list[int] | int | None = None, keepdim: bool = False) -> Ball:
-    """The largest entry along some axes: it moves by no more than the entries do."""
+    """Return the largest entry along some axes, which changes by no more than the entries."""
     axes = tuple(range(x.mid.dim())) if dim is None or dim == [] else dim
     return Ball(x.mid.amax(axes, keepdim), x.rad.amax(axes, keepdim))
 
 
 def _mirrored(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """The same of −x: smallest entries from largest."""
+    """Return the rule for smallest entries, from a rule for largest entries applied to −x."""
 
-    def mirrored(x: Ball, *rest: Any, **more: Any) -> Any:
-        result = rule(Ball(-x.mid, x.rad), *rest, **more)
+    def negated(x: Ball, *args: Any, **kwargs: Any) -> Any:
+        result = rule(Ball(-x.mid, x.rad), *args, **kwargs)
         if isinstance(result, tuple):
             return Ball(-result[0].mid, result[0].rad), result[1]
         return Ball(-result.mid, result.rad) if isinstance(result, Ball) else result
 
-    return mirrored
+    return negated
 
 
 def _largest(x: Ball, dim: int, keepdim: bool = False) -> tuple[Ball, Tensor]:
-    """The largest entry along an axis and where it is, which must be sure."""
+    """Return the largest entry along an axis and its index, which must be certain."""
     index = x.mid.argmax(dim, keepdim=True)
     best = Ball(x.mid.gather(dim, index), x.rad.expand(x.shape).gather(dim, index))
     itself = torch.zeros_like(x.mid, dtype=torch.bool).scatter(dim, index, True)
@@ -122,7 +122,7 @@ def _where_largest(x: Ball, dim: int | None = None, keepdim: bool = False) -> Te
 
 
 def _sort(x: Ball, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> tuple[Ball, Tensor]:
-    """In order, which must be sure: no two entries may be equal."""
+    """Sort entries. The order must be certain, so no two entries may be equal."""
     if x.mid.dim() == 0:
         return x, torch.zeros((), dtype=torch.int64)
     index = x.mid.argsort(dim, descending)
@@ -145,9 +145,9 @@ def _max_pool2d(
     x: Ball, kernel: list[int], stride: list[int] = [], padding: list[int] = [0], dilation: list[int] = [1],  # noqa: B006
     ceil_mode: bool = False,
 ) -> tuple[Ball, Tensor]:  # fmt: skip
-    """The largest entry of each window and where it is: the first of equal ones that are exact, else it must be sure.
+    """Return the largest entry of each window and its index, which must be certain.
 
-    The windows are laid out in rows, together with where each entry comes from.
+    Among equal exact entries, it is the first. The windows are laid out in rows, with the place of each entry.
     """
     if ceil_mode:
         raise Refusal("max_pool2d with ceil_mode")
@@ -160,23 +160,23 @@ def _max_pool2d(
     sides = {"kernel_size": kernel, "stride": stride or kernel, "padding": padding, "dilation": dilation}
     layout = {key: tuple(side) * (1 if len(side) == 2 else 2) for key, side in sides.items()}
     window, rad, place = (unfold(t.reshape(planes), **layout) for t in (batched.mid, batched.rad, where))
-    chosen = place == index.reshape(window.shape[0], 1, -1) + 1
-    best = Ball(*((t * chosen).sum(1, keepdim=True) for t in (window, rad)))
+    is_best = place == index.reshape(window.shape[0], 1, -1) + 1
+    best = Ball(*((t * is_best).sum(1, keepdim=True) for t in (window, rad)))
     gap = sub(best, Ball(window, rad))
     later = place > index.reshape(window.shape[0], 1, -1) + 1
-    sure = chosen | (place == 0) | (gap.mid > gap.rad) | (later & (gap.mid == 0) & (gap.rad == 0))
+    sure = is_best | (place == 0) | (gap.mid > gap.rad) | (later & (gap.mid == 0) & (gap.rad == 0))
     decide(sure, torch.zeros_like(sure))
     pooled = Ball(mid, best.rad.reshape(mid.shape))
     return (pooled, index) if x.mid.dim() == 4 else (pooled.map(lambda t: t[0]), index[0])
 
 
-def _max(x: Ball, *rest: Any, **more: Any) -> Any:
-    """max() of all, max(dim) or max(other)."""
-    if not rest and not more:
+def _max(x: Ball, *args: Any, **kwargs: Any) -> Any:
+    """max() of all entries, max(dim) or max(other)."""
+    if not args and not kwargs:
         return _extreme(x)
-    if rest and isinstance(rest[0], Ball):
-        return maximum(x, rest[0])
-    return _largest(x, *rest, **more)
+    if args and isinstance(args[0], Ball):
+        return maximum(x, args[0])
+    return _largest(x, *args, **kwargs)
 
 
 def _leaky(x: Ball, slope: Real = 0.01) -> Ball:
@@ -203,10 +203,10 @@ def _hardtanh_backward(grad: Ball, x: Ball, low: Real, high: Real) -> Ball:
     return choose(positive(sub(x, low)) & positive(sub(high, x)), grad, 0.0)
 
 
-def _min(x: Ball, *rest: Any, **more: Any) -> Any:
-    if rest and isinstance(rest[0], Ball):
-        return minimum(x, rest[0])
-    return _mirrored(_max)(x, *rest, **more)
+def _min(x: Ball, *args: Any, **kwargs: Any) -> Any:
+    if args and isinstance(args[0], Ball):
+        return minimum(x, args[0])
+    return _mirrored(_max)(x, *args, **kwargs)
 
 
 RULES: dict[str, Callable[..., Any]] = {
@@ -232,10 +232,10 @@ RULES: dict[str, Callable[..., Any]] = {
     "clamp_max": lambda x, max: clamp(x, None, max),
     "hardtanh": lambda x, low=-1, high=1: clamp(x, low, high),
     "hardtanh_backward": _hardtanh_backward,
-    "floor": _to_whole_numbers(torch.floor),
-    "ceil": _to_whole_numbers(torch.ceil),
-    "trunc": _to_whole_numbers(torch.trunc),
-    "round": _to_whole_numbers(torch.round),
+    "floor": _rounding_to_integers(torch.floor),
+    "ceil": _rounding_to_integers(torch.ceil),
+    "trunc": _rounding_to_integers(torch.trunc),
+    "round": _rounding_to_integers(torch.round),
     "amax": _extreme,
     "amin": _mirrored(_extreme),
     "max": _max,

@@ -1,7 +1,7 @@
-"""Smooth functions of one number, entry by entry, and arithmetic.
+"""Arithmetic, and smooth functions of one number, entry by entry.
 
-Assumed: PyTorch's exp, expm1, log, log1p, log2, log10, sin, cos, tanh, sinh, cosh, atan, asinh, erf in float64
-are within 4 units in the last place, erfc within 8. The square root is that of IEEE.
+Assumptions: in float64, PyTorch's exp, expm1, log, log1p, log2, log10, sin, cos, tanh, sinh, cosh, atan, asinh and erf
+are accurate to 4 units in the last place, and erfc to 8. The square root is correctly rounded, as IEEE requires.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from boundcheck.numerics.program.rounding_rules.ball import (
 
 
 def _steep(x: Ball, top: float, factor: float, rate: float) -> Tensor:
-    """min(top, factor·e^(−rate·least |x|)) with room for rounding: how steep a function is that levels off."""
+    """min(top, factor·e^(−rate·least |x|)) with a margin for rounding, as a bound of the slope."""
     least = (x.mid.abs() - x.rad).clamp(min=0)
     return (1.01 * factor * torch.exp(-rate * least)).clamp(max=top)
 
@@ -53,16 +53,16 @@ def expm1(a: Real) -> Ball:
     return function(x.mid.expm1(), x.mid.exp() * x.rad.expm1())
 
 
-def _logarithm(x: Ball, base: Ball, value: Tensor, factor: float = 1.0) -> Ball:
-    """With slope factor/base."""
-    least = down(base.mid - base.rad)
+def _logarithm(x: Ball, argument: Ball, value: Tensor, factor: float = 1.0) -> Ball:
+    """A logarithm with this computed value and the slope factor/argument."""
+    least = down(argument.mid - argument.rad)
     if not bool((least > 0).all()):
         raise Refusal("the argument of a logarithm may be 0 or less")
     return function(value, factor * x.rad / least)
 
 
 def log(a: Real) -> Ball:
-    """The natural logarithm."""
+    """Natural logarithm."""
     x = ball(a)
     return _logarithm(x, x, x.mid.log())
 
@@ -74,7 +74,7 @@ def log1p(a: Real) -> Ball:
 
 
 def sqrt(a: Real) -> Ball:
-    """|√x − √m| = |x − m|/(√x + √m) ≤ r/√m; 0 stays exact."""
+    """√a, by |√x − √m| = |x − m|/(√x + √m) ≤ r/√m. √0 = 0 stays exact."""
     x = ball(a)
     zero = (x.mid == 0) & (x.rad == 0)
     if not bool((zero | (x.mid > x.rad)).all()):
@@ -85,7 +85,10 @@ def sqrt(a: Real) -> Ball:
 
 
 def sigmoid(a: Real) -> Ball:
-    """1/(1 + e^(−a)), of slope σ(1 − σ) ≤ min(¼, e^(−|a|)); computed with two functions and three roundings."""
+    """1/(1 + e^(−a)), with slope σ(1 − σ) ≤ min(¼, e^(−|a|)).
+
+    `ulps` covers the errors of two exponentials and three roundings.
+    """
     x = ball(a)
     e = (-x.mid.abs()).exp()
     value = torch.where(x.mid >= 0, 1.0, e) / (1 + e)
@@ -93,13 +96,13 @@ def sigmoid(a: Real) -> Ball:
 
 
 def tanh(a: Real) -> Ball:
-    """Of slope 1/cosh² ≤ min(1, 4e^(−2|a|))."""
+    """tanh(a), with slope 1/cosh² ≤ min(1, 4e^(−2|a|))."""
     x = ball(a)
     return function(x.mid.tanh(), x.rad * _steep(x, 1.0, 4.0, 2.0))
 
 
 def softplus(a: Real) -> Ball:
-    """log(1 + e^a) = max(a, 0) + log(1 + e^(−|a|)), of slope σ(a) ≤ min(1, e^a); all terms are positive."""
+    """log(1 + e^a) = max(a, 0) + log(1 + e^(−|a|)), with slope σ(a) ≤ min(1, e^a). No term is negative."""
     x = ball(a)
     value = x.mid.clamp(min=0) + torch.log1p(torch.exp(-x.mid.abs()))
     slope = (1.01 * torch.exp((x.mid + x.rad).clamp(max=0))).clamp(max=1.0)
@@ -115,7 +118,7 @@ def _lipschitz(value: Callable[[Tensor], Tensor], slope: float) -> Callable[[Any
 
 
 def _hyperbolic(value: Callable[[Tensor], Tensor]) -> Callable[[Any], Ball]:
-    """sinh and cosh, of slope at most cosh."""
+    """Return the rule of sinh or cosh, whose slope is at most cosh."""
 
     def rule(a: Any) -> Ball:
         x = ball(a)
@@ -125,24 +128,24 @@ def _hyperbolic(value: Callable[[Tensor], Tensor]) -> Callable[[Any], Ball]:
 
 
 def _bell(x: Ball) -> Tensor:
-    """At least the slope of erf, 2/√π e^(−x²), with room for rounding."""
+    """Return an upper bound of the slope of erf, 2/√π e^(−x²), with a margin for rounding."""
     return 1.14 * torch.exp(-((x.mid.abs() - x.rad).clamp(min=0) ** 2))
 
 
 def erf(a: Real) -> Ball:
-    """The error function."""
+    """Error function."""
     x = ball(a)
     return function(torch.erf(x.mid), x.rad * _bell(x))
 
 
 def erfc(a: Real) -> Ball:
-    """1 − erf; libraries differ by up to 5 units in the last place."""
+    """1 − erf. Libraries differ by up to 5 units in the last place."""
     x = ball(a)
     return function(torch.erfc(x.mid), x.rad * _bell(x), ulps=8)
 
 
 def whole_power(a: Real, p: int) -> Ball:
-    """a^p for a whole p, by squares."""
+    """a^p for an integer p, by repeated squaring."""
     if p < 0:
         return div(1.0, whole_power(a, -p))
     if p > 1024:
@@ -157,7 +160,10 @@ def whole_power(a: Real, p: int) -> Ball:
 
 
 def power(a: Real, p: Real) -> Ball:
-    """a^p: by products for a whole p, by square roots for halves, else e^(p log a) for a > 0; 0^p = 0 for p > 0."""
+    """a^p: products for an integer p, square roots for a half-integer p, otherwise e^(p log a) for a > 0.
+
+    0^p = 0 for p > 0.
+    """
     if isinstance(p, Ball) and p.exact and p.mid.numel() == 1 and not isinstance(a, int | float):
         p = float(p.mid)
     if isinstance(p, int | float):
@@ -174,7 +180,7 @@ def power(a: Real, p: Real) -> Ball:
 
 
 def gelu(a: Ball, approximate: str = "none") -> Ball:
-    """aΦ(a) with the normal distribution function Φ, or its approximation by tanh."""
+    """aΦ(a), where Φ is the normal distribution function or its approximation by tanh."""
     return mul(a, _gate(a, approximate)[0])
 
 
@@ -185,7 +191,7 @@ def gelu_backward(grad: Ball, a: Ball, approximate: str = "none") -> Ball:
 
 
 def _gate(a: Ball, approximate: str) -> tuple[Ball, Ball]:
-    """What gelu multiplies a by, and its derivative."""
+    """Return the factor by which gelu multiplies a, and its derivative."""
     if approximate == "none":
         gate = mul(0.5, erfc(neg(mul(a, close(math.sqrt(0.5), a)))))
         return gate, mul(close(1 / math.sqrt(2 * math.pi), a), exp(mul(-0.5, square(a))))

@@ -1,6 +1,6 @@
-"""Losses and what they are made of: softplus, softmax, and distances in pieces.
+"""Losses and their parts: softplus, softmax, and piecewise distances.
 
-Each is its mathematical definition in ball arithmetic, whatever PyTorch's kernels do.
+Each rule evaluates the mathematical definition in ball arithmetic, not the algorithm of PyTorch's kernel.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from boundcheck.numerics.program.rounding_rules.moves import mean, variance
 
 
 def _softplus(x: Ball, beta: float = 1, threshold: float = 20) -> Ball:
-    """log(1 + e^(βx))/β, and x where βx is above the threshold."""
+    """log(1 + e^(βx))/β, or x if βx is above the threshold."""
     z = mul(x, beta)
     return choose(positive(sub(z, threshold)), x, div(softplus(z), beta))
 
@@ -44,7 +44,7 @@ def _softplus_backward(grad: Ball, x: Ball, beta: float, threshold: float) -> Ba
 
 
 def _shifted(x: Ball, dim: int | list[int]) -> tuple[Ball, Tensor]:
-    """x − c with c the largest midpoint, which is one stored number whatever the exact largest entry is."""
+    """Return x − c and c, the largest midpoint. c is a stored number, even if the largest entry is uncertain."""
     c = x.mid.amax(dim, keepdim=True)
     return sub(x, c), c
 
@@ -76,12 +76,12 @@ def _log_softmax_backward(grad: Ball, y: Ball, dim: int, dtype: Any) -> Ball:
 
 
 def _reduced(x: Ball, reduction: int) -> Ball:
-    """ATen's numbers: 0 for nothing, 1 for the mean, 2 for the sum."""
+    """Apply a reduction by ATen's number: 0 for none, 1 for the mean, 2 for the sum."""
     return x if reduction == 0 else total(x) if reduction == 2 else mean(x)
 
 
 def _shared(grad: Ball, x: Ball, reduction: int) -> Ball:
-    """What each entry receives of the gradient of the reduced loss."""
+    """Return the part of the gradient of a reduced loss that each entry gets."""
     return div(grad, float(x.mid.numel())) if reduction == 1 else grad
 
 
@@ -139,15 +139,15 @@ def _bce_backward(grad: Ball, x: Ball, y: Ball, weight: Ball | None = None, redu
 
 
 def _class_weights(x: Ball, target: Tensor, weight: Ball | None, ignored: int) -> tuple[Tensor, Ball]:
-    """The class of each row, and its weight, 0 for those that are left out."""
-    counts = target != ignored
-    row = torch.where(counts, target, 0)
+    """Return the class of each row and its weight, which is 0 for the ignored class."""
+    is_used = target != ignored
+    row = torch.where(is_used, target, 0)
     weights = point(torch.ones(row.shape)) if weight is None else weight.map(lambda t: t.expand(weight.shape)[row])
-    return row, choose(counts, weights, 0.0)
+    return row, choose(is_used, weights, 0.0)
 
 
 def _nll(x: Ball, target: Tensor, weight: Ball | None, reduction: int, ignored: int) -> tuple[Ball, Ball]:
-    """−Σ weight·x[class], divided by the sum of the weights for the mean."""
+    """−Σ weight·x[class]; for the mean, divided by the sum of the weights."""
     row, each = _class_weights(x, target, weight, ignored)
     axis = x.mid.dim() - 1 if x.mid.dim() < 3 else 1
     picked = x.map(lambda t: t.expand(x.shape).gather(axis, row.unsqueeze(axis)).squeeze(axis))
@@ -185,7 +185,7 @@ def _layer_norm(x: Ball, shape: list[int], weight: Any, bias: Any, eps: float) -
 def _layer_norm_backward(
     grad: Ball, x: Ball, shape: list[int], middle: Ball, scale: Ball, weight: Any, bias: Any, mask: list[bool]
 ) -> tuple[Ball | None, Ball | None, Ball | None]:
-    """By x: scale·(g − mean g − y·mean(gy)) with g = grad·weight and y = (x − mean)·scale."""
+    """Derivative by x: scale·(g − mean g − y·mean(gy)) with g = grad·weight and y = (x − mean)·scale."""
     axes = _axes(x, shape)
     outside = [i for i in range(x.mid.dim()) if i not in axes]
     y = mul(sub(x, middle), scale)
@@ -200,17 +200,17 @@ def _layer_norm_backward(
 
 
 def _logaddexp(a: Real, b: Real) -> Ball:
-    """max + softplus(−|difference|) by b + softplus(a − b)."""
+    """log(e^a + e^b) = b + softplus(a − b)."""
     return add(b, softplus(sub(a, b)))
 
 
 def _xlogy(a: Real, b: Real) -> Ball:
-    """a log b, and 0 where a is exactly 0."""
+    """a log b, or 0 if a is exactly 0."""
     x, y = ball(a), ball(b)
-    none = (x.mid == 0) & (x.rad == 0)
-    if not bool(((y.mid > y.rad) | none).all()):
+    zero = (x.mid == 0) & (x.rad == 0)
+    if not bool(((y.mid > y.rad) | zero).all()):
         raise Refusal("the argument of a logarithm may be 0 or less")
-    return mul(x, log(choose(none, math.e, y)))
+    return mul(x, log(choose(zero, math.e, y)))
 
 
 RULES: dict[str, Callable[..., Any]] = {

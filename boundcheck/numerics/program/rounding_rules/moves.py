@@ -1,7 +1,8 @@
 """Operations that move entries, and sums of entries.
 
-A move puts every entry of the result where one entry of an input or a given number was, so it acts on midpoints and
-radii alike. A sum adds entries with coefficient 1: f(mid) errs by at most f(rad) + γ_n f(|mid|), and f of ones is n.
+Every entry of the result of a move is an entry of an input or a fixed number, so a move acts on midpoints and radii in
+the same way. A sum f adds entries with coefficient 1. The error of f(mid) is at most f(rad) + γ_n f(|mid|), where n is
+f of ones.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def _move(name: str) -> Callable[..., Ball]:
 
 
 def _radius_args(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Numbers that an operation fills in are exact, of radius 0."""
+    """Return the arguments for the radii. Numbers that the operation inserts are exact and have radius 0."""
     if name == "constant_pad_nd":
         return args[:2]
     if name == "scatter":
@@ -95,7 +96,7 @@ def _sum_of(name: str) -> Callable[..., Ball]:
 
 
 def _scaled(name: str) -> Callable[..., Ball]:
-    """index_add with a factor: the source is multiplied first."""
+    """Rule for index_add with a factor: multiply the source first."""
     plain = _sum_of(name)
 
     def rule(x: Any, dim: int, index: Tensor, source: Any, *, alpha: float = 1) -> Ball:
@@ -105,7 +106,7 @@ def _scaled(name: str) -> Callable[..., Ball]:
 
 
 def mean(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Ball:
-    """The sum over some axes divided by the number of terms."""
+    """Mean over some axes: the sum divided by the number of terms."""
     summed = total(ball(x), dim, keepdim)
     return div(summed, float(_terms(x, summed)))
 
@@ -130,7 +131,7 @@ def _prod(x: Ball, dim: int | None = None, keepdim: bool = False, *, dtype: Any 
 
 
 def cumprod(x: Ball, dim: int, *, dtype: Any = None) -> Ball:
-    """Products one after the other."""
+    """Cumulative products along an axis, multiplied one after the other."""
     n = x.shape[dim] if x.mid.dim() else 1
     if n > 256 or n == 0:
         raise Refusal(f"a product of {n} numbers")
@@ -149,24 +150,27 @@ def _index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> B
     return _move("index_put")(x, indices, values)
 
 
-def _filled(x: Any, value: Any) -> Ball:
+def _fill(x: Any, value: Any) -> Ball:
     x, value = ball(x), ball(value)
     return Ball(value.mid.expand(x.shape), value.rad.expand(x.shape))
 
 
-def _copied(x: Any, source: Any, non_blocking: bool = False) -> Ball:
-    return _filled(x, source)
+def _copy(x: Any, source: Any, non_blocking: bool = False) -> Ball:
+    return _fill(x, source)
 
 
 def _pool_backward(grad: Ball, x: Ball, *rest: Any) -> Ball:
-    """The windows' gradients at the entries `index`, which only gives the shape of x."""
+    """Add the gradient of each window at the index of its largest entry. x only gives the shape."""
     grads = [aten.max_pool2d_with_indices_backward(g, x.mid, *rest) for g in (grad.mid, grad.mid.abs(), grad.rad)]
     n = int(aten.max_pool2d_with_indices_backward(torch.ones_like(grad.mid), x.mid, *rest).max())
     return Ball(grads[0], up(grads[2] + (gamma(n) * grads[1] if n > 1 else 0.0), n))
 
 
 def _average(name: str) -> Callable[..., Ball]:
-    """Means over windows, and their transpose: coefficients are not negative, and one more rounding for each."""
+    """Return the rule for means over windows or their transpose.
+
+    The coefficients are not negative, and each adds one rounding.
+    """
 
     def rule(x: Ball, *rest: Any) -> Ball:
         shape = [r.mid if isinstance(r, Ball) else r for r in rest]
@@ -184,7 +188,7 @@ def _embedding_backward(grad: Ball, index: Tensor, rows: int, padding: int, scal
 
 
 def vector_norm(x: Ball, p: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Ball:
-    """The norms with p = 1, 2 and ∞."""
+    """Norm with p = 1, 2 or ∞."""
     if p is None or p == 2:
         return sqrt(total(mul(x, x), dim, keepdim))
     size = Ball(x.mid.abs(), x.rad)
@@ -196,27 +200,27 @@ def vector_norm(x: Ball, p: Any = 2, dim: Any = None, keepdim: bool = False, *, 
     raise Refusal(f"a norm with p={p}")
 
 
-def _apart(x: Ball, y: Ball) -> Ball:
-    """All differences of rows."""
+def _row_differences(x: Ball, y: Ball) -> Ball:
+    """All differences of a row of x and a row of y."""
     return sub(x.map(lambda t: t.expand(x.shape).unsqueeze(-2)), y.map(lambda t: t.expand(y.shape).unsqueeze(-3)))
 
 
 def _distances(x: Ball, y: Ball, p: float, mode: Any = None) -> Ball:
-    """Euclidean distances of rows, 0 for rows that are exactly equal."""
-    return vector_norm(_apart(x, y), p, -1)
+    """Distances of rows in the p-norm. The distance of exactly equal rows is exactly 0."""
+    return vector_norm(_row_differences(x, y), p, -1)
 
 
 def _distances_backward(grad: Ball, x: Ball, y: Ball, p: float, distance: Ball) -> Ball:
     """Σ grad·(x − y)/distance over the rows of y, without those at distance 0."""
     if p != 2:
         raise Refusal(f"distances with p={p}")
-    none = (distance.mid == 0) & (distance.rad == 0)
-    share = choose(none, 0.0, div(grad, choose(none, 1.0, distance)))
-    return total(mul(share.map(lambda t: t.unsqueeze(-1)), _apart(x, y)), -2)
+    zero = (distance.mid == 0) & (distance.rad == 0)
+    quotient = choose(zero, 0.0, div(grad, choose(zero, 1.0, distance)))
+    return total(mul(quotient.map(lambda t: t.unsqueeze(-1)), _row_differences(x, y)), -2)
 
 
 def _cast(x: Any, **options: Any) -> Any:
-    """To another precision: exactly the same numbers. To whole numbers: those of the midpoints, which must be sure."""
+    """Cast to another dtype. Another precision keeps the same exact numbers; integers must be certain."""
     dtype = options.get("dtype")
     if dtype is None or dtype.is_floating_point:
         return ball(x)
@@ -236,9 +240,9 @@ RULES |= {
     "embedding_dense_backward": _embedding_backward,
     "max_pool2d_with_indices_backward": _pool_backward,
     "masked_fill": lambda x, mask, value: choose(mask, value, x),
-    "fill": _filled,
+    "fill": _fill,
     "zero": lambda x: point(torch.zeros_like(ball(x).mid)),
-    "copy": _copied,
+    "copy": _copy,
     "_to_copy": _cast,
     "sum": lambda x, dim=None, keepdim=False, dtype=None: total(ball(x), dim, keepdim),
     "mean": mean,

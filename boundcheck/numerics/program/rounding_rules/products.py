@@ -1,6 +1,6 @@
-"""Products of matrices, with sparse ones too, and convolutions.
+"""Products of dense and sparse matrices, and convolutions.
 
-Assumed: PyTorch's convolution of float64 on the CPU is a sum of products in some order, not a fast transform.
+Assumption: PyTorch's float64 convolution on the CPU is a sum of products in some order, not a fast transform.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ aten = torch.ops.aten
 
 
 def _product(a: Any, b: Any) -> Ball:
-    """ab, where a may be a sparse matrix of stored numbers."""
+    """Product ab, where a may be a sparse matrix of stored numbers."""
     if isinstance(a, Tensor):
         return _sparse_product(a, ball(b))
     if isinstance(b, Tensor):
@@ -27,7 +27,7 @@ def _product(a: Any, b: Any) -> Ball:
 
 
 def _sparse_product(a: Tensor, b: Ball) -> Ball:
-    """From the entries that are stored."""
+    """Product of a sparse matrix and b, from the stored entries."""
     stored: Tensor = a.to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
     vector = b.mid.dim() == 1
     rows = b.map(lambda t: t.expand(b.shape)[:, None]) if vector else b
@@ -36,7 +36,7 @@ def _sparse_product(a: Tensor, b: Ball) -> Ball:
 
 
 def _weighted_rows(row: Tensor, column: Tensor, entries: Tensor, height: int, b: Ball) -> Ball:
-    """The product with a matrix that has `entries` at (row, column): sums of rows of b."""
+    """Product of b with the matrix that has `entries` at (row, column): weighted sums of rows of b."""
 
     def f(x: Tensor, y: Tensor) -> Tensor:
         return y.new_zeros(height, b.shape[1]).index_add_(0, row, x[:, None] * y.expand(b.shape)[column])
@@ -74,7 +74,7 @@ def _convolution(
 
 
 def _terms(weight: Ball) -> int:
-    """At least the number of products in one entry, forwards and backwards."""
+    """Return an upper bound of the number of products in one entry, in the forward and the backward pass."""
     return max(weight.shape[:2]) * math.prod(weight.shape[2:])
 
 
@@ -86,7 +86,7 @@ def _convolution_backward(
     grad: Ball, x: Ball, weight: Ball, bias_sizes: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
     output_padding: Any, groups: int, mask: list[bool],
 ) -> tuple[Ball | None, Ball | None, Ball | None]:  # fmt: skip
-    """By x it is bilinear in (grad, weight), by the weight in (grad, x), and by the bias a sum."""
+    """The derivative by x is bilinear in (grad, weight), by the weight bilinear in (grad, x), by the bias a sum."""
     rest = (None, stride, padding, dilation, transposed, output_padding, groups)
 
     def by_x(g: Tensor, w: Tensor) -> Tensor:
@@ -111,7 +111,7 @@ def _embedding_bag(
     weight: Ball, index: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False, mode: int = 0, sparse: bool = False,
     per_sample_weights: Ball | None = None, include_last_offset: bool = False, padding_idx: int = -1,
 ) -> tuple[Ball, None, None, None]:  # fmt: skip
-    """Sums of rows of the weight, with weights: a product with a sparse matrix."""
+    """Weighted sums of rows of the table, which are a product with a sparse matrix."""
     if mode != 0 or padding_idx != -1 or per_sample_weights is None or not per_sample_weights.exact:
         raise Refusal("an embedding_bag that is not a weighted sum with stored weights")
     ends = offsets.long()
@@ -136,4 +136,4 @@ RULES: dict[str, Callable[..., Any]] = {
     "_embedding_bag": _embedding_bag,
     "_embedding_bag_forward_only": _embedding_bag,
 }
-SPARSE = ("mm", "mv", "addmm", "addmv")  # of these, the first factor may be a sparse matrix of stored numbers
+SPARSE = ("mm", "mv", "addmm", "addmv")  # their first factor may be a sparse matrix of stored numbers

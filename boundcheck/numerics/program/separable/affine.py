@@ -1,4 +1,4 @@
-"""Linear maps of w or λ that are never formed: some of their entries, or a matrix times them."""
+"""Affine maps of w or λ that are never formed as a matrix: entries of the input, or a matrix times such entries."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ Move = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """z = s ∘ (X v[select])[place] + b; without X, z = s ∘ v[select] + b.
+    """z = s ∘ (X v[select])[place] + b, or z = s ∘ v[select] + b without X.
 
     Attributes
     ----------
     slot : str
-        Which input v is, "w" or "lam".
+        The input v: "w" or "lam".
     size : int
         The length of v.
     select : Tensor
-        Entries of v: of shape (p, c) with X, where each occurs once; else of the shape of z.
+        Indices of entries of v. With X, the shape is (p, c) and each entry occurs once; else it is the shape of z.
     scale, offset, slip : Tensor of the shape of z
-        s and b as computed; s is right up to 1e-14 of itself, b up to `slip`.
+        s and b as computed. The relative error of s is at most 1e-14, and the error of b at most `slip`.
     X : scipy sparse matrix or numpy array of shape (m, p), or None
         The matrix.
     place : Tensor of the shape of z, or None
-        Entries of X v[select], which has shape (m, c), flattened.
+        Indices of entries of X v[select], which has shape (m, c), flattened.
     """
 
     slot: str
@@ -50,7 +50,7 @@ class Affine:
 
     @classmethod
     def of_input(cls, slot: str, size: int) -> Affine:
-        """v itself."""
+        """Return the map z = v."""
         zeros = torch.zeros(size, dtype=torch.float64)
         return cls(slot, size, torch.arange(size), zeros + 1, zeros, zeros)
 
@@ -59,29 +59,29 @@ class Affine:
         return self.scale.shape
 
     def moved(self, move: Move) -> Affine:
-        """The entries moved, left out or repeated."""
+        """Move, leave out or repeat entries."""
         scale, offset, slip = move(self.scale), move(self.offset), move(self.slip)
         if self.place is None:
             return replace(self, select=move(self.select), scale=scale, offset=offset, slip=slip)
         return replace(self, place=move(self.place), scale=scale, offset=offset, slip=slip)
 
     def scaled(self, factor: Tensor) -> Affine:
-        """Times numbers, which may make it larger."""
+        """Multiply by numbers, with broadcasting."""
         shape = torch.broadcast_shapes(self.shape, factor.shape)  # type: ignore[no-untyped-call]
         wide = self.moved(lambda t: t.expand(shape))
         offset = wide.offset * factor
-        slip = (wide.slip * factor.abs() + U * offset.abs()) * UP  # 1/number, as a factor, is off by U itself
+        slip = (wide.slip * factor.abs() + U * offset.abs()) * UP  # the factor may be a rounded reciprocal
         return replace(wide, scale=wide.scale * factor, offset=offset, slip=slip + U * offset.abs())
 
     def shifted(self, numbers: Tensor) -> Affine:
-        """Plus numbers."""
+        """Add numbers, with broadcasting."""
         shape = torch.broadcast_shapes(self.shape, numbers.shape)  # type: ignore[no-untyped-call]
         wide = self.moved(lambda t: t.expand(shape))
         offset = wide.offset + numbers
         return replace(wide, offset=offset, slip=(wide.slip + 2 * U * offset.abs()) * UP)
 
     def multiplied(self, X: Any) -> Affine:
-        """X z, for a z of shape (p,) or (p, c) that holds entries of v as they are."""
+        """Return X z, for a z of shape (p,) or (p, c) whose entries are distinct entries of v."""
         plain = self.X is None and bool((self.scale == 1).all()) and not bool(self.offset.any())
         if not plain or int(torch.bincount(self.select.reshape(-1), minlength=1).max()) > 1:
             raise Declined("a matrix times a tensor that is more than entries of w")
@@ -92,14 +92,14 @@ class Affine:
         return Affine(self.slot, self.size, self.select.reshape(-1, c), zeros + 1, zeros, zeros, X, place)
 
     def times(self, v: Tensor) -> Tensor:
-        """F v, without b."""
+        """Return F v, where F is the linear part; b is not added."""
         if self.place is None:
             return self.scale * v[self.select]
         y = torch.from_numpy(np.ascontiguousarray(self.X @ v[self.select].numpy()))
         return self.scale * y.reshape(-1)[self.place]
 
     def transposed(self, u: Tensor) -> Tensor:
-        """Fᵀu."""
+        """Return Fᵀu."""
         scaled, result = (self.scale * u).reshape(-1), torch.zeros(self.size, dtype=torch.float64)
         if self.place is None:
             return result.index_add(0, self.select.reshape(-1), scaled)
@@ -116,25 +116,25 @@ class Affine:
 
     @cached_property
     def absolute(self) -> Affine:
-        """|F|, without b."""
+        """The map |F|, without b."""
         zeros = torch.zeros_like(self.offset)
         positive = replace(self, scale=self.scale.abs(), offset=zeros, slip=zeros)
         return positive if self.X is None else replace(positive, X=abs(self.X))
 
     @cached_property
     def nonnegative(self) -> bool:
-        """Has F no negative entry?"""
+        """Whether F has no negative entry."""
         data = np.zeros(1) if self.X is None else self.X.data if issparse(self.X) else self.X
         return bool((self.scale >= 0).all()) and bool((np.asarray(data) >= 0).all() if np.size(data) else True)
 
     @property
     def terms(self) -> int:
-        """The length of the longest sum in F v or Fᵀu."""
+        """An upper bound of the length of the sums in F v and Fᵀu."""
         return self.size + self.scale.numel()
 
     @cached_property
     def row_norms(self) -> Tensor:
-        """At least the norm of each row of F."""
+        """Upper bounds of the norms of the rows of F."""
         if self.place is None:
             return self.scale.abs() * UP
         squares = self.X.multiply(self.X).sum(1) if issparse(self.X) else (self.X * self.X).sum(1)
@@ -143,20 +143,21 @@ class Affine:
 
     @cached_property
     def block_norms(self) -> Tensor:
-        """At least the norm of the rows of F along the last axis of z together.
+        """Upper bounds of the norms of the blocks of F, whose rows lie along the last axis of z.
 
-        Rows of different entries of v, or of different columns, are orthogonal: then it is the largest of theirs.
+        Rows that use different entries or columns of v are orthogonal. A block of such rows has the norm of its largest
+        row.
         """
         place_of = self.select if self.place is None else self.place % self.select.shape[1]
-        apart = bool((place_of.sort(-1).values.diff(dim=-1) != 0).all())
-        if apart:
+        is_orthogonal = bool((place_of.sort(-1).values.diff(dim=-1) != 0).all())
+        if is_orthogonal:
             return self.row_norms.amax(-1)
         return euclidean(self.row_norms, -1) * (UP + gamma(self.shape[-1]))
 
     def around(self, v: Tensor, radius: float) -> Interval:
-        """z over a ball of v, with its rounding."""
+        """Enclose z over a ball around v, including rounding."""
         middle = self.times(v)
         size = self.absolute.times(v.abs())
-        rounded = (gamma(self.terms + 8) + 1e-12) * (size + self.offset.abs()) + TINY
-        moved = self.row_norms * radius if radius else torch.zeros_like(middle)
-        return around(middle + self.offset, (rounded + self.slip + moved) * (1 + 1e-12))
+        rounding = (gamma(self.terms + 8) + 1e-12) * (size + self.offset.abs()) + TINY
+        change = self.row_norms * radius if radius else torch.zeros_like(middle)
+        return around(middle + self.offset, (rounding + self.slip + change) * (1 + 1e-12))

@@ -1,4 +1,4 @@
-"""From recorded operations to a sum of separable parts; an operation that leaves this form is declined by its name."""
+"""Translate recorded operations to a sum of separable parts. An operation that leaves this form is declined by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from boundcheck.numerics.program.separable.affine import Affine
 from boundcheck.numerics.program.separable.terms import Entries, LogSums, Mix
 
 Known = Affine | Entries | LogSums | Mix
-# moves of one tensor whose every entry is one of the argument's: no zeros and no data are put in
+# moves of one tensor: every entry of the result is an entry of the argument, without zeros or data
 REARRANGED = frozenset((
     "view", "_unsafe_view", "reshape", "_reshape_alias", "permute", "transpose", "t", "squeeze", "unsqueeze", "expand",
     "select", "slice", "clone", "alias", "contiguous", "_to_copy", "lift_fresh", "index", "index_select", "gather",
@@ -27,26 +27,26 @@ REARRANGED = frozenset((
 
 
 def recognise(program: Program, d: int, n: int, dtype: torch.dtype) -> Mix:
-    """The program as a sum of separable parts.
+    """Return the program as a sum of separable parts.
 
     Parameters
     ----------
     program : Program
-        With a scalar output.
+        A program with a scalar output.
     d, n : int
         The lengths of w and λ.
     dtype : torch.dtype
-        Their precision.
+        The precision of w and λ.
 
     Returns
     -------
     Mix
-        Of one entry.
+        The sum, as a tensor with one entry.
 
     Raises
     ------
     Declined
-        If it has another form, with the operation and its line.
+        If the program has another form. The message names the operation and its line.
     """
     results: list[Any] = [Affine.of_input("w", d), Affine.of_input("lam", n)]
     for operation in program.operations[2:]:
@@ -158,7 +158,7 @@ def _arithmetic(name: str, args: Any, kwargs: Any) -> Known:
             raise Declined("aten.div by something that varies")
         number = _number(y)
         exact = bool((torch.frexp(number).mantissa.abs() == 0.5).all())  # a power of two
-        return _scaled(x if exact or isinstance(x, Affine) else Mix.of(x), 1 / number)  # sums have room for rounding
+        return _scaled(x if exact or isinstance(x, Affine) else Mix.of(x), 1 / number)  # a Mix allows rounding
     if name == "mul":
         if _is_known(x) and _is_known(y):
             return _times(x, y)
@@ -169,8 +169,8 @@ def _arithmetic(name: str, args: Any, kwargs: Any) -> Known:
     first, second = (1.0, alpha) if name == "add" else (1.0, -alpha) if name == "sub" else (-alpha, 1.0)
     if _is_known(x) and _is_known(y):
         return Mix.of(_scaled(x, _number(first))).plus(Mix.of(_scaled(y, _number(second))))
-    known, factor, number = (x, first, second * _number(y)) if _is_known(x) else (y, second, first * _number(x))
-    return _shifted(_scaled(known, _number(factor)), number)
+    varying, factor, number = (x, first, second * _number(y)) if _is_known(x) else (y, second, first * _number(x))
+    return _shifted(_scaled(varying, _number(factor)), number)
 
 
 def _scaled(x: Known, factor: Tensor) -> Known:
@@ -192,7 +192,7 @@ def _shifted(x: Known, number: Tensor) -> Known:
 
 
 def _times(x: Known, y: Known) -> Known:
-    """A product of two that vary: of one function of w and one of λ, or of functions of the same numbers."""
+    """Return a product of a function of w and a function of λ, or of two functions of the same z."""
     one, two = _entries(x), _entries(y)
     if x is y and one is not None:
         return _applied(power(2), one)

@@ -1,6 +1,7 @@
-"""What a program that is separable is made of: numbers a_i ψ(u_i) φ(z_i), summed.
+"""The terms of a separable program, which is a sum of numbers a_i ψ(u_i) φ(z_i).
 
-z is an affine function of w, u of λ, entry by entry; φ and ψ are functions of one number, or φ is log-sum-exp of a row.
+z is an affine function of w, and u is an affine function of λ. φ and ψ are functions of one number, or φ is the
+log-sum-exp of a row.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from boundcheck.numerics.program.separable.affine import Affine, Move
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """φ(z), entry by entry; z is affine in one input. `limits` are the arguments of every softplus in φ."""
+    """φ(z), entry by entry, for a z that is affine in one input. `limits` holds the argument of every softplus in φ."""
 
     z: Affine
     chain: Chain
@@ -47,7 +48,7 @@ class LogSums:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Σ_t a_t ψ_k(t) φ_i(t), each into the entry `to` of a tensor: lists of equal length; without ψ, it is 1."""
+    """The terms a_t ψ_k(t) φ_i(t), each added to the entry to_t of a tensor. φ or ψ is 1 if it is None."""
 
     phi: Entries | LogSums | None
     i: Tensor
@@ -57,21 +58,21 @@ class Part:
     k: Tensor | None = None
 
     def some(self, which: Tensor, to: Tensor) -> Part:
-        """Some of the terms, which go to other places."""
+        """Return some of the terms, added to other entries."""
         k = None if self.k is None else self.k[which]
         return replace(self, i=self.i[which], a=self.a[which], to=to, k=k)
 
 
 @dataclass(frozen=True, eq=False)
 class Mix:
-    """A tensor of sums of parts; numbers that are added have no derivative, and are left out."""
+    """A tensor whose entries are sums of terms. Added constants are left out, as they have no derivative."""
 
     parts: tuple[Part, ...]
     shape: torch.Size
 
     @classmethod
     def of(cls, x: Affine | Entries | LogSums | Mix) -> Mix:
-        """Each entry a sum of one."""
+        """Return x as a tensor of sums with one term each."""
         if isinstance(x, Mix):
             return x
         if isinstance(x, Affine):
@@ -84,7 +85,7 @@ class Mix:
         return cls((Part(x, places, torch.ones(count, dtype=torch.float64), places),), x.shape)
 
     def moved(self, move: Move) -> Mix:
-        """The entries moved, left out or repeated."""
+        """Move, leave out or repeat entries."""
         source = move(torch.arange(self.shape.numel()).reshape(self.shape))
         wanted = source.reshape(-1)
         parts = []
@@ -92,14 +93,14 @@ class Mix:
             order = part.to.argsort(stable=True)
             counts = torch.bincount(part.to, minlength=self.shape.numel())
             starts = counts.cumsum(0) - counts
-            many = counts[wanted]
-            to = torch.arange(len(wanted)).repeat_interleave(many)
-            within = torch.arange(len(to)) - (many.cumsum(0) - many)[to]
+            repeats = counts[wanted]
+            to = torch.arange(len(wanted)).repeat_interleave(repeats)
+            within = torch.arange(len(to)) - (repeats.cumsum(0) - repeats)[to]
             parts.append(part.some(order[starts[wanted][to] + within], to))
         return Mix(tuple(parts), source.shape)
 
     def scaled(self, factor: Tensor) -> Mix:
-        """Times numbers."""
+        """Multiply by numbers, entry by entry."""
         wide = self.expanded(torch.broadcast_shapes(self.shape, factor.shape))  # type: ignore[no-untyped-call]
         numbers = factor.expand(wide.shape).reshape(-1)
         return replace(wide, parts=tuple(replace(part, a=part.a * numbers[part.to]) for part in wide.parts))
@@ -108,7 +109,7 @@ class Mix:
         return self if self.shape == shape else self.moved(lambda t: t.expand(shape))
 
     def weighted(self, by: Mix) -> Mix:
-        """Times a function of λ, entry by entry; each entry of `by` is one term of λ alone."""
+        """Multiply by a function of λ, entry by entry. Each entry of `by` must be one term of λ alone."""
         part = by.parts[0] if len(by.parts) == 1 else None
         one_each = part is not None and torch.equal(part.to.sort().values, torch.arange(by.shape.numel()))
         if part is None or not one_each or part.psi is None or part.k is None or part.phi is not None:
@@ -125,7 +126,7 @@ class Mix:
         )
 
     def times_entries(self, other: Entries) -> Mix:
-        """Times a function of the numbers that each entry is a function of: λ·w times w."""
+        """Multiply by a function of the same z, entry by entry, as in λ·w times w."""
         entries = self.parts[0].phi if len(self.parts) == 1 else None
         in_order = all(torch.equal(x, torch.arange(self.shape.numel())) for x in (self.parts[0].i, self.parts[0].to))
         if not isinstance(entries, Entries) or entries.z is not other.z or self.shape != other.shape or not in_order:
@@ -134,10 +135,10 @@ class Mix:
         return replace(self, parts=(replace(self.parts[0], phi=both),))
 
     def plus(self, other: Mix) -> Mix:
-        """The sum of both."""
+        """Return the sum of both."""
         shape = torch.broadcast_shapes(self.shape, other.shape)  # type: ignore[no-untyped-call]
         return Mix((*self.expanded(shape).parts, *other.expanded(shape).parts), shape)
 
     def summed(self, target: Tensor, shape: torch.Size) -> Mix:
-        """Sums of entries: entry o goes to entry target_o."""
+        """Sum entries: entry o is added to entry target_o."""
         return Mix(tuple(part.some(torch.arange(len(part.to)), target[part.to]) for part in self.parts), shape)
