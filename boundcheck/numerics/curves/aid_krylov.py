@@ -11,8 +11,8 @@ rounding in each step, and the residual b − (I − J)Xu of CG is that of its c
 
 A basis is long enough for FP if the neglected term β u_{m−1} of every step is below rounding. This takes a few times √k
 vectors, because polynomials of degree k are close to polynomials of degree √k (Sachdeva and Vishnoi, Faster Algorithms
-via Approximation Theory, 2014, theorem 3.3). CG needs a vector for each step, so it continues step by step after the end
-of the basis (aid_stepwise.py). There its residual is c_m x_m, and its direction is c_m Σ (c_m/c_j) x_j.
+via Approximation Theory, 2014, theorem 3.3). CG needs a vector for each step, so at the end of the basis it continues
+step by step (aid_stepwise.py). There its residual is c_m x_m, and its direction is c_m Σ (c_m/c_j) x_j.
 """
 
 from __future__ import annotations

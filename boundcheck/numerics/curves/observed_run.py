@@ -90,7 +90,7 @@ class ObservedRun:
         return max(self.problem.n, sum(leaf.numel() for leaf in self.every_t.prepared.leaves.tensors))
 
     def at_once(self, numbers: int) -> int:
-        """Return how many t to process at once, given how many numbers each needs: at least 1, even if it is too many."""
+        """Return how many t to process at once, given how many numbers each needs (at least 1, even if too many)."""
         return max(1, self.fit(numbers))
 
     def fit(self, numbers: int) -> int:
