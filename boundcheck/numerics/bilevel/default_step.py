@@ -55,7 +55,7 @@ def default_step(loss: Loss, w0: Tensor, lam: Tensor) -> float:
             continue
         curvature = extreme_curvature(at_lam, w)
         if not float(curvature.L) > L * (1 + LARGER_BY) and bool(before @ after < 0) and _moves(w, alpha * after):
-            curvature = extreme_curvature(at_lam, settled(slope, w, alpha))
+            curvature = extreme_curvature(at_lam, near_solution(slope, w, alpha))
         if not float(curvature.L) > L * (1 + LARGER_BY):
             break
         mu, L = min(mu, float(curvature.mu.clamp(min=0))), float(curvature.L)
@@ -73,7 +73,7 @@ def _moves(w: Tensor, step: Tensor) -> bool:
     return bool(step.norm() > torch.finfo(w.dtype).eps ** 0.5 * w.norm())
 
 
-def settled(slope: Callable[[Tensor], Tensor], w: Tensor, alpha: float) -> Tensor:
+def near_solution(slope: Callable[[Tensor], Tensor], w: Tensor, alpha: float) -> Tensor:
     """Take half steps and then Newton steps from w, and return a point near the solution."""
     for _ in range(SETTLE):
         w = w - alpha / 2 * slope(w)

@@ -91,10 +91,10 @@ def confirm(
             _Question("∇₁²ℓ", function, "params", source.by_w(derivative_by_w(source, slope), slope, unit=1)),
             _Question("∇₂₁ℓ", function, "hparams", source.by_lam(slope, unit=1)),
         ]
-    solved = () if w_star is None else _at_solution(LineSource.of(problem, lam, w_star), w_star, []).unconfirmed
-    known = _ARRIVED.get(problem) if torch.equal(lam, problem.lam) else None
-    new = (w_star is None and known is None) or problem.d + problem.n > LARGE
-    return _answers(problem, questions, solved + (known or ()), through=new, between=between)
+    at_w_star = () if w_star is None else _at_solution(LineSource.of(problem, lam, w_star), w_star, []).unconfirmed
+    from_arrival = _ARRIVED.get(problem) if torch.equal(lam, problem.lam) else None
+    new = (w_star is None and from_arrival is None) or problem.d + problem.n > LARGE
+    return _answers(problem, questions, at_w_star + (from_arrival or ()), through=new, between=between)
 
 
 @torch.no_grad()

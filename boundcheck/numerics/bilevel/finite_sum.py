@@ -97,10 +97,10 @@ class FiniteSum:
     def draw(self, generator: torch.Generator, count: int, device: torch.device) -> Tensor:
         """Draw `count` independent minibatches, as indices of shape (count, b). They are the same on every device."""
         if self.replacement:
-            drawn = torch.randint(self.examples, (count, self.batch), generator=generator, device="cpu")
+            indices = torch.randint(self.examples, (count, self.batch), generator=generator, device="cpu")
         else:
-            drawn = _subsets(self.examples, self.batch, count, generator)
-        return drawn.to(device)
+            indices = _subsets(self.examples, self.batch, count, generator)
+        return indices.to(device)
 
 
 def _subsets(examples: int, batch: int, count: int, generator: torch.Generator) -> Tensor:
@@ -109,8 +109,8 @@ def _subsets(examples: int, batch: int, count: int, generator: torch.Generator) 
     Each draw has one more candidate than the previous draw. If the drawn number is in the subset already, the new
     candidate is taken instead.
     """
-    drawn = torch.empty(count, batch, dtype=torch.int64, device="cpu")
+    subsets = torch.empty(count, batch, dtype=torch.int64, device="cpu")
     for i, last in enumerate(range(examples - batch, examples)):
         new = torch.randint(last + 1, (count,), generator=generator, device="cpu")
-        drawn[:, i] = torch.where((drawn[:, :i] == new[:, None]).any(dim=1), last, new)
-    return drawn
+        subsets[:, i] = torch.where((subsets[:, :i] == new[:, None]).any(dim=1), last, new)
+    return subsets

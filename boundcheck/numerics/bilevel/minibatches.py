@@ -183,14 +183,15 @@ class Minibatches:
     @staticmethod
     def _refuse_random(what: str, first: Tensor, second: Tensor) -> None:
         if not torch.allclose(first, second, rtol=0, atol=0, equal_nan=True):
-            at = int((first - second).abs().nan_to_num(math.inf).argmax())
+            worst = int((first - second).abs().nan_to_num(math.inf).argmax())
+            one, two = float(first.reshape(-1)[worst]), float(second.reshape(-1)[worst])
             raise InputError(
-                f"{what} is {float(first.reshape(-1)[at]):.6g}, and {float(second.reshape(-1)[at]):.6g} when it is "
+                f"{what} is {one:.6g}, and {two:.6g} when it is "
                 "called again with the same minibatch; its only noise may be the choice of examples, so draw no "
                 "random numbers and keep no state in it"
             )
 
-    def _refuse_other(self, what: str, value: Tensor, mean: Tensor, terms: Tensor, count: int, of: str) -> None:
+    def _refuse_other(self, what: str, value: Tensor, mean: Tensor, terms: Tensor, count: int, over: str) -> None:
         size = float(terms.abs().max() + value.abs().max())
         gap = (value - mean).abs()
         if not math.isfinite(size):  # outside of the domain of the function
@@ -198,6 +199,6 @@ class Minibatches:
         if not float(gap.max()) <= APART * count * torch.finfo(value.dtype).eps * size:
             worst = int(gap.argmax())
             raise InputError(
-                f"{what} is {float(value.reshape(-1)[worst]):.6g} on {count} examples and its mean {of} "
+                f"{what} is {float(value.reshape(-1)[worst]):.6g} on {count} examples and its mean {over} "
                 f"{float(mean.reshape(-1)[worst]):.6g}, so it is not a mean over examples; {REMEDY}"
             )

@@ -31,7 +31,7 @@ class Answers:
         """Evaluate the functions now. Unless `ready` is given, `prepare` is called again, because it may be random."""
         ready = Prepared(problem, lam).ready if ready is None else ready
         points = (problem.w0, beside(problem.w0)) if points is None else points
-        phi, outer = (tuple(at(w, ready) for w in points) for at in (problem.phi_at, problem.outer_at))
+        phi, outer = (tuple(function(w, ready) for w in points) for function in (problem.phi_at, problem.outer_at))
         return cls(lam, phi, outer, points)
 
     def refuse_if_changed(self, problem: Problem) -> None:

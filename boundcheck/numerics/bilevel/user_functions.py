@@ -46,13 +46,13 @@ class Door:
         prepare = self.prepare
         if prepare is None:
             return lam
-        given, plugs = self.hparams.open(lam)
-        return _run(plugs, lambda: call(prepare, "prepare", given))
+        hparams, plugs = self.hparams.open(lam)
+        return _run(plugs, lambda: call(prepare, "prepare", hparams))
 
     def of_hparams(self, function: Callable[[Any], Any], name: str, ready: Ready) -> Any:
         """Call a user's function of the hyperparameters, or of the values that were prepared from them."""
-        given, plugs = (ready, []) if self.prepare is not None else self.hparams.open(ready)
-        return _run(plugs, lambda: call(function, name, given))
+        argument, plugs = (ready, []) if self.prepare is not None else self.hparams.open(ready)
+        return _run(plugs, lambda: call(function, name, argument))
 
     def of_both(
         self, function: Callable[..., Any], name: str, finish: Callable[[Any], Tensor]
@@ -87,10 +87,10 @@ def step_of(
 ) -> float | Callable[[Ready], Tensor]:
     """Return the step as a number or a function of the prepared values. The default is that of `default_step`."""
     if callable(step_size):
-        given = door.of_hparams(step_size, "step_size", door.ready(lam))
-        value = torch.as_tensor(given)
+        result = door.of_hparams(step_size, "step_size", door.ready(lam))
+        value = torch.as_tensor(result)
         if value.numel() != 1 or not bool(0 < value < float("inf")):
-            raise InputError(f"step_size returned {what(given)}; return one positive number")
+            raise InputError(f"step_size returned {what(result)}; return one positive number")
         function = step_size
         return lambda ready: scalar(torch.as_tensor(door.of_hparams(function, "step_size", ready)), "step_size")
     if step_size is not None:

@@ -123,9 +123,9 @@ def _enclosed(problem: Problem, Y: Tensor, off_Y: float, Z: Tensor, off_Z: float
     off += size * of_A + unit * d**0.5
     if not off < 1:  # if off < 1, then A has an inverse, of norm at most ‖R‖/(1 − ‖I − RA‖)
         return
-    left = float((Z - A @ X).norm() + unit * ((A.abs() @ X.abs()).norm() + Z.norm())) + off_Z
-    left += of_A * float(X.norm())
-    yield norm("W", X, size / (1 - off) * left, "‖(I − ∂₁Φ)⁻¹∂₂Φ‖ at w*")
+    residual = float((Z - A @ X).norm() + unit * ((A.abs() @ X.abs()).norm() + Z.norm())) + off_Z
+    residual += of_A * float(X.norm())
+    yield norm("W", X, size / (1 - off) * residual, "‖(I − ∂₁Φ)⁻¹∂₂Φ‖ at w*")
 
 
 def _dense(problem: Problem, prepared: Prepared, w: Tensor) -> Iterator[Constant]:

@@ -59,15 +59,15 @@ def calm_hessian(over: ScalarBounds, around: Callable[[float], ScalarBounds], re
     return math.inf
 
 
-def _difference(bounds: ScalarBounds, at: Hessian) -> float:
+def _difference(bounds: ScalarBounds, hessian: Hessian) -> float:
     """Return an upper bound on ‖∇²₁f(w) − ∇²₁f(v)‖ over the ball of the bounds; `at` is the Hessian at v."""
     parts = bounds.over.curvature((W, W))
     lo = sum((part.lo for part in parts[1:]), parts[0].lo)
     up = sum((part.up for part in parts[1:]), parts[0].up)
     if not bool(lo.isfinite().all()) or not bool(up.isfinite().all()):
         return math.inf
-    slack = math.fsum(part.slack for part in parts) + at.off
-    sizes = math.fsum(frobenius(part.lo) + frobenius(part.up) for part in parts) + frobenius(at.H)
+    slack = math.fsum(part.slack for part in parts) + hessian.off
+    sizes = math.fsum(frobenius(part.lo) + frobenius(part.up) for part in parts) + frobenius(hessian.H)
     slack += rounding(len(parts) + 1) * sizes
-    size = max(largest_eigenvalue(up - at.H), largest_eigenvalue(at.H - lo), 0.0) + slack
+    size = max(largest_eigenvalue(up - hessian.H), largest_eigenvalue(hessian.H - lo), 0.0) + slack
     return math.inf if math.isnan(size) else size * UP

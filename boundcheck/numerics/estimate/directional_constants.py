@@ -188,9 +188,9 @@ class _Inverse:
         return cls(N, max(lost, 0.0)) if lost < CLOSE else None
 
 
-def _chi(ball: OnBall, at: Directions) -> float:
+def _chi(ball: OnBall, directions: Directions) -> float:
     """Return an upper bound on χ over a ball: the norm of a bilinear form of a direction in w and a direction in λ."""
-    u, of_w = at.u.value, at.of_w.value
+    u, of_w = directions.u.value, directions.of_w.value
     middle, width = _halves(ball.outer)
     whole = rows_of(middle)
     parts = [rows_of(ball.outer_cross.lo), composed(whole, 1, of_w)]
@@ -199,27 +199,27 @@ def _chi(ball: OnBall, at: Directions) -> float:
     return (trilinear_norm(parts) + ball.outer_cross.slack + _spread(width, of_w)) * UP
 
 
-def _omega(ball: OnBall, at: Directions, inverse: _Inverse, slips: dict[str, float]) -> float:
+def _omega(ball: OnBall, directions: Directions, inverse: _Inverse, slips: dict[str, float]) -> float:
     """Return an upper bound on ‖N(C + Hw')‖‖N(∇₁E − Hu)‖/((1 − lost)‖w − w*‖²) over a ball."""
     N = inverse.N
     middle, width = _halves(ball.outer)
     of_N = spectral_norm(N)
     left = [composed(part, 0, N) for part in ball.third_cross]
-    left += [composed(composed(part, 0, N), 2, at.of_w.value) for part in ball.third]
+    left += [composed(composed(part, 0, N), 2, directions.of_w.value) for part in ball.third]
     right = [composed(rows_of(middle), 0, N)]
-    right += [negative(composed(contracted(part, at.u.value, 2), 0, N)) for part in ball.third]
+    right += [negative(composed(contracted(part, directions.u.value, 2), 0, N)) for part in ball.third]
     first = trilinear_norm(left) + of_N * slips["of_w"]
     second = trilinear_norm(right) + _spread(width, N) + of_N * slips["u"]
     return first * second / (1 - inverse.lost) * UP
 
 
-def _slips(ball: OnBall, at: Directions) -> dict[str, float]:
+def _slips(ball: OnBall, directions: Directions) -> dict[str, float]:
     """Return what the errors of the computed u and w' add to χ and to the factors of ω, on the widest ball."""
     third, cross = trilinear_norm(ball.third), trilinear_norm(ball.third_cross)
     outer = max(spectral_norm(ball.outer.lo), spectral_norm(ball.outer.up)) + ball.outer.slack
-    of_u, of_w = at.u.off, at.of_w.off
-    size_w = frobenius(at.of_w.value) + of_w
-    chi = of_u * (cross + third * size_w) + of_w * (outer + third * norm(at.u.value))
+    of_u, of_w = directions.u.off, directions.of_w.off
+    size_w = frobenius(directions.of_w.value) + of_w
+    chi = of_u * (cross + third * size_w) + of_w * (outer + third * norm(directions.u.value))
     return {"chi": chi * UP, "u": third * of_u * UP, "of_w": third * of_w * UP}
 
 

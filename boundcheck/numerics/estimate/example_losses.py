@@ -65,23 +65,23 @@ def of_losses(
     moments, crosses, weighted = Spread(left=False), Spread(right=False), _Weighted()
     rows, offs, moves, ends, by_lam = [], [], [], [], []
     for terms in programs.own:
-        one = _loss(problem, terms, centre, radius)
-        rows.append(a * one.gradient)
-        offs.append(a * (one.off + gamma(4) * norm(one.gradient)) + 2 * step.off * norm(one.gradient))
-        whole = one.gradient + common.gradient
-        moves.append(a * (norm(whole) + one.off + common.off + gamma(4) * (norm(one.gradient) + norm(whole))) * UP)
-        least, most = ends_of(one.curvature)
+        own = _loss(problem, terms, centre, radius)
+        rows.append(a * own.gradient)
+        offs.append(a * (own.off + gamma(4) * norm(own.gradient)) + 2 * step.off * norm(own.gradient))
+        whole = own.gradient + common.gradient
+        moves.append(a * (norm(whole) + own.off + common.off + gamma(4) * (norm(own.gradient) + norm(whole))) * UP)
+        least, most = ends_of(own.curvature)
         ends.append((least, most))
-        if one.curvature:
-            lo, up, slack, off = _middle(one.curvature)
+        if own.curvature:
+            lo, up, slack, off = _middle(own.curvature)
             moments.add((lo + up) / 2, off)
             weighted.add(up, slack, least, most)
         else:
             moments.add(torch.zeros(problem.d, problem.d, dtype=torch.float64), 0.0)
             weighted.add(None, 0.0, 0.0, 0.0)
-        by_lam.append(norm_of(one.cross))
-        if one.cross:
-            lo, _, _, off = _middle(one.cross)
+        by_lam.append(norm_of(own.cross))
+        if own.cross:
+            lo, _, _, off = _middle(own.cross)
             crosses.add(lo, off)
         else:
             crosses.count += 1

@@ -86,13 +86,13 @@ def _norm(value: Value, slot: str) -> float:
     best = min(norm(slope.reach), slope.norm + norm(slope.rows))
     if isinstance(rule, Elementwise):
         size, base = rule.jet[1].size.reshape(-1), rule.base.slopes[slot]
-        other = spectral_norm(size[:, None] * base.matrix) + norm(size * base.rows.reshape(-1))
+        by_rule = spectral_norm(size[:, None] * base.matrix) + norm(size * base.rows.reshape(-1))
     elif isinstance(rule, Linear):
         inputs = [(i, x) for i, x in enumerate(rule.inputs) if slot in x.slopes]
-        other = math.fsum(rule.norm_of(i) * _norm(x, slot) for i, x in inputs)
+        by_rule = math.fsum(rule.norm_of(i) * _norm(x, slot) for i, x in inputs)
     else:
         return best * UP
-    return (other if other < best else best) * UP
+    return (by_rule if by_rule < best else best) * UP
 
 
 def _plus(J: Tensor | None, off: float, value: Value, slot: str) -> tuple[Tensor | None, float]:

@@ -97,10 +97,10 @@ def _certified(proof: ProgramProof, solution: ReferenceSolution, alpha: Constant
     eye = torch.eye(d, dtype=torch.float64)
     of_R = spectral_norm(R)
     step = min(of_R * residual.w * UP, _newton_step(proof, w, alpha, R, of_R))
-    if (needed := ROOM * step) > reach:  # w is not as accurate as rounding allows, and needs a larger ball
-        if not math.isfinite(needed):
+    if (wider := ROOM * step) > reach:  # w is not as accurate as rounding allows, and needs a larger ball
+        if not math.isfinite(wider):
             return "I − ∂₁Φ is close to singular"
-        reach = needed
+        reach = wider
         try:
             nu_1 = _linearised(proof, w, reach, 1.0 if alpha is None else alpha.value)[2]
         except Declined as why:

@@ -42,8 +42,8 @@ def _start(n: int, generator: torch.Generator, dtype: torch.dtype, device: torch
     """Draw a unit vector, uniform on the sphere. It is the same for every dtype and device."""
     if n < 1:
         raise InputError(f"n = {n} is not a dimension; give an operator on at least one unknown")
-    drawn = torch.randn(n, generator=generator, dtype=torch.float64, device="cpu")
-    b: Tensor = drawn.to(device=device, dtype=dtype)
+    normal = torch.randn(n, generator=generator, dtype=torch.float64, device="cpu")
+    b: Tensor = normal.to(device=device, dtype=dtype)
     b /= b.norm()
     return b
 

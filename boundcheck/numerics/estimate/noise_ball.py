@@ -80,13 +80,13 @@ def ball_of_iterates(
         proved = source.on(w, radius + away.value)
         if isinstance(proved, str):
             return IterateBall(radius, noise_estimates.measured(setting, radius, proved), proved)
-        needed = reach(proved)
-        if needed <= radius:
-            return IterateBall(needed, proved)
-        if not math.isfinite(needed) and radius <= NEAR * start:
+        distance = reach(proved)
+        if distance <= radius:
+            return IterateBall(distance, proved)
+        if not math.isfinite(distance) and radius <= NEAR * start:
             return IterateBall(radius, proved, TOO_LARGE)
         bounds_for_estimates = bounds_for_estimates or proved
-        radius = ROOM * needed
+        radius = ROOM * distance
     if bounds_for_estimates is None:
         of_few = source.on_some(w, start + away.value, escape)
         if isinstance(of_few, str):

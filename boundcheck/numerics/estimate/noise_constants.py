@@ -124,12 +124,12 @@ def noise_constants(
     tell("bounding every example", 0, 1)
     ball = ball_of_iterates(setting, finite_sum, away, t, steps)
     tell("constants of the ball of all iterates", 0, 1)
-    others = Constants({name: constant for name, constant in claimed.items() if name not in NAMES + OF_CURVATURE})
+    other_claims = Constants({name: constant for name, constant in claimed.items() if name not in NAMES + OF_CURVATURE})
 
     def on_ball(radius: float) -> Constants:
         return on_balls(
-            problem, solution, (BallKind.LOCAL,), known=others if known is not None or others else None, radius=radius,
-            spend=spend, tell=tell, doubts=doubts,
+            problem, solution, (BallKind.LOCAL,), known=other_claims if known is not None or other_claims else None,
+            radius=radius, spend=spend, tell=tell, doubts=doubts,
         )[BallKind.LOCAL]  # fmt: skip
 
     try:
@@ -172,14 +172,14 @@ def _primary(
     """Return V[Φ̂(w*)], m₁, m₂ and L_Φ̂. `doubts` says why values at w* and values over the ball are not proved."""
     f, bounds, region = finite_sum.variance_factor, ball.bounds, Ball("w_star", ball.radius)
 
-    def named(name: str, value: float, how: str, side: Side = Side.UPPER, over: Ball | None = region) -> Constant:
+    def constant(name: str, value: float, how: str, side: Side = Side.UPPER, over: Ball | None = region) -> Constant:
         doubt = doubts[0 if over is None else 1]
         provenance = Provenance(how, "examples", ball=over, no_proof=doubt)
         return Constant(name, value, Side.LOWER if doubt else side, provenance)
 
     if f == 0:
         return {
-            name: named(name, 0.0, "every minibatch is all examples", Side.EXACT, None) for name in PRIMARY[:3]
+            name: constant(name, 0.0, "every minibatch is all examples", Side.EXACT, None) for name in PRIMARY[:3]
         } | {"L_Phi_hat": replace(constants["q"], name="L_Phi_hat")}  # fmt: skip
     above = bounds.variance_above
     if not doubts[0]:  # from the variance at the computed w* to that at w*
@@ -187,19 +187,21 @@ def _primary(
     exact = Side.EXACT if above <= bounds.variance * (1 + NOTHING) else Side.UPPER
     slope = bounds.slope_of_batch(finite_sum)
     primary = {
-        "V_star": named("V_star", f * above, f"{f:.4g} times the variance of Φ_i(w*)", exact, None),
-        "m_1": named("m_1", f * bounds.m_1, f"{f:.4g} times {bounds.how_1}"),
-        "L_Phi_hat": named("L_Phi_hat", slope, "the largest ‖∂₁Φ̂‖ of all minibatches, by the bounds of every example"),
+        "V_star": constant("V_star", f * above, f"{f:.4g} times the variance of Φ_i(w*)", exact, None),
+        "m_1": constant("m_1", f * bounds.m_1, f"{f:.4g} times {bounds.how_1}"),
+        "L_Phi_hat": constant(
+            "L_Phi_hat", slope, "the largest ‖∂₁Φ̂‖ of all minibatches, by the bounds of every example"
+        ),
     }  # fmt: skip
     if finite_sum.lam_apart:
         provenance = Provenance("λ and the examples enter Φ in separate terms", "examples", no_proof=finite_sum.doubt)
         primary["m_2"] = Constant("m_2", 0.0, Side.LOWER if finite_sum.doubt else Side.EXACT, provenance)
     elif math.isfinite(bounds.m_2):
         zero, how = bounds.m_2 == 0, bounds.how_2 if bounds.m_2 == 0 else f"{f:.4g} times {bounds.how_2}"
-        primary["m_2"] = named("m_2", f * bounds.m_2, how, Side.EXACT if zero else Side.UPPER)
+        primary["m_2"] = constant("m_2", f * bounds.m_2, how, Side.EXACT if zero else Side.UPPER)
     else:
         estimate = noise_estimates.measured(setting, ball.radius, "the step depends on λ")
-        primary["m_2"] = replace(named("m_2", f * estimate.m_2, f"{f:.4g} times {estimate.how_2}"), side=Side.LOWER)
+        primary["m_2"] = replace(constant("m_2", f * estimate.m_2, f"{f:.4g} times {estimate.how_2}"), side=Side.LOWER)
     return primary
 
 

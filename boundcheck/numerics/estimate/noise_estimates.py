@@ -47,7 +47,7 @@ def measured(setting: Setting, radius: float, doubt: str) -> ExampleBounds:
     moves = _moves(problem, finite_sum, w)
     variance, _ = spread_of_rows(moves, torch.zeros(len(moves), dtype=torch.float64))
     is_symmetric = by_construction(problem)
-    at_points = (_at(problem, finite_sum, x, setting.spend.seed, is_symmetric) for x in _points(setting, radius))
+    at_points = (_at_point(problem, finite_sum, x, setting.spend.seed, is_symmetric) for x in _points(setting, radius))
     parts = [part for part in at_points if part is not None]
     if not parts:
         raise InputError(f"{problem.name}: a derivative of an example is not finite at w*; look at its values there")
@@ -97,7 +97,9 @@ def _moves(problem: Problem, finite_sum: FiniteSum, w: Tensor) -> Tensor:
     return values.detach().cpu().double() - w.detach().cpu().double()
 
 
-def _at(problem: Problem, finite_sum: FiniteSum, w: Tensor, seed: int, is_symmetric: bool) -> ExampleBounds | None:
+def _at_point(
+    problem: Problem, finite_sum: FiniteSum, w: Tensor, seed: int, is_symmetric: bool
+) -> ExampleBounds | None:
     """Return estimates from the derivatives at one point, of all examples or a random sample; None if not finite."""
     d, n, N = problem.d, problem.n, finite_sum.examples
     generator = torch.Generator().manual_seed(seed)
@@ -140,16 +142,17 @@ def _spread(matrices: Tensor) -> float:
 
 
 def _derivatives(
-    function: Callable[[Tensor], Callable[[Tensor], Tensor]], at: Tensor, indices: Tensor, generator: torch.Generator
+    function: Callable[[Tensor], Callable[[Tensor], Tensor]], point: Tensor, indices: Tensor, generator: torch.Generator
 ) -> Tensor:  # fmt: skip
     """Return the derivative for every example; if it is large, its products with some orthonormal vectors."""
-    if len(indices) * at.numel() ** 2 <= 4 * NUMBERS:
-        whole: Tensor = vmap(lambda index: jacrev(function(index))(at), chunk_size=64)(indices)
+    if len(indices) * point.numel() ** 2 <= 4 * NUMBERS:
+        whole: Tensor = vmap(lambda index: jacrev(function(index))(point), chunk_size=64)(indices)
         return whole.detach().cpu().double()
-    frame = torch.linalg.qr(torch.randn(at.numel(), DIRECTIONS, generator=generator, dtype=torch.float64)).Q.to(at)
+    directions = torch.randn(point.numel(), DIRECTIONS, generator=generator, dtype=torch.float64)
+    frame = torch.linalg.qr(directions).Q.to(point)
 
     def along(index: Tensor) -> Tensor:
-        products: Tensor = vmap(lambda u: jvp(function(index), (at,), (u,))[1], in_dims=1, out_dims=1)(frame)
+        products: Tensor = vmap(lambda u: jvp(function(index), (point,), (u,))[1], in_dims=1, out_dims=1)(frame)
         return products
 
     products: Tensor = vmap(along, chunk_size=64)(indices)

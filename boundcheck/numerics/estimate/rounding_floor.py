@@ -90,22 +90,22 @@ def measured(
     """
     dtype = OTHER.get(problem.dtype)
     try:
-        other = None if dtype is None else problem.in_dtype(dtype)
+        in_other_dtype = None if dtype is None else problem.in_dtype(dtype)
     except InputError:  # λ leaves its domain when it is rounded
         return None
-    if dtype is None or other is None:
+    if dtype is None or in_other_dtype is None:
         return None
     ratio = min(1.0, unit(problem.dtype) / unit(dtype))
     try:
         solution = solution or reference(problem, problem.lam[None])
-        refs = [solution.value[0].double(), reference(other, other.lam[None]).value[0].double()]
+        refs = [solution.value[0].double(), reference(in_other_dtype, in_other_dtype.lam[None]).value[0].double()]
     except DivergenceError:  # the lower precision does not resolve the fixed point
         return None
     difference_of_references = float((refs[1] - refs[0]).norm())
 
     def rounding(method: str, t: int) -> float:
         try:
-            pair = [hypergradient(p, method, t).value.double() for p in (problem, other)]
+            pair = [hypergradient(p, method, t).value.double() for p in (problem, in_other_dtype)]
         except DivergenceError:
             return float("inf")
         return ratio * (float((pair[1] - pair[0]).norm()) + difference_of_references)

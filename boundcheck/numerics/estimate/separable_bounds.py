@@ -151,9 +151,9 @@ class SeparableBounds:
             return from_centre
         from_centre += self.radius * self.hessian * UP
         constant_slope = [piece for piece in self._pieces if not piece.soft and bool((piece.jet[2].size == 0).all())]
-        others = [piece for piece in self._pieces if not any(piece is x for x in constant_slope)]
+        variable_slope = [piece for piece in self._pieces if not any(piece is x for x in constant_slope)]
         direct = self._gradient_of(constant_slope)
-        for piece in others:
+        for piece in variable_slope:
             size = piece.weight.size if piece.soft else (piece.weight * piece.jet[1]).size  # ‖softmax‖ ≤ 1
             direct += norm(size) * self._norm(piece) if bool(size.isfinite().all()) else math.inf
         best = min(direct * UP, from_centre)

@@ -90,22 +90,22 @@ def moved(
     values = {name: constant.value for name, constant in ours.items()}
     if least:
         values.setdefault("mu_inv", least)
-    settled = dict(ours)
-    for name, (needed, slope) in SLOPES.items():
+    result = dict(ours)
+    for name, (names, slope) in SLOPES.items():
         constant = ours.get(name)
         if constant is None or constant.side is Side.LOWER or off.value <= 0:
             continue
         if name in claimed and not constant.provenance.refuted:
             continue
-        known = set(needed) <= set(values)
-        shift = slope(values) * off.value if known else 0.0
+        is_known = set(names) <= set(values)
+        shift = slope(values) * off.value if is_known else 0.0
         top = replace(constant, value=constant.value + shift)
-        proved = off.side is Side.UPPER and all(n in ours and ours[n].is_safe for n in needed)
-        proved = proved and not any(ours[n].side is Side.HIGH_PROBABILITY for n in needed)
-        if known and shift <= NOTHING * constant.value and (proved or off.value <= rounding):
-            settled[name] = top if proved else constant
+        proved = off.side is Side.UPPER and all(n in ours and ours[n].is_safe for n in names)
+        proved = proved and not any(ours[n].side is Side.HIGH_PROBABILITY for n in names)
+        if is_known and shift <= NOTHING * constant.value and (proved or off.value <= rounding):
+            result[name] = top if proved else constant
             continue
         side = Side.LOWER if not proved else constant.side if constant.side is not Side.EXACT else Side.UPPER
         how = f"{constant.provenance.how}, and how far it may move to w*"
-        settled[name] = replace(top, side=side, provenance=replace(constant.provenance, how=how))
-    return settled
+        result[name] = replace(top, side=side, provenance=replace(constant.provenance, how=how))
+    return result

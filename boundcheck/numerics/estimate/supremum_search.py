@@ -140,14 +140,14 @@ class Search:
         self._base = w_star if calm else None
         self._origin = region.point if self._base is None else self._base
         eps = torch.finfo(problem.dtype).eps
-        apart, size = torch.stack(((self._origin - region.point).norm(), self._origin.norm())).cpu().tolist()
-        if apart > region.radius + eps**0.5 * size:
+        distance, size = torch.stack(((self._origin - region.point).norm(), self._origin.norm())).cpu().tolist()
+        if distance > region.radius + eps**0.5 * size:
             raise InputError(
-                f"{problem.name}: w* is at distance {apart:.3g} from the centre of the region, whose radius is "
+                f"{problem.name}: w* is at distance {distance:.3g} from the centre of the region, whose radius is "
                 f"{region.radius:.3g}; give a region that holds w*"
             )
         self._rtol = max(BUDGET.rtol, 8 * eps)
-        self._reach = region.radius + apart
+        self._reach = region.radius + distance
         self._floor = max(BUDGET.close * self._reach, eps**0.5 * size) or 1.0
         self._best, self._median = -math.inf, -math.inf
         self._converged = self._exhausted = False
@@ -237,10 +237,10 @@ class Search:
         If the search is for sup ‖F(w)‖, rows whose value is not finite keep their initial vectors. If it is for
         calmness, such a value is an error.
         """
-        field, effort, drawn = self._field, self._effort, (a, v)
+        field, effort, initial = self._field, self._effort, (a, v)
         w, cycles = self._origin.expand(len(a), -1), effort.shortened(BUDGET.cycles)
-        best, settled = -math.inf, False
-        while not settled:
+        best, finished = -math.inf, False
+        while not finished:
             if field.width:
                 for _ in range(cycles):
                     u = unit(field.slots(w, v, None, a).by_u)
@@ -253,10 +253,10 @@ class Search:
             if self._base is not None:
                 self._watch.look(value, w)
             value = torch.where(finite, value, 0)
-            a, v = (torch.where(finite[:, None], x, x_drawn) for x, x_drawn in zip((a, v), drawn, strict=True))
+            a, v = (torch.where(finite[:, None], x, x_drawn) for x, x_drawn in zip((a, v), initial, strict=True))
             before, best = best, self._on_host(value.max())
             is_over = field.spent + len(a) * BUDGET.limit > effort.budget // BUDGET.limit_share
-            settled = best - before <= self._rtol * best or is_over
+            finished = best - before <= self._rtol * best or is_over
         order = value.argsort(descending=True)
         return Limit(a[order], v[order], value[order])
 

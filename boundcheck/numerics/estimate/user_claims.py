@@ -37,7 +37,7 @@ def settle(
     dict of Constant by name
         If a claim is refuted or cannot be confirmed, `provenance.refuted` gives the reason.
     """
-    settled = dict(estimates)
+    result = dict(estimates)
     against: dict[str, list[Constant]] = {}
     for constant in (*evidence, *estimates.values()):
         against.setdefault(constant.name, []).append(constant)
@@ -45,16 +45,16 @@ def settle(
         ours = estimates.get(name)
         refutation = next((c for c in against.get(name, ()) if refuted(claim, c, tolerance)), None)
         if refutation is not None:
-            settled[name] = _overruled(claim, refutation, ours)
+            result[name] = _overruled(claim, refutation, ours)
         elif ours is not None and name in at_one_point and _is_hidden(claim, ours, tolerance):
-            settled[name] = _unconfirmed(claim, ours)
+            result[name] = _unconfirmed(claim, ours)
         elif ours is None or not ours.is_safe or claim.is_safe:
-            settled[name] = _larger(claim, ours) if not claim.is_safe and ours is not None else claim
-    return settled
+            result[name] = _larger(claim, ours) if not claim.is_safe and ours is not None else claim
+    return result
 
 
 def _overruled(claim: Constant, refutation: Constant, ours: Constant | None) -> Constant:
-    why = f"{_given(claim)}, but {refutation.value:.6g} was found: {refutation.provenance.how}"
+    why = f"{_claim_text(claim)}, but {refutation.value:.6g} was found: {refutation.provenance.how}"
     replacement = refutation if ours is None else ours
     how = why if replacement is refutation else f"{why}; taken in its place: {replacement.provenance.how}"
     return replace(replacement, provenance=replace(replacement.provenance, how=how, refuted=why))
@@ -67,12 +67,12 @@ def _is_hidden(claim: Constant, ours: Constant, tolerance: float) -> bool:
 
 
 def _unconfirmed(claim: Constant, ours: Constant) -> Constant:
-    why = f"{_given(claim)}, which cannot be confirmed: rounding leaves at most {ours.value:.6g}"
+    why = f"{_claim_text(claim)}, which cannot be confirmed: rounding leaves at most {ours.value:.6g}"
     how = f"{why}; taken in its place: {ours.provenance.how}"
     return replace(ours, provenance=replace(ours.provenance, how=how, refuted=why))
 
 
-def _given(claim: Constant) -> str:
+def _claim_text(claim: Constant) -> str:
     words = {Side.UPPER: "at most ", Side.LOWER: "at least "}.get(claim.stated_side, "")
     return f"given as {words}{claim.value:.6g}"
 

@@ -94,8 +94,8 @@ class KrylovError:
             theta = least_ritz_value(self._alphas, self._betas)
             self.spectrum.meet(math.sqrt(theta) if self.normal and theta > 0 else theta)
         self.residual = float(r.norm())
-        known = self.residual == 0 or self.spectrum.least < math.inf
-        self.error = self._of(r, p) if known else math.inf
+        is_known = self.residual == 0 or self.spectrum.least < math.inf
+        self.error = self._of(r, p) if is_known else math.inf
 
     def _of(self, r: Tensor, p: Tensor) -> float:
         residual = float(r.norm())

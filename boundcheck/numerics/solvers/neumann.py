@@ -101,10 +101,10 @@ def _series(
     """Yield the vectors v for each length K, with random lengths and minibatches of their own."""
     for K in ks:
         p, order = torch.randint(K, (len(w),), generator=lengths, device="cpu").sort(descending=True)
-        left = [int((p >= j).sum()) for j in range(1, K)]
+        counts = [int((p >= j).sum()) for j in range(1, K)]
         order = order.to(w.device)
         sorted_w, v = w[order], b[order]
-        for count in counted(left, "products of the Neumann series"):
+        for count in counted(counts, "products of the Neumann series"):
             indices = draws.take(w.device)[:count]
             if count:
                 v[:count] = batches.d1_T(sorted_w[:count], v[:count], indices)

@@ -177,8 +177,8 @@ def _newton(
             if bool((better | near | (part[:, 0] <= SHORTEST)).all()):
                 break
             part = torch.where((better | near)[:, None], part, part / 2)
-        settled = F.norm(dim=-1) <= tight * w.norm(dim=-1)
-        if not bool((better & ~settled).any()):
+        converged = F.norm(dim=-1) <= tight * w.norm(dim=-1)
+        if not bool((better & ~converged).any()):
             if bool(near.all()):
                 return w, A
             w_trial = w

@@ -118,11 +118,11 @@ def _linear_chain(
 ) -> Iterator[Tensor]:  # fmt: skip
     """Yield v_k for each k of `ks`, which is increasing."""
     iterates = linear_steps(batches, w, b, v, steps, max(ks), draws)
-    wanted = set(ks)
-    if 0 in wanted:
+    requested = set(ks)
+    if 0 in requested:
         yield v
     for i, v in enumerate(counted(iterates, "stochastic steps of v", max(ks)), 1):
-        if i in wanted:
+        if i in requested:
             yield v
 
 

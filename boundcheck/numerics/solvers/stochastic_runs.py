@@ -104,11 +104,11 @@ class RunRequest:
         problem.checked(problem.lam, "lam")
         copies = COPIES if pairs else 1
         numbers = runs * ((len(points) + 2) * (problem.d + copies * problem.n) + 4 * problem.d)
-        needed = numbers * problem.w0.element_size()
-        if needed > memory:
+        bytes_needed = numbers * problem.w0.element_size()
+        if bytes_needed > memory:
             raise InputError(
-                f"{runs} runs at {len(points)} points need {needed:,} bytes, and memory = {memory:,}; give fewer runs "
-                "or points, or raise memory"
+                f"{runs} runs at {len(points)} points need {bytes_needed:,} bytes, and memory = {memory:,}; give fewer "
+                "runs or points, or raise memory"
             )
         start = problem.w0 if w0 is None else _rows(problem, w0, "w0", runs)
         start_v = torch.zeros_like(problem.w0) if v0 is None else _rows(problem, v0, "v0", runs)
