@@ -134,30 +134,23 @@ class FiniteWatch:
 
     def __init__(self, problem: str, quantity: str, region: Region) -> None:
         self._problem, self._quantity, self._region = problem, quantity, region
-        self._distances = region.point.new_full((2,), -1.0)  # ‖w‖ and ‖w − centre‖ of the first bad w; −1 if none
+        self._at = region.point.new_full((2,), -1.0)  # ‖w‖ and ‖w − centre‖
 
     def look(self, value: Tensor, w: Tensor) -> None:
         lengths = torch.stack((w.norm(dim=-1), (w - self._region.point).norm(dim=-1)))
         distance = torch.where(torch.isfinite(value), -1.0, lengths).amax(dim=-1)
-        self._distances = torch.where(self._distances < 0, distance, self._distances)
+        self._at = torch.where(self._at < 0, distance, self._at)
 
     def check(self, *values: Tensor) -> list[float]:
-        """Return the values as Python numbers, with one wait for the device.
-
-        Raises
-        ------
-        DivergenceError
-            If the quantity was not finite at some w.
-        """
-        numbers: list[float] = torch.cat((self._distances, *(value.reshape(1) for value in values))).cpu().tolist()
-        norm, distance = numbers[:2]
+        """The values as numbers of the host, or the error; one wait for all."""
+        norm, distance, *numbers = torch.cat((self._at, *(value.reshape(1) for value in values))).cpu().tolist()
         if norm >= 0:
             raise DivergenceError(
                 f"{self._problem}: {self._quantity} is not finite at a w with ‖w‖ = {norm:.3g}, at distance "
                 f"{distance:.3g} from the centre {self._region.centre} of the region; take a smaller one "
                 f"(ball='local', or a radius below {self._region.radius:.3g}), or check the function for overflow"
             )
-        return numbers[2:]
+        return numbers
 
 
 class NormalDraws:

@@ -69,7 +69,7 @@ def towards(balls: Sequence[OnBall], step: NearbyStep) -> Table:
 
 
 def _mean(balls: Sequence[OnBall]) -> Curvature:
-    """Return bounds on the mean of ∇²₁ℓ between w* and any point of the first ball.
+    """The mean of ∇²₁ℓ between w* and any point of the first of these balls.
 
     The fraction τ of the segment next to w* is in every ball whose radius is at least τ times that of the first.
     """

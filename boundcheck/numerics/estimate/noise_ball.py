@@ -71,7 +71,7 @@ def ball_of_iterates(
     if source.doubt:
         radius = max(start, radius) if math.isfinite(radius) else start
         return IterateBall(radius, noise_estimates.measured(setting, radius, source.doubt), source.doubt)
-    escape, bounds_for_estimates = f"none of {TRIES} balls was large enough for all iterates", None
+    escape, of_all = f"none of {TRIES} balls was large enough for all iterates", None
     for number in range(TRIES):
         if not math.isfinite(radius):
             escape = TOO_LARGE
@@ -80,17 +80,17 @@ def ball_of_iterates(
         proved = source.on(w, radius + away.value)
         if isinstance(proved, str):
             return IterateBall(radius, noise_estimates.measured(setting, radius, proved), proved)
-        distance = reach(proved)
-        if distance <= radius:
-            return IterateBall(distance, proved)
-        if not math.isfinite(distance) and radius <= NEAR * start:
+        needed = reach(proved)
+        if needed <= radius:
+            return IterateBall(needed, proved)
+        if not math.isfinite(needed) and radius <= NEAR * start:
             return IterateBall(radius, proved, TOO_LARGE)
-        bounds_for_estimates = bounds_for_estimates or proved
-        radius = ROOM * distance
-    if bounds_for_estimates is None:
-        of_few = source.on_some(w, start + away.value, escape)
-        if isinstance(of_few, str):
-            bounds_for_estimates = noise_estimates.measured(setting, start, of_few)
-        else:  # steps derived from the slopes of a few examples would be too large for the others
-            bounds_for_estimates = replace(of_few, low=at_solution.low, high=at_solution.high, moves=at_solution.moves)
-    return IterateBall(start, bounds_for_estimates, escape)
+        of_all = of_all or proved
+        radius = ROOM * needed
+    if of_all is None:
+        some = source.on_some(w, start + away.value, escape)
+        if isinstance(some, str):
+            of_all = noise_estimates.measured(setting, start, some)
+        else:  # steps derived from how steep a few examples are would be too large for the others
+            of_all = replace(some, low=at_solution.low, high=at_solution.high, moves=at_solution.moves)
+    return IterateBall(start, of_all, escape)

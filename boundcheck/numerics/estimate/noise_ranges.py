@@ -50,15 +50,15 @@ def ranges_of_run(
     how = "‖v_{i+1}‖ ≤ ‖(1 − η)I + η∂₁Φ̂‖‖v_i‖ + ηL_E"
     largest_v = _worst("largest_v", v, how, doubt, [L_E])
     by_lam = _largest_by_lam(finite_sum, ball.bounds, constants)
-    sources = [L_E, g_star, *(constants[name] for name in ("eta_2", "W") if name in constants)]
+    needed = [L_E, g_star, *(constants[name] for name in ("eta_2", "W") if name in constants)]
     if by_lam is not None:
-        sources.append(by_lam)
-    missing = "" if by_lam is not None and len(sources) == 5 else "a constant is missing"
+        needed.append(by_lam)
+    missing = "" if by_lam is not None and len(needed) == 5 else "a constant is missing"
     W, eta_2 = (constants[name].value if name in constants else 0.0 for name in ("W", "eta_2"))
     size = 0.0 if by_lam is None else by_lam.value
     error = eta_2 * ball.radius + size * v + W * g_star.value
     how = "η₂R + sup‖∂₂Φ̂‖·sup‖v‖ + ‖w'‖‖∇₁E(w*)‖"
-    largest_error = _worst("largest_error", error * (1 + 1e-12), how, first_reason(doubt, missing), sources)
+    largest_error = _worst("largest_error", error * (1 + 1e-12), how, first_reason(doubt, missing), needed)
     return RunRanges(largest_v, largest_error)
 
 

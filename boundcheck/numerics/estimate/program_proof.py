@@ -124,9 +124,9 @@ class ProgramProof:
         of_lam = self._of_lam.setdefault(level, {})
         bounds = kind(program, centre, lam, 0.0, with_lam=with_lam, of_lam=of_lam)
         enclosures = bounds.over if isinstance(bounds, MapBounds) else bounds.over.enclosures
-        stored = (self.shared.at if enclosures.numbers <= MOST_SHARED else self._at).setdefault(level, [])
-        stored.append((centre.detach().clone(), bounds))
-        del stored[:-KEPT]
+        kept = (self.shared.at if enclosures.numbers <= MOST_SHARED else self._at).setdefault(level, [])
+        kept.append((centre.detach().clone(), bounds))
+        del kept[:-KEPT]
         return bounds
 
     def on(
