@@ -22,12 +22,11 @@ def largest_distance(
     start: float, steps: StepSchedule, count: int, factors: Callable[[float], Tensor], pushes: Tensor,
     finite_sum: FiniteSum, size: float, dtype: torch.dtype,
 ) -> float:  # fmt: skip
-    """Return the largest r_i with i ≤ count, an upper bound on ‖w_i − w*‖ for every possible draw.
+    """Return the largest r_i, i ≤ count; r_{i+1} is the largest mean of factor_j(η_i)·r_i + η_i·push_j in a minibatch.
 
-    r_{i+1} is the largest mean of factor_j(η_i)·r_i + η_i·push_j over a minibatch. A step is the mean of the steps of
-    its examples. So r_i ≥ ‖w_i − w*‖ if r_0 ≥ ‖w_0 − w*‖, factor_j(η) ≥ ‖(1 − η)I + η∂₁Φ_j‖ and
-    push_j ≥ ‖Φ_j(w*) − w*‖. For the arithmetic of the solver, each step adds `ROUNDINGS` roundings of numbers of the
-    given size.
+    A step is the mean of the steps of its examples. So with r_0 ≥ ‖w_0 − w*‖, factor_j(η) ≥ ‖(1 − η)I + η∂₁Φ_j‖ and
+    push_j ≥ ‖Φ_j(w*) − w*‖, r_i is at least ‖w_i − w*‖. Each step is larger by `ROUNDINGS` roundings of numbers of this
+    size, for the arithmetic of the solver.
 
     r_{i+1} is convex in η, and equal to r_i at η = 0. So if a step of size η stays in a ball, all smaller steps stay in
     it. If step sizes do not grow, one step that stays in the ball proves that all later steps do.
@@ -49,7 +48,7 @@ def largest_distance(
     size : float
         The size of the other numbers in a step, apart from r_i.
     dtype : torch.dtype
-        The precision of the solver.
+        Their precision.
 
     Returns
     -------
